@@ -4,6 +4,8 @@
 
 use std::{io, ops::ControlFlow, path::Path};
 
+use flow_core::reason::StoreAction;
+
 use crate::{
     Holder, Result, RunDir, StoreDir, StoreError,
     bytes::{Bytes, json},
@@ -102,6 +104,6 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>> {
     match file::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(StoreError::io("read", path)(e)),
+        Err(e) => Err(StoreError::io(StoreAction::Read, path)(e)),
     }
 }

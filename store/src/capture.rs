@@ -19,7 +19,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use flow_core::{ArtifactKind, Digest};
+use flow_core::{ArtifactKind, Digest, reason::StoreAction};
 
 use crate::{
     Inputs, Result, StoreError, hash,
@@ -167,7 +167,7 @@ impl Captures {
         }
         let private = fs::DirBuilder::new().mode(0o700).recursive(true).create(&self.folder);
         let open = private.and_then(|()| File::create(self.folder.join(OPEN)));
-        open.map_err(StoreError::io("create", &self.folder))?;
+        open.map_err(StoreError::io(StoreAction::Create, &self.folder))?;
         let mut failed: BTreeMap<usize, Failed> = BTreeMap::new();
         let mut jobs = Vec::new();
         for (of, begun) in begun.iter().enumerate() {
@@ -200,7 +200,7 @@ impl Captures {
                         }
                         Failed::Refused(error) => {
                             let _ = symlink(&wanted.path, &target);
-                            refused = refused.or(Some(StoreError::io("copy", &wanted.path)(error)));
+                            refused = refused.or(Some(StoreError::io(StoreAction::Copy, &wanted.path)(error)));
                         }
                     }
                 }

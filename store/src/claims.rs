@@ -12,7 +12,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use flow_core::Digest;
+use flow_core::{Digest, reason::StoreAction};
 use nix::{
     errno::Errno,
     fcntl::{FcntlArg, fcntl},
@@ -55,7 +55,7 @@ impl Claims {
     pub fn open(dir: &StoreDir) -> Result<Claims> {
         let folder = dir.claims();
         // A store that an older flow made has none.
-        fs::create_dir_all(&folder).map_err(StoreError::io("create", &folder))?;
+        fs::create_dir_all(&folder).map_err(StoreError::io(StoreAction::Create, &folder))?;
         Ok(Claims { folder, files: Mutex::default() })
     }
 
@@ -119,7 +119,7 @@ impl Claimed {
     fn open(path: PathBuf) -> Result<Claimed> {
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false);
-        let file = file::open(&mut options, &path).map_err(StoreError::io("open", &path))?;
+        let file = file::open(&mut options, &path).map_err(StoreError::io(StoreAction::Open, &path))?;
         Ok(Claimed { path, file, held: BTreeMap::new() })
     }
 
@@ -156,7 +156,7 @@ impl Claimed {
     }
 
     fn cannot(&self, errno: Errno) -> StoreError {
-        StoreError::io("lock", &self.path)(errno.into())
+        StoreError::io(StoreAction::Lock, &self.path)(errno.into())
     }
 }
 

@@ -26,7 +26,7 @@ use std::{
     time::Duration,
 };
 
-use flow_core::reason::Fault;
+use flow_core::reason::{Fault, StoreAction};
 use nix::{sys::statvfs::statvfs, unistd::Uid};
 
 use crate::{
@@ -140,21 +140,21 @@ impl Db {
         let entries = match fs::read_dir(&path) {
             Ok(entries) => entries,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(StoreError::io("read", &path)(e)),
+            Err(e) => return Err(StoreError::io(StoreAction::Read, &path)(e)),
         };
         for entry in entries {
-            let entry = entry.map_err(StoreError::io("read", &path))?;
+            let entry = entry.map_err(StoreError::io(StoreAction::Read, &path))?;
             if entry.file_name().to_string_lossy().ends_with(".generating") {
-                fs::remove_file(entry.path()).map_err(StoreError::io("remove", entry.path()))?;
+                fs::remove_file(entry.path()).map_err(StoreError::io(StoreAction::Remove, entry.path()))?;
             } else if entry.file_name() != BLOBS {
                 // Written through a link it would take the place of somebody else's file.
-                file::check(&entry.path()).map_err(StoreError::io("use", entry.path()))?;
+                file::check(&entry.path()).map_err(StoreError::io(StoreAction::Use, entry.path()))?;
             }
         }
         match fs::read_to_string(path.join(DAMAGED)) {
             Ok(detail) => return Err(StoreError::Damaged { path, detail }),
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            Err(e) => return Err(StoreError::io("read", path.join(DAMAGED))(e)),
+            Err(e) => return Err(StoreError::io(StoreAction::Read, path.join(DAMAGED))(e)),
         }
         let db = Db::at(dir, path)?;
         db.check_memory()?;
@@ -169,20 +169,20 @@ impl Db {
         first.put(RECORD.to_vec(), b"1".to_vec());
         db.write(first)?;
         let made = db.path.join(MADE);
-        fs::write(&made, "").map_err(StoreError::io("write", &made))?;
+        fs::write(&made, "").map_err(StoreError::io(StoreAction::Write, &made))?;
         Ok(db)
     }
 
     /// The database that was made aside, and is closed, becomes the database.
     pub(crate) fn put_in_place(dir: &StoreDir) -> Result<()> {
-        fs::rename(dir.new_db(), dir.db()).map_err(StoreError::io("move into place", dir.new_db()))?;
+        fs::rename(dir.new_db(), dir.db()).map_err(StoreError::io(StoreAction::MoveIntoPlace, dir.new_db()))?;
         dir.sync_folder()
     }
 
     fn at(dir: &StoreDir, path: PathBuf) -> Result<Db> {
         if free(&dir.database_folder())? < ROOM {
             let full = format!("less than {} KiB are free on its disk", ROOM >> 10);
-            return Err(StoreError::io("open", &path)(io::Error::new(io::ErrorKind::StorageFull, full)));
+            return Err(StoreError::io(StoreAction::Open, &path)(io::Error::new(io::ErrorKind::StorageFull, full)));
         }
         let config = sled::Config::default().path(&path).cache_capacity(64 << 20).flush_every_ms(None);
         // The lock of sled itself can outlive a killed process by a moment, as ours can.
@@ -215,7 +215,7 @@ impl Db {
         let mut made = DbBatch::default();
         made.put(RECORD.to_vec(), b"1".to_vec());
         self.write(made)?;
-        fs::write(&mark, "").map_err(StoreError::io("write", &mark))
+        fs::write(&mark, "").map_err(StoreError::io(StoreAction::Write, &mark))
     }
 
     fn ask<T>(&self, call: impl FnOnce(&sled::Db) -> sled::Result<T>) -> Result<T> {
@@ -275,7 +275,7 @@ impl Bytes for Db {
 
 /// Bytes that this user can still write on the disk of a folder.
 fn free(folder: &Path) -> Result<u64> {
-    let found = statvfs(folder).map_err(|e| StoreError::io("look at the disk of", folder)(e.into()))?;
+    let found = statvfs(folder).map_err(|e| StoreError::io(StoreAction::LookAtDisk, folder)(e.into()))?;
     if found.blocks() == 0 {
         // It tells nothing of itself, as some file systems in user space do.
         return Ok(u64::MAX);
@@ -287,7 +287,7 @@ fn free(folder: &Path) -> Result<u64> {
 
 /// Calls sled, and turns what it says into our errors. On a damaged file it panics here and there.
 fn guarded<T>(path: &Path, call: impl FnOnce() -> sled::Result<T>) -> Result<T> {
-    let refused = |source| StoreError::Io { what: "use the database", path: path.to_owned(), source };
+    let refused = |source| StoreError::Io { what: StoreAction::UseDatabase, path: path.to_owned(), source };
     let error = match quietly(call) {
         Ok(Ok(value)) => return Ok(value),
         Ok(Err(error)) => error,

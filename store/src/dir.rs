@@ -14,7 +14,10 @@ use std::{
     time::SystemTime,
 };
 
-use flow_core::{RunId, reason::Fault};
+use flow_core::{
+    RunId,
+    reason::{Fault, StoreAction},
+};
 use nix::sys::statfs::{FsType, statfs};
 
 use crate::{Result, StoreError, file};
@@ -94,19 +97,17 @@ impl StoreDir {
     /// A newer format; a network file system; a folder that cannot be written.
     pub fn create(path: &Path) -> Result<StoreDir> {
         let existing = StoreDir::existing(path)?;
-        make_private(path).map_err(StoreError::io("create", path))?;
+        make_private(path).map_err(StoreError::io(StoreAction::Create, path))?;
         let database = StoreDir::at(path).database_folder();
         if fs::symlink_metadata(path.join(LOCAL)).is_ok() && !database.is_dir() {
-            return Err(StoreError::io("reach the database of this machine by", &database)(
-                nix::errno::Errno::ENOENT.into(),
-            ));
+            return Err(StoreError::io(StoreAction::ReachDatabase, &database)(nix::errno::Errno::ENOENT.into()));
         }
         if let Some(kind) = network(&database)? {
             return Err(StoreError::Network { path: path.to_owned(), kind });
         }
         for folder in ["objects/tmp", "runs", "snapshots", "plugins", "claimed"] {
             let folder = path.join(folder);
-            fs::create_dir_all(&folder).map_err(StoreError::io("create", &folder))?;
+            fs::create_dir_all(&folder).map_err(StoreError::io(StoreAction::Create, &folder))?;
         }
         if let Some(dir) = existing {
             return Ok(dir);
@@ -133,12 +134,12 @@ impl StoreDir {
         let entries = match fs::read_dir(&path) {
             Ok(entries) => entries,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(runs),
-            Err(e) => return Err(StoreError::io("read", &path)(e)),
+            Err(e) => return Err(StoreError::io(StoreAction::Read, &path)(e)),
         };
         for entry in entries {
-            let entry = entry.map_err(StoreError::io("read", &path))?;
+            let entry = entry.map_err(StoreError::io(StoreAction::Read, &path))?;
             // A file is an editor's, or a file manager's.
-            let is_folder = entry.file_type().map_err(StoreError::io("look at", entry.path()))?.is_dir();
+            let is_folder = entry.file_type().map_err(StoreError::io(StoreAction::LookAt, entry.path()))?.is_dir();
             if let (true, Ok(name)) = (is_folder, entry.file_name().into_string()) {
                 runs.push(RunId(name));
             }
@@ -160,7 +161,9 @@ impl StoreDir {
         let folder = self.path.join("snapshots");
         for file in fs::read_dir(&folder).into_iter().flatten().flatten() {
             match fs::remove_file(file.path()) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(StoreError::io("remove", file.path())(e)),
+                Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                    return Err(StoreError::io(StoreAction::Remove, file.path())(e));
+                }
                 _ => {}
             }
         }
@@ -206,7 +209,7 @@ impl StoreDir {
         let written = fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
         written.map_err(|e| {
             let _ = fs::remove_file(&temporary);
-            StoreError::io("write", path)(e)
+            StoreError::io(StoreAction::Write, path)(e)
         })
     }
 
@@ -240,13 +243,13 @@ impl StoreDir {
     /// Waits until the names in the database's folder are on the disk.
     pub(crate) fn sync_folder(&self) -> Result<()> {
         let folder = self.database_folder();
-        File::open(&folder).and_then(|folder| folder.sync_all()).map_err(StoreError::io("sync", &folder))
+        File::open(&folder).and_then(|folder| folder.sync_all()).map_err(StoreError::io(StoreAction::Sync, &folder))
     }
 
     /// Waits until everything is on the disk that was written to the store so far: one call is cheaper than one for each file.
     pub(crate) fn sync_all(&self) -> Result<()> {
         let synced = File::open(&self.path).and_then(|folder| Ok(nix::unistd::syncfs(folder)?));
-        synced.map_err(StoreError::io("sync", &self.path))
+        synced.map_err(StoreError::io(StoreAction::Sync, &self.path))
     }
 
     pub(crate) fn users_file(&self) -> PathBuf {
@@ -274,7 +277,7 @@ pub(crate) fn read_format(path: &Path) -> Result<FormatFile> {
     let bytes = match file::read(path) {
         Ok(bytes) => bytes,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(FormatFile::Missing),
-        Err(e) => return Err(StoreError::io("read", path)(e)),
+        Err(e) => return Err(StoreError::io(StoreAction::Read, path)(e)),
     };
     Ok(match String::from_utf8_lossy(&bytes).trim() {
         "" => FormatFile::Damaged("it is empty"),
@@ -292,7 +295,7 @@ fn make_private(path: &Path) -> io::Result<()> {
 
 /// Which network file system a folder lies on, if it does.
 fn network(path: &Path) -> Result<Option<&'static str>> {
-    let found = statfs(path).map_err(|e| StoreError::io("look at the file system of", path)(e.into()))?;
+    let found = statfs(path).map_err(|e| StoreError::io(StoreAction::LookAtFileSystem, path)(e.into()))?;
     Ok(network_name(found.filesystem_type()))
 }
 

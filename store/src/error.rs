@@ -2,7 +2,7 @@
 
 use std::{io, path::Path, path::PathBuf};
 
-use flow_core::reason::{Fault, StoreFault};
+use flow_core::reason::{Fault, StoreAction, StoreFault};
 
 use crate::Holder;
 
@@ -15,8 +15,8 @@ pub enum StoreError {
     /// The system refused something.
     #[error("cannot {what} `{}`: {source}{}", path.display(), hint(source))]
     Io {
-        /// `read`, `write`, `move into the store`.
-        what: &'static str,
+        /// What flow was about to do.
+        what: StoreAction,
         /// Which file.
         path: PathBuf,
         /// The system's words.
@@ -25,7 +25,6 @@ pub enum StoreError {
     /// Another process holds the store, and the caller does not wait.
     #[error("the store `{}` is in use by {holder}; wait for it, `flow cancel` it if it is yours, or give another one with --store", path.display())]
     Held {
-        /// The store.
         path: PathBuf,
         /// Who holds it.
         holder: Box<Holder>,
@@ -56,7 +55,6 @@ pub enum StoreError {
         give a folder on a local disk with --store, or in FLOW_STORE; or, where nodes of a cluster have to see it, leave its database on \
         a disk of this machine, `mkdir -p DIR && ln -s DIR {}/local`", path.display(), path.display())]
     Network {
-        /// The store.
         path: PathBuf,
         /// `NFS`.
         kind: &'static str,
@@ -95,7 +93,7 @@ pub enum StoreError {
 
 impl StoreError {
     /// For `map_err`: what was being done, and to which file.
-    pub(crate) fn io(what: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> StoreError {
+    pub(crate) fn io(what: StoreAction, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> StoreError {
         let path = path.as_ref().to_owned();
         move |source| StoreError::Io { what, path, source }
     }
@@ -111,7 +109,7 @@ impl From<&StoreError> for Fault {
     fn from(error: &StoreError) -> Self {
         match error {
             StoreError::Io { what, path, source } => {
-                let (which, path, error) = ((*what).to_owned(), path.display().to_string(), Box::new(source.into()));
+                let (which, path, error) = (*what, path.display().to_string(), Box::new(source.into()));
                 match disk_full(source) {
                     true => StoreFault::StoreFull { which, path, error }.into(),
                     false => StoreFault::StoreRefused { which, path, error }.into(),

@@ -10,7 +10,7 @@ use std::{
     path::Path,
 };
 
-use flow_core::{Digest, RunEvent, RunId};
+use flow_core::{Digest, RunEvent, RunId, reason::StoreAction};
 use serde_json::Value;
 
 use crate::{
@@ -234,7 +234,7 @@ fn sweep_snapshots(dir: &StoreDir, runs: &[Run], dry: bool) -> Result<u64> {
     let stay = |snapshot: &Snapshot| runs.iter().any(|run| run.stays && run.id == *snapshot.run());
     let folder = dir.snapshot("");
     let mut bytes = 0;
-    for entry in fs::read_dir(&folder).map_err(StoreError::io("read", &folder))?.flatten() {
+    for entry in fs::read_dir(&folder).map_err(StoreError::io(StoreAction::Read, &folder))?.flatten() {
         let snapshot = entry.file_name().to_str().and_then(|name| Snapshot::load(dir, name));
         if !snapshot.as_ref().is_some_and(stay) {
             bytes += free(&entry.path(), dry)?;

@@ -11,6 +11,8 @@ use std::{
 use nix::unistd::{Gid, Group, chown};
 use rustix::fs::{XattrFlags, setxattr};
 
+use flow_core::reason::StoreAction;
+
 use crate::{Result, StoreDir, StoreError};
 
 /// New folders belong to the folder's group, and the group may write.
@@ -31,8 +33,8 @@ pub struct GroupStore {
 /// # Errors
 /// There is no such group, or who asks is not in it; the folder holds something; it cannot be made.
 pub fn init_for_group(path: &Path, group: &str) -> Result<GroupStore> {
-    let refuse = |why: String| StoreError::io("make a store in", path)(io::Error::other(why));
-    let found = Group::from_name(group).map_err(|e| StoreError::io("look for the group of", path)(e.into()))?;
+    let refuse = |why: String| StoreError::io(StoreAction::MakeStore, path)(io::Error::other(why));
+    let found = Group::from_name(group).map_err(|e| StoreError::io(StoreAction::LookForGroup, path)(e.into()))?;
     let Some(found) = found else {
         return Err(refuse(format!("there is no group `{group}`; `getent group` lists them")));
     };
@@ -44,22 +46,22 @@ pub fn init_for_group(path: &Path, group: &str) -> Result<GroupStore> {
         }
         Ok(false) => {}
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            fs::create_dir_all(path).map_err(StoreError::io("create", path))?;
+            fs::create_dir_all(path).map_err(StoreError::io(StoreAction::Create, path))?;
         }
-        Err(e) => return Err(StoreError::io("read", path)(e)),
+        Err(e) => return Err(StoreError::io(StoreAction::Read, path)(e)),
     }
     chown(path, None, Some(Gid::from_raw(found.gid.as_raw()))).map_err(|errno| match errno {
         nix::errno::Errno::EPERM => {
             refuse(format!("only a member of the group `{group}` can give it away to that group"))
         }
-        errno => StoreError::io("give away", path)(errno.into()),
+        errno => StoreError::io(StoreAction::GiveAway, path)(errno.into()),
     })?;
-    let folder = File::open(path).map_err(StoreError::io("open", path))?;
-    folder.set_permissions(Permissions::from_mode(MODE)).map_err(StoreError::io("open to its group", path))?;
+    let folder = File::open(path).map_err(StoreError::io(StoreAction::Open, path))?;
+    folder.set_permissions(Permissions::from_mode(MODE)).map_err(StoreError::io(StoreAction::OpenToGroup, path))?;
     let needs_umask = match setxattr(path, DEFAULT_LIST, &default_list(), XattrFlags::empty()) {
         Ok(()) => false,
         Err(rustix::io::Errno::OPNOTSUPP) => true,
-        Err(errno) => return Err(StoreError::io("open to its group", path)(errno.into())),
+        Err(errno) => return Err(StoreError::io(StoreAction::OpenToGroup, path)(errno.into())),
     };
     // Who makes it decides for what is in it from the first moment on.
     Ok(GroupStore { dir: StoreDir::create(path)?, needs_umask })

@@ -18,7 +18,10 @@ use std::{
     thread,
 };
 
-use flow_core::{ArtifactKind, Digest, reason::StoreFault};
+use flow_core::{
+    ArtifactKind, Digest,
+    reason::{StoreAction, StoreFault},
+};
 use rayon::{ThreadPool, ThreadPoolBuilder, prelude::*};
 use walkdir::WalkDir;
 
@@ -85,7 +88,7 @@ pub(crate) fn walk_but(
         let whole = entry.path();
         // The folder itself may be reached by a link.
         let meta = if entry.depth() == 0 { fs::metadata(whole) } else { entry.metadata().map_err(cause) };
-        let meta = meta.map_err(StoreError::io("read", whole))?;
+        let meta = meta.map_err(StoreError::io(StoreAction::Read, whole))?;
         let kind = if meta.is_dir() {
             FoundKind::Folder
         } else if meta.is_file() {
@@ -107,7 +110,7 @@ fn unreadable(root: &Path, error: walkdir::Error) -> StoreError {
     match error.loop_ancestor() {
         Some(_) => StoreError::NotAnArtifact(StoreFault::LeadsBack { path: path.display().to_string() }),
         None => {
-            let what = if path.is_symlink() { "follow the link" } else { "read" };
+            let what = if path.is_symlink() { StoreAction::FollowLink } else { StoreAction::Read };
             StoreError::io(what, path)(cause(error))
         }
     }
@@ -120,7 +123,7 @@ fn cause(error: walkdir::Error) -> io::Error {
 
 /// The target of a link that stays inside of the folder it is in.
 fn inner_link(whole: &Path, path: &Path) -> Result<PathBuf> {
-    let target = fs::read_link(whole).map_err(StoreError::io("read the link", whole))?;
+    let target = fs::read_link(whole).map_err(StoreError::io(StoreAction::ReadLink, whole))?;
     let mut depth = path.components().count() as i64 - 1;
     let stays = target.components().all(|component| {
         depth += match component {
@@ -222,7 +225,7 @@ pub(crate) fn file(path: &Path) -> Result<Digest> {
         let executable = is_executable(&file.metadata()?);
         Ok(file_digest(content_digest(&file)?.0, executable))
     };
-    read().map_err(StoreError::io("read", path))
+    read().map_err(StoreError::io(StoreAction::Read, path))
 }
 
 /// The manifest of what was found, with the files' digests and lengths as `digest` tells them.

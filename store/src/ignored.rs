@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use flow_core::reason::{Fault, FileFault};
+use flow_core::reason::{Fault, FileFault, StoreAction};
 use ignore::{
     Match,
     gitignore::{Gitignore, GitignoreBuilder},
@@ -41,7 +41,7 @@ impl Ignored {
     /// # Errors
     /// One of them cannot be read, or has a pattern that is none.
     pub(crate) fn of(folder: &Path, root: Option<&Path>, named: &BTreeSet<PathBuf>) -> Result<Ignored> {
-        let real = real(folder).map_err(StoreError::io("find", folder))?;
+        let real = real(folder).map_err(StoreError::io(StoreAction::Find, folder))?;
         let below_root = |above: &&Path| root.is_some_and(|root| above.starts_with(root));
         let (mut patterns, mut places) = (Vec::new(), Vec::new());
         for place in iter::once(&*real).chain(real.ancestors().skip(1).take_while(below_root)) {
@@ -50,7 +50,7 @@ impl Ignored {
                 places.push((path, None));
                 continue;
             };
-            let text = fs::read(&path).map_err(StoreError::io("read", &path))?;
+            let text = fs::read(&path).map_err(StoreError::io(StoreAction::Read, &path))?;
             let way = real.strip_prefix(place).unwrap_or(Path::new("")).to_owned();
             patterns.push((way, read(&path, &String::from_utf8_lossy(&text))?));
             places.push((path, Some(Stamp::of(&meta))));

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use flow_core::{Bundle, Digest, Foreign, JournalLine, Origin, RunEvent, RunId};
+use flow_core::{Bundle, Digest, Foreign, JournalLine, Origin, RunEvent, RunId, reason::StoreAction};
 use nix::errno::Errno;
 
 use crate::{Result, StoreDir, StoreError, objects::remove_tree};
@@ -101,10 +101,10 @@ impl StoreDir {
             match fs::rename(half, to.path()) {
                 Ok(()) => return Ok(id),
                 Err(e) if e.raw_os_error() == Some(Errno::ENOTEMPTY as i32) => {}
-                Err(e) => return Err(StoreError::io("write", to.path())(e)),
+                Err(e) => return Err(StoreError::io(StoreAction::Write, to.path())(e)),
             }
         }
-        Err(StoreError::io("create", half)(Errno::EEXIST.into()))
+        Err(StoreError::io(StoreAction::Create, half)(Errno::EEXIST.into()))
     }
 
     /// Drops a file that was taken in.

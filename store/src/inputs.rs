@@ -12,7 +12,7 @@ use std::{
     time::SystemTime,
 };
 
-use flow_core::{ArtifactKind, Digest};
+use flow_core::{ArtifactKind, Digest, reason::StoreAction};
 
 use crate::{
     Manifest, Objects, Result, StoreError,
@@ -148,7 +148,7 @@ impl Inputs {
     }
 
     fn look(&self, path: &Path, by_listing: bool, rules: Option<Arc<Ignored>>) -> Result<StampedInput> {
-        let meta = fs::metadata(path).map_err(StoreError::io("read", path))?;
+        let meta = fs::metadata(path).map_err(StoreError::io(StoreAction::Read, path))?;
         if meta.is_dir() {
             let rules = match rules {
                 Some(rules) => rules,

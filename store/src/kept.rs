@@ -14,6 +14,8 @@ use nix::{
     fcntl::{Flock, FlockArg},
 };
 
+use flow_core::reason::StoreAction;
+
 use crate::{Result, StoreError, file};
 
 /// The file in the run's folder.
@@ -63,7 +65,7 @@ impl DaemonLock {
     pub(crate) fn of(run: &Path) -> Result<DaemonLock> {
         let path = run.join(FILE);
         let file = file::open(File::options().read(true).write(true).create(true).truncate(false), &path);
-        let mut file = file.map_err(StoreError::io("open", &path))?;
+        let mut file = file.map_err(StoreError::io(StoreAction::Open, &path))?;
         for _ in 0..TRIES.0 {
             match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
                 Ok(lock) => {
@@ -75,7 +77,7 @@ impl DaemonLock {
             }
             thread::sleep(TRIES.1);
         }
-        Err(StoreError::io("lock", &path)(Errno::EWOULDBLOCK.into()))
+        Err(StoreError::io(StoreAction::Lock, &path)(Errno::EWOULDBLOCK.into()))
     }
 
     /// The run's process is gone, and what goes on is written down.
@@ -89,7 +91,7 @@ impl DaemonLock {
     fn write(&self, what: &str) -> Result<()> {
         let text = format!("{} {what}\n", std::process::id());
         let written = self.lock.set_len(0).and_then(|()| self.lock.write_all_at(text.as_bytes(), 0));
-        written.map_err(StoreError::io("write", &self.path))
+        written.map_err(StoreError::io(StoreAction::Write, &self.path))
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use flow_core::RunId;
+use flow_core::{RunId, reason::StoreAction};
 
 use crate::{
     Holder, Objects, Rebuilt, Result, StoreDir, StoreError,
@@ -296,7 +296,7 @@ impl Link {
     }
 
     fn closed(&self) -> StoreError {
-        StoreError::io("use", self.dir.path())(std::io::Error::other("this process has closed the store"))
+        StoreError::io(StoreAction::Use, self.dir.path())(std::io::Error::other("this process has closed the store"))
     }
 }
 

@@ -16,6 +16,8 @@ use nix::{
     fcntl::{Flock, FlockArg},
 };
 
+use flow_core::reason::StoreAction;
+
 use crate::{
     Captures, Holder, Result, RunDir, StoreDir, StoreError, file,
     lock::{LockWait, read_holder, tell},
@@ -35,7 +37,9 @@ impl Users {
     pub(crate) fn share(&mut self, dir: &StoreDir) -> Result<()> {
         if self.is_alone {
             let _ = self.lock.set_len(0);
-            self.lock.relock(FlockArg::LockShared).map_err(|e| StoreError::io("lock", dir.users_file())(e.into()))?;
+            self.lock
+                .relock(FlockArg::LockShared)
+                .map_err(|e| StoreError::io(StoreAction::Lock, dir.users_file())(e.into()))?;
             self.is_alone = false;
         }
         Ok(())
@@ -61,7 +65,7 @@ impl StoreDir {
                 }
             }
             let path = self.users_file();
-            let alone = file::open_to_read(&path).map(read_holder).map_err(StoreError::io("read", &path))?;
+            let alone = file::open_to_read(&path).map(read_holder).map_err(StoreError::io(StoreAction::Read, &path))?;
             patience.wait(self, &alone, &mut waiting)?;
         }
     }
@@ -78,7 +82,7 @@ impl StoreDir {
                 (None, Some(holder)) => holder,
                 (None, None) => {
                     let path = self.users_file();
-                    file::open_to_read(&path).map(read_holder).map_err(StoreError::io("read", &path))?
+                    file::open_to_read(&path).map(read_holder).map_err(StoreError::io(StoreAction::Read, &path))?
                 }
             };
             patience.wait(self, &who, &mut waiting)?;
@@ -91,12 +95,12 @@ impl StoreDir {
         match Flock::lock(self.open_lock(&path)?, how) {
             Ok(mut lock) => {
                 if alone {
-                    tell(&mut lock, me).map_err(StoreError::io("write", &path))?;
+                    tell(&mut lock, me).map_err(StoreError::io(StoreAction::Write, &path))?;
                 }
                 Ok(Some(Users { lock, is_alone: alone }))
             }
             Err((_, Errno::EWOULDBLOCK)) => Ok(None),
-            Err((_, errno)) => Err(StoreError::io("lock", &path)(errno.into())),
+            Err((_, errno)) => Err(StoreError::io(StoreAction::Lock, &path)(errno.into())),
         }
     }
 
@@ -150,7 +154,7 @@ impl RunDir {
     pub(crate) fn take(&self, me: &Holder) -> Result<Option<Alive>> {
         match fs::create_dir(self.path()) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
-            made => made.map_err(StoreError::io("create", self.path()))?,
+            made => made.map_err(StoreError::io(StoreAction::Create, self.path()))?,
         }
         self.come_alive(me)
     }
@@ -164,14 +168,14 @@ impl RunDir {
             Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists) => return Ok(None),
             Err(e) => {
                 let _ = fs::remove_dir(self.path());
-                return Err(StoreError::io("create", &path)(e));
+                return Err(StoreError::io(StoreAction::Create, &path)(e));
             }
         };
         let Some(mut lock) = lock(file, TRIES.0) else { return Ok(None) };
         if !is_at(&lock, &path) {
             return Ok(None);
         }
-        tell(&mut lock, me).map_err(StoreError::io("write", &path))?;
+        tell(&mut lock, me).map_err(StoreError::io(StoreAction::Write, &path))?;
         Ok(Some(Alive { run: self.clone(), lock }))
     }
 

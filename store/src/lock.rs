@@ -15,6 +15,8 @@ use nix::{
     fcntl::{Flock, FlockArg},
 };
 
+use flow_core::reason::StoreAction;
+
 use crate::{Holder, Liveness, ProcessIdentity, Result, StoreDir, StoreError, file};
 
 /// How often a waiting process looks again.
@@ -33,7 +35,7 @@ impl StoreDir {
         let file = match file::open_to_read(&path) {
             Ok(file) => file,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(StoreError::io("read", &path)(e)),
+            Err(e) => return Err(StoreError::io(StoreAction::Read, &path)(e)),
         };
         // A shared lock is free exactly if nobody holds the exclusive one; it is given back at once.
         match Flock::lock(file, FlockArg::LockSharedNonblock) {
@@ -59,24 +61,24 @@ impl StoreDir {
         match Flock::lock(self.open_lock(&path)?, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => {
                 let mut lock = StoreLock(lock);
-                tell(&mut lock.0, me).map_err(StoreError::io("write", &path))?;
+                tell(&mut lock.0, me).map_err(StoreError::io(StoreAction::Write, &path))?;
                 Ok(Some(lock))
             }
             Err((_, Errno::EWOULDBLOCK)) => Ok(None),
-            Err((_, errno)) => Err(StoreError::io("lock", &path)(errno.into())),
+            Err((_, errno)) => Err(StoreError::io(StoreAction::Lock, &path)(errno.into())),
         }
     }
 
     pub(crate) fn open_lock(&self, path: &Path) -> Result<File> {
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false);
-        file::open(&mut options, path).map_err(StoreError::io("open", path))
+        file::open(&mut options, path).map_err(StoreError::io(StoreAction::Open, path))
     }
 
     /// Who has the lock, as far as it is written down.
     pub(crate) fn who_locks(&self) -> Result<Holder> {
         let path = self.lock_file();
-        file::open_to_read(&path).map(read_holder).map_err(StoreError::io("read", &path))
+        file::open_to_read(&path).map(read_holder).map_err(StoreError::io(StoreAction::Read, &path))
     }
 }
 
@@ -137,7 +139,7 @@ pub(crate) struct StoreLock(pub(crate) Flock<File>);
 impl StoreLock {
     /// Writes down who holds it now.
     pub(crate) fn tell(&mut self, dir: &StoreDir, me: &Holder) -> Result<()> {
-        tell(&mut self.0, me).map_err(StoreError::io("write", &dir.lock_file()))
+        tell(&mut self.0, me).map_err(StoreError::io(StoreAction::Write, &dir.lock_file()))
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use flow_core::{JournalLine, RunId};
+use flow_core::{JournalLine, RunId, reason::StoreAction};
 
 use crate::{
     Batch, Objects, Result, StoreDir, StoreError,
@@ -186,7 +186,7 @@ impl OpenDatabase {
         self.expect_others();
         let path = self.dir.run(run).journal();
         let Some(lines) = self.dir.run(run).lines_to(from, to)? else {
-            return Err(StoreError::io("read", &path)(nix::errno::Errno::ENOENT.into()));
+            return Err(StoreError::io(StoreAction::Read, &path)(nix::errno::Errno::ENOENT.into()));
         };
         let read_to = self.take_in(run, lines, from, |_| Ok(true))?.1;
         if read_to < to {

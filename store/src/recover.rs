@@ -3,7 +3,7 @@
 
 use std::{fmt, fs, path::PathBuf};
 
-use flow_core::{RunEvent, RunId};
+use flow_core::{RunEvent, RunId, reason::StoreAction};
 
 use crate::{
     Result, StoreDir, StoreError,
@@ -84,7 +84,7 @@ impl OpenDatabase {
             None => "was missing".to_owned(),
         };
         let rebuilt = Rebuilt { because, aside, results, runs };
-        let missing = || StoreError::io("open", dir.db())(nix::errno::Errno::ENOENT.into());
+        let missing = || StoreError::io(StoreAction::Open, dir.db())(nix::errno::Errno::ENOENT.into());
         let core = OpenDatabase::on(dir, Db::open(dir)?.ok_or_else(missing)?);
         // Of a new store there is nothing to tell.
         Ok((core, Some(rebuilt).filter(|rebuilt| rebuilt.aside.is_some() || rebuilt.results > 0)))
@@ -150,7 +150,7 @@ impl OpenDatabase {
                     break;
                 }
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-                Err(e) => return Err(StoreError::io("look at", &path)(e)),
+                Err(e) => return Err(StoreError::io(StoreAction::LookAt, &path)(e)),
             }
         }
         self.move_mark(&mark)
@@ -189,6 +189,6 @@ fn set_aside(dir: &StoreDir) -> Result<PathBuf> {
         .map(|n| dir.database_folder().join(format!("db.damaged-{n}")))
         .find(|path| !path.exists())
         .unwrap_or_else(|| dir.database_folder().join("db.damaged"));
-    fs::rename(dir.db(), &aside).map_err(StoreError::io("move aside", dir.db()))?;
+    fs::rename(dir.db(), &aside).map_err(StoreError::io(StoreAction::MoveAside, dir.db()))?;
     Ok(aside)
 }

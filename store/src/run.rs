@@ -11,7 +11,10 @@ use std::{
     time::Duration,
 };
 
-use flow_core::{AttemptId, InstanceId, JOURNAL_FORMAT, JournalLine, RunEvent, RunId, reason::Waits};
+use flow_core::{
+    AttemptId, InstanceId, JOURNAL_FORMAT, JournalLine, RunEvent, RunId,
+    reason::{StoreAction, Waits},
+};
 use nix::{
     errno::Errno,
     fcntl::{Flock, FlockArg},
@@ -115,12 +118,17 @@ impl RunDir {
     /// It has begun already; the disk is full.
     pub fn create(&self) -> Result<Journal> {
         match fs::create_dir(&self.path) {
-            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(StoreError::io("create", &self.path)(e)),
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(StoreError::io(StoreAction::Create, &self.path)(e));
+            }
             _ => {}
         }
         let path = self.journal();
-        let file =
-            File::options().append(true).create_new(true).open(&path).map_err(StoreError::io("create", &path))?;
+        let file = File::options()
+            .append(true)
+            .create_new(true)
+            .open(&path)
+            .map_err(StoreError::io(StoreAction::Create, &path))?;
         Ok(Journal { path, file: Arc::new(file) })
     }
 
@@ -174,7 +182,7 @@ impl RunDir {
         match File::options().write(true).create_new(true).open(&path) {
             // It was asked before, and has not heard of it yet.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            made => made.map(drop).map_err(StoreError::io("write", &path)),
+            made => made.map(drop).map_err(StoreError::io(StoreAction::Write, &path)),
         }
     }
 
@@ -199,7 +207,7 @@ impl RunDir {
     /// The disk is full; the old one stands then.
     pub fn write_status(&self, status: &Status) -> Result<()> {
         let path = self.status_path();
-        let bytes = serde_json::to_vec(status).map_err(|e| StoreError::io("write", &path)(e.into()))?;
+        let bytes = serde_json::to_vec(status).map_err(|e| StoreError::io(StoreAction::Write, &path)(e.into()))?;
         self.dir.write_atomically(&path, &bytes)
     }
 
@@ -215,7 +223,7 @@ impl RunDir {
                 Err(e) => Err(StoreError::Malformed { path, detail: Box::new(e.to_string().into()) }),
             },
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(StoreError::io("read", &path)(e)),
+            Err(e) => Err(StoreError::io(StoreAction::Read, &path)(e)),
         }
     }
 
@@ -225,7 +233,7 @@ impl RunDir {
     /// There is none; a newer format.
     pub fn read_journal(&self, mut each: impl FnMut(JournalLine)) -> Result<Unread> {
         let path = self.journal();
-        let missing = || StoreError::io("read", &path)(Errno::ENOENT.into());
+        let missing = || StoreError::io(StoreAction::Read, &path)(Errno::ENOENT.into());
         let mut lines = self.lines(0)?.ok_or_else(missing)?;
         let mut unread = Unread::default();
         while let Some(line) = lines.next_line()? {
@@ -247,7 +255,7 @@ impl RunDir {
     pub(crate) fn lines_to(&self, from: u64, to: u64) -> Result<Option<Lines>> {
         let path = self.journal();
         let Some(mut file) = self.open_journal()? else { return Ok(None) };
-        file.seek(SeekFrom::Start(from)).map_err(StoreError::io("read", &path))?;
+        file.seek(SeekFrom::Start(from)).map_err(StoreError::io(StoreAction::Read, &path))?;
         let file = BufReader::new(file.take(to.saturating_sub(from)));
         Ok(Some(Lines { path, file, line: Vec::new(), to: from, torn: false }))
     }
@@ -260,10 +268,12 @@ impl RunDir {
         let Some(mut file) = self.open_journal()? else { return Ok(None) };
         for _ in 0..TRIES {
             match Flock::lock(file, FlockArg::LockSharedNonblock) {
-                Ok(file) => return Ok(Some(file.metadata().map_err(StoreError::io("read", &path))?.len())),
+                Ok(file) => return Ok(Some(file.metadata().map_err(StoreError::io(StoreAction::Read, &path))?.len())),
                 Err((again, Errno::EWOULDBLOCK)) => file = again,
                 // Where journals cannot be locked nobody locks them.
-                Err((file, _)) => return Ok(Some(file.metadata().map_err(StoreError::io("read", &path))?.len())),
+                Err((file, _)) => {
+                    return Ok(Some(file.metadata().map_err(StoreError::io(StoreAction::Read, &path))?.len()));
+                }
             }
             thread::sleep(Duration::from_millis(10));
         }
@@ -276,7 +286,7 @@ impl RunDir {
             Ok(file) => Ok(Some(file)),
             // A run that was killed before its first line.
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(StoreError::io("read", &path)(e)),
+            Err(e) => Err(StoreError::io(StoreAction::Read, &path)(e)),
         }
     }
 }
@@ -303,13 +313,14 @@ pub(crate) struct Lines {
 impl Lines {
     /// Waits until what is read is on the disk.
     pub(crate) fn sync(&self) -> Result<()> {
-        self.file.get_ref().get_ref().sync_data().map_err(StoreError::io("sync", &self.path))
+        self.file.get_ref().get_ref().sync_data().map_err(StoreError::io(StoreAction::Sync, &self.path))
     }
 
     /// The next line, whatever it is; `None` behind the last whole one.
     fn next_bytes(&mut self) -> Result<Option<&[u8]>> {
         self.line.clear();
-        let read = self.file.read_until(b'\n', &mut self.line).map_err(StoreError::io("read", &self.path))?;
+        let read =
+            self.file.read_until(b'\n', &mut self.line).map_err(StoreError::io(StoreAction::Read, &self.path))?;
         self.torn = read > 0 && self.line.last() != Some(&b'\n');
         if read == 0 || self.torn {
             return Ok(None);
@@ -368,7 +379,7 @@ impl Journal {
         if lines.is_empty() {
             return Ok(0);
         }
-        let failed = |e| StoreError::io("write", &self.path)(e);
+        let failed = |e| StoreError::io(StoreAction::Write, &self.path)(e);
         let mut bytes = Vec::with_capacity(256 * lines.len());
         for line in lines {
             serde_json::to_writer(&mut bytes, line).map_err(|e| failed(e.into()))?;
@@ -414,10 +425,10 @@ impl Follow {
         let mut file = match file::open_to_read(&self.path) {
             Ok(file) => file,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(e) => return Err(StoreError::io("read", &self.path)(e)),
+            Err(e) => return Err(StoreError::io(StoreAction::Read, &self.path)(e)),
         };
         let read = file.seek(SeekFrom::Start(self.read_to)).and_then(|_| file.read_to_end(&mut self.rest));
-        self.read_to += read.map_err(StoreError::io("read", &self.path))? as u64;
+        self.read_to += read.map_err(StoreError::io(StoreAction::Read, &self.path))? as u64;
         let whole = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let rest = self.rest.split_off(whole);
         let new = std::mem::replace(&mut self.rest, rest);

@@ -16,6 +16,8 @@ use std::{
 
 use nix::fcntl::OFlag;
 
+use flow_core::reason::StoreAction;
+
 use crate::{Result, StoreDir, StoreError};
 
 const NAME: &str = "db.sock";
@@ -58,7 +60,7 @@ pub(crate) fn listen(dir: &StoreDir) -> Result<UnixListener> {
         named.inspect_err(|_| drop(fs::remove_file(&temporary)))?;
         Ok(listener)
     };
-    made().map_err(StoreError::io("make the socket", &path))
+    made().map_err(StoreError::io(StoreAction::MakeSocket, &path))
 }
 
 /// A connection to the holder, if one listens.

@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use flow_core::{Digest, JournalLine, RunId, StepResult, learn::Observation};
+use flow_core::{Digest, JournalLine, RunId, StepResult, learn::Observation, reason::StoreAction};
 use serde::de::DeserializeOwned;
 
 use crate::{
@@ -68,7 +68,7 @@ impl Store {
         waiting: impl FnMut(&Holder) -> ControlFlow<()>,
     ) -> Result<(Store, RunId)> {
         let (store, run) = Store::join(path, me, Some(&mut name), waiting)?;
-        let missing = || StoreError::io("name a run in", path)(nix::errno::Errno::EEXIST.into());
+        let missing = || StoreError::io(StoreAction::NameRun, path)(nix::errno::Errno::EEXIST.into());
         Ok((store, run.ok_or_else(missing)?))
     }
 
@@ -379,7 +379,7 @@ fn take_name(dir: &StoreDir, me: &Holder, name: Namer<'_>) -> Result<(RunId, Ali
             return Ok((tried, alive));
         }
     }
-    Err(StoreError::io("create", dir.run(&tried).path())(nix::errno::Errno::EEXIST.into()))
+    Err(StoreError::io(StoreAction::Create, dir.run(&tried).path())(nix::errno::Errno::EEXIST.into()))
 }
 
 impl Drop for Store {

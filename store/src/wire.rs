@@ -13,6 +13,8 @@ use std::{
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use flow_core::reason::StoreAction;
+
 use crate::{Holder, Result, STORE_FORMAT, StoreError};
 
 /// The version of what is said here.
@@ -122,7 +124,7 @@ impl From<Failure> for StoreError {
             None if failure.is_disk_full => io::Error::new(io::ErrorKind::StorageFull, failure.words),
             None => io::Error::other(failure.words),
         };
-        StoreError::Io { what: "have the process that holds the store use", path, source }
+        StoreError::Io { what: StoreAction::UseByHolder, path, source }
     }
 }
 
@@ -240,11 +242,13 @@ mod tests {
     fn an_error_keeps_its_kind() {
         let over = |error: StoreError| StoreError::from(decode::<Failure>(&encode(&Failure::from(&error))).unwrap());
         let full = || io::Error::new(io::ErrorKind::StorageFull, "less than 1024 KiB are free");
-        assert!(over(StoreError::io("open", Path::new("/a"))(full())).is_disk_full());
-        assert!(over(StoreError::io("open", Path::new("/a"))(io::Error::from_raw_os_error(28))).is_disk_full());
+        assert!(over(StoreError::io(StoreAction::Open, Path::new("/a"))(full())).is_disk_full());
+        assert!(
+            over(StoreError::io(StoreAction::Open, Path::new("/a"))(io::Error::from_raw_os_error(28))).is_disk_full()
+        );
         let damaged = StoreError::Damaged { path: "/a".into(), detail: "torn".into() };
         assert!(matches!(over(damaged), StoreError::Damaged { detail, .. } if detail == "torn"));
-        let refused = over(StoreError::io("open", Path::new("/a"))(io::Error::from_raw_os_error(13)));
+        let refused = over(StoreError::io(StoreAction::Open, Path::new("/a"))(io::Error::from_raw_os_error(13)));
         assert!(refused.to_string().contains("Permission denied") && !refused.is_disk_full(), "{refused}");
     }
 }

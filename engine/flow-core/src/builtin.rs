@@ -120,7 +120,6 @@ pub enum Replace {
 /// What a `publish` entry comes to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Publication {
-    /// The files.
     pub files: Vec<FileToWrite>,
     /// Why they are not written to where they are published.
     pub withheld: Option<Withheld>,

@@ -79,7 +79,6 @@ pub enum RunEvent {
         attempt: AttemptId,
         /// Its folder, relative to the store.
         folder: String,
-        /// Why it runs.
         why: Why,
         /// UUIDs of its GPUs.
         gpus: Vec<String>,
@@ -127,7 +126,6 @@ pub enum RunEvent {
     },
     /// The attempt that ended is followed by another one.
     Again {
-        /// The instance.
         instance: InstanceId,
         /// Why.
         because: Repeat,
@@ -204,7 +202,6 @@ pub enum RunEvent {
         path: String,
         /// Where it is written instead.
         written: String,
-        /// Why.
         why: Withheld,
     },
     /// The last line.

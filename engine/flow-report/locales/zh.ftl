@@ -581,6 +581,7 @@ fault-store-cannot = { $which ->
     [find] 找不到
     [follow-the-link] 无法跟随链接
     [give-away] 无法更改所属的组
+    [have-the-process-that-holds-the-store-use] 占用存储的进程无法使用
     [link-to] 无法链接到
     [lock] 无法锁定
     [look-at] 无法查看
@@ -604,6 +605,7 @@ fault-store-cannot = { $which ->
     [sync] 无法同步
     [take-in] 无法收入存储
     [use] 无法使用
+    [use-the-database] 无法使用数据库
     [write] 无法写入
    *[other] 无法处理
 } { $path }：{ $error }

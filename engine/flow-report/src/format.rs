@@ -76,7 +76,6 @@ impl Format {
         Format { factor: 1.0, decimals, least: Some(LEAST_P), ..Format::default() }
     }
 
-    /// For a count.
     pub fn count() -> Self {
         Format { factor: 1.0, ..Format::default() }
     }

@@ -2,11 +2,11 @@
 
 mod common;
 
-use std::io;
+use std::{collections::BTreeSet, io};
 
 use common::{add_table, input, result, run, text, view};
 use flow_core::Outcome;
-use flow_core::reason::{Cause, Fault, ProfileReason, Spoiled, Texts};
+use flow_core::reason::{Cause, Fault, ProfileReason, Spoiled, StoreAction, StoreFault, Texts};
 use flow_report::Words;
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
@@ -138,6 +138,22 @@ fn what_the_system_says_is_chinese_where_it_is_common() {
 }
 
 #[test]
+fn each_thing_that_the_store_cannot_do_has_words_of_its_own() {
+    let words = Words::new();
+    let say = |fault: &Fault| words.plain_reasons("zh").cause(&Cause::NotKept { error: fault.clone() });
+    let refused = |which| StoreFault::StoreRefused { which, path: THEIRS.into(), error: Box::new(THEIRS.into()) };
+    let none = say(&refused(StoreAction::Other).into());
+    let all = all::<StoreAction>();
+    assert!(all.len() > 30, "{all:?}");
+    let said: BTreeSet<String> = all.iter().map(|which| say(&refused(*which).into())).collect();
+    assert_eq!(said.len(), all.len(), "some have the same words, {none} perhaps: {said:?}");
+    // Of another version of flow.
+    let other = json!({"kind": "store_refused", "which": "fold", "path": "a", "error": "gone"});
+    let fault: Fault = serde_json::from_value(other).expect("an error");
+    assert_eq!(fault.to_string(), "cannot handle `a`: gone");
+}
+
+#[test]
 fn every_reason_has_words_in_every_language() {
     let words = Words::new();
     let (causes, spoiled, profiles) = (all::<Cause>(), all::<Spoiled>(), all::<ProfileReason>());
@@ -196,7 +212,7 @@ fn every_text_of_a_reason_is_looked_at() {
     fn strings(value: &Value, key: &str, found: &mut Vec<String>) {
         match value {
             // Tags and names of flow's own.
-            Value::String(_) if ["kind", "outcome", "memory", "verdict"].contains(&key) => {}
+            Value::String(_) if ["kind", "outcome", "memory", "verdict", "which"].contains(&key) => {}
             Value::String(text) => found.push(text.clone()),
             Value::Array(all) => all.iter().for_each(|one| strings(one, key, found)),
             Value::Object(map) => map.iter().for_each(|(key, one)| strings(one, key, found)),

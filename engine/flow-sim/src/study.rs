@@ -94,7 +94,6 @@ pub struct Study {
     pub first: (Vec<SimTask>, Schedule),
     /// What they shared.
     pub host: Host,
-    /// The cluster.
     pub cluster: Cluster,
     /// Each seed.
     pub seeds: Vec<(Summary, Use)>,

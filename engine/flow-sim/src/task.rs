@@ -54,7 +54,6 @@ pub struct Attempt {
     pub epochs: u32,
     /// Memory that it takes on each of its GPUs, bytes. Counts there as well.
     pub gpu_memory: u64,
-    /// How it ends.
     pub end: End,
     /// Told to end, it takes all the grace it is given.
     pub obstinate: bool,

@@ -16,7 +16,6 @@ pub(crate) const SOURCE_FILE: &str = "source.json";
 pub(crate) struct Candidate {
     /// The name of its class folder.
     pub(crate) class: String,
-    /// Its name.
     pub(crate) name: String,
     /// Where it is.
     pub(crate) path: PathBuf,

@@ -199,7 +199,6 @@ fn open(name: &CStr) -> Result<*mut libc::c_void, String> {
 pub(crate) struct Threads {
     /// Of libtorch.
     pub(crate) compute: usize,
-    /// Of the loader.
     pub(crate) loader: usize,
     /// How many batches the loader runs ahead.
     pub(crate) ahead: usize,

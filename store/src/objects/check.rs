@@ -9,7 +9,10 @@ use std::{
     path::Path,
 };
 
-use flow_core::{Artifact, ArtifactKind, Digest, StepResult, reason::Damage};
+use flow_core::{
+    Artifact, ArtifactKind, Digest, StepResult,
+    reason::{Damage, StoreAction},
+};
 
 use super::{Objects, STAMP, ingest, look, untouched};
 use crate::{EntryKind, Result, StoreError, hash};
@@ -128,7 +131,7 @@ impl Objects {
                 (EntryKind::File { bytes, .. }, Some(meta)) => meta.is_file() && untouched(&meta, *bytes),
                 (EntryKind::Link(target), Some(meta)) => {
                     meta.is_symlink()
-                        && fs::read_link(&whole).map_err(StoreError::io("read the link", &whole))? == *target
+                        && fs::read_link(&whole).map_err(StoreError::io(StoreAction::ReadLink, &whole))? == *target
                 }
             };
             if !sound {

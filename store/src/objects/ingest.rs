@@ -10,7 +10,7 @@ use std::{
 
 use flow_core::{
     Artifact, ArtifactKind, Digest,
-    reason::{Fault, StoreFault},
+    reason::{Fault, StoreAction, StoreFault},
 };
 use nix::{
     errno::Errno,
@@ -70,12 +70,12 @@ impl Objects {
         if !stays && is_own_file(path, within) {
             return self.ingest_file(path);
         }
-        let real = fs::canonicalize(path).map_err(StoreError::io("find", path))?;
+        let real = fs::canonicalize(path).map_err(StoreError::io(StoreAction::Find, path))?;
         if !real.starts_with(within) {
             let (path, to) = (path.display().to_string(), real.display().to_string());
             return Err(StoreError::NotAnArtifact(StoreFault::LeadsOutside { path, to }));
         }
-        let meta = fs::symlink_metadata(&real).map_err(StoreError::io("find", &real))?;
+        let meta = fs::symlink_metadata(&real).map_err(StoreError::io(StoreAction::Find, &real))?;
         let others = || mounts::below(within).iter().any(|mount| real.starts_with(mount) || mount.starts_with(&real));
         if !meta.is_file() && !meta.is_dir() {
             Err(hash::special(path, &meta))
@@ -101,7 +101,7 @@ impl Objects {
         }
         let temporary = self.workplace()?;
         fs::write(&temporary, bytes)
-            .map_err(StoreError::io("write", &temporary))
+            .map_err(StoreError::io(StoreAction::Write, &temporary))
             .inspect_err(|_| drop_half(&temporary))?;
         self.ingest_file(&temporary)
     }
@@ -120,12 +120,12 @@ impl Objects {
             file.set_times(FileTimes::new().set_modified(stamp()))?;
             Ok(taken)
         };
-        let made = made().map_err(StoreError::io("write", &temporary));
+        let made = made().map_err(StoreError::io(StoreAction::Write, &temporary));
         let (digest, bytes) = made.inspect_err(|_| drop_half(&temporary))?;
         let target = self.path(&digest);
         match look(&target)? {
             Some(meta) if meta.is_file() && untouched(&meta, bytes) => {
-                fs::remove_file(&temporary).map_err(StoreError::io("remove", &temporary))?;
+                fs::remove_file(&temporary).map_err(StoreError::io(StoreAction::Remove, &temporary))?;
                 return Ok(digest);
             }
             Some(_) => _ = self.remove(&digest)?,
@@ -147,13 +147,13 @@ impl Objects {
     /// The disk is full, or the store cannot be written.
     pub fn store_files(&self, files: &BTreeMap<String, Vec<u8>>) -> Result<Artifact> {
         let temporary = self.workplace()?;
-        fs::create_dir(&temporary).map_err(StoreError::io("create", &temporary))?;
+        fs::create_dir(&temporary).map_err(StoreError::io(StoreAction::Create, &temporary))?;
         let written = files.iter().try_for_each(|(path, bytes)| {
             let path = temporary.join(path);
             if let Some(folder) = path.parent() {
-                fs::create_dir_all(folder).map_err(StoreError::io("create", folder))?;
+                fs::create_dir_all(folder).map_err(StoreError::io(StoreAction::Create, folder))?;
             }
-            fs::write(&path, bytes).map_err(StoreError::io("write", &path))
+            fs::write(&path, bytes).map_err(StoreError::io(StoreAction::Write, &path))
         });
         written.inspect_err(|_| drop_half(&temporary))?;
         self.ingest_folder(&temporary)
@@ -171,7 +171,7 @@ impl Objects {
         let target = self.path(&digest);
         match look(&target)? {
             Some(meta) if meta.is_file() && untouched(&meta, bytes) && is_shared(&target, &meta) => {
-                fs::remove_file(path).map_err(StoreError::io("remove", path))?;
+                fs::remove_file(path).map_err(StoreError::io(StoreAction::Remove, path))?;
                 return Ok(artifact);
             }
             Some(_) => _ = self.remove(&digest)?,
@@ -193,7 +193,7 @@ impl Objects {
         // The deepest first: a folder's time changes with what is made in it.
         for entry in found.iter().rev().filter(|entry| entry.kind == FoundKind::Folder) {
             let whole = path.join(&entry.path);
-            settle_folder(&whole, &entry.meta).map_err(StoreError::io("settle", &whole))?;
+            settle_folder(&whole, &entry.meta).map_err(StoreError::io(StoreAction::Settle, &whole))?;
         }
         let digest = self.keep_manifest(&manifest)?;
         let (files, bytes) = manifest.size();
@@ -231,10 +231,10 @@ impl Objects {
                 let temporary = self.workplace()?;
                 copy_tree(path, &temporary).inspect_err(|_| drop_half(&temporary))?;
                 resettle(&temporary)?;
-                fs::rename(&temporary, target).map_err(StoreError::io("move into the store", path))?;
+                fs::rename(&temporary, target).map_err(StoreError::io(StoreAction::MoveIntoStore, path))?;
                 remove_tree(path).map(drop)
             }
-            Err(e) => Err(StoreError::io("move into the store", path)(e)),
+            Err(e) => Err(StoreError::io(StoreAction::MoveIntoStore, path)(e)),
         }
     }
 
@@ -243,7 +243,7 @@ impl Objects {
         let temporary = self.workplace()?;
         fs::copy(path, &temporary)
             .and_then(|_| fs::rename(&temporary, path))
-            .map_err(StoreError::io("copy", path))
+            .map_err(StoreError::io(StoreAction::Copy, path))
             .inspect_err(|_| drop_half(&temporary))
     }
 }
@@ -258,7 +258,7 @@ fn settle_file(path: &Path) -> Result<(Digest, u64)> {
         file.set_times(FileTimes::new().set_modified(stamp()))?;
         Ok((hash::file_digest(content, executable), bytes))
     };
-    settle().map_err(StoreError::io("take in", path))
+    settle().map_err(StoreError::io(StoreAction::TakeIn, path))
 }
 
 fn settle_folder(path: &Path, meta: &Metadata) -> io::Result<()> {
@@ -270,7 +270,7 @@ fn settle_folder(path: &Path, meta: &Metadata) -> io::Result<()> {
 
 /// Times and modes of a copy, which differ from those of what was copied.
 pub(super) fn resettle(path: &Path) -> Result<()> {
-    let found = match fs::symlink_metadata(path).map_err(StoreError::io("settle", path))? {
+    let found = match fs::symlink_metadata(path).map_err(StoreError::io(StoreAction::Settle, path))? {
         meta if meta.is_dir() => hash::walk(path, Links::Keep)?,
         meta => vec![FolderEntry { path: PathBuf::new(), kind: FoundKind::File, meta }],
     };
@@ -284,7 +284,7 @@ pub(super) fn resettle(path: &Path) -> Result<()> {
             }),
             FoundKind::Link(_) => Ok(()),
         };
-        settled.map_err(StoreError::io("settle", &whole))?;
+        settled.map_err(StoreError::io(StoreAction::Settle, &whole))?;
     }
     Ok(())
 }
@@ -295,9 +295,9 @@ fn read_only(executable: bool) -> Permissions {
 
 /// Copies a file, or a folder with everything in it; links as links.
 pub(super) fn copy_tree(from: &Path, to: &Path) -> Result<()> {
-    let meta = fs::symlink_metadata(from).map_err(StoreError::io("copy", from))?;
+    let meta = fs::symlink_metadata(from).map_err(StoreError::io(StoreAction::Copy, from))?;
     if meta.is_file() {
-        return fs::copy(from, to).map(drop).map_err(StoreError::io("copy", from));
+        return fs::copy(from, to).map(drop).map_err(StoreError::io(StoreAction::Copy, from));
     }
     let found = hash::walk(from, Links::Keep)?;
     for entry in &found {
@@ -307,7 +307,7 @@ pub(super) fn copy_tree(from: &Path, to: &Path) -> Result<()> {
             FoundKind::Link(link) => std::os::unix::fs::symlink(link, &target),
             FoundKind::File => fs::copy(&source, &target).map(drop),
         }
-        .map_err(StoreError::io("copy", &source))?;
+        .map_err(StoreError::io(StoreAction::Copy, &source))?;
     }
     Ok(())
 }

@@ -2,7 +2,10 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
-use flow_core::{Artifact, ArtifactKind, Digest, reason::StoreFault};
+use flow_core::{
+    Artifact, ArtifactKind, Digest,
+    reason::{StoreAction, StoreFault},
+};
 use walkdir::WalkDir;
 
 use super::{Objects, ingest, look};
@@ -35,15 +38,18 @@ impl Objects {
     /// As [`Objects::materialise`].
     pub fn copy_out(&self, digest: &Digest, dest: &Path) -> Result<()> {
         if let Some(above) = dest.parent() {
-            fs::create_dir_all(above).map_err(StoreError::io("create", above))?;
+            fs::create_dir_all(above).map_err(StoreError::io(StoreAction::Create, above))?;
         }
         self.materialise_within(digest, dest, u64::MAX)?;
         let files = WalkDir::new(dest).into_iter().flatten().filter(|entry| entry.file_type().is_file());
         for entry in files {
-            let mode =
-                entry.metadata().map_err(|e| StoreError::io("look at", entry.path())(e.into()))?.permissions().mode();
+            let mode = entry
+                .metadata()
+                .map_err(|e| StoreError::io(StoreAction::LookAt, entry.path())(e.into()))?
+                .permissions()
+                .mode();
             fs::set_permissions(entry.path(), fs::Permissions::from_mode(mode | 0o200))
-                .map_err(StoreError::io("make writable", entry.path()))?;
+                .map_err(StoreError::io(StoreAction::MakeWritable, entry.path()))?;
         }
         Ok(())
     }
@@ -55,14 +61,14 @@ impl Objects {
         let manifest = if meta.is_dir() { Some(self.contents(digest)?) } else { None };
         let (files, bytes) = manifest.as_ref().map_or((1, meta.len()), Manifest::size);
         if bytes > limit {
-            let target = fs::canonicalize(&object).map_err(StoreError::io("find", &object))?;
-            std::os::unix::fs::symlink(target, dest).map_err(StoreError::io("link to", dest))?;
+            let target = fs::canonicalize(&object).map_err(StoreError::io(StoreAction::Find, &object))?;
+            std::os::unix::fs::symlink(target, dest).map_err(StoreError::io(StoreAction::LinkTo, dest))?;
             let kind = if manifest.is_some() { ArtifactKind::Folder } else { ArtifactKind::File };
             return Ok(Materialised::Linked(Artifact { digest: *digest, kind, bytes, files }));
         }
         match manifest {
             // The copy takes the mode over; std copies with copy_file_range, which shares blocks where that is possible.
-            None => _ = fs::copy(&object, dest).map_err(StoreError::io("copy to", dest))?,
+            None => _ = fs::copy(&object, dest).map_err(StoreError::io(StoreAction::CopyTo, dest))?,
             Some(manifest) => copy_folder(&object, &manifest, bytes, dest).inspect_err(|_| ingest::drop_half(dest))?,
         }
         Ok(Materialised::Copied)
@@ -70,7 +76,7 @@ impl Objects {
 }
 
 fn copy_folder(object: &Path, manifest: &Manifest, bytes: u64, dest: &Path) -> Result<()> {
-    let make = |path: &Path| fs::create_dir(path).map_err(StoreError::io("create", path));
+    let make = |path: &Path| fs::create_dir(path).map_err(StoreError::io(StoreAction::Create, path));
     make(dest)?;
     // A folder comes before what is in it: the order of paths.
     for entry in manifest.entries.iter().filter(|entry| entry.kind == EntryKind::Folder) {
@@ -83,7 +89,7 @@ fn copy_folder(object: &Path, manifest: &Manifest, bytes: u64, dest: &Path) -> R
             EntryKind::Link(target) => std::os::unix::fs::symlink(target, &to),
             EntryKind::File { .. } => fs::copy(object.join(&entry.path), &to).map(drop),
         }
-        .map_err(StoreError::io("copy to", &to))
+        .map_err(StoreError::io(StoreAction::CopyTo, &to))
     })?;
     Ok(())
 }

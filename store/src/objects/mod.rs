@@ -23,7 +23,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use flow_core::{ArtifactKind, Digest, StepResult, reason::StoreFault};
+use flow_core::{
+    ArtifactKind, Digest, StepResult,
+    reason::{StoreAction, StoreFault},
+};
 
 pub use check::Lost;
 pub use materialise::Materialised;
@@ -83,7 +86,9 @@ impl Objects {
                 // What is another member's alone, as the text of a script that both have.
                 Err(e) if e.kind() == io::ErrorKind::PermissionDenied => return self.dir.sync_all(),
                 // What an accepted result rested on may be gone, which is no news.
-                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(StoreError::io("sync", &path)(e)),
+                Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                    return Err(StoreError::io(StoreAction::Sync, &path)(e));
+                }
                 _ => {}
             }
         }
@@ -106,7 +111,7 @@ impl Objects {
                 let path = at.display().to_string();
                 StoreError::Missing(StoreFault::ArtifactLacks { digest: digest.short(), path })
             }
-            _ => StoreError::io("read", &at)(e),
+            _ => StoreError::io(StoreAction::Read, &at)(e),
         })
     }
 
@@ -121,7 +126,7 @@ impl Objects {
             Ok(bytes) if folder_digest(&bytes) == *digest => Ok(Manifest::decode(&bytes)),
             Ok(_) => Ok(None),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(StoreError::io("read", &path)(e)),
+            Err(e) => Err(StoreError::io(StoreAction::Read, &path)(e)),
         }
     }
 
@@ -161,13 +166,13 @@ impl Objects {
     /// Makes the folder that `path` lies in.
     fn shelf(&self, path: &Path) -> Result<()> {
         let shelf = path.parent().unwrap_or(&self.root);
-        fs::create_dir_all(shelf).map_err(StoreError::io("create", shelf))
+        fs::create_dir_all(shelf).map_err(StoreError::io(StoreAction::Create, shelf))
     }
 
     /// A fresh name for something half done; whatever a killed process left there is removed at the next opening.
     fn workplace(&self) -> Result<PathBuf> {
         let folder = self.root.join("tmp");
-        fs::create_dir_all(&folder).map_err(StoreError::io("create", &folder))?;
+        fs::create_dir_all(&folder).map_err(StoreError::io(StoreAction::Create, &folder))?;
         Ok(self.dir.temporary(&folder))
     }
 
@@ -178,11 +183,11 @@ impl Objects {
         let freed = match fs::rename(&path, &aside) {
             Ok(()) => remove_tree(&aside)?,
             Err(e) if e.kind() == io::ErrorKind::NotFound => 0,
-            Err(e) => return Err(StoreError::io("remove", &path)(e)),
+            Err(e) => return Err(StoreError::io(StoreAction::Remove, &path)(e)),
         };
         let list = self.list_path(digest);
         match fs::remove_file(&list) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(StoreError::io("remove", &list)(e)),
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(StoreError::io(StoreAction::Remove, &list)(e)),
             _ => Ok(freed),
         }
     }
@@ -206,10 +211,11 @@ impl Objects {
 
     /// Every digest that has something in the store.
     pub(crate) fn each(&self, mut each: impl FnMut(Digest)) -> Result<()> {
-        for shelf in fs::read_dir(&self.root).map_err(StoreError::io("read", &self.root))?.flatten() {
+        for shelf in fs::read_dir(&self.root).map_err(StoreError::io(StoreAction::Read, &self.root))?.flatten() {
             let first = shelf.file_name();
             let Some(first) = first.to_str().filter(|name| name.len() == 2) else { continue };
-            for entry in fs::read_dir(shelf.path()).map_err(StoreError::io("read", shelf.path()))?.flatten() {
+            for entry in fs::read_dir(shelf.path()).map_err(StoreError::io(StoreAction::Read, shelf.path()))?.flatten()
+            {
                 let name = entry.file_name();
                 let Some(name) = name.to_str() else { continue };
                 if let Ok(digest) = format!("{first}{}", name.strip_suffix(".list").unwrap_or(name)).parse() {
@@ -254,7 +260,7 @@ pub(crate) fn remove_tree(path: &Path) -> Result<u64> {
 
 fn remove_all(path: &Path) -> Result<u64> {
     use std::os::unix::fs::PermissionsExt;
-    let failed = |e| StoreError::io("remove", path)(e);
+    let failed = |e| StoreError::io(StoreAction::Remove, path)(e);
     let meta = match fs::symlink_metadata(path) {
         Ok(meta) => meta,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(0),
@@ -283,8 +289,8 @@ pub(crate) fn tree_size(path: &Path) -> Result<u64> {
         return Ok(if meta.nlink() == 1 { meta.len() } else { 0 });
     }
     let mut sum = 0;
-    for entry in fs::read_dir(path).map_err(StoreError::io("read", path))? {
-        sum += tree_size(&entry.map_err(StoreError::io("read", path))?.path())?;
+    for entry in fs::read_dir(path).map_err(StoreError::io(StoreAction::Read, path))? {
+        sum += tree_size(&entry.map_err(StoreError::io(StoreAction::Read, path))?.path())?;
     }
     Ok(sum)
 }
@@ -294,6 +300,6 @@ fn look(path: &Path) -> Result<Option<Metadata>> {
     match fs::symlink_metadata(path) {
         Ok(meta) => Ok(Some(meta)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(StoreError::io("look at", path)(e)),
+        Err(e) => Err(StoreError::io(StoreAction::LookAt, path)(e)),
     }
 }

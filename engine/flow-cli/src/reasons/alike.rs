@@ -11,18 +11,19 @@ use super::{settled, why};
 /// Why an instance is as it is.
 #[derive(Clone, Debug)]
 pub(crate) enum Because {
-    /// Why it runs.
     Runs(Why),
     /// Why it was settled in this way.
     Settled(Outcome, Option<Cause>),
     /// Until which verdict is decided it runs again, and how often at most.
-    MayRepeat { group: String, at_most: u32 },
+    MayRepeat {
+        group: String,
+        at_most: u32,
+    },
     /// In words that others have only if they are the same.
     Words(String),
 }
 
 impl Because {
-    /// In words.
     pub(crate) fn words(&self) -> String {
         match self {
             Because::Runs(reasons) => why(reasons),

@@ -18,7 +18,6 @@ pub(crate) fn why(why: &Why) -> String {
     words.join("; ")
 }
 
-/// One reason.
 pub(crate) fn reason(reason: &Reason) -> String {
     match &reason.clone().brief() {
         Reason::NeverRan => "its first run".to_owned(),

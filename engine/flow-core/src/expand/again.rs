@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{build::Built, prepare::StepPlan};
-use crate::{ConditionalRepetition, CorunMember, Group, GroupId, Instance, InstanceId, Need};
+use crate::{ConditionalRepetition, CorunMember, Group, GroupId, Instance, InstanceId, Need, result::is_alone_of};
 
 /// Plans the repetitions of a step's groups, and of their runs alone, if they get a verdict.
 pub(super) fn repeat(at: usize, plans: &mut [StepPlan], built: &mut Built) {
@@ -56,9 +56,7 @@ pub(super) fn repeat(at: usize, plans: &mut [StepPlan], built: &mut Built) {
 fn alone(member: InstanceId, solo: &StepPlan, instances: &[Instance]) -> Option<Vec<InstanceId>> {
     let axes = &instances[member.index()].axes;
     let own = &instances[solo.first as usize..solo.first as usize + solo.places.len()];
-    let at = |run: &&Instance| {
-        run.skip.is_none() && run.axes.iter().all(|(axis, value)| axes.get(axis).is_none_or(|own| own == value))
-    };
+    let at = |run: &&Instance| run.skip.is_none() && is_alone_of(&run.axes, axes);
     let found: Vec<InstanceId> = own.iter().filter(at).map(|run| run.id).collect();
     let one_point = found.windows(2).all(|two| instances[two[0].index()].axes == instances[two[1].index()].axes);
     (one_point && !found.is_empty()).then_some(found)

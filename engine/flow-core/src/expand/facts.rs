@@ -51,14 +51,12 @@ pub enum Remark {
     },
     /// This machine can never run an instance, in a look at the file alone.
     DoesNotFitHere {
-        /// Its label.
         label: String,
         /// What is lacking.
         lack: Lack,
     },
     /// A step has no instances.
     NoInstances {
-        /// The step.
         step: String,
         /// Why.
         because: Cause,

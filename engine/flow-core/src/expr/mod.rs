@@ -44,7 +44,6 @@ use crate::{
 pub(crate) struct Expr {
     /// As written between the braces, trimmed.
     pub(crate) text: Arc<str>,
-    /// What it reads.
     pub(crate) reads: Reads,
     /// Variables as minijinja's analysis has them: none of these is an argument's or a filter's name.
     pub(crate) variables: Vec<String>,

@@ -69,7 +69,6 @@ pub enum PartKind {
     Metrics,
     /// The seed, with the repetition added.
     Seed,
-    /// Which repetition.
     Repetition,
     /// The value of an axis that nothing of the step reads.
     Axis,

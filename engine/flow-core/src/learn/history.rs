@@ -39,7 +39,7 @@ pub(super) struct OfStep {
     /// Oldest first.
     pub(super) seen: Vec<Observation>,
     /// By the axes of its instances.
-    on: Vec<OnAxes>,
+    pub(super) on: Vec<OnAxes>,
     /// What they all say.
     pub(super) whole: Made<Estimate>,
     /// The last that had other parameters than those in force: of those, the name and what it was. Nothing follows from it.
@@ -50,13 +50,13 @@ pub(super) struct OfStep {
 
 /// Observations that have the axes of an instance.
 #[derive(Clone, Debug)]
-struct OnAxes {
-    axes: Vec<String>,
+pub(super) struct OnAxes {
+    pub(super) axes: Vec<String>,
     by_point: IndexMap<Vec<Value>, Vec<usize>>,
     /// Those that ended well.
-    ended: Vec<usize>,
+    pub(super) ended: Vec<usize>,
     /// What all of these say, and what those say that nothing disturbed.
-    surfaces: [Made<Surface>; 2],
+    pub(super) surfaces: [Made<Surface>; 2],
 }
 
 /// How many of a step are told at once what a result teaches: those that come first, and as many of the others in turn. A sweep
@@ -101,26 +101,41 @@ impl<'a> History<'a> {
         coefficients.extend(coefficient(seen.busy, seen.slowdown));
     }
 
-    /// One attempt more, and what the scheduler is to know of it: what sharing a GPU costs, and what is expected of those of its
-    /// step that still wait: of the first 64 at once, and of all others in turn; so too of the steps that do the same.
+    /// One attempt more, and what the scheduler is to know of it.
     pub fn learn(&mut self, of: InstanceId, result: &StepResult, waiting: &BTreeSet<InstanceId>) -> Vec<Event> {
-        let expansion = self.expansion;
-        let (seen, id) = (Observation::of(result), expansion.instances[of.index()].step);
-        let mut events = Vec::new();
-        if let (Some(sharing), Some(model)) = (&seen.sharing, &seen.gpu_model) {
+        let priced = self.observe(of, result);
+        priced.into_iter().chain(self.tell(of, waiting)).collect()
+    }
+
+    /// One attempt more; what the scheduler is to know of what sharing a GPU costs.
+    pub fn observe(&mut self, of: InstanceId, result: &StepResult) -> Option<Event> {
+        let seen = Observation::of(result);
+        let priced = seen.sharing.as_ref().zip(seen.gpu_model.as_ref()).map(|(sharing, model)| {
             self.remember_sharing(model, sharing);
             let (devices, trial) = self.coefficients();
-            events.push(Event::InterferenceLearned { devices, trial });
-        }
-        self.insert(id, seen);
+            Event::InterferenceLearned { devices, trial }
+        });
+        self.insert(self.expansion.instances[of.index()].step, seen);
+        priced
+    }
+
+    /// What is expected of those of an instance's step that still wait: of the first 64 at once, and of all others in turn; so too of the
+    /// steps that do the same. What is not made yet ([`History::refits`]) is made here.
+    pub fn tell(&mut self, of: InstanceId, waiting: &BTreeSet<InstanceId>) -> Vec<Event> {
+        let expansion = self.expansion;
+        let id = expansion.instances[of.index()].step;
         let told = self.next_told(id, waiting).into_iter().chain(self.others_told(id, waiting));
         let told: Vec<InstanceId> = told.collect();
         let learned = |instance: InstanceId| Event::Learned {
             instance,
             estimate: self.estimate(&expansion.instances[instance.index()]),
         };
-        events.extend(told.into_iter().map(learned));
-        events
+        told.into_iter().map(learned).collect()
+    }
+
+    /// The steps that do the same as this one, which is the first of them.
+    pub(super) fn same_work(&self, first: StepId) -> Vec<StepId> {
+        self.same_work.get(&first).map_or_else(|| vec![first], |(steps, _)| steps.clone())
     }
 
     /// Of the steps that do the same as this one those that are to be told now: so few steps that thousands cost no more.
@@ -176,7 +191,7 @@ impl<'a> History<'a> {
         &self.steps[self.expansion.work_of(step).index()]
     }
 
-    fn of_mut(&mut self, step: StepId) -> &mut OfStep {
+    pub(super) fn of_mut(&mut self, step: StepId) -> &mut OfStep {
         &mut self.steps[self.expansion.work_of(step).index()]
     }
 

@@ -26,6 +26,23 @@ impl<T> Made<T> {
         &self.made.get_or_init(|| (self.there, make())).1
     }
 
+    pub(super) fn made(&self) -> Option<&T> {
+        self.made.get().map(|(_, made)| made)
+    }
+
+    pub(super) fn is_made(&self) -> bool {
+        self.made.get().is_some()
+    }
+
+    /// It was made elsewhere, of so many.
+    pub(super) fn put(&mut self, of: usize, made: T) {
+        self.made = OnceCell::from((of, made));
+    }
+
+    pub(super) fn there(&self) -> usize {
+        self.there
+    }
+
     pub(super) fn one_more(&mut self) {
         self.there += 1;
         if self.made.get().is_some_and(|(of, _)| (self.there - of) * ANEW >= *of) {

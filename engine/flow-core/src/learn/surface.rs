@@ -164,6 +164,11 @@ impl Surface {
         }
     }
 
+    /// Makes all that is asked for when something is expected of a point.
+    pub(super) fn make(&self) {
+        self.placed.first().into_iter().for_each(|at| _ = self.expect(at));
+    }
+
     /// What is expected of one quantity at a point.
     pub(super) fn at(&self, of: Of, at: &[Coordinate]) -> Option<Predicted> {
         let Measured { values, fit } = &self.measured[of as usize];

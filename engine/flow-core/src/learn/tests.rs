@@ -394,3 +394,28 @@ fn thousands_of_steps_that_do_the_same_are_told_in_turn() {
     }
     assert_eq!(told, waiting);
 }
+
+#[test]
+fn what_is_made_aside_says_what_is_made_here() {
+    let expansion = expansion();
+    let waiting: BTreeSet<InstanceId> = expansion.instances.iter().map(|instance| instance.id).collect();
+    let [mut here, mut aside] = [(); 2].map(|()| History::new(&expansion, &expansion.instances));
+    let trainings = expansion.instances.iter().filter(|instance| instance.label.starts_with("train["));
+    let mut made = 0;
+    for (n, instance) in trainings.enumerate() {
+        let mut result = without_attempt(&expansion, instance.id, Outcome::Ok, None, &RunId("r".into()), n as u64);
+        result.usage.wall_s = 60.0 + 10.0 * n as f64;
+        result.circumstances.gpu_models = vec!["A".to_owned()];
+        let told = here.learn(instance.id, &result, &waiting);
+        assert!(aside.observe(instance.id, &result).is_none());
+        for refit in aside.refits(instance.id, &waiting) {
+            made += 1;
+            aside.take_in(refit.make());
+        }
+        assert!(aside.refits(instance.id, &waiting).is_empty(), "{n}: nothing is left to be made");
+        assert_eq!(format!("{told:?}"), format!("{:?}", aside.tell(instance.id, &waiting)));
+        assert!(aside.refits(instance.id, &waiting).is_empty(), "{n}: nothing was made");
+    }
+    assert!(made > 10, "{made}");
+    assert!(here.refits(InstanceId(2), &BTreeSet::new()).is_empty(), "nobody waits");
+}

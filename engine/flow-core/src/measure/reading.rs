@@ -16,9 +16,7 @@ pub struct Seen<'a> {
     pub started_at: f64,
     /// When it ended.
     pub ended_at: f64,
-    /// Of the host.
     pub host: &'a HostSamples,
-    /// Of its GPUs.
     pub gpus: &'a GpuSamples,
 }
 

@@ -62,7 +62,6 @@ impl MetricsFile {
         })
     }
 
-    /// Its kind.
     pub fn kind(&self) -> &'static str {
         match self {
             MetricsFile::Json(_) => "json",
@@ -232,7 +231,6 @@ fn read_csv(file: &str, text: &str, rows: &mut Vec<MetricRow>) -> Result<(), NoM
 mod tests {
     use super::{super::tests::shown, *};
 
-    /// One file.
     struct One<'a>(&'a str);
 
     impl NumberFiles for One<'_> {

@@ -30,9 +30,7 @@ pub struct Metrics {
 /// Which of its values a metric comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Summary {
-    /// The last.
     Last,
-    /// The best.
     Best(Best),
     /// That of the epoch at which another metric is best.
     At {

@@ -7,7 +7,7 @@ use std::{fmt, io};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{BuiltinFault, Texts};
+use super::{BuiltinFault, StoreAction, Texts};
 use crate::Outcome;
 
 /// What an error says. In JSON a text is a text, all else an object with a `kind` that no other one has.
@@ -20,7 +20,6 @@ pub enum Fault {
     /// Of the system, or of what lies in a file's place.
     #[error(transparent)]
     File(Box<FileFault>),
-    /// Of the store.
     #[error(transparent)]
     Store(Box<StoreFault>),
     /// Of an expression.
@@ -205,8 +204,8 @@ faults! {
 
     /// What the store cannot do, or has no longer.
     StoreFault {
-        StoreRefused { which: String, path: String, error: Box<Fault> } = "cannot {which} `{path}`: {error}",
-        StoreFull { which: String, path: String, error: Box<Fault> } =
+        StoreRefused { which: StoreAction, path: String, error: Box<Fault> } = "cannot {which} `{path}`: {error}",
+        StoreFull { which: StoreAction, path: String, error: Box<Fault> } =
             "cannot {which} `{path}`: {error}; make room by hand, a few MiB, which `flow gc` needs to remove what old runs left; then run again: nothing recorded is lost",
         Malformed { path: String, error: Box<Fault> } = "`{path}` is not what was expected: {error}",
         LeadsBack { path: String } = "`{path}` cannot be kept: it leads back to a folder above it",

@@ -3,7 +3,6 @@
 
 use serde_json::Value;
 
-use super::{Memory, Stopped};
 use crate::{Outcome, Span, verdict::Call};
 
 /// Something that may hold texts.
@@ -47,6 +46,7 @@ impl Texts for Value {
     }
 }
 
+/// [`Texts`] for what has none.
 macro_rules! without {
     ($($name:ty),*) => { $(
         impl Texts for $name {
@@ -54,7 +54,8 @@ macro_rules! without {
         }
     )* };
 }
-without!(bool, u32, u64, i32, Memory, Stopped, Outcome, Span, Call);
+pub(super) use without;
+without!(bool, u32, u64, i32, Outcome, Span, Call);
 
 /// [`Texts`] for enums, by their variants with all fields.
 macro_rules! texts {

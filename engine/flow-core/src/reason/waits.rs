@@ -53,7 +53,6 @@ pub enum Waits {
     },
     /// A job does the same, of a run of somebody else that does not live any more.
     Job {
-        /// Which run.
         run: RunId,
         /// Whose it is.
         user: String,
@@ -89,7 +88,6 @@ pub enum Rivalry {
 /// Some instances: the first, and how many there are beside it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Labels {
-    /// The first.
     pub first: String,
     /// How many more.
     pub more: u32,
@@ -147,7 +145,6 @@ pub enum Resource<Gpu> {
     Jobs,
     /// Places in the queue of a batch system.
     Queue,
-    /// CPUs.
     Cpus,
     /// Host memory, bytes.
     Memory,
@@ -198,7 +195,6 @@ pub enum Occupant {
     Processes {
         /// The one with the most memory.
         pid: u32,
-        /// Its name.
         name: String,
         /// How many more.
         more: u32,

@@ -204,27 +204,15 @@ pub enum Event {
     },
     /// Its process tree is gone, and what it left is being collected. It still holds its placement, for collecting is work as
     /// well, but its time limit counts no more, and nothing ends it from here on.
-    Collecting {
-        /// The attempt.
-        attempt: AttemptId,
-    },
+    Collecting { attempt: AttemptId },
     /// What it ran on was lost under it, which is no failure of its own: it is tried again at once, a few times. Before
     /// [`Event::Exited`].
-    Lost {
-        /// The attempt.
-        attempt: AttemptId,
-    },
+    Lost { attempt: AttemptId },
     /// It was ended in the middle of its work and left what another attempt goes on from, which follows at once, however often. Before
     /// [`Event::Exited`].
-    Continues {
-        /// The attempt.
-        attempt: AttemptId,
-    },
+    Continues { attempt: AttemptId },
     /// It failed in a way in which it would fail again: it is not tried again. Before [`Event::Exited`].
-    Hopeless {
-        /// The attempt.
-        attempt: AttemptId,
-    },
+    Hopeless { attempt: AttemptId },
     /// Its process tree is gone and its outputs are collected.
     Exited {
         attempt: AttemptId,

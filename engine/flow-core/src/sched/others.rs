@@ -99,7 +99,6 @@ impl PeerRun {
 pub struct PeerLoad {
     /// How many there are.
     pub runs: u32,
-    /// What they hold.
     pub holds: Holding,
     /// What of theirs that waits is served before ours asks for.
     pub ahead: Holding,
@@ -210,7 +209,6 @@ impl Shift {
 /// The unit that a scheduler's run publishes as its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockedUnit {
-    /// The unit.
     pub unit: InstanceId,
     /// Since when others keep it from starting.
     pub since: Time,

@@ -117,7 +117,6 @@ pub(super) enum Window {
     Over,
 }
 
-/// A running attempt.
 #[derive(Clone, Debug)]
 pub(super) struct RunningAttempt {
     pub(super) instance: InstanceId,

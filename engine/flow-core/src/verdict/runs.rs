@@ -13,7 +13,6 @@ pub const FOREIGN_CPU: f64 = 0.10;
 /// A co-run group with all of its repetitions.
 #[derive(Clone, Debug)]
 pub struct Group<'r> {
-    /// Its name.
     pub name: String,
     /// Where its members ran.
     pub placement: CorunGpus,

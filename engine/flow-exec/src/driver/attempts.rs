@@ -41,6 +41,13 @@ struct Held {
     running: Option<flow_store::Running>,
 }
 
+/// What a program has said since the last time, and who listened to it.
+pub(super) struct Heard {
+    attempt: AttemptId,
+    listener: Listener,
+    news: News,
+}
+
 /// The window of a co-run group, seconds since 1970.
 #[derive(Default)]
 struct Window {
@@ -503,7 +510,7 @@ impl<X: Executor> Attempts<X> {
         let mut gpus = flow_core::CorunGpus::Own;
         for &attempt in &attempts {
             let told = self.executor.release(attempt, at);
-            self.heard(attempt, told);
+            self.check_told(attempt, told);
             let Some(running) = self.running.get_mut(&attempt) else { continue };
             running.listener.released(at);
             let instance = running.instance;
@@ -520,7 +527,7 @@ impl<X: Executor> Attempts<X> {
     pub(super) fn stop(&mut self, attempts: &[AttemptId]) {
         for &attempt in attempts {
             let told = self.executor.stop(attempt);
-            self.heard(attempt, told);
+            self.check_told(attempt, told);
             let Some(running) = self.running.get(&attempt) else { continue };
             let group = self.instance(running.instance).corun.as_ref().map(|corun| corun.group);
             self.close(group, clock::unix_seconds(), None);
@@ -528,7 +535,7 @@ impl<X: Executor> Attempts<X> {
     }
 
     /// A program that cannot be told something that it waits for would wait for ever.
-    fn heard(&mut self, attempt: AttemptId, told: io::Result<()>) {
+    fn check_told(&mut self, attempt: AttemptId, told: io::Result<()>) {
         if let (Err(e), Some(running)) = (told, self.running.get_mut(&attempt)) {
             let folder = running.folder.path().display().to_string();
             running.listener.refused = Some(Refusal::NotReached { folder, error: e.into() });
@@ -556,13 +563,19 @@ impl<X: Executor> Attempts<X> {
         }
     }
 
-    /// Reads what programs have said since the last time.
-    pub(super) fn listen(&mut self, out: &mut Outbox) {
+    /// Who is to be listened to now, aside: a program may write much.
+    pub(super) fn lend_listeners(&mut self, now: f64) -> Vec<(AttemptId, Listener)> {
+        let due = self.due.hear_now(now, |attempt| self.running.contains_key(&attempt));
+        due.into_iter().filter_map(|id| Some((id, self.running.get_mut(&id)?.listener.lend()))).collect()
+    }
+
+    /// What programs have said since the last time.
+    pub(super) fn heard(&mut self, heard: Vec<Heard>, out: &mut Outbox) {
         let mut refused = Vec::new();
-        let now = clock::unix_seconds();
-        for attempt in self.due.hear_now(now, |attempt| self.running.contains_key(&attempt)) {
+        for Heard { attempt, listener, news } in heard {
+            // One that could not be started after all says nothing.
             let Some(running) = self.running.get_mut(&attempt) else { continue };
-            let news = running.listener.listen(now);
+            running.listener.take_back(listener);
             let grouped = self.context.session.expansion.instances[running.instance.index()].corun.is_some();
             if news.ready && grouped {
                 ready(attempt, out);
@@ -584,6 +597,15 @@ impl<X: Executor> Attempts<X> {
     fn instance(&self, id: InstanceId) -> &Instance {
         &self.context.session.expansion.instances[id.index()]
     }
+}
+
+/// Listens to programs, which takes as long as they have written much.
+pub(super) fn listen(listeners: Vec<(AttemptId, Listener)>, now: f64) -> Vec<Heard> {
+    let hear = |(attempt, mut listener): (AttemptId, Listener)| {
+        let news = listener.listen(now);
+        Heard { attempt, listener, news }
+    };
+    listeners.into_iter().map(hear).collect()
 }
 
 /// What a program said, for journal and screen.

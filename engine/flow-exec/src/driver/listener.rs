@@ -1,6 +1,10 @@
 //! Listening to a running program: messages of a plugin, lines of a plain program's output. Keeps what was said; decides nothing.
 
-use std::{collections::BTreeMap, fs, io, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use flow_core::{
     Metrics,
@@ -78,6 +82,39 @@ impl Listener {
             told: false,
             printed: Printed::default(),
         }
+    }
+
+    /// Itself, to listen aside; what stands in its place keeps what it is told meanwhile.
+    pub(crate) fn lend(&mut self) -> Listener {
+        let stand_in = Listener {
+            follower: None,
+            log: None,
+            bound: Bound::new(PathBuf::new()),
+            metrics: None,
+            prints_metrics: false,
+            following: None,
+            secrets: Secrets::default(),
+            reported: Reported::default(),
+            said: Said::Nothing,
+            facts: BTreeMap::new(),
+            refused: None,
+            began: 0.0,
+            released: None,
+            looks: Looks::default(),
+            told: false,
+            printed: Printed::default(),
+        };
+        std::mem::replace(self, stand_in)
+    }
+
+    /// It is back from listening aside.
+    pub(crate) fn take_back(&mut self, listener: Listener) {
+        let stand_in = std::mem::replace(self, listener);
+        if let Some(at) = stand_in.released {
+            self.released(at);
+        }
+        self.refused = self.refused.take().or(stand_in.refused);
+        self.facts.extend(stand_in.facts);
     }
 
     /// Hides these in all that it hears.
@@ -309,6 +346,22 @@ mod tests {
         assert_eq!(numbers(&listener.listen(16.0).epochs), []);
         assert_eq!(numbers(&listener.listen_to_the_end(17.0, true).epochs), [(2, 4.0), (3, 2.0)]);
         assert_eq!(listener.reported.epochs, [(1, 10.0, 12.0), (2, 12.0, 15.0), (3, 15.0, 17.0)]);
+    }
+
+    #[test]
+    fn what_it_is_told_while_it_listens_aside_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, mut listener) = listener(&dir, "epoch {epoch} loss {loss}");
+        fs::write(folder.log(), "warming up\n").unwrap();
+        let mut aside = listener.lend();
+        aside.listen(11.0);
+        listener.released(12.0);
+        listener.facts.insert("node".to_owned(), "n1".to_owned());
+        listener.take_back(aside);
+        fs::write(folder.log(), "warming up\nepoch 1 loss 9\n").unwrap();
+        listener.listen_to_the_end(15.0, true);
+        assert_eq!((listener.released, listener.facts["node"].as_str()), (Some(12.0), "n1"));
+        assert_eq!(listener.reported.epochs, [(1, 12.0, 15.0)]);
     }
 
     #[test]

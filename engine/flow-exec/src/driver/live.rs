@@ -14,9 +14,9 @@ use std::{
 };
 
 use flow_core::{
-    AttemptId, CorunGpus, GpuId, InstanceId, JournalLine, Outcome, RunEvent, Span, Time,
-    learn::History,
-    reason::Cause,
+    AttemptId, CorunGpus, GpuId, InstanceId, JournalLine, Outcome, RunEvent, Span, StepResult, Time,
+    learn::{History, Refit},
+    reason::{Cause, ClosedBy},
     sched::{Action, Capacity, Event, Placement, Scheduler},
 };
 use flow_store::{End, Journal, Status, StoreError};
@@ -27,7 +27,7 @@ use tokio::{
 
 use super::{
     Update,
-    attempts::{self, Attempts},
+    attempts::{self, Attempts, Heard},
     cancel::Cancel,
     cards::Cards,
     cleanup::FolderRemover,
@@ -44,7 +44,10 @@ use super::{
     screen::Screen,
     waiting,
 };
-use crate::{ExecError, clock::RunClock};
+use crate::{
+    ExecError,
+    clock::{self, RunClock},
+};
 
 /// How long a step may take to end when it is asked to.
 pub(crate) const GRACE: Span = Span::from_millis(10_000);
@@ -80,6 +83,10 @@ pub(super) struct EventLoop<'a, X> {
     capacity: Capacity,
     interrupted: bool,
     listened_at: Time,
+    /// Somebody listens to programs, aside.
+    listening: bool,
+    /// What has ended meanwhile: nothing is collected of a program that is being listened to.
+    ended_meanwhile: Vec<(AttemptId, Box<executor::Ended>)>,
     finished: bool,
 }
 
@@ -104,6 +111,18 @@ enum Done {
     Elsewhere(Vec<AttemptId>),
     NotClaimed(StoreError),
     Collected(Box<Collected>),
+    Heard(Vec<Heard>),
+    /// What is known of the step of an instance was made anew.
+    Learned(InstanceId, Vec<Refit>),
+    /// The earlier result that stands where this one is spoiled, if there is one.
+    Earlier(ToRecord, Result<Option<Box<StepResult>>, StoreError>),
+}
+
+/// An attempt that is the last of its instance, and what closed the window of its group out of turn.
+struct ToRecord {
+    instance: InstanceId,
+    attempt: AttemptId,
+    closed_by: Option<ClosedBy>,
 }
 
 enum LoopEvent {
@@ -147,6 +166,8 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             cancel: from.cancel,
             interrupted: false,
             listened_at: Time(0),
+            listening: false,
+            ended_meanwhile: Vec::new(),
             finished: false,
             context,
         }
@@ -171,7 +192,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         };
         let mut signals = kinds.iter().copied().map(signal).collect::<Result<Vec<Signal>, _>>().map_err(cannot)?;
         self.cancel.listen();
-        if self.context.outlives && self.outcomes.wants_gpus() {
+        if self.context.outlives && !self.outcomes.want_gpus().is_empty() {
             let locks = self.cards.lent();
             self.attempts.executor.lend_locks(locks);
         }
@@ -204,9 +225,9 @@ impl<'a, X: Executor> EventLoop<'a, X> {
                     LoopEvent::Time => {}
                 }
                 let now = self.clock.now();
-                if now - self.listened_at >= LISTEN {
+                if !self.listening && now - self.listened_at >= LISTEN {
                     self.listened_at = now;
-                    self.attempts.listen(&mut self.out);
+                    self.listen();
                 }
             }
         }
@@ -299,10 +320,18 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             Action::Stop { attempts } => self.attempts.stop(&attempts),
             Action::Kill { attempt, grace, outcome } => self.attempts.kill(attempt, grace, outcome),
             Action::Record { instance, attempt } => {
-                let closed_by = self.attempts.closed_by(instance);
-                let (history, recorder) = (&mut self.history, &mut self.recorder);
-                self.outcomes.record(instance, attempt, closed_by, history, recorder, out)?;
                 self.to_settle.insert(instance, attempt);
+                let to_record = ToRecord { instance, attempt, closed_by: self.attempts.closed_by(instance) };
+                match self.outcomes.spoiled_unit(instance, attempt) {
+                    Some(unit) => {
+                        let context = Arc::clone(&self.context);
+                        self.jobs.spawn_blocking(move || {
+                            let earlier = outcomes::earlier(&context, &unit, instance);
+                            Done::Earlier(to_record, earlier)
+                        });
+                    }
+                    None => self.record(to_record, None)?,
+                }
             }
             Action::Discard { instance, attempt, .. } => {
                 self.attempts.executor.settled(attempt);
@@ -317,6 +346,29 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             Action::Finish => self.finished = true,
         }
         Ok(())
+    }
+
+    fn record(&mut self, what: ToRecord, earlier: Option<Box<StepResult>>) -> Result<(), ExecError> {
+        let ToRecord { instance, attempt, closed_by } = what;
+        let (history, recorder) = (&mut self.history, &mut self.recorder);
+        self.outcomes.record(instance, attempt, (closed_by, earlier), history, recorder, &mut self.out)?;
+        // What it took is known to those of its step that still wait for a GPU.
+        let refits = self.history.refits(instance, self.outcomes.want_gpus());
+        if refits.is_empty() {
+            self.out.events.extend(self.history.tell(instance, self.outcomes.want_gpus()));
+        } else {
+            self.jobs.spawn_blocking(move || Done::Learned(instance, refits.into_iter().map(Refit::make).collect()));
+        }
+        Ok(())
+    }
+
+    fn listen(&mut self) {
+        let now = clock::unix_seconds();
+        let listeners = self.attempts.lend_listeners(now);
+        if !listeners.is_empty() {
+            self.listening = true;
+            self.jobs.spawn_blocking(move || Done::Heard(attempts::listen(listeners, now)));
+        }
     }
 
     fn fill(&mut self, starts: Vec<(AttemptId, InstanceId, Placement)>) {
@@ -368,13 +420,17 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             }
             executor::Event::Waits { attempt, queued } => attempts.waits(attempt, queued),
             executor::Event::Notice(text) => out.notice(None, text),
-            executor::Event::Ended { attempt, end } => {
-                if let Some(ended) = attempts.on_exited(attempt, *end, outcomes, &mut self.cards, out) {
-                    self.tell_gpus();
-                    let context = Arc::clone(&self.context);
-                    self.jobs.spawn_blocking(move || Done::Collected(Box::new(collect::collect(&context, ended))));
-                }
-            }
+            executor::Event::Ended { attempt, end } if self.listening => self.ended_meanwhile.push((attempt, end)),
+            executor::Event::Ended { attempt, end } => self.on_ended(attempt, *end),
+        }
+    }
+
+    fn on_ended(&mut self, attempt: AttemptId, end: executor::Ended) {
+        let ended = self.attempts.on_exited(attempt, end, &self.outcomes, &mut self.cards, &mut self.out);
+        if let Some(ended) = ended {
+            self.tell_gpus();
+            let context = Arc::clone(&self.context);
+            self.jobs.spawn_blocking(move || Done::Collected(Box::new(collect::collect(&context, ended))));
         }
     }
 
@@ -406,6 +462,20 @@ impl<'a, X: Executor> EventLoop<'a, X> {
                 self.collected(*collected);
                 Ok(())
             }
+            Done::Heard(heard) => {
+                self.listening = false;
+                self.attempts.heard(heard, &mut self.out);
+                for (attempt, end) in std::mem::take(&mut self.ended_meanwhile) {
+                    self.on_ended(attempt, *end);
+                }
+                Ok(())
+            }
+            Done::Learned(of, refits) => {
+                refits.into_iter().for_each(|refit| self.history.take_in(refit));
+                self.out.events.extend(self.history.tell(of, self.outcomes.want_gpus()));
+                Ok(())
+            }
+            Done::Earlier(to_record, earlier) => self.record(to_record, earlier?),
         }
     }
 
@@ -453,7 +523,8 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         let span = |at: Time| Duration::from_micros((at - now).0);
         let until_wake = self.scheduler.next_wake().filter(|_| !self.rivals.is_busy()).map(span);
         let until_room = self.rivals.sleep(now, &self.scheduler);
-        let listening = self.attempts.listen_in().map(|pause| span(self.listened_at + pause));
+        let listening =
+            self.attempts.listen_in().filter(|_| !self.listening).map(|pause| span(self.listened_at + pause));
         let watching = (self.cards.is_watching() && self.wants_gpus()).then_some(WATCH);
         // What is on its way wakes the loop by itself; that it waits for who holds the store is to be said meanwhile.
         let aside = (self.recorder.is_committing() || !self.jobs.is_empty()).then_some(SILENT);

@@ -54,8 +54,6 @@ pub(super) struct Outcomes {
     /// Of these, those that are to run.
     waiting_for_gpus: BTreeSet<InstanceId>,
     ended: BTreeMap<AttemptId, Ended>,
-    /// Good results of the store that stand where this run's are spoiled, until these would be recorded.
-    earlier: BTreeMap<InstanceId, StepResult>,
     /// Settled instances by how.
     pub(super) counts: BTreeMap<String, u32>,
     /// Outcomes that are failures have happened.
@@ -205,6 +203,29 @@ fn goes_on(context: &RunContext, ids: &[InstanceId], decisions: &[Decision]) -> 
     false
 }
 
+/// The good result of the store that stands for one of a unit, if there are some of all. It looks at artifacts.
+///
+/// # Errors
+/// The store could not be read.
+pub(super) fn earlier(
+    context: &RunContext,
+    unit: &[(InstanceId, Digest)],
+    of: InstanceId,
+) -> Result<Option<Box<StepResult>>, StoreError> {
+    let mut earlier = None;
+    for (id, fingerprint) in unit {
+        let instance = &context.session.expansion.instances[id.index()];
+        // One that cannot be looked at for the moment stands as well.
+        let whole = |result: &StepResult| !matches!(context.objects.missing(result), Ok(Some(_)));
+        let good = |result: &StepResult| unfit(result, instance).is_none() && whole(result);
+        let Some(result) = context.store.result(fingerprint)?.filter(good) else { return Ok(None) };
+        if *id == of {
+            earlier = Some(Box::new(standing_for(result, instance)));
+        }
+    }
+    Ok(earlier)
+}
+
 impl Outcomes {
     pub(super) fn new(context: Arc<RunContext>) -> Outcomes {
         let instances = context.session.expansion.instances.iter();
@@ -219,7 +240,6 @@ impl Outcomes {
             want_gpus,
             waiting_for_gpus: BTreeSet::new(),
             ended: BTreeMap::new(),
-            earlier: BTreeMap::new(),
             counts: BTreeMap::new(),
             failed: false,
         }
@@ -230,9 +250,9 @@ impl Outcomes {
         self.decided.get(&instance)
     }
 
-    /// Something asks for GPUs of this machine.
-    pub(super) fn wants_gpus(&self) -> bool {
-        !self.want_gpus.is_empty()
+    /// Instances that ask for GPUs of this machine, and have no result yet.
+    pub(super) fn want_gpus(&self) -> &BTreeSet<InstanceId> {
+        &self.want_gpus
     }
 
     /// Instances that ask for GPUs and are to run.
@@ -374,21 +394,20 @@ impl Outcomes {
         Answer::Hit(outcome)
     }
 
-    /// The attempt is the instance's last; `closed_by`, what closed the window of its group out of turn.
+    /// The attempt is the instance's last; what closed the window of its group out of turn, and the earlier result that stands where a
+    /// measurement is spoiled.
     ///
     /// # Errors
-    /// The store could not be read.
+    /// It never ended.
     pub(super) fn record(
         &mut self,
         instance: InstanceId,
         attempt: AttemptId,
-        closed_by: Option<ClosedBy>,
+        (closed_by, earlier): (Option<ClosedBy>, Option<Box<StepResult>>),
         history: &mut History<'_>,
         recorder: &mut Recorder,
         out: &mut Outbox,
     ) -> Result<(), ExecError> {
-        self.find_earlier(instance, attempt)?;
-        let earlier = self.earlier.remove(&instance);
         recorder.record(instance);
         let mut result = match self.ended.remove(&attempt) {
             Some(Ended::As { result, .. }) => result,
@@ -406,8 +425,7 @@ impl Outcomes {
         if let Some(seen) = self.group_sharing(instance, &result) {
             result.circumstances.sharing = Some(seen);
         }
-        // What it took is known to those of its step that still wait for a GPU, and what sharing one costs to all.
-        out.events.extend(history.learn(instance, &result, &self.want_gpus));
+        out.events.extend(history.observe(instance, &result));
         let parts = serde_json::to_value(&decided.parts).unwrap_or_default();
         let recorded = self.context.session.expansion.instances[instance.index()].record.contains(&result.outcome);
         let kept = result.outcome == Outcome::Ok || recorded;
@@ -416,7 +434,7 @@ impl Outcomes {
             let whose = if result.spoiled.is_empty() { "a measurement of its group" } else { "this measurement" };
             let text = format!("{whose} is spoiled and not kept; the earlier one, of run {}, stands", earlier.run);
             out.notice(Some(instance), text);
-            self.reuse(instance, Arc::new(earlier), out);
+            self.reuse(instance, Arc::from(earlier), out);
         } else if kept {
             self.count(word(result.outcome));
             self.know(instance, (*result).clone());
@@ -446,9 +464,9 @@ impl Outcomes {
         Ok(())
     }
 
-    /// Before the first of a unit is recorded: where a measurement is spoiled, and the store has good ones of the whole unit,
-    /// those stand. A group's results belong to one run.
-    fn find_earlier(&mut self, instance: InstanceId, attempt: AttemptId) -> Result<(), ExecError> {
+    /// Before one of a unit is recorded: what all of it do, where a measurement of it is spoiled, for then good ones of the store
+    /// stand, if there are some of the whole unit. A group's results belong to one run.
+    pub(super) fn spoiled_unit(&self, instance: InstanceId, attempt: AttemptId) -> Option<Vec<(InstanceId, Digest)>> {
         let expansion = &self.context.session.expansion;
         let unit = match &expansion.instances[instance.index()].corun {
             Some(corun) => expansion.groups[corun.group.0 as usize].members.clone(),
@@ -461,22 +479,8 @@ impl Outcomes {
             Ended::As { result, .. } => (own(id) || unit.len() > 1 && of_unit(result)) && !result.spoiled.is_empty(),
             Ended::Unstarted(..) => false,
         };
-        if !self.ended.iter().any(spoiled) {
-            return Ok(());
-        }
-        let mut found = BTreeMap::new();
-        for id in unit {
-            let (Some(decided), instance) = (self.decided.get(&id), &expansion.instances[id.index()]) else {
-                return Ok(());
-            };
-            // One that cannot be looked at for the moment stands as well.
-            let whole = |result: &StepResult| !matches!(self.context.objects.missing(result), Ok(Some(_)));
-            let good = |result: &StepResult| unfit(result, instance).is_none() && whole(result);
-            let Some(result) = self.context.store.result(&decided.fingerprint)?.filter(good) else { return Ok(()) };
-            found.insert(id, standing_for(result, instance));
-        }
-        self.earlier.append(&mut found);
-        Ok(())
+        let decided = |id: &InstanceId| Some((*id, self.decided.get(id)?.fingerprint));
+        self.ended.iter().any(spoiled).then(|| unit.iter().map(decided).collect())?
     }
 
     /// What ended a member of a group that did nothing wrong itself.

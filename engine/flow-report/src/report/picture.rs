@@ -10,7 +10,6 @@ use super::with::PictureWith;
 use crate::columns::same;
 use crate::table::Text;
 
-/// A picture.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Picture {
     /// The instance that made it.
@@ -99,7 +98,6 @@ impl Picture {
         Ok(Some(Picture { label, title, kind, data: BASE64.encode(bytes) }))
     }
 
-    /// Its bytes.
     pub(super) fn bytes(&self) -> Vec<u8> {
         BASE64.decode(self.data.as_bytes()).unwrap_or_default()
     }

@@ -270,13 +270,9 @@ pub enum Note {
         of: u32,
     },
     /// A reference that is not meant here.
-    NoReference {
-        /// The file.
-        file: String,
-    },
+    NoReference { file: String },
     /// Lines of a reference that are no row here.
     Unmatched {
-        /// The file.
         file: String,
         /// How many.
         lines: u32,
@@ -285,7 +281,6 @@ pub enum Note {
     },
     /// Another machine's results were asked for with another parameter.
     OtherParameter {
-        /// The machine.
         machine: String,
         /// The parameter.
         name: String,

@@ -149,7 +149,6 @@ impl Default for OneOrMany {
 }
 
 impl OneOrMany {
-    /// As a list.
     pub fn list(&self) -> &[String] {
         match self {
             OneOrMany::One(one) => std::slice::from_ref(one),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::circles::{circles, imports, module, words};
 use crate::code::Code;
-use crate::{CLOCK, IMPURE, PRINTING, Source};
+use crate::{CLOCK, IMPURE, PRINTING, Source, dependencies};
 
 fn found(text: &str, forbidden: &[&str]) -> Vec<String> {
     Source::new("planted.rs", text.to_owned()).names(forbidden)
@@ -39,6 +39,13 @@ fn a_forbidden_name_is_found_however_it_is_written() {
         ("fn f() { std::println!(); }", PRINTING),
         ("fn f() { eprint! { \"x\" } }", PRINTING),
         ("use std::io::{self, Write}; fn f() { io::stdout().flush(); }", PRINTING),
+        ("fn f() { tokio::io::stdout(); }", PRINTING),
+        ("fn f(path: &Path) { path.exists(); }", IMPURE),
+        ("use std::path::Path; fn f() { all.any(Path::is_dir); }", IMPURE),
+        ("fn f() { fastrand::u64(..); }", IMPURE),
+        ("use fastrand::Rng; fn f() { Rng::default(); }", IMPURE),
+        ("use fastrand::*;", IMPURE),
+        ("use std::hash::{BuildHasher, RandomState};", IMPURE),
         ("extern crate sled as tree;", &["sled"]),
         ("fn f() -> sled::Result<()> {}", &["sled"]),
         ("use sled;", &["sled"]),
@@ -59,6 +66,8 @@ fn what_is_allowed_is_not_found() {
         ("fn f() { #[cfg(test)] use std::fs; }", IMPURE),
         ("impl X { #[cfg(test)] fn f() { std::fs::read(x); } }", IMPURE),
         ("mod fs {} fn f() { fs::read(x); }", IMPURE),
+        ("use fastrand::Rng; fn f() { Rng::with_seed(1); }", IMPURE),
+        ("fn f() { fastrand::Rng::with_seed(1); }", IMPURE),
         ("struct X { elapsed: u8 } fn f() { x.elapsed; 0..elapsed; }", CLOCK),
         ("fn println() {} fn f() { println(); a != b; }", PRINTING),
         ("fn f(sled: u8) { sled + 1; }", &["sled"]),
@@ -122,4 +131,25 @@ fn names_that_a_module_hands_on_are_followed() {
 fn what_tests_import_makes_no_circle() {
     let a = ("a.rs", "pub struct A; #[cfg(test)] mod tests { use crate::b::B; }");
     assert_eq!(told(&[("lib.rs", "mod a; mod b;"), a, ("b.rs", "use crate::a::A; pub struct B;")]), "");
+}
+
+#[test]
+fn a_dependency_is_found_however_it_is_written() {
+    let manifest = "\
+[dependencies]
+flow-core.workspace = true
+flow-sim = { path = \"../flow-sim\" }
+[target.'cfg(unix)'.dependencies]
+flow-exec.workspace = true
+[dependencies.flow-store]
+workspace = true
+[build-dependencies]
+flow-slurm.workspace = true
+[dev-dependencies]
+flow-testkit.workspace = true
+[dev-dependencies.flow-report]
+workspace = true
+";
+    let found = dependencies(manifest);
+    assert_eq!(found, ["flow-core", "flow-sim", "flow-exec", "flow-store", "flow-slurm"]);
 }

@@ -20,7 +20,6 @@ pub(crate) struct Pass {
 }
 
 impl Pass {
-    /// In training.
     pub(crate) fn training() -> Self {
         Self { train: true, ..Self::default() }
     }

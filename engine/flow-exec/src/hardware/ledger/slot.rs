@@ -28,7 +28,6 @@ pub struct Slot {
     pub run: String,
     /// Whose it is.
     pub person: String,
-    /// Of which workflow.
     pub workflow: String,
     /// Its process, as it calls itself.
     pub pid: u32,

@@ -1,0 +1,260 @@
+//! Why an instance ended as it did, or was not run. No words.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    BatchEnd, Fault, Filling, Lack, NoMetrics, Refusal,
+    texts::{Texts, texts, without},
+};
+use crate::{Outcome, Span, verdict::Call};
+
+/// Why an instance ended as it did, or was not run.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
+pub enum Cause {
+    /// Its `when` is false.
+    ConditionFalse { expression: String },
+    /// An axis of its matrix has no value.
+    EmptyAxis { axis: String },
+    /// Its step, or one that it reads, has no instances.
+    NoInstances {
+        /// The step that it reads; absent where it is its own.
+        step: Option<String>,
+        /// Why that has none.
+        because: Option<Box<Cause>>,
+    },
+    /// All instances of its step are skipped.
+    AllSkipped,
+    /// This machine can never run it.
+    Lacks {
+        /// What is lacking.
+        lack: Lack,
+    },
+    /// It asks for more than there is.
+    AsksTooMuch,
+    /// An expression of its body has no value.
+    Unresolved {
+        /// What evaluating it said.
+        error: Fault,
+    },
+    /// A declared input cannot be read.
+    NoInput {
+        /// What reading it said.
+        error: Fault,
+    },
+    /// Whether its kept result is whole cannot be told; it stays.
+    ResultUnseen {
+        /// What looking at it said.
+        error: Fault,
+    },
+    /// Nobody provides its step.
+    NotProvided {
+        /// `torch/train`, `flow/table`.
+        uses: String,
+    },
+    /// Another member of its co-run group cannot run.
+    MemberCannotRun {
+        /// The member.
+        label: String,
+        /// Why.
+        because: Box<Cause>,
+    },
+    /// Something that it needs cannot run.
+    NeedCannotRun {
+        /// What it needs.
+        label: String,
+    },
+    /// Something that it needs did not succeed.
+    NeedFailed {
+        /// What it needs.
+        label: String,
+    },
+    /// Something else failed, and the run does not go on after a failure.
+    FailedElsewhere {
+        /// What failed.
+        label: String,
+    },
+    /// Another member of its co-run group did not succeed.
+    MemberFailed {
+        /// The member.
+        label: String,
+    },
+    /// Somebody cancelled the run.
+    RunCancelled,
+    /// It was planned for a verdict that is decided without it.
+    Decided {
+        /// The step and its group.
+        group: String,
+        /// After how many runs of it.
+        looks: u32,
+        /// What it comes to; absent where there is nothing that a repetition could decide.
+        verdict: Option<Call>,
+    },
+    /// Nobody asked for it.
+    NotRun,
+    /// A GPU was lost that it needed to begin.
+    GpuGone,
+    /// Its process could not be started.
+    NotStarted {
+        /// What the system said, where it said something.
+        error: Option<Fault>,
+    },
+    /// Its folder could not be made ready.
+    NotFilled {
+        /// What of it.
+        what: Filling,
+    },
+    /// One of flow's own steps could not do what its parameters ask for.
+    Builtin {
+        /// What it said.
+        error: Fault,
+    },
+    /// A report has no section with anything to show.
+    NothingToShow,
+    /// A step that should have made a schedule made none.
+    NoSchedule,
+    /// Its program said so, in these words.
+    Said {
+        /// The words.
+        text: String,
+    },
+    /// Its program said that it failed, without a word about why.
+    SaidFailed,
+    /// Its program said `ok`, and then ended in another way.
+    SaidOk {
+        /// How it ended.
+        end: ProcessEnd,
+    },
+    /// A plugin ended without saying an outcome.
+    SaidNothing {
+        /// How it ended.
+        end: ProcessEnd,
+    },
+    /// Its program ended badly.
+    Exited {
+        /// How it ended.
+        end: ProcessEnd,
+        /// The last line that it printed.
+        last_line: Option<String>,
+    },
+    /// Memory ran out, as its program says.
+    OutOfMemory {
+        /// Whose.
+        memory: Memory,
+        /// What the program said of it.
+        said: Option<String>,
+    },
+    /// The kernel killed it for want of host memory.
+    KilledForMemory,
+    /// It ran longer than its limit.
+    TimedOut { limit: Span },
+    /// A file that is missing in its work folder lies beside the workflow, and is not among its inputs.
+    NotListed {
+        /// The file.
+        path: String,
+        /// How it ended.
+        because: Option<Box<Cause>>,
+    },
+    /// Its numbers are not where they should be.
+    NoMetrics {
+        /// What is wrong.
+        problem: NoMetrics,
+    },
+    /// It ended well, without an output.
+    NoOutput {
+        output: String,
+        /// Where it was expected.
+        path: String,
+    },
+    /// What it produced cannot be kept.
+    NotKept {
+        /// What the store said.
+        error: Fault,
+    },
+    /// A GPU of its placement was lost while it ran.
+    GpuLost {
+        /// The GPU, as people count.
+        gpu: u32,
+        model: String,
+        /// How it ended.
+        because: Option<Box<Cause>>,
+    },
+    /// Its plugin lacks what its set-up made ready: the next run sets it up again.
+    SetUpAgain {
+        plugin: String,
+        /// How it ended.
+        because: Option<Box<Cause>>,
+    },
+    /// It was ended, for it did not keep to the protocol.
+    Refused {
+        /// How it did not.
+        refusal: Refusal,
+    },
+    /// Slurm ended its job, or would never have begun it.
+    Batch {
+        /// Its job, as Slurm calls it, where it had one.
+        job: Option<String>,
+        /// What became of it.
+        end: BatchEnd,
+    },
+    /// All that is known is how it ended.
+    Ended {
+        /// How.
+        outcome: Outcome,
+    },
+}
+
+/// Whose memory did not suffice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Memory {
+    Gpu,
+    Host,
+}
+
+impl Memory {
+    /// Whose memory a program means that says that it has too little; where its words do not tell, its placement does.
+    pub fn meant(said: Option<&str>, on_gpus: bool) -> Memory {
+        const GPU: [&str; 7] = ["GPU", "CUDA", "cuda", "CUBLAS", "CUDNN", "HIP", "NCCL"];
+        const HOST: [&str; 6] =
+            ["host memory", "CPU", "bad_alloc", "MemoryError", "Cannot allocate", "memory allocation of"];
+        let says = |words: &[&str]| said.is_some_and(|said| words.iter().any(|word| said.contains(word)));
+        if says(&GPU) || on_gpus && !says(&HOST) { Memory::Gpu } else { Memory::Host }
+    }
+}
+
+/// How a process ended, as the system tells.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ProcessEnd {
+    /// By itself.
+    Code {
+        /// Its exit code.
+        code: i32,
+    },
+    Signal {
+        /// `SIGSEGV`.
+        name: String,
+    },
+    /// The system did not tell.
+    Unknown,
+}
+
+crate::compiled_once::compiled_once!(Cause);
+
+without!(Memory);
+texts! {
+    Cause {
+        ConditionFalse { expression }, EmptyAxis { axis }, NoInstances { step, because }, AllSkipped {}, Lacks { lack },
+        AsksTooMuch {}, Unresolved { error }, NoInput { error }, ResultUnseen { error }, NotProvided { uses },
+        MemberCannotRun { label, because }, NeedCannotRun { label }, NeedFailed { label }, FailedElsewhere { label },
+        MemberFailed { label }, RunCancelled {}, Decided { group, looks, verdict }, NotRun {}, GpuGone {}, NotStarted { error }, NotFilled { what },
+        Builtin { error }, NothingToShow {}, NoSchedule {}, Said { text }, SaidFailed {}, SaidOk { end },
+        SaidNothing { end }, Exited { end, last_line }, OutOfMemory { memory, said }, KilledForMemory {},
+        TimedOut { limit }, NotListed { path, because }, NoMetrics { problem }, NoOutput { output, path },
+        NotKept { error }, GpuLost { gpu, model, because }, SetUpAgain { plugin, because }, Refused { refusal },
+        Batch { job, end }, Ended { outcome },
+    }
+    ProcessEnd { Code { code }, Signal { name }, Unknown {} }
+}

@@ -1,0 +1,160 @@
+//! What an attempt leaves behind: outcome, artifacts, metrics, usage, circumstances. Values only; the store keeps them,
+//! expressions, tables and reports read them.
+
+mod circumstances;
+mod kept;
+mod numbers;
+mod usage;
+
+use std::collections::BTreeMap;
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    Digest, Outcome, RunId,
+    reason::{Cause, Spoiled},
+};
+
+pub use circumstances::{Circumstances, CorunGpus, CorunWindow, GpuSharing, Mode, Revision, Stranger};
+pub use kept::{Kept, KeptInput};
+pub(crate) use numbers::not_finite;
+pub use numbers::{Metric, Series};
+pub(crate) use usage::Phases;
+pub use usage::{Earlier, GpuUsage, Usage};
+
+/// The result of an instance, as the store keeps it under its fingerprint. Its JSON stays under 64 KB: series are an
+/// artifact of their own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepResult {
+    /// The fingerprint it is kept under.
+    pub fingerprint: Digest,
+    /// The workflow's name.
+    pub workflow: String,
+    /// The step's name when it ran.
+    pub step: String,
+    /// `solo[version=v7,batch=16]`.
+    pub label: String,
+    /// The point of the matrix, in declared order; flattened, scalars only.
+    pub axes: IndexMap<String, Value>,
+    /// Which repetition, counted from 0; absent where the step has no `repeat`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repetition: Option<u32>,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Why it ended so, where there is something to say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Cause>,
+    /// Reasons for which the measurement is not to be trusted; empty for a sound one. Spoiled results are never reused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spoiled: Vec<Spoiled>,
+    /// The run that produced it.
+    pub run: RunId,
+    /// When the attempt began, milliseconds since 1970.
+    pub started_at: u64,
+    /// When it ended, milliseconds since 1970.
+    pub ended_at: u64,
+    /// Its artifacts, by output name.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub outputs: IndexMap<String, Artifact>,
+    /// Where those were in the work folder, by output name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub paths: BTreeMap<String, String>,
+    /// Its numbers, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metrics: BTreeMap<String, Metric>,
+    /// The parameters it ran with (`with:` as resolved), for tables that show a parameter.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub params: BTreeMap<String, Value>,
+    /// What flow measured from outside.
+    #[serde(default)]
+    pub usage: Usage,
+    /// What was true while it ran.
+    #[serde(default)]
+    pub circumstances: Circumstances,
+    /// The artifact that holds its series ([`Series`] as JSON), if it has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub series: Option<Digest>,
+    /// What of a plain program's attempt is kept, so that its metrics can be read in another way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<Kept>,
+    /// `flow accept` keeps an old result for a changed fingerprint; the reason that was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted: Option<String>,
+}
+
+/// Whether one at these axes, of the step that a co-run group is like, is what a member at those is alone: it is equal on every axis
+/// that both have.
+pub(crate) fn is_alone_of(alone: &IndexMap<String, Value>, member: &IndexMap<String, Value>) -> bool {
+    alone.iter().all(|(axis, value)| member.get(axis).is_none_or(|own| own == value))
+}
+
+/// NVIDIA's driver averages a GPU's load over up to so many seconds.
+const LOAD_IS_OVER: f64 = 1.0;
+
+impl StepResult {
+    /// The epochs that count took long enough for the load of a GPU in them to be known: what the driver tells of a shorter time is in
+    /// part of the time before.
+    pub fn tells_gpu_load(&self) -> bool {
+        let epochs = self.metrics.get("epoch_time").and_then(|time| Some(time.value * f64::from(time.epochs?)));
+        epochs.is_none_or(|whole| whole >= LOAD_IS_OVER)
+    }
+
+    /// The run alone that a member of a co-run group is a copy of, among the results of the step that it is `like`: equal on every
+    /// axis that both have. None where two fit: that would be a choice, and there is none to make honestly.
+    pub fn run_alone<'r>(&self, solo: impl IntoIterator<Item = &'r StepResult>) -> Option<&'r StepResult> {
+        let all = solo.into_iter().filter(|alone| self.is_at(alone));
+        let mut found = all.filter(|alone| alone.repetition.unwrap_or(0) == self.repetition.unwrap_or(0));
+        let first = found.next()?;
+        found.next().is_none().then_some(first)
+    }
+
+    /// All of them, by repetition: none where two of one repetition fit.
+    pub(crate) fn runs_alone<'r>(&self, solo: impl IntoIterator<Item = &'r StepResult>) -> Vec<&'r StepResult> {
+        let mut found: Vec<&StepResult> = solo.into_iter().filter(|alone| self.is_at(alone)).collect();
+        found.sort_by_key(|alone| alone.repetition);
+        if found.windows(2).any(|two| two[0].repetition == two[1].repetition) { Vec::new() } else { found }
+    }
+
+    fn is_at(&self, alone: &StepResult) -> bool {
+        is_alone_of(&alone.axes, &self.axes)
+    }
+
+    /// An attempt was made, and ran to an end of its own.
+    pub fn was_tried(&self) -> bool {
+        !matches!(self.outcome, Outcome::Skipped | Outcome::Cancelled | Outcome::DoesNotFit)
+    }
+
+    /// Every object of the store that it names.
+    pub fn objects(&self) -> impl Iterator<Item = Digest> {
+        let kept = self.kept.iter().flat_map(Kept::objects);
+        self.outputs.values().map(|artifact| artifact.digest).chain(self.series).chain(kept)
+    }
+}
+
+/// A file or a folder that a step produced, named by its content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Artifact {
+    /// The digest of the content; for a folder, of its sorted list of names, modes and digests.
+    pub digest: Digest,
+    /// File or folder.
+    pub kind: ArtifactKind,
+    /// Bytes in all.
+    pub bytes: u64,
+    /// Files in it; 1 for a file.
+    pub files: u64,
+}
+
+/// What an artifact is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ArtifactKind {
+    File,
+    /// A folder with everything below it.
+    Folder,
+}
+
+pub(crate) fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
