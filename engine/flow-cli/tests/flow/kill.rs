@@ -110,6 +110,10 @@ fn how_long_a_killed_run_took_is_not_made_up() {
         space.flow(["runs"]).expect(0).stdout().lines().last().unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
     };
     assert!(row().starts_with("RUN w DATE TIME running"), "{}", row());
+    flow.signal(Signal::SIGSTOP);
+    let said = || space.flow(["runs"]).expect(0).stdout();
+    until("it is stopped", || said().contains("  stopped") && said().contains("is stopped: `kill -CONT"));
+    flow.signal(Signal::SIGCONT);
     flow.kill();
     assert!(row().starts_with("RUN w DATE killed, last seen after TIME"), "{}", row());
 }
