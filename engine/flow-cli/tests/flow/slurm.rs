@@ -304,6 +304,26 @@ fn an_array_begins_in_the_schedulers_order() {
 #[test]
 fn what_a_run_in_the_background_leaves_can_be_cancelled_or_joined() {
     let lab = Lab::new(1, 2, &sweep(2, 3, "gpus: 1"));
+#[test]
+fn a_higher_priority_is_a_lower_nice_and_begins_first() {
+    let step = |name: &str, priority: i32| {
+        format!("\n  {name}: {{gpus: 1, priority: {priority}, run: 'echo {name} >> ORDER'}}")
+    };
+    let lab = Lab::new(1, 1, &[step("mid", 0), step("low", -3), step("high", 5)].concat());
+    let order = lab.space.path("order").display().to_string();
+    lab.space.write("w.yaml", &lab.space.read("w.yaml").replace("ORDER", &order));
+    lab.scontrol(["update", "nodename=node1", "state=drain", "reason=test"]);
+    let mut flow = lab.space.start(["run", "w.yaml"]);
+    let niced = || lab.cluster.run("squeue", ["--noheader", "--format=%k: %y"]);
+    until("all three wait", || niced().lines().count() == 3);
+    let mut told: Vec<String> = niced().lines().map(str::to_owned).collect();
+    told.sort();
+    assert_eq!(told, ["flow: high of w: 0", "flow: low of w: 8", "flow: mid of w: 5"]);
+    lab.scontrol(["update", "nodename=node1", "state=resume"]);
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+    assert_eq!(lab.space.read("order"), "high\nmid\nlow\n");
+}
+
     lab.space.flow(["run", "w.yaml", "--detach"]).expect(0);
     until("both run", || lab.lines("began").len() == 2);
     let run = lab.space.flow(["runs", "--json"]).expect(0).stdout();

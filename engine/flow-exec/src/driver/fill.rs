@@ -193,6 +193,7 @@ fn batch_work(context: &RunContext, instance: &Instance) -> Option<BatchWork> {
         memory: request.memory,
         timeout: instance.timeout,
         exclusive: instance.exclusive,
+        nice: u32::try_from(context.highest_priority.saturating_sub(instance.priority)).unwrap_or(u32::MAX),
         shares_gpus: instance.corun.as_ref().is_some_and(|corun| corun.gpus == CorunGpus::Shared),
         slurm: slurm.clone(),
         gpu_model: slurm.gpu_type.clone().or_else(|| only_model(context.session.expansion.machine_of(instance))),

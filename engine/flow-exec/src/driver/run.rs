@@ -153,6 +153,11 @@ pub fn run(
     })
 }
 
+/// Of what is to run on Slurm.
+fn highest_priority(instances: &[Instance]) -> i64 {
+    instances.iter().filter(|instance| instance.slurm.is_some()).map(|instance| instance.priority).max().unwrap_or(0)
+}
+
 fn outliving(context: &RunContext) -> daemon::Settings {
     let expansion = &context.session.expansion;
     let wants = expansion.instances.iter().any(|instance| instance.request.gpus > 0 && instance.slurm.is_none());
@@ -314,6 +319,7 @@ pub(super) fn run_on<X: Executor>(
         theirs: TheirJobs::new(dir.clone()),
         outlives: options.detached,
         leaves_jobs: options.detached && session.expansion.has_batch(),
+        highest_priority: highest_priority(&session.expansion.instances),
         silence: Silence::of(&store),
         store,
         session,
