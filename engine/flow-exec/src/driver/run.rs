@@ -222,7 +222,7 @@ pub(super) fn run_on<X: Executor>(
         return Ok(summary.unchanged(snapshot.run().clone()));
     }
     pages::keep_small();
-    let session = basis.open(&*builtins)?;
+    let session = basis.open(&*builtins, false)?;
     let wanted = session.wanted(&options.targets)?;
     let force = options.force.of(&session)?;
     let policy_name = options.policy.as_deref().or(session.expansion.policy.as_deref()).unwrap_or(policies::DEFAULT);
