@@ -260,7 +260,7 @@ pub(super) fn run_on<X: Executor>(
         store.dir().drop_snapshots()?;
     }
     let cancel = Cancel::watch(store.dir().run(&run), options.detached)?;
-    let left = OrphanedWork::look(&store);
+    let left = OrphanedWork::look(&store, &run);
     let strays = intents::kill_strays(store.dir(), &left.all()).map(|text| secrets.hide(text));
     let stood = previous.as_ref().map_or(Ok(Vec::new()), |snapshot| snapshot.stood(&store, &key))?;
     let capture = Capture {

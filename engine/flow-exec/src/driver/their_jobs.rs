@@ -159,6 +159,7 @@ mod tests {
             announces: false,
             piped: false,
             linked: Vec::new(),
+            outputs: Vec::new(),
         };
         let (key, id) = ("flow-a".to_owned(), JobId { job: 7, task: Some(number) });
         let state = ["RUNNING", "PENDING", "COMPLETED", "CANCELLED"][number as usize % 4].to_owned();
@@ -166,7 +167,13 @@ mod tests {
         let row = Row { id, key: key.clone(), state, reason: String::new(), exit, node: String::new() };
         let task = Some(Task { number, of });
         let run = RunId("r".to_owned());
-        (("ada".to_owned(), Intent { key, here: None, task, job: Some(id), run, members: vec![member] }), row)
+        (
+            (
+                "ada".to_owned(),
+                Intent { key, here: None, is_over: false, task, job: Some(id), run, members: vec![member] },
+            ),
+            row,
+        )
     }
 
     /// Looks up each of so many jobs, and as many results that no job comes to: what each means, and the time of one.
