@@ -27,6 +27,7 @@
 //! Nothing here decides whether a result may be reused, knows how steps run, or prints. Time is an argument.
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod asked;
 mod bring_over;
 mod bytes;
@@ -66,6 +67,7 @@ mod stamp;
 mod store;
 mod wire;
 
+pub use ahead::Ahead;
 pub use bring_over::{BroughtOver, bring_over};
 pub use capture::{CAPTURE_FILES, Captured, Captures, Wanted};
 pub use claims::{Claimant, Claims};
@@ -82,6 +84,7 @@ pub use kept::{DaemonLock, DaemonState};
 pub use link::Silent;
 
 pub use manifest::{Entry, EntryKind, Manifest};
+pub use mark::is_record;
 pub use objects::{Lost, Materialised, Objects, is_mounted_below};
 pub use process::{Holder, Liveness, ProcessIdentity};
 pub use recover::Rebuilt;

@@ -74,7 +74,7 @@ impl Mark {
 }
 
 /// The line holds something for the database.
-pub(crate) fn is_record(line: &JournalLine) -> bool {
+pub fn is_record(line: &JournalLine) -> bool {
     use RunEvent::{Forgotten, Observed, Recorded, Tried};
     matches!(line.event, Recorded { .. } | Observed { .. } | Tried { .. } | Forgotten { .. })
 }

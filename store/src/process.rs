@@ -91,7 +91,7 @@ impl ProcessIdentity {
             return None;
         }
         let user = Uid::from_raw(fs::metadata(format!("/proc/{}", self.pid)).ok()?.uid());
-        let name = || User::from_uid(user).ok().flatten().map_or_else(|| user.to_string(), |user| user.name);
+        let name = || User::from_uid(user).ok().flatten().map_or_else(|| format!("user {user}"), |user| user.name);
         (user != Uid::effective()).then(name)
     }
 

@@ -59,6 +59,10 @@ impl RunDir {
         &self.path
     }
 
+    pub(crate) fn store(&self) -> &StoreDir {
+        &self.dir
+    }
+
     /// Whose it is, if it is somebody else's: nobody is that to root.
     pub fn others(&self) -> Option<String> {
         others(&self.path)
@@ -261,9 +265,10 @@ impl RunDir {
     }
 
     /// How long the journal is, and its writer will not take back; `None` if there is none, or its writer is at it for longer
-    /// than can be waited for.
+    /// than can be waited for. What a run that was killed had no time to write there is in it.
     pub(crate) fn settled(&self) -> Result<Option<u64>> {
         const TRIES: u32 = 100;
+        self.write_what_was_ahead()?;
         let path = self.journal();
         let Some(mut file) = self.open_journal()? else { return Ok(None) };
         for _ in 0..TRIES {
@@ -381,10 +386,7 @@ impl Journal {
         }
         let failed = |e| StoreError::io(StoreAction::Write, &self.path)(e);
         let mut bytes = Vec::with_capacity(256 * lines.len());
-        for line in lines {
-            serde_json::to_writer(&mut bytes, line).map_err(|e| failed(e.into()))?;
-            bytes.push(b'\n');
-        }
+        lines_as_text(lines, &mut bytes).map_err(failed)?;
         // Who looks at it meanwhile would see what may be taken back.
         let _at_it = self.file.try_clone().ok().and_then(|file| Flock::lock(file, FlockArg::LockExclusive).ok());
         let before = self.file.metadata().map_err(failed)?.len();
@@ -394,6 +396,15 @@ impl Journal {
             let _ = self.file.set_len(before);
             failed(e)
         })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where it ends.
+    pub(crate) fn length(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
     }
 
     /// The run that it tells of.
@@ -436,8 +447,17 @@ impl Follow {
     }
 }
 
+/// Lines as a journal has them.
+pub(crate) fn lines_as_text(lines: &[JournalLine], text: &mut Vec<u8>) -> io::Result<()> {
+    for line in lines {
+        serde_json::to_writer(&mut *text, line)?;
+        text.push(b'\n');
+    }
+    Ok(())
+}
+
 /// One line; `None` if it is no event that this flow knows.
-fn parse(path: &Path, line: &[u8]) -> Result<Option<JournalLine>> {
+pub(crate) fn parse(path: &Path, line: &[u8]) -> Result<Option<JournalLine>> {
     let Ok(line) = serde_json::from_slice::<JournalLine>(line) else { return Ok(None) };
     match &line.event {
         RunEvent::RunStarted(start) if start.format > JOURNAL_FORMAT => {

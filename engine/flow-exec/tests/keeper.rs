@@ -64,6 +64,7 @@ fn start(dir: &Path, attempt: u32, argv: Vec<String>) -> Request {
         cwd: folder.work(),
         folder: folder.path().to_owned(),
         secrets: Vec::new(),
+        unsettled: None,
     })
 }
 
@@ -226,8 +227,10 @@ fn nothing_survives_an_engine_that_is_killed() {
         wait_for("nobody", || alive(n) == 0);
         eprintln!("round {round}: nobody left {:?} after the engine's death", killed.elapsed());
         engine.wait().unwrap();
+        let record = dir.path().join(round.to_string()).join("keeper.json");
+        wait_for("the keeper", || !record.exists());
         let folder = Folder::at(dir.path().join(round.to_string()).join("1"));
-        wait_for("the record", || folder.exit().unwrap().is_some());
+        assert!(folder.exit().unwrap().is_none(), "what was ended with the engine came to nothing");
     }
 }
 

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use crate::limits::minutes;
 
+/// More is none to `sbatch`.
+const MOST_NICE: u32 = (1 << 31) - 3;
+
 /// One job, or one array of equal jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Job {
@@ -29,6 +32,8 @@ pub struct Job {
     pub warning: Option<Duration>,
     pub partition: Option<String>,
     pub account: Option<String>,
+    /// By how much its priority is lower than it would be. Only who operates the cluster may raise one.
+    pub nice: u32,
     /// Nobody else gets the node meanwhile. The job has all GPUs of it then, whatever it asked for.
     pub exclusive: bool,
     /// More of the same form, `--qos=high`; see [`misused`].
@@ -58,6 +63,9 @@ pub fn sbatch(job: &Job) -> Vec<String> {
     }
     let named = [("partition", &job.partition), ("account", &job.account)];
     args.extend(named.iter().filter_map(|(name, value)| Some(format!("--{name}={}", value.as_ref()?))));
+    if job.nice > 0 {
+        args.push(format!("--nice={}", job.nice.min(MOST_NICE)));
+    }
     if job.exclusive {
         args.push("--exclusive".to_owned());
     }
@@ -157,12 +165,13 @@ mod tests {
             warning: Some(Duration::from_secs(60)),
             partition: Some("gpu".to_owned()),
             account: Some("lab".to_owned()),
+            nice: 7,
             exclusive: true,
             options: vec!["--qos=high".to_owned()],
             array: None,
         };
         let expected = "--nodes=1 --ntasks=1 --cpus-per-task=8 --mem=1025M --gres=gpu:h100:2 --time=2 --partition=gpu \
-            --account=lab --exclusive --qos=high --signal=B:USR1@60 --parsable --no-requeue --kill-on-invalid-dep=yes \
+            --account=lab --nice=7 --exclusive --qos=high --signal=B:USR1@60 --parsable --no-requeue --kill-on-invalid-dep=yes \
             --export=ALL --open-mode=append --dependency=singleton --job-name=flow-3f2a \
             --comment=flow: solo[batch=16] in sweep --chdir=/lab/.flow/runs/r/1 --output=/lab/.flow/runs/r/1/slurm.log \
             /lab/.flow/runs/r/1/slurm.sh";
@@ -173,15 +182,18 @@ mod tests {
     fn what_is_not_asked_for_is_left_to_the_cluster() {
         let job = Job { key: "flow-a".to_owned(), folder: "/a %j".to_owned(), ..Job::default() };
         let args = sbatch(&job);
-        for absent in ["--mem", "--gres", "--time", "--partition", "--account", "--exclusive", "--signal", "--array"] {
+        for absent in
+            ["--mem", "--gres", "--time", "--partition", "--account", "--nice", "--exclusive", "--signal", "--array"]
+        {
             assert!(!args.iter().any(|arg| arg.starts_with(absent)), "{absent}: {args:?}");
         }
         // A per cent sign is one in a path, and nothing else.
         assert!(args.contains(&"--output=/a %%j/slurm.log".to_owned()), "{args:?}");
         assert!(args.contains(&"--chdir=/a %j".to_owned()), "{args:?}");
-        let least = Job { memory: Some(0), time: Some(Duration::ZERO), warning: Some(Duration::ZERO), ..job };
+        let zero = Some(Duration::ZERO);
+        let least = Job { memory: Some(0), time: zero, warning: zero, nice: u32::MAX, ..job };
         let args = sbatch(&least);
-        for least in ["--mem=1M", "--time=1", "--signal=B:USR1@1", "--cpus-per-task=1"] {
+        for least in ["--mem=1M", "--time=1", "--signal=B:USR1@1", "--cpus-per-task=1", "--nice=2147483645"] {
             assert!(args.contains(&least.to_owned()), "{args:?}");
         }
     }

@@ -24,6 +24,16 @@ use crate::{
     hash::{self, FolderEntry, FoundKind, Links},
 };
 
+/// What becomes of the name that an artifact had before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stays {
+    /// It is moved.
+    Nowhere,
+    /// A file has two names, where nothing speaks against moving it.
+    Linked,
+    Copied,
+}
+
 /// The mode of what nobody but its owner may read.
 const PRIVATE: u32 = 0o400;
 
@@ -55,7 +65,15 @@ impl Objects {
     /// # Errors
     /// It is missing; it is, or holds, what cannot be kept (a link that leads outside, a pipe, a device); the disk is full.
     pub fn ingest(&self, path: &Path, within: &Path) -> Result<Artifact> {
-        self.ingest_from(path, within, false)
+        self.ingest_from(path, within, Stays::Nowhere)
+    }
+
+    /// The same, but a file keeps the name that it has as well, where the step has ended and nobody writes there any more.
+    ///
+    /// # Errors
+    /// As [`Objects::ingest`].
+    pub fn ingest_linked(&self, path: &Path, within: &Path) -> Result<Artifact> {
+        self.ingest_from(path, within, Stays::Linked)
     }
 
     /// The same, and leaves it where it is, for somebody who may have to take it again.
@@ -63,12 +81,12 @@ impl Objects {
     /// # Errors
     /// As [`Objects::ingest`].
     pub fn ingest_copy_of(&self, path: &Path, within: &Path) -> Result<Artifact> {
-        self.ingest_from(path, within, true)
+        self.ingest_from(path, within, Stays::Copied)
     }
 
-    fn ingest_from(&self, path: &Path, within: &Path, stays: bool) -> Result<Artifact> {
-        if !stays && is_own_file(path, within) {
-            return self.ingest_file(path);
+    fn ingest_from(&self, path: &Path, within: &Path, stays: Stays) -> Result<Artifact> {
+        if stays != Stays::Copied && is_own_file(path, within) {
+            return if stays == Stays::Linked { self.link_file(path) } else { self.ingest_file(path) };
         }
         let real = fs::canonicalize(path).map_err(StoreError::io(StoreAction::Find, path))?;
         if !real.starts_with(within) {
@@ -79,7 +97,7 @@ impl Objects {
         let others = || mounts::below(within).iter().any(|mount| real.starts_with(mount) || mount.starts_with(&real));
         if !meta.is_file() && !meta.is_dir() {
             Err(hash::special(path, &meta))
-        } else if stays || real != path || (meta.is_file() && meta.nlink() > 1) || others() {
+        } else if stays == Stays::Copied || real != path || (meta.is_file() && meta.nlink() > 1) || others() {
             // Perhaps one of the author's own files: that one stays as it is.
             self.ingest_copy(&real)
         } else if meta.is_dir() {
@@ -163,6 +181,25 @@ impl Objects {
         let temporary = self.workplace()?;
         copy_tree(path, &temporary).inspect_err(|_| drop_half(&temporary))?;
         if temporary.is_dir() { self.ingest_folder(&temporary) } else { self.ingest_file(&temporary) }
+    }
+
+    fn link_file(&self, path: &Path) -> Result<Artifact> {
+        let (digest, bytes) = settle_file(path)?;
+        let artifact = Artifact { digest, kind: ArtifactKind::File, bytes, files: 1 };
+        let target = self.path(&digest);
+        match look(&target)? {
+            Some(meta) if meta.is_file() && untouched(&meta, bytes) && is_shared(&target, &meta) => {
+                return Ok(artifact);
+            }
+            Some(_) => _ = self.remove(&digest)?,
+            None => {}
+        }
+        let linked = fs::hard_link(path, &target).or_else(|e| match e.kind() {
+            io::ErrorKind::NotFound if self.shelf(&target).is_ok() => fs::hard_link(path, &target),
+            _ => Err(e),
+        });
+        // Where no file can have two names, or somebody was quicker.
+        linked.map_or_else(|_| self.ingest_copy(path), |()| Ok(artifact))
     }
 
     fn ingest_file(&self, path: &Path) -> Result<Artifact> {

@@ -52,6 +52,25 @@ fn a_file_is_moved_in_once_and_named_by_its_content() {
 }
 
 #[test]
+fn a_file_can_keep_its_name_and_be_taken_in_again() {
+    let dir = scratch();
+    let objects = objects(&dir.path().join(".flow"));
+    let (first, same) = (write(dir.path().join("work/a"), "weights"), write(dir.path().join("work/b"), "weights"));
+    let kept = objects.ingest_linked(&first, dir.path()).unwrap();
+    let inode = |path: &Path| fs::metadata(path).unwrap().ino();
+    assert_eq!(inode(&first), inode(&objects.path(&kept.digest)), "nothing was copied");
+    assert_eq!(objects.ingest_linked(&same, dir.path()).unwrap(), kept);
+    assert_eq!(objects.ingest_copy_of(&first, dir.path()).unwrap(), kept);
+    assert_eq!(everything_below(&dir.path().join("work")), ["a", "b"]);
+    fs::remove_dir_all(dir.path().join("work")).unwrap();
+    assert_eq!(objects.verify_untouched(&kept).unwrap(), None);
+    // A folder is moved, as ever.
+    write(dir.path().join("work/out/x"), "x");
+    objects.ingest_linked(&dir.path().join("work/out"), dir.path()).unwrap();
+    assert_eq!(everything_below(&dir.path().join("work")), [""; 0]);
+}
+
+#[test]
 fn a_folder_is_its_names_kinds_and_contents() {
     let dir = scratch();
     let objects = objects(&dir.path().join(".flow"));

@@ -60,6 +60,7 @@ impl Runs {
             runs.into_iter().map(|(run, start)| (run, Listed::Run(Box::new(start)))).collect();
         // In a store that several users share.
         let mut owners = vec![Some(styled(STRONG, "of"))];
+        let mut advice = Vec::new();
         let imports = place.imports()?.into_iter();
         listed.extend(imports.map(|import| (import.id.clone(), Listed::Import(Box::new(import)))));
         listed.sort_by(|a, b| a.0.cmp(&b.0));
@@ -84,8 +85,14 @@ impl Runs {
                 output.json(&Line { run: run.to_string(), workflow, file, set, note, revision, status })?;
                 continue;
             }
-            let alive = living.iter().any(|one| one.run == *run);
-            rows.push(row(run.to_string(), start, status.as_ref(), alive, clock::unix_millis()));
+            let life = living.iter().find(|one| one.run == *run).map(|one| one.holder.process.stopped());
+            let goes_on = match &life {
+                None => "",
+                Some(None) => "running",
+                Some(Some(_)) => "stopped",
+            };
+            rows.push(row(run.to_string(), start, status.as_ref(), goes_on, clock::unix_millis()));
+            advice.extend(life.flatten().map(|what_to_do| format!("run {run} is stopped: {what_to_do}")));
             owners.push(folder.others());
         }
         if owners.iter().flatten().count() > 1 {
@@ -94,7 +101,7 @@ impl Runs {
             }
         }
         if !self.json {
-            for line in words::columns(&rows) {
+            for line in words::columns(&rows).into_iter().chain(advice) {
                 output.line(line)?;
             }
         }
@@ -136,7 +143,7 @@ fn commit(revision: &Revision) -> String {
     format!("{}{}", revision.short(), if revision.dirty { "+" } else { "" })
 }
 
-fn row(run: String, start: &RunStart, status: Option<&Status>, alive: bool, now: u64) -> Vec<String> {
+fn row(run: String, start: &RunStart, status: Option<&Status>, goes_on: &str, now: u64) -> Vec<String> {
     let workflow = start.workflow.clone();
     let Some(status) = status else { return vec![run, workflow] };
     let took = |until: u64| words::duration(until.saturating_sub(status.started_at) as f64 / 1e3);
@@ -144,7 +151,7 @@ fn row(run: String, start: &RunStart, status: Option<&Status>, alive: bool, now:
         Some(0) => (took(status.updated_at), "done".to_owned()),
         Some(130) => (took(status.updated_at), "interrupted".to_owned()),
         Some(_) => (took(status.updated_at), "failed".to_owned()),
-        None if alive => (took(now), "running".to_owned()),
+        None if !goes_on.is_empty() => (took(now), goes_on.to_owned()),
         // When that was nobody wrote down.
         None => (String::new(), format!("killed, last seen after {}", took(status.updated_at))),
     };

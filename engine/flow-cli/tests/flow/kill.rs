@@ -7,7 +7,7 @@ use nix::{
     unistd::Pid,
 };
 
-use flow_testkit::{TestSpace, until};
+use flow_testkit::{TestSpace, files_below, until};
 
 use crate::space;
 
@@ -100,6 +100,60 @@ fn whatever_a_step_forks_dies_with_the_engine() {
     until("everybody is gone", || space.alive().is_empty());
 }
 
+/// A step that writes down that it ran, of a run that is killed when the step has ended, and flow knows nothing of that yet.
+fn ended_unheard(step: &str) -> TestSpace {
+    let space = space();
+    let log = space.path("log");
+    space.write("log", "");
+    space.write("w.yaml", &format!("flow: 1\nsteps:\n  a: {}\n", step.replace("LOG", &log.to_string_lossy())));
+    let mut flow = space.start(["run", "w.yaml"]);
+    until("the step runs", || space.read("log").lines().count() == 1);
+    flow.signal(Signal::SIGSTOP);
+    let exit = || files_below(&space.path(".flow/runs")).iter().any(|path| path.ends_with("exit.json"));
+    until("it has ended, or is to be ended", || exit() || step.contains("trap"));
+    flow.kill();
+    until("everybody is gone", || space.alive().is_empty());
+    space
+}
+
+#[test]
+fn what_had_ended_when_flow_was_killed_is_not_done_again() {
+    let space = ended_unheard("{run: 'echo ran >> LOG; sleep 0.5; echo made > out', outputs: [out]}");
+    let planned = space.flow(["plan", "w.yaml"]).expect(0).stdout();
+    assert!(planned.contains("1 goes on"), "{planned}");
+    let said = space.flow(["run", "w.yaml"]).expect(0).text();
+    assert_eq!(space.read("log"), "ran\n", "{said}");
+    let shown = space.flow(["show", "a"]).expect(0).stdout();
+    assert!(
+        shown.contains("wall time") && !shown.contains("kept log"),
+        "what nobody watched is not read again: {shown}"
+    );
+    let said = space.flow(["run", "w.yaml"]).expect(0).text();
+    assert!(said.contains("nothing to do"), "{said}");
+    space.flow(["doctor", "--contents"]).expect(0);
+    space.flow(["forget", "a"]).expect(0);
+    space.flow(["run", "w.yaml"]).expect(0);
+    assert_eq!(space.read("log"), "ran\nran\n", "what is forgotten is done again");
+}
+
+#[test]
+fn what_was_ended_with_flow_or_is_not_whole_is_done_again() {
+    let space = ended_unheard("{run: \"trap 'exit 0' TERM; echo ran >> LOG; sleep 1 & wait\"}");
+    space.flow(["run", "w.yaml"]).expect(0);
+    assert_eq!(space.read("log"), "ran\nran\n", "it ended well because it was told to");
+
+    let space = ended_unheard("{run: 'echo ran >> LOG; sleep 0.5; echo made > out', outputs: [out]}");
+    let made = files_below(&space.path(".flow/runs")).into_iter().find(|path| path.ends_with("work/out")).unwrap();
+    fs::remove_file(made).unwrap();
+    space.flow(["run", "w.yaml"]).expect(0);
+    assert_eq!(space.read("log"), "ran\nran\n", "its output was gone");
+
+    let metrics = "metrics: {stdout: 'loss {loss}'}";
+    let space = ended_unheard(&format!("{{run: 'echo ran >> LOG; sleep 0.5; echo loss 1', {metrics}}}"));
+    space.flow(["run", "w.yaml"]).expect(0);
+    assert_eq!(space.read("log"), "ran\nran\n", "when its lines came nobody saw");
+}
+
 #[test]
 fn how_long_a_killed_run_took_is_not_made_up() {
     let space = space();
@@ -110,6 +164,10 @@ fn how_long_a_killed_run_took_is_not_made_up() {
         space.flow(["runs"]).expect(0).stdout().lines().last().unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
     };
     assert!(row().starts_with("RUN w DATE TIME running"), "{}", row());
+    flow.signal(Signal::SIGSTOP);
+    let said = || space.flow(["runs"]).expect(0).stdout();
+    until("it is stopped", || said().contains("  stopped") && said().contains("is stopped: `kill -CONT"));
+    flow.signal(Signal::SIGCONT);
     flow.kill();
     assert!(row().starts_with("RUN w DATE killed, last seen after TIME"), "{}", row());
 }

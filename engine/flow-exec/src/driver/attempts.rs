@@ -294,8 +294,20 @@ impl<X: Executor> Attempts<X> {
         out: &mut Outbox,
     ) -> Work {
         let (id, placement) = (held.instance, held.placement);
-        let Prepared { launch, folder, resolved, listener, mut circumstances, began, piped, job, stays, place, .. } =
-            prepared;
+        let Prepared {
+            launch,
+            folder,
+            resolved,
+            listener,
+            mut circumstances,
+            began,
+            piped,
+            job,
+            stays,
+            unsettled,
+            place,
+            ..
+        } = prepared;
         let joined = stays.as_ref().filter(|stays| stays.joined);
         if job.is_none() && joined.is_none() {
             circumstances.elsewhere = self.elsewhere;
@@ -328,12 +340,14 @@ impl<X: Executor> Attempts<X> {
             cwd: folder.work(),
             folder: folder.path().to_owned(),
             secrets: if piped { self.context.secrets.values().to_vec() } else { Vec::new() },
+            unsettled,
         };
         let running = Running {
             instance: id,
             process: !matches!(resolved.body, Body::Builtin { .. }),
             batch: job.is_some() || joined.is_some(),
             joinable: job.is_some() || stays.is_some(),
+            unsettled: program.unsettled.is_some(),
             known: joined.map(|stays| self.context.left.labels(&stays.intent.run)).unwrap_or_default(),
             began_there: false,
             rejoined: joined.is_some() || job.as_ref().is_some_and(|job| job.joined),
@@ -467,10 +481,12 @@ impl<X: Executor> Attempts<X> {
         let lost = if exit.code == Some(0) { None } else { cards.lost(&gpu_ids).cloned() };
         self.hold(attempt, &running, out);
         let decided = outcomes.decided(running.instance);
+        // What nobody watched to its end is not read again: when its lines came is not known.
+        let unwatched = running.rejoined && there.is_none() && self.instance(running.instance).slurm.is_none();
         Some(Collect {
             attempt,
             fingerprint: decided.map(|decided| decided.fingerprint),
-            attempt_fingerprint: decided.map(|decided| decided.attempt),
+            attempt_fingerprint: decided.map(|decided| decided.attempt).filter(|_| !unwatched),
             running,
             exit,
             window,

@@ -163,6 +163,7 @@ pub(super) fn collect(context: &RunContext, ended: Collect) -> Collected {
             circumstances: std::mem::take(&mut running.circumstances),
             window,
             joinable: running.joinable,
+            unsettled: running.unsettled,
         },
         &seen,
     );

@@ -54,6 +54,8 @@ pub(crate) struct RunContext {
     pub(crate) outlives: bool,
     /// Jobs outlive this process, however it ends.
     pub(crate) leaves_jobs: bool,
+    /// The highest `priority` of what is to run on Slurm, where it can only be lowered.
+    pub(crate) highest_priority: i64,
     pub(crate) silence: Silence,
 }
 

@@ -88,8 +88,12 @@ impl DeferredUnits {
         let mut free = Vec::new();
         for mut unit in std::mem::take(&mut self.waiting) {
             let claimed = &context.claimed;
+            let taken = claimed.taken(&unit.attempts)?;
+            if taken.is_none() {
+                context.left.look_for_deaths();
+            }
             let forced = unit.instances.iter().any(|id| context.force.covers(*id));
-            let claimant = match claimed.taken(&unit.attempts)? {
+            let claimant = match taken {
                 // What goes on since its run died is joined.
                 None if forced || !context.left.goes_on(&unit.attempts) => claimed.kept(&unit.attempts)?,
                 taken => taken,

@@ -48,6 +48,8 @@ pub(crate) struct BatchWork {
     pub(crate) memory: Option<u64>,
     pub(crate) timeout: Option<Span>,
     pub(crate) exclusive: Exclusive,
+    /// By how much its `priority` is below the highest in the workflow.
+    pub(crate) nice: u32,
     /// All of a group have the same GPUs.
     pub(crate) shares_gpus: bool,
     pub(crate) slurm: SlurmJob,

@@ -1,6 +1,9 @@
 //! The job before a start: the folders of a unit's attempts, with all that their programs will find there. Starts nothing.
 
-use std::{io, path::Path};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use flow_core::{
     AttemptId, Body, Circumstances, CorunGpus, Digest, Exclusive, Instance, InstanceId, Machine, Render, Resolved,
@@ -17,7 +20,7 @@ use super::{
     listener::Listener,
     run_claims, start,
 };
-use crate::{attempt::Folder, clock};
+use crate::{attempt::Folder, clock, keeper::Unsettled};
 
 /// An attempt to fill.
 pub(super) struct Fill {
@@ -57,6 +60,8 @@ pub(super) struct Prepared {
     pub(super) job: Option<BatchWork>,
     /// It goes on when this run dies, or does so since an earlier one did.
     pub(super) stays: Option<DetachedAttempt>,
+    /// What the keeper writes down where it ends well, and this run dies before that is settled: all that counts of its end is its exit.
+    pub(super) unsettled: Option<Unsettled>,
     /// Its instance, with no secret in it.
     pub(super) label: String,
     /// Its folder, from the store's on.
@@ -75,13 +80,19 @@ pub(super) fn fill(context: &RunContext, unit: Vec<Fill>, joined: Option<Intent>
     }
     let filled = |fill: &Fill| Filled { attempt: fill.attempt, prepared: prepare(context, fill).map(Box::new) };
     let mut all: Vec<Filled> = unit.iter().map(filled).collect();
-    let members: Vec<Member> = all.iter().zip(&unit).filter_map(|(filled, fill)| member(filled, fill)).collect();
+    let members: Vec<Member> =
+        all.iter().zip(&unit).filter_map(|(filled, fill)| member(context, filled, fill)).collect();
     if !members.is_empty() {
         let attempts: Vec<AttemptId> = members.iter().map(|member| member.attempt).collect();
         let key = Intent::key(context.store.dir().path(), &context.run, &attempts);
         let mut intent = Intent { members, key, ..unwritten(context) };
         for prepared in all.iter_mut().filter_map(|filled| filled.prepared.as_mut().ok()) {
-            if let Some(job) = &mut prepared.job {
+            if let Some(unsettled) = &mut prepared.unsettled {
+                intent.here = Some(context.file());
+                intent.is_over = true;
+                unsettled.path = intent.path(context.store.dir());
+                unsettled.text = serde_json::to_string(&intent).unwrap_or_default();
+            } else if let Some(job) = &mut prepared.job {
                 job.intent.clone_from(&intent);
             } else if let Some(stays) = &mut prepared.stays {
                 intent.here = Some(context.file());
@@ -99,7 +110,7 @@ pub(super) fn fill(context: &RunContext, unit: Vec<Fill>, joined: Option<Intent>
 
 fn unwritten(context: &RunContext) -> Intent {
     let (run, members) = (context.run.clone(), Vec::new());
-    Intent { key: String::new(), task: None, job: None, run, members, here: None }
+    Intent { key: String::new(), task: None, job: None, run, members, here: None, is_over: false }
 }
 
 fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
@@ -162,7 +173,33 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     let job = batch_work(context, instance);
     let stays = (context.outlives && process && job.is_none() && fill.claim.is_some())
         .then(|| stays(instance, placement, unwritten(context), false));
-    Ok(Prepared { launch, folder, resolved, listener, circumstances, began: 0.0, piped, job, stays, label, place })
+    // What only is known to who was there, samples and when which line was read, is not what it is run for.
+    let is_plain = matches!(resolved.body, Body::Command(_))
+        && metrics.is_none()
+        && !piped
+        && !instance.measured
+        && instance.corun.is_none()
+        && instance.request.gpus == 0;
+    let unsettled = (is_plain && job.is_none() && stays.is_none() && fill.claim.is_some()).then(|| Unsettled {
+        path: PathBuf::new(),
+        text: String::new(),
+        store: context.store.dir().path().to_owned(),
+    });
+    let began = 0.0;
+    Ok(Prepared {
+        launch,
+        folder,
+        resolved,
+        listener,
+        circumstances,
+        began,
+        piped,
+        job,
+        stays,
+        unsettled,
+        label,
+        place,
+    })
 }
 
 /// What is kept of an attempt on this machine by who outlives its run.
@@ -193,6 +230,7 @@ fn batch_work(context: &RunContext, instance: &Instance) -> Option<BatchWork> {
         memory: request.memory,
         timeout: instance.timeout,
         exclusive: instance.exclusive,
+        nice: u32::try_from(context.highest_priority.saturating_sub(instance.priority)).unwrap_or(u32::MAX),
         shares_gpus: instance.corun.as_ref().is_some_and(|corun| corun.gpus == CorunGpus::Shared),
         slurm: slurm.clone(),
         gpu_model: slurm.gpu_type.clone().or_else(|| only_model(context.session.expansion.machine_of(instance))),
@@ -208,12 +246,15 @@ fn only_model(machine: &Machine) -> Option<String> {
 }
 
 /// What is written down of an attempt that may outlive this run.
-fn member(filled: &Filled, fill: &Fill) -> Option<Member> {
+fn member(context: &RunContext, filled: &Filled, fill: &Fill) -> Option<Member> {
     let prepared = filled.prepared.as_ref().ok()?;
+    let outputs = context.session.expansion.instances[fill.instance.index()].outputs.iter();
+    let outputs = outputs.map(|output| output.path.to_string());
     let given = || Given { placement: fill.placement.clone(), circumstances: prepared.circumstances.clone() };
     let (fingerprint, given) = match (&prepared.job, &prepared.stays) {
         (Some(_), _) => (fill.fingerprint?, None),
         (None, Some(_)) => (fill.claim?, Some(Box::new(given()))),
+        (None, None) if prepared.unsettled.is_some() => (fill.claim?, Some(Box::new(given()))),
         (None, None) => return None,
     };
     Some(Member {
@@ -225,6 +266,7 @@ fn member(filled: &Filled, fill: &Fill) -> Option<Member> {
         announces: prepared.launch.announces,
         piped: prepared.piped,
         linked: prepared.launch.linked.clone(),
+        outputs: if prepared.unsettled.is_some() { outputs.collect() } else { Vec::new() },
         given,
     })
 }
@@ -284,6 +326,7 @@ fn join(context: &RunContext, fill: &Fill, member: &Member, intent: &Intent) -> 
         piped: member.piped,
         job,
         stays,
+        unsettled: None,
         label: member.label.clone(),
         place: format!("runs/{}/attempts/{}", intent.run, member.attempt.0),
     })

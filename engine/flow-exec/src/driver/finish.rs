@@ -58,6 +58,8 @@ pub(crate) struct End<'a> {
     pub(crate) window: Option<CorunWindow>,
     /// Until its result is safe another run may have to conclude it.
     pub(crate) joinable: bool,
+    /// The same, of which only the keeper knows.
+    pub(crate) unsettled: bool,
 }
 
 /// Concludes an attempt; `seen` is empty for what ran inside the engine. An output that cannot be read, or that the store cannot
@@ -105,6 +107,7 @@ pub(crate) fn finish(end: End<'_>, seen: &Observed) -> (StepResult, Option<Store
             // Whoever joins an attempt again finds all of it.
             let ingested = match end.joinable {
                 true => end.objects.ingest_copy_of(&path, &work),
+                false if end.unsettled => end.objects.ingest_linked(&path, &work),
                 false => end.objects.ingest(&path, &work),
             };
             match ingested {

@@ -20,8 +20,9 @@ use flow_store::{DaemonState, Results, RunDir, Store, StoreDir};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    attempt::{write_atomically, write_durably},
-    clock, keeper,
+    attempt::{Folder, write_atomically, write_durably},
+    clock,
+    keeper::{self, record},
     node::NodeFiles,
 };
 
@@ -43,6 +44,10 @@ pub(crate) struct Intent {
     /// It is no job of a batch system: it goes on on this machine since its run's death, of this workflow file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) here: Option<String>,
+    /// It goes on no more: it had ended when its run was killed, in the foreground, and its keeper's record of its exit is all that is
+    /// known of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_over: bool,
 }
 
 /// A task of an array.
@@ -71,6 +76,9 @@ pub(crate) struct Member {
     /// Artifacts that it reads in the store itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) linked: Vec<(String, Artifact)>,
+    /// Where its outputs come, if these are to be looked for before it is joined.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) outputs: Vec<String>,
     /// What it has of this machine, and what was known of that at its start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) given: Option<Box<Given>>,
@@ -128,6 +136,13 @@ impl Intent {
 
     /// How what goes on on this machine stands.
     pub(crate) fn standing(&self, dir: &StoreDir) -> Standing {
+        let is_whole = |member: &Member| {
+            let work = Folder::at(member.folder.clone()).work();
+            member.outputs.iter().all(|output| work.join(output).exists())
+        };
+        if self.is_over && !self.members.iter().all(is_whole) {
+            return Standing::Lost;
+        }
         let files = || self.members.iter().map(|member| NodeFiles::of(&member.folder));
         let ended = |files: &NodeFiles| files.read_ended().map(|record| record.warned.is_none());
         let goes = matches!(dir.run(&self.run).kept(), DaemonState::Goes { .. });
@@ -207,6 +222,11 @@ impl Intent {
         write_atomically(&file(dir, &self.run, &self.key), &serde_json::to_vec(self)?)
     }
 
+    /// Where it stands, if it is no task.
+    pub(crate) fn path(&self, dir: &StoreDir) -> PathBuf {
+        file(dir, &self.run, &self.key)
+    }
+
     /// What came of it is safe; it is no task.
     pub(crate) fn remove(&self, dir: &StoreDir) {
         remove(dir, &self.run, &self.key);
@@ -278,8 +298,12 @@ pub(crate) fn left(dir: &StoreDir) -> Vec<Intent> {
 
 /// Runs that do not live any more, and may have left something that goes on.
 fn dead(dir: &StoreDir) -> impl Iterator<Item = RunDir> {
-    let runs = dir.runs().unwrap_or_default().into_iter().map(|run| dir.run(&run));
-    runs.filter(|run| run.has_jobs() && run.lives().is_none())
+    dir.runs().unwrap_or_default().into_iter().map(|run| dir.run(&run)).filter(may_have_left)
+}
+
+/// The run does not live any more, and may have left something that goes on, or has ended and is not recorded.
+pub(crate) fn may_have_left(run: &RunDir) -> bool {
+    (run.has_jobs() || record::is_unsettled(run.path())) && run.lives().is_none()
 }
 
 /// Jobs of a batch system that such runs of other people asked for, with their owners, as far as they can be read.
@@ -309,7 +333,12 @@ pub(crate) fn to_follow(dir: &StoreDir, intents: &[Intent]) -> BTreeMap<Digest, 
 /// Returns when what is left of a dead run is written down.
 fn settled(run: &RunDir) {
     let begun = clock::steady();
-    while run.kept() == DaemonState::Unsure && clock::since(begun) < WRITES {
+    let is_at_it = || match run.kept() {
+        DaemonState::Unsure => true,
+        DaemonState::Goes { .. } => false,
+        DaemonState::Nothing => record::is_unsettled(run.path()),
+    };
+    while is_at_it() && clock::since(begun) < WRITES {
         thread::sleep(LOOK);
     }
 }
@@ -334,7 +363,12 @@ pub(crate) fn still_needed(store: &Store, left: Vec<Intent>) -> Vec<Intent> {
     let is_safe = |member: &Member| {
         NodeFiles::of(&member.folder).has_ended() && matches!(store.result(&member.fingerprint), Ok(Some(_)))
     };
-    let is_over = |intent: &Intent| intent.here.is_none() && intent.members.iter().all(is_safe);
+    // Recorded by what its run had noted, or by somebody else.
+    let is_known = |member: &Member| matches!(store.of_attempt(&member.fingerprint), Ok(Some(_)));
+    let is_over = |intent: &Intent| match intent.here {
+        None => intent.members.iter().all(is_safe),
+        Some(_) => intent.is_over && intent.members.iter().all(is_known),
+    };
     let (safe, needed): (Vec<_>, Vec<_>) = left.into_iter().partition(is_over);
     let used: BTreeSet<&str> = needed.iter().map(|intent| &*intent.key).collect();
     for Intent { key, task, run, .. } in &safe {
@@ -373,7 +407,12 @@ fn read(path: &Path) -> Vec<Intent> {
     let written = fs::read(path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let Array { key, job, run, tasks } = match written {
         Some(Written::Array(array)) => array,
-        Some(Written::Job(intent)) => return vec![intent],
+        Some(Written::Job(intent)) => {
+            if intent.is_over {
+                intent.members.iter().for_each(|member| NodeFiles::of(&member.folder).write_unwatched_end());
+            }
+            return vec![intent];
+        }
         None => return Vec::new(),
     };
     let done = fs::read_to_string(path.with_extension("done")).unwrap_or_default();
@@ -383,6 +422,7 @@ fn read(path: &Path) -> Vec<Intent> {
     let task = |(number, members): (u32, Vec<Member>)| Intent {
         key: key.clone(),
         here: None,
+        is_over: false,
         task: Some(Task { number, of }),
         job: job.map(|job| JobId { job, task: Some(number) }),
         run: run.clone(),
@@ -418,10 +458,19 @@ mod tests {
             announces: false,
             piped: false,
             linked: Vec::new(),
+            outputs: Vec::new(),
         };
         let job = Some(JobId { job: 7, task: Some(number) });
         let task = Some(Task { number, of: 3 });
-        Intent { key: "flow-a".to_owned(), here: None, task, job, run: RunId("r".to_owned()), members: vec![member] }
+        Intent {
+            key: "flow-a".to_owned(),
+            here: None,
+            is_over: false,
+            task,
+            job,
+            run: RunId("r".to_owned()),
+            members: vec![member],
+        }
     }
 
     #[test]

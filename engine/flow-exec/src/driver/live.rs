@@ -375,24 +375,25 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         for unit in self.attempts.fill(starts, &self.outcomes) {
             let (context, to_claim) = (Arc::clone(&self.context), self.elsewhere.starts(&unit));
             self.jobs.spawn_blocking(move || {
-                let joined = fill::joins(&context, &unit);
                 let intents: Vec<_> = unit.iter().filter_map(|fill| fill.intent(&context.force)).collect();
+                let attempts: Vec<_> = intents.iter().map(|intent| intent.attempt).collect();
+                // Claimed first: whose claim this was may have died a moment ago.
                 let claim = || {
-                    let attempts: Vec<_> = intents.iter().map(|intent| intent.attempt).collect();
-                    if !context.claimed.claim(&context.store, &context.run, &intents)? {
-                        return Ok(false);
+                    if to_claim && !context.claimed.claim(&context.store, &context.run, &intents)? {
+                        return Ok(None);
                     }
+                    context.left.look_for_deaths();
+                    let joined = fill::joins(&context, &unit);
                     // It goes on since its run died, and cannot be joined as it is.
-                    if joined.is_none() && context.claimed.kept(&attempts)?.is_some() {
+                    if to_claim && joined.is_none() && context.claimed.kept(&attempts)?.is_some() {
                         context.claimed.give_back(&attempts)?;
-                        return Ok(false);
+                        return Ok(None);
                     }
-                    Ok(true)
+                    Ok(Some(joined))
                 };
-                let ours = if to_claim { claim() } else { Ok(true) };
-                match ours {
-                    Ok(true) => Done::Filled(fill::fill(&context, unit, joined)),
-                    Ok(false) => Done::Elsewhere(unit.iter().map(|fill| fill.attempt).collect()),
+                match claim() {
+                    Ok(Some(joined)) => Done::Filled(fill::fill(&context, unit, joined)),
+                    Ok(None) => Done::Elsewhere(unit.iter().map(|fill| fill.attempt).collect()),
                     Err(error) => Done::NotClaimed(error),
                 }
             });

@@ -3,7 +3,7 @@
 //! they outlive this one then.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     io,
     os::fd::OwnedFd,
     path::PathBuf,
@@ -36,6 +36,8 @@ pub(crate) struct Local {
     life: Option<(OwnedFd, u32)>,
     locks: Vec<Option<OwnedFd>>,
     folders: BTreeMap<AttemptId, Folder>,
+    /// Of these the keeper writes down that they have ended where this process does not get to it.
+    unsettled: BTreeSet<AttemptId>,
 }
 
 impl Local {
@@ -52,12 +54,14 @@ impl Local {
             life: None,
             locks: Vec::new(),
             folders: BTreeMap::new(),
+            unsettled: BTreeSet::new(),
         }
     }
 
     /// What it starts outlives this process.
-    pub(crate) fn outliving(self, settings: Settings) -> Local {
-        Local { outlives: Some(settings), ..self }
+    pub(crate) fn outliving(mut self, settings: Settings) -> Local {
+        self.outlives = Some(settings);
+        self
     }
 
     /// Starts attempts that outlive this process.
@@ -106,6 +110,15 @@ impl Local {
     }
 }
 
+impl Drop for Local {
+    fn drop(&mut self) {
+        // What is told to start after an error is not to be started.
+        if let Some(keeper) = self.keeper.as_mut().filter(|_| self.folders.is_empty()) {
+            keeper.finish();
+        }
+    }
+}
+
 impl Executor for Local {
     fn start(&mut self, unit: Vec<Work>) -> Result<(), ExecError> {
         if self.outlives.is_some() {
@@ -117,6 +130,9 @@ impl Executor for Local {
         }
         for Work { program, .. } in unit {
             self.folders.insert(program.attempt, Folder::at(program.folder.clone()));
+            if program.unsettled.is_some() {
+                self.unsettled.insert(program.attempt);
+            }
             if let Some(keeper) = &mut self.keeper {
                 keeper.send(&Request::Start(program));
             }
@@ -142,6 +158,9 @@ impl Executor for Local {
     }
 
     fn settled(&mut self, attempt: AttemptId) {
+        if let Some(keeper) = self.keeper.as_mut().filter(|_| self.unsettled.remove(&attempt)) {
+            keeper.send(&Request::Settled { attempt });
+        }
         if let Some(staying) = &mut self.staying {
             staying.settled(attempt);
         }

@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fs,
     sync::{Arc, Mutex, PoisonError},
     time::SystemTime,
 };
@@ -19,6 +20,8 @@ use super::{
 /// What is left, as it was found.
 pub(crate) struct OrphanedWork {
     dir: StoreDir,
+    /// The run that looks.
+    own: RunId,
     found: Mutex<Found>,
 }
 
@@ -33,6 +36,9 @@ struct Found {
     files: BTreeMap<RunId, Option<String>>,
     /// Runs that died since then are looked for once more.
     news: Option<SystemTime>,
+    /// Runs that live beside this one, as of the last change to the folder of runs; and runs whose death was noticed.
+    living: (Option<SystemTime>, BTreeSet<RunId>),
+    dead: BTreeSet<RunId>,
 }
 
 /// An instance of this workflow that is decided: by its label, and what it is about to do, if it does something.
@@ -42,8 +48,8 @@ pub(crate) struct Wanted<'a> {
 }
 
 impl OrphanedWork {
-    /// Looks for all of it.
-    pub(crate) fn look(store: &Store) -> OrphanedWork {
+    /// Looks for all of it, for the run `own`.
+    pub(crate) fn look(store: &Store, own: &RunId) -> OrphanedWork {
         let (dir, news) = (store.dir(), store.dir().news());
         let (marked, intents): (Vec<Intent>, Vec<Intent>) =
             intents::still_needed(store, intents::left(dir)).into_iter().partition(Intent::is_marked);
@@ -53,8 +59,9 @@ impl OrphanedWork {
             jobs.entry(member.label.clone()).or_default().insert(member.fingerprint);
         }
         let (labels, files) = (BTreeMap::new(), BTreeMap::new());
-        let found = Found { intents, promised: Vec::new(), labels, jobs, files, news };
-        OrphanedWork { dir: dir.clone(), found: Mutex::new(found) }
+        let (living, dead) = ((None, BTreeSet::new()), BTreeSet::new());
+        let found = Found { intents, promised: Vec::new(), labels, jobs, files, news, living, dead };
+        OrphanedWork { dir: dir.clone(), own: own.clone(), found: Mutex::new(found) }
     }
 
     /// A copy of what was found first.
@@ -74,15 +81,39 @@ impl OrphanedWork {
 
     fn with<T>(&self, work: impl FnOnce(&mut Found, &StoreDir) -> T) -> T {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        self.look_again(&mut found, false);
+        work(&mut found, &self.dir)
+    }
+
+    /// Runs that lived beside this one and were killed may have left something.
+    pub(crate) fn look_for_deaths(&self) {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let Found { living: (as_of, living), dead, .. } = &mut *found;
+        let changed = fs::metadata(self.dir.path().join("runs")).and_then(|meta| meta.modified()).ok();
+        if changed.is_none() || *as_of != changed {
+            *as_of = changed;
+            let all = self.dir.living().unwrap_or_default().into_iter().filter_map(|who| who.run);
+            living.extend(all.filter(|run| *run != self.own));
+        }
+        let ended: Vec<RunId> = living.iter().filter(|run| self.dir.run(run).lives().is_none()).cloned().collect();
+        ended.iter().for_each(|run| _ = living.remove(run));
+        let killed = ended.into_iter().filter(|run| intents::may_have_left(&self.dir.run(run)));
+        let before = dead.len();
+        dead.extend(killed);
+        if dead.len() > before {
+            self.look_again(&mut found, true);
+        }
+    }
+
+    fn look_again(&self, found: &mut Found, is_needed: bool) {
         let news = self.dir.news();
-        if news != found.news {
+        if is_needed || news != found.news {
             let kept = |intent: &Intent| intent.here.is_none() || found.promised.contains(intent);
             let before: Vec<Intent> = found.intents.iter().filter(|intent| kept(intent)).cloned().collect();
             let here = intents::left(&self.dir).into_iter().filter(|intent| intent.here.is_some());
             found.intents = here.filter(|intent| !found.promised.contains(intent)).chain(before).collect();
             found.news = news;
         }
-        work(&mut found, &self.dir)
     }
 
     /// The job of an earlier run that does these attempts, in their order, by fingerprint.

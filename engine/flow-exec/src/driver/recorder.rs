@@ -4,7 +4,7 @@
 use std::{future, sync::Arc};
 
 use flow_core::{InstanceId, JournalLine, Span, Time};
-use flow_store::{Batch, Commit, Journal, StoreError, Unapplied};
+use flow_store::{Ahead, Batch, Commit, Journal, StoreError, Unapplied, is_record};
 use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 
 use super::{context::RunContext, screen::STATUS};
@@ -19,6 +19,10 @@ pub(super) type Applied = Result<Vec<JournalLine>, Unapplied>;
 pub(super) struct Recorder {
     context: Arc<RunContext>,
     journal: Journal,
+    /// What is not journalled yet, for who comes when this process was killed,
+    ahead: Ahead,
+    /// with so many of the lines that wait for the next commit.
+    noted: usize,
     pub(super) batch: Batch,
     /// Who is recorded by the next commit.
     recorded: Vec<InstanceId>,
@@ -49,6 +53,8 @@ impl Recorder {
     pub(super) fn new(context: Arc<RunContext>, journal: Journal) -> Recorder {
         Recorder {
             context,
+            ahead: Ahead::of(&journal),
+            noted: 0,
             journal,
             batch: Batch::new(),
             recorded: Vec::new(),
@@ -85,6 +91,7 @@ impl Recorder {
         alone: bool,
         now: Time,
     ) -> Result<Written, ExecError> {
+        self.note(lines);
         if self.committing.is_some() || self.gather_until(alone).is_some_and(|until| now < until) {
             return Ok(Written::default());
         }
@@ -100,11 +107,24 @@ impl Recorder {
     /// Writes what is left, here and now.
     pub(super) fn commit_last(&mut self, lines: &mut Vec<JournalLine>) -> Result<Written, ExecError> {
         let (commit, recorded) = (self.gathered(lines)?, std::mem::take(&mut self.recorded));
-        self.written(commit.apply(), recorded, true)
+        let written = self.written(commit.apply(), recorded, true)?;
+        self.ahead.remove();
+        Ok(written)
+    }
+
+    /// A kill between here and the commit does not undo what these lines record.
+    fn note(&mut self, lines: &[JournalLine]) {
+        let new = &lines[self.noted..];
+        let is_after_gap = !self.ahead.holds_some() && (self.committing.is_some() || self.unwritten.is_some());
+        let is_worth_it = self.ahead.holds_some() || new.iter().any(is_record);
+        if !new.is_empty() && is_worth_it && !is_after_gap {
+            self.noted = if self.ahead.note(new) { lines.len() } else { 0 };
+        }
     }
 
     fn gathered(&mut self, lines: &mut Vec<JournalLine>) -> Result<Commit, ExecError> {
         let (lines, batch) = (std::mem::take(lines), std::mem::take(&mut self.batch));
+        self.noted = 0;
         let commit = self.context.store.commit(&self.journal, lines, &batch)?;
         Ok(match self.unwritten.take() {
             Some(earlier) => earlier.with(commit),
@@ -130,7 +150,12 @@ impl Recorder {
     /// Where the disk is full while steps run, they run on: what there is to tell waits for room.
     fn written(&mut self, done: Applied, mut recorded: Vec<InstanceId>, alone: bool) -> Result<Written, ExecError> {
         match done {
-            Ok(lines) => Ok(Written { lines, recorded, trouble: None }),
+            Ok(lines) => {
+                if self.noted == 0 {
+                    self.ahead.clear();
+                }
+                Ok(Written { lines, recorded, trouble: None })
+            }
             Err(Unapplied::Nowhere(commit, error)) if error.is_disk_full() && !alone => {
                 recorded.append(&mut self.recorded);
                 self.recorded = recorded;

@@ -153,6 +153,11 @@ pub fn run(
     })
 }
 
+/// Of what is to run on Slurm.
+fn highest_priority(instances: &[Instance]) -> i64 {
+    instances.iter().filter(|instance| instance.slurm.is_some()).map(|instance| instance.priority).max().unwrap_or(0)
+}
+
 fn outliving(context: &RunContext) -> daemon::Settings {
     let expansion = &context.session.expansion;
     let wants = expansion.instances.iter().any(|instance| instance.request.gpus > 0 && instance.slurm.is_none());
@@ -217,7 +222,7 @@ pub(super) fn run_on<X: Executor>(
         return Ok(summary.unchanged(snapshot.run().clone()));
     }
     pages::keep_small();
-    let session = basis.open(&*builtins)?;
+    let session = basis.open(&*builtins, false)?;
     let wanted = session.wanted(&options.targets)?;
     let force = options.force.of(&session)?;
     let policy_name = options.policy.as_deref().or(session.expansion.policy.as_deref()).unwrap_or(policies::DEFAULT);
@@ -255,7 +260,7 @@ pub(super) fn run_on<X: Executor>(
         store.dir().drop_snapshots()?;
     }
     let cancel = Cancel::watch(store.dir().run(&run), options.detached)?;
-    let left = OrphanedWork::look(&store);
+    let left = OrphanedWork::look(&store, &run);
     let strays = intents::kill_strays(store.dir(), &left.all()).map(|text| secrets.hide(text));
     let stood = previous.as_ref().map_or(Ok(Vec::new()), |snapshot| snapshot.stood(&store, &key))?;
     let capture = Capture {
@@ -314,6 +319,7 @@ pub(super) fn run_on<X: Executor>(
         theirs: TheirJobs::new(dir.clone()),
         outlives: options.detached,
         leaves_jobs: options.detached && session.expansion.has_batch(),
+        highest_priority: highest_priority(&session.expansion.instances),
         silence: Silence::of(&store),
         store,
         session,

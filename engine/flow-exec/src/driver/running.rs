@@ -25,6 +25,8 @@ pub(super) struct Running {
     pub(super) rejoined: bool,
     /// Until its result is safe another run may have to conclude it.
     pub(super) joinable: bool,
+    /// If this process is killed before its result is safe, the keeper writes it down for another run.
+    pub(super) unsettled: bool,
     /// What was begun with it by the run that began it, by attempt.
     pub(super) known: Arc<BTreeMap<AttemptId, String>>,
     /// Its program says by itself when it is ready.

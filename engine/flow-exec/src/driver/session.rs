@@ -85,7 +85,7 @@ impl Session {
     /// # Errors
     /// As [`Session::open`].
     pub fn open_on(request: &SessionRequest, builtins: &dyn Builtins, machine: Machine) -> Result<Session, ExecError> {
-        Basis::read(request, machine)?.open(builtins)
+        Basis::read(request, machine)?.open(builtins, true)
     }
 
     /// What decisions are made about.
@@ -322,8 +322,8 @@ impl Basis {
         Digest::of(all.to_string().as_bytes())
     }
 
-    /// Parses and expands it, with what other machines came to where it shows that.
-    pub(super) fn open(&self, builtins: &dyn Builtins) -> Result<Session, ExecError> {
+    /// Parses and expands it, with what other machines came to where it shows that. Who only `informs` does not wait long for Slurm.
+    pub(super) fn open(&self, builtins: &dyn Builtins, informs: bool) -> Result<Session, ExecError> {
         let Basis { workspace, source, machine, found, .. } = self;
         let wrong = |diagnostics| ExecError::Workflow { source_text: Box::new(source.clone()), diagnostics };
         let workflow = parse_with(source, &mut included).map_err(wrong)?;
@@ -333,7 +333,7 @@ impl Basis {
         let (cluster, unasked) = if workflow.wants_slurm(self.on) {
             // A store that is not used remembers nothing.
             let memory = workspace.existing_store().ok().flatten().map(|dir| dir.nodes());
-            match Cluster::look(workflow.slurm(), memory.as_deref()) {
+            match Cluster::look(workflow.slurm(), memory.as_deref(), informs) {
                 Err(_) if self.any_machine => (None, None),
                 seen => seen?,
             }

@@ -68,7 +68,7 @@ impl Keeper {
         drop(command);
         let keeper = ProcessIdentity::of(process.id()).ok_or_else(|| io::Error::other("it ended at once"))?;
         let mark = Mark::of(&keeper);
-        write_atomically(record, &serde_json::to_vec(&Record { engine, keeper })?)
+        write_atomically(record, &serde_json::to_vec(&Record { engine, keeper, is_settled: false })?)
             .map_err(|e| io::Error::new(e.kind(), format!("`{}` cannot be written: {e}", record.display())))?;
         Ok(Keeper { process, mark, record: record.to_owned(), channel: Channel::new(ours)?, refused: VecDeque::new() })
     }
@@ -84,6 +84,11 @@ impl Keeper {
         if let (Err(error), Request::Start(Start { attempt, .. })) = (self.channel.send(request), request) {
             self.refused.push_back(Event::SpawnFailed { attempt: *attempt, reason: error.to_string().into() });
         }
+    }
+
+    /// Hands over what is left to hand over: nobody waits for events any more.
+    pub(crate) fn finish(&mut self) {
+        self.channel.finish();
     }
 
     /// The next event. Safe to cancel: nothing is lost when the future is dropped.

@@ -56,6 +56,8 @@ pub enum Request {
     },
     /// Signals to end are for the engine, which hears them as well and says what is to be done. First of all, where that is so.
     Stay,
+    /// What came of it is safe, or dropped.
+    Settled { attempt: AttemptId },
     /// Its time is about to be up: the processes of an attempt that listen to SIGUSR1 get it. Where none does it is ended instead.
     Warn {
         attempt: AttemptId,
@@ -90,6 +92,20 @@ pub struct Start {
     /// Values to hide in what it writes, which goes through pipes then; without any it writes its files itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<String>,
+    /// What is written down if it has ended well and the engine is gone before that is settled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsettled: Option<Unsettled>,
+}
+
+/// What whoever comes after the engine is to find of an attempt that has ended.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub struct Unsettled {
+    /// Where.
+    pub path: PathBuf,
+    /// What, which nobody but its reader understands.
+    pub text: String,
+    /// Whose readers that live are told that there is news.
+    pub store: PathBuf,
 }
 
 /// What the keeper tells the engine.

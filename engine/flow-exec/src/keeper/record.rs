@@ -11,6 +11,7 @@ use flow_store::{Liveness, ProcessIdentity};
 use serde::{Deserialize, Serialize};
 
 use super::tree::Mark;
+use crate::attempt::write_atomically;
 
 /// The file in the folder of a run, and the end of its name beside a plugin that is set up.
 const FILE: &str = "keeper.json";
@@ -20,6 +21,9 @@ const FILE: &str = "keeper.json";
 pub(super) struct Record {
     pub(super) engine: ProcessIdentity,
     pub(super) keeper: ProcessIdentity,
+    /// The engine is gone, and what had ended well before stands where the next one looks for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_settled: bool,
 }
 
 /// A record of which both are dead.
@@ -32,7 +36,21 @@ pub(super) struct Lost {
     pub(super) user: u32,
 }
 
+/// The keeper of a run may be about to write down what had ended well before its engine was gone.
+pub(crate) fn is_unsettled(run: &Path) -> bool {
+    read(&of_run(run)).is_some_and(|record| !record.is_settled && record.keeper.standing() == Liveness::Alive)
+}
+
 impl Record {
+    /// Everything that had ended is written down.
+    pub(super) fn settled(path: &Path, keeper: &ProcessIdentity) {
+        if let Some(record) = read(path).filter(|record| record.keeper == *keeper) {
+            let bytes = serde_json::to_vec(&Record { is_settled: true, ..record }).unwrap_or_default();
+            // Where it cannot be written this process is waited for.
+            let _ = write_atomically(path, &bytes);
+        }
+    }
+
     /// Removes what this keeper's engine wrote; another may have written there since.
     pub(super) fn remove(path: &Path, keeper: &ProcessIdentity) {
         if read(path).is_some_and(|record| record.keeper == *keeper) {
@@ -71,7 +89,7 @@ pub(super) fn lost(store: &Path) -> Vec<Lost> {
 impl Lost {
     fn read(path: PathBuf, of: String) -> Option<Lost> {
         let user = path.symlink_metadata().ok().filter(|meta| meta.is_file())?.uid();
-        let Record { engine, keeper } = read(&path)?;
+        let Record { engine, keeper, .. } = read(&path)?;
         let dead = [&engine, &keeper].into_iter().all(|process| process.standing() == Liveness::Dead);
         // Another keeper by chance has both the number and the bits of the start: its attempts bear the same mark.
         let again = ProcessIdentity::of(keeper.pid)

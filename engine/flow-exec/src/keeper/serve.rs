@@ -18,7 +18,7 @@ use flow_core::{
     reason::{Fault, StartFault},
 };
 use flow_protocol::{Exit, file};
-use flow_store::ProcessIdentity;
+use flow_store::{ProcessIdentity, StoreDir};
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
@@ -33,7 +33,7 @@ use nix::{
 };
 
 use super::{
-    Event, Request, Start,
+    Event, Request, Start, Unsettled,
     oom::OomKills,
     output::{Outputs, PIECE},
     record::Record,
@@ -58,7 +58,7 @@ const WRITE_AGAIN: Duration = Duration::from_millis(100);
 /// The keeper's whole life: `main` calls this, before anything else, when the first argument is [`super::KEEPER_ARG`].
 /// Returns when the engine is gone and nothing of any attempt is left, nor `record`, which stood for them.
 pub fn serve(record: &Path) -> ExitCode {
-    let served = Server::new().and_then(Server::run);
+    let served = Server::new(record).and_then(Server::run);
     if served.is_ok() {
         Record::remove(record, &ProcessIdentity::own());
     }
@@ -70,6 +70,8 @@ pub fn serve(record: &Path) -> ExitCode {
 
 struct Server {
     me: u32,
+    /// What says whose its processes are.
+    record: PathBuf,
     mark: Mark,
     /// `None` when the engine is gone.
     engine: Option<UnixStream>,
@@ -80,6 +82,8 @@ struct Server {
     stack: Stack,
     attempts: BTreeMap<AttemptId, Attempt>,
     mains: BTreeMap<i32, AttemptId>,
+    /// What has ended well, and the engine has not settled yet.
+    unsettled: BTreeMap<AttemptId, Unsettled>,
     /// Processes that lost their parent and became ours, with the attempt they belong to.
     orphans: BTreeMap<i32, Option<AttemptId>>,
     input: Vec<u8>,
@@ -99,6 +103,10 @@ struct Attempt {
     started_at: f64,
     /// How the main process ended, and when.
     ended: Option<(Reaped, f64)>,
+    /// Nothing of it had been told to end by then.
+    by_itself: bool,
+    /// What is written down if that was well, and by itself.
+    unsettled: Option<Unsettled>,
     /// CPU time of orphans of this attempt that we reaped.
     orphans_cpu_s: f64,
     oom_killed: bool,
@@ -114,7 +122,7 @@ struct Ending {
 }
 
 impl Server {
-    fn new() -> io::Result<Server> {
+    fn new(record: &Path) -> io::Result<Server> {
         let engine = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
         engine.set_nonblocking(true)?;
         dup2_stdin(OwnedFd::from(fs::File::open("/dev/null")?))?;
@@ -134,6 +142,7 @@ impl Server {
         watched.thread_block()?;
         Ok(Server {
             me: std::process::id(),
+            record: record.to_owned(),
             mark: Mark::of(&ProcessIdentity::own()),
             engine: Some(engine),
             signals,
@@ -142,6 +151,7 @@ impl Server {
             stack: Stack::new(),
             attempts: BTreeMap::new(),
             mains: BTreeMap::new(),
+            unsettled: BTreeMap::new(),
             orphans: BTreeMap::new(),
             input: Vec::new(),
             out: Vec::new(),
@@ -152,6 +162,7 @@ impl Server {
     }
 
     fn run(mut self) -> io::Result<()> {
+        let mut is_alone = false;
         while self.engine.is_some() || !self.attempts.is_empty() || !self.children.list().is_empty() {
             self.write();
             self.wait()?;
@@ -164,12 +175,21 @@ impl Server {
                     self.engine = None;
                 }
             }
+            // Before anything is told to end: what has ended by now did so by itself.
+            let has_ended = self.reap();
             if self.engine.is_none() {
                 let all: Vec<AttemptId> = self.attempts.keys().copied().collect();
                 all.into_iter().for_each(|attempt| self.end(attempt, SWEEP_GRACE));
             }
-            if self.reap() {
+            if has_ended {
                 self.settle();
+            }
+            if self.engine.is_none() {
+                self.write_unsettled();
+                let goes_on = !self.attempts.is_empty() || !self.children.list().is_empty();
+                if !std::mem::replace(&mut is_alone, true) && goes_on {
+                    Record::settled(&self.record, &ProcessIdentity::own());
+                }
             }
             // After the reaping: what rose since the last look is of those that have just ended.
             self.oom_kills.look();
@@ -246,6 +266,7 @@ impl Server {
                 Ok(Request::Start(start)) => self.start(&start),
                 Ok(Request::Kill { attempt, grace }) => self.end(attempt, grace),
                 Ok(Request::Stay) => self.stays = true,
+                Ok(Request::Settled { attempt }) => _ = self.unsettled.remove(&attempt),
                 Ok(Request::Warn { attempt, grace }) => self.warn(attempt, grace),
                 // The engine is of the same binary. If it does not speak sense, it is not there.
                 Err(_) => self.engine = None,
@@ -290,6 +311,8 @@ impl Server {
                         main: pid.as_raw(),
                         started_at,
                         ended: None,
+                        by_itself: false,
+                        unsettled: start.unsettled.clone(),
                         orphans_cpu_s: 0.0,
                         oom_killed: false,
                         ending: None,
@@ -383,6 +406,9 @@ impl Server {
             if killed && attempt.ending.is_none() {
                 attempt.oom_killed = self.oom_kills.take();
             }
+            // What was told to end has not come to its own end, whatever it says.
+            attempt.by_itself = attempt.ending.is_none();
+            attempt.unsettled.take_if(|_| reaped.code != Some(0) || attempt.ending.is_some());
             attempt.ended = Some((reaped, clock::unix_seconds()));
         }
         main_ended
@@ -468,8 +494,25 @@ impl Server {
             swept: u32::try_from(attempt.swept.len()).unwrap_or(u32::MAX),
             spawn_error: None,
         };
-        write_exit(&attempt.folder, &exit);
+        // What is ended because the engine is gone has come to nothing.
+        if self.engine.is_some() || attempt.by_itself {
+            write_exit(&attempt.folder, &exit);
+        }
+        self.unsettled.extend(attempt.unsettled.map(|unsettled| (id, unsettled)));
         self.tell(&Event::Exited { attempt: id, exit });
+    }
+
+    /// Nobody is left to settle what has ended well: it is there for whoever comes next.
+    fn write_unsettled(&mut self) {
+        for Unsettled { path, text, store } in std::mem::take(&mut self.unsettled).into_values() {
+            // What cannot be written down is done again.
+            let _ = path.parent().map(fs::create_dir_all);
+            if write_atomically(&path, text.as_bytes()).is_ok()
+                && let Ok(Some(store)) = StoreDir::existing(&store)
+            {
+                store.has_news();
+            }
+        }
     }
 }
 

@@ -164,6 +164,28 @@ impl NodeFiles {
         read(&self.started())
     }
 
+    /// Makes the record of an end that nobody saw but the keeper. Without a record of its exit there is none.
+    pub(crate) fn write_unwatched_end(&self) {
+        let exit = if self.has_ended() { None } else { read::<Exit>(&self.0.join(flow_protocol::file::EXIT)) };
+        let Some(exit) = exit else { return };
+        let record = Record {
+            exit,
+            host: HostSamples::default(),
+            gpus: GpuSamples::default(),
+            cost: 0.0,
+            looks: Looks::default(),
+            released: None,
+            warned: None,
+            timed_out: false,
+            elsewhere: 0,
+            unwatched: false,
+            beside: BTreeSet::new(),
+            near: BTreeSet::new(),
+        };
+        // Where it cannot be written its step is done again.
+        let _ = write_atomically(&self.ended(), &serde_json::to_vec(&record).unwrap_or_default());
+    }
+
     /// How it ended, once it has.
     pub(crate) fn read_ended(&self) -> Option<Record> {
         read(&self.ended())

@@ -138,6 +138,7 @@ impl Setup<'_> {
                 cwd: self.plugin.folder.clone(),
                 folder: folder.path().to_owned(),
                 secrets: Vec::new(),
+                unsettled: None,
             }));
             let how = match follow(&mut keeper, &folder, said).await {
                 Ok(Exit { code: Some(0), .. }) => continue,

@@ -20,6 +20,8 @@ use crate::{clock, hardware};
 
 /// No command takes longer that gets an answer.
 const LIMIT: Duration = Duration::from_secs(30);
+/// The same where there is another answer: that of the last time.
+const BRIEF: Duration = Duration::from_secs(3);
 /// The same when all that is left is to end: who pressed Ctrl-C waits.
 const HURRIED: Duration = Duration::from_secs(4);
 /// `sbatch` says this, and then waits for two minutes.
@@ -32,6 +34,7 @@ const LOOK: (Duration, Duration) = (Duration::from_millis(1), Duration::from_mil
 /// Runs Slurm's commands.
 pub(crate) struct Client {
     environment: Option<BTreeMap<String, String>>,
+    limit: Duration,
     hurry: Arc<AtomicBool>,
 }
 
@@ -63,12 +66,17 @@ pub enum NoAnswer {
 impl Client {
     /// With the variables of this process.
     pub(crate) fn new() -> Client {
-        Client { environment: None, hurry: Arc::default() }
+        Client { environment: None, limit: LIMIT, hurry: Arc::default() }
+    }
+
+    /// The same, for who can do without an answer.
+    pub(crate) fn brief() -> Client {
+        Client { limit: BRIEF, ..Client::new() }
     }
 
     /// With these alone: a job begins with what `sbatch` has. No answer is waited for long once there is `hurry`.
     pub(crate) fn with(environment: BTreeMap<String, String>, hurry: Arc<AtomicBool>) -> Client {
-        Client { environment: Some(environment), hurry }
+        Client { environment: Some(environment), limit: LIMIT, hurry }
     }
 
     fn command(&self, program: &'static str) -> Command {
@@ -91,7 +99,7 @@ impl Client {
             _ => NoAnswer::NotStarted { command: program, error: e.to_string() },
         })?;
         let (out, err) = (Pipe::of(child.stdout.take()), Pipe::of(child.stderr.take()));
-        let code = wait(&mut child, &err, &self.hurry);
+        let code = wait(&mut child, &err, || if self.hurry.load(Ordering::Relaxed) { HURRIED } else { self.limit });
         let code = code.map_err(|e| NoAnswer::NotStarted { command: program, error: e.to_string() })?;
         // What it said before it was ended may tell what it waited for.
         Ok(Said { code, out: out.whole(), err: err.whole() })
@@ -237,15 +245,14 @@ impl Pipe {
 }
 
 /// Its exit code; none where it took too long, or waits by itself for what may never come, and was ended.
-fn wait(child: &mut Child, err: &Pipe, hurry: &AtomicBool) -> io::Result<Option<i32>> {
+fn wait(child: &mut Child, err: &Pipe, limit: impl Fn() -> Duration) -> io::Result<Option<i32>> {
     let (begun, mut pause) = (clock::steady(), LOOK.0);
     loop {
         if let Some(status) = child.try_wait()? {
             // One that was killed said nothing that counts.
             return Ok(status.code());
         }
-        let limit = if hurry.load(Ordering::Relaxed) { HURRIED } else { LIMIT };
-        if clock::since(begun) > limit || err.says(SLEEPS) {
+        if clock::since(begun) > limit() || err.says(SLEEPS) {
             child.kill()?;
             child.wait()?;
             return Ok(None);

@@ -77,15 +77,20 @@ impl From<&Unasked> for ExecError {
 
 impl Cluster {
     /// The cluster that this machine submits to. Where it does not answer, as it was when it last did, which `memory` holds; none where
-    /// it never did.
+    /// it never did. That it holds something is enough for who only `informs`, and does not wait long for more.
     ///
     /// # Errors
     /// It has no node for what is asked for.
-    pub(crate) fn look(slurm: &Slurm, memory: Option<&Path>) -> Result<(Option<Cluster>, Option<Unasked>), ExecError> {
-        let (found, unasked) = match Client::new().nodes() {
+    pub(crate) fn look(
+        slurm: &Slurm,
+        memory: Option<&Path>,
+        informs: bool,
+    ) -> Result<(Option<Cluster>, Option<Unasked>), ExecError> {
+        let text = memory.and_then(|memory| fs::read_to_string(memory).ok());
+        let client = if informs && text.is_some() { Client::brief() } else { Client::new() };
+        let (found, unasked) = match client.nodes() {
             Ok(found) => (Some(found), None),
             Err(error) => {
-                let text = memory.and_then(|memory| fs::read_to_string(memory).ok());
                 let found = text.and_then(|text| Some((flow_slurm::parse_nodes(&text).ok()?, text)));
                 let remembered = found.is_some();
                 (found, Some(Unasked { error, remembered }))

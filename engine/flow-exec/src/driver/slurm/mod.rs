@@ -170,7 +170,8 @@ pub(super) fn rows_of(keys: &BTreeSet<&str>) -> Result<Vec<flow_slurm::Row>, NoA
     let client = client::Client::new();
     let keys: Vec<&str> = keys.iter().copied().collect();
     let mut rows = client.queue_of(&keys)?;
-    let gone: Vec<&str> = keys.into_iter().filter(|key| rows.iter().all(|row| row.key != *key)).collect();
+    let there: BTreeSet<&str> = rows.iter().map(|row| &*row.key).collect();
+    let gone: Vec<&str> = keys.into_iter().filter(|key| !there.contains(key)).collect();
     if !gone.is_empty() {
         rows.extend(client.accounting_of(&gone).unwrap_or_default());
     }

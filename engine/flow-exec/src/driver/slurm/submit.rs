@@ -36,7 +36,7 @@ pub(super) fn job(settings: &Settings, unit: Vec<Work>) -> io::Result<Option<Bat
     for Work { program, job, .. } in unit {
         let Some(job) = job else { continue };
         let BatchWork { label, gpus, cpus, memory: own, timeout, exclusive, shares_gpus, .. } = job;
-        let BatchWork { slurm, gpu_model, intent, joined, .. } = job;
+        let BatchWork { slurm, gpu_model, intent, joined, nice, .. } = job;
         shares |= shares_gpus;
         request.gpus = if shares_gpus { request.gpus.max(gpus) } else { request.gpus + gpus };
         request.cpus += cpus;
@@ -50,7 +50,10 @@ pub(super) fn job(settings: &Settings, unit: Vec<Work>) -> io::Result<Option<Bat
             comment = format!("flow: {label} of {}", settings.workflow);
             (request.partition, request.account) = (slurm.partition, slurm.account);
             (request.gpu_type, request.options) = (slurm.gpu_type, slurm.options);
+            request.nice = nice;
         }
+        // A group goes as early as any of its members would.
+        request.nice = request.nice.min(nice);
         attempts.push((program.attempt, program.folder.clone()));
         programs.push(Program { start: program, gpus, gpu_model });
         first.get_or_insert((intent, joined));
