@@ -695,6 +695,7 @@ fault-number = 数值 { $text }
 fault-text = 文本 { $text }
 fault-list = 列表 { $text }
 fault-mapping = 映射 { $text }
+fault-parameter-too-large = { $uses } 的参数 { $name } 为 { $value }，大于 { $of } 的 { $metric }（{ $most }）：请改小
 fault-other = 类型 { $type_name } 的值
 fault-no-such-builtin = 没有步骤 { $name }；现有 { $known }
 fault-parameters-unread = `with` 无法读取：{ $said }
