@@ -696,7 +696,13 @@ jumps-no-multiple = { $jumps ->
    *[other] These places are not the multiples of one number
 }.
 jumps-none = No jump of { $column } along { $axis } stands out of the noise; it fluctuates by { $fluctuation } of its level, and a single jump of less than about five times that may not be told.
-jumps-fluctuate = { $column } fluctuates most about its curve for { $most } ({ $high } of its level), and least for { $least } ({ $low }).
+jumps-fluctuate = How much { $column } fluctuates about its curve, as a share of its level, differs (Brown–Forsythe test, p { $p }): from { $low } ({ $least }) to { $high } ({ $most }).
+jumps-fluctuate-alike = How much { $column } fluctuates about its curve, as a share of its level, does not differ beyond chance (Brown–Forsythe test, p { $p }): { $low } ({ $least }) to { $high } ({ $most }).
+jumps-alike = Whether fluctuations of { $column } differ, as shares of the level
+jumps-lowest = Lowest
+jumps-highest = Highest
+jumps-p = p (Brown–Forsythe test)
+jumps-level = Below 0.05 they differ.
 best-title = Best { $column }
 best-place = Point
 best-difference = Against the best

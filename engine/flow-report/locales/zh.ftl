@@ -980,7 +980,13 @@ jumps-no-multiple = { $jumps ->
    *[other] 这些位置并非某个数的各个倍数
 }。
 jumps-none = { $column }随{ $axis }没有超出噪声的跳变；相对波动为 { $fluctuation }，小于其约五倍的单个跳变可能无法识别。
-jumps-fluctuate = { $column }的相对波动以 { $most } 最大（{ $high }），以 { $least } 最小（{ $low }）。
+jumps-fluctuate = { $column }的相对波动存在显著差异（Brown–Forsythe 检验，p { $p }）：从 { $low }（{ $least }）到 { $high }（{ $most }）。
+jumps-fluctuate-alike = { $column }的相对波动没有显著差异（Brown–Forsythe 检验，p { $p }）：{ $low }（{ $least }）至 { $high }（{ $most }）。
+jumps-alike = { $column }的相对波动是否有差异
+jumps-lowest = 最小
+jumps-highest = 最大
+jumps-p = p（Brown–Forsythe 检验）
+jumps-level = 低于 0.05 视为存在显著差异。
 best-title = 最优的{ $column }
 best-place = 取值
 best-difference = 与最优值之差

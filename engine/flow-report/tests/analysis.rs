@@ -153,7 +153,25 @@ fn jumps_stand_out_and_models_are_compared_by_their_fluctuation() {
     let [english, chinese] = said(&input, &["jumps"]);
     assert!(english.contains("jumps between batch size 16 and 17"), "{english}");
     assert!(english.contains("at the multiples of 16") && english.contains("No jump of iteration time"), "{english}");
-    assert!(chinese.contains("均位于 16 的倍数处") && chinese.contains("相对波动以 mobilenet 最大"), "{chinese}");
+    assert!(chinese.contains("均位于 16 的倍数处") && chinese.contains("的相对波动存在显著差异"), "{chinese}");
+    assert!(english.contains("differs (Brown–Forsythe test, p < 0.0001): from") && english.contains("(mobilenet)."));
+
+    // The same noise in other places differs by chance alone.
+    let shifted = |model: &str, by: usize| {
+        let model = model.to_owned();
+        (1..=70_usize).map(move |batch| {
+            let axes = [("model", json!(model)), ("batch", json!(batch))];
+            let time = 20.0 + 1.5 * batch as f64 + noise(batch + by);
+            result("s", &axes, 1).metric("iteration_time", time / 1000.0, "s")
+        })
+    };
+    let results = shifted("vgg16", 0).chain(shifted("vgg19", 31)).chain(shifted("mobilenet", 57)).collect();
+    input.steps.insert("s".into(), view("torch/train", None, results));
+    add_table(&mut input, "t", json!({"from": "s", "rows": ["model", "batch"], "columns": ["iteration_time"]}));
+    add(&mut input, "jumps", "jumps", json!({"table": "t", "y": "iteration_time"}));
+    let [english, chinese] = said(&input, &["jumps"]);
+    assert!(english.contains("does not differ beyond chance (Brown–Forsythe test, p = 0."), "{english}");
+    assert!(chinese.contains("没有显著差异"), "{chinese}");
 }
 
 #[test]
