@@ -33,6 +33,30 @@ fn times(pairs: &[(f64, f64)]) -> String {
 }
 
 #[test]
+fn it_is_said_how_far_off_an_estimate_was() {
+    let of = |model: &str, estimated: f64, measured: f64| {
+        let one = result("s", &[("model", json!(model))], 1);
+        one.metric("estimated", estimated, "s").metric("measured", measured, "s")
+    };
+    let said = |results: Vec<StepResult>| {
+        let mut input = input(vec![("s", view("torch/train", None, results))]);
+        add_table(&mut input, "t", json!({"from": "s", "rows": "model", "columns": ["estimated", "measured"]}));
+        let report = reported(&input, json!({"table": "t", "estimates": {"estimated": "measured"}}));
+        bullets(&report).concat().join("\n")
+    };
+    // As two cores gave them.
+    let told =
+        [("alexnet", 9.53, 13.11), ("resnet18", 6.53, 7.41), ("googlenet", 6.11, 6.16), ("densenet121", 10.85, 10.53)];
+    let told = said(told.map(|(model, estimated, measured)| of(model, estimated, measured)).to_vec());
+    insta::assert_snapshot!(told + "\n" + &said(vec![of("alexnet", 9.53, 13.11)]), @"
+    - estimated differs from measured by −27.3 % to +3.0 % (median of the absolute differences 7.5 %).
+    * estimated 相对 measured 的误差为 −27.3% 至 +3.0%（绝对误差的中位数为 7.5%）。
+    - estimated differs from measured by −27.3 %.
+    * estimated 相对 measured 的误差为 −27.3%。
+    ");
+}
+
+#[test]
 fn rows_are_judged_together() {
     // Four rows as one H200 gave them, and ten of the same kind.
     let four = [(1.658, 1.601), (1.274, 1.252), (1.098, 1.064), (1.021, 0.988)];

@@ -76,6 +76,7 @@ fn topic(finding: &Finding) -> Option<(&'static str, &str)> {
         Finding::Agrees { .. }
         | Finding::Bound { .. }
         | Finding::Ends { .. }
+        | Finding::Estimate { .. }
         | Finding::OneTraining { .. }
         | Finding::OrderOf { .. }
         | Finding::Repeated { .. }
@@ -122,6 +123,7 @@ fn claim(finding: &Finding) -> (&'static str, Vec<&str>) {
         Finding::Agrees { .. }
         | Finding::Bound { .. }
         | Finding::Ends { .. }
+        | Finding::Estimate { .. }
         | Finding::OneTraining { .. }
         | Finding::Repeated { .. }
         | Finding::OrderOf { .. }

@@ -175,6 +175,16 @@ impl Finding {
                 let [as_given, of] = [as_given, of].map(|count| count.text(words, lang));
                 say("finding-agrees", args.with("same", as_given).with("of", of))
             }
+            Finding::Estimate { column, of, most, more } => {
+                let args = args.with("column", inline(column)).with("of", inline(of));
+                match more {
+                    None => say("finding-estimate-one", args.with("most", most.text(words, lang))),
+                    Some((least, typical)) => {
+                        let range = span(least, most, true, words, lang);
+                        say("finding-estimate", args.with("range", range).with("typical", typical.text(words, lang)))
+                    }
+                }
+            }
             Finding::SameLearned { column, a, b, low, high } => {
                 let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
                 say("finding-same-learned", args.with("interval", span(low, high, true, words, lang)))
@@ -343,6 +353,9 @@ impl Computed {
         let of = |column: &str, axis: &str| Args::new().with("column", inline(column)).with("axis", inline(axis));
         let told = |key: &str, column: &str| words.text(lang, key, &Args::new().with("column", inline(column)));
         let text = match &self.what {
+        let off = |key: &str, column: &str, of: &str| {
+            words.text(lang, key, &Args::new().with("column", inline(column)).with("of", inline(of)))
+        };
             What::Growth { column, axis, from, to } => words.text(
                 lang,
                 "computed-growth",
@@ -375,6 +388,9 @@ impl Computed {
             What::AsGiven { column } => told("computed-as-given", column),
             What::Given { column } => told("computed-given", column),
             What::Apart { column, axis, at } => {
+            What::LeastOff { column, of } => off("computed-least-off", column, of),
+            What::MostOff { column, of } => off("computed-most-off", column, of),
+            What::TypicalOff { column, of } => off("computed-typical-off", column, of),
                 words.text(lang, "computed-apart", &of(column, axis).with("at", safe::text(at)))
             }
             What::Behind { column, axis, at, part, than } => {
