@@ -644,7 +644,7 @@ fit-curve-saturating = saturation: a + b x / (x + k)
 fit-curve-broken = line with a break: a + b min(x, k) + c max(0, x − k)
 fit-curve-quadratic = parabola: a + b x + c x²
 fit-curve-cubic = cubic: a + b x + c x² + d x³
-fit-note = Chosen is the curve with the fewest parameters of all whose AICc is within 2 of the least; a line through 0 is none of these where its R² is below 0. The F-test is that of the line through 0 against the line, and of curves with more parameters than the line against it; a k that is looked for makes its p too small.
+fit-note = Chosen is the curve with the fewest parameters of all whose AICc is within 2 of the least; a line through 0 whose R² is below 0 is not chosen, and has no AICc here. The F-test is that of the line through 0 against the line, and of curves with more parameters than the line against it; a k that is looked for makes its p too small.
 fit-relative = { $all ->
     [yes] Errors count
    *[no] Of { $curves } errors count
@@ -654,7 +654,7 @@ fit-few = { $points } points are too few to tell which curve { $column } is of o
 fit-none = { $goes ->
     [up] { $column } rises with { $axis } from each point to the next, but none of the compared curves has its form: the one chosen has R² = { $r2 } over { $points } points.
     [down] { $column } falls with { $axis } from each point to the next, but none of the compared curves has its form: the one chosen has R² = { $r2 } over { $points } points.
-   *[both] { $column } does not follow from { $axis } alone: the curve chosen has R² = { $r2 } over { $points } points, so something else decides too.
+   *[both] { $column } does not follow from { $axis } alone: the curve chosen has R² = { $r2 } over { $points } points, so noise or something else decides too.
 }
 fit-proportional = { $column } is proportional to { $axis }: { $slope } for each unit of it.
 fit-affine = { $column } { $rises ->
@@ -662,7 +662,10 @@ fit-affine = { $column } { $rises ->
    *[no] falls
 } by { $slope } for each unit of { $axis }; the intercept is { $intercept }.
 fit-no-slope = { $column } neither rises nor falls with { $axis } as far as these points tell: the slope is { $slope } for each unit of { $axis }.
-fit-inverse = { $column } is { $fixed } { $sign } { $shared } / { $axis }: a part that stays, and one that { $axis } shares out.
+fit-inverse = { $column } is { $fixed } { $sign } { $shared } / { $axis }: { $stays ->
+    [yes] a part that stays, and one that { $axis } shares out
+   *[no] { $axis } shares it out, and no part that stays is told from 0
+}.
 fit-saturating = { $column } { $rises ->
     [yes] rises
    *[no] falls

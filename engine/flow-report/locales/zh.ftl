@@ -925,7 +925,7 @@ fit-curve-saturating = 饱和曲线：a + b x / (x + k)
 fit-curve-broken = 折线：a + b min(x, k) + c max(0, x − k)
 fit-curve-quadratic = 二次：a + b x + c x²
 fit-curve-cubic = 三次：a + b x + c x² + d x³
-fit-note = 在 AICc 与最小值相差不超过 2 的曲线中，选用参数最少者；R² 低于 0 的过原点直线不在其列。F 检验：过原点直线对直线，参数多于直线的曲线对直线；k 由数据选定的曲线，其 p 值偏小。
+fit-note = 在 AICc 与最小值相差不超过 2 的曲线中，选用参数最少者；R² 低于 0 的过原点直线不参与选用，其 AICc 此处不列。F 检验：过原点直线对直线，参数多于直线的曲线对直线；k 由数据选定的曲线，其 p 值偏小。
 fit-relative = { $all ->
     [yes] 误差
    *[no] { $curves } 的误差
@@ -935,7 +935,7 @@ fit-few = 只有 { $points } 个点，不足以判断{ $column }随{ $axis }变�
 fit-none = { $goes ->
     [up] { $column }随{ $axis }逐点上升，但所比较的曲线都不合其形状：选出的曲线 R² 仅为 { $r2 }，共 { $points } 个点。
     [down] { $column }随{ $axis }逐点下降，但所比较的曲线都不合其形状：选出的曲线 R² 仅为 { $r2 }，共 { $points } 个点。
-   *[both] { $column }不能仅由{ $axis }说明：选出的曲线 R² 仅为 { $r2 }，共 { $points } 个点，可见还有其他因素在起作用。
+   *[both] { $column }不能仅由{ $axis }说明：选出的曲线 R² 仅为 { $r2 }，共 { $points } 个点，可见还有噪声或其他因素在起作用。
 }
 fit-proportional = { $column }与{ $axis }成正比：每单位 { $slope }。
 fit-affine = { $axis }每增加一个单位，{ $column }{ $rises ->
@@ -943,7 +943,10 @@ fit-affine = { $axis }每增加一个单位，{ $column }{ $rises ->
    *[no] 减少
 } { $slope }；截距为 { $intercept }。
 fit-no-slope = 就这些点而言，{ $column }没有随{ $axis }升降的趋势：{ $axis }每增加一个单位，变化 { $slope }。
-fit-inverse = { $column } = { $fixed } { $sign } { $shared } / { $axis }：一部分固定，另一部分与{ $axis }成反比。
+fit-inverse = { $column } = { $fixed } { $sign } { $shared } / { $axis }：{ $stays ->
+    [yes] 一部分固定，另一部分与{ $axis }成反比
+   *[no] 与{ $axis }成反比，固定部分与 0 无显著差异
+}。
 fit-saturating = { $column }随{ $axis }{ $rises ->
     [yes] 上升
    *[no] 下降

@@ -375,5 +375,31 @@ fn points_on_no_curve_are_not_called_proportional() {
     let [english, chinese] = said(&input, &["line"]);
     assert!(english.contains("does not follow from work alone: the curve chosen has R² = 0.4"), "{english}");
     assert!(!english.contains("proportional") && !english.contains("suffices"), "{english}");
-    assert!(chinese.contains("还有其他因素"), "{chinese}");
+    assert!(chinese.contains("还有噪声或其他因素"), "{chinese}");
+}
+
+#[test]
+fn what_four_points_do_not_tell_is_not_told() {
+    // Epoch times of two networks as two cores gave them, beside others' work.
+    let times = [("alexnet", [59.77, 23.21, 6.84, 3.42]), ("resnet18", [23.81, 14.36, 6.90, 3.23])];
+    let results = times.into_iter().flat_map(|(model, times)| {
+        times.into_iter().zip([1, 4, 16, 64]).map(move |(time, batch)| {
+            result("s", &[("model", json!(model)), ("batch", json!(batch))], 1).epoch_time(time)
+        })
+    });
+    let mut input = input(vec![("s", view("torch/train", None, results.collect()))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": ["model", "batch"], "columns": ["epoch_time"]}));
+    let out = add(&mut input, "fit", "line", json!({"table": "t", "y": "epoch_time"}));
+    let shown = text(&out, "analysis.en.md");
+    let above = |curve: &str| {
+        let row = shown.lines().find(|line| line.contains(curve)).expect("a row");
+        row.split('|').nth(8).unwrap_or_default().trim().to_owned()
+    };
+    assert_eq!(["line through 0", "hyperbola"].map(above), ["—", "0.0"], "{shown}");
+    let [english, chinese] = said(&input, &["line"]);
+    assert!(
+        english.contains("batch size: batch size shares it out, and no part that stays is told from 0."),
+        "{english}"
+    );
+    assert!(chinese.contains("与批大小成反比，固定部分与 0 无显著差异。"), "{chinese}");
 }

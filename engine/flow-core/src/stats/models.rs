@@ -91,6 +91,12 @@ pub struct Fitted {
 }
 
 impl Fitted {
+    /// It may be chosen: a line through zero that is worse than the mean would else win where points are so few that a constant costs
+    /// too much.
+    fn is_possible(&self) -> bool {
+        self.model != Model::Proportional || self.r2 >= 0.0
+    }
+
     /// Its value at `x`.
     pub fn at(&self, x: f64) -> f64 {
         let columns = self.model.columns(&[x], self.knot.unwrap_or(0.0));
@@ -125,11 +131,9 @@ pub fn choose(points: &[(f64, f64)]) -> Option<Choice> {
     }
     let mut points = points.to_vec();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    // A line through zero that is worse than the mean would else win where points are so few that a constant costs too much.
-    let possible = |fit: &&Fitted| fit.model != Model::Proportional || fit.r2 >= 0.0;
     let all = |weigh: fn(f64) -> f64| {
         let fits: Vec<Fitted> = Model::ALL.into_iter().filter_map(|model| fit(model, &points, weigh)).collect();
-        let least = fits.iter().filter(possible).map(|fit| fit.aicc).fold(f64::INFINITY, f64::min);
+        let least = fits.iter().filter(|fit| fit.is_possible()).map(|fit| fit.aicc).fold(f64::INFINITY, f64::min);
         (fits, least)
     };
     let equal = all(|_| 1.0);
@@ -138,7 +142,7 @@ pub fn choose(points: &[(f64, f64)]) -> Option<Choice> {
     let relative = in_proportion.is_some();
     let (fits, least) = in_proportion.unwrap_or(equal);
     fits.iter().find(|fit| fit.model == Model::Affine)?;
-    let close = fits.iter().enumerate().filter(|(_, fit)| possible(fit) && fit.aicc <= least + NOTABLE);
+    let close = fits.iter().enumerate().filter(|(_, fit)| fit.is_possible() && fit.aicc <= least + NOTABLE);
     let simplest =
         close.min_by(|(_, a), (_, b)| a.model.parameters().cmp(&b.model.parameters()).then(a.aicc.total_cmp(&b.aicc)));
     let chosen = simplest.map(|(at, _)| at)?;
@@ -146,6 +150,13 @@ pub fn choose(points: &[(f64, f64)]) -> Option<Choice> {
 }
 
 impl Choice {
+    /// By how much the criterion of a curve is above the least of all that may be chosen; `None` of one that may not.
+    pub fn above_least(&self, fit: &Fitted) -> Option<f64> {
+        let possible = self.fits.iter().filter(|fit| fit.is_possible());
+        let least = possible.map(|fit| fit.aicc).fold(f64::INFINITY, f64::min);
+        fit.is_possible().then_some(fit.aicc - least)
+    }
+
     /// The model that suffices.
     pub fn best(&self) -> &Fitted {
         &self.fits[self.chosen]
