@@ -165,7 +165,10 @@ finding-agrees = The earlier figures of { $column } are found again: { $same } o
 finding-unchanged = From { $a } to { $b }, { $column } is unchanged (the largest difference is { $most }).
 finding-hardly-changed = From { $a } to { $b }, { $column } changes by { $most } at the most.
 finding-same-learned = From { $a } to { $b }, { $column } is the same within its run-to-run spread: the 95 % confidence interval of the change is { $interval }.
-finding-learned-change = From { $a } to { $b }, { $column } changes by { $mean } on average; by how much repeated trainings differ, the 95 % confidence interval of that is { $interval }.
+finding-learned-change = From { $a } to { $b }, { $column } changes by { $mean } on average (95 % confidence interval, from how much repeated trainings differ: { $interval }){ $told ->
+    [yes] {""}
+   *[no] , which is not told from chance
+}.
 finding-changed = From { $a } to { $b }, { $column } { $rises ->
     [yes] rises
    *[no] falls
@@ -220,12 +223,12 @@ computed-most-slowdown = Largest slowdown, packed against alone
 computed-off = Largest difference of { $column } from the earlier figures
 computed-as-given = Earlier figures of { $column } that are found again to their last digit
 computed-given = Earlier figures of { $column }
-computed-apart = { $column } at { $axis } { $at }, the highest over the lowest, less 1
-computed-interval = { $value } ({ $range })
-computed-behind = { $column } of { $part } less that of { $than } at { $axis } { $at }, with its simultaneous 95 % confidence interval
 computed-least-off = { $column } against { $of }, least
 computed-most-off = { $column } against { $of }, most
 computed-typical-off = { $column } against { $of }, median of the absolute differences
+computed-apart = { $column } at { $axis } { $at }, the highest over the lowest, less 1
+computed-interval = { $value } ({ $range })
+computed-behind = { $column } of { $part } less that of { $than } at { $axis } { $at }, with its simultaneous 95 % confidence interval
 computed-middle = CPU use in the middle half of the epochs of { $label }
 computed-ends = CPU use at the ends of the epochs of { $label }
 column-waiting_share = Share of an epoch spent waiting for data

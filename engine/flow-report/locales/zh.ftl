@@ -165,7 +165,10 @@ finding-agrees = { $column }与先前数值一致：{ $of } 个数值中有 { $s
 finding-unchanged = 从 { $a } 到 { $b }，{ $column }没有变化（最大差异为 { $most }）。
 finding-hardly-changed = 从 { $a } 到 { $b }，{ $column }的变化至多为 { $most }。
 finding-same-learned = 从 { $a } 到 { $b }，{ $column }的差异在重复训练的波动范围之内：变化的 95 % 置信区间为 { $interval }。
-finding-learned-change = 从 { $a } 到 { $b }，{ $column }平均变化 { $mean }；按重复训练的波动估计，95 % 置信区间为 { $interval }。
+finding-learned-change = 从 { $a } 到 { $b }，{ $column }平均变化 { $mean }（按重复训练的波动估计，95 % 置信区间为 { $interval }）{ $told ->
+    [yes] {""}
+   *[no] ，无法与随机波动区分
+}。
 finding-changed = 从 { $a } 到 { $b }，{ $column }{ $rises ->
     [yes] 上升
    *[no] 下降
@@ -220,12 +223,12 @@ computed-most-slowdown = 打包混部相对单独运行的最大减速比
 computed-off = { $column }与先前数值的最大差异
 computed-as-given = { $column }在给出的位数内与先前数值相同的个数
 computed-given = { $column }先前数值的个数
-computed-apart = { $axis }为 { $at } 时{ $column }的最高值与最低值之比减 1
-computed-interval = { $value }（{ $range }）
-computed-behind = { $axis }为 { $at } 时 { $part } 与 { $than } 的{ $column }之差及其 95 % 联合置信区间
 computed-least-off = { $column }相对{ $of }的误差，最小值
 computed-most-off = { $column }相对{ $of }的误差，最大值
 computed-typical-off = { $column }相对{ $of }的绝对误差，中位数
+computed-apart = { $axis }为 { $at } 时{ $column }的最高值与最低值之比减 1
+computed-interval = { $value }（{ $range }）
+computed-behind = { $axis }为 { $at } 时 { $part } 与 { $than } 的{ $column }之差及其 95 % 联合置信区间
 computed-middle = { $label } 轮中段的 CPU 利用率
 computed-ends = { $label } 轮末尾的 CPU 利用率
 column-waiting_share = 等待数据的时间占比
@@ -692,6 +695,7 @@ fault-parameter-unknown = { $uses } 没有参数 { $name }
 fault-parameter-missing = { $uses } 缺少参数 { $name }
 fault-parameter-wrong = { $uses } 的参数 { $name } 不能是{ $value }
 fault-parameter-refused = { $uses } 的参数 { $name } 不符合要求
+fault-parameter-too-large = { $uses } 的参数 { $name } 为 { $value }，大于 { $of } 的 { $metric }（{ $most }）：请改小
 fault-variable-wrong = 应为文本或数值，而不是{ $value }
 fault-variable-refused = 变量无效：“{ $said }”
 fault-null = 空值 null
@@ -700,7 +704,6 @@ fault-number = 数值 { $text }
 fault-text = 文本 { $text }
 fault-list = 列表 { $text }
 fault-mapping = 映射 { $text }
-fault-parameter-too-large = { $uses } 的参数 { $name } 为 { $value }，大于 { $of } 的 { $metric }（{ $most }）：请改小
 fault-other = 类型 { $type_name } 的值
 fault-no-such-builtin = 没有步骤 { $name }；现有 { $known }
 fault-parameters-unread = `with` 无法读取：{ $said }

@@ -137,11 +137,11 @@ fn one_training_a_row_is_judged_by_trainings_that_were_repeated_for_a_verdict() 
     - From v7 to v11, top-1 is the same within its run-to-run spread: the 95 % confidence interval of the change is −0.2 to +0.8 points.
     * 从 v7 到 v11，Top-1 准确率的差异在重复训练的波动范围之内：变化的 95% 置信区间为 −0.2 至 +0.8 个百分点。
 
-    - From v7 to v11, top-1 changes by +3.0 points on average; by how much repeated trainings differ, the 95 % confidence interval of that is +2.5 to +3.5 points.
-    * 从 v7 到 v11，Top-1 准确率平均变化 +3.0 个百分点；按重复训练的波动估计，95% 置信区间为 +2.5 至 +3.5 个百分点。
+    - From v7 to v11, top-1 changes by +3.0 points on average (95 % confidence interval, from how much repeated trainings differ: +2.5 to +3.5 points).
+    * 从 v7 到 v11，Top-1 准确率平均变化 +3.0 个百分点（按重复训练的波动估计，95% 置信区间为 +2.5 至 +3.5 个百分点）。
 
-    - From v7 to v11, top-1 changes by 0.0 points on average; by how much repeated trainings differ, the 95 % confidence interval of that is −4.9 to +4.9 points.
-    * 从 v7 到 v11，Top-1 准确率平均变化 0.0 个百分点；按重复训练的波动估计，95% 置信区间为 −4.9 至 +4.9 个百分点。
+    - From v7 to v11, top-1 changes by 0.0 points on average (95 % confidence interval, from how much repeated trainings differ: −4.9 to +4.9 points), which is not told from chance.
+    * 从 v7 到 v11，Top-1 准确率平均变化 0.0 个百分点（按重复训练的波动估计，95% 置信区间为 −4.9 至 +4.9 个百分点），无法与随机波动区分。
 
     - From v7 to v11, no judgement of top-1: a row rests on one training, and how much repeated trainings differ is not known.
     * 从 v7 到 v11，无法判断 Top-1 准确率有无差异：各配置仅训练一次，重复训练之间的波动未知。

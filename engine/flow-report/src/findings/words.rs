@@ -191,7 +191,8 @@ impl Finding {
             }
             Finding::LearnedChange { column, a, b, mean, low, high } => {
                 let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
-                let args = args.with("mean", mean.text(words, lang));
+                let told = low.value > 0.0 || high.value < 0.0;
+                let args = args.with("mean", mean.text(words, lang)).with("told", if told { "yes" } else { "no" });
                 say("finding-learned-change", args.with("interval", span(low, high, true, words, lang)))
             }
             Finding::Changed { column, a, b, rises, least, most, borne } => {
@@ -352,10 +353,10 @@ impl Computed {
         let inline = |name: &str| names.inline(name, lang);
         let of = |column: &str, axis: &str| Args::new().with("column", inline(column)).with("axis", inline(axis));
         let told = |key: &str, column: &str| words.text(lang, key, &Args::new().with("column", inline(column)));
-        let text = match &self.what {
         let off = |key: &str, column: &str, of: &str| {
             words.text(lang, key, &Args::new().with("column", inline(column)).with("of", inline(of)))
         };
+        let text = match &self.what {
             What::Growth { column, axis, from, to } => words.text(
                 lang,
                 "computed-growth",
@@ -387,10 +388,10 @@ impl Computed {
             What::Off { column } => told("computed-off", column),
             What::AsGiven { column } => told("computed-as-given", column),
             What::Given { column } => told("computed-given", column),
-            What::Apart { column, axis, at } => {
             What::LeastOff { column, of } => off("computed-least-off", column, of),
             What::MostOff { column, of } => off("computed-most-off", column, of),
             What::TypicalOff { column, of } => off("computed-typical-off", column, of),
+            What::Apart { column, axis, at } => {
                 words.text(lang, "computed-apart", &of(column, axis).with("at", safe::text(at)))
             }
             What::Behind { column, axis, at, part, than } => {
