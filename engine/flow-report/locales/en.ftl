@@ -159,12 +159,17 @@ finding-bound-cpu-of = CPU-bound: { $range } of the CPUs that the runs were give
 finding-bound-data = Waiting for data limits the speed: { $range } of an epoch.
 finding-bursts = The CPU works more at the ends of epochs (their last tenth, and until the next begins) than in their middle half: { $ends } against { $middle } ({ $label }).
 finding-no-bursts = The CPU does not burst at the ends of epochs (their last tenth, and until the next begins): at the most its use is { $ends } there against { $middle } in their middle half ({ $label }).
+finding-estimate = { $column } differs from { $of } by { $range } (median of the absolute differences { $typical }).
+finding-estimate-one = { $column } differs from { $of } by { $most }.
 finding-agrees = The earlier figures of { $column } are found again: { $same } of { $of } to their last digit, and the largest difference is { $most }.
 finding-unchanged = From { $a } to { $b }, { $column } is unchanged (the largest difference is { $most }).
 finding-hardly-changed = From { $a } to { $b }, { $column } changes by { $most } at the most.
 finding-within-repetitions = From { $a } to { $b }, no change of { $column } stands out of how much repetitions differ: { $mean } on average, 95 % confidence interval { $interval }.
 finding-same-learned = From { $a } to { $b }, { $column } is the same within its run-to-run spread: the 95 % confidence interval of the change is { $interval }.
-finding-learned-change = From { $a } to { $b }, { $column } changes by { $mean } on average; by how much repeated trainings differ, the 95 % confidence interval of that is { $interval }.
+finding-learned-change = From { $a } to { $b }, { $column } changes by { $mean } on average (95 % confidence interval, from how much repeated trainings differ: { $interval }){ $told ->
+    [yes] {""}
+   *[no] , which is not told from chance
+}.
 finding-changed = From { $a } to { $b }, { $column } { $rises ->
     [yes] rises
    *[no] falls
@@ -219,6 +224,9 @@ computed-most-slowdown = Largest slowdown, packed against alone
 computed-off = Largest difference of { $column } from the earlier figures
 computed-as-given = Earlier figures of { $column } that are found again to their last digit
 computed-given = Earlier figures of { $column }
+computed-least-off = { $column } against { $of }, least
+computed-most-off = { $column } against { $of }, most
+computed-typical-off = { $column } against { $of }, median of the absolute differences
 computed-apart = { $column } at { $axis } { $at }, the highest over the lowest, less 1
 computed-interval = { $value } ({ $range })
 computed-behind = { $column } of { $part } less that of { $than } at { $axis } { $at }, with its simultaneous 95 % confidence interval
@@ -640,7 +648,7 @@ fit-curve-saturating = saturation: a + b x / (x + k)
 fit-curve-broken = line with a break: a + b min(x, k) + c max(0, x − k)
 fit-curve-quadratic = parabola: a + b x + c x²
 fit-curve-cubic = cubic: a + b x + c x² + d x³
-fit-note = Chosen is the curve with the fewest parameters of all whose AICc is within 2 of the least; a line through 0 is none of these where its R² is below 0, or where the F-test tells a constant from 0 (p < 0.05). The F-test is that of the line through 0 against the line, and of curves with more parameters than the line against it; a k that is looked for makes its p too small.
+fit-note = Chosen is the curve with the fewest parameters of all whose AICc is within 2 of the least; a line through 0 whose R² is below 0, or beside which the F-test tells a constant from 0 (p < 0.05), is not chosen, and has no AICc here. The F-test is that of the line through 0 against the line, and of curves with more parameters than the line against it; a k that is looked for makes its p too small.
 fit-relative = { $all ->
     [yes] Errors count
    *[no] Of { $curves } errors count
@@ -650,7 +658,7 @@ fit-few = { $points } points are too few to tell which curve { $column } is of o
 fit-none = { $goes ->
     [up] { $column } rises with { $axis } from each point to the next, but none of the compared curves has its form: the one chosen has R² = { $r2 } over { $points } points.
     [down] { $column } falls with { $axis } from each point to the next, but none of the compared curves has its form: the one chosen has R² = { $r2 } over { $points } points.
-   *[both] { $column } does not follow from { $axis } alone: the curve chosen has R² = { $r2 } over { $points } points, so something else decides too.
+   *[both] { $column } does not follow from { $axis } alone: the curve chosen has R² = { $r2 } over { $points } points, so noise or something else decides too.
 }
 fit-proportional = { $column } is proportional to { $axis }: { $slope } for each unit of it.
 fit-affine = { $column } { $rises ->
@@ -658,7 +666,10 @@ fit-affine = { $column } { $rises ->
    *[no] falls
 } by { $slope } for each unit of { $axis }; the intercept is { $intercept }.
 fit-no-slope = { $column } neither rises nor falls with { $axis } as far as these points tell: the slope is { $slope } for each unit of { $axis }.
-fit-inverse = { $column } is { $fixed } { $sign } { $shared } / { $axis }: a part that stays, and one that { $axis } shares out.
+fit-inverse = { $column } is { $fixed } { $sign } { $shared } / { $axis }: { $stays ->
+    [yes] a part that stays, and one that { $axis } shares out
+   *[no] { $axis } shares it out, and no part that stays is told from 0
+}.
 fit-saturating = { $column } { $rises ->
     [yes] rises
    *[no] falls
@@ -697,7 +708,13 @@ jumps-no-multiple = { $jumps ->
    *[other] These places are not the multiples of one number
 }.
 jumps-none = No jump of { $column } along { $axis } stands out of the noise; it fluctuates by { $fluctuation } of its level, and a single jump of less than about five times that may not be told.
-jumps-fluctuate = { $column } fluctuates most about its curve for { $most } ({ $high } of its level), and least for { $least } ({ $low }).
+jumps-fluctuate = How much { $column } fluctuates about its curve, as a share of its level, differs (Brown–Forsythe test, p { $p }): from { $low } ({ $least }) to { $high } ({ $most }).
+jumps-fluctuate-alike = How much { $column } fluctuates about its curve, as a share of its level, does not differ beyond chance (Brown–Forsythe test, p { $p }): { $low } ({ $least }) to { $high } ({ $most }).
+jumps-alike = Whether fluctuations of { $column } differ, as shares of the level
+jumps-lowest = Lowest
+jumps-highest = Highest
+jumps-p = p (Brown–Forsythe test)
+jumps-level = Below 0.05 they differ.
 best-title = Best { $column }
 best-place = Point
 best-difference = Against the best

@@ -159,12 +159,17 @@ finding-bound-cpu-of = 瓶颈在 CPU：所分配 CPU 的利用率为 { $range }�
 finding-bound-data = 瓶颈为数据加载：等待数据占每轮用时的 { $range }。
 finding-bursts = 各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 利用率高于轮中段（中间一半）：{ $ends } 对 { $middle }（{ $label }）。
 finding-no-bursts = 各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 没有突发负载：与轮中段（中间一半）相比，差值最大时也只是 { $ends } 对 { $middle }（{ $label }）。
+finding-estimate = { $column }相对{ $of }的误差为 { $range }（绝对误差的中位数为 { $typical }）。
+finding-estimate-one = { $column }相对{ $of }的误差为 { $most }。
 finding-agrees = { $column }与先前数值一致：{ $of } 个数值中有 { $same } 个在给出的位数内相同，最大差异为 { $most }。
 finding-unchanged = 从 { $a } 到 { $b }，{ $column }没有变化（最大差异为 { $most }）。
 finding-hardly-changed = 从 { $a } 到 { $b }，{ $column }的变化至多为 { $most }。
 finding-within-repetitions = 从 { $a } 到 { $b }，{ $column }的变化未超出重复运行的波动：平均 { $mean }，95 % 置信区间为 { $interval }。
 finding-same-learned = 从 { $a } 到 { $b }，{ $column }的差异在重复训练的波动范围之内：变化的 95 % 置信区间为 { $interval }。
-finding-learned-change = 从 { $a } 到 { $b }，{ $column }平均变化 { $mean }；按重复训练的波动估计，95 % 置信区间为 { $interval }。
+finding-learned-change = 从 { $a } 到 { $b }，{ $column }平均变化 { $mean }（按重复训练的波动估计，95 % 置信区间为 { $interval }）{ $told ->
+    [yes] {""}
+   *[no] ，无法与随机波动区分
+}。
 finding-changed = 从 { $a } 到 { $b }，{ $column }{ $rises ->
     [yes] 上升
    *[no] 下降
@@ -219,6 +224,9 @@ computed-most-slowdown = 打包混部相对单独运行的最大减速比
 computed-off = { $column }与先前数值的最大差异
 computed-as-given = { $column }在给出的位数内与先前数值相同的个数
 computed-given = { $column }先前数值的个数
+computed-least-off = { $column }相对{ $of }的误差，最小值
+computed-most-off = { $column }相对{ $of }的误差，最大值
+computed-typical-off = { $column }相对{ $of }的绝对误差，中位数
 computed-apart = { $axis }为 { $at } 时{ $column }的最高值与最低值之比减 1
 computed-interval = { $value }（{ $range }）
 computed-behind = { $axis }为 { $at } 时 { $part } 与 { $than } 的{ $column }之差及其 95 % 联合置信区间
@@ -690,6 +698,7 @@ fault-parameter-unknown = { $uses } 没有参数 { $name }
 fault-parameter-missing = { $uses } 缺少参数 { $name }
 fault-parameter-wrong = { $uses } 的参数 { $name } 不能是{ $value }
 fault-parameter-refused = { $uses } 的参数 { $name } 不符合要求
+fault-parameter-too-large = { $uses } 的参数 { $name } 为 { $value }，大于 { $of } 的 { $metric }（{ $most }）：请改小
 fault-variable-wrong = 应为文本或数值，而不是{ $value }
 fault-variable-refused = 变量无效：“{ $said }”
 fault-null = 空值 null
@@ -922,7 +931,7 @@ fit-curve-saturating = 饱和曲线：a + b x / (x + k)
 fit-curve-broken = 折线：a + b min(x, k) + c max(0, x − k)
 fit-curve-quadratic = 二次：a + b x + c x²
 fit-curve-cubic = 三次：a + b x + c x² + d x³
-fit-note = 在 AICc 与最小值相差不超过 2 的曲线中，选用参数最少者；过原点直线若 R² 低于 0，或 F 检验表明常数项不为 0（p < 0.05），则不在其列。F 检验：过原点直线对直线，参数多于直线的曲线对直线；k 由数据选定的曲线，其 p 值偏小。
+fit-note = 在 AICc 与最小值相差不超过 2 的曲线中，选用参数最少者；过原点直线若 R² 低于 0，或 F 检验表明常数项不为 0（p < 0.05），则不参与选用，其 AICc 此处不列。F 检验：过原点直线对直线，参数多于直线的曲线对直线；k 由数据选定的曲线，其 p 值偏小。
 fit-relative = { $all ->
     [yes] 误差
    *[no] { $curves } 的误差
@@ -932,7 +941,7 @@ fit-few = 只有 { $points } 个点，不足以判断{ $column }随{ $axis }变�
 fit-none = { $goes ->
     [up] { $column }随{ $axis }逐点上升，但所比较的曲线都不合其形状：选出的曲线 R² 仅为 { $r2 }，共 { $points } 个点。
     [down] { $column }随{ $axis }逐点下降，但所比较的曲线都不合其形状：选出的曲线 R² 仅为 { $r2 }，共 { $points } 个点。
-   *[both] { $column }不能仅由{ $axis }说明：选出的曲线 R² 仅为 { $r2 }，共 { $points } 个点，可见还有其他因素在起作用。
+   *[both] { $column }不能仅由{ $axis }说明：选出的曲线 R² 仅为 { $r2 }，共 { $points } 个点，可见还有噪声或其他因素在起作用。
 }
 fit-proportional = { $column }与{ $axis }成正比：每单位 { $slope }。
 fit-affine = { $axis }每增加一个单位，{ $column }{ $rises ->
@@ -940,7 +949,10 @@ fit-affine = { $axis }每增加一个单位，{ $column }{ $rises ->
    *[no] 减少
 } { $slope }；截距为 { $intercept }。
 fit-no-slope = 就这些点而言，{ $column }没有随{ $axis }升降的趋势：{ $axis }每增加一个单位，变化 { $slope }。
-fit-inverse = { $column } = { $fixed } { $sign } { $shared } / { $axis }：一部分固定，另一部分与{ $axis }成反比。
+fit-inverse = { $column } = { $fixed } { $sign } { $shared } / { $axis }：{ $stays ->
+    [yes] 一部分固定，另一部分与{ $axis }成反比
+   *[no] 与{ $axis }成反比，固定部分与 0 无显著差异
+}。
 fit-saturating = { $column }随{ $axis }{ $rises ->
     [yes] 上升
    *[no] 下降
@@ -982,7 +994,13 @@ jumps-no-multiple = { $jumps ->
    *[other] 这些位置并非某个数的各个倍数
 }。
 jumps-none = { $column }随{ $axis }没有超出噪声的跳变；相对波动为 { $fluctuation }，小于其约五倍的单个跳变可能无法识别。
-jumps-fluctuate = { $column }的相对波动以 { $most } 最大（{ $high }），以 { $least } 最小（{ $low }）。
+jumps-fluctuate = { $column }的相对波动存在显著差异（Brown–Forsythe 检验，p { $p }）：从 { $low }（{ $least }）到 { $high }（{ $most }）。
+jumps-fluctuate-alike = { $column }的相对波动没有显著差异（Brown–Forsythe 检验，p { $p }）：{ $low }（{ $least }）至 { $high }（{ $most }）。
+jumps-alike = { $column }的相对波动是否有差异
+jumps-lowest = 最小
+jumps-highest = 最大
+jumps-p = p（Brown–Forsythe 检验）
+jumps-level = 低于 0.05 视为存在显著差异。
 best-title = 最优的{ $column }
 best-place = 取值
 best-difference = 与最优值之差

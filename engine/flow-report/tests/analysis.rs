@@ -170,7 +170,25 @@ fn jumps_stand_out_and_models_are_compared_by_their_fluctuation() {
     let [english, chinese] = said(&input, &["jumps"]);
     assert!(english.contains("jumps between batch size 16 and 17"), "{english}");
     assert!(english.contains("at the multiples of 16") && english.contains("No jump of iteration time"), "{english}");
-    assert!(chinese.contains("均位于 16 的倍数处") && chinese.contains("相对波动以 mobilenet 最大"), "{chinese}");
+    assert!(chinese.contains("均位于 16 的倍数处") && chinese.contains("的相对波动存在显著差异"), "{chinese}");
+    assert!(english.contains("differs (Brown–Forsythe test, p < 0.0001): from") && english.contains("(mobilenet)."));
+
+    // The same noise in other places differs by chance alone.
+    let shifted = |model: &str, by: usize| {
+        let model = model.to_owned();
+        (1..=70_usize).map(move |batch| {
+            let axes = [("model", json!(model)), ("batch", json!(batch))];
+            let time = 20.0 + 1.5 * batch as f64 + noise(batch + by);
+            result("s", &axes, 1).metric("iteration_time", time / 1000.0, "s")
+        })
+    };
+    let results = shifted("vgg16", 0).chain(shifted("vgg19", 31)).chain(shifted("mobilenet", 57)).collect();
+    input.steps.insert("s".into(), view("torch/train", None, results));
+    add_table(&mut input, "t", json!({"from": "s", "rows": ["model", "batch"], "columns": ["iteration_time"]}));
+    add(&mut input, "jumps", "jumps", json!({"table": "t", "y": "iteration_time"}));
+    let [english, chinese] = said(&input, &["jumps"]);
+    assert!(english.contains("does not differ beyond chance (Brown–Forsythe test, p = 0."), "{english}");
+    assert!(chinese.contains("没有显著差异"), "{chinese}");
 }
 
 #[test]
@@ -374,5 +392,31 @@ fn points_on_no_curve_are_not_called_proportional() {
     let [english, chinese] = said(&input, &["line"]);
     assert!(english.contains("does not follow from work alone: the curve chosen has R² = 0.4"), "{english}");
     assert!(!english.contains("proportional") && !english.contains("suffices"), "{english}");
-    assert!(chinese.contains("还有其他因素"), "{chinese}");
+    assert!(chinese.contains("还有噪声或其他因素"), "{chinese}");
+}
+
+#[test]
+fn what_four_points_do_not_tell_is_not_told() {
+    // Epoch times of two networks as two cores gave them, beside others' work.
+    let times = [("alexnet", [59.77, 23.21, 6.84, 3.42]), ("resnet18", [23.81, 14.36, 6.90, 3.23])];
+    let results = times.into_iter().flat_map(|(model, times)| {
+        times.into_iter().zip([1, 4, 16, 64]).map(move |(time, batch)| {
+            result("s", &[("model", json!(model)), ("batch", json!(batch))], 1).epoch_time(time)
+        })
+    });
+    let mut input = input(vec![("s", view("torch/train", None, results.collect()))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": ["model", "batch"], "columns": ["epoch_time"]}));
+    let out = add(&mut input, "fit", "line", json!({"table": "t", "y": "epoch_time"}));
+    let shown = text(&out, "analysis.en.md");
+    let above = |curve: &str| {
+        let row = shown.lines().find(|line| line.contains(curve)).expect("a row");
+        row.split('|').nth(8).unwrap_or_default().trim().to_owned()
+    };
+    assert_eq!(["line through 0", "hyperbola"].map(above), ["—", "0.0"], "{shown}");
+    let [english, chinese] = said(&input, &["line"]);
+    assert!(
+        english.contains("batch size: batch size shares it out, and no part that stays is told from 0."),
+        "{english}"
+    );
+    assert!(chinese.contains("与批大小成反比，固定部分与 0 无显著差异。"), "{chinese}");
 }

@@ -33,6 +33,30 @@ fn times(pairs: &[(f64, f64)]) -> String {
 }
 
 #[test]
+fn it_is_said_how_far_off_an_estimate_was() {
+    let of = |model: &str, estimated: f64, measured: f64| {
+        let one = result("s", &[("model", json!(model))], 1);
+        one.metric("estimated", estimated, "s").metric("measured", measured, "s")
+    };
+    let said = |results: Vec<StepResult>| {
+        let mut input = input(vec![("s", view("torch/train", None, results))]);
+        add_table(&mut input, "t", json!({"from": "s", "rows": "model", "columns": ["estimated", "measured"]}));
+        let report = reported(&input, json!({"table": "t", "estimates": {"estimated": "measured"}}));
+        bullets(&report).concat().join("\n")
+    };
+    // As two cores gave them.
+    let told =
+        [("alexnet", 9.53, 13.11), ("resnet18", 6.53, 7.41), ("googlenet", 6.11, 6.16), ("densenet121", 10.85, 10.53)];
+    let told = said(told.map(|(model, estimated, measured)| of(model, estimated, measured)).to_vec());
+    insta::assert_snapshot!(told + "\n" + &said(vec![of("alexnet", 9.53, 13.11)]), @"
+    - estimated differs from measured by −27.3 % to +3.0 % (median of the absolute differences 7.5 %).
+    * estimated 相对 measured 的误差为 −27.3% 至 +3.0%（绝对误差的中位数为 7.5%）。
+    - estimated differs from measured by −27.3 %.
+    * estimated 相对 measured 的误差为 −27.3%。
+    ");
+}
+
+#[test]
 fn rows_are_judged_together() {
     // Four rows as one H200 gave them, and ten of the same kind.
     let four = [(1.658, 1.601), (1.274, 1.252), (1.098, 1.064), (1.021, 0.988)];
@@ -113,11 +137,11 @@ fn one_training_a_row_is_judged_by_trainings_that_were_repeated_for_a_verdict() 
     - From v7 to v11, top-1 is the same within its run-to-run spread: the 95 % confidence interval of the change is −0.2 to +0.8 points.
     * 从 v7 到 v11，Top-1 准确率的差异在重复训练的波动范围之内：变化的 95% 置信区间为 −0.2 至 +0.8 个百分点。
 
-    - From v7 to v11, top-1 changes by +3.0 points on average; by how much repeated trainings differ, the 95 % confidence interval of that is +2.5 to +3.5 points.
-    * 从 v7 到 v11，Top-1 准确率平均变化 +3.0 个百分点；按重复训练的波动估计，95% 置信区间为 +2.5 至 +3.5 个百分点。
+    - From v7 to v11, top-1 changes by +3.0 points on average (95 % confidence interval, from how much repeated trainings differ: +2.5 to +3.5 points).
+    * 从 v7 到 v11，Top-1 准确率平均变化 +3.0 个百分点（按重复训练的波动估计，95% 置信区间为 +2.5 至 +3.5 个百分点）。
 
-    - From v7 to v11, top-1 changes by 0.0 points on average; by how much repeated trainings differ, the 95 % confidence interval of that is −4.9 to +4.9 points.
-    * 从 v7 到 v11，Top-1 准确率平均变化 0.0 个百分点；按重复训练的波动估计，95% 置信区间为 −4.9 至 +4.9 个百分点。
+    - From v7 to v11, top-1 changes by 0.0 points on average (95 % confidence interval, from how much repeated trainings differ: −4.9 to +4.9 points), which is not told from chance.
+    * 从 v7 到 v11，Top-1 准确率平均变化 0.0 个百分点（按重复训练的波动估计，95% 置信区间为 −4.9 至 +4.9 个百分点），无法与随机波动区分。
 
     - From v7 to v11, no judgement of top-1: a row rests on one training, and how much repeated trainings differ is not known.
     * 从 v7 到 v11，无法判断 Top-1 准确率有无差异：各配置仅训练一次，重复训练之间的波动未知。

@@ -297,3 +297,17 @@ fn what_is_best_is_said_where_the_name_of_the_column_does_not_tell() {
         whether the least or the largest `lr` is the best is not known; say `goal: min` or `goal: max`
     ");
 }
+
+#[test]
+fn an_estimate_and_what_it_tells_are_columns_of_the_table() {
+    let steps = "
+  t: {uses: flow/table, with: {from: a, rows: [lr, v], columns: [wall, train_loss]}}
+  r: {uses: flow/report, with: {sections: [{table: t, estimates: {wall: train_los}}, {table: t, estimates: {wal: wall}}, {table: t, estimates: {wall: train_loss}}]}}
+";
+    insta::assert_snapshot!(told(steps), @"
+    train_los
+        the table `t` has no column `train_los`; did you mean `train_loss`?
+    wall
+        the table `t` has no column `wal`; did you mean `wall`?
+    ");
+}

@@ -73,7 +73,8 @@ impl Dataset {
             [] => return Err(failed("there are no classes".to_owned())),
             [one] => {
                 return Err(failed(format!(
-                    "there is one class, `{one}`, and nothing to tell it from: add a class folder to the photographs"
+                    "there is one class, `{one}`, and nothing to tell it from: add a class folder to the photographs, or draw more \
+                     `classes`"
                 )));
             }
             _ => {}

@@ -18,7 +18,7 @@ use super::{
     with::{Mark, dotted, object},
 };
 use crate::{
-    Body, Diagnostic, Input, Instance, InstanceId, Link, Render, Resolved, Settled,
+    Body, Diagnostic, Input, Instance, InstanceId, Link, Render, Resolved, Settled, StepResult,
     expr::{
         EvalError, Item, Items, Scope, Steps, Template, shown,
         value::{from_json, to_json, to_text},
@@ -61,11 +61,11 @@ impl Expansion {
                 })?)
             }
             Uses::Plugin { plugin, step } => {
-                let with = self.with(instance, plan, &scope, render)?;
+                let with = self.with(instance, plan, &scope, settled, render)?;
                 Body::Plugin { plugin: plugin.clone(), step: step.clone(), with }
             }
             Uses::Builtin(name) => {
-                Body::Builtin { name: name.clone(), with: self.with(instance, plan, &scope, render)? }
+                Body::Builtin { name: name.clone(), with: self.with(instance, plan, &scope, settled, render)? }
             }
         };
         let links = mem::take(&mut *links.lock().unwrap_or_else(PoisonError::into_inner)).into_iter().collect();
@@ -82,6 +82,7 @@ impl Expansion {
         instance: &Instance,
         plan: &StepPlan,
         scope: &Value,
+        settled: &dyn Settled,
         render: Render,
     ) -> Result<Map<String, Json>, Fault> {
         let value = plan.with.eval(scope).map_err(|e| self.unresolved(instance, &plan.with, "with", e))?;
@@ -93,7 +94,16 @@ impl Expansion {
         })?;
         let Some(schema) = &plan.schema else { return Ok(object(with)) };
         schema.fill(&mut with);
-        let mistakes = schema.mistakes(&with);
+        let mut mistakes = schema.mistakes(&with);
+        if mistakes.is_empty() && render == Render::Digests {
+            let results = || instance.needs.iter().filter_map(|need| settled.result(need.on));
+            let made = |result: &&StepResult, digest: &str| {
+                result.outputs.values().any(|artifact| artifact.digest.to_string() == digest)
+            };
+            mistakes = schema.too_large(&with, |digest, metric| {
+                Some(results().find(|result| made(result, digest))?.metrics.get(metric)?.value)
+            });
+        }
         if !mistakes.is_empty() {
             return Err(BodyFault::BadWith { label: label(), place: place(), mistakes: Several(mistakes) }.into());
         }

@@ -44,6 +44,15 @@ pub(super) struct Schema {
     root: Json,
     validator: Validator,
     marks: Vec<(Vec<Way>, Mark)>,
+    most: Vec<Most>,
+}
+
+/// A parameter is at most as large as a number that is known of another one's artifact: `x-flow-most: data.images`.
+#[derive(Debug)]
+struct Most {
+    name: String,
+    of: String,
+    metric: String,
 }
 
 /// Stands for a value that is not known yet; a text, because most are paths of artifacts.
@@ -57,7 +66,13 @@ impl Schema {
             .map_err(|e| format!("the schema of `{uses}` is broken: {e} (at `{}` of it)", e.instance_path()))?;
         let mut marks = Vec::new();
         find_marks(&root, &root, &mut Vec::new(), &mut marks, 0);
-        Ok(Schema { uses: uses.to_owned(), root, validator, marks })
+        let properties = root.get("properties").and_then(Json::as_object).into_iter().flatten();
+        let most = properties.filter_map(|(name, property)| {
+            let (of, metric) = property.get("x-flow-most")?.as_str()?.split_once('.')?;
+            Some(Most { name: name.clone(), of: of.to_owned(), metric: metric.to_owned() })
+        });
+        let most = most.collect();
+        Ok(Schema { uses: uses.to_owned(), root, validator, marks, most })
     }
 
     /// Fills in defaults.
@@ -84,6 +99,24 @@ impl Schema {
         let mut mistakes = self.errors(with, &[]);
         mistakes.sort_by_cached_key(|mistake| mistake.what.to_string());
         mistakes.into_iter().map(|mistake| mistake.fault(&self.uses)).collect()
+    }
+
+    /// What is larger than fits an artifact that it is for; `known` has a metric of the step that the artifact with this digest is of.
+    pub(super) fn too_large(&self, with: &Json, known: impl Fn(&str, &str) -> Option<f64>) -> Vec<ParameterFault> {
+        let too_large = |Most { name, of, metric }: &Most| {
+            let value = with.get(name)?.as_f64()?;
+            let most = known(with.get(of)?.as_str()?, metric).filter(|most| value > *most)?;
+            let (uses, name, of, metric) = (self.uses.clone(), name.clone(), of.clone(), metric.clone());
+            Some(ParameterFault::ParameterTooLarge {
+                uses,
+                name,
+                value: value.to_string(),
+                of,
+                metric,
+                most: most.to_string(),
+            })
+        };
+        self.most.iter().filter_map(too_large).collect()
     }
 
     /// Checks what is known of a `with:`. `at` is the place of `with`, or of `uses` where there is none.

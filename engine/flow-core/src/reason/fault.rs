@@ -322,6 +322,8 @@ faults! {
         ParameterMissing { uses: String, name: String, said: String } = "{said}",
         ParameterWrong { uses: String, name: String, value: FoundValue, said: String } = "{said}",
         ParameterRefused { uses: String, name: String, said: String } = "{said}",
+        ParameterTooLarge { uses: String, name: String, value: String, of: String, metric: String, most: String } =
+            "`{name}` of `{uses}` is {value}, more than the {most} {metric} of `{of}`: take a smaller one",
     }
 
     /// What is wrong with a variable of the environment.

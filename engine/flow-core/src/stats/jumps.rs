@@ -95,7 +95,7 @@ const SIMPLE: usize = 4;
 /// A line has so many coefficients, and costs nothing.
 const LINE: usize = 2;
 /// How much the noise of a point may say of the next.
-const CORRELATIONS: [f64; 3] = [0.0, 0.35, 0.7];
+const CORRELATIONS: [f64; 3] = [0.0, 0.4, 0.8];
 
 /// Penalties, in units of the logarithm of the likelihood. That of a coefficient is half of Schwarz' criterion; the rest were set by simulation.
 #[derive(Clone, Copy)]

@@ -5,11 +5,13 @@ mod distributions;
 mod jumps;
 mod least_squares;
 mod models;
+mod spread;
 
 pub use distributions::{f_tail, t_quantile, t_tail};
 pub use jumps::{Jump, Jumps, Outlier, find_jumps};
 pub use least_squares::Coefficient;
 pub use models::{Choice, Fitted, Model, choose};
+pub use spread::spread_tail;
 
 /// The mean of the middle two of an even number.
 pub fn median(mut values: Vec<f64>) -> Option<f64> {

@@ -164,6 +164,13 @@ fn added(small: &Fitted, large: &Fitted, points: usize) -> Option<f64> {
 }
 
 impl Choice {
+    /// By how much the criterion of a curve is above the least of all that may be chosen; `None` of one that may not.
+    pub fn above_least(&self, fit: &Fitted) -> Option<f64> {
+        let possible = || possible(&self.fits, self.points).map(|(_, fit)| fit);
+        let least = possible().map(|fit| fit.aicc).fold(f64::INFINITY, f64::min);
+        possible().any(|one| one.model == fit.model).then_some(fit.aicc - least)
+    }
+
     /// The model that suffices.
     pub fn best(&self) -> &Fitted {
         &self.fits[self.chosen]

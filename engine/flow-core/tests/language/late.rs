@@ -127,6 +127,32 @@ fn parameters_of_plugins() {
 }
 
 #[test]
+fn what_is_too_large_for_an_artifact_is_said_when_that_is_known() {
+    let e = expand(&steps(
+        r#"
+  dataset: {uses: images/prepare, with: {photos: ./p, version: v7}}
+  train: {matrix: {batch: [48, 60, 61]}, uses: torch/train, with: {data: "${{ steps.dataset.out }}", batch: "${{ batch }}"}}
+  own: {uses: torch/train, with: {data: ./d, batch: 99}}
+"#,
+    ));
+    let mut settled = ended(&e);
+    let told = |settled: &Results, label: &str| {
+        e.resolve(id(&e, label), settled, Render::Digests).map(|_| ()).map_err(|error| error.to_string())
+    };
+    let labels = ["train[batch=48]", "train[batch=60]", "train[batch=61]", "own"];
+    assert_eq!(
+        labels.map(|label| told(&settled, label)),
+        [const { Ok(()) }; 4],
+        "nobody told how many images there are"
+    );
+    let dataset = settled.get_mut(&id(&e, "dataset")).expect("a result");
+    let images = Metric { value: 60.0, ..dataset.metrics["top1"].clone() };
+    dataset.metrics.insert("images".to_owned(), images);
+    assert_eq!(["train[batch=48]", "train[batch=60]", "own"].map(|label| told(&settled, label)), [const { Ok(()) }; 3]);
+    insta::assert_snapshot!(told(&settled, "train[batch=61]").expect_err("too large"), @"`train[batch=61]` (test.yaml:7:61): `batch` of `torch/train` is 61, more than the 60 images of `data`: take a smaller one");
+}
+
+#[test]
 fn what_is_not_there_is_said() {
     let e = expand(&steps(
         r#"

@@ -2,7 +2,7 @@
 //! its lines are, a bounded piece of one is kept. Knows no protocol.
 
 use std::{
-    fs::{self, File},
+    fs::{self, File, Metadata},
     io::{self, Read, Seek, SeekFrom},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -16,6 +16,8 @@ use super::log;
 const PIECE: u64 = 1 << 20;
 /// Of what is still unread when the program has ended, so much is read: the end of it.
 const LAST: u64 = 16 << 20;
+/// A file's time of writing is that of the kernel's last tick, seconds.
+const TICK: f64 = 0.01;
 
 /// Follows one file.
 #[derive(Debug)]
@@ -33,6 +35,9 @@ pub(crate) struct Lines {
     passed_over: u64,
     /// Bytes that were gone before they were read.
     gone: u64,
+    /// When it was last looked at, and when lines last came.
+    looked: f64,
+    came: f64,
 }
 
 impl Lines {
@@ -48,6 +53,8 @@ impl Lines {
             passing: false,
             passed_over: 0,
             gone: 0,
+            looked: f64::NEG_INFINITY,
+            came: f64::NEG_INFINITY,
         }
     }
 
@@ -141,6 +148,20 @@ impl Lines {
         fs::symlink_metadata(&self.path).is_ok_and(|there| there.ino() != open.ino() || there.len() < self.at)
     }
 
+    /// When what this look found was written: as the file says, where that is since the look before, else `now`. All times are in
+    /// seconds since 1970. It is asked at each look, for a file system of another machine has another clock.
+    pub(crate) fn came(&mut self, now: f64) -> f64 {
+        let earliest = self.came.max(self.looked - TICK);
+        let written = self.file.as_ref().and_then(|file| file.metadata().ok()).map(|file| written(&file));
+        self.looked = now;
+        written.filter(|at| *at > earliest && *at <= now).unwrap_or(now)
+    }
+
+    /// What is found from now on came after this time: the lines before it, the start, the release of a group.
+    pub(crate) fn comes_after(&mut self, at: f64) {
+        self.came = self.came.max(at);
+    }
+
     /// From where to where the lines stand that were found last.
     pub(crate) fn found(&self) -> (u64, u64) {
         self.found
@@ -150,6 +171,11 @@ impl Lines {
     pub(crate) fn passed_over(&self) -> u64 {
         self.passed_over
     }
+}
+
+/// When a file was last written, seconds since 1970.
+fn written(file: &Metadata) -> f64 {
+    file.mtime() as f64 + file.mtime_nsec() as f64 / 1e9
 }
 
 fn open<'a>(file: &'a mut Option<File>, path: &Path) -> io::Result<Option<&'a mut File>> {
@@ -165,7 +191,11 @@ fn open<'a>(file: &'a mut Option<File>, path: &Path) -> io::Result<Option<&'a mu
 
 #[cfg(test)]
 mod tests {
-    use std::{io::Write, os::unix::fs::FileExt};
+    use std::{
+        io::Write,
+        os::unix::fs::FileExt,
+        time::{Duration, UNIX_EPOCH},
+    };
 
     use super::*;
 
@@ -209,6 +239,31 @@ mod tests {
         }
         assert_eq!((looks, lines.at), (LAST / PIECE, file.metadata().unwrap().len()));
         assert_eq!(lines.hasten().unwrap(), 0);
+    }
+
+    #[test]
+    fn lines_came_when_they_were_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut lines, mut file) = lines(&dir);
+        let mut came = |written: f64, now: f64, after: Option<f64>| {
+            writeln!(file, "loss 1").unwrap();
+            file.set_modified(UNIX_EPOCH + Duration::from_secs_f64(written)).unwrap();
+            assert_eq!(text(&mut lines), ["loss 1"]);
+            after.into_iter().for_each(|at| lines.comes_after(at));
+            let at = lines.came(now);
+            lines.comes_after(at);
+            at
+        };
+        assert_eq!(came(1000.5, 1000.75, None), 1000.5);
+        assert_eq!(came(1000.5, 1001.0, None), 1001.0, "it was read at the look before");
+        assert_eq!(came(1001.25, 1001.75, Some(1001.5)), 1001.75, "the group was released in between");
+        assert_eq!(came(1001.875, 1002.0, None), 1001.875);
+        assert_eq!(came(1001.9375, 1003.0, None), 1003.0, "the file's clock is behind");
+        assert_eq!(came(1009.0, 1004.0, None), 1004.0, "the file's clock is ahead");
+        assert_eq!(lines.came(1005.0), 1005.0, "nothing was written since the last look");
+        writeln!(file, "loss 1").unwrap();
+        file.set_modified(UNIX_EPOCH + Duration::from_secs_f64(1004.5)).unwrap();
+        assert_eq!((text(&mut lines).len(), lines.came(1005.5)), (1, 1005.5), "nor since that");
     }
 
     #[test]

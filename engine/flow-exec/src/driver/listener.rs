@@ -135,6 +135,7 @@ impl Listener {
     pub(crate) fn begins(&mut self, at: f64) {
         self.began = kept_time(at);
         self.printed.begins(self.began);
+        self.comes_after(self.began);
     }
 
     /// The barrier was released: the first epoch of a plain program begins here.
@@ -142,6 +143,12 @@ impl Listener {
         let at = kept_time(at);
         self.released = Some(at);
         self.printed.begins(at);
+        self.comes_after(at);
+    }
+
+    /// What is printed from now on is printed after this time.
+    fn comes_after(&mut self, at: f64) {
+        self.log.iter_mut().for_each(|log| log.comes_after(at));
     }
 
     /// Reads what is new; `now` in seconds since 1970.
@@ -199,18 +206,19 @@ impl Listener {
             Some(Err(e)) => self.refuse(Refusal::MessagesUnread { error: e.into() }, news),
             None => {}
         }
-        match self.log.as_mut().map(Lines::poll) {
-            Some(Ok(Some(lines))) => {
+        let polled = self.log.as_mut().map(|log| (log.poll(), log.came(now)));
+        match polled {
+            Some((Ok(Some(lines)), at)) => {
                 more = true;
-                self.hear_lines(&lines, now, news);
+                self.hear_lines(&lines, at, news);
             }
-            Some(Err(e)) => {
+            Some((Err(e), _)) => {
                 self.log = None;
                 if self.prints_metrics {
                     self.refuse(Refusal::LogUnread { error: e.into() }, news);
                 }
             }
-            Some(Ok(None)) | None => {}
+            Some((Ok(None), _)) | None => {}
         }
         if let Some(following) = &mut self.following {
             let (epochs, how_far) = following.look(now, &self.secrets);
@@ -290,14 +298,15 @@ impl Listener {
         }
     }
 
-    /// Lines that were written since the last look.
-    fn hear_lines(&mut self, lines: &[Vec<u8>], now: f64, news: &mut News) {
+    /// Lines that were written since the last look, at this time.
+    fn hear_lines(&mut self, lines: &[Vec<u8>], at: f64, news: &mut News) {
         let (false, Some(log)) = (lines.is_empty(), &self.log) else { return };
-        let (now, (from, to)) = (kept_time(now), log.found());
-        self.looks.push(from, to, now);
+        let (at, (from, to)) = (kept_time(at), log.found());
+        self.looks.push(from, to, at);
+        self.comes_after(at);
         let Some(metrics) = self.metrics.as_ref().filter(|_| self.prints_metrics) else { return };
         let texts = lines.iter().map(Vec::as_slice);
-        news.epochs.extend(self.printed.hear(&metrics.stdout, texts, now, &mut self.reported));
+        news.epochs.extend(self.printed.hear(&metrics.stdout, texts, at, &mut self.reported));
         news.progress = how_far(self.printed.epoch(), &self.reported).map(|text| (None, text)).or(news.progress.take());
     }
 }

@@ -186,6 +186,7 @@ impl Programs {
             read_log(program, now, None);
             if program.released.is_none() && program.folder.path().join(file::GO).exists() {
                 program.released = Some(now);
+                program.log.iter_mut().for_each(|log| log.comes_after(now));
             }
         }
     }
@@ -203,16 +204,17 @@ fn read_log(program: &mut Program, now: f64, ended: Option<bool>) {
         let _ = log.hasten();
     }
     loop {
-        match log.poll() {
-            Ok(Some(lines)) => {
+        match (log.poll(), log.came(now)) {
+            (Ok(Some(lines)), at) => {
                 if !lines.is_empty() {
                     let (from, to) = log.found();
-                    program.looks.push(from, to, now);
+                    program.looks.push(from, to, at);
+                    log.comes_after(at);
                 }
             }
-            Ok(None) => break,
+            (Ok(None), _) => break,
             // The engine will find the same.
-            Err(_) => {
+            (Err(_), _) => {
                 program.log = None;
                 return;
             }

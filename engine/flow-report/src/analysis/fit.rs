@@ -159,7 +159,9 @@ impl Fits {
             }
             Model::Inverse => {
                 let (sign, shared) = term(figure(1));
-                say("fit-inverse", about().with("fixed", figure(0)).with("sign", sign).with("shared", shared))
+                let stays = best.coefficients[0].value.abs() > best.coefficients[0].half;
+                let args = about().with("fixed", figure(0)).with("sign", sign).with("shared", shared);
+                say("fit-inverse", args.with("stays", if stays { "yes" } else { "no" }))
             }
             Model::Saturating => {
                 let args = about().with("from", figure(0)).with("rises", up(1)).with("by", slope(1));
@@ -185,7 +187,7 @@ impl Fits {
                 }
             }
             Model::Inverse | Model::Saturating | Model::Broken | Model::Quadratic | Model::Cubic => {
-                let line = choice.of(Model::Affine).map(|line| more(line, choice));
+                let line = choice.of(Model::Affine).and_then(|line| more(line, choice));
                 told.extend(line.map(|more| say("fit-line-is-not-enough", Args::new().with("more", more))));
             }
         }
@@ -226,7 +228,7 @@ impl Fits {
                 row.push(words.joined(langs, &format!("fit-curve-{}", key(fit.model))));
                 row.push(coefficients(fit));
                 row.extend([r2(fit.r2), r2(fit.adjusted_r2)]);
-                row.extend([off(fit, &curve.points, Format::cell), more(fit, choice)]);
+                row.extend([off(fit, &curve.points, Format::cell), more(fit, choice).unwrap_or_else(|| "—".into())]);
                 row.push(p.map_or_else(|| "—".into(), p_value));
                 row.push(if at == choice.chosen { "✓".into() } else { String::new() });
                 grid.rows.push(row);
@@ -333,8 +335,8 @@ fn p_value(p: f64) -> String {
     Format::p_value(p).number(p)
 }
 
-/// By how much its AICc is above the least.
-fn more(fit: &Fitted, choice: &Choice) -> String {
-    let least = choice.fits.iter().map(|fit| fit.aicc).fold(f64::INFINITY, f64::min);
-    Format { decimals: 1, factor: 1.0, unit: "AICc".into(), ..Format::default() }.number(fit.aicc - least)
+/// By how much its AICc is above the least of those that may be chosen.
+fn more(fit: &Fitted, choice: &Choice) -> Option<String> {
+    let show = Format { decimals: 1, factor: 1.0, unit: "AICc".into(), ..Format::default() };
+    choice.above_least(fit).map(|more| show.number(more))
 }

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use flow_core::Metric;
 use flow_core::reason::BuiltinFault;
-use flow_core::stats::{Jumps, Outlier, find_jumps};
+use flow_core::stats::{Jumps, Outlier, find_jumps, spread_tail};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Shown, curves, give_or_take, metric, share, unit, within};
 use crate::chart::Cloud;
+use crate::format::Format;
 use crate::safe;
 use crate::table::{Grid, Names, Table};
 use crate::words::{Args, join};
@@ -58,15 +59,50 @@ pub(super) fn sweeps(with: &JumpsWith, table: &Table) -> Result<Sweeps, BuiltinF
     Ok(Sweeps { y: with.y.clone(), unit: unit(table, &with.y), curves: curves.collect(), x })
 }
 
+/// Curves fluctuate unlike where chance makes them look so unlike no oftener than this.
+const UNLIKE: f64 = 0.05;
+
 impl Sweep {
+    fn level(&self) -> f64 {
+        self.points.iter().map(|p| p.1.abs()).sum::<f64>() / self.points.len() as f64
+    }
+
     /// How much it fluctuates about its curve, as a share of its level.
     fn fluctuation(&self) -> Option<f64> {
-        let level = self.points.iter().map(|p| p.1.abs()).sum::<f64>() / self.points.len() as f64;
+        let level = self.level();
         self.found.as_ref().map(|found| found.fluctuation / level).filter(|share| share.is_finite())
+    }
+
+    /// How far its points are off the curve, as shares of its level, as much larger as its fluctuation is for what the curve took of
+    /// them. Points that the curve goes through, outliers, say nothing of it.
+    fn scatter(&self) -> Option<Vec<f64>> {
+        let (found, level) = (self.found.as_ref()?, self.level());
+        let off: Vec<f64> = self.points.iter().zip(&found.curve).map(|(point, curve)| point.1 - curve).collect();
+        let mean = (off.iter().map(|v| v * v).sum::<f64>() / off.len() as f64).sqrt();
+        let off = off.into_iter().filter(|off| off.abs() > 1e-9 * level);
+        Some(off.map(|off| off * found.fluctuation / mean / level).collect())
     }
 }
 
+/// Whether curves fluctuate alike: those with the lowest and the highest share of their level, and how likely chance is to make them so
+/// unlike.
+struct Alike<'a> {
+    low: (f64, &'a str),
+    high: (f64, &'a str),
+    p: f64,
+}
+
 impl Sweeps {
+    fn alike(&self) -> Option<Alike<'_>> {
+        let told: Vec<&Sweep> = self.curves.iter().filter(|curve| curve.fluctuation().is_some()).collect();
+        let mut all: Vec<(f64, &str)> =
+            told.iter().filter_map(|curve| Some((curve.fluctuation()?, curve.scope.as_deref()?))).collect();
+        all.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let [low, .., high] = all[..] else { return None };
+        let scatter: Option<Vec<Vec<f64>>> = told.into_iter().map(Sweep::scatter).collect();
+        Some(Alike { low, high, p: spread_tail(&scatter?)? })
+    }
+
     pub(super) fn column(&self) -> &str {
         &self.y
     }
@@ -92,14 +128,14 @@ impl Sweeps {
         let of =
             |curve: &Sweep| names.scoped(&curve.scope, names.capital(self.sentence(curve, names, lang), lang), lang);
         let mut told: Vec<String> = self.curves.iter().map(of).collect();
-        let mut all: Vec<(f64, &str)> =
-            self.curves.iter().filter_map(|curve| Some((curve.fluctuation()?, curve.scope.as_deref()?))).collect();
-        all.sort_by(|a, b| a.0.total_cmp(&b.0));
-        if let [(low, least), .., (high, most)] = all[..] {
+        if let Some(Alike { low, high, p }) = self.alike() {
             let figure = |value: f64| names.words.figure(lang, &share(value), value);
-            let args = Args::new().with("column", names.inline(&self.y, lang)).with("most", safe::text(most));
-            let args = args.with("least", safe::text(least)).with("high", figure(high)).with("low", figure(low));
-            told.push(names.capital(names.words.text(lang, "jumps-fluctuate", &args), lang));
+            let args = Args::new().with("column", names.inline(&self.y, lang));
+            let args = args.with("p", Format::p_value(p).relation(p));
+            let args = args.with("low", figure(low.0)).with("least", safe::text(low.1));
+            let args = args.with("high", figure(high.0)).with("most", safe::text(high.1));
+            let key = if p < UNLIKE { "jumps-fluctuate" } else { "jumps-fluctuate-alike" };
+            told.push(names.capital(names.words.text(lang, key, &args), lang));
         }
         told
     }
@@ -200,7 +236,15 @@ impl Sweeps {
                 outliers.grid.rows.push(scope.clone().into_iter().chain(row).collect());
             }
         }
-        let all = [sweeps, jumps, outliers];
+        let heads = [("jumps-lowest", false), ("jumps-highest", false), ("jumps-p", true)];
+        let mut alike = table("jumps-alike", &heads, vec![words.joined(langs, "jumps-level")]);
+        if let Some(Alike { low, high, p }) = self.alike() {
+            let side = |(value, of): (f64, &str)| format!("{} ({})", safe::text(of), share(value).cell(value));
+            // It is of all curves.
+            alike.grid.heads.remove(0);
+            alike.grid.rows.push(vec![side(low), side(high), Format::p_value(p).number(p)]);
+        }
+        let all = [sweeps, alike, jumps, outliers];
         all.into_iter().filter(|shown| !shown.grid.rows.is_empty()).collect()
     }
 

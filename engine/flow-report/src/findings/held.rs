@@ -77,6 +77,7 @@ fn topic(finding: &Finding) -> Option<(&'static str, &str)> {
         Finding::Agrees { .. }
         | Finding::Bound { .. }
         | Finding::Ends { .. }
+        | Finding::Estimate { .. }
         | Finding::OneTraining { .. }
         | Finding::OrderOf { .. }
         | Finding::Repeated { .. }
@@ -123,6 +124,7 @@ fn claim(finding: &Finding) -> (&'static str, Vec<&str>) {
         Finding::Agrees { .. }
         | Finding::Bound { .. }
         | Finding::Ends { .. }
+        | Finding::Estimate { .. }
         | Finding::OneTraining { .. }
         | Finding::Repeated { .. }
         | Finding::OrderOf { .. }

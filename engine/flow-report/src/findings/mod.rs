@@ -5,6 +5,7 @@ mod agrees;
 mod common;
 mod compare;
 mod curve;
+mod estimates;
 mod held;
 mod load;
 mod order;
@@ -25,6 +26,7 @@ pub(crate) use agrees::agrees;
 pub(crate) use common::common;
 pub(crate) use compare::{Changes, compare, readable};
 pub(crate) use curve::{Besides, curves};
+pub(crate) use estimates::estimates;
 pub(crate) use held::{FindingMatch, Holds, held};
 pub(crate) use load::load;
 pub(crate) use order::order_of;
@@ -138,6 +140,8 @@ pub(crate) enum Finding {
     Repeated { column: String, axis: String, differs: bool, least: Figure, most: Figure, p: Figure },
     /// What was found earlier is found again, to within this; so many of all figures read the same, with the digits of then.
     Agrees { column: String, most: Figure, as_given: Figure, of: Figure },
+    /// How far a column that tells another beforehand is off it at the most; of several rows also the least, and the median of the sizes.
+    Estimate { column: String, of: String, most: Figure, more: Option<(Figure, Figure)> },
     /// The same accuracy at lower cost.
     CostFree { accuracy: String, a: String, b: String, cheaper: Vec<String> },
 }
@@ -293,6 +297,21 @@ pub(crate) enum What {
     /// How many earlier figures of a column there are beside those of now.
     Given {
         column: String,
+    },
+    /// The least, with its sign, that a column is off the one that it tells.
+    LeastOff {
+        column: String,
+        of: String,
+    },
+    /// The most of it.
+    MostOff {
+        column: String,
+        of: String,
+    },
+    /// The median of its sizes.
+    TypicalOff {
+        column: String,
+        of: String,
     },
     /// How far all parts are apart.
     Apart {

@@ -175,6 +175,16 @@ impl Finding {
                 let [as_given, of] = [as_given, of].map(|count| count.text(words, lang));
                 say("finding-agrees", args.with("same", as_given).with("of", of))
             }
+            Finding::Estimate { column, of, most, more } => {
+                let args = args.with("column", inline(column)).with("of", inline(of));
+                match more {
+                    None => say("finding-estimate-one", args.with("most", most.text(words, lang))),
+                    Some((least, typical)) => {
+                        let range = span(least, most, true, words, lang);
+                        say("finding-estimate", args.with("range", range).with("typical", typical.text(words, lang)))
+                    }
+                }
+            }
             Finding::SameLearned { column, a, b, low, high } => {
                 let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
                 say("finding-same-learned", args.with("interval", span(low, high, true, words, lang)))
@@ -182,7 +192,8 @@ impl Finding {
             Finding::LearnedChange { column, a, b, mean, low, high }
             | Finding::WithinRepetitions { column, a, b, mean, low, high } => {
                 let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
-                let args = args.with("mean", mean.text(words, lang));
+                let told = low.value > 0.0 || high.value < 0.0;
+                let args = args.with("mean", mean.text(words, lang)).with("told", if told { "yes" } else { "no" });
                 let learned = matches!(self, Finding::LearnedChange { .. });
                 let key = if learned { "finding-learned-change" } else { "finding-within-repetitions" };
                 say(key, args.with("interval", span(low, high, true, words, lang)))
@@ -345,6 +356,9 @@ impl Computed {
         let inline = |name: &str| names.inline(name, lang);
         let of = |column: &str, axis: &str| Args::new().with("column", inline(column)).with("axis", inline(axis));
         let told = |key: &str, column: &str| words.text(lang, key, &Args::new().with("column", inline(column)));
+        let off = |key: &str, column: &str, of: &str| {
+            words.text(lang, key, &Args::new().with("column", inline(column)).with("of", inline(of)))
+        };
         let text = match &self.what {
             What::Growth { column, axis, from, to } => words.text(
                 lang,
@@ -377,6 +391,9 @@ impl Computed {
             What::Off { column } => told("computed-off", column),
             What::AsGiven { column } => told("computed-as-given", column),
             What::Given { column } => told("computed-given", column),
+            What::LeastOff { column, of } => off("computed-least-off", column, of),
+            What::MostOff { column, of } => off("computed-most-off", column, of),
+            What::TypicalOff { column, of } => off("computed-typical-off", column, of),
             What::Apart { column, axis, at } => {
                 words.text(lang, "computed-apart", &of(column, axis).with("at", safe::text(at)))
             }

@@ -1,6 +1,6 @@
 //! What is wrong with the parameters of `flow/report`, as far as planning can tell.
 
-use flow_core::{Diagnostic, PlannedWith, WrongWith};
+use flow_core::{Diagnostic, PlannedStep, PlannedWith, WrongWith};
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
@@ -90,14 +90,14 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
                     continue;
                 }
             };
-            let columns = table.with.get("columns").and_then(Value::as_array).into_iter().flatten();
-            let named =
-                |column: &Value| column.get("column").unwrap_or(column).as_str().map(|text| text.trim().to_owned());
-            let columns: Vec<String> = columns.filter_map(named).collect();
-            let known = columns.iter().any(|column| column == name || column.contains("${{"));
-            if !known && !name.contains("${{") && !columns.is_empty() && !is_wrong(planned, table) {
-                let what = Diagnostic::new(format!("the table `{}` has no column `{name}`", section.table));
-                say(format!("/sections/{n}/charts/{k}"), what.nearest(name, columns.iter().map(String::as_str)));
+            if let Some(what) = no_column(planned, &section.table, table, name) {
+                say(format!("/sections/{n}/charts/{k}"), what);
+            }
+        }
+        for (column, of) in &section.estimates {
+            let mut of_both = [column, of].into_iter();
+            if let Some(what) = of_both.find_map(|name| no_column(planned, &section.table, table, name)) {
+                say(format!("/sections/{n}/estimates/{column}"), what);
             }
         }
         for (k, StepName(name)) in section.analyses.iter().enumerate() {
@@ -138,6 +138,19 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
         }
     }
     wrong
+}
+
+/// A column that the table has not, as far as planning can tell.
+fn no_column(planned: &PlannedWith, table: &str, step: &PlannedStep, name: &str) -> Option<Diagnostic> {
+    let columns = step.with.get("columns").and_then(Value::as_array).into_iter().flatten();
+    let named = |column: &Value| column.get("column").unwrap_or(column).as_str().map(|text| text.trim().to_owned());
+    let columns: Vec<String> = columns.filter_map(named).collect();
+    let known = columns.iter().any(|column| column == name || column.contains("${{"));
+    if known || name.contains("${{") || columns.is_empty() || is_wrong(planned, step) {
+        return None;
+    }
+    let what = Diagnostic::new(format!("the table `{table}` has no column `{name}`"));
+    Some(what.nearest(name, columns.iter().map(String::as_str)))
 }
 
 /// One word with a point in it; a template has more to say.

@@ -307,6 +307,7 @@ fn section<'a>(
     if let Some(reference) = &table.reference {
         of_rows.extend(findings::agrees(&mut ledger, &table, reference));
     }
+    of_rows.extend(findings::estimates(&mut ledger, &with.estimates));
     findings.append(&mut of_load);
     findings.append(&mut of_rows);
     let computed = ledger.computed;

@@ -101,6 +101,9 @@ pub(crate) struct SectionWith {
     /// The axis by which the table is split, whose two values are compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) compare: Option<String>,
+    /// Columns that tell others beforehand, `{estimated: measured}`: how far off they are is said.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub(crate) estimates: IndexMap<String, String>,
     /// `flow/fit`, `flow/jumps` and `flow/best` steps of this table, whose figures, curves and sentences stand with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) analyses: Vec<StepName>,

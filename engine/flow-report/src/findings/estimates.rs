@@ -1,0 +1,42 @@
+//! How far columns that tell others beforehand are off these.
+
+use flow_core::stats::median;
+use indexmap::IndexMap;
+
+use super::{Finding, Scoped, SectionFigures, What};
+use crate::format::Format;
+
+/// Of each of these columns, against the one that it tells.
+pub(crate) fn estimates(ledger: &mut SectionFigures<'_>, of: &IndexMap<String, String>) -> Vec<Scoped> {
+    let table = ledger.table;
+    let parts: Vec<Option<&str>> = match &table.split {
+        Some((_, parts)) => parts.iter().map(|part| Some(part.as_str())).collect(),
+        None => vec![None],
+    };
+    let mut found = Vec::new();
+    for (column, of) in of {
+        for part in &parts {
+            let (Some(told), Some(came)) = (table.find(column, None, *part), table.find(of, None, *part)) else {
+                continue;
+            };
+            let pairs =
+                table.body.iter().filter_map(|row| Some((row.cells[told].number()?, row.cells[came].number()?)));
+            let off: Vec<f64> = pairs.map(|(told, came)| told / came - 1.0).filter(|off| off.is_finite()).collect();
+            let Some(typical) = median(off.iter().map(|off| off.abs()).collect()) else { continue };
+            let (least, most) = off.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(*v), b.max(*v)));
+            let size = Format { decimals: 1, ..Format::for_unit("ratio", off.iter().copied()) };
+            let signed = Format { signed: true, ..size.clone() };
+            let mut figure = |what: fn(String, String) -> What, value, show: &Format| {
+                ledger.computed(*part, what(column.clone(), of.clone()), value, show.clone())
+            };
+            let most = figure(|column, of| What::MostOff { column, of }, most, &signed);
+            let more = (off.len() > 1).then(|| {
+                let least = figure(|column, of| What::LeastOff { column, of }, least, &signed);
+                (least, figure(|column, of| What::TypicalOff { column, of }, typical, &size))
+            });
+            let finding = Finding::Estimate { column: column.clone(), of: of.clone(), most, more };
+            found.push(Scoped { scope: part.map(str::to_owned), finding });
+        }
+    }
+    found
+}
