@@ -7,7 +7,7 @@ use std::io::{self, IsTerminal, Read, Write};
 use anstream::{AutoStream, ColorChoice};
 
 use crate::args::{Color, Global};
-use crate::terminal;
+use crate::{terminal, words};
 
 pub(crate) use crate::terminal::{BAD, FAINT, GOOD, NOTE, STRONG, styled};
 
@@ -52,6 +52,12 @@ impl Output {
         self.out.as_inner().is_terminal() && self.err.as_inner().is_terminal()
     }
 
+    /// Columns of the terminal that standard output is.
+    pub(crate) fn columns(&self) -> Option<usize> {
+        let size = terminal_size::terminal_size_of(self.out.as_inner());
+        size.map(|(width, _)| usize::from(width.0)).filter(|columns| *columns > 0)
+    }
+
     /// Colours are wanted on standard error.
     pub(crate) fn color_on_err(&self) -> bool {
         match self.color {
@@ -64,6 +70,14 @@ impl Output {
     /// A line of the result.
     pub(crate) fn line(&mut self, line: impl AsRef<str>) -> io::Result<()> {
         writeln!(self.out, "{}", terminal::painted(line.as_ref()))
+    }
+
+    /// A sentence of the result: on a terminal too narrow for it its further lines begin in this column.
+    pub(crate) fn sentence(&mut self, line: &str, further: usize) -> io::Result<()> {
+        match self.columns() {
+            Some(columns) => words::wrap(line, columns, further).iter().try_for_each(|line| self.line(line)),
+            None => self.line(line),
+        }
     }
 
     /// Lines of the result that are flow's own: a report, a schema.

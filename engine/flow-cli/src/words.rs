@@ -135,11 +135,30 @@ pub(crate) fn fit(text: &str, columns: usize) -> String {
     out
 }
 
+/// A line as wide as a terminal at the most, broken at blanks; further lines begin in a column of their own. Styles go on.
+pub(crate) fn wrap(line: &str, columns: usize, further: usize) -> Vec<String> {
+    let line = terminal::shown(line);
+    let further = if further + further < columns { further } else { 0 };
+    let (mut out, mut last) = (Vec::new(), String::new());
+    for word in line.split_inclusive(' ') {
+        // A word that has no room anywhere stays as it is, so that it can be copied.
+        if !last.trim().is_empty() && wide(&last) + wide(word.trim_end()) > columns {
+            out.push(std::mem::replace(&mut last, " ".repeat(further)).trim_end().to_owned());
+        }
+        last.push_str(word);
+    }
+    out.push(last);
+    out
+}
+
+/// Columns that a line takes: its styles none, wide characters two.
+pub(crate) fn wide(line: &str) -> usize {
+    unicode_width::UnicodeWidthStr::width(&*terminal::plain(line))
+}
+
 /// Lines of cells, each column as wide as its widest cell; the last is not padded.
 pub(crate) fn columns(rows: &[Vec<String>]) -> Vec<String> {
-    use unicode_width::UnicodeWidthStr;
-    // Colours take no room, and what cannot be seen takes what is written for it.
-    let wide = |cell: &str| terminal::plain(cell).width();
+    // What cannot be seen takes what is written for it.
     let rows: Vec<Vec<String>> =
         rows.iter().map(|row| row.iter().map(|cell| terminal::shown(cell)).collect()).collect();
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
@@ -190,5 +209,15 @@ mod tests {
         assert_eq!(columns(&rows), ["批大小  x", "batch   y"]);
         assert_eq!(fit("批大小与数据集", 8), "批大小…");
         assert_eq!(fit("short", 8), "short");
+    }
+
+    #[test]
+    fn lines_are_broken_at_blanks() {
+        let line = format!("  {}  train × 2: `a` was 1, is 2", terminal::styled(terminal::GOOD, "ran"));
+        let told = |columns| wrap(&line, columns, 7).iter().map(|line| terminal::plain(line)).collect::<Vec<_>>();
+        assert_eq!(told(80), ["  ran  train × 2: `a` was 1, is 2"]);
+        assert_eq!(told(24), ["  ran  train × 2: `a`", "       was 1, is 2"]);
+        assert_eq!(told(9), ["  ran", "train ×", "2: `a`", "was 1, is", "2"]);
+        assert_eq!(wrap("/a/long/path/without/blanks", 9, 2), ["/a/long/path/without/blanks"]);
     }
 }

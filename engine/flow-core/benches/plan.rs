@@ -93,6 +93,7 @@ fn expand(text: &str, catalogue: &Catalogue) -> Expansion {
         machine: &machine(),
         profile: None,
         set: &[],
+        files: &[],
         folder: "/lab",
         any_machine: false,
         shell_folder: "/lab",

@@ -22,6 +22,7 @@ steps:
         machine: &machine,
         profile: None,
         set: &[],
+        files: &[],
         folder: "/",
         any_machine: false,
         shell_folder: "/",

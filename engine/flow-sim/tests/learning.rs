@@ -63,6 +63,7 @@ impl World {
             machine: &machine,
             profile: None,
             set: &[],
+            files: &[],
             folder: "/lab",
             any_machine: false,
             shell_folder: "/lab",

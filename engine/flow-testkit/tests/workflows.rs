@@ -55,6 +55,7 @@ fn every_workflow_expands() {
                         machine: &machine(gpus),
                         profile: None,
                         set: &[],
+                        files: &[],
                         folder: &here,
                         any_machine: false,
                         shell_folder: &here,

@@ -14,7 +14,7 @@ use crate::args::{About, Global};
 use crate::error::CliError;
 use crate::output::Output;
 use crate::place::StoreLocation;
-use crate::screen::{Ended, Screen, summary};
+use crate::screen::{Ended, FURTHER, Length, Screen, summary};
 
 /// How often the journal is read.
 const LOOK: Duration = Duration::from_millis(200);
@@ -74,9 +74,9 @@ impl Attach {
             unchanged: None,
             all: false,
         };
-        let quiet = output.quiet;
-        for line in summary(&view, &ended, quiet, &mut |_, folder| run::log_tail(&place.workspace, folder)) {
-            output.line(line)?;
+        let length = Length::of(output);
+        for line in summary(&view, &ended, length, &mut |_, folder| run::log_tail(&place.workspace, folder)) {
+            output.sentence(&line, FURTHER)?;
         }
         Ok(code(exit))
     }

@@ -1,6 +1,7 @@
 //! `flow diff`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::Hash;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -8,6 +9,7 @@ use flow_core::fingerprint::Parts;
 use flow_core::why;
 use flow_core::{KeptInput, Metric, RunEvent, RunId, RunStart, StepResult};
 use flow_store::{Objects, Results, StoreDir};
+use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
 
 use super::Done;
@@ -23,7 +25,9 @@ use crate::{reasons, words};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
-  flow diff 3f2a 91bc                    runs by the ends of their ids; `flow runs` lists them")]
+  flow diff 3f2a 91bc                    runs by the ends of their ids; `flow runs` lists them
+
+Many instances of a step are told as one, with the least and the largest of their numbers; -v tells each.")]
 pub(crate) struct Diff {
     /// A run, by its id or the end of it
     before: String,
@@ -37,7 +41,7 @@ pub(crate) struct Diff {
 struct Side {
     start: RunStart,
     /// How each instance was settled, by label.
-    settled: BTreeMap<String, String>,
+    settled: IndexMap<String, String>,
     results: BTreeMap<String, StepResult>,
     /// What their fingerprints are made of, as far as a journal tells, and those of what failed.
     parts: BTreeMap<String, Parts>,
@@ -49,9 +53,12 @@ impl Diff {
         let results = place::results(&place.store, output)?;
         let side = |run: &str| -> Result<Side, CliError> { side(place.view(Some(run))?.1, &*results, &place.store) };
         let (before, after) = (side(&self.before)?, side(&self.after)?);
-        let mut lines = compare(&before, &after);
+        // What somebody changed, before what came of it.
+        let mut lines = Vec::new();
+        section(&mut lines, "settings", settings(&before.start, &after.start));
         lines.extend(inputs(&before, &after, &place.store.objects()));
         lines.extend(changes(&before, &after));
+        lines.extend(compare(&before, &after, output.verbose));
         if lines.is_empty() {
             output.line("nothing differs")?;
         }
@@ -64,7 +71,7 @@ impl Diff {
 
 fn side(view: View, kept: &dyn Results, store: &StoreDir) -> Result<Side, CliError> {
     let start = view.start.ok_or_else(|| CliError::failed("the journal of that run has no beginning"))?;
-    let (mut settled, mut results) = (BTreeMap::new(), BTreeMap::new());
+    let (mut settled, mut results) = (IndexMap::new(), BTreeMap::new());
     for shown in view.instances.into_values() {
         let how = match &shown.state {
             // Nobody asked for it.
@@ -103,27 +110,88 @@ fn parts_of(store: &StoreDir, run: &RunId) -> BTreeMap<String, Parts> {
     all
 }
 
-fn compare(before: &Side, after: &Side) -> Vec<String> {
-    let mut out = Vec::new();
-    section(&mut out, "settings", settings(&before.start, &after.start));
-    let labels: BTreeSet<&String> = before.settled.keys().chain(after.settled.keys()).collect();
-    let mut ends = Vec::new();
-    let mut metrics = Vec::new();
+/// How instances ended, and their numbers: each, or as one those of a step that are many.
+fn compare(before: &Side, after: &Side, each: bool) -> Vec<String> {
+    let labels: IndexSet<&String> = after.settled.keys().chain(before.settled.keys()).collect();
+    let (mut ends, mut metrics) = (Vec::new(), Vec::new());
     for label in labels {
         let (was, is) = (before.settled.get(label), after.settled.get(label));
         if was != is {
             let end = |side: Option<&String>| side.cloned().unwrap_or_else(|| "—".to_owned());
-            ends.push(vec![label.clone(), end(was), end(is)]);
+            ends.push((label, end(was), end(is)));
         }
         if let (Some(was), Some(is)) = (before.results.get(label), after.results.get(label))
             && (was.fingerprint != is.fingerprint || was.run != is.run)
         {
-            metrics.extend(numbers(label, was, is));
+            metrics.extend(numbers(was, is).into_iter().map(|(name, both)| (label, name, both)));
         }
     }
-    section(&mut out, "instances", ends);
-    section(&mut out, "results", metrics);
+    let mut out = Vec::new();
+    let ends = alike(ends.into_iter().map(|(label, was, is)| (label, (was, is), ())), each);
+    let row = |(what, (was, is), _): (String, (String, String), Vec<()>)| vec![what, was, is];
+    section(&mut out, "instances", ends.into_iter().map(row).collect());
+    let numbers = alike(metrics.into_iter(), each);
+    let row = |(what, name, both): (String, String, Vec<Both>)| {
+        let side = |of: fn(&Both) -> &Option<Metric>| span(both.iter().filter_map(|both| of(both).as_ref()));
+        vec![format!("{what} {name}"), side(|both| &both.0), side(|both| &both.1), changed(&both)]
+    };
+    section(&mut out, "results", numbers.into_iter().map(row).collect());
     out
+}
+
+/// A number before and after.
+type Both = (Option<Metric>, Option<Metric>);
+
+/// What is the same of many instances of a step, told as one unless each is asked for: whom it is about, what it is, and the rest of
+/// each.
+fn alike<'a, K: Eq + Hash + Clone, V>(
+    all: impl Iterator<Item = (&'a String, K, V)>,
+    each: bool,
+) -> Vec<(String, K, Vec<V>)> {
+    const MANY: usize = 4;
+    let mut steps: IndexMap<(&str, K), Vec<(&String, V)>> = IndexMap::new();
+    for (label, key, value) in all {
+        let step = label.split('[').next().unwrap_or(label);
+        steps.entry((step, key)).or_default().push((label, value));
+    }
+    let mut out = Vec::new();
+    for ((step, key), of) in steps {
+        if of.len() >= MANY && !each {
+            let what = format!("{step} × {}", words::thousands(of.len()));
+            out.push((what, key, of.into_iter().map(|(_, value)| value).collect()));
+        } else {
+            out.extend(of.into_iter().map(|(label, value)| (label.clone(), key.clone(), vec![value])));
+        }
+    }
+    out
+}
+
+/// The least and the largest of some numbers, which may be one.
+fn span<'a>(metrics: impl Iterator<Item = &'a Metric>) -> String {
+    let mut all: Vec<&Metric> = metrics.collect();
+    all.sort_by(|a, b| a.value.total_cmp(&b.value));
+    let word = |metric: &Metric| words::metric(metric.value, &metric.unit);
+    match (all.first().map(|metric| word(metric)), all.last().map(|metric| word(metric))) {
+        (Some(least), Some(most)) if least != most => format!("{least} to {most}"),
+        (Some(one), _) => one,
+        (None, _) => "—".to_owned(),
+    }
+}
+
+/// The change of some numbers in per cent.
+fn changed(both: &[Both]) -> String {
+    let change = |(was, is): &Both| match (was, is) {
+        (Some(was), Some(is)) if was.value != 0.0 => Some((is.value - was.value) / was.value.abs() * 100.0),
+        _ => None,
+    };
+    let mut all: Vec<f64> = both.iter().filter_map(change).collect();
+    all.sort_by(f64::total_cmp);
+    let word = |change: &f64| format!("{change:+.1} %").replace('-', "−");
+    match (all.first().map(word), all.last().map(word)) {
+        (Some(least), Some(most)) if least != most => format!("{least} to {most}"),
+        (Some(one), _) => one,
+        (None, _) => String::new(),
+    }
 }
 
 /// Files that steps were given in both runs, or in one of them, as far as they are kept; each change once, however many read it.
@@ -233,8 +301,8 @@ fn settings(before: &RunStart, after: &RunStart) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// Numbers that differ, with their change in per cent.
-fn numbers(label: &str, was: &StepResult, is: &StepResult) -> Vec<Vec<String>> {
+/// Numbers that differ, by name.
+fn numbers(was: &StepResult, is: &StepResult) -> Vec<(String, Both)> {
     // What takes so short a time, flow's own steps above all, takes another one each time.
     const SHORT_S: f64 = 0.01;
     let short = was.usage.wall_s.max(is.usage.wall_s) < SHORT_S;
@@ -246,19 +314,6 @@ fn numbers(label: &str, was: &StepResult, is: &StepResult) -> Vec<Vec<String>> {
     };
     let (was, is) = (all(was), all(is));
     let names: BTreeSet<&String> = was.keys().chain(is.keys()).collect();
-    let shown = |metric: Option<&Metric>| metric.map_or_else(|| "—".to_owned(), |m| words::metric(m.value, &m.unit));
-    names
-        .into_iter()
-        .filter(|name| was.get(*name).map(|m| m.value) != is.get(*name).map(|m| m.value))
-        .map(|name| {
-            let (was, is) = (was.get(name), is.get(name));
-            let change = match (was, is) {
-                (Some(was), Some(is)) if was.value != 0.0 => {
-                    format!("{:+.1} %", (is.value - was.value) / was.value.abs() * 100.0).replace('-', "−")
-                }
-                _ => String::new(),
-            };
-            vec![format!("{label} {name}"), shown(was), shown(is), change]
-        })
-        .collect()
+    let differ = names.into_iter().filter(|name| was.get(*name).map(|m| m.value) != is.get(*name).map(|m| m.value));
+    differ.map(|name| (name.clone(), (was.get(name).cloned(), is.get(name).cloned()))).collect()
 }

@@ -78,10 +78,11 @@ pub(crate) fn show(
         }
     } else {
         let forecast = flow_exec::forecast(&session, &knowledge, &wanted, &plan)?;
-        let mut lines = render(expansion, &plan, &forecast.tasks, output.verbose);
+        let columns = output.columns().filter(|_| !output.verbose);
+        let mut lines = render(expansion, &plan, &forecast.tasks, output.verbose, columns);
         lines.extend(whole(&session, &plan, forecast));
         for line in lines {
-            output.line(line)?;
+            output.sentence(&line, 2)?;
         }
     }
     Ok(if exit_code && plan.has_work() { ExitCode::from(3) } else { ExitCode::SUCCESS })
@@ -99,7 +100,13 @@ fn line(expansion: &Expansion, item: &Item) -> JournalLine {
 }
 
 /// Heading, one line an instance or a crowd of one step, and what it comes to.
-fn render(expansion: &Expansion, plan: &CorePlan, tasks: &[Task], verbose: bool) -> Vec<String> {
+fn render(
+    expansion: &Expansion,
+    plan: &CorePlan,
+    tasks: &[Task],
+    verbose: bool,
+    columns: Option<usize>,
+) -> Vec<String> {
     let mut out = vec![heading(expansion)];
     let mut rows = Vec::new();
     for crowd in crowds(expansion, plan) {
@@ -126,6 +133,9 @@ fn render(expansion: &Expansion, plan: &CorePlan, tasks: &[Task], verbose: bool)
             }));
         }
     }
+    if let Some(columns) = columns {
+        narrow(&mut rows, columns);
+    }
     out.extend(words::columns(&rows).into_iter().map(|line| format!("  {line}")));
     // A part of the workflow may have nothing to do with them.
     if plan.items.len() == expansion.instances.len() {
@@ -134,6 +144,26 @@ fn render(expansion: &Expansion, plan: &CorePlan, tasks: &[Task], verbose: bool)
     }
     out.push(total(plan));
     out
+}
+
+/// Cuts reasons, and of times what they rest on, so that rows have room in a terminal.
+fn narrow(rows: &mut [Vec<String>], columns: usize) {
+    // Below that a reason says nothing.
+    const LEAST: usize = 16;
+    let widest = |rows: &[Vec<String>], at: usize| {
+        rows.iter().filter_map(|row| row.get(at)).map(|cell| words::wide(cell) + 2).max().unwrap_or(0)
+    };
+    let room =
+        |rows: &[Vec<String>]| columns.saturating_sub(2 + [0, 1, 3].map(|at| widest(rows, at)).iter().sum::<usize>());
+    if room(rows) < widest(rows, 2) {
+        for cell in rows.iter_mut().filter_map(|row| row.get_mut(3)) {
+            cell.truncate(cell.find(" (").unwrap_or(cell.len()));
+        }
+    }
+    let room = room(rows).max(LEAST);
+    for cell in rows.iter_mut().filter_map(|row| row.get_mut(2)) {
+        *cell = words::fit(cell, room);
+    }
 }
 
 /// Instances of one step with the same planned outcome, in order of first appearance.
@@ -270,4 +300,38 @@ fn total(plan: &CorePlan) -> String {
         parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{} {what}", words::thousands(*n))).collect();
     let all = words::count(plan.items.len() - count(|s| matches!(s, State::NotNeeded { .. })), "instance");
     if parts.is_empty() { all } else { format!("{all}: {}", parts.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_have_room_in_a_narrow_terminal() {
+        let rows = || {
+            [
+                [
+                    "run",
+                    "train × 100",
+                    "input `a-script-with-a-long-name.py` changed",
+                    "1 s to 2 s each (up to 3 runs)",
+                ],
+                ["decided after", "table", "train", "about 5 ms, 4 ms to 9 ms (3 runs of this instance)"],
+            ]
+            .map(|row| row.map(str::to_owned).to_vec())
+        };
+        let told = |columns| {
+            let mut rows = rows();
+            narrow(&mut rows, columns);
+            words::columns(&rows)
+        };
+        assert_eq!(told(160), words::columns(&rows()));
+        assert_eq!(
+            told(80),
+            [
+                "run            train × 100  input `a-script-with-a-…  1 s to 2 s each",
+                "decided after  table        train                     about 5 ms, 4 ms to 9 ms",
+            ]
+        );
+    }
 }

@@ -1,7 +1,8 @@
 //! `flow results`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
+use std::rc::Rc;
 
 use clap::Args;
 use flow_core::{JournalLine, RunEvent, StepResult};
@@ -22,7 +23,8 @@ Examples:
   flow results > r.csv && python3 -c 'import pandas as p; print(p.read_csv(\"r.csv\"))'
 
 Axes are columns `axis.NAME`, metrics `NAME`, or `metric.NAME` where another column is called so, in the units of
-`flow show`; memory is in bytes, times in seconds, shares are ratios.")]
+`flow show`; memory is in bytes, times in seconds, shares are ratios. With --all, columns `param.NAME` say what parameters
+each run had.")]
 pub(crate) struct Results {
     /// Only of these steps, or instances such as 'train[lr=0.1]'
     #[arg(value_name = "STEP")]
@@ -37,9 +39,13 @@ pub(crate) struct Results {
     json: bool,
 }
 
+/// The parameters of a run, by name.
+type Params = BTreeMap<String, Value>;
+
 impl Results {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        let rows: Vec<Map<String, Value>> = self.results(global, output)?.iter().map(row).collect();
+        let found = self.results(global, output)?;
+        let rows: Vec<Map<String, Value>> = found.iter().map(|(result, params)| row(result, params)).collect();
         if self.json {
             rows.iter().try_for_each(|row| output.json(row))?;
             return Ok(ExitCode::SUCCESS);
@@ -48,12 +54,13 @@ impl Results {
             output.note("there is no result: `flow runs` lists other runs, and --run ID or --all asks for theirs")?;
             return Ok(ExitCode::SUCCESS);
         }
-        // What all have comes first, then axes, then numbers.
+        // What all have comes first, then axes, then parameters, then numbers.
         let names: BTreeSet<&String> = rows.iter().flat_map(Map::keys).collect();
         let rank = |name: &str| match FIRST.iter().position(|first| *first == name) {
             Some(at) => at,
             None if name.starts_with("axis.") => FIRST.len(),
-            None => FIRST.len() + 1,
+            None if name.starts_with("param.") => FIRST.len() + 1,
+            None => FIRST.len() + 2,
         };
         let mut names: Vec<&String> = names.into_iter().collect();
         names.sort_by_key(|name| (rank(name), *name));
@@ -68,18 +75,18 @@ impl Results {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn results(&self, global: &Global, output: &mut Output) -> Result<Vec<StepResult>, CliError> {
+    /// Results; with `--all` each with the parameters of its run.
+    fn results(&self, global: &Global, output: &mut Output) -> Result<Vec<(StepResult, Rc<Params>)>, CliError> {
         let wanted = |label: &str| self.steps.is_empty() || self.steps.iter().any(|s| flow_core::selects(s, label));
         let mut found = Vec::new();
         if self.all {
             let place = place::StoreLocation::find(global, &self.of.about)?;
             for (run, _) in place.runs()? {
-                place.store.run(&run).read_journal(|JournalLine { event, .. }| {
-                    if let RunEvent::Recorded { result, .. } = event
-                        && wanted(&result.label)
-                    {
-                        found.push(*result);
-                    }
+                let mut params = Rc::new(Params::new());
+                place.store.run(&run).read_journal(|JournalLine { event, .. }| match event {
+                    RunEvent::RunStarted(start) => params = Rc::new(start.params),
+                    RunEvent::Recorded { result, .. } if wanted(&result.label) => found.push((*result, params.clone())),
+                    _ => {}
                 })?;
             }
             return Ok(found);
@@ -88,11 +95,11 @@ impl Results {
         for step in &self.steps {
             find(&view, step)?;
         }
-        let results = place::results(&place.store, output)?;
+        let (results, none) = (place::results(&place.store, output)?, Rc::new(Params::new()));
         for shown in view.instances.values().filter(|shown| wanted(&shown.label)) {
             // Its step may have had another name when it was made.
             let named = |result| StepResult { step: shown.step.clone(), label: shown.label.clone(), ..result };
-            found.extend(shown.result(&*results)?.map(named));
+            found.extend(shown.result(&*results)?.map(named).map(|result| (result, none.clone())));
         }
         Ok(found)
     }
@@ -101,7 +108,7 @@ impl Results {
 /// Columns that every row has.
 const FIRST: [&str; 8] = ["workflow", "step", "instance", "repetition", "outcome", "run", "started_at", "ended_at"];
 
-fn row(result: &StepResult) -> Map<String, Value> {
+fn row(result: &StepResult, params: &Params) -> Map<String, Value> {
     let Value::Object(mut row) = json!({
         "workflow": result.workflow, "step": result.step, "instance": result.label, "repetition": result.repetition,
         "outcome": result.outcome, "run": result.run,
@@ -110,6 +117,7 @@ fn row(result: &StepResult) -> Map<String, Value> {
         return Map::new();
     };
     row.extend(result.axes.iter().map(|(name, value)| (format!("axis.{name}"), value.clone())));
+    row.extend(params.iter().map(|(name, value)| (format!("param.{name}"), value.clone())));
     let usage = &result.usage;
     row.extend([
         ("usage.wall_s".to_owned(), json!(usage.wall_s)),

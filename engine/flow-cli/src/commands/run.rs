@@ -15,7 +15,7 @@ use crate::error::CliError;
 use crate::output::Output;
 use crate::place;
 use crate::reasons;
-use crate::screen::{Ended, Screen, View, summary};
+use crate::screen::{Ended, FURTHER, Length, Screen, View, summary};
 use crate::terminal;
 
 /// Lines of a log that are shown with a failure.
@@ -146,9 +146,9 @@ impl Run {
                 output.json(&unchanged_line(&end))?;
             }
         } else {
-            let quiet = output.quiet;
+            let length = Length::of(output);
             // How the run ended is its exit code, also where nobody reads the words any more.
-            let _ = words(&view, &end, &workspace, quiet).into_iter().try_for_each(|line| output.line(line));
+            let _ = words(&view, &end, &workspace, length).iter().try_for_each(|line| output.sentence(line, FURTHER));
         }
         Ok(ExitCode::from(u8::try_from(end.exit).unwrap_or(1)))
     }
@@ -180,7 +180,7 @@ fn sort_out(
 }
 
 /// The summary of a run that has ended.
-pub(crate) fn words(view: &View, end: &RunEnd, workspace: &Workspace, short: bool) -> Vec<String> {
+pub(crate) fn words(view: &View, end: &RunEnd, workspace: &Workspace, length: Length) -> Vec<String> {
     let ended = Ended {
         run: end.run.to_string(),
         exit: Some(end.exit),
@@ -194,7 +194,7 @@ pub(crate) fn words(view: &View, end: &RunEnd, workspace: &Workspace, short: boo
         unchanged: end.unchanged.then(|| end.counts.values().sum()),
         all: false,
     };
-    summary(view, &ended, short, &mut |_: &AttemptId, folder| log_tail(workspace, folder))
+    summary(view, &ended, length, &mut |_: &AttemptId, folder| log_tail(workspace, folder))
 }
 
 /// The last lines of an attempt's log, by its folder in the store.

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::{ArtifactKind, Mode, StepResult};
-use flow_store::Objects;
+use flow_store::{Objects, Results};
 use jiff::tz::TimeZone;
 
 use super::{Done, find};
@@ -12,6 +12,8 @@ use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::{BAD, GOOD, NOTE, Output, STRONG, styled};
 use crate::reasons::{self, Because};
+use crate::screen::{Shown, came_to};
+use crate::terminal::Paint;
 use crate::{place, words};
 
 /// Arguments of `flow show`.
@@ -20,7 +22,9 @@ use crate::{place, words};
 Examples:
   flow show solo                         every result of the step
   flow show solo_table                   the table that it made
-  flow show 'solo[batch=16]' --json      one of them, as it is kept")]
+  flow show 'solo[batch=16]' --json      one of them, as it is kept
+
+Of many instances it shows a line each, with -v all that is known of each.")]
 pub(crate) struct Show {
     /// A step, or an instance such as 'solo[batch=16]'
     step: String,
@@ -37,6 +41,13 @@ impl Show {
         let found = find(&view, &self.step)?;
         let results = place::results(&place.store, output)?;
         let objects = place.store.objects();
+        if found.len() >= MANY && !self.json && !output.verbose {
+            let rows = found.iter().map(|shown| line(shown, &*results)).collect::<Result<Vec<_>, CliError>>()?;
+            for line in words::columns(&rows) {
+                output.line(line)?;
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
         for shown in found {
             match shown.result(&*results)? {
                 Some(result) if self.json => output.json(&result)?,
@@ -59,6 +70,28 @@ impl Show {
     }
 }
 
+/// From so many instances on each is a line.
+const MANY: usize = 4;
+
+/// How it ended, its first numbers and how long it took; or why there is no result.
+fn line(shown: &Shown, results: &dyn Results) -> Result<Vec<String>, CliError> {
+    let label = styled(STRONG, &shown.label);
+    let Some(result) = shown.result(results)? else {
+        let why = shown.reason.as_ref().map_or_else(|| "no result".to_owned(), Because::words);
+        return Ok(vec![label, why]);
+    };
+    let how = styled(style(&result), words::outcome(result.outcome));
+    Ok(vec![label, how, words::duration(result.usage.wall_s), came_to(&result)])
+}
+
+fn style(result: &StepResult) -> Paint {
+    match result.outcome {
+        flow_core::Outcome::Ok => GOOD,
+        flow_core::Outcome::Failed => BAD,
+        _ => NOTE,
+    }
+}
+
 /// The table or the report that one of flow's own steps made.
 fn made(result: &StepResult, objects: &Objects, lang: Option<&str>) -> Result<Option<String>, CliError> {
     let read = |file: &str| result.outputs.values().find_map(|artifact| objects.read(&artifact.digest, file).ok());
@@ -71,12 +104,7 @@ fn made(result: &StepResult, objects: &Objects, lang: Option<&str>) -> Result<Op
 
 /// Everything about a result, in words.
 fn card(label: &str, result: &StepResult, objects: &Objects, zone: &TimeZone) -> Vec<String> {
-    let style = match result.outcome {
-        flow_core::Outcome::Ok => GOOD,
-        flow_core::Outcome::Failed => BAD,
-        _ => NOTE,
-    };
-    let mut out = vec![format!("{}  {}", styled(STRONG, label), styled(style, words::outcome(result.outcome)))];
+    let mut out = vec![format!("{}  {}", styled(STRONG, label), styled(style(result), words::outcome(result.outcome)))];
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut row = |name: &str, value: String| rows.push(vec![name.to_owned(), value]);
     if let Some(cause) = &result.cause {

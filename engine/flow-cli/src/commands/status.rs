@@ -13,7 +13,7 @@ use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
 use crate::place::{LivingRun, StoreLocation, kept, left_in_slurm};
-use crate::screen::{Ended, summary};
+use crate::screen::{Ended, FURTHER, Length, summary};
 use crate::{reasons, words};
 
 /// Arguments of `flow status`.
@@ -75,9 +75,10 @@ impl Status {
                     unchanged: None,
                     all: true,
                 };
-                let lines = summary(&view, &ended, false, &mut |_, folder| run::log_tail(&place.workspace, folder));
+                let length = Length { short: false, ..Length::of(output) };
+                let lines = summary(&view, &ended, length, &mut |_, folder| run::log_tail(&place.workspace, folder));
                 for line in lines {
-                    output.line(line)?;
+                    output.sentence(&line, FURTHER)?;
                 }
                 if view.exit.is_none() {
                     output.line("the next run goes on where it was")?;

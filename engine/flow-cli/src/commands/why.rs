@@ -1,18 +1,22 @@
 //! `flow why`.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use clap::Args;
-use flow_core::InstanceId;
 use flow_core::plan::{Force, State};
+use flow_core::{InstanceId, RunId};
 use flow_exec::{Knowledge, clock};
 use flow_store::Status;
+use indexmap::IndexMap;
+use serde_json::Value;
 
 use super::Done;
 use crate::args::{About, Global, Selection};
 use crate::error::CliError;
 use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
-use crate::{place, reasons, words};
+use crate::reasons::{self, Because};
+use crate::{place, words};
 
 /// Arguments of `flow why`.
 #[derive(Debug, Args)]
@@ -53,12 +57,9 @@ impl Why {
             asked.retain(|item| told(label(item.id)).is_none());
         }
         let ids: Vec<InstanceId> = asked.iter().map(|item| item.id).collect();
-        for crowd in asked.chunk_by(|a, b| a.state == b.state) {
-            let labels: Vec<&str> =
-                crowd.iter().map(|item| &*session.expansion.instances[item.id.index()].label).collect();
-            for line in explain(&labels, &crowd[0].state) {
-                output.line(line)?;
-            }
+        let asked: Vec<Asked<'_>> = asked.iter().map(|item| (label(item.id), &item.state)).collect();
+        for line in answer(&asked, output.verbose) {
+            output.line(line)?;
         }
         let ignored = flow_exec::ignored(&session, &ids)?;
         if !ignored.is_empty() {
@@ -105,61 +106,126 @@ fn live(Living { status, owner }: &Living, label: &str, now: u64) -> Option<Stri
     Some(format!("{} in {run}, for {}", styled(GOOD, "runs"), words::duration(since)))
 }
 
-/// The answer for instances that are alike.
-fn explain(labels: &[&str], state: &State) -> Vec<String> {
-    const NAMED: usize = 6;
-    let mut names = labels.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
-    if labels.len() > NAMED {
-        names.push_str(&format!(" and {} more", labels.len() - NAMED));
+/// The label of an instance, and what is to become of it.
+type Asked<'a> = (&'a str, &'a State);
+
+/// The answer: one for all instances of which it is the same, or has the same form, but with `each`.
+fn answer(asked: &[Asked<'_>], each: bool) -> Vec<String> {
+    let mut alike: IndexMap<Value, IndexMap<Vec<String>, Vec<Asked<'_>>>> = IndexMap::new();
+    for &(label, state) in asked {
+        let said = explain(state);
+        let form = match state {
+            State::Run(all) if !each => Because::Runs(flow_core::why::Why { first: all.clone(), more: 0 }).form(),
+            _ => Value::from(said.clone()),
+        };
+        alike.entry(form).or_default().entry(said).or_default().push((label, state));
     }
-    let names = styled(STRONG, names);
+    let mut out = Vec::new();
+    for forms in alike.into_values() {
+        let differ = if forms.len() > 1 { " (the first of them; -v tells all)" } else { "" };
+        let Some(said) = forms.keys().next().cloned() else { continue };
+        let of: Vec<Asked<'_>> = forms.into_values().flatten().collect();
+        out.push(format!("{}: {}{}{differ}", named(&of), said[0], since(&of)));
+        out.extend(said.into_iter().skip(1));
+    }
+    out
+}
+
+/// The first instances by name, and how many there are besides.
+fn named(of: &[Asked<'_>]) -> String {
+    const NAMED: usize = 6;
+    let mut names = of.iter().take(NAMED).map(|(label, _)| *label).collect::<Vec<_>>().join(", ");
+    if of.len() > NAMED {
+        names.push_str(&format!(" and {} more", words::thousands(of.len() - NAMED)));
+    }
+    styled(STRONG, names)
+}
+
+/// Since which run results stand; of several, the first and the last.
+fn since(of: &[Asked<'_>]) -> String {
+    let from = of.iter().filter_map(|(_, state)| match state {
+        State::Cached { from, .. } => Some(from),
+        _ => None,
+    });
+    let runs: BTreeSet<&RunId> = from.collect();
+    match (runs.len(), runs.first(), runs.last()) {
+        (1, Some(run), _) => format!(" run {run}"),
+        (2.., Some(first), Some(last)) => format!(" runs {first} to {last}"),
+        _ => String::new(),
+    }
+}
+
+/// What is said of an instance, after its name.
+fn explain(state: &State) -> Vec<String> {
     match state {
-        State::Cached { from, read_again: true, .. } => {
-            vec![format!("{names}: {}, {} by run {from}", styled(FAINT, "cached"), words::READ_AGAIN)]
+        State::Cached { read_again: true, .. } => {
+            vec![format!("{}, {} by", styled(FAINT, "cached"), words::READ_AGAIN)]
         }
-        State::Cached { outcome, from, read_again: false } => {
+        State::Cached { outcome, read_again: false, .. } => {
             let how = match outcome {
                 flow_core::Outcome::Ok => String::new(),
                 other => format!(" as {}", words::outcome(*other)),
             };
-            vec![format!("{names}: {}{how}, nothing changed since run {from}", styled(FAINT, "cached"))]
+            vec![format!("{}{how}, nothing changed since", styled(FAINT, "cached"))]
         }
         State::Run(reasons) => {
-            let mut lines = vec![format!("{names}: {}", styled(GOOD, "would run"))];
+            let mut lines = vec![styled(GOOD, "would run")];
             lines.extend(reasons.iter().map(|reason| format!("  - {}", reasons::reason(reason))));
             lines
         }
         State::GoesOn { since, .. } => {
             let text = format!("since run {since}; the next run follows it, and does not start it again");
-            vec![format!("{names}: {} {text}", styled(GOOD, "goes on"))]
+            vec![format!("{} {text}", styled(GOOD, "goes on"))]
         }
-        State::After(steps) => {
-            vec![format!("{names}: {} {}", styled(NOTE, "decided after"), steps.join(", "))]
-        }
+        State::After(steps) => vec![format!("{} {}", styled(NOTE, "decided after"), steps.join(", "))],
         State::MayRepeat { group, at_most } => {
             let while_ = format!("while the verdict on {group} is undecided, up to {at_most} runs of each");
-            vec![format!("{names}: {} {while_}", styled(NOTE, "may repeat,"))]
+            vec![format!("{} {while_}", styled(NOTE, "may repeat,"))]
         }
-        State::NotNeeded { cause } => {
-            vec![format!("{names}: {}, {}", styled(FAINT, "not needed"), reasons::cause(cause))]
-        }
+        State::NotNeeded { cause } => vec![format!("{}, {}", styled(FAINT, "not needed"), reasons::cause(cause))],
         State::Refused { outcome, cause } => {
             let how = styled(NOTE, format_args!("would not run ({})", words::outcome(*outcome)));
-            vec![format!("{names} {how}: {}", reasons::cause(cause))]
+            vec![format!("{how}: {}", reasons::cause(cause))]
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use flow_core::Outcome;
+    use flow_core::fingerprint::PartKind;
     use flow_core::why::Reason;
+    use serde_json::json;
 
     use super::*;
+
+    fn said(asked: &[(&str, State)], each: bool) -> Vec<String> {
+        let asked: Vec<Asked<'_>> = asked.iter().map(|(label, state)| (*label, state)).collect();
+        answer(&asked, each).iter().map(|line| crate::terminal::plain(line)).collect()
+    }
 
     #[test]
     fn reasons_are_listed() {
         let state = State::Run(vec![Reason::PluginRebuilt("torch".into()), Reason::Forced]);
-        let plain: Vec<String> = explain(&["solo"], &state).iter().map(|line| crate::terminal::plain(line)).collect();
-        assert_eq!(plain, ["solo: would run", "  - plugin torch was rebuilt", "  - forced"]);
+        assert_eq!(said(&[("solo", state)], false), ["solo: would run", "  - plugin torch was rebuilt", "  - forced"]);
+    }
+
+    #[test]
+    fn what_holds_of_many_is_said_once() {
+        let cached = |from: &str| State::Cached { outcome: Outcome::Ok, from: RunId(from.into()), read_again: false };
+        let seed = |n: u32| {
+            let (kind, name) = (PartKind::Parameter, "seed".to_owned());
+            State::Run(vec![Reason::Value { kind, name, was: Some(json!(n)), is: Some(json!(n + 1)) }])
+        };
+        let asked = [("a", cached("r1")), ("b", seed(1)), ("c", cached("r2")), ("d", seed(2)), ("e", cached("r1"))];
+        assert_eq!(
+            said(&asked, false),
+            [
+                "a, c, e: cached, nothing changed since runs r1 to r2",
+                "b, d: would run (the first of them; -v tells all)",
+                "  - `seed` was 1, is 2"
+            ]
+        );
+        assert_eq!(said(&asked, true).len(), 5);
     }
 }

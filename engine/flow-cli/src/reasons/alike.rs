@@ -36,7 +36,7 @@ impl Because {
     }
 
     /// What it has in common with those that only have other numbers, names and texts.
-    fn form(&self) -> Value {
+    pub(crate) fn form(&self) -> Value {
         match self {
             Because::Runs(why) => without_values(why.clone()),
             Because::Settled(outcome, cause) => {

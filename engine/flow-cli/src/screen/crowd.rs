@@ -3,19 +3,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use flow_core::reason::Spoiled;
 use flow_core::{InstanceId, JournalLine, Outcome, RunEvent};
 
 use super::lines::is_trouble;
 use super::view::{InstanceState, View, is_failure};
 use crate::output::{BAD, FAINT, GOOD, NOTE};
-use crate::words;
+use crate::{reasons, words};
 
 /// From so many instances on a step is told as one.
 const MANY: usize = 4;
 /// In a step shown as one line, a finished instance gets its own line if nothing was shown for so many milliseconds.
 const SILENCE: u64 = 10_000;
 /// Troubles that are told of each step.
-const TROUBLES: u32 = 5;
+const TROUBLES: usize = 5;
 
 /// How far the steps are, and what was told of them.
 #[derive(Debug, Default)]
@@ -30,7 +31,8 @@ pub(crate) struct Crowds {
 struct Crowd {
     total: usize,
     counts: Counts,
-    troubles: u32,
+    /// Those that were told: what went wrong with many in the same way is told of the first.
+    troubles: BTreeSet<String>,
 }
 
 impl Crowds {
@@ -60,7 +62,7 @@ impl Crowds {
             RunEvent::Recorded { instance, .. }
             | RunEvent::Settled { instance, .. }
             | RunEvent::Ended { instance, .. }
-            | RunEvent::Again { instance, .. } => self.trouble(view, *instance),
+            | RunEvent::Again { instance, .. } => self.trouble(view, *instance, &line.event),
             _ => true,
         }
     }
@@ -95,12 +97,28 @@ impl Crowds {
         self.steps.get(&view.instances.get(&id)?.step)
     }
 
-    fn trouble(&mut self, view: &View, id: InstanceId) -> bool {
+    fn trouble(&mut self, view: &View, id: InstanceId, event: &RunEvent) -> bool {
         let crowd = view.instances.get(&id).and_then(|shown| self.steps.get_mut(&shown.step));
-        crowd.is_none_or(|crowd| {
-            crowd.troubles += 1;
-            crowd.troubles <= TROUBLES
-        })
+        crowd.is_none_or(|crowd| crowd.troubles.len() < TROUBLES && crowd.troubles.insert(trouble(event)))
+    }
+}
+
+/// What is wrong, whoever it is about.
+fn trouble(event: &RunEvent) -> String {
+    let spoiled = |all: &[Spoiled]| all.iter().map(reasons::spoiled).collect::<Vec<_>>().join("; ");
+    match event {
+        RunEvent::Recorded { result, .. } => {
+            let outcome = words::outcome(result.outcome);
+            format!(
+                "{outcome}: {}; {}",
+                reasons::settled(result.outcome, result.cause.as_ref()),
+                spoiled(&result.spoiled)
+            )
+        }
+        RunEvent::Settled { outcome, cause, .. } => reasons::settled(*outcome, cause.as_ref()),
+        RunEvent::Ended { spoiled: why, .. } => spoiled(why),
+        RunEvent::Again { because, .. } => reasons::repeat(because),
+        _ => String::new(),
     }
 }
 

@@ -9,6 +9,8 @@ use crate::{reasons, words};
 
 /// Verbs stand in one column.
 const VERB: usize = 14;
+/// Where what follows them begins.
+pub(super) const FURTHER: usize = 7 + 2 + VERB + 1;
 
 /// When, what happened, and to whom.
 pub(super) fn said(view: &View, at: u64, style: Paint, verb: &str, what: &str) -> String {
@@ -71,7 +73,7 @@ pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
             say(STRONG, "released", labels.join(", "))
         }
         RunEvent::Recorded { result, read_again: true, .. } => {
-            say(FAINT, "cached", format!("{}, {}{}", result.label, words::READ_AGAIN, came_to(result)))
+            say(FAINT, "cached", format!("{}, {}{}", result.label, words::READ_AGAIN, then(came_to(result))))
         }
         // Kept only so that its metrics can be read in another way: that it failed is told next.
         RunEvent::Recorded { instance, result, .. } if view.ended_otherwise(*instance, result.outcome) => None,
@@ -111,7 +113,7 @@ pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
 /// `solo[batch=16] in 41 s: top1 78 %, epoch_time 9.8 s`.
 fn recorded(result: &StepResult) -> String {
     let took = (result.ended_at.saturating_sub(result.started_at)) as f64 / 1e3;
-    format!("{} in {}{}{}", result.label, words::duration(took), came_to(result), beyond(result))
+    format!("{} in {}{}{}", result.label, words::duration(took), then(came_to(result)), beyond(result))
 }
 
 /// That it used more memory than it asks for, which others may have counted on.
@@ -128,10 +130,14 @@ fn beyond(result: &StepResult) -> String {
         .collect()
 }
 
-/// `: top1 78 %, epoch_time 9.8 s`.
-fn came_to(result: &StepResult) -> String {
+/// `: top1 78 %`.
+fn then(words: String) -> String {
+    if words.is_empty() { words } else { format!(": {words}") }
+}
+
+/// `top1 78 %, epoch_time 9.8 s`, or why there is nothing of this kind; and why it is not to be trusted.
+pub(crate) fn came_to(result: &StepResult) -> String {
     const SHOWN: usize = 3;
-    let mut words = String::new();
     let telling = ["top1", "epoch_time", "images_per_s", "train_loss", "valid_loss"];
     let mut metrics: Vec<(&String, &flow_core::Metric)> = result.metrics.iter().collect();
     metrics.sort_by_key(|(name, _)| telling.iter().position(|t| t == name).unwrap_or(telling.len()));
@@ -140,15 +146,13 @@ fn came_to(result: &StepResult) -> String {
         .take(SHOWN)
         .map(|(name, metric)| format!("{name} {}", words::metric(metric.value, &metric.unit)))
         .collect();
-    if let Some(cause) = &result.cause {
-        words.push_str(&format!(": {}", reasons::cause(cause)));
-    } else if !shown.is_empty() {
-        words.push_str(&format!(": {}", shown.join(", ")));
-    }
-    for why in &result.spoiled {
-        words.push_str(&format!("; {}", reasons::spoiled(why)));
-    }
-    words
+    let mut words: Vec<String> = match &result.cause {
+        Some(cause) => vec![reasons::cause(cause)],
+        None if shown.is_empty() => Vec::new(),
+        None => vec![shown.join(", ")],
+    };
+    words.extend(result.spoiled.iter().map(reasons::spoiled));
+    words.join("; ")
 }
 
 /// What the plan comes to, once it is whole.
@@ -161,7 +165,7 @@ pub(crate) fn plan_line(view: &View) -> Option<String> {
         (count(|p| matches!(p, Planned::Run { goes_on: None, .. })), "to run"),
         (count(|p| matches!(p, Planned::After { .. })), "decided after them"),
         (count(|p| matches!(p, Planned::MayRepeat)), "repeated only if a verdict needs it"),
-        (count(|p| matches!(p, Planned::Skipped { .. })), "skipped"),
+        (count(|p| matches!(p, Planned::Skipped { .. })), "not run"),
     ];
     let words: Vec<String> =
         parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{} {what}", words::thousands(*n))).collect();

@@ -21,8 +21,8 @@ use flow_exec::Update;
 use crate::output::{FAINT, Output, styled};
 use crate::terminal::printed;
 
-pub(crate) use lines::event_line;
-pub(crate) use summary::{Ended, summary};
+pub(crate) use lines::{came_to, event_line};
+pub(crate) use summary::{Ended, FURTHER, Length, summary};
 pub(crate) use view::{Attempt, InstanceState, Shown, View};
 
 /// The face of a run.
@@ -81,7 +81,7 @@ impl<'a> Screen<'a> {
             Face::Lines if draws && !self.output.quiet => {
                 if let Some(words) = self.still.tells(&self.view) {
                     self.plan()?;
-                    self.output.line(&words)?;
+                    self.output.sentence(&words, lines::FURTHER)?;
                 }
             }
             _ => {}
@@ -148,8 +148,8 @@ impl<'a> Screen<'a> {
 
     fn say(&mut self, words: &str) -> io::Result<()> {
         match &mut self.face {
-            Face::Bars(live) => live.above(|| self.output.line(words)),
-            _ => self.output.line(words),
+            Face::Bars(live) => live.above(|| self.output.sentence(words, lines::FURTHER)),
+            _ => self.output.sentence(words, lines::FURTHER),
         }
     }
 

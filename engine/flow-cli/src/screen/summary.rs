@@ -1,11 +1,13 @@
 //! What is said when a run has ended: what was cached, what ran and why, what failed with the last lines of its log, where the
 //! report is. Words only; log lines come in.
 
+use std::mem::discriminant;
+
 use flow_core::{AttemptId, Outcome};
 use indexmap::IndexMap;
 
 use super::view::{InstanceState, Shown, View, is_failure};
-use crate::output::{BAD, FAINT, GOOD, NOTE, STRONG, styled};
+use crate::output::{BAD, FAINT, GOOD, NOTE, Output, STRONG, styled};
 use crate::reasons::{self, Because};
 use crate::words;
 
@@ -26,11 +28,30 @@ pub(crate) struct Ended {
     pub(crate) all: bool,
 }
 
-/// The words; `log` gives the last lines of an attempt's log, by its folder. With `short` only the first line and failures.
+/// Where the further lines of a sentence begin.
+pub(crate) const FURTHER: usize = 12;
+
+/// How much is said.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Length {
+    /// Only the first line and failures.
+    pub(crate) short: bool,
+    /// Why something ran, or did not, in so many columns at the most.
+    pub(crate) columns: Option<usize>,
+}
+
+impl Length {
+    /// As it was asked for, and as the terminal has room.
+    pub(crate) fn of(output: &Output) -> Self {
+        Length { short: output.quiet, columns: output.columns().filter(|_| !output.verbose) }
+    }
+}
+
+/// The words; `log` gives the last lines of an attempt's log, by its folder.
 pub(crate) fn summary(
     view: &View,
     ended: &Ended,
-    short: bool,
+    Length { short, columns }: Length,
     log: &mut dyn FnMut(&AttemptId, &str) -> Vec<String>,
 ) -> Vec<String> {
     let mut out = Vec::new();
@@ -48,9 +69,13 @@ pub(crate) fn summary(
     if short {
         return out;
     }
+    let told = out.len();
     ran(view, &mut out);
-    without_numbers(view, &mut out);
     not_run(view, &mut out);
+    if let Some(columns) = columns {
+        out[told..].iter_mut().for_each(|line| *line = words::fit(line, columns));
+    }
+    without_numbers(view, &mut out);
     published(&ended.published, &mut out);
     for (path, written, why) in &ended.withheld {
         out.push(format!("  {:<9} {written}", "written"));
@@ -114,36 +139,43 @@ fn headline(view: &View, ended: &Ended) -> String {
     format!("{} {} in {took} (run {})", styled(style, word), parts.join(", "), ended.run)
 }
 
-/// Each failure with the end of its log.
+/// Each failure with the end of its log; instances of a step that failed in the same way are told as one, but with `all`.
 fn failures(view: &View, all: bool, out: &mut Vec<String>, log: &mut dyn FnMut(&AttemptId, &str) -> Vec<String>) {
     const SHOWN: usize = 5;
-    let most = if all { usize::MAX } else { SHOWN };
-    let failed: Vec<&Shown> = view
-        .instances
-        .values()
-        .filter(|shown| matches!(shown.state, InstanceState::Settled(outcome) if is_failure(outcome)))
-        .collect();
-    for shown in failed.iter().take(most) {
+    let mut failed: IndexMap<_, Vec<&Shown>> = IndexMap::new();
+    for (id, shown) in &view.instances {
         let InstanceState::Settled(outcome) = shown.state else { continue };
-        let attempt = shown.attempt().and_then(|id| Some((id, view.attempts.get(&id)?)));
-        let said = attempt.and_then(|(_, attempt)| attempt.message.clone());
+        if !is_failure(outcome) {
+            continue;
+        }
+        let said = shown.attempt().and_then(|id| view.attempts.get(&id)?.message.clone());
         let why = said.or_else(|| Some(shown.reason.as_ref()?.words())).unwrap_or_default();
         let times = view.attempts_of(shown).len();
-        let after = if times > 1 { format!(" after {}", words::count(times, "attempt")) } else { String::new() };
-        let label = styled(STRONG, &shown.label);
-        out.push(format!("  {} {label}{after}: {why}", styled(BAD, words::outcome(outcome))));
-        if let Some((id, attempt)) = attempt {
+        let apart = all.then_some(id);
+        failed.entry((&*shown.step, words::outcome(outcome), why, times, apart)).or_default().push(shown);
+    }
+    let most = if all { usize::MAX } else { SHOWN };
+    for ((step, outcome, why, times, _), alike) in failed.iter().take(most) {
+        let first = alike[0];
+        let after = if *times > 1 { format!(" after {}", words::count(*times, "attempt")) } else { String::new() };
+        let what = match alike.len() {
+            1 => first.label.clone(),
+            n => format!("{step} × {}", words::thousands(n)),
+        };
+        out.push(format!("  {} {}{after}: {why}", styled(BAD, outcome), styled(STRONG, what)));
+        if let Some((id, attempt)) = first.attempt().and_then(|id| Some((id, view.attempts.get(&id)?))) {
             let lines: Vec<String> =
                 log(&id, &attempt.folder).into_iter().filter(|line| !line.trim().is_empty()).collect();
             out.extend(lines.iter().map(|line| styled(FAINT, format_args!("    | {line}"))));
             // What printed nothing, flow's own steps among that, has no log to look at.
             if !lines.is_empty() {
-                out.push(format!("    flow logs '{}' shows all of it", shown.label));
+                out.push(format!("    flow logs '{}' shows all of it", first.label));
             }
         }
     }
-    if failed.len() > most {
-        out.push(format!("  and {} more failed; `flow status` lists them", failed.len() - most));
+    let left: usize = failed.values().skip(most).map(Vec::len).sum();
+    if left > 0 {
+        out.push(format!("  and {} more failed; `flow status` lists them", words::thousands(left)));
     }
 }
 
@@ -185,12 +217,19 @@ fn not_run(view: &View, out: &mut Vec<String>) {
 /// reasons beyond a few are counted.
 fn alike<'a>(instances: impl Iterator<Item = (&'a Shown, Because)>) -> Vec<(&'a Shown, String, String)> {
     const FORMS: usize = 3;
-    let mut found: IndexMap<(&str, &InstanceState), Vec<(&Shown, Because)>> = IndexMap::new();
+    // In which run a cached one was made tells nothing apart.
+    let how = |state: &InstanceState| match state {
+        InstanceState::Cached(outcome, _) | InstanceState::Done(outcome) | InstanceState::Settled(outcome) => {
+            Some(*outcome)
+        }
+        InstanceState::Waiting | InstanceState::Running | InstanceState::NotNeeded => None,
+    };
+    let mut found: IndexMap<_, Vec<(&Shown, Because)>> = IndexMap::new();
     for (shown, why) in instances {
-        found.entry((&*shown.step, &shown.state)).or_default().push((shown, why));
+        found.entry((&*shown.step, discriminant(&shown.state), how(&shown.state))).or_default().push((shown, why));
     }
     let mut out = Vec::new();
-    for ((step, _), told) in found {
+    for ((step, ..), told) in found {
         let (first, all) = (told[0].0, told.len());
         let mut forms = reasons::alike(told.into_iter());
         let whole = forms.len();

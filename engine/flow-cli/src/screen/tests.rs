@@ -3,7 +3,7 @@
 use flow_core::{AttemptId, JournalLine};
 use serde_json::{Value, json};
 
-use super::{Ended, View, crowd::Crowds, estimate, event_line, lines, live, still::Still, summary};
+use super::{Ended, Length, View, crowd::Crowds, estimate, event_line, lines, live, still::Still, summary};
 
 const BEGAN: u64 = 1_770_564_612_000;
 
@@ -135,7 +135,7 @@ fn one_line_an_event() {
        0:48  note           solo[batch=512]: a stranger came to GPU 0
        0:49  skipped        table: solo[batch=32] did not succeed
        0:49  published      reports/feb08.md
-    plan: 1 cached, 3 to run, 1 decided after them, 1 skipped
+    plan: 1 cached, 3 to run, 1 decided after them, 1 not run
     ");
 }
 
@@ -159,8 +159,9 @@ fn the_summary() {
         made: vec!["report".into()],
         unchanged: None,
     };
-    let words =
-        summary(&view, &ended, false, &mut |attempt, folder| vec![format!("last line of {attempt:?} in {folder}")]);
+    let words = summary(&view, &ended, Length::default(), &mut |attempt, folder| {
+        vec![format!("last line of {attempt:?} in {folder}")]
+    });
     let words: Vec<String> = words.iter().map(|line| plain(line)).collect();
     insta::assert_snapshot!(words.join("\n"), @r"
     failed: 1 cached, 2 ran, 1 failed, 2 skipped in 50 s (run 20260208-153012-3f2a)
@@ -175,7 +176,7 @@ fn the_summary() {
       published 1 of 2 pictures in reports/feb08/
       unchanged README.md
     ");
-    let short = summary(&view, &ended, true, &mut |_, _| Vec::new());
+    let short = summary(&view, &ended, Length { short: true, columns: None }, &mut |_, _| Vec::new());
     assert!(short.len() < words.len());
 }
 
@@ -190,8 +191,10 @@ fn nothing_to_do() {
         made: vec![],
         unchanged: Some(24),
     };
-    let words: Vec<String> =
-        summary(&View::default(), &ended, false, &mut |_, _| Vec::new()).iter().map(|line| plain(line)).collect();
+    let words: Vec<String> = summary(&View::default(), &ended, Length::default(), &mut |_, _| Vec::new())
+        .iter()
+        .map(|line| plain(line))
+        .collect();
     insta::assert_snapshot!(words.join("\n"), @r"
     done: nothing to do: 24 results cached (run 20260208-153012-3f2a)
       unchanged reports/feb08.md
@@ -267,7 +270,7 @@ fn whatever_a_journal_holds_a_run_looks_the_same() {
             made: vec![],
             unchanged: None,
         };
-        out.extend(summary(&view, &ended, false, &mut |_, folder| vec![format!("{by}{folder}")]));
+        out.extend(summary(&view, &ended, Length::default(), &mut |_, folder| vec![format!("{by}{folder}")]));
         out.iter().map(|line| crate::terminal::painted(line)).collect::<Vec<_>>()
     };
     let colours = |line: &str| line.matches('\x1b').count();
@@ -364,5 +367,55 @@ fn a_sweep_is_told_in_few_lines() {
        1:30  done           train[n=89] in 1.0 s
        1:40  failed         train[n=99]: failed
        1:40  failed         train × 100: 39 ran, 60 cached, 1 failed
+    ");
+}
+
+/// What is said while and after `train`, a hundred instances, fails for one of the reasons `why`, in turn.
+fn failing(why: &[&str]) -> String {
+    let mut view = View::default();
+    view.started_at = BEGAN;
+    let (mut crowds, mut out) = (Crowds::default(), Vec::new());
+    let mut event = |mut event: Value| {
+        event["at"] = json!(BEGAN);
+        let line: JournalLine = serde_json::from_value(event).unwrap();
+        view.event(&line);
+        let (tells, whole) = (crowds.tells(&view, &line), crowds.whole(&view, &line));
+        let own = event_line(&view, &line).filter(|_| tells);
+        out.extend(own.into_iter().chain(whole).map(|words| plain(&words)));
+    };
+    for n in 0..100 {
+        let plan = json!({"state": "after", "steps": []});
+        event(
+            json!({"event": "instance", "instance": n, "label": format!("train[n={n}]"), "step": "train", "plan": plan}),
+        );
+    }
+    for n in 0..100 {
+        let cause = json!({"kind": "need_failed", "label": why[n % why.len()]});
+        event(json!({"event": "settled", "instance": n, "outcome": "failed", "cause": cause}));
+    }
+    let ended = |all| Ended {
+        run: "r".into(),
+        exit: Some(1),
+        all,
+        published: Vec::new(),
+        withheld: Vec::new(),
+        made: Vec::new(),
+        unchanged: None,
+    };
+    let all = summary(&view, &ended(true), Length::default(), &mut |_, _| Vec::new());
+    assert!(all.len() > 100, "`flow status` lists each: {all:?}");
+    out.extend(summary(&view, &ended(false), Length::default(), &mut |_, _| Vec::new()).iter().map(|line| plain(line)));
+    out.join("\n")
+}
+
+#[test]
+fn what_fails_alike_is_told_once() {
+    insta::assert_snapshot!(failing(&["data", "weights"]), @r"
+       0:00  failed         train[n=0]: data did not succeed
+       0:00  failed         train[n=1]: weights did not succeed
+       0:00  failed         train × 100
+    failed: 100 failed in 0 ms (run r)
+      failed train × 50: data did not succeed
+      failed train × 50: weights did not succeed
     ");
 }

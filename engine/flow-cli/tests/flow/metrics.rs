@@ -105,6 +105,25 @@ fn what_is_read_again_is_what_would_have_been_read_live() {
 }
 
 #[test]
+fn a_file_that_was_not_named_is_read_later() {
+    let space = space();
+    let write = |metrics: &str| {
+        let numbers = "echo loss 1\n      echo '{\"acc\": 0.5}' > m.json\n      mkdir logs\n      printf 'epoch,top1\\n1,0.25\\n' > logs/log.csv";
+        let step = format!("    run: |\n      {numbers}\n{metrics}");
+        space.write("m.yaml", &format!("flow: 1\nname: m\nsteps:\n  train:\n{step}"));
+        space.flow(["run", "m.yaml"]).expect(0);
+        started(&space)
+    };
+    assert_eq!(write(""), 1);
+    assert_eq!(write("    metrics: {stdout: 'loss {loss}'}\n"), 0, "nobody had asked for numbers");
+    assert_eq!(write("    metrics: {stdout: 'loss {loss}', json: m.json, csv: logs/log.csv}\n"), 0);
+    let read = result(&space, "train");
+    let values = ["loss", "acc", "top1"].map(|name| read["metrics"][name]["value"].as_f64());
+    assert_eq!(values, [Some(1.0), Some(0.5), Some(0.25)], "{read}");
+    assert_eq!(write("    metrics: {json: other.json}\n"), 1, "nobody knows what stood there");
+}
+
+#[test]
 fn a_metric_is_renamed_in_a_sweep() {
     let space = space();
     let write = |metrics: &str| {

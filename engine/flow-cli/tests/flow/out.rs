@@ -170,3 +170,35 @@ fn a_run_has_a_note_and_its_settings() {
     let wrong = space.flow(["run", "w.yaml", "--params", "values.yaml"]).expect(2).text();
     assert!(wrong.contains("--params values.yaml:") && wrong.contains("expected a mapping"), "{wrong}");
 }
+
+#[test]
+fn a_mistake_in_the_value_of_a_parameter_is_shown_where_it_stands() {
+    let space = space();
+    space.write(
+        "w.yaml",
+        "flow: 1\nparams: {lrs: [0.1], lr: 0.1}\nsteps: {a: {matrix: {x: '${{ lrs }}'}, run: 'echo ${{ lr }}'}}\n",
+    );
+    let wrong = |args: &[&str]| space.flow([&["plan", "w.yaml"], args].concat()).expect(2).text();
+    let told = |args: &[&str], expected: &[&str]| {
+        let said = wrong(args);
+        assert!(expected.iter().all(|expected| said.contains(expected)), "{said}");
+    };
+    told(
+        &["--set", "lrs+=0.5,0.6"],
+        &["`--set lrs+=0.5,0.6`: the items of `lrs` are no texts", "--set 'lrs+=[0.5, 0.6]' appends each"],
+    );
+    told(&["--set", "lrs="], &["`--set lrs=`: `lrs` is a list"]);
+    told(&["--set", "lr=0,1"], &["`--set lr=0,1`: `lr` is a number, and this is", "with a point in it"]);
+    space.write("v.yaml", "lss: 2\nlrs: 3\n");
+    told(&["--params", "v.yaml"], &["`lss` in v.yaml: the workflow has no parameter `lss`", "did you mean `lrs`?"]);
+    told(
+        &["--params", "v.yaml"],
+        &["`lrs` in v.yaml: `lrs` is a list, and this is the number 3", "a list is written `[3]`"],
+    );
+    space.write(
+        "w.yaml",
+        "flow: 1\nparams: {names: [a], lr: 0.1}\nsteps: {a: {matrix: {x: '${{ names }}'}, run: 'echo ${{ lr }}'}}\n",
+    );
+    let kept = space.flow(["plan", "w.yaml", "--set", "names+=1,2", "--set", "lr=auto"]).expect(0).stdout();
+    assert!(kept.contains("2 to run"), "what may be meant is taken: {kept}");
+}

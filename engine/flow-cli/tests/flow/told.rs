@@ -134,3 +134,38 @@ steps:
     let waiting: usize = waiting.map(|line| line.split(' ').next().and_then(number).unwrap_or(1)).sum();
     assert_eq!(running + waiting, 1_501, "{status}");
 }
+
+#[test]
+fn of_many_instances_each_command_says_little() {
+    let space = space();
+    space.write("w.yaml", SWEEP);
+    let run = |args: &[&str]| {
+        space.flow([&["run", "w.yaml"], args].concat()).expect(0);
+        space.journal()[0]["run"].as_str().unwrap().to_owned()
+    };
+    let before = run(&[]);
+    let after = run(&["--set", "lrs=[2, 3, 4, 5]"]);
+    let said = |args: &[&str]| space.flow(args.iter().copied()).expect(0).stdout();
+    let show = said(&["show", "train"]);
+    assert!(show.starts_with("train[lr=2,seed=0]  ok  ") && show.lines().count() == 8, "{show}");
+    assert!(show.lines().all(|line| line.contains("  loss ")), "{show}");
+    assert!(said(&["show", "train", "-v"]).lines().count() > 40);
+    let why = said(&["why", "train", "--set", "lrs=[1, 2, 3, 6]"]);
+    let lines: Vec<&str> = why.lines().collect();
+    assert!(lines[0].ends_with(", train[lr=3,seed=1]: cached, nothing changed since run RUN"), "{why}");
+    assert_eq!(lines[1..], ["train[lr=6,seed=0], train[lr=6,seed=1]: would run", "  - its first run"]);
+    let diff = said(&["diff", &before, &after]);
+    assert!(diff.contains("  train[lr=1,seed=0]  ok"), "{diff}");
+    run(&["--set", "lrs=[1, 2, 3, 4]"]);
+    space.write("w.yaml", &SWEEP.replace("echo loss ${{ lr }}", "echo loss 0${{ lr }}.5"));
+    let other = run(&[]);
+    let diff = said(&["diff", &before, &other]);
+    let loss = diff
+        .lines()
+        .find(|line| line.starts_with("  train × 8 loss ") && line.contains(" 1 to 4 "))
+        .unwrap_or_default();
+    assert!(loss.ends_with("+12.5 % to +50.0 %") && loss.contains(" 1.5 to 4.5 "), "{diff}");
+    assert!(said(&["diff", &before, &other, "-v"]).contains("  train[lr=1,seed=0] loss  1 "), "-v tells each");
+    let all = said(&["results", "train", "--all"]);
+    assert!(all.contains(",param.lrs,param.seeds,") && all.contains(r#","[2,3,4,5]","[0,1]","#), "{all}");
+}

@@ -19,8 +19,10 @@ pub struct ExpandRequest<'a> {
     pub machine: &'a Machine,
     /// `--profile NAME`; without it the first whose `when` holds.
     pub profile: Option<&'a str>,
-    /// `--set`, each as given: `key=value`.
+    /// `--set`, each as given: `key=value`; before these what files of `--params` say.
     pub set: &'a [String],
+    /// In which file each of the first of these stands.
+    pub files: &'a [String],
     /// The folder of the workflow file, absolute: relative paths of plugin parameters are below it.
     pub folder: &'a str,
     /// Only the file is looked at: what this machine can never run is remarked, and is no error.

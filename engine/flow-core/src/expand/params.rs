@@ -57,8 +57,8 @@ pub(super) fn choose(workflow: &Workflow, request: &ExpandRequest<'_>, problems:
         }
     }
     let written = params.clone();
-    for given in request.set {
-        if let Err(what) = set(&mut params, given, request.shell_folder) {
+    for (at, given) in request.set.iter().enumerate() {
+        if let Err(what) = set(&mut params, given, request.files.get(at), request.shell_folder) {
             problems.add(&At::root(), On::Nothing, what);
         }
     }
@@ -132,7 +132,12 @@ fn merge(old: &Value, new: &Value) -> Value {
     Value::from_pairs(merged)
 }
 
-fn set(params: &mut IndexMap<String, Value>, given: &str, folder: &str) -> Result<(), Diagnostic> {
+fn set(
+    params: &mut IndexMap<String, Value>,
+    given: &str,
+    file: Option<&String>,
+    folder: &str,
+) -> Result<(), Diagnostic> {
     let Some((name, text)) = given.split_once('=') else {
         return Err(Diagnostic::new(format!("`--set {given}` sets nothing")).label("expected NAME=VALUE"));
     };
@@ -140,30 +145,52 @@ fn set(params: &mut IndexMap<String, Value>, given: &str, folder: &str) -> Resul
         Some(name) => (name.trim(), true),
         None => (name.trim(), false),
     };
+    let wrong = |what: String| {
+        Diagnostic::new(match file {
+            Some(file) => format!("`{name}` in {file}: {what}"),
+            None => format!("`--set {given}`: {what}"),
+        })
+    };
     if !params.contains_key(name) {
-        let what = Diagnostic::new(format!("`--set {given}`: the workflow has no parameter `{name}`"));
+        let what = wrong(format!("the workflow has no parameter `{name}`"));
         return Err(what.nearest(name, params.keys().map(String::as_str)));
     }
     let yaml = serde_yaml::from_str::<serde_yaml::Value>(text).map_err(|e| hints::words(&e));
     let value = yaml.and_then(|yaml| from_yaml(&yaml)).map_err(|message| {
-        Diagnostic::new(format!("`--set {given}`: the value is no YAML: {message}"))
-            .help(format!("quote it: --set '{name}=\"{text}\"'"))
+        wrong(format!("the value is no YAML: {message}")).help(format!("quote it: --set '{name}=\"{text}\"'"))
     })?;
     let value = relative_to(folder, &value);
     let Some(param) = params.get_mut(name) else { return Ok(()) };
     let (is_list, scalar) = (|value: &Value| value.kind() == ValueKind::Seq, ValueKind::Map != value.kind());
+    // `8,16` is a list to a shell, and a text to YAML.
+    let parts: Vec<&str> = value.as_str().unwrap_or(text).split(',').map(str::trim).collect();
+    let list = parts.join(", ");
+    let several = value.as_str().is_some() && parts.len() > 1 && parts.iter().all(|part| part.parse::<f64>().is_ok());
     *param = match (is_list(param), is_list(&value)) {
         (true, true) if appends => Value::from(items(param).chain(items(&value)).collect::<Vec<_>>()),
+        (true, false) if appends && several && !items(param).any(|item| item.as_str().is_some()) => {
+            let what = format!("the items of `{name}` are no texts, and this is {}", describe(&value));
+            return Err(wrong(what).help(format!("--set '{name}+=[{list}]' appends each")));
+        }
         (true, false) if appends => Value::from(items(param).chain([value]).collect::<Vec<_>>()),
         (false, _) if appends => {
-            return Err(Diagnostic::new(format!("`--set {given}`: `{name}` is no list to append to"))
-                .help(format!("--set '{name}={text}' replaces it")));
+            let what = wrong(format!("`{name}` is no list to append to"));
+            return Err(what.help(format!("--set '{name}={text}' replaces it")));
         }
-        (true, false) if scalar && !value.is_none() => {
-            let what = format!("`--set {given}`: `{name}` is a list, and this is {}", describe(&value));
-            let list = text.split(',').map(str::trim).collect::<Vec<_>>().join(", ");
-            return Err(Diagnostic::new(what)
-                .help(format!("--set '{name}=[{list}]' replaces it, --set '{name}+=[{list}]' appends to it")));
+        (true, false) if scalar && (!value.is_none() || text.trim().is_empty()) => {
+            let what = wrong(format!("`{name}` is a list, and this is {}", describe(&value)));
+            return Err(match file {
+                Some(_) => what.help(format!("a list is written `[{list}]`")),
+                None => {
+                    what.help(format!("--set '{name}=[{list}]' replaces it, --set '{name}+=[{list}]' appends to it"))
+                }
+            });
+        }
+        (false, false) if several && param.kind() == ValueKind::Number => {
+            let what = wrong(format!("`{name}` is a number, and this is {}", describe(&value)));
+            return Err(
+                what.help("a parameter has one value, with a point in it, `0.1`; several are a list for an axis")
+            );
         }
         _ => merge(param, &value),
     };

@@ -41,6 +41,7 @@ fn expansion_of(workflow: &str) -> Expansion {
         machine: &machine,
         profile: None,
         set: &[],
+        files: &[],
         folder: "/lab",
         any_machine: false,
         shell_folder: "/lab",

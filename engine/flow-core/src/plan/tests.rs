@@ -155,6 +155,7 @@ fn expanded(text: &str) -> Expansion {
         machine: &machine,
         profile: None,
         set: &[],
+        files: &[],
         folder,
         any_machine,
         shell_folder,

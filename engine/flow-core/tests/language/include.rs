@@ -23,6 +23,7 @@ fn expand(files: &[(&str, &str)]) -> Result<Expansion, Vec<Diagnostic>> {
         machine: &machine(2),
         profile: None,
         set: &[],
+        files: &[],
         folder: "/lab/workflows",
         any_machine: false,
         shell_folder: "/lab",

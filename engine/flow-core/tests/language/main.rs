@@ -43,6 +43,7 @@ fn expand_on(text: &str, machine: &Machine, profile: Option<&str>, set: &[&str])
         machine,
         profile,
         set: &set,
+        files: &[],
         folder: "/lab/workflows",
         any_machine: false,
         shell_folder: "/lab/shell",

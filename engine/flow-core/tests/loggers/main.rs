@@ -56,6 +56,7 @@ fn metrics(written: &serde_yaml::Value) -> Metrics {
         machine: &machine,
         profile: None,
         set: &[],
+        files: &[],
         folder: "/t",
         any_machine: false,
         shell_folder: "/t",

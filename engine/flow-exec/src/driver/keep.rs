@@ -20,10 +20,12 @@ use crate::{
     text,
 };
 
-/// Files that look as if they held numbers, where none were found in the one that was named: their ends, how many, and of which size.
+/// Files that nobody named and that look as if they held numbers: their ends, how many, and of which size, where none were found in
+/// what was named and else.
 const NUMBERS: [&str; 3] = ["json", "jsonl", "csv"];
 const MOST_FILES: usize = 16;
 const LONGEST_FILE: u64 = 4 << 20;
+const LONGEST_OTHER: u64 = 256 << 10;
 /// Of an input, a text that is kept, and files of a folder that is looked into.
 const LONGEST_SOURCE: u64 = 256 << 10;
 const MOST_SOURCES: usize = 64;
@@ -126,21 +128,36 @@ fn sources(instance: &Instance, metrics: Option<&Metrics>, missed: bool, work: &
             MetricsFile::Json(path) | MetricsFile::Jsonl(path) | MetricsFile::Csv(path) => paths.push(path.clone()),
         }
     }
-    if missed {
-        let given =
-            |path: &Path| path.starts_with("in") || instance.inputs.iter().any(|input| path.starts_with(input.place()));
-        let entries = WalkDir::new(work).into_iter().take(MOST_ENTRIES).flatten();
-        let files = entries.filter(|entry| entry.file_type().is_file()).filter_map(|entry| {
-            let path = entry.path().strip_prefix(work).ok()?;
-            let looks_like =
-                is_event_file(path) || NUMBERS.iter().any(|end| path.extension().is_some_and(|found| found == *end));
-            let short = || entry.metadata().is_ok_and(|meta| meta.len() <= LONGEST_FILE);
-            (looks_like && !given(path) && short()).then(|| path.to_str().map(str::to_owned))?
-        });
-        paths.extend(files.take(MOST_FILES));
-    }
+    paths.extend(unnamed(instance, if missed { LONGEST_FILE } else { LONGEST_OTHER }, &paths, work));
     paths.retain(|path| !instance.outputs.iter().any(|output| Path::new(path).starts_with(&output.path)));
     paths
+}
+
+/// Files that may hold numbers, of at most so many bytes, besides those that are `named`. Of event files all or none: the numbers of
+/// a few would pass for those of all.
+fn unnamed(instance: &Instance, longest: u64, named: &[String], work: &Path) -> Vec<String> {
+    let given =
+        |path: &Path| path.starts_with("in") || instance.inputs.iter().any(|input| path.starts_with(input.place()));
+    let (mut events, mut others, mut whole) = (Vec::new(), Vec::new(), true);
+    for entry in WalkDir::new(work).into_iter().take(MOST_ENTRIES).flatten().filter(|entry| entry.file_type().is_file())
+    {
+        let Ok(path) = entry.path().strip_prefix(work) else { continue };
+        let is_event = is_event_file(path);
+        if given(path) || !is_event && !NUMBERS.iter().any(|end| path.extension().is_some_and(|found| found == *end)) {
+            continue;
+        }
+        let short = entry.metadata().is_ok_and(|meta| meta.len() <= longest);
+        whole &= short || !is_event;
+        let name = path.to_str().filter(|name| short && !named.iter().any(|named| named == name));
+        let found = if is_event { &mut events } else { &mut others };
+        found.extend(name.map(str::to_owned));
+    }
+    if !whole || events.len() > MOST_FILES {
+        events.clear();
+    }
+    events.extend(others);
+    events.truncate(MOST_FILES);
+    events
 }
 
 #[cfg(test)]

@@ -168,6 +168,7 @@ pub(super) mod tests {
             machine: &machine,
             profile: None,
             set: &[],
+            files: &[],
             folder,
             any_machine: false,
             shell_folder,

@@ -247,6 +247,8 @@ pub(super) struct Basis {
     found: plugins::Plugins,
     profile: Option<String>,
     set: Vec<String>,
+    /// In which file each of the first of these stands.
+    files: Vec<String>,
     any_machine: bool,
     on: Option<Place>,
     shell_folder: PathBuf,
@@ -265,9 +267,10 @@ impl Basis {
         })?;
         let cache = plugins::cache_folder(&workspace.store.join("cache"));
         let found = plugins::Plugins::discover(&workspace.plugins, workspace.own_plugins.as_deref(), &cache)?;
-        let mut set = Vec::new();
+        let (mut set, mut files) = (Vec::new(), Vec::new());
         for file in &request.params {
             set.extend(values_of(file)?);
+            files.resize(set.len(), file.display().to_string());
         }
         set.extend(request.set.iter().cloned());
         Ok(Basis {
@@ -277,6 +280,7 @@ impl Basis {
             found,
             profile: request.profile.clone(),
             set,
+            files,
             any_machine: request.any_machine,
             on: request.on,
             shell_folder: std::env::current_dir().unwrap_or_default(),
@@ -346,6 +350,7 @@ impl Basis {
                 machine,
                 profile: self.profile.as_deref(),
                 set: &self.set,
+                files: &self.files,
                 folder: &workspace.folder.to_string_lossy(),
                 any_machine: self.any_machine,
                 shell_folder: &self.shell_folder.to_string_lossy(),
