@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use flow_core::{JournalLine, RunEvent};
+use flow_core::{JournalLine, RunEvent, reason::StoreAction};
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 
@@ -103,7 +103,7 @@ impl RunDir {
         }
         let Ok(journal) = file::open(File::options().read(true).append(true), &self.journal()) else { return Ok(()) };
         let Ok(journal) = Flock::lock(journal, FlockArg::LockExclusive) else { return Ok(()) };
-        let failed = |e| StoreError::io("read", &path)(e);
+        let failed = |e| StoreError::io(StoreAction::Read, &path)(e);
         let text = match rest(ahead, &journal).map_err(failed)? {
             // Another process was quicker.
             _ if !path.exists() => return Ok(()),
@@ -121,7 +121,7 @@ impl RunDir {
         if let Err(e) = written {
             // Half a line would swallow the next one.
             let _ = journal.set_len(before);
-            return Err(StoreError::io("write", self.journal())(e));
+            return Err(StoreError::io(StoreAction::Write, self.journal())(e));
         }
         let _ = fs::remove_file(&path);
         Ok(())
