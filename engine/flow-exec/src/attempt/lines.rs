@@ -148,13 +148,13 @@ impl Lines {
         fs::symlink_metadata(&self.path).is_ok_and(|there| there.ino() != open.ino() || there.len() < self.at)
     }
 
-    /// When what this look found was written: as the file says, where that is since the look before, else `now`. All times are in
-    /// seconds since 1970. It is asked at each look, for a file system of another machine has another clock.
+    /// When what this look found was written: as the file says, where that is since the look before, else `now`: also at the first look at a
+    /// log of which it is not known when it began. All times are in seconds since 1970. It is asked at each look, for a file system of another machine has another clock.
     pub(crate) fn came(&mut self, now: f64) -> f64 {
         let earliest = self.came.max(self.looked - TICK);
         let written = self.file.as_ref().and_then(|file| file.metadata().ok()).map(|file| written(&file));
         self.looked = now;
-        written.filter(|at| *at > earliest && *at <= now).unwrap_or(now)
+        written.filter(|at| earliest.is_finite() && *at > earliest && *at <= now).unwrap_or(now)
     }
 
     /// What is found from now on came after this time: the lines before it, the start, the release of a group.
@@ -254,6 +254,7 @@ mod tests {
             lines.comes_after(at);
             at
         };
+        assert_eq!(came(999.5, 1000.0, None), 1000.0, "nobody knows since when");
         assert_eq!(came(1000.5, 1000.75, None), 1000.5);
         assert_eq!(came(1000.5, 1001.0, None), 1001.0, "it was read at the look before");
         assert_eq!(came(1001.25, 1001.75, Some(1001.5)), 1001.75, "the group was released in between");

@@ -72,8 +72,10 @@ impl Programs {
         if let Some(sampler) = self.gpus.as_ref().filter(|_| !cards.is_empty()) {
             sampler.track(attempt, self.keeper.pid(), &cards);
         }
+        let mut log = Lines::new(folder.log(), LINE_ENDS);
+        log.comes_after(clock::unix_seconds());
         let mut program = Program {
-            log: Some(Lines::new(folder.log(), LINE_ENDS)),
+            log: Some(log),
             folder,
             facts,
             cards,
