@@ -1,8 +1,15 @@
 # The words of tables and reports in English. Keys and variables are those of every other catalogue; a test compares them.
 
 ## Lists and units
-list-comma = ,
-list-and = and
+# Blanks at an end are written as such: Fluent trims others.
+mark-comma = ,{" "}
+mark-semicolon = ;{" "}
+mark-colon = :{" "}
+mark-stop = .{" "}
+mark-between-sentences = {" "}
+mark-percent = {" "}%
+list-comma = ,{" "}
+list-and = {" "}and{" "}
 unit-times = { $n }×
 unit-points = points
 

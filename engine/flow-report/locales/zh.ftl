@@ -1,6 +1,12 @@
 # 表格与报告的中文用语。键与变量须与其他语言的目录一致，由测试比对。
 
 ## 列举与单位
+mark-comma = ，
+mark-semicolon = ；
+mark-colon = ：
+mark-stop = 。
+mark-between-sentences = {""}
+mark-percent = %
 list-comma = 、
 list-and = 和
 unit-times = { $n } 倍

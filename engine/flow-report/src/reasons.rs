@@ -411,7 +411,7 @@ impl Reasons<'_> {
     }
 
     fn joined(&self, sentences: Vec<String>) -> String {
-        sentences.join(if self.lang == "zh" { "；" } else { "; " })
+        sentences.join(&self.words.mark(&[self.lang], "mark-semicolon"))
     }
 
     fn say(&self, key: &str, args: Args) -> String {

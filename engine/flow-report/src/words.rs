@@ -1,6 +1,10 @@
 //! The words of tables and reports, from one Fluent catalogue a language. It knows no finding and no layout.
 
-use std::{borrow::Cow, fmt, sync::OnceLock};
+use std::{
+    borrow::{Borrow, Cow},
+    fmt,
+    sync::OnceLock,
+};
 
 use fluent_bundle::{FluentArgs, FluentResource, FluentValue, concurrent::FluentBundle};
 
@@ -56,14 +60,29 @@ impl Words {
         join(langs.iter().map(|lang| self.text(lang, key, &Args::new())))
     }
 
+    /// A mark of punctuation as a language has it, with its blanks; as English has it where several languages share a line.
+    pub fn mark(&self, langs: &[&str], key: &str) -> String {
+        let lang = if let [lang] = langs { lang } else { "en" };
+        self.text(lang, key, &Args::new())
+    }
+
+    /// Sentences one after the other.
+    pub fn sentences<S: Borrow<str>>(&self, lang: &str, sentences: &[S]) -> String {
+        sentences.join(&self.mark(&[lang], "mark-between-sentences"))
+    }
+
+    /// A figure as a language writes it: `2 %`, in Chinese `2%`.
+    pub fn typeset(&self, langs: &[&str], figure: &str) -> String {
+        figure.replace(" %", &self.mark(langs, "mark-percent"))
+    }
+
     /// A number with its unit, as prose writes it: `16.2 s`, `−48 %`, `1.34×`. Units are Markdown then.
     pub fn figure(&self, lang: &str, format: &Format, value: f64) -> String {
         match format.head() {
             Some("points") => format!("{} {}", format.number(value), self.text(lang, "unit-points", &Args::new())),
             Some(unit) => format!("{} {}", format.number(value), safe::text(unit)),
             None if format.unit == "×" => self.text(lang, "unit-times", &Args::new().with("n", format.number(value))),
-            None if lang == "zh" => tight(&format.cell(value)),
-            None => format.cell(value),
+            None => self.typeset(&[lang], &format.cell(value)),
         }
     }
 
@@ -73,10 +92,7 @@ impl Words {
             [] => String::new(),
             [one] => one.as_ref().to_owned(),
             [first @ .., last] => {
-                let comma = self.text(lang, "list-comma", &Args::new());
-                let and = self.text(lang, "list-and", &Args::new());
-                // Fluent trims the blanks around a message; English wants them here, Chinese does not.
-                let (comma, and) = if lang == "zh" { (comma, and) } else { (format!("{comma} "), format!(" {and} ")) };
+                let [comma, and] = ["list-comma", "list-and"].map(|key| self.mark(&[lang], key));
                 let first: Vec<&str> = first.iter().map(AsRef::as_ref).collect();
                 format!("{}{and}{}", first.join(&comma), last.as_ref())
             }
@@ -116,11 +132,6 @@ fn spaced(text: &str) -> String {
         before = c;
     }
     out
-}
-
-/// A figure in Chinese: `2%` is written as one.
-pub(crate) fn tight(figure: &str) -> String {
-    figure.replace(" %", "%")
 }
 
 /// The variables of a message.

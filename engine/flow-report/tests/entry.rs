@@ -46,10 +46,10 @@ fn a_day_of_three_experiments_is_an_entry_of_sixty_lines() {
     |                  64 |             1 |                        7627 |                         7627 |                   61.0 % |                    20.5 % |                          15.4 |                           13.6 |                   94.1 % |                    94.4 % |
     |                 128 |             2 |                        7737 |                         7737 |                   76.6 % |                    25.0 % |                          11.3 |                            8.7 |                   93.0 % |                    92.8 % |
 
-    - **`four` by batch size:** Epoch time stops falling at batch size 128 (11.3 s). From batch size 32 to 64, GPU memory grows by 60 % while epoch time falls by 35 %: from here on memory grows faster than time falls. Batch size 512 runs out of GPU memory; 256 still fits, with 7873 MiB.
+    - **`four` by batch size**: Epoch time stops falling at batch size 128 (11.3 s). From batch size 32 to 64, GPU memory grows by 60 % while epoch time falls by 35 %: from here on memory grows faster than time falls. Batch size 512 runs out of GPU memory; 256 still fits, with 7873 MiB.
     - Together (all): **only concurrent**. Each member takes 99 % to 160 % longer than alone, yet together they do 1.34 ± 0.21 times the work of one after another.
     - To do: Different models on different GPUs: faster?
-    - **`solo` by batch size:** v7: Waiting for data limits the speed: 31.0 % of an epoch.
+    - **`solo` by batch size**: v7: Waiting for data limits the speed: 31.0 % of an epoch.
     - From v7 to v11, GPU memory is unchanged (the largest difference is 0 %). From v7 to v11, CPU use falls in every row, by 38.5 to 51.6 points (mean −42.3 points, 95 % confidence interval −52.3 to −32.3 points; too few rows for a test). From v7 to v11, epoch time falls in every row, by 9 % to 23 % (mean −14 %, 95 % confidence interval −23 % to −3 %; too few rows for a test). From v7 to v11, no judgement of top-1: a row rests on one training, and how much repeated trainings differ is not known.
     - Together (v7): **only concurrent**. Each member takes 76 % to 152 % longer than alone, yet together they do 1.51 ± 0.24 times the work of one after another. Limiting: CPU (demand 197 %, used 99 %) and waiting for data (62 % of an epoch, 31 % alone).
     - Together (v11): **parallel**. The member that suffers most takes 1 % longer than alone, within the tolerance of 10 %.

@@ -189,7 +189,7 @@ impl Ranking {
         let value = best.cell.number().map(|value| names.words.figure(lang, &self.show, value)).unwrap_or_default();
         let args = about().with("point", safe::text(&best.name)).with("value", value);
         let goal = if self.goal == Goal::Min { "min" } else { "max" };
-        let mut told = say("best-point", args.with("goal", goal));
+        let told = say("best-point", args.with("goal", goal));
         let tied: Vec<String> = self.tied().map(|point| safe::text(&point.name)).collect();
         let tested = self.points.iter().skip(1).filter(|point| point.p.is_some()).count();
         let others = self.points.len() - 1;
@@ -202,11 +202,8 @@ impl Ranking {
         };
         let unknown = (tested < others).then(|| say("best-unknown", Args::new()));
         let by_name = self.by_name.then(|| say("best-by-name", Args::new().with("goal", goal)));
-        for text in more.into_iter().chain(unknown).chain(by_name) {
-            told += if lang == "zh" { "" } else { " " };
-            told += &text;
-        }
-        vec![told]
+        let told: Vec<String> = [told].into_iter().chain(more).chain(unknown).chain(by_name).collect();
+        vec![names.words.sentences(lang, &told)]
     }
 
     pub(super) fn tables(&self, names: &Names<'_>, langs: &[&str]) -> Vec<Shown> {

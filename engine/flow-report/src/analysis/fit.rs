@@ -191,7 +191,7 @@ impl Fits {
                 told.extend(line.map(|more| say("fit-line-is-not-enough", Args::new().with("more", more))));
             }
         }
-        told.join(if lang == "zh" { "" } else { " " })
+        names.words.sentences(lang, &told)
     }
 
     pub(super) fn tables(&self, names: &Names<'_>, langs: &[&str]) -> Vec<Shown> {

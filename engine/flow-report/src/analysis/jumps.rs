@@ -156,7 +156,7 @@ impl Sweeps {
             let off: Vec<String> = found.outliers.iter().map(off).collect();
             told.push(say("jumps-outliers", about().with("points", names.words.list(lang, &off))));
         }
-        told.join(if lang == "zh" { "" } else { " " })
+        names.words.sentences(lang, &told)
     }
 
     fn jumped(&self, curve: &Sweep, found: &Jumps, fluctuation: f64, names: &Names<'_>, lang: &str) -> String {
@@ -178,7 +178,7 @@ impl Sweeps {
             Some(multiple) => say("finding-jumps-multiple", args.with("multiple", multiple.to_string())),
             None => {
                 let no_multiple = say("jumps-no-multiple", Args::new().count("jumps", found.jumps.len()));
-                say("finding-jumps", args) + if lang == "zh" { "" } else { " " } + &no_multiple
+                names.words.sentences(lang, &[say("finding-jumps", args), no_multiple])
             }
         }
     }

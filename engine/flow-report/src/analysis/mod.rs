@@ -98,7 +98,7 @@ fn written(
     let json = serde_json::to_string_pretty(&analysis).map_err(|e| BuiltinFault::NotWritten { said: e.to_string() })?;
     let mut files = BTreeMap::from([(FILE.to_owned(), (json + "\n").into_bytes())]);
     for (lang, _) in LANGUAGES {
-        let tables = analysis.tables(table, words, &[lang]).into_iter().map(|shown| shown.markdown(&[lang]));
+        let tables = analysis.tables(table, words, &[lang]).into_iter().map(|shown| shown.markdown(words, &[lang]));
         let sentences = analysis.sentences(&[], table, words, lang).into_iter().map(|text| format!("- {text}\n"));
         let text = tables.chain([sentences.collect::<String>()]).collect::<Vec<_>>().join("\n");
         files.insert(format!("analysis.{lang}.md"), text.into_bytes());
@@ -180,14 +180,14 @@ impl Analysis {
 
 impl Shown {
     /// As Markdown, title and notes included.
-    pub(crate) fn markdown(&self, langs: &[&str]) -> String {
-        format!("{}\n\n{}", self.title, self.body(langs))
+    pub(crate) fn markdown(&self, words: &Words, langs: &[&str]) -> String {
+        format!("{}\n\n{}", self.title, self.body(words, langs))
     }
 
     /// Without its title.
-    pub(crate) fn body(&self, langs: &[&str]) -> String {
+    pub(crate) fn body(&self, words: &Words, langs: &[&str]) -> String {
         let notes = if self.notes.is_empty() { String::new() } else { format!("\n{}\n", self.notes.join("  \n")) };
-        self.grid.clone().typeset(langs).markdown() + &notes
+        self.grid.clone().typeset(words, langs).markdown() + &notes
     }
 }
 

@@ -258,7 +258,7 @@ impl Finding {
                 let side = |side: &Side| named(&side.name, &side.value, words, lang);
                 let told = say("finding-best", args.with("best", side(best)).with("worst", side(worst)));
                 let rivals = [best, worst].into_iter().filter_map(|side| side.rivals(words, lang));
-                std::iter::once(told).chain(rivals).collect::<Vec<_>>().join(if lang == "zh" { "" } else { " " })
+                words.sentences(lang, &std::iter::once(told).chain(rivals).collect::<Vec<_>>())
             }
             Finding::NoneTold { column, split, axis, at, best, worst } => {
                 let args = args.with("column", inline(column)).with("axis", inline(axis)).with("at", safe::text(at));
@@ -285,7 +285,7 @@ impl Finding {
                         words.text(lang, "turn", &args.with("a", a).with("b", b).with("c", c).with("d", d))
                     })
                     .collect();
-                let each = each.join(if lang == "zh" { "；" } else { "; " });
+                let each = each.join(&words.mark(&[lang], "mark-semicolon"));
                 say("finding-turns", args.with("column", inline(column)).with("axis", inline(axis)).with("turns", each))
             }
             Finding::AtMost { column, axis, at, parts, most } => {

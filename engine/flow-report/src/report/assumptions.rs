@@ -32,7 +32,7 @@ pub(super) fn assumed(view: &StepView) -> Vec<Assumed> {
 pub(super) fn worded(all: &[Assumed], words: &Words, langs: &[&str], said: &mut BTreeSet<String>) -> Option<String> {
     let mut out = Vec::new();
     for grid in kinds(all, words, langs) {
-        let text = grid.typeset(langs).markdown();
+        let text = grid.typeset(words, langs).markdown();
         if said.insert(text.clone()) {
             out.push(text);
         }

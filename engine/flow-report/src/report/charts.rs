@@ -315,7 +315,7 @@ fn packed_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str], 
 /// Several axes at the foot of a picture.
 fn axes<S: AsRef<str>>(axes: &[S], all: &[&str], names: &Names<'_>) -> String {
     let name = |axis: &S| join(all.iter().map(|lang| names.plain(axis.as_ref(), lang)));
-    axes.iter().map(name).collect::<Vec<_>>().join(if all == ["zh"] { "，" } else { ", " })
+    axes.iter().map(name).collect::<Vec<_>>().join(&names.words.mark(all, "mark-comma"))
 }
 
 fn load_chart(section: &Section, n: usize, load: &Load, words: &Words, langs: &[&str], all: &[&str]) -> Chart {
@@ -330,7 +330,7 @@ fn load_chart(section: &Section, n: usize, load: &Load, words: &Words, langs: &[
     let earlier = |(column, share): &(String, f64)| {
         let of = |lang: &&str| {
             let name = words.text(lang, &format!("column-{column}"), &Args::new());
-            name + if *lang == "zh" { "，" } else { ", " } + &earlier(&section.table, words, lang)
+            name + &words.mark(&[lang], "mark-comma") + &earlier(&section.table, words, lang)
         };
         let name = join(all.iter().map(of));
         chart::Line { name, points: vec![(from, *share), (to, *share)], ends: Vec::new() }
@@ -364,8 +364,9 @@ fn schedule_charts(schedules: &[Scheduled], words: &Words, langs: &[&str], all: 
         let caption = langs.iter().map(|lang| {
             let what = words.text(lang, "chart-schedule-caption", &args(lang, safe::code(label)));
             // How to read it is said once.
-            let how = if n == 0 { words.text(lang, "chart-schedule-how", &Args::new()) } else { String::new() };
-            safe::line(&format!("{what}{}{how}", if how.is_empty() || *lang == "zh" { "" } else { " " }))
+            let how = (n == 0).then(|| words.text(lang, "chart-schedule-how", &Args::new()));
+            let told: Vec<String> = [what].into_iter().chain(how).collect();
+            safe::line(&words.sentences(lang, &told))
         });
         Chart {
             file: file.clone(),

@@ -16,12 +16,12 @@ pub(super) fn bullets(report: &Report, words: &Words, lang: &str) -> Vec<String>
         // Where there are several tables, it is said of which it is.
         if let (Some(first), true) = (found.first_mut(), report.sections.len() > 1) {
             let title = prose::title(section, words, lang);
-            *first = if lang == "zh" { format!("**{title}**：{first}") } else { format!("**{title}:** {first}") };
+            *first = format!("**{title}**{}{first}", words.mark(&[lang], "mark-colon"));
         }
         out.extend(found);
     }
     let caveats = prose::caveats(report, words, lang);
-    out.extend((!caveats.is_empty()).then(|| prose::joined(&caveats, lang)));
+    out.extend((!caveats.is_empty()).then(|| words.sentences(lang, &caveats)));
     out
 }
 
@@ -58,8 +58,8 @@ fn paragraphs(section: &Section, words: &Words, lang: &str) -> Vec<String> {
         kinds[kind].push(scoped.worded(words, lang, &names));
     }
     let mut out: Vec<String> =
-        kinds.iter().filter(|found| !found.is_empty()).map(|found| prose::joined(found, lang)).collect();
-    out.extend(section.together.iter().map(|group| prose::joined(&together::in_short(group, words, lang), lang)));
+        kinds.iter().filter(|found| !found.is_empty()).map(|found| words.sentences(lang, found)).collect();
+    out.extend(section.together.iter().map(|group| words.sentences(lang, &together::in_short(group, words, lang))));
     out.extend(prose::notes(section, words, lang).iter().map(|note| safe::line(note)));
     out
 }

@@ -54,7 +54,7 @@ pub(crate) fn held(section: &Section, words: &Words, langs: &[&str]) -> Option<T
     if grid.rows.is_empty() {
         return None;
     }
-    let text = grid.typeset(langs).markdown() + &format!("\n{}\n", words.joined(langs, "held-note"));
+    let text = grid.typeset(words, langs).markdown() + &format!("\n{}\n", words.joined(langs, "held-note"));
     Some(Titled { title: safe::line(&of_file("held-title")), text })
 }
 
@@ -94,5 +94,5 @@ pub(crate) fn members(section: &Section, words: &Words, langs: &[&str]) -> Optio
     });
     let rows: Vec<Vec<String>> = rows.collect();
     let title = head_then(section, words, langs, "together-members");
-    Some(Titled { title: safe::line(&title), text: Grid { heads, rows }.typeset(langs).markdown() })
+    Some(Titled { title: safe::line(&title), text: Grid { heads, rows }.typeset(words, langs).markdown() })
 }

@@ -22,11 +22,6 @@ pub(super) fn title(section: &Section, words: &Words, lang: &str) -> String {
     }
 }
 
-/// Sentences one after the other.
-pub(super) fn joined(sentences: &[String], lang: &str) -> String {
-    sentences.join(if lang == "zh" { "" } else { " " })
-}
-
 /// The findings of a section in one language.
 pub(super) fn bullets(section: &Section, words: &Words, lang: &str) -> Vec<String> {
     let names = Names { table: &section.table, words };
@@ -44,7 +39,7 @@ pub(super) fn bullets(section: &Section, words: &Words, lang: &str) -> Vec<Strin
         });
         out.extend(said.take(1).map(|key| words.text(lang, key, &Args::new())));
     }
-    out.extend(section.together.iter().map(|group| joined(&together::sentences(group, words, lang), lang)));
+    out.extend(section.together.iter().map(|group| words.sentences(lang, &together::sentences(group, words, lang))));
     out.extend(notes(section, words, lang));
     out
 }
@@ -92,12 +87,7 @@ fn guess(section: &Section, words: &Words, lang: &str) -> Option<String> {
         Some(Judged::Open { resource: r }) => words.text(lang, "guess-open", &Args::new().with("what", resource(r))),
     };
     let ended = said.ends_with(['.', '?', '!', '。', '？', '！']);
-    let stop = match (lang, ended) {
-        ("zh", true) => "",
-        ("zh", false) => "。",
-        (_, true) => " ",
-        (_, false) => ". ",
-    };
+    let stop = words.mark(&[lang], if ended { "mark-between-sentences" } else { "mark-stop" });
     Some(format!("{said}{stop}{judged}"))
 }
 

@@ -205,9 +205,9 @@ fn content(report: &Report, words: &Words, langs: &[&str], all: &[&str]) -> Page
 
 fn setup(report: &Report, words: &Words, langs: &[&str]) -> Vec<Line> {
     let setup = &report.setup;
-    let colon = if langs == ["zh"] { "：" } else { ": " };
+    let colon = words.mark(langs, "mark-colon");
     let joined = |key: &str| words.joined(langs, key);
-    let line = |label: String, value: String| Line { label, colon: colon.into(), value };
+    let line = |label: String, value: String| Line { label, colon: colon.clone(), value };
     let mut lines = Vec::new();
     for (parameter, value) in &setup.parameters {
         let value = match parameter.as_str() {
@@ -342,16 +342,16 @@ fn section(section: &Section, words: &Words, langs: &[&str], all: &[&str], said:
             let (a, b) = changes.ends();
             words.text(lang, "changes-title", &Args::new().with("a", safe::text(&a)).with("b", safe::text(&b)))
         });
-        more.push(Titled { title: safe::line(&join(title)), text: grid.typeset(langs).markdown() });
+        more.push(Titled { title: safe::line(&join(title)), text: grid.typeset(words, langs).markdown() });
     }
     more.extend(held::held(section, words, langs));
     for shown in section.analyses.iter().flat_map(|(_, found)| found.tables(&section.table, words, langs)) {
-        let text = shown.body(langs);
+        let text = shown.body(words, langs);
         more.push(Titled { title: safe::line(&shown.title), text });
     }
     let mut add = |key: &str, grid: Grid, notes: &[String]| {
         let notes = if notes.is_empty() { String::new() } else { format!("\n{}\n", notes.join("  \n")) };
-        more.push(Titled { title: words.joined(langs, key), text: grid.typeset(langs).markdown() + &notes });
+        more.push(Titled { title: words.joined(langs, key), text: grid.typeset(words, langs).markdown() + &notes });
     };
     if !section.together.is_empty() {
         let note = together::interference(&section.together, words, langs);
@@ -379,7 +379,7 @@ fn section(section: &Section, words: &Words, langs: &[&str], all: &[&str], said:
             let value = join(langs.iter().map(|lang| entry.text(words, lang)));
             grid.rows.push(vec![label, value]);
         }
-        Titled { title: words.joined(langs, "computed-heading"), text: grid.typeset(langs).markdown() }
+        Titled { title: words.joined(langs, "computed-heading"), text: grid.typeset(words, langs).markdown() }
     });
     PageSection {
         title: join(langs.iter().map(|lang| prose::title(section, words, lang))),

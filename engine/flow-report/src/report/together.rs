@@ -9,7 +9,7 @@ use crate::format::Format;
 use crate::safe;
 use crate::table::{Grid, Names, Reading, earlier, enough, name};
 use crate::verdict::{FOREIGN_CPU, Member, Refusal, Resource, Ruled, Ruling, Together, Used, Verdict};
-use crate::words::{Args, Words, join, tight};
+use crate::words::{Args, Words, join};
 
 /// The members of all groups: alone against together.
 pub(crate) fn members(groups: &[Together], words: &Words, langs: &[&str], names: &Names<'_>) -> Grid {
@@ -292,7 +292,7 @@ pub(crate) fn groups(section: &Section, words: &Words, langs: &[&str]) -> Grid {
 
 /// What stands over earlier figures of groups: `Verdict, published`.
 pub(super) fn head_then(section: &Section, words: &Words, langs: &[&str], key: &str) -> String {
-    let comma = if langs == ["zh"] { "，" } else { ", " };
+    let comma = words.mark(langs, "mark-comma");
     let then = join(langs.iter().map(|lang| earlier(&section.table, words, lang)));
     format!("{}{comma}{then}", words.joined(langs, key))
 }
@@ -383,10 +383,7 @@ pub(super) fn judged(group: &Together, words: &Words, lang: &str) -> String {
     let (least, most) = (slow.first().copied().unwrap_or_default(), slow.last().copied().unwrap_or_default());
     let change = Format::change();
     let unsigned = Format { signed: false, ..Format::change() };
-    let figure = |show: &Format, slower: (f64, Option<f64>)| {
-        let shown = share_of(slower, show.clone());
-        if lang == "zh" { tight(&shown) } else { shown }
-    };
+    let figure = |show: &Format, slower: (f64, Option<f64>)| words.typeset(&[lang], &share_of(slower, show.clone()));
     // Not every member need be slower.
     let faster = least.0 < 0.0 && !change.reads_zero(least.0);
     let of_both = |show: &Format| {

@@ -9,7 +9,7 @@ use super::model::{Cell, Column, Content, Note, Row, Spread, Table};
 use super::reference::beside;
 use super::with::{Derived, Text};
 use crate::safe;
-use crate::words::{Args, Words, join, tight};
+use crate::words::{Args, Words, join};
 
 /// A table of finished texts.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,10 +22,8 @@ pub(crate) struct Grid {
 
 impl Grid {
     /// As figures are written in these languages.
-    pub(crate) fn typeset(mut self, langs: &[&str]) -> Self {
-        if langs == ["zh"] {
-            self.rows.iter_mut().flatten().for_each(|cell| *cell = tight(cell));
-        }
+    pub(crate) fn typeset(mut self, words: &Words, langs: &[&str]) -> Self {
+        self.rows.iter_mut().flatten().for_each(|cell| *cell = words.typeset(langs, cell));
         self
     }
 
@@ -127,7 +125,7 @@ fn one_grid(table: &Table, words: &Words, langs: &[&str], numbered: &[usize]) ->
     });
     let heads = heads(table, words, langs).into_iter().enumerate();
     let grid = Grid { heads: heads.map(|(at, head)| (head, right(table, at))).collect(), rows: rows.collect() };
-    let grid = grid.typeset(langs);
+    let grid = grid.typeset(words, langs);
     // What all columns show stands once above them.
     let above = match alike(table) {
         Some(column) => {
@@ -175,12 +173,12 @@ fn heads(table: &Table, words: &Words, langs: &[&str]) -> Vec<String> {
         let part = column.part.as_ref().and_then(|part| table.point(part)).map(|part| safe::text(&part));
         let label = label_of(column, words, langs, follows);
         let unit = unit_of(column, words, langs);
-        let comma = if langs == ["zh"] { "，" } else { ", " };
+        let comma = words.mark(langs, "mark-comma");
         let earlier = column.earlier.then(|| join(langs.iter().map(|lang| earlier(table, words, lang))));
         let of: Vec<String> = part.into_iter().chain(earlier).collect();
         heads.push(match of.is_empty() {
-            false if alike => of.join(comma),
-            false => format!("{label}{comma}{}{unit}", of.join(comma)),
+            false if alike => of.join(&comma),
+            false => format!("{label}{comma}{}{unit}", of.join(&comma)),
             true => format!("{label}{unit}"),
         });
     }
