@@ -88,7 +88,7 @@ pub use mark::is_record;
 pub use objects::{Lost, Materialised, Objects, is_mounted_below};
 pub use process::{Holder, Liveness, ProcessIdentity};
 pub use recover::Rebuilt;
-pub use replay::Replay;
+pub use replay::{Replay, recorded};
 pub use results::{Batch, Earlier, HISTORY, Last, Results, device_shape, shapes};
 pub use run::{End, Follow, Journal, Queued, RunDir, Running, Status, Unread, Waiting};
 pub use snapshot::{FinishedRun, Snapshot, Stood};

@@ -80,6 +80,26 @@ impl Replay {
     }
 }
 
+/// What instances of a workflow were ever recorded under, by label, the oldest first: from the journals that are still there.
+///
+/// # Errors
+/// A newer format; a journal that is there cannot be read.
+pub fn recorded(dir: &StoreDir, workflow: &str) -> Result<BTreeMap<String, Vec<Last>>> {
+    let mut recorded: BTreeMap<String, Vec<Last>> = BTreeMap::new();
+    for run in dir.runs()? {
+        let Some(mut lines) = dir.run(&run).lines(0)? else { continue };
+        while let Some(line) = lines.next_line()? {
+            let Some(line) = line else { continue };
+            let mut batch = Batch::new();
+            batch.take_in(&line);
+            for (_, label, last) in batch.last.into_iter().filter(|(of, ..)| of == workflow) {
+                recorded.entry(label).or_default().push(last);
+            }
+        }
+    }
+    Ok(recorded)
+}
+
 impl Results for Replay {
     fn result(&self, fingerprint: &Digest) -> Result<Option<StepResult>> {
         Ok(self.results.get(fingerprint).cloned())

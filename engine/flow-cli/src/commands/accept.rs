@@ -23,7 +23,8 @@ use crate::{place, reasons, words};
 Example:
   flow accept solo --reason 'the plugin was only reformatted'
 
-The results stay, under the fingerprints that the step has now. Reports say that they were kept, and why.")]
+Of several results of an instance the one stays from which it differs least now: not that of a later trial with other
+parameters. Reports say that it was kept, and why.")]
 pub(crate) struct Accept {
     /// A step, or an instance such as 'solo[batch=16]'
     #[arg(required = true, value_name = "STEP")]

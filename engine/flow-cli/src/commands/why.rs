@@ -61,6 +61,9 @@ impl Why {
         for line in answer(&asked, output.verbose) {
             output.line(line)?;
         }
+        for (reason, of) in accepted(&knowledge, &session.expansion.workflow, &asked)? {
+            output.line(format!("{}: kept by `flow accept`: {reason}", named(&of)))?;
+        }
         let ignored = flow_exec::ignored(&session, &ids)?;
         if !ignored.is_empty() {
             let paths: Vec<String> = ignored.iter().map(|path| path.display().to_string()).collect();
@@ -68,6 +71,22 @@ impl Why {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Results among these that were kept for a changed fingerprint, by the reason that was given.
+fn accepted<'a>(
+    knowledge: &Knowledge,
+    workflow: &str,
+    asked: &[Asked<'a>],
+) -> Result<IndexMap<String, Vec<Asked<'a>>>, CliError> {
+    let mut accepted: IndexMap<String, Vec<Asked<'a>>> = IndexMap::new();
+    let Some(results) = knowledge.results() else { return Ok(accepted) };
+    for (label, state) in asked.iter().filter(|(_, state)| matches!(state, State::Cached { .. })) {
+        let Some(last) = results.last(workflow, label)? else { continue };
+        let reason = results.result(&last.fingerprint)?.and_then(|result| result.accepted);
+        reason.into_iter().for_each(|reason| accepted.entry(reason).or_default().push((label, state)));
+    }
+    Ok(accepted)
 }
 
 /// A run that goes on, as it stands.

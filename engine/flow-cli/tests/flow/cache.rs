@@ -334,6 +334,22 @@ fn accept_keeps_the_old_results_and_says_so() {
 }
 
 #[test]
+fn accept_keeps_the_result_that_differs_least_and_not_that_of_a_later_trial() {
+    let space = done();
+    space.flow(["run", "cats.yaml", "--set", "epochs=1"]).expect(0);
+    space.write("train.sh", "# only a comment\nwc -l < $1 > /dev/null; echo loss $(( $2 * $3 ))\n");
+    space.flow(["run", "cats.yaml", "--set", "epochs=0", "--set", "batches=[16]"]).expect(0);
+    let said = space.flow(["accept", "-w", "cats.yaml", "train", "--reason", "a comment"]).expect(0).stdout();
+    assert_eq!(said, "kept train × 2: input `train.sh` changed\n");
+    assert_eq!(again(&space, &[]), ["table"], "the table says so");
+    let shown = space.flow(["show", "train[batch=16]"]).expect(0).stdout();
+    let is_of_two_epochs = shown.lines().any(|line| line.split_whitespace().eq(["loss", "32"]));
+    assert!(is_of_two_epochs, "16 × 2 epochs:\n{shown}");
+    let why = space.flow(["why", "train[batch=16]"]).expect(0).stdout();
+    assert!(why.contains("kept by `flow accept`: a comment"), "{why}");
+}
+
+#[test]
 fn a_folder_that_is_linked_and_changes_under_a_step_spoils_its_result() {
     let space = space();
     let workflow = "flow: 1\nname: live\nsteps:\n  look: {run: sh -c 'sleep 0.6; ls photos', inputs: [{path: photos/, by: listing}]}\n";

@@ -1,17 +1,19 @@
 //! `flow accept`: keeping old results for a changed fingerprint. Makes the records; somebody else stores them.
 
+use std::collections::BTreeMap;
+
 use super::fold::fold;
 use super::force::named;
 use super::{Context, Decision, Force, Lookup, unfit};
 use crate::fingerprint::Parts;
 use crate::reason::Cause;
-use crate::why::{Reason, Unfit};
+use crate::why::{Reason, Unfit, compare};
 use crate::{Diagnostic, Instance, InstanceId, Kept, StepResult};
 
 /// What became of one instance that was to be accepted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Accepted {
-    /// To be stored: its last result under the fingerprint that it has now.
+    /// To be stored: an earlier result under the fingerprint that it has now.
     Kept {
         id: InstanceId,
         /// The result, with the reason given in it.
@@ -27,7 +29,7 @@ pub enum Accepted {
     Not(InstanceId, NotAccepted),
 }
 
-/// Why the last result of an instance is not accepted.
+/// Why no result of an instance is accepted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NotAccepted {
     /// There is none: it has not run.
@@ -42,8 +44,9 @@ pub enum NotAccepted {
     Refused(Cause),
 }
 
-/// Accepts the last results of the instances that `names` stand for, each a step or a label; `wanted` is what they need,
-/// ascending and closed.
+/// Accepts earlier results of the instances that `names` stand for, each a step or a label: of each the one from which the instance
+/// differs least, of several the newest. `wanted` is what they need, ascending and closed; `recorded` is under what instances have
+/// results, by label, the oldest first.
 ///
 /// # Errors
 /// Names that are neither.
@@ -52,14 +55,16 @@ pub fn accept(
     wanted: &[InstanceId],
     names: &[String],
     reason: &str,
+    recorded: &BTreeMap<String, Vec<Parts>>,
     lookup: &mut dyn Lookup,
 ) -> Result<Vec<Accepted>, Vec<Diagnostic>> {
     let ids = named(context.expansion, names)?;
     let mut accepted = Vec::new();
     let (plan, _) = fold(context, wanted, lookup, &Force::Nothing, &mut |lookup, instance, decision| match decision {
         Decision::Run { fingerprint, attempt, parts, reasons } if ids.contains(&instance.id) => {
-            match last_result(instance, lookup) {
-                Ok(result) => {
+            let recorded = recorded.get(&*instance.label).map_or(&[][..], Vec::as_slice);
+            match nearest_result(instance, &parts, recorded, lookup) {
+                Ok((result, changed)) => {
                     let kept = result.kept.map(|kept| Kept { attempt, ..kept });
                     let result = StepResult { fingerprint, kept, accepted: Some(reason.to_owned()), ..result };
                     let result = Box::new(result);
@@ -67,7 +72,7 @@ pub fn accept(
                         id: instance.id,
                         result: result.clone(),
                         parts: parts.clone(),
-                        changed: reasons,
+                        changed,
                     });
                     Decision::Reuse { result: result.into(), parts, read_again: None }
                 }
@@ -96,12 +101,35 @@ pub fn accept(
     Ok(accepted)
 }
 
-fn last_result(instance: &Instance, lookup: &mut dyn Lookup) -> Result<StepResult, NotAccepted> {
-    let last = lookup.last(&instance.label).ok_or(NotAccepted::NeverRan)?;
-    let unseen = |error| NotAccepted::Refused(Cause::ResultUnseen { error });
-    let result = lookup.result(&last.digest()).map_err(unseen)?.ok_or(NotAccepted::NoResult)?;
-    match unfit(&result, instance) {
-        Some(unfit) => Err(NotAccepted::Unfit(unfit)),
-        None => Ok(result),
+/// The result whose parts differ least from those of now, and by what: in what the author set, then in all. So it is not that of a
+/// trial with other parameters because it came last. Where none is fit, what is said is of the last.
+fn nearest_result(
+    instance: &Instance,
+    now: &Parts,
+    recorded: &[Parts],
+    lookup: &mut dyn Lookup,
+) -> Result<(StepResult, Vec<Reason>), NotAccepted> {
+    let last = lookup.last(&instance.label);
+    let mut differing: Vec<(Vec<Reason>, &Parts)> = last
+        .iter()
+        .chain(recorded.iter().rev())
+        .map(|parts| (compare(parts, now, &mut |manifest| lookup.files(manifest)), parts))
+        .collect();
+    let is_set = |reason: &&Reason| matches!(reason, Reason::Value { .. });
+    differing.sort_by_key(|(changed, _)| (changed.iter().filter(is_set).count(), changed.len()));
+    let mut not = NotAccepted::NeverRan;
+    for (changed, parts) in differing {
+        let unseen = |error| NotAccepted::Refused(Cause::ResultUnseen { error });
+        let why = match lookup.result(&parts.digest()).map_err(unseen)? {
+            Some(result) => match unfit(&result, instance) {
+                Some(unfit) => NotAccepted::Unfit(unfit),
+                None => return Ok((result, changed)),
+            },
+            None => NotAccepted::NoResult,
+        };
+        if last.as_ref() == Some(parts) {
+            not = why;
+        }
     }
+    Err(not)
 }

@@ -11,7 +11,7 @@ use flow_core::{
     Digest, InstanceId, JournalLine, RunEvent, StepResult,
     plan::{Accepted, Force, Plan, accept as accept_core, plan as plan_core},
 };
-use flow_store::{Batch, Holder, Objects, Rebuilt, Replay, Results, Snapshot, Store, StoreDir, StoreError};
+use flow_store::{Batch, Holder, Last, Objects, Rebuilt, Replay, Results, Snapshot, Store, StoreDir, StoreError};
 
 use super::{
     Session,
@@ -202,7 +202,7 @@ pub fn ignored(session: &Session, wanted: &[InstanceId]) -> Result<Vec<PathBuf>,
     Ok(ignored.into_iter().collect())
 }
 
-/// `flow accept`: keeps the last results of what `names` stand for under the fingerprints that they have now. `mended` is told
+/// `flow accept`: keeps earlier results of what `names` stand for, those from which they differ least, under the fingerprints that they have now. `mended` is told
 /// of a database that had to be made anew.
 ///
 /// # Errors
@@ -218,8 +218,13 @@ pub fn accept(
     let knowledge = Knowledge::Held(Box::new(store));
     knowledge.rebuilt().map(mended);
     let wanted = session.wanted(names)?;
+    let recorded = knowledge.dir().map(|dir| flow_store::recorded(dir, &session.expansion.workflow)).transpose()?;
+    // Parts of an older form are as good as none.
+    let parts =
+        |lasts: Vec<Last>| lasts.into_iter().filter_map(|last| serde_json::from_value(last.parts).ok()).collect();
+    let recorded = recorded.unwrap_or_default().into_iter().map(|(label, lasts)| (label, parts(lasts))).collect();
     let accepted = knowledge
-        .with_world(session, |world| accept_core(&session.context(), &wanted, names, reason, world))?
+        .with_world(session, |world| accept_core(&session.context(), &wanted, names, reason, &recorded, world))?
         .map_err(|diagnostics| session.wrong(diagnostics))?;
     let begins =
         RunEvent::Accepted { file: session.workspace.name(&session.workspace.file), reason: reason.to_owned() };
