@@ -65,6 +65,8 @@ struct Faulty {
     losses: usize,
     started: usize,
     events: VecDeque<(u8, Event)>,
+    /// What goes on until it is killed, and since when.
+    hanging: BTreeMap<AttemptId, (Fault, f64)>,
 }
 
 impl Faulty {
@@ -79,30 +81,44 @@ impl Faulty {
         };
         let instead = (self.started <= self.losses).then(lost);
         let began = clock::unix_seconds();
+        if start.argv.join(" ").contains(HANGS) {
+            self.hanging.insert(start.attempt, (fault, began));
+            return self.events.push_back((fault.delay, Event::Started { attempt: start.attempt, node: None }));
+        }
         let mut command = Command::new(&start.argv[0]);
         command.args(&start.argv[1..]).env_clear().envs(start.env).current_dir(&start.cwd);
         let status = command.status().expect("a command");
-        let exit = Exit {
-            code: status.code(),
-            signal: None,
-            started_at: began,
-            ended_at: clock::unix_seconds(),
-            cpu_s: 0.0,
-            max_rss: 0,
-            oom_killed: false,
-            swept: 0,
-            spawn_error: None,
-        };
-        let attempt = start.attempt;
-        let begins = || Event::Started { attempt, node: None };
+        let begins = Event::Started { attempt: start.attempt, node: None };
+        self.events.extend((!fault.start_lost).then_some((fault.delay, begins)));
+        self.tell_end(start.attempt, fault, exit(began, status.code(), None), instead);
+    }
+
+    fn tell_end(&mut self, attempt: AttemptId, fault: Fault, exit: Exit, instead: Option<OutcomeOverride>) {
         let end = || Box::new(Ended { instead: instead.clone(), ..Ended::here(exit.clone(), Observed::default()) });
         let ends = |attempt: AttemptId| Event::Ended { attempt, end: end() };
+        let begins = || Event::Started { attempt, node: None };
         let mut events = Vec::new();
         events.extend(fault.stranger.then(|| ends(AttemptId(9_999))));
-        events.extend((!fault.start_lost).then(begins));
         events.extend((0..fault.ends).map(|_| ends(attempt)));
         events.extend(fault.start_late.then(begins));
         self.events.extend(events.into_iter().map(|event| (fault.delay, event)));
+    }
+}
+
+/// In the command of what does not end by itself.
+const HANGS: &str = "sleep 600";
+
+fn exit(began: f64, code: Option<i32>, signal: Option<i32>) -> Exit {
+    Exit {
+        code,
+        signal,
+        started_at: began,
+        ended_at: clock::unix_seconds(),
+        cpu_s: 0.0,
+        max_rss: 0,
+        oom_killed: false,
+        swept: 0,
+        spawn_error: None,
     }
 }
 
@@ -120,7 +136,11 @@ impl Executor for Faulty {
         Ok(())
     }
 
-    fn kill(&mut self, _: AttemptId, _: Duration) {}
+    fn kill(&mut self, attempt: AttemptId, _: Duration) {
+        if let Some((fault, began)) = self.hanging.remove(&attempt) {
+            self.tell_end(attempt, fault, exit(began, None, Some(15)), None);
+        }
+    }
 
     fn root(&self) -> Option<u32> {
         None
@@ -156,6 +176,7 @@ steps:
     run: sh -c 'echo after > out.txt'
     outputs: [out.txt]
   fails: {run: sh -c 'exit 3', retries: 0}
+  hangs: {run: sleep 600, retries: 0, timeout: 50ms}
 ";
 
 fn fault() -> impl Strategy<Value = Fault> {
@@ -173,19 +194,22 @@ proptest! {
         fs::write(&file, WORKFLOW).unwrap();
         let session = SessionRequest { file, store: Some(dir.path().join(".flow")), ..SessionRequest::default() };
         let options = RunOptions { session, force: ForceRequest::Nothing, keep_going: true, ..RunOptions::default() };
-        let (mut ended, mut recorded) = (BTreeMap::new(), BTreeMap::new());
+        let (mut ended, mut recorded, mut timeouts) = (BTreeMap::new(), BTreeMap::new(), 0);
         let mut observe = |update: Update| {
             let Update::Event(line) = update else { return };
             match line.event {
-                RunEvent::Ended { attempt, .. } => *ended.entry(attempt).or_insert(0) += 1,
+                RunEvent::Ended { attempt, outcome, .. } => {
+                    *ended.entry(attempt).or_insert(0) += 1;
+                    timeouts += usize::from(outcome == Outcome::TimedOut);
+                }
                 RunEvent::Recorded { result, .. } => *recorded.entry(result.label).or_insert(0) += 1,
                 _ => {}
             }
         };
         let executor = Faulty { faults, ..Faulty::default() };
         let end = run_on(&options, Arc::new(NoBuiltins), &mut observe, |_| executor);
-        prop_assert_eq!(end.unwrap().exit, 1, "one step fails, and the run ends");
-        prop_assert_eq!(ended.len(), 7);
+        prop_assert_eq!(end.unwrap().exit, 1, "two steps fail, and the run ends");
+        prop_assert_eq!((ended.len(), timeouts), (8, 1));
         prop_assert!(ended.values().all(|times| *times == 1), "{ended:?}");
         prop_assert_eq!(recorded.len(), 6, "{:?}", recorded);
         prop_assert!(recorded.values().all(|times| *times == 1), "{recorded:?}");
