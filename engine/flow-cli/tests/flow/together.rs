@@ -49,6 +49,27 @@ fn why_says_what_a_waiting_step_waits_for() {
 }
 
 #[test]
+fn why_says_once_what_many_wait_for_and_nothing_of_a_run_with_other_parameters() {
+    let space = space();
+    space.write(
+        "w.yaml",
+        "flow: 1\nparams: {lr: 1}\nsteps:\n  alone: {run: 'sleep 30; echo ${{ lr }}', exclusive: true, priority: 1}\n  \
+         s: {matrix: {n: '${{ range(50) }}'}, run: 'echo ${{ n }} ${{ lr }}'}\n",
+    );
+    let mut run = space.start(["run", "w.yaml"]);
+    let mut said = String::new();
+    until("they wait", || {
+        said = space.flow(["why", "s"]).expect(0).stdout();
+        said.contains("waits")
+    });
+    assert!(said.contains("s[n=5] and 44 more: waits in run") && said.lines().count() == 1, "{said}");
+    let said = space.flow(["why", "alone", "s", "--set", "lr=2"]).expect(0).stdout();
+    assert!(said.contains("alone, s[n=0]") && said.contains("would run") && !said.contains("waits"), "{said}");
+    run.signal(Signal::SIGINT);
+    assert_eq!(run.wait().code(), Some(130));
+}
+
+#[test]
 fn reading_commands_work_while_a_run_goes_on() {
     let space = space();
     space.write("slow.yaml", &SLOW.replace("sh -c 'sleep 1.5'", "sh -c 'echo hello; sleep 3'"));
