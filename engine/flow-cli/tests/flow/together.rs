@@ -1,5 +1,7 @@
 //! Several flows on one store: they run at once, look, or are told who it is.
 
+use std::fs;
+
 use flow_testkit::until;
 use nix::sys::signal::Signal;
 
@@ -110,4 +112,30 @@ fn an_interrupt_ends_a_run_that_waits_for_who_holds_the_store() {
         said.contains("cached a") || said.contains("a: cached") || said.contains("1 cached"),
         "a is in the journal: {said}"
     );
+}
+
+#[test]
+fn a_run_that_only_begins_says_as_well_that_who_holds_the_store_is_stopped() {
+    let space = space();
+    space.write("slow.yaml", &SLOW.replace("sleep 1.5", "sleep 300"));
+    // To be hashed, for longer than it takes to stop the other.
+    fs::File::create(space.path("large")).unwrap().set_len(1 << 30).unwrap();
+    space.write("fast.yaml", "flow: 1\nname: fast\nsteps: {a: {run: 'true', inputs: [large]}}\n");
+    let mut first = space.start(["run", "slow.yaml"]);
+    until("the first runs", || space.alive().iter().any(|(_, command)| command.starts_with("sleep 300")));
+    let mut begins = [(); 2].map(|()| space.start(["run", "fast.yaml"]));
+    until("both have a name", || fs::read_dir(space.path(".flow/runs")).unwrap().count() == 3);
+    first.signal(Signal::SIGSTOP);
+    until("they say for whom they wait", || {
+        begins
+            .iter()
+            .all(|run| run.said().contains("waiting: the store is in use") && run.said().contains("kill -CONT"))
+    });
+    let [left, stays] = &mut begins;
+    left.signal(Signal::SIGINT);
+    until("it ends", || !left.is_alive());
+    first.signal(Signal::SIGCONT);
+    assert!(stays.wait().success(), "{}", stays.said());
+    space.flow(["cancel"]).expect(0);
+    assert_eq!(first.wait().code(), Some(130));
 }
