@@ -136,7 +136,8 @@ struct ProcStat {
 const EXITING: u64 = 0x4;
 
 fn look(pid: u32) -> io::Result<ProcStat> {
-    let stat = fs::read(format!("/proc/{pid}/stat"))?;
+    // Of its first thread alone: the sums over all of them, which the other file of this name has, take as long as there are threads.
+    let stat = fs::read(format!("/proc/{pid}/task/{pid}/stat"))?;
     let stat = String::from_utf8_lossy(&stat);
     // `123 (its name) S …`; the name can hold anything.
     let mut fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
