@@ -19,7 +19,7 @@ use nix::{
 use flow_core::reason::StoreAction;
 
 use crate::{
-    Captures, Holder, Result, RunDir, StoreDir, StoreError, file,
+    Captures, Holder, Liveness, Result, RunDir, StoreDir, StoreError, file,
     lock::{LockWait, read_holder, tell},
 };
 
@@ -141,13 +141,15 @@ impl RunDir {
 
     /// Whose process it is that goes on with it now; `None` where it ended, or was killed.
     pub fn lives(&self) -> Option<Holder> {
-        self.life().map(|life| read_holder(life.0))
+        self.life().map(|life| life.holder)
     }
 
     /// Its life, to be looked at again, if it goes on now.
     pub(crate) fn life(&self) -> Option<Life> {
         let file = file::open_to_read(&self.alive_file()).ok()?;
-        Flock::lock(file, FlockArg::LockSharedNonblock).err().map(|(file, _)| Life(file))
+        let file = Flock::lock(file, FlockArg::LockSharedNonblock).err()?.0;
+        let life = Life { holder: read_holder(&file), file };
+        (!life.has_ended()).then_some(life)
     }
 
     /// Takes the name of a new run, so that it lives before it has begun; `None` if somebody else has it.
@@ -217,12 +219,21 @@ fn is_at(file: &File, path: &Path) -> bool {
 }
 
 /// The life of another process's run, as it is seen.
-pub(crate) struct Life(File);
+pub(crate) struct Life {
+    file: File,
+    holder: Holder,
+}
 
 impl Life {
     pub(crate) fn goes_on(&self) -> bool {
         let lock = |file| Flock::lock(file, FlockArg::LockSharedNonblock);
-        self.0.try_clone().is_ok_and(|file| lock(file).is_err())
+        self.file.try_clone().is_ok_and(|file| lock(file).is_err()) && !self.has_ended()
+    }
+
+    /// Of a process that was killed the kernel frees claims at once and locks of open files later: who has its claim by then is not to
+    /// find it alive. Whoever sweeps holds the lock for a moment too.
+    fn has_ended(&self) -> bool {
+        self.holder.process.standing() == Liveness::Dead
     }
 }
 
@@ -256,6 +267,21 @@ mod tests {
 
     use super::*;
     use crate::ProcessIdentity;
+
+    #[test]
+    fn a_run_is_over_with_its_process_though_its_lock_is_held_for_a_moment_longer() {
+        let scratch = tempfile::tempdir().unwrap();
+        let run = StoreDir::create(scratch.path()).unwrap().run(&RunId("1".into()));
+        let mut process = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let identity = ProcessIdentity::of(process.id()).unwrap();
+        let me = Holder { process: identity, doing: "flow run a.yaml".into(), run: None, since: "15:30:12".into() };
+        let _lock = run.take(&me).unwrap().unwrap();
+        let life = run.life().unwrap();
+        assert!(life.goes_on() && run.lives().is_some());
+        process.kill().unwrap();
+        process.wait().unwrap();
+        assert!(!life.goes_on() && run.lives().is_none());
+    }
 
     #[test]
     fn whose_new_folder_was_swept_away_has_no_run() {

@@ -121,7 +121,7 @@ pub(crate) fn tell(lock: &mut Flock<File>, me: &Holder) -> io::Result<()> {
     }
 }
 
-pub(crate) fn read_holder(mut file: File) -> Holder {
+pub(crate) fn read_holder(mut file: impl Read + Seek) -> Holder {
     let mut text = String::new();
     let read = file.rewind().and_then(|()| file.read_to_string(&mut text));
     read.ok().and_then(|_| serde_json::from_str(&text).ok()).unwrap_or_else(|| Holder {

@@ -132,14 +132,20 @@ struct ProcStat {
     is_stopped: bool,
 }
 
+/// The kernel's flag of a process that runs no more of its program, and gives back what it holds.
+const EXITING: u64 = 0x4;
+
 fn look(pid: u32) -> io::Result<ProcStat> {
-    let stat = fs::read(format!("/proc/{pid}/stat"))?;
+    // Of its first thread alone: the sums over all of them, which the other file of this name has, take as long as there are threads.
+    let stat = fs::read(format!("/proc/{pid}/task/{pid}/stat"))?;
     let stat = String::from_utf8_lossy(&stat);
     // `123 (its name) S …`; the name can hold anything.
     let mut fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
     let state = fields.next().unwrap_or_default();
-    let started = fields.nth(18).and_then(|field| field.parse().ok()).ok_or(io::ErrorKind::InvalidData)?;
-    Ok(ProcStat { started, has_ended: matches!(state, "Z" | "X" | "x"), is_stopped: matches!(state, "T" | "t") })
+    let flags: u64 = fields.nth(5).and_then(|field| field.parse().ok()).ok_or(io::ErrorKind::InvalidData)?;
+    let started = fields.nth(12).and_then(|field| field.parse().ok()).ok_or(io::ErrorKind::InvalidData)?;
+    let has_ended = matches!(state, "Z" | "X" | "x") || flags & EXITING != 0;
+    Ok(ProcStat { started, has_ended, is_stopped: matches!(state, "T" | "t") })
 }
 
 /// Who holds a store.

@@ -144,6 +144,14 @@ impl Store {
         self.link.listen(Arc::new(listener));
     }
 
+    /// Whoever has the database and is stopped is not waited for: what is asked of it ends with [`StoreError::Held`].
+    pub fn refuse_who_is_stopped(&self) {
+        self.on_silence(|silent| match silent.holder.process.is_stopped() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        });
+    }
+
     /// The result under a fingerprint, else the last good one of an attempt, as of now: what any run that ended had recorded is
     /// found, also where it was killed before it told of it.
     ///

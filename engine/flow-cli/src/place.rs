@@ -196,6 +196,7 @@ pub(crate) fn run(global: &Global, of: &OfRun) -> Result<(StoreLocation, RunDir,
 pub(crate) fn results(store: &StoreDir, output: &mut Output) -> Result<Box<dyn Results>, CliError> {
     match Store::open(store.path(), &me(), |_| ControlFlow::Break(())) {
         Ok(store) => {
+            store.refuse_who_is_stopped();
             mended(store.rebuilt(), output)?;
             Ok(Box::new(store))
         }

@@ -120,6 +120,8 @@ fn a_run_is_told_to_end_by_a_file_that_it_takes() {
         fs::write(&file, "").unwrap();
         std::os::unix::fs::chown(&file, Some(4711), None).unwrap();
         assert_eq!(run.take_end(), None, "somebody else's word");
+        run.tell_to_end(End::Soon).unwrap();
+        assert_eq!(run.take_end(), Some(End::Soon), "which keeps nobody's own from being heard");
     } else {
         println!("not root: that others are not obeyed is not tested");
     }

@@ -470,7 +470,7 @@ fn a_holder_that_is_stopped_is_told_of_and_waited_for() {
     });
     // One who does not want to wait, and one for whom a kill does.
     holder.signal(Signal::SIGSTOP);
-    store.on_silence(|_| ControlFlow::Break(()));
+    store.refuse_who_is_stopped();
     assert!(matches!(store.result(&made("2", 1).fingerprint), Err(StoreError::Held { .. })));
     holder.kill();
     assert_eq!(store.result(&made("2", 1).fingerprint).unwrap(), Some(made("2", 1)));

@@ -11,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
+use flow_core::reason::Waits;
 use flow_core::{Digest, InstanceId, RunId};
 use flow_exec::attempt::{FIRST, Folder, NEWEST, left_out, open_log};
 use flow_store::{Follow, RunDir};
@@ -70,9 +71,13 @@ impl Logs {
         if logs.is_empty() && !self.follow {
             if let Some(owner) = dir.others() {
                 return Err(CliError::usage(format!("what `{}` prints in this run is {owner}'s to read", self.step))
-                    .hint("once it is done, everybody of the store can read its log"));
+                    .hint("in a store that is shared logs stay with who ran it; `flow show` has its numbers once it is done"));
             }
-            return Err(CliError::usage(format!("`{}` has printed nothing that is kept", self.step)));
+            let none = CliError::usage(format!("`{}` has printed nothing that is kept", self.step));
+            return Err(match elsewhere(&dir, &view, &self.step)? {
+                Some(where_) => none.hint(where_),
+                None => none,
+            });
         }
         if self.follow {
             return follow(&place, &dir, &self.step, output);
@@ -93,6 +98,23 @@ impl Logs {
         }
         unread.map_or(Ok(ExitCode::SUCCESS), Err)
     }
+}
+
+/// What to do about a step that waits for another run, which does the same.
+fn elsewhere(dir: &RunDir, view: &View, step: &str) -> Result<Option<String>, CliError> {
+    let Some(status) = dir.status()?.filter(|_| dir.lives().is_some()) else { return Ok(None) };
+    let labels: Vec<&str> = find(view, step)?.iter().map(|shown| &*shown.label).collect();
+    let waiting = status.waiting.iter().filter(|waiting| labels.contains(&&*waiting.label));
+    let mut hints = waiting.filter_map(|waiting| match &waiting.reason {
+        Waits::Elsewhere { run: Some(run), user, .. } if user.is_empty() => {
+            Some(format!("run {run} runs it: `flow logs {step} --run {run}`"))
+        }
+        Waits::Elsewhere { run: Some(run), user, .. } => {
+            Some(format!("run {run} of {user} runs it, and in a store that is shared logs stay with who ran it"))
+        }
+        _ => None,
+    });
+    Ok(hints.next())
 }
 
 fn unreadable(log: &Path, error: &io::Error) -> CliError {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::plan::{Force, State};
-use flow_core::{InstanceId, RunId};
+use flow_core::{Expansion, InstanceId, JournalLine, RunEvent, RunId};
 use flow_exec::{Knowledge, clock};
 use flow_store::Status;
 use indexmap::IndexMap;
@@ -49,12 +49,18 @@ impl Why {
         let plan = flow_exec::plan(&session, &knowledge, &wanted, &Force::Nothing)?;
         let label = |id: InstanceId| &*session.expansion.instances[id.index()].label;
         let mut asked: Vec<_> = plan.items.iter().filter(|item| asked.contains(&item.id)).collect();
-        for living in going_on(&knowledge, &session.expansion.workflow)? {
-            let told = |label: &str| live(&living, label, clock::unix_millis());
-            for (id, line) in asked.iter().filter_map(|item| Some((item.id, told(label(item.id))?))) {
-                output.line(format!("{}: {line}", styled(STRONG, label(id))))?;
+        for living in going_on(&knowledge, &session.expansion)? {
+            let now = clock::unix_millis();
+            let mut alike: IndexMap<String, Vec<&str>> = IndexMap::new();
+            asked.retain(|item| {
+                let told = live(&living, label(item.id), now);
+                let goes_on = told.is_some();
+                told.into_iter().for_each(|line| alike.entry(line).or_default().push(label(item.id)));
+                !goes_on
+            });
+            for (line, of) in alike {
+                output.line(format!("{}: {line}", named(&of)))?;
             }
-            asked.retain(|item| told(label(item.id)).is_none());
         }
         let ids: Vec<InstanceId> = asked.iter().map(|item| item.id).collect();
         let asked: Vec<Asked<'_>> = asked.iter().map(|item| (label(item.id), &item.state)).collect();
@@ -96,13 +102,20 @@ struct Living {
     owner: Option<String>,
 }
 
-/// The runs of a workflow that go on; those that run something first, for others may wait for it.
-fn going_on(knowledge: &Knowledge, workflow: &str) -> Result<Vec<Living>, CliError> {
+/// The runs of a workflow that go on, with its parameters: with others its steps are others.
+fn going_on(knowledge: &Knowledge, of: &Expansion) -> Result<Vec<Living>, CliError> {
     let Some(dir) = knowledge.dir() else { return Ok(Vec::new()) };
     let mut found = Vec::new();
     for run in dir.living()?.into_iter().filter_map(|holder| holder.run) {
         let run = dir.run(&run);
-        let status = run.status()?.filter(|status| status.workflow == workflow);
+        let is_of = |line: JournalLine| match line.event {
+            RunEvent::RunStarted(start) => (start.workflow, start.params) == (of.workflow.clone(), of.params.clone()),
+            _ => false,
+        };
+        if !run.first_line()?.is_some_and(is_of) {
+            continue;
+        }
+        let status = run.status()?;
         found.extend(status.map(|status| Living { status, owner: run.others() }));
     }
     Ok(found)
@@ -144,16 +157,17 @@ fn answer(asked: &[Asked<'_>], each: bool) -> Vec<String> {
         let differ = if forms.len() > 1 { " (the first of them; -v tells all)" } else { "" };
         let Some(said) = forms.keys().next().cloned() else { continue };
         let of: Vec<Asked<'_>> = forms.into_values().flatten().collect();
-        out.push(format!("{}: {}{}{differ}", named(&of), said[0], since(&of)));
+        let labels: Vec<&str> = of.iter().map(|(label, _)| *label).collect();
+        out.push(format!("{}: {}{}{differ}", named(&labels), said[0], since(&of)));
         out.extend(said.into_iter().skip(1));
     }
     out
 }
 
 /// The first instances by name, and how many there are besides.
-fn named(of: &[Asked<'_>]) -> String {
+fn named(of: &[&str]) -> String {
     const NAMED: usize = 6;
-    let mut names = of.iter().take(NAMED).map(|(label, _)| *label).collect::<Vec<_>>().join(", ");
+    let mut names = of[..of.len().min(NAMED)].join(", ");
     if of.len() > NAMED {
         names.push_str(&format!(" and {} more", words::thousands(of.len() - NAMED)));
     }

@@ -7,7 +7,7 @@ use nix::{
     unistd::Pid,
 };
 
-use flow_testkit::{TestSpace, files_below, until};
+use flow_testkit::{Running, TestSpace, files_below, until};
 
 use crate::space;
 
@@ -152,6 +152,47 @@ fn what_was_ended_with_flow_or_is_not_whole_is_done_again() {
     let space = ended_unheard(&format!("{{run: 'echo ran >> LOG; sleep 0.5; echo loss 1', {metrics}}}"));
     space.flow(["run", "w.yaml"]).expect(0);
     assert_eq!(space.read("log"), "ran\nran\n", "when its lines came nobody saw");
+}
+
+/// What flow has read so far, bytes.
+fn read_by(flow: &Running) -> u64 {
+    let io = fs::read_to_string(format!("/proc/{}/io", flow.pid())).unwrap_or_default();
+    io.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse().ok()).unwrap_or(0)
+}
+
+#[test]
+fn what_was_being_collected_when_flow_was_killed_is_not_done_again_and_is_as_measured() {
+    // Its numbers take a second to be read: time to be killed in.
+    let script = "echo ran >> $1\nfor n in 1 2 3; do sleep 0.3; echo \"epoch $n, loss 0.$n\"; done\ncp $2 big.json; echo made > out\n";
+    let metrics = "{stdout: 'epoch {epoch}, loss {loss}', json: big.json}";
+    for extra in ["", "exclusive: true", "secrets: [TOKEN]", "gpus: 1"] {
+        let mut space = space();
+        space.gpus("driver 580.95.05\ngpu NVIDIA TITAN Xp; memory=12196MiB; used=0; load=30\n");
+        space.env("TOKEN", "hunter2-hunter2");
+        space.write("log", "").write("work.sh", script);
+        space.write("numbers", &format!("{{\"final\": 7, \"rest\": [0{}]}}\n", ", 0".repeat(10 << 20)));
+        let [log, numbers] = ["log", "numbers"].map(|name| space.path(name).display().to_string());
+        let step =
+            format!("run: sh work.sh {log} {numbers}, inputs: [work.sh], outputs: [out], metrics: {metrics}, {extra}");
+        space.write("w.yaml", &format!("flow: 1\nsteps:\n  a: {{{step}}}\n"));
+        let mut flow = space.start(["run", "w.yaml"]);
+        let exit = || files_below(&space.path(".flow/runs")).iter().any(|path| path.ends_with("exit.json"));
+        until("the step has ended", exit);
+        until("its numbers are being read", || read_by(&flow) > 10 << 20);
+        flow.kill();
+        assert!(!flow.said().contains("done"), "{}", flow.said());
+        until("everybody is gone", || space.alive().is_empty());
+        let said = space.flow(["run", "w.yaml"]).expect(0).text();
+        assert_eq!(space.read("log"), "ran\n", "{extra}: {said}");
+        let result = space.journal().into_iter().find(|line| line["event"] == "recorded").unwrap()["result"].clone();
+        assert_eq!(result["metrics"]["final"]["value"], 7.0, "{extra}: {result}");
+        let epoch = result["metrics"]["epoch_time"]["value"].as_f64().unwrap();
+        assert!((0.25..0.6).contains(&epoch), "{extra}: {epoch} s, and it took 0.3 s: {result}");
+        assert!(result["usage"]["samples"].as_u64() > Some(0), "{extra}: {result}");
+        assert_eq!(result["usage"]["gpus"].as_array().map_or(0, Vec::len), usize::from(extra == "gpus: 1"), "{result}");
+        assert!(space.flow(["run", "w.yaml"]).expect(0).text().contains("nothing to do"));
+        space.flow(["doctor", "--contents"]).expect(0);
+    }
 }
 
 #[test]

@@ -183,6 +183,8 @@ fn who_runs_what_is_told_and_one_of_several_is_cancelled() {
         let said = space.flow(["why", "two_work", "-w", "two.yaml"]).expect(0);
         String::from_utf8_lossy(said.raw()).contains(&format!("run {one}"))
     });
+    let said = space.flow(["logs", "two_work", "-w", "two.yaml"]).expect(2).text();
+    assert!(said.contains("has printed nothing") && said.contains("runs it: `flow logs two_work --run"), "{said}");
     let status = space.flow(["status"]).expect(0).stdout();
     assert!(status.contains("one run ") && status.contains("two run "), "{status}");
     assert!(status.contains("runs it already, and its result will serve here too"), "{status}");

@@ -1,5 +1,7 @@
 //! Several flows on one store: they run at once, look, or are told who it is.
 
+use std::fs;
+
 use flow_testkit::until;
 use nix::sys::signal::Signal;
 
@@ -49,6 +51,27 @@ fn why_says_what_a_waiting_step_waits_for() {
 }
 
 #[test]
+fn why_says_once_what_many_wait_for_and_nothing_of_a_run_with_other_parameters() {
+    let space = space();
+    space.write(
+        "w.yaml",
+        "flow: 1\nparams: {lr: 1}\nsteps:\n  alone: {run: 'sleep 30; echo ${{ lr }}', exclusive: true, priority: 1}\n  \
+         s: {matrix: {n: '${{ range(50) }}'}, run: 'echo ${{ n }} ${{ lr }}'}\n",
+    );
+    let mut run = space.start(["run", "w.yaml"]);
+    let mut said = String::new();
+    until("they wait", || {
+        said = space.flow(["why", "s"]).expect(0).stdout();
+        said.contains("waits")
+    });
+    assert!(said.contains("s[n=5] and 44 more: waits in run") && said.lines().count() == 1, "{said}");
+    let said = space.flow(["why", "alone", "s", "--set", "lr=2"]).expect(0).stdout();
+    assert!(said.contains("alone, s[n=0]") && said.contains("would run") && !said.contains("waits"), "{said}");
+    run.signal(Signal::SIGINT);
+    assert_eq!(run.wait().code(), Some(130));
+}
+
+#[test]
 fn reading_commands_work_while_a_run_goes_on() {
     let space = space();
     space.write("slow.yaml", &SLOW.replace("sh -c 'sleep 1.5'", "sh -c 'echo hello; sleep 3'"));
@@ -89,4 +112,30 @@ fn an_interrupt_ends_a_run_that_waits_for_who_holds_the_store() {
         said.contains("cached a") || said.contains("a: cached") || said.contains("1 cached"),
         "a is in the journal: {said}"
     );
+}
+
+#[test]
+fn a_run_that_only_begins_says_as_well_that_who_holds_the_store_is_stopped() {
+    let space = space();
+    space.write("slow.yaml", &SLOW.replace("sleep 1.5", "sleep 300"));
+    // To be hashed, for longer than it takes to stop the other.
+    fs::File::create(space.path("large")).unwrap().set_len(1 << 30).unwrap();
+    space.write("fast.yaml", "flow: 1\nname: fast\nsteps: {a: {run: 'true', inputs: [large]}}\n");
+    let mut first = space.start(["run", "slow.yaml"]);
+    until("the first runs", || space.alive().iter().any(|(_, command)| command.starts_with("sleep 300")));
+    let mut begins = [(); 2].map(|()| space.start(["run", "fast.yaml"]));
+    until("both have a name", || fs::read_dir(space.path(".flow/runs")).unwrap().count() == 3);
+    first.signal(Signal::SIGSTOP);
+    until("they say for whom they wait", || {
+        begins
+            .iter()
+            .all(|run| run.said().contains("waiting: the store is in use") && run.said().contains("kill -CONT"))
+    });
+    let [left, stays] = &mut begins;
+    left.signal(Signal::SIGINT);
+    until("it ends", || !left.is_alive());
+    first.signal(Signal::SIGCONT);
+    assert!(stays.wait().success(), "{}", stays.said());
+    space.flow(["cancel"]).expect(0);
+    assert_eq!(first.wait().code(), Some(130));
 }

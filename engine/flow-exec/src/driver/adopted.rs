@@ -35,8 +35,6 @@ struct AdoptedAttempt {
     /// The run that began it.
     run: RunId,
     is_grouped: bool,
-    /// It had ended before anybody joined it, and nobody watched.
-    is_over: bool,
     is_told: bool,
     /// Its group was released by this run.
     is_released: bool,
@@ -80,7 +78,7 @@ impl AdoptedAttempts {
             let end = match record {
                 // It ended behind the barrier, of which the scheduler has to hear first.
                 Some(record) if followed.is_grouped && record.released.is_some() && !followed.is_released => continue,
-                Some(record) if followed.is_over => Ended { there: None, ..ended(record) },
+                Some(record) if record.is_unseen => Ended { there: None, ..ended(record) },
                 Some(record) => ended(record),
                 None if kept == DaemonState::Nothing => lost(),
                 None => continue,
@@ -123,8 +121,7 @@ impl Executor for AdoptedAttempts {
         };
         for work in unit {
             let (folder, run) = (Folder::at(work.program.folder), intent.run.clone());
-            let followed =
-                AdoptedAttempt { folder, run, is_grouped, is_over: intent.is_over, is_told: false, is_released: false };
+            let followed = AdoptedAttempt { folder, run, is_grouped, is_told: false, is_released: false };
             self.followed.insert(work.program.attempt, followed);
         }
         self.written.push((intent, attempts));

@@ -348,6 +348,7 @@ impl<X: Executor> Attempts<X> {
             batch: job.is_some() || joined.is_some(),
             joinable: job.is_some() || stays.is_some(),
             unsettled: program.unsettled.is_some(),
+            watched: program.unsettled.as_ref().is_some_and(|unsettled| unsettled.is_watched),
             known: joined.map(|stays| self.context.left.labels(&stays.intent.run)).unwrap_or_default(),
             began_there: false,
             rejoined: joined.is_some() || job.as_ref().is_some_and(|job| job.joined),
@@ -495,6 +496,7 @@ impl<X: Executor> Attempts<X> {
             there,
             instead,
             seen,
+            news: None,
         })
     }
 

@@ -1,7 +1,7 @@
 //! The job after an end: the rest of what a program said, its outputs, its numbers, and whether its measurement can be trusted. A
 //! built-in runs here as well. Settles nothing.
 
-use std::{collections::BTreeMap, fs, sync::Arc};
+use std::{collections::BTreeMap, fs, path::PathBuf, sync::Arc};
 
 use flow_core::{
     ArtifactKind, AttemptId, Body, CorunWindow, Digest, GpuFacts, Input, Instance, InstanceId, Outcome, StepResult,
@@ -22,7 +22,11 @@ use super::{
     running::Running,
     session::plugin_of,
 };
-use crate::{attempt::Said, clock};
+use crate::{
+    attempt::Said,
+    clock,
+    node::{NodeFiles, Record},
+};
 
 /// An attempt whose program and all that it started is gone.
 pub(super) struct Collect {
@@ -42,6 +46,46 @@ pub(super) struct Collect {
     pub(super) there: Option<RemoteObservation>,
     /// What it came to, where the program has nothing to say.
     pub(super) instead: Option<OutcomeOverride>,
+    /// The last that its program said, once that was heard.
+    pub(super) news: Option<News>,
+}
+
+impl Collect {
+    /// Should this process be killed before it is settled, whoever takes it in needs what was seen of it.
+    pub(super) fn is_to_be_told(&self) -> bool {
+        self.running.watched && self.exit.code == Some(0) && self.running.killed.is_none()
+    }
+
+    fn hear(&mut self) -> News {
+        if !self.running.process {
+            return News::default();
+        }
+        self.running.listener.listen_to_the_end(self.exit.ended_at, self.exit.code == Some(0))
+    }
+}
+
+/// What was seen of an attempt, for whoever takes it in after this process, and where it is looked for. What its program said last is heard.
+pub(super) fn tell(ended: &mut Collect) -> (PathBuf, String) {
+    let news = ended.news.take().unwrap_or_else(|| ended.hear());
+    ended.news = Some(news);
+    let Collect { running, exit, seen, corunners, .. } = &*ended;
+    let near = corunners.iter().filter(|(_, other)| !other.gpus.is_empty());
+    let record = Record {
+        exit: exit.clone(),
+        host: seen.samples.clone(),
+        gpus: seen.gpus.clone(),
+        cost: seen.cost,
+        looks: running.listener.looks.clone(),
+        released: None,
+        warned: None,
+        timed_out: false,
+        elsewhere: running.circumstances.elsewhere,
+        unwatched: running.circumstances.unwatched,
+        beside: corunners.keys().copied().collect(),
+        near: near.map(|(attempt, _)| *attempt).collect(),
+        is_unseen: false,
+    };
+    (NodeFiles::of(running.folder.path()).ended(), serde_json::to_string(&record).unwrap_or_default())
 }
 
 /// A built-in that is to run.
@@ -107,6 +151,7 @@ pub(super) fn run_builtin(context: &RunContext, builtin: Builtin) -> Collected {
         seen: Observed::default(),
         there: None,
         instead: None,
+        news: None,
     };
     let mut collected = collect(context, ended);
     if let Ok(output) = done {
@@ -118,17 +163,13 @@ pub(super) fn run_builtin(context: &RunContext, builtin: Builtin) -> Collected {
 }
 
 /// Collects what an attempt left.
-pub(super) fn collect(context: &RunContext, ended: Collect) -> Collected {
+pub(super) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
+    let news = ended.news.take().unwrap_or_else(|| ended.hear());
     let Collect { attempt, mut running, exit, fingerprint, attempt_fingerprint, window, corunners, lost, .. } = ended;
     let Collect { seen, there, instead, .. } = ended;
     let (session, id) = (&context.session, running.instance);
     let expansion = &session.expansion;
     let instance = &expansion.instances[id.index()];
-    let news = if running.process {
-        running.listener.listen_to_the_end(exit.ended_at, exit.code == Some(0))
-    } else {
-        News::default()
-    };
     if let Some(RemoteObservation { looks, released }) = there {
         running.listener.was_heard(&running.folder, exit.started_at, released, looks);
     }

@@ -1,7 +1,7 @@
 //! Three executors as one: what a batch system is asked for goes there, what goes on since an earlier run is joined, everything else
 //! runs on this machine. Knows no workflow.
 
-use std::{collections::BTreeSet, io, os::fd::OwnedFd, time::Duration};
+use std::{collections::BTreeSet, io, os::fd::OwnedFd, path::PathBuf, time::Duration};
 
 use flow_core::AttemptId;
 
@@ -73,6 +73,10 @@ impl Executor for CompositeExecutor {
 
     fn hurry(&mut self) {
         self.slurm.as_mut().into_iter().for_each(Slurm::hurry);
+    }
+
+    fn observed(&mut self, attempt: AttemptId, path: PathBuf, text: String) {
+        self.local.observed(attempt, path, text);
     }
 
     fn settled(&mut self, attempt: AttemptId) {

@@ -4,7 +4,7 @@
 //! What comes from below may come late, twice, or out of order, and a start may go untold; only an end is told for every
 //! attempt that was started, sooner or later. The loop takes each event for what it still says.
 
-use std::{collections::BTreeSet, io, os::fd::OwnedFd, time::Duration};
+use std::{collections::BTreeSet, io, os::fd::OwnedFd, path::PathBuf, time::Duration};
 
 use flow_core::{
     AttemptId, Exclusive, Outcome, SlurmJob, Span,
@@ -181,6 +181,9 @@ pub(crate) trait Executor {
 
     /// The run is to end, and somebody waits for that: what cannot be reached is left to the run that comes after it. The kills follow.
     fn hurry(&mut self) {}
+
+    /// What was seen of an attempt that has ended well here, and where whoever comes after this run looks for it.
+    fn observed(&mut self, _attempt: AttemptId, _path: PathBuf, _text: String) {}
 
     /// What came of an attempt is safe, or dropped: nothing of it is needed any more by whoever comes after this run.
     fn settled(&mut self, _attempt: AttemptId) {}

@@ -60,7 +60,7 @@ pub(super) struct Prepared {
     pub(super) job: Option<BatchWork>,
     /// It goes on when this run dies, or does so since an earlier one did.
     pub(super) stays: Option<DetachedAttempt>,
-    /// What the keeper writes down where it ends well, and this run dies before that is settled: all that counts of its end is its exit.
+    /// What the keeper writes down where it ends well, and this run dies before that is settled.
     pub(super) unsettled: Option<Unsettled>,
     /// Its instance, with no secret in it.
     pub(super) label: String,
@@ -173,17 +173,18 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     let job = batch_work(context, instance);
     let stays = (context.outlives && process && job.is_none() && fill.claim.is_some())
         .then(|| stays(instance, placement, unwritten(context), false));
-    // What only is known to who was there, samples and when which line was read, is not what it is run for.
+    // All that counts of its end is its exit: samples, and when which line was read, are not what it is run for.
     let is_plain = matches!(resolved.body, Body::Command(_))
         && metrics.is_none()
         && !piped
         && !instance.measured
-        && instance.corun.is_none()
         && instance.request.gpus == 0;
-    let unsettled = (is_plain && job.is_none() && stays.is_none() && fill.claim.is_some()).then(|| Unsettled {
+    let is_kept = process && instance.corun.is_none() && job.is_none() && stays.is_none() && fill.claim.is_some();
+    let unsettled = is_kept.then(|| Unsettled {
         path: PathBuf::new(),
         text: String::new(),
         store: context.store.dir().path().to_owned(),
+        is_watched: !is_plain,
     });
     let began = 0.0;
     Ok(Prepared {

@@ -44,8 +44,8 @@ pub(crate) struct Intent {
     /// It is no job of a batch system: it goes on on this machine since its run's death, of this workflow file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) here: Option<String>,
-    /// It goes on no more: it had ended when its run was killed, in the foreground, and its keeper's record of its exit is all that is
-    /// known of it.
+    /// It goes on no more: it had ended when its run was killed, in the foreground. Where that had not told what it saw of it, the keeper's
+    /// record of its exit is all that is known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_over: bool,
 }

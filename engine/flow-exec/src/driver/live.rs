@@ -31,7 +31,7 @@ use super::{
     cancel::Cancel,
     cards::Cards,
     cleanup::FolderRemover,
-    collect::{self, Collected},
+    collect::{self, Collect, Collected},
     context::RunContext,
     deferred::DeferredUnits,
     executor::{self, Executor, RetryAdvice},
@@ -110,6 +110,12 @@ enum Done {
     /// These attempts do not start: another run does the same.
     Elsewhere(Vec<AttemptId>),
     NotClaimed(StoreError),
+    /// What was seen of an attempt, for whoever comes after this process. The rest of what it left is still to be collected.
+    ToTell {
+        ended: Box<Collect>,
+        path: PathBuf,
+        text: String,
+    },
     Collected(Box<Collected>),
     Heard(Vec<Heard>),
     /// What is known of the step of an instance was made anew.
@@ -430,9 +436,19 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         let ended = self.attempts.on_exited(attempt, end, &self.outcomes, &mut self.cards, &mut self.out);
         if let Some(ended) = ended {
             self.tell_gpus();
-            let context = Arc::clone(&self.context);
-            self.jobs.spawn_blocking(move || Done::Collected(Box::new(collect::collect(&context, ended))));
+            self.collect(Box::new(ended), true);
         }
+    }
+
+    fn collect(&mut self, mut ended: Box<Collect>, is_first: bool) {
+        let context = Arc::clone(&self.context);
+        self.jobs.spawn_blocking(move || {
+            if is_first && ended.is_to_be_told() {
+                let (path, text) = collect::tell(&mut ended);
+                return Done::ToTell { ended, path, text };
+            }
+            Done::Collected(Box::new(collect::collect(&context, *ended)))
+        });
     }
 
     fn on_done(&mut self, done: Result<Done, JoinError>) -> Result<(), ExecError> {
@@ -459,6 +475,11 @@ impl<'a, X: Executor> EventLoop<'a, X> {
                 Ok(())
             }
             Done::NotClaimed(error) => Err(error.into()),
+            Done::ToTell { ended, path, text } => {
+                self.attempts.executor.observed(ended.attempt, path, text);
+                self.collect(ended, false);
+                Ok(())
+            }
             Done::Collected(collected) => {
                 self.collected(*collected);
                 Ok(())
@@ -502,7 +523,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         out.say(RunEvent::Ended { instance, attempt, outcome, cause, spoiled });
         if outcome == Outcome::Ok && !missed {
             // Its outputs are in the store. One that failed, or has no metrics, keeps its work folder for whoever looks for the reason.
-            match running.joinable {
+            match running.joinable || running.unsettled {
                 true => drop(self.needed.insert(attempt, running.folder.work())),
                 false => self.leftovers.add(running.folder.work()),
             }

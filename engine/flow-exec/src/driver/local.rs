@@ -157,6 +157,12 @@ impl Executor for Local {
         }
     }
 
+    fn observed(&mut self, attempt: AttemptId, path: PathBuf, text: String) {
+        if let Some(keeper) = self.keeper.as_mut().filter(|_| self.unsettled.contains(&attempt)) {
+            keeper.send(&Request::Observed { attempt, path, text });
+        }
+    }
+
     fn settled(&mut self, attempt: AttemptId) {
         if let Some(keeper) = self.keeper.as_mut().filter(|_| self.unsettled.remove(&attempt)) {
             keeper.send(&Request::Settled { attempt });

@@ -41,7 +41,10 @@ impl Knowledge {
         let path = &session.workspace.store;
         let Some(dir) = session.workspace.existing_store()? else { return Ok(Knowledge::Nothing) };
         match Store::open(path, &holder(doing), |_: &Holder| ControlFlow::Break(())) {
-            Ok(store) => Ok(Knowledge::Held(Box::new(store))),
+            Ok(store) => {
+                store.refuse_who_is_stopped();
+                Ok(Knowledge::Held(Box::new(store)))
+            }
             // It is in use, or this process may not write there.
             Err(StoreError::Held { .. } | StoreError::Io { .. }) => {
                 Ok(Knowledge::Read(Box::new(Replay::read(&dir)?), dir))

@@ -5,10 +5,11 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     future::poll_fn,
     ops::ControlFlow,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     path::PathBuf,
     pin::Pin,
     process,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, mpsc},
     task::Poll,
     thread,
     time::Duration,
@@ -260,29 +261,32 @@ pub(super) fn run_on<X: Executor>(
         store.dir().drop_snapshots()?;
     }
     let cancel = Cancel::watch(store.dir().run(&run), options.detached)?;
-    let left = OrphanedWork::look(&store, &run);
-    let strays = intents::kill_strays(store.dir(), &left.all()).map(|text| secrets.hide(text));
-    let stood = previous.as_ref().map_or(Ok(Vec::new()), |snapshot| snapshot.stood(&store, &key))?;
-    let capture = Capture {
-        session: &session,
-        store: &store,
-        run: &run,
-        wanted: &wanted,
-        force: &force,
-        stood: &stood,
-        going_on: &left.to_follow(),
+    let prepare = |observe: &mut dyn FnMut(Update)| {
+        let left = OrphanedWork::look(&store, &run);
+        let strays = intents::kill_strays(store.dir(), &left.all()).map(|text| secrets.hide(text));
+        let stood = previous.as_ref().map_or(Ok(Vec::new()), |snapshot| snapshot.stood(&store, &key))?;
+        let capture = Capture {
+            session: &session,
+            store: &store,
+            run: &run,
+            wanted: &wanted,
+            force: &force,
+            stood: &stood,
+            going_on: &left.to_follow(),
+        };
+        // Neither needs the other, and both read much.
+        let (taken, observed) = thread::scope(|scope| {
+            let read = || forecast::observed(&session.expansion, &wanted, &store);
+            let aside = thread::Builder::new().name("history".to_owned()).spawn_scoped(scope, read);
+            let taken = capture.take(previous.as_ref(), |plan| set_up(&session, plan, store.dir(), observe));
+            let observed = aside.map_or_else(|_| read(), |aside| aside.join().unwrap_or_else(|_| read()));
+            (taken, observed)
+        });
+        Ok::<_, ExecError>((left, strays, stood, taken?, observed?, store.begin(&run)?))
     };
-    // Neither needs the other, and both read much.
-    let (taken, observed) = thread::scope(|scope| {
-        let read = || forecast::observed(&session.expansion, &wanted, &store);
-        let aside = thread::Builder::new().name("history".to_owned()).spawn_scoped(scope, read);
-        let taken = capture.take(previous.as_ref(), |plan| set_up(&session, plan, store.dir(), observe));
-        let observed = aside.map_or_else(|_| read(), |aside| aside.join().unwrap_or_else(|_| read()));
-        (taken, observed)
-    });
-    let (Taken { inputs, captures, plan, found, notices }, observed) = (taken?, observed?);
+    let (left, strays, stood, taken, observed, journal) = aside(&store, observe, prepare)?;
+    let Taken { inputs, captures, plan, found, notices } = taken;
 
-    let journal = store.begin(&run)?;
     let claimed = RunClaims::nothing(store.dir())?;
     let started_at = clock::unix_millis();
     let revision = revision.answer();
@@ -375,6 +379,37 @@ pub(super) fn run_on<X: Executor>(
         save_snapshot(&context, key, &end)?;
     }
     Ok(end)
+}
+
+/// Works on another thread while this one shows what that tells, and that who holds the store does not answer: while there is no loop
+/// yet nobody else could.
+fn aside<T: Send>(
+    store: &Store,
+    observe: &mut dyn FnMut(Update),
+    work: impl FnOnce(&mut dyn FnMut(Update)) -> Result<T, ExecError> + Send,
+) -> Result<T, ExecError> {
+    /// As large as that of the first thread.
+    const STACK: usize = 8 << 20;
+    let (tell, told) = mpsc::channel();
+    let silent = tell.clone();
+    store.on_silence(move |silence| {
+        if silence.is_news {
+            let _ = silent.send(Some(Update::Held(silence.holder.to_string())));
+        }
+        ControlFlow::Continue(())
+    });
+    thread::scope(|scope| {
+        let work = thread::Builder::new().name("plan".to_owned()).stack_size(STACK).spawn_scoped(scope, move || {
+            let done = catch_unwind(AssertUnwindSafe(|| work(&mut |update| _ = tell.send(Some(update)))));
+            let _ = tell.send(None);
+            done.unwrap_or_else(|panic| resume_unwind(panic))
+        });
+        let work = work.map_err(ExecError::io("start", "the thread that plans"))?;
+        while let Ok(Some(update)) = told.recv() {
+            observe(update);
+        }
+        work.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
 }
 
 struct Driven {

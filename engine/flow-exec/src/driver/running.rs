@@ -27,6 +27,8 @@ pub(super) struct Running {
     pub(super) joinable: bool,
     /// If this process is killed before its result is safe, the keeper writes it down for another run.
     pub(super) unsettled: bool,
+    /// That is worth nothing without what was seen of it.
+    pub(super) watched: bool,
     /// What was begun with it by the run that began it, by attempt.
     pub(super) known: Arc<BTreeMap<AttemptId, String>>,
     /// Its program says by itself when it is ready.

@@ -56,6 +56,8 @@ pub enum Request {
     },
     /// Signals to end are for the engine, which hears them as well and says what is to be done. First of all, where that is so.
     Stay,
+    /// What was seen of an attempt that has ended, and where that is written down, should the engine be gone before it is settled.
+    Observed { attempt: AttemptId, path: PathBuf, text: String },
     /// What came of it is safe, or dropped.
     Settled { attempt: AttemptId },
     /// Its time is about to be up: the processes of an attempt that listen to SIGUSR1 get it. Where none does it is ended instead.
@@ -106,6 +108,9 @@ pub struct Unsettled {
     pub text: String,
     /// Whose readers that live are told that there is news.
     pub store: PathBuf,
+    /// It is worth nothing without what was seen of the attempt.
+    #[serde(default)]
+    pub is_watched: bool,
 }
 
 /// What the keeper tells the engine.

@@ -84,6 +84,8 @@ struct Server {
     mains: BTreeMap<i32, AttemptId>,
     /// What has ended well, and the engine has not settled yet.
     unsettled: BTreeMap<AttemptId, Unsettled>,
+    /// What the engine saw of it, and where that is written down.
+    observed: BTreeMap<AttemptId, (PathBuf, String)>,
     /// Processes that lost their parent and became ours, with the attempt they belong to.
     orphans: BTreeMap<i32, Option<AttemptId>>,
     input: Vec<u8>,
@@ -152,6 +154,7 @@ impl Server {
             attempts: BTreeMap::new(),
             mains: BTreeMap::new(),
             unsettled: BTreeMap::new(),
+            observed: BTreeMap::new(),
             orphans: BTreeMap::new(),
             input: Vec::new(),
             out: Vec::new(),
@@ -266,7 +269,11 @@ impl Server {
                 Ok(Request::Start(start)) => self.start(&start),
                 Ok(Request::Kill { attempt, grace }) => self.end(attempt, grace),
                 Ok(Request::Stay) => self.stays = true,
-                Ok(Request::Settled { attempt }) => _ = self.unsettled.remove(&attempt),
+                Ok(Request::Observed { attempt, path, text }) => _ = self.observed.insert(attempt, (path, text)),
+                Ok(Request::Settled { attempt }) => {
+                    self.unsettled.remove(&attempt);
+                    self.observed.remove(&attempt);
+                }
                 Ok(Request::Warn { attempt, grace }) => self.warn(attempt, grace),
                 // The engine is of the same binary. If it does not speak sense, it is not there.
                 Err(_) => self.engine = None,
@@ -504,10 +511,14 @@ impl Server {
 
     /// Nobody is left to settle what has ended well: it is there for whoever comes next.
     fn write_unsettled(&mut self) {
-        for Unsettled { path, text, store } in std::mem::take(&mut self.unsettled).into_values() {
+        for (attempt, unsettled) in std::mem::take(&mut self.unsettled) {
+            let Unsettled { path, text, store, is_watched } = unsettled;
+            let seen = self.observed.remove(&attempt);
+            let is_seen = seen.map_or(!is_watched, |(path, text)| write_atomically(&path, text.as_bytes()).is_ok());
             // What cannot be written down is done again.
             let _ = path.parent().map(fs::create_dir_all);
-            if write_atomically(&path, text.as_bytes()).is_ok()
+            if is_seen
+                && write_atomically(&path, text.as_bytes()).is_ok()
                 && let Ok(Some(store)) = StoreDir::existing(&store)
             {
                 store.has_news();

@@ -111,6 +111,9 @@ pub(crate) struct Record {
     pub(crate) beside: BTreeSet<AttemptId>,
     #[serde(default)]
     pub(crate) near: BTreeSet<AttemptId>,
+    /// Nobody watched it: its exit is all that is known.
+    #[serde(default)]
+    pub(crate) is_unseen: bool,
 }
 
 /// The files of an attempt that runs on a node.
@@ -155,7 +158,7 @@ impl NodeFiles {
         self.0.join("kill")
     }
 
-    fn ended(&self) -> PathBuf {
+    pub(crate) fn ended(&self) -> PathBuf {
         self.0.join("ended.json")
     }
 
@@ -164,7 +167,7 @@ impl NodeFiles {
         read(&self.started())
     }
 
-    /// Makes the record of an end that nobody saw but the keeper. Without a record of its exit there is none.
+    /// Makes the record of an end of which nobody but the keeper told. Without a record of its exit there is none.
     pub(crate) fn write_unwatched_end(&self) {
         let exit = if self.has_ended() { None } else { read::<Exit>(&self.0.join(flow_protocol::file::EXIT)) };
         let Some(exit) = exit else { return };
@@ -181,6 +184,7 @@ impl NodeFiles {
             unwatched: false,
             beside: BTreeSet::new(),
             near: BTreeSet::new(),
+            is_unseen: true,
         };
         // Where it cannot be written its step is done again.
         let _ = write_atomically(&self.ended(), &serde_json::to_vec(&record).unwrap_or_default());

@@ -155,6 +155,7 @@ impl Programs {
             timed_out: false,
             elsewhere: 0,
             unwatched: false,
+            is_unseen: false,
         };
         Some(News::Ended(attempt, Box::new((program, record))))
     }
