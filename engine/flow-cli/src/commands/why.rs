@@ -7,8 +7,8 @@ use clap::Args;
 use flow_core::plan::{Force, State};
 use flow_core::{InstanceId, RunId};
 use flow_exec::{Knowledge, clock};
-use flow_store::Status;
-use indexmap::IndexMap;
+use flow_store::{RunDir, Status};
+use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
 
 use super::Done;
@@ -16,6 +16,7 @@ use crate::args::{About, Global, Selection};
 use crate::error::CliError;
 use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
 use crate::reasons::{self, Because};
+use crate::screen::View;
 use crate::{place, words};
 
 /// Arguments of `flow why`.
@@ -50,11 +51,22 @@ impl Why {
         let label = |id: InstanceId| &*session.expansion.instances[id.index()].label;
         let mut asked: Vec<_> = plan.items.iter().filter(|item| asked.contains(&item.id)).collect();
         for living in going_on(&knowledge, &session.expansion.workflow)? {
-            let told = |label: &str| live(&living, label, clock::unix_millis());
-            for (id, line) in asked.iter().filter_map(|item| Some((item.id, told(label(item.id))?))) {
-                output.line(format!("{}: {line}", styled(STRONG, label(id))))?;
+            let labels: IndexSet<&str> = asked.iter().map(|item| label(item.id)).collect();
+            let mut told = live(&living.status, &living.named(), &labels, clock::unix_millis());
+            let known: BTreeSet<&str> = told.iter().map(|one| one.label).collect();
+            let would_run = asked.iter().filter(|item| matches!(item.state, State::Run(_))).map(|item| label(item.id));
+            let untold: BTreeSet<&str> = would_run.filter(|label| !known.contains(label)).collect();
+            if !untold.is_empty() {
+                told.extend(
+                    living.open()?.iter().filter_map(|open| untold.get(&**open)).map(|label| later(&living, label)),
+                );
             }
-            asked.retain(|item| told(label(item.id)).is_none());
+            let known: BTreeSet<&str> = told.iter().map(|one| one.label).collect();
+            asked.retain(|item| !known.contains(label(item.id)));
+            told.sort_by_key(|one| labels.get_index_of(one.label));
+            for line in lines(&told, output.verbose) {
+                output.line(line)?;
+            }
         }
         let ids: Vec<InstanceId> = asked.iter().map(|item| item.id).collect();
         let asked: Vec<Asked<'_>> = asked.iter().map(|item| (label(item.id), &item.state)).collect();
@@ -73,8 +85,25 @@ impl Why {
 /// A run that goes on, as it stands.
 struct Living {
     status: Status,
+    dir: RunDir,
     /// Whose it is, if it is not one's own.
     owner: Option<String>,
+}
+
+impl Living {
+    fn named(&self) -> String {
+        match &self.owner {
+            Some(owner) => format!("run {} of {owner}", self.status.run),
+            None => format!("run {}", self.status.run),
+        }
+    }
+
+    /// The labels of what it has not settled. What the first of these wait for stands in its status.
+    fn open(&self) -> Result<Vec<String>, CliError> {
+        let mut view = View::default();
+        self.dir.read_journal(|line| view.event(&line))?;
+        Ok(view.instances.into_values().filter(|shown| shown.state.is_open()).map(|shown| shown.label).collect())
+    }
 }
 
 /// The runs of a workflow that go on; those that run something first, for others may wait for it.
@@ -82,28 +111,61 @@ fn going_on(knowledge: &Knowledge, workflow: &str) -> Result<Vec<Living>, CliErr
     let Some(dir) = knowledge.dir() else { return Ok(Vec::new()) };
     let mut found = Vec::new();
     for run in dir.living()?.into_iter().filter_map(|holder| holder.run) {
-        let run = dir.run(&run);
-        let status = run.status()?.filter(|status| status.workflow == workflow);
-        found.extend(status.map(|status| Living { status, owner: run.others() }));
+        let dir = dir.run(&run);
+        let status = dir.status()?.filter(|status| status.workflow == workflow);
+        found.extend(status.map(|status| Living { status, owner: dir.others(), dir }));
     }
     Ok(found)
 }
 
-/// What a run that goes on says of an instance: that it runs, or what it waits for.
-fn live(Living { status, owner }: &Living, label: &str, now: u64) -> Option<String> {
-    let run = match owner {
-        Some(owner) => format!("run {} of {owner}", status.run),
-        None => format!("run {}", status.run),
-    };
-    if let Some(waiting) = status.waiting.iter().find(|waiting| waiting.label == label) {
-        return Some(format!("{} in {run}: {}", styled(NOTE, "waits"), reasons::waits(&waiting.reason, now)));
+/// What a run that goes on says of an instance.
+struct Told<'a> {
+    label: &'a str,
+    /// That it runs, or what it waits for.
+    text: String,
+    /// The same, of many.
+    alike: String,
+}
+
+fn live<'a>(status: &Status, run: &str, labels: &IndexSet<&'a str>, now: u64) -> Vec<Told<'a>> {
+    let waiting = status.waiting.iter().filter_map(|waiting| {
+        let text = format!("{} in {run}: {}", styled(NOTE, "waits"), reasons::waits(&waiting.reason, now));
+        Some(Told { label: labels.get(&*waiting.label)?, alike: text.clone(), text })
+    });
+    let running = status.running.iter().filter_map(|running| {
+        let label = labels.get(&*running.label)?;
+        let since = words::duration(now.saturating_sub(running.started_at) as f64 / 1e3);
+        let (text, alike) = match &running.queued {
+            Some(queued) => {
+                let by = format!("{} by {run}", styled(NOTE, "queued"));
+                (format!("{by}: {}", reasons::queued(queued)), format!("{by}: {}", reasons::queued_alike(queued)))
+            }
+            None => {
+                let how = format!("{} in {run}", styled(GOOD, "runs"));
+                (format!("{how}, for {since}"), how)
+            }
+        };
+        Some(Told { label, text, alike })
+    });
+    waiting.chain(running).collect()
+}
+
+/// Its turn has not come.
+fn later<'a>(living: &Living, label: &'a str) -> Told<'a> {
+    let text = format!("{} in {}: for its turn, or for what it needs", styled(NOTE, "waits"), living.named());
+    Told { label, alike: text.clone(), text }
+}
+
+/// Each by itself; of many, those together of which the same is said.
+fn lines(told: &[Told<'_>], each: bool) -> Vec<String> {
+    const SHOWN: usize = 24;
+    let mut alike: IndexMap<&str, Vec<&str>> = IndexMap::new();
+    for one in told {
+        let text = if each || told.len() <= SHOWN { &one.text } else { &one.alike };
+        alike.entry(text).or_default().push(one.label);
     }
-    let running = status.running.iter().find(|running| running.label == label)?;
-    if let Some(queued) = &running.queued {
-        return Some(format!("{} by {run}: {}", styled(NOTE, "queued"), reasons::queued(queued)));
-    }
-    let since = now.saturating_sub(running.started_at) as f64 / 1e3;
-    Some(format!("{} in {run}, for {}", styled(GOOD, "runs"), words::duration(since)))
+    let lines = alike.into_iter().map(|(text, of)| format!("{}: {text}", named(of.len(), of.iter().copied())));
+    lines.collect()
 }
 
 /// The label of an instance, and what is to become of it.
@@ -125,18 +187,19 @@ fn answer(asked: &[Asked<'_>], each: bool) -> Vec<String> {
         let differ = if forms.len() > 1 { " (the first of them; -v tells all)" } else { "" };
         let Some(said) = forms.keys().next().cloned() else { continue };
         let of: Vec<Asked<'_>> = forms.into_values().flatten().collect();
-        out.push(format!("{}: {}{}{differ}", named(&of), said[0], since(&of)));
+        let names = named(of.len(), of.iter().map(|(label, _)| *label));
+        out.push(format!("{names}: {}{}{differ}", said[0], since(&of)));
         out.extend(said.into_iter().skip(1));
     }
     out
 }
 
-/// The first instances by name, and how many there are besides.
-fn named(of: &[Asked<'_>]) -> String {
+/// The first of so many instances by name, and how many there are besides.
+fn named<'a>(all: usize, of: impl Iterator<Item = &'a str>) -> String {
     const NAMED: usize = 6;
-    let mut names = of.iter().take(NAMED).map(|(label, _)| *label).collect::<Vec<_>>().join(", ");
-    if of.len() > NAMED {
-        names.push_str(&format!(" and {} more", words::thousands(of.len() - NAMED)));
+    let mut names = of.take(NAMED).collect::<Vec<_>>().join(", ");
+    if all > NAMED {
+        names.push_str(&format!(" and {} more", words::thousands(all - NAMED)));
     }
     styled(STRONG, names)
 }
