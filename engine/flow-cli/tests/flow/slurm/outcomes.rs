@@ -86,6 +86,29 @@ fn what_waits_in_the_queue_is_queued_and_what_is_held_is_said() {
 }
 
 #[test]
+fn what_is_to_be_submitted_is_queued_before_slurm_has_heard_of_it() {
+    let workflow = "
+  first: {run: 'true'}
+  here: {on: local, run: 'sleep 1; echo 1 > out.txt', outputs: [out.txt]}
+  then: {run: 'cat in/here', env: {FROM: '${{ steps.here.out }}'}}
+";
+    let mut lab = Lab::new(1, 0, workflow);
+    // While the first is submitted the next one has to wait.
+    lab.first_on_the_path("sbatch", "#!/bin/sh\nPATH=${PATH#*:}\nsleep 5\nexec sbatch \"$@\"\n");
+    let mut flow = lab.space.start(["run", "w.yaml"]);
+    let mut line = None;
+    until("the next one is told", || {
+        let said = lab.space.flow(["status"]).text();
+        let is_told = |line: &&str| ["running", "queued"].iter().any(|how| line.trim_start().starts_with(how));
+        line = said.lines().filter(is_told).find(|line| line.contains(" then ")).map(str::to_owned);
+        line.is_some()
+    });
+    let line = line.unwrap_or_default();
+    assert!(line.contains("queued") && line.contains("in Slurm (not submitted yet, since "), "{line}");
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+}
+
+#[test]
 fn what_will_not_start_by_itself_is_said_with_what_to_do() {
     let workflow = "
   closed: {run: 'true', slurm: {partition: closed}}
