@@ -205,3 +205,13 @@ fn what_ends_before_flow_begins_on_its_node_is_tried_again_with_what_its_log_say
     let said = "with exit code 127 before flow could begin on its node: it needs a library that is not there";
     assert!(text.contains(said) && !text.contains("tried again"), "{text}");
 }
+
+#[test]
+fn a_controller_that_is_busy_is_asked_once_more() {
+    let mut lab = Lab::new(1, 0, &sweep(1, 0, ""));
+    let busy = "#!/bin/sh\nPATH=${PATH#*:}\n[ -e $HOME/asked ] && exec sinfo \"$@\"\n: > $HOME/asked\n\
+                echo 'slurm_load_partitions: Socket timed out on send/recv operation' >&2\nexit 1\n";
+    lab.first_on_the_path("sinfo", busy);
+    lab.space.flow(["run", "w.yaml"]).expect(0);
+    assert_eq!(lab.lines("did"), once(1));
+}
