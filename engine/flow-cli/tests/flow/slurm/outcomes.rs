@@ -207,6 +207,28 @@ fn what_ends_before_flow_begins_on_its_node_is_tried_again_with_what_its_log_say
 }
 
 #[test]
+fn what_finds_its_folder_gone_is_tried_again() {
+    for (instances, said) in [
+        // Slurm cannot write the log of a job that is no array.
+        (1, "Slurm could not start job "),
+        (2, "with exit code 97 before flow could begin on its node: "),
+    ] {
+        let lab = Lab::new(1, 1, &sweep(instances, 0, "gpus: 1"));
+        lab.cluster.run("sbatch", ["--gres=gpu:1", "--output=/dev/null", "--wrap=sleep 1000"]);
+        let mut flow = lab.space.start(["run", "w.yaml"]);
+        until("all are submitted", || lab.jobs().len() == 1 + instances as usize);
+        let runs = std::fs::read_dir(lab.space.path(".flow/runs")).unwrap();
+        let run = runs.flatten().next().unwrap().path();
+        std::fs::remove_dir_all(run.join("attempts/0")).unwrap();
+        lab.cluster.run("scancel", ["1"]);
+        assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+        assert!(flow.said().contains(said) && flow.said().contains("it is tried again"), "{}", flow.said());
+        assert_eq!(lab.lines("did"), once(instances));
+        lab.expect_no_job();
+    }
+}
+
+#[test]
 fn a_controller_that_is_busy_is_asked_once_more() {
     let mut lab = Lab::new(1, 0, &sweep(1, 0, ""));
     let busy = "#!/bin/sh\nPATH=${PATH#*:}\n[ -e $HOME/asked ] && exec sinfo \"$@\"\n: > $HOME/asked\n\
