@@ -183,6 +183,20 @@ fn what_no_node_could_run_is_refused_before_anything_is_submitted() {
 
     w.yaml: 4 errors; nothing was run
     ");
+    // What the workflow itself says is told once, for all of its steps.
+    let whole = lab.space.read("w.yaml").replace("{poll: 1s}", "{poll: 1s, partition: gpu}");
+    lab.space.write("whole.yaml", &whole);
+    insta::assert_snapshot!(lab.space.flow(["run", "whole.yaml"]).expect(2).text(), @"
+    error: Slurm has no partition `gpu`; it has main
+     --> whole.yaml:4:30
+      |
+    4 | slurm: {poll: TIME, partition: gpu}
+      |                              ^^^
+      |
+      = help: `flow hw --on slurm` shows them all
+
+    whole.yaml: 1 error; nothing was run
+    ");
     lab.space.flow(["run", "w.yaml", "fine"]).expect(0);
     assert_eq!(lab.results()["fine"]["circumstances"]["gpu_models"], serde_json::json!(["fake"]));
 }
