@@ -144,7 +144,7 @@ slurm: {{jobs: {steps}}}
 steps:
   one:
     matrix: {{n: "${{{{ range({steps}) }}}}"}}
-    run: "{command} ${{{{ 'other' if n == {-1 if changed is None else changed} else '' }}}}"
+    run: "{command} ${{{{ n }}}} ${{{{ 'other' if n == {-1 if changed is None else changed} else '' }}}}"
 """)
 
 

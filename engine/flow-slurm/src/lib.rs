@@ -20,7 +20,7 @@ pub use job::{Job, Misused, misused, sbatch};
 pub use limits::{CONFIG, Limits, PARTITIONS, Partition, chunks, parse_config, parse_partitions, poll_interval};
 pub use load::{LOAD, Load, parse_load};
 pub use nodes::{Gpus, NODES, Node, parse_nodes};
-pub use refused::{Refused, Why, refused};
+pub use refused::{Refused, Why, is_busy, refused};
 pub use rows::{ACCOUNTING, Exit, QUEUE, Row, parse_accounting, parse_queue};
 pub use script::{array_script, is_usable, manifest, script};
 

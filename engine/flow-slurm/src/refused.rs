@@ -28,6 +28,11 @@ pub enum Why {
     Unknown,
 }
 
+/// The controller is there, and had no time to answer, by what a command said.
+pub fn is_busy(said: &str) -> bool {
+    said.contains("Socket timed out")
+}
+
 /// What stands before the controller's answer.
 const ANSWER: &str = "Batch job submission failed: ";
 

@@ -36,7 +36,9 @@ impl Status {
         let mut living = place.living()?;
         let mut which = self.of.run.clone();
         if which.is_none() && !self.json {
-            if living.len() > 1 {
+            // One that begins has no journal yet.
+            let begins = |one: &LivingRun| matches!(one.dir.first_line(), Ok(None));
+            if living.len() > 1 || living.first().is_some_and(begins) {
                 living.iter().try_for_each(|one| one_of_several(one, output))?;
                 if let Some(line) = elsewhere(&place, &living) {
                     output.line(line)?;
@@ -47,7 +49,7 @@ impl Status {
             which = living.first().map(|one| one.run.to_string());
         }
         let others = if self.of.run.is_none() { elsewhere(&place, &living) } else { None };
-        let (dir, view) = place.view(which.as_deref())?;
+        let (dir, mut view) = place.view(which.as_deref())?;
         let status = dir.status()?;
         if self.json {
             output.json(&status)?;
@@ -65,7 +67,8 @@ impl Status {
                     output.line(format!("  {} {said}", styled(NOTE, "ending")))?;
                 }
             }
-            _ => {
+            (status, _) => {
+                status.into_iter().for_each(|status| view.status(status));
                 let ended = Ended {
                     run: run.map(|run| run.to_string()).unwrap_or_default(),
                     exit: view.exit,

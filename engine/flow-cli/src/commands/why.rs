@@ -7,8 +7,8 @@ use clap::Args;
 use flow_core::plan::{Force, State};
 use flow_core::{Expansion, InstanceId, JournalLine, RunEvent, RunId};
 use flow_exec::{Knowledge, clock};
-use flow_store::Status;
-use indexmap::IndexMap;
+use flow_store::{RunDir, Status};
+use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
 
 use super::Done;
@@ -16,6 +16,7 @@ use crate::args::{About, Global, Selection};
 use crate::error::CliError;
 use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
 use crate::reasons::{self, Because};
+use crate::screen::View;
 use crate::{place, words};
 
 /// Arguments of `flow why`.
@@ -50,16 +51,21 @@ impl Why {
         let label = |id: InstanceId| &*session.expansion.instances[id.index()].label;
         let mut asked: Vec<_> = plan.items.iter().filter(|item| asked.contains(&item.id)).collect();
         for living in going_on(&knowledge, &session.expansion)? {
-            let now = clock::unix_millis();
-            let mut alike: IndexMap<String, Vec<&str>> = IndexMap::new();
-            asked.retain(|item| {
-                let told = live(&living, label(item.id), now);
-                let goes_on = told.is_some();
-                told.into_iter().for_each(|line| alike.entry(line).or_default().push(label(item.id)));
-                !goes_on
-            });
-            for (line, of) in alike {
-                output.line(format!("{}: {line}", named(&of)))?;
+            let labels: IndexSet<&str> = asked.iter().map(|item| label(item.id)).collect();
+            let mut told = live(&living.status, &living.named(), &labels, clock::unix_millis());
+            let known: BTreeSet<&str> = told.iter().map(|one| one.label).collect();
+            let would_run = asked.iter().filter(|item| matches!(item.state, State::Run(_))).map(|item| label(item.id));
+            let untold: BTreeSet<&str> = would_run.filter(|label| !known.contains(label)).collect();
+            if !untold.is_empty() {
+                told.extend(
+                    living.open()?.iter().filter_map(|open| untold.get(&**open)).map(|label| later(&living, label)),
+                );
+            }
+            let known: BTreeSet<&str> = told.iter().map(|one| one.label).collect();
+            asked.retain(|item| !known.contains(label(item.id)));
+            told.sort_by_key(|one| labels.get_index_of(one.label));
+            for line in lines(&told, output.verbose) {
+                output.line(line)?;
             }
         }
         let ids: Vec<InstanceId> = asked.iter().map(|item| item.id).collect();
@@ -84,13 +90,13 @@ fn accepted<'a>(
     knowledge: &Knowledge,
     workflow: &str,
     asked: &[Asked<'a>],
-) -> Result<IndexMap<String, Vec<Asked<'a>>>, CliError> {
-    let mut accepted: IndexMap<String, Vec<Asked<'a>>> = IndexMap::new();
+) -> Result<IndexMap<String, Vec<&'a str>>, CliError> {
+    let mut accepted: IndexMap<String, Vec<&str>> = IndexMap::new();
     let Some(results) = knowledge.results() else { return Ok(accepted) };
-    for (label, state) in asked.iter().filter(|(_, state)| matches!(state, State::Cached { .. })) {
+    for (label, _) in asked.iter().filter(|(_, state)| matches!(state, State::Cached { .. })) {
         let Some(last) = results.last(workflow, label)? else { continue };
         let reason = results.result(&last.fingerprint)?.and_then(|result| result.accepted);
-        reason.into_iter().for_each(|reason| accepted.entry(reason).or_default().push((label, state)));
+        reason.into_iter().for_each(|reason| accepted.entry(reason).or_default().push(label));
     }
     Ok(accepted)
 }
@@ -98,8 +104,25 @@ fn accepted<'a>(
 /// A run that goes on, as it stands.
 struct Living {
     status: Status,
+    dir: RunDir,
     /// Whose it is, if it is not one's own.
     owner: Option<String>,
+}
+
+impl Living {
+    fn named(&self) -> String {
+        match &self.owner {
+            Some(owner) => format!("run {} of {owner}", self.status.run),
+            None => format!("run {}", self.status.run),
+        }
+    }
+
+    /// The labels of what it has not settled. What the first of these wait for stands in its status.
+    fn open(&self) -> Result<Vec<String>, CliError> {
+        let mut view = View::default();
+        self.dir.read_journal(|line| view.event(&line))?;
+        Ok(view.instances.into_values().filter(|shown| shown.state.is_open()).map(|shown| shown.label).collect())
+    }
 }
 
 /// The runs of a workflow that go on, with its parameters: with others its steps are others.
@@ -107,35 +130,68 @@ fn going_on(knowledge: &Knowledge, of: &Expansion) -> Result<Vec<Living>, CliErr
     let Some(dir) = knowledge.dir() else { return Ok(Vec::new()) };
     let mut found = Vec::new();
     for run in dir.living()?.into_iter().filter_map(|holder| holder.run) {
-        let run = dir.run(&run);
+        let dir = dir.run(&run);
         let is_of = |line: JournalLine| match line.event {
             RunEvent::RunStarted(start) => (start.workflow, start.params) == (of.workflow.clone(), of.params.clone()),
             _ => false,
         };
-        if !run.first_line()?.is_some_and(is_of) {
+        if !dir.first_line()?.is_some_and(is_of) {
             continue;
         }
-        let status = run.status()?;
-        found.extend(status.map(|status| Living { status, owner: run.others() }));
+        let status = dir.status()?;
+        found.extend(status.map(|status| Living { status, owner: dir.others(), dir }));
     }
     Ok(found)
 }
 
-/// What a run that goes on says of an instance: that it runs, or what it waits for.
-fn live(Living { status, owner }: &Living, label: &str, now: u64) -> Option<String> {
-    let run = match owner {
-        Some(owner) => format!("run {} of {owner}", status.run),
-        None => format!("run {}", status.run),
-    };
-    if let Some(waiting) = status.waiting.iter().find(|waiting| waiting.label == label) {
-        return Some(format!("{} in {run}: {}", styled(NOTE, "waits"), reasons::waits(&waiting.reason, now)));
+/// What a run that goes on says of an instance.
+struct Told<'a> {
+    label: &'a str,
+    /// That it runs, or what it waits for.
+    text: String,
+    /// The same, of many.
+    alike: String,
+}
+
+fn live<'a>(status: &Status, run: &str, labels: &IndexSet<&'a str>, now: u64) -> Vec<Told<'a>> {
+    let waiting = status.waiting.iter().filter_map(|waiting| {
+        let text = format!("{} in {run}: {}", styled(NOTE, "waits"), reasons::waits(&waiting.reason, now));
+        Some(Told { label: labels.get(&*waiting.label)?, alike: text.clone(), text })
+    });
+    let running = status.running.iter().filter_map(|running| {
+        let label = labels.get(&*running.label)?;
+        let since = words::duration(now.saturating_sub(running.started_at) as f64 / 1e3);
+        let (text, alike) = match &running.queued {
+            Some(queued) => {
+                let by = format!("{} by {run}", styled(NOTE, "queued"));
+                (format!("{by}: {}", reasons::queued(queued)), format!("{by}: {}", reasons::queued_alike(queued)))
+            }
+            None => {
+                let how = format!("{} in {run}", styled(GOOD, "runs"));
+                (format!("{how}, for {since}"), how)
+            }
+        };
+        Some(Told { label, text, alike })
+    });
+    waiting.chain(running).collect()
+}
+
+/// Its turn has not come.
+fn later<'a>(living: &Living, label: &'a str) -> Told<'a> {
+    let text = format!("{} in {}: for its turn, or for what it needs", styled(NOTE, "waits"), living.named());
+    Told { label, alike: text.clone(), text }
+}
+
+/// Each by itself; of many, those together of which the same is said.
+fn lines(told: &[Told<'_>], each: bool) -> Vec<String> {
+    const SHOWN: usize = 24;
+    let mut alike: IndexMap<&str, Vec<&str>> = IndexMap::new();
+    for one in told {
+        let text = if each || told.len() <= SHOWN { &one.text } else { &one.alike };
+        alike.entry(text).or_default().push(one.label);
     }
-    let running = status.running.iter().find(|running| running.label == label)?;
-    if let Some(queued) = &running.queued {
-        return Some(format!("{} by {run}: {}", styled(NOTE, "queued"), reasons::queued(queued)));
-    }
-    let since = now.saturating_sub(running.started_at) as f64 / 1e3;
-    Some(format!("{} in {run}, for {}", styled(GOOD, "runs"), words::duration(since)))
+    let lines = alike.into_iter().map(|(text, of)| format!("{}: {text}", named(&of)));
+    lines.collect()
 }
 
 /// The label of an instance, and what is to become of it.

@@ -136,7 +136,9 @@ fn headline(view: &View, ended: &Ended) -> String {
         parts.push("before it had a plan".to_owned());
     }
     let took = words::duration(view.elapsed(view.now));
-    format!("{} {} in {took} (run {})", styled(style, word), parts.join(", "), ended.run)
+    // Nobody wrote down when it was killed.
+    let took = if ended.exit.is_some() { format!(" in {took}") } else { format!(", last seen after {took}") };
+    format!("{} {}{took} (run {})", styled(style, word), parts.join(", "), ended.run)
 }
 
 /// Each failure with the end of its log; instances of a step that failed in the same way are told as one, but with `all`.

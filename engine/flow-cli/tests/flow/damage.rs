@@ -53,7 +53,7 @@ fn a_run_that_was_killed_before_its_plan_is_told_so() {
     let text = fs::read_to_string(&journal).unwrap();
     fs::write(&journal, text.split_inclusive('\n').next().unwrap()).unwrap();
     let said = space.flow(["status"]).expect(0).stdout();
-    assert!(said.contains("killed: before it had a plan in"), "{said}");
+    assert!(said.contains("killed: before it had a plan, last seen after"), "{said}");
     let said = space.flow(["show", "make"]).expect(2).stderr();
     assert!(said.contains("ended before it had a plan, and has no step `make`") && said.contains("--run ID"), "{said}");
 }

@@ -245,7 +245,7 @@ fn who_was_stopped_while_it_decided_is_told_of_and_not_waited_for() {
     };
     fcntl(&file, FcntlArg::F_OFD_SETLK(&mutex)).unwrap();
     let mut interrupted = space.start(["run", "alone.yaml"]);
-    until("it looks at the ledger", || space.path(".flow/runs").exists() && space.flow(["status"]).code() == Some(0));
+    until("it looks at the ledger", || space.flow(["status"]).stdout().contains("0 of 1 instance"));
     interrupted.signal(Signal::SIGINT);
     assert_eq!(interrupted.wait().code(), Some(130), "{}", interrupted.said());
     let said = space.flow(["run", "alone.yaml"]).expect(0).text();

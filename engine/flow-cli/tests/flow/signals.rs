@@ -1,5 +1,7 @@
 //! Ctrl-C once and twice; runs in the background, watched and cancelled.
 
+use std::fs;
+
 use flow_testkit::{TestSpace, until};
 use nix::sys::signal::Signal;
 
@@ -50,6 +52,34 @@ fn a_run_that_is_stopped_is_told_so() {
     until("its status says so", stopped);
     flow.signal(Signal::SIGCONT);
     until("it goes on", || !stopped());
+}
+
+#[test]
+fn a_run_that_begins_is_told_before_it_has_written_anything() {
+    let space = space();
+    // So many that there is a while between its folder and its journal.
+    space.write(
+        "many.yaml",
+        "flow: 1\nname: many\nsteps:\n  nap: {matrix: {n: '${{ range(20000) }}'}, run: sleep 85}\n",
+    );
+    let runs = space.path(".flow/runs");
+    let begins = (0..10).find_map(|_| {
+        let _ = fs::remove_dir_all(space.path(".flow"));
+        let flow = space.start(["run", "many.yaml"]);
+        let begun = || fs::read_dir(&runs).ok()?.flatten().map(|run| run.path()).find(|run| run.join("alive").exists());
+        let run = loop {
+            if let Some(run) = begun() {
+                break run;
+            }
+        };
+        flow.signal(Signal::SIGSTOP);
+        (!run.join("journal.jsonl").exists()).then_some(flow)
+    });
+    let flow = begins.expect("one that was stopped in between");
+    let said = space.flow(["status"]).expect(0).stdout();
+    assert!(said.starts_with("run ") && said.contains(" begins: "), "{said}");
+    flow.signal(Signal::SIGCONT);
+    until("it goes on", || space.flow(["status"]).expect(0).stdout().contains("20,000 instances"));
 }
 
 #[test]

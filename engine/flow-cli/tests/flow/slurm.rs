@@ -11,7 +11,7 @@ mod wrong;
 
 use std::{
     collections::BTreeMap,
-    fs, thread,
+    env, fs, thread,
     time::{Duration, Instant},
 };
 
@@ -51,6 +51,13 @@ impl Lab {
     /// The same cluster with a workspace of its own.
     fn anew(self, steps: &str) -> Lab {
         Lab::on(self.cluster, steps)
+    }
+
+    /// What is run from here on finds this script where it looks for a command of Slurm.
+    fn first_on_the_path(&mut self, command: &str, script: &str) {
+        self.space.script(format!("bin/{command}"), script);
+        let path = format!("{}:{}", self.space.path("bin").display(), env::var("PATH").unwrap_or_default());
+        self.space.env("PATH", &path);
     }
 
     /// How often each line stands in a file of the workspace.

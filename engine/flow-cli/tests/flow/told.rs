@@ -126,8 +126,15 @@ steps:
         status = space.flow(["status"]).text();
         status.contains("waiting")
     });
+    let why = |step: &str| space.flow(["why", "-w", "w.yaml", step]).expect(0).stdout();
+    let (last, all, after) = (why("work[n=1499]"), why("work"), why("after"));
     space.flow(["cancel", "--now"]).expect(0);
     run.wait();
+    assert!(last.starts_with("work[n=1499]: waits in run "), "{last}");
+    assert!(last.contains(": for its turn, or for what it needs"), "{last}");
+    assert!(all.lines().count() < 10, "{all}");
+    assert!(all.contains("] and ") && all.contains(" more: waits in run ") && all.contains(": runs in run "), "{all}");
+    assert!(after.starts_with("after: decided after work"), "{after}");
     let number = |word: &str| word.replace(',', "").parse::<usize>().ok();
     let running = status.lines().filter(|line| line.trim_start().starts_with("running")).count();
     let waiting = status.lines().filter_map(|line| line.trim_start().strip_prefix("waiting "));

@@ -199,6 +199,13 @@ impl Workflow {
         self.locate(all.into_iter().map(place).collect())
     }
 
+    /// The diagnostic, with the place of a key of the workflow's own `slurm:`.
+    pub fn about_slurm(&self, key: &str, what: Diagnostic) -> Vec<Diagnostic> {
+        let mut problems = Problems::default();
+        problems.value(&At::root().key("slurm").key(key), what);
+        self.locate(problems.0)
+    }
+
     pub(crate) fn locate(&self, problems: Vec<Problem>) -> Vec<Diagnostic> {
         locate(&self.sources, problems)
     }

@@ -333,6 +333,13 @@ impl<X: Executor> Attempts<X> {
         if let Some(stays) = joined {
             out.notice(Some(id), format!("goes on since run {}: it is not started again", stays.intent.run));
         }
+        // Until it is submitted, which may take its time, Slurm's thread does not speak of it.
+        let queued = job.as_ref().filter(|job| !job.joined).map(|_| flow_store::Queued {
+            job: None,
+            reason: String::new(),
+            since: (began * 1e3) as u64,
+            advice: None,
+        });
         let program = keeper::Start {
             attempt,
             argv: launch.argv,
@@ -364,7 +371,7 @@ impl<X: Executor> Attempts<X> {
             killed: None,
             fraction: None,
             text: String::new(),
-            queued: None,
+            queued,
         };
         if running.process && !running.batch {
             self.due.runs_here(attempt);

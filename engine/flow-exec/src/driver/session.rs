@@ -16,7 +16,7 @@ use flow_core::{
 
 use super::{
     batch, imports,
-    slurm::{Cluster, Unasked},
+    slurm::{Cluster, Impossible, Unasked, Unmet},
 };
 use crate::{
     ExecError, Workspace, hardware, plugins,
@@ -339,7 +339,9 @@ impl Basis {
             let memory = workspace.existing_store().ok().flatten().map(|dir| dir.nodes());
             match Cluster::look(workflow.slurm(), memory.as_deref(), informs) {
                 Err(_) if self.any_machine => (None, None),
-                seen => seen?,
+                seen => seen.map_err(|Unmet { key, impossible: Impossible { what, help } }| {
+                    wrong(workflow.about_slurm(key, Diagnostic::new(what).help(help)))
+                })?,
             }
         } else {
             (None, None)

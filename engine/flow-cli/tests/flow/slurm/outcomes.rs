@@ -86,6 +86,29 @@ fn what_waits_in_the_queue_is_queued_and_what_is_held_is_said() {
 }
 
 #[test]
+fn what_is_to_be_submitted_is_queued_before_slurm_has_heard_of_it() {
+    let workflow = "
+  first: {run: 'true'}
+  here: {on: local, run: 'sleep 1; echo 1 > out.txt', outputs: [out.txt]}
+  then: {run: 'cat in/here', env: {FROM: '${{ steps.here.out }}'}}
+";
+    let mut lab = Lab::new(1, 0, workflow);
+    // While the first is submitted the next one has to wait.
+    lab.first_on_the_path("sbatch", "#!/bin/sh\nPATH=${PATH#*:}\nsleep 5\nexec sbatch \"$@\"\n");
+    let mut flow = lab.space.start(["run", "w.yaml"]);
+    let mut line = None;
+    until("the next one is told", || {
+        let said = lab.space.flow(["status"]).text();
+        let is_told = |line: &&str| ["running", "queued"].iter().any(|how| line.trim_start().starts_with(how));
+        line = said.lines().filter(is_told).find(|line| line.contains(" then ")).map(str::to_owned);
+        line.is_some()
+    });
+    let line = line.unwrap_or_default();
+    assert!(line.contains("queued") && line.contains("in Slurm (not submitted yet, since "), "{line}");
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+}
+
+#[test]
 fn what_will_not_start_by_itself_is_said_with_what_to_do() {
     let workflow = "
   closed: {run: 'true', slurm: {partition: closed}}
@@ -160,6 +183,20 @@ fn what_no_node_could_run_is_refused_before_anything_is_submitted() {
 
     w.yaml: 4 errors; nothing was run
     ");
+    // What the workflow itself says is told once, for all of its steps.
+    let whole = lab.space.read("w.yaml").replace("{poll: 1s}", "{poll: 1s, partition: gpu}");
+    lab.space.write("whole.yaml", &whole);
+    insta::assert_snapshot!(lab.space.flow(["run", "whole.yaml"]).expect(2).text(), @"
+    error: Slurm has no partition `gpu`; it has main
+     --> whole.yaml:4:30
+      |
+    4 | slurm: {poll: TIME, partition: gpu}
+      |                              ^^^
+      |
+      = help: `flow hw --on slurm` shows them all
+
+    whole.yaml: 1 error; nothing was run
+    ");
     lab.space.flow(["run", "w.yaml", "fine"]).expect(0);
     assert_eq!(lab.results()["fine"]["circumstances"]["gpu_models"], serde_json::json!(["fake"]));
 }
@@ -181,4 +218,36 @@ fn what_ends_before_flow_begins_on_its_node_is_tried_again_with_what_its_log_say
     let text = lab.space.flow(["run", "w.yaml", "-f"]).expect(1).text();
     let said = "with exit code 127 before flow could begin on its node: it needs a library that is not there";
     assert!(text.contains(said) && !text.contains("tried again"), "{text}");
+}
+
+#[test]
+fn what_finds_its_folder_gone_is_tried_again() {
+    for (instances, said) in [
+        // Slurm cannot write the log of a job that is no array.
+        (1, "Slurm could not start job "),
+        (2, "with exit code 97 before flow could begin on its node: "),
+    ] {
+        let lab = Lab::new(1, 1, &sweep(instances, 0, "gpus: 1"));
+        lab.cluster.run("sbatch", ["--gres=gpu:1", "--output=/dev/null", "--wrap=sleep 1000"]);
+        let mut flow = lab.space.start(["run", "w.yaml"]);
+        until("all are submitted", || lab.jobs().len() == 1 + instances as usize);
+        let runs = std::fs::read_dir(lab.space.path(".flow/runs")).unwrap();
+        let run = runs.flatten().next().unwrap().path();
+        std::fs::remove_dir_all(run.join("attempts/0")).unwrap();
+        lab.cluster.run("scancel", ["1"]);
+        assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+        assert!(flow.said().contains(said) && flow.said().contains("it is tried again"), "{}", flow.said());
+        assert_eq!(lab.lines("did"), once(instances));
+        lab.expect_no_job();
+    }
+}
+
+#[test]
+fn a_controller_that_is_busy_is_asked_once_more() {
+    let mut lab = Lab::new(1, 0, &sweep(1, 0, ""));
+    let busy = "#!/bin/sh\nPATH=${PATH#*:}\n[ -e $HOME/asked ] && exec sinfo \"$@\"\n: > $HOME/asked\n\
+                echo 'slurm_load_partitions: Socket timed out on send/recv operation' >&2\nexit 1\n";
+    lab.first_on_the_path("sinfo", busy);
+    lab.space.flow(["run", "w.yaml"]).expect(0);
+    assert_eq!(lab.lines("did"), once(1));
 }

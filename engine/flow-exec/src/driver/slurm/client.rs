@@ -174,7 +174,12 @@ impl Client {
 
     /// All nodes, and the text that tells of them.
     pub(crate) fn nodes(&self) -> Result<(Vec<Node>, String), NoAnswer> {
-        let text = self.ask("sinfo", flow_slurm::NODES)?;
+        let asked = || self.ask("sinfo", flow_slurm::NODES);
+        let text = match asked() {
+            // Without an answer no run begins; one that is busy may have it the next time.
+            Err(NoAnswer::Refused { text }) if flow_slurm::is_busy(&text) => asked()?,
+            answer => answer?,
+        };
         Ok((flow_slurm::parse_nodes(&text)?, text))
     }
 

@@ -25,6 +25,13 @@ pub(crate) struct Impossible {
     pub(crate) help: String,
 }
 
+/// The same, of a key of the workflow's own `slurm:`.
+#[derive(Debug)]
+pub(crate) struct Unmet {
+    pub(crate) key: &'static str,
+    pub(crate) impossible: Impossible,
+}
+
 /// The nodes of the cluster that this machine submits to, and how many jobs its partitions have: two questions, however large it is.
 ///
 /// # Errors
@@ -80,12 +87,12 @@ impl Cluster {
     /// it never did. That it holds something is enough for who only `informs`, and does not wait long for more.
     ///
     /// # Errors
-    /// It has no node for what is asked for.
+    /// It has no node for what the workflow's `slurm:` asks for, in a key of it.
     pub(crate) fn look(
         slurm: &Slurm,
         memory: Option<&Path>,
         informs: bool,
-    ) -> Result<(Option<Cluster>, Option<Unasked>), ExecError> {
+    ) -> Result<(Option<Cluster>, Option<Unasked>), Unmet> {
         let text = memory.and_then(|memory| fs::read_to_string(memory).ok());
         let client = if informs && text.is_some() { Client::brief() } else { Client::new() };
         let (found, unasked) = match client.nodes() {
@@ -97,8 +104,8 @@ impl Cluster {
             }
         };
         let there = |(nodes, told): (Vec<Node>, String)| {
-            let node = largest(&nodes, slurm).map_err(ExecError::Usage)?;
-            Ok::<_, ExecError>(Cluster { node, nodes, told })
+            let node = largest(&nodes, slurm)?;
+            Ok(Cluster { node, nodes, told })
         };
         Ok((found.map(there).transpose()?, unasked))
     }
@@ -121,21 +128,13 @@ impl Cluster {
         }
         let there = match partition(&self.nodes, job.partition.as_deref()) {
             Ok(there) => there,
-            Err(what) => return Some(Impossible { what, help: "`flow hw --on slurm` shows them all".to_owned() }),
+            Err(impossible) => return Some(impossible),
         };
-        let mut named: Vec<&str> = there.iter().map(|node| &*node.partition).collect();
-        named.dedup();
-        let place = match job.partition.as_deref().or(named.first().copied()) {
-            Some(name) => format!("Slurm's partition `{name}`"),
-            None => "Slurm".to_owned(),
-        };
+        let place = in_words(job.partition.as_deref(), &there);
         let kinds = kinds(&there);
         let gpu_type = job.gpu_type.as_deref();
         if let Some(kind) = gpu_type.filter(|kind| asks.gpus > 0 && !kinds.contains(kind)) {
-            let has =
-                if kinds.is_empty() { "none has a type".to_owned() } else { format!("it has {}", kinds.join(", ")) };
-            let what = format!("no node of {place} has GPUs of type `{kind}`: {has}");
-            return Some(Impossible { what, help: "name one of them as `gpu_type`, or another partition".to_owned() });
+            return Some(Impossible::type_of_gpu(kind, &place, &kinds));
         }
         if let (true, None, [first, _, ..]) = (measured && asks.gpus > 0, gpu_type, &*kinds)
             && !has(&["--gres", "--gpus", "--constraint"])
@@ -189,8 +188,22 @@ fn kinds<'n>(there: &[&'n Node]) -> Vec<&'n str> {
     kinds
 }
 
+impl Impossible {
+    fn type_of_gpu(kind: &str, place: &str, kinds: &[&str]) -> Impossible {
+        let has = if kinds.is_empty() { "none has a type".to_owned() } else { format!("it has {}", kinds.join(", ")) };
+        let what = format!("no node of {place} has GPUs of type `{kind}`: {has}");
+        Impossible { what, help: "name one of them as `gpu_type`, or another partition".to_owned() }
+    }
+}
+
+/// Where a job for this partition, or for none, would come to one of these nodes.
+fn in_words(partition: Option<&str>, there: &[&Node]) -> String {
+    let of_first = || there.first().map(|node| &*node.partition);
+    partition.or_else(of_first).map_or_else(|| "Slurm".to_owned(), |name| format!("Slurm's partition `{name}`"))
+}
+
 /// The nodes that a job for this partition, or for none, would come to.
-fn partition<'n>(nodes: &'n [Node], partition: Option<&str>) -> Result<Vec<&'n Node>, String> {
+fn partition<'n>(nodes: &'n [Node], partition: Option<&str>) -> Result<Vec<&'n Node>, Impossible> {
     let here =
         |node: &&Node| partition.map_or(node.is_default, |name| name.split(',').any(|name| name == node.partition));
     // Without a default the site has its own rule.
@@ -202,25 +215,28 @@ fn partition<'n>(nodes: &'n [Node], partition: Option<&str>) -> Result<Vec<&'n N
     let mut names: Vec<&str> = nodes.iter().map(|node| &*node.partition).collect();
     names.sort_unstable();
     names.dedup();
-    Err(format!("Slurm has no partition `{}`; it has {}", partition.unwrap_or_default(), names.join(", ")))
+    let what = format!("Slurm has no partition `{}`; it has {}", partition.unwrap_or_default(), names.join(", "));
+    Err(Impossible { what, help: "`flow hw --on slurm` shows them all".to_owned() })
 }
 
 /// The node with most GPUs, and then CPUs, among those that would take a job that names no step's own partition.
-fn largest(nodes: &[Node], slurm: &Slurm) -> Result<Machine, String> {
+fn largest(nodes: &[Node], slurm: &Slurm) -> Result<Machine, Unmet> {
+    let unmet = |key, impossible| Unmet { key, impossible };
     let gpu_type = slurm.job.gpu_type.as_deref();
-    let there = partition(nodes, slurm.job.partition.as_deref())?;
+    let there =
+        partition(nodes, slurm.job.partition.as_deref()).map_err(|impossible| unmet("partition", impossible))?;
     let of_type = |node: &Node| -> Vec<(Option<String>, u32)> {
         let wanted = node.gpus.iter().filter(|gpus| gpu_type.is_none_or(|kind| gpus.model.as_deref() == Some(kind)));
         wanted.map(|gpus| (gpus.model.clone(), gpus.count)).collect()
     };
     let count = |node: &Node| of_type(node).iter().map(|(_, count)| count).sum::<u32>();
     if let Some(kind) = gpu_type.filter(|_| there.iter().all(|node| count(node) == 0)) {
-        let kinds = kinds(&there);
-        let has = if kinds.is_empty() { "none has a type".to_owned() } else { format!("it has {}", kinds.join(", ")) };
-        return Err(format!("no node of Slurm's partition has GPUs of type `{kind}`: {has}"));
+        let place = in_words(slurm.job.partition.as_deref(), &there);
+        return Err(unmet("gpu_type", Impossible::type_of_gpu(kind, &place, &kinds(&there))));
     }
     let Some(node) = there.iter().max_by_key(|node| (count(node), node.cpus, node.memory)) else {
-        return Err("Slurm has no nodes".to_owned());
+        let help = "`sinfo` shows its nodes".to_owned();
+        return Err(unmet("partition", Impossible { what: "Slurm has no nodes".to_owned(), help }));
     };
     let kinds = of_type(node).into_iter().flat_map(|(kind, count)| std::iter::repeat_n(kind, count as usize));
     let gpu = |(n, kind): (usize, Option<String>)| GpuFacts {
@@ -257,7 +273,8 @@ mod tests {
             gpu_type: gpu_type.map(str::to_owned),
             ..SlurmJob::default()
         };
-        let machine = largest(&nodes, &Slurm { job, ..Slurm::default() })?;
+        let machine = largest(&nodes, &Slurm { job, ..Slurm::default() })
+            .map_err(|of| format!("{}: {}", of.key, of.impossible.what))?;
         let kind = machine.gpus.first().map(|gpu| gpu.name.clone()).unwrap_or_default();
         Ok((machine.gpus.len(), machine.cpus, kind))
     }
@@ -301,8 +318,8 @@ mod tests {
         assert_eq!(of(None, None), Ok((0, 64, String::new())), "the default partition");
         assert_eq!(of(Some("gpu"), None), Ok((8, 96, "h100".to_owned())));
         assert_eq!(of(Some("gpu"), Some("a100")), Ok((4, 32, "a100".to_owned())));
-        assert_eq!(of(Some("gpus"), None), Err("Slurm has no partition `gpus`; it has cpu, gpu".to_owned()));
-        let none = "no node of Slurm's partition has GPUs of type `v100`: it has a100, h100";
+        assert_eq!(of(Some("gpus"), None), Err("partition: Slurm has no partition `gpus`; it has cpu, gpu".to_owned()));
+        let none = "gpu_type: no node of Slurm's partition `gpu` has GPUs of type `v100`: it has a100, h100";
         assert_eq!(of(Some("gpu"), Some("v100")), Err(none.to_owned()));
     }
 }

@@ -22,7 +22,7 @@ use crate::{
         executor::{Ended, Event, Observed, OutcomeOverride, RemoteObservation, RetryAdvice},
         intents::Intent,
     },
-    node::{CLAIMED, NO_FOLDER, NodeFiles, Record},
+    node::{CLAIMED, NodeFiles, Record},
 };
 
 /// Where a job stands between this run and Slurm.
@@ -389,9 +389,7 @@ impl BatchJob {
             let log = log.map(|log| String::from_utf8_lossy(&log).into_owned());
             match (log.as_deref().and_then(flow_slurm::told_in_log), gone) {
                 (Some(end), Gone::Ended(_, node)) => self.instead(Gone::Ended(end, node)),
-                (None, Gone::Ended(End::Failed(code), _)) if !matches!(code, NO_FOLDER | CLAIMED) => {
-                    self.unrecorded(Some(code), log)
-                }
+                (None, Gone::Ended(End::Failed(code), _)) if code != CLAIMED => self.unrecorded(Some(code), log),
                 (None, Gone::Ended(End::Signal(_) | End::Completed, _)) => self.unrecorded(None, log),
                 (_, gone) => self.instead(gone),
             }
@@ -435,7 +433,7 @@ impl BatchJob {
                     let error = "Requested node configuration is not available".to_owned();
                     (failed, BatchEnd::Refused { error }, RetryAdvice::Hopeless)
                 }
-                End::Failed(NO_FOLDER | CLAIMED) => (failed, BatchEnd::Vanished, RetryAdvice::Lost),
+                End::Failed(CLAIMED) => (failed, BatchEnd::Vanished, RetryAdvice::Lost),
                 End::Failed(code) => return self.unrecorded(Some(code), None),
                 End::Completed | End::Signal(_) => return self.unrecorded(None, None),
             },

@@ -33,7 +33,7 @@ use super::{
 use crate::{ExecError, attempt::Folder};
 
 pub use client::NoAnswer;
-pub(crate) use cluster::{Cluster, Impossible};
+pub(crate) use cluster::{Cluster, Impossible, Unmet};
 pub use cluster::{Unasked, overview, rules};
 
 use worker::Worker;
