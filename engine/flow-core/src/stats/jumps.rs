@@ -61,9 +61,13 @@ pub struct Jumps {
 }
 
 impl Jumps {
-    /// The interval of no height spans 0.
+    /// No height may as well be 0, at 95 % confidence in all of them at once (Bonferroni): a staircase is no way to call many steps jumps
+    /// of which hardly any is told by itself.
     fn are_told(&self) -> bool {
-        self.jumps.iter().all(|jump| jump.height.abs() > jump.half)
+        let jumps = self.jumps.len() as f64;
+        let freedom = self.curve.len() as f64 - jumps - LINE as f64;
+        let wider = t_quantile(0.05 / jumps, freedom) / t_quantile(0.05, freedom);
+        self.jumps.iter().all(|jump| jump.height.abs() > wider * jump.half)
     }
 }
 
@@ -108,6 +112,8 @@ struct Penalties {
     jump: f64,
     level: f64,
     staircase: f64,
+    /// Of a staircase with two places: numbers with just two multiples in a sweep are many.
+    pair: f64,
     /// Of jumps on what is no line, for each coefficient and bend of it: what is steep somewhere is easily taken for a jump there.
     uneven: f64,
     /// And at most so much.
@@ -124,7 +130,8 @@ impl Penalties {
             outlier: 1.5 + log,
             jump: 5.8 + log,
             level: 6.5 + 2.0 * log,
-            staircase: 4.6 + log,
+            staircase: 3.3 + log,
+            pair: 4.8 + log,
             uneven: 0.4,
             most_uneven: 1.5,
         }
@@ -462,6 +469,7 @@ impl Sweep {
             Part::Level(..) => self.prices.level,
             Part::Bend(_) => self.prices.bend,
             Part::Outlier(_) => self.prices.outlier,
+            Part::Staircase(at) if self.staircases[at].places.len() == 2 => self.prices.pair,
             Part::Staircase(_) => self.prices.staircase,
         }
     }

@@ -1,5 +1,7 @@
 //! Jumps that are planted are found, and where there are none hardly any.
 
+mod measured;
+
 use proptest::prelude::*;
 
 use super::super::noise;
@@ -239,6 +241,24 @@ fn what_is_called_a_jump_is_one() {
     assert_eq!(of(VGG16_TO_70), [24, 29, 32, 65]);
     let found = find_jumps(&sweep(|x| VGG16_TO_70[x as usize - 1])).unwrap().outliers;
     assert_eq!(found.iter().map(|outlier| outlier.at + 1).collect::<Vec<_>>(), [32, 48, 49, 64]);
+}
+
+#[test]
+fn two_sweeps_that_are_nearly_the_same_jump_at_the_same_places() {
+    let found = |step_times: &[[f64; N]; 2]| {
+        step_times.map(|step_time| find_jumps(&sweep(|x| step_time[x as usize - 1])).expect("a sweep"))
+    };
+    let places = |found: &Jumps| found.jumps.iter().map(|jump| jump.at + 1).collect::<Vec<_>>();
+    for of in found(&measured::VGG16) {
+        assert_eq!(places(&of), [24, 29, 32, 65], "{of:?}");
+    }
+    for of in found(&measured::RESNET18) {
+        assert_eq!((places(&of), of.multiple), (vec![32, 64], Some(32.0)), "{of:?}");
+    }
+    // What is rough about it is no noise, and looks a little like a staircase of 11: a chart shows jumps at 21, 32 and 64 at the most.
+    for of in found(&measured::RESNET50) {
+        assert!(places(&of).iter().all(|at| [21, 32, 64].contains(at)), "{of:?}");
+    }
 }
 
 #[test]
