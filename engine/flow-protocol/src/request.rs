@@ -64,7 +64,7 @@ pub struct Corun {
 }
 
 /// `exit.json`: written by the keeper, to a temporary file and renamed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Exit {
     /// The exit code, if the program ended by itself.
     pub code: Option<i32>,

@@ -73,7 +73,7 @@ impl Why {
         for line in answer(&asked, output.verbose) {
             output.line(line)?;
         }
-        for (reason, of) in accepted(&knowledge, &session.expansion.workflow, &asked)? {
+        for (reason, of) in accepted(&knowledge, &asked)? {
             output.line(format!("{}: kept by `flow accept`: {reason}", named(&of)))?;
         }
         let ignored = flow_exec::ignored(&session, &ids)?;
@@ -86,16 +86,12 @@ impl Why {
 }
 
 /// Results among these that were kept for a changed fingerprint, by the reason that was given.
-fn accepted<'a>(
-    knowledge: &Knowledge,
-    workflow: &str,
-    asked: &[Asked<'a>],
-) -> Result<IndexMap<String, Vec<&'a str>>, CliError> {
+fn accepted<'a>(knowledge: &Knowledge, asked: &[Asked<'a>]) -> Result<IndexMap<String, Vec<&'a str>>, CliError> {
     let mut accepted: IndexMap<String, Vec<&str>> = IndexMap::new();
     let Some(results) = knowledge.results() else { return Ok(accepted) };
-    for (label, _) in asked.iter().filter(|(_, state)| matches!(state, State::Cached { .. })) {
-        let Some(last) = results.last(workflow, label)? else { continue };
-        let reason = results.result(&last.fingerprint)?.and_then(|result| result.accepted);
+    for (label, state) in asked {
+        let State::Cached { fingerprint, .. } = state else { continue };
+        let reason = results.result(fingerprint)?.and_then(|result| result.accepted);
         reason.into_iter().for_each(|reason| accepted.entry(reason).or_default().push(label));
     }
     Ok(accepted)
@@ -281,9 +277,9 @@ fn explain(state: &State) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use flow_core::Outcome;
     use flow_core::fingerprint::PartKind;
     use flow_core::why::Reason;
+    use flow_core::{Digest, Outcome};
     use serde_json::json;
 
     use super::*;
@@ -301,7 +297,10 @@ mod tests {
 
     #[test]
     fn what_holds_of_many_is_said_once() {
-        let cached = |from: &str| State::Cached { outcome: Outcome::Ok, from: RunId(from.into()), read_again: false };
+        let cached = |from: &str| {
+            let (fingerprint, outcome) = (Digest::of(b"result"), Outcome::Ok);
+            State::Cached { fingerprint, outcome, from: RunId(from.into()), read_again: false }
+        };
         let seed = |n: u32| {
             let (kind, name) = (PartKind::Parameter, "seed".to_owned());
             State::Run(vec![Reason::Value { kind, name, was: Some(json!(n)), is: Some(json!(n + 1)) }])

@@ -345,7 +345,9 @@ fn accept_keeps_the_result_that_differs_least_and_not_that_of_a_later_trial() {
     let shown = space.flow(["show", "train[batch=16]"]).expect(0).stdout();
     let is_of_two_epochs = shown.lines().any(|line| line.split_whitespace().eq(["loss", "32"]));
     assert!(is_of_two_epochs, "16 × 2 epochs:\n{shown}");
-    let why = space.flow(["why", "train[batch=16]"]).expect(0).stdout();
+    // Also after one more trial.
+    space.flow(["run", "cats.yaml", "--set", "epochs=1"]).expect(0);
+    let why = space.flow(["why", "-w", "cats.yaml", "train[batch=16]"]).expect(0).stdout();
     assert!(why.contains("kept by `flow accept`: a comment"), "{why}");
 }
 

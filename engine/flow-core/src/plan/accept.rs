@@ -110,20 +110,20 @@ fn nearest_result(
     lookup: &mut dyn Lookup,
 ) -> Result<(StepResult, Vec<Reason>), NotAccepted> {
     let last = lookup.last(&instance.label);
-    let mut differing: Vec<(Vec<Reason>, &Parts)> = last
-        .iter()
-        .chain(recorded.iter().rev())
-        .map(|parts| (compare(parts, now, &mut |manifest| lookup.files(manifest)), parts))
-        .collect();
     let is_set = |reason: &&Reason| matches!(reason, Reason::Value { .. });
-    differing.sort_by_key(|(changed, _)| (changed.iter().filter(is_set).count(), changed.len()));
+    let differs = |parts: &&Parts| {
+        let changed = compare(parts, now, &mut |_| None);
+        (changed.iter().filter(is_set).count(), changed.len())
+    };
+    let mut differing: Vec<&Parts> = last.iter().chain(recorded.iter().rev()).collect();
+    differing.sort_by_cached_key(differs);
     let mut not = NotAccepted::NeverRan;
-    for (changed, parts) in differing {
+    for parts in differing {
         let unseen = |error| NotAccepted::Refused(Cause::ResultUnseen { error });
         let why = match lookup.result(&parts.digest()).map_err(unseen)? {
             Some(result) => match unfit(&result, instance) {
                 Some(unfit) => NotAccepted::Unfit(unfit),
-                None => return Ok((result, changed)),
+                None => return Ok((result, compare(parts, now, &mut |manifest| lookup.files(manifest)))),
             },
             None => NotAccepted::NoResult,
         };

@@ -8,7 +8,7 @@ use std::{
 use super::{Context, Decision, Force, Lookup, Standing, decide, standing_for, unfit, without_attempt};
 use crate::reason::Cause;
 use crate::why::{Reason, Why};
-use crate::{Expansion, Instance, InstanceId, Need, Outcome, Planned, RunId, Settled, StepResult, Uses};
+use crate::{Digest, Expansion, Instance, InstanceId, Need, Outcome, Planned, RunId, Settled, StepResult, Uses};
 
 /// What would happen.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,6 +30,7 @@ pub struct Item {
 pub enum State {
     /// A result is there.
     Cached {
+        fingerprint: Digest,
         /// How it had ended.
         outcome: Outcome,
         /// The run that produced it.
@@ -66,7 +67,12 @@ pub enum State {
 
 impl From<&Standing> for State {
     fn from(standing: &Standing) -> Self {
-        State::Cached { outcome: standing.outcome, from: standing.from.clone(), read_again: false }
+        State::Cached {
+            fingerprint: standing.fingerprint,
+            outcome: standing.outcome,
+            from: standing.from.clone(),
+            read_again: false,
+        }
     }
 }
 
@@ -320,7 +326,8 @@ impl Known {
         match decision {
             Decision::Reuse { result, read_again, .. } => {
                 let read_again = read_again.is_some();
-                let state = State::Cached { outcome: result.outcome, from: result.run.clone(), read_again };
+                let (fingerprint, outcome, from) = (result.fingerprint, result.outcome, result.run.clone());
+                let state = State::Cached { fingerprint, outcome, from, read_again };
                 if self.read[id.index()] {
                     self.results[id.index()] = Some(result);
                 }

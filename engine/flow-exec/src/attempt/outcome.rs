@@ -116,17 +116,7 @@ mod tests {
     use protocol::Outcome as P;
 
     fn exit(code: Option<i32>, signal: Option<i32>) -> Exit {
-        Exit {
-            code,
-            signal,
-            started_at: 1.0,
-            ended_at: 2.0,
-            cpu_s: 0.5,
-            max_rss: 1,
-            oom_killed: false,
-            swept: 0,
-            spawn_error: None,
-        }
+        Exit { code, signal, started_at: 1.0, ended_at: 2.0, ..Exit::default() }
     }
 
     #[test]

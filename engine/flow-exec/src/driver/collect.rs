@@ -51,9 +51,9 @@ pub(super) struct Collect {
 }
 
 impl Collect {
-    /// Should this process be killed before it is settled, whoever takes it in needs what was seen of it.
+    /// Should this process be killed before it is settled, whoever takes it in needs what was seen of it, and it was not told yet.
     pub(super) fn is_to_be_told(&self) -> bool {
-        self.running.watched && self.exit.code == Some(0) && self.running.killed.is_none()
+        self.news.is_none() && self.running.watched && self.exit.code == Some(0) && self.running.killed.is_none()
     }
 
     fn hear(&mut self) -> News {
@@ -66,8 +66,7 @@ impl Collect {
 
 /// What was seen of an attempt, for whoever takes it in after this process, and where it is looked for. What its program said last is heard.
 pub(super) fn tell(ended: &mut Collect) -> (PathBuf, String) {
-    let news = ended.news.take().unwrap_or_else(|| ended.hear());
-    ended.news = Some(news);
+    ended.news = Some(ended.hear());
     let Collect { running, exit, seen, corunners, .. } = &*ended;
     let near = corunners.iter().filter(|(_, other)| !other.gpus.is_empty());
     let record = Record {
@@ -127,17 +126,8 @@ pub(super) fn run_builtin(context: &RunContext, builtin: Builtin) -> Collected {
             .and_then(|input| builtin::run(&*context.builtins, name, &input, &running.folder.work().join(place))),
         Body::Plugin { .. } | Body::Command(_) => Err("it is no built-in step".into()),
     };
-    let exit = Exit {
-        code: Some(i32::from(done.is_err())),
-        signal: None,
-        started_at: began,
-        ended_at: clock::unix_seconds(),
-        cpu_s: 0.0,
-        max_rss: 0,
-        oom_killed: false,
-        swept: 0,
-        spawn_error: None,
-    };
+    let code = Some(i32::from(done.is_err()));
+    let exit = Exit { code, started_at: began, ended_at: clock::unix_seconds(), ..Exit::default() };
     running.listener.said = Said::Builtin(done.as_ref().map(drop).map_err(Fault::clone));
     let ended = Collect {
         attempt,

@@ -436,14 +436,14 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         let ended = self.attempts.on_exited(attempt, end, &self.outcomes, &mut self.cards, &mut self.out);
         if let Some(ended) = ended {
             self.tell_gpus();
-            self.collect(Box::new(ended), true);
+            self.collect(Box::new(ended));
         }
     }
 
-    fn collect(&mut self, mut ended: Box<Collect>, is_first: bool) {
+    fn collect(&mut self, mut ended: Box<Collect>) {
         let context = Arc::clone(&self.context);
         self.jobs.spawn_blocking(move || {
-            if is_first && ended.is_to_be_told() {
+            if ended.is_to_be_told() {
                 let (path, text) = collect::tell(&mut ended);
                 return Done::ToTell { ended, path, text };
             }
@@ -477,7 +477,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             Done::NotClaimed(error) => Err(error.into()),
             Done::ToTell { ended, path, text } => {
                 self.attempts.executor.observed(ended.attempt, path, text);
-                self.collect(ended, false);
+                self.collect(ended);
                 Ok(())
             }
             Done::Collected(collected) => {

@@ -329,17 +329,8 @@ impl Server {
                 self.tell(&Event::Started { attempt, pid: pid.as_raw().unsigned_abs() });
             }
             Err(reason) => {
-                let exit = Exit {
-                    code: None,
-                    signal: None,
-                    started_at,
-                    ended_at: started_at,
-                    cpu_s: 0.0,
-                    max_rss: 0,
-                    oom_killed: false,
-                    swept: 0,
-                    spawn_error: Some(written(&reason)),
-                };
+                let spawn_error = Some(written(&reason));
+                let exit = Exit { started_at, ended_at: started_at, spawn_error, ..Exit::default() };
                 write_exit(&start.folder, &exit);
                 self.tell(&Event::SpawnFailed { attempt, reason });
             }

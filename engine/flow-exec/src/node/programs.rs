@@ -119,18 +119,8 @@ impl Programs {
             }
             Event::SpawnFailed { attempt, reason } => {
                 let now = clock::unix_seconds();
-                let exit = Exit {
-                    code: None,
-                    signal: None,
-                    started_at: now,
-                    ended_at: now,
-                    cpu_s: 0.0,
-                    max_rss: 0,
-                    oom_killed: false,
-                    swept: 0,
-                    spawn_error: Some(keeper::written(&reason)),
-                };
-                self.ended(attempt, exit)
+                let spawn_error = Some(keeper::written(&reason));
+                self.ended(attempt, Exit { started_at: now, ended_at: now, spawn_error, ..Exit::default() })
             }
             Event::Exited { attempt, exit } => self.ended(attempt, exit),
         }

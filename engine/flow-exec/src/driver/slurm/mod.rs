@@ -237,15 +237,5 @@ fn cancel(jobs: &[Intent]) -> Result<(), NoAnswer> {
 
 /// The exit of a program of which nobody could say how it ended.
 pub(crate) fn unseen(started_at: f64, ended_at: f64) -> Exit {
-    Exit {
-        code: None,
-        signal: None,
-        started_at,
-        ended_at: ended_at.max(started_at),
-        cpu_s: 0.0,
-        max_rss: 0,
-        oom_killed: false,
-        swept: 0,
-        spawn_error: None,
-    }
+    Exit { started_at, ended_at: ended_at.max(started_at), ..Exit::default() }
 }
