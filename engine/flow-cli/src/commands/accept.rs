@@ -10,12 +10,14 @@ use flow_core::{InstanceId, RunId, StepId};
 use flow_exec::ExecError;
 use flow_store::Rebuilt;
 use indexmap::IndexMap;
+use serde_json::Value;
 
 use super::Done;
 use crate::args::{About, Global, Selection};
 use crate::error::CliError;
 use crate::output::{FAINT, GOOD, NOTE, Output, styled};
-use crate::{place, reasons, words};
+use crate::reasons::{self, Because};
+use crate::{place, words};
 
 /// Arguments of `flow accept`.
 #[derive(Debug, Args)]
@@ -60,13 +62,16 @@ impl Accept {
             user.map(|user| format!(", of run {run} of {user}")).unwrap_or_default()
         };
         let mut refused = false;
-        // Instances of which the same is said, by their step.
-        let mut told: IndexMap<(StepId, String, String), Vec<InstanceId>> = IndexMap::new();
+        // Instances of which the same is said, or what has the same form, by their step.
+        let mut told: IndexMap<(StepId, String, Value), Vec<(InstanceId, String)>> = IndexMap::new();
         for one in &accepted {
+            let mut form = None;
             let (id, how, why) = match one {
                 Accepted::Kept { id, changed, result, .. } => {
-                    let why = reasons::why(&Why::of(changed));
-                    (id, styled(GOOD, "kept"), format!("{}: {why}", whose(&result.run)))
+                    let (why, of) = (Why::of(changed), whose(&result.run));
+                    let words = format!("{of}: {}", reasons::why(&why));
+                    form = (!output.verbose).then(|| Value::from(vec![Value::from(of), Because::Runs(why).form()]));
+                    (id, styled(GOOD, "kept"), words)
                 }
                 Accepted::Cached(id) => (id, styled(FAINT, "cached as it is"), String::new()),
                 Accepted::Not(id, why) => {
@@ -75,16 +80,18 @@ impl Accept {
                 }
             };
             let step = session.expansion.instances[id.index()].step;
-            told.entry((step, how, why)).or_default().push(*id);
+            let form = form.unwrap_or_else(|| Value::from(why.as_str()));
+            told.entry((step, how, form)).or_default().push((*id, why));
         }
-        for ((step, how, why), ids) in told {
-            let what = match ids.as_slice() {
-                [one] => session.expansion.instances[one.index()].label.to_string(),
-                several => {
-                    format!("{} × {}", session.expansion.steps[step.index()].name, words::thousands(several.len()))
-                }
+        for ((step, how, _), all) in told {
+            let (first, why) = &all[0];
+            let differ =
+                if all.iter().any(|(_, other)| other != why) { " (the first of them; -v tells all)" } else { "" };
+            let what = match all.len() {
+                1 => session.expansion.instances[first.index()].label.to_string(),
+                several => format!("{} × {}", session.expansion.steps[step.index()].name, words::thousands(several)),
             };
-            output.line(format!("{how} {what}{why}"))?;
+            output.line(format!("{how} {what}{why}{differ}"))?;
         }
         Ok(ExitCode::from(u8::from(refused)))
     }

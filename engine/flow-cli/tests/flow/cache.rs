@@ -352,6 +352,25 @@ fn accept_keeps_the_result_that_differs_least_and_not_that_of_a_later_trial() {
 }
 
 #[test]
+fn what_accept_keeps_of_many_alike_is_said_once() {
+    let space = space();
+    space.write(
+        "each.yaml",
+        "flow: 1\nsteps:\n  s: {matrix: {n: [1, 2, 3]}, run: 'cat f${{ n }}', inputs: ['f${{ n }}']}\n",
+    );
+    for text in ["old", "new"] {
+        (1..=3).for_each(|n| _ = space.write(format!("f{n}"), text));
+        if text == "old" {
+            space.flow(["run", "each.yaml"]).expect(0);
+        }
+    }
+    let said = space.flow(["accept", "-w", "each.yaml", "s", "--reason", "the same"]).expect(0).stdout();
+    assert_eq!(said, "kept s × 3: input `f1` changed (the first of them; -v tells all)\n");
+    let said = space.flow(["accept", "-v", "-w", "each.yaml", "s", "--reason", "the same"]).expect(0).stdout();
+    assert_eq!(said, "cached as it is s × 3\n");
+}
+
+#[test]
 fn a_folder_that_is_linked_and_changes_under_a_step_spoils_its_result() {
     let space = space();
     let workflow = "flow: 1\nname: live\nsteps:\n  look: {run: sh -c 'sleep 0.6; ls photos', inputs: [{path: photos/, by: listing}]}\n";
