@@ -192,7 +192,7 @@ finding-changed-tested = From { $a } to { $b }, { $column } { $rises ->
 finding-changed-most = From { $a } to { $b }, { $column } { $rises ->
     [yes] rises
    *[no] falls
-} in { $some } of { $rows } rows, there by { $range } (sign test, p { $p }).
+} in { $some } of { $rows } rows, there by { $range } (sign test, p { $p }); the median of all rows is { $median }.
 finding-changed-at = From { $a } to { $b }, { $column } { $rises ->
     [yes] rises
    *[no] falls
@@ -219,6 +219,7 @@ computed-mean-change = Mean change of { $column }
 computed-low-change = Change of { $column }, lower end of the 95 % confidence interval
 computed-high-change = Change of { $column }, upper end of the 95 % confidence interval
 computed-pairs = Pairs in the sign test of { $column }
+computed-median-change = Median change of { $column }
 computed-rows-changed = Rows in which { $column } changes so
 computed-rows = Rows with { $column } of both
 computed-sign-test = p of the sign test of { $column }
@@ -715,8 +716,20 @@ jumps-no-multiple = { $jumps ->
    *[other] These places are not the multiples of one number
 }.
 jumps-none = No jump of { $column } along { $axis } stands out of the noise; it fluctuates by { $fluctuation } of its level, and a single jump of less than about five times that may not be told.
-jumps-fluctuate = How much { $column } fluctuates about its curve, as a share of its level, differs (Brown–Forsythe test, p { $p }): from { $low } ({ $least }) to { $high } ({ $most }).
-jumps-fluctuate-alike = How much { $column } fluctuates about its curve, as a share of its level, does not differ beyond chance (Brown–Forsythe test, p { $p }): { $low } ({ $least }) to { $high } ({ $most }).
+jumps-shared = { $places ->
+    [0] { $column } jumps along { $axis } nowhere, for { $a } and for { $b }.
+    [one] There is one place along { $axis } at which { $column } jumps for { $a } or for { $b }: { $same ->
+        [0] it is not the same for both.
+       *[other] it is the same for both.
+    }
+   *[other] Of the { $places } places along { $axis } at which { $column } jumps for { $a } or for { $b }, { $same ->
+        [0] none is
+        [one] one is
+       *[other] { $same } are
+    } the same for both.
+}
+jumps-fluctuate = The fluctuation of { $column } about its curve, as a share of its level, differs (Brown–Forsythe test, p { $p }): from { $low } ({ $least }) to { $high } ({ $most }).
+jumps-fluctuate-alike = The fluctuation of { $column } about its curve, as a share of its level, does not differ beyond chance (Brown–Forsythe test, p { $p }): { $low } ({ $least }) to { $high } ({ $most }).
 jumps-alike = Whether fluctuations of { $column } differ, as shares of the level
 jumps-lowest = Lowest
 jumps-highest = Highest

@@ -191,7 +191,7 @@ finding-changed-tested = 从 { $a } 到 { $b }，{ $column }在各行均{ $rises
 finding-changed-most = 从 { $a } 到 { $b }，{ $column }在 { $rows } 行中的 { $some } 行{ $rises ->
     [yes] 上升
    *[no] 下降
-}，幅度为 { $range }（符号检验，p { $p }）。
+}，幅度为 { $range }（符号检验，p { $p }）；全部各行的中位数为 { $median }。
 finding-changed-at = 从 { $a } 到 { $b }，{ $axis }为 { $places }时{ $column }{ $rises ->
     [yes] 上升
    *[no] 下降
@@ -218,6 +218,7 @@ computed-mean-change = { $column }的平均变化
 computed-low-change = { $column }变化的 95 % 置信区间下限
 computed-high-change = { $column }变化的 95 % 置信区间上限
 computed-pairs = { $column }符号检验的对数
+computed-median-change = { $column }变化的中位数
 computed-rows-changed = { $column }如此变化的行数
 computed-rows = 两者都有{ $column }的行数
 computed-sign-test = { $column }符号检验的 p 值
@@ -1000,6 +1001,13 @@ jumps-no-multiple = { $jumps ->
    *[other] 这些位置并非某个数的各个倍数
 }。
 jumps-none = { $column }随{ $axis }没有超出噪声的跳变；相对波动为 { $fluctuation }，小于其约五倍的单个跳变可能无法识别。
+jumps-shared = { $places ->
+    [0] { $column }随{ $axis }均无跳变，{ $a } 与 { $b } 皆然。
+   *[other] { $column }随{ $axis }的跳变，{ $a } 与 { $b } 共有 { $places } 处，{ $same ->
+        [0] 没有一处两者相同。
+       *[other] 其中 { $same } 处两者相同。
+    }
+}
 jumps-fluctuate = { $column }的相对波动存在显著差异（Brown–Forsythe 检验，p { $p }）：从 { $low }（{ $least }）到 { $high }（{ $most }）。
 jumps-fluctuate-alike = { $column }的相对波动没有显著差异（Brown–Forsythe 检验，p { $p }）：{ $low }（{ $least }）至 { $high }（{ $most }）。
 jumps-alike = { $column }的相对波动是否有差异

@@ -191,6 +191,30 @@ fn jumps_stand_out_and_models_are_compared_by_their_fluctuation() {
     assert!(chinese.contains("没有显著差异"), "{chinese}");
 }
 
+/// The two vary by a thousandth, which is told in tenths of a percent, and jump at the same places but one.
+#[test]
+fn two_sweeps_side_by_side_are_compared_point_by_point_and_jump_by_jump() {
+    let noise = |n: usize| ((n * 7919 % 101) as f64 / 50.0 - 1.0) * 0.1;
+    let results = ["device", "link"].into_iter().flat_map(|images| {
+        (1..=60_usize).map(move |batch| {
+            let more = if images == "link" { 1.004 + 0.001 * (batch % 3) as f64 } else { 1.0 };
+            let jumps = usize::from(batch > 24) + usize::from(batch > 41) + usize::from(images == "link" && batch > 50);
+            let time = (20.0 + 1.5 * batch as f64 + noise(batch)) * more + 9.0 * jumps as f64;
+            let axes = [("images", json!(images)), ("batch", json!(batch))];
+            result("s", &axes, 1).metric("iteration_time", time / 1000.0, "s")
+        })
+    });
+    let mut input = input(vec![("s", view("torch/train", None, results.collect()))]);
+    let with = json!({"from": "s", "rows": ["batch"], "split": "images", "columns": ["iteration_time"]});
+    add_table(&mut input, "t", with);
+    let out = add(&mut input, "jumps", "jumps", json!({"table": "t", "y": "iteration_time"}));
+    assert_eq!([metric(&out, "jumps"), metric(&out, "places"), metric(&out, "same_places")], [5.0, 3.0, 2.0]);
+    let [english, chinese] = said(&input, &["jumps"]);
+    let told = "Of the 3 places along batch size at which iteration time jumps for device or for link, 2 are the same for both.";
+    assert!(english.contains(told), "{english}");
+    assert!(chinese.contains("每次迭代用时随批大小的跳变，device 与 link 共有 3 处，其中 2 处两者相同。"), "{chinese}");
+}
+
 #[test]
 fn points_off_the_curve_are_named_and_are_no_jumps() {
     let noise = |n: usize| ((n * 7919 % 101) as f64 / 50.0 - 1.0) * 0.3;

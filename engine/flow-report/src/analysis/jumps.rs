@@ -1,6 +1,6 @@
 //! Where a column jumps along the rows, and how much it fluctuates: the step `flow/jumps`. The numbers are the core's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flow_core::Metric;
 use flow_core::reason::BuiltinFault;
@@ -39,6 +39,11 @@ pub(super) struct Sweeps {
 struct Sweep {
     /// What it is of, where there are several.
     scope: Option<String>,
+    /// The part of the split, and what it is of besides.
+    #[serde(default)]
+    part: Option<String>,
+    #[serde(default)]
+    of: Vec<String>,
     /// As shown.
     points: Vec<(f64, f64)>,
     /// The place of each as written.
@@ -52,6 +57,8 @@ pub(super) fn sweeps(with: &JumpsWith, table: &Table) -> Result<Sweeps, BuiltinF
     let x = x.ok_or_else(|| BuiltinFault::JumpsOverNothing { table: with.table.clone() })?;
     let curves = curves(table, &with.y, &x)?.into_iter().map(|(scope, points)| Sweep {
         scope,
+        part: points.part,
+        of: points.of,
         found: find_jumps(&points.points),
         points: points.points,
         names: points.names,
@@ -92,7 +99,38 @@ struct Alike<'a> {
     p: f64,
 }
 
+/// At how many places curves jump that differ in the part of the split alone, of two: at the same in both, and in all.
+struct Shared<'a> {
+    parts: [&'a str; 2],
+    same: usize,
+    places: usize,
+}
+
 impl Sweeps {
+    fn shared(&self) -> Option<Shared<'_>> {
+        let mut parts: Vec<&str> = Vec::new();
+        for part in self.curves.iter().filter_map(|curve| curve.part.as_deref()) {
+            if !parts.contains(&part) {
+                parts.push(part);
+            }
+        }
+        let [a, b] = parts[..] else { return None };
+        // A place is between two points: the other curve has to have both.
+        let places = |curve: &Sweep| -> Option<BTreeSet<(String, String)>> {
+            let name = |at: usize| curve.names[at].clone();
+            Some(curve.found.as_ref()?.jumps.iter().map(|jump| (name(jump.at), name(jump.at + 1))).collect())
+        };
+        let of = |part| self.curves.iter().filter(move |curve| curve.part.as_deref() == Some(part));
+        let pairs = of(a).filter_map(|first| Some((first, of(b).find(|second| second.of == first.of)?)));
+        let pairs = pairs.filter(|(first, second)| first.names == second.names);
+        let pairs: Vec<_> = pairs.filter_map(|(first, second)| Some((places(first)?, places(second)?))).collect();
+        let count = |both: bool| {
+            let of = |(a, b): &(BTreeSet<_>, BTreeSet<_>)| if both { (a & b).len() } else { (a | b).len() };
+            pairs.iter().map(of).sum()
+        };
+        (!pairs.is_empty()).then(|| Shared { parts: [a, b], same: count(true), places: count(false) })
+    }
+
     fn alike(&self) -> Option<Alike<'_>> {
         let told: Vec<&Sweep> = self.curves.iter().filter(|curve| curve.fluctuation().is_some()).collect();
         let mut all: Vec<(f64, &str)> =
@@ -119,6 +157,8 @@ impl Sweeps {
         if let [Sweep { found: Some(Jumps { multiple: Some(multiple), .. }), .. }] = &self.curves[..] {
             metrics.insert("multiple".into(), metric(*multiple, ""));
         }
+        let shared = self.shared().map(|shared| [("places", shared.places), ("same_places", shared.same)]);
+        metrics.extend(shared.into_iter().flatten().map(|(name, count)| (name.to_owned(), metric(count as f64, ""))));
         let most = self.curves.iter().filter_map(Sweep::fluctuation).reduce(f64::max);
         metrics.extend(most.map(|most| ("fluctuation".to_owned(), metric(most, "ratio"))));
         metrics
@@ -128,6 +168,13 @@ impl Sweeps {
         let of =
             |curve: &Sweep| names.scoped(&curve.scope, names.capital(self.sentence(curve, names, lang), lang), lang);
         let mut told: Vec<String> = self.curves.iter().map(of).collect();
+        if let Some(Shared { parts: [a, b], same, places }) = self.shared() {
+            let args =
+                Args::new().with("column", names.inline(&self.y, lang)).with("axis", names.inline(&self.x, lang));
+            let [a, b] = [a, b].map(|part| safe::text(&names.table.point(part).unwrap_or_else(|| part.to_owned())));
+            let args = args.with("a", a).with("b", b).count("same", same).count("places", places);
+            told.push(names.capital(names.words.text(lang, "jumps-shared", &args), lang));
+        }
         if let Some(Alike { low, high, p }) = self.alike() {
             let figure = |value: f64| names.words.figure(lang, &share(value), value);
             let args = Args::new().with("column", names.inline(&self.y, lang));

@@ -193,6 +193,9 @@ impl Shown {
 
 /// The points of a curve as the table shows them: where, how much, and the name of each place.
 struct Points {
+    /// The part of the split, and what the curve is of besides.
+    part: Option<String>,
+    of: Vec<String>,
     points: Vec<(f64, f64)>,
     names: Vec<String>,
 }
@@ -225,9 +228,12 @@ fn curves(table: &Table, y: &str, x: &str) -> Result<Vec<(Option<String>, Points
             let mut points: Vec<((f64, f64), String)> = rows.iter().filter_map(point).collect();
             points.sort_by(|a, b| a.0.0.total_cmp(&b.0.0));
             let (points, names) = points.into_iter().unzip();
-            let scope = curve.scope.iter().cloned().chain(gpus.map(|gpus| format!("gpus={gpus}")));
-            let scope: Vec<String> = scope.collect();
-            ((!scope.is_empty()).then(|| scope.join(", ")), Points { points, names })
+            let with_gpus = |of: &mut dyn Iterator<Item = &String>| -> Vec<String> {
+                of.cloned().chain(gpus.map(|gpus| format!("gpus={gpus}"))).collect()
+            };
+            let scope = with_gpus(&mut curve.scope.iter());
+            let (part, of) = (curve.part.clone(), with_gpus(&mut curve.of.iter()));
+            ((!scope.is_empty()).then(|| scope.join(", ")), Points { part, of, points, names })
         });
         Ok(of.collect())
     };

@@ -2,7 +2,7 @@
 
 use flow_core::Interval;
 use flow_core::reason::BuiltinFault;
-use flow_core::stats::t_quantile;
+use flow_core::stats::{median, t_quantile};
 use serde::{Deserialize, Serialize};
 
 use super::stats::sign_test;
@@ -13,6 +13,8 @@ use crate::table::{Content, Reading, Row, Table, refine};
 
 /// Relative changes that are all smaller than this, and of both signs, are none.
 const SAME: f64 = 0.05;
+/// Where none is larger they are shown with a digit more.
+const FINE: f64 = 0.015;
 /// The same for loads.
 const SAME_LOAD: f64 = 0.03;
 /// What is learned is the same where the confidence interval of its change, in points, lies within this.
@@ -70,12 +72,16 @@ impl Changes {
 }
 
 /// How a column that is shown so changes from one version to the other: how that is shown, and computed.
-fn change_of(show: &Format) -> (Format, fn(f64, f64) -> f64) {
-    match show.unit.as_str() {
-        // A difference with all digits of its ends would come out otherwise by the last one.
-        "%" => (Format { decimals: show.decimals.min(1), ..show.difference() }, |a, b| b - a),
-        _ => (Format::change(), |a, b| b / a - 1.0),
+fn change_of(show: &Format, pairs: &[(f64, f64)]) -> (Format, fn(f64, f64) -> f64) {
+    // A difference with all digits of its ends would come out otherwise by the last one.
+    if show.unit == "%" {
+        return (Format { decimals: show.decimals.min(1), ..show.difference() }, |a, b| b - a);
     }
+    let of = |a: f64, b: f64| b / a - 1.0;
+    let changes = pairs.iter().map(|(a, b)| of(*a, *b).abs()).filter(|change| change.is_finite());
+    // Of nothing but small changes most would read as none.
+    let small = (FINE / 10.0..FINE).contains(&changes.fold(0.0, f64::max));
+    (Format { decimals: u8::from(small), ..Format::change() }, of)
 }
 
 /// Shows what is compared with enough digits for who computes the changes.
@@ -89,8 +95,9 @@ pub(crate) fn readable(table: &mut Table) {
         let at = [&a, &b].map(|part| table.find(&name, None, Some(part)));
         let [Some(at_a), Some(at_b)] = at else { continue };
         let pairs = table.body.iter().filter_map(|row| row.cells[at_a].number().zip(row.cells[at_b].number()));
-        let (show, of) = change_of(&show);
-        refine(table, &name, &[&Reading { show, pairs: pairs.collect(), of }]);
+        let pairs: Pairs = pairs.collect();
+        let (show, of) = change_of(&show, &pairs);
+        refine(table, &name, &[&Reading { show, pairs, of }]);
     }
 }
 
@@ -122,12 +129,13 @@ pub(crate) fn compare(
             continue;
         }
         let Some(at_b) = table.find(&column.name, None, Some(b)) else { continue };
-        let (show, of) = change_of(&column.show);
-        let change = |a: f64, b: f64| Some(of(a, b)).filter(|change| change.is_finite());
         let measured = |row: &Row, at: usize| match row.cells[at].content {
             Content::Number { value, .. } => Some(value),
             _ => None,
         };
+        let both = table.body.iter().filter_map(|row| measured(row, at_a).zip(measured(row, at_b)));
+        let (show, of) = change_of(&column.show, &both.collect::<Pairs>());
+        let change = |a: f64, b: f64| Some(of(a, b)).filter(|change| change.is_finite());
         let changes: Vec<Option<f64>> =
             table.body.iter().map(|row| change(measured(row, at_a)?, measured(row, at_b)?)).collect();
         if changes.iter().all(Option::is_none) {
@@ -348,6 +356,12 @@ fn changed(
         (false, true) if !repeated => Borne::Most {
             some: count(ledger, of(|column| What::RowsChanged { column }), some),
             rows: count(ledger, of(|column| What::Rows { column }), rows.len()),
+            median: ledger.computed(
+                None,
+                of(|column| What::MedianChange { column }),
+                median(rows.iter().map(|(_, change)| *change).collect())?,
+                column.show.clone(),
+            ),
             p: test(ledger),
         },
         (false, _) => return None,

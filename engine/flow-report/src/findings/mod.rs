@@ -157,7 +157,7 @@ pub(crate) enum Borne {
     /// Every row, and a sign test over these pairs.
     Tested { pairs: Figure, p: Figure },
     /// Most rows, and a sign test.
-    Most { some: Figure, rows: Figure, p: Figure },
+    Most { some: Figure, rows: Figure, median: Figure, p: Figure },
 }
 
 /// The best or the worst part of a split, and those that cannot be told apart from it.
@@ -266,6 +266,9 @@ pub(crate) enum What {
         column: String,
     },
     Pairs {
+        column: String,
+    },
+    MedianChange {
         column: String,
     },
     RowsChanged {

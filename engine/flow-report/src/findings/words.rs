@@ -212,10 +212,10 @@ impl Finding {
                     Borne::Tested { pairs, p } => {
                         say("finding-changed-tested", args.with("pairs", text(pairs)).with("p", p.relation()))
                     }
-                    Borne::Most { some, rows, p } => say(
-                        "finding-changed-most",
-                        args.with("some", text(some)).with("rows", text(rows)).with("p", p.relation()),
-                    ),
+                    Borne::Most { some, rows, median, p } => {
+                        let args = args.with("some", text(some)).with("rows", text(rows));
+                        say("finding-changed-most", args.with("median", text(median)).with("p", p.relation()))
+                    }
                 }
             }
             Finding::ChangedAt { column, a, b, rises, axis, places } => {
@@ -379,6 +379,7 @@ impl Computed {
             What::LowChange { column } => told("computed-low-change", column),
             What::HighChange { column } => told("computed-high-change", column),
             What::Pairs { column } => told("computed-pairs", column),
+            What::MedianChange { column } => told("computed-median-change", column),
             What::RowsChanged { column } => told("computed-rows-changed", column),
             What::Rows { column } => told("computed-rows", column),
             What::SignTest { column } => told("computed-sign-test", column),

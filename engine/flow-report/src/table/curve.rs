@@ -8,6 +8,8 @@ use crate::columns::point;
 pub(crate) struct Curve {
     /// What it is of, where there are several: `v7`, `resnet18, lr=0.1`.
     pub(crate) scope: Option<String>,
+    /// Of these other rows' axes, whatever part: `resnet18, lr=0.1`.
+    pub(crate) of: Vec<String>,
     /// The part of the split.
     pub(crate) part: Option<String>,
     /// Rows of the table.
@@ -33,10 +35,10 @@ impl Curve {
         let mut curves = Vec::new();
         for part in table.parts() {
             for (key, rows) in &groups {
-                let leading = table.rows.iter().zip(key).map(|(axis, value)| point(axis, value));
-                let scope: Vec<String> = leading.chain(part.and_then(|part| table.point(part))).collect();
+                let of: Vec<String> = table.rows.iter().zip(key).map(|(axis, value)| point(axis, value)).collect();
+                let scope: Vec<String> = of.iter().cloned().chain(part.and_then(|part| table.point(part))).collect();
                 let scope = (!scope.is_empty()).then(|| scope.join(", "));
-                curves.push(Curve { scope, part: part.map(str::to_owned), rows: rows.clone() });
+                curves.push(Curve { scope, of, part: part.map(str::to_owned), rows: rows.clone() });
             }
         }
         curves
@@ -46,6 +48,7 @@ impl Curve {
     pub(crate) fn whole(table: &Table) -> Vec<Curve> {
         let of = |part: Option<&str>| Curve {
             scope: part.and_then(|part| table.point(part)),
+            of: Vec::new(),
             part: part.map(str::to_owned),
             rows: (0..table.body.len()).collect(),
         };
