@@ -96,6 +96,32 @@ fn changes_that_are_all_small_have_a_digit_more_and_their_median() {
 }
 
 #[test]
+fn that_memory_is_not_flat_is_said_of_small_values_only() {
+    let sweep = |points: &[(u32, f64)]| {
+        let of = |(batch, mib): &(u32, f64)| result("s", &[("batch", json!(batch))], 1).gpu_memory(*mib);
+        let mut input = input(vec![("s", view("torch/train", None, points.iter().map(of).collect()))]);
+        add_table(&mut input, "t", json!({"from": "s", "columns": ["gpu_memory"]}));
+        bullets(&reported(&input, json!({"table": "t"}))).concat().join("\n")
+    };
+    // resnet18 on an H200.
+    let measured = [(1, 1216.0), (2, 1254.0), (4, 1332.0), (8, 1486.0)];
+    let flat = [(1, 1216.0), (2, 1254.0), (4, 1232.0), (8, 1486.0), (16, 1848.0)];
+    let (larger, line) =
+        ([(8, 1486.0), (16, 1848.0), (32, 2754.0)], [1_u32, 2, 4, 8, 16].map(|n| (n, f64::from(900 + 20 * n))));
+    assert_eq!(sweep(&larger), "");
+    insta::assert_snapshot!([sweep(&measured), sweep(&flat), sweep(&line)].join("\n\n"), @"
+    - GPU memory is not flat where batch size is small: 1216 MiB at 1, 1332 MiB at 4.
+    * 批大小较小时，显存并非不变：1 时为 1216 MiB，4 时为 1332 MiB。
+
+    - Up to batch size 4, GPU memory hardly changes: 1216 to 1254 MiB.
+    * 批大小不超过 4 时，显存几乎不变：1216 至 1254 MiB。
+
+    - GPU memory is linear in batch size: 900 MiB + 20.00 MiB × batch size, R² = 1.000.
+    * 显存与批大小成线性关系：900 MiB + 20.00 MiB × 批大小，R² = 1.000。
+    ");
+}
+
+#[test]
 fn what_is_learned_is_judged_by_repeated_trainings_only() {
     let trained = |trainings: u32, gain: f64| {
         let spread = [0.0, -0.005, 0.006, 0.001];

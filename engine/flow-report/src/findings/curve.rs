@@ -13,6 +13,10 @@ use crate::table::{Content, Curve, Derived, Table};
 const SAME_TIME: f64 = 0.03;
 /// Memory that changes by less stays the same.
 const SAME: f64 = 0.05;
+/// Whether it does is asked of values so many times as large as the first,
+const FAR: f64 = 4.0;
+/// and answered with no where the first is this at the most.
+const SMALL: f64 = 4.0;
 /// A straight line must explain this much.
 const STRAIGHT: f64 = 0.98;
 
@@ -74,6 +78,13 @@ pub(crate) fn curves(ledger: &mut SectionFigures<'_>, besides: &Besides<'_>) -> 
             if !besides.searched.contains(name.as_str()) {
                 findings.extend(jumping(ledger, &curve, &axis, &name, &points));
             }
+        }
+        // A line says that itself.
+        if findings
+            .iter()
+            .any(|finding| matches!(finding, Finding::Linear { column, .. } if column != "iteration_time"))
+        {
+            findings.retain(|finding| !matches!(finding, Finding::MemoryNotFlat { .. }));
         }
         found.extend(findings.into_iter().map(|finding| Scoped { scope: curve.scope.clone(), finding }));
     }
@@ -205,13 +216,22 @@ fn growth(
     Some(ledger.computed(curve.scope.as_deref(), what, to.y / from.y - 1.0, Format::change()))
 }
 
+/// Whether memory is flat where the axis is small. That it is not is worth a word only of values that are as small as they get.
 fn memory_flat(ledger: &SectionFigures<'_>, axis: &str, memory: &str, points: &[Point]) -> Option<Finding> {
     let points = comparable(points);
     let first = points.first()?;
+    let rising = &points[..points.windows(2).take_while(|w| w[1].y >= w[0].y).count() + 1];
+    let far = rising.iter().find(|p| p.x >= FAR * first.x);
+    if let Some(far) = far.filter(|far| far.y > (1.0 + SAME) * first.y && first.x > 0.0 && first.x <= SMALL) {
+        let [least, most] = [first, far].map(|point| ledger.cell(point.row, point.column));
+        let (memory, axis) = (memory.to_owned(), axis.to_owned());
+        let (from, to) = (first.text.clone(), far.text.clone());
+        return Some(Finding::MemoryNotFlat { memory, axis, from, to, least: least?, most: most? });
+    }
     let flat = points.iter().take_while(|p| (p.y / first.y - 1.0).abs() <= SAME).count();
     // Flat to the end is no finding about small batches, and neighbours of a fine sweep are always near each other.
     let last = points.get(flat.checked_sub(1)?)?;
-    if flat < 3 || flat == points.len() || last.x < 4.0 * first.x {
+    if flat < 3 || flat == points.len() || last.x < FAR * first.x {
         return None;
     }
     let by = |a: &&Point, b: &&Point| a.y.total_cmp(&b.y);

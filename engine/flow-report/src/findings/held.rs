@@ -57,7 +57,7 @@ fn topic(finding: &Finding) -> Option<(&'static str, &str)> {
         | Finding::NoTrend { time, .. }
         | Finding::TimeFlat { time, .. } => ("time", time),
         Finding::MemoryFaster { memory, .. } => ("memory against time", memory),
-        Finding::MemoryFlat { memory, .. } => ("memory", memory),
+        Finding::MemoryFlat { memory, .. } | Finding::MemoryNotFlat { memory, .. } => ("memory", memory),
         Finding::Frontier { axis, .. } => ("frontier", axis),
         Finding::Linear { column, .. } => ("line", column),
         Finding::Jumps { column, .. } => ("jumps", column),
@@ -102,6 +102,7 @@ fn claim(finding: &Finding) -> (&'static str, Vec<&str>) {
         Finding::NoTrend { .. } => ("no trend", vec![]),
         Finding::MemoryFaster { from, to, .. } => ("faster", vec![from, to]),
         Finding::MemoryFlat { at, .. } => ("flat", vec![at]),
+        Finding::MemoryNotFlat { .. } => ("not flat", vec![]),
         Finding::Frontier { at, gpu, .. } => (if *gpu { "of a GPU" } else { "of the host" }, vec![at]),
         Finding::Linear { .. } => ("linear", vec![]),
         Finding::Jumps { jumps, .. } => ("jumps", jumps.iter().map(|(from, ..)| from.as_str()).collect()),

@@ -82,6 +82,8 @@ pub(crate) enum Finding {
     MemoryFaster { memory: String, time: String, axis: String, from: String, to: String, grows: Figure, falls: Figure },
     /// Memory hardly goes with the axis up to `at`, where it is within these.
     MemoryFlat { memory: String, axis: String, at: String, least: Figure, most: Figure },
+    /// Memory goes with the axis from its small values on: so much there, and so much here.
+    MemoryNotFlat { memory: String, axis: String, from: String, to: String, least: Figure, most: Figure },
     /// Where the sweep ends because something did not suffice.
     Frontier { axis: String, at: String, outcome: Outcome, gpu: bool, fits: Option<(String, Option<Figure>)> },
     /// A straight line explains it.

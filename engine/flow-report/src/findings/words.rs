@@ -104,6 +104,14 @@ impl Finding {
                     args.with("grows", grows.size(words, lang)).with("falls", falls.size(words, lang)),
                 )
             }
+            Finding::MemoryNotFlat { memory, axis, from, to, least, most } => {
+                let args = args.with("memory", inline(memory)).with("axis", inline(axis));
+                let args = args.with("from", safe::text(from)).with("to", safe::text(to));
+                say(
+                    "finding-memory-not-flat",
+                    args.with("least", least.text(words, lang)).with("most", most.text(words, lang)),
+                )
+            }
             Finding::MemoryFlat { memory, axis, at, least, most } => {
                 let args = args.with("memory", inline(memory)).with("axis", inline(axis)).with("at", safe::text(at));
                 say("finding-memory-flat", args.with("range", span(least, most, true, words, lang)))

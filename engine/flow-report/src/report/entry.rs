@@ -32,7 +32,11 @@ fn paragraphs(section: &Section, words: &Words, lang: &str) -> Vec<String> {
     for scoped in &section.findings {
         let kind = match &scoped.finding {
             // What explains, and what each of two versions does by itself where they are compared.
-            Finding::Linear { .. } | Finding::MemoryFlat { .. } | Finding::Ends { .. } | Finding::Turns { .. } => {
+            Finding::Linear { .. }
+            | Finding::MemoryFlat { .. }
+            | Finding::MemoryNotFlat { .. }
+            | Finding::Ends { .. }
+            | Finding::Turns { .. } => {
                 continue;
             }
             Finding::Flattens { .. }
