@@ -124,7 +124,7 @@ steps:
     let mut status = String::new();
     until("instances wait", || {
         status = space.flow(["status"]).text();
-        status.contains("waiting")
+        status.contains("waiting") && status.contains("running")
     });
     let why = |step: &str| space.flow(["why", "-w", "w.yaml", step]).expect(0).stdout();
     let (last, all, after) = (why("work[n=1499]"), why("work"), why("after"));
