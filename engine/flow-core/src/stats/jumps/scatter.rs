@@ -1,0 +1,41 @@
+//! How finely numbers are resolved, and how the size of their noise changes along the axis.
+
+use crate::stats::{least_squares::least_squares, median};
+
+/// The unit that all numbers are multiples of, half the digits being lost by rounding; 0 where they have no such unit.
+pub(super) fn resolution(y: &[f64]) -> f64 {
+    let mut sorted = y.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let scale = sorted[0].abs().max(sorted[sorted.len() - 1].abs());
+    let gaps: Vec<f64> = sorted.windows(2).map(|w| w[1] - w[0]).filter(|gap| *gap > 1e-9 * scale).collect();
+    let unit = gaps.iter().copied().fold(f64::INFINITY, f64::min);
+    let whole = |gap: &f64| (gap / unit - (gap / unit).round()).abs() < 1e-3;
+    if unit.is_finite() && gaps.iter().all(whole) { unit } else { 0.0 }
+}
+
+/// One over the size of the noise along the axis: a line through the sizes of second differences, of which the largest, jumps and
+/// outliers, count as no more than three times the usual one.
+pub(super) fn weights(x: &[f64], y: &[f64]) -> Vec<f64> {
+    let sizes: Vec<f64> = (1..y.len() - 1).map(|i| pseudo_residual(x, y, i).abs()).collect();
+    let usual = median(sizes.clone()).unwrap_or(0.0);
+    if usual <= 0.0 {
+        return vec![1.0; x.len()];
+    }
+    let sizes: Vec<f64> = sizes.iter().map(|size| size.min(3.0 * usual)).collect();
+    let inner = &x[1..x.len() - 1];
+    let Some(line) = least_squares(&[vec![1.0; inner.len()], inner.to_vec()], &sizes) else {
+        return vec![1.0; x.len()];
+    };
+    let [at_middle, slope] = line.coefficients()[..] else { return vec![1.0; x.len()] };
+    let mean = sizes.iter().sum::<f64>() / sizes.len() as f64;
+    let size = |x: f64| (at_middle.value + slope.value * x).max(0.2 * mean) / mean;
+    x.iter().map(|x| 1.0 / size(*x)).collect()
+}
+
+/// How far a point is from the line between its neighbours, in units of the noise: T. Gasser, L. Sroka and C. Jennen-Steinmetz,
+/// "Residual Variance and Residual Pattern in Nonlinear Regression", Biometrika 73 (1986), 625–633.
+pub(super) fn pseudo_residual(x: &[f64], y: &[f64], i: usize) -> f64 {
+    let a = (x[i + 1] - x[i]) / (x[i + 1] - x[i - 1]);
+    let b = 1.0 - a;
+    (a * y[i - 1] + b * y[i + 1] - y[i]) / (a * a + b * b + 1.0).sqrt()
+}
