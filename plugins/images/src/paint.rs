@@ -12,16 +12,16 @@ const SIDE: usize = 512;
 /// A tile of 1/f noise that repeats itself seamlessly, the same for all photographs: they read it at different places
 /// and scales.
 pub(crate) struct Painter {
-    tile: Vec<f32>,
+    tile: Vec<[f32; SIDE]>,
 }
 
 impl Painter {
     pub(crate) fn new() -> Self {
-        let mut tile = vec![0.0; SIDE * SIDE];
+        let mut tile = vec![[0.0; SIDE]; SIDE];
         let (mut cells, mut amplitude) = (4, 0.5);
         while cells <= SIDE / 2 {
             let step = SIDE / cells;
-            for (i, value) in tile.iter_mut().enumerate() {
+            for (i, value) in tile.iter_mut().flatten().enumerate() {
                 let (x, y) = (i % SIDE, i / SIDE);
                 let (cx, cy) = (x / step, y / step);
                 let corner = |dx: usize, dy: usize| {
@@ -69,10 +69,11 @@ impl Painter {
         for (y, row) in light.chunks_exact_mut(scene.width as usize).enumerate() {
             let y = y as f32;
             let across_row = y * across_y - hx - hy - level;
+            let (broad_row, grain_row) = (self.row(y * coarse + a[1]), self.row(y * fine + b[1]));
             for (x, pixel) in row.iter_mut().enumerate() {
                 let x = x as f32;
-                let broad = self.at([x * coarse + a[0], y * coarse + a[1]]);
-                let grain = self.at([x * fine + b[0], y * fine + b[1]]);
+                let broad = broad_row.at(x * coarse + a[0]);
+                let grain = grain_row.at(x * fine + b[0]);
                 let beyond = smooth((0.5 + 6.0 * (x * across_x + across_row + 0.15 * broad)).clamp(0.0, 1.0));
                 let mixed = smooth((0.5 + 0.9 * broad).clamp(0.0, 1.0));
                 // Beyond the horizon it is smooth, like sky and walls; on this side it has grain, like grass and stone.
@@ -89,6 +90,8 @@ impl Painter {
         let per_pixel = 1.0 / thing.radius;
         let ([sx, sy], [ax, ay]) = (scene.light.map(|part| part * 0.4), thing.axis);
         let local = |x: f32, y: f32| -> Vector { [x * ax + y * ay, y * ax - x * ay] };
+        let covered = Ramp { slope: thing.radius * 0.7, origin: thing.shape.distance([0.0, 0.0]) };
+        let shadow = Ramp { slope: 3.0, ..covered };
         // As far as the shadow falls.
         let far = REACH + 0.35;
         let range = |centre: f32, end: u32| {
@@ -97,6 +100,7 @@ impl Painter {
         };
         for row in range(thing.centre[1], scene.height) {
             let y = (row as f32 - thing.centre[1]) * per_pixel;
+            let grain_row = self.row(row as f32 * 1.7);
             for column in range(thing.centre[0], scene.width) {
                 let x = (column as f32 - thing.centre[0]) * per_pixel;
                 if x * x + y * y > far * far {
@@ -104,13 +108,14 @@ impl Painter {
                 }
                 let pixel = &mut light[row * scene.width as usize + column];
                 let point = local(x, y);
-                let covered = (0.5 - thing.shape.distance(point) * thing.radius * 0.7).clamp(0.0, 1.0);
+                let covered = covered.at([x, y], || thing.shape.distance(point) * thing.radius * 0.7);
                 if covered < 1.0 {
-                    let shadow = (0.5 - 3.0 * thing.shape.distance(local(x + sx, y + sy))).clamp(0.0, 1.0);
+                    let (x, y) = (x + sx, y + sy);
+                    let shadow = shadow.at([x, y], || 3.0 * thing.shape.distance(local(x, y)));
                     *pixel = pixel.map(|value| value * (1.0 - 0.5 * shadow));
                 }
                 if covered > 0.0 {
-                    let grain = self.at([column as f32 * 1.7 + thing.radius, row as f32 * 1.7]);
+                    let grain = grain_row.at(column as f32 * 1.7 + thing.radius);
                     let shade = 1.0 + scene.light[0] * x + scene.light[1] * y + 0.3 * scene.grain * grain;
                     let second = thing.surface.second(point, thing.fine);
                     for (channel, value) in pixel.iter_mut().enumerate() {
@@ -122,14 +127,50 @@ impl Painter {
         }
     }
 
-    /// Between the four nearest points of the tile; neither coordinate is negative.
-    fn at(&self, [x, y]: Vector) -> f32 {
-        let (column, row) = (x as u32, y as u32);
-        let (u, v) = (x - column as f32, y - row as f32);
-        let wrap = |index: u32| index as usize & (SIDE - 1);
-        let (x0, x1, y0, y1) = (wrap(column), wrap(column + 1), wrap(row) * SIDE, wrap(row + 1) * SIDE);
-        let tile = &self.tile;
-        mix(mix(tile[y0 + x0], tile[y0 + x1], u), mix(tile[y1 + x0], tile[y1 + x1], u), v)
+    /// The tile along a line; no coordinate is negative.
+    fn row(&self, y: f32) -> Row<'_> {
+        let row = y as u32;
+        let line = |row: u32| &self.tile[row as usize & (SIDE - 1)];
+        Row { above: line(row), below: line(row + 1), part: y - row as f32 }
+    }
+}
+
+/// From 1 inside an outline to 0 outside of it, as the distance falls and rises.
+#[derive(Clone, Copy)]
+struct Ramp {
+    slope: f32,
+    /// The distance at the origin.
+    origin: f32,
+}
+
+impl Ramp {
+    /// At a point, with the distance times the slope. No distance changes faster than the point moves, and that alone often says it.
+    fn at(self, [x, y]: Vector, steep: impl FnOnce() -> f32) -> f32 {
+        let (away, end) = ((x * x + y * y).sqrt(), 0.5 / self.slope + 1e-3);
+        if self.origin + away < -end {
+            1.0
+        } else if away - REACH > end {
+            0.0
+        } else {
+            (0.5 - steep()).clamp(0.0, 1.0)
+        }
+    }
+}
+
+/// Two lines of the tile, and how far it is from the first to the second.
+struct Row<'a> {
+    above: &'a [f32; SIDE],
+    below: &'a [f32; SIDE],
+    part: f32,
+}
+
+impl Row<'_> {
+    /// Between the four nearest points.
+    fn at(&self, x: f32) -> f32 {
+        let column = x as u32;
+        let part = x - column as f32;
+        let (left, right) = (column as usize & (SIDE - 1), (column + 1) as usize & (SIDE - 1));
+        mix(mix(self.above[left], self.above[right], part), mix(self.below[left], self.below[right], part), self.part)
     }
 }
 
