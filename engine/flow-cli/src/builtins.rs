@@ -35,7 +35,7 @@ impl Steps {
         let study = Study::of(&with, trace.as_deref())?;
         let (tasks, schedule) = &study.first;
         let host = with.cpus.map(|_| &study.host);
-        let kind = |task: &SimTask| task.task.estimate.source.clone();
+        let kind = |task: &SimTask| task.kind.clone();
         let gantt = gantt(tasks, schedule, study.cluster.total() as usize, host, kind);
         let summaries: Vec<&Summary> = study.seeds.iter().map(|(summary, _)| summary).collect();
         let json = serde_json::to_string_pretty(&summaries).map_err(unwritten)?;

@@ -2,7 +2,7 @@
 //! whatever the density, the policy and what is known of them, so that these are compared on one load.
 
 use flow_core::reason::{BuiltinFault, Expected, TraceFault, Unit};
-use flow_core::sched::{Estimate, Task};
+use flow_core::sched::{Estimate, EstimateSource, Task};
 use flow_core::{InstanceId, ResourceRequest, Span, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -217,14 +217,14 @@ impl Arrivals<'_> {
                 cpu_milli: Some(milli(kind.cpu_cores)),
                 gpu_busy_milli: Some(milli(kind.gpu_busy)),
                 samples: u32::from(self.known),
-                source: kind.name.clone(),
+                source: EstimateSource::Given,
                 ..Estimate::default()
             },
             submitted,
             ..Task::default()
         };
         let attempt = Attempt { cores: kind.cpu_cores, gpu_busy: kind.gpu_busy, ..Attempt::new(work) };
-        SimTask { attempts: vec![attempt], ..SimTask::new(task, work) }
+        SimTask { attempts: vec![attempt], kind: kind.name.clone(), ..SimTask::new(task, work) }
     }
 }
 

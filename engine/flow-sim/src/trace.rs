@@ -2,7 +2,7 @@
 //! every mistake is told with its line.
 
 use flow_core::reason::TraceFault;
-use flow_core::sched::{Estimate, Task};
+use flow_core::sched::{Estimate, EstimateSource, Task};
 use flow_core::{InstanceId, ResourceRequest, Span, Time, nearest};
 
 use crate::SimTask;
@@ -132,7 +132,7 @@ pub fn too_wide(jobs: &[Job], gpus: u32, one_gpu_only: Option<&str>) -> Vec<Trac
 /// The tasks of jobs: each holds its GPUs alone, and its estimate is its duration.
 pub fn tasks(jobs: &[Job]) -> Vec<SimTask> {
     let task = |(i, job): (usize, &Job)| {
-        let estimate = Estimate { duration: Some(job.duration), source: "the trace".to_owned(), ..Estimate::default() };
+        let estimate = Estimate { duration: Some(job.duration), source: EstimateSource::Given, ..Estimate::default() };
         let task = Task {
             instance: InstanceId(i as u32),
             request: ResourceRequest { gpus: job.gpus, ..ResourceRequest::default() },
@@ -141,7 +141,7 @@ pub fn tasks(jobs: &[Job]) -> Vec<SimTask> {
             submitted: job.submitted,
             ..Task::default()
         };
-        SimTask { tier: job.tier, ..SimTask::new(task, job.duration) }
+        SimTask { tier: job.tier, kind: "the trace".to_owned(), ..SimTask::new(task, job.duration) }
     };
     jobs.iter().enumerate().map(task).collect()
 }

@@ -198,7 +198,7 @@ fn build(sketches: Vec<Sketch>) -> Vec<SimTask> {
                 },
                 submitted,
             };
-            tasks.push(SimTask { task, answer: sketch.answer.clone(), attempts, tier: 1 });
+            tasks.push(SimTask { answer: sketch.answer.clone(), attempts, ..SimTask::new(task, Span(0)) });
         }
     }
     tasks

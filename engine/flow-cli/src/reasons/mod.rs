@@ -1,6 +1,7 @@
 //! Reasons in words, for the terminal: those that reports show as well out of the English catalogue, the others here.
 
 mod alike;
+mod estimates;
 mod waits;
 mod why;
 
@@ -15,6 +16,7 @@ use flow_report::{Reasons, Words};
 use crate::words;
 
 pub(crate) use alike::{Alike, Because, alike};
+pub(crate) use estimates::{estimate_source, ran_otherwise};
 pub(crate) use waits::{queued, queued_alike, waits};
 pub(crate) use why::{reason, why};
 

@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use super::{
     history::History,
     observation::{Observation, quietest},
-    surface::{Expected, NOTICED, common, runs},
+    surface::{Expected, NOTICED, common},
 };
 use crate::{
     Instance, Outcome, Span, StepId,
     predict::{Predicted, repeated},
-    sched::Estimate,
+    sched::{Estimate, EstimateSource, OtherParameter},
     stats::{median, t_quantile},
 };
 
@@ -70,16 +70,16 @@ impl History<'_> {
             let of = self.of(instance.step);
             let mut estimate = of.whole.get(|| of_step(&of.seen)).clone();
             if let (0, Some(otherwise)) = (estimate.samples, self.otherwise(instance.step)) {
-                estimate.source = otherwise;
+                estimate.source = EstimateSource::Otherwise(otherwise);
             }
             (estimate, Expected::default())
         })
     }
 
     /// With which other parameters a step ran, where it did: such attempts tell nothing.
-    pub fn otherwise(&self, step: StepId) -> Option<String> {
+    pub fn otherwise(&self, step: StepId) -> Option<OtherParameter> {
         let (name, was) = self.of(step).otherwise.as_ref()?;
-        Some(format!("it ran with {name}={was}, not {}", self.expansion.params[name]))
+        Some(OtherParameter { name: name.clone(), was: was.clone(), is: self.expansion.params[name].clone() })
     }
 
     /// From attempts of the instance itself, or of those that do the same, that ended well: best from those that nothing disturbed.
@@ -109,20 +109,15 @@ impl History<'_> {
         let startups = best.iter().filter_map(|seen| seen.phases.map(|phases| phases.before_s + phases.after_s));
         estimate.startup = median(startups.collect()).map(Span::from_secs_f64);
         estimate.samples = own.len() as u32;
-        estimate.source = format!("{} of {}", runs(own.len()), self.whose(instance, own));
+        estimate.source = self.whose(instance, own);
         (estimate, expected)
     }
 
     /// Whose attempts these are: the instance's, or those of a step that does the same.
-    fn whose(&self, instance: &Instance, seen: &[&Observation]) -> String {
-        let own = &*self.expansion.steps[instance.step.index()].name;
-        let steps: BTreeSet<&str> = seen.iter().filter_map(|seen| seen.label.split('[').next()).collect();
-        let others: Vec<String> = steps.iter().filter(|step| **step != own).map(|step| format!("`{step}`")).collect();
-        match (steps.contains(own), others.join(" and ")) {
-            (_, others) if others.is_empty() => "this instance".to_owned(),
-            (true, others) => format!("this instance and of {others}, the same work"),
-            (false, others) => format!("{others}, the same work"),
-        }
+    fn whose(&self, instance: &Instance, seen: &[&Observation]) -> EstimateSource {
+        let step = &*self.expansion.steps[instance.step.index()].name;
+        let mut steps: BTreeSet<&str> = seen.iter().filter_map(|seen| seen.label.split('[').next()).collect();
+        EstimateSource::Instance { own: steps.remove(step), steps: steps.into_iter().map(str::to_owned).collect() }
     }
 }
 
@@ -130,17 +125,16 @@ impl History<'_> {
 fn of_step(kin: &[Observation]) -> Estimate {
     let ended: Vec<&Observation> = kin.iter().filter(|seen| seen.outcome == Outcome::Ok).collect();
     if ended.is_empty() {
-        return Estimate { source: "never ran".to_owned(), ..Estimate::default() };
+        return Estimate::default();
     }
     let walls: Vec<f64> = ended.iter().map(|seen| seen.wall_s).collect();
     let range = around(&walls);
-    let unsure = if range.is_none() { ", too few for an interval" } else { "" };
     Estimate {
         range,
         duration: median(walls).map(Span::from_secs_f64),
         // Another instance's memory says nothing of this one's.
         samples: ended.len() as u32,
-        source: format!("{} of its step{unsure}", runs(ended.len())),
+        source: EstimateSource::Step { interval: range.is_some() },
         ..common(&ended)
     }
 }

@@ -8,7 +8,7 @@ use super::observation::Observation;
 use crate::{
     Span,
     predict::{Coordinate, Fit, Predicted, key},
-    sched::Estimate,
+    sched::{Distance, Estimate, EstimateSource},
     stats::median,
 };
 
@@ -213,13 +213,11 @@ impl Surface {
 
     /// The same as the scheduler is to know it.
     pub(super) fn estimate(&self, expected: &Expected) -> Estimate {
-        let beyond = match expected.wall {
-            Some(wall) if wall.far => ", far beyond them",
-            Some(wall) if wall.beyond => ", beyond them",
-            _ => "",
+        let distance = match expected.wall {
+            Some(wall) if wall.far => Distance::FarBeyond,
+            Some(wall) if wall.beyond => Distance::Beyond,
+            _ => Distance::Among,
         };
-        let along: Vec<String> = self.varied.iter().map(|axis| format!("`{axis}`")).collect();
-        let along = if along.is_empty() { String::new() } else { format!(" of {}", along.join(", ")) };
         let span = |of: Option<Predicted>| of.map_or(0.0, |of| of.value);
         let startup = span(expected.startup) + span(expected.end);
         Estimate {
@@ -229,7 +227,7 @@ impl Surface {
             // The upper end, and nothing where it is too far from what was seen: then it has its GPU alone.
             gpu_memory: expected.gpu_memory.filter(|memory| !memory.far).map(|memory| memory.high as u64),
             gpu_busy_milli: expected.gpu_busy_whole.map(|busy| (busy.value * 1e3).round() as u32),
-            source: format!("{} of its step at other points{along}{beyond}", runs(self.common.samples as usize)),
+            source: EstimateSource::Points { axes: self.varied.clone(), distance },
             ..self.common.clone()
         }
     }
@@ -245,8 +243,4 @@ pub(super) fn common(seen: &[&Observation]) -> Estimate {
         gpu_busy_milli: milli(Observation::busy).filter(|_| seen.iter().any(|seen| seen.gpu_memory > 0)),
         ..Estimate::default()
     }
-}
-
-pub(super) fn runs(n: usize) -> String {
-    if n == 1 { "1 run".to_owned() } else { format!("{n} runs") }
 }

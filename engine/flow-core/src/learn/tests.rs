@@ -8,7 +8,11 @@ use serde_json::{Value, json};
 use super::{Checked, History, Length, Observation, Prediction, Quantity};
 use crate::{
     Catalogue, ExpandRequest, Expansion, GpuFacts, GpuSharing, InstanceId, Machine, Mode, Outcome, RunId, Source,
-    StepId, plan::without_attempt, predict::Predicted, result::Phases, sched::Event,
+    StepId,
+    plan::without_attempt,
+    predict::Predicted,
+    result::Phases,
+    sched::{Distance, EstimateSource, Event, OtherParameter},
 };
 
 const WORKFLOW: &str = "
@@ -228,7 +232,8 @@ fn start_up_is_expected_apart_from_epochs_that_go_by_iteration() {
     let startup = estimate.startup.unwrap().as_secs_f64();
     assert!((startup - 9.5).abs() < 0.2, "{startup}");
     assert!(estimate.gpu_busy_milli.unwrap().abs_diff(300) < 5, "for packing, from start to end");
-    assert_eq!(estimate.source, "4 runs of its step at other points of `batch`, beyond them");
+    let source = EstimateSource::Points { axes: vec!["batch".to_owned()], distance: Distance::Beyond };
+    assert_eq!((estimate.samples, estimate.source), (4, source));
 
     let checked = history.check(StepId(0));
     let epochs: Vec<&Checked> = checked.iter().filter(|checked| checked.quantity == Quantity::Epoch).collect();
@@ -258,13 +263,14 @@ fn what_no_point_tells_of_is_expected_as_widely_as_its_step_is_spread() {
     };
     let of_three = expected_of_d(&[10.0, 20.0, 40.0]);
     let (low, high) = of_three.range.unwrap();
-    assert_eq!((of_three.duration.unwrap().as_secs_f64(), &*of_three.source), (20.0, "3 runs of its step"));
+    let source = |interval| EstimateSource::Step { interval };
+    assert_eq!((of_three.duration.unwrap().as_secs_f64(), of_three.samples, of_three.source), (20.0, 3, source(true)));
     // Student's t of 2 degrees of freedom, 2.920, on the logarithms: their deviation is ln 2.
     let factor = (2.920 * 2_f64.ln() * (4.0_f64 / 3.0).sqrt()).exp();
     assert!((low.as_secs_f64() * factor / 20.0 - 1.0).abs() < 1e-3, "{low:?}");
     assert!((high.as_secs_f64() / factor / 20.0 - 1.0).abs() < 1e-3, "{high:?}");
     let of_two = expected_of_d(&[10.0, 20.0]);
-    assert_eq!((of_two.range, &*of_two.source), (None, "2 runs of its step, too few for an interval"));
+    assert_eq!((of_two.range, of_two.samples, of_two.source), (None, 2, source(false)));
 }
 
 #[test]
@@ -343,7 +349,8 @@ steps:
     };
     let (same, other) = (estimate(100_000), estimate(8_000));
     assert_eq!((same.duration.map(|took| took.as_secs_f64()), same.samples), (Some(60.0), 1));
-    assert_eq!((other.duration, &*other.source), (None, "it ran with images=8000, not 100000"));
+    let images = OtherParameter { name: "images".to_owned(), was: json!(8_000), is: json!(100_000) };
+    assert_eq!((other.duration, other.source), (None, EstimateSource::Otherwise(images)));
 }
 
 #[test]
@@ -367,13 +374,17 @@ steps:
         Event::Learned { instance, estimate } => Some((instance.0, estimate.duration?.as_secs_f64(), estimate.source)),
         _ => None,
     });
-    let (other, same) = ("1 run of its step, too few for an interval", "1 run of `alone`, the same work");
-    let expected = [(2, other), (3, same), (4, other), (5, other), (6, same), (7, same)];
-    assert_eq!(told.collect::<Vec<_>>(), expected.map(|(instance, source)| (instance, 60.0, source.to_owned())));
+    let other = EstimateSource::Step { interval: false };
+    let of_alone = |own| EstimateSource::Instance { own, steps: vec!["alone".to_owned()] };
+    let is_same = |instance: &u32| [3, 6, 7].contains(instance);
+    let expected = (2..8).map(|instance| {
+        let source = if is_same(&instance) { of_alone(false) } else { other.clone() };
+        (instance, 60.0, source)
+    });
+    assert_eq!(told.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
     result.label = "packed[batch=32]".into();
     history.learn(InstanceId(3), &result, &waiting);
-    let source = history.estimate(&expansion.instances[3]).source;
-    assert_eq!(source, "2 runs of this instance and of `alone`, the same work");
+    assert_eq!(history.estimate(&expansion.instances[3]).source, of_alone(true));
 }
 
 #[test]

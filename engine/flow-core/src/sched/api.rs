@@ -64,8 +64,44 @@ pub struct Estimate {
     pub timed_alone: bool,
     /// Earlier attempts that this rests on; 0 for an unknown step.
     pub samples: u32,
-    /// Where it comes from, in words.
-    pub source: String,
+    /// What it rests on.
+    pub source: EstimateSource,
+}
+
+/// What an estimate rests on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum EstimateSource {
+    /// No attempt of its step ended well.
+    #[default]
+    NeverRan,
+    /// Its step ran with another value of a parameter that it depends on, and that tells nothing.
+    Otherwise(OtherParameter),
+    /// Attempts of the instance, and of steps that do the same work.
+    Instance { own: bool, steps: Vec<String> },
+    /// Attempts at other points of its step, which vary along these axes.
+    Points { axes: Vec<String>, distance: Distance },
+    /// Attempts of its step, whatever they were; too few of them give no interval.
+    Step { interval: bool },
+    /// Nobody ran it: it is a job of a trace or of a mix.
+    Given,
+}
+
+/// A parameter with the value that a step ran with, and the one that it has now.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OtherParameter {
+    pub name: String,
+    pub was: serde_json::Value,
+    pub is: serde_json::Value,
+}
+
+/// How far a point is from those that were measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Distance {
+    Among,
+    Beyond,
+    FarBeyond,
 }
 
 /// What there is to give out.

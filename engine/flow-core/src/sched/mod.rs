@@ -46,7 +46,10 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub use api::{Action, Answer, Capacity, Estimate, Event, GpuState, Limits, Placement, Placer, Sharing, Task};
+pub use api::{
+    Action, Answer, Capacity, Distance, Estimate, EstimateSource, Event, GpuState, Limits, OtherParameter, Placement,
+    Placer, Sharing, Task,
+};
 pub use explain::{Holder, Shortage, Waiting};
 pub use machine::Scheduler;
 pub use others::{BlockedUnit, Booked, Head, Holding, PeerLoad, PeerRun, QueuePosition, Shift};

@@ -7,6 +7,7 @@ use flow_core::{
     learn::{self, Checked, Forecast, History, Interference, Length, Observation, OnModel, Prediction},
     machine_of,
     plan::Plan,
+    sched::OtherParameter,
 };
 use flow_store::{HISTORY, Results, StoreError, device_shape, shapes};
 
@@ -79,7 +80,7 @@ pub struct CheckedSteps {
     /// What was measured and what the others of the step say, of steps with three points at least.
     pub steps: Vec<(String, Vec<Checked>)>,
     /// Steps that ran with other parameters, and with which.
-    pub otherwise: Vec<(String, String)>,
+    pub otherwise: Vec<(String, OtherParameter)>,
 }
 
 /// How good predictions are: of each step, or of one, every point that was measured, predicted from all others of it.

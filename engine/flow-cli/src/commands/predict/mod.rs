@@ -17,6 +17,7 @@ use super::Done;
 use crate::args::{About, Global, Selection};
 use crate::error::CliError;
 use crate::output::{FAINT, Output, STRONG, styled};
+use crate::reasons::{estimate_source, ran_otherwise};
 use crate::{place, words};
 
 /// Arguments of `flow predict`.
@@ -159,7 +160,7 @@ fn object(prediction: &Prediction) -> serde_json::Value {
     let seconds = |span: Option<Span>| span.map(Span::as_secs_f64);
     let mut object = json!({
         "instance": label,
-        "source": estimate.source,
+        "source": estimate_source(estimate),
         "samples": estimate.samples,
         "wall_s": seconds(estimate.duration),
         "wall_low_s": seconds(estimate.range.map(|range| range.0)),
@@ -185,7 +186,7 @@ pub(crate) fn takes(estimate: &Estimate) -> Option<String> {
     let about = words::duration(estimate.duration?.as_secs_f64());
     let range = estimate.range.map(|(low, high)| [low, high].map(|span| words::duration(span.as_secs_f64())));
     let range = range.filter(|[low, high]| low != high).map(|[low, high]| format!(", {low} to {high}"));
-    Some(format!("about {about}{} ({})", range.unwrap_or_default(), estimate.source))
+    Some(format!("about {about}{} ({})", range.unwrap_or_default(), estimate_source(estimate)))
 }
 
 /// `5.3 s, 4.5 s to 6.2 s`.
@@ -198,7 +199,7 @@ fn interval(of: Predicted, word: impl Fn(f64) -> String) -> String {
 fn render(predictions: &[Prediction], devices: &[Interference]) -> Vec<String> {
     let mut out = Vec::new();
     for Prediction { label, estimate, expected, cpu_work } in predictions {
-        let whole = takes(estimate).unwrap_or_else(|| format!("nothing is known: {}", estimate.source));
+        let whole = takes(estimate).unwrap_or_else(|| format!("nothing is known: {}", estimate_source(estimate)));
         out.push(format!("{}: {whole}", styled(STRONG, label)));
         let time = |what: &str, of: Option<Predicted>| Some(format!("{what} {}", interval(of?, words::duration)));
         let times = [
@@ -342,8 +343,11 @@ fn name(quantity: Quantity) -> &'static str {
 
 /// Of each step a row for each quantity, between the points and beyond them.
 fn render_checked(checked: &CheckedSteps) -> Vec<String> {
-    let mut out: Vec<String> =
-        checked.otherwise.iter().map(|(step, how)| format!("{}: {how}", styled(STRONG, step))).collect();
+    let mut out: Vec<String> = checked
+        .otherwise
+        .iter()
+        .map(|(step, how)| format!("{}: {}", styled(STRONG, step), ran_otherwise(how)))
+        .collect();
     if checked.steps.is_empty() {
         out.insert(0, "nothing to check: no step ran at three points or more".to_owned());
         return out;
@@ -374,6 +378,7 @@ fn render_checked(checked: &CheckedSteps) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use flow_core::predict::repeated;
+    use flow_core::sched::{Distance, EstimateSource, OtherParameter};
 
     use super::*;
 
@@ -389,7 +394,7 @@ mod tests {
             cpu_milli: Some(2_340),
             timed_alone: true,
             samples: 3,
-            source: "3 runs of its step at other points of `batch`".to_owned(),
+            source: EstimateSource::Points { axes: vec!["batch".to_owned()], distance: Distance::Among },
         };
         let of = |value: f64, off: f64| {
             let known = repeated(&[value]).map(|of| Predicted { low: value / off, high: value * off, ..of });
@@ -407,7 +412,7 @@ mod tests {
             Prediction { label: "solo[batch=48]".to_owned(), estimate, expected, cpu_work: Some((58.31, 4)) };
         let never = Prediction {
             label: "other".to_owned(),
-            estimate: Estimate { source: "never ran".to_owned(), ..Estimate::default() },
+            estimate: Estimate::default(),
             expected: Expected::default(),
             cpu_work: None,
         };
@@ -462,7 +467,8 @@ mod tests {
         };
         let checked =
             [one(Quantity::Epoch, 10.2, false), one(Quantity::Epoch, 12.0, true), one(Quantity::GpuBusy, 9.9, false)];
-        let otherwise = vec![("other".to_owned(), "it ran with count=24000, not 4000".to_owned())];
+        let count = OtherParameter { name: "count".to_owned(), was: json!(24_000), is: json!(4_000) };
+        let otherwise = vec![("other".to_owned(), count)];
         let lines = render_checked(&CheckedSteps { steps: vec![("train".to_owned(), checked.to_vec())], otherwise });
         let plain: Vec<String> = lines.iter().map(|line| crate::terminal::plain(line).trim_end().to_owned()).collect();
         insta::assert_snapshot!(plain.join("\n"), @r"

@@ -1,0 +1,79 @@
+//! What an estimate rests on, in words.
+
+use flow_core::sched::{Distance, Estimate, EstimateSource, OtherParameter};
+
+/// `3 runs of its step at other points of \`batch\``.
+pub(crate) fn estimate_source(estimate: &Estimate) -> String {
+    let runs = match estimate.samples {
+        1 => "1 run".to_owned(),
+        n => format!("{n} runs"),
+    };
+    let quoted = |names: &[String], between: &str| {
+        names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(between)
+    };
+    match &estimate.source {
+        EstimateSource::NeverRan => "never ran".to_owned(),
+        EstimateSource::Otherwise(parameter) => ran_otherwise(parameter),
+        EstimateSource::Instance { steps, .. } if steps.is_empty() => format!("{runs} of this instance"),
+        EstimateSource::Instance { own, steps } => {
+            let own = if *own { "this instance and of " } else { "" };
+            format!("{runs} of {own}{}, the same work", quoted(steps, " and "))
+        }
+        EstimateSource::Points { axes, distance } => {
+            let along = if axes.is_empty() { String::new() } else { format!(" of {}", quoted(axes, ", ")) };
+            let distance = match distance {
+                Distance::Among => "",
+                Distance::Beyond => ", beyond them",
+                Distance::FarBeyond => ", far beyond them",
+            };
+            format!("{runs} of its step at other points{along}{distance}")
+        }
+        EstimateSource::Step { interval: true } => format!("{runs} of its step"),
+        EstimateSource::Step { interval: false } => format!("{runs} of its step, too few for an interval"),
+        EstimateSource::Given => "given".to_owned(),
+    }
+}
+
+/// That a step ran with another value of a parameter, which tells nothing.
+pub(crate) fn ran_otherwise(OtherParameter { name, was, is }: &OtherParameter) -> String {
+    format!("it ran with {name}={was}, not {is}")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_estimate_says_what_it_rests_on() {
+        let words = |samples, source| estimate_source(&Estimate { samples, source, ..Estimate::default() });
+        let steps = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let images = OtherParameter { name: "images".to_owned(), was: json!(8_000), is: json!(100_000) };
+        let points = |distance| EstimateSource::Points { axes: steps(&["batch", "lr"]), distance };
+        let said = [
+            words(0, EstimateSource::NeverRan),
+            words(0, EstimateSource::Otherwise(images)),
+            words(3, EstimateSource::Instance { own: true, steps: Vec::new() }),
+            words(2, EstimateSource::Instance { own: true, steps: steps(&["alone"]) }),
+            words(1, EstimateSource::Instance { own: false, steps: steps(&["alone", "late"]) }),
+            words(4, points(Distance::Among)),
+            words(4, points(Distance::FarBeyond)),
+            words(1, EstimateSource::Points { axes: Vec::new(), distance: Distance::Beyond }),
+            words(3, EstimateSource::Step { interval: true }),
+            words(1, EstimateSource::Step { interval: false }),
+        ];
+        insta::assert_snapshot!(said.join("\n"), @r"
+        never ran
+        it ran with images=8000, not 100000
+        3 runs of this instance
+        2 runs of this instance and of `alone`, the same work
+        1 run of `alone` and `late`, the same work
+        4 runs of its step at other points of `batch`, `lr`
+        4 runs of its step at other points of `batch`, `lr`, far beyond them
+        1 run of its step at other points, beyond them
+        3 runs of its step
+        1 run of its step, too few for an interval
+        ");
+    }
+}
