@@ -72,9 +72,56 @@ fn a_simulation_takes_limits_and_tiers_from_the_cluster() {
     );
     let args = ["simulate", "-w", "w.yaml", "--gpus", "4 x H100, 80000 MiB", "--slurm", "cluster"];
     assert!(space.flow(args).expect(0).stdout().contains("array=50,"));
+
+    let tiers = "flow: 1\nname: w\non: slurm\nslurm: {partition: spare}\nsteps:\n  a: {run: 'true', gpus: 4, \
+        matrix: {n: [1, 2]}}\n  b: {run: 'true', gpus: 4, needs: [c], slurm: {partition: high}}\n  c: {run: 'true', on: local}\n";
+    space.write("w.yaml", tiers);
+    let said = space.flow(args).expect(0).stdout();
+    assert!(said.contains("2 calls of sbatch, at most 3 jobs in the queue"), "{said}");
     cluster.stop(CONTROLLER);
     let said = space.flow(["simulate", "--trace", "jobs.csv", "--gpus", "1x4", "--slurm", "cluster"]).expect(1).text();
     assert!(said.contains("Slurm does not answer"), "{said}");
+}
+
+#[test]
+fn a_simulation_refuses_a_partition_that_the_cluster_has_not() {
+    let cluster = Cluster::start_with(1, 0, "PartitionName=high Nodes=ALL State=UP");
+    let mut space = space();
+    space.on(&cluster);
+    let said = |whole: &str, step: &str| {
+        space.write(
+            "w.yaml",
+            &format!(
+                "flow: 1\nname: w\non: slurm\nslurm: {{partition: {whole}}}\nsteps:\n  a: {{run: 'true', slurm: {{partition: {step}}}}}\n"
+            ),
+        );
+        let args = ["simulate", "-w", "w.yaml", "--gpus", "4 x H100, 80000 MiB", "--slurm", "cluster"];
+        let said = space.flow(args).expect(2).stderr();
+        assert_eq!(said, space.flow(["plan", "w.yaml"]).expect(2).stderr());
+        said
+    };
+    // A job may come to one of several, and has to be one that all of them could take.
+    insta::assert_snapshot!([said("hig", "high"), said("high", "'main,mian'")].join("\n"), @"
+    error: Slurm has no partition `hig`; it has high, main
+     --> w.yaml:4:20
+      |
+    4 | slurm: {partition: hig}
+      |                    ^^^
+      |
+      = help: `flow hw --on slurm` shows them all
+
+    w.yaml: 1 error; nothing was run
+
+    error: `a`: Slurm has no partition `mian`; it has high, main
+     --> w.yaml:6:39
+      |
+    6 |   a: {run: 'true', slurm: {partition: 'main,mian'}}
+      |                                       ^
+      |
+      = help: `flow hw --on slurm` shows them all
+
+    w.yaml: 1 error; nothing was run
+    ");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use flow_core::{
 };
 use flow_slurm::Misused;
 
-use super::slurm::{Cluster, Impossible};
+use super::slurm::{Cluster, Impossible, unknown_partition};
 use crate::Workspace;
 
 /// Everything that is wrong with what is to run on Slurm.
@@ -79,6 +79,24 @@ fn impossible(
     }
     let told = |((step, what), (label, help))| (step, "", Diagnostic::new(format!("`{label}`: {what}")).help(help));
     workflow.about(&["slurm", "gpus", "cpus", "memory"], lacking.into_iter().map(told).collect::<Vec<_>>())
+}
+
+/// Partitions that a cluster with these has not.
+pub(super) fn unknown_partitions(workflow: &Workflow, expansion: &Expansion, there: &[&str]) -> Vec<Diagnostic> {
+    let unknown = |job: &SlurmJob| unknown_partition(job.partition.as_deref()?, there);
+    if let Some(Impossible { what, help }) = unknown(&expansion.slurm.job) {
+        return workflow.about_slurm("partition", Diagnostic::new(what).help(help));
+    }
+    let mut found = BTreeMap::new();
+    for (of, job) in expansion.instances.iter().filter_map(|of| Some((of, of.slurm.as_deref()?))) {
+        let step = &*expansion.steps[of.step.index()].name;
+        found.entry((step, job.partition.as_deref())).or_insert_with(|| (&of.label, unknown(job)));
+    }
+    let told = |((step, _), (label, unknown)): (_, (_, Option<Impossible>))| {
+        let Impossible { what, help } = unknown?;
+        Some((step, "", Diagnostic::new(format!("`{label}`: {what}")).help(help)))
+    };
+    workflow.about(&["slurm"], found.into_iter().filter_map(told).collect::<Vec<_>>())
 }
 
 /// What the members of a group ask for as one.

@@ -77,15 +77,22 @@ impl Session {
     /// The file cannot be read; everything that is wrong with it; a plugin's description is broken.
     pub fn open(request: &SessionRequest, builtins: &dyn Builtins) -> Result<Session, ExecError> {
         let machine = hardware::machine(request.gpus.as_deref()).map_err(ExecError::Usage)?;
-        Self::open_on(request, builtins, machine)
+        Basis::read(request, machine)?.open(builtins, true)
     }
 
-    /// As [`Session::open`], on a machine that was looked at before.
+    /// As [`Session::open`], on hardware that need not be there: the nodes of a cluster, to which all goes where the workflow says
+    /// of nothing that it does, or a machine. No cluster is looked at.
     ///
     /// # Errors
     /// As [`Session::open`].
-    pub fn open_on(request: &SessionRequest, builtins: &dyn Builtins, machine: Machine) -> Result<Session, ExecError> {
-        Basis::read(request, machine)?.open(builtins, true)
+    pub fn imagine(
+        request: &SessionRequest,
+        builtins: &dyn Builtins,
+        machine: Machine,
+        cluster: bool,
+    ) -> Result<Session, ExecError> {
+        let imagined = Some(if cluster { Imagined::Cluster } else { Imagined::Machine });
+        Basis { imagined, ..Basis::read(request, machine)? }.open(builtins, true)
     }
 
     /// What decisions are made about.
@@ -227,6 +234,16 @@ impl Session {
         if plan.items.iter().any(begins) { Err(unasked.into()) } else { Ok(()) }
     }
 
+    /// Looks whether a cluster with these partitions has those that the workflow names.
+    ///
+    /// # Errors
+    /// Each that it has not, with its place.
+    pub fn check_partitions(&self, there: &[flow_slurm::Partition]) -> Result<(), ExecError> {
+        let names: Vec<&str> = there.iter().map(|partition| &*partition.name).collect();
+        let wrong = batch::unknown_partitions(&self.workflow, &self.expansion, &names);
+        if wrong.is_empty() { Ok(()) } else { Err(self.wrong(wrong)) }
+    }
+
     /// The instances that targets name, with all that they need; everything without targets.
     ///
     /// # Errors
@@ -251,7 +268,16 @@ pub(super) struct Basis {
     files: Vec<String>,
     any_machine: bool,
     on: Option<Place>,
+    imagined: Option<Imagined>,
     shell_folder: PathBuf,
+}
+
+/// Hardware that need not be there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Imagined {
+    Machine,
+    /// Its nodes are like the machine.
+    Cluster,
 }
 
 impl Basis {
@@ -283,6 +309,7 @@ impl Basis {
             files,
             any_machine: request.any_machine,
             on: request.on,
+            imagined: None,
             shell_folder: std::env::current_dir().unwrap_or_default(),
         })
     }
@@ -334,7 +361,12 @@ impl Basis {
         let used = workflow.plugins();
         let catalogue = found.catalogue(used.iter().copied(), builtins.provided())?;
         let plugins = used.iter().filter_map(|name| found.get(name).cloned()).collect();
-        let (cluster, unasked) = if workflow.wants_slurm(self.on) {
+        let on = match self.imagined {
+            None => self.on,
+            Some(Imagined::Machine) => Some(Place::Local),
+            Some(Imagined::Cluster) => (!workflow.wants_slurm(None)).then_some(Place::Slurm),
+        };
+        let (cluster, unasked) = if self.imagined.is_none() && workflow.wants_slurm(on) {
             // A store that is not used remembers nothing.
             let memory = workspace.existing_store().ok().flatten().map(|dir| dir.nodes());
             match Cluster::look(workflow.slurm(), memory.as_deref(), informs) {
@@ -356,7 +388,7 @@ impl Basis {
                 folder: &workspace.folder.to_string_lossy(),
                 any_machine: self.any_machine,
                 shell_folder: &self.shell_folder.to_string_lossy(),
-                batch: Batch { on: self.on, node: cluster.as_ref().map(|cluster| &cluster.node) },
+                batch: Batch { on, node: cluster.as_ref().map(|cluster| &cluster.node) },
             })
             .map_err(wrong)?;
         if expansion.shows_machines()

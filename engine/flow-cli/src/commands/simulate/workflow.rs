@@ -25,15 +25,12 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
         machine.fake_gpus = true;
     }
     machine.cpus = asked.cpus.unwrap_or(machine.cpus);
-    let selection = Selection {
-        params: Vec::new(),
-        set: asked.set.clone(),
-        profile: None,
-        gpus: None,
-        on: Some(flow_core::Place::Local),
-    };
+    let selection = Selection { params: Vec::new(), set: asked.set.clone(), profile: None, gpus: None, on: None };
     let request = place::request(global, file.to_owned(), &selection);
-    let session = Session::open_on(&request, &Steps::new(), machine)?;
+    let session = Session::imagine(&request, &Steps::new(), machine, asked.slurm.is_some())?;
+    if !asked.partitions.is_empty() {
+        session.check_partitions(&asked.partitions)?;
+    }
     let knowledge = place::knowledge(&session, output)?;
     let wanted = session.wanted(&[])?;
     // On that machine nothing has run: nothing is taken from the store but what history knows.
@@ -43,7 +40,7 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
     let (machine, expansion) = (&session.expansion.machine, &session.expansion);
     for task in &mut tasks {
         let job = expansion.instances[task.task.instance.index()].slurm.as_deref();
-        task.tier = asked.tier(job.or(Some(&expansion.slurm.job)).and_then(|job| job.partition.as_deref()));
+        task.tier = asked.tier(job.and_then(|job| job.partition.as_deref()));
     }
     let gpus = machine.gpus.len() as u32;
     let nodes = asked.nodes.unwrap_or(1);

@@ -1,6 +1,10 @@
 //! What a cluster has, as a machine to plan for: the largest of the nodes that its jobs would come to. What is free is Slurm's business.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
 
 use flow_core::{GpuFacts, Machine, ResourceRequest, Slurm, SlurmJob};
 use flow_slurm::{Limits, Load, Node, Partition};
@@ -207,16 +211,17 @@ fn partition<'n>(nodes: &'n [Node], partition: Option<&str>) -> Result<Vec<&'n N
     let here =
         |node: &&Node| partition.map_or(node.is_default, |name| name.split(',').any(|name| name == node.partition));
     // Without a default the site has its own rule.
-    let fallback = !nodes.iter().any(|node| here(&node)) && partition.is_none();
-    let there: Vec<&Node> = nodes.iter().filter(|node| fallback || here(node)).collect();
-    if !there.is_empty() {
-        return Ok(there);
-    }
-    let mut names: Vec<&str> = nodes.iter().map(|node| &*node.partition).collect();
-    names.sort_unstable();
-    names.dedup();
-    let what = format!("Slurm has no partition `{}`; it has {}", partition.unwrap_or_default(), names.join(", "));
-    Err(Impossible { what, help: "`flow hw --on slurm` shows them all".to_owned() })
+    let fallback = partition.is_none() && !nodes.iter().any(|node| here(&node));
+    Ok(nodes.iter().filter(|node| fallback || here(node)).collect())
+}
+
+/// That a cluster with these partitions has not the one that is named, or not all, where a job may come to one of several.
+pub(crate) fn unknown_partition(named: &str, there: &[&str]) -> Option<Impossible> {
+    let unknown = named.split(',').find(|name| !there.contains(name))?;
+    let there: BTreeSet<&str> = there.iter().copied().collect();
+    let there = there.into_iter().collect::<Vec<_>>().join(", ");
+    let what = format!("Slurm has no partition `{unknown}`; it has {there}");
+    Some(Impossible { what, help: "`flow hw --on slurm` shows them all".to_owned() })
 }
 
 /// The node with most GPUs, and then CPUs, among those that would take a job that names no step's own partition.
@@ -229,6 +234,11 @@ fn largest(nodes: &[Node], slurm: &Slurm) -> Result<Machine, Unmet> {
         let wanted = node.gpus.iter().filter(|gpus| gpu_type.is_none_or(|kind| gpus.model.as_deref() == Some(kind)));
         wanted.map(|gpus| (gpus.model.clone(), gpus.count)).collect()
     };
+    let is_there = |name: &str| nodes.iter().any(|node| node.partition == name);
+    if let Some(named) = partition.filter(|named| !named.split(',').all(is_there)) {
+        let names: Vec<&str> = nodes.iter().map(|node| &*node.partition).collect();
+        return unknown_partition(named, &names).map_or(Ok(Vec::new()), Err);
+    }
     let count = |node: &Node| of_type(node).iter().map(|(_, count)| count).sum::<u32>();
     if let Some(kind) = gpu_type.filter(|_| there.iter().all(|node| count(node) == 0)) {
         let place = in_words(slurm.job.partition.as_deref(), &there);

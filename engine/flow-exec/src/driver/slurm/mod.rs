@@ -33,7 +33,7 @@ use super::{
 use crate::{ExecError, attempt::Folder};
 
 pub use client::NoAnswer;
-pub(crate) use cluster::{Cluster, Impossible, Unmet};
+pub(crate) use cluster::{Cluster, Impossible, Unmet, unknown_partition};
 pub use cluster::{Unasked, overview, rules};
 
 use worker::Worker;
