@@ -53,6 +53,8 @@ impl Running {
         let NodeFacts { host, cpu_model, host_cpus, memory, driver, gpus, .. } = node;
         let circumstances = &mut self.circumstances;
         (circumstances.cpu_model, circumstances.host_cpus) = (cpu_model, host_cpus);
+        // A batch system may be told that its nodes have more than they have.
+        circumstances.cpus = circumstances.cpus.min(host_cpus);
         (circumstances.host_memory, circumstances.driver) = (memory, driver);
         circumstances.gpus = gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
         circumstances.gpu_models = gpus.iter().map(|gpu| gpu.name.clone()).collect();
