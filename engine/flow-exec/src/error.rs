@@ -5,7 +5,7 @@ use std::{io, path::PathBuf};
 use flow_core::{Diagnostic, Source};
 use flow_store::StoreError;
 
-use crate::{keeper::KeeperGone, plugins::PluginError};
+use crate::{driver::NoAnswer, keeper::KeeperGone, plugins::PluginError};
 
 /// Why a command could not be carried out.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +29,11 @@ pub enum ExecError {
         /// What to do.
         way_out: String,
     },
+    /// A step is to begin on Slurm.
+    #[error(
+        "a step is to run on Slurm, which does not answer: {0}; `scontrol ping` says whether its controller is up, `--on local` runs it here"
+    )]
+    SlurmSilent(NoAnswer),
     /// A plugin cannot be used.
     #[error(transparent)]
     Plugin(#[from] PluginError),

@@ -243,11 +243,20 @@ fn what_finds_its_folder_gone_is_tried_again() {
 }
 
 #[test]
-fn a_controller_that_is_busy_is_asked_once_more() {
+fn a_controller_that_is_busy_or_knows_no_nodes_yet_is_no_mistake_of_the_workflow() {
     let mut lab = Lab::new(1, 0, &sweep(1, 0, ""));
-    let busy = "#!/bin/sh\nPATH=${PATH#*:}\n[ -e $HOME/asked ] && exec sinfo \"$@\"\n: > $HOME/asked\n\
-                echo 'slurm_load_partitions: Socket timed out on send/recv operation' >&2\nexit 1\n";
-    lab.first_on_the_path("sinfo", busy);
+    let first = lab.space.path("first");
+    let sinfo = format!(
+        "#!/bin/sh\nPATH=${{PATH#*:}}\nread answer < {0} || exec sinfo \"$@\"\nsed -i 1d {0}\n\
+         [ \"$answer\" = none ] && exit\necho 'slurm_load_partitions: Socket timed out on send/recv operation' >&2\nexit 1\n",
+        first.display()
+    );
+    lab.first_on_the_path("sinfo", &sinfo);
+    // Its first answers: it is asked again where it was busy, and nothing is said of the workflow where it tells nothing.
+    lab.space.write("first", "none\n");
+    let said = lab.space.flow(["run", "w.yaml"]).expect(1).text();
+    assert!(said.contains("does not answer: `sinfo` tells of no nodes"), "{said}");
+    lab.space.write("first", "busy\nbusy\nbusy\n");
     lab.space.flow(["run", "w.yaml"]).expect(0);
     assert_eq!(lab.lines("did"), once(1));
 }

@@ -28,6 +28,8 @@ const HURRIED: Duration = Duration::from_secs(4);
 const SLEEPS: &str = "sleeping and retrying";
 /// So many jobs are ended by one command.
 const AT_ONCE: usize = 500;
+/// How soon a controller that was busy is asked again.
+const PAUSE: Duration = Duration::from_millis(200);
 /// How often it is looked whether one has ended: at first, and later.
 const LOOK: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
 
@@ -174,12 +176,22 @@ impl Client {
 
     /// All nodes, and the text that tells of them.
     pub(crate) fn nodes(&self) -> Result<(Vec<Node>, String), NoAnswer> {
-        let asked = || self.ask("sinfo", flow_slurm::NODES);
-        let text = match asked() {
-            // Without an answer no run begins; one that is busy may have it the next time.
-            Err(NoAnswer::Refused { text }) if flow_slurm::is_busy(&text) => asked()?,
-            answer => answer?,
+        let begun = clock::steady();
+        let text = loop {
+            match self.ask("sinfo", flow_slurm::NODES) {
+                // Without an answer no run begins; a controller that is busy may have it the next time.
+                Err(NoAnswer::Refused { text })
+                    if flow_slurm::is_busy(&text) && clock::since(begun) < self.limit * 2 =>
+                {
+                    thread::sleep(PAUSE);
+                }
+                answer => break answer?,
+            }
         };
+        if text.trim().is_empty() {
+            // That is no cluster, or none yet: of a workflow nothing follows.
+            return Err(NoAnswer::Refused { text: "`sinfo` tells of no nodes".to_owned() });
+        }
         Ok((flow_slurm::parse_nodes(&text)?, text))
     }
 

@@ -74,15 +74,13 @@ fn taken(remembered: bool) -> &'static str {
 
 impl From<&Unasked> for ExecError {
     fn from(Unasked { error, .. }: &Unasked) -> Self {
-        ExecError::Usage(match error {
-            NoAnswer::NotInstalled { command } => format!(
+        match error {
+            NoAnswer::NotInstalled { command } => ExecError::Usage(format!(
                 "a step is to run on Slurm, and `{command}` is not on the PATH: run flow where jobs are submitted, on a login node, or \
                  `--on local` on this machine"
-            ),
-            error => format!(
-                "a step is to run on Slurm, which does not answer: {error}; `scontrol ping` says whether its controller is up, `--on local` runs it here"
-            ),
-        })
+            )),
+            error => ExecError::SlurmSilent(error.clone()),
+        }
     }
 }
 
