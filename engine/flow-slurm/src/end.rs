@@ -179,6 +179,7 @@ mod tests {
             ("PENDING|0||JobHeldUser", Fate::Held),
             ("PENDING|0||DependencyNeverSatisfied", Fate::Never(Never::Dependency)),
             ("PENDING|0||PartitionConfig", Fate::Never(Never::Partition)),
+            ("PENDING|0||PartitionTimeLimit", Fate::Never(Never::Partition)),
             ("PENDING|0||launch failed requeued held", Fate::Never(Never::Launch)),
         ];
         for (line, expected) in table {

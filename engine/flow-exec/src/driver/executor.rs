@@ -47,6 +47,8 @@ pub(crate) struct BatchWork {
     pub(crate) cpus: u32,
     pub(crate) memory: Option<u64>,
     pub(crate) timeout: Option<Span>,
+    /// The longest that it may ask for where it goes, as far as that is known.
+    pub(crate) longest: Option<Duration>,
     pub(crate) exclusive: Exclusive,
     /// By how much its `priority` is below the highest in the workflow.
     pub(crate) nice: u32,

@@ -230,6 +230,7 @@ fn batch_work(context: &RunContext, instance: &Instance) -> Option<BatchWork> {
         cpus: request.cpus,
         memory: request.memory,
         timeout: instance.timeout,
+        longest: context.session.cluster.as_ref().and_then(|cluster| cluster.longest(slurm)),
         exclusive: instance.exclusive,
         nice: u32::try_from(context.highest_priority.saturating_sub(instance.priority)).unwrap_or(u32::MAX),
         shares_gpus: instance.corun.as_ref().is_some_and(|corun| corun.gpus == CorunGpus::Shared),

@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, thread, time::Duration};
 
 use super::Lab;
-use flow_testkit::until;
+use flow_testkit::{slurm::Cluster, until};
 
 /// Six epochs, the state after each of which is kept; after the third the first job waits for its time limit. All but `ended` keep it
 /// when the warning comes.
@@ -127,5 +127,29 @@ fn what_gets_no_further_has_timed_out_and_says_why() {
     }
     assert_eq!(lab.lines("asked").len(), 1, "what does not listen to the warning is asked to end");
     assert!(lab.lines("found").is_empty(), "it began anew");
+    lab.expect_no_job();
+}
+
+#[test]
+fn no_job_asks_for_more_time_than_its_partition_gives() {
+    let conf = "PartitionName=short Nodes=ALL MaxTime=2 State=UP";
+    let workflow = "
+  within: {run: 'echo $SLURM_JOB_ID > out.txt', timeout: 2m, slurm: {partition: short}}
+  beyond: {run: 'true', timeout: 1d, slurm: {partition: short}}
+  wrong: {run: 'true', slurm: {partition: short, time: 5m}}
+  unseen: {run: 'echo unseen', slurm: {time: 5m, options: [--partition=short]}}
+";
+    let lab = Lab::on(Cluster::start_with(1, 0, conf), workflow);
+    let said = lab.space.flow(["plan", "w.yaml"]).expect(2).text();
+    assert!(said.contains("`wrong`: Slurm's partition `short` gives a job 2m at most, and not 5m"), "{said}");
+    assert!(said.contains("1 error"), "{said}");
+    let text = lab.space.flow(["run", "w.yaml", "within", "beyond"]).expect(0).text();
+    assert!(text.contains("2 ran"), "{text}");
+    // What a plan cannot know is told when Slurm says it.
+    let text = lab.space.flow(["run", "w.yaml", "unseen"]).expect(1).text();
+    assert!(
+        text.contains("unseen: job ") && text.contains("would wait in Slurm for ever (PartitionTimeLimit)"),
+        "{text}"
+    );
     lab.expect_no_job();
 }

@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::Path,
+    time::Duration,
 };
 
 use flow_core::{GpuFacts, Machine, ResourceRequest, Slurm, SlurmJob};
@@ -120,10 +121,19 @@ impl Cluster {
 }
 
 impl Cluster {
-    /// Why a job could never run, whatever is free: no such partition, no such GPUs, or no node that has so much. Something measured
-    /// says which GPUs it is of, where there are several.
+    /// The longest that a job may take where it goes; none where there is no limit, or its own options may change that.
+    pub(crate) fn longest(&self, job: &SlurmJob) -> Option<Duration> {
+        if has(job, &["--partition", "--clusters", "--time", "--qos", "--reservation"]) {
+            return None;
+        }
+        let there = partition(&self.nodes, job.partition.as_deref()).ok()?;
+        there.iter().map(|node| node.time_limit).reduce(|a, b| Some(a?.max(b?))).flatten()
+    }
+
+    /// Why a job could never run, whatever is free: no such partition, too long a time, no such GPUs, or no node that has so much.
+    /// Something measured says which GPUs it is of, where there are several.
     pub(crate) fn lacks(&self, job: &SlurmJob, asks: &ResourceRequest, measured: bool) -> Option<Impossible> {
-        let has = |options: &[&str]| job.options.iter().any(|given| options.iter().any(|o| given.starts_with(o)));
+        let has = |options: &[&str]| has(job, options);
         // Who tells `sbatch` so in its own words knows better.
         if has(&["--partition", "--clusters"]) {
             return None;
@@ -133,6 +143,15 @@ impl Cluster {
             Err(impossible) => return Some(impossible),
         };
         let place = in_words(job.partition.as_deref(), &there);
+        let time = job.time.map(|span| Duration::from_micros(span.0));
+        if let (Some(time), Some(longest)) = (time, self.longest(job))
+            && time > longest
+        {
+            let what = format!("{place} gives a job {} at most, and not {}", span(longest), span(time));
+            let help = "a shorter `time` will do for a training that keeps checkpoints, which goes on in another job; or name another \
+                partition: `slurm: {partition: …}`";
+            return Some(Impossible { what, help: help.to_owned() });
+        }
         let kinds = kinds(&there);
         let gpu_type = job.gpu_type.as_deref();
         if let Some(kind) = gpu_type.filter(|kind| asks.gpus > 0 && !kinds.contains(kind)) {
@@ -177,6 +196,15 @@ impl Cluster {
     }
 }
 
+/// It tells `sbatch` one of these in its own words.
+fn has(job: &SlurmJob, options: &[&str]) -> bool {
+    job.options.iter().any(|given| options.iter().any(|option| given.starts_with(option)))
+}
+
+fn span(time: Duration) -> String {
+    format!("{:#}", jiff::SignedDuration::try_from(time).unwrap_or(jiff::SignedDuration::MAX))
+}
+
 fn bytes(bytes: u64) -> String {
     bytesize::ByteSize(bytes).display().iec().to_string()
 }
@@ -206,6 +234,11 @@ fn in_words(partition: Option<&str>, there: &[&Node]) -> String {
 
 /// The nodes that a job for this partition, or for none, would come to.
 fn partition<'n>(nodes: &'n [Node], partition: Option<&str>) -> Result<Vec<&'n Node>, Impossible> {
+    let is_there = |name: &str| nodes.iter().any(|node| node.partition == name);
+    if let Some(named) = partition.filter(|named| !named.split(',').all(is_there)) {
+        let names: Vec<&str> = nodes.iter().map(|node| &*node.partition).collect();
+        return unknown_partition(named, &names).map_or(Ok(Vec::new()), Err);
+    }
     let here =
         |node: &&Node| partition.map_or(node.is_default, |name| name.split(',').any(|name| name == node.partition));
     // Without a default the site has its own rule.
@@ -232,11 +265,6 @@ fn largest(nodes: &[Node], slurm: &Slurm) -> Result<Machine, Unmet> {
         let wanted = node.gpus.iter().filter(|gpus| gpu_type.is_none_or(|kind| gpus.model.as_deref() == Some(kind)));
         wanted.map(|gpus| (gpus.model.clone(), gpus.count)).collect()
     };
-    let is_there = |name: &str| nodes.iter().any(|node| node.partition == name);
-    if let Some(named) = partition.filter(|named| !named.split(',').all(is_there)) {
-        let names: Vec<&str> = nodes.iter().map(|node| &*node.partition).collect();
-        return unknown_partition(named, &names).map_or(Ok(Vec::new()), Err);
-    }
     let count = |node: &Node| of_type(node).iter().map(|(_, count)| count).sum::<u32>();
     if let Some(kind) = gpu_type.filter(|_| there.iter().all(|node| count(node) == 0)) {
         let place = in_words(slurm.job.partition.as_deref(), &there);
@@ -291,14 +319,22 @@ mod tests {
     fn what_no_node_could_run_is_told_with_what_there_is() {
         let nodes = flow_slurm::parse_nodes(NODES).unwrap();
         let cluster = Cluster { node: Machine::default(), nodes, told: NODES.to_owned() };
-        let lacks = |partition: Option<&str>, gpu_type: Option<&str>, asks: ResourceRequest, measured| {
-            let (partition, gpu_type) = (partition.map(str::to_owned), gpu_type.map(str::to_owned));
-            cluster.lacks(&SlurmJob { partition, gpu_type, ..SlurmJob::default() }, &asks, measured)
-        };
         let asks = |gpus, cpus, memory| ResourceRequest { gpus, cpus, memory, gpu_memory: None };
+        let job = |partition: Option<&str>, gpu_type: Option<&str>| {
+            let (partition, gpu_type) = (partition.map(str::to_owned), gpu_type.map(str::to_owned));
+            SlurmJob { partition, gpu_type, ..SlurmJob::default() }
+        };
+        let lacks = |partition: Option<&str>, gpu_type: Option<&str>, asks: ResourceRequest, measured| {
+            cluster.lacks(&job(partition, gpu_type), &asks, measured)
+        };
+        let takes = |partition: &str, hours: u64| {
+            let time = Some(flow_core::Span::from_millis(hours * 3_600_000));
+            cluster.lacks(&SlurmJob { time, ..job(Some(partition), None) }, &asks(0, 1, None), false)
+        };
         assert_eq!(lacks(Some("gpu"), None, asks(8, 96, Some(1 << 30)), false), None);
         assert_eq!(lacks(Some("gpu"), Some("a100"), asks(4, 32, None), true), None);
         assert_eq!(lacks(None, None, asks(0, 64, None), true), None);
+        assert_eq!((takes("gpu", 24), takes("cpu,gpu", 25)), (None, None));
         let told = |of: Option<Impossible>| of.map(|of| format!("{}. {}", of.what, of.help)).unwrap_or_default();
         insta::assert_snapshot!(
             [
@@ -308,6 +344,7 @@ mod tests {
                 told(lacks(Some("gpu"), Some("a100"), asks(8, 1, None), true)),
                 told(lacks(None, None, asks(0, 65, Some(1 << 30)), false)),
                 told(lacks(None, None, asks(1, 1, None), false)),
+                told(takes("gpu", 25)),
             ]
             .join("\n"),
             @r"

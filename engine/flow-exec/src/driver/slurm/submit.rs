@@ -35,7 +35,7 @@ pub(super) fn job(settings: &Settings, unit: Vec<Work>) -> io::Result<Option<Bat
     let (mut programs, mut attempts, mut first): (Vec<Program>, Vec<_>, Option<(Intent, bool)>) = Default::default();
     for Work { program, job, .. } in unit {
         let Some(job) = job else { continue };
-        let BatchWork { label, gpus, cpus, memory: own, timeout, exclusive, shares_gpus, .. } = job;
+        let BatchWork { label, gpus, cpus, memory: own, timeout, longest, exclusive, shares_gpus, .. } = job;
         let BatchWork { slurm, gpu_model, intent, joined, nice, .. } = job;
         shares |= shares_gpus;
         request.gpus = if shares_gpus { request.gpus.max(gpus) } else { request.gpus + gpus };
@@ -43,7 +43,8 @@ pub(super) fn job(settings: &Settings, unit: Vec<Work>) -> io::Result<Option<Bat
         memory = memory.zip(own).map(|(sum, own)| sum.saturating_add(own));
         times.push(slurm.time.map(|span| Duration::from_micros(span.0)).or_else(|| {
             let timeout = timeout.map(|span| Duration::from_micros(span.0));
-            timeout.map(|timeout| timeout.saturating_add(BEYOND))
+            // More than its partition allows it would wait for, for ever.
+            timeout.map(|timeout| timeout.saturating_add(BEYOND).min(longest.unwrap_or(Duration::MAX)))
         }));
         request.exclusive |= exclusive == Exclusive::Machine;
         if comment.is_empty() {
