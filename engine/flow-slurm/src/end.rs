@@ -211,6 +211,20 @@ mod tests {
         let table: &[(&str, Fate)] = &[
             ("OUT_OF_MEMORY|0:125|node1|OutOfMemory", Fate::Ended(End::Memory)),
             ("PREEMPTED|0:15|node1|None", Fate::Ended(End::Preempted)),
+    #[test]
+    fn a_job_that_its_node_s_prolog_kept_from_beginning() {
+        // As Slurm 22.05.8 and 24.11.5 printed them, of jobs that are not to be requeued; a job that runs, or waits, is cancelled otherwise.
+        let of = |line: &str| parse_queue(&format!("1|flow-a|{line}\n")).unwrap()[0].may_not_have_begun();
+        for line in ["CANCELLED|0|node1|None", "CANCELLED|0:0|node1|None"] {
+            assert!(of(line), "{line}");
+        }
+        for line in
+            ["CANCELLED|15|node1|None", "CANCELLED|0:15|node1|None", "CANCELLED|0||None", "COMPLETED|0|node1|None"]
+        {
+            assert!(!of(line), "{line}");
+        }
+    }
+
             ("BOOT_FAIL|0:0|node1|None", Fate::Ended(End::Launch)),
             ("DEADLINE|0:0||DeadLine", Fate::Ended(End::TimeLimit)),
             ("CONFIGURING|0|node1|None", Fate::Running),

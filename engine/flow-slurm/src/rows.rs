@@ -30,6 +30,14 @@ pub struct Row {
     pub node: String,
 }
 
+impl Row {
+    /// It has a node and was cancelled, and nothing of it ended with a code or by a signal. So it is where the node's prolog fails; and
+    /// where a program ended well when it was told to.
+    pub fn may_not_have_begun(&self) -> bool {
+        self.state == "CANCELLED" && !self.node.is_empty() && self.exit == Exit::default()
+    }
+}
+
 /// How the batch script's process ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exit {

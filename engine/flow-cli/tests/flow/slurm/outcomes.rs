@@ -1,6 +1,6 @@
 //! What becomes of jobs at the hands of Slurm and of people, and what is said meanwhile.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, os::unix::fs::PermissionsExt};
 
 use flow_testkit::{slurm::Cluster, until};
 use nix::sys::signal::Signal;
@@ -218,6 +218,22 @@ fn what_ends_before_flow_begins_on_its_node_is_tried_again_with_what_its_log_say
     let text = lab.space.flow(["run", "w.yaml", "-f"]).expect(1).text();
     let said = "with exit code 127 before flow could begin on its node: it needs a library that is not there";
     assert!(text.contains(said) && !text.contains("tried again"), "{text}");
+}
+
+#[test]
+fn what_its_nodes_prolog_keeps_from_beginning_is_tried_again() {
+    let folder = tempfile::tempdir().unwrap();
+    // As a site looks after its GPUs: it fails once, and Slurm drains that node.
+    let prolog = folder.path().join("prolog");
+    let script = format!("#!/bin/sh\nmkdir {}/once 2>/dev/null && exit 1\nexit 0\n", folder.path().display());
+    std::fs::write(&prolog, script).unwrap();
+    std::fs::set_permissions(&prolog, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let conf = format!("Prolog={}", prolog.display());
+    let lab = Lab::on(Cluster::start_with(2, 1, &conf), &sweep(1, 0, "gpus: 1"));
+    let text = lab.space.flow(["run", "w.yaml"]).expect(0).text();
+    assert!(text.contains("Slurm could not start job ") && text.contains("it is tried again"), "{text}");
+    assert_eq!(lab.lines("did"), once(1));
+    lab.expect_no_job();
 }
 
 #[test]

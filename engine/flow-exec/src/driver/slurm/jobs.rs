@@ -269,7 +269,7 @@ impl BatchJob {
                 None
             }
             Fate::Ended(end) => {
-                self.is_gone(Gone::Ended(end, row.node.clone()));
+                self.has_ended(row, end);
                 None
             }
             Fate::Running | Fate::Unknown => {
@@ -315,8 +315,13 @@ impl BatchJob {
     /// What the accounting database says of a job that the queue has not.
     pub(super) fn accounted(&mut self, row: &Row) {
         if let Fate::Ended(end) = fate(row) {
-            self.is_gone(Gone::Ended(end, row.node.clone()));
+            self.has_ended(row, end);
         }
+    }
+
+    fn has_ended(&mut self, row: &Row, end: End) {
+        let end = if row.may_not_have_begun() && !self.has_begun() { End::Launch } else { end };
+        self.is_gone(Gone::Ended(end, row.node.clone()));
     }
 
     fn is_gone(&mut self, gone: Gone) {
