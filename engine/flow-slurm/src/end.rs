@@ -194,9 +194,15 @@ mod tests {
             ("FAILED|0:9|node1|RaisedSignal:9(Killed)", Fate::Ended(End::Signal(9))),
             ("FAILED|3:0|node1|NonZeroExitCode", Fate::Ended(End::Failed(3))),
             ("FAILED|0:1||BadConstraints", Fate::Ended(End::Impossible)),
+            ("FAILED|127:0|node2|NonZeroExitCode", Fate::Ended(End::Failed(127))),
             ("NODE_FAIL|0:1|node2|NodeDown", Fate::Ended(End::NodeLost)),
+            ("PREEMPTED|0:15|node1|None", Fate::Ended(End::Preempted)),
+            ("TIMEOUT|0:15|node2|TimeLimit", Fate::Ended(End::TimeLimit)),
             ("CANCELLED|0:15|node1|None", Fate::Ended(End::Cancelled)),
             ("PENDING|0:0||DependencyNeverSatisfied", Fate::Never(Never::Dependency)),
+            ("PENDING|0:0||PartitionTimeLimit", Fate::Never(Never::Partition)),
+            ("PENDING|0:0||JobHeldUser", Fate::Held),
+            ("PENDING|0:0||launch failed requeued held", Fate::Never(Never::Launch)),
         ];
         for (line, expected) in table {
             assert_eq!(of(line), *expected, "{line}");
@@ -205,12 +211,6 @@ mod tests {
         assert_eq!(of("FAILED|0:53|node1|JobLaunchFailure"), Fate::Ended(End::Launch));
     }
 
-    #[test]
-    fn what_only_larger_clusters_say() {
-        // Not produced here: preemption, cgroups, accounts and nodes that boot. Words of squeue's manual.
-        let table: &[(&str, Fate)] = &[
-            ("OUT_OF_MEMORY|0:125|node1|OutOfMemory", Fate::Ended(End::Memory)),
-            ("PREEMPTED|0:15|node1|None", Fate::Ended(End::Preempted)),
     #[test]
     fn a_job_that_its_node_s_prolog_kept_from_beginning() {
         // As Slurm 22.05.8 and 24.11.5 printed them, of jobs that are not to be requeued; a job that runs, or waits, is cancelled otherwise.
@@ -225,6 +225,12 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_only_larger_clusters_say() {
+        // Not produced here: preemption, cgroups, accounts and nodes that boot. Words of squeue's manual.
+        let table: &[(&str, Fate)] = &[
+            ("OUT_OF_MEMORY|0:125|node1|OutOfMemory", Fate::Ended(End::Memory)),
+            ("PREEMPTED|0:15|node1|None", Fate::Ended(End::Preempted)),
             ("BOOT_FAIL|0:0|node1|None", Fate::Ended(End::Launch)),
             ("DEADLINE|0:0||DeadLine", Fate::Ended(End::TimeLimit)),
             ("CONFIGURING|0|node1|None", Fate::Running),
@@ -284,6 +290,10 @@ mod tests {
         assert_eq!(told_in_log(node), Some(End::NodeLost));
         let cancelled = "slurmstepd-node1: error: *** JOB 22 ON node1 CANCELLED AT 2026-11-22T20:14:13 ***\n";
         assert_eq!(told_in_log(cancelled), None);
+        // As slurmstepd 24.11.5 wrote it.
+        let preempted =
+            "slurmstepd-node1: error: *** JOB 6 ON node1 CANCELLED AT 2026-11-25T14:13:38 DUE TO PREEMPTION ***\n";
+        assert_eq!(told_in_log(preempted), Some(End::Preempted));
         // The manual of 24.11 has this; a program that says the same is not believed.
         let cgroup = "slurmstepd: error: Detected 1 oom_kill event in StepId=7.batch. Some of the step tasks have been \
             OOM Killed.\n";

@@ -122,6 +122,10 @@ SchedulerTimeSlice      = 30 sec
 SLURM_VERSION           = 22.05.8
 ";
 
+    fn of(name: &str, is_default: bool, tier: u32, grace: Option<u64>) -> Partition {
+        Partition { name: name.to_owned(), is_default, tier, grace: grace.map(Duration::from_secs) }
+    }
+
     #[test]
     fn the_partitions_of_22_05() {
         // As Slurm 22.05.8 printed them, shortened; of the second line PreemptMode is that of a site.
@@ -129,14 +133,24 @@ SLURM_VERSION           = 22.05.8
 PartitionName=main AllowGroups=ALL Default=YES QoS=N/A GraceTime=0 Hidden=NO PriorityJobFactor=1 PriorityTier=1 PreemptMode=OFF State=UP
 PartitionName=spare AllowGroups=ALL Default=NO QoS=N/A GraceTime=120 Hidden=NO PriorityJobFactor=1 PriorityTier=0 PreemptMode=CANCEL State=UP
 ";
-        let of = |name: &str, is_default, tier, grace: Option<u64>| Partition {
-            name: name.to_owned(),
-            is_default,
-            tier,
-            grace: grace.map(Duration::from_secs),
-        };
         assert_eq!(parse_partitions(text), Ok(vec![of("main", true, 1, None), of("spare", false, 0, Some(120))]));
         assert!(parse_partitions("PartitionName=main\n").is_err());
+    }
+
+    #[test]
+    fn the_partitions_and_the_configuration_of_24_11() {
+        // As Slurm 24.11.5 printed them, shortened.
+        let text = "\
+PartitionName=short AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL AllocNodes=ALL Default=NO QoS=N/A DefaultTime=NONE DisableRootJobs=NO \
+ExclusiveUser=NO ExclusiveTopo=NO GraceTime=30 Hidden=NO MaxNodes=UNLIMITED MaxTime=00:02:00 MaxCPUsPerSocket=UNLIMITED NodeSets=ALL \
+Nodes=node[1-2] PriorityJobFactor=1 PriorityTier=1 RootOnly=NO OverTimeLimit=NONE PreemptMode=CANCEL State=UP TotalCPUs=16 TotalNodes=2
+PartitionName=main AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL AllocNodes=ALL Default=YES QoS=N/A DefaultTime=NONE DisableRootJobs=NO \
+ExclusiveUser=NO ExclusiveTopo=NO GraceTime=0 Hidden=NO MaxNodes=UNLIMITED MaxTime=UNLIMITED MaxCPUsPerSocket=UNLIMITED NodeSets=ALL \
+Nodes=node[1-2] PriorityJobFactor=1 PriorityTier=10 RootOnly=NO OverTimeLimit=NONE PreemptMode=OFF State=UP TotalCPUs=16 TotalNodes=2
+";
+        assert_eq!(parse_partitions(text), Ok(vec![of("short", false, 1, Some(30)), of("main", true, 10, None)]));
+        let config = CONFIG_22_05.replace("22.05.8", "24.11.5");
+        assert_eq!(parse_config(&config), parse_config(CONFIG_22_05), "these lines have stayed");
     }
 
     #[test]

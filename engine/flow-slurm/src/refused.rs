@@ -198,6 +198,13 @@ mod tests {
         let text = "sbatch: error: CPU count per node can not be satisfied\n\
             sbatch: error: Batch job submission failed: Requested node configuration is not available\n";
         assert_eq!(refused(text, Some(1)).why, Why::Impossible);
+        let text = "sbatch: error: invalid partition specified: nosuch\n\
+            sbatch: error: Batch job submission failed: Invalid partition name specified\n";
+        assert_eq!(refused(text, Some(1)).why, Why::NotAllowed);
+        let text = "sbatch: error: Batch job submission failed: Invalid job array specification\n";
+        assert_eq!(refused(text, Some(1)).why, Why::Array);
+        let text = "sbatch: unrecognized option '--nosuch'\nTry \"sbatch --help\" for more information\n";
+        assert_eq!(refused(text, Some(255)).why, Why::Usage);
     }
 
     #[test]
