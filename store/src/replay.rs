@@ -80,24 +80,30 @@ impl Replay {
     }
 }
 
-/// What instances of a workflow were ever recorded under, by label, the oldest first: from the journals that are still there.
+/// Tells `each` under what instances of a workflow were recorded, by label, the oldest first: from the newest journals that are
+/// still there, which have so many bytes together at the most.
 ///
 /// # Errors
 /// A newer format; a journal that is there cannot be read.
-pub fn recorded(dir: &StoreDir, workflow: &str) -> Result<BTreeMap<String, Vec<Last>>> {
-    let mut recorded: BTreeMap<String, Vec<Last>> = BTreeMap::new();
-    for run in dir.runs()? {
-        let Some(mut lines) = dir.run(&run).lines(0)? else { continue };
+pub fn recorded(dir: &StoreDir, workflow: &str, most: u64, mut each: impl FnMut(String, Last)) -> Result<()> {
+    let mut left = most;
+    let mut newest = Vec::new();
+    for run in dir.runs()?.iter().rev().map(|run| dir.run(run)) {
+        let length = run.journal().metadata().map_or(0, |journal| journal.len());
+        let Some(rest) = left.checked_sub(length) else { break };
+        left = rest;
+        newest.push(run);
+    }
+    for run in newest.iter().rev() {
+        let Some(mut lines) = run.lines(0)? else { continue };
         while let Some(line) = lines.next_line()? {
             let Some(line) = line else { continue };
             let mut batch = Batch::new();
             batch.take_in(&line);
-            for (_, label, last) in batch.last.into_iter().filter(|(of, ..)| of == workflow) {
-                recorded.entry(label).or_default().push(last);
-            }
+            batch.last.into_iter().filter(|(of, ..)| of == workflow).for_each(|(_, label, last)| each(label, last));
         }
     }
-    Ok(recorded)
+    Ok(())
 }
 
 impl Results for Replay {

@@ -352,6 +352,25 @@ fn accept_keeps_the_result_that_differs_least_and_not_that_of_a_later_trial() {
 }
 
 #[test]
+fn an_edit_after_a_trial_is_told_as_what_it_is() {
+    let space = done();
+    space.flow(["run", "cats.yaml", "--set", "epochs=1"]).expect(0);
+    space.write("train.sh", "# only a comment\nwc -l < $1 > /dev/null; echo loss $(( $2 * $3 ))\n");
+    let reason = |set: &[&str]| {
+        let why = space.flow([&["why", "-w", "cats.yaml", "train[batch=16]"], set].concat()).expect(0).stdout();
+        why.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(reason(&[]), ["  - input `train.sh` changed"]);
+    assert_eq!(reason(&["--set", "epochs=1"]), ["  - input `train.sh` changed"]);
+    let command = "  - the command was `sh train.sh in/dataset 16 1`, is `sh train.sh in/dataset 16 3`";
+    assert_eq!(reason(&["--set", "epochs=3"]), [command, "  - input `train.sh` changed"]);
+    let planned = space.flow(["plan", "cats.yaml"]).expect(0).stdout();
+    assert!(planned.contains("input `train.sh` changed") && !planned.contains("the command was"), "{planned}");
+    let ran = space.flow(["run", "cats.yaml"]).expect(0).stdout();
+    assert!(ran.contains("input `train.sh` changed") && !ran.contains("the command was"), "{ran}");
+}
+
+#[test]
 fn what_accept_keeps_of_many_alike_is_said_once() {
     let space = space();
     space.write(

@@ -1,7 +1,6 @@
 //! `flow accept`: keeping old results for a changed fingerprint. Makes the records; somebody else stores them.
 
-use std::collections::BTreeMap;
-
+use super::decide::difference;
 use super::fold::fold;
 use super::force::named;
 use super::{Context, Decision, Force, Lookup, unfit};
@@ -45,8 +44,7 @@ pub enum NotAccepted {
 }
 
 /// Accepts earlier results of the instances that `names` stand for, each a step or a label: of each the one from which the instance
-/// differs least, of several the newest. `wanted` is what they need, ascending and closed; `recorded` is under what instances have
-/// results, by label, the oldest first.
+/// differs least, of several the newest. `wanted` is what they need, ascending and closed.
 ///
 /// # Errors
 /// Names that are neither.
@@ -55,15 +53,13 @@ pub fn accept(
     wanted: &[InstanceId],
     names: &[String],
     reason: &str,
-    recorded: &BTreeMap<String, Vec<Parts>>,
     lookup: &mut dyn Lookup,
 ) -> Result<Vec<Accepted>, Vec<Diagnostic>> {
     let ids = named(context.expansion, names)?;
     let mut accepted = Vec::new();
     let (plan, _) = fold(context, wanted, lookup, &Force::Nothing, &mut |lookup, instance, decision| match decision {
         Decision::Run { fingerprint, attempt, parts, reasons } if ids.contains(&instance.id) => {
-            let recorded = recorded.get(&*instance.label).map_or(&[][..], Vec::as_slice);
-            match nearest_result(instance, &parts, recorded, lookup) {
+            match nearest_result(instance, &parts, lookup) {
                 Ok((result, changed)) => {
                     let kept = result.kept.map(|kept| Kept { attempt, ..kept });
                     let result = StepResult { fingerprint, kept, accepted: Some(reason.to_owned()), ..result };
@@ -101,22 +97,16 @@ pub fn accept(
     Ok(accepted)
 }
 
-/// The result whose parts differ least from those of now, and by what: in what the author set, then in all. So it is not that of a
-/// trial with other parameters because it came last. Where none is fit, what is said is of the last.
+/// The result whose parts differ least from those of now, and by what. Where none is fit, what is said is of the last.
 fn nearest_result(
     instance: &Instance,
     now: &Parts,
-    recorded: &[Parts],
     lookup: &mut dyn Lookup,
 ) -> Result<(StepResult, Vec<Reason>), NotAccepted> {
     let last = lookup.last(&instance.label);
-    let is_set = |reason: &&Reason| matches!(reason, Reason::Value { .. });
-    let differs = |parts: &&Parts| {
-        let changed = compare(parts, now, &mut |_| None);
-        (changed.iter().filter(is_set).count(), changed.len())
-    };
+    let recorded = lookup.recorded(&instance.label);
     let mut differing: Vec<&Parts> = last.iter().chain(recorded.iter().rev()).collect();
-    differing.sort_by_cached_key(differs);
+    differing.sort_by_cached_key(|earlier| difference(earlier, now));
     let mut not = NotAccepted::NeverRan;
     for parts in differing {
         let unseen = |error| NotAccepted::Refused(Cause::ResultUnseen { error });

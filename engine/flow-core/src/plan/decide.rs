@@ -188,12 +188,37 @@ fn find(
             (Some(damage), _) => vec![Reason::Damaged(damage)],
             (None, None) => vec![Reason::NeverRan],
             (None, Some(last)) => {
-                let differences = compare(&last, &parts, &mut |manifest| lookup.files(manifest));
+                let nearest = nearest(last, &parts, &mut || lookup.recorded(&instance.label));
+                let differences = compare(&nearest, &parts, &mut |manifest| lookup.files(manifest));
                 if differences.is_empty() { vec![Reason::NoResult] } else { differences }
             }
         },
     };
     Ok(Candidate { fingerprint, attempt, parts, result, read_again, reasons })
+}
+
+/// How much parts of now differ from earlier ones: in what the author set, and in all.
+pub(super) fn difference(earlier: &Parts, now: &Parts) -> (usize, usize) {
+    let changed = compare(earlier, now, &mut |_| None);
+    let set = changed.iter().filter(|reason| matches!(reason, Reason::Value { .. }));
+    (set.count(), changed.len())
+}
+
+/// What to compare an instance with: what it was last, but where the author set something else then, what differs least, of several
+/// the newest. A trial with other parameters says little of an edit that came after it.
+fn nearest(last: Parts, now: &Parts, recorded: &mut dyn FnMut() -> Vec<Parts>) -> Parts {
+    let differs = difference(&last, now);
+    if differs.0 == 0 {
+        return last;
+    }
+    let mut nearest = (differs, last);
+    for earlier in recorded().into_iter().rev() {
+        let differs = difference(&earlier, now);
+        if differs < nearest.0 {
+            nearest = (differs, earlier);
+        }
+    }
+    nearest.1
 }
 
 /// The parts of an instance's fingerprint, its group aside.

@@ -101,6 +101,11 @@ pub trait Lookup {
     /// The parts of the last fingerprint of an instance of this workflow.
     fn last(&mut self, label: &str) -> Option<Parts>;
 
+    /// The parts of what else the instance was recorded under, the oldest first, as far back as somebody looks.
+    fn recorded(&mut self, _label: &str) -> Vec<Parts> {
+        Vec::new()
+    }
+
     /// The files of a folder that was an input, by the digest of its manifest.
     fn files(&mut self, manifest: &Digest) -> Option<Files>;
 }

@@ -13,7 +13,7 @@ use flow_store::{Captures, Inputs, Snapshot, Stood, Store, Wanted};
 
 use super::{
     Session,
-    lookup::{StoreLookup, inputs_of},
+    lookup::{Recorded, StoreLookup, inputs_of},
 };
 use crate::ExecError;
 
@@ -24,6 +24,7 @@ const TRIES: u32 = 3;
 pub(super) struct Capture<'a> {
     pub(super) session: &'a Session,
     pub(super) store: &'a Store,
+    pub(super) recorded: &'a Recorded,
     pub(super) run: &'a RunId,
     pub(super) wanted: &'a [InstanceId],
     pub(super) force: &'a Force,
@@ -91,6 +92,7 @@ impl Capture<'_> {
             workflow: &session.expansion.workflow,
             folder: session.workspace.folder.clone(),
             results: Some(store),
+            recorded: Some(self.recorded),
             objects: Some(store.objects().clone()),
             inputs,
             keep: false,

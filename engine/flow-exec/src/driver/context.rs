@@ -17,8 +17,8 @@ use flow_core::{
 use flow_store::{Captures, Inputs, Objects, RunDir, Stood, Store};
 
 use super::{
-    Session, checkpoint::Checkpoint, orphans::OrphanedWork, run_claims::RunClaims, start::Environment,
-    their_jobs::TheirJobs,
+    Session, checkpoint::Checkpoint, lookup::Recorded, orphans::OrphanedWork, run_claims::RunClaims,
+    start::Environment, their_jobs::TheirJobs,
 };
 use crate::secrets::Secrets;
 
@@ -26,6 +26,8 @@ pub(crate) struct RunContext {
     pub(crate) session: Session,
     pub(crate) builtins: Arc<dyn Builtins>,
     pub(crate) store: Store,
+    /// For the reasons of what runs.
+    pub(crate) recorded: Recorded,
     pub(crate) objects: Objects,
     pub(crate) run: RunId,
     pub(crate) run_dir: RunDir,

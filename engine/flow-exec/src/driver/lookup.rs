@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
+    sync::OnceLock,
 };
 
 use flow_core::{
@@ -12,7 +13,7 @@ use flow_core::{
     reason::Fault,
     why::Files,
 };
-use flow_store::{Earlier, EntryKind, Inputs, Objects, Results, Snapshot, Stood, StoreError};
+use flow_store::{Earlier, EntryKind, Inputs, Objects, Results, Snapshot, Stood, StoreDir, StoreError};
 
 use super::Session;
 use crate::clock;
@@ -27,6 +28,8 @@ pub(crate) struct StoreLookup<'a> {
     pub(crate) folder: PathBuf,
     /// What is kept; none before the first run.
     pub(crate) results: Option<&'a dyn Results>,
+    /// Under what else instances were recorded; none before the first run.
+    pub(crate) recorded: Option<&'a Recorded>,
     /// Artifacts; none before the first run.
     pub(crate) objects: Option<Objects>,
     /// Inputs, each hashed once a run.
@@ -43,6 +46,39 @@ pub(crate) struct StoreLookup<'a> {
     pub(crate) damaged: BTreeMap<Digest, String>,
     /// The first error of the store; what was asked counts as not there.
     pub(crate) error: Option<StoreError>,
+}
+
+/// Under what instances of a workflow were recorded by earlier runs. Journals are read when that is first asked for.
+pub(crate) struct Recorded {
+    dir: StoreDir,
+    workflow: String,
+    /// So much of the journals is read, from the newest on.
+    most: u64,
+    parts: OnceLock<BTreeMap<String, Vec<Parts>>>,
+}
+
+impl Recorded {
+    /// As far back as a reason that is told of an instance is worth.
+    pub(crate) fn lately(dir: &StoreDir, workflow: &str) -> Recorded {
+        const MOST: u64 = 64 << 20;
+        Recorded { most: MOST, ..Recorded::ever(dir, workflow) }
+    }
+
+    pub(crate) fn ever(dir: &StoreDir, workflow: &str) -> Recorded {
+        Recorded { dir: dir.clone(), workflow: workflow.to_owned(), most: u64::MAX, parts: OnceLock::new() }
+    }
+
+    fn of(&self, label: &str) -> flow_store::Result<Vec<Parts>> {
+        if self.parts.get().is_none() {
+            let mut all: BTreeMap<String, Vec<Parts>> = BTreeMap::new();
+            flow_store::recorded(&self.dir, &self.workflow, self.most, |label, last| {
+                // Parts of an older form are as good as none.
+                all.entry(label).or_default().extend(serde_json::from_value::<Parts>(last.parts));
+            })?;
+            let _ = self.parts.set(all);
+        }
+        Ok(self.parts.get().and_then(|all| all.get(label)).cloned().unwrap_or_default())
+    }
 }
 
 /// What was found of an instance at once, until it is asked for.
@@ -167,6 +203,11 @@ impl Lookup for StoreLookup<'_> {
         }?;
         // Parts of an older form are as good as none: the reason is then that it never ran in this form.
         serde_json::from_value(last.parts).ok()
+    }
+
+    fn recorded(&mut self, label: &str) -> Vec<Parts> {
+        let recorded = self.recorded.map(|recorded| recorded.of(label).map(Some));
+        recorded.and_then(|recorded| self.kept(recorded)).unwrap_or_default()
     }
 
     fn files(&mut self, manifest: &Digest) -> Option<Files> {

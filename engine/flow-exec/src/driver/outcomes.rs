@@ -95,6 +95,7 @@ pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
             workflow: &session.expansion.workflow,
             folder: session.workspace.folder.clone(),
             results: Some(&context.store),
+            recorded: Some(&context.recorded),
             objects: Some(context.objects.clone()),
             inputs: &context.inputs,
             keep: true,

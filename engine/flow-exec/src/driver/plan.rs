@@ -11,13 +11,13 @@ use flow_core::{
     Digest, InstanceId, JournalLine, RunEvent, StepResult,
     plan::{Accepted, Force, Plan, accept as accept_core, plan as plan_core},
 };
-use flow_store::{Batch, Holder, Last, Objects, Rebuilt, Replay, Results, Snapshot, Store, StoreDir, StoreError};
+use flow_store::{Batch, Holder, Objects, Rebuilt, Replay, Results, Snapshot, Store, StoreDir, StoreError};
 
 use super::{
     Session,
     identity::{holder, new_run_id},
     intents,
-    lookup::{StoreLookup, inputs_of},
+    lookup::{Recorded, StoreLookup, inputs_of},
 };
 use crate::{ExecError, clock, pages};
 
@@ -79,17 +79,24 @@ impl Knowledge {
         }
     }
 
-    fn with_world<T>(&self, session: &Session, ask: impl FnOnce(&mut StoreLookup<'_>) -> T) -> Result<T, ExecError> {
+    fn with_world<T>(
+        &self,
+        session: &Session,
+        recorded: fn(&StoreDir, &str) -> Recorded,
+        ask: impl FnOnce(&mut StoreLookup<'_>) -> T,
+    ) -> Result<T, ExecError> {
         let objects: Option<Objects> = self.dir().map(StoreDir::objects);
         let snapshot = self.dir().and_then(|dir| Snapshot::load(dir, &session.workspace.snapshot_name()));
         // Only whoever holds the store writes lists of input folders into it.
         let keep = matches!(self, Knowledge::Held(_)).then(|| objects.clone()).flatten();
         let inputs = inputs_of(session, keep, snapshot.as_ref());
         let going_on = self.dir().map(|dir| intents::to_follow(dir, &intents::seen(dir))).unwrap_or_default();
+        let recorded = self.dir().map(|dir| recorded(dir, &session.expansion.workflow));
         let mut world = StoreLookup {
             workflow: &session.expansion.workflow,
             folder: session.workspace.folder.clone(),
             results: self.results(),
+            recorded: recorded.as_ref(),
             objects,
             inputs: &inputs,
             keep: false,
@@ -112,7 +119,7 @@ impl Knowledge {
 /// # Errors
 /// The store cannot be read.
 pub fn plan(session: &Session, knowledge: &Knowledge, wanted: &[InstanceId], force: &Force) -> Result<Plan, ExecError> {
-    knowledge.with_world(session, |world| plan_core(&session.context(), wanted, world, force))
+    knowledge.with_world(session, Recorded::lately, |world| plan_core(&session.context(), wanted, world, force))
 }
 
 /// What came of `flow forget`.
@@ -221,13 +228,8 @@ pub fn accept(
     let knowledge = Knowledge::Held(Box::new(store));
     knowledge.rebuilt().map(mended);
     let wanted = session.wanted(names)?;
-    let recorded = knowledge.dir().map(|dir| flow_store::recorded(dir, &session.expansion.workflow)).transpose()?;
-    // Parts of an older form are as good as none.
-    let parts =
-        |lasts: Vec<Last>| lasts.into_iter().filter_map(|last| serde_json::from_value(last.parts).ok()).collect();
-    let recorded = recorded.unwrap_or_default().into_iter().map(|(label, lasts)| (label, parts(lasts))).collect();
     let accepted = knowledge
-        .with_world(session, |world| accept_core(&session.context(), &wanted, names, reason, &recorded, world))?
+        .with_world(session, Recorded::ever, |world| accept_core(&session.context(), &wanted, names, reason, world))?
         .map_err(|diagnostics| session.wrong(diagnostics))?;
     let begins =
         RunEvent::Accepted { file: session.workspace.name(&session.workspace.file), reason: reason.to_owned() };

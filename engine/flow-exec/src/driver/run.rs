@@ -41,7 +41,7 @@ use super::{
     intents,
     live::{EventLoop, GRACE, LoopStart},
     local::Local,
-    lookup::digest_of,
+    lookup::{Recorded, digest_of},
     orphans::OrphanedWork,
     outcomes::NOT_NEEDED,
     publish::{PublishRequest, Published, WithheldFile, publish, targets},
@@ -261,6 +261,7 @@ pub(super) fn run_on<X: Executor>(
         store.dir().drop_snapshots()?;
     }
     let cancel = Cancel::watch(store.dir().run(&run), options.detached)?;
+    let recorded = Recorded::lately(store.dir(), &session.expansion.workflow);
     let prepare = |observe: &mut dyn FnMut(Update)| {
         let left = OrphanedWork::look(&store, &run);
         let strays = intents::kill_strays(store.dir(), &left.all()).map(|text| secrets.hide(text));
@@ -268,6 +269,7 @@ pub(super) fn run_on<X: Executor>(
         let capture = Capture {
             session: &session,
             store: &store,
+            recorded: &recorded,
             run: &run,
             wanted: &wanted,
             force: &force,
@@ -325,6 +327,7 @@ pub(super) fn run_on<X: Executor>(
         leaves_jobs: options.detached && session.expansion.has_batch(),
         highest_priority: highest_priority(&session.expansion.instances),
         silence: Silence::of(&store),
+        recorded,
         store,
         session,
     });
