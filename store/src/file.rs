@@ -36,23 +36,33 @@ pub(crate) fn file_kind(kind: FileType) -> FileKind {
 
 /// What is there is a regular file, or there is nothing.
 pub(crate) fn check(path: &Path) -> io::Result<()> {
-    match fs::symlink_metadata(path) {
-        Ok(meta) if meta.is_file() => Ok(()),
-        Ok(meta) => Err(Fault::from(FileFault::InTheWay { found: file_kind(meta.file_type()) }).into()),
+    match is_in_the_way(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(e) => Err(e),
+        looked => looked,
     }
+}
+
+/// What is there is no regular file, or there is nothing.
+fn is_in_the_way(path: &Path) -> io::Result<()> {
+    let kind = fs::symlink_metadata(path)?.file_type();
+    if kind.is_file() { Ok(()) } else { Err(Fault::from(FileFault::InTheWay { found: file_kind(kind) }).into()) }
 }
 
 pub(crate) fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     check(path)?;
+    open_checked(options, path)
+}
+
+fn open_checked(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let file = options.custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW).bits()).open(path)?;
     regular(&file.metadata()?)?;
     Ok(file)
 }
 
 pub(crate) fn open_to_read(path: &Path) -> io::Result<File> {
-    open(OpenOptions::new().read(true), path)
+    // Each run of the past is asked for files that most have not: once will do.
+    is_in_the_way(path)?;
+    open_checked(OpenOptions::new().read(true), path)
 }
 
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {

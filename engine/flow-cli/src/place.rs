@@ -158,25 +158,29 @@ impl StoreLocation {
     }
 }
 
-/// What goes on of runs that do not live any more, oldest first: labels of steps, of each run that has some.
-pub(crate) fn kept(store: &StoreDir) -> Result<Vec<(RunId, Vec<String>)>, CliError> {
-    let of = |run: RunId| {
-        let dir = store.run(&run);
-        let steps = if dir.has_jobs() { flow_exec::going_on(store, &dir) } else { Vec::new() };
-        (!steps.is_empty()).then_some((run, steps))
-    };
-    Ok(store.runs()?.into_iter().filter_map(of).collect())
+/// Runs that may have left something, whether they live or not, oldest first. Of a long past each is asked only once.
+pub(crate) fn may_have_left(store: &StoreDir) -> Result<Vec<(RunId, RunDir)>, CliError> {
+    let all = store.runs()?.into_iter().map(|run| (store.run(&run), run));
+    Ok(all.filter(|(dir, _)| dir.has_jobs()).map(|(dir, run)| (run, dir)).collect())
 }
 
-/// Runs of this user's that do not live any more and have left jobs in Slurm, oldest first: how many, if Slurm says.
-pub(crate) fn left_in_slurm(store: &StoreDir) -> Result<Vec<(RunId, Option<usize>)>, CliError> {
-    let of = |run: RunId| {
-        let dir = store.run(&run);
-        let may = dir.has_jobs() && dir.lives().is_none() && dir.others().is_none();
-        let jobs = if may { flow_exec::jobs_left(&dir) } else { Some(0) };
-        (jobs != Some(0)).then_some((run, jobs))
+/// What goes on of those of them that do not live any more: labels of steps, of each run that has some.
+pub(crate) fn kept(store: &StoreDir, runs: &[(RunId, RunDir)]) -> Vec<(RunId, Vec<String>)> {
+    let of = |(run, dir): &(RunId, RunDir)| {
+        let steps = flow_exec::going_on(store, dir);
+        (!steps.is_empty()).then(|| (run.clone(), steps))
     };
-    Ok(store.runs()?.into_iter().filter_map(of).collect())
+    runs.iter().filter_map(of).collect()
+}
+
+/// Those of this user's that do not live any more and have left jobs in Slurm: how many, if Slurm says.
+pub(crate) fn left_in_slurm(runs: &[(RunId, RunDir)]) -> Vec<(RunId, Option<usize>)> {
+    let of = |(run, dir): &(RunId, RunDir)| {
+        let may = dir.lives().is_none() && dir.others().is_none();
+        let jobs = if may { flow_exec::jobs_left(dir) } else { Some(0) };
+        (jobs != Some(0)).then(|| (run.clone(), jobs))
+    };
+    runs.iter().filter_map(of).collect()
 }
 
 /// A store in a folder of this one: what a workflow there made that belongs to no root.

@@ -13,7 +13,7 @@ use super::Done;
 use crate::args::{About, Global};
 use crate::error::CliError;
 use crate::output::Output;
-use crate::place::{StoreLocation, kept, left_in_slurm};
+use crate::place::{StoreLocation, kept, left_in_slurm, may_have_left};
 
 /// How often is looked whether the run has heard of it, and how many times.
 const LOOK: Duration = Duration::from_millis(50);
@@ -115,8 +115,9 @@ impl Cancel {
 
 /// The run that does not live any more and of which something goes on, if there is one.
 fn left(place: &StoreLocation) -> Result<Option<RunId>, CliError> {
-    let here = kept(&place.store)?.into_iter().map(|(run, _)| run);
-    let runs: BTreeSet<RunId> = here.chain(left_in_slurm(&place.store)?.into_iter().map(|(run, _)| run)).collect();
+    let left = may_have_left(&place.store)?;
+    let here = kept(&place.store, &left).into_iter().map(|(run, _)| run);
+    let runs: BTreeSet<RunId> = here.chain(left_in_slurm(&left).into_iter().map(|(run, _)| run)).collect();
     if runs.len() > 1 {
         let names: Vec<&str> = runs.iter().map(|run| &*run.0).collect();
         return Err(CliError::usage(format!(

@@ -12,7 +12,7 @@ use super::{Done, run};
 use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
-use crate::place::{LivingRun, StoreLocation, kept, left_in_slurm};
+use crate::place::{LivingRun, StoreLocation, kept, left_in_slurm, may_have_left};
 use crate::screen::{Ended, FURTHER, Length, summary};
 use crate::{reasons, words};
 
@@ -91,7 +91,8 @@ impl Status {
                 }
             }
         }
-        for (run, steps) in kept(&place.store)? {
+        let left = may_have_left(&place.store)?;
+        for (run, steps) in kept(&place.store, &left) {
             output.line(format!(
                 "of run {run}, which was killed, {} on: {}; the next run of its workflow takes over, and `flow cancel {run}` ends what goes on",
                 if steps.len() == 1 { "one step goes".to_owned() } else { format!("{} go", words::count(steps.len(), "step")) },
@@ -100,7 +101,7 @@ impl Status {
         }
         // A run that goes on may have taken them up.
         if !goes_on {
-            for (run, jobs) in left_in_slurm(&place.store)? {
+            for (run, jobs) in left_in_slurm(&left) {
                 output.line(in_slurm(&run, jobs))?;
             }
         }
