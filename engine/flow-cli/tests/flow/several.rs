@@ -7,7 +7,10 @@ use std::{
 };
 
 use flow_testkit::{Running, TestSpace, files_below, until};
-use nix::sys::signal::Signal;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use serde_json::Value;
 
 use crate::space;
@@ -100,6 +103,28 @@ fn what_a_killed_run_was_doing_is_done_by_the_one_that_waited_for_it() {
     assert!(times.values().all(|seen| *seen == (2, 1)), "begun twice, and once brought to an end: {times:?}");
     space.flow(["run", "one.yaml"]).expect(0);
     assert_eq!(begun(&space), 4, "the workflow of the killed one has its results too");
+}
+
+#[test]
+fn what_had_ended_when_its_run_was_killed_is_waited_for_until_that_is_written_down() {
+    let space = lab(1, "0.5");
+    let mut first = space.start(["run", "one.yaml"]);
+    until("the first has begun", || begun(&space) == 1);
+    let mut second = space.start(["run", "two.yaml"]);
+    until("the second waits", || second.said().contains("each is done once"));
+    // Its end is known to the keeper alone, which has no time to say so before the second looks.
+    first.signal(Signal::SIGSTOP);
+    until("the step has ended", || completed(&space).len() == 1);
+    let records = files_below(&space.path(".flow/runs"));
+    let record = records.iter().find(|path| path.ends_with("keeper.json")).unwrap();
+    let record: Value = serde_json::from_str(&fs::read_to_string(record).unwrap()).unwrap();
+    let keeper = Pid::from_raw(record["keeper"]["pid"].as_i64().unwrap() as i32);
+    kill(keeper, Signal::SIGSTOP).unwrap();
+    first.kill();
+    thread::sleep(Duration::from_millis(400));
+    kill(keeper, Signal::SIGCONT).unwrap();
+    ends_well(&mut second);
+    assert_eq!(times(&space).values().collect::<Vec<_>>(), [&(1, 1)], "{}", second.said());
 }
 
 #[test]

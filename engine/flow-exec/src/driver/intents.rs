@@ -303,7 +303,8 @@ fn dead(dir: &StoreDir) -> impl Iterator<Item = RunDir> {
 
 /// The run does not live any more, and may have left something that goes on, or has ended and is not recorded.
 pub(crate) fn may_have_left(run: &RunDir) -> bool {
-    (run.has_jobs() || record::is_unsettled(run.path())) && run.lives().is_none()
+    // In this order: what is written down in between is found.
+    (record::is_unsettled(run.path()) || run.has_jobs()) && run.lives().is_none()
 }
 
 /// Jobs of a batch system that such runs of other people asked for, with their owners, as far as they can be read.

@@ -16,6 +16,7 @@ use super::{
     intents::{self, Intent, Member},
     slurm,
 };
+use crate::clock;
 
 /// What is left, as it was found.
 pub(crate) struct OrphanedWork {
@@ -36,10 +37,16 @@ struct Found {
     files: BTreeMap<RunId, Option<String>>,
     /// Runs that died since then are looked for once more.
     news: Option<SystemTime>,
-    /// Runs that live beside this one, as of the last change to the folder of runs; and runs whose death was noticed.
-    living: (Option<SystemTime>, BTreeSet<RunId>),
+    /// And runs whose death was noticed.
+    living: LivingRuns,
     dead: BTreeSet<RunId>,
 }
+
+/// Runs that live beside this one, and the change to the folder of runs since which none is missing.
+type LivingRuns = (Option<SystemTime>, BTreeSet<RunId>);
+
+/// A run that came so few milliseconds ago may not live yet, and another one may come without a change to be seen.
+const COMING: u64 = 100;
 
 /// An instance of this workflow that is decided: by its label, and what it is about to do, if it does something.
 pub(crate) struct Wanted<'a> {
@@ -51,6 +58,9 @@ impl OrphanedWork {
     /// Looks for all of it, for the run `own`.
     pub(crate) fn look(store: &Store, own: &RunId) -> OrphanedWork {
         let (dir, news) = (store.dir(), store.dir().news());
+        // First of all: what dies from here on is noticed.
+        let mut living = LivingRuns::default();
+        look_for_others(dir, own, &mut living);
         let (marked, intents): (Vec<Intent>, Vec<Intent>) =
             intents::still_needed(store, intents::left(dir)).into_iter().partition(Intent::is_marked);
         slurm::end_unwanted(dir, &marked);
@@ -58,8 +68,7 @@ impl OrphanedWork {
         for member in intents.iter().filter(|intent| intent.here.is_none()).flat_map(|intent| &intent.members) {
             jobs.entry(member.label.clone()).or_default().insert(member.fingerprint);
         }
-        let (labels, files) = (BTreeMap::new(), BTreeMap::new());
-        let (living, dead) = ((None, BTreeSet::new()), BTreeSet::new());
+        let (labels, files, dead) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         let found = Found { intents, promised: Vec::new(), labels, jobs, files, news, living, dead };
         OrphanedWork { dir: dir.clone(), own: own.clone(), found: Mutex::new(found) }
     }
@@ -88,13 +97,8 @@ impl OrphanedWork {
     /// Runs that lived beside this one and were killed may have left something.
     pub(crate) fn look_for_deaths(&self) {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        let Found { living: (as_of, living), dead, .. } = &mut *found;
-        let changed = fs::metadata(self.dir.path().join("runs")).and_then(|meta| meta.modified()).ok();
-        if changed.is_none() || *as_of != changed {
-            *as_of = changed;
-            let all = self.dir.living().unwrap_or_default().into_iter().filter_map(|who| who.run);
-            living.extend(all.filter(|run| *run != self.own));
-        }
+        look_for_others(&self.dir, &self.own, &mut found.living);
+        let Found { living: (_, living), dead, .. } = &mut *found;
         let ended: Vec<RunId> = living.iter().filter(|run| self.dir.run(run).lives().is_none()).cloned().collect();
         ended.iter().for_each(|run| _ = living.remove(run));
         let killed = ended.into_iter().filter(|run| intents::may_have_left(&self.dir.run(run)));
@@ -232,6 +236,17 @@ impl OrphanedWork {
         if !jobs.is_empty() && !others_go_on(&self.dir) {
             slurm::end_unwanted(&self.dir, &jobs);
         }
+    }
+}
+
+/// Adds runs that came since the last look.
+fn look_for_others(dir: &StoreDir, own: &RunId, (as_of, living): &mut LivingRuns) {
+    let changed = fs::metadata(dir.path().join("runs")).and_then(|meta| meta.modified()).ok();
+    if changed.is_none() || *as_of != changed {
+        let age = |at: &SystemTime| clock::unix_millis().saturating_sub(clock::millis_of(*at));
+        *as_of = changed.filter(|at| age(at) >= COMING);
+        let all = dir.living().unwrap_or_default().into_iter().filter_map(|who| who.run);
+        living.extend(all.filter(|run| run != own));
     }
 }
 
