@@ -196,19 +196,32 @@ fn follow(place: &StoreLocation, dir: &RunDir, step: &str, output: &mut Output) 
     let mut journal = Follow::new(dir);
     let mut view = View::default();
     let mut read: BTreeMap<PathBuf, u64> = BTreeMap::new();
+    let mut earlier: BTreeMap<RunId, Earlier> = BTreeMap::new();
     loop {
         for line in journal.poll()? {
             view.event(&line);
         }
         let asked = find(&view, step)?;
         let several = asked.len() > 1;
-        let attempts = asked.iter().filter_map(|shown| Some((shown, view.attempts.get(&shown.attempt()?)?)));
-        for (shown, attempt) in attempts {
-            let file = Folder::at(place.workspace.store.join(&attempt.folder)).log();
+        let mut logs = Vec::new();
+        for shown in &asked {
+            match &shown.state {
+                // It printed this in another run.
+                InstanceState::Cached(_, from) => {
+                    let from = earlier.entry(from.clone()).or_insert_with(|| Earlier::read(place, from));
+                    logs.extend(from.log(place, shown).into_iter().map(|log| (log, true)));
+                }
+                _ => logs.extend(shown.attempt().and_then(|id| view.attempts.get(&id)).map(|attempt| {
+                    let file = Folder::at(place.workspace.store.join(&attempt.folder)).log();
+                    (Log { label: shown.label.clone(), file }, attempt.ended.is_some())
+                })),
+            }
+        }
+        for (Log { label, file }, ended) in logs {
             let from = read.entry(file.clone()).or_default();
-            let text = new_text(&file, from, attempt.ended.is_some()).map_err(|e| unreadable(&file, &e))?;
+            let text = new_text(&file, from, ended).map_err(|e| unreadable(&file, &e))?;
             for mut line in text.split_inclusive(|byte| *byte == b'\n') {
-                let whose = format!("{} ", styled(STRONG, format_args!("{}:", shown.label)));
+                let whose = format!("{} ", styled(STRONG, format_args!("{label}:")));
                 output.program(if several { &whose } else { "" }, &mut line)?;
             }
             if text.last().is_some_and(|byte| *byte != b'\n') {

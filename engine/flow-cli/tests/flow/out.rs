@@ -98,7 +98,10 @@ fn what_a_renamed_step_reuses_is_its_own() {
     space.flow(["run", "w.yaml"]).expect(0);
     space.write("w.yaml", &WORKFLOW.replace("train:", "fit:"));
     space.flow(["run", "w.yaml"]).expect(0);
-    assert_eq!(space.flow(["logs", "fit[lr=0.1]"]).expect(0).stdout().trim_end(), "loss 0.1");
+    for follow in [&[][..], &["-f"]] {
+        let logs = space.flow([&["logs", "fit[lr=0.1]"], follow].concat());
+        assert_eq!(logs.expect(0).stdout().trim_end(), "loss 0.1", "{follow:?}");
+    }
     assert!(space.flow(["results", "fit"]).expect(0).stdout().contains("\nw,fit,fit[lr=0.1],"));
     let said = space.flow(["forget", "fit[lr=0.1]"]).expect(0).stdout();
     assert_eq!(said.trim_end(), "forgotten: 1 result of 1 instance");
