@@ -150,7 +150,10 @@ fn render(lines: &[Line], now: u64, zone: &TimeZone) -> Vec<String> {
     let heads = ["run", "of", "workflow", "in Slurm", "runs", "until", "waits", "for", "since", "room"];
     let heads = heads.into_iter().filter(|head| elsewhere || *head != "in Slurm");
     let mut rows = vec![heads.map(|head| styled(STRONG, head)).collect()];
-    let time = |at: Option<u64>| at.map_or_else(String::new, |at| format!("about {}", words::time_of_day(at, zone)));
+    let time = |at: u64| match now.saturating_sub(at) {
+        0 => format!("about {}", words::time_of_day(at, zone)),
+        late => format!("overdue by {}", words::duration(late as f64 / 1e3)),
+    };
     for line in lines {
         let mut row = vec![line.run.clone(), line.person.clone(), line.workflow.clone()];
         row.extend(elsewhere.then(|| in_slurm(&line.jobs)));
@@ -159,15 +162,15 @@ fn render(lines: &[Line], now: u64, zone: &TimeZone) -> Vec<String> {
             n => styled(GOOD, format!("{}: {}", words::count(n as usize, "step"), amounts(&line.holds))),
         };
         row.push(if line.stopped.is_some() { format!("{}, {what}", styled(NOTE, "stopped")) } else { what });
-        row.push(time(line.until));
+        row.push(line.until.map_or_else(String::new, time));
         if let Some(waits) = &line.waits {
             let priority = if waits.priority == 0 { String::new() } else { format!(", priority {}", waits.priority) };
             row.push(waits.label.clone());
             row.push(amounts(&waits.asks) + &priority);
             row.push(words::duration(now.saturating_sub(waits.since) as f64 / 1e3));
             row.push(match waits.expected {
-                Some(at) if at <= now => "now".to_owned(),
-                Some(at) => time(Some(at)),
+                Some(at) if at == now => "now".to_owned(),
+                Some(at) => time(at),
                 None => "not known".to_owned(),
             });
         }
@@ -277,6 +280,14 @@ mod tests {
         run early is stopped, and keeps what it holds: `kill -CONT 7` lets it go on
         ");
         assert_eq!(render(&[], 0, &TimeZone::UTC).len(), 1);
+        let (late, at) = (Seen { runs: seen.runs[4..].to_vec(), ..Seen::default() }, 215_000);
+        let lines = render(&super::lines(&late, &all, at, |_| None), at, &TimeZone::UTC);
+        let lines: Vec<String> = lines.iter().map(|line| crate::terminal::plain(line)).collect();
+        insta::assert_snapshot!(lines.join("\n"), @"
+        run       of   workflow  runs                           until                  waits  for     since       room
+        training  ada  feb08     1 step: 1 CPU, 2.0 GiB, 1 GPU  overdue by 2 min 05 s
+        for-gpus  ada  feb08     nothing                                               t      2 GPUs  3 min 15 s  overdue by 2 min 05 s
+        ");
 
         let mut sweep = slot("sweep", 0, None);
         sweep.jobs = Jobs { running: 3, queued: 1_200 };

@@ -13,7 +13,7 @@ pub struct RunDemand {
 }
 
 /// For each party, when there is room for what of it waits, if all ends as it is expected to; none where nothing waits, or
-/// nobody knows. A time that has passed means that it is due.
+/// nobody knows. A time that has passed means that somebody holds that room for longer than was expected.
 pub fn expected(all: &Holding, parties: &[RunDemand], now: u64) -> Vec<Option<u64>> {
     let mut expected = vec![None; parties.len()];
     // What is held, until when; u64::MAX where nobody knows.
@@ -24,7 +24,7 @@ pub fn expected(all: &Holding, parties: &[RunDemand], now: u64) -> Vec<Option<u6
         .collect();
     waiting.sort_by_key(|&(turn, i, ..)| (turn, i));
     // Nothing starts before who is ahead of it; what waits for GPUs is ahead of who wants some.
-    let (mut earliest, mut earliest_gpu) = (now, Some(now));
+    let (mut earliest, mut earliest_gpu) = (0, Some(0));
     for (_, i, asks, takes) in waiting {
         let only_gpus = asks.gpus > 0 && !asks.exclusive && (asks.cpu_milli, asks.memory) == (0, 0);
         let from = if asks.gpus > 0 { earliest_gpu.map(|gpu| gpu.max(earliest)) } else { Some(earliest) };
@@ -43,13 +43,14 @@ pub fn expected(all: &Holding, parties: &[RunDemand], now: u64) -> Vec<Option<u6
         expected[i] = from.and_then(|_| times.into_iter().find(fits)).filter(|at| *at < u64::MAX);
         earliest_gpu = if asks.gpus > 0 { expected[i] } else { earliest_gpu };
         match expected[i] {
-            Some(at) => held.push((asks, takes.map_or(u64::MAX, |takes| at.saturating_add(takes)))),
+            Some(at) => held.push((asks, takes.map_or(u64::MAX, |takes| at.max(now).saturating_add(takes)))),
             None if only_gpus => {}
             None => break,
         }
         earliest = expected[i].filter(|_| !only_gpus).unwrap_or(earliest);
     }
-    expected
+    // What waits for nobody's end has its room now.
+    expected.into_iter().map(|at| at.map(|at| if at == 0 { now } else { at })).collect()
 }
 
 #[cfg(test)]
@@ -81,6 +82,12 @@ mod tests {
         assert_eq!(expected(&all, &unknown, 10), [None; 3], "nobody knows when that ends");
         let room = [party(&[(1, None)], None), party(&[], Some((1, 3, false, None)))];
         assert_eq!(expected(&all, &room, 10), [None, Some(10)], "it is due");
+        let late = [
+            party(&[(3, Some(50))], None),
+            party(&[], Some((1, 2, false, Some(5)))),
+            party(&[], Some((2, 3, false, None))),
+        ];
+        assert_eq!(expected(&all, &late, 80), [None, Some(50), Some(85)], "it holds that for longer than was expected");
         assert!(expected(&all, &[], 0).is_empty());
         // What waits for GPUs keeps no CPUs from others, and comes before who wants GPUs too.
         let gpus = |gpus: u32, cpus: u64| Holding { gpus, ..holding(cpus, false) };
