@@ -97,12 +97,17 @@ impl StoreDir {
     /// A newer format; a network file system; a folder that cannot be written.
     pub fn create(path: &Path) -> Result<StoreDir> {
         let existing = StoreDir::existing(path)?;
+        let was_there = fs::symlink_metadata(path).is_ok();
         make_private(path).map_err(StoreError::io(StoreAction::Create, path))?;
         let database = StoreDir::at(path).database_folder();
         if fs::symlink_metadata(path.join(LOCAL)).is_ok() && !database.is_dir() {
             return Err(StoreError::io(StoreAction::ReachDatabase, &database)(nix::errno::Errno::ENOENT.into()));
         }
         if let Some(kind) = network(&database)? {
+            if !was_there {
+                // It is of no use to anybody, and would be taken for a store that is somewhere else.
+                let _ = fs::remove_dir(path);
+            }
             return Err(StoreError::Network { path: path.to_owned(), kind });
         }
         for folder in ["objects/tmp", "runs", "snapshots", "plugins", "claimed"] {

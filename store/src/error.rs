@@ -53,7 +53,7 @@ pub enum StoreError {
     /// The store lies on a network file system, where neither locks nor the database can be trusted.
     #[error("the store `{}` would lie on a network file system ({kind}), where its locks and its database cannot be trusted: \
         give a folder on a local disk with --store, or in FLOW_STORE; or, where nodes of a cluster have to see it, leave its database on \
-        a disk of this machine, `mkdir -p DIR && ln -s DIR {}/local`", path.display(), path.display())]
+        a disk of this machine, `mkdir -p DIR {} && ln -s DIR {}/local`", path.display(), path.display(), path.display())]
     Network {
         path: PathBuf,
         /// `NFS`.
