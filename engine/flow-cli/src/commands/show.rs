@@ -12,7 +12,7 @@ use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::{BAD, GOOD, NOTE, Output, STRONG, styled};
 use crate::reasons::{self, Because};
-use crate::screen::{Shown, came_to};
+use crate::screen::{InstanceState, Shown, came_to};
 use crate::terminal::Paint;
 use crate::{place, words};
 
@@ -61,8 +61,7 @@ impl Show {
                 }
                 None if self.json => {}
                 None => {
-                    let why = shown.reason.as_ref().map_or_else(|| "no result".to_owned(), Because::words);
-                    output.line(format!("{}: {why}", styled(STRONG, &shown.label)))?;
+                    output.line(format!("{}: {}", styled(STRONG, &shown.label), why_none(shown)))?;
                 }
             }
         }
@@ -77,11 +76,18 @@ const MANY: usize = 4;
 fn line(shown: &Shown, results: &dyn Results) -> Result<Vec<String>, CliError> {
     let label = styled(STRONG, &shown.label);
     let Some(result) = shown.result(results)? else {
-        let why = shown.reason.as_ref().map_or_else(|| "no result".to_owned(), Because::words);
-        return Ok(vec![label, why]);
+        return Ok(vec![label, why_none(shown)]);
     };
     let how = styled(style(&result), words::outcome(result.outcome));
     Ok(vec![label, how, words::duration(result.usage.wall_s), came_to(&result)])
+}
+
+fn why_none(shown: &Shown) -> String {
+    match shown.state {
+        // The reason that is known is why it runs.
+        InstanceState::Running => "no result yet: it runs".to_owned(),
+        _ => shown.reason.as_ref().map_or_else(|| "no result".to_owned(), Because::words),
+    }
 }
 
 fn style(result: &StepResult) -> Paint {
