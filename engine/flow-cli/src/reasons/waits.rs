@@ -84,7 +84,11 @@ fn scarce(scarce: &Scarce) -> String {
     let Scarce { requested, available, .. } = scarce;
     let held = scarce.held_by.as_ref().map(|held_by| format!(", held by {}", labels(held_by))).unwrap_or_default();
     let until = scarce.until.map(|at| format!(" until about {}", words::time_of_day(at, &TimeZone::system())));
-    let amount = |n: u64| if scarce.resource == Resource::Memory { gib(n) } else { n.to_string() };
+    let amount = |n: u64| match scarce.resource {
+        Resource::Memory => gib(n),
+        Resource::GpuBusy(_) => format!("{} %", n / 10),
+        _ => n.to_string(),
+    };
     let runs = scarce.runs.as_ref().map(|runs| format!(" ({})", labels(runs))).unwrap_or_default();
     let others = format!(", other runs of this machine{runs}");
     let elsewhere = match (scarce.elsewhere, scarce.ahead) {

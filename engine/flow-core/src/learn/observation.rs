@@ -50,7 +50,7 @@ pub struct Observation {
     /// Energy of its GPUs, joules.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy_j: Option<f64>,
-    /// Others of flow's own ran meanwhile.
+    /// Others of flow's own ran meanwhile, or anybody on its GPUs.
     #[serde(default)]
     pub beside: bool,
     /// Nobody else was on its GPUs, and the CPUs of the host sufficed.
@@ -93,7 +93,7 @@ impl Observation {
             phases: result.usage.phases,
             images_per_s: metric("images_per_s"),
             energy_j: result.usage.energy_j,
-            beside: !seen.corunners.is_empty(),
+            beside: !seen.corunners.is_empty() || !seen.strangers.is_empty(),
             undisturbed: seen.neighbours.is_empty() && seen.strangers.is_empty() && !seen.short_of_cpu(),
             sharing: seen.sharing.clone(),
         }

@@ -42,7 +42,15 @@ pub fn sum_up(reported: &Reported, seen: Seen<'_>, result: &mut StepResult) -> S
     let load = host.load(&gathered.spans);
     (circumstances.foreign_cpu, circumstances.cpu_saturated) = (load.foreign_cpu, load.cpu_saturated);
     let figures = gpus.figures(&gathered.spans);
-    (circumstances.strangers, circumstances.gpu_shared) = (figures.strangers, figures.shared);
+    let known = std::mem::replace(&mut circumstances.strangers, figures.strangers);
+    circumstances.gpu_shared = figures.shared;
+    for one in known {
+        // Steps of other runs, which the ledger of the machine tells, also where the driver shows no process of theirs.
+        let there = &mut circumstances.strangers;
+        if there.iter().all(|other| (other.pid, &other.gpu) != (one.pid, &one.gpu)) {
+            there.push(one);
+        }
+    }
     result.usage = host.usage(std::mem::take(&mut result.usage), &gathered.spans, circumstances.host_cpus);
     (result.usage.gpus, result.usage.energy_j) = (figures.gpus, figures.energy_j);
     let usage = &mut result.usage;

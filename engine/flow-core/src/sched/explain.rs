@@ -264,7 +264,7 @@ impl Core {
                     available: gpu.free(),
                     total: gpu.state.memory,
                     held_by: held_by.collect(),
-                    strangers: gpu.state.strangers,
+                    strangers: gpu.of_others(),
                     elsewhere: 0,
                     ahead: u64::from(gpu.kept),
                 });
@@ -277,7 +277,8 @@ impl Core {
                 .filter_map(|h| Some((h.attempt, ledger.holders.get(&h.attempt)?)));
             let held_by: Vec<_> =
                 held.map(|(a, held)| holder(&a, held.instance, held.alone_load.gpu_milli.into())).collect();
-            let busy: u64 = held_by.iter().map(|holder| holder.amount).sum();
+            let elsewhere = ledger.gpus[id.index()].company.map_or(0, |company| company.gpu_milli);
+            let busy = held_by.iter().map(|holder| holder.amount).sum::<u64>().saturating_add(elsewhere);
             let (resource, requested, available) = match ledger.measured_beside(demand, id) {
                 Some(slowdown) => (Resource::GpuMeasured(id), (slowdown * 1e3).round() as u64, 1_000),
                 None => (Resource::GpuBusy(id), demand.alone_load.gpu_milli.into(), 1_000u64.saturating_sub(busy)),
@@ -289,7 +290,7 @@ impl Core {
                 total: 1_000,
                 held_by,
                 strangers: 0,
-                elsewhere: 0,
+                elsewhere,
                 ahead: 0,
             });
         }

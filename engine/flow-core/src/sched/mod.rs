@@ -52,4 +52,4 @@ pub use api::{
 };
 pub use explain::{Holder, Shortage, Waiting};
 pub use machine::Scheduler;
-pub use others::{BlockedUnit, Booked, Head, Holding, PeerLoad, PeerRun, QueuePosition, Shift};
+pub use others::{BlockedUnit, Booked, CardHolders, CardLoad, Head, Holding, PeerLoad, PeerRun, QueuePosition, Shift};

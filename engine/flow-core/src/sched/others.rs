@@ -8,10 +8,16 @@
 //! for itself, nothing starts. GPUs are told apart: of those that such a head may have as many are kept for it as it asks for, free ones first
 //! and then those of the run itself, on which it starts nothing more; what waits for GPUs keeps no CPUs meanwhile, for these could be hours. The first head of all has nobody before it, and gets its room as soon as what runs has ended.
 //!
+//! On a GPU on which nothing wants it alone steps of several runs meet, by the rules that hold within one: each run publishes of such
+//! a GPU what its own reserve and keep busy, and takes that of others for company there.
+//!
 //! Steps of milliseconds would be handed over one by one, and the machine would idle while each next run notices. So what a run
 //! starts begins its [`Shift`]: for a tenth of a second what ends there may be followed by as much of its own.
 
-use std::{cmp::Reverse, collections::BTreeSet};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +32,7 @@ pub struct Holding {
     pub memory: u64,
     /// Attempts; of heads, how many there are.
     pub attempts: u32,
-    /// GPUs, which no other run has then.
+    /// GPUs that it has, or has a part of.
     #[serde(default, skip_serializing_if = "none")]
     pub gpus: u32,
     /// It has, or wants, the machine for itself: an exclusive step, a co-run group.
@@ -76,13 +82,51 @@ impl QueuePosition {
     }
 }
 
+/// What steps of a run have of a GPU on which nothing wants it alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CardLoad {
+    /// How many they are.
+    pub steps: u32,
+    /// What they reserve or use of its memory, bytes.
+    pub memory: u64,
+    /// Thousandths of a core that they keep busy, of one on several GPUs its part.
+    pub cpu_milli: u64,
+    /// Thousandths of the GPU that each keeps busy alone, summed up.
+    pub gpu_milli: u64,
+}
+
+impl CardLoad {
+    /// Somebody has a part of it and does not say which.
+    const UNKNOWN: CardLoad = CardLoad { steps: 1, memory: u64::MAX, cpu_milli: 0, gpu_milli: 1_000 };
+
+    pub(super) fn add(&mut self, more: &CardLoad) {
+        self.steps = self.steps.saturating_add(more.steps);
+        self.memory = self.memory.saturating_add(more.memory);
+        self.cpu_milli = self.cpu_milli.saturating_add(more.cpu_milli);
+        self.gpu_milli = self.gpu_milli.saturating_add(more.gpu_milli);
+    }
+}
+
+/// The GPUs of a run, as it finds them before a decision.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CardHolders {
+    /// Those that steps of its own are on.
+    pub ours: BTreeSet<GpuId>,
+    /// Those that other flows have alone,
+    pub theirs: Vec<GpuId>,
+    /// and those that whoever is on them shares.
+    pub joint: Vec<GpuId>,
+}
+
 /// Another run of the machine, as it published itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PeerRun {
     /// What tells runs apart.
     pub run: u32,
     /// What its attempts hold.
     pub holds: Holding,
+    /// What it has of our GPUs that it shares.
+    pub shares: BTreeMap<GpuId, CardLoad>,
     /// What of its own waits at the head for others.
     pub head: Option<Head>,
 }
@@ -102,16 +146,38 @@ pub struct PeerLoad {
     pub holds: Holding,
     /// What of theirs that waits is served before ours asks for.
     pub ahead: Holding,
-    /// GPUs of ours that other flows hold.
+    /// GPUs of ours that other flows have alone.
     pub gpus: Vec<GpuId>,
+    /// What is theirs on GPUs of which ours may have a part.
+    pub company: BTreeMap<GpuId, CardLoad>,
     /// GPUs on which nothing of ours may start, for they are kept for what is ahead.
     pub kept: BTreeSet<GpuId>,
 }
 
 impl PeerLoad {
-    /// What others come to for a run whose turn this is, which holds the GPUs `ours`, while other flows hold `gpus`.
-    pub fn facing(own: QueuePosition, rivals: &[PeerRun], gpus: Vec<GpuId>, ours: &BTreeSet<GpuId>) -> PeerLoad {
-        let mut others = PeerLoad { gpus, ..PeerLoad::default() };
+    /// What others come to on its GPUs alone.
+    pub fn on(cards: &CardHolders, rivals: &[PeerRun]) -> PeerLoad {
+        let mut others = PeerLoad { gpus: cards.theirs.clone(), ..PeerLoad::default() };
+        for card in &cards.joint {
+            let mut sum = CardLoad::default();
+            rivals.iter().filter_map(|rival| rival.shares.get(card)).for_each(|load| sum.add(load));
+            if sum.steps > 0 {
+                others.company.insert(*card, sum);
+            } else if !cards.ours.contains(card) {
+                others.company.insert(*card, CardLoad::UNKNOWN);
+            }
+        }
+        others
+    }
+
+    /// Others are not seen for certain, or do not see us: where somebody has a part of a GPU nothing more starts.
+    pub fn distrust(&mut self, cards: &CardHolders) {
+        self.company = cards.joint.iter().map(|card| (*card, CardLoad::UNKNOWN)).collect();
+    }
+
+    /// What others come to for a run whose turn this is, with these of its GPUs.
+    pub fn facing(own: QueuePosition, rivals: &[PeerRun], cards: &CardHolders) -> PeerLoad {
+        let mut others = PeerLoad::on(cards, rivals);
         let mut ahead: Vec<(QueuePosition, &Head)> = Vec::new();
         for rival in rivals {
             others.runs += 1;
@@ -121,18 +187,18 @@ impl PeerLoad {
         ahead.sort_by_key(|(turn, _)| *turn);
         for (_, head) in ahead {
             others.ahead.add(&Holding { attempts: 1, ..head.asks });
-            others.keep(head, ours);
+            others.keep(head, &cards.ours);
         }
         others
     }
 
-    /// Keeps as many GPUs for a head as it asks for: free ones, then ours. On those of other flows they have to start nothing more.
+    /// Keeps as many GPUs for a head as it asks for: free ones, then ours, then those that others share. On those that other flows have
+    /// alone they have to start nothing more.
     fn keep(&mut self, head: &Head, ours: &BTreeSet<GpuId>) {
-        let (held, free): (Vec<GpuId>, Vec<GpuId>) = head.cards.iter().partition(|card| ours.contains(card));
-        let (gpus, kept) = (&self.gpus, &self.kept);
-        let open = free.into_iter().filter(|card| !gpus.contains(card)).chain(held).filter(|card| !kept.contains(card));
-        let more: Vec<GpuId> = open.take(head.asks.gpus as usize).collect();
-        self.kept.extend(more);
+        let open = |card: &&GpuId| !self.kept.contains(card) && (ours.contains(card) || !self.gpus.contains(card));
+        let mut open: Vec<GpuId> = head.cards.iter().filter(open).copied().collect();
+        open.sort_by_key(|card| (!ours.contains(card) && self.company.contains_key(card), ours.contains(card)));
+        self.kept.extend(open.into_iter().take(head.asks.gpus as usize));
     }
 
     /// Nobody is ahead of us.

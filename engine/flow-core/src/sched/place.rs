@@ -4,11 +4,14 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::api::{Placement, Placer, Sharing};
+use super::api::{Placement, Placer};
 use super::contention::{self, Host, Load, UNKNOWN_DEVICE};
 use super::demand::{AloneLoad, Demand, GpuMemory};
 use super::resources::{Allocation, Allocations, Gpu};
 use crate::{CorunGpus, GpuId, InstanceId};
+
+/// Of more steps of other runs on a GPU only so many are told apart.
+const MOST_COMPANY: u32 = 64;
 
 /// How a demand joins others on their GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,12 +36,13 @@ impl<'a> Work<'a> {
     }
 
     /// What it was measured to take beside the only other one on its GPUs, alone taking 1.
-    fn measured(&self, all: &[Work<'_>], sharing: &Sharing) -> Option<f64> {
+    fn measured(&self, all: &[Work<'_>], ledger: &Allocations) -> Option<f64> {
         let shares =
             |other: &&Work<'_>| !std::ptr::eq(*other, self) && other.gpus.iter().any(|gpu| self.gpus.contains(gpu));
         let mut others = all.iter().filter(shares);
         let other = others.next().filter(|_| others.next().is_none())?;
-        sharing.pairs.get(&(self.instance?, other.instance?)).copied()
+        let company = self.gpus.iter().any(|gpu| ledger.gpus[gpu.index()].company.is_some());
+        ledger.sharing.pairs.get(&(self.instance?, other.instance?)).copied().filter(|_| !company)
     }
 }
 
@@ -59,14 +63,21 @@ impl JointSpeed {
             gpus: work.gpus.iter().map(|gpu| gpu.index()).collect(),
         };
         let mut loads: Vec<Load> = work.iter().map(load).collect();
-        let elsewhere = ledger.others.holds.cpu_milli;
+        let mut elsewhere = ledger.others.holds.cpu_milli;
+        for (gpu, company) in ledger.gpus.iter().enumerate().filter_map(|(gpu, card)| Some((gpu, card.company?))) {
+            elsewhere = elsewhere.saturating_sub(company.cpu_milli);
+            let steps = company.steps.clamp(1, MOST_COMPANY);
+            let each = |milli: u64| milli as f64 / 1e3 / f64::from(steps);
+            let one = Load { cores: each(company.cpu_milli), gpu_busy: each(company.gpu_milli), gpus: vec![gpu] };
+            loads.extend(vec![one; steps as usize]);
+        }
         if elsewhere > 0 {
             // What other runs keep busy slows ours down, and is slowed down by it.
             loads.push(Load { cores: elsewhere as f64 / 1e3, gpu_busy: 0.0, gpus: Vec::new() });
         }
         let measured: Vec<Option<f64>> = match ledger.sharing.pairs.is_empty() {
             true => Vec::new(),
-            false => work.iter().map(|one| one.measured(work, &ledger.sharing)).collect(),
+            false => work.iter().map(|one| one.measured(work, ledger)).collect(),
         };
         let host = Host { cores: ledger.cpus as f64, devices: devices.to_vec() };
         let speeds = contention::speeds_where(&loads, &measured, &host);
@@ -91,7 +102,7 @@ impl Allocations {
     }
 
     fn empty_takers(&self, demand: &Demand) -> usize {
-        self.takers(demand).filter(|(_, gpu)| gpu.holders.is_empty()).count()
+        self.takers(demand).filter(|(_, gpu)| gpu.is_empty()).count()
     }
 
     /// The GPUs that a demand would get.
@@ -124,7 +135,9 @@ impl Allocations {
     /// Empty cards first, of the others those that are least busy; without strangers, with most room.
     fn emptiest(&self, demand: &Demand) -> Option<Vec<GpuId>> {
         let key = |(id, gpu): (GpuId, &Gpu)| {
-            (self.busy_milli(gpu), gpu.holders.len(), gpu.state.strangers > 0, Reverse(gpu.free()), id)
+            let (busy, steps) = gpu.company.map_or((0, 0), |company| (company.gpu_milli, company.steps as usize));
+            let (busy, steps) = (busy.saturating_add(self.busy_milli(gpu).into()), steps + gpu.holders.len());
+            (busy, steps, gpu.state.strangers > 0, Reverse(gpu.free()), id)
         };
         let mut takers: Vec<_> = self.takers(demand).map(key).collect();
         let wanted = demand.gpus as usize;
@@ -143,7 +156,7 @@ impl Allocations {
 
     /// How a demand may join those who hold these GPUs, if it may.
     fn joins(&self, demand: &Demand, gpus: &[GpuId]) -> Option<Joins> {
-        if gpus.iter().all(|gpu| self.gpus[gpu.index()].holders.is_empty()) {
+        if gpus.iter().all(|gpu| self.gpus[gpu.index()].is_empty()) {
             return Some(Joins::Well);
         }
         let mut work: Vec<Work<'_>> = self.holders.values().map(Work::of).collect();
@@ -166,7 +179,7 @@ impl Allocations {
     /// The coefficients at which a demand may join another on trial: where these two alone would have the GPUs, each would show
     /// what that costs, and the CPU could not be to blame.
     fn hoped(&self, demand: &Demand, gpus: &[GpuId]) -> Option<Vec<f64>> {
-        if self.sharing.trial.is_empty() {
+        if self.sharing.trial.is_empty() || gpus.iter().any(|gpu| self.gpus[gpu.index()].company.is_some()) {
             return None;
         }
         let mut there = gpus.iter().flat_map(|gpu| &self.gpus[gpu.index()].holders).map(|hold| hold.attempt);
@@ -188,13 +201,17 @@ impl Allocations {
     /// GPUs with room for a demand that it would share badly; those without holders are not told.
     pub(super) fn shared_badly(&self, demand: &Demand) -> Option<Vec<GpuId>> {
         let mut gpus = self.choose(demand).filter(|gpus| self.joins(demand, gpus).is_none())?;
-        gpus.retain(|gpu| !self.gpus[gpu.index()].holders.is_empty());
+        gpus.retain(|gpu| !self.gpus[gpu.index()].is_empty());
         Some(gpus)
     }
 
     /// What the slower of both took, where a demand was measured beside the only one on a GPU, alone taking 1.
     pub(super) fn measured_beside(&self, demand: &Demand, gpu: GpuId) -> Option<f64> {
-        let [hold] = self.gpus[gpu.index()].holders.as_slice() else { return None };
+        let gpu = &self.gpus[gpu.index()];
+        let [hold] = gpu.holders.as_slice() else { return None };
+        if gpu.company.is_some() {
+            return None;
+        }
         let (own, other) = (demand.paired?, self.holders.get(&hold.attempt)?.instance);
         let of = |pair| self.sharing.pairs.get(&pair).copied();
         Some(of((own, other))?.max(of((other, own))?))
@@ -263,7 +280,7 @@ impl Allocations {
         }
         let mut cards: Vec<_> = (0..self.gpus.len() as u32)
             .map(|i| (GpuId(i), &self.gpus[i as usize]))
-            .filter(|(_, g)| g.state.alive && !g.taken() && !g.kept)
+            .filter(|(_, g)| g.state.alive && !g.taken() && !g.kept && g.company.is_none())
             .collect();
         cards.sort_by_key(|(id, gpu)| (Reverse(gpu.free()), *id));
         let mut room: Vec<u64> = cards.iter().map(|(_, gpu)| gpu.free()).collect();

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::api::{Capacity, GpuState, Limits, Placement, Placer, Sharing};
 use super::demand::{AloneLoad, Demand};
-use super::others::PeerLoad;
+use super::others::{CardLoad, PeerLoad};
 use crate::{AttemptId, GpuId, InstanceId};
 
 /// What an attempt holds beside its placement.
@@ -35,6 +35,8 @@ pub(super) struct Gpu {
     pub(super) holders: Vec<GpuHold>,
     /// Nothing more starts on it: another run of the machine waits for it, before us.
     pub(super) kept: bool,
+    /// What steps of other runs have of it, beside which ours may start.
+    pub(super) company: Option<CardLoad>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -46,10 +48,21 @@ pub(super) struct GpuHold {
 }
 
 impl Gpu {
-    /// Total − strangers − Σ over ours of max(reserved, used).
+    /// Total − what is others' − Σ over ours of max(reserved, used).
     pub(super) fn free(&self) -> u64 {
         let ours = self.holders.iter().fold(0u64, |sum, h| sum.saturating_add(h.reserved.max(h.used)));
-        self.state.memory.saturating_sub(self.state.strangers).saturating_sub(ours)
+        self.state.memory.saturating_sub(self.of_others()).saturating_sub(ours)
+    }
+
+    /// What is not ours: in use, or reserved by steps of other runs, for whom what they use is not told apart from strangers'.
+    pub(super) fn of_others(&self) -> u64 {
+        let company = self.company.map_or(0, |company| company.memory);
+        self.state.strangers.max(company).min(self.state.memory)
+    }
+
+    /// No flow has anything on it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.holders.is_empty() && self.company.is_none()
     }
 
     /// Others have all of it, whatever is asked for: another flow holds it, or it does not answer.
@@ -60,17 +73,14 @@ impl Gpu {
     pub(super) fn takes(&self, demand: &Demand) -> bool {
         self.state.alive
             && !self.kept
-            && !self.holders.iter().any(|h| h.alone || demand.gpus_alone)
+            && !self.holders.iter().any(|h| h.alone)
+            && (!demand.gpus_alone || self.is_empty())
             && self.free() >= self.wanted(demand)
     }
 
     /// Free memory that a demand wants here.
     pub(super) fn wanted(&self, demand: &Demand) -> u64 {
-        if self.holders.is_empty() {
-            demand.on_empty_card(self.state.memory)
-        } else {
-            demand.on_card(self.state.memory)
-        }
+        if self.is_empty() { demand.on_empty_card(self.state.memory) } else { demand.on_card(self.state.memory) }
     }
 }
 
@@ -128,7 +138,7 @@ impl Allocations {
         let others = std::mem::take(&mut ledger.others);
         for (id, gpu) in (0..).map(GpuId).zip(&mut ledger.gpus).filter(|_| gpus) {
             gpu.kept = false;
-            if others.gpus.contains(&id) {
+            if gpu.company.take().is_some() || others.gpus.contains(&id) {
                 gpu.state.strangers = 0;
             }
         }
@@ -150,7 +160,12 @@ impl Allocations {
         }
         let known = self.gpus.len();
         let new = capacity.gpus.iter().skip(known);
-        self.gpus.extend(new.map(|state| Gpu { state: state.clone(), holders: Vec::new(), kept: false }));
+        self.gpus.extend(new.map(|state| Gpu {
+            state: state.clone(),
+            holders: Vec::new(),
+            kept: false,
+            company: None,
+        }));
         self.cpus = u64::from(capacity.cpus);
         self.memory = capacity.memory;
         self.jobs = capacity.jobs.map_or(usize::MAX, |jobs| jobs.max(1) as usize);
@@ -202,6 +217,11 @@ impl Allocations {
         self.held_cpus -= held.alone_load.cpu_milli;
         self.held_memory -= held.placement.memory;
         self.shrunk = self.shrunk && self.oversubscribed().is_some();
+    }
+
+    /// Steps of other runs have a part of these GPUs.
+    pub(super) fn company(&self, placement: &Placement) -> bool {
+        placement.gpus.iter().any(|gpu| self.gpus[gpu.index()].company.is_some())
     }
 
     /// Who holds a part of these GPUs.
@@ -337,6 +357,7 @@ impl Feasibility {
         for ledger in [&mut self.now, &mut self.drained] {
             for (id, gpu) in (0..).map(GpuId).zip(&mut ledger.gpus) {
                 gpu.kept = others.kept.contains(&id);
+                gpu.company = others.company.get(&id).copied();
             }
             ledger.others.clone_from(others);
         }

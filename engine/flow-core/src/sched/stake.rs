@@ -1,12 +1,14 @@
 //! What a run tells the others of its machine: what it holds, and which unit of its own they keep from starting. Knows nobody
 //! else but as a sum.
 
+use std::collections::BTreeMap;
+
 use super::machine::Scheduler;
-use super::others::{BlockedUnit, Booked, Holding, PeerLoad};
+use super::others::{BlockedUnit, Booked, CardLoad, Holding, PeerLoad};
 use super::resources::{Allocation, Exclusivity};
 use super::state::{Class, Core};
 use crate::reason::Rivalry;
-use crate::{CorunGpus, InstanceId};
+use crate::{AttemptId, CorunGpus, GpuId, InstanceId};
 
 impl Scheduler {
     /// What running attempts hold.
@@ -37,6 +39,30 @@ impl Scheduler {
             let holds = Holding { cpu_milli, memory: placement.memory, attempts: 1, gpus, exclusive };
             Booked { holds, until: core.live.get(attempt).and_then(|live| core.expected_end(live)) }
         })
+    }
+
+    /// What running attempts have of each GPU on which steps of other runs may start beside them: nothing of ours wants it alone.
+    pub fn shares(&self) -> BTreeMap<GpuId, CardLoad> {
+        let ledger = &self.core().feasibility.now;
+        let mut shares = BTreeMap::new();
+        for (id, gpu) in (0..).map(GpuId).zip(&ledger.gpus) {
+            if gpu.holders.is_empty() || ledger.closed() || gpu.holders.iter().any(|hold| hold.alone) {
+                continue;
+            }
+            let load: &mut CardLoad = shares.entry(id).or_default();
+            for hold in &gpu.holders {
+                let Some(Allocation { placement, alone_load, .. }) = ledger.holders.get(&hold.attempt) else {
+                    continue;
+                };
+                load.add(&CardLoad {
+                    steps: 1,
+                    memory: hold.reserved.max(hold.used),
+                    cpu_milli: alone_load.cpu_milli / placement.gpus.len() as u64,
+                    gpu_milli: alone_load.gpu_milli.into(),
+                });
+            }
+        }
+        shares
     }
 
     /// The unit that other runs keep from starting, the first of ours. It stays the one until it starts, so that it keeps its
@@ -75,6 +101,10 @@ impl Core {
         if self.feasibility.now.others != others {
             self.feasibility.set_others(&others);
             self.dirty = true;
+            let ledger = &self.feasibility.now;
+            let meets =
+                |attempt: &AttemptId| ledger.holders.get(attempt).is_some_and(|held| ledger.company(&held.placement));
+            self.live.iter_mut().filter(|(attempt, _)| meets(attempt)).for_each(|(_, live)| live.shared = true);
         }
     }
 

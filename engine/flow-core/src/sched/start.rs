@@ -51,7 +51,7 @@ impl Core {
         let live = RunningAttempt {
             instance,
             since: self.now,
-            shared: beside.len() > 1,
+            shared: beside.len() > 1 || self.feasibility.now.company(&placement),
             deadline: None,
             ready: false,
             sufficed: false,

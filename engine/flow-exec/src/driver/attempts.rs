@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{ExecError, clock, hardware::ledger::Jobs, keeper, node::NodeFacts};
 use flow_core::{
-    AttemptId, Body, CorunWindow, GroupId, Instance, InstanceId, Outcome, RunEvent, Span,
+    AttemptId, Body, CorunWindow, GpuId, GroupId, Instance, InstanceId, Outcome, RunEvent, Span, Stranger,
     learn::History,
     measure::CoRunners,
     reason::{Cause, ClosedBy, Fault, Refusal},
@@ -72,6 +72,8 @@ pub(super) struct Attempts<X> {
     elsewhere: u32,
     /// Others may be there whom nobody sees.
     unwatched: bool,
+    /// Other runs that have a part of GPUs, as last seen.
+    sharers: BTreeMap<GpuId, Vec<Stranger>>,
 }
 
 impl<X: Executor> Attempts<X> {
@@ -86,6 +88,7 @@ impl<X: Executor> Attempts<X> {
             corunners: CoRunners::default(),
             elsewhere: 0,
             unwatched: false,
+            sharers: BTreeMap::new(),
         }
     }
 
@@ -123,6 +126,15 @@ impl<X: Executor> Attempts<X> {
             let measured = self.context.session.expansion.instances[running.instance.index()].measured;
             running.circumstances.elsewhere = running.circumstances.elsewhere.max(elsewhere);
             running.circumstances.unwatched |= unwatched && measured;
+        }
+    }
+
+    /// Steps of other runs have a part of these GPUs.
+    pub(super) fn share(&mut self, sharers: BTreeMap<GpuId, Vec<Stranger>>, out: &mut Outbox) {
+        self.sharers = sharers;
+        for attempt in self.due.here() {
+            let Some(running) = self.running.get_mut(attempt) else { continue };
+            note_sharers(&self.sharers, running, out);
         }
     }
 
@@ -349,7 +361,7 @@ impl<X: Executor> Attempts<X> {
             secrets: if piped { self.context.secrets.values().to_vec() } else { Vec::new() },
             unsettled,
         };
-        let running = Running {
+        let mut running = Running {
             instance: id,
             process: !matches!(resolved.body, Body::Builtin { .. }),
             batch: job.is_some() || joined.is_some(),
@@ -374,6 +386,7 @@ impl<X: Executor> Attempts<X> {
             queued,
         };
         if running.process && !running.batch {
+            note_sharers(&self.sharers, &mut running, out);
             self.due.runs_here(attempt);
             self.corunners.join(attempt, id, &running.placement.gpus, running.began);
         }
@@ -644,6 +657,23 @@ pub(super) fn tell(attempt: AttemptId, instance: InstanceId, news: News, listene
     }
     for text in news.notices {
         out.notice(Some(instance), text);
+    }
+}
+
+/// What other runs have of an attempt's GPUs is a circumstance of it, and told when it begins.
+fn note_sharers(sharers: &BTreeMap<GpuId, Vec<Stranger>>, running: &mut Running, out: &mut Outbox) {
+    let Running { placement, circumstances, .. } = running;
+    for (gpu, uuid) in placement.gpus.iter().zip(&circumstances.gpus) {
+        for sharer in sharers.get(gpu).into_iter().flatten() {
+            let mut there = circumstances.strangers.iter_mut();
+            match there.find(|other| (other.pid, &other.gpu) == (sharer.pid, uuid)) {
+                Some(known) => known.memory = known.memory.max(sharer.memory),
+                None => {
+                    circumstances.strangers.push(Stranger { gpu: uuid.clone(), ..sharer.clone() });
+                    out.notice(Some(running.instance), format!("shares its GPU with {}", sharer.name));
+                }
+            }
+        }
     }
 }
 

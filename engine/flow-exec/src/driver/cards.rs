@@ -6,7 +6,12 @@ use std::{
     os::fd::OwnedFd,
 };
 
-use flow_core::{AttemptId, GpuFacts, GpuId, Machine, measure::GpuSamples, reason::Occupant, sched::GpuState};
+use flow_core::{
+    AttemptId, GpuFacts, GpuId, Machine,
+    measure::GpuSamples,
+    reason::Occupant,
+    sched::{CardHolders, GpuState},
+};
 
 use crate::{
     hardware::gpu_lock::{GpuLock, Refusal},
@@ -54,8 +59,9 @@ impl Cards {
     }
 
     /// Before a decision, with a step that asks for GPUs waiting (`wanted`) or not: takes the locks of all GPUs that no other flow
-    /// holds, so that none is given out twice. Returns what there is to say.
-    pub(super) fn open(&mut self, wanted: bool) -> Vec<String> {
+    /// holds alone, so that none is given out twice; where it is known what others have of a GPU (`part`), a part of it. Returns what
+    /// there is to say.
+    pub(super) fn open(&mut self, wanted: bool, part: bool) -> Vec<String> {
         let mut say = Vec::new();
         if self.facts.is_empty() || !wanted && self.sampler.is_none() {
             return say;
@@ -73,7 +79,7 @@ impl Cards {
         self.standing = sampler.standing();
         if wanted {
             for ((lock, held), gpu) in self.locks.iter_mut().zip(&mut self.held).zip(&self.facts) {
-                *held = match lock.as_mut().map(GpuLock::take) {
+                *held = match lock.as_mut().map(|lock| lock.take(part)) {
                     Some(Err(Refusal::Held(holder))) => Some(holder),
                     Some(Err(Refusal::Unusable(why))) => {
                         say.push(format!("other flows cannot be kept off GPU {}: {why}", gpu.index));
@@ -102,11 +108,15 @@ impl Cards {
         self.locks.iter_mut().map(|lock| lock.as_mut().and_then(GpuLock::lent)).collect()
     }
 
-    /// After a decision: keeps the locks of the GPUs that are given out, gives the others back.
-    pub(super) fn close(&mut self, given_out: BTreeSet<usize>) {
+    /// After a decision: keeps the locks of the GPUs that are given out, lets others have a part of those that are told (`shared`), and
+    /// gives the rest back.
+    pub(super) fn close(&mut self, given_out: BTreeSet<usize>, shared: &BTreeSet<GpuId>) {
         for (card, lock) in self.locks.iter_mut().enumerate() {
-            if let Some(lock) = lock.as_mut().filter(|_| !given_out.contains(&card)) {
+            let Some(lock) = lock else { continue };
+            if !given_out.contains(&card) {
                 lock.release();
+            } else if shared.contains(&GpuId(card as u32)) {
+                lock.share();
             }
         }
     }
@@ -205,10 +215,11 @@ impl Cards {
         self.facts.get(card).map_or_else(|| format!("GPU {card}"), |gpu| format!("GPU {} ({})", gpu.index, gpu.name))
     }
 
-    /// GPUs that other flows hold.
-    pub(super) fn held_by_flows(&self) -> Vec<GpuId> {
-        let held = self.held.iter().enumerate().filter(|(_, held)| held.is_some());
-        held.map(|(card, _)| GpuId(card as u32)).collect()
+    /// Who has the GPUs, of which steps of our own are on these.
+    pub(super) fn holders(&self, ours: BTreeSet<GpuId>) -> CardHolders {
+        let held = (0..).map(GpuId).zip(&self.held).filter(|(_, held)| held.is_some());
+        let joint = (0..).map(GpuId).zip(&self.locks).filter(|(_, lock)| lock.as_ref().is_some_and(GpuLock::is_joint));
+        CardHolders { ours, theirs: held.map(|(card, _)| card).collect(), joint: joint.map(|(card, _)| card).collect() }
     }
 
     /// Something about the GPUs may change by itself that a decision waits for.
@@ -225,7 +236,9 @@ impl Cards {
             if standing.silent {
                 news.push(format!("{} does not answer; nothing is started on it until it does", self.name(card)));
             }
-            for stranger in &standing.strangers {
+            // Where other flows may be they are no strangers: the ledger tells who is there.
+            let flows = self.locks.get(card).and_then(Option::as_ref).is_some_and(|lock| !lock.is_alone());
+            for stranger in standing.strangers.iter().filter(|_| !flows) {
                 news.push(format!(
                     "process {} ({}) of somebody else computes on {}",
                     stranger.pid,

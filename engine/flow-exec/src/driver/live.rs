@@ -271,7 +271,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         }
         self.to_look_up.extend(self.elsewhere.free(&self.context, now, &mut self.out)?);
         self.look_up();
-        self.cards.close(self.attempts.gpus().collect());
+        self.cards.close(self.attempts.gpus().collect(), self.rivals.shared());
         let written = self.recorder.commit(&mut self.out.lines, self.attempts.is_empty(), now)?;
         self.written(written)?;
         for update in std::mem::take(&mut self.out.updates) {
@@ -294,10 +294,11 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             return;
         }
         let ours = self.attempts.gpus().map(|card| GpuId(card as u32)).collect();
-        let (opened, say) = self.rivals.open(now, &self.scheduler, self.cards.held_by_flows(), &ours);
+        let (opened, say) = self.rivals.open(now, &self.scheduler, &self.cards.holders(ours));
         say.into_iter().for_each(|text| self.out.notice(None, text));
         let Opened::Decide(others) = opened else { return };
         self.attempts.beside(self.rivals.beside(), self.rivals.is_blind());
+        self.attempts.share(self.rivals.sharers(), &mut self.out);
         self.scheduler.handle(now, Event::Others(others), actions);
         self.scheduler.handle(now, Event::Tick, actions);
         let context = &self.context;
@@ -311,9 +312,10 @@ impl<'a, X: Executor> EventLoop<'a, X> {
 
     /// Whether what is measured is as alone as it should be.
     fn watch(&mut self, at_once: bool) {
-        if self.attempts.are_measured() {
+        if self.attempts.are_measured() || !self.rivals.shared().is_empty() {
             let elsewhere = self.rivals.watch(self.clock.now(), at_once);
             self.attempts.beside(elsewhere, self.rivals.is_blind());
+            self.attempts.share(self.rivals.sharers(), &mut self.out);
         }
     }
 
@@ -659,7 +661,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     /// Before a decision: tells the scheduler how the GPUs stand, before what else happened.
     fn open_gpus(&mut self) {
         let wanted = self.wants_gpus();
-        for text in self.cards.open(wanted) {
+        for text in self.cards.open(wanted, self.rivals.may_share()) {
             self.out.notice(None, text);
         }
         self.tell_gpus();

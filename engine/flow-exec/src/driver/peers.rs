@@ -11,9 +11,9 @@ use std::{
 };
 
 use flow_core::{
-    GpuFacts, GpuId, InstanceId, Span, Time,
+    GpuFacts, GpuId, InstanceId, Span, Stranger, Time,
     reason::{Labels, Rivalry},
-    sched::{BlockedUnit, Head, PeerLoad, PeerRun, QueuePosition, Scheduler, Shift},
+    sched::{BlockedUnit, CardHolders, CardLoad, Head, PeerLoad, PeerRun, QueuePosition, Scheduler, Shift},
 };
 use flow_store::ProcessIdentity;
 
@@ -21,7 +21,7 @@ use crate::{
     clock,
     hardware::{
         self,
-        ledger::{Entered, Jobs, Ledger, Seen, Slot, Step, Waiter, card},
+        ledger::{Entered, Jobs, Ledger, Seen, Share, Slot, Step, Waiter, card},
     },
 };
 
@@ -58,6 +58,10 @@ pub(super) struct PeerRuns {
     zero: u64,
     seen: Seen,
     told: PeerLoad,
+    /// GPUs of which the ledger says what we have: others may have a part.
+    shared: BTreeSet<GpuId>,
+    /// Somebody has come to one of these, and the scheduler does not know.
+    joined: bool,
     shift: Shift,
     /// When each that waits was first seen to have said so, by slot.
     beats: BTreeMap<u32, (u32, Time)>,
@@ -99,6 +103,8 @@ impl PeerRuns {
             zero: clock::unix_millis().saturating_sub(now.0 / 1_000),
             seen: Seen::default(),
             told: PeerLoad::default(),
+            shared: BTreeSet::new(),
+            joined: false,
             shift: Shift::default(),
             beats: BTreeMap::new(),
             busy_since: None,
@@ -114,7 +120,7 @@ impl PeerRuns {
 
     /// Whether a decision is due, though nothing happened that calls for one.
     pub(super) fn is_due(&self, now: Time, scheduler: &Scheduler) -> bool {
-        scheduler.wants_room() && now - self.decided_at >= self.pause(now, scheduler)
+        self.joined || scheduler.wants_room() && now - self.decided_at >= self.pause(now, scheduler)
     }
 
     fn pause(&self, now: Time, scheduler: &Scheduler) -> Span {
@@ -134,6 +140,9 @@ impl PeerRuns {
         if self.is_busy() {
             return Some(AGAIN);
         }
+        if self.joined {
+            return Some(Duration::ZERO);
+        }
         let next = self.decided_at + self.pause(now, scheduler);
         (self.told.runs > 0 && scheduler.wants_room()).then(|| Duration::from_micros((next - now).0))
     }
@@ -143,14 +152,8 @@ impl PeerRuns {
         self.busy_since.is_some() && !self.stuck
     }
 
-    /// Before a decision: who else is there, who may hold GPUs (`theirs`) as we do (`ours`). What there is to say comes with it.
-    pub(super) fn open(
-        &mut self,
-        now: Time,
-        scheduler: &Scheduler,
-        theirs: Vec<GpuId>,
-        ours: &BTreeSet<GpuId>,
-    ) -> (Opened, Vec<String>) {
+    /// Before a decision: who else is there, and who has GPUs. What there is to say comes with it.
+    pub(super) fn open(&mut self, now: Time, scheduler: &Scheduler, cards: &CardHolders) -> (Opened, Vec<String>) {
         let mut say = Vec::new();
         let mut without = None;
         match self.ledger.as_mut().map(Ledger::enter) {
@@ -191,18 +194,21 @@ impl PeerRuns {
                     .to_owned(),
             );
         }
-        say.retain(|text| self.said.insert(text.clone()));
-        self.decided_at = now;
+        (self.decided_at, self.joined) = (now, false);
         let rivals = self.rivals(now);
         let mut others = if rivals.is_empty() {
             // Nobody is to be told apart from us, and our own place takes a look at all that waits.
-            PeerLoad { gpus: theirs, ..PeerLoad::default() }
+            PeerLoad::on(cards, &rivals)
         } else {
-            PeerLoad::facing(self.turn(now, scheduler), &rivals, theirs, ours)
+            PeerLoad::facing(self.turn(now, scheduler), &rivals, cards)
         };
+        if self.blind {
+            others.distrust(cards);
+        }
         let holds = scheduler.holding();
         others.leave(&self.shift.room(now, &holds), &holds, &scheduler.all());
         self.told.clone_from(&others);
+        say.retain(|text| self.said.insert(text.clone()));
         (Opened::Decide(others), say)
     }
 
@@ -236,10 +242,53 @@ impl PeerRuns {
                 asks: waits.asks,
                 cards: ours(waits),
             });
-            rivals.push(PeerRun { run: *run, holds: slot.holds, head });
+            let shares = self.own_cards(slot).map(|(id, share)| (id, share.load())).collect();
+            rivals.push(PeerRun { run: *run, holds: slot.holds, shares, head });
         }
         self.beats = beats;
         rivals
+    }
+
+    /// What a run has of our GPUs that it shares.
+    fn own_cards<'s>(&'s self, slot: &'s Slot) -> impl Iterator<Item = (GpuId, &'s Share)> {
+        let of =
+            |share: &'s Share| Some(((0..).map(GpuId).zip(&self.cards).find(|(_, card)| **card == share.0)?.0, share));
+        slot.shares.iter().filter_map(of)
+    }
+
+    /// It is known what others have of GPUs, and they will know it of us.
+    pub(super) fn may_share(&self) -> bool {
+        self.ledger.is_some() && !self.blind
+    }
+
+    /// GPUs of which others may have a part beside ours.
+    pub(super) fn shared(&self) -> &BTreeSet<GpuId> {
+        &self.shared
+    }
+
+    /// The runs that have a part of our GPUs, as a result names them.
+    pub(super) fn sharers(&self) -> BTreeMap<GpuId, Vec<Stranger>> {
+        let stranger = |(slot, share): (&Slot, &Share)| Stranger {
+            pid: slot.pid,
+            name: format!("flow run {}", slot.run),
+            gpu: String::new(),
+            memory: share.load().memory,
+        };
+        let cards = self.told.company.keys().chain(&self.shared);
+        cards.map(|card| (*card, self.on_card(*card).map(stranger).collect())).collect()
+    }
+
+    /// The same for who waits.
+    pub(super) fn who_shares(&self, card: GpuId) -> Option<String> {
+        let Labels { first, more } = Labels::of(self.on_card(card).map(|(slot, _)| name_of(slot)))?;
+        Some(if more == 0 { first } else { format!("{first} and {more} more") })
+    }
+
+    fn on_card(&self, card: GpuId) -> impl Iterator<Item = (&Slot, &Share)> {
+        let joint = self.told.company.contains_key(&card) || self.shared.contains(&card);
+        self.seen.runs.iter().filter(move |_| joint).flat_map(move |(_, slot)| {
+            self.own_cards(slot).filter(move |(id, _)| *id == card).map(move |(_, share)| (slot, share))
+        })
     }
 
     /// After a decision, by which something was `started` or not: says how we stand, and lets others decide. A descriptor comes back, once, that keeps our place as long as
@@ -277,11 +326,15 @@ impl PeerRuns {
             let steps = scheduler.booked().map(|step| Step { holds: step.holds, until: step.until.map(until) });
             self.own.steps = steps.collect();
         }
-        (self.own.holds, self.own.waits) = (holds, waits);
+        let shares = scheduler.shares();
+        let named = |(id, load): (&GpuId, &CardLoad)| Some(Share::of(self.cards.get(id.index())?, load));
+        let told = shares.iter().filter_map(named).collect();
+        (self.own.holds, self.own.waits, self.own.shares) = (holds, waits, told);
         let ledger = self.ledger.as_mut()?;
         // What cannot be written is tried again with the next decision; until then others believe what was there.
         self.blind |= ledger.write(&self.own).is_err();
         ledger.leave();
+        self.shared = if self.blind { BTreeSet::new() } else { shares.into_keys().collect() };
         if std::mem::replace(&mut self.lent, true) { None } else { ledger.life().zip(ledger.own()) }
     }
 
@@ -301,7 +354,7 @@ impl PeerRuns {
         }
     }
 
-    /// While something measured runs: looks now and then how many attempts of others do, though nobody decides anything.
+    /// While something measured runs, or others may have a part of a GPU beside ours: looks now and then how many attempts of others do, though nobody decides anything.
     pub(super) fn watch(&mut self, now: Time, at_once: bool) -> u32 {
         if let Some(ledger) = self.ledger.as_mut().filter(|_| at_once || now - self.watched_at >= WATCH) {
             self.watched_at = now;
@@ -313,6 +366,8 @@ impl PeerRuns {
             if let Ok(seen) = ledger.look() {
                 self.seen = seen;
             }
+            let came = |(id, _): (GpuId, &Share)| self.shared.contains(&id) && !self.told.company.contains_key(&id);
+            self.joined |= self.seen.runs.iter().any(|(_, slot)| self.own_cards(slot).any(came));
         }
         self.beside()
     }

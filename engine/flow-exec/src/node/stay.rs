@@ -4,7 +4,7 @@
 //! of their GPUs, their part of the machine's ledger, and the claims of what they do. Knows no workflow.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     env,
     fs::File,
     io::{self, BufRead, BufReader, Write},
@@ -39,7 +39,7 @@ use crate::{
     hardware::{
         self,
         gpu_lock::LentLock,
-        ledger::{self, Ledger, Slot, Step},
+        ledger::{self, Ledger, Share, Slot, Step, card},
     },
     keeper::{self, Keeper, record},
 };
@@ -166,8 +166,10 @@ struct Daemon {
     locks: Vec<Option<LentLock>>,
     /// The open file of the ledger, and the run's place in it,
     life: Option<(File, u32)>,
-    /// which is ours to write once the engine is gone.
+    /// which is ours to write once the engine is gone,
     ledger: Option<Ledger>,
+    /// with the parts of GPUs that it had said there.
+    shares: Vec<Share>,
     attempts: BTreeMap<AttemptId, Attempt>,
     intents: BTreeMap<String, Intent>,
     /// Everything stands in files.
@@ -201,6 +203,7 @@ impl Daemon {
             locks,
             life,
             ledger: None,
+            shares: Vec::new(),
             attempts: BTreeMap::new(),
             intents: BTreeMap::new(),
             is_written: false,
@@ -331,6 +334,7 @@ impl Daemon {
         }
         let life = self.life.as_ref().and_then(|(file, slot)| Some((file.try_clone().ok()?, *slot)));
         self.ledger = life.map(|(file, slot)| Ledger::inherited(file, slot));
+        self.shares = self.ledger.as_ref().and_then(Ledger::said).map(|said| said.shares).unwrap_or_default();
         self.hold();
         self.write_all();
     }
@@ -338,9 +342,15 @@ impl Daemon {
     /// What is still needed of what the run held is held, and nothing else.
     fn hold(&mut self) {
         let running = self.programs.running.keys().filter_map(|attempt| self.attempts.get(attempt));
+        let named = |n: usize| self.hello.cards.get(n).map(|facts| card(&facts.uuid));
+        let held: BTreeSet<usize> = running.clone().flat_map(|own| own.cards.iter().copied()).collect();
+        // As long as anything is left on a GPU all of it counts.
+        self.shares.retain(|share| held.iter().any(|n| named(*n).as_ref() == Some(&share.0)));
         for (card, lock) in self.locks.iter_mut().enumerate() {
             match lock {
-                Some(lock) if running.clone().any(|own| own.cards.contains(&card)) => lock.keep(),
+                Some(lock) if held.contains(&card) => {
+                    lock.keep(self.shares.iter().any(|share| named(card).as_ref() == Some(&share.0)));
+                }
                 _ => lock.take().into_iter().for_each(LentLock::give_back),
             }
         }
@@ -363,6 +373,7 @@ impl Daemon {
             process_start: process.started,
             holds,
             steps,
+            shares: self.shares.clone(),
             ..Slot::default()
         };
         // What cannot be written is more than is held, and is tried again with the next end.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
-use super::dsl::{World, case};
+use super::dsl::{self, World, case};
 use crate::reason::{Resource, Rivalry};
 use crate::sched::*;
 use crate::*;
@@ -124,26 +124,52 @@ fn on_a_gpu_that_is_kept_for_others_nothing_more_starts() {
 }
 
 #[test]
+fn steps_of_other_runs_are_company_on_a_gpu() {
+    let tasks = "a gpus=1 peak=4 busy=400\n b gpus=1 peak=4 busy=900\n c gpus=1 gpu_memory=8 busy=100\n m gpus=1 peak=1 measured";
+    let mut world = World::new("cpus=9 gpus=1x24 price=1", tasks);
+    assert_eq!(world.happens("0 others attempts=1 company=0/10/500"), "");
+    assert_eq!(world.happens("1 submit"), "start a on 0; start c on 0", "who fills what is left, and no more memory");
+    let Waiting::Resources(short) = world.waits("b") else { panic!("{:?}", world.waits("b")) };
+    assert_eq!((short[1].resource, short[1].strangers), (Resource::GpuMemory(GpuId(0)), 10 * dsl::GIB));
+    assert_eq!(
+        world.scheduler.shares()[&GpuId(0)],
+        CardLoad { steps: 2, memory: 12 * dsl::GIB + (24 * dsl::GIB) / 20, cpu_milli: 2_000, gpu_milli: 500 }
+    );
+    assert_eq!(world.happens("2 exit a"), "record a");
+    let Waiting::Resources(short) = world.waits("b") else { panic!("{:?}", world.waits("b")) };
+    assert_eq!((short[0].resource, short[0].available, short[0].elsewhere), (Resource::GpuBusy(GpuId(0)), 400, 500));
+    assert_eq!(world.happens("3 others attempts=1 company=0/1/100"), "start b on 0");
+    // It ran out of memory beside somebody else's, and is tried again alone, and nothing alone begins beside them.
+    assert_eq!(world.happens("4 exit b out_of_memory"), "discard b until 4");
+    assert_eq!(world.happens("5 exit c"), "record c");
+    assert_eq!(world.happens("6 others"), "start b on 0");
+    assert_eq!(world.scheduler.shares().len(), 0, "nobody comes to who is alone");
+    assert_eq!(world.happens("7 exit b"), "record b; start m on 0");
+}
+
+#[test]
 fn as_many_gpus_are_kept_for_a_head_as_it_asks_for() {
     let head = |run, since, gpus, cards: &[u32]| PeerRun {
         run,
-        holds: Holding::default(),
         head: Some(Head {
             since,
             priority: 0,
             asks: Holding { gpus, ..Holding::default() },
             cards: cards.iter().map(|&card| GpuId(card)).collect(),
         }),
+        ..PeerRun::default()
     };
-    // Of six GPUs we hold the second and the third, and others the first.
+    // Of six GPUs we hold the second and the third, and others the first, and a part of the last.
     let kept = |heads: &[PeerRun]| {
         let ours = BTreeSet::from([GpuId(1), GpuId(2)]);
-        let others = PeerLoad::facing(QueuePosition::new(0, 9, 0), heads, vec![GpuId(0)], &ours);
+        let cards = CardHolders { ours, theirs: vec![GpuId(0)], joint: vec![GpuId(5)] };
+        let others = PeerLoad::facing(QueuePosition::new(0, 9, 0), heads, &cards);
         others.kept.into_iter().map(|gpu| gpu.0).collect::<Vec<_>>()
     };
     let all = [0, 1, 2, 3, 4, 5];
     assert_eq!(kept(&[head(1, 5, 2, &all)]), [3, 4], "free ones first");
-    assert_eq!(kept(&[head(1, 5, 4, &all)]), [1, 3, 4, 5], "then ours");
+    assert_eq!(kept(&[head(1, 5, 4, &all)]), [1, 2, 3, 4], "then ours");
+    assert_eq!(kept(&[head(1, 5, 5, &all)]), [1, 2, 3, 4, 5], "then what they share");
     assert_eq!(kept(&[head(1, 5, 2, &[0, 1])]), [1], "those that it may have");
     assert_eq!(kept(&[head(1, 5, 2, &[2, 3, 4]), head(2, 4, 1, &all)]), [2, 3, 4], "each its own");
     assert_eq!(kept(&[head(1, 11, 2, &all)]), [0; 0], "it comes after us");
@@ -168,10 +194,14 @@ fn turns_go_by_priority_then_by_waiting_then_by_run() {
     ];
     assert_eq!(turns, wanted);
     let asks = Holding { cpu_milli: 2_000, attempts: 3, ..Holding::default() };
-    let rival =
-        |run, since| PeerRun { run, holds: asks, head: Some(Head { since, priority: 0, asks, cards: Vec::new() }) };
+    let rival = |run, since| PeerRun {
+        run,
+        holds: asks,
+        head: Some(Head { since, priority: 0, asks, cards: Vec::new() }),
+        ..PeerRun::default()
+    };
     let rivals = [rival(0, 5), rival(2, 5), rival(3, 1)];
-    let others = PeerLoad::facing(QueuePosition::new(0, 5, 1), &rivals, Vec::new(), &BTreeSet::new());
+    let others = PeerLoad::facing(QueuePosition::new(0, 5, 1), &rivals, &CardHolders::default());
     assert_eq!((others.runs, others.holds.cpu_milli, others.holds.attempts), (3, 6_000, 9));
     assert_eq!(
         (others.ahead.cpu_milli, others.ahead.attempts),
@@ -232,8 +262,13 @@ impl Shared {
         let now = self.now;
         let held = |run: &Run| run.cards.values().flatten().copied().collect::<BTreeSet<GpuId>>();
         let cards: Vec<BTreeSet<GpuId>> = self.runs.iter().map(held).collect();
-        let theirs: BTreeSet<GpuId> =
-            cards.iter().enumerate().filter(|(j, _)| *j != i).flat_map(|(_, cards)| cards).copied().collect();
+        let on = |which: &dyn Fn(usize, GpuId) -> bool| -> BTreeSet<GpuId> {
+            let held = |j: usize| cards[j].iter().copied().filter(move |card| which(j, *card));
+            (0..cards.len()).filter(|j| *j != i).flat_map(held).collect()
+        };
+        // What runs there says whether others may come to it.
+        let shares = |j: usize, card: GpuId| self.runs[j].scheduler.shares().contains_key(&card);
+        let (theirs, joint) = (on(&|j, card| !shares(j, card)), on(&shares));
         let rivals: Vec<PeerRun> = self
             .runs
             .iter()
@@ -243,14 +278,19 @@ impl Shared {
             .collect();
         let run = &self.runs[i];
         let own = run.published.turn().unwrap_or(QueuePosition::new(run.scheduler.highest_priority(), now.0, i as u32));
-        let others = PeerLoad::facing(own, &rivals, theirs.iter().copied().collect(), &cards[i]);
+        let holders = CardHolders {
+            ours: cards[i].clone(),
+            theirs: theirs.iter().copied().collect(),
+            joint: joint.into_iter().collect(),
+        };
+        let others = PeerLoad::facing(own, &rivals, &holders);
         let capacity = self.capacity(&theirs);
         let run = &mut self.runs[i];
         run.tell(now, Event::Capacity(capacity));
         run.tell(now, Event::Others(others.clone()));
         let started = run.tell(now, Event::Tick);
         let held_up = run.scheduler.held_up();
-        run.published.holds = run.scheduler.holding();
+        (run.published.holds, run.published.shares) = (run.scheduler.holding(), run.scheduler.shares());
         run.published.head = held_up.map(|held_up| Head {
             since: held_up.since.0,
             priority: held_up.priority,
@@ -268,7 +308,15 @@ impl Shared {
         }
         assert!(held(|h| h.memory) <= self.memory, "and so is memory");
         if started.iter().flatten().any(|card| theirs.contains(card) || others.kept.contains(card)) {
-            panic!("a GPU has one run, and nobody passes who is ahead");
+            panic!("what somebody has alone is theirs, and nobody passes who is ahead");
+        }
+        for card in (0..CARDS).map(GpuId) {
+            let on: Vec<&Run> =
+                self.runs.iter().filter(|run| run.cards.values().flatten().any(|c| *c == card)).collect();
+            let shares: Vec<CardLoad> =
+                on.iter().filter_map(|run| run.scheduler.shares().get(&card).copied()).collect();
+            assert!(on.len() < 2 || shares.len() == on.len(), "who wants a GPU alone has it so");
+            assert!(shares.iter().map(|load| load.memory).sum::<u64>() <= MEMORY, "its memory is given out once");
         }
         if started.is_some() && !holding[i].exclusive {
             let kept = held(|h| h.cpu_milli) + others.ahead.cpu_milli;
@@ -279,16 +327,17 @@ impl Shared {
     /// As a run finds the machine on which other runs have these GPUs.
     fn capacity(&self, theirs: &BTreeSet<GpuId>) -> Capacity {
         let gpu = |id| {
-            let strangers = if theirs.contains(&GpuId(id)) { 8 } else { 0 };
-            GpuState { memory: 8, strangers, alive: true }
+            let strangers = if theirs.contains(&GpuId(id)) { MEMORY } else { 0 };
+            GpuState { memory: MEMORY, strangers, alive: true }
         };
         let gpus = (0..CARDS).map(gpu).collect();
         Capacity { cpus: self.cpus as u32, memory: self.memory, gpus, ..Capacity::default() }
     }
 }
 
-/// GPUs of the machine.
+/// GPUs of the machine, and the memory of each.
 const CARDS: u32 = 2;
+const MEMORY: u64 = 8;
 
 /// CPUs, memory, GPUs, exclusive or a pair, priority, seconds, whether it needs the one before.
 type Sketch = (u32, u64, u32, u8, i64, u64, bool);
@@ -305,11 +354,18 @@ fn tasks(sketches: &[Sketch]) -> (Vec<Task>, Vec<u64>) {
                     cpus,
                     memory: Some(memory),
                     gpus: if kind == 1 { gpus / 2 } else { gpus },
-                    ..ResourceRequest::default()
+                    gpu_memory: (kind > 3).then_some(3),
                 },
                 exclusive: if kind == 0 { Exclusive::Machine } else { Exclusive::No },
                 corun: (kind == 1).then_some((GroupId(n as u32), CorunGpus::Own)),
                 priority,
+                // What is known of some lets them share a GPU.
+                estimate: Estimate {
+                    samples: u32::from(kind > 3),
+                    gpu_memory: (kind > 3).then_some(3),
+                    gpu_busy_milli: Some(100 * u32::from(kind)),
+                    ..Estimate::default()
+                },
                 ..Task::default()
             });
             spans.push(seconds);
@@ -324,9 +380,13 @@ fn in_its_shift_a_run_follows_what_ended_by_as_much_of_its_own() {
     let of = |cpus: u64| Holding { cpu_milli: cpus * 1_000, attempts: 1, ..Holding::default() };
     let ahead = |exclusive: bool| {
         let asks = Holding { exclusive, ..of(2) };
-        let rival =
-            |run| PeerRun { run, holds: of(1), head: Some(Head { since: 5, priority: 0, asks, cards: Vec::new() }) };
-        PeerLoad::facing(QueuePosition::new(0, 9, 0), &[rival(1), rival(2)], Vec::new(), &BTreeSet::new())
+        let rival = |run| PeerRun {
+            run,
+            holds: of(1),
+            head: Some(Head { since: 5, priority: 0, asks, cards: Vec::new() }),
+            ..PeerRun::default()
+        };
+        PeerLoad::facing(QueuePosition::new(0, 9, 0), &[rival(1), rival(2)], &CardHolders::default())
     };
     let at = |millis: u64| Time(millis * 1_000);
     // What is left for ours to start: of four CPUs others hold two.
@@ -363,7 +423,7 @@ proptest! {
             let (tasks, spans) = tasks(sketch);
             let scheduler =
                 Scheduler::new(shared.capacity(&BTreeSet::new()), policy::named(policy).unwrap(), Limits::default());
-            let published = PeerRun { run: i as u32, holds: Holding::default(), head: None };
+            let published = PeerRun { run: i as u32, ..PeerRun::default() };
             let (ends, cards) = (BTreeMap::new(), BTreeMap::new());
             let mut run = Run { scheduler, spans, ends, cards, published, finished: false };
             run.tell(Time(0), Event::Submitted(tasks));

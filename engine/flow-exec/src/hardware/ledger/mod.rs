@@ -31,7 +31,7 @@ use nix::{
 
 use super::shared_file::{self, is_at};
 
-pub use slot::{Jobs, Slot, Step, Waiter, card};
+pub use slot::{Jobs, Share, Slot, Step, Waiter, card};
 
 /// Its name in the folder of the shared files.
 const NAME: &str = "flow-machine.ledger";
@@ -181,6 +181,12 @@ impl Ledger {
             open.written = bytes;
         }
         Ok(())
+    }
+
+    /// What stands in our slot.
+    pub(crate) fn said(&self) -> Option<Slot> {
+        let open = self.open.as_ref()?;
+        Slot::read(read(&open.file).ok()?.chunks(SIZE).nth(open.slot)?)
     }
 
     /// The number of our slot.

@@ -1,6 +1,6 @@
 //! What a run says of itself in its slot of the ledger, as one line of JSON, and how that of others is read. Knows no file.
 
-use flow_core::sched::Holding;
+use flow_core::sched::{CardLoad, Holding};
 use serde::{Deserialize, Serialize};
 
 /// What a slot is written in. Who finds another number does not understand it.
@@ -17,6 +17,7 @@ const CARDS: usize = 16;
 /// No machine has more: a million CPUs, a pebibyte.
 const MOST_CPU_MILLI: u64 = 1_000_000_000;
 const MOST_MEMORY: u64 = 1 << 50;
+const MIB: u64 = 1 << 20;
 const MOST_ATTEMPTS: u32 = 1_000_000;
 
 /// A run, as it says itself.
@@ -39,6 +40,9 @@ pub struct Slot {
     /// What these are, as far as there is room.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Step>,
+    /// What these have of GPUs of which others may have a part.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<Share>,
     /// What of it waits for others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<Waiter>,
@@ -73,6 +77,24 @@ pub struct Step {
     pub until: Option<u64>,
 }
 
+/// The part that steps of a run have of a GPU, as a list, for there is little room: its [`card`] name, how many steps they are, MiB of
+/// its memory, thousandths of a core, and of the GPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share(pub String, u32, u64, u64, u64);
+
+impl Share {
+    /// Of the card of this name.
+    pub(crate) fn of(card: &str, load: &CardLoad) -> Share {
+        Share(card.to_owned(), load.steps, load.memory.div_ceil(MIB), load.cpu_milli, load.gpu_milli)
+    }
+
+    /// What it says.
+    pub(crate) fn load(&self) -> CardLoad {
+        let &Share(_, steps, mib, cpu_milli, gpu_milli) = self;
+        CardLoad { steps, memory: mib.saturating_mul(MIB), cpu_milli, gpu_milli }
+    }
+}
+
 /// A unit that other runs keep from starting.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiter {
@@ -100,13 +122,15 @@ pub fn card(uuid: &str) -> String {
 }
 
 impl Slot {
-    /// So many bytes of JSON and spaces. What has no room is cut: texts, then steps.
+    /// So many bytes of JSON and spaces. What has no room is cut: texts, then steps, then what waits.
     pub(super) fn bytes(&self, size: usize) -> Vec<u8> {
         let mut slot = Slot { format: FORMAT, ..self.clone() };
         slot.gather(STEPS);
-        for (most, steps) in [(TEXT, STEPS), (SHORT, STEPS), (SHORT, 1)] {
+        for (most, steps, waits) in [(TEXT, STEPS, true), (SHORT, STEPS, true), (SHORT, 1, true), (SHORT, 1, false)] {
             slot.cut(most);
             slot.gather(steps);
+            // Who loses his place waits; what is on a GPU is not to be lost.
+            slot.waits = slot.waits.filter(|_| waits);
             // Its keys are texts: it has a JSON.
             let mut bytes = serde_json::to_vec(&slot).unwrap_or_default();
             if bytes.len() <= size {
@@ -125,7 +149,14 @@ impl Slot {
         };
         let asks = slot.waits.as_ref().is_none_or(|waits| sound(&waits.asks));
         let steps = slot.steps.iter().all(|step| sound(&step.holds));
-        if slot.format != FORMAT || !sound(&slot.holds) || !asks || !steps {
+        let few = |Share(_, steps, mib, cpu_milli, gpu_milli): &Share| {
+            *steps <= MOST_ATTEMPTS
+                && *mib <= MOST_MEMORY / MIB
+                && *cpu_milli <= MOST_CPU_MILLI
+                && *gpu_milli <= 1_000 * u64::from(MOST_ATTEMPTS)
+        };
+        let shares = slot.shares.len() <= CARDS && slot.shares.iter().all(few);
+        if slot.format != FORMAT || !sound(&slot.holds) || !asks || !steps || !shares {
             return None;
         }
         slot.cut(TEXT);
@@ -138,6 +169,7 @@ impl Slot {
             waits.cards.truncate(CARDS);
             waits.cards.iter_mut().for_each(|name| *name = card(name));
         }
+        self.shares.iter_mut().for_each(|share| share.0 = card(&share.0));
         let label = self.waits.iter_mut().map(|waits| &mut waits.label);
         for text in [&mut self.run, &mut self.person, &mut self.workflow].into_iter().chain(label) {
             if let Some((at, _)) = text.char_indices().nth(most) {
@@ -186,6 +218,15 @@ mod tests {
         assert_ne!(bytes[0], 0);
         let small = Slot { run: "20261122-100000-0000".into(), steps: vec![step(None)], ..Slot::default() };
         assert_eq!(Slot::read(&small.bytes(1024)), None, "nobody has so many CPUs");
+        // A full slot keeps what is on GPUs.
+        let load = CardLoad { steps: 2, memory: 100 << 30, cpu_milli: 12_345, gpu_milli: 1_900 };
+        let shares: Vec<Share> = (0..CARDS).map(|n| Share::of(&format!("GPU-1a2b{n:04}-77"), &load)).collect();
+        let steps = (0..50).map(|n| Step { holds: Holding::default(), until: Some(n) }).collect();
+        let waits =
+            Waiter { label: "w".repeat(500), cards: vec!["GPU-1a2b3c4d".to_owned(); CARDS], ..Waiter::default() };
+        let full = Slot { shares, steps, waits: Some(waits), person: "p".repeat(99), ..small.clone() };
+        let read = Slot::read(&full.bytes(1024)).unwrap();
+        assert_eq!((read.shares.len(), read.shares[7].load(), read.waits), (CARDS, load, None));
         let steps: Vec<Step> = (0..50)
             .map(|n| Step {
                 holds: Holding { cpu_milli: 1_000, memory: 7, attempts: 1, gpus: 1, exclusive: false },
