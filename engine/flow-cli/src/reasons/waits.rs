@@ -111,7 +111,8 @@ fn scarce(scarce: &Scarce) -> String {
                 0 => String::new(),
                 bytes => format!(", {} {}", occupant(scarce.occupant.as_ref()), gib(bytes)),
             };
-            format!("GPU {gpu}: {} asked, {} free{held}{others}", gib(*requested), gib(*available))
+            let alone = if available >= requested { ", and one of both wants it alone" } else { "" };
+            format!("GPU {gpu}: {} asked, {} free{held}{others}{alone}", gib(*requested), gib(*available))
         }
         Resource::GpuBusy(gpu) => {
             let (asked, free) = (requested / 10, available / 10);
@@ -177,6 +178,7 @@ mod tests {
             Waits::Resources { short: vec![room, gpu(Some(flow))] },
             Waits::Resources { short: vec![gpu(Some(Occupant::Silent))] },
             Waits::Resources { short: vec![Scarce { strangers: 0, ..gpu(None) }] },
+            Waits::Resources { short: vec![Scarce { strangers: 0, available: 9 << 30, ..gpu(None) }] },
             Waits::Others { running: labels(0) },
             Waits::Elsewhere { run: Some(RunId("2026-11-22-001".into())), user: "ada".into(), pid: Some(7) },
             Waits::Elsewhere { run: None, user: String::new(), pid: Some(7) },
@@ -196,6 +198,7 @@ mod tests {
         a GPU with room for it; GPU 2: 6.0 GiB asked, 0.5 GiB free, held by solo[batch=16] and 1 more, another flow (process 7 of ada) holds 2.0 GiB
         GPU 2: 6.0 GiB asked, 0.5 GiB free, held by solo[batch=16] and 1 more, the driver, which does not answer, holds 2.0 GiB
         GPU 2: 6.0 GiB asked, 0.5 GiB free, held by solo[batch=16] and 1 more
+        GPU 2: 6.0 GiB asked, 9.0 GiB free, held by solo[batch=16] and 1 more, and one of both wants it alone
         wants the machine for itself; solo[batch=16] still runs
         run 2026-11-22-001 of ada runs it already, and its result will serve here too
         process 7 runs it already, and its result will serve here too
