@@ -109,9 +109,15 @@ impl Workspace {
             };
         }
         self.check_root(&trust)?;
+        let was_there = trust.is_there(&self.store);
         close(&self.store, &trust).map_err(ExecError::io("create", &self.store))?;
         self.check_store(&trust)?;
-        Ok(StoreDir::create(&self.store)?)
+        let made = StoreDir::create(&self.store);
+        if made.is_err() && !was_there {
+            // Only an empty one goes.
+            let _ = fs::remove_dir(&self.store);
+        }
+        Ok(made?)
     }
 
     /// A path as people know it: relative to the root where it is below it.
