@@ -438,6 +438,7 @@ cause-decided = the verdict on { $group } is known without it: { $verdict }, aft
     [one] 1 run of each
    *[other] { $looks } runs of each
 }
+chart-odd-epochs = odd epochs
 cause-decided-not = { $group } cannot be compared, which a repetition would not change
 cause-not-run = it was not run
 cause-gpu-gone = a GPU that it needs was lost

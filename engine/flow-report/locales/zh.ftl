@@ -430,6 +430,7 @@ cause-decided = { $group } 的结论已经明确，无需再运行：各运行 {
 cause-decided-not = { $group } 无法比较，再运行也不会改变
 cause-not-run = 未运行
 cause-gpu-gone = 所需的 GPU 已丢失
+chart-odd-epochs = 奇数轮
 cause-not-started = 无法启动
 cause-not-started-because = 无法启动：{ $error }
 cause-builtin = 内置步骤报错：{ $error }

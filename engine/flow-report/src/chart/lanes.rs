@@ -7,12 +7,12 @@ use kuva::backend::svg::SvgBackend;
 use kuva::render::render::{PathData, Primitive, Scene, TextAnchor};
 use unicode_width::UnicodeWidthStr;
 
-use super::palette::COLOURS;
+use super::palette::JOBS;
 use super::{FONTS, scalable};
 use crate::safe;
 
 /// How many have a colour of their own; the last one is for the rest.
-pub(crate) const OWN: usize = COLOURS.len() - 1;
+pub(crate) const OWN: usize = JOBS.len() - 1;
 /// A lane where nothing is, and one where something is in use.
 const IDLE: &str = "#e9ebee";
 const IN_USE: &str = "#8d99a6";
@@ -102,7 +102,7 @@ impl Lanes {
                         // A hair between neighbours, so that each job is seen.
                         let (from, to) = (x(b.from), x(b.to));
                         let size = ((to - from - 0.6).max(0.5), row - if *rows > 1 { 0.6 } else { 0.0 });
-                        rect((from, y + row * b.row as f64), size, COLOURS[b.colour.min(OWN)])
+                        rect((from, y + row * b.row as f64), size, JOBS[b.colour.min(OWN)])
                     }));
                     bar
                 }
@@ -150,7 +150,7 @@ impl Lanes {
             if x > left && x + wide > right {
                 (x, y) = (left, y + 18.0);
             }
-            scene.add(rect((x, y), (11.0, 11.0), COLOURS[(*colour).min(OWN)]));
+            scene.add(rect((x, y), (11.0, 11.0), JOBS[(*colour).min(OWN)]));
             scene.add(text(x + 16.0, y + 10.0, name, TextAnchor::Start, false));
             x += wide;
         }

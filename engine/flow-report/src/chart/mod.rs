@@ -11,13 +11,13 @@ use kuva::plot::annotations::{ShadedRegion, TextAnnotation};
 use kuva::plot::legend::{LegendEntry, LegendPosition, LegendShape};
 use kuva::plot::scatter::MarkerShape;
 use kuva::plot::{BarPlot, LinePlot, ScatterPlot};
-use kuva::render::layout::Layout;
+use kuva::render::layout::{ComputedLayout, Layout};
 use kuva::render::plots::Plot;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::safe;
-use palette::{COLOURS, DARK, LIGHT, LIGHTEST, MARKERS, dashes};
+use palette::{COLOURS, DARK, LIGHT, LIGHTEST, MARKERS, SHADE, SHADED, dashes};
 
 /// What has no number is written small.
 const SMALL: u32 = 10;
@@ -29,8 +29,13 @@ const HEIGHT: f64 = 384.0;
 const LETTER: f64 = 6.5;
 /// More points than this are closer together than the chart's width can show.
 const DENSE: usize = 600;
-/// A longer label along the upright axis takes a second line.
+/// A longer label along the upright axis takes a second line: so many columns of a terminal.
 const LABEL: usize = 40;
+/// About how wide the drawing itself is, and a column of a terminal of what is written small.
+const DRAWING: f64 = 540.0;
+const SMALL_LETTER: f64 = 5.4;
+/// What a legend of one line takes beside that line.
+const AROUND_LEGEND: f64 = 30.0;
 /// How many times further a logarithmic axis goes to either side than its points do.
 const BESIDE: f64 = 1.4;
 /// Up to this many points an axis shows each by its name.
@@ -45,6 +50,8 @@ pub(crate) struct Line {
     pub(crate) points: Vec<(f64, f64)>,
     /// Error bars: where, and from where to where.
     pub(crate) ends: Vec<(f64, f64, f64)>,
+    /// The line, by its place, that is of the same quantity and has the same colour.
+    pub(crate) like: Option<usize>,
 }
 
 /// A bar, with the ends of its error bar.
@@ -163,6 +170,8 @@ pub(crate) fn together(lines: Vec<Line>) -> Vec<Line> {
     let all = lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y);
     let scale = Scale::of(all.clone()).unwrap_or(Scale { logarithmic: false, from: 0.0, to: top(all) });
     let near = |a: f64, b: f64| (scale.share(a) - scale.share(b)).abs() <= COVERED;
+    // A name of several parts has commas of its own.
+    let apart = if lines.iter().any(|line| line.name.contains(", ")) { "; " } else { ", " };
     let mut drawn: Vec<Line> = Vec::new();
     for line in lines {
         let covers = |other: &&mut Line| {
@@ -173,11 +182,7 @@ pub(crate) fn together(lines: Vec<Line>) -> Vec<Line> {
                 && ends.all(|(a, b)| a.0 == b.0 && near(a.1, b.1) && near(a.2, b.2))
         };
         match drawn.iter_mut().find(covers) {
-            // A name of several parts has commas of its own.
-            Some(other) if other.name.contains(", ") || line.name.contains(", ") => {
-                other.name += &format!("; {}", line.name);
-            }
-            Some(other) => other.name += &format!(", {}", line.name),
+            Some(other) => other.name += &format!("{apart}{}", line.name),
             None => drawn.push(line),
         }
     }
@@ -228,21 +233,33 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
         let cross = ScatterPlot::new().with_data(crosses).with_color("#5c5c5c").with_marker(MarkerShape::Cross);
         plots.push(cross.with_size(5.0).with_marker_stroke_width(1.5).into());
     }
-    let names = lines.iter().map(|line| line.name.as_str()).filter(|name| !name.is_empty());
+    let names = lines.iter().map(|line| line.name.as_str()).filter(|name| !name.is_empty()).zip(coloured());
     let mut layout = layout(&plots, labels, legend(names, |n| LegendShape::Marker(MARKERS[n % MARKERS.len()])));
     if let Some(scale) = scale {
         layout = scale.upright(layout);
     }
-    let mut before: Option<&Gap> = None;
-    for gap in gaps {
-        // Of neighbours that say the same the first one says it.
-        if before.is_none_or(|before| before.why != gap.why) {
-            for (n, line) in gap.why.iter().rev().enumerate() {
-                let text = TextAnnotation::new(safe::picture(line), place(gap.at), low(0.08 + 0.045 * n as f64));
-                layout = layout.with_annotation(text.with_font_size(SMALL).with_color("#5c5c5c"));
-            }
-        }
-        before = Some(gap);
+    let (from, to) = match (named, ticks) {
+        (false, [(first, _), .., (last, _)]) => (*first, *last),
+        _ => (0.5, ticks.len() as f64 + 0.5),
+    };
+    let said = said(gaps, place, from, to);
+    let share = |y: f64| scale.map_or(0.0, |scale| scale.share(y));
+    let points = || lines.iter().flat_map(|line| &line.points).map(|(x, y)| (place(*x), share(*y)));
+    let foot = |level: usize| 0.08 + 0.045 * level as f64;
+    let levels = said.iter().map(|text| text.level + 1).max().unwrap_or(0);
+    let head = |level: usize| 0.92 - 0.045 * (levels - 1 - level) as f64;
+    let covers = |height: &dyn Fn(usize) -> f64| {
+        let over = |text: &Said<'_>, (x, y): (f64, f64)| {
+            (x - text.middle).abs() <= text.half + 0.02 * (to - from) && (height(text.level) + 0.02 - y).abs() < 0.06
+        };
+        said.iter().any(|text| points().any(|point| over(text, point)))
+    };
+    // What would lie on points at the foot stands at the head, if nothing is there.
+    let at_head = covers(&foot) && !covers(&head);
+    for text in &said {
+        let at = low(if at_head { head(text.level) } else { foot(text.level) });
+        let text = TextAnnotation::new(safe::picture(text.line), text.middle, at);
+        layout = layout.with_annotation(text.with_font_size(SMALL).with_color("#5c5c5c"));
     }
     if named {
         let names: Vec<String> = ticks.iter().map(|(_, name)| safe::picture(name)).collect();
@@ -257,6 +274,38 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
             .with_x_tick_format(TickFormat::Custom(Arc::new(name)));
     }
     render(plots, layout)
+}
+
+/// A line of what a gap says, along an axis.
+struct Said<'a> {
+    line: &'a str,
+    middle: f64,
+    half: f64,
+    /// How many lines are below it.
+    level: usize,
+}
+
+/// What gaps say along an axis that goes from here to there: nothing is cut off, and nothing lies on another.
+fn said(gaps: &[Gap], place: impl Fn(f64) -> f64, from: f64, to: f64) -> Vec<Said<'_>> {
+    let mut said = Vec::new();
+    let mut before: Option<&Gap> = None;
+    let (mut right, mut level) = (f64::NEG_INFINITY, 0);
+    for gap in gaps {
+        // Of neighbours that say the same the first one says it.
+        if before.replace(gap).is_some_and(|before| before.why == gap.why) {
+            continue;
+        }
+        let widest = gap.why.iter().map(|line| line.width()).max().unwrap_or(0) as f64 * SMALL_LETTER;
+        let half = (0.5 * widest / DRAWING * (to - from)).min(0.5 * (to - from));
+        let middle = place(gap.at).clamp(from + half, to - half);
+        level = if middle - half < right { level } else { 0 };
+        for line in gap.why.iter().rev() {
+            said.push(Said { line, middle, half, level });
+            level += 1;
+        }
+        right = right.max(middle + half);
+    }
+    said
 }
 
 /// Points with the curve through them.
@@ -287,7 +336,7 @@ pub(crate) fn clouds(clouds: &[Cloud], labels: &Labels) -> String {
             plots.push(drawn.with_line_style(dashes(n)).into());
         }
     }
-    let names = clouds.iter().filter(|_| clouds.len() > 1).map(|cloud| cloud.name.as_str());
+    let names = clouds.iter().filter(|_| clouds.len() > 1).map(|cloud| cloud.name.as_str()).zip(coloured());
     let mut layout = layout(&plots, labels, legend(names, |n| LegendShape::Marker(MARKERS[n % MARKERS.len()])));
     if Scale::of(along.clone()).is_some_and(|along| along.logarithmic) {
         let (least, most) = (along.clone().fold(f64::INFINITY, f64::min), along.fold(0.0, f64::max));
@@ -302,7 +351,7 @@ pub(crate) fn clouds(clouds: &[Cloud], labels: &Labels) -> String {
 
 /// Two or three bars for each name, as many as there are `names` for them.
 pub(crate) fn bars(groups: &[(String, Vec<Bar>)], names: &[&str], labels: &Labels) -> String {
-    let colours: &[&str] = if names.len() > 2 { &[LIGHT, LIGHTEST, DARK] } else { &[LIGHT, DARK] };
+    let colours: &[&'static str] = if names.len() > 2 { &[LIGHT, LIGHTEST, DARK] } else { &[LIGHT, DARK] };
     let plot = groups.iter().fold(BarPlot::new(), |plot, (name, values)| {
         plot.with_group(safe::picture(name), values.iter().map(|bar| bar.value).zip(colours.iter().copied()))
     });
@@ -313,8 +362,7 @@ pub(crate) fn bars(groups: &[(String, Vec<Bar>)], names: &[&str], labels: &Label
         false => plot,
     };
     let plots: Vec<Plot> = vec![plot.into()];
-    let mut legend = legend(names.iter().copied(), |_| LegendShape::Rect);
-    legend.iter_mut().zip(colours).for_each(|(entry, colour)| entry.color = (*colour).to_owned());
+    let legend = legend(names.iter().copied().zip(colours.iter().copied()), |_| LegendShape::Rect);
     let mut layout = layout(&plots, labels, legend).with_y_axis_min(0.0);
     // Names that have no room beside each other stand aslant, and the picture is higher by what they need.
     let longest = groups.iter().map(|(name, _)| name.width()).max().unwrap_or(0) as f64 * LETTER;
@@ -324,22 +372,29 @@ pub(crate) fn bars(groups: &[(String, Vec<Bar>)], names: &[&str], labels: &Label
     render(plots, layout.with_y_axis_max(top))
 }
 
-/// Shares over time, with the epochs shaded.
-pub(crate) fn load(lines: &[Line], epochs: &[(f64, f64)], labels: &Labels) -> String {
+/// Shares over time, with epochs shaded, which are called so.
+pub(crate) fn load(lines: &[Line], epochs: &[(f64, f64)], shaded: &str, labels: &Labels) -> String {
+    let colour = |n: usize, line: &Line| COLOURS[line.like.unwrap_or(n) % COLOURS.len()];
     let plots: Vec<Plot> = lines
         .iter()
-        .zip(COLOURS.iter().cycle())
         .enumerate()
-        .map(|(n, (line, colour))| {
-            let drawn = LinePlot::new().with_data(line.points.clone()).with_color(*colour).with_stroke_width(1.5);
-            drawn.with_line_style(dashes(n)).into()
+        .map(|(n, line)| {
+            let drawn = LinePlot::new().with_data(line.points.clone()).with_color(colour(n, line));
+            drawn.with_stroke_width(1.5).with_line_style(dashes(n)).into()
         })
         .collect();
-    let legend = legend(lines.iter().map(|line| line.name.as_str()), |_| LegendShape::Line);
+    let named = lines.iter().enumerate().map(|(n, line)| (line.name.as_str(), colour(n, line)));
+    let mut legend = legend(named, |_| LegendShape::Line);
+    legend.extend((!epochs.is_empty()).then(|| LegendEntry {
+        label: safe::picture(shaded),
+        color: SHADED.to_owned(),
+        shape: LegendShape::Rect,
+        dasharray: None,
+    }));
     let mut layout = layout(&plots, labels, legend).with_y_axis_min(0.0).with_y_axis_max(105.0);
     for (begin, end) in epochs {
-        layout =
-            layout.with_shaded_region(ShadedRegion::vertical(*begin, *end).with_color(COLOURS[0]).with_opacity(0.10));
+        let region = ShadedRegion::vertical(*begin, *end).with_color(SHADE.0).with_opacity(SHADE.1);
+        layout = layout.with_shaded_region(region);
     }
     render(plots, layout)
 }
@@ -364,12 +419,20 @@ pub(crate) fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     points.chunks(points.len().div_ceil(DENSE).max(1)).map(mean).collect()
 }
 
-/// Names beside the colours in their order; what is longer than a line of the legend goes on in the next.
-fn legend<'a>(names: impl IntoIterator<Item = &'a str>, shape: fn(usize) -> LegendShape) -> Vec<LegendEntry> {
-    let of = |(n, (name, colour)): (usize, (&str, &&str))| {
+/// The colours of series in their order.
+fn coloured() -> impl Iterator<Item = &'static str> {
+    COLOURS.iter().copied().cycle()
+}
+
+/// Names beside their colours; what is longer than a line of the legend goes on in the next.
+fn legend<'a>(
+    names: impl IntoIterator<Item = (&'a str, &'static str)>,
+    shape: fn(usize) -> LegendShape,
+) -> Vec<LegendEntry> {
+    let of = |(n, (name, colour)): (usize, (&str, &'static str))| {
         let entry = |(at, label): (usize, String)| match at {
             0 => {
-                let (color, dasharray) = ((*colour).to_owned(), dashes(n).dasharray());
+                let (color, dasharray) = (colour.to_owned(), dashes(n).dasharray());
                 LegendEntry { label: safe::picture(&label), color, shape: shape(n), dasharray }
             }
             _ => LegendEntry {
@@ -379,14 +442,13 @@ fn legend<'a>(names: impl IntoIterator<Item = &'a str>, shape: fn(usize) -> Lege
                 dasharray: None,
             },
         };
-        broken(name).into_iter().enumerate().map(entry).collect::<Vec<_>>()
+        broken(name, (0.8 * WIDTH / LETTER) as usize).into_iter().enumerate().map(entry).collect::<Vec<_>>()
     };
-    names.into_iter().zip(COLOURS.iter().cycle()).enumerate().flat_map(of).collect()
+    names.into_iter().enumerate().flat_map(of).collect()
 }
 
-/// A name in lines that the legend has room for, broken between its words where it has such.
-fn broken(name: &str) -> Vec<String> {
-    let room = (0.8 * WIDTH / LETTER) as usize;
+/// A name in lines that have room for so many columns of a terminal, broken between its words where it has such.
+fn broken(name: &str, room: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in name.split_inclusive(' ') {
         let last = lines.len() - 1;
@@ -407,10 +469,11 @@ fn broken(name: &str) -> Vec<String> {
 }
 
 fn layout(plots: &[Plot], labels: &Labels, legend: Vec<LegendEntry>) -> Layout {
+    let upright: Vec<String> = broken(&labels.y, LABEL).iter().map(|line| safe::picture(line)).collect();
     let layout = Layout::auto_from_plots(plots)
         .with_x_label(safe::picture(&labels.x))
-        .with_y_label(safe::picture(&labels.y))
-        .with_y_label_wrap(LABEL)
+        .with_y_label(upright.join("\n"))
+        .with_y_label_wrap(2 * LABEL)
         .with_width(WIDTH)
         .with_height(if legend.is_empty() { HEIGHT - 24.0 } else { HEIGHT })
         .with_legend_position(LegendPosition::OutsideBottomColumns)
@@ -422,7 +485,11 @@ fn layout(plots: &[Plot], labels: &Labels, legend: Vec<LegendEntry>) -> Layout {
     if legend.is_empty() { layout } else { layout.with_legend_entries(legend) }
 }
 
+/// As high as it takes for the drawing to have the same room whatever the legend needs.
 fn render(plots: Vec<Plot>, layout: Layout) -> String {
+    let computed = ComputedLayout::from_layout(&layout);
+    let more = computed.legend_bottom_extra - computed.legend_line_height - AROUND_LEGEND;
+    let layout = if more > 0.0 { layout.with_height(computed.height + more) } else { layout };
     scalable(&renumbered(&kuva::render_to_svg(plots, layout))) + "\n"
 }
 

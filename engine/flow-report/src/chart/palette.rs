@@ -6,8 +6,17 @@ use kuva::plot::scatter::MarkerShape;
 /// Of Okabe and Ito's "Color Universal Design" (2008), without the yellow and the purple, with a dark grey in place of black. A test
 /// measures how far apart they are to the colour-blind.
 pub(super) const COLOURS: [&str; 6] = ["#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#4d4d4d"];
-/// The same without colours: a line lets those below it show through, and has markers of its own.
-const DASHES: [LineStyle; 4] = [LineStyle::Solid, LineStyle::Dashed, LineStyle::Dotted, LineStyle::DashDot];
+/// The same without colours: a line lets those below it show through, and has markers of its own. One period of each is seen in a legend.
+const DASHES: [Option<&str>; 8] = [
+    None,
+    Some("5 3"),
+    Some("2 4"),
+    Some("8 4 2 4"),
+    Some("7 2 2 2 2 2"),
+    Some("3 1.5 3 5"),
+    Some("10 2"),
+    Some("1 1.5"),
+];
 pub(super) const MARKERS: [MarkerShape; 6] = [
     MarkerShape::Circle,
     MarkerShape::Square,
@@ -21,9 +30,15 @@ pub(super) const LIGHT: &str = "#9cc3e6";
 pub(super) const LIGHTEST: &str = "#e3dfd6";
 pub(super) const DARK: &str = "#b8500f";
 
+/// Behind lines, and so much of it: in a legend, where nothing shows through, it is the same on white.
+pub(super) const SHADE: (&str, f64) = (COLOURS[0], 0.16);
+pub(super) const SHADED: &str = "#d6e8f3";
+/// Of jobs: the first three differ in lightness, for what is printed in grey; the last one is for all others.
+pub(super) const JOBS: [&str; 6] = [COLOURS[0], COLOURS[3], COLOURS[2], COLOURS[4], COLOURS[1], COLOURS[5]];
+
 /// How the nth line is drawn.
 pub(super) fn dashes(n: usize) -> LineStyle {
-    DASHES[n % DASHES.len()].clone()
+    DASHES[n % DASHES.len()].map_or(LineStyle::Solid, |dashes| LineStyle::Custom(dashes.to_owned()))
 }
 
 #[cfg(test)]
@@ -116,6 +131,24 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn the_first_kinds_of_jobs_differ_in_grey() {
+        let light = |colour: &str| lab(linear(colour))[0];
+        for (n, one) in JOBS[..3].iter().enumerate() {
+            for other in &JOBS[n + 1..3] {
+                let apart = (light(one) - light(other)).abs();
+                assert!(apart >= 10.0, "{one} and {other}: {apart:.1}");
+            }
+        }
+    }
+
+    #[test]
+    fn as_many_series_as_have_colours_differ_without_them() {
+        let lines: std::collections::BTreeSet<Option<String>> =
+            (0..DASHES.len()).map(|n| dashes(n).dasharray()).collect();
+        assert!(lines.len() == DASHES.len() && lines.len() >= COLOURS.len() && MARKERS.len() == COLOURS.len());
     }
 
     #[test]

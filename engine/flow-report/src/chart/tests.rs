@@ -60,7 +60,7 @@ fn lines_differ_without_colours_and_a_gap_says_why() {
     let gap = Gap { at: 64.0, why: vec!["out of GPU memory".into(), "显存不足".into()] };
     let drawn = curve(&[line("v7"), line("v11")], &[gap], &ticks, &Labels::default());
     assert!(
-        drawn.contains("stroke-dasharray=\"8 4\"") && drawn.contains("<circle") && drawn.contains("<rect"),
+        drawn.contains("stroke-dasharray=\"5 3\"") && drawn.contains("<circle") && drawn.contains("<rect"),
         "{drawn}"
     );
     assert!(drawn.contains("out of GPU memory") && drawn.contains("显存不足"), "{drawn}");
@@ -74,6 +74,10 @@ fn lines_that_would_cover_each_other_are_one() {
     assert_eq!(named(vec![line("fifo", 10.0), line("sjf", 3.0), line("easy", 3.1)]), ["fifo", "sjf, easy"]);
     assert_eq!(named(vec![line("fifo", 10.0), line("sjf", 10.0)]), ["fifo, sjf"]);
     assert_eq!(named(vec![line("fifo", 10.0)]), [""]);
+    let several = ["a=1, b=2", "c", "d"].map(|name| line(name, 10.0));
+    assert_eq!(named(several.into()), ["a=1, b=2; c; d"]);
+    let three = ["fifo", "sjf", "easy"].map(|name| line(name, 10.0));
+    assert_eq!(named(three.into()), ["fifo, sjf, easy"], "one mark between all of them");
 }
 
 #[test]
@@ -92,13 +96,14 @@ fn a_name_that_the_legend_has_no_room_for_goes_on_in_the_next_line() {
     assert_eq!(texts.len(), 3, "{texts:?}");
     assert!(texts[0].starts_with("lr=0.01, seed=0; lr=0.01, seed=1;") && texts[1].ends_with("seed=7"), "{texts:?}");
     assert!(texts.iter().all(|text| text.len() < 80), "{texts:?}");
-    assert_eq!(broken(&"x".repeat(100)).concat(), "x".repeat(100));
+    assert_eq!(broken(&"x".repeat(100), 78).concat(), "x".repeat(100));
 }
 
 #[test]
 fn error_bars_go_from_end_to_end_and_have_room() {
     let ticks = [1.0, 2.0].map(|at| (at, at.to_string()));
-    let line = |ends: Vec<(f64, f64, f64)>| Line { name: "v7".into(), points: vec![(1.0, 5.0), (2.0, 9.0)], ends };
+    let line =
+        |ends: Vec<(f64, f64, f64)>| Line { name: "v7".into(), points: vec![(1.0, 5.0), (2.0, 9.0)], ends, like: None };
     let draw = |ends| curve(&together(vec![line(ends)]), &[], &ticks, &Labels::default());
     let (without, with) = (draw(vec![]), draw(vec![(1.0, 4.0, 6.0), (2.0, -1.0, 19.0)]));
     assert!(with.contains(">20<") && !without.contains(">20<"), "{with}");
@@ -129,4 +134,102 @@ fn the_same_chart_is_the_same_file() {
     let draw = || curve(&[line.clone(), line.clone()], &[], &ticks, &Labels::default());
     assert_eq!(draw(), draw());
     assert!(draw().starts_with("<svg") || draw().starts_with("<?xml"), "{}", &draw()[..80]);
+}
+
+/// What stands in a drawing, with where: across, down and how much it is turned.
+fn texts(drawn: &str) -> Vec<(String, f64, f64, bool)> {
+    let number = |head: &str, name: &str| {
+        let at = head.split_once(&format!(" {name}=\""))?.1;
+        at.split_once('"')?.0.parse().ok()
+    };
+    let text = |part: &str| {
+        let (head, rest) = part.split_once('>')?;
+        let said = rest.split_once("</text")?.0.to_owned();
+        Some((said, number(head, "x")?, number(head, "y")?, head.contains("rotate(-90")))
+    };
+    drawn.split("<text").skip(1).filter_map(text).collect()
+}
+
+#[test]
+fn what_stands_along_the_upright_axis_has_room_there() {
+    let line = Line { name: "v7".into(), points: vec![(1.0, 5.0), (2.0, 9.0)], ..Line::default() };
+    let ticks = [1.0, 2.0].map(|at| (at, at.to_string()));
+    let y = "Time of all epochs measured / 实测的全部轮用时 (s)".to_owned();
+    let drawn = curve(&[line], &[], &ticks, &Labels { y, ..Labels::default() });
+    let turned: Vec<String> = texts(&drawn).into_iter().filter(|text| text.3).map(|text| text.0).collect();
+    assert_eq!(turned, ["Time of all epochs measured /", "实测的全部轮用时 (s)"]);
+}
+
+#[test]
+fn a_long_legend_takes_nothing_from_the_drawing() {
+    let high = |lines: usize| {
+        let line = |n: usize| Line {
+            name: format!("a name that is as long as half of the picture, {n}"),
+            points: vec![(0.0, 5.0), (2.0, 9.0)],
+            ..Line::default()
+        };
+        let lines: Vec<Line> = (0..lines).map(line).collect();
+        let drawn = load(&lines, &[], "", &Labels::default());
+        let tick = |name: &str| texts(&drawn).into_iter().find(|text| text.0 == name).map_or(0.0, |text| text.2);
+        let height = drawn.split_once(" height=\"").and_then(|(_, rest)| rest.split_once('"'));
+        (tick("0") - tick("100"), height.and_then(|(height, _)| height.parse().ok()).unwrap_or(0.0))
+    };
+    let ((short, low), (long, tall)) = (high(1), high(6));
+    assert!((short - long).abs() < 1.0 && tall > low + 50.0, "{short} {long} {low} {tall}");
+}
+
+#[test]
+fn what_gaps_say_is_neither_cut_off_nor_covered() {
+    let line = Line { name: "v7".into(), points: vec![(1.0, 5.0), (2.0, 9.0)], ..Line::default() };
+    let ticks: Vec<(f64, String)> = (1..=10).map(|n| (f64::from(n), n.to_string())).collect();
+    let gap = |at: f64, why: &str| Gap { at, why: vec![why.into(), "显存不足".into()] };
+    let gaps = [gap(9.0, "v7: out of GPU memory"), gap(10.0, "out of GPU memory")];
+    let lowest = |drawn: &str| {
+        let said = texts(drawn).into_iter().filter(|text| text.0.contains("memory"));
+        said.map(|text| text.2).fold(0.0, f64::max)
+    };
+    let beside = Line { points: vec![(1.0, 9.0), (9.0, 0.9)], ..line.clone() };
+    let at_foot = curve(&[line.clone()], &gaps, &ticks, &Labels::default());
+    let at_head = curve(&[beside], &gaps, &ticks, &Labels::default());
+    assert!(lowest(&at_head) < lowest(&at_foot) - 100.0, "{at_head}");
+    let drawn = curve(&[line], &gaps, &ticks, &Labels::default());
+    let said: Vec<(String, f64, f64, bool)> =
+        texts(&drawn).into_iter().filter(|text| text.0.contains("memory") || text.0.contains("显存")).collect();
+    assert_eq!(said.len(), 4, "{drawn}");
+    for (n, one) in said.iter().enumerate() {
+        assert!(one.1 + 0.5 * SMALL_LETTER * one.0.width() as f64 <= WIDTH, "{one:?}");
+        let covered = |other: &&(String, f64, f64, bool)| (one.2 - other.2).abs() < 8.0;
+        assert_eq!(said[n + 1..].iter().find(covered), None, "{one:?}");
+    }
+}
+
+#[test]
+fn what_is_shaded_is_named() {
+    let line = Line { name: "CPU use".into(), points: vec![(0.0, 5.0), (2.0, 9.0)], ..Line::default() };
+    let shaded = |epochs: &[(f64, f64)]| {
+        load(&[line.clone()], epochs, "odd epochs / 奇数轮", &Labels::default()).contains("odd epochs / 奇数轮")
+    };
+    assert!(shaded(&[(0.0, 1.0)]) && !shaded(&[]));
+}
+
+#[test]
+fn what_is_of_one_quantity_has_one_colour_and_no_two_lines_are_drawn_alike() {
+    let line = |n: usize| Line {
+        name: n.to_string(),
+        points: vec![(0.0, 5.0 + n as f64), (2.0, 9.0)],
+        like: n.checked_sub(4),
+        ..Line::default()
+    };
+    let drawn = load(&(0..8).map(line).collect::<Vec<Line>>(), &[], "", &Labels::default());
+    let mut alike: Vec<(String, String)> = Vec::new();
+    for path in drawn.split("<path ").skip(1).filter_map(|part| Some(part.split_once('>')?.0)) {
+        let of = |name: &str| {
+            let at = path.split_once(&format!("{name}=\"")).and_then(|(_, rest)| rest.split_once('"'));
+            at.map_or_else(String::new, |(value, _)| value.to_owned())
+        };
+        alike.push((of("stroke"), of("stroke-dasharray")));
+    }
+    let colours: std::collections::BTreeSet<&String> = alike.iter().map(|(colour, _)| colour).collect();
+    let drawn_so: std::collections::BTreeSet<&(String, String)> = alike.iter().collect();
+    assert_eq!((alike.len(), colours.len(), drawn_so.len()), (8, 4, 8), "{alike:?}");
 }

@@ -79,7 +79,7 @@ pub(super) fn charts(section: &Section, words: &Words, langs: &[&str], all: &[&s
                             spreads.insert(spread.key().to_owned());
                         }
                     }
-                    chart::Line { name: on_gpus(&name, gpus, words, all), points, ends }
+                    chart::Line { name: on_gpus(&name, gpus, words, all), points, ends, like: None }
                 });
                 let of_part: Vec<chart::Line> = of_part.collect();
                 if of_part.iter().map(|line| line.points.len()).sum::<usize>() >= 2 {
@@ -143,6 +143,7 @@ fn asked(section: &Section, n: usize, drawn: &Drawn, words: &Words, langs: &[&st
         name: on_gpus(&line.name, line.gpus, words, all),
         points: line.points.clone(),
         ends: line.ends.clone(),
+        like: None,
     });
     let lines: Vec<chart::Line> = lines.collect();
     if lines.is_empty() {
@@ -322,7 +323,7 @@ fn load_chart(section: &Section, n: usize, load: &Load, words: &Words, langs: &[
     let line = |(column, points): &(String, Vec<(f64, f64)>)| chart::Line {
         name: words.joined(all, &format!("column-{column}")),
         points: points.clone(),
-        ends: Vec::new(),
+        ..chart::Line::default()
     };
     // What is known of then is one number for all of the time.
     let ends = load.lines.iter().flat_map(|(_, points)| [points.first(), points.last()]).flatten();
@@ -333,7 +334,8 @@ fn load_chart(section: &Section, n: usize, load: &Load, words: &Words, langs: &[
             name + &words.mark(&[lang], "mark-comma") + &earlier(&section.table, words, lang)
         };
         let name = join(all.iter().map(of));
-        chart::Line { name, points: vec![(from, *share), (to, *share)], ends: Vec::new() }
+        let like = load.lines.iter().position(|(of, _)| of == column);
+        chart::Line { name, points: vec![(from, *share), (to, *share)], like, ..chart::Line::default() }
     };
     let lines: Vec<chart::Line> =
         load.lines.iter().map(line).chain(load.earlier.iter().filter(|_| from < to).map(earlier)).collect();
@@ -347,7 +349,7 @@ fn load_chart(section: &Section, n: usize, load: &Load, words: &Words, langs: &[
         file: format!("{}-load{number}.svg", section.name),
         alt: join(langs.iter().map(|lang| words.text(lang, "chart-load-alt", &args()))),
         caption: String::new(),
-        svg: chart::load(&lines, &load.odd_epochs, &labels),
+        svg: chart::load(&lines, &load.odd_epochs, &words.joined(all, "chart-odd-epochs"), &labels),
         picture: None,
     }
 }
