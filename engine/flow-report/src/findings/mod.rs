@@ -30,7 +30,7 @@ pub(crate) use estimates::estimates;
 pub(crate) use held::{FindingMatch, Holds, held};
 pub(crate) use load::load;
 pub(crate) use order::order_of;
-pub(crate) use packed::{AllPacked, Member, Packed, packed};
+pub(crate) use packed::{AllPacked, Member, Packed, PackedPart, packed};
 pub(crate) use repeated::{is_noise, repeated};
 pub(crate) use schedule::schedules;
 pub(crate) use trainings::Trainings;
@@ -136,8 +136,14 @@ pub(crate) enum Finding {
     Turns { column: String, axis: String, turns: Vec<Crossover> },
     /// A share never gets beyond this, which these parts reach.
     AtMost { column: String, axis: String, at: String, parts: Vec<String>, most: Figure },
-    /// How long all took at once, where that was in one run, and from start to end each against alone.
-    Packed { whole: Option<AllPacked>, least: Figure, most: Figure },
+    /// How long all took at once, where that was in one run and all can be compared, and from start to end each against alone.
+    Packed {
+        whole: Option<AllPacked>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        part: Option<PackedPart>,
+        least: Figure,
+        most: Figure,
+    },
     /// Means over repetitions differ along the axis by more than noise, or not as far as a test tells.
     Repeated { column: String, axis: String, differs: bool, least: Figure, most: Figure, p: Figure },
     /// What was found earlier is found again, to within this; so many of all figures read the same, with the digits of then.
@@ -288,6 +294,10 @@ pub(crate) enum What {
     },
     AtOnce,
     OneByOne,
+    /// How many that ran at once are compared with what they took alone …
+    Compared,
+    /// … and of how many.
+    Packed,
     Gain,
     LeastSlowdown,
     MostSlowdown,

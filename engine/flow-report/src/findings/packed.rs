@@ -32,16 +32,26 @@ pub(crate) struct Member {
     pub(crate) packed: f64,
 }
 
-/// Of a step and the one that it is `like`: nothing unless some of the first ran beside others, and each of the second was alone. How
-/// long all took is known only where one run has all of the first.
+/// How many of all can be compared with their runs alone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PackedPart {
+    pub(crate) compared: Figure,
+    pub(crate) of: Figure,
+}
+
+/// Of a step and the one that it is `like`: nothing unless some of the first ran beside others. Compared is what ended well and
+/// in one go, with what was alone; how long all took is known only where that is all, and one run has all of it.
 pub(crate) fn packed(
     ledger: &mut SectionFigures<'_>,
     together: &[StepResult],
     alone: &[StepResult],
 ) -> Option<(Packed, Scoped)> {
-    let sound = |result: &StepResult| result.outcome == Outcome::Ok && result.spoiled.is_empty();
+    // What went on from a checkpoint began more than once.
+    let sound = |result: &StepResult| {
+        result.outcome == Outcome::Ok && result.spoiled.is_empty() && result.usage.earlier.is_none()
+    };
     let first = together.first()?;
-    let at_once = together.iter().all(|r| sound(r) && r.circumstances.mode == Mode::Plain)
+    let at_once = together.iter().all(|r| r.circumstances.mode == Mode::Plain)
         && together.iter().any(|r| !r.circumstances.corunners.is_empty());
     if !at_once || together.len() < 2 {
         return None;
@@ -51,13 +61,16 @@ pub(crate) fn packed(
         let solo = result.run_alone(alone).filter(|solo| sound(solo) && solo.circumstances.corunners.is_empty())?;
         let alike = solo.params == result.params && solo.circumstances.gpu_models == result.circumstances.gpu_models;
         let point = axes.iter().map(|axis| result.axes.get(axis).map(written).unwrap_or_default()).collect();
-        (alike && solo.usage.wall_s > 0.0).then_some(Member {
+        (alike && sound(result) && solo.usage.wall_s > 0.0).then_some(Member {
             point,
             alone: solo.usage.wall_s,
             packed: result.usage.wall_s,
         })
     };
-    let members = together.iter().map(member).collect::<Option<Vec<Member>>>()?;
+    let members: Vec<Member> = together.iter().filter_map(member).collect();
+    if members.is_empty() {
+        return None;
+    }
     let start = together.iter().map(|r| r.started_at).min()?;
     let end = together.iter().map(|r| r.ended_at).max()?;
     let (at_once, one_by_one) =
@@ -70,7 +83,13 @@ pub(crate) fn packed(
         slowdowns.fold((f64::INFINITY, 0.0), |(least, most): (f64, f64), s| (least.min(s), most.max(s)));
     let seconds = Format::for_unit("s", [at_once, one_by_one].into_iter());
     let mut figure = |what, value, show: &Format| -> Figure { ledger.computed(None, what, value, show.clone()) };
-    let whole = together.iter().all(|result| result.run == first.run).then(|| {
+    let (compared, of) = (members.len(), together.len());
+    let part = (compared < of).then(|| {
+        let [compared, of] =
+            [(What::Compared, compared), (What::Packed, of)].map(|(what, n)| figure(what, n as f64, &Format::count()));
+        PackedPart { compared, of }
+    });
+    let whole = (part.is_none() && together.iter().all(|result| result.run == first.run)).then(|| {
         let [at_once, one_by_one] =
             [(What::AtOnce, at_once), (What::OneByOne, one_by_one)].map(|(what, value)| figure(what, value, &seconds));
         let gain = one_by_one.value / at_once.value;
@@ -78,6 +97,6 @@ pub(crate) fn packed(
     });
     let [least, most] = [(What::LeastSlowdown, least), (What::MostSlowdown, most)]
         .map(|(what, value)| figure(what, value, &Format::times()));
-    let finding = Finding::Packed { whole, least, most };
+    let finding = Finding::Packed { whole, part, least, most };
     Some((Packed { axes, members }, Scoped { scope: None, finding }))
 }

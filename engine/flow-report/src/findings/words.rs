@@ -2,7 +2,7 @@
 
 use flow_core::Outcome;
 
-use super::{AllPacked, Borne, Bound, Computed, Figure, Finding, Scoped, Side, TiedPart, What};
+use super::{AllPacked, Borne, Bound, Computed, Figure, Finding, PackedPart, Scoped, Side, TiedPart, What};
 use crate::format::{Format, term};
 use crate::safe;
 use crate::table::Names;
@@ -301,7 +301,7 @@ impl Finding {
                 let args = args.with("axis", inline(axis)).with("at", safe::text(at));
                 say("finding-at-most", args.with("most", most.text(words, lang)))
             }
-            Finding::Packed { whole, least, most } => {
+            Finding::Packed { whole, part, least, most } => {
                 let [from, to] = [least, most].map(|figure| figure.show.number(figure.value));
                 let args =
                     args.with("range", words.text(lang, "range", &Args::new().with("from", from).with("to", to)));
@@ -335,6 +335,10 @@ impl Side {
                 return words.text(lang, "rival-alike", &Args::new().with("name", safe::text(&rival.name)));
             }
             let args = Args::new().with("name", safe::text(&rival.name)).with("by", rival.by.text(words, lang));
+                if let Some(PackedPart { compared, of }) = part {
+                    let [compared, of] = [compared, of].map(|count| count.text(words, lang));
+                    return say("finding-packed-in-part", args.with("compared", compared).with("of", of));
+                }
             words.text(lang, "rival", &args.with("range", span(&rival.low, &rival.high, true, words, lang)))
         };
         let rivals: Vec<String> = self.rivals.iter().map(rival).collect();
@@ -422,6 +426,8 @@ impl Computed {
 /// `0.9 (−4 %) and 1.1 (−14 %)`.
 fn sides(all: &[(String, Figure)], words: &Words, lang: &str) -> String {
     words.list(lang, &all.iter().map(|(name, value)| named(name, value, words, lang)).collect::<Vec<_>>())
+            What::Compared => words.text(lang, "computed-compared", &Args::new()),
+            What::Packed => words.text(lang, "computed-packed", &Args::new()),
 }
 
 fn texts(all: &[String]) -> Vec<String> {

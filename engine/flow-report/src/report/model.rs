@@ -285,10 +285,7 @@ fn section<'a>(
     of_rows.extend(repeated);
     let alone = source.like.as_ref().and_then(|like| input.steps.get(like));
     let packed = alone.and_then(|alone| findings::packed(&mut ledger, &source.results, &alone.results));
-    let packed = packed.map(|(packed, found)| {
-        of_rows.push(found);
-        packed
-    });
+    let (packed, answer) = packed.unzip();
     let mut changes = None;
     let corun = with.corun.as_ref().and_then(|name| input.steps.get(name));
     if let Some(axis) = &with.compare
@@ -310,6 +307,8 @@ fn section<'a>(
     of_rows.extend(findings::estimates(&mut ledger, &with.estimates));
     findings.append(&mut of_load);
     findings.append(&mut of_rows);
+    // What was packed for an answer has it first.
+    findings.splice(..0, answer);
     let computed = ledger.computed;
 
     let mut together = Vec::new();
