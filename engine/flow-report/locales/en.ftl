@@ -130,6 +130,8 @@ note-unverified = The driver tells no memory by process: this is the card's memo
 
 ## Findings
 range = { $from } to { $to }
+ratio = { $range } times as high
+ratio-of-time = { $range } times as long
 scoped = { $scope }: { $text }
 finding-flattens = { $time } stops falling at { $axis } { $at } ({ $value }).
 finding-flattens-rises = { $time } stops falling at { $axis } { $at } ({ $value }) and rises to { $to } at { $later }.
@@ -174,26 +176,38 @@ finding-unchanged = From { $a } to { $b }, { $column } is unchanged (the largest
 finding-hardly-changed = From { $a } to { $b }, { $column } changes by { $most } at the most.
 finding-within-repetitions = From { $a } to { $b }, no change of { $column } stands out of how much repetitions differ: { $mean } on average, 95 % confidence interval { $interval }.
 finding-same-learned = From { $a } to { $b }, { $column } is the same within its run-to-run spread: the 95 % confidence interval of the change is { $interval }.
-finding-learned-change = From { $a } to { $b }, { $column } changes by { $mean } on average (95 % confidence interval, from how much repeated trainings differ: { $interval }){ $told ->
+finding-learned-change = From { $a } to { $b }, { $column } { $how ->
+    [times] is { $mean } on average
+   *[change] changes by { $mean } on average
+} (95 % confidence interval, from how much repeated trainings differ: { $interval }){ $told ->
     [yes] {""}
    *[no] , which is not told from chance
 }.
-finding-changed = From { $a } to { $b }, { $column } { $rises ->
-    [yes] rises
-   *[no] falls
-} by { $range }.
-finding-changed-few = From { $a } to { $b }, { $column } { $rises ->
-    [yes] rises
-   *[no] falls
-} in every row, by { $range } (mean { $mean }, 95 % confidence interval { $interval }; too few rows for a test).
-finding-changed-tested = From { $a } to { $b }, { $column } { $rises ->
-    [yes] rises
-   *[no] falls
-} in every row, by { $range } (sign test over { $pairs } pairs, p { $p }).
-finding-changed-most = From { $a } to { $b }, { $column } { $rises ->
-    [yes] rises
-   *[no] falls
-} in { $some } of { $rows } rows, there by { $range } (sign test, p { $p }); the median of all rows is { $median }.
+finding-changed = From { $a } to { $b }, { $column } { $how ->
+    [times] is { $range }
+    [rises] rises by { $range }
+   *[falls] falls by { $range }
+}.
+finding-changed-two = From { $a } to { $b }, { $column } { $how ->
+    [times] is { $range } in both rows
+    [rises] rises in both rows, by { $range }
+   *[falls] falls in both rows, by { $range }
+} (too few for an interval or a test).
+finding-changed-few = From { $a } to { $b }, { $column } { $how ->
+    [times] is { $range } in every row
+    [rises] rises in every row, by { $range }
+   *[falls] falls in every row, by { $range }
+} (mean { $mean }, 95 % confidence interval { $interval }; too few rows for a test).
+finding-changed-tested = From { $a } to { $b }, { $column } { $how ->
+    [times] is { $range } in every row
+    [rises] rises in every row, by { $range }
+   *[falls] falls in every row, by { $range }
+} (sign test over { $pairs } pairs, p { $p }).
+finding-changed-most = From { $a } to { $b }, { $column } { $how ->
+    [times] is { $range } in { $some } of { $rows } rows
+    [rises] rises in { $some } of { $rows } rows, there by { $range }
+   *[falls] falls in { $some } of { $rows } rows, there by { $range }
+} (sign test, p { $p }); the median of all rows is { $median }.
 finding-changed-at = From { $a } to { $b }, { $column } { $rises ->
     [yes] rises
    *[no] falls
@@ -201,6 +215,7 @@ finding-changed-at = From { $a } to { $b }, { $column } { $rises ->
 finding-one-training = From { $a } to { $b }, no judgement of { $columns }: a row rests on one training, and how much repeated trainings differ is not known.
 finding-packed = Packed, all take { $packed }, and one after another { $alone }: { $gain } times the throughput. From start to end each takes { $range } times as long as alone.
 finding-packed-in-runs = How long all take packed is not known, for they ran in several runs and not in one. From start to end each takes { $range } times as long as alone.
+finding-packed-in-part = How long all take packed is not known, for only { $compared } of { $of } can be compared with their runs alone: the others did not end well, were disturbed, or went on from a checkpoint. From start to end each of these takes { $range } times as long as alone.
 finding-repeated-differs = { $column } differs with { $axis } by more than repetitions do: means of { $range } (F-test, p { $p }).
 finding-repeated-alike = No difference of { $column } with { $axis } stands out of the noise of repetitions: means of { $range } (F-test, p { $p }).
 finding-cost-free = Cost-free: { $b } lowers { $cheaper } against { $a } at the same { $accuracy }.
@@ -215,7 +230,6 @@ computed-intercept = Intercept of { $column } over { $axis }
 computed-slope = Slope of { $column } over { $axis }
 computed-r2 = R² of { $column } over { $axis }
 computed-least = Least { $column }
-finding-packed-in-part = How long all take packed is not known, for only { $compared } of { $of } can be compared with their runs alone: the others did not end well, were disturbed, or went on from a checkpoint. From start to end each of these takes { $range } times as long as alone.
 computed-most = Largest { $column }
 computed-mean-change = Mean change of { $column }
 computed-low-change = Change of { $column }, lower end of the 95 % confidence interval
@@ -226,6 +240,8 @@ computed-rows-changed = Rows in which { $column } changes so
 computed-rows = Rows with { $column } of both
 computed-sign-test = p of the sign test of { $column }
 computed-f-test = F-test of { $column } over { $axis }: p, with Holm's correction for all F-tests of the section
+computed-compared = Compared, packed against alone
+computed-packed = Packed in all
 computed-at-once = Time of all, packed
 computed-one-by-one = Time of all, one after another
 computed-gain = Throughput of packed against one after another
@@ -240,8 +256,6 @@ computed-typical-off = { $column } against { $of }, median of the absolute diffe
 computed-apart = { $column } at { $axis } { $at }, the highest over the lowest, less 1
 computed-interval = { $value } ({ $range })
 computed-behind = { $column } of { $part } less that of { $than } at { $axis } { $at }, with its simultaneous 95 % confidence interval
-computed-compared = Compared, packed against alone
-computed-packed = Packed in all
 computed-middle = CPU use in the middle half of the epochs of { $label }
 computed-ends = CPU use at the ends of the epochs of { $label }
 column-waiting_share = Share of an epoch spent waiting for data
@@ -295,14 +309,21 @@ verdict-overlap = not enough overlap
 verdict-out-of-memory = out of memory
 verdict-refused = not compared
 longer = { $range } longer than alone
+longer-in-times = { $range } times as long as alone
 longer-or-less = from { $less } less to { $longer } longer than alone
-together-parallel = Together ({ $group }): **{ $verdict }**. The member that suffers most takes { $most } longer than alone, within the tolerance of { $tolerance }.
+together-parallel = Together ({ $group }): **{ $verdict }**. The member that suffers most takes { $times ->
+    [yes] { $most } times as long as alone
+   *[no] { $most } longer than alone
+}, within the tolerance of { $tolerance }.
 together-no-slower = Together ({ $group }): **{ $verdict }**. No member is slower than alone.
 together-only-concurrent = Together ({ $group }): **{ $verdict }**. Each member takes { $longer }, yet together they do { $gain } times the work of one after another.
 together-slower-than = Together ({ $group }): **{ $verdict }**. The members take { $longer } and do { $gain } times the work of one after another.
 together-no-gain = Together ({ $group }): **{ $verdict }**. The members take { $longer } and do { $gain } times the work of one after another: running them together gains nothing.
 together-noisy-gain = Together ({ $group }): **{ $verdict }**. The members take { $longer }; whether that is more or less work than one after another ({ $gain } times) is within the noise.
-together-noisy = Together ({ $group }): **{ $verdict }**. Whether the members are slower than alone ({ $range }) is within the noise.
+together-noisy = Together ({ $group }): **{ $verdict }**. Whether the members are slower than alone ({ $times ->
+    [yes] { $range } times as long
+   *[no] { $range }
+}) is within the noise.
 together-runs = Runs of each, + more that would decide
 together-looks = Each was measured { $looks } times, alone and together.
 together-more = { $looks ->
@@ -417,6 +438,7 @@ chart-packed-alt = Wall time alone and packed
 chart-time = Time
 chart-time-epochs = Time since the first epoch began
 chart-load = Share in use
+chart-odd-epochs = odd epochs
 chart-load-alt = Load and memory over time of { $label }, odd epochs shaded
 
 ## Why something ended as it did, was not run, or is not to be trusted
@@ -441,7 +463,6 @@ cause-decided = the verdict on { $group } is known without it: { $verdict }, aft
     [one] 1 run of each
    *[other] { $looks } runs of each
 }
-chart-odd-epochs = odd epochs
 cause-decided-not = { $group } cannot be compared, which a repetition would not change
 cause-not-run = it was not run
 cause-gpu-gone = a GPU that it needs was lost

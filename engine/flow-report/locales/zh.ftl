@@ -129,6 +129,8 @@ note-unverified = 驱动不提供各进程的显存，此处为整卡显存减�
 
 ## 发现
 range = { $from } 至 { $to }
+ratio = 原来的 { $range } 倍
+ratio-of-time = 原来的 { $range } 倍
 scoped = { $scope }：{ $text }
 finding-flattens = { $axis }达到 { $at } 后，{ $time }不再下降（{ $value }）。
 finding-flattens-rises = { $axis }达到 { $at } 后，{ $time }不再下降（{ $value }），到 { $later } 时回升至 { $to }。
@@ -173,26 +175,38 @@ finding-unchanged = 从 { $a } 到 { $b }，{ $column }没有变化（最大差�
 finding-hardly-changed = 从 { $a } 到 { $b }，{ $column }的变化至多为 { $most }。
 finding-within-repetitions = 从 { $a } 到 { $b }，{ $column }的变化未超出重复运行的波动：平均 { $mean }，95 % 置信区间为 { $interval }。
 finding-same-learned = 从 { $a } 到 { $b }，{ $column }的差异在重复训练的波动范围之内：变化的 95 % 置信区间为 { $interval }。
-finding-learned-change = 从 { $a } 到 { $b }，{ $column }平均变化 { $mean }（按重复训练的波动估计，95 % 置信区间为 { $interval }）{ $told ->
+finding-learned-change = 从 { $a } 到 { $b }，{ $column }平均{ $how ->
+    [times] 变为{ $mean }
+   *[change] 变化 { $mean }
+}（按重复训练的波动估计，95 % 置信区间为 { $interval }）{ $told ->
     [yes] {""}
    *[no] ，无法与随机波动区分
 }。
-finding-changed = 从 { $a } 到 { $b }，{ $column }{ $rises ->
-    [yes] 上升
-   *[no] 下降
-} { $range }。
-finding-changed-few = 从 { $a } 到 { $b }，{ $column }在各行均{ $rises ->
-    [yes] 上升
-   *[no] 下降
-}，幅度为 { $range }（平均 { $mean }，95 % 置信区间为 { $interval }；行数过少，不足以做显著性检验）。
-finding-changed-tested = 从 { $a } 到 { $b }，{ $column }在各行均{ $rises ->
-    [yes] 上升
-   *[no] 下降
-}，幅度为 { $range }（符号检验，{ $pairs } 对，p { $p }）。
-finding-changed-most = 从 { $a } 到 { $b }，{ $column }在 { $rows } 行中的 { $some } 行{ $rises ->
-    [yes] 上升
-   *[no] 下降
-}，幅度为 { $range }（符号检验，p { $p }）；全部各行的中位数为 { $median }。
+finding-changed = 从 { $a } 到 { $b }，{ $column }{ $how ->
+    [times] 变为{ $range }
+    [rises] 上升 { $range }
+   *[falls] 下降 { $range }
+}。
+finding-changed-two = 从 { $a } 到 { $b }，{ $column }在两行中均{ $how ->
+    [times] 变为{ $range }
+    [rises] 上升，幅度为 { $range }
+   *[falls] 下降，幅度为 { $range }
+}（行数过少，不足以给出置信区间或做显著性检验）。
+finding-changed-few = 从 { $a } 到 { $b }，{ $column }在各行均{ $how ->
+    [times] 变为{ $range }
+    [rises] 上升，幅度为 { $range }
+   *[falls] 下降，幅度为 { $range }
+}（平均 { $mean }，95 % 置信区间为 { $interval }；行数过少，不足以做显著性检验）。
+finding-changed-tested = 从 { $a } 到 { $b }，{ $column }在各行均{ $how ->
+    [times] 变为{ $range }
+    [rises] 上升，幅度为 { $range }
+   *[falls] 下降，幅度为 { $range }
+}（符号检验，{ $pairs } 对，p { $p }）。
+finding-changed-most = 从 { $a } 到 { $b }，{ $column }在 { $rows } 行中的 { $some } 行{ $how ->
+    [times] 变为{ $range }
+    [rises] 上升，幅度为 { $range }
+   *[falls] 下降，幅度为 { $range }
+}（符号检验，p { $p }）；全部各行的中位数为 { $median }。
 finding-changed-at = 从 { $a } 到 { $b }，{ $axis }为 { $places }时{ $column }{ $rises ->
     [yes] 上升
    *[no] 下降
@@ -200,6 +214,7 @@ finding-changed-at = 从 { $a } 到 { $b }，{ $axis }为 { $places }时{ $colum
 finding-one-training = 从 { $a } 到 { $b }，无法判断{ $columns }有无差异：各配置仅训练一次，重复训练之间的波动未知。
 finding-packed = 全部任务打包混部用时 { $packed }，串行执行需 { $alone }：吞吐量是串行执行的 { $gain } 倍。各任务的总用时是单独运行的 { $range } 倍。
 finding-packed-in-runs = 打包混部的任务分在多次运行中完成，而非同一次，因此全部完成的总用时未知。各任务的总用时是单独运行的 { $range } 倍。
+finding-packed-in-part = 打包混部的 { $of } 个任务中，只有 { $compared } 个可与各自的单独运行比较，其余的未正常结束、受到干扰或曾中断后从检查点继续，因此全部完成的总用时未知。可比较的各任务，总用时是单独运行的 { $range } 倍。
 finding-repeated-differs = { $column }随{ $axis }的差异超出重复运行的波动：均值为 { $range }（F 检验，p { $p }）。
 finding-repeated-alike = { $column }随{ $axis }的差异未超出重复运行的波动：均值为 { $range }（F 检验，p { $p }）。
 finding-cost-free = 无代价的改进：与 { $a } 相比，{ $b } 在{ $accuracy }不变的情况下降低了{ $cheaper }。
@@ -214,7 +229,6 @@ computed-intercept = { $column }对{ $axis }的截距
 computed-slope = { $column }对{ $axis }的斜率
 computed-r2 = { $column }对{ $axis }的 R²
 computed-least = { $column }最小值
-finding-packed-in-part = 打包混部的 { $of } 个任务中，只有 { $compared } 个可与各自的单独运行比较，其余的未正常结束、受到干扰或曾中断后从检查点继续，因此全部完成的总用时未知。可比较的各任务，总用时是单独运行的 { $range } 倍。
 computed-most = { $column }最大值
 computed-mean-change = { $column }的平均变化
 computed-low-change = { $column }变化的 95 % 置信区间下限
@@ -225,6 +239,8 @@ computed-rows-changed = { $column }如此变化的行数
 computed-rows = 两者都有{ $column }的行数
 computed-sign-test = { $column }符号检验的 p 值
 computed-f-test = { $column }对{ $axis }的 F 检验 p 值，对本节全部 F 检验作 Holm 校正
+computed-compared = 打包混部与单独运行可比较的任务数
+computed-packed = 打包混部的任务总数
 computed-at-once = 打包混部的总完成时间
 computed-one-by-one = 串行执行的总完成时间
 computed-gain = 打包混部相对串行执行的吞吐量
@@ -239,8 +255,6 @@ computed-typical-off = { $column }相对{ $of }的绝对误差，中位数
 computed-apart = { $axis }为 { $at } 时{ $column }的最高值与最低值之比减 1
 computed-interval = { $value }（{ $range }）
 computed-behind = { $axis }为 { $at } 时 { $part } 与 { $than } 的{ $column }之差及其 95 % 联合置信区间
-computed-compared = 打包混部与单独运行可比较的任务数
-computed-packed = 打包混部的任务总数
 computed-middle = { $label } 轮中段的 CPU 利用率
 computed-ends = { $label } 轮末尾的 CPU 利用率
 column-waiting_share = 等待数据的时间占比
@@ -294,14 +308,21 @@ verdict-overlap = 重叠不足
 verdict-out-of-memory = 显存或内存不足
 verdict-refused = 不作比较
 longer = 各自比单独运行慢 { $range }
+longer-in-times = 各自用时是单独运行的 { $range } 倍
 longer-or-less = 与单独运行相比，各任务用时变化为 −{ $less } 至 +{ $longer }
-together-parallel = 同时运行（{ $group }）：**{ $verdict }**。减速最大的任务比单独运行慢 { $most }，在 { $tolerance } 的容差之内。
+together-parallel = 同时运行（{ $group }）：**{ $verdict }**。减速最大的任务{ $times ->
+    [yes] 用时是单独运行的 { $most } 倍
+   *[no] 比单独运行慢 { $most }
+}，在 { $tolerance } 的容差之内。
 together-no-slower = 同时运行（{ $group }）：**{ $verdict }**。各任务均不慢于单独运行。
 together-only-concurrent = 同时运行（{ $group }）：**{ $verdict }**。{ $longer }，但合计吞吐量是串行执行的 { $gain } 倍。
 together-slower-than = 同时运行（{ $group }）：**{ $verdict }**。{ $longer }，合计吞吐量只有串行执行的 { $gain } 倍。
 together-no-gain = 同时运行（{ $group }）：**{ $verdict }**。{ $longer }，合计吞吐量是串行执行的 { $gain } 倍：同时运行没有带来收益。
 together-noisy-gain = 同时运行（{ $group }）：**{ $verdict }**。{ $longer }；合计吞吐量（串行执行的 { $gain } 倍）与串行执行的差异未超出测量噪声。
-together-noisy = 同时运行（{ $group }）：**{ $verdict }**。与单独运行的差异（{ $range }）未超出测量噪声。
+together-noisy = 同时运行（{ $group }）：**{ $verdict }**。与单独运行的差异（{ $times ->
+    [yes] 用时是其 { $range } 倍
+   *[no] { $range }
+}）未超出测量噪声。
 together-runs = 重复次数（+ 仍需次数）
 together-looks = 单独与同时运行各测量 { $looks } 次。
 together-more = 各运行 { $looks } 次尚不足以判断；若用时保持不变，约需再运行 { $more } 次：`repeat: {"{"}until: decided, at_most: { $most }{"}"}`。
@@ -409,6 +430,7 @@ chart-packed-alt = 单独运行与打包混部的总用时
 chart-time = 时间
 chart-time-epochs = 自第一轮开始的时间
 chart-load = 占用率
+chart-odd-epochs = 奇数轮
 chart-load-alt = { $label } 的负载与内存占用随时间的变化，阴影为奇数轮
 
 ## 结束、未运行或不可采信的原因
@@ -433,7 +455,6 @@ cause-decided = { $group } 的结论已经明确，无需再运行：各运行 {
 cause-decided-not = { $group } 无法比较，再运行也不会改变
 cause-not-run = 未运行
 cause-gpu-gone = 所需的 GPU 已丢失
-chart-odd-epochs = 奇数轮
 cause-not-started = 无法启动
 cause-not-started-because = 无法启动：{ $error }
 cause-builtin = 内置步骤报错：{ $error }

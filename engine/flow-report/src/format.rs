@@ -6,6 +6,10 @@ const MIB: f64 = 1024.0 * 1024.0;
 const GIB: f64 = 1024.0 * MIB;
 /// Nobody reads how much less a p-value is.
 const LEAST_P: f64 = 1e-4;
+/// From this change on, which reads as 100 %, people speak of times.
+const DOUBLED: f64 = 0.995;
+/// From so many times on they speak of whole ones.
+const TENFOLD: f64 = 10.0;
 
 /// How the numbers of one column are shown. All of a column's numbers share it, so that they can be compared at a glance.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -23,6 +27,9 @@ pub struct Format {
     /// What is less is only said to be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub least: Option<f64>,
+    /// A relative change that is shown as the ratio that it comes to: 1.5 is 2.50 times.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ratio: bool,
 }
 
 impl Format {
@@ -65,6 +72,16 @@ impl Format {
         Format { unit: "%".into(), factor: 100.0, signed: true, ..Format::default() }
     }
 
+    /// For several relative changes that are compared: in per cent, and as ratios where one of them doubles at least.
+    pub(crate) fn changes(changes: impl Iterator<Item = f64> + Clone) -> Self {
+        if !changes.clone().any(|change| change >= DOUBLED) {
+            return Format::change();
+        }
+        let least = changes.fold(f64::INFINITY, f64::min);
+        let decimals = if 1.0 + least >= TENFOLD { 0 } else { 2 };
+        Format { ratio: true, decimals, ..Format::times() }
+    }
+
     /// For a factor between two numbers: `1.34×`.
     pub fn times() -> Self {
         Format { unit: "×".into(), factor: 1.0, decimals: 2, ..Format::default() }
@@ -93,34 +110,40 @@ impl Format {
         }
         let has = |v: f64| {
             let digits =
-                |decimals: &u8| (v * self.factor - self.round(v, *decimals)).abs() <= 1e-12 * (v * self.factor).abs();
+                |decimals: &u8| (self.scaled(v) - self.round(v, *decimals)).abs() <= 1e-12 * self.scaled(v).abs();
             (0..self.decimals).find(digits).unwrap_or(self.decimals)
         };
         let decimals = values.filter(|v| !self.own_power(*v)).map(has).max().unwrap_or(self.decimals);
         Format { decimals, ..self }
     }
 
+    /// As shown, with all its digits.
+    fn scaled(&self, value: f64) -> f64 {
+        (value + f64::from(u8::from(self.ratio))) * self.factor
+    }
+
     /// As shown, rounded. Halves go away from zero, as people do it; what binary fractions lose is undone first (0.285 is
     /// 28.5 %).
     fn round(&self, value: f64, decimals: u8) -> f64 {
         let scale = 10_f64.powi(decimals.into());
-        tidy(value * self.factor * scale).round() / scale
+        tidy(self.scaled(value) * scale).round() / scale
     }
 
     /// It is too small for the column's decimals, or has more digits than are known.
     fn own_power(&self, value: f64) -> bool {
         value != 0.0
-            && (self.round(value, self.decimals) == 0.0 && self.unit.is_empty() || (value * self.factor).abs() >= 1e15)
+            && (self.round(value, self.decimals) == 0.0 && self.unit.is_empty() || self.scaled(value).abs() >= 1e15)
     }
 
     /// The value that somebody reads.
     pub(crate) fn as_read(&self, value: f64) -> f64 {
-        if self.own_power(value) { value } else { self.round(value, self.decimals) / self.factor }
+        let one = f64::from(u8::from(self.ratio));
+        if self.own_power(value) { value } else { self.round(value, self.decimals) / self.factor - one }
     }
 
-    /// It is shown as zero.
+    /// It is shown as zero; of a change, as none.
     pub(crate) fn reads_zero(&self, value: f64) -> bool {
-        !self.own_power(value) && self.round(value, self.decimals) == 0.0
+        !self.own_power(value) && self.round(value, self.decimals) == self.round(0.0, self.decimals)
     }
 
     /// The bare number: `16.2`, `−48`.
@@ -129,12 +152,12 @@ impl Format {
             return format!("< {least}");
         }
         let shown = match self.own_power(value) {
-            true => power(value * self.factor, 3),
+            true => power(self.scaled(value), 3),
             false => format!("{:.*}", usize::from(self.decimals), self.round(value, self.decimals)),
         };
         let digits = shown.trim_start_matches('-');
         match digits.starts_with(|c| c != '0') || digits.contains(|c: char| ('1'..='9').contains(&c)) {
-            true if value < 0.0 => format!("−{digits}"),
+            true if self.scaled(value) < 0.0 => format!("−{digits}"),
             true if self.signed => format!("+{digits}"),
             _ => digits.to_owned(),
         }
@@ -149,7 +172,7 @@ impl Format {
     /// For programs: three digits more than people see, without the noise of binary fractions.
     pub fn exact(&self, value: f64) -> String {
         if self.own_power(value) {
-            return power(value * self.factor, 6);
+            return power(self.scaled(value), 6);
         }
         let decimals = self.decimals + 3;
         let text = format!("{:.*}", usize::from(decimals), self.round(value, decimals));
@@ -226,6 +249,22 @@ mod tests {
         for (shown, expected) in cases {
             assert_eq!(shown, expected);
         }
+    }
+
+    #[test]
+    fn changes_beyond_a_doubling_are_told_in_times() {
+        let shown = |changes: &[f64]| {
+            let format = Format::changes(changes.iter().copied());
+            changes.iter().map(|change| format.cell(*change)).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(shown(&[-0.48, 0.994]), "−48 % +99 %");
+        assert_eq!(shown(&[-0.48, 0.0, 0.999_99]), "0.52× 1.00× 2.00×");
+        assert_eq!(shown(&[39.65, 34.84]), "41× 36×");
+        assert_eq!(shown(&[]), "");
+        let times = Format::changes([1.214, 0.003].into_iter());
+        assert_eq!((times.as_read(1.214) * 100.0).round(), 121.0);
+        assert!(times.reads_zero(0.003) && !times.reads_zero(-0.02) && !times.reads_zero(-1.0));
+        assert_eq!(times.exact(1.214), "2.214");
     }
 
     #[test]

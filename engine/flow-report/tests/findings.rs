@@ -87,6 +87,42 @@ fn rows_are_judged_together() {
 }
 
 #[test]
+fn what_doubles_is_told_in_times_and_two_rows_tell_no_interval() {
+    // As an H200 and sixteen CPUs gave them, of which two rows are no sample.
+    let devices = [(2.455, 99.82), (6.148, 220.34)];
+    let some = [(2.0, 5.2), (3.0, 6.3), (4.0, 8.6)];
+    let mixed =
+        [(2.0, 4.2), (3.0, 3.3), (4.0, 4.2), (2.0, 2.5), (3.0, 2.4), (1.0, 1.1), (1.0, 1.2), (1.0, 1.3), (1.0, 1.2)];
+    let told = [&devices[..], &some, &mixed, &devices[..1], &[(2.0, 1.9), (3.0, 2.4)], &[(2.0, 3.9), (3.0, 4.8)]];
+    insta::assert_snapshot!(told.map(times).join("\n\n"), @"
+    - From v7 to v11, epoch time is 36 to 41 times as long in both rows (too few for an interval or a test).
+    * 从 v7 到 v11，每轮用时在两行中均变为原来的 36 至 41 倍（行数过少，不足以给出置信区间或做显著性检验）。
+
+    - From v7 to v11, epoch time is 2.10 to 2.60 times as long in every row (mean 2.28×, 95 % confidence interval 1.69 to 3.08×; too few rows for a test).
+    * 从 v7 到 v11，每轮用时在各行均变为原来的 2.10 至 2.60 倍（平均 2.28 倍，95% 置信区间为 1.69 至 3.08 倍；行数过少，不足以做显著性检验）。
+
+    - From v7 to v11, epoch time is 1.05 to 2.10 times as long in 8 of 9 rows (sign test, p = 0.039); the median of all rows is 1.20×.
+    * 从 v7 到 v11，每轮用时在 9 行中的 8 行变为原来的 1.05 至 2.10 倍（符号检验，p = 0.039）；全部各行的中位数为 1.20 倍。
+
+    - From v7 to v11, epoch time is 41 times as long.
+    * 从 v7 到 v11，每轮用时变为原来的 41 倍。
+
+    - From v7 to v11, epoch time falls in both rows, by 5 % to 20 % (too few for an interval or a test).
+    * 从 v7 到 v11，每轮用时在两行中均下降，幅度为 5% 至 20%（行数过少，不足以给出置信区间或做显著性检验）。
+
+    - From v7 to v11, epoch time rises in both rows, by 60 % to 95 % (too few for an interval or a test).
+    * 从 v7 到 v11，每轮用时在两行中均上升，幅度为 60% 至 95%（行数过少，不足以给出置信区间或做显著性检验）。
+    ");
+    let of = |version: &str, row: i32, tokens: f64| {
+        result("s", &[("version", json!(version)), ("batch", json!(row))], 1).metric("tokens", tokens, "")
+    };
+    let rows = [of("v7", 16, 100.0), of("v11", 16, 250.0), of("v7", 32, 90.0), of("v11", 32, 300.0)];
+    let report = compared("tokens", rows.to_vec());
+    assert!(report.contains("tokens is 2.50 to 3.33 times as high in both rows"), "{report}");
+    assert!(report.contains(" 2.50× |"), "{report}");
+}
+
+#[test]
 fn changes_that_are_all_small_have_a_digit_more_and_their_median() {
     let pairs: Vec<(f64, f64)> = (0..12).map(|row| (9.0, 9.0 * (0.9996 + 0.0007 * f64::from(row)))).collect();
     insta::assert_snapshot!(times(&pairs), @"
@@ -397,6 +433,21 @@ fn of_what_was_packed_in_several_runs_the_slowdowns_are_told_and_why_no_total() 
 }
 
 #[test]
+fn what_went_on_from_a_checkpoint_is_left_out_of_what_was_packed_and_that_is_said() {
+    let (mut input, with) = twelve(40, |result| result.outcome = Outcome::Failed);
+    let alone = &mut input.steps.get_mut("alone").expect("the step").results[9];
+    // As an H100 gave it: 39 s after 48 s of an attempt that was interrupted, with two starts.
+    alone.usage.earlier = Some(flow_core::Earlier { jobs: 1, wall_s: 48.1, ..flow_core::Earlier::default() });
+    alone.usage.wall_s = 87.1;
+    let report = text(&run("report", with, &input).expect("a report"), "report.md");
+    honest(&report);
+    insta::assert_snapshot!(bullets(&report).map(|lines| lines[0]).join("\n"), @r"
+    - How long all take packed is not known, for only 10 of 12 can be compared with their runs alone: the others did not end well, were disturbed, or went on from a checkpoint. From start to end each of these takes 1.14 to 1.77 times as long as alone.
+    * 打包混部的 12 个任务中，只有 10 个可与各自的单独运行比较，其余的未正常结束、受到干扰或曾中断后从检查点继续，因此全部完成的总用时未知。可比较的各任务，总用时是单独运行的 1.14 至 1.77 倍。
+    ");
+}
+
+#[test]
 fn what_did_not_run_at_once_is_not_compared() {
     let spoilers: [fn(&mut StepResult); 2] =
         [|result| result.outcome = Outcome::Failed, |result| result.circumstances.mode = flow_core::Mode::Corun];
@@ -432,21 +483,6 @@ fn means_over_seeds_are_told_apart_by_a_test_or_not() {
             for (seed, noise) in seeds.into_iter().enumerate() {
                 // Seeds are not in the same order everywhere, or they would cancel out.
                 let noise = noise * if batch == 32 { -1.0 } else { 1.0 };
-#[test]
-fn what_went_on_from_a_checkpoint_is_left_out_of_what_was_packed_and_that_is_said() {
-    let (mut input, with) = twelve(40, |result| result.outcome = Outcome::Failed);
-    let alone = &mut input.steps.get_mut("alone").expect("the step").results[9];
-    // As an H100 gave it: 39 s after 48 s of an attempt that was interrupted, with two starts.
-    alone.usage.earlier = Some(flow_core::Earlier { jobs: 1, wall_s: 48.1, ..flow_core::Earlier::default() });
-    alone.usage.wall_s = 87.1;
-    let report = text(&run("report", with, &input).expect("a report"), "report.md");
-    honest(&report);
-    insta::assert_snapshot!(bullets(&report).map(|lines| lines[0]).join("\n"), @r"
-    - How long all take packed is not known, for only 10 of 12 can be compared with their runs alone: the others did not end well, were disturbed, or went on from a checkpoint. From start to end each of these takes 1.14 to 1.77 times as long as alone.
-    * 打包混部的 12 个任务中，只有 10 个可与各自的单独运行比较，其余的未正常结束、受到干扰或曾中断后从检查点继续，因此全部完成的总用时未知。可比较的各任务，总用时是单独运行的 1.14 至 1.77 倍。
-    ");
-}
-
                 let at = [("batch", json!(batch)), ("seed", json!(seed))];
                 results
                     .push(result("s", &at, 1).metric("top1", 0.7 + gain + noise, "ratio").metric("images", 500.0, ""));

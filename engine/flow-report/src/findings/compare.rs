@@ -78,10 +78,11 @@ fn change_of(show: &Format, pairs: &[(f64, f64)]) -> (Format, fn(f64, f64) -> f6
         return (Format { decimals: show.decimals.min(1), ..show.difference() }, |a, b| b - a);
     }
     let of = |a: f64, b: f64| b / a - 1.0;
-    let changes = pairs.iter().map(|(a, b)| of(*a, *b).abs()).filter(|change| change.is_finite());
+    let changes = pairs.iter().map(|(a, b)| of(*a, *b)).filter(|change| change.is_finite());
     // Of nothing but small changes most would read as none.
-    let small = (FINE / 10.0..FINE).contains(&changes.fold(0.0, f64::max));
-    (Format { decimals: u8::from(small), ..Format::change() }, of)
+    let small = (FINE / 10.0..FINE).contains(&changes.clone().map(f64::abs).fold(0.0, f64::max));
+    let show = Format::changes(changes);
+    (Format { decimals: if small { 1 } else { show.decimals }, ..show }, of)
 }
 
 /// Shows what is compared with enough digits for who computes the changes.
@@ -340,6 +341,8 @@ fn changed(
         }
         // So many pairs are enough for a test, which tells of no change.
         (true, false) if pairs.len() >= ROWS => return None,
+        // Two points of a sweep are no sample of it.
+        (true, false) if !repeated && rows.len() == 2 => Borne::Two,
         (true, false) => {
             let changes = if repeated { &column.estimates } else { &pairs };
             let (mean, [low, high]) = mean_change(changes, column.show.unit != "points")?;

@@ -160,6 +160,8 @@ pub(crate) enum Finding {
 pub(crate) enum Borne {
     /// The only row.
     OneRow,
+    /// Both rows, which tell no interval.
+    Two,
     /// Every row, of which there are too few for a test: the mean change with its 95 % confidence interval.
     Few { mean: Figure, low: Figure, high: Figure },
     /// Every row, and a sign test over these pairs.
@@ -292,12 +294,12 @@ pub(crate) enum What {
         column: String,
         axis: String,
     },
-    AtOnce,
-    OneByOne,
     /// How many that ran at once are compared with what they took alone …
     Compared,
     /// … and of how many.
     Packed,
+    AtOnce,
+    OneByOne,
     Gain,
     LeastSlowdown,
     MostSlowdown,

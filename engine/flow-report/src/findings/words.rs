@@ -25,6 +25,14 @@ impl Figure {
     }
 }
 
+/// `2.61 to 2.94 times as long`, for changes that are told so.
+fn ratios(mut ends: [&Figure; 2], time: bool, words: &Words, lang: &str) -> String {
+    ends.sort_by(|a, b| a.value.total_cmp(&b.value));
+    let [from, to] = ends.map(|figure| figure.show.number(figure.value));
+    let range = if from == to { to } else { words.text(lang, "range", &Args::new().with("from", from).with("to", to)) };
+    words.text(lang, if time { "ratio-of-time" } else { "ratio" }, &Args::new().with("range", range))
+}
+
 /// `9 % to 23 %`, `38.5 to 51.6 points`; once where both ends read the same.
 fn span(least: &Figure, most: &Figure, signed: bool, words: &Words, lang: &str) -> String {
     let text = |f: &Figure| if signed { f.text(words, lang) } else { f.size(words, lang) };
@@ -34,6 +42,7 @@ fn span(least: &Figure, most: &Figure, signed: bool, words: &Words, lang: &str) 
     }
     // A unit that is a word of its own is said once.
     let from = match least.show.head() {
+        None if least.show.ratio => least.show.number(least.value),
         Some(_) if signed => least.show.number(least.value),
         Some(_) => Format { signed: false, ..least.show.clone() }.number(least.value.abs()),
         None => from,
@@ -201,18 +210,39 @@ impl Finding {
             | Finding::WithinRepetitions { column, a, b, mean, low, high } => {
                 let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
                 let told = low.value > 0.0 || high.value < 0.0;
-                let args = args.with("mean", mean.text(words, lang)).with("told", if told { "yes" } else { "no" });
+                let args = args.with("told", if told { "yes" } else { "no" });
                 let learned = matches!(self, Finding::LearnedChange { .. });
+                let times = learned && mean.show.ratio;
+                let args = args.with("how", if times { "times" } else { "change" });
+                let args = args.with(
+                    "mean",
+                    if times { ratios([mean, mean], false, words, lang) } else { mean.text(words, lang) },
+                );
                 let key = if learned { "finding-learned-change" } else { "finding-within-repetitions" };
                 say(key, args.with("interval", span(low, high, true, words, lang)))
             }
             Finding::Changed { column, a, b, rises, least, most, borne } => {
                 let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
-                let args = args.with("rises", if *rises { "yes" } else { "no" });
-                let args = args.with("range", span(least, most, false, words, lang));
+                let times = least.show.ratio;
+                let range = match times {
+                    true => ratios([least, most], names.is_time(column), words, lang),
+                    false => span(least, most, false, words, lang),
+                };
+                let args = args.with("range", range);
+                let args = args.with(
+                    "how",
+                    if times {
+                        "times"
+                    } else if *rises {
+                        "rises"
+                    } else {
+                        "falls"
+                    },
+                );
                 let text = |figure: &Figure| figure.text(words, lang);
                 match borne {
                     Borne::OneRow => say("finding-changed", args),
+                    Borne::Two => say("finding-changed-two", args),
                     Borne::Few { mean, low, high } => {
                         let interval = span(low, high, true, words, lang);
                         say("finding-changed-few", args.with("mean", text(mean)).with("interval", interval))
@@ -305,6 +335,10 @@ impl Finding {
                 let [from, to] = [least, most].map(|figure| figure.show.number(figure.value));
                 let args =
                     args.with("range", words.text(lang, "range", &Args::new().with("from", from).with("to", to)));
+                if let Some(PackedPart { compared, of }) = part {
+                    let [compared, of] = [compared, of].map(|count| count.text(words, lang));
+                    return say("finding-packed-in-part", args.with("compared", compared).with("of", of));
+                }
                 let Some(AllPacked { at_once, one_by_one, gain }) = whole else {
                     return say("finding-packed-in-runs", args);
                 };
@@ -335,10 +369,6 @@ impl Side {
                 return words.text(lang, "rival-alike", &Args::new().with("name", safe::text(&rival.name)));
             }
             let args = Args::new().with("name", safe::text(&rival.name)).with("by", rival.by.text(words, lang));
-                if let Some(PackedPart { compared, of }) = part {
-                    let [compared, of] = [compared, of].map(|count| count.text(words, lang));
-                    return say("finding-packed-in-part", args.with("compared", compared).with("of", of));
-                }
             words.text(lang, "rival", &args.with("range", span(&rival.low, &rival.high, true, words, lang)))
         };
         let rivals: Vec<String> = self.rivals.iter().map(rival).collect();
@@ -396,6 +426,8 @@ impl Computed {
             What::Rows { column } => told("computed-rows", column),
             What::SignTest { column } => told("computed-sign-test", column),
             What::FTest { column, axis } => words.text(lang, "computed-f-test", &of(column, axis)),
+            What::Compared => words.text(lang, "computed-compared", &Args::new()),
+            What::Packed => words.text(lang, "computed-packed", &Args::new()),
             What::AtOnce => words.text(lang, "computed-at-once", &Args::new()),
             What::OneByOne => words.text(lang, "computed-one-by-one", &Args::new()),
             What::Gain => words.text(lang, "computed-gain", &Args::new()),
@@ -426,8 +458,6 @@ impl Computed {
 /// `0.9 (−4 %) and 1.1 (−14 %)`.
 fn sides(all: &[(String, Figure)], words: &Words, lang: &str) -> String {
     words.list(lang, &all.iter().map(|(name, value)| named(name, value, words, lang)).collect::<Vec<_>>())
-            What::Compared => words.text(lang, "computed-compared", &Args::new()),
-            What::Packed => words.text(lang, "computed-packed", &Args::new()),
 }
 
 fn texts(all: &[String]) -> Vec<String> {

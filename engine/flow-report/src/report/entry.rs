@@ -63,7 +63,7 @@ fn paragraphs(section: &Section, words: &Words, lang: &str) -> Vec<String> {
     }
     let mut out: Vec<String> =
         kinds.iter().filter(|found| !found.is_empty()).map(|found| words.sentences(lang, found)).collect();
-    out.extend(section.together.iter().map(|group| words.sentences(lang, &together::in_short(group, words, lang))));
+    out.extend(together::in_short(&section.together, words, lang));
     out.extend(prose::notes(section, words, lang).iter().map(|note| safe::line(note)));
     out
 }

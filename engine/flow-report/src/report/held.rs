@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::model::Section;
-use super::together::{head_then, judged, numeric, share_of};
+use super::together::{change_of, head_then, judged, numeric, slowdowns, slower_head};
 use crate::columns::written;
 use crate::findings::{FindingMatch, Holds, Scoped};
 use crate::format::Format;
@@ -47,8 +47,9 @@ pub(crate) fn held(section: &Section, words: &Words, langs: &[&str]) -> Option<T
         };
         grid.rows.push(vec![said(then), said(now), holds(*so)]);
     }
+    let show = slowdowns(&section.together);
     for (then, now) in section.together.iter().filter_map(|now| Some((now.earlier.as_deref()?, now))) {
-        let said = |group: &Together| join(langs.iter().map(|lang| judged(group, words, lang)));
+        let said = |group: &Together| join(langs.iter().map(|lang| judged(group, &show, words, lang)));
         grid.rows.push(vec![said(then), said(now), holds(stands(then, now))]);
     }
     if grid.rows.is_empty() {
@@ -75,7 +76,8 @@ pub(crate) fn members(section: &Section, words: &Words, langs: &[&str]) -> Optio
     let measure = groups.first()?.measure.as_str();
     let times = members().flat_map(|m| [m.alone, m.together]).flatten().collect::<Vec<f64>>();
     let pairs = members().filter_map(|m| m.together.zip(m.alone)).collect();
-    let slower = Reading { show: Format::change(), pairs, of: |together, alone| together / alone - 1.0 };
+    let show = slowdowns(&section.together);
+    let slower = Reading { show: show.clone(), pairs, of: |together, alone| together / alone - 1.0 };
     let time = enough(&Format::for_unit("s", times.iter().copied()).no_finer_than(times.iter().copied()), &[&slower]);
     let axes: Vec<&String> = members().next()?.axes.keys().collect();
     let name = |axis: &str| join(langs.iter().map(|lang| names.head(axis, lang)));
@@ -85,11 +87,11 @@ pub(crate) fn members(section: &Section, words: &Words, langs: &[&str]) -> Optio
     };
     let mut heads: Vec<(String, bool)> = axes.iter().map(|axis| (name(axis), numeric(&groups, axis))).collect();
     heads.extend(["together-alone", "together-together"].map(|key| (of(key), true)));
-    heads.push((words.joined(langs, "together-slower"), true));
+    heads.push((words.joined(langs, slower_head(&show)), true));
     let rows = groups.iter().flat_map(|group| group.members.iter().map(move |m| (group, m))).map(|(group, m)| {
         let cell = |value: Option<f64>, show: &Format| value.map_or_else(|| "—".into(), |v| show.cell(v));
         let point = axes.iter().map(|axis| m.axes.get(*axis).map(|v| safe::text(&written(v))).unwrap_or_default());
-        let slower = group.slowdown(m).map_or_else(|| "—".into(), |slower| share_of(slower, Format::change()));
+        let slower = group.slowdown(m).map_or_else(|| "—".into(), |slower| change_of(slower, &show));
         point.chain([cell(m.alone, &time), cell(m.together, &time), slower]).collect()
     });
     let rows: Vec<Vec<String>> = rows.collect();

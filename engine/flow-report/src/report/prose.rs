@@ -39,7 +39,7 @@ pub(super) fn bullets(section: &Section, words: &Words, lang: &str) -> Vec<Strin
         });
         out.extend(said.take(1).map(|key| words.text(lang, key, &Args::new())));
     }
-    out.extend(section.together.iter().map(|group| words.sentences(lang, &together::sentences(group, words, lang))));
+    out.extend(together::sentences(&section.together, words, lang));
     out.extend(notes(section, words, lang));
     out
 }

@@ -19,7 +19,8 @@ pub(crate) fn members(groups: &[Together], words: &Words, langs: &[&str], names:
     let times: Vec<f64> = measured(|m| m.alone).into_iter().chain(measured(|m| m.together)).collect();
     let pairs = groups.iter().flat_map(|g| g.members.iter().filter(|m| g.slowdown(m).is_some()));
     let pairs = pairs.filter_map(|m| m.together.zip(m.alone)).collect();
-    let slower = Reading { show: Format::change(), pairs, of: |together, alone| together / alone - 1.0 };
+    let show = slowdowns(groups);
+    let slower = Reading { show: show.clone(), pairs, of: |together, alone| together / alone - 1.0 };
     let time = enough(&Format::for_unit("s", times.iter().copied()), &[&slower]);
     let cpu = Format::for_unit("ratio", measured(|m| m.cpu).into_iter());
     let axes: Vec<&String> =
@@ -49,7 +50,7 @@ pub(crate) fn members(groups: &[Together], words: &Words, langs: &[&str], names:
     if predicted {
         heads.push((words.joined(langs, "together-off"), true));
     }
-    heads.push((words.joined(langs, "together-slower"), true));
+    heads.push((words.joined(langs, slower_head(&show)), true));
     heads.push((words.joined(langs, "together-cpu-alone"), true));
     let foreign: Vec<f64> =
         measured(|m| m.foreign.0).into_iter().chain(measured(|m| m.foreign.1)).filter(|v| *v > FOREIGN_CPU).collect();
@@ -72,7 +73,7 @@ pub(crate) fn members(groups: &[Together], words: &Words, langs: &[&str], names:
         if predicted {
             cells.push(m.off().map_or_else(dash, |v| Format::change().cell(v)));
         }
-        cells.push(g.slowdown(m).map_or_else(dash, |slower| share_of(slower, Format::change())));
+        cells.push(g.slowdown(m).map_or_else(dash, |slower| change_of(slower, &show)));
         cells.push(m.cpu.map_or_else(dash, |v| cpu.cell(v)));
         if !foreign.is_empty() {
             cells.extend([m.foreign.0, m.foreign.1].map(|v| v.map_or_else(dash, |v| others.cell(v))));
@@ -310,8 +311,24 @@ fn times_of((gain, half): (f64, Option<f64>), shown: fn(&Format, f64) -> String)
     }
 }
 
+/// How slowdowns are told, the same for all groups of a section and for what they were by earlier figures.
+pub(super) fn slowdowns(groups: &[Together]) -> Format {
+    let all = groups.iter().chain(groups.iter().filter_map(|group| group.earlier.as_deref()));
+    let slower = all.flat_map(|group| group.members.iter().filter_map(|m| group.slowdown(m)));
+    let show = Format::changes(slower.map(|(slower, _)| slower));
+    Format { decimals: if show.ratio { Format::times().decimals } else { show.decimals }, ..show }
+}
+
+/// What stands over slowdowns that are told so.
+pub(super) fn slower_head(show: &Format) -> &'static str {
+    if show.ratio { "packed-slowdown" } else { "together-slower" }
+}
+
 /// How much slower something is, with half the interval where that is known and reads as something.
-pub(super) fn share_of((slower, half): (f64, Option<f64>), show: Format) -> String {
+pub(super) fn change_of((slower, half): (f64, Option<f64>), show: &Format) -> String {
+    if show.ratio {
+        return times_of((1.0 + slower, half), Format::cell);
+    }
     let finer = |half: f64| {
         let mut finer = (0..=2).map(|decimals| Format { decimals, ..show.clone() });
         Some((finer.find(|show| !show.reads_zero(half))?, half))
@@ -338,9 +355,14 @@ fn verdict_key(verdict: &Verdict) -> &'static str {
     }
 }
 
-/// What a group comes to, in sentences.
-pub(crate) fn sentences(group: &Together, words: &Words, lang: &str) -> Vec<String> {
-    let mut out = vec![judged(group, words, lang)];
+/// What each group comes to, in sentences.
+pub(crate) fn sentences(groups: &[Together], words: &Words, lang: &str) -> Vec<String> {
+    let show = slowdowns(groups);
+    groups.iter().map(|group| words.sentences(lang, &in_full(group, &show, words, lang))).collect()
+}
+
+fn in_full(group: &Together, show: &Format, words: &Words, lang: &str) -> Vec<String> {
+    let mut out = vec![judged(group, show, words, lang)];
     out.extend(looked(group, words, lang));
     out.extend(RULINGS.iter().filter_map(|(key, ruled)| rulings(group, key, ruled, words, lang)));
     out
@@ -361,10 +383,14 @@ fn looked(group: &Together, words: &Words, lang: &str) -> Option<String> {
 }
 
 /// The same with only what limits it.
-pub(crate) fn in_short(group: &Together, words: &Words, lang: &str) -> Vec<String> {
-    let mut out = vec![judged(group, words, lang)];
-    out.extend(rulings(group, RULINGS[0].0, RULINGS[0].1, words, lang));
-    out
+pub(crate) fn in_short(groups: &[Together], words: &Words, lang: &str) -> Vec<String> {
+    let show = slowdowns(groups);
+    let short = |group: &Together| {
+        let limits = rulings(group, RULINGS[0].0, RULINGS[0].1, words, lang);
+        let said: Vec<String> = [judged(group, &show, words, lang)].into_iter().chain(limits).collect();
+        words.sentences(lang, &said)
+    };
+    groups.iter().map(short).collect()
 }
 
 /// How resources are ruled, with the messages that list them.
@@ -375,29 +401,35 @@ const RULINGS: [(&str, &[Ruled]); 4] = [
     ("rulings-unmeasured", &[Ruled::NotMeasured]),
 ];
 
-pub(super) fn judged(group: &Together, words: &Words, lang: &str) -> String {
+pub(super) fn judged(group: &Together, show: &Format, words: &Words, lang: &str) -> String {
     let verdict = words.text(lang, verdict_key(&group.verdict), &Args::new());
     let args = || Args::new().with("group", safe::text(&group.group)).with("verdict", verdict.clone());
     let mut slow: Vec<(f64, Option<f64>)> = group.members.iter().filter_map(|m| group.slowdown(m)).collect();
     slow.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (least, most) = (slow.first().copied().unwrap_or_default(), slow.last().copied().unwrap_or_default());
-    let change = Format::change();
-    let unsigned = Format { signed: false, ..Format::change() };
-    let figure = |show: &Format, slower: (f64, Option<f64>)| words.typeset(&[lang], &share_of(slower, show.clone()));
+    let unsigned = Format { signed: false, ..show.clone() };
+    let figure = |show: &Format, slower: (f64, Option<f64>)| match show.ratio {
+        true => times_of((1.0 + slower.0, slower.1), Format::number),
+        false => words.typeset(&[lang], &change_of(slower, show)),
+    };
     // Not every member need be slower.
-    let faster = least.0 < 0.0 && !change.reads_zero(least.0);
+    let faster = least.0 < 0.0 && !show.reads_zero(least.0) && !show.ratio;
     let of_both = |show: &Format| {
         let (from, to) = (figure(show, least), figure(show, most));
         if from == to { to } else { words.text(lang, "range", &Args::new().with("from", from).with("to", to)) }
     };
-    let range = of_both(if faster { &change } else { &unsigned });
+    let range = of_both(if faster { show } else { &unsigned });
     let longer = match faster {
         true => {
             let args = Args::new().with("less", figure(&unsigned, (least.0.abs(), least.1)));
             words.text(lang, "longer-or-less", &args.with("longer", figure(&unsigned, most)))
         }
-        false => words.text(lang, "longer", &Args::new().with("range", range.clone())),
+        false => {
+            let key = if show.ratio { "longer-in-times" } else { "longer" };
+            words.text(lang, key, &Args::new().with("range", range.clone()))
+        }
     };
+    let times = if show.ratio { "yes" } else { "no" };
     let most = figure(&unsigned, most);
     let gain = group.gain.map(|gain| times_of(gain, Format::number)).unwrap_or_default();
     match &group.verdict {
@@ -406,7 +438,11 @@ pub(super) fn judged(group: &Together, words: &Words, lang: &str) -> String {
         }
         Verdict::Parallel => {
             let tolerance = words.figure(lang, &share(), group.tolerance);
-            words.text(lang, "together-parallel", &args().with("most", most).with("tolerance", tolerance))
+            words.text(
+                lang,
+                "together-parallel",
+                &args().with("most", most).with("times", times).with("tolerance", tolerance),
+            )
         }
         Verdict::OnlyConcurrent => {
             words.text(lang, "together-only-concurrent", &args().with("longer", longer).with("gain", gain))
@@ -418,7 +454,7 @@ pub(super) fn judged(group: &Together, words: &Words, lang: &str) -> String {
         Verdict::TooNoisy if group.slower => {
             words.text(lang, "together-noisy-gain", &args().with("longer", longer).with("gain", gain))
         }
-        Verdict::TooNoisy => words.text(lang, "together-noisy", &args().with("range", range)),
+        Verdict::TooNoisy => words.text(lang, "together-noisy", &args().with("range", range).with("times", times)),
         Verdict::ForeignCpu { label, used } => {
             let used = words.figure(lang, &Format::for_unit("ratio", [*used].into_iter()), *used);
             words.text(lang, "together-foreign", &args().with("label", safe::code(label)).with("used", used))
@@ -446,14 +482,16 @@ fn rulings(group: &Together, key: &str, ruled: &[Ruled], words: &Words, lang: &s
     let of = |r: &&Ruling| ruled.contains(&r.ruled) && (group.slower || r.resource != Resource::Data);
     let (own, others): (Vec<&Ruling>, Vec<&Ruling>) =
         group.rulings.iter().filter(of).partition(|r| r.ruled == Ruled::OutOwn);
-    let mut list: Vec<String> = others.iter().map(|r| ruling(r, words, lang)).collect();
+    let others: Vec<String> = others.iter().map(|r| ruling(r, words, lang)).collect();
+    let mut list = Vec::from_iter((!others.is_empty()).then(|| words.list(lang, &others)));
     // What each member has for itself is said in one go.
     if !own.is_empty() {
         let own: Vec<String> = own.iter().map(|r| resource(r, words, lang)).collect();
         list.push(words.text(lang, "ruling-own", &Args::new().with("what", words.list(lang, &own))));
     }
+    let list = list.join(&words.mark(&[lang], "mark-semicolon"));
     let key = if group.slower { key } else { "rulings-free" };
-    (!list.is_empty()).then(|| words.text(lang, key, &Args::new().with("list", words.list(lang, &list))))
+    (!list.is_empty()).then(|| words.text(lang, key, &Args::new().with("list", list)))
 }
 
 fn resource(ruling: &Ruling, words: &Words, lang: &str) -> String {

@@ -428,6 +428,12 @@ impl Names<'_> {
         self.table.columns.iter().filter(|c| c.name == of && c.derived.is_none()).find_map(|c| c.label.as_ref())
     }
 
+    /// It is a time, so that more of it is longer.
+    pub(crate) fn is_time(&self, of: &str) -> bool {
+        let time = |unit: &str| ["ms", "s", "min", "h"].contains(&unit);
+        self.table.columns.iter().any(|c| c.name == of && c.derived.is_none() && time(&c.show.unit))
+    }
+
     /// It begins with a name as somebody wrote it, `lr_decay`, and no word of the catalogue.
     pub(crate) fn begins(&self, text: &str, lang: &str) -> bool {
         let own = |name: &str| self.plain(name, lang) == name && text.starts_with(&safe::text(name));
