@@ -29,8 +29,9 @@ const HEIGHT: f64 = 384.0;
 const LETTER: f64 = 6.5;
 /// More points than this are closer together than the chart's width can show.
 const DENSE: usize = 600;
-/// A longer label along the upright axis takes a second line: so many columns of a terminal.
+/// Longer labels along the upright axis and along the foot take a second line: so many columns of a terminal.
 const LABEL: usize = 40;
+const FOOT_LABEL: usize = 72;
 /// About how wide the drawing itself is, and a column of a terminal of what is written small.
 const DRAWING: f64 = 540.0;
 const SMALL_LETTER: f64 = 5.4;
@@ -469,10 +470,14 @@ fn broken(name: &str, room: usize) -> Vec<String> {
 }
 
 fn layout(plots: &[Plot], labels: &Labels, legend: Vec<LegendEntry>) -> Layout {
-    let upright: Vec<String> = broken(&labels.y, LABEL).iter().map(|line| safe::picture(line)).collect();
+    let lines = |label: &str, room: usize| {
+        let lines: Vec<String> = broken(label, room).iter().map(|line| safe::picture(line)).collect();
+        lines.join("\n")
+    };
     let layout = Layout::auto_from_plots(plots)
-        .with_x_label(safe::picture(&labels.x))
-        .with_y_label(upright.join("\n"))
+        .with_x_label(lines(&labels.x, FOOT_LABEL))
+        .with_x_label_wrap(2 * FOOT_LABEL)
+        .with_y_label(lines(&labels.y, LABEL))
         .with_y_label_wrap(2 * LABEL)
         .with_width(WIDTH)
         .with_height(if legend.is_empty() { HEIGHT - 24.0 } else { HEIGHT })

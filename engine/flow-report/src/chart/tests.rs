@@ -151,13 +151,21 @@ fn texts(drawn: &str) -> Vec<(String, f64, f64, bool)> {
 }
 
 #[test]
-fn what_stands_along_the_upright_axis_has_room_there() {
+fn what_stands_along_an_axis_has_room_there() {
     let line = Line { name: "v7".into(), points: vec![(1.0, 5.0), (2.0, 9.0)], ..Line::default() };
     let ticks = [1.0, 2.0].map(|at| (at, at.to_string()));
     let y = "Time of all epochs measured / 实测的全部轮用时 (s)".to_owned();
-    let drawn = curve(&[line], &[], &ticks, &Labels { y, ..Labels::default() });
-    let turned: Vec<String> = texts(&drawn).into_iter().filter(|text| text.3).map(|text| text.0).collect();
+    let x = "Work of all iterations of the training (10¹² multiply-accumulates) / 整个训练中全部迭代的计算量（10¹² 次乘加）".to_owned();
+    let drawn = curve(&[line], &[], &ticks, &Labels { x, y });
+    let (turned, others): (Vec<_>, Vec<_>) = texts(&drawn).into_iter().partition(|text| text.3);
+    let turned: Vec<String> = turned.into_iter().map(|text| text.0).collect();
     assert_eq!(turned, ["Time of all epochs measured /", "实测的全部轮用时 (s)"]);
+    let foot: Vec<String> = others.into_iter().map(|text| text.0).filter(|text| text.contains("10¹²")).collect();
+    let expected = [
+        "Work of all iterations of the training (10¹² multiply-accumulates) /",
+        "整个训练中全部迭代的计算量（10¹² 次乘加）",
+    ];
+    assert_eq!(foot, expected);
 }
 
 #[test]
