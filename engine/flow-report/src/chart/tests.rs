@@ -197,7 +197,7 @@ fn what_gaps_say_is_neither_cut_off_nor_covered() {
         said.map(|text| text.2).fold(0.0, f64::max)
     };
     let beside = Line { points: vec![(1.0, 9.0), (9.0, 0.9)], ..line.clone() };
-    let at_foot = curve(&[line.clone()], &gaps, &ticks, &Labels::default());
+    let at_foot = curve(std::slice::from_ref(&line), &gaps, &ticks, &Labels::default());
     let at_head = curve(&[beside], &gaps, &ticks, &Labels::default());
     assert!(lowest(&at_head) < lowest(&at_foot) - 100.0, "{at_head}");
     let drawn = curve(&[line], &gaps, &ticks, &Labels::default());
@@ -215,7 +215,8 @@ fn what_gaps_say_is_neither_cut_off_nor_covered() {
 fn what_is_shaded_is_named() {
     let line = Line { name: "CPU use".into(), points: vec![(0.0, 5.0), (2.0, 9.0)], ..Line::default() };
     let shaded = |epochs: &[(f64, f64)]| {
-        load(&[line.clone()], epochs, "odd epochs / 奇数轮", &Labels::default()).contains("odd epochs / 奇数轮")
+        load(std::slice::from_ref(&line), epochs, "odd epochs / 奇数轮", &Labels::default())
+            .contains("odd epochs / 奇数轮")
     };
     assert!(shaded(&[(0.0, 1.0)]) && !shaded(&[]));
 }
