@@ -448,6 +448,18 @@ fn what_went_on_from_a_checkpoint_is_left_out_of_what_was_packed_and_that_is_sai
 }
 
 #[test]
+fn what_was_packed_beside_other_programs_bears_little() {
+    let (mut input, with) = twelve(40, |_| ());
+    input.steps.get_mut("alone").expect("the step").results[2].circumstances.foreign_cpu = 0.967;
+    let report = text(&run("report", with, &input).expect("a report"), "report.md");
+    honest(&report);
+    insta::assert_snapshot!(bullets(&report).map(|lines| lines[0]).join("\n"), @r"
+    - Packed, all take 40.0 s, and one after another 84.0 s: 2.10 times the throughput. From start to end each takes 1.14 to 1.77 times as long as alone. Other programs used up to 96.7 % of the CPU meanwhile, so how much of this is due to packing is not known.
+    * 全部任务打包混部用时 40.0 s，串行执行需 84.0 s：吞吐量是串行执行的 2.10 倍。各任务的总用时是单独运行的 1.14 至 1.77 倍。期间其他程序最多占用了 96.7% 的 CPU，因此无法得知其中有多少来自打包混部。
+    ");
+}
+
+#[test]
 fn what_did_not_run_at_once_is_not_compared() {
     let spoilers: [fn(&mut StepResult); 2] =
         [|result| result.outcome = Outcome::Failed, |result| result.circumstances.mode = flow_core::Mode::Corun];

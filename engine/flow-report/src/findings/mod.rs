@@ -143,6 +143,9 @@ pub(crate) enum Finding {
         part: Option<PackedPart>,
         least: Figure,
         most: Figure,
+        /// What other programs used of the CPU meanwhile, where that is much.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        foreign: Option<Figure>,
     },
     /// Means over repetitions differ along the axis by more than noise, or not as far as a test tells.
     Repeated { column: String, axis: String, differs: bool, least: Figure, most: Figure, p: Figure },
@@ -298,6 +301,8 @@ pub(crate) enum What {
     Compared,
     /// … and of how many.
     Packed,
+    /// What other programs used of the CPU at the most.
+    Foreign,
     AtOnce,
     OneByOne,
     Gain,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{Figure, Finding, Scoped, SectionFigures, What};
 use crate::columns::written;
 use crate::format::Format;
+use crate::verdict::FOREIGN_CPU;
 
 /// Results that ran at once, each beside its result alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -68,6 +69,7 @@ pub(crate) fn packed(
         })
     };
     let members: Vec<Member> = together.iter().filter_map(member).collect();
+    let foreign = together.iter().chain(alone).map(|result| result.circumstances.foreign_cpu).fold(0.0, f64::max);
     if members.is_empty() {
         return None;
     }
@@ -95,8 +97,10 @@ pub(crate) fn packed(
         let gain = one_by_one.value / at_once.value;
         AllPacked { at_once, one_by_one, gain: figure(What::Gain, gain, &Format::times()) }
     });
+    let foreign = (foreign > FOREIGN_CPU)
+        .then(|| figure(What::Foreign, foreign, &Format::for_unit("ratio", std::iter::once(foreign))));
     let [least, most] = [(What::LeastSlowdown, least), (What::MostSlowdown, most)]
         .map(|(what, value)| figure(what, value, &Format::times()));
-    let finding = Finding::Packed { whole, part, least, most };
+    let finding = Finding::Packed { whole, part, least, most, foreign };
     Some((Packed { axes, members }, Scoped { scope: None, finding }))
 }

@@ -331,20 +331,26 @@ impl Finding {
                 let args = args.with("axis", inline(axis)).with("at", safe::text(at));
                 say("finding-at-most", args.with("most", most.text(words, lang)))
             }
-            Finding::Packed { whole, part, least, most } => {
+            Finding::Packed { whole, part, least, most, foreign } => {
                 let [from, to] = [least, most].map(|figure| figure.show.number(figure.value));
                 let args =
                     args.with("range", words.text(lang, "range", &Args::new().with("from", from).with("to", to)));
-                if let Some(PackedPart { compared, of }) = part {
-                    let [compared, of] = [compared, of].map(|count| count.text(words, lang));
-                    return say("finding-packed-in-part", args.with("compared", compared).with("of", of));
-                }
-                let Some(AllPacked { at_once, one_by_one, gain }) = whole else {
-                    return say("finding-packed-in-runs", args);
+                let told = match (part, whole) {
+                    (Some(PackedPart { compared, of }), _) => {
+                        let [compared, of] = [compared, of].map(|count| count.text(words, lang));
+                        say("finding-packed-in-part", args.with("compared", compared).with("of", of))
+                    }
+                    (None, Some(AllPacked { at_once, one_by_one, gain })) => {
+                        let [packed, alone] = [at_once, one_by_one].map(|figure| figure.text(words, lang));
+                        let args = args.with("packed", packed).with("alone", alone);
+                        say("finding-packed", args.with("gain", gain.show.number(gain.value)))
+                    }
+                    (None, None) => say("finding-packed-in-runs", args),
                 };
-                let [packed, alone] = [at_once, one_by_one].map(|figure| figure.text(words, lang));
-                let args = args.with("packed", packed).with("alone", alone);
-                say("finding-packed", args.with("gain", gain.show.number(gain.value)))
+                let spoilt = foreign.as_ref().map(|used| {
+                    words.text(lang, "finding-packed-foreign", &Args::new().with("used", used.text(words, lang)))
+                });
+                words.sentences(lang, &[told].into_iter().chain(spoilt).collect::<Vec<_>>())
             }
             Finding::Repeated { column, axis, differs, least, most, p } => {
                 let key = if *differs { "finding-repeated-differs" } else { "finding-repeated-alike" };
@@ -428,6 +434,7 @@ impl Computed {
             What::FTest { column, axis } => words.text(lang, "computed-f-test", &of(column, axis)),
             What::Compared => words.text(lang, "computed-compared", &Args::new()),
             What::Packed => words.text(lang, "computed-packed", &Args::new()),
+            What::Foreign => words.text(lang, "computed-foreign", &Args::new()),
             What::AtOnce => words.text(lang, "computed-at-once", &Args::new()),
             What::OneByOne => words.text(lang, "computed-one-by-one", &Args::new()),
             What::Gain => words.text(lang, "computed-gain", &Args::new()),
