@@ -1,6 +1,7 @@
 //! Charts as SVG: curves over the rows of a table, alone against together, load over time, lanes over time. The only module that
 //! knows the chart library; what it is asked to draw is plain numbers and finished labels.
 
+mod labels;
 pub(crate) mod lanes;
 mod palette;
 
@@ -14,9 +15,11 @@ use kuva::plot::{BarPlot, LinePlot, ScatterPlot};
 use kuva::render::layout::{ComputedLayout, Layout};
 use kuva::render::plots::Plot;
 
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthStr;
 
 use crate::safe;
+pub(crate) use labels::Gap;
+use labels::{Said, broken, said};
 use palette::{COLOURS, DARK, LIGHT, LIGHTEST, MARKERS, SHADE, SHADED, dashes};
 
 /// What has no number is written small.
@@ -32,9 +35,6 @@ const DENSE: usize = 600;
 /// Longer labels along the upright axis and along the foot take a second line: so many columns of a terminal.
 const LABEL: usize = 40;
 const FOOT_LABEL: usize = 72;
-/// About how wide the drawing itself is, and a column of a terminal of what is written small.
-const DRAWING: f64 = 540.0;
-const SMALL_LETTER: f64 = 5.4;
 /// What a legend of one line takes beside that line.
 const AROUND_LEGEND: f64 = 30.0;
 /// How many times further a logarithmic axis goes to either side than its points do.
@@ -77,13 +77,6 @@ impl Bar {
         let (low, high) = self.ends.unwrap_or((-below, -below));
         (self.value - low, high - self.value)
     }
-}
-
-/// A position at which there is no number, and why not: a text a line.
-#[derive(Clone, Debug)]
-pub(crate) struct Gap {
-    pub(crate) at: f64,
-    pub(crate) why: Vec<String>,
 }
 
 /// Labels of a chart.
@@ -277,38 +270,6 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
     render(plots, layout)
 }
 
-/// A line of what a gap says, along an axis.
-struct Said<'a> {
-    line: &'a str,
-    middle: f64,
-    half: f64,
-    /// How many lines are below it.
-    level: usize,
-}
-
-/// What gaps say along an axis that goes from here to there: nothing is cut off, and nothing lies on another.
-fn said(gaps: &[Gap], place: impl Fn(f64) -> f64, from: f64, to: f64) -> Vec<Said<'_>> {
-    let mut said = Vec::new();
-    let mut before: Option<&Gap> = None;
-    let (mut right, mut level) = (f64::NEG_INFINITY, 0);
-    for gap in gaps {
-        // Of neighbours that say the same the first one says it.
-        if before.replace(gap).is_some_and(|before| before.why == gap.why) {
-            continue;
-        }
-        let widest = gap.why.iter().map(|line| line.width()).max().unwrap_or(0) as f64 * SMALL_LETTER;
-        let half = (0.5 * widest / DRAWING * (to - from)).min(0.5 * (to - from));
-        let middle = place(gap.at).clamp(from + half, to - half);
-        level = if middle - half < right { level } else { 0 };
-        for line in gap.why.iter().rev() {
-            said.push(Said { line, middle, half, level });
-            level += 1;
-        }
-        right = right.max(middle + half);
-    }
-    said
-}
-
 /// Points with the curve through them.
 #[derive(Clone, Debug)]
 pub(crate) struct Cloud {
@@ -446,27 +407,6 @@ fn legend<'a>(
         broken(name, (0.8 * WIDTH / LETTER) as usize).into_iter().enumerate().map(entry).collect::<Vec<_>>()
     };
     names.into_iter().enumerate().flat_map(of).collect()
-}
-
-/// A name in lines that have room for so many columns of a terminal, broken between its words where it has such.
-fn broken(name: &str, room: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in name.split_inclusive(' ') {
-        let last = lines.len() - 1;
-        if !lines[last].is_empty() && (lines[last].clone() + word.trim_end()).width() > room {
-            lines.push(String::new());
-        }
-        for letter in word.chars() {
-            let last = lines.len() - 1;
-            let full = lines[last].width() + letter.width().unwrap_or(0) > room;
-            if full && letter != ' ' {
-                lines.push(String::new());
-            }
-            let last = lines.len() - 1;
-            lines[last].push(letter);
-        }
-    }
-    lines.iter().map(|line| line.trim_end().to_owned()).collect()
 }
 
 fn layout(plots: &[Plot], labels: &Labels, legend: Vec<LegendEntry>) -> Layout {

@@ -1,5 +1,6 @@
 //! Scales, and what stands in a drawing.
 
+use super::labels::SMALL_LETTER;
 use super::*;
 
 #[test]

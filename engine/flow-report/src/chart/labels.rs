@@ -1,0 +1,67 @@
+//! Words in a drawing: where they are broken, and where they stand so that none is cut off or covered.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// About how wide the drawing itself is, and a column of a terminal of what is written small.
+const DRAWING: f64 = 540.0;
+pub(super) const SMALL_LETTER: f64 = 5.4;
+
+/// A position at which there is no number, and why not: a text a line.
+#[derive(Clone, Debug)]
+pub(crate) struct Gap {
+    pub(crate) at: f64,
+    pub(crate) why: Vec<String>,
+}
+
+/// A line of what a gap says, along an axis.
+pub(super) struct Said<'a> {
+    pub(super) line: &'a str,
+    pub(super) middle: f64,
+    pub(super) half: f64,
+    /// How many lines are below it.
+    pub(super) level: usize,
+}
+
+/// What gaps say along an axis that goes from here to there: nothing is cut off, and nothing lies on another.
+pub(super) fn said(gaps: &[Gap], place: impl Fn(f64) -> f64, from: f64, to: f64) -> Vec<Said<'_>> {
+    let mut said = Vec::new();
+    let mut before: Option<&Gap> = None;
+    let (mut right, mut level) = (f64::NEG_INFINITY, 0);
+    for gap in gaps {
+        // Of neighbours that say the same the first one says it.
+        if before.replace(gap).is_some_and(|before| before.why == gap.why) {
+            continue;
+        }
+        let widest = gap.why.iter().map(|line| line.width()).max().unwrap_or(0) as f64 * SMALL_LETTER;
+        let half = (0.5 * widest / DRAWING * (to - from)).min(0.5 * (to - from));
+        let middle = place(gap.at).clamp(from + half, to - half);
+        level = if middle - half < right { level } else { 0 };
+        for line in gap.why.iter().rev() {
+            said.push(Said { line, middle, half, level });
+            level += 1;
+        }
+        right = right.max(middle + half);
+    }
+    said
+}
+
+/// A name in lines that have room for so many columns of a terminal, broken between its words where it has such.
+pub(super) fn broken(name: &str, room: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in name.split_inclusive(' ') {
+        let last = lines.len() - 1;
+        if !lines[last].is_empty() && (lines[last].clone() + word.trim_end()).width() > room {
+            lines.push(String::new());
+        }
+        for letter in word.chars() {
+            let last = lines.len() - 1;
+            let full = lines[last].width() + letter.width().unwrap_or(0) > room;
+            if full && letter != ' ' {
+                lines.push(String::new());
+            }
+            let last = lines.len() - 1;
+            lines[last].push(letter);
+        }
+    }
+    lines.iter().map(|line| line.trim_end().to_owned()).collect()
+}
