@@ -7,7 +7,8 @@
 //! - Reading a field of `steps.X` makes a single need, and `needs:` one for each instance; the list, and what a built-in sees,
 //!   make list needs. All but the first leave out what is skipped from the start.
 //! - A built-in sees the steps that its `with` names; of a co-run step the step that it is `like` as well, and so on while that
-//!   is a co-run step too, for these are its solo runs; of a named built-in what that one names.
+//!   is a co-run step too, for these are its solo runs; the same of a step that `needs` the one that it is `like`, as what is
+//!   packed after it ran alone does; of a named built-in what that one names.
 //! - A step with `repeat` has a co-run group for each repetition, named `v7#0`.
 //! - A co-run group that a report judges has further repetitions, `v7#1`, and its runs alone with it. They follow its step's own
 //!   instances, and count as instances of their steps for nobody but who judges.

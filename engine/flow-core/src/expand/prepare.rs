@@ -362,8 +362,8 @@ fn with(step: &Step, plan: &mut StepPlan, names: &BTreeMap<Arc<str>, usize>, pro
     }
 }
 
-/// What each built-in sees: the steps that its `with` names; for a co-run step also the solo runs that it is compared with,
-/// along `like`; and what named built-ins see in turn.
+/// What each built-in sees: the steps that its `with` names; for a co-run step, and for one that comes after the step that it is like,
+/// also the solo runs that it is compared with, along `like`; and what named built-ins see in turn.
 pub(super) fn see(plans: &mut [StepPlan], steps: &[Step], names: &BTreeMap<Arc<str>, usize>) {
     let mut sees: Vec<Vec<usize>> = Vec::with_capacity(plans.len());
     for (own, plan) in plans.iter().enumerate() {
@@ -376,9 +376,9 @@ pub(super) fn see(plans: &mut [StepPlan], steps: &[Step], names: &BTreeMap<Arc<s
             seen.push(here);
             let mut copied = here;
             let mut more: Vec<usize> = plans[here].named.iter().map(|(n, _)| *n).collect();
-            while steps[copied].parts.has("corun") {
-                let Some(&base) = steps[copied].like.as_deref().and_then(|name| names.get(name)) else { break };
-                if more.contains(&base) {
+            while let Some(&base) = steps[copied].like.as_deref().and_then(|name| names.get(name)) {
+                let after = steps[copied].needs.iter().any(|(name, _)| **name == *steps[base].name);
+                if more.contains(&base) || !(after || steps[copied].parts.has("corun")) {
                     break;
                 }
                 more.push(base);

@@ -302,6 +302,25 @@ steps:
 }
 
 #[test]
+fn what_comes_after_the_step_that_it_is_like_is_compared_with_it() {
+    let e = expand(&steps(
+        r#"
+  alone: {matrix: {v: [1, 2]}, run: x, exclusive: true}
+  packed: {like: alone, needs: [alone], exclusive: false, measured: false}
+  other: {like: alone, run: y}
+  packed_table: {uses: flow/table, with: {from: packed}}
+  other_table: {uses: flow/table, with: {from: other}}
+"#,
+    ));
+    let lines = lines(&e);
+    let tables: Vec<&str> = lines.lines().filter(|line| line.contains("_table")).collect();
+    insta::assert_snapshot!(tables.join("\n"), @"
+    packed_table 0g 1c ~alone[v=1] ~alone[v=2] ~packed[v=1] ~packed[v=2]
+    other_table 0g 1c ~other[v=1] ~other[v=2]
+    ");
+}
+
+#[test]
 fn copies() {
     let e = expand(&steps(
         r#"
