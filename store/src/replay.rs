@@ -80,15 +80,20 @@ impl Replay {
     }
 }
 
-/// Tells `each` under what instances of a workflow were recorded, by label, the oldest first: from the newest journals that are
-/// still there, which have so many bytes together at the most.
+/// Tells `each` under what instances of a workflow were recorded, by label, the oldest first: from the journals that are still there
+/// of the newest runs, so many of them and so many bytes at the most.
 ///
 /// # Errors
 /// A newer format; a journal that is there cannot be read.
-pub fn recorded(dir: &StoreDir, workflow: &str, most: u64, mut each: impl FnMut(String, Last)) -> Result<()> {
-    let mut left = most;
+pub fn recorded(
+    dir: &StoreDir,
+    workflow: &str,
+    (runs, bytes): (usize, u64),
+    mut each: impl FnMut(String, Last),
+) -> Result<()> {
+    let mut left = bytes;
     let mut newest = Vec::new();
-    for run in dir.runs()?.iter().rev().map(|run| dir.run(run)) {
+    for run in dir.runs()?.iter().rev().take(runs).map(|run| dir.run(run)) {
         let length = run.journal().metadata().map_or(0, |journal| journal.len());
         let Some(rest) = left.checked_sub(length) else { break };
         left = rest;

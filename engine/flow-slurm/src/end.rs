@@ -188,6 +188,22 @@ mod tests {
     }
 
     #[test]
+    fn what_a_quality_of_service_does_to_jobs() {
+        // As Slurm 22.05.8 printed them, with an accounting database: a job that made room for one of a higher quality, the same where it
+        // ended by itself in its grace time, and one that wants more time than its quality gives.
+        let table: &[(&str, Fate)] = &[
+            ("PREEMPTED|15|node1|None", Fate::Ended(End::Preempted)),
+            ("PREEMPTED|256|node1|None", Fate::Ended(End::Preempted)),
+            ("PENDING|0||QOSMaxWallDurationPerJobLimit", Fate::Never(Never::NotAllowed)),
+        ];
+        for (line, expected) in table {
+            assert_eq!(of(line), *expected, "{line}");
+        }
+        let accounted = crate::parse_accounting("1|flow-low|PREEMPTED|0:0|node1\n").unwrap();
+        assert_eq!(fate(&accounted[0]), Fate::Ended(End::Preempted));
+    }
+
+    #[test]
     fn what_24_11_says_otherwise() {
         // As Slurm 24.11.5 printed them.
         let table: &[(&str, Fate)] = &[
@@ -227,10 +243,9 @@ mod tests {
 
     #[test]
     fn what_only_larger_clusters_say() {
-        // Not produced here: preemption, cgroups, accounts and nodes that boot. Words of squeue's manual.
+        // Not produced here: cgroups, accounts and nodes that boot. Words of squeue's manual.
         let table: &[(&str, Fate)] = &[
             ("OUT_OF_MEMORY|0:125|node1|OutOfMemory", Fate::Ended(End::Memory)),
-            ("PREEMPTED|0:15|node1|None", Fate::Ended(End::Preempted)),
             ("BOOT_FAIL|0:0|node1|None", Fate::Ended(End::Launch)),
             ("DEADLINE|0:0||DeadLine", Fate::Ended(End::TimeLimit)),
             ("CONFIGURING|0|node1|None", Fate::Running),
@@ -240,8 +255,6 @@ mod tests {
             ("PENDING|0||launch_failed_requeued_held", Fate::Never(Never::Launch)),
             ("PENDING|0||job_requeued_in_held_state", Fate::Waiting),
             ("PENDING|0||AssocMaxJobsLimit", Fate::Waiting),
-            ("PENDING|0||QOSMaxWallDurationPerJobLimit", Fate::Never(Never::NotAllowed)),
-            ("PENDING|0||PartitionTimeLimit", Fate::Never(Never::Partition)),
             ("PENDING|0||InvalidQOS", Fate::Never(Never::NotAllowed)),
             ("PENDING|0||SomethingNew", Fate::Waiting),
             ("SOMETHING_NEW|0|node1|None", Fate::Unknown),

@@ -183,6 +183,21 @@ mod tests {
                 "AssocMaxSubmitJobLimit; Job violates accounting/QOS policy (job submit limit, user's size and/or time \
                  limits)",
             ),
+            (
+                "sbatch: error: QOSMaxSubmitJobPerUserLimit\n\
+                 sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's \
+                 size and/or time limits)\n",
+                1,
+                Why::SubmitLimit,
+                "QOSMaxSubmitJobPerUserLimit; Job violates accounting/QOS policy (job submit limit, user's size and/or time \
+                 limits)",
+            ),
+            (
+                "sbatch: error: Batch job submission failed: Invalid qos specification\n",
+                1,
+                Why::NotAllowed,
+                "Invalid qos specification",
+            ),
         ];
         for (stderr, code, why, text) in table {
             assert_eq!(refused(stderr, Some(*code)), Refused { why: *why, text: (*text).to_owned() });

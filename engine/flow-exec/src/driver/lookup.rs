@@ -52,20 +52,20 @@ pub(crate) struct StoreLookup<'a> {
 pub(crate) struct Recorded {
     dir: StoreDir,
     workflow: String,
-    /// So much of the journals is read, from the newest on.
-    most: u64,
+    /// So many journals are read, from the newest on, and so many bytes of them.
+    most: (usize, u64),
     parts: OnceLock<BTreeMap<String, Vec<Parts>>>,
 }
 
 impl Recorded {
     /// As far back as a reason that is told of an instance is worth.
     pub(crate) fn lately(dir: &StoreDir, workflow: &str) -> Recorded {
-        const MOST: u64 = 64 << 20;
-        Recorded { most: MOST, ..Recorded::ever(dir, workflow) }
+        Recorded { most: (100, 64 << 20), ..Recorded::ever(dir, workflow) }
     }
 
     pub(crate) fn ever(dir: &StoreDir, workflow: &str) -> Recorded {
-        Recorded { dir: dir.clone(), workflow: workflow.to_owned(), most: u64::MAX, parts: OnceLock::new() }
+        let most = (usize::MAX, u64::MAX);
+        Recorded { dir: dir.clone(), workflow: workflow.to_owned(), most, parts: OnceLock::new() }
     }
 
     fn of(&self, label: &str) -> flow_store::Result<Vec<Parts>> {

@@ -354,6 +354,7 @@ mod tests {
         no node of Slurm's partition `gpu` has 8 GPUs of type a100 and 1 CPU at once: the largest have 4 GPUs, 32 CPUs and 244.1 GiB; 0 GPUs, 96 CPUs and 878.9 GiB. ask for less, or name another partition: `slurm: {partition: …}`
         no node of Slurm's partition `cpu` has 65 CPUs and 1.0 GiB at once: the largest have 0 GPUs, 64 CPUs and 488.3 GiB. ask for less, or name another partition: `slurm: {partition: …}`
         no node of Slurm's partition `cpu` has 1 GPU and 1 CPU at once: the largest have 0 GPUs, 64 CPUs and 488.3 GiB. ask for less, or name another partition: `slurm: {partition: …}`
+        Slurm's partition `gpu` gives a job 24h at most, and not 25h. a shorter `time` will do for a training that keeps checkpoints, which goes on in another job; or name another partition: `slurm: {partition: …}`
         "
         );
     }
