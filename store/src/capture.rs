@@ -42,7 +42,6 @@ const OPEN: &str = "open";
 /// An input that attempts will read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wanted {
-    /// Absolute.
     pub path: PathBuf,
     /// Its place in a work folder.
     pub place: String,
@@ -71,11 +70,11 @@ struct Made {
 /// What was captured for one run. Dropping it removes the copies.
 pub struct Captures {
     folder: PathBuf,
-    state: Mutex<State>,
+    state: Mutex<CaptureState>,
 }
 
 #[derive(Default)]
-struct State {
+struct CaptureState {
     /// Places that are taken, by number.
     groups: Vec<BTreeSet<PathBuf>>,
     /// `None`: the author's own is used.
@@ -126,7 +125,7 @@ impl Captures {
         Captures { folder, state: Mutex::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, CaptureState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -217,7 +216,7 @@ impl Captures {
     /// Removes the copies. A link from each to the author's stays in place of a folder: the work folders of attempts that failed
     /// lead there.
     pub fn clear(&self) {
-        let State { by_input, replaced, groups, .. } = std::mem::take(&mut *self.state());
+        let CaptureState { by_input, replaced, groups, .. } = std::mem::take(&mut *self.state());
         if groups.is_empty() {
             return;
         }
@@ -249,7 +248,7 @@ impl Drop for Captures {
     }
 }
 
-impl State {
+impl CaptureState {
     fn way(&self, seen: &StampedInput, by_listing: bool) -> Way {
         let tree = &seen.tree;
         let fits = tree.bytes <= CAPTURE_BYTES
@@ -377,7 +376,6 @@ impl Captured {
         }))
     }
 
-    /// Where it lies.
     pub fn path(&self) -> &Path {
         &self.path
     }

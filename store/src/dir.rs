@@ -47,7 +47,6 @@ pub struct StoreDir {
 }
 
 impl StoreDir {
-    /// Whatever is there.
     pub(crate) fn at(path: &Path) -> StoreDir {
         StoreDir { path: path.to_owned() }
     }
@@ -124,7 +123,6 @@ impl StoreDir {
         Ok(dir)
     }
 
-    /// The folder itself.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -17,24 +17,16 @@ pub enum StoreError {
     Io {
         /// What flow was about to do.
         what: StoreAction,
-        /// Which file.
         path: PathBuf,
-        /// The system's words.
         source: io::Error,
     },
     /// Another process holds the store, and the caller does not wait.
     #[error("the store `{}` is in use by {holder}; wait for it, `flow cancel` it if it is yours, or give another one with --store", path.display())]
-    Held {
-        path: PathBuf,
-        /// Who holds it.
-        holder: Box<Holder>,
-    },
+    Held { path: PathBuf, holder: Box<Holder> },
     /// Written by a newer flow.
     #[error("`{}` has format {found}, and this flow knows formats up to {known}: use the flow that wrote it, or a newer one", path.display())]
     Newer {
-        /// The file.
         path: PathBuf,
-        /// Its format.
         found: u32,
         /// The newest format known here.
         known: u32,
@@ -43,9 +35,7 @@ pub enum StoreError {
     #[error("`{}` has format {found}, an earlier flow's, and this one has {known}: `flow doctor` brings the store over, and \
         nothing runs again for it", path.display())]
     Older {
-        /// The file.
         path: PathBuf,
-        /// Its format.
         found: u32,
         /// The format of this flow.
         known: u32,
@@ -61,31 +51,16 @@ pub enum StoreError {
     },
     /// The database cannot be read.
     #[error("the database in `{}` is damaged ({detail}): the next `flow run` or `flow doctor` moves it aside and makes it anew from the runs' journals", path.display())]
-    Damaged {
-        /// The database's folder.
-        path: PathBuf,
-        /// What it said.
-        detail: String,
-    },
+    Damaged { path: PathBuf, detail: String },
     /// A file is not what it should be.
     #[error("`{}` is not what was expected: {detail}", path.display())]
-    Malformed {
-        /// The file.
-        path: PathBuf,
-        /// What was found.
-        detail: Box<Fault>,
-    },
+    Malformed { path: PathBuf, detail: Box<Fault> },
     /// An output or an input cannot be an artifact.
     #[error(transparent)]
     NotAnArtifact(StoreFault),
     /// A folder that is to be removed holds a mounted file system.
     #[error("`{}` is left as it is: something is mounted in it, at `{}`; `umount` that, and try again", path.display(), mount.display())]
-    Mounted {
-        /// The folder.
-        path: PathBuf,
-        /// Where.
-        mount: PathBuf,
-    },
+    Mounted { path: PathBuf, mount: PathBuf },
     /// An artifact is not in the store, or not as it was.
     #[error(transparent)]
     Missing(StoreFault),

@@ -20,7 +20,6 @@ use crate::{
     run::Lines,
 };
 
-/// Which runs stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keep {
     /// The newest of each workflow file, so many.

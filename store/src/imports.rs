@@ -17,7 +17,6 @@ pub struct Import {
     pub at: u64,
     /// Whose results these are.
     pub origin: Origin,
-    /// Of the file.
     pub bundle: Digest,
     pub results: u32,
 }

@@ -26,7 +26,6 @@ use crate::{
 pub struct Tree {
     /// Its digest; of a folder hashed by listing, that of its names and sizes.
     pub digest: Digest,
-    /// File or folder.
     pub kind: ArtifactKind,
     /// Files in it; 1 for a file.
     pub files: u64,

@@ -33,7 +33,6 @@ const SLOW: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug)]
 pub struct Silent {
     pub holder: Holder,
-    /// For how long.
     pub lasts: Duration,
     /// It was not told before.
     pub is_news: bool,

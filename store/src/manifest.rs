@@ -25,7 +25,6 @@ pub struct Manifest {
 pub struct Entry {
     /// Relative to the folder.
     pub path: PathBuf,
-    /// What it is.
     pub kind: EntryKind,
 }
 
@@ -36,7 +35,6 @@ pub enum EntryKind {
     Folder,
     File {
         digest: Digest,
-        /// Its length.
         bytes: u64,
         /// Its owner may execute it.
         executable: bool,

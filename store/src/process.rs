@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 /// A process, so that no other is ever taken for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessIdentity {
-    /// Its number.
     pub pid: u32,
     /// The boot of the machine; empty where nobody could tell.
     #[serde(default)]
@@ -55,7 +54,6 @@ impl ProcessIdentity {
         Some(ProcessIdentity { pid, boot, namespace, started })
     }
 
-    /// Whether it runs.
     pub fn standing(&self) -> Liveness {
         if !self.is_near() {
             return Liveness::Unknown;

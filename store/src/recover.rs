@@ -26,7 +26,6 @@ pub struct Rebuilt {
     pub aside: Option<PathBuf>,
     /// Results found in the journals.
     pub results: usize,
-    /// Journals read.
     pub runs: u32,
 }
 

@@ -69,7 +69,6 @@ impl Replay {
         self.results.extend(batch.results.into_iter().map(|result| (result.fingerprint, result)));
     }
 
-    /// Every result.
     pub fn results(&self) -> impl ExactSizeIterator<Item = &StepResult> {
         self.results.values()
     }

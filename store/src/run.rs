@@ -54,7 +54,6 @@ impl RunDir {
         RunDir { dir: dir.clone(), path: dir.path().join("runs").join(&run.0) }
     }
 
-    /// The folder itself.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -403,7 +402,6 @@ impl Journal {
         &self.path
     }
 
-    /// Where it ends.
     pub(crate) fn length(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
     }
@@ -424,7 +422,6 @@ pub struct Follow {
 }
 
 impl Follow {
-    /// From its beginning.
     pub fn new(run: &RunDir) -> Follow {
         Follow { path: run.journal(), read_to: 0, rest: Vec::new() }
     }
@@ -473,11 +470,9 @@ pub(crate) fn parse(path: &Path, line: &[u8]) -> Result<Option<JournalLine>> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     pub run: RunId,
-    /// The workflow's name.
     pub workflow: String,
     /// Its file, relative to the root where it is below it.
     pub file: String,
-    /// The engine's process.
     pub pid: u32,
     /// When it began, milliseconds since 1970.
     pub started_at: u64,
@@ -498,7 +493,6 @@ pub struct Status {
     pub waiting: Vec<Waiting>,
 }
 
-/// A running attempt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Running {
     pub instance: InstanceId,
@@ -539,11 +533,9 @@ pub struct Queued {
     pub advice: Option<String>,
 }
 
-/// A waiting instance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Waiting {
     pub label: String,
-    /// For what.
     pub reason: Waits,
 }
 

@@ -118,7 +118,6 @@ impl Stats {
         })
     }
 
-    /// How many files.
     pub(crate) fn count(&self) -> usize {
         self.0.values().map(|folder| folder.files.len()).sum()
     }

@@ -30,7 +30,6 @@ pub struct Store {
     me: Holder,
     /// Runs of this process. They end when the store is given back.
     alive: Mutex<Vec<Alive>>,
-    /// Given back last.
     users: Users,
 }
 
@@ -185,12 +184,10 @@ impl Store {
         Ok(Earlier::Nothing)
     }
 
-    /// Its folder.
     pub fn dir(&self) -> &StoreDir {
         &self.dir
     }
 
-    /// Its artifacts.
     pub fn objects(&self) -> &Objects {
         &self.objects
     }

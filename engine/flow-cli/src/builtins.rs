@@ -25,7 +25,6 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// Ready to use.
     pub(crate) fn new() -> Self {
         Steps::default()
     }

@@ -16,25 +16,14 @@ use crate::output::{BAD, NOTE, Output, styled};
 pub(crate) enum CliError {
     /// The workflow, or what was asked of it, is wrong.
     Invalid {
-        /// The text.
         source: Box<Source>,
         /// What is wrong with it.
         diagnostics: Vec<Diagnostic>,
     },
     /// Something on the command line is wrong, or what it asks for is not there.
-    Usage {
-        /// What.
-        message: String,
-        /// What to do.
-        hint: Option<String>,
-    },
+    Usage { message: String, hint: Option<String> },
     /// It could not be done.
-    Failed {
-        /// What.
-        message: String,
-        /// What to do.
-        hint: Option<String>,
-    },
+    Failed { message: String, hint: Option<String> },
     /// Words could not be written.
     Output(io::Error),
 }

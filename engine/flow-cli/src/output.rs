@@ -13,9 +13,7 @@ pub(crate) use crate::terminal::{BAD, FAINT, GOOD, NOTE, STRONG, styled};
 
 /// Both streams, with colours where they belong.
 pub(crate) struct Output {
-    /// Results.
     out: AutoStream<io::Stdout>,
-    /// Everything else.
     err: AutoStream<io::Stderr>,
     /// `-q`.
     pub(crate) quiet: bool,

@@ -15,7 +15,6 @@ use crate::screen::View;
 
 /// A store that exists, and the workspace it belongs to.
 pub(crate) struct StoreLocation {
-    /// Files and folders.
     pub(crate) workspace: Workspace,
     pub(crate) store: StoreDir,
     /// The workflow that was named, as journals name it.

@@ -9,11 +9,9 @@ use std::sync::LazyLock;
 use anstyle::{AnsiColor, Style};
 use flow_core::{Program, visible, visible_but};
 
-/// How words look.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paint(u32);
 
-/// Bold.
 pub(crate) const STRONG: Paint = Paint(0);
 /// For what went well.
 pub(crate) const GOOD: Paint = Paint(1);

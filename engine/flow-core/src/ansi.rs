@@ -28,7 +28,6 @@ enum EscapeState {
 }
 
 impl Program {
-    /// Its colours stay.
     pub fn with_colours() -> Self {
         Program { colours: true, ..Program::default() }
     }

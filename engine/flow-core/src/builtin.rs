@@ -34,13 +34,10 @@ pub trait Builtins: Send + Sync {
 /// What a built-in sees: the steps that it names, the steps that those are `like`, and the steps that those tables are `from`.
 #[derive(Clone, Debug, Default)]
 pub struct BuiltinInput {
-    /// The workflow's name.
     pub workflow: String,
     /// The workflow's title by language; the name under `""` where it has none.
     pub title: BTreeMap<String, String>,
-    /// Parameters, as resolved.
     pub with: Map<String, Value>,
-    /// Steps by name.
     pub steps: IndexMap<String, StepView>,
     /// What a report rests on besides these: where there was a GPU, for results of steps above what it shows.
     pub behind: Vec<Circumstances>,
@@ -83,7 +80,6 @@ pub struct StepView {
 pub struct BuiltinOutput {
     /// Files of its only output (a folder), by path in it.
     pub files: BTreeMap<String, Vec<u8>>,
-    /// Numbers.
     pub metrics: BTreeMap<String, Metric>,
     /// What is to be said of it, if anything.
     pub cause: Option<Cause>,
@@ -138,6 +134,5 @@ pub enum PublishWhat {
 pub struct FileToWrite {
     /// Relative path, never upwards.
     pub path: String,
-    /// Its whole content.
     pub bytes: Vec<u8>,
 }

@@ -18,7 +18,6 @@ const LONGEST_NAME: usize = 64;
 /// A run of another machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Origin {
-    /// The machine's name.
     pub host: String,
     /// What it is; its GPUs without their serial numbers.
     pub machine: Machine,
@@ -27,14 +26,12 @@ pub struct Origin {
     pub run: RunId,
     /// When that began, milliseconds since 1970.
     pub began: u64,
-    /// The workflow's name.
     pub workflow: String,
 }
 
 /// A result of another machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Foreign {
-    /// The machine's name.
     pub host: String,
     pub result: StepResult,
 }
@@ -78,7 +75,6 @@ impl Bundle {
         bundle
     }
 
-    /// The file.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = self.content();
         line(&mut bytes, &End { digest: self.digest });

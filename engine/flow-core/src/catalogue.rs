@@ -13,7 +13,6 @@ use crate::{Diagnostic, Digest};
 pub struct Catalogue {
     /// `flow/table`, by the part behind the slash.
     pub builtins: BTreeMap<String, Provided>,
-    /// Plugins by name.
     pub plugins: BTreeMap<String, PluginFacts>,
 }
 

@@ -36,7 +36,6 @@ pub enum RunEvent {
     Accepted {
         /// The workflow file, relative to the root where it is below it.
         file: String,
-        /// The author's reason.
         reason: String,
     },
     /// The first line of the journal of a `flow import`, which is no run; as many [`Self::Foreign`] follow.
@@ -60,10 +59,7 @@ pub enum RunEvent {
         plan: Planned,
     },
     /// Something about the workflow on this machine.
-    Remarked {
-        /// What.
-        remark: Remark,
-    },
+    Remarked { remark: Remark },
     /// A result was reused.
     Cached {
         instance: InstanceId,
@@ -93,12 +89,7 @@ pub enum RunEvent {
     /// It waits at the barrier of its group.
     Ready { attempt: AttemptId },
     /// The barrier of a group was released.
-    Released {
-        /// Its members' attempts.
-        attempts: Vec<AttemptId>,
-        /// Where they run.
-        gpus: CorunGpus,
-    },
+    Released { attempts: Vec<AttemptId>, gpus: CorunGpus },
     /// An epoch ended.
     Epoch {
         attempt: AttemptId,
@@ -115,7 +106,6 @@ pub enum RunEvent {
     Ended {
         instance: InstanceId,
         attempt: AttemptId,
-        /// How.
         outcome: Outcome,
         /// Why, where there is something to say.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -125,11 +115,7 @@ pub enum RunEvent {
         spoiled: Vec<Spoiled>,
     },
     /// The attempt that ended is followed by another one.
-    Again {
-        instance: InstanceId,
-        /// Why.
-        because: Repeat,
-    },
+    Again { instance: InstanceId, because: Repeat },
     /// An instance is settled and its result in the store. The journal alone rebuilds the database from this, [`Self::Observed`] and
     /// [`Self::Tried`].
     Recorded {
@@ -179,12 +165,10 @@ pub enum RunEvent {
         /// The instance it is about.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         instance: Option<InstanceId>,
-        /// A sentence.
         text: String,
     },
     /// A result is not to be found any more under its fingerprint, for somebody wished so.
     Forgotten {
-        /// That.
         fingerprint: Digest,
         /// The instance that it was of.
         label: String,
@@ -193,7 +177,6 @@ pub enum RunEvent {
     Published {
         /// The file, relative to the root where it is below it.
         path: String,
-        /// Its content changed.
         changed: bool,
     },
     /// What is published was left as it is; what the run has to say is written elsewhere.
@@ -227,17 +210,13 @@ pub enum Planned {
     Cached,
     /// It is to run, and why.
     Run {
-        /// The first reasons.
         why: Why,
         /// The run since which it goes on, and is not begun again.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         goes_on: Option<RunId>,
     },
     /// Decided after these, which are to run.
-    After {
-        /// Labels.
-        steps: Vec<String>,
-    },
+    After { steps: Vec<String> },
     /// It runs when what is to run before leaves the verdict on its group undecided.
     MayRepeat,
     /// It was planned for a verdict that is decided without it.
@@ -246,10 +225,7 @@ pub enum Planned {
         cause: Cause,
     },
     /// Not run, and why.
-    Skipped {
-        /// As a value.
-        cause: Cause,
-    },
+    Skipped { cause: Cause },
 }
 
 impl Texts for RunEvent {
@@ -316,16 +292,13 @@ pub struct RunStart {
     /// [`JOURNAL_FORMAT`].
     pub format: u32,
     pub run: RunId,
-    /// Version of flow.
     pub flow: String,
     /// The workflow file, relative to the root where it is below it.
     pub file: String,
-    /// The workflow's name.
     pub workflow: String,
     /// The profile in force, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<(String, ProfileReason)>,
-    /// Parameters in force.
     pub params: BTreeMap<String, Value>,
     /// What its author said of it, `-m`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -337,7 +310,6 @@ pub struct RunStart {
     /// The commit that the repository of its root stood at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<Revision>,
-    /// Where it ran.
     pub machine: Machine,
     /// How many instances there are.
     pub instances: u32,

@@ -29,7 +29,6 @@ pub(crate) fn around(names: &[&str]) -> String {
 pub(crate) struct StepGraph<E>(DiGraph<(), E>);
 
 impl<E> StepGraph<E> {
-    /// Without edges.
     pub(crate) fn new(steps: usize) -> Self {
         let mut graph = DiGraph::with_capacity(steps, steps * 2);
         for _ in 0..steps {

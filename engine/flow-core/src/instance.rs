@@ -30,7 +30,6 @@ pub struct Instance {
     pub request: ResourceRequest,
     /// Alone on the machine or on its GPUs.
     pub exclusive: Exclusive,
-    /// Its co-run group.
     pub corun: Option<CorunMember>,
     /// Its circumstances matter, and are part of its fingerprint.
     pub measured: bool,
@@ -38,7 +37,6 @@ pub struct Instance {
     pub seed: u64,
     /// Outcomes that are results, not failures.
     pub record: Arc<[Outcome]>,
-    /// Wall-clock limit.
     pub timeout: Option<Span>,
     /// How often a failed attempt is tried again.
     pub retries: u32,
@@ -48,7 +46,6 @@ pub struct Instance {
     pub priority: i64,
     /// Files and folders of the workflow's author.
     pub inputs: Arc<[Input]>,
-    /// What it produces.
     pub outputs: Arc<[Output]>,
     /// Why it is not run at all: its `when` is false.
     pub skip: Option<Arc<Cause>>,
@@ -94,7 +91,6 @@ pub struct ConditionalRepetition {
     pub tolerance: f64,
     /// The members in all earlier repetitions.
     pub together: Vec<InstanceId>,
-    /// Their runs alone.
     pub alone: Vec<InstanceId>,
 }
 
@@ -252,7 +248,6 @@ impl Input {
     }
 }
 
-/// A declared output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
     /// `out`, or the name given.
@@ -265,7 +260,6 @@ pub struct Output {
 /// as paths, to be run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resolved {
-    /// What to do.
     pub body: Body,
     /// Variables, in order of name.
     pub env: std::collections::BTreeMap<String, String>,
@@ -289,7 +283,6 @@ pub enum Body {
     Builtin {
         /// Its name behind `flow/`.
         name: String,
-        /// Parameters.
         with: Map<String, Value>,
     },
 }
@@ -299,7 +292,6 @@ pub enum Body {
 pub struct Link {
     /// `in/dataset`; for members of a list `in/dataset/0`, …
     pub path: String,
-    /// The artifact.
     pub digest: Digest,
 }
 

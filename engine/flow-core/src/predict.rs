@@ -50,9 +50,7 @@ pub enum Coordinate {
 pub struct Predicted {
     /// The most likely value.
     pub value: f64,
-    /// Lower end.
     pub low: f64,
-    /// Upper end.
     pub high: f64,
     /// Points that it rests on.
     pub points: u32,
@@ -65,7 +63,6 @@ pub struct Predicted {
 /// Something that was measured, and what was said of it without it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tried {
-    /// The network.
     pub of: String,
     pub measured: f64,
     pub predicted: Predicted,

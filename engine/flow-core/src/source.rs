@@ -5,7 +5,6 @@
 pub struct Source {
     /// The file as the user named it, for messages.
     pub path: String,
-    /// Its content.
     pub text: String,
 }
 

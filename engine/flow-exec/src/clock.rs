@@ -56,7 +56,6 @@ pub(crate) fn thread_cpu() -> Duration {
 pub(crate) struct RunClock(Instant);
 
 impl RunClock {
-    /// Starts at zero.
     pub(crate) fn start() -> Self {
         RunClock(steady())
     }

@@ -26,7 +26,6 @@ pub enum ExecError {
     Untrusted {
         /// Whose it is, or who may write it.
         why: String,
-        /// What to do.
         way_out: String,
     },
     /// A step is to begin on Slurm.
@@ -51,9 +50,7 @@ pub enum ExecError {
     Io {
         /// `create`, `start`.
         what: &'static str,
-        /// Which file.
         path: PathBuf,
-        /// The system's words.
         source: io::Error,
     },
     /// The scheduler found itself in a state that must not be. A fault of flow; the journal is whole.

@@ -34,13 +34,11 @@ pub(crate) trait FileSystem {
     fn members(&self, gid: u32) -> Vec<u32>;
 }
 
-/// The system itself.
 pub(crate) struct System;
 
 /// Why something is not used, and what would have to be changed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Distrust {
-    /// A sentence.
     pub(crate) why: String,
     /// The command that mends it; none where the owner is the reason.
     pub(crate) chmod: Option<String>,

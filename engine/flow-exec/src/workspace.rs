@@ -29,7 +29,6 @@ pub struct Workspace {
     /// The nearest folder upwards with `.flow/`, `plugins/` or `.git`, among those that belong to who owns the workflow's folder
     /// and that nobody else may write; else the workflow's folder.
     pub root: PathBuf,
-    /// The store's folder.
     pub store: PathBuf,
     /// The store was named: whoever named it trusts it.
     pub store_is_named: bool,

@@ -56,7 +56,6 @@ pub struct Bar {
 /// What pictures that stand together have in common.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
-    /// Where they end.
     pub(crate) until: f64,
     /// How many wait at most.
     pub(crate) waiting: f64,

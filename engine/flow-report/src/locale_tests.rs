@@ -10,7 +10,6 @@ use crate::words::LANGUAGES;
 /// there is a test of the reasons.
 const ERRORS: &str = "fault-";
 
-/// Variables by key.
 fn catalogue(text: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut keys = BTreeMap::new();
     let mut key = String::new();

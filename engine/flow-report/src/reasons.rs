@@ -19,7 +19,6 @@ pub struct Reasons<'a> {
 }
 
 impl Words {
-    /// Reasons as Markdown.
     pub(crate) fn reasons<'a>(&'a self, lang: &'a str) -> Reasons<'a> {
         Reasons { words: self, lang, markdown: true }
     }

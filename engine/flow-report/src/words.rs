@@ -139,12 +139,10 @@ fn spaced(text: &str) -> String {
 pub struct Args(FluentArgs<'static>);
 
 impl Args {
-    /// None.
     pub fn new() -> Self {
         Args::default()
     }
 
-    /// With a text.
     pub fn with(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Self {
         self.0.set(name, FluentValue::from(value.into()));
         self

@@ -7,7 +7,6 @@ use flow_core::sched::{Capacity, GpuState, Placer};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cluster {
     pub nodes: u32,
-    /// GPUs of each.
     pub gpus: u32,
 }
 
@@ -40,7 +39,6 @@ impl Cluster {
         }
     }
 
-    /// GPUs in all.
     pub fn total(self) -> u32 {
         self.nodes * self.gpus
     }

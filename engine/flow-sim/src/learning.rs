@@ -28,7 +28,6 @@ pub struct GroundTruth {
 /// What came of a simulation that learns.
 #[derive(Clone, Debug)]
 pub struct Learned<'a> {
-    /// Who ran when.
     pub schedule: Schedule,
     /// What is known now.
     pub history: History<'a>,

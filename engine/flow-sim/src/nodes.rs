@@ -7,7 +7,6 @@ use crate::Cluster;
 /// Which GPUs are free.
 #[derive(Clone, Debug)]
 pub(crate) struct Nodes {
-    /// Of each node.
     free: Vec<Vec<GpuId>>,
     /// How many nodes have so many free.
     with: Vec<usize>,

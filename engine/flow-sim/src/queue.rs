@@ -28,7 +28,6 @@ pub(crate) struct Queue {
     wanted: VecDeque<Job>,
     /// `sbatch` is busy until then.
     busy_until: Time,
-    /// Submitted.
     pending: Pending,
     preemption: Preemption,
     /// Something changed since it was last looked who could make room.

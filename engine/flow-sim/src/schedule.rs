@@ -5,7 +5,6 @@ use flow_core::{AttemptId, InstanceId, Outcome, Time};
 
 use crate::Met;
 
-/// A finished simulation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Schedule {
     /// Attempts in the order of their start; a preempted one ends there, and its instance goes on as another.
@@ -18,13 +17,10 @@ pub struct Schedule {
     pub met: Option<Met>,
 }
 
-/// One attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ran {
     pub instance: InstanceId,
-    /// Its identity.
     pub attempt: AttemptId,
-    /// What it held.
     pub placement: Placement,
     /// From here …
     pub start: Time,
@@ -70,7 +66,6 @@ pub enum SimError {
     Stuck {
         /// When the last thing happened.
         at: Time,
-        /// Who waits.
         waiting: Vec<InstanceId>,
     },
     /// It goes on and on.
@@ -78,7 +73,6 @@ pub enum SimError {
     Livelock {
         /// When it was given up.
         at: Time,
-        /// Decisions so far.
         rounds: u64,
     },
 }

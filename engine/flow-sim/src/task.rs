@@ -62,7 +62,6 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// One that succeeds.
     pub fn new(work: Span) -> Self {
         let end = End::Exits { outcome: Outcome::Ok, spoiled: false };
         Attempt { warm_up: Span(0), work, cores: 0.0, gpu_busy: 0.0, epochs: 1, gpu_memory: 0, end, obstinate: false }
@@ -74,7 +73,6 @@ impl Attempt {
 pub enum End {
     /// By itself, when its work is done; one that goes on for its group, when told to stop.
     Exits {
-        /// How.
         outcome: Outcome,
         /// The measurement is not to be trusted.
         spoiled: bool,

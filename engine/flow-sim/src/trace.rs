@@ -20,7 +20,6 @@ pub struct Job {
     pub id: String,
     /// Its line in the trace, counted from 1.
     pub line: u64,
-    /// When it arrives.
     pub submitted: Time,
     /// GPUs that it holds, all at once.
     pub gpus: u32,
@@ -40,7 +39,6 @@ pub struct TraceError {
     pub line: u64,
     /// What is wrong, and what was expected.
     pub what: TraceFault,
-    /// The way out.
     pub help: String,
 }
 

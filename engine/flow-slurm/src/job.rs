@@ -16,13 +16,11 @@ pub struct Job {
     pub comment: String,
     /// Where it works and where `slurm.log` comes; of an array, that of the manifest. See [`crate::is_usable`].
     pub folder: String,
-    /// The script's path.
     pub script: String,
     /// How many GPUs of one node.
     pub gpus: u32,
     /// Their type, as the cluster calls it.
     pub gpu_type: Option<String>,
-    /// How many CPUs.
     pub cpus: u32,
     /// Host memory in bytes; the cluster's default where absent.
     pub memory: Option<u64>,

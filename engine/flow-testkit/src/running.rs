@@ -48,7 +48,6 @@ impl Running {
         (Running { child, out: PathBuf::new() }, terminal)
     }
 
-    /// Its process.
     pub fn pid(&self) -> i32 {
         self.child.id().cast_signed()
     }
@@ -58,7 +57,6 @@ impl Running {
         fs::read_to_string(&self.out).unwrap_or_default()
     }
 
-    /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         let _ = kill(Pid::from_raw(self.pid()), signal);
     }

@@ -51,7 +51,6 @@ impl Kind {
         }
     }
 
-    /// The usual extension.
     pub(crate) fn extension(self) -> &'static str {
         match self {
             Kind::Jpeg => "jpg",

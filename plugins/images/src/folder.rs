@@ -17,7 +17,6 @@ pub(crate) struct Candidate {
     /// The name of its class folder.
     pub(crate) class: String,
     pub(crate) name: String,
-    /// Where it is.
     pub(crate) path: PathBuf,
 }
 

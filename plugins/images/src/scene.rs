@@ -155,7 +155,6 @@ pub(crate) struct Thing {
     pub(crate) fine: f32,
     pub(crate) first: Rgb,
     pub(crate) second: Rgb,
-    /// In pixels.
     pub(crate) centre: Vector,
     pub(crate) radius: f32,
     /// Where its own x-axis points; of length 1.
@@ -167,7 +166,6 @@ pub(crate) struct Thing {
 pub(crate) struct Scene {
     pub(crate) width: u32,
     pub(crate) height: u32,
-    /// JPEG quality.
     pub(crate) quality: u8,
     /// The colours of the ground, mixed by two noises and split by a horizon.
     pub(crate) ground: [Rgb; 3],

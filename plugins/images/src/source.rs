@@ -54,7 +54,6 @@ struct Summary {
     ignored: Vec<Ignored>,
 }
 
-/// What was written.
 struct Written {
     /// The class of each photograph.
     classes: Vec<String>,

@@ -44,7 +44,6 @@ pub(crate) struct Dataset {
     pub(crate) samples: Vec<Sample>,
 }
 
-/// One picture.
 #[derive(Debug)]
 pub(crate) struct Sample {
     pub(crate) file: PathBuf,

@@ -175,7 +175,6 @@ fn png(bytes: &[u8]) -> Result<Picture, String> {
 mod tests {
     use super::*;
 
-    /// The whole picture.
     fn decode(bytes: &[u8]) -> Result<Picture, String> {
         let whole = |width: u32, height: u32| {
             (Crop { left: 0.0, top: 0.0, width: f64::from(width), height: f64::from(height) }, ())

@@ -197,7 +197,6 @@ fn open(name: &CStr) -> Result<*mut libc::c_void, String> {
 /// How the placement's CPUs are divided between the trainer and its loader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Threads {
-    /// Of libtorch.
     pub(crate) compute: usize,
     pub(crate) loader: usize,
     /// How many batches the loader runs ahead.

@@ -52,11 +52,11 @@ struct Job {
 /// A batch in the making.
 struct Filling {
     pixels: Pixels,
-    state: Mutex<State>,
+    state: Mutex<Progress>,
     done: Condvar,
 }
 
-struct State {
+struct Progress {
     missing: usize,
     error: Option<String>,
 }
@@ -147,7 +147,7 @@ impl Pass<'_> {
         let classes: Vec<i64> = samples.iter().map(|&sample| shared.data.samples[sample].class as i64).collect();
         let filling = Arc::new(Filling {
             pixels: Pixels::new(samples.len(), shared.data.size, pinned)?,
-            state: Mutex::new(State { missing: samples.len(), error: None }),
+            state: Mutex::new(Progress { missing: samples.len(), error: None }),
             done: Condvar::new(),
         });
         let jobs = samples.into_iter().enumerate().map(|(slot, sample)| {

@@ -16,7 +16,6 @@ use tch::{Device, Kind, Tensor};
 
 pub(crate) use layers::{Layer, Pass, Work};
 
-/// A network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Model {

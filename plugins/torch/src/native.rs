@@ -122,7 +122,6 @@ impl Drop for Autocast {
 /// What the allocator says of one GPU, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Memory {
-    /// Of the card.
     pub(crate) total: i64,
     /// The peak of what tensors held.
     pub(crate) allocated: i64,
@@ -282,7 +281,6 @@ impl Graph {
         Ok(graph)
     }
 
-    /// Does the work.
     pub(crate) fn replay(&mut self) -> Result<(), TchError> {
         // SAFETY: the object lives.
         check(unsafe { flow_graph_replay(self.0) })

@@ -75,7 +75,6 @@ impl Options {
     }
 }
 
-/// Profiles a training.
 pub(crate) fn profile(options: Options, attempt: &Attempt) -> Result<(), Error> {
     let gpus = attempt.request().placement.gpus.len();
     trouble::caught(|| run(&options, attempt)).map_err(|error| trouble::explained(error, gpus))

@@ -17,7 +17,6 @@ use crate::trainer::Trainer;
 use crate::transform::Transform;
 use crate::{native, trouble, weights};
 
-/// Trains a classifier.
 pub(crate) fn train(options: Options, attempt: &Attempt) -> Result<(), Error> {
     let gpus = attempt.request().placement.gpus.len();
     trouble::caught(|| run(&options, attempt)).map_err(|error| trouble::explained(error, gpus))

@@ -20,7 +20,6 @@ use crate::{EntryKind, Result, StoreError, hash};
 /// An output that a result cannot be used without.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
-    /// Its name.
     pub output: String,
     /// What is wrong with it.
     pub damage: Damage,

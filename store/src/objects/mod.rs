@@ -44,7 +44,6 @@ pub struct Objects {
 }
 
 impl StoreDir {
-    /// The artifacts.
     pub fn objects(&self) -> Objects {
         Objects::new(self)
     }

@@ -42,7 +42,7 @@ pub(crate) struct Queue {
 
 /// A run of this machine.
 #[derive(Debug, Serialize)]
-struct Line {
+struct QueuedRun {
     run: String,
     person: String,
     workflow: String,
@@ -107,7 +107,12 @@ fn stopped(run: &ledger::Slot) -> Option<String> {
 }
 
 /// What runs first, then what waits, in the order in which it is served.
-fn lines(seen: &ledger::Seen, all: &Holding, now: u64, stopped: impl Fn(&ledger::Slot) -> Option<String>) -> Vec<Line> {
+fn lines(
+    seen: &ledger::Seen,
+    all: &Holding,
+    now: u64,
+    stopped: impl Fn(&ledger::Slot) -> Option<String>,
+) -> Vec<QueuedRun> {
     let turn = |slot: u32, waits: &ledger::Waiter| QueuePosition::new(waits.priority, waits.since, slot);
     let runs: Vec<_> = seen.runs.iter().map(|(slot, run)| (*slot, run, stopped(run))).collect();
     // One that was stopped gives nothing back, nobody knows until when, and its place in the queue is passed over.
@@ -118,7 +123,7 @@ fn lines(seen: &ledger::Seen, all: &Holding, now: u64, stopped: impl Fn(&ledger:
     };
     let demands: Vec<RunDemand> = runs.iter().map(demand).collect();
     let expected = expected(all, &demands, now);
-    let line = |((slot, run, stopped), expected): ((u32, &ledger::Slot, Option<String>), Option<u64>)| Line {
+    let line = |((slot, run, stopped), expected): ((u32, &ledger::Slot, Option<String>), Option<u64>)| QueuedRun {
         run: run.run.clone(),
         person: run.person.clone(),
         workflow: run.workflow.clone(),
@@ -136,13 +141,13 @@ fn lines(seen: &ledger::Seen, all: &Holding, now: u64, stopped: impl Fn(&ledger:
         }),
         jobs: run.jobs,
     };
-    let mut lines: Vec<Line> = runs.into_iter().zip(expected).map(line).collect();
+    let mut lines: Vec<QueuedRun> = runs.into_iter().zip(expected).map(line).collect();
     // A run that holds something and waits for more has its place by what it waits for.
     lines.sort_by_key(|line| (line.waits.as_ref().map(|waits| waits.turn), line.run.clone()));
     lines
 }
 
-fn render(lines: &[Line], now: u64, zone: &TimeZone) -> Vec<String> {
+fn render(lines: &[QueuedRun], now: u64, zone: &TimeZone) -> Vec<String> {
     if lines.is_empty() {
         return vec!["no run of this machine holds anything or waits".to_owned()];
     }

@@ -30,7 +30,7 @@ pub(crate) struct Runs {
 }
 
 #[derive(Serialize)]
-struct Line {
+struct ListedRun {
     run: String,
     workflow: String,
     file: String,
@@ -82,7 +82,7 @@ impl Runs {
             if self.json {
                 let (workflow, file, set) = (start.workflow.clone(), start.file.clone(), start.set.clone());
                 let (note, revision) = (start.note.clone(), start.revision.clone());
-                output.json(&Line { run: run.to_string(), workflow, file, set, note, revision, status })?;
+                output.json(&ListedRun { run: run.to_string(), workflow, file, set, note, revision, status })?;
                 continue;
             }
             let life = living.iter().find(|one| one.run == *run).map(|one| one.holder.process.stopped());

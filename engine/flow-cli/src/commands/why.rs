@@ -141,7 +141,7 @@ fn going_on(knowledge: &Knowledge, of: &Expansion) -> Result<Vec<Living>, CliErr
 }
 
 /// What a run that goes on says of an instance.
-struct Told<'a> {
+struct LiveLine<'a> {
     label: &'a str,
     /// That it runs, or what it waits for.
     text: String,
@@ -149,10 +149,10 @@ struct Told<'a> {
     alike: String,
 }
 
-fn live<'a>(status: &Status, run: &str, labels: &IndexSet<&'a str>, now: u64) -> Vec<Told<'a>> {
+fn live<'a>(status: &Status, run: &str, labels: &IndexSet<&'a str>, now: u64) -> Vec<LiveLine<'a>> {
     let waiting = status.waiting.iter().filter_map(|waiting| {
         let text = format!("{} in {run}: {}", styled(NOTE, "waits"), reasons::waits(&waiting.reason, now));
-        Some(Told { label: labels.get(&*waiting.label)?, alike: text.clone(), text })
+        Some(LiveLine { label: labels.get(&*waiting.label)?, alike: text.clone(), text })
     });
     let running = status.running.iter().filter_map(|running| {
         let label = labels.get(&*running.label)?;
@@ -167,19 +167,19 @@ fn live<'a>(status: &Status, run: &str, labels: &IndexSet<&'a str>, now: u64) ->
                 (format!("{how}, for {since}"), how)
             }
         };
-        Some(Told { label, text, alike })
+        Some(LiveLine { label, text, alike })
     });
     waiting.chain(running).collect()
 }
 
 /// Its turn has not come.
-fn later<'a>(living: &Living, label: &'a str) -> Told<'a> {
+fn later<'a>(living: &Living, label: &'a str) -> LiveLine<'a> {
     let text = format!("{} in {}: for its turn, or for what it needs", styled(NOTE, "waits"), living.named());
-    Told { label, alike: text.clone(), text }
+    LiveLine { label, alike: text.clone(), text }
 }
 
 /// Each by itself; of many, those together of which the same is said.
-fn lines(told: &[Told<'_>], each: bool) -> Vec<String> {
+fn lines(told: &[LiveLine<'_>], each: bool) -> Vec<String> {
     const SHOWN: usize = 24;
     let mut alike: IndexMap<&str, Vec<&str>> = IndexMap::new();
     for one in told {

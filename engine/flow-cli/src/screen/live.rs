@@ -93,7 +93,6 @@ impl Bars {
         printed
     }
 
-    /// Takes everything away.
     pub(crate) fn clear(self) {
         for bar in self.attempts.values().chain([&self.waiting, &self.total]).chain(self.setups.values()) {
             bar.finish_and_clear();

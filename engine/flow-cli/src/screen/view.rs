@@ -11,7 +11,6 @@ use crate::reasons::{self, Because};
 /// What is known of a run.
 #[derive(Debug, Default)]
 pub(crate) struct View {
-    /// How it began.
     pub(crate) start: Option<RunStart>,
     /// When, milliseconds since 1970.
     pub(crate) started_at: u64,
@@ -46,7 +45,6 @@ pub(crate) struct View {
 /// Instances of a step and its attempts, counted.
 #[derive(Debug, Default)]
 pub(super) struct OfStep {
-    /// Instances.
     pub(super) all: usize,
     /// Of these, those that wait, and those that are not settled.
     pub(super) waiting: usize,
@@ -56,7 +54,6 @@ pub(super) struct OfStep {
     pub(super) took_s: f64,
 }
 
-/// An instance.
 #[derive(Debug)]
 pub(crate) struct Shown {
     /// `solo[version=v7,batch=16]`.
@@ -64,7 +61,6 @@ pub(crate) struct Shown {
     pub(crate) step: String,
     /// What the plan said.
     pub(crate) planned: Planned,
-    /// How it is.
     pub(crate) state: InstanceState,
     /// Why it ran, or why it was settled as it was.
     pub(crate) reason: Option<Because>,
@@ -335,7 +331,6 @@ impl InstanceState {
 }
 
 impl Shown {
-    /// Its last attempt.
     pub(crate) fn attempt(&self) -> Option<AttemptId> {
         self.attempts.last().copied()
     }

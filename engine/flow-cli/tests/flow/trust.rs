@@ -12,7 +12,6 @@ use flow_testkit::{Ran, TestSpace, files_below};
 
 use crate::space;
 
-/// Somebody else.
 const STRANGER: u32 = 65_534;
 const PLAIN: &str = "flow: 1\nname: plain\nsteps: {one: {run: 'echo made > out/x', outputs: [out/x]}}\n";
 const EVIL: &str = "flow: 1\nname: evil\nsteps: {one: {uses: evil/one}}\n";

@@ -36,7 +36,6 @@ pub(super) struct Shared<'a> {
     /// The same, for expressions.
     pub(super) scope: &'a Value,
     pub(super) request: &'a ExpandRequest<'a>,
-    /// The profile's cap.
     pub(super) gpus: Option<u32>,
     /// Where steps run that do not say it.
     pub(super) on: Place,

@@ -10,13 +10,11 @@ use crate::{Foreign, Instance, Machine, Slurm, StepId, Workflow, expr::Scope, re
 /// A workflow on a machine: instances, edges, and what everybody downstream needs to know about the steps.
 #[derive(Debug)]
 pub struct Expansion {
-    /// The workflow's name.
     pub workflow: String,
     /// Its title by language; the name (or the only title) under `""`.
     pub title: BTreeMap<String, String>,
     /// The profile in force, and why.
     pub profile: Option<(String, ProfileReason)>,
-    /// Parameters in force.
     pub params: BTreeMap<String, Value>,
     /// Those of them whose values are not those of the file and the profile.
     pub set: BTreeMap<String, Value>,

@@ -52,17 +52,9 @@ pub enum Remark {
         profiles: Vec<(String, String)>,
     },
     /// This machine can never run an instance, in a look at the file alone.
-    DoesNotFitHere {
-        label: String,
-        /// What is lacking.
-        lack: Lack,
-    },
+    DoesNotFitHere { label: String, lack: Lack },
     /// A step has no instances.
-    NoInstances {
-        step: String,
-        /// Why.
-        because: Cause,
-    },
+    NoInstances { step: String, because: Cause },
 }
 
 crate::compiled_once::compiled_once!(Remark);
@@ -71,7 +63,6 @@ crate::compiled_once::compiled_once!(Remark);
 #[derive(Clone, Debug)]
 pub struct StepFacts {
     pub name: String,
-    /// What it does.
     pub uses: Uses,
     /// The step it is a copy of.
     pub like: Option<String>,
@@ -110,10 +101,8 @@ pub enum Uses {
     Command,
 }
 
-/// A co-run group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Its position.
     pub id: GroupId,
     /// The step whose instances are its members.
     pub step: StepId,
@@ -121,7 +110,6 @@ pub struct Group {
     pub name: String,
     /// Where its members run.
     pub gpus: CorunGpus,
-    /// Its members, ascending.
     pub members: Vec<InstanceId>,
 }
 
@@ -130,7 +118,6 @@ pub struct Group {
 pub struct Publish {
     /// The step whose only output is published.
     pub from: StepId,
-    /// Where.
     pub to: PublishTo,
 }
 

@@ -37,7 +37,6 @@ pub(super) struct AxisValue {
     pub(super) text: String,
 }
 
-/// A step's matrix.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Matrix {
     pub(super) axes: Vec<Axis>,
@@ -86,7 +85,6 @@ impl Matrix {
         label.into()
     }
 
-    /// The point, flattened.
     pub(super) fn flat(&self, point: usize) -> IndexMap<String, Json> {
         self.at(point).flat_map(|(_, value)| value.flat.iter().cloned()).collect()
     }

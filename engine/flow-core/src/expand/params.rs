@@ -18,7 +18,6 @@ use crate::{
     },
 };
 
-/// What was chosen.
 pub(super) struct Chosen {
     pub(super) params: IndexMap<String, Value>,
     pub(super) profile: Option<(String, ProfileReason)>,

@@ -108,11 +108,8 @@ impl StepPlan {
 
 /// What steps are prepared with.
 pub(super) struct PrepareContext<'a> {
-    /// Steps by name.
     pub(super) names: &'a BTreeMap<Arc<str>, usize>,
-    /// Names of parameters.
     pub(super) params: BTreeSet<&'a str>,
-    /// Parameters and machine.
     pub(super) scope: &'a Value,
     pub(super) request: &'a ExpandRequest<'a>,
     /// Schemas compiled so far; one serves all steps that use it.

@@ -36,7 +36,6 @@ enum Way {
     AnyItem,
 }
 
-/// A compiled schema.
 #[derive(Debug)]
 pub(super) struct Schema {
     /// `torch/train`.
@@ -75,7 +74,6 @@ impl Schema {
         Ok(Schema { uses: uses.to_owned(), root, validator, marks, most })
     }
 
-    /// Fills in defaults.
     pub(super) fn fill(&self, with: &mut Json) {
         fill(&self.root, &self.root, with, 0);
     }

@@ -346,7 +346,6 @@ impl<'a> Fence<'a> {
         self.done.insert(outer, '(');
     }
 
-    /// An operand ends.
     fn settle(&mut self) {
         if !self.operand {
             return;

@@ -40,7 +40,6 @@ use crate::{
     reason::{ExprFault, Fault},
 };
 
-/// An expression.
 pub(crate) struct Expr {
     /// As written between the braces, trimmed.
     pub(crate) text: Arc<str>,
@@ -76,7 +75,6 @@ fn compiled(fenced: &str) -> Result<Rc<Expression<'static, 'static>>, String> {
 }
 
 impl Expr {
-    /// Reads it.
     pub(crate) fn new(text: &str) -> Result<Self, Diagnostic> {
         let text = text.trim();
         if text.is_empty() {
@@ -98,7 +96,6 @@ impl Expr {
         Ok(Expr { reads: scan::reads(text), text: text.into(), variables, fenced })
     }
 
-    /// Evaluates it.
     pub(crate) fn eval(&self, scope: &Value) -> Result<Value, Fault> {
         let compiled = compiled(&self.fenced)?;
         let result = guarded(|| compiled.eval(scope.clone()))?.map_err(|e| faults::fault(&e))?;

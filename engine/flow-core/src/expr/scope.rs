@@ -19,7 +19,6 @@ pub(crate) struct Scope {
     pub(crate) params: Option<Value>,
     /// `machine`.
     pub(crate) machine: Option<Value>,
-    /// Axes by name.
     pub(crate) axes: Vec<(Arc<str>, Value)>,
     /// `inputs`.
     pub(crate) inputs: Option<Value>,
@@ -62,7 +61,6 @@ pub(crate) struct Item {
     pub(crate) axes: Value,
     /// Its result; none where it was skipped.
     pub(crate) result: Option<Arc<StepResult>>,
-    /// How artifacts render.
     pub(crate) render: Render,
     /// The artifacts that were read, so that these and no others appear in the work folder.
     pub(crate) links: Arc<Mutex<BTreeSet<Link>>>,
@@ -223,7 +221,6 @@ impl Object for Metrics {
 #[derive(Debug)]
 pub(crate) struct Items {
     pub(crate) step: Arc<str>,
-    /// Its instances.
     pub(crate) items: Vec<Arc<Item>>,
 }
 

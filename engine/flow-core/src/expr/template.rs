@@ -20,9 +20,7 @@ use crate::{
 /// A value of the file, with its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Template {
-    /// Where it stands.
     pub(crate) at: At,
-    /// What it is.
     pub(crate) node: Node,
 }
 

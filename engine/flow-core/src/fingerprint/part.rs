@@ -30,10 +30,8 @@ pub struct Group {
     pub ordinal: usize,
 }
 
-/// One named part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Part {
-    /// What it is.
     pub kind: PartKind,
     /// Which one of its kind; empty where there is only one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -195,7 +193,6 @@ impl Part {
 }
 
 impl Parts {
-    /// The fingerprint.
     pub fn digest(&self) -> Digest {
         let base = self.base_digest();
         let Some(group) = &self.group else { return base };

@@ -30,7 +30,6 @@ pub enum Provider<'a> {
     Builtin {
         /// Changes whenever the step's output would.
         version: &'a str,
-        /// What it sees.
         input: &'a BuiltinInput,
     },
 }
@@ -41,7 +40,6 @@ pub struct Subject<'a> {
     pub instance: &'a Instance,
     /// Its body with artifacts as digests.
     pub resolved: &'a Resolved,
-    /// What provides it.
     pub provider: Provider<'a>,
     /// `metrics:` as declared, as JSON; null where numbers are not read from files.
     pub metrics: &'a Value,

@@ -15,7 +15,6 @@ pub struct Observation {
     pub run: RunId,
     /// When it ended, milliseconds since 1970.
     pub at: u64,
-    /// How it ended.
     pub outcome: Outcome,
     /// How it was declared to run.
     pub mode: Mode,

@@ -24,7 +24,6 @@ pub struct Refit {
 }
 
 impl Refit {
-    /// Makes it.
     pub fn make(mut self) -> Refit {
         for calm in [true, false] {
             let seen: Vec<&Observation> = self.ended.iter().filter(|seen| !calm || seen.is_calm()).collect();
@@ -72,7 +71,6 @@ impl History<'_> {
         seen.on.iter().enumerate().filter(|(_, axes)| axes.is_old()).map(refit).collect()
     }
 
-    /// It is made.
     pub fn take_in(&mut self, refit: Refit) {
         let Refit { step, on, there, made, .. } = refit;
         let surfaces = &mut self.of_mut(step).on[on].surfaces;

@@ -21,7 +21,6 @@ pub(super) struct Surface {
     pub(super) axes: Vec<String>,
     /// Axes on which they differ.
     varied: Vec<String>,
-    /// Different points.
     pub(super) points: usize,
     /// GPU models, the one seen last behind.
     pub(super) models: Vec<String>,
@@ -97,7 +96,6 @@ pub struct Expected {
     pub wall: Option<Predicted>,
     /// Of these, seconds before the epochs begin, with what the first takes longer.
     pub startup: Option<Predicted>,
-    /// How many epochs.
     pub epochs: Option<u32>,
     /// Seconds an epoch.
     pub epoch: Option<Predicted>,

@@ -50,7 +50,6 @@ pub fn tasks(wanted: &[InstanceId], history: &History<'_>) -> Vec<Task> {
 pub struct Forecast {
     /// One an instance; what need not run is settled.
     pub tasks: Vec<Task>,
-    /// What there is.
     pub capacity: Capacity,
     /// As for a live run.
     pub limits: Limits,

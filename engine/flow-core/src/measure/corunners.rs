@@ -20,7 +20,6 @@ struct Member {
 /// Another attempt that ran meanwhile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CoRunner {
-    /// Whose.
     pub instance: InstanceId,
     /// From when to when both were there; without an end while both are.
     pub there: Window,
@@ -60,9 +59,7 @@ impl CoRunners {
 /// An epoch; seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Epoch {
-    /// When it began.
     pub began: f64,
-    /// When it ended.
     pub ended: f64,
     /// How long it took, as its program counts.
     pub took: f64,
@@ -71,7 +68,6 @@ pub struct Epoch {
 /// Another attempt that ran on the host meanwhile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Other<Id> {
-    /// Whose.
     pub who: Id,
     /// From when to when it was there; seconds.
     pub there: (f64, f64),
@@ -88,7 +84,6 @@ pub struct Other<Id> {
 pub struct Overlap<Id> {
     /// Who was on the same GPUs in all of them, from begin to end, at work.
     pub who: BTreeSet<Id>,
-    /// How many.
     pub epochs: u32,
     /// Seconds that one took, in the mean.
     pub took: f64,

@@ -12,7 +12,6 @@ use crate::{
 /// One number, as a message or a line of output told it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Metric.
     pub name: String,
     pub value: f64,
     pub unit: String,
@@ -25,7 +24,6 @@ pub struct Row {
 /// Everything that a program said. Of each metric one value an epoch is kept, the last: a program may print as often as it likes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reported {
-    /// Metrics by name.
     metrics: BTreeMap<String, Numbers>,
     /// Epochs with begin and end, seconds since 1970, in the order in which they were told.
     pub epochs: Vec<(u32, f64, f64)>,
@@ -79,7 +77,6 @@ impl Reported {
         !self.too_many
     }
 
-    /// One number more.
     pub fn number(&mut self, row: Row) {
         let Row { name, value, unit, epoch, mean } = row;
         let numbers = self.metrics.entry(name).or_insert_with(|| Numbers {
@@ -202,7 +199,6 @@ impl Reported {
 /// What counts of an attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gathered {
-    /// Numbers by name.
     pub metrics: BTreeMap<String, Metric>,
     /// Series of epochs, times in seconds since the attempt began.
     pub series: Series,

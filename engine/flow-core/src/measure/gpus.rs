@@ -27,7 +27,6 @@ pub struct GpuLook {
     pub load: Option<f64>,
     /// Load of the memory controller, 0 to 1.
     pub memory_load: Option<f64>,
-    /// Power.
     pub watts: Option<f64>,
     /// The card's counter of energy.
     pub joules: Option<f64>,

@@ -12,9 +12,7 @@ use crate::{
 /// What was seen of an attempt from outside, from its start to its end in seconds since 1970.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
-    /// When it began.
     pub started_at: f64,
-    /// When it ended.
     pub ended_at: f64,
     pub host: &'a HostSamples,
     pub gpus: &'a GpuSamples,

@@ -18,7 +18,6 @@ pub struct Record {
     pub released: Option<f64>,
     /// When its process began.
     pub started_at: f64,
-    /// When it ended.
     pub ended_at: f64,
     /// When which part of its log was read.
     #[serde(default)]

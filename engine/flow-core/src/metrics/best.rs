@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-/// What is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Best {
     /// Less.

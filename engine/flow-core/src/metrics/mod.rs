@@ -36,7 +36,6 @@ pub enum Summary {
     At {
         /// How that is compared.
         best: Best,
-        /// The other metric.
         of: String,
     },
 }

@@ -87,7 +87,6 @@ impl Pattern {
         Ok(Pattern { text: text.to_owned(), regex, captures })
     }
 
-    /// As written.
     pub fn text(&self) -> &str {
         &self.text
     }

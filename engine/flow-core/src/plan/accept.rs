@@ -19,7 +19,6 @@ pub enum Accepted {
         result: Box<StepResult>,
         /// What its fingerprint is made from.
         parts: Parts,
-        /// What had changed.
         changed: Vec<Reason>,
     },
     /// Its result is good as it is.

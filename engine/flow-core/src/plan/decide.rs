@@ -49,7 +49,6 @@ pub enum Decision {
     Refused {
         /// How it is settled: `skipped`, `does_not_fit`, `failed`.
         outcome: Outcome,
-        /// Why.
         cause: Cause,
     },
 }

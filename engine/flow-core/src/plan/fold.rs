@@ -10,7 +10,6 @@ use crate::reason::Cause;
 use crate::why::{Reason, Why};
 use crate::{Digest, Expansion, Instance, InstanceId, Need, Outcome, Planned, RunId, Settled, StepResult, Uses};
 
-/// What would happen.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// Every instance that was asked for or is needed, in order of id.
@@ -60,7 +59,6 @@ pub enum State {
     Refused {
         /// `skipped`, `does_not_fit`, or `failed` for what cannot be read or resolved.
         outcome: Outcome,
-        /// Why.
         cause: Cause,
     },
 }

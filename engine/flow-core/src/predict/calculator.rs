@@ -6,7 +6,6 @@ use super::experiments::{Count, Experiment, Known, Part, Point};
 use super::{Coordinate, Fit, MOST, Predicted, Tried, repeated};
 use crate::{nearest, stats::median};
 
-/// What is asked.
 #[derive(Clone, Debug)]
 pub struct Ask {
     pub model: String,
@@ -26,11 +25,7 @@ pub enum PredictError {
     /// No training was measured.
     Nothing,
     /// Neither counted nor trained.
-    NoModel {
-        near: Option<String>,
-        /// Those that were.
-        known: Vec<String>,
-    },
+    NoModel { near: Option<String>, known: Vec<String> },
     /// They are fewer than a batch, which `torch/train` refuses.
     FewImages,
     /// A step has fewer images than there are GPUs.

@@ -10,65 +10,40 @@ use crate::RunId;
 #[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
 pub enum Waits {
     /// There is less than it asks for.
-    Resources {
-        /// Of what.
-        short: Vec<Scarce>,
-    },
+    Resources { short: Vec<Scarce> },
     /// It wants the machine for itself, and these run.
-    Others {
-        /// What runs.
-        running: Labels,
-    },
+    Others { running: Labels },
     /// These have the machine for themselves.
-    Exclusive {
-        /// What runs.
-        running: Labels,
-    },
+    Exclusive { running: Labels },
     /// Other runs of the machine keep it from starting.
     OtherRuns {
-        /// How.
         how: Rivalry,
         /// Which.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         runs: Option<Labels>,
     },
     /// There is room, and it is kept for this one.
-    Reserved {
-        /// For whom.
-        label: String,
-    },
+    Reserved { label: String },
     /// There is room, and this one goes first.
-    Turn {
-        /// Who does.
-        label: String,
-    },
+    Turn { label: String },
     /// Another run of the store does the same, and shares what comes of it.
     Elsewhere {
         /// Which run; `None` where only its process is known.
         run: Option<RunId>,
-        /// Whose it is.
         user: String,
         /// Its process; `None` where that is of another container.
         pid: Option<u32>,
     },
     /// A job does the same, of a run of somebody else that does not live any more.
-    Job {
-        run: RunId,
-        /// Whose it is.
-        user: String,
-    },
+    Job { run: RunId, user: String },
     /// It failed, and is tried again.
     Retry {
-        /// When.
         at: u64,
         /// How often it has failed.
         failures: u32,
     },
     /// It is ready, and these of its group are not.
-    Barrier {
-        /// Who is missing.
-        missing: Labels,
-    },
+    Barrier { missing: Labels },
 }
 
 crate::compiled_once::compiled_once!(Waits);
@@ -89,7 +64,6 @@ pub enum Rivalry {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Labels {
     pub first: String,
-    /// How many more.
     pub more: u32,
 }
 
@@ -104,11 +78,8 @@ impl Labels {
 /// Less of a resource than something asks for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scarce {
-    /// Of what.
     pub resource: Resource<u32>,
-    /// Asked for.
     pub requested: u64,
-    /// There now.
     pub available: u64,
     /// Who of ours holds it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -196,7 +167,6 @@ pub enum Occupant {
         /// The one with the most memory.
         pid: u32,
         name: String,
-        /// How many more.
         more: u32,
     },
 }

@@ -33,9 +33,7 @@ pub struct Kept {
 /// An input file, so that two runs can be compared.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct KeptInput {
-    /// Of its content.
     pub digest: Digest,
-    /// Its length.
     pub bytes: u64,
     /// It is a text, which is kept as an object.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

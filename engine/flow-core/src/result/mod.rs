@@ -30,7 +30,6 @@ pub use usage::{Earlier, GpuUsage, Usage};
 pub struct StepResult {
     /// The fingerprint it is kept under.
     pub fingerprint: Digest,
-    /// The workflow's name.
     pub workflow: String,
     /// The step's name when it ran.
     pub step: String,
@@ -41,7 +40,6 @@ pub struct StepResult {
     /// Which repetition, counted from 0; absent where the step has no `repeat`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repetition: Option<u32>,
-    /// How it ended.
     pub outcome: Outcome,
     /// Why it ended so, where there is something to say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -138,7 +136,6 @@ impl StepResult {
 pub struct Artifact {
     /// The digest of the content; for a folder, of its sorted list of names, modes and digests.
     pub digest: Digest,
-    /// File or folder.
     pub kind: ArtifactKind,
     /// Bytes in all.
     pub bytes: u64,

@@ -45,7 +45,6 @@ pub struct Usage {
 /// What attempts used that were ended in the middle, and from whose checkpoint another one went on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Earlier {
-    /// How many.
     pub jobs: u32,
     /// Of how many of them it is not known what they used, for they were killed together with flow.
     #[serde(default, skip_serializing_if = "super::is_zero")]
@@ -113,7 +112,6 @@ pub struct Phases {
 /// What flow measured on one GPU of an attempt.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GpuUsage {
-    /// NVML's UUID.
     pub uuid: String,
     /// Peak memory of the attempt's processes, bytes.
     pub memory_peak: u64,

@@ -37,7 +37,6 @@ pub struct Task {
     pub priority: i64,
     /// Already settled before the run begins: `when` is false, it does not fit, or it is outside of the targets.
     pub settled: Option<Outcome>,
-    /// What history says.
     pub estimate: Estimate,
     /// When it arrived; the start of the run for a workflow.
     pub submitted: Time,
@@ -46,7 +45,6 @@ pub struct Task {
 /// What history says of a task, with where that comes from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// Wall time.
     pub duration: Option<Span>,
     /// Nine of ten are expected between these.
     pub range: Option<(Span, Span)>,
@@ -313,19 +311,12 @@ pub enum Action {
         /// Its identity from now on.
         attempt: AttemptId,
         instance: InstanceId,
-        /// What it holds.
         placement: Placement,
     },
     /// Every member of a group is ready: write `go` for all.
-    Release {
-        /// The members.
-        attempts: Vec<AttemptId>,
-    },
+    Release { attempts: Vec<AttemptId> },
     /// Every member has its epochs: write `stop` for those that go on.
-    Stop {
-        /// The members.
-        attempts: Vec<AttemptId>,
-    },
+    Stop { attempts: Vec<AttemptId> },
     /// It loses its placement at once and keeps its progress; a later start of the same instance goes on from there.
     /// Only where [`Limits::preemption`] allows it: in simulations.
     Preempt {
@@ -365,7 +356,6 @@ pub enum Action {
 /// What an attempt holds from its start until its exit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
-    /// GPUs, ascending.
     pub gpus: Vec<GpuId>,
     pub cpus: u32,
     /// GPU memory reserved on each of them, bytes.

@@ -33,7 +33,6 @@ pub struct Load {
     pub gpus: Vec<usize>,
 }
 
-/// What they share.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Host {
     pub cores: f64,

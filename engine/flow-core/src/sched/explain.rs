@@ -30,7 +30,6 @@ pub enum Waiting {
     Turn(Option<InstanceId>),
     /// It failed, and is tried again.
     Retry {
-        /// When.
         at: Time,
         /// How often it has failed.
         failures: u32,
@@ -44,7 +43,6 @@ pub enum Waiting {
     /// It runs.
     Running {
         attempt: AttemptId,
-        /// When it started.
         since: Time,
         /// When it will end, as far as its estimate goes.
         expected_end: Option<Time>,
@@ -61,7 +59,6 @@ pub enum Waiting {
     Recording,
     /// For nothing any more.
     Settled {
-        /// How it ended.
         outcome: Outcome,
         /// Who is to blame, if somebody is.
         because: Option<InstanceId>,
@@ -71,13 +68,9 @@ pub enum Waiting {
 /// Less of a resource than was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortage {
-    /// Of what.
     pub resource: Resource<GpuId>,
-    /// Asked for.
     pub requested: u64,
-    /// There now.
     pub available: u64,
-    /// There in all.
     pub total: u64,
     /// Who of ours holds it, in the order of their start.
     pub held_by: Vec<Holder>,
@@ -93,7 +86,6 @@ pub struct Shortage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
     pub instance: InstanceId,
-    /// How much.
     pub amount: u64,
     /// When it is expected to end.
     pub until: Option<Time>,

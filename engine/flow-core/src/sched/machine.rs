@@ -82,7 +82,6 @@ impl Scheduler {
         self.core.ending != Ending::No
     }
 
-    /// The policy's name.
     pub fn policy(&self) -> &'static str {
         self.policy.name()
     }

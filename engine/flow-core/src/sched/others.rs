@@ -59,7 +59,6 @@ impl Holding {
 pub struct Head {
     /// Since when, on a clock that all runs share.
     pub since: u64,
-    /// Higher goes first.
     pub priority: i64,
     /// What it asks for.
     pub asks: Holding,
@@ -289,7 +288,6 @@ pub struct BlockedUnit {
 /// What one attempt holds, and until when that is expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Booked {
-    /// What.
     pub holds: Holding,
     /// Until when, where that is known.
     pub until: Option<Time>,

@@ -324,7 +324,6 @@ impl Allocations {
 /// The books as they are, and as they could be: what separates "not now" from "not while others hold it" from "never".
 #[derive(Clone, Debug)]
 pub(super) struct Feasibility {
-    /// As they are.
     pub(super) now: Allocations,
     /// Nothing of ours runs.
     pub(super) drained: Allocations,

@@ -75,7 +75,6 @@ pub(super) struct Node {
     // Of a unit, kept at its first instance:
     /// Members with unmet needs.
     pub(super) open: u32,
-    /// Failed attempts.
     pub(super) failures: u32,
     /// A GPU was lost under it, in the attempts that end now.
     pub(super) lost: bool,
@@ -87,7 +86,6 @@ pub(super) struct Node {
     pub(super) repeated: bool,
     /// It ran out of memory beside others, and has its GPUs alone since.
     pub(super) alone_since: bool,
-    /// That just happened.
     pub(super) retry_alone: bool,
     /// Its attempt goes on since an earlier run, and is joined.
     pub(super) goes_on: bool,
@@ -200,7 +198,6 @@ pub(super) struct Core {
     pub(super) limits: Limits,
     pub(super) capacity: Capacity,
     pub(super) nodes: Vec<Node>,
-    /// Groups by unit.
     pub(super) groups: BTreeMap<InstanceId, Group>,
     pub(super) group_units: BTreeMap<GroupId, InstanceId>,
     pub(super) queue: Queue,

@@ -27,7 +27,6 @@ impl At {
         At::default()
     }
 
-    /// A file itself.
     pub(crate) fn of(file: usize) -> Self {
         At { file, link: None }
     }
@@ -76,7 +75,6 @@ pub(crate) enum On {
     In {
         /// The expression, as written between the braces.
         expression: Arc<str>,
-        /// The excerpt.
         text: String,
     },
     /// These bytes of the file.
@@ -90,9 +88,7 @@ pub(crate) enum On {
 /// A diagnostic whose place is not looked up yet: spans are only made when there is something to show.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
-    /// Where.
     pub(crate) at: At,
-    /// What of it.
     pub(crate) on: On,
     pub(crate) what: Diagnostic,
 }
@@ -102,12 +98,10 @@ pub(crate) struct Problem {
 pub(crate) struct Problems(pub(crate) Vec<Problem>);
 
 impl Problems {
-    /// About a value.
     pub(crate) fn value(&mut self, at: &At, what: Diagnostic) {
         self.add(at, On::Value, what);
     }
 
-    /// About a key.
     pub(crate) fn key(&mut self, at: &At, what: Diagnostic) {
         self.add(at, On::Key, what);
     }

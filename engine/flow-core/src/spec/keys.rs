@@ -3,11 +3,9 @@
 /// What expressions of a key may see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sees {
-    /// Parameters.
     pub(crate) params: bool,
     /// `machine`.
     pub(crate) machine: bool,
-    /// The step's axes.
     pub(crate) axes: bool,
     /// `steps`, `inputs` and `seed`: what an instance knows when it starts.
     pub(crate) steps: bool,
@@ -99,7 +97,6 @@ pub(crate) enum Kind {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key {
-    /// As written.
     pub(crate) name: &'static str,
     /// One line for people.
     pub(crate) about: &'static str,

@@ -223,7 +223,6 @@ fn place(step: &Step, keys: &[&str], text: &str) -> (At, On) {
 /// Lists and mappings in one another.
 const DEEPEST: usize = 64;
 
-/// In words.
 fn too_deep() -> String {
     format!("more than {DEEPEST} lists and mappings stand in one another here")
 }

@@ -19,7 +19,6 @@ use crate::{
 };
 
 impl Reader<'_> {
-    /// Reads a step.
     pub(super) fn step(&mut self, name: String, yaml: &Yaml, at: &At) -> RawStep {
         let before = self.problems.0.len();
         self.name(&name, at, "a step");
@@ -209,7 +208,6 @@ pub(crate) fn nullable(kind: Kind) -> bool {
     matches!(kind, Kind::Size | Kind::Duration | Kind::Count(1) | Kind::Repeat)
 }
 
-/// A command line.
 pub(crate) fn command(value: &Value) -> Typed<()> {
     match value.as_str() {
         Some(text) if text.trim().is_empty() => typed::expected(value, "a command"),

@@ -161,7 +161,6 @@ pub(super) fn nests_deeper(text: &str, most: usize) -> bool {
     read.is_err_and(|e| matches!(e, serde_saphyr::Error::Budget { breach: BudgetBreach::Depth { .. }, .. }))
 }
 
-/// Where excerpts stand.
 type Places<'a> = BTreeMap<&'a str, Range<usize>>;
 
 /// Where everything of a text stands.

@@ -30,7 +30,6 @@ pub(crate) struct Step {
     pub(crate) measured: Option<bool>,
     pub(crate) record: Arc<[Outcome]>,
     pub(crate) secrets: Vec<String>,
-    /// All its keys.
     pub(crate) parts: Parts,
 }
 

@@ -20,7 +20,6 @@ pub(crate) struct Wrong {
     pub(crate) path: Vec<Seg>,
     /// It is about the key, not its value.
     pub(crate) key: bool,
-    /// What is wrong.
     pub(crate) what: What,
 }
 
@@ -29,7 +28,6 @@ pub(crate) struct Wrong {
 pub(crate) enum What {
     /// It is this, and that was expected.
     Type {
-        /// What it is.
         found: FoundValue,
         /// What was expected, and what to do.
         expected: String,
@@ -90,7 +88,6 @@ pub(super) fn seg(key: &str) -> Seg {
     Seg::Key(key.into())
 }
 
-/// A whole number.
 pub(crate) fn integer(value: &Value) -> Typed<i64> {
     let number = match value.kind() {
         ValueKind::Number if value.is_integer() => i64::try_from(value.clone()).ok(),
@@ -117,7 +114,6 @@ pub(crate) fn seed(value: &Value) -> Typed<u64> {
     u64::try_from(integer(value)?).or_else(|_| expected(value, "a whole number, 0 or more"))
 }
 
-/// A truth value.
 pub(crate) fn boolean(value: &Value) -> Typed<bool> {
     match value.kind() {
         ValueKind::Bool => Ok(value.is_true()),

@@ -46,7 +46,6 @@ pub struct Jump {
 /// A point off the curve through those about it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outlier {
-    /// Its position.
     pub at: usize,
     /// How much higher it is.
     pub off: f64,

@@ -57,9 +57,7 @@ pub enum Reason {
         kind: PartKind,
         /// Its name, `batch`; empty where there is only one of its kind.
         name: String,
-        /// Then.
         was: Option<Value>,
-        /// Now.
         is: Option<Value>,
     },
     /// The content of the plugin of this name.
@@ -74,7 +72,6 @@ pub enum Reason {
     Results {
         /// The label where it is one, else the step.
         of: String,
-        /// How they differ.
         change: FileChange,
         /// How many they are.
         count: u32,
@@ -108,7 +105,6 @@ pub enum InputChange {
     Files {
         /// Which, and how; not always all.
         named: Vec<(String, FileChange)>,
-        /// How many more.
         more: u32,
     },
 }

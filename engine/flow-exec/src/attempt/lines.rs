@@ -19,7 +19,6 @@ const LAST: u64 = 16 << 20;
 /// A file's time of writing is that of the kernel's last tick, seconds.
 const TICK: f64 = 0.01;
 
-/// Follows one file.
 #[derive(Debug)]
 pub(crate) struct Lines {
     path: PathBuf,

@@ -53,7 +53,6 @@ impl Folder {
         Folder { path }
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -26,7 +26,6 @@ pub enum Said {
 /// What is known when an attempt is over.
 #[derive(Clone, Debug)]
 pub struct Ended<'a> {
-    /// The exit record.
     pub exit: &'a Exit,
     /// The program's own view.
     pub said: &'a Said,

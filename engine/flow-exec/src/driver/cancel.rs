@@ -31,7 +31,6 @@ pub(super) struct Cancel {
 
 #[derive(Default)]
 struct Shared {
-    /// The loop listens.
     heard: AtomicBool,
     /// It has not come to the last [`End::Now`].
     pending: AtomicBool,

@@ -115,7 +115,6 @@ fn of_plan(session: &Session, plan: &Plan) -> BTreeSet<Wanted> {
     inputs.map(|input| one(session, input)).collect()
 }
 
-/// One input.
 pub(super) fn one(session: &Session, input: &Input) -> Wanted {
     let place = match input.place() {
         // The folder of the workflow, or one above it.

@@ -26,7 +26,6 @@ pub(super) struct Cards {
     facts: Vec<GpuFacts>,
     /// Started when the first step that asks for GPUs can run; never for cards that are not there.
     sampler: Option<GpuSampler>,
-    /// That was tried.
     begun: bool,
     /// None of a GPU whose lock is of no use.
     locks: Vec<Option<GpuLock>>,

@@ -83,7 +83,6 @@ fn is_small(folder: &Path, room: &mut u64) -> bool {
     })
 }
 
-/// Removes a folder.
 pub(super) fn remove(folder: &Path) {
     // One with nothing in it has no mount in it either.
     if fs::remove_dir(folder).is_ok() {

@@ -120,9 +120,9 @@ impl RunContext {
 }
 
 /// Results by instance. Each becomes known once, and is the same from then on, so that jobs read it while the run goes on.
-pub(crate) struct Known(Vec<OnceLock<Found>>);
+pub(crate) struct Known(Vec<OnceLock<KnownResult>>);
 
-enum Found {
+enum KnownResult {
     Result(Arc<StepResult>),
     /// The one that stood for it before, which nobody reads.
     Stands,
@@ -135,15 +135,15 @@ impl Known {
 
     /// The first result of an instance stands.
     pub(crate) fn set(&self, id: InstanceId, result: Arc<StepResult>) {
-        self.find(id, Found::Result(result));
+        self.find(id, KnownResult::Result(result));
     }
 
     /// The result stands that stood before, and nobody reads it.
     pub(crate) fn set_standing(&self, id: InstanceId) {
-        self.find(id, Found::Stands);
+        self.find(id, KnownResult::Stands);
     }
 
-    fn find(&self, id: InstanceId, found: Found) {
+    fn find(&self, id: InstanceId, found: KnownResult) {
         if let Some(slot) = self.0.get(id.index()) {
             let _ = slot.set(found);
         }
@@ -158,11 +158,11 @@ impl Known {
     }
 }
 
-impl Found {
+impl KnownResult {
     fn result(&self) -> Option<&Arc<StepResult>> {
         match self {
-            Found::Result(result) => Some(result),
-            Found::Stands => None,
+            KnownResult::Result(result) => Some(result),
+            KnownResult::Stands => None,
         }
     }
 }

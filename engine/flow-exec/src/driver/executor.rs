@@ -157,7 +157,6 @@ impl Ended {
     }
 }
 
-/// What executes attempts.
 pub(crate) trait Executor {
     /// Starts the attempts of a unit, which begin together, in their folders, which are filled. [`Event::Started`] or
     /// [`Event::SpawnFailed`] answers for each, and [`Event::Ended`] follows.

@@ -42,7 +42,6 @@ pub(crate) struct End<'a> {
     pub(crate) metrics: Option<&'a Metrics>,
     pub(crate) secrets: &'a Secrets,
     pub(crate) folder: &'a Folder,
-    /// The workflow's folder.
     pub(crate) beside: &'a Path,
     /// Where copies of inputs lie as the inputs lie there.
     pub(crate) captured: &'a Path,

@@ -24,7 +24,6 @@ use super::reading::read_again;
 pub(crate) struct StoreLookup<'a> {
     /// The workflow's name, under which last fingerprints are kept.
     pub(crate) workflow: &'a str,
-    /// Its folder.
     pub(crate) folder: PathBuf,
     /// What is kept; none before the first run.
     pub(crate) results: Option<&'a dyn Results>,

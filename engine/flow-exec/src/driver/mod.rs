@@ -70,7 +70,6 @@ pub enum Update {
     Event(JournalLine),
     /// How far an attempt is.
     Progress {
-        /// The attempt.
         attempt: AttemptId,
         /// Between 0 and 1, where it tells.
         fraction: Option<f64>,
@@ -79,7 +78,6 @@ pub enum Update {
     },
     /// A line of a plugin's set-up.
     Setup {
-        /// The plugin.
         plugin: String,
         /// What its set-up printed.
         line: String,

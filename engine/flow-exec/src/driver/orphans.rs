@@ -23,10 +23,10 @@ pub(crate) struct OrphanedWork {
     dir: StoreDir,
     /// The run that looks.
     own: RunId,
-    found: Mutex<Found>,
+    found: Mutex<Left>,
 }
 
-struct Found {
+struct Left {
     intents: Vec<Intent>,
     /// What this run is about to join.
     promised: Vec<Intent>,
@@ -69,7 +69,7 @@ impl OrphanedWork {
             jobs.entry(member.label.clone()).or_default().insert(member.fingerprint);
         }
         let (labels, files, dead) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        let found = Found { intents, promised: Vec::new(), labels, jobs, files, news, living, dead };
+        let found = Left { intents, promised: Vec::new(), labels, jobs, files, news, living, dead };
         OrphanedWork { dir: dir.clone(), own: own.clone(), found: Mutex::new(found) }
     }
 
@@ -88,7 +88,7 @@ impl OrphanedWork {
         self.with(|found, _| found.intents.iter().chain(&found.promised).all(|intent| intent.here.is_none()))
     }
 
-    fn with<T>(&self, work: impl FnOnce(&mut Found, &StoreDir) -> T) -> T {
+    fn with<T>(&self, work: impl FnOnce(&mut Left, &StoreDir) -> T) -> T {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         self.look_again(&mut found, false);
         work(&mut found, &self.dir)
@@ -98,7 +98,7 @@ impl OrphanedWork {
     pub(crate) fn look_for_deaths(&self) {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         look_for_others(&self.dir, &self.own, &mut found.living);
-        let Found { living: (_, living), dead, .. } = &mut *found;
+        let Left { living: (_, living), dead, .. } = &mut *found;
         let ended: Vec<RunId> = living.iter().filter(|run| self.dir.run(run).lives().is_none()).cloned().collect();
         ended.iter().for_each(|run| _ = living.remove(run));
         let killed = ended.into_iter().filter(|run| intents::may_have_left(&self.dir.run(run)));
@@ -109,7 +109,7 @@ impl OrphanedWork {
         }
     }
 
-    fn look_again(&self, found: &mut Found, is_needed: bool) {
+    fn look_again(&self, found: &mut Left, is_needed: bool) {
         let news = self.dir.news();
         if is_needed || news != found.news {
             let kept = |intent: &Intent| intent.here.is_none() || found.promised.contains(intent);
@@ -207,7 +207,7 @@ impl OrphanedWork {
     /// Ends jobs of the workflow file `file` under one of these labels that do not come to the result that is wanted there.
     pub(crate) fn end_jobs(&self, file: &str, wanted: &BTreeMap<String, Option<Digest>>) {
         let differs = |of: &BTreeSet<Digest>, wanted: &Option<Digest>| of.iter().any(|of| Some(*of) != *wanted);
-        let unwanted = |found: &Found| {
+        let unwanted = |found: &Left| {
             wanted.iter().any(|(label, wanted)| found.jobs.get(label).is_some_and(|of| differs(of, wanted)))
         };
         if self.with(|found, _| unwanted(found)) {

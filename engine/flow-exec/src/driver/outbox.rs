@@ -12,7 +12,6 @@ pub(super) struct Outbox {
     secrets: Secrets,
     /// For the journal, which comes before the screen.
     pub(super) lines: Vec<JournalLine>,
-    /// For the scheduler.
     pub(super) events: VecDeque<Event>,
     /// For the screen alone.
     pub(super) updates: Vec<Update>,
@@ -33,7 +32,6 @@ impl Outbox {
         self.say(RunEvent::Notice { instance, text });
     }
 
-    /// Tells the scheduler.
     pub(super) fn tell(&mut self, event: Event) {
         self.events.push_back(event);
     }

@@ -23,9 +23,7 @@ const LONGEST: u64 = 64 << 20;
 /// One file after publishing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublishedFile {
-    /// Where, absolute.
     pub path: PathBuf,
-    /// Its content changed.
     pub changed: bool,
 }
 
@@ -36,7 +34,6 @@ pub struct WithheldFile {
     pub path: PathBuf,
     /// Where it is instead, absolute.
     pub written: PathBuf,
-    /// Why.
     pub why: Withheld,
 }
 

@@ -30,7 +30,6 @@ const LONGEST: u64 = 16 << 20;
 /// What decides what a workflow expands to.
 #[derive(Clone, Debug, Default)]
 pub struct SessionRequest {
-    /// The workflow file.
     pub file: PathBuf,
     /// `--params`, in order: files whose values come before those of `set`.
     pub params: Vec<PathBuf>,
@@ -52,11 +51,9 @@ pub struct SessionRequest {
 
 /// A workflow opened for work.
 pub struct Session {
-    /// Where things are.
     pub workspace: Workspace,
     /// The workflow as written.
     pub workflow: Workflow,
-    /// What it uses.
     pub catalogue: Catalogue,
     /// The plugins it uses, as found.
     pub plugins: Vec<plugins::Plugin>,

@@ -24,14 +24,13 @@ use crate::{clock, node::CLAIMED};
 /// What the queue said is news no more after so long.
 const RECENT: Duration = Duration::from_secs(3);
 
-/// All of them.
 pub(crate) struct TheirJobs {
     dir: StoreDir,
-    found: Mutex<Found>,
+    found: Mutex<LastLook>,
 }
 
 #[derive(Default)]
-struct Found {
+struct LastLook {
     /// `None` where it is to be looked for them.
     jobs: Option<Jobs>,
     /// What Slurm said of them, and when.
@@ -72,7 +71,7 @@ impl TheirJobs {
     /// Slurm, which takes as long as it takes.
     pub(crate) fn of(&self, fingerprints: &[Digest]) -> Option<Theirs> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        let Found { jobs, said } = &mut *found;
+        let LastLook { jobs, said } = &mut *found;
         let jobs = jobs.get_or_insert_with(|| Jobs::of(intents::of_others(&self.dir)));
         let (user, intent) = jobs.that_does(fingerprints)?;
         if said.as_ref().is_none_or(|(at, _)| clock::since(*at) >= RECENT) {

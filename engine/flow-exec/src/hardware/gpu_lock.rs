@@ -165,7 +165,6 @@ impl GpuLock {
         }
     }
 
-    /// Gives it back.
     pub(crate) fn release(&mut self) {
         if let Some(Kept::Held { lock, joint }) = self.kept.take_if(|kept| matches!(kept, Kept::Held { .. })) {
             // Where others stay one of them may have signed it.

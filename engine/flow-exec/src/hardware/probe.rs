@@ -45,7 +45,6 @@ pub struct Rate {
     pub to_host: f64,
 }
 
-/// What was measured.
 #[derive(Debug, Default)]
 pub struct Probe {
     pub rates: Vec<Rate>,

@@ -87,7 +87,6 @@ pub struct Start {
     pub argv: Vec<String>,
     /// The whole environment; nothing is inherited.
     pub env: Vec<(String, String)>,
-    /// The current folder.
     pub cwd: PathBuf,
     /// The attempt's folder, which exists: `log` and `exit.json` are written here.
     pub folder: PathBuf,
@@ -102,7 +101,6 @@ pub struct Start {
 /// What whoever comes after the engine is to find of an attempt that has ended.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Unsettled {
-    /// Where.
     pub path: PathBuf,
     /// What, which nobody but its reader understands.
     pub text: String,

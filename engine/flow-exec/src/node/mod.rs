@@ -69,7 +69,6 @@ pub(crate) struct Program {
 /// Where a program runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct NodeFacts {
-    /// The node's name.
     pub(crate) host: String,
     /// The job, as the batch system calls it.
     pub(crate) job: Option<String>,

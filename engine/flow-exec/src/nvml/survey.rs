@@ -19,7 +19,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// All that the library says of this machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Survey {
-    /// The driver's version.
     pub driver: Option<String>,
     /// The newest CUDA that the driver can do.
     pub cuda: Option<String>,
@@ -37,7 +36,6 @@ pub struct Card {
     /// What is always so of it.
     #[serde(flatten)]
     pub facts: GpuFacts,
-    /// How it stands.
     pub now: Look,
     /// The PCIe generation and width that card and slot can do together.
     pub pcie_largest: Option<(u32, u32)>,

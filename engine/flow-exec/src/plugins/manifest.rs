@@ -31,7 +31,6 @@ pub struct Manifest {
     /// Commands that set it up, run in its folder.
     #[serde(default)]
     pub setup: Vec<String>,
-    /// Program and arguments.
     pub start: Vec<String>,
     /// Variables for `start`.
     #[serde(default)]

@@ -29,7 +29,6 @@ pub const CACHE_VAR: &str = "FLOW_CACHE";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {what}", file.display())]
 pub struct PluginError {
-    /// Where.
     pub file: PathBuf,
     /// What is wrong and what was expected.
     pub what: String,
@@ -38,7 +37,6 @@ pub struct PluginError {
 /// A plugin as it was found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plugin {
-    /// Its folder, absolute.
     pub folder: PathBuf,
     /// What its `plugin.yaml` says.
     pub manifest: Manifest,

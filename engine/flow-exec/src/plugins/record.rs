@@ -14,7 +14,6 @@ use crate::attempt::write_atomically;
 /// A set-up that went through.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
-    /// The plugin's content.
     pub digest: Digest,
     /// The program that is started, as it was left. Another root that shares the plugin may have built it anew.
     pub program: Program,

@@ -31,12 +31,12 @@ pub(crate) struct Analysis {
     /// The table that it is of.
     pub(crate) table: String,
     #[serde(flatten)]
-    found: Found,
+    found: Analysed,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "analysis")]
-enum Found {
+enum Analysed {
     Fit(fit::Fits),
     Jumps(jumps::Sweeps),
     Best(best::Ranking),
@@ -54,7 +54,7 @@ pub(crate) fn fit(with: &FitWith, input: &BuiltinInput, words: &Words) -> Result
     let (table, _) = table(&with.table, input)?;
     let fits = fit::fits(with, &table)?;
     let metrics = fits.metrics();
-    written(Analysis { table: with.table.clone(), found: Found::Fit(fits) }, &table, metrics, words)
+    written(Analysis { table: with.table.clone(), found: Analysed::Fit(fits) }, &table, metrics, words)
 }
 
 /// What `flow/jumps` does.
@@ -62,7 +62,7 @@ pub(crate) fn jumps(with: &JumpsWith, input: &BuiltinInput, words: &Words) -> Re
     let (table, _) = table(&with.table, input)?;
     let sweeps = jumps::sweeps(with, &table)?;
     let metrics = sweeps.metrics();
-    written(Analysis { table: with.table.clone(), found: Found::Jumps(sweeps) }, &table, metrics, words)
+    written(Analysis { table: with.table.clone(), found: Analysed::Jumps(sweeps) }, &table, metrics, words)
 }
 
 /// What `flow/best` does.
@@ -70,7 +70,7 @@ pub(crate) fn best(with: &BestWith, input: &BuiltinInput, words: &Words) -> Resu
     let (table, source) = table(&with.table, input)?;
     let ranking = best::rank(with, &table)?;
     let metrics = ranking.metrics(source);
-    written(Analysis { table: with.table.clone(), found: Found::Best(ranking) }, &table, metrics, words)
+    written(Analysis { table: with.table.clone(), found: Analysed::Best(ranking) }, &table, metrics, words)
 }
 
 /// The table of a step, and the step that it is from.
@@ -123,57 +123,56 @@ impl Analysis {
         lang: &str,
     ) -> Vec<String> {
         let jumps = beside.iter().filter_map(|(_, analysis)| match &analysis.found {
-            Found::Jumps(sweeps) => Some(sweeps),
-            Found::Fit(_) | Found::Best(_) => None,
+            Analysed::Jumps(sweeps) => Some(sweeps),
+            Analysed::Fit(_) | Analysed::Best(_) => None,
         });
         let names = Names { table, words };
         match &self.found {
-            Found::Fit(fits) => fits.sentences(&jumps.collect::<Vec<_>>(), &names, lang),
-            Found::Jumps(sweeps) => sweeps.sentences(&names, lang),
-            Found::Best(ranking) => ranking.sentences(&names, lang),
+            Analysed::Fit(fits) => fits.sentences(&jumps.collect::<Vec<_>>(), &names, lang),
+            Analysed::Jumps(sweeps) => sweeps.sentences(&names, lang),
+            Analysed::Best(ranking) => ranking.sentences(&names, lang),
         }
     }
 
-    /// Its figures.
     pub(crate) fn tables(&self, table: &Table, words: &Words, langs: &[&str]) -> Vec<Shown> {
         let names = Names { table, words };
         match &self.found {
-            Found::Fit(fits) => fits.tables(&names, langs),
-            Found::Jumps(sweeps) => sweeps.tables(&names, langs),
-            Found::Best(ranking) => ranking.tables(&names, langs),
+            Analysed::Fit(fits) => fits.tables(&names, langs),
+            Analysed::Jumps(sweeps) => sweeps.tables(&names, langs),
+            Analysed::Best(ranking) => ranking.tables(&names, langs),
         }
     }
 
     /// What is to be said where its tests and an F-test of that column come to different ends.
     pub(crate) fn other_than_f_test(&self, column: &str, differs: bool) -> Option<&'static str> {
         match &self.found {
-            Found::Best(ranking) => ranking.other_than_f_test(column, differs),
-            Found::Fit(_) | Found::Jumps(_) => None,
+            Analysed::Best(ranking) => ranking.other_than_f_test(column, differs),
+            Analysed::Fit(_) | Analysed::Jumps(_) => None,
         }
     }
 
     /// The column of which it tells the curve over this axis.
     pub(crate) fn fits(&self, axis: &str) -> Option<&str> {
         match &self.found {
-            Found::Fit(fits) => fits.along(axis),
-            Found::Jumps(_) | Found::Best(_) => None,
+            Analysed::Fit(fits) => fits.along(axis),
+            Analysed::Jumps(_) | Analysed::Best(_) => None,
         }
     }
 
     /// The column of which it tells the jumps.
     pub(crate) fn searches(&self) -> Option<&str> {
         match &self.found {
-            Found::Jumps(sweeps) => Some(sweeps.column()),
-            Found::Fit(_) | Found::Best(_) => None,
+            Analysed::Jumps(sweeps) => Some(sweeps.column()),
+            Analysed::Fit(_) | Analysed::Best(_) => None,
         }
     }
 
     /// Its points with their curves, and the columns along and upright, where that can be drawn.
     pub(crate) fn clouds(&self) -> Option<(Vec<Cloud>, &str, &str)> {
         match &self.found {
-            Found::Fit(fits) => Some(fits.clouds()),
-            Found::Jumps(sweeps) => Some(sweeps.clouds()),
-            Found::Best(_) => None,
+            Analysed::Fit(fits) => Some(fits.clouds()),
+            Analysed::Jumps(sweeps) => Some(sweeps.clouds()),
+            Analysed::Best(_) => None,
         }
     }
 }
@@ -184,7 +183,6 @@ impl Shown {
         format!("{}\n\n{}", self.title, self.body(words, langs))
     }
 
-    /// Without its title.
     pub(crate) fn body(&self, words: &Words, langs: &[&str]) -> String {
         let notes = if self.notes.is_empty() { String::new() } else { format!("\n{}\n", self.notes.join("  \n")) };
         self.grid.clone().typeset(words, langs).markdown() + &notes

@@ -30,7 +30,6 @@ const GAP: f64 = 4.0;
 /// All that is drawn.
 #[derive(Debug, Default)]
 pub(crate) struct Lanes {
-    /// Above all.
     pub(crate) title: String,
     /// Colours with what they stand for.
     pub(crate) legend: Vec<(usize, String)>,

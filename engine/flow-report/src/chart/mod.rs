@@ -44,7 +44,6 @@ const NAMED: usize = 12;
 /// Lines that are nowhere further apart than this share of the upright axis would cover each other.
 const COVERED: f64 = 0.015;
 
-/// A named line.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Line {
     pub(crate) name: String,

@@ -6,7 +6,6 @@ use crate::table::{Reference, Table};
 
 /// Figures that are no further apart agree: rounded as published figures are, and by another convention for small things.
 const AGREES: f64 = 0.05;
-/// Declared, not found.
 const DECLARED: [&str; 2] = ["gpus", "cpus"];
 
 /// The columns of two tables, of the same rows, that agree in every row that both have, of which there are two at least.

@@ -51,7 +51,6 @@ fn span(least: &Figure, most: &Figure, signed: bool, words: &Words, lang: &str) 
 }
 
 impl Scoped {
-    /// As a sentence.
     pub(crate) fn worded(&self, words: &Words, lang: &str, names: &Names<'_>) -> String {
         names.scoped(&self.scope, self.finding.worded(words, lang, names), lang)
     }

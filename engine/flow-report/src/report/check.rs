@@ -21,7 +21,6 @@ pub(crate) fn verdicts(with: &Map<String, Value>) -> Vec<(String, f64)> {
     sections.filter_map(verdict).collect()
 }
 
-/// What is wrong.
 pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
     // What is of another form the schema has told.
     let Ok(with) = serde_json::from_value::<ReportWith>(Value::Object(planned.with.clone())) else { return Vec::new() };

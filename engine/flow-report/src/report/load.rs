@@ -9,10 +9,8 @@ use crate::chart::thinned;
 use crate::columns::{same, written};
 use crate::table::{Content, Table};
 
-/// Shares over time.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Load {
-    /// The result.
     pub(crate) label: String,
     /// Its time begins with the first epoch, not with the program.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -39,7 +39,6 @@ pub(crate) const REPORT_FORMAT: u32 = 10;
 pub(crate) struct Report {
     /// Version of `report.json`.
     pub(crate) format: u32,
-    /// The workflow's name.
     pub(crate) workflow: String,
     /// Its languages, in order.
     pub(crate) languages: Vec<Language>,
@@ -83,7 +82,6 @@ pub(crate) struct Report {
 pub(crate) struct Section {
     /// The step whose table it shows.
     pub(crate) name: String,
-    /// The author's part.
     pub(crate) with: SectionWith,
     pub(crate) table: Table,
     /// What the table says.
@@ -92,7 +90,6 @@ pub(crate) struct Section {
     pub(crate) computed: Vec<Computed>,
     /// From one value of the split to the other.
     pub(crate) changes: Option<Changes>,
-    /// Co-run groups.
     pub(crate) together: Vec<Together>,
     /// Results that ran at once, beside the same alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -136,7 +133,6 @@ pub(crate) enum Judged {
     Open { resource: Resource },
 }
 
-/// Builds the model.
 pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, BuiltinFault> {
     let mut sections = Vec::new();
     let mut left_out = Vec::new();

@@ -27,9 +27,9 @@ const TEMPLATES: [(&str, &str); 2] = [
 struct Page {
     title: Vec<String>,
     date: String,
-    setup: Vec<Line>,
+    setup: Vec<LabelledValue>,
     /// What of it an entry needs.
-    short_setup: Vec<Line>,
+    short_setup: Vec<LabelledValue>,
     sections: Vec<PageSection>,
     /// Bullets of an entry in each language, of all sections.
     findings: Vec<Vec<String>>,
@@ -37,7 +37,7 @@ struct Page {
 }
 
 #[derive(Clone, Serialize)]
-struct Line {
+struct LabelledValue {
     label: String,
     colon: String,
     value: String,
@@ -203,11 +203,11 @@ fn content(report: &Report, words: &Words, langs: &[&str], all: &[&str]) -> Page
     }
 }
 
-fn setup(report: &Report, words: &Words, langs: &[&str]) -> Vec<Line> {
+fn setup(report: &Report, words: &Words, langs: &[&str]) -> Vec<LabelledValue> {
     let setup = &report.setup;
     let colon = words.mark(langs, "mark-colon");
     let joined = |key: &str| words.joined(langs, key);
-    let line = |label: String, value: String| Line { label, colon: colon.clone(), value };
+    let line = |label: String, value: String| LabelledValue { label, colon: colon.clone(), value };
     let mut lines = Vec::new();
     for (parameter, value) in &setup.parameters {
         let value = match parameter.as_str() {
@@ -290,11 +290,11 @@ fn setup(report: &Report, words: &Words, langs: &[&str]) -> Vec<Line> {
 }
 
 /// On a line what was trained, the author's own, and on a line the machine: the rest is in the report.
-fn short(mut lines: Vec<Line>, parameters: usize) -> Vec<Line> {
+fn short(mut lines: Vec<LabelledValue>, parameters: usize) -> Vec<LabelledValue> {
     let machine = lines.iter().position(|line| line.label == "CPU");
     lines.truncate(machine.map_or(lines.len(), |at| at + 1));
     let mut one = |from: usize, count: usize| {
-        let rest: Vec<Line> = lines.drain(from + 1..from + count).collect();
+        let rest: Vec<LabelledValue> = lines.drain(from + 1..from + count).collect();
         rest.iter().for_each(|line| lines[from].value += &format!("; {}{}{}", line.label, line.colon, line.value));
     };
     if let Some(cpu) = machine {

@@ -24,11 +24,9 @@ const FILE: &str = "schedule.json";
 pub(crate) struct Scheduled {
     /// Its chart's file, which no other chart of the report has.
     pub(crate) file: String,
-    /// The instance.
     pub(crate) label: String,
     /// Of how many simulations this is the first.
     pub(crate) of: u32,
-    /// The schedule.
     pub(crate) gantt: Gantt,
 }
 

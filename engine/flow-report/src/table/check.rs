@@ -15,7 +15,6 @@ pub(crate) fn is_wrong(planned: &PlannedWith, table: &PlannedStep) -> bool {
     !check(&PlannedWith { with: table.with.clone(), steps: planned.steps.clone() }).is_empty()
 }
 
-/// What is wrong.
 pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
     // What is of another form the schema has told.
     let Ok(with) = serde_json::from_value::<TableWith>(Value::Object(planned.with.clone())) else { return Vec::new() };

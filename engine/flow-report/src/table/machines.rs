@@ -12,7 +12,6 @@ use super::model::{Note, Table};
 use super::with::TableWith;
 use crate::columns::written;
 
-/// The axis.
 pub(super) const MACHINE: &str = "machine";
 
 /// Whether a table can show several machines; the error says why not. No step has an axis of that name: it means something else in

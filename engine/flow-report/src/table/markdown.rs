@@ -16,7 +16,6 @@ use crate::words::{Args, Words, join};
 pub(crate) struct Grid {
     /// Heads, and whether the column is of numbers.
     pub(crate) heads: Vec<(String, bool)>,
-    /// Rows of cells.
     pub(crate) rows: Vec<Vec<String>>,
 }
 
@@ -440,7 +439,6 @@ impl Names<'_> {
         self.table.columns.iter().any(|c| own(&c.name))
     }
 
-    /// Inside a sentence.
     pub(crate) fn inline(&self, of: &str, lang: &str) -> String {
         inline(&self.head(of, lang), lang)
     }

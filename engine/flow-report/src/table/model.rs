@@ -42,7 +42,6 @@ pub struct Table {
     pub reference: Option<Box<Reference>>,
 }
 
-/// Earlier figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reference {
     /// The file that they are from.
@@ -60,7 +59,6 @@ pub struct Reference {
 /// An earlier time of a member of a co-run group.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InGroup {
-    /// The member's place.
     pub axes: IndexMap<String, Value>,
     /// What was measured, `epoch_time`.
     pub name: String,
@@ -136,14 +134,12 @@ pub enum Content {
     },
     /// Something declared or told, as it was written; and as a number, if it is one.
     Text {
-        /// As written.
         text: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         number: Option<f64>,
     },
     /// How the instance ended, where there is no number because of it.
     Outcome {
-        /// How.
         outcome: Outcome,
         /// Out of memory: it was a GPU's.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -186,7 +182,6 @@ pub enum Note {
     Mean {
         /// Of how many; the least where it varies.
         of: u32,
-        /// Over which axes.
         over: Vec<String>,
     },
     /// Numbers are medians with their range.
@@ -203,34 +198,20 @@ pub enum Note {
     Unlike {
         /// What differs: `cpus`, `gpu_model`, …
         what: String,
-        /// One value.
         one: String,
-        /// Another.
         other: String,
     },
     /// Why a measurement is not to be trusted.
-    Spoiled {
-        /// The instance.
-        label: String,
-        /// Why.
-        reasons: Vec<Spoiled>,
-    },
+    Spoiled { label: String, reasons: Vec<Spoiled> },
     /// Numbers were not found where they were said to be.
     NoMetrics {
-        /// The first instance.
         label: String,
         /// How many more there are.
         more: u32,
-        /// What is wrong.
         problem: NoMetrics,
     },
     /// Fewer results than there are instances.
-    Partial {
-        /// How many count.
-        used: u32,
-        /// Of how many.
-        of: u32,
-    },
+    Partial { used: u32, of: u32 },
     /// What ratios and speed-ups compare with.
     Baseline {
         /// `version=v7`; empty for the first row.
@@ -244,7 +225,6 @@ pub enum Note {
     },
     /// Old results were kept for changed fingerprints.
     Accepted {
-        /// The first instance.
         label: String,
         /// How many more there are.
         more: u32,
@@ -253,7 +233,6 @@ pub enum Note {
     },
     /// Some went on from a checkpoint of an attempt that was killed together with flow: their times lack a part.
     Resumed {
-        /// The first instance.
         label: String,
         /// How many more there are.
         more: u32,
@@ -266,7 +245,6 @@ pub enum Note {
     Company {
         /// How many ran alone.
         alone: u32,
-        /// Of how many.
         of: u32,
     },
     /// A reference that is not meant here.
@@ -274,21 +252,12 @@ pub enum Note {
     /// Lines of a reference that are no row here.
     Unmatched {
         file: String,
-        /// How many.
         lines: u32,
         /// The place of the first.
         first: String,
     },
     /// Another machine's results were asked for with another parameter.
-    OtherParameter {
-        machine: String,
-        /// The parameter.
-        name: String,
-        /// There.
-        theirs: String,
-        /// Here.
-        own: String,
-    },
+    OtherParameter { machine: String, name: String, theirs: String, own: String },
     /// There is nothing of another machine.
     NoMachines,
     /// GPU memory is the card's against its state before the start.

@@ -55,7 +55,7 @@ pub(super) struct Earlier {
 }
 
 /// A column of the file.
-struct Found<'a> {
+struct ColumnOf<'a> {
     at: usize,
     /// As its head or the author has it.
     unit: Option<&'a str>,
@@ -241,10 +241,10 @@ fn find<'a>(
     sheet: &'a Sheet,
     own: &str,
     file: &str,
-) -> Result<Option<Found<'a>>, BuiltinFault> {
+) -> Result<Option<ColumnOf<'a>>, BuiltinFault> {
     let there = |wanted: &str| sheet.heads.iter().position(|head| named(head).0 == wanted || head == wanted);
     let theirs = match reference.columns.get(own) {
-        None => return Ok(there(own).map(|at| Found { at, unit: named(&sheet.heads[at]).1 })),
+        None => return Ok(there(own).map(|at| ColumnOf { at, unit: named(&sheet.heads[at]).1 })),
         Some(None) => return Ok(None),
         Some(Some(theirs)) => theirs,
     };
@@ -257,7 +257,7 @@ fn find<'a>(
         };
         BuiltinFault::ReferenceWithoutColumn { file: file.to_owned(), column: wanted.to_owned(), hint }
     })?;
-    Ok(Some(Found { at, unit: unit.or(named(&sheet.heads[at]).1) }))
+    Ok(Some(ColumnOf { at, unit: unit.or(named(&sheet.heads[at]).1) }))
 }
 
 /// `epoch_time [s]` as its name and its unit.

@@ -186,7 +186,6 @@ pub(crate) fn input(steps: Vec<(&str, StepView)>) -> BuiltinInput {
     }
 }
 
-/// Runs a built-in.
 pub(crate) fn run(name: &str, with: Value, input: &BuiltinInput) -> Result<BuiltinOutput, String> {
     let mut input = input.clone();
     input.with = with.as_object().expect("a map").clone();

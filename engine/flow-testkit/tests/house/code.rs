@@ -39,7 +39,6 @@ pub(crate) struct Code {
 }
 
 impl Code {
-    /// Reads a file.
     pub(crate) fn of(text: &str) -> syn::Result<Code> {
         let mut file = syn::parse_file(text)?;
         let mut code = Code::default();

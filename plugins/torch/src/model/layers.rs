@@ -128,7 +128,6 @@ pub(super) struct Conv {
 }
 
 impl Conv {
-    /// A plain convolution.
     pub(super) fn new(from: i64, to: i64, kernel: i64, stride: i64) -> Self {
         Self { stride, ..Self::wide(from, to, [kernel; 2]) }
     }
@@ -240,7 +239,6 @@ pub(super) fn conv_norm_pair(path: nn::Path<'_>, shape: Conv, normalise: Norm, a
     conv_norm(&path / 0, &path / 1, shape, kaiming(FanInOut::FanOut), normalise, activation)
 }
 
-/// A linear layer.
 pub(super) fn linear(path: nn::Path<'_>, from: i64, to: i64, weights: Init, bias: Init) -> Layer {
     let layer = nn::linear(path, from, to, nn::LinearConfig { ws_init: weights, bs_init: Some(bias), bias: true });
     Box::new(move |xs, pass| {

@@ -249,7 +249,6 @@ fn more(networks: usize) -> String {
     words::count(networks, "more network")
 }
 
-/// What to measure.
 fn lacks(ask: &Ask, on: &OnMachine, lack: &Lack) -> String {
     let model = &ask.model;
     let mut todo = Vec::new();

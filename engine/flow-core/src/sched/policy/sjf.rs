@@ -4,7 +4,6 @@
 use super::{Age, Policy, Propose, View};
 use crate::InstanceId;
 
-/// Shortest first.
 #[derive(Clone, Debug)]
 pub(super) struct Sjf {
     mode: Mode,

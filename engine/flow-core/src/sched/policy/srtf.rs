@@ -4,7 +4,6 @@
 use super::{Policy, Propose, Reorder, View};
 use crate::InstanceId;
 
-/// Least left first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Srtf {
     /// Time counts for each GPU that is held.

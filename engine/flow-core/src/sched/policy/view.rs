@@ -14,21 +14,18 @@ pub struct View<'a> {
     proposals: u32,
 }
 
-/// A running attempt.
 #[derive(Clone, Copy, Debug)]
 pub struct Running<'a> {
     /// The unit it belongs to.
     pub unit: InstanceId,
     pub instance: InstanceId,
     pub attempt: AttemptId,
-    /// When it started.
     pub since: Time,
     /// When it will end, as far as its estimate goes. One that has outlived its estimate is expected to take a quarter
     /// longer than it has taken.
     pub expected_end: Option<Time>,
     /// It may be preempted: it is no member of a co-run group, and was not told to end.
     pub preemptible: bool,
-    /// What it holds.
     pub placement: &'a Placement,
 }
 

@@ -49,7 +49,6 @@ pub(super) struct Noise {
     pub(super) parts: Vec<(Part, f64)>,
 }
 
-/// A model.
 #[derive(Clone)]
 pub(super) struct Model {
     pub(super) correlation: f64,

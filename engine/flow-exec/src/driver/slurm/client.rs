@@ -33,7 +33,6 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// How often it is looked whether one has ended: at first, and later.
 const LOOK: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
 
-/// Runs Slurm's commands.
 pub(crate) struct Client {
     environment: Option<BTreeMap<String, String>>,
     limit: Duration,

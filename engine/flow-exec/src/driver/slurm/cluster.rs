@@ -59,7 +59,6 @@ pub fn rules() -> Result<(Limits, Vec<Partition>), NoAnswer> {
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("Slurm cannot be asked: {error}; {}", taken(*.remembered))]
 pub struct Unasked {
-    /// Why.
     pub error: NoAnswer,
     /// What it said last was taken.
     pub remembered: bool,

@@ -84,7 +84,6 @@ enum Gone {
 #[derive(Default)]
 pub(super) struct News {
     pub(super) events: Vec<Event>,
-    /// Its row changed.
     pub(super) changed: bool,
     /// Slurm is to be told to end it.
     pub(super) cancel: bool,
@@ -328,7 +327,6 @@ impl BatchJob {
         self.gone.get_or_insert((gone, clock::steady()));
     }
 
-    /// Slurm refused it.
     pub(super) fn refused(&mut self, error: String) -> Vec<Event> {
         self.end_all(Some(&Gone::Refused(error)))
     }

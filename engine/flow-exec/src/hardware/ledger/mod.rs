@@ -54,7 +54,6 @@ pub(crate) struct Ledger {
 #[derive(Debug)]
 struct Open {
     file: File,
-    /// Ours.
     slot: usize,
     /// What is in it.
     written: Vec<u8>,

@@ -25,9 +25,7 @@ const MOST_ATTEMPTS: u32 = 1_000_000;
 pub struct Slot {
     /// What it is written in; set when it is written.
     pub format: u32,
-    /// Its id.
     pub run: String,
-    /// Whose it is.
     pub person: String,
     pub workflow: String,
     /// Its process, as it calls itself.
@@ -54,14 +52,12 @@ pub struct Slot {
 /// Attempts that a batch system has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Jobs {
-    /// Those that run.
     pub running: u32,
     /// Those that wait there.
     pub queued: u32,
 }
 
 impl Jobs {
-    /// There are none.
     pub fn is_none(&self) -> bool {
         *self == Jobs::default()
     }
@@ -70,7 +66,6 @@ impl Jobs {
 /// What a running attempt holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
-    /// What.
     pub holds: Holding,
     /// Until when that is expected, milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -88,7 +83,6 @@ impl Share {
         Share(card.to_owned(), load.steps, load.memory.div_ceil(MIB), load.cpu_milli, load.gpu_milli)
     }
 
-    /// What it says.
     pub(crate) fn load(&self) -> CardLoad {
         let &Share(_, steps, mib, cpu_milli, gpu_milli) = self;
         CardLoad { steps, memory: mib.saturating_mul(MIB), cpu_milli, gpu_milli }
@@ -98,11 +92,9 @@ impl Share {
 /// A unit that other runs keep from starting.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiter {
-    /// Its first instance.
     pub label: String,
     /// Since when, milliseconds since 1970.
     pub since: u64,
-    /// Higher goes first.
     pub priority: i64,
     /// What it asks for.
     pub asks: Holding,
