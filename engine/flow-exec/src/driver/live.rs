@@ -33,11 +33,12 @@ use super::{
     cleanup::FolderRemover,
     collect::{self, Collect, Collected},
     context::RunContext,
+    decisions::{self, LookedUp},
     deferred::DeferredUnits,
     executor::{self, Executor, RetryAdvice},
     fill::{self, Filled},
     outbox::Outbox,
-    outcomes::{self, LookedUp, Outcomes},
+    outcomes::Outcomes,
     peers::{Opened, PeerRuns},
     polling::LISTEN,
     recorder::{Applied, Recorder, Written},
@@ -334,7 +335,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
                     Some(unit) => {
                         let context = Arc::clone(&self.context);
                         self.jobs.spawn_blocking(move || {
-                            let earlier = outcomes::earlier(&context, &unit, instance);
+                            let earlier = decisions::earlier(&context, &unit, instance);
                             Done::Earlier(to_record, earlier)
                         });
                     }
@@ -414,7 +415,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         }
         self.looking_up = true;
         let (context, units) = (Arc::clone(&self.context), std::mem::take(&mut self.to_look_up));
-        self.jobs.spawn_blocking(move || Done::LookedUp(outcomes::look_up(&context, units)));
+        self.jobs.spawn_blocking(move || Done::LookedUp(decisions::look_up(&context, units)));
     }
 
     fn on_event(&mut self, event: executor::Event) {

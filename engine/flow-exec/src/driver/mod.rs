@@ -14,6 +14,7 @@ mod composite;
 mod context;
 mod corunners;
 mod daemon;
+mod decisions;
 mod deferred;
 mod executor;
 mod fill;
@@ -37,17 +38,20 @@ mod polling;
 mod publish;
 mod reading;
 mod recorder;
+mod request;
 mod revision;
 mod run;
 mod run_claims;
 mod running;
 mod screen;
 mod session;
+mod setups;
 mod slurm;
 mod start;
 #[cfg(test)]
 mod tests;
 mod their_jobs;
+mod unchanged;
 mod waiting;
 
 use flow_core::{AttemptId, JournalLine};
@@ -59,7 +63,8 @@ pub(crate) use intents::Intent;
 pub use intents::{end_strays, going_on};
 pub use plan::{Forgotten, Knowledge, accept, forget, ignored, plan};
 pub use publish::{PublishRequest, PublishedFile, WithheldFile};
-pub use run::{ForceRequest, RunEnd, RunOptions, run};
+pub use request::{ForceRequest, RunEnd, RunOptions};
+pub use run::run;
 pub use session::{Session, SessionRequest};
 pub use slurm::{NoAnswer, Unasked, cancel_jobs, jobs_left, overview, rules};
 

@@ -10,18 +10,14 @@ use flow_core::{
     AttemptId, CorunGpus, Digest, GpuSharing, InstanceId, Outcome, Repeat, RunEvent, Settled, StepResult,
     fingerprint::Parts,
     learn::{self, History},
-    plan::{Decision, Standing, decide, standing_for, unfit, without_attempt},
+    plan::{Decision, Standing, without_attempt},
     reason::{Cause, ClosedBy},
     sched::{Answer, Event},
     why::Why,
 };
-use flow_store::{Results, StoreError};
 use serde_json::Value;
 
-use super::{
-    context::RunContext, deferred::DeferredUnit, lookup::StoreLookup, orphans::Wanted, outbox::Outbox,
-    recorder::Recorder, their_jobs::Theirs,
-};
+use super::{context::RunContext, decisions::LookedUp, outbox::Outbox, recorder::Recorder};
 use crate::{ExecError, clock};
 
 /// How what was planned for a verdict and not made is counted.
@@ -58,173 +54,6 @@ pub(super) struct Outcomes {
     pub(super) counts: BTreeMap<String, u32>,
     /// Outcomes that are failures have happened.
     pub(super) failed: bool,
-}
-
-/// The answers to a look-up, unit by unit.
-pub(super) struct LookedUp {
-    units: Vec<(Vec<InstanceId>, Vec<Decision>)>,
-    /// First instances of units that go on since an earlier run.
-    going_on: BTreeSet<InstanceId>,
-    /// Units that are to run and that other runs do.
-    pub(super) elsewhere: Vec<DeferredUnit>,
-    /// Results of no use, where they would have been reused, and why.
-    damaged: Vec<(InstanceId, Digest, String)>,
-    error: Option<StoreError>,
-}
-
-/// Decides what stands for these units. It hashes inputs and looks at artifacts, which takes as long as it takes.
-pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> LookedUp {
-    let session = &context.session;
-    let mut looked_up = LookedUp {
-        units: Vec::new(),
-        going_on: BTreeSet::new(),
-        elsewhere: Vec::new(),
-        damaged: Vec::new(),
-        error: None,
-    };
-    // Asked once for all: of a hundred thousand units none may be affected.
-    let nothing_left = context.left.has_nothing_here();
-    let goes_on = |ids: &[InstanceId], decisions: &[Decision]| !nothing_left && goes_on(context, ids, decisions);
-    for ids in units {
-        if let Some(decisions) = context.found(&ids) {
-            looked_up.going_on.extend(ids.first().filter(|_| goes_on(&ids, &decisions)));
-            looked_up.units.push((ids, decisions));
-            continue;
-        }
-        let mut world = StoreLookup {
-            workflow: &session.expansion.workflow,
-            folder: session.workspace.folder.clone(),
-            results: Some(&context.store),
-            recorded: Some(&context.recorded),
-            objects: Some(context.objects.clone()),
-            inputs: &context.inputs,
-            keep: true,
-            stood: &[],
-            going_on: &BTreeMap::new(),
-            ahead: None,
-            damaged: BTreeMap::new(),
-            error: None,
-        };
-        let decisions = decide(&session.context(), &ids, &context.known, &mut world, &context.force);
-        let StoreLookup { damaged, error, .. } = world;
-        if error.is_some() {
-            looked_up.error = error;
-            break;
-        }
-        if goes_on(&ids, &decisions) {
-            looked_up.going_on.extend(ids.first());
-            looked_up.units.push((ids, decisions));
-            continue;
-        }
-        let to_run = decisions.iter().filter_map(|decision| match decision {
-            Decision::Run { attempt, .. } => Some(*attempt),
-            _ => None,
-        });
-        let attempts: Vec<Digest> = to_run.collect();
-        match context.claimed.by_others(context.store.dir(), &attempts) {
-            Ok(Some(who)) => {
-                looked_up.elsewhere.push(DeferredUnit { instances: ids, attempts, who });
-                continue;
-            }
-            Ok(None) => {}
-            Err(error) => {
-                looked_up.error = Some(error);
-                break;
-            }
-        }
-        let decisions = match theirs(context, &ids, &decisions) {
-            Some(Theirs::GoesOn(who)) => {
-                looked_up.elsewhere.push(DeferredUnit { instances: ids, attempts, who });
-                continue;
-            }
-            Some(Theirs::Hidden(cause)) => {
-                ids.iter().map(|_| Decision::Refused { outcome: Outcome::Failed, cause: cause.clone() }).collect()
-            }
-            None => decisions,
-        };
-        let first = ids.first().copied();
-        let damaged = damaged.into_iter().filter_map(|(fingerprint, damage)| Some((first?, fingerprint, damage)));
-        looked_up.damaged.extend(damaged);
-        looked_up.units.push((ids, decisions));
-    }
-    end_jobs(context, &looked_up.units);
-    looked_up
-}
-
-/// The job of somebody else's run that does a unit, where Slurm is to do it.
-fn theirs(context: &RunContext, ids: &[InstanceId], decisions: &[Decision]) -> Option<Theirs> {
-    let instances = &context.session.expansion.instances;
-    let to_run = ids.iter().zip(decisions).filter_map(|(id, decision)| match decision {
-        Decision::Run { fingerprint, .. } if instances[id.index()].slurm.is_some() => Some((id, *fingerprint)),
-        _ => None,
-    });
-    let (asked, fingerprints): (Vec<&InstanceId>, Vec<Digest>) = to_run.unzip();
-    let forced = asked.iter().any(|id| context.force.covers(**id));
-    if fingerprints.is_empty() || forced { None } else { context.theirs.of(&fingerprints) }
-}
-
-/// Ends jobs of earlier runs under the labels of units that do not do what these are to do: all at once, for Slurm is told of each.
-fn end_jobs(context: &RunContext, units: &[(Vec<InstanceId>, Vec<Decision>)]) {
-    if !context.left.has_jobs() {
-        return;
-    }
-    let each = units.iter().flat_map(|(ids, decisions)| ids.iter().zip(decisions));
-    let wanted = each.map(|(id, decision)| {
-        let instance = &context.session.expansion.instances[id.index()];
-        let to_run = match decision {
-            Decision::Run { fingerprint, .. } if instance.slurm.is_some() && !context.force.covers(*id) => {
-                Some(*fingerprint)
-            }
-            _ => None,
-        };
-        (context.secrets.hide(instance.label.to_string()), to_run)
-    });
-    context.left.end_jobs(&context.file(), &wanted.collect());
-}
-
-/// Whether what a unit is to do goes on since an earlier run, or came to something then. What goes on of it and is not wanted so is
-/// ended.
-fn goes_on(context: &RunContext, ids: &[InstanceId], decisions: &[Decision]) -> bool {
-    let instances = &context.session.expansion.instances;
-    let forced = ids.iter().any(|id| context.force.covers(*id));
-    let here = ids.iter().all(|id| instances[id.index()].slurm.is_none());
-    let to_run = |decision: &Decision| match decision {
-        Decision::Run { attempt, .. } if here && !forced => Some(*attempt),
-        _ => None,
-    };
-    let attempts: Option<Vec<Digest>> = decisions.iter().map(to_run).collect();
-    if attempts.is_some_and(|attempts| context.left.goes_on(&attempts)) {
-        return true;
-    }
-    let labels: Vec<String> =
-        ids.iter().map(|id| context.secrets.hide(instances[id.index()].label.to_string())).collect();
-    let wanted = labels.iter().zip(decisions).map(|(label, decision)| Wanted { label, attempt: to_run(decision) });
-    let followed = |attempt: &Digest| !matches!(context.claimed.taken(&[*attempt]), Ok(None));
-    context.left.end_unwanted(&context.file(), &wanted.collect::<Vec<_>>(), followed);
-    false
-}
-
-/// The good result of the store that stands for one of a unit, if there are some of all. It looks at artifacts.
-///
-/// # Errors
-/// The store could not be read.
-pub(super) fn earlier(
-    context: &RunContext,
-    unit: &[(InstanceId, Digest)],
-    of: InstanceId,
-) -> Result<Option<Box<StepResult>>, StoreError> {
-    let mut earlier = None;
-    for (id, fingerprint) in unit {
-        let instance = &context.session.expansion.instances[id.index()];
-        // One that cannot be looked at for the moment stands as well.
-        let whole = |result: &StepResult| !matches!(context.objects.missing(result), Ok(Some(_)));
-        let good = |result: &StepResult| unfit(result, instance).is_none() && whole(result);
-        let Some(result) = context.store.result(fingerprint)?.filter(good) else { return Ok(None) };
-        if *id == of {
-            earlier = Some(Box::new(standing_for(result, instance)));
-        }
-    }
-    Ok(earlier)
 }
 
 impl Outcomes {

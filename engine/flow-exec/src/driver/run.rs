@@ -1,34 +1,28 @@
 //! `flow run`, from the file to the published report. Steps in order; the loop between start and end is `live`'s.
 
 use std::{
-    cell::RefCell,
     collections::{BTreeMap, BTreeSet},
-    future::poll_fn,
     ops::ControlFlow,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    path::PathBuf,
-    pin::Pin,
     process,
     sync::{Arc, Mutex, mpsc},
-    task::Poll,
     thread,
     time::Duration,
 };
 
 use flow_core::{
     Builtins, Digest, Instance, InstanceId, JOURNAL_FORMAT, JournalLine, Outcome, Planned, Replace, Revision, RunEvent,
-    RunId, RunStart, Settled, StepResult, Uses, learn,
-    plan::{Force, Plan, unfit},
+    RunId, RunStart, Settled, Uses, learn,
+    plan::Plan,
     sched::{
         Event, Limits, Scheduler, Task,
         policy::{self as policies, Policy},
     },
 };
-use flow_store::{FinishedRun, Holder, Snapshot, Status, Stood, Store, StoreDir};
-use serde::{Deserialize, Serialize};
+use flow_store::{Holder, Snapshot, Status, Store};
 
 use super::{
-    PublishedFile, Session, SessionRequest, Update,
+    PublishedFile, Session, Update,
     adopted::AdoptedAttempts,
     cancel::Cancel,
     capture::{Capture, Taken},
@@ -41,99 +35,24 @@ use super::{
     intents,
     live::{EventLoop, GRACE, LoopStart},
     local::Local,
-    lookup::{Recorded, digest_of},
+    lookup::Recorded,
     orphans::OrphanedWork,
-    outcomes::NOT_NEEDED,
-    publish::{PublishRequest, Published, WithheldFile, publish, targets},
+    publish::{Published, WithheldFile, publish, targets},
+    request::{RunEnd, RunOptions},
     revision,
     run_claims::RunClaims,
-    session::{Basis, plugin_of},
+    session::Basis,
+    setups::set_up,
     slurm::{Settings, Slurm},
     start,
     their_jobs::TheirJobs,
+    unchanged::{Summary, is_last, save_snapshot},
 };
 use crate::{
-    ExecError, Workspace, clock, hardware,
+    ExecError, clock, hardware,
     keeper::{self, record},
-    pages, plugins,
+    pages,
 };
-
-/// What to run, and how.
-#[derive(Clone, Debug, Default)]
-pub struct RunOptions {
-    /// The workflow and what decides its expansion.
-    pub session: SessionRequest,
-    /// Steps or labels; everything without.
-    pub targets: Vec<String>,
-    /// `--force`.
-    pub force: ForceRequest,
-    /// `-k`.
-    pub keep_going: bool,
-    /// `-j`.
-    pub jobs: Option<u32>,
-    /// `--policy`, before what the workflow says.
-    pub policy: Option<String>,
-    /// `--publish`, `--no-publish`.
-    pub publish: PublishRequest,
-    /// Wait while somebody else holds the store.
-    pub wait: bool,
-    /// `-m`.
-    pub note: Option<String>,
-    /// The command line, for whoever is told that the store is held.
-    pub doing: String,
-    /// It runs in the background: jobs of a batch system outlive it, however it ends, but for `flow cancel`, and what runs on this machine
-    /// where it is killed.
-    pub detached: bool,
-}
-
-/// `--force`, as asked.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum ForceRequest {
-    /// Nothing.
-    #[default]
-    Nothing,
-    /// Everything.
-    All,
-    /// Steps or labels.
-    Only(Vec<String>),
-}
-
-impl ForceRequest {
-    fn is_nothing(&self) -> bool {
-        *self == ForceRequest::Nothing
-    }
-
-    /// As decisions take it.
-    ///
-    /// # Errors
-    /// An unknown name.
-    pub fn of(&self, session: &Session) -> Result<Force, ExecError> {
-        match self {
-            ForceRequest::Nothing => Ok(Force::Nothing),
-            ForceRequest::All => Ok(Force::All),
-            ForceRequest::Only(names) => Force::named(&session.expansion, names).map_err(|d| session.wrong(d)),
-        }
-    }
-}
-
-/// How a run ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunEnd {
-    /// The run; of one with nothing to do, the run that it repeats.
-    pub run: RunId,
-    /// 0 done, 1 a step failed or something could not be published, 130 interrupted.
-    pub exit: i32,
-    /// Settled instances by how.
-    pub counts: BTreeMap<String, u32>,
-    /// What is published, whether it changed or not.
-    pub published: Vec<PublishedFile>,
-    /// What was written elsewhere, for what is published stays.
-    pub withheld: Vec<WithheldFile>,
-    /// Instances of flow's own steps that have a result: tables and reports.
-    pub made: Vec<String>,
-    /// Nothing had changed since that run: no process was started, nothing was opened.
-    pub unchanged: bool,
-}
 
 /// Runs a workflow.
 ///
@@ -184,16 +103,6 @@ fn slurm(context: &RunContext) -> Slurm {
         environment: context.environment.inherited().clone(),
         workflow: expansion.workflow.clone(),
     })
-}
-
-/// No run of the workflow began since, of a part of it or up to an interruption: `flow show` and the like would tell of that one.
-fn is_last(dir: &StoreDir, run: &RunId, workspace: &Workspace) -> bool {
-    let file = workspace.name(&workspace.file);
-    let is_of_file = |later: &RunId| match dir.run(later).first_line() {
-        Ok(Some(JournalLine { event: RunEvent::RunStarted(start), .. })) => start.file == file,
-        _ => false,
-    };
-    dir.runs().is_ok_and(|runs| !runs.iter().rev().take_while(|later| *later > run).any(is_of_file))
 }
 
 /// Runs a workflow, its attempts on what `executor` makes.
@@ -280,7 +189,8 @@ pub(super) fn run_on<X: Executor>(
         let (taken, observed) = thread::scope(|scope| {
             let read = || forecast::observed(&session.expansion, &wanted, &store);
             let aside = thread::Builder::new().name("history".to_owned()).spawn_scoped(scope, read);
-            let taken = capture.take(previous.as_ref(), |plan| set_up(&session, plan, store.dir(), observe));
+            let taken =
+                capture.take(previous.as_ref(), |plan| set_up(&event_loop()?, &session, plan, store.dir(), observe));
             let observed = aside.map_or_else(|_| read(), |aside| aside.join().unwrap_or_else(|_| read()));
             (taken, observed)
         });
@@ -477,60 +387,6 @@ fn event_loop() -> Result<tokio::runtime::Runtime, ExecError> {
         .map_err(ExecError::io("start", "the event loop"))
 }
 
-/// One that is being set up; says whether anything had to be done.
-type SetUp<'a> = dyn Future<Output = Result<bool, plugins::PluginError>> + 'a;
-
-/// Sets up, once for each digest, the plugins of which a step may run: at the same time, for one downloads while another
-/// compiles. Says whether anything had to be.
-fn set_up(session: &Session, plan: &Plan, dir: &StoreDir, observe: &mut dyn FnMut(Update)) -> Result<bool, ExecError> {
-    session.check_slurm(plan)?;
-    let may_run: BTreeSet<&str> = (plan.items.iter())
-        .filter(|item| item.state.may_run())
-        .filter_map(|item| plugin_of(session, item.id))
-        .collect();
-    let (keeper, secrets) = (start::exe()?, session.secrets());
-    let observe = RefCell::new(observe);
-    let mut begun: Vec<Pin<Box<SetUp<'_>>>> = Vec::new();
-    for plugin in session.plugins.iter().filter(|plugin| may_run.contains(plugin.name())) {
-        let Some(facts) = session.catalogue.plugins.get(plugin.name()) else { continue };
-        let (record, keeper, secrets, observe) = (dir.plugin(plugin.name()), &keeper, &secrets, &observe);
-        begun.push(Box::pin(async move {
-            let mut said = |progress: plugins::Progress<'_>| {
-                let line = match progress {
-                    plugins::Progress::Waiting => "another flow sets it up; waiting".to_owned(),
-                    plugins::Progress::Command(command) => format!("$ {command}"),
-                    plugins::Progress::Line(line) => line.to_owned(),
-                };
-                (observe.borrow_mut())(Update::Setup { plugin: plugin.name().to_owned(), line });
-            };
-            plugins::Setup { plugin, digest: facts.digest, record: &record, keeper, secrets }.ensure(&mut said).await
-        }));
-    }
-    let mut done = false;
-    // The first that fails ends the others: to drop one is to end its command.
-    let all = poll_fn(|task| {
-        let mut failed = None;
-        begun.retain_mut(|setup| match setup.as_mut().poll(task) {
-            Poll::Pending => true,
-            Poll::Ready(Ok(did)) => {
-                done |= did;
-                false
-            }
-            Poll::Ready(Err(error)) => {
-                failed.get_or_insert(error);
-                false
-            }
-        });
-        match failed {
-            Some(error) => Poll::Ready(Err(error)),
-            None if begun.is_empty() => Poll::Ready(Ok(())),
-            None => Poll::Pending,
-        }
-    });
-    event_loop()?.block_on(all)?;
-    Ok(done)
-}
-
 fn beginning(
     session: &Session,
     options: &RunOptions,
@@ -588,68 +444,5 @@ fn policy(name: &str, session: &Session) -> Result<Box<dyn Policy>, ExecError> {
             name.trim_end_matches("-single")
         ))),
         None => Ok(policy),
-    }
-}
-
-fn save_snapshot(context: &RunContext, key: Digest, end: &RunEnd) -> Result<(), ExecError> {
-    let RunContext { session, store, inputs, known, .. } = context;
-    let folder = &session.workspace.folder;
-    let mut stood = Vec::with_capacity(session.expansion.instances.len());
-    for instance in &session.expansion.instances {
-        let attempted = |result: &&StepResult| !matches!(result.outcome, Outcome::Skipped | Outcome::DoesNotFit);
-        stood.push(match known.result(instance.id) {
-            // What may not be reused runs again.
-            Some(result) if attempted(&result) && unfit(result, instance).is_some() => return Ok(()),
-            Some(result) => digest_of(&instance.inputs, folder, inputs).map(|inputs| Stood::of(result, inputs)),
-            None => context.stood.get(instance.id.index()).cloned().flatten().filter(|_| known.is_settled(instance.id)),
-        });
-    }
-    let published: Vec<PathBuf> = end.published.iter().map(|file| file.path.clone()).collect();
-    let withheld = &end.withheld;
-    let summary = Summary {
-        counts: end.counts.clone(),
-        published: published.clone(),
-        withheld: withheld.clone(),
-        plugins: session.plugins.iter().map(|plugin| plugin.name().to_owned()).collect(),
-        included: session.workflow.sources().skip(1).map(|file| file.path.clone()).collect(),
-    };
-    // Where the published file is gone, the next run publishes.
-    let there = withheld.iter().flat_map(|file| [&file.path, &file.written]).filter(|path| path.exists());
-    let looked_at: Vec<PathBuf> = published.iter().chain(there).cloned().collect();
-    let summary = serde_json::to_string(&summary).unwrap_or_default();
-    let rested = FinishedRun { key, run: &end.run, stood, published: &looked_at, summary };
-    Snapshot::of(rested, inputs, clock::system()).save(store.dir(), &session.workspace.snapshot_name())?;
-    Ok(())
-}
-
-/// What a snapshot tells the next run beside what it rests on.
-#[derive(Default, Serialize, Deserialize)]
-struct Summary {
-    counts: BTreeMap<String, u32>,
-    published: Vec<PathBuf>,
-    withheld: Vec<WithheldFile>,
-    /// That the workflow uses.
-    plugins: Vec<String>,
-    /// Files that it includes.
-    included: Vec<String>,
-}
-
-impl Summary {
-    fn of(snapshot: &Snapshot) -> Summary {
-        serde_json::from_str(snapshot.summary()).unwrap_or_default()
-    }
-
-    /// The end of a run that had nothing to do.
-    fn unchanged(self, run: RunId) -> RunEnd {
-        let results = self.counts.iter().filter(|(how, _)| *how != NOT_NEEDED);
-        RunEnd {
-            run,
-            exit: 0,
-            counts: BTreeMap::from([("cached".to_owned(), results.map(|(_, n)| n).sum())]),
-            published: self.published.into_iter().map(|path| PublishedFile { path, changed: false }).collect(),
-            withheld: self.withheld,
-            made: Vec::new(),
-            unchanged: true,
-        }
     }
 }

@@ -19,7 +19,8 @@ use proptest::prelude::*;
 use super::{
     RunOptions, SessionRequest, Update,
     executor::{Ended, Event, Executor, Observed, OutcomeOverride, RetryAdvice, Work},
-    run::{ForceRequest, run_on},
+    request::ForceRequest,
+    run::run_on,
 };
 use crate::{ExecError, clock, keeper};
 

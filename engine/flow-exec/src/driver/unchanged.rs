@@ -1,0 +1,89 @@
+//! What a run leaves for the next one, which may have nothing to do: it answers by looking at files alone.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use flow_core::{Digest, JournalLine, Outcome, RunEvent, RunId, Settled, StepResult, plan::unfit};
+use flow_store::{FinishedRun, Snapshot, Stood, StoreDir};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    context::RunContext,
+    lookup::digest_of,
+    outcomes::NOT_NEEDED,
+    publish::{PublishedFile, WithheldFile},
+    request::RunEnd,
+};
+use crate::{ExecError, Workspace, clock};
+
+/// No run of the workflow began since, of a part of it or up to an interruption: `flow show` and the like would tell of that one.
+pub(super) fn is_last(dir: &StoreDir, run: &RunId, workspace: &Workspace) -> bool {
+    let file = workspace.name(&workspace.file);
+    let is_of_file = |later: &RunId| match dir.run(later).first_line() {
+        Ok(Some(JournalLine { event: RunEvent::RunStarted(start), .. })) => start.file == file,
+        _ => false,
+    };
+    dir.runs().is_ok_and(|runs| !runs.iter().rev().take_while(|later| *later > run).any(is_of_file))
+}
+
+pub(super) fn save_snapshot(context: &RunContext, key: Digest, end: &RunEnd) -> Result<(), ExecError> {
+    let RunContext { session, store, inputs, known, .. } = context;
+    let folder = &session.workspace.folder;
+    let mut stood = Vec::with_capacity(session.expansion.instances.len());
+    for instance in &session.expansion.instances {
+        let attempted = |result: &&StepResult| !matches!(result.outcome, Outcome::Skipped | Outcome::DoesNotFit);
+        stood.push(match known.result(instance.id) {
+            // What may not be reused runs again.
+            Some(result) if attempted(&result) && unfit(result, instance).is_some() => return Ok(()),
+            Some(result) => digest_of(&instance.inputs, folder, inputs).map(|inputs| Stood::of(result, inputs)),
+            None => context.stood.get(instance.id.index()).cloned().flatten().filter(|_| known.is_settled(instance.id)),
+        });
+    }
+    let published: Vec<PathBuf> = end.published.iter().map(|file| file.path.clone()).collect();
+    let withheld = &end.withheld;
+    let summary = Summary {
+        counts: end.counts.clone(),
+        published: published.clone(),
+        withheld: withheld.clone(),
+        plugins: session.plugins.iter().map(|plugin| plugin.name().to_owned()).collect(),
+        included: session.workflow.sources().skip(1).map(|file| file.path.clone()).collect(),
+    };
+    // Where the published file is gone, the next run publishes.
+    let there = withheld.iter().flat_map(|file| [&file.path, &file.written]).filter(|path| path.exists());
+    let looked_at: Vec<PathBuf> = published.iter().chain(there).cloned().collect();
+    let summary = serde_json::to_string(&summary).unwrap_or_default();
+    let rested = FinishedRun { key, run: &end.run, stood, published: &looked_at, summary };
+    Snapshot::of(rested, inputs, clock::system()).save(store.dir(), &session.workspace.snapshot_name())?;
+    Ok(())
+}
+
+/// What a snapshot tells the next run beside what it rests on.
+#[derive(Default, Serialize, Deserialize)]
+pub(super) struct Summary {
+    counts: BTreeMap<String, u32>,
+    published: Vec<PathBuf>,
+    withheld: Vec<WithheldFile>,
+    /// That the workflow uses.
+    pub(super) plugins: Vec<String>,
+    /// Files that it includes.
+    pub(super) included: Vec<String>,
+}
+
+impl Summary {
+    pub(super) fn of(snapshot: &Snapshot) -> Summary {
+        serde_json::from_str(snapshot.summary()).unwrap_or_default()
+    }
+
+    /// The end of a run that had nothing to do.
+    pub(super) fn unchanged(self, run: RunId) -> RunEnd {
+        let results = self.counts.iter().filter(|(how, _)| *how != NOT_NEEDED);
+        RunEnd {
+            run,
+            exit: 0,
+            counts: BTreeMap::from([("cached".to_owned(), results.map(|(_, n)| n).sum())]),
+            published: self.published.into_iter().map(|path| PublishedFile { path, changed: false }).collect(),
+            withheld: self.withheld,
+            made: Vec::new(),
+            unchanged: true,
+        }
+    }
+}
