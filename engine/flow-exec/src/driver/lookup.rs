@@ -7,7 +7,7 @@ use std::{
 };
 
 use flow_core::{
-    Digest, Input, Instance, Metrics, RunId, StepResult,
+    Digest, Input, Instance, JournalLine, Metrics, RunEvent, RunId, StepResult,
     fingerprint::{Parts, Tree},
     plan::{Lookup, Reading, Standing},
     reason::Fault,
@@ -67,13 +67,32 @@ impl Recorded {
         Recorded { dir: dir.clone(), workflow: workflow.to_owned(), most, parts: OnceLock::new() }
     }
 
+    /// All these runs had: none of them is a trial, and their journals tell no more than the last fingerprints do.
+    fn had_the_same_parameters(&self) -> flow_store::Result<bool> {
+        let mut first = None;
+        for run in self.dir.runs()?.iter().rev().take(self.most.0) {
+            let start = match self.dir.run(run).first_line()? {
+                Some(JournalLine { event: RunEvent::RunStarted(start), .. }) if start.workflow == self.workflow => {
+                    start
+                }
+                _ => continue,
+            };
+            if *first.get_or_insert_with(|| start.params.clone()) != start.params {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     fn of(&self, label: &str) -> flow_store::Result<Vec<Parts>> {
         if self.parts.get().is_none() {
             let mut all: BTreeMap<String, Vec<Parts>> = BTreeMap::new();
-            flow_store::recorded(&self.dir, &self.workflow, self.most, |label, last| {
-                // Parts of an older form are as good as none.
-                all.entry(label).or_default().extend(serde_json::from_value::<Parts>(last.parts));
-            })?;
+            if self.most.0 == usize::MAX || !self.had_the_same_parameters()? {
+                flow_store::recorded(&self.dir, &self.workflow, self.most, |label, last| {
+                    // Parts of an older form are as good as none.
+                    all.entry(label).or_default().extend(serde_json::from_value::<Parts>(last.parts));
+                })?;
+            }
             let _ = self.parts.set(all);
         }
         Ok(self.parts.get().and_then(|all| all.get(label)).cloned().unwrap_or_default())
