@@ -42,6 +42,7 @@ const OPEN: &str = "open";
 /// An input that attempts will read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wanted {
+    /// Absolute.
     pub path: PathBuf,
     /// Its place in a work folder.
     pub place: String,

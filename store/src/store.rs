@@ -30,6 +30,7 @@ pub struct Store {
     me: Holder,
     /// Runs of this process. They end when the store is given back.
     alive: Mutex<Vec<Alive>>,
+    /// Given back last.
     users: Users,
 }
 

@@ -210,6 +210,7 @@ pub enum Planned {
     Cached,
     /// It is to run, and why.
     Run {
+        /// The first reasons.
         why: Why,
         /// The run since which it goes on, and is not begun again.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -37,6 +37,7 @@ pub struct Instance {
     pub seed: u64,
     /// Outcomes that are results, not failures.
     pub record: Arc<[Outcome]>,
+    /// Wall-clock limit.
     pub timeout: Option<Span>,
     /// How often a failed attempt is tried again.
     pub retries: u32,

@@ -29,6 +29,7 @@ pub struct Machine {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GpuFacts {
     pub uuid: String,
+    /// NVML's index.
     pub index: u32,
     /// The model: `NVIDIA H200`.
     pub name: String,

@@ -331,6 +331,7 @@ impl InstanceState {
 }
 
 impl Shown {
+    /// Its last attempt.
     pub(crate) fn attempt(&self) -> Option<AttemptId> {
         self.attempts.last().copied()
     }

@@ -110,6 +110,7 @@ pub struct Group {
     pub name: String,
     /// Where its members run.
     pub gpus: CorunGpus,
+    /// Its members, ascending.
     pub members: Vec<InstanceId>,
 }
 

@@ -36,6 +36,7 @@ pub struct History<'a> {
 /// Observations of one step.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OfStep {
+    /// Oldest first.
     pub(super) seen: Vec<Observation>,
     /// By the axes of its instances.
     pub(super) on: Vec<OnAxes>,

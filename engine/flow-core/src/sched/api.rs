@@ -45,6 +45,7 @@ pub struct Task {
 /// What history says of a task, with where that comes from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
+    /// Wall time.
     pub duration: Option<Span>,
     /// Nine of ten are expected between these.
     pub range: Option<(Span, Span)>,
@@ -356,6 +357,7 @@ pub enum Action {
 /// What an attempt holds from its start until its exit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
+    /// GPUs, ascending.
     pub gpus: Vec<GpuId>,
     pub cpus: u32,
     /// GPU memory reserved on each of them, bytes.

@@ -59,6 +59,7 @@ impl Holding {
 pub struct Head {
     /// Since when, on a clock that all runs share.
     pub since: u64,
+    /// Higher goes first.
     pub priority: i64,
     /// What it asks for.
     pub asks: Holding,

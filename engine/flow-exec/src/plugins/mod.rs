@@ -37,6 +37,7 @@ pub struct PluginError {
 /// A plugin as it was found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plugin {
+    /// Its folder, absolute.
     pub folder: PathBuf,
     /// What its `plugin.yaml` says.
     pub manifest: Manifest,

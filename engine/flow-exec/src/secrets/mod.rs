@@ -41,6 +41,7 @@ pub(crate) enum Unhidable {
 }
 
 struct Finder {
+    /// In order.
     forms: Vec<Vec<u8>>,
     /// The pairs of bytes that they begin with: most others are told by these alone.
     pairs: Vec<bool>,

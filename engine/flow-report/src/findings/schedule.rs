@@ -30,6 +30,7 @@ pub(super) struct Part {
 /// Rows along the last axis of a table, at one point of the others.
 struct Sweep {
     scope: Option<String>,
+    /// The last axis.
     axis: String,
     /// Rows, each with its value of that axis.
     rows: Vec<(usize, String)>,

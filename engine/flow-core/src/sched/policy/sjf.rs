@@ -4,6 +4,7 @@
 use super::{Age, Policy, Propose, View};
 use crate::InstanceId;
 
+/// Shortest first.
 #[derive(Clone, Debug)]
 pub(super) struct Sjf {
     mode: Mode,

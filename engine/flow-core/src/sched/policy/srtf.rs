@@ -4,6 +4,7 @@
 use super::{Policy, Propose, Reorder, View};
 use crate::InstanceId;
 
+/// Least left first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Srtf {
     /// Time counts for each GPU that is held.

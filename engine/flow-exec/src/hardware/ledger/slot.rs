@@ -92,9 +92,11 @@ impl Share {
 /// A unit that other runs keep from starting.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiter {
+    /// Its first instance.
     pub label: String,
     /// Since when, milliseconds since 1970.
     pub since: u64,
+    /// Higher goes first.
     pub priority: i64,
     /// What it asks for.
     pub asks: Holding,
