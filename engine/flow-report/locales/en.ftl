@@ -175,7 +175,10 @@ finding-agrees = The earlier figures of { $column } are found again: { $same } o
 finding-unchanged = From { $a } to { $b }, { $column } is unchanged (the largest difference is { $most }).
 finding-hardly-changed = From { $a } to { $b }, { $column } changes by { $most } at the most.
 finding-within-repetitions = From { $a } to { $b }, no change of { $column } stands out of how much repetitions differ: { $mean } on average, 95 % confidence interval { $interval }.
-finding-same-learned = From { $a } to { $b }, { $column } is the same within its run-to-run spread: the 95 % confidence interval of the change is { $interval }.
+finding-same-learned = From { $a } to { $b }, { $column } { $told ->
+    [yes] changes little
+   *[no] is the same within its run-to-run spread
+}: the 95 % confidence interval of the change is { $interval }.
 finding-learned-change = From { $a } to { $b }, { $column } { $how ->
     [times] is { $mean } on average
    *[change] changes by { $mean } on average
@@ -219,7 +222,10 @@ finding-packed-in-part = How long all take packed is not known, for only { $comp
 finding-packed-foreign = Other programs used up to { $used } of the CPU meanwhile, so how much of this is due to packing is not known.
 finding-repeated-differs = { $column } differs with { $axis } by more than repetitions do: means of { $range } (F-test, p { $p }).
 finding-repeated-alike = No difference of { $column } with { $axis } stands out of the noise of repetitions: means of { $range } (F-test, p { $p }).
-finding-cost-free = Cost-free: { $b } lowers { $cheaper } against { $a } at the same { $accuracy }.
+finding-cost-free = Cost-free: { $b } lowers { $cheaper } against { $a }{ $better ->
+    [yes] , with slightly better { $accuracy }
+   *[no] {" "}at the same { $accuracy }
+}.
 
 ## Figures computed for findings
 computed-heading = Computed for the findings

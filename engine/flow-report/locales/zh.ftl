@@ -174,7 +174,10 @@ finding-agrees = { $column }与先前数值一致：{ $of } 个数值中有 { $s
 finding-unchanged = 从 { $a } 到 { $b }，{ $column }没有变化（最大差异为 { $most }）。
 finding-hardly-changed = 从 { $a } 到 { $b }，{ $column }的变化至多为 { $most }。
 finding-within-repetitions = 从 { $a } 到 { $b }，{ $column }的变化未超出重复运行的波动：平均 { $mean }，95 % 置信区间为 { $interval }。
-finding-same-learned = 从 { $a } 到 { $b }，{ $column }的差异在重复训练的波动范围之内：变化的 95 % 置信区间为 { $interval }。
+finding-same-learned = 从 { $a } 到 { $b }，{ $column }{ $told ->
+    [yes] 变化很小
+   *[no] 的差异在重复训练的波动范围之内
+}：变化的 95 % 置信区间为 { $interval }。
 finding-learned-change = 从 { $a } 到 { $b }，{ $column }平均{ $how ->
     [times] 变为{ $mean }
    *[change] 变化 { $mean }
@@ -218,7 +221,10 @@ finding-packed-in-part = 打包混部的 { $of } 个任务中，只有 { $compar
 finding-packed-foreign = 期间其他程序最多占用了 { $used } 的 CPU，因此无法得知其中有多少来自打包混部。
 finding-repeated-differs = { $column }随{ $axis }的差异超出重复运行的波动：均值为 { $range }（F 检验，p { $p }）。
 finding-repeated-alike = { $column }随{ $axis }的差异未超出重复运行的波动：均值为 { $range }（F 检验，p { $p }）。
-finding-cost-free = 无代价的改进：与 { $a } 相比，{ $b } 在{ $accuracy }不变的情况下降低了{ $cheaper }。
+finding-cost-free = 无代价的改进：与 { $a } 相比，{ $better ->
+    [yes] { $b } 降低了{ $cheaper }，且{ $accuracy }略优
+   *[no] { $b } 在{ $accuracy }不变的情况下降低了{ $cheaper }
+}。
 
 ## 为发现计算的数值
 computed-heading = 上述结论所依据的计算值

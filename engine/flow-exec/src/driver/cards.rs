@@ -31,6 +31,8 @@ pub(super) struct Cards {
     locks: Vec<Option<GpuLock>>,
     /// Which flow holds a GPU, where another one does.
     held: Vec<Option<String>>,
+    /// Whether another flow had a GPU or a part of it when it was last asked for.
+    beside: Vec<bool>,
     standing: Vec<CardStatus>,
     /// As the scheduler knows them.
     told: Vec<GpuState>,
@@ -51,6 +53,7 @@ impl Cards {
             begun: false,
             locks: Vec::new(),
             held: vec![None; count],
+            beside: vec![false; count],
             standing: vec![CardStatus { alive: true, ..CardStatus::default() }; count],
             used: BTreeMap::new(),
             said: BTreeSet::new(),
@@ -77,7 +80,8 @@ impl Cards {
         say.extend(sampler.trouble());
         self.standing = sampler.standing();
         if wanted {
-            for ((lock, held), gpu) in self.locks.iter_mut().zip(&mut self.held).zip(&self.facts) {
+            let mut given_back = Vec::new();
+            for (card, ((lock, held), gpu)) in self.locks.iter_mut().zip(&mut self.held).zip(&self.facts).enumerate() {
                 *held = match lock.as_mut().map(|lock| lock.take(part)) {
                     Some(Err(Refusal::Held(holder))) => Some(holder),
                     Some(Err(Refusal::Unusable(why))) => {
@@ -87,6 +91,13 @@ impl Cards {
                     }
                     None | Some(Ok(())) => None,
                 };
+                let beside = held.is_some() || lock.as_ref().is_some_and(|lock| !lock.is_alone());
+                given_back.extend((std::mem::replace(&mut self.beside[card], beside) && !beside).then_some(card));
+            }
+            // What was seen there last are steps of the flow that has given it back.
+            if !given_back.is_empty() {
+                sampler.look_now(&given_back);
+                self.standing = sampler.standing();
             }
         }
         say.extend(self.news());

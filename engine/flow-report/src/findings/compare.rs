@@ -227,8 +227,7 @@ fn found(
             let found = by_others(ledger, column, &rows, trainings, ends());
             match &found {
                 None => once.push(column.name.clone()),
-                Some(Finding::SameLearned { column, .. }) => same.push(column.clone()),
-                Some(_) => {}
+                Some(finding) => same.extend(no_worse(finding)),
             }
             findings.extend(found);
             continue;
@@ -252,7 +251,7 @@ fn found(
             findings.push(changed);
         } else if learned(&column.name) {
             let found = same_learned(ledger, column, ends());
-            same.extend(found.is_some().then(|| column.name.clone()));
+            same.extend(found.as_ref().and_then(no_worse));
             findings.extend(found.or_else(|| changed(ledger, at, column, &rows, ends(), false)));
         } else if let Some(within) = within_repetitions(ledger, column, &rows, ends()) {
             findings.push(within);
@@ -267,11 +266,23 @@ fn found(
     if !once.is_empty() {
         findings.push(Finding::OneTraining { columns: once, a: a.clone(), b: b.clone() });
     }
-    let accuracy = same.into_iter().find(|name| ACCURACY.contains(&name.as_str()));
-    if let (Some(accuracy), false, true) = (accuracy, cheaper.is_empty(), free) {
-        findings.push(Finding::CostFree { accuracy, a, b, cheaper });
+    let accuracy = same.into_iter().find(|(name, _)| ACCURACY.contains(&name.as_str()));
+    if let (Some((accuracy, better)), false, true) = (accuracy, cheaper.is_empty(), free) {
+        findings.push(Finding::CostFree { accuracy, a, b, cheaper, better });
     }
     findings
+}
+
+/// What is learned as well as before, as far as trainings tell, or, if so, slightly better.
+fn no_worse(finding: &Finding) -> Option<(String, bool)> {
+    let Finding::SameLearned { column, low, high, .. } = finding else { return None };
+    let better = is_told(low, high) && (low.value > 0.0) == (column != "error_rate");
+    (better || !is_told(low, high)).then(|| (column.clone(), better))
+}
+
+/// Whether the confidence interval of a change leaves no room for none.
+pub(super) fn is_told(low: &Figure, high: &Figure) -> bool {
+    low.value > 0.0 || high.value < 0.0
 }
 
 /// What changes on average by no more than repetitions differ by.

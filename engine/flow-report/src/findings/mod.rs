@@ -103,7 +103,7 @@ pub(crate) enum Finding {
     Ends { label: String, bursts: bool, middle: Figure, ends: Figure },
     /// Two versions differ in nothing that counts.
     Unchanged { column: String, a: String, b: String, most: Figure },
-    /// What two versions learn differs by no more than one training from the next: the confidence interval of the change.
+    /// What two versions learn changes by too little to count: the confidence interval of the change, in which none may lie or not.
     SameLearned { column: String, a: String, b: String, low: Figure, high: Figure },
     /// How much more or less two versions learn on average over the rows, as far as trainings tell that were repeated for something else.
     LearnedChange { column: String, a: String, b: String, mean: Figure, low: Figure, high: Figure },
@@ -153,8 +153,15 @@ pub(crate) enum Finding {
     Agrees { column: String, most: Figure, as_given: Figure, of: Figure },
     /// How far a column that tells another beforehand is off it at the most; of several rows also the least, and the median of the sizes.
     Estimate { column: String, of: String, most: Figure, more: Option<(Figure, Figure)> },
-    /// The same accuracy at lower cost.
-    CostFree { accuracy: String, a: String, b: String, cheaper: Vec<String> },
+    /// The same accuracy at lower cost, or a slightly `better` one.
+    CostFree {
+        accuracy: String,
+        a: String,
+        b: String,
+        cheaper: Vec<String>,
+        #[serde(default)]
+        better: bool,
+    },
 }
 
 /// What bears that something rises or falls.

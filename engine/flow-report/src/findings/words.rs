@@ -2,6 +2,7 @@
 
 use flow_core::Outcome;
 
+use super::compare::is_told;
 use super::{AllPacked, Borne, Bound, Computed, Figure, Finding, PackedPart, Scoped, Side, TiedPart, What};
 use crate::format::{Format, term};
 use crate::safe;
@@ -203,13 +204,13 @@ impl Finding {
             }
             Finding::SameLearned { column, a, b, low, high } => {
                 let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
+                let args = args.with("told", if is_told(low, high) { "yes" } else { "no" });
                 say("finding-same-learned", args.with("interval", span(low, high, true, words, lang)))
             }
             Finding::LearnedChange { column, a, b, mean, low, high }
             | Finding::WithinRepetitions { column, a, b, mean, low, high } => {
                 let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
-                let told = low.value > 0.0 || high.value < 0.0;
-                let args = args.with("told", if told { "yes" } else { "no" });
+                let args = args.with("told", if is_told(low, high) { "yes" } else { "no" });
                 let learned = matches!(self, Finding::LearnedChange { .. });
                 let times = learned && mean.show.ratio;
                 let args = args.with("how", if times { "times" } else { "change" });
@@ -357,9 +358,10 @@ impl Finding {
                 let range = span(least, most, true, words, lang);
                 say(key, args.with("range", range).with("p", p.relation()))
             }
-            Finding::CostFree { accuracy, a, b, cheaper } => {
+            Finding::CostFree { accuracy, a, b, cheaper, better } => {
                 let cheaper: Vec<String> = cheaper.iter().map(|name| inline(name)).collect();
                 let args = args.with("accuracy", inline(accuracy)).with("a", safe::text(a)).with("b", safe::text(b));
+                let args = args.with("better", if *better { "yes" } else { "no" });
                 say("finding-cost-free", args.with("cheaper", words.list(lang, &cheaper)))
             }
         }

@@ -321,10 +321,11 @@ fn section<'a>(
         match together.is_empty() {
             true => left_out.push((name.clone(), missing(corun))),
             false => {
-                used.add(corun, &corun.results);
+                used.add(corun, corun.results.iter().chain(&corun.again));
                 if *like != table.from {
                     used.add(solo, &solo.results);
                 }
+                used.add(solo, &solo.again);
             }
         }
     }
