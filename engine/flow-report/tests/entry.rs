@@ -132,3 +132,13 @@ fn a_table_that_is_shown_column_by_column_has_one_in_an_entry() {
     assert_eq!((count(&report, "± is half the width"), count(&entry, "± is half the width")), (2, 1), "{entry}");
     assert!(tables(&entry) <= 2, "{entry}");
 }
+
+#[test]
+fn an_entry_of_many_questions_tells_what_was_found_and_leaves_tables_to_the_report() {
+    let mut with = feb08::with();
+    let sections = with["sections"].as_array_mut().expect("a list");
+    *sections = std::iter::repeat_n(sections.last().expect("a section").clone(), 4).collect();
+    let entry = text(&run("report", with, &feb08::without_gpus()).expect("a report"), "entry.md");
+    assert!(!entry.contains("\n|") && !entry.contains("\n##"), "{entry}");
+    assert_eq!(entry.matches("- **`solo` by batch size**: ").count(), 4, "{entry}");
+}

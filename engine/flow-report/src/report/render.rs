@@ -165,6 +165,9 @@ fn tidy(text: &str) -> String {
     out
 }
 
+/// An entry shows the tables of a report with no more; else each question has what was found, and its table is in the report.
+const ENTRY_TABLES: usize = 3;
+
 /// The page in the languages of a block; charts are shared by all blocks, so what stands in them is in all languages.
 fn content(report: &Report, words: &Words, langs: &[&str], all: &[&str]) -> Page {
     let title = langs.iter().map(|lang| {
@@ -185,7 +188,8 @@ fn content(report: &Report, words: &Words, langs: &[&str], all: &[&str]) -> Page
     let (mut said, mut noted) = (BTreeSet::new(), BTreeSet::new());
     let mut sections: Vec<PageSection> =
         report.sections.iter().map(|s| section(s, words, langs, all, &mut said)).collect();
-    for (page, section) in sections.iter_mut().zip(&report.sections) {
+    let few = report.sections.len() <= ENTRY_TABLES;
+    for (page, section) in sections.iter_mut().zip(&report.sections).filter(|_| few) {
         page.short_table = in_short(&section.table, words, langs, &mut noted);
     }
     Page {
