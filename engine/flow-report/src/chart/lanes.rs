@@ -7,7 +7,7 @@ use kuva::backend::svg::SvgBackend;
 use kuva::render::render::{PathData, Primitive, Scene, TextAnchor};
 use unicode_width::UnicodeWidthStr;
 
-use super::palette::JOBS;
+use super::palette::{ALONG, JOBS};
 use super::{FONTS, scalable};
 use crate::safe;
 
@@ -97,11 +97,11 @@ impl Lanes {
                 Track::Bars { rows, bars } => {
                     scene.add(rect((left, y), (right - left, bar), IDLE));
                     let row = bar / (*rows).max(1) as f64;
-                    drawn.extend(bars.iter().map(|b| {
+                    drawn.extend(bars.iter().flat_map(|b| {
                         // A hair between neighbours, so that each job is seen.
                         let (from, to) = (x(b.from), x(b.to));
                         let size = ((to - from - 0.6).max(0.5), row - if *rows > 1 { 0.6 } else { 0.0 });
-                        rect((from, y + row * b.row as f64), size, JOBS[b.colour.min(OWN)])
+                        filled((from, y + row * b.row as f64), size, b.colour)
                     }));
                     bar
                 }
@@ -149,7 +149,7 @@ impl Lanes {
             if x > left && x + wide > right {
                 (x, y) = (left, y + 18.0);
             }
-            scene.add(rect((x, y), (11.0, 11.0), JOBS[(*colour).min(OWN)]));
+            filled((x, y), (11.0, 11.0), *colour).for_each(|primitive| scene.add(primitive));
             scene.add(text(x + 16.0, y + 10.0, name, TextAnchor::Start, false));
             x += wide;
         }
@@ -163,6 +163,16 @@ fn text(x: f64, y: f64, content: &str, anchor: TextAnchor, bold: bool) -> Primit
 
 fn rect((x, y): (f64, f64), (width, height): (f64, f64), colour: &str) -> Primitive {
     Primitive::Rect { x, y, width, height, fill: colour.into(), stroke: None, stroke_width: None, opacity: None }
+}
+
+/// A bar in the colour of its kind. Kinds that grey does not tell apart have a line along their middle, each its own.
+fn filled((x, y): (f64, f64), (width, height): (f64, f64), kind: usize) -> impl Iterator<Item = Primitive> {
+    let kind = kind.min(OWN);
+    let middle = y + height / 2.0;
+    let stroke =
+        |dashes: &str| line((x, middle), (x + width, middle), "#ffffff", Some(dashes).filter(|d| !d.is_empty()));
+    let stroke = ALONG[kind].map(stroke);
+    [rect((x, y), (width, height), JOBS[kind])].into_iter().chain(stroke)
 }
 
 fn line((x1, y1): (f64, f64), (x2, y2): (f64, f64), colour: &str, dashes: Option<&str>) -> Primitive {
