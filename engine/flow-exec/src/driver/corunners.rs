@@ -1,10 +1,66 @@
-//! What people are told of those who ran beside an attempt. Decides nothing.
+//! Who runs beside an attempt, of its own run and of others, as its circumstances have it and people are told. Decides nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use flow_core::{CorunGpus, Expansion, InstanceId, learn::History, measure::CoRunner};
+use flow_core::{AttemptId, CorunGpus, Expansion, GpuId, InstanceId, Stranger, learn::History, measure::CoRunner};
 
-use super::running::Running;
+use super::{executor::RecordedCoRunners, outbox::Outbox, running::Running};
+
+/// What other runs of this machine have beside the attempts of this one, as last seen.
+#[derive(Default)]
+pub(super) struct Others {
+    pub(super) attempts: u32,
+    /// There may be some whom nobody sees.
+    pub(super) unwatched: bool,
+    /// Runs that have a part of GPUs.
+    pub(super) sharers: BTreeMap<GpuId, Vec<Stranger>>,
+}
+
+impl Others {
+    /// That they are there is a circumstance of an attempt; who shares its GPUs is told when that begins.
+    pub(super) fn note(&self, running: &mut Running, measured: bool, out: &mut Outbox) {
+        let Running { placement, circumstances, .. } = running;
+        circumstances.elsewhere = circumstances.elsewhere.max(self.attempts);
+        circumstances.unwatched |= self.unwatched && measured;
+        for (gpu, uuid) in placement.gpus.iter().zip(&circumstances.gpus) {
+            for sharer in self.sharers.get(gpu).into_iter().flatten() {
+                let mut there = circumstances.strangers.iter_mut();
+                match there.find(|other| (other.pid, &other.gpu) == (sharer.pid, uuid)) {
+                    Some(known) => known.memory = known.memory.max(sharer.memory),
+                    None => {
+                        circumstances.strangers.push(Stranger { gpu: uuid.clone(), ..sharer.clone() });
+                        out.notice(Some(running.instance), format!("shares its GPU with {}", sharer.name));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Who ran beside an attempt that has ended. Of one that another process owned only who kept it knows (`beside`).
+pub(super) fn note_end<'c>(
+    expansion: &Expansion,
+    running: &mut Running,
+    corunners: impl Iterator<Item = &'c CoRunner> + Clone,
+    beside: Option<&RecordedCoRunners>,
+) {
+    let (mut all, mut near) = match running.batch {
+        true => of_group(expansion, running.instance),
+        false => labels(expansion, corunners),
+    };
+    let circumstances = &mut running.circumstances;
+    if let Some(beside) = beside.filter(|_| running.batch) {
+        let known = |attempts: &BTreeSet<AttemptId>| -> Vec<String> {
+            let labels: BTreeSet<&String> = attempts.iter().filter_map(|attempt| running.known.get(attempt)).collect();
+            labels.into_iter().cloned().collect()
+        };
+        (all, near) = (known(&beside.attempts), known(&beside.near));
+        let measured = expansion.instances[running.instance.index()].measured;
+        circumstances.elsewhere = circumstances.elsewhere.max(beside.elsewhere);
+        circumstances.unwatched |= beside.unwatched && measured;
+    }
+    (circumstances.corunners, circumstances.neighbours) = (all, near);
+}
 
 /// Labels of those who ran meanwhile, and of those of them who were on its GPUs.
 pub(super) fn labels<'c>(
@@ -20,7 +76,7 @@ pub(super) fn labels<'c>(
 }
 
 /// Those of its group, which have the node with it, and those of them that are on its GPUs.
-pub(super) fn of_group(expansion: &Expansion, instance: InstanceId) -> (Vec<String>, Vec<String>) {
+fn of_group(expansion: &Expansion, instance: InstanceId) -> (Vec<String>, Vec<String>) {
     let Some(corun) = &expansion.instances[instance.index()].corun else { return Default::default() };
     let members = &expansion.groups[corun.group.0 as usize].members;
     let others = members.iter().filter(|id| **id != instance);

@@ -48,6 +48,7 @@ pub(super) struct Filled {
 
 /// An attempt whose folder is filled.
 pub(super) struct Prepared {
+    pub(super) placement: Placement,
     pub(super) launch: start::Launch,
     pub(super) folder: Folder,
     pub(super) resolved: Resolved,
@@ -188,6 +189,7 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     });
     let began = 0.0;
     Ok(Prepared {
+        placement: placement.clone(),
         launch,
         folder,
         resolved,
@@ -304,14 +306,16 @@ fn join(context: &RunContext, fill: &Fill, member: &Member, intent: &Intent) -> 
     }
     listener.begins(member.began);
     let mut circumstances = finish::circumstances(expansion, instance, &fill.placement);
-    let mut stays = None;
+    let (mut placement, mut stays) = (fill.placement.clone(), None);
     if let Some(given) = &member.given {
         circumstances.clone_from(&given.circumstances);
+        placement.cpus = circumstances.cpus;
         stays = Some(self::stays(instance, &given.placement, intent.clone(), true));
     }
     circumstances.revision.clone_from(&context.revision);
     let job = batch_work(context, instance).map(|job| BatchWork { intent: intent.clone(), joined: true, ..job });
     Ok(Prepared {
+        placement,
         launch: start::Launch {
             argv: Vec::new(),
             env: Vec::new(),

@@ -27,7 +27,7 @@ use tokio::{
 
 use super::{
     Update,
-    attempts::{self, Attempts, Heard},
+    attempts::Attempts,
     cancel::Cancel,
     cards::Cards,
     cleanup::FolderRemover,
@@ -37,6 +37,7 @@ use super::{
     deferred::DeferredUnits,
     executor::{self, Executor, RetryAdvice},
     fill::{self, Filled},
+    hearing::{self, Heard},
     outbox::Outbox,
     outcomes::Outcomes,
     peers::{Opened, PeerRuns},
@@ -298,8 +299,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         let (opened, say) = self.rivals.open(now, &self.scheduler, &self.cards.holders(ours));
         say.into_iter().for_each(|text| self.out.notice(None, text));
         let Opened::Decide(others) = opened else { return };
-        self.attempts.beside(self.rivals.beside(), self.rivals.is_blind());
-        self.attempts.share(self.rivals.sharers(), &mut self.out);
+        self.attempts.beside(self.rivals.others(), &mut self.out);
         self.scheduler.handle(now, Event::Others(others), actions);
         self.scheduler.handle(now, Event::Tick, actions);
         let context = &self.context;
@@ -314,9 +314,8 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     /// Whether what is measured is as alone as it should be.
     fn watch(&mut self, at_once: bool) {
         if self.attempts.are_measured() || !self.rivals.shared().is_empty() {
-            let elsewhere = self.rivals.watch(self.clock.now(), at_once);
-            self.attempts.beside(elsewhere, self.rivals.is_blind());
-            self.attempts.share(self.rivals.sharers(), &mut self.out);
+            self.rivals.watch(self.clock.now(), at_once);
+            self.attempts.beside(self.rivals.others(), &mut self.out);
         }
     }
 
@@ -376,7 +375,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         let listeners = self.attempts.lend_listeners(now);
         if !listeners.is_empty() {
             self.listening = true;
-            self.jobs.spawn_blocking(move || Done::Heard(attempts::listen(listeners, now)));
+            self.jobs.spawn_blocking(move || Done::Heard(hearing::listen(listeners, now)));
         }
     }
 
@@ -519,7 +518,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             (result.outcome, result.cause) = (Outcome::Cancelled, None);
         }
         let out = &mut self.out;
-        attempts::tell(attempt, instance, news, &running.listener, out);
+        hearing::tell(attempt, instance, news, &running.listener, out);
         notices.into_iter().for_each(|text| out.notice(Some(instance), text));
         let (outcome, cause, spoiled) = (result.outcome, result.cause.clone(), result.spoiled.clone());
         let missed = matches!(cause, Some(Cause::NoMetrics { .. }));

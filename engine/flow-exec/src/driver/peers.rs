@@ -17,6 +17,7 @@ use flow_core::{
 };
 use flow_store::ProcessIdentity;
 
+use super::corunners::Others;
 use crate::{
     clock,
     hardware::{
@@ -266,8 +267,14 @@ impl PeerRuns {
         &self.shared
     }
 
+    /// What others have beside ours, as last seen.
+    pub(super) fn others(&self) -> Others {
+        let attempts = self.seen.runs.iter().fold(0, |sum: u32, (_, slot)| sum.saturating_add(slot.holds.attempts));
+        Others { attempts, unwatched: self.blind, sharers: self.sharers() }
+    }
+
     /// The runs that have a part of our GPUs, as a result names them.
-    pub(super) fn sharers(&self) -> BTreeMap<GpuId, Vec<Stranger>> {
+    fn sharers(&self) -> BTreeMap<GpuId, Vec<Stranger>> {
         let stranger = |(slot, share): (&Slot, &Share)| Stranger {
             pid: slot.pid,
             name: format!("flow run {}", slot.run),
@@ -355,7 +362,7 @@ impl PeerRuns {
     }
 
     /// While something measured runs, or others may have a part of a GPU beside ours: looks now and then how many attempts of others do, though nobody decides anything.
-    pub(super) fn watch(&mut self, now: Time, at_once: bool) -> u32 {
+    pub(super) fn watch(&mut self, now: Time, at_once: bool) {
         if let Some(ledger) = self.ledger.as_mut().filter(|_| at_once || now - self.watched_at >= WATCH) {
             self.watched_at = now;
             // Where the file was removed we join those who made it anew, who did not see us.
@@ -369,17 +376,6 @@ impl PeerRuns {
             let came = |(id, _): (GpuId, &Share)| self.shared.contains(&id) && !self.told.company.contains_key(&id);
             self.joined |= self.seen.runs.iter().any(|(_, slot)| self.own_cards(slot).any(came));
         }
-        self.beside()
-    }
-
-    /// Attempts of others, as last seen.
-    pub(super) fn beside(&self) -> u32 {
-        self.seen.runs.iter().fold(0, |sum, (_, slot)| sum.saturating_add(slot.holds.attempts))
-    }
-
-    /// Others may be there whom nobody sees.
-    pub(super) fn is_blind(&self) -> bool {
-        self.blind
     }
 
     /// Now and then: sees to the file.

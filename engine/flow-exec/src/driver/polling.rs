@@ -1,12 +1,12 @@
-//! Which attempts hold GPUs of this machine, and whose programs are to be listened to, so that a turn of the loop does not go through
-//! all of a sweep of ten thousand jobs. Decides nothing.
+//! Whose programs are to be listened to, so that a turn of the loop does not go through all of a sweep of ten thousand jobs. Decides
+//! nothing.
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BTreeSet, BinaryHeap},
+    collections::{BTreeSet, BinaryHeap},
 };
 
-use flow_core::{AttemptId, Span, sched::Placement};
+use flow_core::{AttemptId, Span};
 
 /// How often programs are listened to, and those that run on a node: its file system is not this machine's.
 pub(super) const LISTEN: Span = Span::from_millis(50);
@@ -15,8 +15,6 @@ pub(super) const LISTEN_AFAR: Span = Span::from_millis(500);
 /// The attempts of a run, by what there is to do for them.
 #[derive(Default)]
 pub(super) struct PollSchedule {
-    /// By number among the machine's, from the placement until what an attempt left is collected.
-    gpus: BTreeMap<AttemptId, Vec<usize>>,
     /// Whose programs run as children of this run.
     here: BTreeSet<AttemptId>,
     /// Those that have begun elsewhere, by when they are listened to, microseconds since 1970. One that has ended is found to have.
@@ -24,22 +22,6 @@ pub(super) struct PollSchedule {
 }
 
 impl PollSchedule {
-    pub(super) fn placed(&mut self, attempt: AttemptId, placement: &Placement) {
-        if !placement.gpus.is_empty() {
-            self.gpus.insert(attempt, placement.gpus.iter().map(|gpu| gpu.index()).collect());
-        }
-    }
-
-    /// It holds nothing any more.
-    pub(super) fn is_over(&mut self, attempt: AttemptId) {
-        self.gpus.remove(&attempt);
-    }
-
-    /// GPUs that are given out.
-    pub(super) fn gpus(&self) -> impl Iterator<Item = usize> {
-        self.gpus.values().flatten().copied()
-    }
-
     pub(super) fn runs_here(&mut self, attempt: AttemptId) {
         self.here.insert(attempt);
     }

@@ -2,13 +2,12 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use flow_core::{Artifact, AttemptId, Circumstances, InstanceId, Outcome, Resolved, sched::Placement};
+use flow_core::{Artifact, AttemptId, Body, Circumstances, Instance, InstanceId, Outcome, Resolved, sched::Placement};
 use flow_store::{Captured, Queued};
 
-use super::listener::Listener;
-use crate::{attempt::Folder, node::NodeFacts};
+use super::{context::RunContext, executor::Work, fill::Prepared, listener::Listener};
+use crate::{attempt::Folder, keeper, node::NodeFacts};
 
-/// An attempt whose program runs.
 pub(super) struct Running {
     pub(super) instance: InstanceId,
     pub(super) folder: Folder,
@@ -48,6 +47,87 @@ pub(super) struct Running {
 }
 
 impl Running {
+    /// An attempt whose folder is filled, and what whoever executes it is given.
+    pub(super) fn new(
+        attempt: AttemptId,
+        instance: InstanceId,
+        prepared: Prepared,
+        context: &RunContext,
+    ) -> (Running, Work) {
+        let Prepared {
+            placement,
+            launch,
+            folder,
+            resolved,
+            listener,
+            circumstances,
+            began,
+            piped,
+            job,
+            stays,
+            unsettled,
+            ..
+        } = prepared;
+        let joined = stays.as_ref().filter(|stays| stays.joined);
+        let submitted = job.as_ref().filter(|job| !job.joined);
+        let running = Running {
+            instance,
+            process: !matches!(resolved.body, Body::Builtin { .. }),
+            batch: job.is_some() || joined.is_some(),
+            joinable: job.is_some() || stays.is_some(),
+            unsettled: unsettled.is_some(),
+            watched: unsettled.as_ref().is_some_and(|unsettled| unsettled.is_watched),
+            known: joined.map(|stays| context.left.labels(&stays.intent.run)).unwrap_or_default(),
+            began_there: false,
+            rejoined: joined.is_some() || job.as_ref().is_some_and(|job| job.joined),
+            placement,
+            announces: launch.announces,
+            linked: launch.linked,
+            captured: launch.captured,
+            listener,
+            circumstances,
+            began,
+            killed: None,
+            fraction: None,
+            text: String::new(),
+            // Until it is submitted, which may take its time, Slurm's thread does not speak of it.
+            queued: submitted.map(|_| Queued {
+                job: None,
+                reason: String::new(),
+                since: (began * 1e3) as u64,
+                advice: None,
+            }),
+            folder: folder.clone(),
+            resolved,
+        };
+        let program = keeper::Start {
+            attempt,
+            argv: launch.argv,
+            env: launch.env,
+            cwd: folder.work(),
+            folder: folder.path().to_owned(),
+            secrets: if piped { context.secrets.values().to_vec() } else { Vec::new() },
+            unsettled,
+        };
+        (running, Work { program, job, stays })
+    }
+
+    /// What the status tells of it.
+    pub(super) fn shown(&self, attempt: AttemptId, instance: &Instance) -> flow_store::Running {
+        flow_store::Running {
+            instance: self.instance,
+            label: instance.label.to_string(),
+            attempt,
+            started_at: (self.began * 1e3) as u64,
+            fraction: self.fraction,
+            text: Some(self.text.clone()).filter(|text| !text.is_empty()),
+            queued: self.queued.clone(),
+            gpus: self.circumstances.gpus.clone(),
+            gpus_asked: gpus_asked(instance),
+            cpus: self.placement.cpus,
+        }
+    }
+
     /// It runs on this node: what was assumed of its machine is known now.
     pub(super) fn is_on(&mut self, node: NodeFacts) {
         let NodeFacts { host, cpu_model, host_cpus, memory, driver, gpus, .. } = node;
@@ -61,4 +141,9 @@ impl Running {
         circumstances.gpu_memory_total = gpus.iter().map(|gpu| gpu.memory).collect();
         self.listener.facts.insert("node".to_owned(), host);
     }
+}
+
+/// How many GPUs its job asks for, if a batch system runs it.
+pub(super) fn gpus_asked(instance: &Instance) -> u32 {
+    instance.slurm.as_ref().map_or(0, |_| instance.request.gpus)
 }
