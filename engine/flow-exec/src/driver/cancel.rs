@@ -1,18 +1,23 @@
-//! `flow cancel` as the run hears of it: a file in the run's folder, looked at by a thread of its own, which is there while inputs are
-//! hashed and plugins set up, before there is a loop. Until then the process just ends, as by Ctrl-C; nothing runs that is worth a grace.
+//! How a run hears that it is to end. `flow cancel` is a file in the run's folder, looked at by a thread of its own, which is there while
+//! inputs are hashed and plugins set up, before there is a loop. Until then the process just ends, as by Ctrl-C; nothing runs that is
+//! worth a grace. The loop hears of both here.
 
 use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    task::Poll,
     thread::{self, JoinHandle},
     time::Duration,
 };
 
 use flow_store::{End, RunDir};
 use nix::sys::signal::{Signal, raise};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::{
+    signal::unix::{self, SignalKind, signal},
+    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+};
 
 use crate::{ExecError, clock};
 
@@ -25,6 +30,7 @@ const DEAF: Duration = Duration::from_secs(3);
 pub(super) struct Cancel {
     run: RunDir,
     asked: UnboundedReceiver<End>,
+    signals: Vec<unix::Signal>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -47,22 +53,37 @@ impl Cancel {
         let (theirs, folder) = (Arc::clone(&shared), run.clone());
         let thread = thread::Builder::new().name("cancel".into()).spawn(move || theirs.look(&folder, &tell));
         let thread = thread.map_err(ExecError::io("start", "the thread that looks for `flow cancel`"))?;
-        Ok(Cancel { run, asked, shared, thread: Some(thread) })
+        Ok(Cancel { run, asked, signals: Vec::new(), shared, thread: Some(thread) })
     }
 
-    /// From here on it is the loop that ends the run.
-    pub(super) fn listen(&self) {
+    /// From here on it is the loop that ends the run, also by signals, unless it leaves its jobs (`leaves_jobs`) to the run that comes
+    /// after it, however it ends.
+    ///
+    /// # Errors
+    /// Signals cannot be received.
+    pub(super) fn listen(&mut self, leaves_jobs: bool) -> Result<(), ExecError> {
+        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+        let kinds = kinds.into_iter().filter(|_| !leaves_jobs);
+        let cannot = |e| ExecError::Fault(format!("signals cannot be received: {e}"));
+        self.signals = kinds.map(signal).collect::<Result<_, _>>().map_err(cannot)?;
         self.shared.heard.store(true, Ordering::SeqCst);
+        Ok(())
     }
 
     /// Waits until the run is told to end. Nothing is lost when the future is dropped.
     pub(super) async fn asked(&mut self) -> End {
-        match self.asked.recv().await {
-            Some(end) => {
+        let signals = &mut self.signals;
+        let signalled = std::future::poll_fn(|task| {
+            let came = signals.iter_mut().any(|signal| matches!(signal.poll_recv(task), Poll::Ready(Some(()))));
+            if came { Poll::Ready(()) } else { Poll::Pending }
+        });
+        tokio::select! {
+            biased;
+            () = signalled => End::Soon,
+            Some(end) = self.asked.recv() => {
                 self.shared.pending.store(false, Ordering::SeqCst);
                 end
             }
-            None => std::future::pending().await,
         }
     }
 }

@@ -10,7 +10,7 @@ use flow_core::{
     AttemptId, GpuFacts, GpuId, Machine,
     measure::GpuSamples,
     reason::Occupant,
-    sched::{CardHolders, GpuState},
+    sched::{Capacity, CardHolders, GpuState},
 };
 
 use crate::{
@@ -24,6 +24,8 @@ const NOISE: u64 = 16 << 20;
 /// The GPUs of a run.
 pub(super) struct Cards {
     facts: Vec<GpuFacts>,
+    /// What the run has to give out, beside them.
+    capacity: Capacity,
     /// Started when the first step that asks for GPUs can run; never for cards that are not there.
     sampler: Option<GpuSampler>,
     begun: bool,
@@ -43,12 +45,13 @@ pub(super) struct Cards {
 }
 
 impl Cards {
-    pub(super) fn new(machine: &Machine) -> Cards {
+    pub(super) fn new(machine: &Machine, capacity: Capacity) -> Cards {
         let facts = if machine.fake_gpus { Vec::new() } else { machine.gpus.clone() };
         let count = facts.len();
         Cards {
             told: facts.iter().map(|gpu| GpuState { memory: gpu.memory, strangers: 0, alive: true }).collect(),
             facts,
+            capacity,
             sampler: None,
             begun: false,
             locks: Vec::new(),
@@ -136,8 +139,8 @@ impl Cards {
         self.locks.iter_mut().flatten().for_each(GpuLock::keep);
     }
 
-    /// How the GPUs stand, if the scheduler knows them otherwise.
-    pub(super) fn changed(&mut self) -> Option<Vec<GpuState>> {
+    /// What there is to give out, if the scheduler knows the GPUs otherwise.
+    pub(super) fn changed(&mut self) -> Option<Capacity> {
         let state = |((gpu, standing), held): ((&GpuFacts, &CardStatus), &Option<String>)| {
             let memory = if standing.usable > 0 { standing.usable } else { gpu.memory };
             GpuState {
@@ -154,7 +157,7 @@ impl Cards {
             return None;
         }
         self.told.clone_from(&states);
-        Some(states)
+        Some(Capacity { gpus: states, ..self.capacity.clone() })
     }
 
     /// An attempt is about to start on these GPUs.

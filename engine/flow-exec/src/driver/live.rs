@@ -5,8 +5,6 @@
 //! database behind it, aside; only after that is the scheduler told that it is.
 
 use std::{
-    collections::BTreeMap,
-    path::PathBuf,
     pin::pin,
     sync::Arc,
     task::{Context as TaskContext, Poll, Waker},
@@ -14,30 +12,24 @@ use std::{
 };
 
 use flow_core::{
-    AttemptId, CorunGpus, GpuId, InstanceId, JournalLine, Outcome, RunEvent, Span, StepResult, Time,
-    learn::{History, Refit},
-    reason::{Cause, ClosedBy},
+    AttemptId, GpuId, InstanceId, JournalLine, Outcome, RunEvent, Span, StepResult, Time,
+    learn::History,
+    reason::Cause,
     sched::{Action, Capacity, Event, Placement, Scheduler},
 };
-use flow_store::{End, Journal, Status, StoreError};
-use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
-    task::{JoinError, JoinSet},
-};
+use flow_store::{End, Journal, Status};
+use tokio::task::JoinError;
 
 use super::{
     Update,
+    aside::{Aside, Done, ToRecord},
     attempts::Attempts,
     cancel::Cancel,
     cards::Cards,
-    cleanup::FolderRemover,
-    collect::{self, Collect, Collected},
     context::RunContext,
-    decisions::{self, LookedUp},
     deferred::DeferredUnits,
-    executor::{self, Executor, RetryAdvice},
-    fill::{self, Filled},
-    hearing::{self, Heard},
+    ends::Ends,
+    executor::{self, Executor},
     outbox::Outbox,
     outcomes::Outcomes,
     peers::{Opened, PeerRuns},
@@ -64,7 +56,7 @@ pub(super) struct EventLoop<'a, X> {
     scheduler: Scheduler,
     clock: RunClock,
     out: Outbox,
-    outcomes: Outcomes,
+    pub(super) outcomes: Outcomes,
     attempts: Attempts<X>,
     cards: Cards,
     rivals: PeerRuns,
@@ -72,21 +64,11 @@ pub(super) struct EventLoop<'a, X> {
     screen: Screen<'a>,
     history: History<'a>,
     elsewhere: DeferredUnits,
-    leftovers: FolderRemover,
-    /// Instances that are being recorded, and the attempts that made what is.
-    to_settle: BTreeMap<InstanceId, AttemptId>,
-    /// Work folders that another run would need, had this one to die before that.
-    needed: BTreeMap<AttemptId, PathBuf>,
-    jobs: JoinSet<Done>,
-    /// Units to be looked up, by the next job: one at a time, for they ask the same disk.
-    to_look_up: Vec<Vec<InstanceId>>,
-    looking_up: bool,
+    ends: Ends,
+    aside: Aside,
     cancel: Cancel,
-    capacity: Capacity,
-    interrupted: bool,
+    pub(super) interrupted: bool,
     listened_at: Time,
-    /// Somebody listens to programs, aside.
-    listening: bool,
     /// What has ended meanwhile: nothing is collected of a program that is being listened to.
     ended_meanwhile: Vec<(AttemptId, Box<executor::Ended>)>,
     finished: bool,
@@ -105,38 +87,10 @@ pub(super) struct LoopStart<'a, X> {
     pub(super) observe: &'a mut dyn FnMut(Update),
 }
 
-/// What a job has to say.
-enum Done {
-    LookedUp(LookedUp),
-    Filled(Vec<Filled>),
-    /// These attempts do not start: another run does the same.
-    Elsewhere(Vec<AttemptId>),
-    NotClaimed(StoreError),
-    /// What was seen of an attempt, for whoever comes after this process. The rest of what it left is still to be collected.
-    ToTell {
-        ended: Box<Collect>,
-        path: PathBuf,
-        text: String,
-    },
-    Collected(Box<Collected>),
-    Heard(Vec<Heard>),
-    /// What is known of the step of an instance was made anew.
-    Learned(InstanceId, Vec<Refit>),
-    /// The earlier result that stands where this one is spoiled, if there is one.
-    Earlier(ToRecord, Result<Option<Box<StepResult>>, StoreError>),
-}
-
-/// An attempt that is the last of its instance, and what closed the window of its group out of turn.
-struct ToRecord {
-    instance: InstanceId,
-    attempt: AttemptId,
-    closed_by: Option<ClosedBy>,
-}
-
 enum LoopEvent {
     Executor(executor::Event),
     Committed(Result<Applied, JoinError>),
-    Job(Result<Done, JoinError>),
+    Job(Done),
     Interrupt(End),
     Time,
 }
@@ -158,23 +112,17 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             clock,
             out: Outbox::new(context.secrets.clone()),
             outcomes: Outcomes::new(Arc::clone(&context)),
-            capacity: from.capacity,
             attempts: Attempts::new(Arc::clone(&context), from.executor),
-            cards: Cards::new(&context.session.expansion.machine),
+            cards: Cards::new(&context.session.expansion.machine, from.capacity),
             recorder: Recorder::new(Arc::clone(&context), from.journal),
             screen: Screen::new(from.observe, context.run_dir.clone(), from.status),
             history: from.history,
             elsewhere: DeferredUnits::default(),
-            leftovers: FolderRemover::default(),
-            to_settle: BTreeMap::new(),
-            needed: BTreeMap::new(),
-            jobs: JoinSet::new(),
-            to_look_up: Vec::new(),
-            looking_up: false,
+            ends: Ends::default(),
+            aside: Aside::new(Arc::clone(&context)),
             cancel: from.cancel,
             interrupted: false,
             listened_at: Time(0),
-            listening: false,
             ended_meanwhile: Vec::new(),
             finished: false,
             context,
@@ -191,15 +139,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     /// # Errors
     /// The store cannot be written, the keeper is gone, something happened that cannot be.
     pub(super) async fn run(&mut self, first: Event) -> Result<(), ExecError> {
-        let cannot = |e| ExecError::Fault(format!("signals cannot be received: {e}"));
-        // What is in the background, with jobs elsewhere, leaves them to the run that comes after it, however it ends.
-        let kinds: &[SignalKind] = if self.context.leaves_jobs {
-            &[]
-        } else {
-            &[SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()]
-        };
-        let mut signals = kinds.iter().copied().map(signal).collect::<Result<Vec<Signal>, _>>().map_err(cannot)?;
-        self.cancel.listen();
+        self.cancel.listen(self.context.leaves_jobs)?;
         if self.context.outlives && !self.outcomes.want_gpus().is_empty() {
             let locks = self.cards.lent();
             self.attempts.executor.lend_locks(locks);
@@ -211,7 +151,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
                 break;
             }
             if self.out.events.is_empty() {
-                match self.wait(&mut signals).await? {
+                match self.wait().await? {
                     LoopEvent::Executor(event) => {
                         self.on_event(event);
                         // Whatever else is already there belongs to this turn.
@@ -221,8 +161,8 @@ impl<'a, X: Executor> EventLoop<'a, X> {
                     }
                     LoopEvent::Job(done) => {
                         self.on_done(done)?;
-                        while let Some(done) = self.jobs.try_join_next() {
-                            self.on_done(done)?;
+                        while let Some(done) = self.aside.next_now() {
+                            self.on_done(done?)?;
                         }
                     }
                     LoopEvent::Committed(done) => {
@@ -233,9 +173,9 @@ impl<'a, X: Executor> EventLoop<'a, X> {
                     LoopEvent::Time => {}
                 }
                 let now = self.clock.now();
-                if !self.listening && now - self.listened_at >= LISTEN {
+                if !self.aside.is_listening() && now - self.listened_at >= LISTEN {
                     self.listened_at = now;
-                    self.listen();
+                    self.aside.listen(self.attempts.lend_listeners(clock::unix_seconds()));
                 }
             }
         }
@@ -271,8 +211,8 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         if self.scheduler.is_ending() {
             self.elsewhere.give_up(&mut self.out);
         }
-        self.to_look_up.extend(self.elsewhere.free(&self.context, now, &mut self.out)?);
-        self.look_up();
+        self.aside.look_up(self.elsewhere.free(&self.context, now, &mut self.out)?);
+        self.aside.begin_look_up();
         self.cards.close(self.attempts.gpus().collect(), self.rivals.shared());
         let written = self.recorder.commit(&mut self.out.lines, self.attempts.is_empty(), now)?;
         self.written(written)?;
@@ -322,28 +262,22 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     fn perform(&mut self, action: Action) -> Result<(), ExecError> {
         let out = &mut self.out;
         match action {
-            Action::LookUp { instances } => self.to_look_up.push(instances),
+            Action::LookUp { instances } => self.aside.look_up([instances]),
             Action::Start { attempt, instance, placement } => self.fill(vec![(attempt, instance, placement)]),
             Action::Release { attempts } => self.attempts.release(attempts, out),
             Action::Stop { attempts } => self.attempts.stop(&attempts),
             Action::Kill { attempt, grace, outcome } => self.attempts.kill(attempt, grace, outcome),
             Action::Record { instance, attempt } => {
-                self.to_settle.insert(instance, attempt);
+                self.ends.record(instance, attempt);
                 let to_record = ToRecord { instance, attempt, closed_by: self.attempts.closed_by(instance) };
                 match self.outcomes.spoiled_unit(instance, attempt) {
-                    Some(unit) => {
-                        let context = Arc::clone(&self.context);
-                        self.jobs.spawn_blocking(move || {
-                            let earlier = decisions::earlier(&context, &unit, instance);
-                            Done::Earlier(to_record, earlier)
-                        });
-                    }
+                    Some(unit) => self.aside.look_for_earlier(unit, to_record),
                     None => self.record(to_record, None)?,
                 }
             }
             Action::Discard { instance, attempt, .. } => {
                 self.attempts.executor.settled(attempt);
-                self.needed.remove(&attempt).into_iter().for_each(|folder| self.leftovers.add(folder));
+                self.ends.settled(attempt);
                 self.outcomes.discard(instance, attempt, out);
             }
             Action::Settle { instance, outcome, because } => {
@@ -365,56 +299,16 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         if refits.is_empty() {
             self.out.events.extend(self.history.tell(instance, self.outcomes.want_gpus()));
         } else {
-            self.jobs.spawn_blocking(move || Done::Learned(instance, refits.into_iter().map(Refit::make).collect()));
+            self.aside.learn(instance, refits);
         }
         Ok(())
     }
 
-    fn listen(&mut self) {
-        let now = clock::unix_seconds();
-        let listeners = self.attempts.lend_listeners(now);
-        if !listeners.is_empty() {
-            self.listening = true;
-            self.jobs.spawn_blocking(move || Done::Heard(hearing::listen(listeners, now)));
-        }
-    }
-
     fn fill(&mut self, starts: Vec<(AttemptId, InstanceId, Placement)>) {
         for unit in self.attempts.fill(starts, &self.outcomes) {
-            let (context, to_claim) = (Arc::clone(&self.context), self.elsewhere.starts(&unit));
-            self.jobs.spawn_blocking(move || {
-                let intents: Vec<_> = unit.iter().filter_map(|fill| fill.intent(&context.force)).collect();
-                let attempts: Vec<_> = intents.iter().map(|intent| intent.attempt).collect();
-                // Claimed first: whose claim this was may have died a moment ago.
-                let claim = || {
-                    if to_claim && !context.claimed.claim(&context.store, &context.run, &intents)? {
-                        return Ok(None);
-                    }
-                    context.left.look_for_deaths();
-                    let joined = fill::joins(&context, &unit);
-                    // It goes on since its run died, and cannot be joined as it is.
-                    if to_claim && joined.is_none() && context.claimed.kept(&attempts)?.is_some() {
-                        context.claimed.give_back(&attempts)?;
-                        return Ok(None);
-                    }
-                    Ok(Some(joined))
-                };
-                match claim() {
-                    Ok(Some(joined)) => Done::Filled(fill::fill(&context, unit, joined)),
-                    Ok(None) => Done::Elsewhere(unit.iter().map(|fill| fill.attempt).collect()),
-                    Err(error) => Done::NotClaimed(error),
-                }
-            });
+            let to_claim = self.elsewhere.starts(&unit);
+            self.aside.fill(unit, to_claim);
         }
-    }
-
-    fn look_up(&mut self) {
-        if self.looking_up || self.to_look_up.is_empty() {
-            return;
-        }
-        self.looking_up = true;
-        let (context, units) = (Arc::clone(&self.context), std::mem::take(&mut self.to_look_up));
-        self.jobs.spawn_blocking(move || Done::LookedUp(decisions::look_up(&context, units)));
     }
 
     fn on_event(&mut self, event: executor::Event) {
@@ -429,129 +323,75 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             }
             executor::Event::Waits { attempt, queued } => attempts.waits(attempt, queued),
             executor::Event::Notice(text) => out.notice(None, text),
-            executor::Event::Ended { attempt, end } if self.listening => self.ended_meanwhile.push((attempt, end)),
+            executor::Event::Ended { attempt, end } if self.aside.is_listening() => {
+                self.ended_meanwhile.push((attempt, end))
+            }
             executor::Event::Ended { attempt, end } => self.on_ended(attempt, *end),
         }
     }
 
     fn on_ended(&mut self, attempt: AttemptId, end: executor::Ended) {
-        let ended = self.attempts.on_exited(attempt, end, &self.outcomes, &mut self.cards, &mut self.out);
-        if let Some(ended) = ended {
+        let (outcomes, cards, out) = (&self.outcomes, &mut self.cards, &mut self.out);
+        if let Some(ended) = self.attempts.on_exited(attempt, end, outcomes, cards, out) {
             self.tell_gpus();
-            self.collect(Box::new(ended));
+            self.aside.collect(Box::new(ended));
         }
     }
 
-    fn collect(&mut self, mut ended: Box<Collect>) {
-        let context = Arc::clone(&self.context);
-        self.jobs.spawn_blocking(move || {
-            if ended.is_to_be_told() {
-                let (path, text) = collect::tell(&mut ended);
-                return Done::ToTell { ended, path, text };
-            }
-            Done::Collected(Box::new(collect::collect(&context, *ended)))
-        });
-    }
-
-    fn on_done(&mut self, done: Result<Done, JoinError>) -> Result<(), ExecError> {
-        match done.map_err(|e| ExecError::Fault(format!("a job ended without an answer: {e}")))? {
+    fn on_done(&mut self, done: Done) -> Result<(), ExecError> {
+        match done {
             Done::LookedUp(mut answers) => {
-                self.looking_up = false;
                 self.elsewhere.wait_for(std::mem::take(&mut answers.elsewhere), &mut self.out);
-                self.outcomes.looked_up(answers, &mut self.recorder, &mut self.out)
+                self.outcomes.looked_up(answers, &mut self.recorder, &mut self.out)?;
             }
             Done::Filled(filled) => {
                 let (outcomes, history) = (&mut self.outcomes, &self.history);
-                for builtin in self.attempts.start(filled, outcomes, &mut self.cards, history, &mut self.out)? {
-                    let context = Arc::clone(&self.context);
-                    self.jobs
-                        .spawn_blocking(move || Done::Collected(Box::new(collect::run_builtin(&context, builtin))));
-                }
-                Ok(())
+                let builtins = self.attempts.start(filled, outcomes, &mut self.cards, history, &mut self.out)?;
+                builtins.into_iter().for_each(|builtin| self.aside.run_builtin(builtin));
             }
             Done::Elsewhere(attempts) => {
                 let instances = attempts.iter().filter_map(|attempt| self.attempts.take_back(*attempt));
                 instances.for_each(|instance| self.elsewhere.taken_back(instance));
                 // The first stands for its unit.
                 self.out.events.extend(attempts.first().map(|&attempt| Event::Elsewhere { attempt }));
-                Ok(())
             }
-            Done::NotClaimed(error) => Err(error.into()),
+            Done::NotClaimed(error) => return Err(error.into()),
             Done::ToTell { ended, path, text } => {
                 self.attempts.executor.observed(ended.attempt, path, text);
-                self.collect(ended);
-                Ok(())
+                self.aside.collect(ended);
             }
             Done::Collected(collected) => {
-                self.collected(*collected);
-                Ok(())
+                // The scheduler says what becomes of it.
+                self.attempts.collected(&collected);
+                let (attempt, ending) = (collected.attempt, self.scheduler.is_ending());
+                let (result, goes_on) = self.ends.tell(*collected, ending, &mut self.history, &mut self.out);
+                self.outcomes.ended(attempt, result, goes_on);
             }
             Done::Heard(heard) => {
-                self.listening = false;
                 self.attempts.heard(heard, &mut self.out);
                 for (attempt, end) in std::mem::take(&mut self.ended_meanwhile) {
                     self.on_ended(attempt, *end);
                 }
-                Ok(())
             }
             Done::Learned(of, refits) => {
                 refits.into_iter().for_each(|refit| self.history.take_in(refit));
                 self.out.events.extend(self.history.tell(of, self.outcomes.want_gpus()));
-                Ok(())
             }
-            Done::Earlier(to_record, earlier) => self.record(to_record, earlier?),
+            Done::Earlier(to_record, earlier) => self.record(to_record, earlier?)?,
         }
+        Ok(())
     }
 
-    /// An attempt has come to something: the scheduler says what becomes of it.
-    fn collected(&mut self, collected: Collected) {
-        self.attempts.collected(&collected);
-        let Collected { attempt, instance, running, corunners, news, notices, again, mut result } = collected;
-        let (gpus, told) = (&running.placement.gpus, &running.listener.reported);
-        result.circumstances.sharing = self.history.sharing(instance, gpus, told, &corunners, &result);
-        let known = result.circumstances.gpu_models.first().and_then(|model| self.history.interference(model));
-        if let Some(window) = result.circumstances.corun.as_mut().filter(|window| window.gpus == CorunGpus::Shared) {
-            window.interference = known;
-        }
-        if again == RetryAdvice::Continues && self.scheduler.is_ending() {
-            // Nothing is begun any more; the next run goes on.
-            (result.outcome, result.cause) = (Outcome::Cancelled, None);
-        }
-        let out = &mut self.out;
-        hearing::tell(attempt, instance, news, &running.listener, out);
-        notices.into_iter().for_each(|text| out.notice(Some(instance), text));
-        let (outcome, cause, spoiled) = (result.outcome, result.cause.clone(), result.spoiled.clone());
-        let missed = matches!(cause, Some(Cause::NoMetrics { .. }));
-        out.say(RunEvent::Ended { instance, attempt, outcome, cause, spoiled });
-        if outcome == Outcome::Ok && !missed {
-            // Its outputs are in the store. One that failed, or has no metrics, keeps its work folder for whoever looks for the reason.
-            match running.joinable || running.unsettled {
-                true => drop(self.needed.insert(attempt, running.folder.work())),
-                false => self.leftovers.add(running.folder.work()),
-            }
-        }
-        match again {
-            RetryAdvice::Continues => out.tell(Event::Continues { attempt }),
-            RetryAdvice::Lost => out.tell(Event::Lost { attempt }),
-            // The same log and the same pattern give the same.
-            RetryAdvice::AsAsked if missed => out.tell(Event::Hopeless { attempt }),
-            RetryAdvice::AsAsked => {}
-            RetryAdvice::Hopeless => out.tell(Event::Hopeless { attempt }),
-        }
-        out.tell(Event::Exited { attempt, outcome, spoiled: !result.spoiled.is_empty() });
-        self.outcomes.ended(attempt, result, again == RetryAdvice::Continues);
-    }
-
-    async fn wait(&mut self, signals: &mut [Signal]) -> Result<LoopEvent, ExecError> {
+    async fn wait(&mut self) -> Result<LoopEvent, ExecError> {
         let now = self.clock.now();
         let span = |at: Time| Duration::from_micros((at - now).0);
         let until_wake = self.scheduler.next_wake().filter(|_| !self.rivals.is_busy()).map(span);
         let until_room = self.rivals.sleep(now, &self.scheduler);
-        let listening =
-            self.attempts.listen_in().filter(|_| !self.listening).map(|pause| span(self.listened_at + pause));
+        let listening = self.attempts.listen_in().filter(|_| !self.aside.is_listening());
+        let listening = listening.map(|pause| span(self.listened_at + pause));
         let watching = (self.cards.is_watching() && self.wants_gpus()).then_some(WATCH);
         // What is on its way wakes the loop by itself; that it waits for who holds the store is to be said meanwhile.
-        let aside = (self.recorder.is_committing() || !self.jobs.is_empty()).then_some(SILENT);
+        let aside = (self.recorder.is_committing() || !self.aside.is_idle()).then_some(SILENT);
         let alone = self.attempts.is_empty();
         let gathering = self.recorder.gather_until(alone).filter(|_| !self.recorder.is_committing()).map(span);
         let theirs = self.elsewhere.due().map(span);
@@ -559,14 +399,12 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         let Some(pause) = dues.into_iter().flatten().min() else {
             return Err(ExecError::Fault("nothing runs, nothing is due, and yet not every step is settled".to_owned()));
         };
-        let no_jobs = self.jobs.is_empty();
         tokio::select! {
             biased;
-            () = any(signals) => Ok(LoopEvent::Interrupt(End::Soon)),
             end = self.cancel.asked() => Ok(LoopEvent::Interrupt(end)),
             done = self.recorder.committed() => Ok(LoopEvent::Committed(done)),
             event = self.attempts.executor.next_event() => Ok(LoopEvent::Executor(event?)),
-            Some(done) = self.jobs.join_next(), if !no_jobs => Ok(LoopEvent::Job(done)),
+            done = self.aside.next() => Ok(LoopEvent::Job(done?)),
             () = tokio::time::sleep(pause) => Ok(LoopEvent::Time),
         }
     }
@@ -595,10 +433,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     fn written(&mut self, written: Written) -> Result<(), ExecError> {
         written.lines.into_iter().for_each(|line: JournalLine| self.screen.show(Update::Event(line)));
         for instance in written.recorded {
-            if let Some(attempt) = self.to_settle.remove(&instance) {
-                self.attempts.executor.settled(attempt);
-                self.needed.remove(&attempt).into_iter().for_each(|folder| self.leftovers.add(folder));
-            }
+            self.ends.recorded(instance).into_iter().for_each(|attempt| self.attempts.executor.settled(attempt));
             self.elsewhere.settled(&self.context.claimed, instance)?;
             self.out.tell(Event::Recorded { instance });
         }
@@ -609,7 +444,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     }
 
     /// The status, for who looks from outside; where it cannot be written the run goes on without it.
-    pub(super) fn show_status(&mut self, ended: Option<i32>) {
+    fn show_status(&mut self, ended: Option<i32>) {
         if let Some(silence) = self.context.silence.take() {
             self.screen.notice(silence);
         }
@@ -628,34 +463,17 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         }
     }
 
-    /// Says something after the loop has ended, and how it ended.
+    /// Says something after the loop has ended, and how the run did, and removes what attempts left in their folders.
     ///
     /// # Errors
     /// The journal cannot be written.
-    pub(super) fn say_last(&mut self, events: Vec<RunEvent>) -> Result<(), ExecError> {
+    pub(super) fn end(mut self, events: Vec<RunEvent>, exit: i32) -> Result<(), ExecError> {
         events.into_iter().for_each(|event| self.out.say(event));
         let written = self.recorder.commit_last(&mut self.out.lines)?;
         self.written(written)?;
+        self.show_status(Some(exit));
+        self.ends.clear();
         Ok(())
-    }
-
-    /// Settled instances by how.
-    pub(super) fn counts(&self) -> &BTreeMap<String, u32> {
-        &self.outcomes.counts
-    }
-
-    /// Outcomes that are failures have happened.
-    pub(super) fn has_failed(&self) -> bool {
-        self.outcomes.failed
-    }
-
-    pub(super) fn was_interrupted(&self) -> bool {
-        self.interrupted
-    }
-
-    /// Removes what attempts left in their folders.
-    pub(super) fn clear(&mut self) {
-        self.leftovers.clear();
     }
 
     /// Before a decision: tells the scheduler how the GPUs stand, before what else happened.
@@ -668,8 +486,8 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     }
 
     fn tell_gpus(&mut self) {
-        if let Some(gpus) = self.cards.changed() {
-            self.out.events.push_front(Event::Capacity(Capacity { gpus, ..self.capacity.clone() }));
+        if let Some(capacity) = self.cards.changed() {
+            self.out.events.push_front(Event::Capacity(capacity));
         }
     }
 
@@ -684,13 +502,4 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     fn wants_gpus(&self) -> bool {
         self.outcomes.waiting_for_gpus().any(|id| !self.attempts.is_placed(id))
     }
-}
-
-/// The next of these signals.
-async fn any(signals: &mut [Signal]) {
-    std::future::poll_fn(|task| {
-        let came = signals.iter_mut().any(|signal| matches!(signal.poll_recv(task), Poll::Ready(Some(()))));
-        if came { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
 }

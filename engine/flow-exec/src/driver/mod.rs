@@ -1,6 +1,7 @@
 //! The live driver: opens a workflow, plans it, runs it, publishes. Holds no scheduling rule and prints nothing.
 
 mod adopted;
+mod aside;
 mod attempts;
 mod batch;
 mod builtin;
@@ -16,6 +17,7 @@ mod corunners;
 mod daemon;
 mod decisions;
 mod deferred;
+mod ends;
 mod executor;
 mod fill;
 mod finish;

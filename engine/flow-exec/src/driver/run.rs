@@ -355,8 +355,8 @@ fn drive<X: Executor>(
     let done = publish(session, &*context.builtins, &context.known, &context.objects, replace, &aside);
     drop(publishing);
     let Published { files: published, withheld, errors } = done;
-    let failed = live.has_failed() || !errors.is_empty();
-    let exit = if live.was_interrupted() { 130 } else { i32::from(failed) };
+    let failed = live.outcomes.failed || !errors.is_empty();
+    let exit = if live.interrupted { 130 } else { i32::from(failed) };
     let mut last: Vec<RunEvent> = published
         .iter()
         .map(|file| RunEvent::Published { path: session.workspace.name(&file.path), changed: file.changed })
@@ -367,11 +367,9 @@ fn drive<X: Executor>(
         why: file.why.clone(),
     }));
     let failures = errors.into_iter().map(|(path, why)| format!("`{}`: {why}", session.workspace.name(&path)));
-    let (not_published, counts) = (failures.collect(), live.counts().clone());
+    let (not_published, counts) = (failures.collect(), live.outcomes.counts.clone());
     last.push(RunEvent::RunEnded { exit, counts: counts.clone(), run: None, not_published });
-    live.say_last(last)?;
-    live.show_status(Some(exit));
-    live.clear();
+    live.end(last, exit)?;
     Ok(Driven { published, withheld, exit, counts })
 }
 

@@ -1,0 +1,181 @@
+//! What a run has done on other threads, as jobs that answer with an event: the loop itself waits for no disk. Decides nothing.
+
+use std::{path::PathBuf, sync::Arc};
+
+use flow_core::{AttemptId, Digest, InstanceId, StepResult, learn::Refit, reason::ClosedBy};
+use flow_store::StoreError;
+use tokio::task::{JoinError, JoinSet};
+
+use super::{
+    collect::{self, Builtin, Collect, Collected},
+    context::RunContext,
+    decisions::{self, LookedUp},
+    fill::{self, Fill, Filled},
+    hearing::{self, Heard},
+    listener::Listener,
+};
+use crate::{ExecError, clock};
+
+/// What a job has to say.
+pub(super) enum Done {
+    LookedUp(LookedUp),
+    Filled(Vec<Filled>),
+    /// These attempts do not start: another run does the same.
+    Elsewhere(Vec<AttemptId>),
+    NotClaimed(StoreError),
+    /// What was seen of an attempt, for whoever comes after this process. The rest of what it left is still to be collected.
+    ToTell {
+        ended: Box<Collect>,
+        path: PathBuf,
+        text: String,
+    },
+    Collected(Box<Collected>),
+    Heard(Vec<Heard>),
+    /// What is known of the step of an instance was made anew.
+    Learned(InstanceId, Vec<Refit>),
+    /// The earlier result that stands where this one is spoiled, if there is one.
+    Earlier(ToRecord, Result<Option<Box<StepResult>>, StoreError>),
+}
+
+/// An attempt that is the last of its instance, and what closed the window of its group out of turn.
+pub(super) struct ToRecord {
+    pub(super) instance: InstanceId,
+    pub(super) attempt: AttemptId,
+    pub(super) closed_by: Option<ClosedBy>,
+}
+
+/// The jobs of a run.
+pub(super) struct Aside {
+    context: Arc<RunContext>,
+    jobs: JoinSet<Done>,
+    /// Units to be looked up, by the next job: one at a time, for they ask the same disk.
+    to_look_up: Vec<Vec<InstanceId>>,
+    looking_up: bool,
+    listening: bool,
+}
+
+impl Aside {
+    pub(super) fn new(context: Arc<RunContext>) -> Aside {
+        Aside { context, jobs: JoinSet::new(), to_look_up: Vec::new(), looking_up: false, listening: false }
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    /// Somebody listens to programs.
+    pub(super) fn is_listening(&self) -> bool {
+        self.listening
+    }
+
+    /// The next answer. Nothing is lost when the future is dropped.
+    ///
+    /// # Errors
+    /// A job ended without one.
+    pub(super) async fn next(&mut self) -> Result<Done, ExecError> {
+        match self.jobs.join_next().await {
+            Some(done) => self.answered(done),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// An answer that needs no waiting.
+    ///
+    /// # Errors
+    /// As [`Aside::next`].
+    pub(super) fn next_now(&mut self) -> Option<Result<Done, ExecError>> {
+        let done = self.jobs.try_join_next()?;
+        Some(self.answered(done))
+    }
+
+    fn answered(&mut self, done: Result<Done, JoinError>) -> Result<Done, ExecError> {
+        let done = done.map_err(|e| ExecError::Fault(format!("a job ended without an answer: {e}")))?;
+        match &done {
+            Done::LookedUp(_) => self.looking_up = false,
+            Done::Heard(_) => self.listening = false,
+            _ => {}
+        }
+        Ok(done)
+    }
+
+    fn spawn(&mut self, job: impl FnOnce(&RunContext) -> Done + Send + 'static) {
+        let context = Arc::clone(&self.context);
+        self.jobs.spawn_blocking(move || job(&context));
+    }
+
+    /// Units are to be looked up, with the next job for all that wait for one.
+    pub(super) fn look_up(&mut self, units: impl IntoIterator<Item = Vec<InstanceId>>) {
+        self.to_look_up.extend(units);
+    }
+
+    /// Begins with what is to be looked up, unless that is going on.
+    pub(super) fn begin_look_up(&mut self) {
+        if !self.looking_up && !self.to_look_up.is_empty() {
+            self.looking_up = true;
+            let units = std::mem::take(&mut self.to_look_up);
+            self.spawn(move |context| Done::LookedUp(decisions::look_up(context, units)));
+        }
+    }
+
+    /// Fills the folders of a unit, which is claimed before that, unless it is.
+    pub(super) fn fill(&mut self, unit: Vec<Fill>, to_claim: bool) {
+        self.spawn(move |context| {
+            let intents: Vec<_> = unit.iter().filter_map(|fill| fill.intent(&context.force)).collect();
+            let attempts: Vec<_> = intents.iter().map(|intent| intent.attempt).collect();
+            // Claimed first: whose claim this was may have died a moment ago.
+            let claim = || {
+                if to_claim && !context.claimed.claim(&context.store, &context.run, &intents)? {
+                    return Ok(None);
+                }
+                context.left.look_for_deaths();
+                let joined = fill::joins(context, &unit);
+                // It goes on since its run died, and cannot be joined as it is.
+                if to_claim && joined.is_none() && context.claimed.kept(&attempts)?.is_some() {
+                    context.claimed.give_back(&attempts)?;
+                    return Ok(None);
+                }
+                Ok(Some(joined))
+            };
+            match claim() {
+                Ok(Some(joined)) => Done::Filled(fill::fill(context, unit, joined)),
+                Ok(None) => Done::Elsewhere(unit.iter().map(|fill| fill.attempt).collect()),
+                Err(error) => Done::NotClaimed(error),
+            }
+        });
+    }
+
+    pub(super) fn run_builtin(&mut self, builtin: Builtin) {
+        self.spawn(move |context| Done::Collected(Box::new(collect::run_builtin(context, builtin))));
+    }
+
+    /// Collects what an attempt left; what was seen of it is told before that, where somebody could need it.
+    pub(super) fn collect(&mut self, mut ended: Box<Collect>) {
+        self.spawn(move |context| {
+            if ended.is_to_be_told() {
+                let (path, text) = collect::tell(&mut ended);
+                return Done::ToTell { ended, path, text };
+            }
+            Done::Collected(Box::new(collect::collect(context, *ended)))
+        });
+    }
+
+    pub(super) fn listen(&mut self, listeners: Vec<(AttemptId, Listener)>) {
+        if !listeners.is_empty() {
+            self.listening = true;
+            let now = clock::unix_seconds();
+            self.spawn(move |_| Done::Heard(hearing::listen(listeners, now)));
+        }
+    }
+
+    pub(super) fn learn(&mut self, of: InstanceId, refits: Vec<Refit>) {
+        self.spawn(move |_| Done::Learned(of, refits.into_iter().map(Refit::make).collect()));
+    }
+
+    /// Looks for the earlier results of a unit that has a spoiled one.
+    pub(super) fn look_for_earlier(&mut self, unit: Vec<(InstanceId, Digest)>, to_record: ToRecord) {
+        self.spawn(move |context| {
+            let earlier = decisions::earlier(context, &unit, to_record.instance);
+            Done::Earlier(to_record, earlier)
+        });
+    }
+}

@@ -1,0 +1,87 @@
+//! What becomes of attempts that were collected: what they came to is told, and their work folders go when nobody can need them any
+//! more. Decides nothing.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use flow_core::{
+    AttemptId, CorunGpus, InstanceId, Outcome, RunEvent, StepResult, learn::History, reason::Cause, sched::Event,
+};
+
+use super::{cleanup::FolderRemover, collect::Collected, executor::RetryAdvice, hearing, outbox::Outbox};
+
+#[derive(Default)]
+pub(super) struct Ends {
+    /// Instances that are being recorded, and the attempts that made what is.
+    to_settle: BTreeMap<InstanceId, AttemptId>,
+    /// Work folders that another run would need, had this one to die before that.
+    needed: BTreeMap<AttemptId, PathBuf>,
+    leftovers: FolderRemover,
+}
+
+impl Ends {
+    /// An attempt came to this, which the scheduler is told. Returns its result, and whether another attempt goes on from what it left;
+    /// of a run that is `ending` none does.
+    pub(super) fn tell(
+        &mut self,
+        collected: Collected,
+        ending: bool,
+        history: &mut History<'_>,
+        out: &mut Outbox,
+    ) -> (StepResult, bool) {
+        let Collected { attempt, instance, running, corunners, news, notices, again, mut result } = collected;
+        let (gpus, told) = (&running.placement.gpus, &running.listener.reported);
+        result.circumstances.sharing = history.sharing(instance, gpus, told, &corunners, &result);
+        let known = result.circumstances.gpu_models.first().and_then(|model| history.interference(model));
+        if let Some(window) = result.circumstances.corun.as_mut().filter(|window| window.gpus == CorunGpus::Shared) {
+            window.interference = known;
+        }
+        if again == RetryAdvice::Continues && ending {
+            // Nothing is begun any more; the next run goes on.
+            (result.outcome, result.cause) = (Outcome::Cancelled, None);
+        }
+        hearing::tell(attempt, instance, news, &running.listener, out);
+        notices.into_iter().for_each(|text| out.notice(Some(instance), text));
+        let (outcome, cause, spoiled) = (result.outcome, result.cause.clone(), result.spoiled.clone());
+        let missed = matches!(cause, Some(Cause::NoMetrics { .. }));
+        out.say(RunEvent::Ended { instance, attempt, outcome, cause, spoiled });
+        if outcome == Outcome::Ok && !missed {
+            // Its outputs are in the store. One that failed, or has no metrics, keeps its work folder for whoever looks for the reason.
+            match running.joinable || running.unsettled {
+                true => drop(self.needed.insert(attempt, running.folder.work())),
+                false => self.leftovers.add(running.folder.work()),
+            }
+        }
+        match again {
+            RetryAdvice::Continues => out.tell(Event::Continues { attempt }),
+            RetryAdvice::Lost => out.tell(Event::Lost { attempt }),
+            // The same log and the same pattern give the same.
+            RetryAdvice::AsAsked if missed => out.tell(Event::Hopeless { attempt }),
+            RetryAdvice::AsAsked => {}
+            RetryAdvice::Hopeless => out.tell(Event::Hopeless { attempt }),
+        }
+        out.tell(Event::Exited { attempt, outcome, spoiled: !result.spoiled.is_empty() });
+        (result, again == RetryAdvice::Continues)
+    }
+
+    /// What an instance came to is being recorded: it is of this attempt.
+    pub(super) fn record(&mut self, instance: InstanceId, attempt: AttemptId) {
+        self.to_settle.insert(instance, attempt);
+    }
+
+    /// What an instance came to is safe. Returns the attempt that it is of, if it had one.
+    pub(super) fn recorded(&mut self, instance: InstanceId) -> Option<AttemptId> {
+        let attempt = self.to_settle.remove(&instance)?;
+        self.settled(attempt);
+        Some(attempt)
+    }
+
+    /// Nobody needs what an attempt left: it is safe, or dropped.
+    pub(super) fn settled(&mut self, attempt: AttemptId) {
+        self.needed.remove(&attempt).into_iter().for_each(|folder| self.leftovers.add(folder));
+    }
+
+    /// Removes what attempts left in their folders.
+    pub(super) fn clear(&mut self) {
+        self.leftovers.clear();
+    }
+}
