@@ -1,11 +1,11 @@
 //! The loop over an executor that cannot be relied on: it tells late, twice, out of order, of attempts that nobody knows, and of
-//! some starts not at all. Whatever it does, every step has its result, once.
+//! some starts not at all. Whatever it does, every step has its result, once, and Ctrl-C ends all that runs at once.
 
 use std::{
     collections::{BTreeMap, VecDeque},
     fs, io,
     process::Command,
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -14,7 +14,8 @@ use flow_core::{
     reason::{self, BatchEnd, Cause},
 };
 use flow_protocol::Exit;
-use proptest::prelude::*;
+use nix::sys::signal::{Signal, raise};
+use proptest::{prelude::*, test_runner::TestRunner};
 
 use super::{
     RunOptions, SessionRequest, Update,
@@ -68,7 +69,13 @@ struct Faulty {
     events: VecDeque<(u8, Event)>,
     /// What goes on until it is killed, and since when.
     hanging: BTreeMap<AttemptId, (Fault, f64)>,
+    /// What is asked to end does not.
+    deaf: bool,
+    /// When what hangs was told to end, with how much grace.
+    kills: Kills,
 }
+
+type Kills = Arc<Mutex<Vec<(f64, Duration)>>>;
 
 impl Faulty {
     fn execute(&mut self, start: keeper::Start) {
@@ -82,15 +89,16 @@ impl Faulty {
         };
         let instead = (self.started <= self.losses).then(lost);
         let began = clock::unix_seconds();
-        if start.argv.join(" ").contains(HANGS) {
+        let begins = Event::Started { attempt: start.attempt, node: None };
+        let line = start.argv.join(" ");
+        self.events.extend((!fault.start_lost || line.contains(LIMITED)).then_some((fault.delay, begins)));
+        if line.contains(HANGS) {
             self.hanging.insert(start.attempt, (fault, began));
-            return self.events.push_back((fault.delay, Event::Started { attempt: start.attempt, node: None }));
+            return;
         }
         let mut command = Command::new(&start.argv[0]);
         command.args(&start.argv[1..]).env_clear().envs(start.env).current_dir(&start.cwd);
         let status = command.status().expect("a command");
-        let begins = Event::Started { attempt: start.attempt, node: None };
-        self.events.extend((!fault.start_lost).then_some((fault.delay, begins)));
         self.tell_end(start.attempt, fault, exit(began, status.code(), None), instead);
     }
 
@@ -106,8 +114,10 @@ impl Faulty {
     }
 }
 
-/// In the command of what does not end by itself.
-const HANGS: &str = "sleep 600";
+/// In the command of what does not end by itself,
+const HANGS: &str = "sleep";
+/// and of what has a time limit, which counts from its start: that is told.
+const LIMITED: &str = "sleep 600";
 
 fn exit(began: f64, code: Option<i32>, signal: Option<i32>) -> Exit {
     Exit { code, signal, started_at: began, ended_at: clock::unix_seconds(), ..Exit::default() }
@@ -127,8 +137,11 @@ impl Executor for Faulty {
         Ok(())
     }
 
-    fn kill(&mut self, attempt: AttemptId, _: Duration) {
-        if let Some((fault, began)) = self.hanging.remove(&attempt) {
+    fn kill(&mut self, attempt: AttemptId, grace: Duration) {
+        let Some((fault, began)) = self.hanging.get(&attempt).copied() else { return };
+        self.kills.lock().unwrap().push((clock::unix_seconds(), grace));
+        if grace.is_zero() || !self.deaf {
+            self.hanging.remove(&attempt);
             self.tell_end(attempt, fault, exit(began, None, Some(15)), None);
         }
     }
@@ -147,6 +160,12 @@ impl Executor for Faulty {
             None => std::future::pending().await,
         }
     }
+}
+
+/// A signal is for all runs of this process.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 const WORKFLOW: &str = "\
@@ -180,6 +199,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
     #[test]
     fn every_step_has_its_result_once_whatever_the_executor_tells(faults in prop::collection::vec(fault(), 1..8)) {
+        let _alone = alone();
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("faulty.yaml");
         fs::write(&file, WORKFLOW).unwrap();
@@ -207,8 +227,84 @@ proptest! {
     }
 }
 
+/// Some steps that are done, and some that go on until they are ended, of which others want the results.
+const ENDLESS: &str = "\
+flow: 1
+name: endless
+steps:
+  first:
+    matrix: {n: [1, 2, 3]}
+    run: sh -c 'echo ${{ n }} > out.txt'
+    outputs: [out.txt]
+  endless: {needs: [first], matrix: {n: [1, 2]}, run: sleep 900, CORUN}
+  after: {needs: [endless], run: sh -c 'true'}
+";
+
+/// Interrupts a run with this start, and once more where its programs are `deaf`: how late each of them was told to end, seconds.
+fn interrupted(faults: Vec<Fault>, nth: usize, deaf: bool, grouped: bool) -> Vec<f64> {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("endless.yaml");
+    fs::write(&file, ENDLESS.replace("CORUN", if grouped { "corun: {group: all}" } else { "retries: 1" })).unwrap();
+    let session = SessionRequest { file, store: Some(dir.path().join(".flow")), ..SessionRequest::default() };
+    let options = RunOptions { session, ..RunOptions::default() };
+    let (mut ended, mut recorded) = (BTreeMap::new(), BTreeMap::new());
+    let (kills, mut signals) = (Kills::default(), Vec::new());
+    let mut signal = |times: usize| {
+        if signals.len() == times {
+            signals.push(clock::unix_seconds());
+            raise(Signal::SIGINT).unwrap();
+        }
+    };
+    let mut observe = |update: Update| {
+        let Update::Event(line) = update else { return };
+        match line.event {
+            RunEvent::Started { attempt, .. } => {
+                ended.insert(attempt, 0);
+                if ended.len() == nth {
+                    signal(0);
+                }
+            }
+            // One that nothing hears would be the next run's.
+            RunEvent::Interrupted { again: false, .. } if deaf && !kills.lock().unwrap().is_empty() => signal(1),
+            RunEvent::Ended { attempt, outcome, .. } => {
+                assert!(matches!(outcome, Outcome::Ok | Outcome::Cancelled), "{outcome:?}");
+                *ended.get_mut(&attempt).expect("one that was started") += 1;
+            }
+            RunEvent::Recorded { result, .. } => *recorded.entry(result.label).or_insert(0) += 1,
+            _ => {}
+        }
+    };
+    let executor = Faulty { faults, deaf, kills: Arc::clone(&kills), ..Faulty::default() };
+    let end = run_on(&options, Arc::new(NoBuiltins), &mut observe, |_| executor).unwrap();
+    assert_eq!(end.exit, 130);
+    assert!(ended.values().all(|times| *times == 1), "each that was started has ended, once: {ended:?}");
+    assert!(recorded.values().all(|times| *times == 1) && !recorded.contains_key("after"), "{recorded:?}");
+    let late = |(at, grace): &(f64, Duration)| at - signals[usize::from(deaf && grace.is_zero())];
+    kills.lock().unwrap().iter().map(late).collect()
+}
+
+#[test]
+fn ctrl_c_ends_all_at_once_whatever_the_executor_tells() {
+    let mut runner = TestRunner::new(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(24) });
+    let lateness = Mutex::new(Vec::new());
+    let cases = (prop::collection::vec(fault(), 1..8), 1..6usize, any::<bool>(), any::<bool>());
+    let outcome = runner.run(&cases, |(faults, nth, deaf, grouped)| {
+        lateness.lock().unwrap().extend(interrupted(faults, nth, deaf, grouped));
+        Ok(())
+    });
+    outcome.unwrap();
+    let mut lateness = lateness.into_inner().unwrap();
+    lateness.sort_by(f64::total_cmp);
+    // Whatever else the machine is at: a loop that waits for something is late every time.
+    let (half, last) = (lateness[lateness.len() / 2], lateness.last());
+    println!("of {} programs half were told to end {half:.4} s after Ctrl-C, the last {last:.4?} s", lateness.len());
+    assert!(half < 0.1, "half of them were told {half} s later, the last {last:?} s");
+}
+
 /// Runs one step whose node is lost so often: how it ended, how many attempts there were, and its result, if it has one.
 fn losing(losses: usize, command: &str) -> (i32, usize, Option<StepResult>) {
+    let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("losing.yaml");
     fs::write(&file, format!("flow: 1\nname: losing\nsteps:\n  train: {{run: \"{command}\"}}\n")).unwrap();
