@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Journal, ProcessIdentity, Result, RunDir, StoreError, file,
-    run::{lines_as_text, parse},
+    journal::{lines_as_text, parse},
 };
 
 /// The file's first line.

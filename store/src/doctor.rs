@@ -49,7 +49,6 @@ pub struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// Nothing was wrong.
     pub fn is_sound(&self) -> bool {
         self.rebuilt.is_none()
             && self.restored == 0

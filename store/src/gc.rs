@@ -15,9 +15,9 @@ use serde_json::Value;
 
 use crate::{
     Batch, Holder, Rebuilt, Replay, Result, Snapshot, Store, StoreDir, StoreError,
+    journal::Lines,
     objects::{remove_tree, tree_size},
     open_database::OpenDatabase,
-    run::Lines,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

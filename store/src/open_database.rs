@@ -15,11 +15,11 @@ use crate::{
     Batch, Objects, Result, StoreDir, StoreError,
     bytes::{Bytes, Each, attempt_key, history_key, json, last_key, parse, result_key},
     db::{Db, DbBatch},
+    journal::Lines,
     living::Life,
     mark::{MARK, Mark, is_record, mark_key},
     results::{attempt_of, is_same_attempt},
     rings::Rings,
-    run::Lines,
     wire::{Entry, PAGE},
 };
 

@@ -29,7 +29,6 @@ pub struct ProcessIdentity {
 /// How a process stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Liveness {
-    /// It runs.
     Alive,
     /// It has ended; perhaps it is only waited for by its parent.
     Dead,

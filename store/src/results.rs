@@ -134,7 +134,6 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Nothing yet.
     pub fn new() -> Batch {
         Batch::default()
     }

@@ -1,31 +1,23 @@
 //! A run's folder: its journal, its status file, and the folders of its attempts. Written by the run, read by everybody.
 
 use std::{
-    collections::BTreeMap,
     fs::{self, File},
-    io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
+    io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    sync::Arc,
-    thread,
-    time::Duration,
 };
 
-use flow_core::{
-    AttemptId, InstanceId, JOURNAL_FORMAT, JournalLine, RunEvent, RunId,
-    reason::{StoreAction, Waits},
-};
+use flow_core::{AttemptId, JournalLine, RunId, reason::StoreAction};
 use nix::{
     errno::Errno,
-    fcntl::{Flock, FlockArg},
     unistd::{Uid, User},
 };
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
 
 use crate::{
     Captures, Result, StoreDir, StoreError, file,
+    journal::{self, Journal, Lines, Unread},
     kept::{DaemonLock, DaemonState},
+    status::Status,
 };
 
 /// The folder of a run.
@@ -40,9 +32,7 @@ impl StoreDir {
     pub fn run(&self, run: &RunId) -> RunDir {
         RunDir::new(self, run)
     }
-}
 
-impl StoreDir {
     /// The folder of a run that has no name yet.
     pub(crate) fn run_at(&self, path: &Path) -> RunDir {
         RunDir { dir: self.clone(), path: path.to_owned() }
@@ -126,13 +116,7 @@ impl RunDir {
             }
             _ => {}
         }
-        let path = self.journal();
-        let file = File::options()
-            .append(true)
-            .create_new(true)
-            .open(&path)
-            .map_err(StoreError::io(StoreAction::Create, &path))?;
-        Ok(Journal { path, file: Arc::new(file) })
+        Journal::create(self.journal())
     }
 
     /// The first line of the journal; `None` where it has none that this flow knows.
@@ -257,42 +241,14 @@ impl RunDir {
 
     /// The same up to a place.
     pub(crate) fn lines_to(&self, from: u64, to: u64) -> Result<Option<Lines>> {
-        let path = self.journal();
-        let Some(mut file) = self.open_journal()? else { return Ok(None) };
-        file.seek(SeekFrom::Start(from)).map_err(StoreError::io(StoreAction::Read, &path))?;
-        let file = BufReader::new(file.take(to.saturating_sub(from)));
-        Ok(Some(Lines { path, file, line: Vec::new(), to: from, torn: false }))
+        Lines::open(self.journal(), from, to)
     }
 
     /// How long the journal is, and its writer will not take back; `None` if there is none, or its writer is at it for longer
     /// than can be waited for. What a run that was killed had no time to write there is in it.
     pub(crate) fn settled(&self) -> Result<Option<u64>> {
-        const TRIES: u32 = 100;
         self.write_what_was_ahead()?;
-        let path = self.journal();
-        let Some(mut file) = self.open_journal()? else { return Ok(None) };
-        for _ in 0..TRIES {
-            match Flock::lock(file, FlockArg::LockSharedNonblock) {
-                Ok(file) => return Ok(Some(file.metadata().map_err(StoreError::io(StoreAction::Read, &path))?.len())),
-                Err((again, Errno::EWOULDBLOCK)) => file = again,
-                // Where journals cannot be locked nobody locks them.
-                Err((file, _)) => {
-                    return Ok(Some(file.metadata().map_err(StoreError::io(StoreAction::Read, &path))?.len()));
-                }
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
-        Ok(None)
-    }
-
-    fn open_journal(&self) -> Result<Option<File>> {
-        let path = self.journal();
-        match file::open_to_read(&path) {
-            Ok(file) => Ok(Some(file)),
-            // A run that was killed before its first line.
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(StoreError::io(StoreAction::Read, &path)(e)),
-        }
+        journal::settled(&self.journal())
     }
 }
 
@@ -302,43 +258,6 @@ fn others(folder: &Path) -> Option<String> {
     let us = Uid::effective();
     let name = || User::from_uid(owner).ok().flatten().map_or_else(|| format!("user {owner}"), |user| user.name);
     (owner != us && !us.is_root()).then(name)
-}
-
-/// A journal, line by line.
-pub(crate) struct Lines {
-    path: PathBuf,
-    file: BufReader<io::Take<File>>,
-    line: Vec<u8>,
-    /// Where the next line begins.
-    pub(crate) to: u64,
-    /// What follows has no end.
-    pub(crate) torn: bool,
-}
-
-impl Lines {
-    /// Waits until what is read is on the disk.
-    pub(crate) fn sync(&self) -> Result<()> {
-        self.file.get_ref().get_ref().sync_data().map_err(StoreError::io(StoreAction::Sync, &self.path))
-    }
-
-    /// The next line, whatever it is; `None` behind the last whole one.
-    fn next_bytes(&mut self) -> Result<Option<&[u8]>> {
-        self.line.clear();
-        let read =
-            self.file.read_until(b'\n', &mut self.line).map_err(StoreError::io(StoreAction::Read, &self.path))?;
-        self.torn = read > 0 && self.line.last() != Some(&b'\n');
-        if read == 0 || self.torn {
-            return Ok(None);
-        }
-        self.to += read as u64;
-        Ok(Some(&self.line))
-    }
-
-    /// The next line, `Some(None)` if it is no event that this flow knows; `None` behind the last whole one.
-    pub(crate) fn next_line(&mut self) -> Result<Option<Option<JournalLine>>> {
-        let path = self.path.clone();
-        self.next_bytes()?.map(|line| parse(&path, line)).transpose()
-    }
 }
 
 /// How a run is to end, as Ctrl-C in its terminal would have it.
@@ -352,194 +271,4 @@ pub enum End {
 
 impl End {
     const ALL: [End; 2] = [End::Soon, End::Now];
-}
-
-/// What of a journal could not be read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Unread {
-    /// Whole lines that are no events this flow knows.
-    pub lines: u32,
-    /// The last line has no end: its writer was killed, or is at it.
-    pub torn: bool,
-}
-
-/// The journal of the run at hand. Clones write the same one, one after the other.
-#[derive(Clone, Debug)]
-pub struct Journal {
-    path: PathBuf,
-    file: Arc<File>,
-}
-
-impl Journal {
-    /// Appends lines with one write.
-    ///
-    /// # Errors
-    /// The disk is full: nothing of them is in the journal then.
-    pub fn append(&self, lines: &[JournalLine]) -> Result<()> {
-        self.add(lines, false).map(drop)
-    }
-
-    /// Appends lines with one write, and says where the journal ends then. With `sync` it returns when they are on the disk.
-    pub(crate) fn add(&self, lines: &[JournalLine], sync: bool) -> Result<u64> {
-        if lines.is_empty() {
-            return Ok(0);
-        }
-        let failed = |e| StoreError::io(StoreAction::Write, &self.path)(e);
-        let mut bytes = Vec::with_capacity(256 * lines.len());
-        lines_as_text(lines, &mut bytes).map_err(failed)?;
-        // Who looks at it meanwhile would see what may be taken back.
-        let _at_it = self.file.try_clone().ok().and_then(|file| Flock::lock(file, FlockArg::LockExclusive).ok());
-        let before = self.file.metadata().map_err(failed)?.len();
-        let written = (&*self.file).write_all(&bytes).and_then(|()| if sync { self.file.sync_data() } else { Ok(()) });
-        written.map(|()| before + bytes.len() as u64).map_err(|e| {
-            // Half a line would swallow the next one.
-            let _ = self.file.set_len(before);
-            failed(e)
-        })
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub(crate) fn length(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len())
-    }
-
-    /// The run that it tells of.
-    pub(crate) fn run(&self) -> RunId {
-        let folder = self.path.parent().and_then(Path::file_name).unwrap_or_default();
-        RunId(folder.to_string_lossy().into_owned())
-    }
-}
-
-/// Follows a journal while somebody writes it.
-#[derive(Debug)]
-pub struct Follow {
-    path: PathBuf,
-    read_to: u64,
-    rest: Vec<u8>,
-}
-
-impl Follow {
-    pub fn new(run: &RunDir) -> Follow {
-        Follow { path: run.journal(), read_to: 0, rest: Vec::new() }
-    }
-
-    /// The lines that are new since the last call. None if the journal does not exist yet.
-    ///
-    /// # Errors
-    /// It cannot be read; a newer format.
-    pub fn poll(&mut self) -> Result<Vec<JournalLine>> {
-        let mut file = match file::open_to_read(&self.path) {
-            Ok(file) => file,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(e) => return Err(StoreError::io(StoreAction::Read, &self.path)(e)),
-        };
-        let read = file.seek(SeekFrom::Start(self.read_to)).and_then(|_| file.read_to_end(&mut self.rest));
-        self.read_to += read.map_err(StoreError::io(StoreAction::Read, &self.path))? as u64;
-        let whole = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        let rest = self.rest.split_off(whole);
-        let new = std::mem::replace(&mut self.rest, rest);
-        new.split_inclusive(|byte| *byte == b'\n').filter_map(|line| parse(&self.path, line).transpose()).collect()
-    }
-}
-
-/// Lines as a journal has them.
-pub(crate) fn lines_as_text(lines: &[JournalLine], text: &mut Vec<u8>) -> io::Result<()> {
-    for line in lines {
-        serde_json::to_writer(&mut *text, line)?;
-        text.push(b'\n');
-    }
-    Ok(())
-}
-
-/// One line; `None` if it is no event that this flow knows.
-pub(crate) fn parse(path: &Path, line: &[u8]) -> Result<Option<JournalLine>> {
-    let Ok(line) = serde_json::from_slice::<JournalLine>(line) else { return Ok(None) };
-    match &line.event {
-        RunEvent::RunStarted(start) if start.format > JOURNAL_FORMAT => {
-            Err(StoreError::Newer { path: path.to_owned(), found: start.format, known: JOURNAL_FORMAT })
-        }
-        _ => Ok(Some(line)),
-    }
-}
-
-/// A run as it stands: for `flow status`, `flow runs` and whoever else only looks. Whether a run without end is alive,
-/// [`RunDir::lives`] tells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Status {
-    pub run: RunId,
-    pub workflow: String,
-    /// Its file, relative to the root where it is below it.
-    pub file: String,
-    pub pid: u32,
-    /// When it began, milliseconds since 1970.
-    pub started_at: u64,
-    /// When this was written.
-    pub updated_at: u64,
-    /// The exit code, once it has ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended: Option<i32>,
-    /// How many instances there are.
-    pub instances: u32,
-    /// Settled instances by how: `cached`, `ok`, `failed`, …
-    pub counts: BTreeMap<String, u32>,
-    /// What runs.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub running: Vec<Running>,
-    /// What waits, and for what; without what only another version of flow understands.
-    #[serde(default, deserialize_with = "known", skip_serializing_if = "Vec::is_empty")]
-    pub waiting: Vec<Waiting>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Running {
-    pub instance: InstanceId,
-    pub label: String,
-    pub attempt: AttemptId,
-    /// When it began, milliseconds since 1970.
-    pub started_at: u64,
-    /// Between 0 and 1, where it tells.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fraction: Option<f64>,
-    /// A few words of its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub text: Option<String>,
-    /// It does not run yet: its job waits in Slurm's queue.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub queued: Option<Queued>,
-    /// UUIDs of its GPUs.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub gpus: Vec<String>,
-    /// How many its job asks Slurm for: which it gets is known later.
-    #[serde(default)]
-    pub gpus_asked: u32,
-    pub cpus: u32,
-}
-
-/// A job in Slurm's queue.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Queued {
-    /// Its number there, once it is submitted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub job: Option<String>,
-    /// Slurm's word for why it waits; empty where it says none.
-    pub reason: String,
-    /// Since when it waits, milliseconds since 1970.
-    pub since: u64,
-    /// What is to be done, where it will not go away by itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub advice: Option<String>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Waiting {
-    pub label: String,
-    pub reason: Waits,
-}
-
-fn known<'de, D: Deserializer<'de>>(waiting: D) -> std::result::Result<Vec<Waiting>, D::Error> {
-    let all = Vec::<Value>::deserialize(waiting)?;
-    Ok(all.into_iter().filter_map(|one| serde_json::from_value(one).ok()).collect())
 }

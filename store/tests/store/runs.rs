@@ -45,14 +45,14 @@ fn a_journal_of_a_newer_flow_is_refused() {
         "params":{},"policy":"fit","machine":{"gpus":[],"cpus":2,"cpu_model":"","memory":1},"instances":0,"pid":1}"#;
     append_raw(&run, (start.replace('\n', "") + "\n").as_bytes());
     assert!(matches!(read(&run), Err(StoreError::Newer { found: 99, .. })));
-    assert!(matches!(Follow::new(&run).poll(), Err(StoreError::Newer { .. })));
+    assert!(matches!(Follow::new(run.journal()).poll(), Err(StoreError::Newer { .. })));
 }
 
 #[test]
 fn a_follower_sees_each_line_once_and_whole() {
     let dir = scratch();
     let run = StoreDir::create(dir.path()).unwrap().run(&RunId("20260208-1".into()));
-    let mut follow = Follow::new(&run);
+    let mut follow = Follow::new(run.journal());
     assert_eq!(follow.poll().unwrap(), [], "before there is a journal");
     let journal = run.create().unwrap();
     journal.append(&[settled(0)]).unwrap();

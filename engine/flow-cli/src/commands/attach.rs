@@ -38,7 +38,7 @@ impl Attach {
         let place = StoreLocation::find(global, &self.about)?;
         let living = place.living_run(self.run.as_deref())?;
         let (id, dir) = (living.run, living.dir);
-        let mut journal = Follow::new(&dir);
+        let mut journal = Follow::new(dir.journal());
         let mut screen = Screen::new(output, self.json);
         let exit = loop {
             // Asked before the last look, so that nothing is missed between the two.

@@ -193,7 +193,7 @@ impl Earlier {
 
 /// Prints what is new until nothing that was asked for runs any more. Lines of several instances begin with their label.
 fn follow(place: &StoreLocation, dir: &RunDir, step: &str, output: &mut Output) -> Done {
-    let mut journal = Follow::new(dir);
+    let mut journal = Follow::new(dir.journal());
     let mut view = View::default();
     let mut read: BTreeMap<PathBuf, u64> = BTreeMap::new();
     let mut earlier: BTreeMap<RunId, Earlier> = BTreeMap::new();

@@ -1,0 +1,204 @@
+//! A journal as a file: written by its run, with one write for all that belongs together, and read by everybody, also meanwhile.
+
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread,
+    time::Duration,
+};
+
+use flow_core::{JOURNAL_FORMAT, JournalLine, RunEvent, RunId, reason::StoreAction};
+use nix::{
+    errno::Errno,
+    fcntl::{Flock, FlockArg},
+};
+
+use crate::{Result, StoreError, file};
+
+/// A journal, line by line.
+pub(crate) struct Lines {
+    path: PathBuf,
+    file: BufReader<io::Take<File>>,
+    line: Vec<u8>,
+    /// Where the next line begins.
+    pub(crate) to: u64,
+    /// What follows has no end.
+    pub(crate) torn: bool,
+}
+
+impl Lines {
+    /// Those from a place on, the beginning of one, to another; `None` if there is no journal.
+    pub(crate) fn open(path: PathBuf, from: u64, to: u64) -> Result<Option<Lines>> {
+        let Some(mut file) = open(&path)? else { return Ok(None) };
+        file.seek(SeekFrom::Start(from)).map_err(StoreError::io(StoreAction::Read, &path))?;
+        let file = BufReader::new(file.take(to.saturating_sub(from)));
+        Ok(Some(Lines { path, file, line: Vec::new(), to: from, torn: false }))
+    }
+
+    /// Waits until what is read is on the disk.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.file.get_ref().get_ref().sync_data().map_err(StoreError::io(StoreAction::Sync, &self.path))
+    }
+
+    /// The next line, whatever it is; `None` behind the last whole one.
+    pub(crate) fn next_bytes(&mut self) -> Result<Option<&[u8]>> {
+        self.line.clear();
+        let read =
+            self.file.read_until(b'\n', &mut self.line).map_err(StoreError::io(StoreAction::Read, &self.path))?;
+        self.torn = read > 0 && self.line.last() != Some(&b'\n');
+        if read == 0 || self.torn {
+            return Ok(None);
+        }
+        self.to += read as u64;
+        Ok(Some(&self.line))
+    }
+
+    /// The next line, `Some(None)` if it is no event that this flow knows; `None` behind the last whole one.
+    pub(crate) fn next_line(&mut self) -> Result<Option<Option<JournalLine>>> {
+        let path = self.path.clone();
+        self.next_bytes()?.map(|line| parse(&path, line)).transpose()
+    }
+}
+
+/// How long a journal is, and its writer will not take back; `None` if there is none, or its writer is at it for longer than can be
+/// waited for.
+pub(crate) fn settled(path: &Path) -> Result<Option<u64>> {
+    const TRIES: u32 = 100;
+    let length =
+        |file: &File| file.metadata().map(|meta| Some(meta.len())).map_err(StoreError::io(StoreAction::Read, path));
+    let Some(mut file) = open(path)? else { return Ok(None) };
+    for _ in 0..TRIES {
+        match Flock::lock(file, FlockArg::LockSharedNonblock) {
+            Ok(file) => return length(&file),
+            Err((again, Errno::EWOULDBLOCK)) => file = again,
+            // Where journals cannot be locked nobody locks them.
+            Err((file, _)) => return length(&file),
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(None)
+}
+
+fn open(path: &Path) -> Result<Option<File>> {
+    match file::open_to_read(path) {
+        Ok(file) => Ok(Some(file)),
+        // A run that was killed before its first line.
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(StoreError::io(StoreAction::Read, path)(e)),
+    }
+}
+
+/// What of a journal could not be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unread {
+    /// Whole lines that are no events this flow knows.
+    pub lines: u32,
+    /// The last line has no end: its writer was killed, or is at it.
+    pub torn: bool,
+}
+
+/// The journal of the run at hand. Clones write the same one, one after the other.
+#[derive(Clone, Debug)]
+pub struct Journal {
+    path: PathBuf,
+    file: Arc<File>,
+}
+
+impl Journal {
+    pub(crate) fn create(path: PathBuf) -> Result<Journal> {
+        let file = File::options().append(true).create_new(true).open(&path);
+        let file = file.map_err(StoreError::io(StoreAction::Create, &path))?;
+        Ok(Journal { path, file: Arc::new(file) })
+    }
+
+    /// Appends lines with one write.
+    ///
+    /// # Errors
+    /// The disk is full: nothing of them is in the journal then.
+    pub fn append(&self, lines: &[JournalLine]) -> Result<()> {
+        self.add(lines, false).map(drop)
+    }
+
+    /// Appends lines with one write, and says where the journal ends then. With `sync` it returns when they are on the disk.
+    pub(crate) fn add(&self, lines: &[JournalLine], sync: bool) -> Result<u64> {
+        if lines.is_empty() {
+            return Ok(0);
+        }
+        let failed = |e| StoreError::io(StoreAction::Write, &self.path)(e);
+        let mut bytes = Vec::with_capacity(256 * lines.len());
+        lines_as_text(lines, &mut bytes).map_err(failed)?;
+        // Who looks at it meanwhile would see what may be taken back.
+        let _at_it = self.file.try_clone().ok().and_then(|file| Flock::lock(file, FlockArg::LockExclusive).ok());
+        let before = self.file.metadata().map_err(failed)?.len();
+        let written = (&*self.file).write_all(&bytes).and_then(|()| if sync { self.file.sync_data() } else { Ok(()) });
+        written.map(|()| before + bytes.len() as u64).map_err(|e| {
+            // Half a line would swallow the next one.
+            let _ = self.file.set_len(before);
+            failed(e)
+        })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn length(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    /// The run that it tells of.
+    pub(crate) fn run(&self) -> RunId {
+        let folder = self.path.parent().and_then(Path::file_name).unwrap_or_default();
+        RunId(folder.to_string_lossy().into_owned())
+    }
+}
+
+/// Follows a journal while somebody writes it.
+#[derive(Debug)]
+pub struct Follow {
+    path: PathBuf,
+    read_to: u64,
+    rest: Vec<u8>,
+}
+
+impl Follow {
+    pub fn new(path: PathBuf) -> Follow {
+        Follow { path, read_to: 0, rest: Vec::new() }
+    }
+
+    /// The lines that are new since the last call. None if the journal does not exist yet.
+    ///
+    /// # Errors
+    /// It cannot be read; a newer format.
+    pub fn poll(&mut self) -> Result<Vec<JournalLine>> {
+        let Some(mut file) = open(&self.path)? else { return Ok(Vec::new()) };
+        let read = file.seek(SeekFrom::Start(self.read_to)).and_then(|_| file.read_to_end(&mut self.rest));
+        self.read_to += read.map_err(StoreError::io(StoreAction::Read, &self.path))? as u64;
+        let whole = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let rest = self.rest.split_off(whole);
+        let new = std::mem::replace(&mut self.rest, rest);
+        new.split_inclusive(|byte| *byte == b'\n').filter_map(|line| parse(&self.path, line).transpose()).collect()
+    }
+}
+
+/// Lines as a journal has them.
+pub(crate) fn lines_as_text(lines: &[JournalLine], text: &mut Vec<u8>) -> io::Result<()> {
+    for line in lines {
+        serde_json::to_writer(&mut *text, line)?;
+        text.push(b'\n');
+    }
+    Ok(())
+}
+
+/// One line; `None` if it is no event that this flow knows.
+pub(crate) fn parse(path: &Path, line: &[u8]) -> Result<Option<JournalLine>> {
+    let Ok(line) = serde_json::from_slice::<JournalLine>(line) else { return Ok(None) };
+    match &line.event {
+        RunEvent::RunStarted(start) if start.format > JOURNAL_FORMAT => {
+            Err(StoreError::Newer { path: path.to_owned(), found: start.format, known: JOURNAL_FORMAT })
+        }
+        _ => Ok(Some(line)),
+    }
+}
