@@ -30,7 +30,7 @@ steps:
 const EVERYTHING: &[&str] = &["dataset", "train[batch=16]", "train[batch=32]", "summary", "table"];
 
 /// Where everything has run once.
-fn done() -> TestSpace {
+pub(crate) fn done() -> TestSpace {
     let space = space();
     space.write("cats.yaml", WORKFLOW).write("photos.txt", "b\na\n");
     space.write("train.sh", "wc -l < $1 > /dev/null; echo loss $(( $2 * $3 ))\n");
@@ -45,7 +45,7 @@ fn sorted(mut labels: Vec<String>) -> Vec<String> {
 }
 
 /// Runs, and says what that did by itself; nothing if there was no run at all.
-fn again(space: &TestSpace, args: &[&str]) -> Vec<String> {
+pub(crate) fn again(space: &TestSpace, args: &[&str]) -> Vec<String> {
     let before = runs(space);
     space.flow(["run", "cats.yaml"].iter().chain(args)).expect(0);
     if runs(space) == before { vec![] } else { sorted(space.ran()) }
@@ -315,81 +315,6 @@ fn a_second_run_relies_on_the_one_before_it_as_far_as_that_holds() {
 }
 
 #[test]
-fn accept_keeps_the_old_results_and_says_so() {
-    let space = done();
-    space.write("train.sh", "# only a comment\nwc -l < $1 > /dev/null; echo loss $(( $2 * $3 ))\n");
-    let said = space.flow(["accept", "-w", "cats.yaml", "train", "--reason", "a comment"]).expect(0).stdout();
-    assert_eq!(said, "kept train × 2: input `train.sh` changed\n");
-    // It is no run, and yet what it kept outlives a cleaning and the loss of the database.
-    assert_eq!(space.flow(["runs"]).expect(0).stdout().lines().count(), 2);
-    space.flow(["gc", "--runs", "1", "--days", "0"]).expect(0);
-    std::fs::write(space.path(".flow/db/db"), vec![7; 100_000]).unwrap();
-    space.flow(["doctor"]);
-    assert_eq!(again(&space, &[]), ["table"], "the table says so");
-    assert_eq!(again(&space, &[]), [""; 0]);
-    space.flow(["gc", "--runs", "1", "--days", "0"]).expect(0);
-    std::fs::write(space.path(".flow/db/db"), vec![7; 100_000]).unwrap();
-    space.flow(["doctor"]);
-    assert_eq!(again(&space, &["--set", "batches=[16]"]), ["table"], "a later run reaches it");
-}
-
-#[test]
-fn accept_keeps_the_result_that_differs_least_and_not_that_of_a_later_trial() {
-    let space = done();
-    space.flow(["run", "cats.yaml", "--set", "epochs=1"]).expect(0);
-    space.write("train.sh", "# only a comment\nwc -l < $1 > /dev/null; echo loss $(( $2 * $3 ))\n");
-    space.flow(["run", "cats.yaml", "--set", "epochs=0", "--set", "batches=[16]"]).expect(0);
-    let said = space.flow(["accept", "-w", "cats.yaml", "train", "--reason", "a comment"]).expect(0).stdout();
-    assert_eq!(said, "kept train × 2: input `train.sh` changed\n");
-    assert_eq!(again(&space, &[]), ["table"], "the table says so");
-    let shown = space.flow(["show", "train[batch=16]"]).expect(0).stdout();
-    let is_of_two_epochs = shown.lines().any(|line| line.split_whitespace().eq(["loss", "32"]));
-    assert!(is_of_two_epochs, "16 × 2 epochs:\n{shown}");
-    // Also after one more trial.
-    space.flow(["run", "cats.yaml", "--set", "epochs=1"]).expect(0);
-    let why = space.flow(["why", "-w", "cats.yaml", "train[batch=16]"]).expect(0).stdout();
-    assert!(why.contains("kept by `flow accept`: a comment"), "{why}");
-}
-
-#[test]
-fn an_edit_after_a_trial_is_told_as_what_it_is() {
-    let space = done();
-    space.flow(["run", "cats.yaml", "--set", "epochs=1"]).expect(0);
-    space.write("train.sh", "# only a comment\nwc -l < $1 > /dev/null; echo loss $(( $2 * $3 ))\n");
-    let reason = |set: &[&str]| {
-        let why = space.flow([&["why", "-w", "cats.yaml", "train[batch=16]"], set].concat()).expect(0).stdout();
-        why.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
-    };
-    assert_eq!(reason(&[]), ["  - input `train.sh` changed"]);
-    assert_eq!(reason(&["--set", "epochs=1"]), ["  - input `train.sh` changed"]);
-    let command = "  - the command was `sh train.sh in/dataset 16 1`, is `sh train.sh in/dataset 16 3`";
-    assert_eq!(reason(&["--set", "epochs=3"]), [command, "  - input `train.sh` changed"]);
-    let planned = space.flow(["plan", "cats.yaml"]).expect(0).stdout();
-    assert!(planned.contains("input `train.sh` changed") && !planned.contains("the command was"), "{planned}");
-    let ran = space.flow(["run", "cats.yaml"]).expect(0).stdout();
-    assert!(ran.contains("input `train.sh` changed") && !ran.contains("the command was"), "{ran}");
-}
-
-#[test]
-fn what_accept_keeps_of_many_alike_is_said_once() {
-    let space = space();
-    space.write(
-        "each.yaml",
-        "flow: 1\nsteps:\n  s: {matrix: {n: [1, 2, 3]}, run: 'cat f${{ n }}', inputs: ['f${{ n }}']}\n",
-    );
-    for text in ["old", "new"] {
-        (1..=3).for_each(|n| _ = space.write(format!("f{n}"), text));
-        if text == "old" {
-            space.flow(["run", "each.yaml"]).expect(0);
-        }
-    }
-    let said = space.flow(["accept", "-w", "each.yaml", "s", "--reason", "the same"]).expect(0).stdout();
-    assert_eq!(said, "kept s × 3: input `f1` changed (the first of them; -v tells all)\n");
-    let said = space.flow(["accept", "-v", "-w", "each.yaml", "s", "--reason", "the same"]).expect(0).stdout();
-    assert_eq!(said, "cached as it is s × 3\n");
-}
-
-#[test]
 fn a_folder_that_is_linked_and_changes_under_a_step_spoils_its_result() {
     let space = space();
     let workflow = "flow: 1\nname: live\nsteps:\n  look: {run: sh -c 'sleep 0.6; ls photos', inputs: [{path: photos/, by: listing}]}\n";
@@ -531,66 +456,6 @@ steps:
     let said = space.flow(["run", "-v", "first.yaml", "-j", "1"]).expect(1).stdout();
     assert_eq!(said.matches("started ").count(), 1, "{said}");
     assert!(said.contains("1 failed, 5 cancelled"), "{said}");
-}
-
-#[test]
-fn what_an_attempt_leaves_to_the_next_one_outlives_the_run_until_there_is_a_result() {
-    let space = space();
-    // Counts its attempts, and succeeds at the third.
-    let count = "n=$(cat $FLOW_CHECKPOINT/n 2>/dev/null || echo 0); n=$((n+1)); echo $n | tee $FLOW_CHECKPOINT/n > out/n; test $n -ge 3";
-    let workflow = format!(
-        "flow: 1\nname: long\nsteps:\n  train: {{run: '{count}', outputs: [out/n], retries: 1}}\n  none: {{run: 'false'}}\n"
-    );
-    space.write("long.yaml", &workflow);
-    let left = || std::fs::read_dir(space.path(".flow/checkpoints")).unwrap().count();
-    space.flow(["run", "long.yaml", "train"]).expect(1);
-    assert_eq!(left(), 2, "it, and what was used until then");
-    space.flow(["run", "long.yaml", "train"]).expect(0);
-    assert_eq!(left(), 0, "the result is there");
-    space.flow(["get", "train", "--to", "n.txt"]).expect(0);
-    assert_eq!(std::fs::read_to_string(space.path("n.txt")).unwrap(), "3\n");
-
-    space.flow(["run", "long.yaml", "train", "-f"]).expect(1);
-    assert_eq!(left(), 2, "a forced one begins anew, and its retry goes on");
-    space.flow(["run", "long.yaml", "none"]).expect(1);
-    assert_eq!(left(), 2, "an attempt that wrote nothing leaves nothing");
-    space.flow(["gc", "--runs", "1", "--days", "0"]).expect(0);
-    assert_eq!(left(), 0, "it is older than every run that stays");
-}
-
-#[test]
-fn what_goes_on_has_the_time_of_all_its_parts_and_says_which_nobody_measured() {
-    let space = space();
-    let train = "n=$(cat $FLOW_CHECKPOINT/n 2>/dev/null || echo 0); echo $((n+1)) > $FLOW_CHECKPOINT/n; \
-                 case $n in 0) sleep 60;; 1) sleep 1; exit 1;; esac";
-    space.write(
-        "w.yaml",
-        &format!(
-            "flow: 1\nname: w\nsteps:\n  train: {{run: '{train}'}}\n  \
-             table: {{uses: flow/table, with: {{from: train, columns: [wall]}}}}\n"
-        ),
-    );
-    let mut flow = space.start(["run", "w.yaml"]);
-    until("it has left something", || {
-        let left = std::fs::read_dir(space.path(".flow/checkpoints")).into_iter().flatten().flatten();
-        left.map(|left| left.path().join("n")).any(|n| std::fs::read(n).is_ok_and(|text| !text.is_empty()))
-    });
-    flow.signal(nix::sys::signal::Signal::SIGKILL);
-    flow.wait();
-    space.flow(["run", "w.yaml"]).expect(1);
-    space.flow(["run", "w.yaml"]).expect(0);
-    let journal = space.journal();
-    let result = journal.iter().find(|line| line["event"] == "recorded" && line["result"]["step"] == "train").unwrap();
-    let usage = &result["result"]["usage"];
-    assert_eq!((&usage["earlier"]["jobs"], &usage["earlier"]["unmeasured"]), (&2.into(), &1.into()), "{usage}");
-    assert!((1.0..20.0).contains(&usage["wall_s"].as_f64().unwrap()), "{usage}");
-    let shown = space.flow(["show", "train"]).expect(0).stdout();
-    let words =
-        ", in 3 attempts: all but the last were ended in the middle; what one of them took is not known, for it was";
-    assert!(shown.contains(words), "{shown}");
-    space.flow(["get", "table", "--to", "table"]).expect(0);
-    let table = space.read("table/table.en.md");
-    assert!(table.contains("The times of `train` lack a part"), "{table}");
 }
 
 #[test]

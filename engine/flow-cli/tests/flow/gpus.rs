@@ -1,4 +1,4 @@
-//! GPUs through the stand-in for NVIDIA's library: where steps go, what is measured, strangers, other flows, lost cards.
+//! GPUs through the stand-in for NVIDIA's library: where steps go, what is measured, strangers, other flows.
 
 use std::process::{Child, Command};
 
@@ -47,7 +47,7 @@ impl Drop for Stranger {
 }
 
 /// The result of an instance in the newest run.
-fn result(space: &TestSpace, label: &str) -> Value {
+pub(crate) fn result(space: &TestSpace, label: &str) -> Value {
     let journal = space.journal();
     let recorded = journal.iter().rev().find(|line| line["event"] == "recorded" && line["result"]["label"] == label);
     recorded.unwrap_or_else(|| panic!("{label} has no result"))["result"].clone()
@@ -120,12 +120,12 @@ fn visibility_and_the_flag_restrict_what_flow_may_use() {
 }
 
 /// Why attempts of the newest run were followed by others.
-fn again(space: &TestSpace) -> Vec<Value> {
+pub(crate) fn again(space: &TestSpace) -> Vec<Value> {
     space.journal().iter().filter(|line| line["event"] == "again").map(|line| line["because"].clone()).collect()
 }
 
 /// Notices of the newest run, what differs from run to run replaced.
-fn notices(space: &TestSpace) -> Vec<String> {
+pub(crate) fn notices(space: &TestSpace) -> Vec<String> {
     let journal = space.journal();
     let texts = journal.iter().filter(|line| line["event"] == "notice").filter_map(|line| line["text"].as_str());
     texts.map(|text| flow_testkit::normal(text, &space.path(""))).collect()
@@ -267,181 +267,6 @@ fn a_gpu_goes_to_the_run_that_waits_longest() {
     let served = ended(&second, "a[n=1]");
     let before = (1..=4).filter(|n| ended(&first, &format!("a[n={n}]")) < served).count();
     assert!(before <= 2, "{before} steps of the first were before it");
-}
-
-#[test]
-fn what_runs_on_a_lost_card_starts_again_elsewhere() {
-    let mut space = space();
-    let gpus = space.gpus("gpu NVIDIA A; memory=24GiB; used=0\ngpu NVIDIA B; memory=24GiB; used=1GiB\n");
-    space.script("hold.sh", HOLD).script(
-        "lose.sh",
-        "#!/bin/sh\ncase $CUDA_VISIBLE_DEVICES in *-1) exec ./hold.sh 10 600;; *) exec ./hold.sh 10 1;; esac\n",
-    );
-    space.write(
-        "lost.yaml",
-        "\
-flow: 1
-name: lost
-steps:
-  train: {matrix: {n: [1, 2, 3]}, run: ./lose.sh, inputs: [lose.sh, hold.sh], gpus: 1}
-",
-    );
-    let mut flow = space.start(["run", "lost.yaml"]);
-    until("both cards are in use", || gpus.text().matches("memory=10MiB").count() >= 2);
-    gpus.change("used=1GiB", "used=1GiB; lost");
-    assert!(flow.wait().success(), "{}", flow.said());
-    let results: Vec<Value> = (1..=3).map(|n| result(&space, &format!("train[n={n}]"))).collect();
-    assert!(results.iter().all(|r| r["circumstances"]["gpu_models"][0] == "NVIDIA A"), "{results:?}");
-    insta::assert_snapshot!(notices(&space).join("\n"), @"GPU 1 (NVIDIA B) is lost; the run goes on without it");
-    let again = again(&space);
-    assert_eq!((again.len(), &again[0]["cause"]["kind"]), (1, &json!("gpu_lost")), "{again:?}");
-}
-
-#[test]
-fn where_the_last_card_is_lost_the_step_fails_and_the_rest_goes_on() {
-    let mut space = space();
-    let gpus = space.gpus("gpu NVIDIA A; memory=24GiB; used=0\n");
-    space.script("hold.sh", HOLD).write(
-        "lost.yaml",
-        "\
-flow: 1
-name: lost
-steps:
-  train: {run: ./hold.sh 10 600, inputs: [hold.sh], gpus: 1}
-  after: {run: 'true', gpus: 1, needs: [train]}
-  other: {run: sleep 1}
-",
-    );
-    let mut flow = space.start(["run", "-k", "lost.yaml"]);
-    until("the card is in use", || gpus.text().contains("memory=10MiB"));
-    gpus.change("used=0", "used=0; lost");
-    assert_eq!(flow.wait().code(), Some(1), "{}", flow.said());
-    let journal = space.journal();
-    let settled: Vec<&Value> =
-        journal.iter().filter(|line| line["event"] == "settled").map(|line| &line["cause"]).collect();
-    assert_eq!((&settled[0]["kind"], &settled[0]["model"]), (&json!("gpu_lost"), &json!("NVIDIA A")));
-    assert_eq!(*settled[1], json!({"kind": "need_failed", "label": "train"}));
-    let mut ran = space.ran();
-    ran.sort();
-    assert_eq!(ran, ["other", "train!"], "{}", flow.said());
-}
-
-#[test]
-fn a_card_that_hangs_blinds_flow_to_no_other() {
-    let mut space = space();
-    let gpus = space.gpus("gpu NVIDIA A; memory=24GiB; used=0\ngpu NVIDIA B; memory=24GiB; used=1GiB\n");
-    space.script("until.sh", &HOLD.replace("sleep \"$2\"", "until [ -e \"$2\" ]; do sleep 0.05; done"));
-    let go = space.path("go").display().to_string();
-    space.write(
-        "hang.yaml",
-        &format!(
-            "\
-flow: 1
-name: hang
-steps:
-  train: {{run: ./until.sh 100 {go}, inputs: [until.sh], gpus: 1}}
-"
-        ),
-    );
-    let (hangs, answers) = ("used=1GiB; hang=600000", "used=1GiB");
-    let pause = |seconds| std::thread::sleep(std::time::Duration::from_secs_f64(seconds));
-    let mut flow = space.start(["run", "hang.yaml"]);
-    until("one card is in use", || gpus.text().contains("memory=100MiB"));
-    gpus.change(answers, hangs);
-    // The other one is looked at once a second.
-    pause(1.5);
-    gpus.change("memory=100MiB", "memory=9000MiB");
-    pause(1.5);
-    space.write("go", "");
-    assert!(flow.wait().success(), "{}", flow.said());
-    assert_eq!(result(&space, "train")["usage"]["gpus"][0]["memory_peak"], Value::from(9000u64 << 20));
-
-    // Nor does a step wait for a card that is free by now.
-    gpus.change(hangs, answers);
-    let strangers = [Stranger::new(), Stranger::new()];
-    strangers.iter().enumerate().for_each(|(card, stranger)| gpus.add(&stranger.on(card, 24 << 10)));
-    let mut flow = space.start(["run", "-f", "hang.yaml"]);
-    until("both are seen", || flow.said().matches("of somebody else computes").count() == 2);
-    gpus.change(answers, hangs);
-    pause(1.5);
-    drop(strangers);
-    assert!(flow.wait().success(), "{}", flow.said());
-}
-
-#[test]
-fn what_is_known_of_a_step_lets_it_share_a_card() {
-    let mut space = space();
-    space.gpus("gpu NVIDIA A; memory=24GiB; load=20; memory_load=5\n");
-    space.script("hold.sh", HOLD).write(
-        "learn.yaml",
-        "\
-flow: 1
-name: learn
-steps:
-  train: {matrix: {n: [1, 2]}, run: ./hold.sh 1000 1.5, inputs: [hold.sh], gpus: 1, cpus: 1}
-",
-    );
-    let overlap = |args: &[&str]| {
-        space.flow(args).expect(0);
-        let [a, b] = ["train[n=1]", "train[n=2]"].map(|label| result(&space, label));
-        let of = |result: &Value, key: &str| result[key].as_i64().unwrap();
-        of(&a, "ended_at").min(of(&b, "ended_at")) - of(&a, "started_at").max(of(&b, "started_at"))
-    };
-    assert!(overlap(&["run", "learn.yaml"]) <= 0, "an unknown step has its card alone");
-    assert!(overlap(&["run", "-f", "learn.yaml"]) > 500, "its peak and a margin leave room for another");
-}
-
-#[test]
-fn steps_of_two_runs_share_a_card_and_what_wants_it_alone_waits() {
-    let (mut first, mut second) = (space(), space());
-    let gpus = first.gpus("gpu NVIDIA A; memory=24GiB; load=20; memory_load=5\n");
-    second.gpus("").set("");
-    second.env("FAKE_NVML", &first.path("gpus.txt").to_string_lossy());
-    second.beside(&first);
-    let step = "run: ./hold.sh 1000 2, inputs: [hold.sh], gpus: 1, cpus: 1";
-    for space in [&first, &second] {
-        space.script("hold.sh", HOLD);
-        space.write("train.yaml", &format!("flow: 1\nname: train\nsteps:\n  train: {{{step}}}\n"));
-        space.write("solo.yaml", &format!("flow: 1\nname: solo\nsteps:\n  solo: {{{step}, exclusive: gpu}}\n"));
-        space.flow(["run", "train.yaml"]).expect(0);
-    }
-    let on_it = |steps: usize| gpus.text().matches("memory=1000MiB").count() == steps;
-    let mut one = first.start(["run", "-f", "train.yaml"]);
-    until("the first is on the card", || on_it(3));
-    let mut two = second.start(["run", "-f", "train.yaml"]);
-    until("both are", || on_it(4));
-    let mut alone = second.start(["run", "solo.yaml"]);
-    until("it is said whom it waits for", || {
-        let said = second.flow(["status"]).text();
-        said.contains("another flow (run ") && said.contains("(train) of ")
-    });
-    assert!(one.wait().success() && two.wait().success(), "{}{}", one.said(), two.said());
-    let [a, b] = [&first, &second].map(|space| result_of(space, "train"));
-    let of = |result: &Value, key: &str| result[key].as_i64().unwrap();
-    assert!(of(&a, "ended_at") > of(&b, "started_at"), "side by side");
-    for result in [&a, &b] {
-        let there = result["circumstances"]["strangers"].to_string();
-        assert!(there.contains("flow run "), "{result}");
-    }
-    assert!(two.said().contains("shares its GPU with flow run "), "{}", two.said());
-    assert!(!two.said().contains("of somebody else computes"), "{}", two.said());
-    assert!(alone.wait().success(), "{}", alone.said());
-    assert!(!alone.said().contains("of somebody else computes"), "{}", alone.said());
-    let solo = result_of(&second, "solo");
-    assert!(of(&solo, "started_at") >= of(&a, "ended_at").max(of(&b, "ended_at")), "alone");
-    assert!(solo.get("spoiled").is_none() && solo["circumstances"].get("strangers").is_none(), "{solo}");
-}
-
-/// The newest result of an instance, in whatever run.
-fn result_of(space: &TestSpace, label: &str) -> Value {
-    let journals = flow_testkit::files_below(&space.path(".flow/runs"));
-    let journals = journals.into_iter().filter(|path| path.ends_with("journal.jsonl"));
-    let lines = journals.flat_map(|path| {
-        let text = std::fs::read_to_string(path).unwrap();
-        text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()).collect::<Vec<_>>()
-    });
-    let recorded = lines.filter(|line| line["event"] == "recorded" && line["result"]["label"] == label);
-    recorded.max_by_key(|line| line["result"]["ended_at"].as_u64()).unwrap()["result"].clone()
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! The real `flow`, end to end: what people rely on when it runs their experiments. One binary, for linking is slow.
 
+mod accept;
 mod bundle;
 mod cache;
+mod checkpoints;
 mod cluster;
 mod compared;
 mod corun;
@@ -21,6 +23,7 @@ mod includes;
 mod kill;
 mod lies;
 mod logs;
+mod lost_gpus;
 mod machine;
 mod metrics;
 mod out;

@@ -1,10 +1,13 @@
 //! Admission that learns, on a card that is not there: alone at first, together once history knows, alone again after memory
 //! did not suffice.
 
-use flow_testkit::TestSpace;
+use flow_testkit::{TestSpace, until};
 use serde_json::Value;
 
-use crate::space;
+use crate::{
+    gpus::{HOLD, result},
+    space,
+};
 
 const CARD: &str = "driver 580.95.05\ngpu NVIDIA TITAN Xp; memory=12196MiB; used=0; load=30\n";
 
@@ -167,4 +170,79 @@ steps:
     // What the pair was measured to take counts now: no trial.
     let (beside, trials, _) = run(&["-f"]);
     assert_eq!((beside, trials), (vec![1, 1], 0));
+}
+
+#[test]
+fn what_is_known_of_a_step_lets_it_share_a_card() {
+    let mut space = space();
+    space.gpus("gpu NVIDIA A; memory=24GiB; load=20; memory_load=5\n");
+    space.script("hold.sh", HOLD).write(
+        "learn.yaml",
+        "\
+flow: 1
+name: learn
+steps:
+  train: {matrix: {n: [1, 2]}, run: ./hold.sh 1000 1.5, inputs: [hold.sh], gpus: 1, cpus: 1}
+",
+    );
+    let overlap = |args: &[&str]| {
+        space.flow(args).expect(0);
+        let [a, b] = ["train[n=1]", "train[n=2]"].map(|label| result(&space, label));
+        let of = |result: &Value, key: &str| result[key].as_i64().unwrap();
+        of(&a, "ended_at").min(of(&b, "ended_at")) - of(&a, "started_at").max(of(&b, "started_at"))
+    };
+    assert!(overlap(&["run", "learn.yaml"]) <= 0, "an unknown step has its card alone");
+    assert!(overlap(&["run", "-f", "learn.yaml"]) > 500, "its peak and a margin leave room for another");
+}
+
+#[test]
+fn steps_of_two_runs_share_a_card_and_what_wants_it_alone_waits() {
+    let (mut first, mut second) = (space(), space());
+    let gpus = first.gpus("gpu NVIDIA A; memory=24GiB; load=20; memory_load=5\n");
+    second.gpus("").set("");
+    second.env("FAKE_NVML", &first.path("gpus.txt").to_string_lossy());
+    second.beside(&first);
+    let step = "run: ./hold.sh 1000 2, inputs: [hold.sh], gpus: 1, cpus: 1";
+    for space in [&first, &second] {
+        space.script("hold.sh", HOLD);
+        space.write("train.yaml", &format!("flow: 1\nname: train\nsteps:\n  train: {{{step}}}\n"));
+        space.write("solo.yaml", &format!("flow: 1\nname: solo\nsteps:\n  solo: {{{step}, exclusive: gpu}}\n"));
+        space.flow(["run", "train.yaml"]).expect(0);
+    }
+    let on_it = |steps: usize| gpus.text().matches("memory=1000MiB").count() == steps;
+    let mut one = first.start(["run", "-f", "train.yaml"]);
+    until("the first is on the card", || on_it(3));
+    let mut two = second.start(["run", "-f", "train.yaml"]);
+    until("both are", || on_it(4));
+    let mut alone = second.start(["run", "solo.yaml"]);
+    until("it is said whom it waits for", || {
+        let said = second.flow(["status"]).text();
+        said.contains("another flow (run ") && said.contains("(train) of ")
+    });
+    assert!(one.wait().success() && two.wait().success(), "{}{}", one.said(), two.said());
+    let [a, b] = [&first, &second].map(|space| result_of(space, "train"));
+    let of = |result: &Value, key: &str| result[key].as_i64().unwrap();
+    assert!(of(&a, "ended_at") > of(&b, "started_at"), "side by side");
+    for result in [&a, &b] {
+        let there = result["circumstances"]["strangers"].to_string();
+        assert!(there.contains("flow run "), "{result}");
+    }
+    assert!(two.said().contains("shares its GPU with flow run "), "{}", two.said());
+    assert!(!two.said().contains("of somebody else computes"), "{}", two.said());
+    assert!(alone.wait().success(), "{}", alone.said());
+    let solo = result_of(&second, "solo");
+    assert!(of(&solo, "started_at") >= of(&a, "ended_at").max(of(&b, "ended_at")), "alone");
+    assert!(solo.get("spoiled").is_none() && solo["circumstances"].get("strangers").is_none(), "{solo}");
+}
+
+/// The newest result of an instance, in whatever run.
+fn result_of(space: &TestSpace, label: &str) -> Value {
+    let journals = flow_testkit::files_below(&space.path(".flow/runs"));
+    let journals = journals.into_iter().filter(|path| path.ends_with("journal.jsonl"));
+    let lines = journals.flat_map(|path| {
+        let text = std::fs::read_to_string(path).unwrap();
+        text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()).collect::<Vec<_>>()
+    });
+    let recorded = lines.filter(|line| line["event"] == "recorded" && line["result"]["label"] == label);
+    recorded.max_by_key(|line| line["result"]["ended_at"].as_u64()).unwrap()["result"].clone()
 }

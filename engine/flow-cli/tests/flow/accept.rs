@@ -1,0 +1,81 @@
+//! `flow accept`: which old result is kept, what says so, and why what came later is told from it.
+
+use crate::{
+    cache::{again, done},
+    space,
+};
+
+#[test]
+fn accept_keeps_the_old_results_and_says_so() {
+    let space = done();
+    space.write("train.sh", "# only a comment\nwc -l < $1 > /dev/null; echo loss $(( $2 * $3 ))\n");
+    let said = space.flow(["accept", "-w", "cats.yaml", "train", "--reason", "a comment"]).expect(0).stdout();
+    assert_eq!(said, "kept train × 2: input `train.sh` changed\n");
+    // It is no run, and yet what it kept outlives a cleaning and the loss of the database.
+    assert_eq!(space.flow(["runs"]).expect(0).stdout().lines().count(), 2);
+    space.flow(["gc", "--runs", "1", "--days", "0"]).expect(0);
+    std::fs::write(space.path(".flow/db/db"), vec![7; 100_000]).unwrap();
+    space.flow(["doctor"]);
+    assert_eq!(again(&space, &[]), ["table"], "the table says so");
+    assert_eq!(again(&space, &[]), [""; 0]);
+    space.flow(["gc", "--runs", "1", "--days", "0"]).expect(0);
+    std::fs::write(space.path(".flow/db/db"), vec![7; 100_000]).unwrap();
+    space.flow(["doctor"]);
+    assert_eq!(again(&space, &["--set", "batches=[16]"]), ["table"], "a later run reaches it");
+}
+
+#[test]
+fn accept_keeps_the_result_that_differs_least_and_not_that_of_a_later_trial() {
+    let space = done();
+    space.flow(["run", "cats.yaml", "--set", "epochs=1"]).expect(0);
+    space.write("train.sh", "# only a comment\nwc -l < $1 > /dev/null; echo loss $(( $2 * $3 ))\n");
+    space.flow(["run", "cats.yaml", "--set", "epochs=0", "--set", "batches=[16]"]).expect(0);
+    let said = space.flow(["accept", "-w", "cats.yaml", "train", "--reason", "a comment"]).expect(0).stdout();
+    assert_eq!(said, "kept train × 2: input `train.sh` changed\n");
+    assert_eq!(again(&space, &[]), ["table"], "the table says so");
+    let shown = space.flow(["show", "train[batch=16]"]).expect(0).stdout();
+    let is_of_two_epochs = shown.lines().any(|line| line.split_whitespace().eq(["loss", "32"]));
+    assert!(is_of_two_epochs, "16 × 2 epochs:\n{shown}");
+    // Also after one more trial.
+    space.flow(["run", "cats.yaml", "--set", "epochs=1"]).expect(0);
+    let why = space.flow(["why", "-w", "cats.yaml", "train[batch=16]"]).expect(0).stdout();
+    assert!(why.contains("kept by `flow accept`: a comment"), "{why}");
+}
+
+#[test]
+fn an_edit_after_a_trial_is_told_as_what_it_is() {
+    let space = done();
+    space.flow(["run", "cats.yaml", "--set", "epochs=1"]).expect(0);
+    space.write("train.sh", "# only a comment\nwc -l < $1 > /dev/null; echo loss $(( $2 * $3 ))\n");
+    let reason = |set: &[&str]| {
+        let why = space.flow([&["why", "-w", "cats.yaml", "train[batch=16]"], set].concat()).expect(0).stdout();
+        why.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(reason(&[]), ["  - input `train.sh` changed"]);
+    assert_eq!(reason(&["--set", "epochs=1"]), ["  - input `train.sh` changed"]);
+    let command = "  - the command was `sh train.sh in/dataset 16 1`, is `sh train.sh in/dataset 16 3`";
+    assert_eq!(reason(&["--set", "epochs=3"]), [command, "  - input `train.sh` changed"]);
+    let planned = space.flow(["plan", "cats.yaml"]).expect(0).stdout();
+    assert!(planned.contains("input `train.sh` changed") && !planned.contains("the command was"), "{planned}");
+    let ran = space.flow(["run", "cats.yaml"]).expect(0).stdout();
+    assert!(ran.contains("input `train.sh` changed") && !ran.contains("the command was"), "{ran}");
+}
+
+#[test]
+fn what_accept_keeps_of_many_alike_is_said_once() {
+    let space = space();
+    space.write(
+        "each.yaml",
+        "flow: 1\nsteps:\n  s: {matrix: {n: [1, 2, 3]}, run: 'cat f${{ n }}', inputs: ['f${{ n }}']}\n",
+    );
+    for text in ["old", "new"] {
+        (1..=3).for_each(|n| _ = space.write(format!("f{n}"), text));
+        if text == "old" {
+            space.flow(["run", "each.yaml"]).expect(0);
+        }
+    }
+    let said = space.flow(["accept", "-w", "each.yaml", "s", "--reason", "the same"]).expect(0).stdout();
+    assert_eq!(said, "kept s × 3: input `f1` changed (the first of them; -v tells all)\n");
+    let said = space.flow(["accept", "-v", "-w", "each.yaml", "s", "--reason", "the same"]).expect(0).stdout();
+    assert_eq!(said, "cached as it is s × 3\n");
+}

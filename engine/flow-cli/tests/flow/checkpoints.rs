@@ -1,0 +1,65 @@
+//! What an attempt leaves to the next one, in whatever run, and how long that stays.
+
+use flow_testkit::until;
+
+use crate::space;
+
+#[test]
+fn what_an_attempt_leaves_to_the_next_one_outlives_the_run_until_there_is_a_result() {
+    let space = space();
+    // Counts its attempts, and succeeds at the third.
+    let count = "n=$(cat $FLOW_CHECKPOINT/n 2>/dev/null || echo 0); n=$((n+1)); echo $n | tee $FLOW_CHECKPOINT/n > out/n; test $n -ge 3";
+    let workflow = format!(
+        "flow: 1\nname: long\nsteps:\n  train: {{run: '{count}', outputs: [out/n], retries: 1}}\n  none: {{run: 'false'}}\n"
+    );
+    space.write("long.yaml", &workflow);
+    let left = || std::fs::read_dir(space.path(".flow/checkpoints")).unwrap().count();
+    space.flow(["run", "long.yaml", "train"]).expect(1);
+    assert_eq!(left(), 2, "it, and what was used until then");
+    space.flow(["run", "long.yaml", "train"]).expect(0);
+    assert_eq!(left(), 0, "the result is there");
+    space.flow(["get", "train", "--to", "n.txt"]).expect(0);
+    assert_eq!(std::fs::read_to_string(space.path("n.txt")).unwrap(), "3\n");
+
+    space.flow(["run", "long.yaml", "train", "-f"]).expect(1);
+    assert_eq!(left(), 2, "a forced one begins anew, and its retry goes on");
+    space.flow(["run", "long.yaml", "none"]).expect(1);
+    assert_eq!(left(), 2, "an attempt that wrote nothing leaves nothing");
+    space.flow(["gc", "--runs", "1", "--days", "0"]).expect(0);
+    assert_eq!(left(), 0, "it is older than every run that stays");
+}
+
+#[test]
+fn what_goes_on_has_the_time_of_all_its_parts_and_says_which_nobody_measured() {
+    let space = space();
+    let train = "n=$(cat $FLOW_CHECKPOINT/n 2>/dev/null || echo 0); echo $((n+1)) > $FLOW_CHECKPOINT/n; \
+                 case $n in 0) sleep 60;; 1) sleep 1; exit 1;; esac";
+    space.write(
+        "w.yaml",
+        &format!(
+            "flow: 1\nname: w\nsteps:\n  train: {{run: '{train}'}}\n  \
+             table: {{uses: flow/table, with: {{from: train, columns: [wall]}}}}\n"
+        ),
+    );
+    let mut flow = space.start(["run", "w.yaml"]);
+    until("it has left something", || {
+        let left = std::fs::read_dir(space.path(".flow/checkpoints")).into_iter().flatten().flatten();
+        left.map(|left| left.path().join("n")).any(|n| std::fs::read(n).is_ok_and(|text| !text.is_empty()))
+    });
+    flow.signal(nix::sys::signal::Signal::SIGKILL);
+    flow.wait();
+    space.flow(["run", "w.yaml"]).expect(1);
+    space.flow(["run", "w.yaml"]).expect(0);
+    let journal = space.journal();
+    let result = journal.iter().find(|line| line["event"] == "recorded" && line["result"]["step"] == "train").unwrap();
+    let usage = &result["result"]["usage"];
+    assert_eq!((&usage["earlier"]["jobs"], &usage["earlier"]["unmeasured"]), (&2.into(), &1.into()), "{usage}");
+    assert!((1.0..20.0).contains(&usage["wall_s"].as_f64().unwrap()), "{usage}");
+    let shown = space.flow(["show", "train"]).expect(0).stdout();
+    let words =
+        ", in 3 attempts: all but the last were ended in the middle; what one of them took is not known, for it was";
+    assert!(shown.contains(words), "{shown}");
+    space.flow(["get", "table", "--to", "table"]).expect(0);
+    let table = space.read("table/table.en.md");
+    assert!(table.contains("The times of `train` lack a part"), "{table}");
+}

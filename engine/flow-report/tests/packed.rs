@@ -1,0 +1,114 @@
+//! What a report says of trainings that ran packed, against the same one after another.
+
+mod common;
+
+use common::{With, add_table, bullets, honest, input, result, run, text, view};
+use flow_core::{BuiltinInput, Outcome, StepResult};
+use serde_json::{Value, json};
+
+/// Twelve trainings, seven seconds each alone, from start to end of all in `all` seconds when they ran at once.
+fn twelve(all: u64, spoil: impl Fn(&mut StepResult)) -> (BuiltinInput, Value) {
+    let points = ["mobilenet_v2", "mobilenet_v3_large", "resnet18", "resnet34"]
+        .into_iter()
+        .flat_map(|model| [16, 32, 64].map(|batch| (model, batch)));
+    let of = |step: &str, wall: &dyn Fn(u64) -> f64| -> Vec<StepResult> {
+        let make = |(n, (model, batch)): (usize, (&str, i32))| {
+            let mut result = result(step, &[("model", json!(model)), ("batch", json!(batch))], 1).epoch_time(0.5);
+            result.usage.wall_s = wall(n as u64);
+            result.ended_at = result.started_at + 7_000;
+            result
+        };
+        points.clone().enumerate().map(make).collect()
+    };
+    let mut packed = of("packed", &|n| 8.0 + 0.4 * n as f64);
+    for (n, result) in packed.iter_mut().enumerate() {
+        result.circumstances.mode = flow_core::Mode::Plain;
+        result.circumstances.corunners = vec!["packed[model=resnet18,batch=16]".into()];
+        result.circumstances.gpu_shared = Some(0.3);
+        result.ended_at = result.started_at + all * 1_000 * (n as u64 + 1) / 12;
+    }
+    spoil(&mut packed[3]);
+    let mut input = input(vec![
+        ("alone", view("torch/train", None, of("alone", &|_| 7.0))),
+        ("packed", view("torch/train", Some("alone"), packed)),
+    ]);
+    for step in ["alone", "packed"] {
+        add_table(&mut input, &format!("{step}_table"), json!({"from": step, "columns": ["epoch_time"]}));
+    }
+    let sections = json!([{"table": "packed_table"}, {"table": "alone_table"}]);
+    (input, json!({"languages": ["en", "zh"], "sections": sections}))
+}
+
+#[test]
+fn what_ran_at_once_is_compared_with_one_after_another() {
+    let (input, with) = twelve(40, |_| {});
+    let out = run("report", with, &input).expect("a report");
+    let report = text(&out, "report.md");
+    honest(&report);
+    let said = bullets(&report).concat().join("\n");
+    insta::assert_snapshot!(said, @r"
+    - Packed, all take 40.0 s, and one after another 84.0 s: 2.10 times the throughput. From start to end each takes 1.14 to 1.77 times as long as alone.
+    - mobilenet_v2: Epoch time is 500 ms, whatever the batch size.
+    - mobilenet_v3_large: Epoch time is 500 ms, whatever the batch size.
+    - resnet18: Epoch time is 500 ms, whatever the batch size.
+    - resnet34: Epoch time is 500 ms, whatever the batch size.
+    * 全部任务打包混部用时 40.0 s，串行执行需 84.0 s：吞吐量是串行执行的 2.10 倍。各任务的总用时是单独运行的 1.14 至 1.77 倍。
+    * mobilenet_v2：每轮用时不随批大小变化，均为 500 ms。
+    * mobilenet_v3_large：每轮用时不随批大小变化，均为 500 ms。
+    * resnet18：每轮用时不随批大小变化，均为 500 ms。
+    * resnet34：每轮用时不随批大小变化，均为 500 ms。
+    ");
+    assert!(report.contains("9.20 |             1.31× |"), "{report}");
+    assert_eq!(report.matches("of a GPU's time").count(), 1, "one sentence for all:\n{report}");
+    assert!(text(&out, "charts/packed_table-packed.svg").contains("mobilenet_v3_large 64"));
+}
+
+#[test]
+fn of_what_was_packed_in_several_runs_the_slowdowns_are_told_and_why_no_total() {
+    let (input, with) = twelve(40, |result| result.run = flow_core::RunId("20260209-000000-0000".into()));
+    let report = text(&run("report", with, &input).expect("a report"), "report.md");
+    honest(&report);
+    insta::assert_snapshot!(bullets(&report).map(|lines| lines[0]).join("\n"), @r"
+    - How long all take packed is not known, for they ran in several runs and not in one. From start to end each takes 1.14 to 1.77 times as long as alone.
+    * 打包混部的任务分在多次运行中完成，而非同一次，因此全部完成的总用时未知。各任务的总用时是单独运行的 1.14 至 1.77 倍。
+    ");
+    assert!(report.contains("9.20 |             1.31× |") && !report.contains("one after another"), "{report}");
+}
+
+#[test]
+fn what_went_on_from_a_checkpoint_is_left_out_of_what_was_packed_and_that_is_said() {
+    let (mut input, with) = twelve(40, |result| result.outcome = Outcome::Failed);
+    let alone = &mut input.steps.get_mut("alone").expect("the step").results[9];
+    // As an H100 gave it: 39 s after 48 s of an attempt that was interrupted, with two starts.
+    alone.usage.earlier = Some(flow_core::Earlier { jobs: 1, wall_s: 48.1, ..flow_core::Earlier::default() });
+    alone.usage.wall_s = 87.1;
+    let report = text(&run("report", with, &input).expect("a report"), "report.md");
+    honest(&report);
+    insta::assert_snapshot!(bullets(&report).map(|lines| lines[0]).join("\n"), @r"
+    - How long all take packed is not known, for only 10 of 12 can be compared with their runs alone: the others did not end well, were disturbed, or went on from a checkpoint. From start to end each of these takes 1.14 to 1.77 times as long as alone.
+    * 打包混部的 12 个任务中，只有 10 个可与各自的单独运行比较，其余的未正常结束、受到干扰或曾中断后从检查点继续，因此全部完成的总用时未知。可比较的各任务，总用时是单独运行的 1.14 至 1.77 倍。
+    ");
+}
+
+#[test]
+fn what_was_packed_beside_other_programs_bears_little() {
+    let (mut input, with) = twelve(40, |_| ());
+    input.steps.get_mut("alone").expect("the step").results[2].circumstances.foreign_cpu = 0.967;
+    let report = text(&run("report", with, &input).expect("a report"), "report.md");
+    honest(&report);
+    insta::assert_snapshot!(bullets(&report).map(|lines| lines[0]).join("\n"), @r"
+    - Packed, all take 40.0 s, and one after another 84.0 s: 2.10 times the throughput. From start to end each takes 1.14 to 1.77 times as long as alone. Other programs used up to 96.7 % of the CPU meanwhile, so how much of this is due to packing is not known.
+    * 全部任务打包混部用时 40.0 s，串行执行需 84.0 s：吞吐量是串行执行的 2.10 倍。各任务的总用时是单独运行的 1.14 至 1.77 倍。期间其他程序最多占用了 96.7% 的 CPU，因此无法得知其中有多少来自打包混部。
+    ");
+}
+
+#[test]
+fn what_did_not_run_at_once_is_not_compared() {
+    let spoilers: [fn(&mut StepResult); 2] =
+        [|result| result.outcome = Outcome::Failed, |result| result.circumstances.mode = flow_core::Mode::Corun];
+    for spoil in spoilers {
+        let (input, with) = twelve(40, spoil);
+        let report = text(&run("report", with, &input).expect("a report"), "report.md");
+        assert!(!report.contains("one after another"), "{report}");
+    }
+}
