@@ -14,7 +14,7 @@ use flow_store::{Store, StoreDir};
 use super::{
     adopted::is_sound,
     intents::{self, Intent, Member},
-    slurm,
+    left, slurm,
 };
 use crate::clock;
 
@@ -62,7 +62,7 @@ impl OrphanedWork {
         let mut living = LivingRuns::default();
         look_for_others(dir, own, &mut living);
         let (marked, intents): (Vec<Intent>, Vec<Intent>) =
-            intents::still_needed(store, intents::left(dir)).into_iter().partition(Intent::is_marked);
+            left::still_needed(store, left::all(dir)).into_iter().partition(Intent::is_marked);
         slurm::end_unwanted(dir, &marked);
         let mut jobs: BTreeMap<String, BTreeSet<Digest>> = BTreeMap::new();
         for member in intents.iter().filter(|intent| intent.here.is_none()).flat_map(|intent| &intent.members) {
@@ -80,7 +80,7 @@ impl OrphanedWork {
 
     /// What of it is followed, by fingerprint: since which run it goes on.
     pub(crate) fn to_follow(&self) -> BTreeMap<Digest, RunId> {
-        self.with(|found, dir| intents::to_follow(dir, &found.intents))
+        self.with(|found, dir| left::to_follow(dir, &found.intents))
     }
 
     /// Nothing of it is on this machine.
@@ -101,7 +101,7 @@ impl OrphanedWork {
         let Left { living: (_, living), dead, .. } = &mut *found;
         let ended: Vec<RunId> = living.iter().filter(|run| self.dir.run(run).lives().is_none()).cloned().collect();
         ended.iter().for_each(|run| _ = living.remove(run));
-        let killed = ended.into_iter().filter(|run| intents::may_have_left(&self.dir.run(run)));
+        let killed = ended.into_iter().filter(|run| left::may_have_left(&self.dir.run(run)));
         let before = dead.len();
         dead.extend(killed);
         if dead.len() > before {
@@ -114,7 +114,7 @@ impl OrphanedWork {
         if is_needed || news != found.news {
             let kept = |intent: &Intent| intent.here.is_none() || found.promised.contains(intent);
             let before: Vec<Intent> = found.intents.iter().filter(|intent| kept(intent)).cloned().collect();
-            let here = intents::left(&self.dir).into_iter().filter(|intent| intent.here.is_some());
+            let here = left::all(&self.dir).into_iter().filter(|intent| intent.here.is_some());
             found.intents = here.filter(|intent| !found.promised.contains(intent)).chain(before).collect();
             found.news = news;
         }

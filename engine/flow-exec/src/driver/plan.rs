@@ -16,7 +16,7 @@ use flow_store::{Batch, Holder, Objects, Rebuilt, Replay, Results, Snapshot, Sto
 use super::{
     Session,
     identity::{holder, new_run_id},
-    intents,
+    left,
     lookup::{Recorded, StoreLookup, inputs_of},
 };
 use crate::{ExecError, clock, pages};
@@ -90,7 +90,7 @@ impl Knowledge {
         // Only whoever holds the store writes lists of input folders into it.
         let keep = matches!(self, Knowledge::Held(_)).then(|| objects.clone()).flatten();
         let inputs = inputs_of(session, keep, snapshot.as_ref());
-        let going_on = self.dir().map(|dir| intents::to_follow(dir, &intents::seen(dir))).unwrap_or_default();
+        let going_on = self.dir().map(|dir| left::to_follow(dir, &left::seen(dir))).unwrap_or_default();
         let recorded = self.dir().map(|dir| recorded(dir, &session.expansion.workflow));
         let mut world = StoreLookup {
             workflow: &session.expansion.workflow,

@@ -32,7 +32,7 @@ use super::{
     executor::Executor,
     forecast,
     identity::{holder, new_run_id},
-    intents,
+    left,
     live::{EventLoop, GRACE, LoopStart},
     local::Local,
     lookup::Recorded,
@@ -173,7 +173,7 @@ pub(super) fn run_on<X: Executor>(
     let recorded = Recorded::lately(store.dir(), &session.expansion.workflow);
     let prepare = |observe: &mut dyn FnMut(Update)| {
         let left = OrphanedWork::look(&store, &run);
-        let strays = intents::kill_strays(store.dir(), &left.all()).map(|text| secrets.hide(text));
+        let strays = left::kill_strays(store.dir(), &left.all()).map(|text| secrets.hide(text));
         let stood = previous.as_ref().map_or(Ok(Vec::new()), |snapshot| snapshot.stood(&store, &key))?;
         let capture = Capture {
             session: &session,

@@ -16,7 +16,8 @@ use flow_slurm::{End, Fate, Row, fate};
 use flow_store::StoreDir;
 
 use super::{
-    intents::{self, Intent},
+    intents::Intent,
+    left,
     slurm::{self, NoAnswer},
 };
 use crate::{clock, node::CLAIMED};
@@ -72,7 +73,7 @@ impl TheirJobs {
     pub(crate) fn of(&self, fingerprints: &[Digest]) -> Option<Theirs> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let LastLook { jobs, said } = &mut *found;
-        let jobs = jobs.get_or_insert_with(|| Jobs::of(intents::of_others(&self.dir)));
+        let jobs = jobs.get_or_insert_with(|| Jobs::of(left::of_others(&self.dir)));
         let (user, intent) = jobs.that_does(fingerprints)?;
         if said.as_ref().is_none_or(|(at, _)| clock::since(*at) >= RECENT) {
             let keys = jobs.all.iter().map(|(_, intent)| &*intent.key).collect();

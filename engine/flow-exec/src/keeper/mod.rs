@@ -17,6 +17,7 @@
 
 mod client;
 mod command;
+mod engine;
 mod oom;
 mod output;
 pub(crate) mod record;
@@ -24,6 +25,7 @@ mod serve;
 mod spawn;
 mod stray;
 pub(crate) mod tree;
+mod unsettled;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -45,7 +47,6 @@ pub const KEEPER_ARG: &str = "__keeper";
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case")]
 pub enum Request {
-    /// Start an attempt.
     Start(Start),
     /// End an attempt: ask every process of it, wait, kill. Sent again with less grace it hurries. For an attempt that
     /// has ended it does nothing.
@@ -57,9 +58,15 @@ pub enum Request {
     /// Signals to end are for the engine, which hears them as well and says what is to be done. First of all, where that is so.
     Stay,
     /// What was seen of an attempt that has ended, and where that is written down, should the engine be gone before it is settled.
-    Observed { attempt: AttemptId, path: PathBuf, text: String },
+    Observed {
+        attempt: AttemptId,
+        path: PathBuf,
+        text: String,
+    },
     /// What came of it is safe, or dropped.
-    Settled { attempt: AttemptId },
+    Settled {
+        attempt: AttemptId,
+    },
     /// Its time is about to be up: the processes of an attempt that listen to SIGUSR1 get it. Where none does it is ended instead.
     Warn {
         attempt: AttemptId,
@@ -115,7 +122,6 @@ pub struct Unsettled {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// The program runs.
     Started {
         attempt: AttemptId,
         /// Its main process, the leader of its session.

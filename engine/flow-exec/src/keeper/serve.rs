@@ -2,11 +2,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
-    io::{self, Read, Write},
+    fs, io,
     os::{
         fd::{AsFd, OwnedFd},
-        unix::{fs::OpenOptionsExt, net::UnixStream},
+        unix::fs::OpenOptionsExt,
     },
     path::{Path, PathBuf},
     process::ExitCode,
@@ -18,7 +17,7 @@ use flow_core::{
     reason::{Fault, StartFault},
 };
 use flow_protocol::{Exit, file};
-use flow_store::{ProcessIdentity, StoreDir};
+use flow_store::ProcessIdentity;
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
@@ -34,11 +33,13 @@ use nix::{
 
 use super::{
     Event, Request, Start, Unsettled,
+    engine::Engine,
     oom::OomKills,
     output::{Outputs, PIECE},
     record::Record,
     spawn::{self, Reaped, Stack},
     tree::{self, ATTEMPTS, Children, Mark, Tree},
+    unsettled::UnsettledEnds,
     written,
 };
 use crate::{
@@ -73,8 +74,7 @@ struct Server {
     /// What says whose its processes are.
     record: PathBuf,
     mark: Mark,
-    /// `None` when the engine is gone.
-    engine: Option<UnixStream>,
+    engine: Engine,
     signals: SignalFd,
     /// Signals to end are not for this process.
     stays: bool,
@@ -82,14 +82,9 @@ struct Server {
     stack: Stack,
     attempts: BTreeMap<AttemptId, Attempt>,
     mains: BTreeMap<i32, AttemptId>,
-    /// What has ended well, and the engine has not settled yet.
-    unsettled: BTreeMap<AttemptId, Unsettled>,
-    /// What the engine saw of it, and where that is written down.
-    observed: BTreeMap<AttemptId, (PathBuf, String)>,
+    unsettled: UnsettledEnds,
     /// Processes that lost their parent and became ours, with the attempt they belong to.
     orphans: BTreeMap<i32, Option<AttemptId>>,
-    input: Vec<u8>,
-    out: Vec<u8>,
     oom_kills: OomKills,
     /// Those of the last attempt that had some: others of the run have the same.
     secrets: Secrets,
@@ -125,8 +120,7 @@ struct Ending {
 
 impl Server {
     fn new(record: &Path) -> io::Result<Server> {
-        let engine = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-        engine.set_nonblocking(true)?;
+        let engine = Engine::of(io::stdin().as_fd().try_clone_to_owned()?)?;
         dup2_stdin(OwnedFd::from(fs::File::open("/dev/null")?))?;
         spawn::forget_the_parent();
         // So that `killall flow` leaves somebody to sweep up.
@@ -146,18 +140,15 @@ impl Server {
             me: std::process::id(),
             record: record.to_owned(),
             mark: Mark::of(&ProcessIdentity::own()),
-            engine: Some(engine),
+            engine,
             signals,
             stays: false,
             children: Children::new(),
             stack: Stack::new(),
             attempts: BTreeMap::new(),
             mains: BTreeMap::new(),
-            unsettled: BTreeMap::new(),
-            observed: BTreeMap::new(),
+            unsettled: UnsettledEnds::default(),
             orphans: BTreeMap::new(),
-            input: Vec::new(),
-            out: Vec::new(),
             oom_kills: OomKills::new(),
             secrets: Secrets::default(),
             piece: vec![0; PIECE],
@@ -166,8 +157,8 @@ impl Server {
 
     fn run(mut self) -> io::Result<()> {
         let mut is_alone = false;
-        while self.engine.is_some() || !self.attempts.is_empty() || !self.children.list().is_empty() {
-            self.write();
+        while !self.engine.is_gone() || !self.attempts.is_empty() || !self.children.list().is_empty() {
+            self.engine.write();
             self.wait()?;
             self.read();
             for outputs in self.attempts.values_mut().filter_map(|attempt| attempt.outputs.as_mut()) {
@@ -175,20 +166,20 @@ impl Server {
             }
             while let Ok(Some(signal)) = self.signals.read_signal() {
                 if signal.ssi_signo != Signal::SIGCHLD as u32 && !self.stays {
-                    self.engine = None;
+                    self.engine.hang_up();
                 }
             }
             // Before anything is told to end: what has ended by now did so by itself.
             let has_ended = self.reap();
-            if self.engine.is_none() {
+            if self.engine.is_gone() {
                 let all: Vec<AttemptId> = self.attempts.keys().copied().collect();
                 all.into_iter().for_each(|attempt| self.end(attempt, SWEEP_GRACE));
             }
             if has_ended {
                 self.settle();
             }
-            if self.engine.is_none() {
-                self.write_unsettled();
+            if self.engine.is_gone() {
+                self.unsettled.write();
                 let goes_on = !self.attempts.is_empty() || !self.children.list().is_empty();
                 if !std::mem::replace(&mut is_alone, true) && goes_on {
                     Record::settled(&self.record, &ProcessIdentity::own());
@@ -209,7 +200,7 @@ impl Server {
             .filter_map(|a| a.ending.as_ref())
             .map(|e| if e.kill_at > now { e.kill_at - now } else { KILL_AGAIN })
             .chain((!self.attempts.is_empty()).then(|| self.oom_kills.next_look().saturating_duration_since(now)))
-            .chain((self.attempts.is_empty() && self.engine.is_none()).then_some(KILL_AGAIN))
+            .chain((self.attempts.is_empty() && self.engine.is_gone()).then_some(KILL_AGAIN))
             .chain(self.outputs().any(Outputs::is_stuck).then_some(WRITE_AGAIN))
             .min();
         // Rounded up: to wake just before the time would spin.
@@ -217,10 +208,7 @@ impl Server {
             PollTimeout::try_from(d + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
         });
         let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
-        if let Some(engine) = &self.engine {
-            let out = if self.out.is_empty() { PollFlags::empty() } else { PollFlags::POLLOUT };
-            fds.push(PollFd::new(engine.as_fd(), PollFlags::POLLIN | out));
-        }
+        fds.extend(self.engine.waiting());
         fds.extend(self.outputs().flat_map(Outputs::waiting).map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         match poll(&mut fds, timeout) {
             Ok(_) | Err(Errno::EINTR) => Ok(()),
@@ -232,58 +220,16 @@ impl Server {
         self.attempts.values().filter_map(|attempt| attempt.outputs.as_ref())
     }
 
-    fn write(&mut self) {
-        let Some(engine) = &mut self.engine else {
-            self.out.clear();
-            return;
-        };
-        match engine.write(&self.out) {
-            Ok(n) => drop(self.out.drain(..n)),
-            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-            Err(_) => self.engine = None,
-        }
-    }
-
     fn read(&mut self) {
-        let mut chunk = [0; 1 << 16];
-        loop {
-            let Some(engine) = &mut self.engine else { return };
-            match engine.read(&mut chunk) {
-                Ok(0) => self.engine = None,
-                Ok(n) => {
-                    self.input.extend_from_slice(&chunk[..n]);
-                    if n == chunk.len() {
-                        continue;
-                    }
-                }
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                Err(_) => self.engine = None,
+        for request in self.engine.read() {
+            match request {
+                Request::Start(start) => self.start(&start),
+                Request::Kill { attempt, grace } => self.end(attempt, grace),
+                Request::Stay => self.stays = true,
+                Request::Observed { attempt, path, text } => self.unsettled.observed(attempt, path, text),
+                Request::Settled { attempt } => self.unsettled.settled(attempt),
+                Request::Warn { attempt, grace } => self.warn(attempt, grace),
             }
-            break;
-        }
-        let Some(end) = self.input.iter().rposition(|b| *b == b'\n') else { return };
-        let whole: Vec<u8> = self.input.drain(..=end).collect();
-        for line in whole[..end].split(|b| *b == b'\n') {
-            match serde_json::from_slice(line) {
-                Ok(Request::Start(start)) => self.start(&start),
-                Ok(Request::Kill { attempt, grace }) => self.end(attempt, grace),
-                Ok(Request::Stay) => self.stays = true,
-                Ok(Request::Observed { attempt, path, text }) => _ = self.observed.insert(attempt, (path, text)),
-                Ok(Request::Settled { attempt }) => {
-                    self.unsettled.remove(&attempt);
-                    self.observed.remove(&attempt);
-                }
-                Ok(Request::Warn { attempt, grace }) => self.warn(attempt, grace),
-                // The engine is of the same binary. If it does not speak sense, it is not there.
-                Err(_) => self.engine = None,
-            }
-        }
-    }
-
-    fn tell(&mut self, event: &Event) {
-        if serde_json::to_writer(&mut self.out, event).is_ok() {
-            self.out.push(b'\n');
         }
     }
 
@@ -326,13 +272,13 @@ impl Server {
                         swept: BTreeSet::new(),
                     },
                 );
-                self.tell(&Event::Started { attempt, pid: pid.as_raw().unsigned_abs() });
+                self.engine.tell(&Event::Started { attempt, pid: pid.as_raw().unsigned_abs() });
             }
             Err(reason) => {
                 let spawn_error = Some(written(&reason));
                 let exit = Exit { started_at, ended_at: started_at, spawn_error, ..Exit::default() };
                 write_exit(&start.folder, &exit);
-                self.tell(&Event::SpawnFailed { attempt, reason });
+                self.engine.tell(&Event::SpawnFailed { attempt, reason });
             }
         }
     }
@@ -432,7 +378,7 @@ impl Server {
 
     /// Tells everything that must end to end, and settles what has.
     fn sweep(&mut self) {
-        let lost = self.attempts.is_empty() && (self.engine.is_none() || !self.orphans.is_empty());
+        let lost = self.attempts.is_empty() && (self.engine.is_gone() || !self.orphans.is_empty());
         if !lost && self.attempts.values().all(|a| a.ending.is_none()) {
             return;
         }
@@ -493,28 +439,11 @@ impl Server {
             spawn_error: None,
         };
         // What is ended because the engine is gone has come to nothing.
-        if self.engine.is_some() || attempt.by_itself {
+        if !self.engine.is_gone() || attempt.by_itself {
             write_exit(&attempt.folder, &exit);
         }
-        self.unsettled.extend(attempt.unsettled.map(|unsettled| (id, unsettled)));
-        self.tell(&Event::Exited { attempt: id, exit });
-    }
-
-    /// Nobody is left to settle what has ended well: it is there for whoever comes next.
-    fn write_unsettled(&mut self) {
-        for (attempt, unsettled) in std::mem::take(&mut self.unsettled) {
-            let Unsettled { path, text, store, is_watched } = unsettled;
-            let seen = self.observed.remove(&attempt);
-            let is_seen = seen.map_or(!is_watched, |(path, text)| write_atomically(&path, text.as_bytes()).is_ok());
-            // What cannot be written down is done again.
-            let _ = path.parent().map(fs::create_dir_all);
-            if is_seen
-                && write_atomically(&path, text.as_bytes()).is_ok()
-                && let Ok(Some(store)) = StoreDir::existing(&store)
-            {
-                store.has_news();
-            }
-        }
+        self.unsettled.ended(id, attempt.unsettled);
+        self.engine.tell(&Event::Exited { attempt: id, exit });
     }
 }
 
