@@ -67,29 +67,21 @@ impl Listener {
             // A plain program announces itself with `flow ready`, which is a message as well.
             follower: Some(Follower::new(folder)),
             log: (!plugin).then(|| Lines::new(folder.log(), LINE_ENDS)),
-            bound: Bound::new(folder.log()),
             metrics: metrics.cloned(),
             prints_metrics: metrics.is_some_and(|metrics| !metrics.stdout.is_empty()),
             following: metrics.map(|metrics| Following::new(metrics, &folder.work())),
-            secrets: Secrets::default(),
             reported: Reported::of(metrics),
             said: if plugin { Said::Nothing } else { Said::Command },
-            facts: BTreeMap::new(),
-            refused: None,
-            began: 0.0,
-            released: None,
-            looks: Looks::default(),
-            told: false,
-            printed: Printed::default(),
+            ..Listener::deaf(folder.log())
         }
     }
 
-    /// Itself, to listen aside; what stands in its place keeps what it is told meanwhile.
-    pub(crate) fn lend(&mut self) -> Listener {
-        let stand_in = Listener {
+    /// One that listens to nothing.
+    fn deaf(log: PathBuf) -> Listener {
+        Listener {
             follower: None,
             log: None,
-            bound: Bound::new(PathBuf::new()),
+            bound: Bound::new(log),
             metrics: None,
             prints_metrics: false,
             following: None,
@@ -103,8 +95,12 @@ impl Listener {
             looks: Looks::default(),
             told: false,
             printed: Printed::default(),
-        };
-        std::mem::replace(self, stand_in)
+        }
+    }
+
+    /// Itself, to listen aside; what stands in its place keeps what it is told meanwhile.
+    pub(crate) fn lend(&mut self) -> Listener {
+        std::mem::replace(self, Listener::deaf(PathBuf::new()))
     }
 
     /// It is back from listening aside.
