@@ -2,7 +2,7 @@
 //! belongs together. All else is in the report.
 
 use super::model::{Report, Section};
-use super::{prose, together};
+use super::{judged, prose};
 use crate::findings::Finding;
 use crate::safe;
 use crate::table::Names;
@@ -63,7 +63,7 @@ fn paragraphs(section: &Section, words: &Words, lang: &str) -> Vec<String> {
     }
     let mut out: Vec<String> =
         kinds.iter().filter(|found| !found.is_empty()).map(|found| words.sentences(lang, found)).collect();
-    out.extend(together::in_short(&section.together, words, lang));
+    out.extend(judged::in_short(&section.together, words, lang));
     out.extend(prose::notes(section, words, lang).iter().map(|note| safe::line(note)));
     out
 }

@@ -3,8 +3,10 @@
 
 use serde::Serialize;
 
+use super::gains::{change_of, slowdowns, slower_head};
+use super::judged::judged;
 use super::model::Section;
-use super::together::{change_of, head_then, judged, numeric, slowdowns, slower_head};
+use super::together::{head_then, numeric};
 use crate::columns::written;
 use crate::findings::{FindingMatch, Holds, Scoped};
 use crate::format::Format;

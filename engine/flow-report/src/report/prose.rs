@@ -1,7 +1,7 @@
 //! What a report says in sentences, in one language: findings, notes of the author, remarks.
 
+use super::judged;
 use super::model::{Judged, Report, Section};
-use super::together;
 use super::with::{Blames, Guess};
 use crate::findings::Finding;
 use crate::format::Format;
@@ -39,7 +39,7 @@ pub(super) fn bullets(section: &Section, words: &Words, lang: &str) -> Vec<Strin
         });
         out.extend(said.take(1).map(|key| words.text(lang, key, &Args::new())));
     }
-    out.extend(together::sentences(&section.together, words, lang));
+    out.extend(judged::sentences(&section.together, words, lang));
     out.extend(notes(section, words, lang));
     out
 }

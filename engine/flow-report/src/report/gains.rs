@@ -1,0 +1,66 @@
+//! How gains and slowdowns are told: with digits enough, and with half their interval where that is known.
+
+use crate::format::Format;
+use crate::verdict::Together;
+
+/// Whole per cent: demands are sums of rounded means, and no finer.
+pub(super) fn share() -> Format {
+    Format { unit: "%".into(), factor: 100.0, decimals: 0, ..Format::default() }
+}
+
+/// A gain with half its interval where that is known, with digits enough that no interval reads as none; an interval that would read so
+/// however many digits there were is of times that are the same to the last digit, and says nothing.
+pub(super) fn times_of((gain, half): (f64, Option<f64>), shown: fn(&Format, f64) -> String) -> String {
+    let finer = |half: f64| {
+        let mut finer = (2..=4).map(|decimals| Format { decimals, ..Format::times() });
+        Some((finer.find(|times| !times.reads_zero(half))?, half))
+    };
+    match half.and_then(finer) {
+        Some((times, half)) => format!("{} ± {}", shown(&times, gain), times.number(half)),
+        None => shown(&Format::times(), gain),
+    }
+}
+
+/// How slowdowns are told, the same for all groups of a section and for what they were by earlier figures.
+pub(super) fn slowdowns(groups: &[Together]) -> Format {
+    let all = groups.iter().chain(groups.iter().filter_map(|group| group.earlier.as_deref()));
+    let slower = all.flat_map(|group| group.members.iter().filter_map(|m| group.slowdown(m)));
+    let show = Format::changes(slower.map(|(slower, _)| slower));
+    Format { decimals: if show.ratio { Format::times().decimals } else { show.decimals }, ..show }
+}
+
+/// What stands over slowdowns that are told so.
+pub(super) fn slower_head(show: &Format) -> &'static str {
+    if show.ratio { "packed-slowdown" } else { "together-slower" }
+}
+
+/// How much slower something is, with half the interval where that is known and reads as something.
+pub(super) fn change_of((slower, half): (f64, Option<f64>), show: &Format) -> String {
+    if show.ratio {
+        return times_of((1.0 + slower, half), Format::cell);
+    }
+    let finer = |half: f64| {
+        let mut finer = (0..=2).map(|decimals| Format { decimals, ..show.clone() });
+        Some((finer.find(|show| !show.reads_zero(half))?, half))
+    };
+    match half.and_then(finer) {
+        Some((show, half)) => {
+            let off = Format { signed: false, ..show.clone() };
+            format!("{} ± {}", show.cell(slower), off.cell(half))
+        }
+        None => show.cell(slower),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_of_a_gain_never_reads_as_none() {
+        assert_eq!(times_of((0.93, Some(0.018)), Format::cell), "0.93× ± 0.02");
+        assert_eq!(times_of((0.9236, Some(0.0041)), Format::cell), "0.924× ± 0.004");
+        assert_eq!(times_of((0.9236, Some(0.0)), Format::number), "0.92");
+        assert_eq!(times_of((1.25, None), Format::number), "1.25");
+    }
+}

@@ -1,0 +1,210 @@
+//! What co-run groups come to, in sentences: the verdict, how often it was measured, and which resources were asked for too much.
+
+use super::gains::{change_of, share, slowdowns, times_of};
+use crate::format::Format;
+use crate::safe;
+use crate::table::name;
+use crate::verdict::{Refusal, Resource, Ruled, Ruling, Together, Verdict};
+use crate::words::{Args, Words};
+
+pub(super) fn verdict_key(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Parallel => "verdict-parallel",
+        Verdict::OnlyConcurrent => "verdict-only-concurrent",
+        Verdict::NoGain => "verdict-no-gain",
+        Verdict::SlowerThanOneAfterAnother => "verdict-slower",
+        Verdict::TooNoisy | Verdict::ForeignCpu { .. } => "verdict-too-noisy",
+        Verdict::NotEnoughOverlap { .. } => "verdict-overlap",
+        Verdict::OutOfMemory { .. } => "verdict-out-of-memory",
+        Verdict::Refused { .. } => "verdict-refused",
+    }
+}
+
+/// What each group comes to, in sentences.
+pub(crate) fn sentences(groups: &[Together], words: &Words, lang: &str) -> Vec<String> {
+    let show = slowdowns(groups);
+    groups.iter().map(|group| words.sentences(lang, &in_full(group, &show, words, lang))).collect()
+}
+
+fn in_full(group: &Together, show: &Format, words: &Words, lang: &str) -> Vec<String> {
+    let mut out = vec![judged(group, show, words, lang)];
+    out.extend(looked(group, words, lang));
+    out.extend(RULINGS.iter().filter_map(|(key, ruled)| rulings(group, key, ruled, words, lang)));
+    out
+}
+
+/// How often it was measured, and what it would take where that does not do.
+fn looked(group: &Together, words: &Words, lang: &str) -> Option<String> {
+    let args = Args::new().count("looks", group.looks as usize);
+    match (group.verdict.is_undecided(), group.more) {
+        (true, Some(more)) => {
+            let most = (group.looks + more).to_string();
+            Some(words.text(lang, "together-more", &args.count("more", more as usize).with("most", most)))
+        }
+        (true, None) if group.gain.is_some() => Some(words.text(lang, "together-never", &args)),
+        (false, _) if group.looks > 1 && group.gain.is_some() => Some(words.text(lang, "together-looks", &args)),
+        _ => None,
+    }
+}
+
+/// The same with only what limits it.
+pub(crate) fn in_short(groups: &[Together], words: &Words, lang: &str) -> Vec<String> {
+    let show = slowdowns(groups);
+    let short = |group: &Together| {
+        let limits = rulings(group, RULINGS[0].0, RULINGS[0].1, words, lang);
+        let said: Vec<String> = [judged(group, &show, words, lang)].into_iter().chain(limits).collect();
+        words.sentences(lang, &said)
+    };
+    groups.iter().map(short).collect()
+}
+
+/// How resources are ruled, with the messages that list them.
+const RULINGS: [(&str, &[Ruled]); 4] = [
+    ("rulings-in", &[Ruled::In]),
+    ("rulings-out", &[Ruled::Out, Ruled::OutOwn]),
+    ("rulings-unclear", &[Ruled::Unclear]),
+    ("rulings-unmeasured", &[Ruled::NotMeasured]),
+];
+
+pub(super) fn judged(group: &Together, show: &Format, words: &Words, lang: &str) -> String {
+    let verdict = words.text(lang, verdict_key(&group.verdict), &Args::new());
+    let args = || Args::new().with("group", safe::text(&group.group)).with("verdict", verdict.clone());
+    let mut slow: Vec<(f64, Option<f64>)> = group.members.iter().filter_map(|m| group.slowdown(m)).collect();
+    slow.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (least, most) = (slow.first().copied().unwrap_or_default(), slow.last().copied().unwrap_or_default());
+    let unsigned = Format { signed: false, ..show.clone() };
+    let figure = |show: &Format, slower: (f64, Option<f64>)| match show.ratio {
+        true => times_of((1.0 + slower.0, slower.1), Format::number),
+        false => words.typeset(&[lang], &change_of(slower, show)),
+    };
+    // Not every member need be slower.
+    let faster = least.0 < 0.0 && !show.reads_zero(least.0) && !show.ratio;
+    let of_both = |show: &Format| {
+        let (from, to) = (figure(show, least), figure(show, most));
+        if from == to { to } else { words.text(lang, "range", &Args::new().with("from", from).with("to", to)) }
+    };
+    let range = of_both(if faster { show } else { &unsigned });
+    let longer = match faster {
+        true => {
+            let args = Args::new().with("less", figure(&unsigned, (least.0.abs(), least.1)));
+            words.text(lang, "longer-or-less", &args.with("longer", figure(&unsigned, most)))
+        }
+        false => {
+            let key = if show.ratio { "longer-in-times" } else { "longer" };
+            words.text(lang, key, &Args::new().with("range", range.clone()))
+        }
+    };
+    let times = if show.ratio { "yes" } else { "no" };
+    let most = figure(&unsigned, most);
+    let gain = group.gain.map(|gain| times_of(gain, Format::number)).unwrap_or_default();
+    match &group.verdict {
+        Verdict::Parallel if slow.last().is_some_and(|(v, _)| *v < 0.005) => {
+            words.text(lang, "together-no-slower", &args())
+        }
+        Verdict::Parallel => {
+            let tolerance = words.figure(lang, &share(), group.tolerance);
+            words.text(
+                lang,
+                "together-parallel",
+                &args().with("most", most).with("times", times).with("tolerance", tolerance),
+            )
+        }
+        Verdict::OnlyConcurrent => {
+            words.text(lang, "together-only-concurrent", &args().with("longer", longer).with("gain", gain))
+        }
+        Verdict::NoGain => words.text(lang, "together-no-gain", &args().with("longer", longer).with("gain", gain)),
+        Verdict::SlowerThanOneAfterAnother => {
+            words.text(lang, "together-slower-than", &args().with("longer", longer).with("gain", gain))
+        }
+        Verdict::TooNoisy if group.slower => {
+            words.text(lang, "together-noisy-gain", &args().with("longer", longer).with("gain", gain))
+        }
+        Verdict::TooNoisy => words.text(lang, "together-noisy", &args().with("range", range).with("times", times)),
+        Verdict::ForeignCpu { label, used } => {
+            let used = words.figure(lang, &Format::for_unit("ratio", [*used].into_iter()), *used);
+            words.text(lang, "together-foreign", &args().with("label", safe::code(label)).with("used", used))
+        }
+        Verdict::NotEnoughOverlap { label } => {
+            words.text(lang, "together-overlap", &args().with("label", safe::code(label)))
+        }
+        Verdict::OutOfMemory { label } => {
+            words.text(lang, "together-out-of-memory", &args().with("label", safe::code(label)))
+        }
+        Verdict::Refused { refusal } => {
+            words.text(lang, "together-refused", &args().with("why", refused(refusal, words, lang)))
+        }
+    }
+}
+
+/// The resources that are ruled so.
+fn rulings(group: &Together, key: &str, ruled: &[Ruled], words: &Words, lang: &str) -> Option<String> {
+    // Where nothing is slower there is nothing to explain, only what is still free.
+    let free = group.verdict == Verdict::Parallel && key == "rulings-out";
+    if !group.slower && !free {
+        return None;
+    }
+    // Waiting is nothing that there is enough of.
+    let of = |r: &&Ruling| ruled.contains(&r.ruled) && (group.slower || r.resource != Resource::Data);
+    let (own, others): (Vec<&Ruling>, Vec<&Ruling>) =
+        group.rulings.iter().filter(of).partition(|r| r.ruled == Ruled::OutOwn);
+    let others: Vec<String> = others.iter().map(|r| ruling(r, words, lang)).collect();
+    let mut list = Vec::from_iter((!others.is_empty()).then(|| words.list(lang, &others)));
+    // What each member has for itself is said in one go.
+    if !own.is_empty() {
+        let own: Vec<String> = own.iter().map(|r| resource(r, words, lang)).collect();
+        list.push(words.text(lang, "ruling-own", &Args::new().with("what", words.list(lang, &own))));
+    }
+    let list = list.join(&words.mark(&[lang], "mark-semicolon"));
+    let key = if group.slower { key } else { "rulings-free" };
+    (!list.is_empty()).then(|| words.text(lang, key, &Args::new().with("list", list)))
+}
+
+fn resource(ruling: &Ruling, words: &Words, lang: &str) -> String {
+    words.text(lang, &format!("resource-{}", ruling.resource.key()), &Args::new())
+}
+
+fn ruling(ruling: &Ruling, words: &Words, lang: &str) -> String {
+    let what = resource(ruling, words, lang);
+    let args = Args::new().with("what", what.clone());
+    let figure = |v: f64| words.figure(lang, &share(), v);
+    match (ruling.asked, ruling.alone, ruling.used) {
+        (Some(asked), Some(alone), _) => {
+            words.text(lang, "ruling-change", &args.with("alone", figure(alone)).with("together", figure(asked)))
+        }
+        (Some(asked), None, Some(used)) => {
+            words.text(lang, "ruling-used", &args.with("asked", figure(asked)).with("used", figure(used)))
+        }
+        (Some(asked), None, None) => words.text(lang, "ruling-asked", &args.with("asked", figure(asked))),
+        (None, ..) => what,
+    }
+}
+
+fn refused(refusal: &Refusal, words: &Words, lang: &str) -> String {
+    let args = Args::new();
+    match refusal {
+        Refusal::OneMember => words.text(lang, "refused-one-member", &args),
+        Refusal::NotAlone { label, beside } => {
+            // A few tell which kind; the rest is a number nobody needs.
+            let some: Vec<String> = beside.iter().take(3).map(|label| safe::code(label)).collect();
+            let list = if beside.len() > some.len() { some.join(", ") + ", …" } else { words.list(lang, &some) };
+            words.text(lang, "refused-not-alone", &args.with("label", safe::code(label)).with("beside", list))
+        }
+        Refusal::NoSolo { label } => words.text(lang, "refused-no-solo", &args.with("label", safe::code(label))),
+        Refusal::NoTime { label } => words.text(lang, "refused-no-time", &args.with("label", safe::code(label))),
+        Refusal::Unlike { label, what, one, other } => {
+            let what = crate::table::inline(&name(what, words, lang), lang);
+            let args = args.with("label", safe::code(label)).with("what", what);
+            words.text(lang, "refused-unlike", &args.with("one", safe::text(one)).with("other", safe::text(other)))
+        }
+        Refusal::Ended { label, outcome } => {
+            let id = serde_json::to_value(outcome).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default();
+            let how = words.text(lang, &format!("outcome-{id}"), &Args::new().with("gpu", "no"));
+            words.text(lang, "refused-ended", &args.with("label", safe::code(label)).with("how", how))
+        }
+        Refusal::Spoiled { label, reasons } => words.text(
+            lang,
+            "refused-spoiled",
+            &args.with("label", safe::code(label)).with("why", words.reasons(lang).all_spoiled(reasons)),
+        ),
+    }
+}
