@@ -6,6 +6,7 @@
 //! input gives the same schedule.
 #![forbid(unsafe_code)]
 
+mod agenda;
 pub mod arrivals;
 mod cluster;
 mod expected;

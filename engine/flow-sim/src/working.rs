@@ -1,6 +1,8 @@
-//! Work that goes on at a speed that changes.
+//! What runs, and how far it is: work goes on at a speed that changes.
 
-use flow_core::{Span, Time};
+use flow_core::{InstanceId, Outcome, Span, Time};
+
+use crate::{Attempt, agenda::Key};
 
 /// Work that goes on.
 #[derive(Clone, Copy, Debug)]
@@ -22,5 +24,45 @@ impl Working {
     /// When it is done if nothing changes.
     pub(crate) fn done_at(&self) -> Time {
         self.since + Span((self.left.0 as f64 / self.speed.max(1e-9)).round() as u64)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct RunningTask {
+    pub(crate) instance: InstanceId,
+    /// Where it stands in the schedule.
+    pub(crate) ran: usize,
+    pub(crate) working: Option<Working>,
+    pub(crate) conduct: Attempt,
+    /// The outcome it will have, if it was told to end.
+    pub(crate) killed: Option<Outcome>,
+    /// It was told to make room for another job.
+    pub(crate) preempted: bool,
+    /// It has ended in Slurm, which flow does not know yet, and had done so much of its work.
+    pub(crate) ended: bool,
+    pub(crate) done: Span,
+    /// The end of its work is on the agenda under this key, as long as it is ahead.
+    pub(crate) ending: Option<Key>,
+}
+
+impl RunningTask {
+    pub(crate) fn new(instance: InstanceId, ran: usize, conduct: Attempt) -> RunningTask {
+        RunningTask {
+            instance,
+            ran,
+            working: None,
+            conduct,
+            killed: None,
+            preempted: false,
+            ended: false,
+            done: Span(0),
+            ending: None,
+        }
+    }
+
+    /// How much of its work it has done by then.
+    pub(crate) fn done_by(&self, now: Time) -> Span {
+        let left = self.working.map_or(self.conduct.work, |working| working.left_at(now));
+        Span(self.conduct.work.0.saturating_sub(left.0))
     }
 }

@@ -1,5 +1,4 @@
-//! The driver: a queue of what will happen, in order of time. Delivers what is due, takes in what the scheduler wants done,
-//! jumps to the next instant.
+//! The driver: delivers what is due, takes in what the scheduler wants done, jumps to the next instant.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +6,10 @@ use flow_core::sched::contention::{self, Host, Load};
 use flow_core::sched::{Action, Answer, Capacity, Event, Limits, Scheduler, policy, policy::Policy};
 use flow_core::{AttemptId, Expansion, InstanceId, Outcome, Span, Time, learn::History};
 
+use crate::agenda::{Agenda, Order, WorldEvent};
 use crate::learning::{Activity, Learning};
 use crate::queue::Queue;
-use crate::working::Working;
+use crate::working::{RunningTask, Working};
 use crate::{Attempt, Cluster, End, Fault, GroundTruth, Learned, Ran, Schedule, SimError, SimTask, Slurm};
 
 /// Runs tasks to their end on a machine, without faults.
@@ -30,8 +30,7 @@ pub fn simulate(
 pub struct Simulation<'a> {
     tasks: Vec<SimTask>,
     scheduler: Scheduler,
-    agenda: BTreeMap<(Time, Order, u64), WorldEvent>,
-    entries: u64,
+    agenda: Agenda,
     now: Time,
     live: BTreeMap<AttemptId, RunningTask>,
     /// How attempts ended that are not recorded yet.
@@ -46,45 +45,6 @@ pub struct Simulation<'a> {
     learning: Option<Box<Learning<'a>>>,
     /// Where attempts wait for their GPUs, if the scheduler's word is not enough to start them.
     queue: Option<Box<Queue>>,
-}
-
-/// What comes first at one instant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Order {
-    Completion,
-    Arrival,
-}
-
-#[derive(Clone, Debug)]
-enum WorldEvent {
-    /// Tasks from here to there arrive.
-    Arrive(usize, usize),
-    Befall(Fault),
-    Ready(AttemptId),
-    /// Its own work is done.
-    Worked(AttemptId),
-    /// Its process tree is gone.
-    Gone(AttemptId, Outcome, bool),
-    /// That of a job is gone, and flow sees it.
-    Noticed(AttemptId, Outcome, bool),
-}
-
-#[derive(Clone, Debug)]
-struct RunningTask {
-    instance: InstanceId,
-    /// Where it stands in the schedule.
-    ran: usize,
-    working: Option<Working>,
-    conduct: Attempt,
-    /// The outcome it will have, if it was told to end.
-    killed: Option<Outcome>,
-    /// It was told to make room for another job.
-    preempted: bool,
-    /// It has ended in Slurm, which flow does not know yet, and had done so much of its work.
-    ended: bool,
-    done: Span,
-    /// The end of its work is on the agenda under this key, as long as it is ahead.
-    ending: Option<(Time, Order, u64)>,
 }
 
 impl<'a> Simulation<'a> {
@@ -104,8 +64,7 @@ impl<'a> Simulation<'a> {
         }
         let mut simulation = Simulation {
             scheduler: Scheduler::new(capacity, policy, limits),
-            agenda: BTreeMap::new(),
-            entries: 0,
+            agenda: Agenda::default(),
             now: Time(0),
             live: BTreeMap::new(),
             outcomes: BTreeMap::new(),
@@ -127,7 +86,7 @@ impl<'a> Simulation<'a> {
                     return Err(SimError::OutOfOrder(task.task.instance));
                 }
             }
-            simulation.plan(at, Order::Arrival, WorldEvent::Arrive(from, from + batch));
+            simulation.agenda.plan(at, Order::Arrival, WorldEvent::Arrive(from, from + batch));
             from += batch;
         }
         Ok(simulation)
@@ -161,13 +120,13 @@ impl<'a> Simulation<'a> {
         }
         self.queue = Some(Box::new(Queue::new(slurm, cluster, &self.tasks)?));
         let places = Capacity { batch: slurm.queue, ..cluster.capacity() };
-        self.plan(Time(0), Order::Completion, WorldEvent::Befall(Fault::Capacity(places)));
+        self.agenda.plan(Time(0), Order::Completion, WorldEvent::Befall(Fault::Capacity(places)));
         Ok(self)
     }
 
     /// Something will befall the run.
     pub fn befall(&mut self, at: Time, fault: Fault) {
-        self.plan(at, Order::Arrival, WorldEvent::Befall(fault));
+        self.agenda.plan(at, Order::Arrival, WorldEvent::Befall(fault));
     }
 
     /// Runs it to its end. `watch` sees the scheduler after every event it was told.
@@ -197,16 +156,16 @@ impl<'a> Simulation<'a> {
         // Every task costs a handful of decisions an attempt; retries and faults are few. Far beyond is never.
         let bound = 10_000 + 200 * self.tasks.len() as u64;
         for rounds in 0.. {
-            let agenda = self.agenda.first_key_value().map(|(&(at, ..), _)| at);
             let queue = self.queue.as_ref().and_then(|queue| queue.next());
-            let Some(next) = agenda.into_iter().chain(self.scheduler.next_wake()).chain(queue).min() else { break };
+            let Some(next) = self.agenda.next().into_iter().chain(self.scheduler.next_wake()).chain(queue).min() else {
+                break;
+            };
             if rounds > bound {
                 return Err(SimError::Livelock { at: self.now, rounds });
             }
             self.now = self.now.max(next);
             self.look();
-            while let Some(entry) = self.agenda.first_entry().filter(|entry| entry.key().0 <= self.now) {
-                let happening = entry.remove();
+            while let Some(happening) = self.agenda.due(self.now) {
                 self.happen(happening, &mut watch);
             }
             if self.scheduler.next_wake().is_some_and(|wake| wake <= self.now) {
@@ -222,13 +181,6 @@ impl<'a> Simulation<'a> {
         let unsettled = |(i, settled): (usize, &Option<_>)| settled.is_none().then_some(InstanceId(i as u32));
         let waiting: Vec<_> = self.schedule.settled.iter().enumerate().filter_map(unsettled).collect();
         if waiting.is_empty() { Ok(()) } else { Err(SimError::Stuck { at: self.now, waiting }) }
-    }
-
-    fn plan(&mut self, at: Time, order: Order, happening: WorldEvent) -> (Time, Order, u64) {
-        self.entries += 1;
-        let key = (at, order, self.entries);
-        self.agenda.insert(key, happening);
-        key
     }
 
     fn happen(&mut self, happening: WorldEvent, watch: &mut impl FnMut(&Scheduler, &Event)) {
@@ -282,10 +234,9 @@ impl<'a> Simulation<'a> {
                 let Some(live) = self.live.get_mut(&attempt).filter(|live| !live.ended) else { return };
                 let Some(noticed) = noticed else { return self.gone(attempt, outcome, spoiled, watch) };
                 self.schedule.ran[live.ran].end = self.now;
-                let left = live.working.map_or(live.conduct.work, |working| working.left_at(self.now));
-                (live.ended, live.done) = (true, Span(live.conduct.work.0.saturating_sub(left.0)));
-                live.ending.take().and_then(|key| self.agenda.remove(&key));
-                self.plan(noticed, Order::Completion, WorldEvent::Noticed(attempt, outcome, spoiled));
+                (live.ended, live.done) = (true, live.done_by(self.now));
+                self.agenda.cancel(live.ending.take());
+                self.agenda.plan(noticed, Order::Completion, WorldEvent::Noticed(attempt, outcome, spoiled));
             }
             WorldEvent::Noticed(attempt, outcome, spoiled) => {
                 self.queue.iter_mut().for_each(|queue| queue.noticed(attempt, self.now));
@@ -374,19 +325,7 @@ impl<'a> Simulation<'a> {
                 }
                 self.schedule.ran.push(Ran { instance, attempt, placement, start: self.now, end: self.now });
                 self.schedule.settled[instance.index()] = None;
-                let (working, killed, ending, done) = (None, None, None, Span(0));
-                let begun = RunningTask {
-                    instance,
-                    ran,
-                    working,
-                    conduct,
-                    killed,
-                    preempted: false,
-                    ended: false,
-                    done,
-                    ending,
-                };
-                self.live.insert(attempt, begun);
+                self.live.insert(attempt, RunningTask::new(instance, ran, conduct));
                 match &mut self.queue {
                     Some(queue) if self.tasks[instance.index()].task.batch => {
                         queue.submit(attempt, &self.tasks[instance.index()], self.now)
@@ -411,11 +350,10 @@ impl<'a> Simulation<'a> {
                 if let Some(live) = self.live.remove(&attempt) {
                     self.stale = true;
                     self.schedule.ran[live.ran].end = self.now;
-                    if let Some(working) = live.working {
-                        let left = working.left_at(self.now);
-                        self.history[live.instance.index()].1 = Span(live.conduct.work.0.saturating_sub(left.0));
+                    if live.working.is_some() {
+                        self.history[live.instance.index()].1 = live.done_by(self.now);
                     }
-                    live.ending.and_then(|key| self.agenda.remove(&key));
+                    self.agenda.cancel(live.ending);
                 }
             }
             Action::Kill { attempt, grace, outcome } => {
@@ -474,7 +412,7 @@ impl<'a> Simulation<'a> {
         match end {
             End::BeforeReady(outcome) if grouped => self.end(attempt, warm, outcome, false),
             _ if !grouped && warm == self.now => self.begin(attempt),
-            _ => _ = self.plan(warm, Order::Completion, WorldEvent::Ready(attempt)),
+            _ => _ = self.agenda.plan(warm, Order::Completion, WorldEvent::Ready(attempt)),
         }
     }
 
@@ -494,10 +432,10 @@ impl<'a> Simulation<'a> {
     }
 
     fn go_on(&mut self, attempt: AttemptId, working: Working) {
-        let key = self.plan(working.done_at(), Order::Completion, WorldEvent::Worked(attempt));
+        let key = self.agenda.plan(working.done_at(), Order::Completion, WorldEvent::Worked(attempt));
         if let Some(live) = self.live.get_mut(&attempt) {
             live.working = Some(working);
-            live.ending.replace(key).and_then(|old| self.agenda.remove(&old));
+            self.agenda.cancel(live.ending.replace(key));
         }
     }
 
@@ -550,6 +488,6 @@ impl<'a> Simulation<'a> {
 
     /// It will be gone at that time, unless it is gone before.
     fn end(&mut self, attempt: AttemptId, at: Time, outcome: Outcome, spoiled: bool) {
-        self.plan(at, Order::Completion, WorldEvent::Gone(attempt, outcome, spoiled));
+        self.agenda.plan(at, Order::Completion, WorldEvent::Gone(attempt, outcome, spoiled));
     }
 }
