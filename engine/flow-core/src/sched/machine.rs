@@ -1,14 +1,11 @@
 //! The scheduler: events in, actions out, time as an argument. One arm an event, one function each. Knows no clock, no
 //! process and no file, and of policies only the seam.
 
-use super::api::{Action, Answer, Capacity, Estimate, Event, Limits, Task};
+use super::api::{Action, Answer, Capacity, Estimate, Event, Limits};
 use super::demand::Demand;
 use super::policy::{Policy, Propose, View};
-use super::state::{Core, Ending, Node, TaskState, Timer};
+use super::state::{Core, Ending, TaskState, Timer};
 use crate::{AttemptId, InstanceId, Outcome, Span, Time};
-
-/// How often a unit starts again because it lost a GPU, for one that comes and goes would make it start for ever.
-const MOST_LOSSES: u32 = 3;
 
 /// The state machine that live runs and simulations share.
 ///
@@ -43,9 +40,12 @@ impl Scheduler {
             Event::Sufficed { attempt } => core.sufficed(attempt, out),
             Event::Sampled { attempt, gpu_memory } => core.sampled(attempt, &gpu_memory),
             Event::Collecting { attempt } => core.collecting(attempt),
-            Event::Lost { attempt } => core.lost(attempt),
-            Event::Continues { attempt } => core.continues(attempt),
-            Event::Hopeless { attempt } => core.hopeless(attempt),
+            // What follows is no retry of the author's,
+            Event::Lost { attempt } => core.note(attempt, |unit| unit.lost = true),
+            // a part of the same,
+            Event::Continues { attempt } => core.note(attempt, |unit| unit.continues = true),
+            // or nothing at all.
+            Event::Hopeless { attempt } => core.note(attempt, |unit| unit.failures = u32::MAX),
             Event::Exited { attempt, outcome, spoiled } => core.ended(attempt, outcome, spoiled, out),
             Event::Recorded { instance } => core.recorded(instance, out),
             Event::Learned { instance, estimate } => core.learned(instance, estimate),
@@ -139,93 +139,6 @@ impl Scheduler {
 }
 
 impl Core {
-    fn submitted(&mut self, tasks: Vec<Task>, out: &mut Vec<Action>) {
-        let first = self.nodes.len();
-        for task in tasks {
-            let id = InstanceId(self.nodes.len() as u32);
-            if task.instance != id || task.needs.iter().any(|need| need.on >= id) {
-                self.faults.push(format!("task {} is out of order", task.instance.0));
-                break;
-            }
-            let unit = self.join_group(&task);
-            self.unsettled += 1;
-            self.nodes.push(Node {
-                demand: Demand::of(&task, &self.limits.sharing),
-                task,
-                state: TaskState::Pending,
-                unit,
-                unmet: 0,
-                dependents: Vec::new(),
-                attained: Span(0),
-                open: 0,
-                failures: 0,
-                lost: false,
-                losses: 0,
-                continues: false,
-                repeated: false,
-                alone_since: false,
-                retry_alone: false,
-                goes_on: false,
-                key: None,
-            });
-        }
-        self.finished = false;
-        let new: Vec<InstanceId> = (first..self.nodes.len()).map(|i| InstanceId(i as u32)).collect();
-        for &id in &new {
-            if let Some(outcome) = self.node(id).task.settled {
-                let fine = self.node(id).is_fine(outcome);
-                self.set(id, TaskState::Settled { outcome, fine, blame: None });
-            }
-        }
-        let mut blocked = Vec::new();
-        for &id in &new {
-            if self.node(id).state == TaskState::Pending {
-                blocked.extend(self.link(id).map(|blame| (id, blame)));
-            }
-        }
-        for &id in &new {
-            let node = self.node(id);
-            if node.state == TaskState::Pending && node.unit == id && node.open == 0 {
-                self.to_ask.push(id);
-            }
-        }
-        for (id, blame) in blocked {
-            if self.node(id).state == TaskState::Pending {
-                let skipped = self.block(id, blame, out);
-                skipped.into_iter().for_each(|id| self.tell_dependents(id, out));
-            }
-        }
-        self.give_up_broken_groups(first, out);
-        for &id in &new {
-            self.end_after_failure(id, out);
-        }
-        if self.ending != Ending::No {
-            self.end_all(out);
-        }
-    }
-
-    /// Ties an arriving instance to what it needs. Returns who is to blame if that can never be had.
-    fn link(&mut self, id: InstanceId) -> Option<InstanceId> {
-        let mut blame = None;
-        for need in self.node(id).task.needs.clone() {
-            match self.node(need.on).state {
-                TaskState::Settled { fine: false, blame: root, .. } if !(need.list && self.limits.keep_going) => {
-                    blame = blame.or(root).or(Some(need.on));
-                }
-                TaskState::Settled { .. } => {}
-                _ => {
-                    self.node_mut(need.on).dependents.push((id, need.list));
-                    self.node_mut(id).unmet += 1;
-                }
-            }
-        }
-        if self.node(id).unmet > 0 {
-            let unit = self.node(id).unit;
-            self.node_mut(unit).open += 1;
-        }
-        blame
-    }
-
     fn answered(&mut self, instance: InstanceId, answer: Answer, out: &mut Vec<Action>) {
         if self.nodes.get(instance.index()).is_none_or(|node| node.state != TaskState::Asked) {
             return;
@@ -283,47 +196,6 @@ impl Core {
         }
     }
 
-    /// An attempt is over. What follows is decided for its unit as a whole.
-    pub(super) fn ended(&mut self, attempt: AttemptId, outcome: Outcome, spoiled: bool, out: &mut Vec<Action>) {
-        let Some(live) = self.live.get(&attempt) else { return };
-        let (instance, outcome, shared) = (live.instance, live.killed.unwrap_or(outcome), live.shared);
-        let unit = self.node(instance).unit;
-        self.node_mut(unit).lost |= outcome == Outcome::Failed && self.feasibility.now.lost_under(attempt);
-        if outcome == Outcome::OutOfMemory && shared {
-            self.out_of_memory_beside_others(attempt, instance);
-        }
-        self.set(instance, TaskState::Ended { attempt, outcome, spoiled });
-        if self.group(unit).is_some() {
-            self.member_ended(unit, outcome, out);
-        } else {
-            self.conclude(unit, out);
-        }
-    }
-
-    /// What follows is no retry, as where a GPU is lost.
-    fn lost(&mut self, attempt: AttemptId) {
-        if let Some(live) = self.live.get(&attempt) {
-            let unit = self.node(live.instance).unit;
-            self.node_mut(unit).lost = true;
-        }
-    }
-
-    /// What follows is a part of the same.
-    fn continues(&mut self, attempt: AttemptId) {
-        if let Some(live) = self.live.get(&attempt) {
-            let unit = self.node(live.instance).unit;
-            self.node_mut(unit).continues = true;
-        }
-    }
-
-    /// There are no retries left.
-    fn hopeless(&mut self, attempt: AttemptId) {
-        if let Some(live) = self.live.get(&attempt) {
-            let unit = self.node(live.instance).unit;
-            self.node_mut(unit).failures = u32::MAX;
-        }
-    }
-
     /// What waits or will is placed and ranked by what is known now; what runs, by what was known when it started.
     fn learned(&mut self, instance: InstanceId, estimate: Estimate) {
         let Some(node) = self.nodes.get(instance.index()).filter(|node| !node.alone_since) else { return };
@@ -338,99 +210,6 @@ impl Core {
         if queued {
             self.fresh.push(unit);
             self.dirty = true;
-        }
-    }
-
-    /// It ran out of memory beside others although it was expected to fit: the estimate is raised, and it is tried once more
-    /// with its GPUs to itself, for only that says what it needs.
-    fn out_of_memory_beside_others(&mut self, attempt: AttemptId, instance: InstanceId) {
-        let peak = self.feasibility.now.peak(attempt);
-        let node = &mut self.nodes[instance.index()];
-        if node.alone_since || node.task.corun.is_some() {
-            return;
-        }
-        (node.alone_since, node.retry_alone) = (true, true);
-        node.task.estimate.gpu_memory = node.task.estimate.gpu_memory.max(Some(peak));
-        node.demand = Demand { gpus_alone: true, ..Demand::of(&node.task, &self.limits.sharing) };
-    }
-
-    /// All attempts of a unit are over: once more, or for good.
-    pub(super) fn conclude(&mut self, unit: InstanceId, out: &mut Vec<Action>) {
-        let ends: Vec<_> = self.members(unit).iter().map(|&m| (m, self.node(m).state)).collect();
-        let again = self.again(unit);
-        for (instance, state) in ends {
-            let TaskState::Ended { attempt, outcome, .. } = state else { continue };
-            match again {
-                Some(retry_at) => {
-                    out.push(Action::Discard { instance, attempt, retry_at });
-                    self.node_mut(instance).attained = Span(0);
-                    // The next one is this run's own.
-                    self.node_mut(instance).goes_on = false;
-                    if retry_at > self.now {
-                        self.set(instance, TaskState::Paused { until: retry_at });
-                    }
-                }
-                None => {
-                    out.push(Action::Record { instance, attempt });
-                    self.set(instance, TaskState::Recording { outcome });
-                }
-            }
-        }
-        match again {
-            Some(at) if at == self.now => self.wait(unit, out),
-            Some(_) => {}
-            None => self.fail_unit(unit),
-        }
-    }
-
-    /// Whether a unit is tried again, and when: at once where it goes on from what it has done; after failures with growing pauses; at once on other GPUs if it lost one, which is
-    /// no failure of its own; at once, but once only, where a measurement was spoiled.
-    fn again(&mut self, unit: InstanceId) -> Option<Time> {
-        if self.ending != Ending::No {
-            return None;
-        }
-        let lost = std::mem::take(&mut self.node_mut(unit).lost);
-        if std::mem::take(&mut self.node_mut(unit).continues) {
-            return Some(self.now);
-        }
-        if lost && self.node(unit).losses < MOST_LOSSES && self.never_fits(self.class(unit)).is_none() {
-            self.node_mut(unit).losses += 1;
-            return Some(self.now);
-        }
-        let (mut failed, mut spoiled) = (false, false);
-        for &m in self.members(unit) {
-            let node = self.node(m);
-            if let TaskState::Ended { outcome, spoiled: bad, .. } = node.state {
-                failed |= outcome == Outcome::Failed;
-                let measurement = matches!(outcome, Outcome::Ok | Outcome::OutOfMemory | Outcome::TimedOut);
-                spoiled |= bad && measurement && node.task.measured;
-            }
-        }
-        let retry = failed && self.retries_left(unit);
-        let node = self.node_mut(unit);
-        if retry {
-            node.failures += 1;
-            Some(self.now + pause_after(self.node(unit).failures))
-        } else if spoiled && !failed && !node.repeated {
-            node.repeated = true;
-            Some(self.now)
-        } else if node.retry_alone {
-            node.retry_alone = false;
-            Some(self.now)
-        } else {
-            None
-        }
-    }
-
-    /// A unit has as many retries as the most patient of its members.
-    pub(super) fn retries_left(&self, unit: InstanceId) -> bool {
-        let retries = self.members(unit).iter().map(|&m| self.node(m).task.retries).max().unwrap_or(0);
-        self.node(unit).failures < retries
-    }
-
-    fn recorded(&mut self, instance: InstanceId, out: &mut Vec<Action>) {
-        if let Some(TaskState::Recording { outcome }) = self.nodes.get(instance.index()).map(|node| node.state) {
-            self.settle(&[instance], outcome, None, out);
         }
     }
 
@@ -523,9 +302,4 @@ impl Core {
             self.give_up(&members, outcome, None, out);
         }
     }
-}
-
-/// 1 s, 2 s, 4 s, … up to a minute.
-fn pause_after(failures: u32) -> Span {
-    Span::from_millis(1_000 * (1u64 << (failures - 1).min(6)).min(60))
 }

@@ -29,6 +29,7 @@
 mod admit;
 mod api;
 mod check;
+mod conclude;
 pub mod contention;
 mod demand;
 mod explain;
@@ -43,6 +44,7 @@ mod settle;
 mod stake;
 mod start;
 mod state;
+mod submit;
 #[cfg(test)]
 mod tests;
 

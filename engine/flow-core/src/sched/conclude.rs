@@ -1,0 +1,134 @@
+//! What follows when attempts are over: once more, or for good, for a unit as a whole.
+
+use super::api::Action;
+use super::demand::Demand;
+use super::state::{Core, Ending, Node, TaskState};
+use crate::{AttemptId, InstanceId, Outcome, Span, Time};
+
+/// How often a unit starts again because it lost a GPU, for one that comes and goes would make it start for ever.
+const MOST_LOSSES: u32 = 3;
+
+impl Core {
+    /// An attempt is over. What follows is decided for its unit as a whole.
+    pub(super) fn ended(&mut self, attempt: AttemptId, outcome: Outcome, spoiled: bool, out: &mut Vec<Action>) {
+        let Some(live) = self.live.get(&attempt) else { return };
+        let (instance, outcome, shared) = (live.instance, live.killed.unwrap_or(outcome), live.shared);
+        let unit = self.node(instance).unit;
+        self.node_mut(unit).lost |= outcome == Outcome::Failed && self.feasibility.now.lost_under(attempt);
+        if outcome == Outcome::OutOfMemory && shared {
+            self.out_of_memory_beside_others(attempt, instance);
+        }
+        self.set(instance, TaskState::Ended { attempt, outcome, spoiled });
+        if self.group(unit).is_some() {
+            self.member_ended(unit, outcome, out);
+        } else {
+            self.conclude(unit, out);
+        }
+    }
+
+    /// Something about an attempt that runs, for when it is over.
+    pub(super) fn note(&mut self, attempt: AttemptId, note: impl FnOnce(&mut Node)) {
+        if let Some(live) = self.live.get(&attempt) {
+            let unit = self.node(live.instance).unit;
+            note(self.node_mut(unit));
+        }
+    }
+
+    /// It ran out of memory beside others although it was expected to fit: the estimate is raised, and it is tried once more
+    /// with its GPUs to itself, for only that says what it needs.
+    fn out_of_memory_beside_others(&mut self, attempt: AttemptId, instance: InstanceId) {
+        let peak = self.feasibility.now.peak(attempt);
+        let node = &mut self.nodes[instance.index()];
+        if node.alone_since || node.task.corun.is_some() {
+            return;
+        }
+        (node.alone_since, node.retry_alone) = (true, true);
+        node.task.estimate.gpu_memory = node.task.estimate.gpu_memory.max(Some(peak));
+        node.demand = Demand { gpus_alone: true, ..Demand::of(&node.task, &self.limits.sharing) };
+    }
+
+    /// All attempts of a unit are over: once more, or for good.
+    pub(super) fn conclude(&mut self, unit: InstanceId, out: &mut Vec<Action>) {
+        let ends: Vec<_> = self.members(unit).iter().map(|&m| (m, self.node(m).state)).collect();
+        let again = self.again(unit);
+        for (instance, state) in ends {
+            let TaskState::Ended { attempt, outcome, .. } = state else { continue };
+            match again {
+                Some(retry_at) => {
+                    out.push(Action::Discard { instance, attempt, retry_at });
+                    self.node_mut(instance).attained = Span(0);
+                    // The next one is this run's own.
+                    self.node_mut(instance).goes_on = false;
+                    if retry_at > self.now {
+                        self.set(instance, TaskState::Paused { until: retry_at });
+                    }
+                }
+                None => {
+                    out.push(Action::Record { instance, attempt });
+                    self.set(instance, TaskState::Recording { outcome });
+                }
+            }
+        }
+        match again {
+            Some(at) if at == self.now => self.wait(unit, out),
+            Some(_) => {}
+            None => self.fail_unit(unit),
+        }
+    }
+
+    /// Whether a unit is tried again, and when: at once where it goes on from what it has done; after failures with growing pauses; at once on other GPUs if it lost one, which is
+    /// no failure of its own; at once, but once only, where a measurement was spoiled.
+    fn again(&mut self, unit: InstanceId) -> Option<Time> {
+        if self.ending != Ending::No {
+            return None;
+        }
+        let lost = std::mem::take(&mut self.node_mut(unit).lost);
+        if std::mem::take(&mut self.node_mut(unit).continues) {
+            return Some(self.now);
+        }
+        if lost && self.node(unit).losses < MOST_LOSSES && self.never_fits(self.class(unit)).is_none() {
+            self.node_mut(unit).losses += 1;
+            return Some(self.now);
+        }
+        let (mut failed, mut spoiled) = (false, false);
+        for &m in self.members(unit) {
+            let node = self.node(m);
+            if let TaskState::Ended { outcome, spoiled: bad, .. } = node.state {
+                failed |= outcome == Outcome::Failed;
+                let measurement = matches!(outcome, Outcome::Ok | Outcome::OutOfMemory | Outcome::TimedOut);
+                spoiled |= bad && measurement && node.task.measured;
+            }
+        }
+        let retry = failed && self.retries_left(unit);
+        let node = self.node_mut(unit);
+        if retry {
+            node.failures += 1;
+            Some(self.now + pause_after(self.node(unit).failures))
+        } else if spoiled && !failed && !node.repeated {
+            node.repeated = true;
+            Some(self.now)
+        } else if node.retry_alone {
+            node.retry_alone = false;
+            Some(self.now)
+        } else {
+            None
+        }
+    }
+
+    /// A unit has as many retries as the most patient of its members.
+    pub(super) fn retries_left(&self, unit: InstanceId) -> bool {
+        let retries = self.members(unit).iter().map(|&m| self.node(m).task.retries).max().unwrap_or(0);
+        self.node(unit).failures < retries
+    }
+
+    pub(super) fn recorded(&mut self, instance: InstanceId, out: &mut Vec<Action>) {
+        if let Some(TaskState::Recording { outcome }) = self.nodes.get(instance.index()).map(|node| node.state) {
+            self.settle(&[instance], outcome, None, out);
+        }
+    }
+}
+
+/// 1 s, 2 s, 4 s, … up to a minute.
+fn pause_after(failures: u32) -> Span {
+    Span::from_millis(1_000 * (1u64 << (failures - 1).min(6)).min(60))
+}

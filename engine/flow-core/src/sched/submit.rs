@@ -1,0 +1,95 @@
+//! What arrives: tasks become nodes, tied to what they need. What can never be had is settled at once.
+
+use super::api::{Action, Task};
+use super::demand::Demand;
+use super::state::{Core, Ending, Node, TaskState};
+use crate::{InstanceId, Span};
+
+impl Core {
+    pub(super) fn submitted(&mut self, tasks: Vec<Task>, out: &mut Vec<Action>) {
+        let first = self.nodes.len();
+        for task in tasks {
+            let id = InstanceId(self.nodes.len() as u32);
+            if task.instance != id || task.needs.iter().any(|need| need.on >= id) {
+                self.faults.push(format!("task {} is out of order", task.instance.0));
+                break;
+            }
+            let unit = self.join_group(&task);
+            self.unsettled += 1;
+            self.nodes.push(Node {
+                demand: Demand::of(&task, &self.limits.sharing),
+                task,
+                state: TaskState::Pending,
+                unit,
+                unmet: 0,
+                dependents: Vec::new(),
+                attained: Span(0),
+                open: 0,
+                failures: 0,
+                lost: false,
+                losses: 0,
+                continues: false,
+                repeated: false,
+                alone_since: false,
+                retry_alone: false,
+                goes_on: false,
+                key: None,
+            });
+        }
+        self.finished = false;
+        let new: Vec<InstanceId> = (first..self.nodes.len()).map(|i| InstanceId(i as u32)).collect();
+        for &id in &new {
+            if let Some(outcome) = self.node(id).task.settled {
+                let fine = self.node(id).is_fine(outcome);
+                self.set(id, TaskState::Settled { outcome, fine, blame: None });
+            }
+        }
+        let mut blocked = Vec::new();
+        for &id in &new {
+            if self.node(id).state == TaskState::Pending {
+                blocked.extend(self.link(id).map(|blame| (id, blame)));
+            }
+        }
+        for &id in &new {
+            let node = self.node(id);
+            if node.state == TaskState::Pending && node.unit == id && node.open == 0 {
+                self.to_ask.push(id);
+            }
+        }
+        for (id, blame) in blocked {
+            if self.node(id).state == TaskState::Pending {
+                let skipped = self.block(id, blame, out);
+                skipped.into_iter().for_each(|id| self.tell_dependents(id, out));
+            }
+        }
+        self.give_up_broken_groups(first, out);
+        for &id in &new {
+            self.end_after_failure(id, out);
+        }
+        if self.ending != Ending::No {
+            self.end_all(out);
+        }
+    }
+
+    /// Ties an arriving instance to what it needs. Returns who is to blame if that can never be had.
+    fn link(&mut self, id: InstanceId) -> Option<InstanceId> {
+        let mut blame = None;
+        for need in self.node(id).task.needs.clone() {
+            match self.node(need.on).state {
+                TaskState::Settled { fine: false, blame: root, .. } if !(need.list && self.limits.keep_going) => {
+                    blame = blame.or(root).or(Some(need.on));
+                }
+                TaskState::Settled { .. } => {}
+                _ => {
+                    self.node_mut(need.on).dependents.push((id, need.list));
+                    self.node_mut(id).unmet += 1;
+                }
+            }
+        }
+        if self.node(id).unmet > 0 {
+            let unit = self.node(id).unit;
+            self.node_mut(unit).open += 1;
+        }
+        blame
+    }
+}
