@@ -13,9 +13,10 @@ use super::{
     facts::{ExpandRequest, Group, Remark},
     fit,
     keys::{Keys, skipped},
+    marks::Mark,
     matrix::Agreement,
     prepare::{MOST, StepPlan},
-    with::{Mark, Schema, dotted, known},
+    with::{Schema, dotted, known},
 };
 use crate::{
     CorunGpus, CorunMember, Diagnostic, Exclusive, GroupId, Input, Instance, InstanceId, Machine, Need, Outcome, Place,

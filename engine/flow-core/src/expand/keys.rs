@@ -11,6 +11,7 @@ use crate::{
     reason::Cause,
     spec::{
         at::Problems,
+        files,
         raw::When,
         read::report,
         slurm,
@@ -132,8 +133,8 @@ impl Keys {
             resume: lazy!("resume", true, typed::boolean),
             priority: lazy!("priority", 0, typed::integer),
             slurm: lazy!("slurm", SlurmJob::default(), slurm::job),
-            inputs: lazy!("inputs", Arc::default(), |v| typed::inputs(v).map(Arc::from)),
-            outputs: lazy!("outputs", plan.outputs.clone(), |v| typed::outputs(v).map(Arc::from)),
+            inputs: lazy!("inputs", Arc::default(), |v| files::inputs(v).map(Arc::from)),
+            outputs: lazy!("outputs", plan.outputs.clone(), |v| files::outputs(v).map(Arc::from)),
         }
     }
 }

@@ -22,6 +22,7 @@ mod expansion;
 mod facts;
 mod fit;
 mod keys;
+mod marks;
 mod matrix;
 mod params;
 mod prepare;

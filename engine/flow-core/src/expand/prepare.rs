@@ -10,8 +10,9 @@ use minijinja::value::Value;
 
 use super::{
     ExpandRequest,
+    marks::Mark,
     matrix::{Axis, Matrix, Place},
-    with::{Mark, Schema, known},
+    with::{Schema, known},
 };
 use crate::{
     Catalogue, Diagnostic, InstanceId, Output, Uses,

@@ -13,9 +13,10 @@ use serde_json::{Map, Value as Json};
 use super::{
     Expansion, Uses,
     build::inputs_value,
+    marks::Mark,
     params::join,
     prepare::StepPlan,
-    with::{Mark, dotted, object},
+    with::{dotted, object},
 };
 use crate::{
     Body, Diagnostic, Input, Instance, InstanceId, Link, Render, Resolved, Settled, StepResult,

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use jsonschema::{ValidationError, Validator, error::ValidationErrorKind, paths::LocationSegment};
 use serde_json::{Map, Value as Json};
 
+use super::marks::{self, Mark, Way};
 use crate::{
     Diagnostic,
     expr::{
@@ -18,23 +19,6 @@ use crate::{
         describe,
     },
 };
-
-/// What `x-flow` says of a parameter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mark {
-    /// The name of a step.
-    Step,
-    /// A file or folder of the author's.
-    Path,
-}
-
-/// A part of the way to a marked parameter.
-#[derive(Clone, Debug, PartialEq)]
-enum Way {
-    Key(String),
-    AnyKey,
-    AnyItem,
-}
 
 #[derive(Debug)]
 pub(super) struct Schema {
@@ -64,7 +48,7 @@ impl Schema {
         let validator = jsonschema::validator_for(&root)
             .map_err(|e| format!("the schema of `{uses}` is broken: {e} (at `{}` of it)", e.instance_path()))?;
         let mut marks = Vec::new();
-        find_marks(&root, &root, &mut Vec::new(), &mut marks, 0);
+        marks::find(&root, &root, &mut Vec::new(), &mut marks, 0);
         let properties = root.get("properties").and_then(Json::as_object).into_iter().flatten();
         let most = properties.filter_map(|(name, property)| {
             let (of, metric) = property.get("x-flow-most")?.as_str()?.split_once('.')?;
@@ -75,14 +59,14 @@ impl Schema {
     }
 
     pub(super) fn fill(&self, with: &mut Json) {
-        fill(&self.root, &self.root, with, 0);
+        marks::fill(&self.root, &self.root, with, 0);
     }
 
     /// The marked parameters of that kind that have a text.
     pub(super) fn marked(&self, with: &Json, kind: Mark) -> Vec<(Vec<Seg>, String)> {
         let mut found = BTreeMap::new();
         for (way, _) in self.marks.iter().filter(|(_, mark)| *mark == kind) {
-            walk(way, with, &mut Vec::new(), &mut |path, text| {
+            marks::walk(way, with, &mut Vec::new(), &mut |path, text| {
                 found.entry(path).or_insert_with(|| text.to_owned());
             });
         }
@@ -265,7 +249,7 @@ impl Schema {
         }
     }
 
-    /// NameList that the object at an error may have.
+    /// Names that the object at an error may have.
     fn properties(&self, error: &ValidationError<'_>) -> Vec<String> {
         let pointer = error.schema_path().to_string();
         let above = pointer.rsplit_once('/').map_or("", |(above, _)| above);
@@ -348,106 +332,6 @@ fn type_words(name: &str) -> &str {
         "array" => "a list",
         "object" => "a mapping",
         other => other,
-    }
-}
-
-/// How deep schemas are followed; they may refer to themselves.
-const DEEP: usize = 12;
-
-fn target<'a>(root: &'a Json, schema: &'a Json) -> &'a Json {
-    let mut here = schema;
-    for _ in 0..DEEP {
-        match here.get("$ref").and_then(Json::as_str).and_then(|r| root.pointer(r.strip_prefix('#')?)) {
-            Some(there) => here = there,
-            None => break,
-        }
-    }
-    here
-}
-
-fn find_marks(root: &Json, schema: &Json, way: &mut Vec<Way>, marks: &mut Vec<(Vec<Way>, Mark)>, depth: usize) {
-    if depth > DEEP {
-        return;
-    }
-    for here in [schema, target(root, schema)] {
-        let mark = match here.get("x-flow").and_then(Json::as_str) {
-            Some("step") => Some(Mark::Step),
-            Some("path") => Some(Mark::Path),
-            _ => None,
-        };
-        if let Some(mark) = mark.filter(|mark| !marks.iter().any(|(w, m)| w == way && m == mark)) {
-            marks.push((way.clone(), mark));
-        }
-    }
-    let schema = target(root, schema);
-    let mut below = |part: Way, schema: &Json, marks: &mut Vec<(Vec<Way>, Mark)>| {
-        way.push(part);
-        find_marks(root, schema, way, marks, depth + 1);
-        way.pop();
-    };
-    for (name, property) in schema.get("properties").and_then(Json::as_object).into_iter().flatten() {
-        below(Way::Key(name.clone()), property, marks);
-    }
-    if let Some(items) = schema.get("items") {
-        below(Way::AnyItem, items, marks);
-    }
-    if let Some(more) = schema.get("additionalProperties").filter(|m| m.is_object()) {
-        below(Way::AnyKey, more, marks);
-    }
-    for word in ["anyOf", "oneOf", "allOf"] {
-        for branch in schema.get(word).and_then(Json::as_array).into_iter().flatten() {
-            find_marks(root, branch, way, marks, depth + 1);
-        }
-    }
-}
-
-fn walk(way: &[Way], value: &Json, path: &mut Vec<Seg>, see: &mut dyn FnMut(Vec<Seg>, &str)) {
-    let Some((first, rest)) = way.split_first() else {
-        if let Some(text) = value.as_str() {
-            see(path.clone(), text);
-        }
-        return;
-    };
-    let mut below = |seg: Seg, value: &Json| {
-        path.push(seg);
-        walk(rest, value, path, see);
-        path.pop();
-    };
-    match (first, value) {
-        (Way::Key(name), Json::Object(map)) => {
-            if let Some(value) = map.get(name) {
-                below(Seg::Key(name.as_str().into()), value);
-            }
-        }
-        (Way::AnyKey, Json::Object(map)) => map.iter().for_each(|(k, v)| below(Seg::Key(k.as_str().into()), v)),
-        (Way::AnyItem, Json::Array(list)) => list.iter().enumerate().for_each(|(i, v)| below(Seg::Index(i), v)),
-        _ => {}
-    }
-}
-
-fn fill(root: &Json, schema: &Json, value: &mut Json, depth: usize) {
-    if depth > DEEP {
-        return;
-    }
-    let schema = target(root, schema);
-    match value {
-        Json::Object(map) => {
-            for (name, property) in schema.get("properties").and_then(Json::as_object).into_iter().flatten() {
-                let default = property.get("default").or_else(|| target(root, property).get("default"));
-                if let (false, Some(default)) = (map.contains_key(name), default) {
-                    map.insert(name.clone(), default.clone());
-                }
-                if let Some(below) = map.get_mut(name) {
-                    fill(root, property, below, depth + 1);
-                }
-            }
-        }
-        Json::Array(list) => {
-            if let Some(items) = schema.get("items") {
-                list.iter_mut().for_each(|item| fill(root, items, item, depth + 1));
-            }
-        }
-        _ => {}
     }
 }
 

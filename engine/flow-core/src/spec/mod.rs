@@ -2,6 +2,7 @@
 //! there are or what the machine is.
 
 pub(crate) mod at;
+pub(crate) mod files;
 pub(crate) mod hints;
 mod include;
 pub(crate) mod keys;

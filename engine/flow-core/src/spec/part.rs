@@ -7,6 +7,7 @@ use serde_yaml::Value as Yaml;
 
 use super::{
     at::At,
+    files,
     keys::{self, Key, Kind},
     raw::{Part, RawStep},
     read::Reader,
@@ -123,8 +124,8 @@ impl Reader<'_> {
             Kind::Bool => typed::boolean(value).map(drop),
             Kind::Record => typed::outcomes(value).map(drop),
             Kind::Env => typed::env(value).map(drop),
-            Kind::Inputs => typed::inputs(value).map(drop),
-            Kind::Outputs => typed::outputs(value).map(drop),
+            Kind::Inputs => files::inputs(value).map(drop),
+            Kind::Outputs => files::outputs(value).map(drop),
             Kind::Command => command(value),
             Kind::On => slurm::on(value).map(drop),
             Kind::Slurm(_) => slurm::job(value).map(drop),

@@ -7,9 +7,8 @@ use minijinja::value::{Value, ValueKind};
 
 use super::at::Seg;
 use crate::{
-    CorunGpus, Diagnostic, Exclusive, Input, Outcome, Output, Span,
+    CorunGpus, Diagnostic, Exclusive, Outcome, Span,
     expr::value::{describe, to_text},
-    paths::{normal, within},
     reason::FoundValue,
 };
 
@@ -33,7 +32,6 @@ pub(crate) enum What {
         expected: String,
         help: Option<String>,
     },
-    /// Anything else.
     Other(Diagnostic),
 }
 
@@ -72,7 +70,7 @@ impl<T> Below<T> for Typed<T> {
 }
 
 /// All of them, or everything that is wrong with any.
-fn all<T>(results: impl Iterator<Item = Typed<T>>) -> Typed<Vec<T>> {
+pub(super) fn all<T>(results: impl Iterator<Item = Typed<T>>) -> Typed<Vec<T>> {
     let mut good = Vec::new();
     let mut wrong = Vec::new();
     for result in results {
@@ -157,7 +155,6 @@ pub(crate) fn duration(value: &Value) -> Typed<Span> {
     }
 }
 
-/// `exclusive:`.
 pub(crate) fn exclusive(value: &Value) -> Typed<Exclusive> {
     match (value.kind(), value.as_str()) {
         (ValueKind::Bool, _) if value.is_true() => Ok(Exclusive::Machine),
@@ -245,7 +242,6 @@ pub(crate) fn text(value: &Value) -> Typed<String> {
     value.as_str().map_or_else(|| expected(value, "a text"), |s| Ok(s.to_owned()))
 }
 
-/// `env:`.
 pub(crate) fn env(value: &Value) -> Typed<BTreeMap<String, String>> {
     let entries = mapping(value, "a mapping of variables")?.into_iter().map(|(name, value)| {
         variable(&name).below(seg(&name))?;
@@ -283,204 +279,6 @@ pub(crate) fn outcomes(value: &Value) -> Typed<Vec<Outcome>> {
 /// A list of texts.
 pub(crate) fn texts(value: &Value, what: &str) -> Typed<Vec<String>> {
     all(list(value, what)?.iter().enumerate().map(|(i, v)| text(v).below(Seg::Index(i))))
-}
-
-/// `inputs:`.
-pub(crate) fn inputs(value: &Value) -> Typed<Vec<Input>> {
-    const WHAT: &str = "a list of paths, or a mapping of names and paths";
-    let input = |name: Option<String>, value: &Value| {
-        let (path, by_listing) = match value.kind() {
-            ValueKind::Map => listing(value)?,
-            _ => (text(value)?, false),
-        };
-        if path.trim().is_empty() {
-            return other(Diagnostic::new("the path is empty"));
-        }
-        Ok(Input { name, path, by_listing, in_place: false })
-    };
-    let found: Vec<(Seg, Input)> = match value.kind() {
-        ValueKind::Seq => all(list(value, WHAT)?.iter().enumerate().map(|(i, v)| {
-            let one = input(None, v).and_then(placed).below(Seg::Index(i))?;
-            Ok((Seg::Index(i), one))
-        }))?,
-        _ => all(mapping(value, WHAT)?.into_iter().map(|(name, v)| {
-            identifier(&name, "an input").below(seg(&name))?;
-            let one = input(Some(name.clone()), &v).and_then(placed).below(seg(&name))?;
-            Ok((seg(&name), one))
-        }))?,
-    };
-    apart(&found)?;
-    Ok(found.into_iter().map(|(_, input)| input).collect())
-}
-
-/// No two inputs lie in the same place of the work folder, and those that lie in one another there do so where they are, too.
-fn apart(inputs: &[(Seg, Input)]) -> Typed<()> {
-    // Folders before what lies in them, and that before all else: what a path lies in is then the last of the paths that are open.
-    let mut sorted: Vec<(String, usize)> =
-        inputs.iter().enumerate().map(|(i, (_, input))| (input.place().replace('/', "\0"), i)).collect();
-    sorted.sort_unstable();
-    let mut open: Vec<&(String, usize)> = Vec::new();
-    // The first in the file, as a reader would find it.
-    let mut wrong: Option<(usize, Diagnostic)> = None;
-    for this in &sorted {
-        let (here, i) = this;
-        let inside =
-            |above: &str| here.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('\0'));
-        while open.pop_if(|(above, _)| !inside(above)).is_some() {}
-        if let Some((above, other_one)) = open.last() {
-            let later = *i.max(other_one);
-            let (one, twin) = (&inputs[later].1, &inputs[*i.min(other_one)].1);
-            let what = if above == here {
-                Some(Diagnostic::new(format!(
-                    "`{}` and `{}` would both appear as `{}` in the work folder",
-                    twin.path,
-                    one.path,
-                    one.place()
-                )))
-            } else if within(&normal(&inputs[*i].1.path), &normal(&inputs[*other_one].1.path)) {
-                None // Of all that begin like a folder's content its own comes in one piece.
-            } else {
-                let what = Diagnostic::new(format!(
-                    "`{}` and `{}` would lie in one another in the work folder, and do not",
-                    twin.path, one.path
-                ));
-                Some(what.help("an input appears under its own name: give one of them another"))
-            };
-            if let Some(what) = what.filter(|_| wrong.as_ref().is_none_or(|(first, _)| later < *first)) {
-                wrong = Some((later, what));
-            }
-        }
-        open.push(this);
-    }
-    match wrong {
-        None => Ok(()),
-        Some((i, what)) => other(what).below(inputs[i].0.clone()),
-    }
-}
-
-/// An input whose place in the work folder is its own.
-fn placed(input: Input) -> Typed<Input> {
-    let here = input.place();
-    if here.is_empty() {
-        let what = Diagnostic::new(format!("the input `{}` is the workflow's whole folder", input.path));
-        return other(what.help("list what the step reads"));
-    }
-    Ok(input)
-}
-
-fn listing(value: &Value) -> Typed<(String, bool)> {
-    const KEYS: [&str; 2] = ["path", "by"];
-    let entries = mapping(value, "`{path: PATH, by: listing}`")?;
-    for (key, _) in &entries {
-        known(key, &KEYS, "an input")?;
-    }
-    let find = |name: &str| entries.iter().find(|(k, _)| k == name).map(|(_, v)| v);
-    let Some(path) = find("path") else {
-        return other(Diagnostic::new("the input has no `path`"));
-    };
-    let by = match find("by").map(|v| (v, v.as_str())) {
-        None | Some((_, Some("content"))) => false,
-        Some((_, Some("listing"))) => true,
-        Some((v, _)) => expected(v, "`listing` (names and sizes only) or `content`").below(seg("by"))?,
-    };
-    Ok((text(path).below(seg("path"))?, by))
-}
-
-/// `outputs:`. A list of one is named `out`; a longer one is named by its files.
-pub(crate) fn outputs(value: &Value) -> Typed<Vec<Output>> {
-    const WHAT: &str = "a list of paths, or a mapping of names and paths";
-    let found: Vec<(Seg, Output)> = match value.kind() {
-        ValueKind::Seq => {
-            let paths = texts(value, WHAT)?;
-            let alone = paths.len() == 1;
-            let name = |path: &str| {
-                let file = path.trim_end_matches('/').rsplit('/').next().unwrap_or(path);
-                if alone { "out".to_owned() } else { file.split('.').next().unwrap_or(file).to_owned() }
-            };
-            paths.into_iter().enumerate().map(|(i, p)| (Seg::Index(i), Output { name: name(&p), path: p })).collect()
-        }
-        _ => all(mapping(value, WHAT)?.into_iter().map(|(name, v)| {
-            let path = text(&v).below(seg(&name))?;
-            Ok((seg(&name), Output { path, name }))
-        }))?,
-    };
-    const NAMES: &str = "a mapping `{model: out/model.pt}` gives each output its name";
-    let mut clean: Vec<Output> = Vec::new();
-    // By path and by name.
-    let (mut paths, mut names): (BTreeMap<String, usize>, BTreeMap<String, usize>) = Default::default();
-    let mut wrong: Vec<Wrong> = Vec::new();
-    let has_several = found.len() > 1;
-    for (place, output) in found {
-        let path = inside(&output.path).and_then(|path| {
-            identifier(&output.name, "an output").map_err(|mut wrong| {
-                if let Some(What::Other(what)) = wrong.first_mut().map(|w| &mut w.what) {
-                    what.help.push(NAMES.to_owned());
-                }
-                wrong
-            })?;
-            Ok(path)
-        });
-        let path = match path.below(place.clone()) {
-            Ok(path) => path,
-            Err(more) => {
-                wrong.extend(more);
-                continue;
-            }
-        };
-        if !has_several {
-            clean.push(Output { name: output.name, path });
-            continue;
-        }
-        // Of all that begin like a folder's content its first is the next behind it.
-        let folder = format!("{path}/");
-        let inside = paths.range(folder.clone()..).next().filter(|(other, _)| other.starts_with(&folder));
-        let above = path.match_indices('/').find_map(|(end, _)| paths.get(&path[..end]));
-        let clash = if let Some(twin) = paths.get(&path) {
-            let twin = &clean[*twin].name;
-            let what = Diagnostic::new(format!("two outputs are `{path}`: `{twin}` and `{}`", output.name));
-            Some(what.help("give each a path of its own"))
-        } else if let Some(twin) = above.or(inside.map(|(_, twin)| twin)) {
-            let twin = &clean[*twin].path;
-            let what = Diagnostic::new(format!("the outputs `{twin}` and `{path}` lie in one another"));
-            Some(what.help("give each a path of its own"))
-        } else if names.contains_key(&output.name) {
-            Some(Diagnostic::new(format!("two outputs would be called `{}`", output.name)).help(NAMES))
-        } else {
-            None
-        };
-        match clash {
-            Some(what) => wrong.push(Wrong { path: vec![place], key: false, what: What::Other(what) }),
-            None => {
-                paths.insert(path.clone(), clean.len());
-                names.insert(output.name.clone(), clean.len());
-                clean.push(Output { name: output.name, path });
-            }
-        }
-    }
-    if wrong.is_empty() { Ok(clean) } else { Err(wrong) }
-}
-
-/// A path in the work folder, cleaned of `.` and doubled slashes.
-fn inside(path: &str) -> Typed<String> {
-    let parts = || path.split('/').filter(|p| !p.is_empty() && *p != ".");
-    let first = parts().next();
-    if path.starts_with('/') || parts().any(|part| part == "..") || first.is_none() {
-        return other(
-            Diagnostic::new(format!("the output `{path}` is not in the step's work folder"))
-                .label("expected a relative path without `..`"),
-        );
-    }
-    if path.contains(['*', '?']) {
-        return other(
-            Diagnostic::new(format!("the output `{path}` is a pattern"))
-                .label("expected the path of a file or a folder")
-                .help("`outputs` takes no patterns: name each file, or the folder that they are in"),
-        );
-    }
-    if first == Some("in") {
-        return other(Diagnostic::new("`in/` holds artifacts of other steps, read-only").help("write elsewhere"));
-    }
-    Ok(normal(path))
 }
 
 /// A name that expressions can say.

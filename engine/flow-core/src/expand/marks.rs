@@ -1,0 +1,125 @@
+//! What the schema of a step says of its parameters beside their types: which are paths or names of steps, and defaults.
+
+use serde_json::Value as Json;
+
+use crate::spec::at::Seg;
+
+/// What `x-flow` says of a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// The name of a step.
+    Step,
+    /// A file or folder of the author's.
+    Path,
+}
+
+/// A part of the way to a marked parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Way {
+    Key(String),
+    AnyKey,
+    AnyItem,
+}
+
+/// How deep schemas are followed; they may refer to themselves.
+const DEEP: usize = 12;
+
+fn target<'a>(root: &'a Json, schema: &'a Json) -> &'a Json {
+    let mut here = schema;
+    for _ in 0..DEEP {
+        match here.get("$ref").and_then(Json::as_str).and_then(|r| root.pointer(r.strip_prefix('#')?)) {
+            Some(there) => here = there,
+            None => break,
+        }
+    }
+    here
+}
+
+/// The marks of all parameters of a schema, each with the way to it.
+pub(super) fn find(root: &Json, schema: &Json, way: &mut Vec<Way>, marks: &mut Vec<(Vec<Way>, Mark)>, depth: usize) {
+    if depth > DEEP {
+        return;
+    }
+    for here in [schema, target(root, schema)] {
+        let mark = match here.get("x-flow").and_then(Json::as_str) {
+            Some("step") => Some(Mark::Step),
+            Some("path") => Some(Mark::Path),
+            _ => None,
+        };
+        if let Some(mark) = mark.filter(|mark| !marks.iter().any(|(w, m)| w == way && m == mark)) {
+            marks.push((way.clone(), mark));
+        }
+    }
+    let schema = target(root, schema);
+    let mut below = |part: Way, schema: &Json, marks: &mut Vec<(Vec<Way>, Mark)>| {
+        way.push(part);
+        find(root, schema, way, marks, depth + 1);
+        way.pop();
+    };
+    for (name, property) in schema.get("properties").and_then(Json::as_object).into_iter().flatten() {
+        below(Way::Key(name.clone()), property, marks);
+    }
+    if let Some(items) = schema.get("items") {
+        below(Way::AnyItem, items, marks);
+    }
+    if let Some(more) = schema.get("additionalProperties").filter(|m| m.is_object()) {
+        below(Way::AnyKey, more, marks);
+    }
+    for word in ["anyOf", "oneOf", "allOf"] {
+        for branch in schema.get(word).and_then(Json::as_array).into_iter().flatten() {
+            find(root, branch, way, marks, depth + 1);
+        }
+    }
+}
+
+/// What the marked parameters hold that have a text.
+pub(super) fn walk(way: &[Way], value: &Json, path: &mut Vec<Seg>, see: &mut dyn FnMut(Vec<Seg>, &str)) {
+    let Some((first, rest)) = way.split_first() else {
+        if let Some(text) = value.as_str() {
+            see(path.clone(), text);
+        }
+        return;
+    };
+    let mut below = |seg: Seg, value: &Json| {
+        path.push(seg);
+        walk(rest, value, path, see);
+        path.pop();
+    };
+    match (first, value) {
+        (Way::Key(name), Json::Object(map)) => {
+            if let Some(value) = map.get(name) {
+                below(Seg::Key(name.as_str().into()), value);
+            }
+        }
+        (Way::AnyKey, Json::Object(map)) => map.iter().for_each(|(k, v)| below(Seg::Key(k.as_str().into()), v)),
+        (Way::AnyItem, Json::Array(list)) => list.iter().enumerate().for_each(|(i, v)| below(Seg::Index(i), v)),
+        _ => {}
+    }
+}
+
+/// Gives the parameters that have a default and no value that one.
+pub(super) fn fill(root: &Json, schema: &Json, value: &mut Json, depth: usize) {
+    if depth > DEEP {
+        return;
+    }
+    let schema = target(root, schema);
+    match value {
+        Json::Object(map) => {
+            for (name, property) in schema.get("properties").and_then(Json::as_object).into_iter().flatten() {
+                let default = property.get("default").or_else(|| target(root, property).get("default"));
+                if let (false, Some(default)) = (map.contains_key(name), default) {
+                    map.insert(name.clone(), default.clone());
+                }
+                if let Some(below) = map.get_mut(name) {
+                    fill(root, property, below, depth + 1);
+                }
+            }
+        }
+        Json::Array(list) => {
+            if let Some(items) = schema.get("items") {
+                list.iter_mut().for_each(|item| fill(root, items, item, depth + 1));
+            }
+        }
+        _ => {}
+    }
+}
