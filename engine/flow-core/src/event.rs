@@ -21,7 +21,6 @@ pub const JOURNAL_FORMAT: u32 = 2;
 pub struct JournalLine {
     /// Milliseconds since 1970.
     pub at: u64,
-    /// What happened.
     #[serde(flatten)]
     pub event: RunEvent,
 }

@@ -120,7 +120,6 @@ pub struct ResourceRequest {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Exclusive {
-    /// Not exclusive.
     #[default]
     No,
     /// Nothing else of flow's on its GPUs.
@@ -133,7 +132,6 @@ pub enum Exclusive {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Place {
-    /// This machine.
     #[default]
     Local,
     /// Nodes of a cluster, by Slurm.

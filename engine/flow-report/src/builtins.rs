@@ -24,7 +24,6 @@ pub struct Reports {
 }
 
 impl Reports {
-    /// Ready to use.
     pub fn new() -> Self {
         Reports::default()
     }

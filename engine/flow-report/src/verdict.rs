@@ -20,7 +20,6 @@ const NEARLY: f64 = 0.75;
 /// A co-run group, judged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Together {
-    /// The group's name.
     pub(crate) group: String,
     /// Where its members ran.
     pub(crate) placement: CorunGpus,

@@ -123,18 +123,14 @@ impl Kind {
     }
 }
 
-/// Jobs to come.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arrivals<'a> {
-    /// What comes.
     pub kinds: &'a [Kind],
-    /// How many.
     pub jobs: usize,
     /// GPU time that is asked for, as a share of what there is: beyond 1 the queue grows.
     pub density: f64,
     /// GPUs that there are.
     pub gpus: u32,
-    /// Chance.
     pub seed: u64,
     /// History knows what each kind takes, so that jobs may share GPUs.
     pub known: bool,

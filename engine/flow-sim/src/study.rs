@@ -171,7 +171,6 @@ impl StudyWith {
     }
 }
 
-/// What arrives.
 enum Workload<'a> {
     /// Other jobs with each seed.
     Generated(Arrivals<'a>),

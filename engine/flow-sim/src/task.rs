@@ -79,7 +79,6 @@ pub enum End {
     },
     /// Of a co-run group: before it is ready.
     BeforeReady(Outcome),
-    /// It never begins.
     SpawnFails,
     /// Never, unless it is killed.
     Hangs,
@@ -90,7 +89,6 @@ pub enum End {
 pub enum Fault {
     /// GPUs come, go, or are taken by strangers.
     Capacity(Capacity),
-    /// Somebody cancels.
     Cancel {
         /// With this much grace.
         grace: Span,

@@ -22,7 +22,6 @@ pub struct Expansion {
     pub machine: Machine,
     /// The largest node on which Slurm runs jobs, where it runs any.
     pub node: Option<Machine>,
-    /// `slurm:`.
     pub slurm: Slurm,
     /// Steps in the order of the file, by [`StepId`](crate::StepId).
     pub steps: Vec<StepFacts>,

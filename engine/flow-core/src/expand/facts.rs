@@ -94,10 +94,12 @@ pub struct StepFacts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Uses {
     /// A plugin's step, `torch/train`.
-    Plugin { plugin: String, step: String },
+    Plugin {
+        plugin: String,
+        step: String,
+    },
     /// A step of flow's own, by its name behind `flow/`.
     Builtin(String),
-    /// A command, `run:`.
     Command,
 }
 

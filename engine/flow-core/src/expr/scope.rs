@@ -17,12 +17,9 @@ use crate::{Digest, Link, Outcome, Render, StepResult, reason::ExprFault};
 pub(crate) struct Scope {
     /// Parameters, both bare and as `params.NAME`.
     pub(crate) params: Option<Value>,
-    /// `machine`.
     pub(crate) machine: Option<Value>,
     pub(crate) axes: Vec<(Arc<str>, Value)>,
-    /// `inputs`.
     pub(crate) inputs: Option<Value>,
-    /// `steps`.
     pub(crate) steps: Option<Value>,
     /// `seed`, unless a parameter or an axis has that name.
     pub(crate) seed: Option<u64>,

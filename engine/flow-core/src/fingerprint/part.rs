@@ -51,7 +51,6 @@ pub enum PartKind {
     Protocol,
     /// The version of a built-in step.
     Version,
-    /// The command line.
     Command,
     /// A leaf of `with:`.
     Parameter,
@@ -61,7 +60,6 @@ pub enum PartKind {
     Artifact,
     /// A declared input, by its place in the work folder; one read where it lies by its name, `with.folder`.
     Input,
-    /// A declared output.
     Output,
     /// A leaf of `metrics:`.
     Metrics,

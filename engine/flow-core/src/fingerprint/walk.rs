@@ -26,7 +26,6 @@ pub enum Provider<'a> {
         /// The protocol that the engine speaks with it.
         protocol: u32,
     },
-    /// Flow itself.
     Builtin {
         /// Changes whenever the step's output would.
         version: &'a str,

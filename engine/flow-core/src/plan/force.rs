@@ -9,9 +9,7 @@ use crate::{Diagnostic, Expansion, InstanceId};
 pub enum Force {
     #[default]
     Nothing,
-    /// Everything.
     All,
-    /// These.
     Only(BTreeSet<InstanceId>),
 }
 

@@ -39,7 +39,6 @@ pub use waits::{Labels, Occupant, Resource, Rivalry, Scarce, Waits};
 pub struct ClosedBy {
     /// The member.
     pub label: String,
-    /// How it ended.
     pub outcome: Outcome,
 }
 

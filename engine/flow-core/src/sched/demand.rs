@@ -43,7 +43,6 @@ pub(super) enum GpuMemory {
     Declared(u64),
     /// The peak that history saw: never a reason to refuse a task for good.
     Learned(u64),
-    /// Nothing is known.
     Unknown,
 }
 

@@ -40,7 +40,6 @@ pub enum Waiting {
         /// Members that are not ready.
         missing: Vec<InstanceId>,
     },
-    /// It runs.
     Running {
         attempt: AttemptId,
         since: Time,

@@ -26,17 +26,32 @@ pub(super) enum TaskState {
     /// The store is asked for a result.
     Asked,
     /// It may start.
-    Waiting { since: Time },
+    Waiting {
+        since: Time,
+    },
     /// It failed and is tried again later.
-    Paused { until: Time },
-    /// An attempt runs.
-    Running { attempt: AttemptId },
+    Paused {
+        until: Time,
+    },
+    Running {
+        attempt: AttemptId,
+    },
     /// Its attempt ended; others of its group still run.
-    Ended { attempt: AttemptId, outcome: Outcome, spoiled: bool },
+    Ended {
+        attempt: AttemptId,
+        outcome: Outcome,
+        spoiled: bool,
+    },
     /// Its last attempt ended and is being stored.
-    Recording { outcome: Outcome },
+    Recording {
+        outcome: Outcome,
+    },
     /// For ever.
-    Settled { outcome: Outcome, fine: bool, blame: Option<InstanceId> },
+    Settled {
+        outcome: Outcome,
+        fine: bool,
+        blame: Option<InstanceId>,
+    },
 }
 
 impl TaskState {

@@ -4,7 +4,6 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sees {
     pub(crate) params: bool,
-    /// `machine`.
     pub(crate) machine: bool,
     pub(crate) axes: bool,
     /// `steps`, `inputs` and `seed`: what an instance knows when it starts.
@@ -49,7 +48,6 @@ pub(crate) enum Kind {
     Step,
     /// `plugin/step`.
     Uses,
-    /// A command line.
     Command,
     /// The name of a scheduling policy.
     Policy,
@@ -63,7 +61,6 @@ pub(crate) enum Kind {
     Matrix,
     /// A list of steps.
     StepList,
-    /// A condition.
     When,
     /// A list or mapping of paths to read.
     Inputs,
@@ -73,7 +70,6 @@ pub(crate) enum Kind {
     Metrics,
     /// A whole number from this one on.
     Count(u32),
-    /// Any whole number.
     Integer,
     /// A size in bytes with its unit.
     Size,
@@ -81,15 +77,12 @@ pub(crate) enum Kind {
     Duration,
     /// `true`, `false`, `gpu`.
     Exclusive,
-    /// A co-run group.
     Corun,
     /// A number of repetitions, or a mapping that says when they end.
     Repeat,
-    /// A truth value.
     Bool,
     /// A list of outcomes.
     Record,
-    /// Environment variables.
     Env,
     /// A list of names of environment variables.
     Secrets,

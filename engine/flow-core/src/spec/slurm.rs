@@ -12,7 +12,6 @@ pub(crate) const JOB_KEYS: [&str; 5] = ["partition", "account", "time", "gpu_typ
 pub(crate) const KEYS: [&str; 9] =
     ["partition", "account", "time", "gpu_type", "options", "poll", "shared", "flow", "jobs"];
 
-/// `on:`.
 pub(crate) fn on(value: &Value) -> Typed<Place> {
     value.as_str().and_then(Place::named).map_or_else(|| expected(value, "`local` or `slurm`"), Ok)
 }

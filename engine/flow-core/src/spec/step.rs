@@ -49,8 +49,11 @@ impl Step {
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
     /// `plugin/step`; flow's own where the plugin is `flow`.
-    Uses { plugin: String, step: String, at: At },
-    /// A command line.
+    Uses {
+        plugin: String,
+        step: String,
+        at: At,
+    },
     Run(Template),
     /// It could not be told.
     Unknown,

@@ -17,7 +17,6 @@ const LONGEST: usize = 60;
 pub struct Why {
     /// The first, in brief.
     pub first: Vec<Reason>,
-    /// How many more.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more: u32,
 }

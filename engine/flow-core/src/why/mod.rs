@@ -28,7 +28,6 @@ pub type Files = BTreeMap<String, Digest>;
 pub enum Reason {
     /// Nothing is known of it.
     NeverRan,
-    /// `--force`.
     Forced,
     /// Nothing about it changed, and yet there is no result: it was removed, or none was kept.
     NoResult,
@@ -115,9 +114,7 @@ pub enum InputChange {
 pub enum FileChange {
     /// Its content.
     Changed,
-    /// It is new.
     Added,
-    /// It is gone.
     Removed,
 }
 

@@ -46,7 +46,6 @@ pub enum PublishRequest {
     Whole,
     /// Every run replaces what the workflow published before.
     Always,
-    /// Nothing is published.
     Never,
 }
 

@@ -41,10 +41,8 @@ pub struct RunOptions {
 /// `--force`, as asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ForceRequest {
-    /// Nothing.
     #[default]
     Nothing,
-    /// Everything.
     All,
     /// Steps or labels.
     Only(Vec<String>),

@@ -23,7 +23,6 @@ pub struct Look {
     pub load: Option<f64>,
     /// Share of time in which device memory was read or written, 0 to 1.
     pub memory_load: Option<f64>,
-    /// Power draw.
     pub watts: Option<f64>,
     /// The card's energy counter.
     #[serde(skip)]

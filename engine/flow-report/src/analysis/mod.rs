@@ -49,7 +49,6 @@ pub(crate) struct Shown {
     pub(crate) notes: Vec<String>,
 }
 
-/// What `flow/fit` does.
 pub(crate) fn fit(with: &FitWith, input: &BuiltinInput, words: &Words) -> Result<BuiltinOutput, BuiltinFault> {
     let (table, _) = table(&with.table, input)?;
     let fits = fit::fits(with, &table)?;
@@ -57,7 +56,6 @@ pub(crate) fn fit(with: &FitWith, input: &BuiltinInput, words: &Words) -> Result
     written(Analysis { table: with.table.clone(), found: Analysed::Fit(fits) }, &table, metrics, words)
 }
 
-/// What `flow/jumps` does.
 pub(crate) fn jumps(with: &JumpsWith, input: &BuiltinInput, words: &Words) -> Result<BuiltinOutput, BuiltinFault> {
     let (table, _) = table(&with.table, input)?;
     let sweeps = jumps::sweeps(with, &table)?;
@@ -65,7 +63,6 @@ pub(crate) fn jumps(with: &JumpsWith, input: &BuiltinInput, words: &Words) -> Re
     written(Analysis { table: with.table.clone(), found: Analysed::Jumps(sweeps) }, &table, metrics, words)
 }
 
-/// What `flow/best` does.
 pub(crate) fn best(with: &BestWith, input: &BuiltinInput, words: &Words) -> Result<BuiltinOutput, BuiltinFault> {
     let (table, source) = table(&with.table, input)?;
     let ranking = best::rank(with, &table)?;

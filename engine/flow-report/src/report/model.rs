@@ -99,7 +99,6 @@ pub(crate) struct Section {
     pub(crate) held: Vec<FindingMatch>,
     /// What became of the guess.
     pub(crate) guess: Option<Judged>,
-    /// Schedules of simulations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) schedules: Vec<Scheduled>,
     /// Analyses of the table, by step.

@@ -100,7 +100,6 @@ pub struct Row {
 /// A cell: what it says, where that is from, what is to be said about it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// What it says.
     #[serde(flatten)]
     pub content: Content,
     /// The results it rests on, by label.
