@@ -1,6 +1,6 @@
 //! What runs again after which change, and what does not: one table.
 
-use flow_testkit::{TestSpace, until};
+use flow_testkit::TestSpace;
 
 use crate::space;
 

@@ -230,6 +230,7 @@ fn steps_of_two_runs_share_a_card_and_what_wants_it_alone_waits() {
     assert!(two.said().contains("shares its GPU with flow run "), "{}", two.said());
     assert!(!two.said().contains("of somebody else computes"), "{}", two.said());
     assert!(alone.wait().success(), "{}", alone.said());
+    assert!(!alone.said().contains("of somebody else computes"), "{}", alone.said());
     let solo = result_of(&second, "solo");
     assert!(of(&solo, "started_at") >= of(&a, "ended_at").max(of(&b, "ended_at")), "alone");
     assert!(solo.get("spoiled").is_none() && solo["circumstances"].get("strangers").is_none(), "{solo}");
