@@ -51,14 +51,22 @@ impl Connection {
         }
     }
 
-    /// Asks. What broke, or was given up, stays broken: its answer could still come.
-    pub(crate) fn ask(&self, request: &Request, waits: &mut dyn FnMut() -> ControlFlow<()>) -> Result<Answer, Broken> {
+    /// Asks, and is told as many of the first answers as one frame holds. What broke, or was given up, stays broken: its answers could
+    /// still come.
+    pub(crate) fn ask(
+        &self,
+        requests: &[Request],
+        waits: &mut dyn FnMut() -> ControlFlow<()>,
+    ) -> Result<Vec<Answer>, Broken> {
         let mut line = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut frames = line.take().ok_or(Broken::Gone)?;
-        frames.say(&encode(request), waits)?;
-        let answer = decode(&frames.hear(waits)?).ok_or(Broken::Gone)?;
+        frames.say(&encode(&requests), waits)?;
+        let answers: Vec<Answer> = decode(&frames.hear(waits)?).ok_or(Broken::Gone)?;
+        if answers.is_empty() || answers.len() > requests.len() {
+            return Err(Broken::Gone);
+        }
         *line = Some(frames);
-        Ok(answer)
+        Ok(answers)
     }
 }
 

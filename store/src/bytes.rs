@@ -14,9 +14,11 @@ use crate::{
 /// First byte of a value that stands in an object; JSON never begins with it.
 const ELSEWHERE: u8 = b'@';
 
-/// What is done with each key and its value, as the database keeps it.
-pub(crate) type Each<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'a;
-/// The same, until it breaks.
+/// Which of several keys it was under which something lies, and what lies there.
+pub(crate) type Found = Option<(usize, Vec<u8>)>;
+/// What is done with each key and its value, as the database keeps it, and the number of the prefix that it begins with.
+pub(crate) type Each<'a> = dyn FnMut(usize, &[u8], &[u8]) -> Result<()> + 'a;
+/// The same with one prefix, until it breaks.
 pub(crate) type EachUntil<'a> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'a;
 /// What is done with each key and its value in full.
 pub(crate) type EachWhole<'a> = dyn FnMut(&[u8], Option<&[u8]>) + 'a;
@@ -25,15 +27,15 @@ pub(crate) type EachWhole<'a> = dyn FnMut(&[u8], Option<&[u8]>) + 'a;
 pub(crate) trait Bytes {
     fn objects(&self) -> &Objects;
 
-    /// The first of these keys under which something lies, by its place among them, and what lies there.
-    fn first(&self, keys: &[Vec<u8>]) -> Result<Option<(usize, Vec<u8>)>>;
+    /// Of each of these lists the first key under which something lies.
+    fn first(&self, of: &[Vec<Vec<u8>>]) -> Result<Vec<Found>>;
 
-    /// Every key and value that begins with `prefix`, in order of key.
-    fn scan(&self, prefix: &[u8], each: &mut Each<'_>) -> Result<()>;
+    /// Every key and value that begins with one of these prefixes: prefix by prefix, in order of key.
+    fn scan(&self, prefixes: &[Vec<u8>], each: &mut Each<'_>) -> Result<()>;
 
-    /// The same with large values in full; no value where it stands in an object that is lost.
+    /// The same of one prefix with large values in full; no value where it stands in an object that is lost.
     fn each(&self, prefix: &[u8], each: &mut EachWhole<'_>) -> Result<()> {
-        self.scan(prefix, &mut |key, value| {
+        self.scan(&[prefix.to_vec()], &mut |_, key, value| {
             match elsewhere(value) {
                 None => each(key, Some(value)),
                 Some(digest) => each(key, self.objects().read(&digest, "").ok().as_deref()),
@@ -42,8 +44,14 @@ pub(crate) trait Bytes {
         })
     }
 
+    /// What lies under each of these keys.
+    fn values<T: DeserializeOwned>(&self, keys: impl Iterator<Item = Vec<u8>>) -> Result<Vec<Option<T>>> {
+        let found = self.first(&keys.map(|key| vec![key]).collect::<Vec<_>>())?;
+        Ok(found.into_iter().map(|found| self.read(&found?.1)).collect())
+    }
+
     fn value<T: DeserializeOwned>(&self, key: Vec<u8>) -> Result<Option<T>> {
-        Ok(self.first(&[key])?.and_then(|(_, value)| self.read(&value)))
+        Ok(self.values(std::iter::once(key))?.pop().flatten())
     }
 
     /// A value that was found, as what it is.
@@ -62,10 +70,15 @@ pub(crate) trait Bytes {
         self.value(last_key(workflow, label))
     }
 
-    fn history(&self, shape: &str) -> Result<Vec<Observation>> {
-        let mut found = Vec::new();
-        self.each(&history_key(shape, None), &mut |_, value| found.extend(parse::<Observation>(value)))?;
-        found.sort_by(|a, b| order(a).cmp(&order(b)));
+    /// What was observed under each of these shapes, oldest first.
+    fn histories(&self, shapes: &[String]) -> Result<Vec<Vec<Observation>>> {
+        let prefixes: Vec<Vec<u8>> = shapes.iter().map(|shape| history_key(shape, None)).collect();
+        let mut found = vec![Vec::new(); shapes.len()];
+        self.scan(&prefixes, &mut |shape, _, value| {
+            found[shape].extend(self.read::<Observation>(value));
+            Ok(())
+        })?;
+        found.iter_mut().for_each(|found| found.sort_by(|a, b| order(a).cmp(&order(b))));
         Ok(found)
     }
 

@@ -31,7 +31,7 @@ use nix::{sys::statvfs::statvfs, unistd::Uid};
 
 use crate::{
     Objects, Result, StoreDir, StoreError,
-    bytes::{Bytes, Each, EachUntil, stands_in},
+    bytes::{Bytes, Each, EachUntil, Found, stands_in},
     file,
     objects::remove_tree,
 };
@@ -241,6 +241,16 @@ impl Db {
         self.ask(|sled| sled.apply_batch(writes))
     }
 
+    /// The first of these keys under which something lies, and what lies there.
+    pub(crate) fn first_of(&self, keys: &[Vec<u8>]) -> Result<Found> {
+        for (n, key) in keys.iter().enumerate() {
+            if let Some(value) = self.ask(|sled| sled.get(key))? {
+                return Ok(Some((n, value.to_vec())));
+            }
+        }
+        Ok(None)
+    }
+
     /// What begins with `prefix` and comes behind a key, as long as `each` says so.
     pub(crate) fn scan_behind(&self, prefix: &[u8], after: Option<&[u8]>, each: &mut EachUntil<'_>) -> Result<()> {
         let begin = after.map_or(Bound::Included(prefix), Bound::Excluded);
@@ -259,17 +269,14 @@ impl Bytes for Db {
         &self.objects
     }
 
-    fn first(&self, keys: &[Vec<u8>]) -> Result<Option<(usize, Vec<u8>)>> {
-        for (n, key) in keys.iter().enumerate() {
-            if let Some(value) = self.ask(|sled| sled.get(key))? {
-                return Ok(Some((n, value.to_vec())));
-            }
-        }
-        Ok(None)
+    fn first(&self, of: &[Vec<Vec<u8>>]) -> Result<Vec<Found>> {
+        of.iter().map(|keys| self.first_of(keys)).collect()
     }
 
-    fn scan(&self, prefix: &[u8], each: &mut Each<'_>) -> Result<()> {
-        self.scan_behind(prefix, None, &mut |key, value| each(key, value).map(ControlFlow::Continue))
+    fn scan(&self, prefixes: &[Vec<u8>], each: &mut Each<'_>) -> Result<()> {
+        prefixes.iter().enumerate().try_for_each(|(n, prefix)| {
+            self.scan_behind(prefix, None, &mut |key, value| each(n, key, value).map(ControlFlow::Continue))
+        })
     }
 }
 

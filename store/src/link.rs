@@ -15,12 +15,12 @@ use flow_core::{RunId, reason::StoreAction};
 use crate::{
     Holder, Objects, Rebuilt, Result, StoreDir, StoreError,
     asked::{Connection, GivenUp, Reached},
-    bytes::{Bytes, Each},
+    bytes::{Bytes, Each, Found},
     db::DbBatch,
     lock::{POLL, StoreLock},
     open_database::OpenDatabase,
     serve::Server,
-    wire::{Answer, Broken, Request},
+    wire::{AT_ONCE, Answer, Broken, Request},
 };
 
 /// How often is looked, while nobody holds the store, whether somebody does.
@@ -157,39 +157,35 @@ impl Link {
     }
 
     pub(crate) fn begin(&self, run: &RunId) -> Result<()> {
-        self.ask(|core| core.begin(run), &Request::Begin(run.0.clone()), done)
+        self.ask(&[Request::Begin(run.0.clone())], done).map(drop)
     }
 
     pub(crate) fn record(&self, run: &RunId, to: u64) -> Result<()> {
-        self.ask(|core| core.record(run, to), &Request::Record { run: run.0.clone(), to }, done)
+        self.ask(&[Request::Record { run: run.0.clone(), to }], done).map(drop)
     }
 
-    /// The first of these keys under which something lies; where `ended` says so, after what runs that ended have in their journals is
-    /// taken in.
-    pub(crate) fn find(&self, keys: &[Vec<u8>], ended: bool) -> Result<Option<(usize, Vec<u8>)>> {
-        let here = |core: &OpenDatabase| {
-            if ended {
-                core.take_in_ended(self.me.run.as_ref())?;
-            }
-            core.first(keys)
-        };
-        let first = |answer| if let Answer::First(found) = answer { Some(found) } else { None };
-        self.ask(here, &Request::First { keys: keys.to_vec(), ended }, first)
+    /// Of each of these lists the first key under which something lies; where `ended` says so, after what runs that ended have in
+    /// their journals is taken in.
+    pub(crate) fn find(&self, of: &[Vec<Vec<u8>>], ended: bool) -> Result<Vec<Found>> {
+        let mut found = Vec::with_capacity(of.len());
+        while let Some(rest) = of.get(found.len()..).filter(|rest| !rest.is_empty()) {
+            let request = |keys: &Vec<Vec<u8>>| Request::First { keys: keys.clone(), ended };
+            let requests: Vec<Request> = rest.iter().take(AT_ONCE).map(request).collect();
+            let first = |answer| if let Answer::First(found) = answer { Some(found) } else { None };
+            found.extend(self.ask(&requests, first)?);
+        }
+        Ok(found)
     }
 
     /// Writes everything or nothing, and returns when no kill can undo it.
     pub(crate) fn write(&self, writes: DbBatch) -> Result<()> {
         let writes = writes.outlined(&self.objects)?.into_writes();
-        self.ask(|core| core.write(DbBatch::of_writes(writes.clone())), &Request::Write(writes.clone()), done)
+        self.ask(&[Request::Write(writes)], done).map(drop)
     }
 
-    /// Asks whoever has the database, until somebody answered.
-    fn ask<T>(
-        &self,
-        here: impl Fn(&OpenDatabase) -> Result<T>,
-        request: &Request,
-        read: impl Fn(Answer) -> Option<T>,
-    ) -> Result<T> {
+    /// Asks whoever has the database, until somebody answered: what `read` makes of the first answers, one at least, as many as one
+    /// frame holds.
+    fn ask<T>(&self, requests: &[Request], read: impl Fn(Answer) -> Option<T>) -> Result<Vec<T>> {
         loop {
             let line = match &*self.side() {
                 Side::Here(holding) => Err(Arc::clone(&holding.core)),
@@ -197,29 +193,36 @@ impl Link {
                 Side::Lost => Ok(None),
                 Side::Closed => return Err(self.closed()),
             };
-            let line = match line {
-                Err(core) => return here(&core),
-                Ok(Some(line)) => line,
+            let mut watch = Watch::default();
+            let (answers, line) = match line {
+                Err(core) => (core.answer(requests, self.me.run.as_ref())?, None),
                 Ok(None) => {
                     self.look()?;
                     continue;
                 }
-            };
-            let mut watch = Watch::default();
-            match line.ask(request, &mut || self.watch(&mut watch, POLL)) {
-                Ok(Answer::Failed(failure)) => return Err(failure.into()),
-                Ok(answer) => {
-                    if let Some(answer) = read(answer) {
-                        return Ok(answer);
+                Ok(Some(line)) => match line.ask(requests, &mut || self.watch(&mut watch, POLL)) {
+                    Ok(answers) => (answers, Some(line)),
+                    Err(Broken::Gone) => {
+                        self.lost(&line);
+                        continue;
                     }
-                    self.lost(&line);
-                }
-                Err(Broken::Gone) => self.lost(&line),
-                Err(Broken::GivenUp) => {
-                    self.lost(&line);
-                    return Err(self.given_up(&watch));
+                    Err(Broken::GivenUp) => {
+                        self.lost(&line);
+                        return Err(self.given_up(&watch));
+                    }
+                },
+            };
+            let mut told = Vec::with_capacity(answers.len());
+            for answer in answers {
+                match answer {
+                    Answer::Failed(failure) => return Err(failure.into()),
+                    answer => told.extend(read(answer)),
                 }
             }
+            if !told.is_empty() {
+                return Ok(told);
+            }
+            line.inspect(|line| self.lost(line));
         }
     }
 
@@ -316,28 +319,30 @@ impl Bytes for Link {
         &self.objects
     }
 
-    fn first(&self, keys: &[Vec<u8>]) -> Result<Option<(usize, Vec<u8>)>> {
-        self.find(keys, false)
+    fn first(&self, of: &[Vec<Vec<u8>>]) -> Result<Vec<Found>> {
+        self.find(of, false)
     }
 
-    fn scan(&self, prefix: &[u8], each: &mut Each<'_>) -> Result<()> {
-        let mut after: Option<Vec<u8>> = None;
-        loop {
-            if let Some(core) = self.core() {
-                return core.db.scan_behind(prefix, after.as_deref(), &mut |key, value| {
-                    each(key, value).map(ControlFlow::Continue)
-                });
+    fn scan(&self, prefixes: &[Vec<u8>], each: &mut Each<'_>) -> Result<()> {
+        let (mut next, mut after) = (0, None);
+        while next < prefixes.len() {
+            let request = |prefix: &Vec<u8>| Request::Scan { prefix: prefix.clone(), after: None };
+            let mut requests: Vec<Request> = prefixes[next..].iter().take(AT_ONCE).map(request).collect();
+            if let Some(Request::Scan { after: behind, .. }) = requests.first_mut() {
+                *behind = after.take();
             }
-            let request = Request::Scan { prefix: prefix.to_vec(), after: after.clone() };
             let page = |answer| if let Answer::Page { entries, more } = answer { Some((entries, more)) } else { None };
-            let (entries, more) = self.ask(|core| core.page(prefix, after.as_deref()), &request, page)?;
-            for (key, value) in &entries {
-                each(key, value)?;
-            }
-            match entries.into_iter().next_back() {
-                Some((last, _)) if more => after = Some(last),
-                _ => return Ok(()),
+            for (entries, more) in self.ask(&requests, page)? {
+                for (key, value) in &entries {
+                    each(next, key, value)?;
+                }
+                after = entries.into_iter().next_back().filter(|_| more).map(|(last, _)| last);
+                if after.is_some() {
+                    break;
+                }
+                next += 1;
             }
         }
+        Ok(())
     }
 }

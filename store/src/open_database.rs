@@ -13,14 +13,14 @@ use flow_core::{JournalLine, RunId, reason::StoreAction};
 
 use crate::{
     Batch, Objects, Result, StoreDir, StoreError,
-    bytes::{Bytes, Each, attempt_key, history_key, json, last_key, parse, result_key},
+    bytes::{Bytes, Each, Found, attempt_key, history_key, json, last_key, parse, result_key},
     db::{Db, DbBatch},
     journal::Lines,
     living::Life,
     mark::{MARK, Mark, is_record, mark_key},
     results::{attempt_of, is_same_attempt},
     rings::Rings,
-    wire::{Entry, PAGE},
+    wire::{Answer, PAGE, Request},
 };
 
 /// So many results are put into the database at once.
@@ -44,12 +44,12 @@ impl Bytes for OpenDatabase {
         self.db.objects()
     }
 
-    fn first(&self, keys: &[Vec<u8>]) -> Result<Option<(usize, Vec<u8>)>> {
-        self.db.first(keys)
+    fn first(&self, of: &[Vec<Vec<u8>>]) -> Result<Vec<Found>> {
+        self.db.first(of)
     }
 
-    fn scan(&self, prefix: &[u8], each: &mut Each<'_>) -> Result<()> {
-        self.db.scan(prefix, each)
+    fn scan(&self, prefixes: &[Vec<u8>], each: &mut Each<'_>) -> Result<()> {
+        self.db.scan(prefixes, each)
     }
 }
 
@@ -65,8 +65,44 @@ impl OpenDatabase {
         }
     }
 
+    /// The answers to as many of these requests, one at least, as one frame is to hold. `own` is a run that is known to go on.
+    ///
+    /// # Errors
+    /// The first could not be answered.
+    pub(crate) fn answer(&self, requests: &[Request], own: Option<&RunId>) -> Result<Vec<Answer>> {
+        let (mut answers, mut bytes) = (Vec::with_capacity(requests.len()), 0);
+        for request in requests {
+            let answer = match self.answer_one(request, own) {
+                Ok(answer) => answer,
+                Err(error) if answers.is_empty() => return Err(error),
+                Err(_) => break,
+            };
+            bytes += answer.size();
+            answers.push(answer);
+            if bytes >= PAGE {
+                break;
+            }
+        }
+        Ok(answers)
+    }
+
+    fn answer_one(&self, request: &Request, own: Option<&RunId>) -> Result<Answer> {
+        match request {
+            Request::First { keys, ended } => {
+                if *ended {
+                    self.take_in_ended(own)?;
+                }
+                self.db.first_of(keys).map(Answer::First)
+            }
+            Request::Scan { prefix, after } => self.page(prefix, after.as_deref()),
+            Request::Write(writes) => self.write(DbBatch::of_writes(writes.clone())).map(|()| Answer::Done),
+            Request::Begin(run) => self.begin(&RunId(run.clone())).map(|()| Answer::Done),
+            Request::Record { run, to } => self.record(&RunId(run.clone()), *to).map(|()| Answer::Done),
+        }
+    }
+
     /// Some of what begins with `prefix` and comes behind a key, and whether there is more.
-    pub(crate) fn page(&self, prefix: &[u8], after: Option<&[u8]>) -> Result<(Vec<Entry>, bool)> {
+    fn page(&self, prefix: &[u8], after: Option<&[u8]>) -> Result<Answer> {
         let (mut entries, mut bytes, mut more) = (Vec::new(), 0, false);
         self.db.scan_behind(prefix, after, &mut |key, value| {
             if bytes >= PAGE {
@@ -77,7 +113,7 @@ impl OpenDatabase {
             entries.push((key.to_vec(), value.to_vec()));
             Ok(ControlFlow::Continue(()))
         })?;
-        Ok((entries, more))
+        Ok(Answer::Page { entries, more })
     }
 
     /// What lines of the journal of a run come to, and what else is to be written with them.

@@ -71,7 +71,7 @@ impl OpenDatabase {
         // It gets its name when it is on the disk.
         new.write(DbBatch::default())?;
         let mut results = 0;
-        new.scan(b"r", &mut |_, _| {
+        new.scan(&[b"r".to_vec()], &mut |_, _, _| {
             results += 1;
             Ok(())
         })?;
@@ -170,8 +170,8 @@ impl OpenDatabase {
             }
             RunEvent::Observed { result } => {
                 let [instance, _] = shapes(&result.workflow, &result.step, &result.label);
-                let seen = self.history(&instance)?;
-                !seen.iter().any(|seen| (&seen.run, seen.at) == (&result.run, result.ended_at))
+                let seen = self.histories(&[instance])?;
+                !seen.iter().flatten().any(|seen| (&seen.run, seen.at) == (&result.run, result.ended_at))
             }
             RunEvent::Tried { workflow, label, run, .. } => {
                 self.last(workflow, label)?.is_none_or(|last| last.run <= *run)

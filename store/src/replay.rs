@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use flow_core::{Digest, JournalLine, StepResult, learn::Observation};
+use flow_core::{Digest, JournalLine, StepResult, learn::Observation, plan::Sought};
 
 use crate::{
-    Batch, HISTORY, Last, Result, Results, StoreDir,
+    Batch, Earlier, HISTORY, Last, Result, Results, StoreDir,
     results::{attempt_of, is_same_attempt, order},
 };
 
@@ -111,8 +111,8 @@ pub fn recorded(
 }
 
 impl Results for Replay {
-    fn result(&self, fingerprint: &Digest) -> Result<Option<StepResult>> {
-        Ok(self.results.get(fingerprint).cloned())
+    fn results_of(&self, fingerprints: &[Digest]) -> Result<Vec<Option<StepResult>>> {
+        Ok(fingerprints.iter().map(|fingerprint| self.results.get(fingerprint).cloned()).collect())
     }
 
     fn of_attempt(&self, attempt: &Digest) -> Result<Option<StepResult>> {
@@ -123,11 +123,24 @@ impl Results for Replay {
         Ok(self.last.get(&(workflow.to_owned(), label.to_owned())).cloned())
     }
 
+    fn earlier(&self, workflow: &str, of: &[Sought<'_>]) -> Result<Vec<Earlier>> {
+        let earlier = |sought: &Sought<'_>| {
+            if let Some(result) = self.result(&sought.fingerprint)? {
+                return Ok(Earlier::Result(Box::new(result)));
+            }
+            if let Some(result) = self.of_attempt(&sought.attempt)? {
+                return Ok(Earlier::Attempt(Box::new(result)));
+            }
+            Ok(self.last(workflow, sought.label)?.map_or(Earlier::Nothing, Earlier::Last))
+        };
+        of.iter().map(earlier).collect()
+    }
+
     fn all(&self) -> Result<Vec<StepResult>> {
         Ok(self.results.values().cloned().collect())
     }
 
-    fn history(&self, shape: &str) -> Result<Vec<Observation>> {
-        Ok(self.history.get(shape).into_iter().flatten().cloned().collect())
+    fn histories(&self, shapes: &[String]) -> Result<Vec<Vec<Observation>>> {
+        Ok(shapes.iter().map(|shape| self.history.get(shape).into_iter().flatten().cloned().collect()).collect())
     }
 }

@@ -1,7 +1,7 @@
 //! What is known of earlier work: results by fingerprint, the last fingerprint of each instance with its parts, and the usage of
 //! earlier attempts. Values and keys; where they lie is [`crate::Store`]'s and [`crate::Replay`]'s.
 
-use flow_core::{Digest, JournalLine, RunEvent, RunId, StepResult, learn::Observation};
+use flow_core::{Digest, JournalLine, RunEvent, RunId, StepResult, learn::Observation, plan::Sought};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -10,14 +10,22 @@ use crate::Result;
 /// How many observations of one shape are kept: the newest.
 pub const HISTORY: usize = 32;
 
-/// Read access to what earlier runs found out. Two sides: [`crate::Store`], and [`crate::Replay`], a fold over the
+/// Read access to what earlier runs found out: who asks for many asks at once, for the database may be another process's. Two sides: [`crate::Store`], and [`crate::Replay`], a fold over the
 /// journals, for who cannot have that one.
 pub trait Results {
-    /// The result kept under a fingerprint. Whether its artifacts are still there is [`crate::Objects::missing`]'s to say.
+    /// The results kept under these fingerprints. Whether their artifacts are still there is [`crate::Objects::missing`]'s to say.
     ///
     /// # Errors
     /// The database cannot be read.
-    fn result(&self, fingerprint: &Digest) -> Result<Option<StepResult>>;
+    fn results_of(&self, fingerprints: &[Digest]) -> Result<Vec<Option<StepResult>>>;
+
+    /// The same of one.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    fn result(&self, fingerprint: &Digest) -> Result<Option<StepResult>> {
+        Ok(self.results_of(&[*fingerprint])?.pop().flatten())
+    }
 
     /// The last good result of an attempt, by the attempt's fingerprint: wherever its metrics were read.
     ///
@@ -31,20 +39,12 @@ pub trait Results {
     /// The database cannot be read.
     fn last(&self, workflow: &str, label: &str) -> Result<Option<Last>>;
 
-    /// The first that there is of the result under a fingerprint, the last good one of its attempt, and the last fingerprint of its
-    /// instance.
+    /// Of each of these instances the first that there is of the result under its fingerprint, the last good one of its attempt, and
+    /// its last fingerprint.
     ///
     /// # Errors
     /// The database cannot be read.
-    fn earlier(&self, fingerprint: &Digest, attempt: &Digest, workflow: &str, label: &str) -> Result<Earlier> {
-        if let Some(result) = self.result(fingerprint)? {
-            return Ok(Earlier::Result(Box::new(result)));
-        }
-        if let Some(result) = self.of_attempt(attempt)? {
-            return Ok(Earlier::Attempt(Box::new(result)));
-        }
-        Ok(self.last(workflow, label)?.map_or(Earlier::Nothing, Earlier::Last))
-    }
+    fn earlier(&self, workflow: &str, of: &[Sought<'_>]) -> Result<Vec<Earlier>>;
 
     /// Every result that can be found, in no order.
     ///
@@ -52,11 +52,19 @@ pub trait Results {
     /// The database cannot be read.
     fn all(&self) -> Result<Vec<StepResult>>;
 
-    /// The newest attempts of one shape, oldest first, at most [`HISTORY`].
+    /// The newest attempts of each of these shapes, oldest first, at most [`HISTORY`].
     ///
     /// # Errors
     /// The database cannot be read.
-    fn history(&self, shape: &str) -> Result<Vec<Observation>>;
+    fn histories(&self, shapes: &[String]) -> Result<Vec<Vec<Observation>>>;
+
+    /// The same of one.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    fn history(&self, shape: &str) -> Result<Vec<Observation>> {
+        Ok(self.histories(&[shape.to_owned()])?.pop().unwrap_or_default())
+    }
 }
 
 /// What is known of an instance from before.

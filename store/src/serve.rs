@@ -14,9 +14,8 @@ use std::{
 use flow_core::RunId;
 
 use crate::{
-    Holder, Result, StoreDir,
-    bytes::{Bytes, json, parse},
-    db::DbBatch,
+    Holder, StoreDir,
+    bytes::{json, parse},
     open_database::OpenDatabase,
     socket,
     wire::{Answer, Failure, Frames, Hello, Request, decode, encode},
@@ -126,12 +125,15 @@ impl Shared {
         let _ = timed.set_read_timeout(None);
         let mut of = None;
         while let Ok(frame) = frames.hear(go_on) {
-            let Some(request) = decode::<Request>(&frame) else { break };
-            if let Request::Begin(run) | Request::Record { run, .. } = &request {
-                of = Some(RunId(run.clone()));
+            let Some(requests) = decode::<Vec<Request>>(&frame).filter(|requests| !requests.is_empty()) else { break };
+            for request in &requests {
+                if let Request::Begin(run) | Request::Record { run, .. } = request {
+                    of = Some(RunId(run.clone()));
+                }
             }
-            let answer = self.answer(request).unwrap_or_else(|error| Answer::Failed(Failure::from(&error)));
-            if frames.say(&encode(&answer), go_on).is_err() {
+            let answers = self.core.answer(&requests, None);
+            let answers = answers.unwrap_or_else(|error| vec![Answer::Failed(Failure::from(&error))]);
+            if frames.say(&encode(&answers), go_on).is_err() {
                 break;
             }
         }
@@ -141,33 +143,5 @@ impl Shared {
         {
             let _ = self.core.take_in_rest(&run);
         }
-    }
-
-    fn answer(&self, request: Request) -> Result<Answer> {
-        let core = &self.core;
-        Ok(match request {
-            Request::First { keys, ended } => {
-                if ended {
-                    core.take_in_ended(None)?;
-                }
-                Answer::First(core.first(&keys)?)
-            }
-            Request::Scan { prefix, after } => {
-                let (entries, more) = core.page(&prefix, after.as_deref())?;
-                Answer::Page { entries, more }
-            }
-            Request::Write(writes) => {
-                core.write(DbBatch::of_writes(writes))?;
-                Answer::Done
-            }
-            Request::Begin(run) => {
-                core.begin(&RunId(run))?;
-                Answer::Done
-            }
-            Request::Record { run, to } => {
-                core.record(&RunId(run), to)?;
-                Answer::Done
-            }
-        })
     }
 }

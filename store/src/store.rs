@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use flow_core::{Digest, JournalLine, RunId, StepResult, learn::Observation, reason::StoreAction};
+use flow_core::{Digest, JournalLine, RunId, StepResult, learn::Observation, plan::Sought, reason::StoreAction};
 use serde::de::DeserializeOwned;
 
 use crate::{
@@ -158,31 +158,48 @@ impl Store {
     /// # Errors
     /// The disk is full, or the database damaged.
     pub fn result_by_now(&self, fingerprint: &Digest, attempt: &Digest) -> Result<Option<StepResult>> {
-        Ok(match self.first_of(&[result_key(fingerprint), attempt_key(attempt)], true)? {
-            Earlier::Result(result) | Earlier::Attempt(result) => Some(*result),
-            Earlier::Last(_) | Earlier::Nothing => None,
+        Ok(match self.first_of(&[vec![result_key(fingerprint), attempt_key(attempt)]], true)?.pop() {
+            Some(Earlier::Result(result) | Earlier::Attempt(result)) => Some(*result),
+            Some(Earlier::Last(_) | Earlier::Nothing) | None => None,
         })
     }
 
-    /// What lies under the keys of a result, of an attempt and of a last fingerprint, in this order.
-    fn first_of(&self, keys: &[Vec<u8>], ended: bool) -> Result<Earlier> {
-        let mut next = 0;
-        while let Some((place, value)) = self.link.find(&keys[next..], ended)? {
-            let found = match next + place {
-                0 => self.link.read(&value).map(Earlier::Result),
-                1 => {
-                    let reading: Option<Digest> = self.link.read(&value);
-                    let result = reading.map_or(Ok(None), |reading| self.link.result(&reading))?;
-                    result.map(|result| Earlier::Attempt(Box::new(result)))
+    /// What lies under the keys of a result, of an attempt and of a last fingerprint, in this order: of several instances.
+    fn first_of(&self, of: &[Vec<Vec<u8>>], ended: bool) -> Result<Vec<Earlier>> {
+        let mut earlier = vec![Earlier::Nothing; of.len()];
+        // Instances, and from which of their keys on is still to be looked.
+        let mut left: Vec<(usize, usize)> = (0..of.len()).map(|instance| (instance, 0)).collect();
+        while !left.is_empty() {
+            let keys: Vec<_> = left.iter().map(|&(instance, next)| of[instance][next..].to_vec()).collect();
+            let (mut unread, mut readings) = (Vec::new(), Vec::new());
+            for ((instance, next), found) in left.into_iter().zip(self.link.find(&keys, ended)?) {
+                let Some((place, value)) = found else { continue };
+                let found = match next + place {
+                    0 => self.link.read(&value).map(Earlier::Result),
+                    1 => match self.link.read::<Digest>(&value) {
+                        Some(reading) => {
+                            readings.push((instance, reading));
+                            continue;
+                        }
+                        None => None,
+                    },
+                    _ => self.link.read(&value).map(Earlier::Last),
+                };
+                match found {
+                    Some(found) => earlier[instance] = found,
+                    None => unread.push((instance, next + place + 1)),
                 }
-                _ => self.link.read(&value).map(Earlier::Last),
-            };
-            match found {
-                Some(found) => return Ok(found),
-                None => next += place + 1,
             }
+            let results = self.link.values(readings.iter().map(|(_, reading)| result_key(reading)))?;
+            for ((instance, _), result) in readings.into_iter().zip(results) {
+                match result {
+                    Some(result) => earlier[instance] = Earlier::Attempt(result),
+                    None => unread.push((instance, 2)),
+                }
+            }
+            left = unread;
         }
-        Ok(Earlier::Nothing)
+        Ok(earlier)
     }
 
     pub fn dir(&self) -> &StoreDir {
@@ -271,7 +288,7 @@ impl Store {
 
     /// There is a result under a fingerprint.
     pub(crate) fn has(&self, fingerprint: &Digest) -> Result<bool> {
-        Ok(self.link.first(&[result_key(fingerprint)])?.is_some())
+        Ok(self.link.first(&[vec![result_key(fingerprint)]])?.iter().any(Option::is_some))
     }
 
     /// Every result, in no order.
@@ -336,7 +353,7 @@ impl Store {
         let last = gone.iter().map(|(workflow, label)| last_key(workflow, label));
         let without: HashSet<Vec<u8>> = batch.forgotten.iter().map(result_key).chain(last).collect();
         let mut found = BTreeSet::new();
-        self.link.scan(b"", &mut |key, value| {
+        self.link.scan(&[Vec::new()], &mut |_, key, value| {
             found.extend(elsewhere(value).filter(|_| !without.contains(key)));
             Ok(())
         })?;
@@ -395,8 +412,8 @@ impl Drop for Store {
 }
 
 impl Results for Store {
-    fn result(&self, fingerprint: &Digest) -> Result<Option<StepResult>> {
-        self.link.result(fingerprint)
+    fn results_of(&self, fingerprints: &[Digest]) -> Result<Vec<Option<StepResult>>> {
+        self.link.values(fingerprints.iter().map(result_key))
     }
 
     fn of_attempt(&self, attempt: &Digest) -> Result<Option<StepResult>> {
@@ -408,8 +425,11 @@ impl Results for Store {
         self.link.last(workflow, label)
     }
 
-    fn earlier(&self, fingerprint: &Digest, attempt: &Digest, workflow: &str, label: &str) -> Result<Earlier> {
-        self.first_of(&[result_key(fingerprint), attempt_key(attempt), last_key(workflow, label)], false)
+    fn earlier(&self, workflow: &str, of: &[Sought<'_>]) -> Result<Vec<Earlier>> {
+        let keys = |Sought { fingerprint, attempt, label }: &Sought<'_>| {
+            vec![result_key(fingerprint), attempt_key(attempt), last_key(workflow, label)]
+        };
+        self.first_of(&of.iter().map(keys).collect::<Vec<_>>(), false)
     }
 
     fn all(&self) -> Result<Vec<StepResult>> {
@@ -418,7 +438,7 @@ impl Results for Store {
         Ok(all)
     }
 
-    fn history(&self, shape: &str) -> Result<Vec<Observation>> {
-        self.link.history(shape)
+    fn histories(&self, shapes: &[String]) -> Result<Vec<Vec<Observation>>> {
+        self.link.histories(shapes)
     }
 }

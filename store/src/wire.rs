@@ -2,7 +2,8 @@
 //! database, nor who answers. What does not make sense is an error, and ends the connection.
 //!
 //! A frame is its length, four bytes, the least first, and so many bytes. A greeting is JSON, for flows of all versions have to
-//! understand it; what follows is for two of the same protocol alone.
+//! understand it; what follows is for two of the same protocol alone: a list of requests, and a list of answers to as many of them,
+//! from the first on, as one frame is to hold. The rest is asked for anew.
 
 use std::{
     io::{self, Read, Write},
@@ -18,11 +19,13 @@ use flow_core::reason::StoreAction;
 use crate::{Holder, Result, STORE_FORMAT, StoreError};
 
 /// The version of what is said here.
-const PROTOCOL: u32 = 2;
+const PROTOCOL: u32 = 3;
 /// Longer frames are refused. The largest are pages, and what is written at once.
 const FRAME: usize = 64 << 20;
-/// So many bytes are an answer to a scan, about; the rest is asked for anew.
-pub(crate) const PAGE: usize = 1 << 20;
+/// So many bytes are in a frame of answers, about, and in an answer to a scan.
+pub(crate) const PAGE: usize = 4 << 20;
+/// So many requests are in a frame: those that its answers leave over are said again.
+pub(crate) const AT_ONCE: usize = 4096;
 
 /// Who greets: versions first, then who it is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -74,6 +77,17 @@ pub(crate) enum Answer {
     },
     Done,
     Failed(Failure),
+}
+
+impl Answer {
+    /// How many bytes it brings, about.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Answer::First(found) => found.as_ref().map_or(0, |(_, value)| value.len()),
+            Answer::Page { entries, .. } => entries.iter().map(|(key, value)| key.len() + value.len()).sum(),
+            Answer::Done | Answer::Failed(_) => 0,
+        }
+    }
 }
 
 /// An error of the holder, of the same kind for who asked.

@@ -11,12 +11,16 @@ use std::{
     },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::mpsc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
     thread,
     time::Duration,
 };
 
-use flow_core::{Digest, Kept, RunId, StepResult};
+use flow_core::{Digest, Kept, RunId, StepResult, plan::Sought};
 use flow_store::{Batch, Captures, Earlier, Keep, Replay, Results, Store, StoreDir, StoreError, Unapplied, gc, shapes};
 use nix::{
     fcntl::{Flock, FlockArg},
@@ -220,7 +224,7 @@ fn two_versions_tell_each_other_and_wait() {
     let mut said = Vec::new();
     asks.read_to_end(&mut said).unwrap();
     let said = String::from_utf8_lossy(&said);
-    assert!(said.contains(r#""protocol":2"#) && said.contains("flow run a.yaml"), "{said}");
+    assert!(said.contains(r#""protocol":3"#) && said.contains("flow run a.yaml"), "{said}");
     for nonsense in [&b"\xff\xff\xff\xff"[..], b"\x03\0\0\0abc", b"GET / HTTP/1.1\r\n\r\n"] {
         let mut asks = socket();
         asks.write_all(&greeting("0.1.0", 2)).unwrap();
@@ -243,18 +247,104 @@ fn what_is_known_of_an_instance_is_told_at_once() {
     let kept: Kept = serde_json::from_value(json!({"attempt": attempt})).unwrap();
     let result = StepResult { kept: Some(kept), ..made("2", 1) };
     for store in [&first, &second] {
-        assert_eq!(store.earlier(&result.fingerprint, &attempt, "feb08", "solo").unwrap(), Earlier::Nothing);
+        let sought = Sought { fingerprint: result.fingerprint, attempt, label: "solo" };
+        assert_eq!(store.earlier("feb08", &[sought, sought]).unwrap(), [Earlier::Nothing, Earlier::Nothing]);
     }
     keep(&second, &journal, vec![recorded(&result, json!({"n": 1}))]).unwrap();
     let replay = Replay::read(first.dir()).unwrap();
     for store in [&first as &dyn Results, &second, &replay] {
-        let earlier = |fingerprint, attempt, label| store.earlier(fingerprint, attempt, "feb08", label).unwrap();
+        let sought = |fingerprint, attempt, label| Sought { fingerprint, attempt, label };
+        let all = [
+            sought(none, none, "pair"),
+            sought(result.fingerprint, attempt, "solo"),
+            sought(none, attempt, "solo"),
+            sought(none, none, "solo"),
+        ];
+        let earlier = store.earlier("feb08", &all).unwrap();
         let boxed = || Box::new(result.clone());
-        assert_eq!(earlier(&result.fingerprint, &attempt, "solo"), Earlier::Result(boxed()));
-        assert_eq!(earlier(&none, &attempt, "solo"), Earlier::Attempt(boxed()));
-        assert!(matches!(earlier(&none, &none, "solo"), Earlier::Last(last) if last.fingerprint == result.fingerprint));
-        assert_eq!(earlier(&none, &none, "pair"), Earlier::Nothing);
+        assert_eq!(earlier[..3], [Earlier::Nothing, Earlier::Result(boxed()), Earlier::Attempt(boxed())]);
+        assert!(matches!(&earlier[3], Earlier::Last(last) if last.fingerprint == result.fingerprint));
+        assert_eq!(store.results_of(&[none, result.fingerprint]).unwrap(), [None, Some(result.clone())]);
     }
+}
+
+/// Stands between the holder of a store and who asks it from now on, counts the frames that are asked, and breaks the first
+/// connection after so many bytes of answers.
+fn counted(path: &Path, breaks: u64) -> Arc<AtomicUsize> {
+    fs::rename(path.join("db.sock"), path.join("real.sock")).unwrap();
+    let (listener, real) = (UnixListener::bind(path.join("db.sock")).unwrap(), path.join("real.sock"));
+    let count = Arc::new(AtomicUsize::new(0));
+    let counts = Arc::clone(&count);
+    let forward = move |mut asks: UnixStream, breaks: u64| {
+        let mut holder = UnixStream::connect(&real).unwrap();
+        let (answers, mut told) = (holder.try_clone().unwrap(), asks.try_clone().unwrap());
+        thread::spawn(move || {
+            let _ = std::io::copy(&mut answers.take(breaks), &mut told);
+            let _ = told.shutdown(std::net::Shutdown::Both);
+        });
+        let mut length = [0; 4];
+        while asks.read_exact(&mut length).is_ok() {
+            let mut frame = vec![0; u32::from_le_bytes(length) as usize];
+            asks.read_exact(&mut frame).unwrap();
+            counts.fetch_add(1, Ordering::Relaxed);
+            let _ = holder.write_all(&[&length[..], &frame].concat());
+        }
+    };
+    thread::spawn(move || {
+        for (n, asks) in listener.incoming().enumerate() {
+            let (asks, forward) = (asks.unwrap(), forward.clone());
+            thread::spawn(move || forward(asks, if n == 0 { breaks } else { u64::MAX }));
+        }
+    });
+    count
+}
+
+#[test]
+fn of_many_a_few_questions_tell() {
+    let dir = scratch();
+    let first = run_in(dir.path(), "1").unwrap();
+    let journal = first.begin(&run("1")).unwrap();
+    let of = |salt: u64| {
+        let label = format!("solo[n={salt}]");
+        let params = [("text".to_owned(), json!("x".repeat(20_000)))].into();
+        StepResult { label, params, ..made("1", salt) }
+    };
+    // More than one answer holds, and one that is too large for the database itself.
+    let large = StepResult { params: [("text".to_owned(), json!("x".repeat(3_000_000)))].into(), ..of(7) };
+    let all: Vec<StepResult> = (0..600).map(|salt| if salt == 7 { large.clone() } else { of(salt) }).collect();
+    keep(&first, &journal, all.iter().map(|result| recorded(result, json!({}))).collect()).unwrap();
+    let count = counted(dir.path(), 28_000_000);
+    let second = open(dir.path()).unwrap();
+    let asked = |ask: &dyn Fn()| {
+        let before = count.load(Ordering::Relaxed);
+        ask();
+        count.load(Ordering::Relaxed) - before
+    };
+    let labels: Vec<String> = (0..1_000).map(|salt| of(salt).label).collect();
+    let sought: Vec<Sought<'_>> = (0..1_000)
+        .zip(&labels)
+        .map(|(salt, label)| Sought { fingerprint: of(salt).fingerprint, attempt: Digest::of(b"none"), label })
+        .collect();
+    let frames = asked(&|| {
+        let earlier = second.earlier("feb08", &sought).unwrap();
+        let result =
+            |earlier: &Earlier| if let Earlier::Result(result) = earlier { Some((**result).clone()) } else { None };
+        assert!(earlier[..600].iter().map(result).eq(all.iter().cloned().map(Some)));
+        assert!(earlier[600..].iter().all(|earlier| *earlier == Earlier::Nothing));
+    });
+    assert!((3..5).contains(&frames), "{frames}");
+    let shapes: Vec<String> = labels.iter().map(|label| shapes("feb08", "solo", label)[0].clone()).collect();
+    let frames = asked(&|| {
+        let histories = second.histories(&shapes).unwrap();
+        assert_eq!(histories, first.histories(&shapes).unwrap());
+        assert_eq!(histories.iter().map(Vec::len).sum::<usize>(), 600);
+    });
+    assert!((3..5).contains(&frames), "{frames}");
+    // In the middle of an answer the connection breaks.
+    let [broken, whole] = [(); 2].map(|()| asked(&|| assert_eq!(told(&second, &[]), told(&first, &[]))));
+    assert!(broken > whole, "{broken} and {whole}");
+    drop(first);
+    assert_eq!(second.histories(&shapes).unwrap().iter().map(Vec::len).sum::<usize>(), 600);
 }
 
 #[test]

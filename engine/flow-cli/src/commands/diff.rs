@@ -17,7 +17,7 @@ use crate::args::{About, Global};
 use crate::error::CliError;
 use crate::output::{BAD, FAINT, GOOD, Output, STRONG, styled};
 use crate::place::{self, StoreLocation};
-use crate::screen::{InstanceState, View};
+use crate::screen::{InstanceState, View, each_result};
 use crate::unified::unified;
 use crate::{reasons, words};
 
@@ -72,20 +72,19 @@ impl Diff {
 fn side(view: View, kept: &dyn Results, store: &StoreDir) -> Result<Side, CliError> {
     let start = view.start.ok_or_else(|| CliError::failed("the journal of that run has no beginning"))?;
     let (mut settled, mut results) = (IndexMap::new(), BTreeMap::new());
-    for shown in view.instances.into_values() {
+    // Nobody asked for what was not needed.
+    let shown = view.instances.values().filter(|shown| !matches!(shown.state, InstanceState::NotNeeded));
+    each_result(shown, kept, |shown, result| {
         let how = match &shown.state {
-            // Nobody asked for it.
-            InstanceState::NotNeeded => continue,
-            InstanceState::Waiting | InstanceState::Running => "not settled",
+            InstanceState::NotNeeded | InstanceState::Waiting | InstanceState::Running => "not settled",
             InstanceState::Cached(outcome, _) | InstanceState::Done(outcome) | InstanceState::Settled(outcome) => {
                 words::outcome(*outcome)
             }
         };
         settled.insert(shown.label.clone(), how.to_owned());
-        if let Some(result) = shown.result(kept)? {
-            results.insert(shown.label, result);
-        }
-    }
+        results.extend(result.map(|result| (shown.label.clone(), result)));
+        Ok(())
+    })?;
     let from = results.values().map(|result: &StepResult| &result.run).chain([&start.run]);
     let mut parts = BTreeMap::new();
     for run in from.collect::<BTreeSet<_>>() {

@@ -11,6 +11,7 @@ use super::Done;
 use crate::args::{About, Global, OfRun};
 use crate::error::CliError;
 use crate::output::{GOOD, Output, styled};
+use crate::screen::each_result;
 use crate::{place, words};
 
 /// Arguments of `flow export`.
@@ -41,9 +42,10 @@ impl Export {
         let Some(start) = &view.start else { return Err(CliError::usage("the journal of the run has no beginning")) };
         let results = place::results(&place.store, output)?;
         let mut found: Vec<StepResult> = Vec::new();
-        for shown in view.instances.values() {
-            found.extend(shown.result(&*results)?);
-        }
+        each_result(view.instances.values(), &*results, |_, result| {
+            found.extend(result);
+            Ok(())
+        })?;
         let origin = Origin {
             host: host_name(),
             machine: start.machine.clone(),

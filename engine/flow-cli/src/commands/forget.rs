@@ -13,7 +13,7 @@ use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::Output;
 use crate::place::StoreLocation;
-use crate::screen::{Shown, View};
+use crate::screen::{Shown, View, each_result};
 use crate::{place, words};
 
 /// Arguments of `flow forget`.
@@ -73,17 +73,18 @@ impl Forget {
     /// What the steps reuse of other workflows: there it can be forgotten.
     fn of_others(&self, view: &View, own: &str, store: &Store, place: &StoreLocation) -> Result<Vec<String>, CliError> {
         let mut lines = Vec::new();
-        for shown in self.named(view) {
-            let Some(result) = shown.result(store)?.filter(|result| result.workflow != own) else { continue };
+        each_result(self.named(view), store, |shown, result| {
+            let Some(result) = result.filter(|result| result.workflow != own) else { return Ok(()) };
             // It may have been forgotten since.
             if store.result(&result.fingerprint)?.is_none() {
-                continue;
+                return Ok(());
             }
             let (label, of) = (&result.label, &result.workflow);
             let file = place.runs()?.into_iter().find(|(run, _)| *run == result.run).map(|(_, start)| start.file);
             let how = file.map(|file| format!(": flow forget '{label}' -w {file}")).unwrap_or_default();
             lines.push(format!("{} has the result of {label} of workflow `{of}`{how}", shown.label));
-        }
+            Ok(())
+        })?;
         Ok(lines)
     }
 

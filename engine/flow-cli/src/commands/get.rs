@@ -11,6 +11,7 @@ use super::{Done, find};
 use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::Output;
+use crate::screen::each_result;
 use crate::{place, words};
 
 /// Arguments of `flow get`.
@@ -36,9 +37,10 @@ impl Get {
         let (place, _, view) = place::run(global, &self.of)?;
         let results = place::results(&place.store, output)?;
         let mut found = Vec::new();
-        for shown in find(&view, &self.step)? {
-            found.extend(shown.result(&*results)?.map(|result| (&*shown.label, result)));
-        }
+        each_result(find(&view, &self.step)?, &*results, |shown, result| {
+            found.extend(result.map(|result| (&*shown.label, result)));
+            Ok(())
+        })?;
         let wanted = self.wanted(&found)?;
         let alone = found.len() == 1;
         let objects = place.store.objects();

@@ -11,7 +11,7 @@ use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::Output;
 use crate::place::{self, StoreLocation};
-use crate::screen::View;
+use crate::screen::{View, each_result};
 
 /// Arguments of `flow report`.
 #[derive(Debug, Args)]
@@ -68,14 +68,15 @@ impl Report {
         let objects = place.store.objects();
         let builtins = flow_report::Reports::new();
         let mut reports = Vec::new();
-        for shown in view.instances.values() {
-            let Some(result) = shown.result(&*results)? else { continue };
+        each_result(view.instances.values(), &*results, |shown, result| {
+            let Some(result) = result else { return Ok(()) };
             let folder = result.outputs.values().find(|artifact| artifact.kind == ArtifactKind::Folder);
-            let Some(folder) = folder else { continue };
+            let Some(folder) = folder else { return Ok(()) };
             let read = |file: &str| objects.read(&folder.digest, file).ok();
             let text = if self.html { builtins.page(read, lang) } else { builtins.text(read, lang) };
             reports.extend(text.map_err(CliError::usage)?.map(|text| (shown.label.clone(), text)));
-        }
+            Ok(())
+        })?;
         let names = names(&reports);
         if let Some(step) = step.filter(|_| !reports.is_empty()) {
             reports.retain(|(label, _)| asked.contains(&&**label));

@@ -13,6 +13,7 @@ use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::Output;
 use crate::place;
+use crate::screen::each_result;
 
 /// Arguments of `flow results`.
 #[derive(Debug, Args)]
@@ -96,11 +97,12 @@ impl Results {
             find(&view, step)?;
         }
         let (results, none) = (place::results(&place.store, output)?, Rc::new(Params::new()));
-        for shown in view.instances.values().filter(|shown| wanted(&shown.label)) {
+        each_result(view.instances.values().filter(|shown| wanted(&shown.label)), &*results, |shown, result| {
             // Its step may have had another name when it was made.
             let named = |result| StepResult { step: shown.step.clone(), label: shown.label.clone(), ..result };
-            found.extend(shown.result(&*results)?.map(named).map(|result| (result, none.clone())));
-        }
+            found.extend(result.map(named).map(|result| (result, none.clone())));
+            Ok(())
+        })?;
         Ok(found)
     }
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::{ArtifactKind, Mode, StepResult};
-use flow_store::{Objects, Results};
+use flow_store::Objects;
 use jiff::tz::TimeZone;
 
 use super::{Done, find};
@@ -12,7 +12,7 @@ use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::{BAD, GOOD, NOTE, Output, STRONG, styled};
 use crate::reasons::{self, Because};
-use crate::screen::{InstanceState, Shown, came_to};
+use crate::screen::{InstanceState, Shown, came_to, each_result};
 use crate::terminal::Paint;
 use crate::{place, words};
 
@@ -42,14 +42,18 @@ impl Show {
         let results = place::results(&place.store, output)?;
         let objects = place.store.objects();
         if found.len() >= MANY && !self.json && !output.verbose {
-            let rows = found.iter().map(|shown| line(shown, &*results)).collect::<Result<Vec<_>, CliError>>()?;
+            let mut rows = Vec::new();
+            each_result(found, &*results, |shown, result| {
+                rows.push(line(shown, result));
+                Ok(())
+            })?;
             for line in words::columns(&rows) {
                 output.line(line)?;
             }
             return Ok(ExitCode::SUCCESS);
         }
-        for shown in found {
-            match shown.result(&*results)? {
+        each_result(found, &*results, |shown, result| {
+            match result {
                 Some(result) if self.json => output.json(&result)?,
                 Some(result) => {
                     for line in card(&shown.label, &result, &objects, &TimeZone::system()) {
@@ -64,7 +68,8 @@ impl Show {
                     output.line(format!("{}: {}", styled(STRONG, &shown.label), why_none(shown)))?;
                 }
             }
-        }
+            Ok(())
+        })?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -73,13 +78,11 @@ impl Show {
 const MANY: usize = 4;
 
 /// How it ended, its first numbers and how long it took; or why there is no result.
-fn line(shown: &Shown, results: &dyn Results) -> Result<Vec<String>, CliError> {
+fn line(shown: &Shown, result: Option<StepResult>) -> Vec<String> {
     let label = styled(STRONG, &shown.label);
-    let Some(result) = shown.result(results)? else {
-        return Ok(vec![label, why_none(shown)]);
-    };
+    let Some(result) = result else { return vec![label, why_none(shown)] };
     let how = styled(style(&result), words::outcome(result.outcome));
-    Ok(vec![label, how, words::duration(result.usage.wall_s), came_to(&result)])
+    vec![label, how, words::duration(result.usage.wall_s), came_to(&result)]
 }
 
 fn why_none(shown: &Shown) -> String {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::plan::{Force, State};
-use flow_core::{Expansion, InstanceId, JournalLine, RunEvent, RunId};
+use flow_core::{Digest, Expansion, InstanceId, JournalLine, RunEvent, RunId};
 use flow_exec::{Knowledge, clock};
 use flow_store::{RunDir, Status};
 use indexmap::{IndexMap, IndexSet};
@@ -85,14 +85,23 @@ impl Why {
     }
 }
 
+/// So many results are read at once, and held.
+const AT_ONCE: usize = 512;
+
 /// Results among these that were kept for a changed fingerprint, by the reason that was given.
 fn accepted<'a>(knowledge: &Knowledge, asked: &[Asked<'a>]) -> Result<IndexMap<String, Vec<&'a str>>, CliError> {
     let mut accepted: IndexMap<String, Vec<&str>> = IndexMap::new();
     let Some(results) = knowledge.results() else { return Ok(accepted) };
-    for (label, state) in asked {
-        let State::Cached { fingerprint, .. } = state else { continue };
-        let reason = results.result(fingerprint)?.and_then(|result| result.accepted);
-        reason.into_iter().for_each(|reason| accepted.entry(reason).or_default().push(label));
+    let cached = asked.iter().filter_map(|(label, state)| match state {
+        State::Cached { fingerprint, .. } => Some((*label, *fingerprint)),
+        _ => None,
+    });
+    let (labels, fingerprints): (Vec<&str>, Vec<Digest>) = cached.unzip();
+    for (labels, fingerprints) in labels.chunks(AT_ONCE).zip(fingerprints.chunks(AT_ONCE)) {
+        for (label, result) in labels.iter().zip(results.results_of(fingerprints)?) {
+            let reason = result.and_then(|result| result.accepted);
+            reason.into_iter().for_each(|reason| accepted.entry(reason).or_default().push(label));
+        }
     }
     Ok(accepted)
 }

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 use flow_core::reason::{Cause, Withheld};
 use flow_core::{AttemptId, Digest, InstanceId, JournalLine, Outcome, Planned, RunEvent, RunId, RunStart, StepResult};
-use flow_store::{Results, Status, StoreError, Waiting};
+use flow_store::{Results, Status, Waiting};
 
+use crate::error::CliError;
 use crate::reasons::{self, Because};
 
 /// What is known of a run.
@@ -335,15 +336,30 @@ impl Shown {
     pub(crate) fn attempt(&self) -> Option<AttemptId> {
         self.attempts.last().copied()
     }
+}
 
-    /// Its result: this run's own, or the one that was reused.
-    pub(crate) fn result(&self, kept: &dyn Results) -> Result<Option<StepResult>, StoreError> {
-        match (&self.result, &self.fingerprint) {
-            (Some(result), _) => Ok(Some((**result).clone())),
-            (None, Some(fingerprint)) => kept.result(fingerprint),
-            (None, None) => Ok(None),
+/// Gives each of these with its result: its run's own, or the one that was reused. Some are asked for at once, and held.
+pub(crate) fn each_result<'a>(
+    shown: impl IntoIterator<Item = &'a Shown>,
+    kept: &dyn Results,
+    mut each: impl FnMut(&'a Shown, Option<StepResult>) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    const AT_ONCE: usize = 512;
+    let mut shown = shown.into_iter().peekable();
+    while shown.peek().is_some() {
+        let some: Vec<&Shown> = shown.by_ref().take(AT_ONCE).collect();
+        let reused = some.iter().filter(|shown| shown.result.is_none()).filter_map(|shown| shown.fingerprint);
+        let mut reused = kept.results_of(&reused.collect::<Vec<_>>())?.into_iter();
+        for shown in some {
+            let result = match (&shown.result, &shown.fingerprint) {
+                (Some(result), _) => Some((**result).clone()),
+                (None, Some(_)) => reused.next().flatten(),
+                (None, None) => None,
+            };
+            each(shown, result)?;
         }
     }
+    Ok(())
 }
 
 /// An outcome that ends a run with exit code 1, unless the step records it.

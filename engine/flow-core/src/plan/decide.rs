@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Context, Force, Lookup, Standing, again::again, standing_for, unfit};
+use super::{Context, Force, Lookup, Sought, Standing, again::again, standing_for, unfit};
 use crate::fingerprint::{Parts, Provider, Subject, walk};
 use crate::reason::{Cause, Fault};
 use crate::why::{Reason, Unfit, compare};
@@ -62,46 +62,107 @@ pub fn decide(
     lookup: &mut dyn Lookup,
     force: &Force,
 ) -> Vec<Decision> {
-    let instances: Vec<&Instance> = ids.iter().map(|id| &context.expansion.instances[id.index()]).collect();
-    let mut undecided = None;
-    if let Some(planned) = instances.iter().find_map(|instance| instance.again.as_deref()) {
-        match again(planned, settled) {
-            Ok(reason) => undecided = Some(reason),
-            Err(cause) => return ids.iter().map(|_| Decision::NotNeeded { cause: cause.clone() }).collect(),
+    match Fingerprinted::of(context, ids, settled, lookup, force) {
+        Ok(unit) => {
+            lookup.ahead(&unit.sought().collect::<Vec<_>>());
+            unit.decide(lookup)
         }
+        Err(decisions) => decisions,
     }
-    let mut members = Vec::with_capacity(ids.len());
-    for instance in &instances {
-        match parts(context, instance, settled, lookup) {
-            Ok(parts) => members.push(parts),
-            Err(refusal) => return refuse(&instances, instance, &refusal),
-        }
-    }
-    let mut attempts: Vec<Parts> = members.iter().map(Parts::without_metrics).collect();
-    if instances.iter().any(|instance| instance.corun.is_some()) {
-        Parts::join(&mut members);
-        Parts::join(&mut attempts);
-    }
-    let forced = ids.iter().any(|id| force.covers(*id));
-    let mut found = Vec::with_capacity(ids.len());
-    for ((instance, parts), attempt) in instances.iter().zip(members).zip(&attempts) {
-        let metrics = context.expansion.steps[instance.step.index()].metrics.as_deref();
-        match find(instance, parts, attempt.digest(), metrics, lookup, forced) {
-            Ok(mut one) => {
-                if let Some(why) = undecided.as_ref().filter(|_| !one.reasons.is_empty()) {
-                    one.reasons.retain(|reason| *reason != Reason::NeverRan);
-                    one.reasons.insert(0, why.clone());
-                }
-                found.push(one);
+}
+
+/// One instance, or one co-run group, whose fingerprints are known, and nothing else yet.
+pub(super) struct Fingerprinted<'a> {
+    context: &'a Context<'a>,
+    members: Vec<Member<'a>>,
+    forced: bool,
+    /// Why it is repeated, if it is.
+    undecided: Option<Reason>,
+}
+
+struct Member<'a> {
+    instance: &'a Instance,
+    fingerprint: Digest,
+    attempt: Digest,
+    parts: Parts,
+}
+
+impl<'a> Fingerprinted<'a> {
+    /// Fingerprints instances as [`decide`] takes them, or says what becomes of them without.
+    pub(super) fn of(
+        context: &'a Context<'a>,
+        ids: &[InstanceId],
+        settled: &dyn Settled,
+        lookup: &mut dyn Lookup,
+        force: &Force,
+    ) -> Result<Fingerprinted<'a>, Vec<Decision>> {
+        let instances: Vec<&Instance> = ids.iter().map(|id| &context.expansion.instances[id.index()]).collect();
+        let mut undecided = None;
+        if let Some(planned) = instances.iter().find_map(|instance| instance.again.as_deref()) {
+            match again(planned, settled) {
+                Ok(reason) => undecided = Some(reason),
+                Err(cause) => return Err(ids.iter().map(|_| Decision::NotNeeded { cause: cause.clone() }).collect()),
             }
-            Err(refusal) => return refuse(&instances, instance, &refusal),
         }
+        let mut members = Vec::with_capacity(ids.len());
+        for instance in &instances {
+            let parts = parts(context, instance, settled, lookup);
+            members.push(parts.map_err(|refusal| refuse(&instances, instance, &refusal))?);
+        }
+        let mut attempts: Vec<Parts> = members.iter().map(Parts::without_metrics).collect();
+        if instances.iter().any(|instance| instance.corun.is_some()) {
+            Parts::join(&mut members);
+            Parts::join(&mut attempts);
+        }
+        let forced = ids.iter().any(|id| force.covers(*id));
+        let members = instances.into_iter().zip(members).zip(&attempts).map(|((instance, parts), attempt)| Member {
+            instance,
+            fingerprint: parts.digest(),
+            attempt: attempt.digest(),
+            parts,
+        });
+        Ok(Fingerprinted { context, members: members.collect(), forced, undecided })
     }
-    match instances.iter().zip(&found).find(|(_, found)| !found.reasons.is_empty()) {
-        None => found.into_iter().zip(&instances).filter_map(|(found, instance)| found.reuse(instance)).collect(),
-        Some((first, _)) => {
-            let first = first.label.to_string();
-            found.into_iter().map(|found| found.run(&first)).collect()
+
+    /// The instances.
+    pub(super) fn ids(&self) -> impl Iterator<Item = InstanceId> {
+        self.members.iter().map(|member| member.instance.id)
+    }
+
+    /// What is to be looked for: nothing of what is forced.
+    pub(super) fn sought(&self) -> impl Iterator<Item = Sought<'_>> {
+        self.members.iter().filter(|_| !self.forced).map(|Member { instance, fingerprint, attempt, .. }| Sought {
+            fingerprint: *fingerprint,
+            attempt: *attempt,
+            label: &instance.label,
+        })
+    }
+
+    /// Looks for results. The answers are in the order of the instances.
+    pub(super) fn decide(self, lookup: &mut dyn Lookup) -> Vec<Decision> {
+        let Fingerprinted { context, members, forced, undecided } = self;
+        let instances: Vec<&Instance> = members.iter().map(|member| member.instance).collect();
+        let mut found = Vec::with_capacity(members.len());
+        for member in members {
+            let instance = member.instance;
+            let metrics = context.expansion.steps[instance.step.index()].metrics.as_deref();
+            match find(member, metrics, lookup, forced) {
+                Ok(mut one) => {
+                    if let Some(why) = undecided.as_ref().filter(|_| !one.reasons.is_empty()) {
+                        one.reasons.retain(|reason| *reason != Reason::NeverRan);
+                        one.reasons.insert(0, why.clone());
+                    }
+                    found.push(one);
+                }
+                Err(refusal) => return refuse(&instances, instance, &refusal),
+            }
+        }
+        match instances.iter().zip(&found).find(|(_, found)| !found.reasons.is_empty()) {
+            None => found.into_iter().zip(&instances).filter_map(|(found, instance)| found.reuse(instance)).collect(),
+            Some((first, _)) => {
+                let first = first.label.to_string();
+                found.into_iter().map(|found| found.run(&first)).collect()
+            }
         }
     }
 }
@@ -151,19 +212,15 @@ impl Candidate {
 }
 
 fn find(
-    instance: &Instance,
-    parts: Parts,
-    attempt: Digest,
+    Member { instance, fingerprint, attempt, parts }: Member<'_>,
     metrics: Option<&Metrics>,
     lookup: &mut dyn Lookup,
     forced: bool,
 ) -> Result<Candidate, Refusal> {
-    let fingerprint = parts.digest();
     if forced {
         let reasons = vec![Reason::Forced];
         return Ok(Candidate { fingerprint, attempt, parts, result: None, read_again: None, reasons });
     }
-    lookup.ahead(&fingerprint, &attempt, &instance.label);
     let unseen = |error| Refusal { outcome: Outcome::Failed, cause: Cause::ResultUnseen { error } };
     let mut result = lookup.result(&fingerprint).map_err(unseen)?;
     let mut read_again = None;

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Context, Decision, Force, Lookup, Standing, decide, standing_for, unfit, without_attempt};
+use super::{Context, Decision, Force, Lookup, Standing, decide::Fingerprinted, standing_for, unfit, without_attempt};
 use crate::reason::Cause;
 use crate::why::{Reason, Why};
 use crate::{Digest, Expansion, Instance, InstanceId, Need, Outcome, Planned, RunId, Settled, StepResult, Uses};
@@ -127,6 +127,7 @@ pub fn plan_of_run(
         };
         let mut fold = Fold::new(context, wanted, force, trusting);
         if wanted.iter().all(|&id| fold.decide(id, lookup, &mut find)) {
+            fold.look_up(lookup, &mut find);
             found.append(&mut fold.known.standing());
             return fold.end(wanted).0;
         }
@@ -147,8 +148,13 @@ pub(super) fn fold(
 ) -> (Plan, Known) {
     let mut fold = Fold::new(context, wanted, force, false);
     wanted.iter().for_each(|&id| _ = fold.decide(id, lookup, adjust));
+    fold.look_up(lookup, adjust);
     fold.end(wanted)
 }
+
+/// So many instances are looked up at once, about, and what is found of them is held. The store may be another process's, and where a
+/// machine is busy each question waits until that one has a CPU, and this one again.
+const AT_ONCE: usize = 4096;
 
 struct Fold<'a> {
     context: &'a Context<'a>,
@@ -157,12 +163,17 @@ struct Fold<'a> {
     trusting: bool,
     known: Known,
     states: Vec<Option<State>>,
+    /// What is to be looked up next, none of which needs another of them.
+    next: Vec<Fingerprinted<'a>>,
+    /// The instances of that.
+    is_next: BTreeSet<InstanceId>,
 }
 
 impl<'a> Fold<'a> {
     fn new(context: &'a Context<'a>, wanted: &[InstanceId], force: &'a Force, trusting: bool) -> Self {
         let states = vec![None; context.expansion.instances.len()];
-        Fold { context, force, trusting, known: Known::new(context.expansion, wanted), states }
+        let known = Known::new(context.expansion, wanted);
+        Fold { context, force, trusting, known, states, next: Vec::new(), is_next: BTreeSet::new() }
     }
 
     fn end(mut self, wanted: &[InstanceId]) -> (Plan, Known) {
@@ -170,11 +181,12 @@ impl<'a> Fold<'a> {
         (Plan { items: items.collect() }, self.known)
     }
 
-    /// Decides the next instance. False where something was trusted to be there, is read now and is not: nothing counts then.
+    /// Decides the next instance, or all but what is looked up for it. False where something was trusted to be there, is read now and
+    /// is not: nothing counts then.
     fn decide(&mut self, id: InstanceId, lookup: &mut dyn Lookup, adjust: &mut Adjust<'_>) -> bool {
         let expansion = self.context.expansion;
         let instance = &expansion.instances[id.index()];
-        if self.states[id.index()].is_some() {
+        if self.states[id.index()].is_some() || self.is_next.contains(&id) {
             return true; // Decided together with the first of its group.
         }
         if let Some(stands) = self.stands(instance, lookup) {
@@ -184,7 +196,10 @@ impl<'a> Fold<'a> {
         }
         let together = together(expansion, instance);
         let needs = || together.iter().flat_map(|id| &expansion.instances[id.index()].needs);
-        if !needs().all(|need| self.known.read(&expansion.instances[need.on.index()], lookup)) {
+        if self.is_next.len() >= AT_ONCE || needs().any(|need| self.is_next.contains(&need.on)) {
+            self.look_up(lookup, adjust);
+        }
+        if !self.known.read(needs().map(|need| &expansion.instances[need.on.index()]), lookup) {
             return false;
         }
         if let Some(blocked) = needs().find_map(|need| blocked(expansion, &self.states, need.on)) {
@@ -205,8 +220,31 @@ impl<'a> Fold<'a> {
             }
             return true;
         }
-        let decisions = decide(self.context, &together, &self.known, lookup, self.force);
-        for (id, decision) in together.iter().zip(decisions) {
+        match Fingerprinted::of(self.context, &together, &self.known, lookup, self.force) {
+            Ok(unit) => {
+                self.is_next.extend(together);
+                self.next.push(unit);
+            }
+            Err(decisions) => self.take(&together, decisions, lookup, adjust),
+        }
+        true
+    }
+
+    /// Looks up what is next.
+    fn look_up(&mut self, lookup: &mut dyn Lookup, adjust: &mut Adjust<'_>) {
+        let next = std::mem::take(&mut self.next);
+        lookup.ahead(&next.iter().flat_map(Fingerprinted::sought).collect::<Vec<_>>());
+        for unit in next {
+            let ids: Vec<InstanceId> = unit.ids().collect();
+            let decisions = unit.decide(lookup);
+            self.take(&ids, decisions, lookup, adjust);
+        }
+        self.is_next.clear();
+    }
+
+    fn take(&mut self, ids: &[InstanceId], decisions: Vec<Decision>, lookup: &mut dyn Lookup, adjust: &mut Adjust<'_>) {
+        let expansion = self.context.expansion;
+        for (id, decision) in ids.iter().zip(decisions) {
             let instance = &expansion.instances[id.index()];
             let decision = adjust(lookup, instance, decision);
             let since = match &decision {
@@ -221,7 +259,6 @@ impl<'a> Fold<'a> {
                 (state, _) => state,
             });
         }
-        true
     }
 
     /// What stood for an instance and stands still: what it needs does so too, or is left out by the workflow itself.
@@ -301,13 +338,23 @@ impl Known {
         Known { read, results: vec![None; count], standing: vec![None; count] }
     }
 
-    /// Something that was decided anew reads an instance: its result is looked up, where it only stands. False: it is not there.
-    fn read(&mut self, instance: &Instance, lookup: &mut dyn Lookup) -> bool {
-        let id = instance.id.index();
-        let Some(standing) = self.standing[id].as_ref().filter(|_| self.results[id].is_none()) else { return true };
-        let result = lookup.stood(standing).filter(|result| unfit(result, instance).is_none());
-        self.results[id] = result.map(|result| Arc::new(standing_for(result, instance)));
-        self.results[id].is_some()
+    /// Something that was decided anew reads instances: their results are looked up, where they only stand. False: one is not there.
+    fn read<'i>(&mut self, instances: impl Iterator<Item = &'i Instance>, lookup: &mut dyn Lookup) -> bool {
+        let unread = instances.filter_map(|instance| {
+            let id = instance.id.index();
+            let standing = self.standing[id].clone().filter(|_| self.results[id].is_none());
+            standing.map(|standing| (instance, standing))
+        });
+        let (unread, standing): (Vec<&Instance>, Vec<Standing>) = unread.unzip();
+        if unread.is_empty() {
+            return true;
+        }
+        unread.into_iter().zip(lookup.stood(&standing)).all(|(instance, result)| {
+            let result = result.filter(|result| unfit(result, instance).is_none());
+            let read = &mut self.results[instance.id.index()];
+            *read = result.map(|result| Arc::new(standing_for(result, instance)));
+            read.is_some()
+        })
     }
 
     /// What stands as it stood, with the results that were read.

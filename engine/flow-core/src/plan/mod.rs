@@ -36,6 +36,14 @@ pub struct Context<'a> {
     pub catalogue: &'a Catalogue,
 }
 
+/// What is looked for of an instance: its result, the one of its attempt, and its last fingerprint.
+#[derive(Clone, Copy, Debug)]
+pub struct Sought<'a> {
+    pub fingerprint: Digest,
+    pub attempt: Digest,
+    pub label: &'a str,
+}
+
 /// A result whose numbers were read anew, from what is kept of its attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
@@ -59,8 +67,8 @@ pub trait Lookup {
         None
     }
 
-    /// What follows is asked of these: a result, its attempt, and the last fingerprint of its instance. Who has far to go goes once.
-    fn ahead(&mut self, _fingerprint: &Digest, _attempt: &Digest, _label: &str) {}
+    /// What follows is asked of these, one after the other. Who has far to go goes once for all of them.
+    fn ahead(&mut self, _of: &[Sought<'_>]) {}
 
     /// The result kept under a fingerprint, with all its artifacts still there.
     ///
@@ -88,9 +96,9 @@ pub trait Lookup {
         None
     }
 
-    /// The result of what [stands](Lookup::stands), whose artifacts are known to be there.
-    fn stood(&mut self, standing: &Standing) -> Option<StepResult> {
-        self.result(&standing.fingerprint).ok().flatten()
+    /// The results of what [stands](Lookup::stands), whose artifacts are known to be there.
+    fn stood(&mut self, standing: &[Standing]) -> Vec<Option<StepResult>> {
+        standing.iter().map(|standing| self.result(&standing.fingerprint).ok().flatten()).collect()
     }
 
     /// Why there is none under a fingerprint, where one was kept: what it produced is not as it was.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Context, Decision, Force, Lookup, Reading, Standing, State, decide, plan_of_run};
+use super::{Context, Decision, Force, Lookup, Reading, Sought, Standing, State, decide, plan, plan_of_run};
 use crate::fingerprint::{Parts, Tree, tests::instance};
 use crate::plan::unfit;
 use crate::reason::{Fault, Spoiled};
@@ -228,4 +228,51 @@ fn what_another_run_recorded_between_two_looks_is_not_recorded_again() {
     let settled = BTreeMap::<InstanceId, StepResult>::new();
     let found = decide(&context, &[InstanceId(0)], &settled, &mut Meanwhile { result: None }, &Force::Nothing);
     assert!(matches!(&found[..], [Decision::Reuse { read_again: None, .. }]), "{found:?}");
+}
+
+/// A store that is far: it has all results, and counts how often somebody goes there.
+#[derive(Default)]
+struct Far {
+    times: u32,
+    ahead: Vec<Digest>,
+    unasked: u32,
+}
+
+impl Lookup for Far {
+    fn input(&mut self, _: &Input) -> Result<Tree, Fault> {
+        Err("there are no inputs".into())
+    }
+
+    fn ahead(&mut self, of: &[Sought<'_>]) {
+        self.times += u32::from(!of.is_empty());
+        self.ahead = of.iter().map(|sought| sought.fingerprint).collect();
+    }
+
+    fn result(&mut self, fingerprint: &Digest) -> Result<Option<StepResult>, Fault> {
+        self.unasked += u32::from(!self.ahead.contains(fingerprint));
+        Ok(Some(StepResult { fingerprint: *fingerprint, ..result(Outcome::Ok) }))
+    }
+
+    fn last(&mut self, _: &str) -> Option<Parts> {
+        None
+    }
+
+    fn files(&mut self, _: &Digest) -> Option<Files> {
+        None
+    }
+}
+
+#[test]
+fn many_are_looked_up_at_once_but_for_what_needs_another_of_them() {
+    let text = "flow: 1\nname: w\nsteps:\n  a: {matrix: {n: '${{ range(1300) }}'}, run: a}\n  \
+        b: {matrix: {n: '${{ range(1300) }}'}, run: b, needs: [a]}\n  c: {run: c, needs: [b]}\n  \
+        d: {matrix: {n: '${{ range(40) }}', m: '${{ range(40) }}'}, run: d, corun: {group: '${{ n }}', gpus: own}}\n";
+    let (expansion, catalogue) = (expanded(text), Catalogue::default());
+    let wanted: Vec<InstanceId> = expansion.instances.iter().map(|instance| instance.id).collect();
+    let context = Context { expansion: &expansion, catalogue: &catalogue };
+    let mut far = Far::default();
+    let plan = plan(&context, &wanted, &mut far, &Force::Nothing);
+    assert!(plan.items.iter().all(|item| matches!(item.state, State::Cached { .. })));
+    assert_eq!((plan.items.len(), far.unasked), (1300 + 1300 + 1 + 1600, 0));
+    assert_eq!(far.times, 3, "a with d, then b, and c");
 }

@@ -1,7 +1,7 @@
 //! What a run begins with: its plan, and the inputs of all that may run as they were when it was made. Copies nothing itself.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     path::Path,
 };
 
@@ -98,7 +98,8 @@ impl Capture<'_> {
             keep: false,
             stood: self.stood,
             going_on: self.going_on,
-            ahead: None,
+            ahead: VecDeque::new(),
+            found: None,
             damaged: BTreeMap::new(),
             error: None,
         };

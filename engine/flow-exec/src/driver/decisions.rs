@@ -1,7 +1,7 @@
 //! What stands for units of instances whose needs are settled: a result, an attempt that goes on or that another run makes, or one
 //! to begin. Looks and answers; what becomes of that is the outcomes'.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use flow_core::{
     Digest, InstanceId, Outcome, StepResult,
@@ -52,7 +52,8 @@ pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
             keep: true,
             stood: &[],
             going_on: &BTreeMap::new(),
-            ahead: None,
+            ahead: VecDeque::new(),
+            found: None,
             damaged: BTreeMap::new(),
             error: None,
         };

@@ -124,8 +124,7 @@ fn history<'a>(
 /// Earlier attempts, by step, and what it cost to share GPUs, by model.
 #[derive(Default)]
 pub(super) struct Observed {
-    /// And whether these are all that there are of the step.
-    steps: BTreeMap<StepId, (Vec<Observation>, bool)>,
+    steps: BTreeMap<StepId, Vec<Observation>>,
     sharing: Vec<(String, GpuSharing)>,
 }
 
@@ -139,6 +138,7 @@ pub(super) fn observed(
     results: &dyn Results,
 ) -> Result<Observed, StoreError> {
     let mut observed = Observed::default();
+    let mut instances: BTreeMap<StepId, Vec<String>> = BTreeMap::new();
     for id in wanted {
         let instance = &expansion.instances[id.index()];
         let own = &*expansion.steps[instance.step.index()].name;
@@ -147,19 +147,19 @@ pub(super) fn observed(
             let name = &*expansion.steps[step.index()].name;
             let label = instance.label.replacen(own, name, 1);
             let [of_instance, of_step] = shapes(&expansion.workflow, name, &label);
-            let (seen, is_all) = match observed.steps.entry(step) {
-                Entry::Occupied(seen) => seen.into_mut(),
-                Entry::Vacant(first) => {
-                    let seen = results.history(&of_step)?;
-                    let is_all = seen.len() < HISTORY;
-                    first.insert((seen, is_all))
-                }
+            let seen = match observed.steps.entry(step) {
+                Entry::Occupied(seen) => &*seen.into_mut(),
+                Entry::Vacant(first) => first.insert(results.history(&of_step)?),
             };
             // A step that nobody observed so often has all that was seen of its instances.
-            if !*is_all {
-                seen.extend(results.history(&of_instance)?);
+            if seen.len() == HISTORY {
+                instances.entry(step).or_default().push(of_instance);
             }
         }
+    }
+    for (step, shapes) in instances {
+        let seen = results.histories(&shapes)?;
+        observed.steps.entry(step).or_default().extend(seen.into_iter().flatten());
     }
     let models: BTreeSet<&String> = expansion.machine.gpus.iter().map(|gpu| &gpu.name).collect();
     for model in models {
@@ -174,7 +174,7 @@ impl Observed {
     pub(super) fn history<'a>(self, expansion: &'a Expansion, instances: &'a [Instance]) -> History<'a> {
         let mut history = History::new(expansion, instances);
         let mut by_work: BTreeMap<StepId, Vec<Observation>> = BTreeMap::new();
-        for (step, (seen, _)) in self.steps {
+        for (step, seen) in self.steps {
             by_work.entry(expansion.work_of(step)).or_default().extend(seen);
         }
         by_work.into_iter().for_each(|(step, earlier)| history.remember(step, earlier));

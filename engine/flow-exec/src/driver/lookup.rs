@@ -1,7 +1,7 @@
 //! The world, as decisions ask for it: input files by digest, results and last fingerprints from the store. Decides nothing.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     path::{Path, PathBuf},
     sync::OnceLock,
 };
@@ -9,7 +9,7 @@ use std::{
 use flow_core::{
     Digest, Input, Instance, JournalLine, Metrics, RunEvent, RunId, StepResult,
     fingerprint::{Parts, Tree},
-    plan::{Lookup, Reading, Standing},
+    plan::{Lookup, Reading, Sought, Standing},
     reason::Fault,
     why::Files,
 };
@@ -39,8 +39,9 @@ pub(crate) struct StoreLookup<'a> {
     pub(crate) stood: &'a [Option<Stood>],
     /// What goes on since a run that does not live any more: by what it comes to, which run.
     pub(crate) going_on: &'a BTreeMap<Digest, RunId>,
-    /// What was found of the instance that is being decided.
-    pub(crate) ahead: Option<Ahead>,
+    /// What was found of the instances that are decided next, and of the one that is being decided.
+    pub(crate) ahead: VecDeque<Ahead>,
+    pub(crate) found: Option<Ahead>,
     /// Results whose artifacts are gone: why. Worth a line to people.
     pub(crate) damaged: BTreeMap<Digest, String>,
     /// The first error of the store; what was asked counts as not there.
@@ -99,7 +100,7 @@ impl Recorded {
     }
 }
 
-/// What was found of an instance at once, until it is asked for.
+/// What was found of an instance, until it is asked for.
 pub(crate) struct Ahead {
     fingerprint: Digest,
     attempt: Digest,
@@ -124,7 +125,12 @@ pub(super) fn digest_of(inputs: &[Input], folder: &Path, hashed: &Inputs) -> Opt
     Some(Digest::of(&digests))
 }
 
-impl StoreLookup<'_> {
+impl<'a> StoreLookup<'a> {
+    /// Who did not answer is not asked again.
+    fn results(&self) -> Option<&'a dyn Results> {
+        self.results.filter(|_| self.error.is_none())
+    }
+
     fn kept<T>(&mut self, answer: flow_store::Result<Option<T>>) -> Option<T> {
         answer.unwrap_or_else(|error| {
             self.error.get_or_insert(error);
@@ -150,21 +156,27 @@ impl Lookup for StoreLookup<'_> {
         })
     }
 
-    fn ahead(&mut self, fingerprint: &Digest, attempt: &Digest, label: &str) {
-        let found = self.results.map(|results| results.earlier(fingerprint, attempt, self.workflow, label));
-        let earlier = found.and_then(|found| self.kept(found.map(Some)));
-        let (fingerprint, attempt, label) = (*fingerprint, *attempt, label.to_owned());
-        self.ahead = earlier.map(|earlier| Ahead { fingerprint, attempt, label, earlier });
+    fn ahead(&mut self, of: &[Sought<'_>]) {
+        let found = self.results().map(|results| results.earlier(self.workflow, of).map(Some));
+        let found = found.and_then(|found| self.kept(found)).unwrap_or_default();
+        let ahead = |(&Sought { fingerprint, attempt, label }, earlier)| {
+            let label = label.to_owned();
+            Ahead { fingerprint, attempt, label, earlier }
+        };
+        self.ahead = of.iter().zip(found).map(ahead).collect();
     }
 
     fn result(&mut self, fingerprint: &Digest) -> Result<Option<StepResult>, Fault> {
-        let kept = match self.ahead.take_if(|ahead| ahead.fingerprint == *fingerprint) {
+        if let Some(at) = self.ahead.iter().position(|ahead| ahead.fingerprint == *fingerprint) {
+            self.found = self.ahead.drain(..=at).next_back();
+        }
+        let kept = match self.found.take_if(|found| found.fingerprint == *fingerprint) {
             Some(Ahead { earlier: Earlier::Result(result), .. }) => Some(*result),
             Some(other) => {
-                self.ahead = Some(other);
+                self.found = Some(other);
                 None
             }
-            None => self.results.and_then(|results| self.kept(results.result(fingerprint))),
+            None => self.results().and_then(|results| self.kept(results.result(fingerprint))),
         };
         let (Some(result), Some(objects)) = (kept, &self.objects) else { return Ok(None) };
         let lost = objects.missing(&result);
@@ -177,8 +189,10 @@ impl Lookup for StoreLookup<'_> {
         }
     }
 
-    fn stood(&mut self, standing: &Standing) -> Option<StepResult> {
-        self.results.and_then(|results| self.kept(results.result(&standing.fingerprint)))
+    fn stood(&mut self, standing: &[Standing]) -> Vec<Option<StepResult>> {
+        let fingerprints: Vec<Digest> = standing.iter().map(|standing| standing.fingerprint).collect();
+        let found = self.results().map(|results| results.results_of(&fingerprints).map(Some));
+        found.and_then(|found| self.kept(found)).unwrap_or_else(|| vec![None; standing.len()])
     }
 
     fn read_again(
@@ -187,13 +201,13 @@ impl Lookup for StoreLookup<'_> {
         metrics: Option<&Metrics>,
         instance: &Instance,
     ) -> Result<Option<Reading>, Fault> {
-        let kept = match self.ahead.take_if(|ahead| ahead.attempt == *attempt) {
+        let kept = match self.found.take_if(|found| found.attempt == *attempt) {
             Some(Ahead { earlier: Earlier::Attempt(result), .. }) => Some(*result),
             Some(other) => {
-                self.ahead = Some(other);
+                self.found = Some(other);
                 None
             }
-            None => self.results.and_then(|results| self.kept(results.of_attempt(attempt))),
+            None => self.results().and_then(|results| self.kept(results.of_attempt(attempt))),
         };
         let (Some(result), Some(objects)) = (kept, self.objects.clone()) else { return Ok(None) };
         match objects.missing(&result) {
@@ -213,8 +227,8 @@ impl Lookup for StoreLookup<'_> {
     }
 
     fn last(&mut self, label: &str) -> Option<Parts> {
-        let results = self.results?;
-        let last = match self.ahead.take_if(|ahead| ahead.label == label) {
+        let results = self.results()?;
+        let last = match self.found.take_if(|found| found.label == label) {
             Some(Ahead { earlier: Earlier::Last(last), .. }) => Some(last),
             Some(_) => None,
             None => self.kept(results.last(self.workflow, label)),
@@ -236,5 +250,81 @@ impl Lookup for StoreLookup<'_> {
             _ => None,
         };
         Some(manifest.entries.into_iter().filter_map(file).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use flow_core::learn::Observation;
+    use flow_store::{Holder, Last, ProcessIdentity, Result};
+
+    use super::*;
+
+    /// A store whose holder was stopped.
+    #[derive(Default)]
+    struct Silent(Cell<u32>);
+
+    impl Silent {
+        fn waits<T>(&self) -> Result<T> {
+            self.0.set(self.0.get() + 1);
+            let (process, since) = (ProcessIdentity::own(), String::new());
+            let holder = Box::new(Holder { process, doing: "flow run a.yaml".to_owned(), run: None, since });
+            Err(StoreError::Held { path: "/store".into(), holder })
+        }
+    }
+
+    impl Results for Silent {
+        fn results_of(&self, _: &[Digest]) -> Result<Vec<Option<StepResult>>> {
+            self.waits()
+        }
+
+        fn of_attempt(&self, _: &Digest) -> Result<Option<StepResult>> {
+            self.waits()
+        }
+
+        fn last(&self, _: &str, _: &str) -> Result<Option<Last>> {
+            self.waits()
+        }
+
+        fn earlier(&self, _: &str, _: &[Sought<'_>]) -> Result<Vec<Earlier>> {
+            self.waits()
+        }
+
+        fn all(&self) -> Result<Vec<StepResult>> {
+            self.waits()
+        }
+
+        fn histories(&self, _: &[String]) -> Result<Vec<Vec<Observation>>> {
+            self.waits()
+        }
+    }
+
+    #[test]
+    fn who_did_not_answer_is_not_asked_again() {
+        let (silent, inputs) = (Silent::default(), Inputs::new(None, None, clock::system()));
+        let mut world = StoreLookup {
+            workflow: "w",
+            folder: PathBuf::new(),
+            results: Some(&silent),
+            recorded: None,
+            objects: None,
+            inputs: &inputs,
+            keep: false,
+            stood: &[],
+            going_on: &BTreeMap::new(),
+            ahead: VecDeque::new(),
+            found: None,
+            damaged: BTreeMap::new(),
+            error: None,
+        };
+        let (fingerprint, attempt) = (Digest::of(b"f"), Digest::of(b"a"));
+        for label in ["a", "b"] {
+            world.ahead(&[Sought { fingerprint, attempt, label }]);
+            assert_eq!((world.result(&fingerprint), world.last(label)), (Ok(None), None));
+        }
+        assert!(matches!(world.error, Some(StoreError::Held { .. })));
+        assert_eq!(silent.0.get(), 1);
     }
 }

@@ -2,7 +2,7 @@
 //! it is free.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     ops::ControlFlow,
     path::{Path, PathBuf},
 };
@@ -102,7 +102,8 @@ impl Knowledge {
             keep: false,
             stood: &[],
             going_on: &going_on,
-            ahead: None,
+            ahead: VecDeque::new(),
+            found: None,
             damaged: BTreeMap::new(),
             error: None,
         };
