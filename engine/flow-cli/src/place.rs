@@ -214,6 +214,11 @@ pub(crate) fn open(request: &SessionRequest, output: &mut Output) -> Result<Sess
     if let Some(unasked) = &session.unasked {
         output.error(format!("{} {unasked}", styled(NOTE, "note:")))?;
     }
+    if let Some(run) = &session.told_by {
+        let said =
+            format!("Slurm is not asked while run {run} goes on: its nodes are those that it told of since then");
+        output.error(format!("{} {said}", styled(NOTE, "note:")))?;
+    }
     Ok(session)
 }
 

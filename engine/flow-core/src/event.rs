@@ -311,6 +311,9 @@ pub struct RunStart {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<Revision>,
     pub machine: Machine,
+    /// Slurm told it what its nodes have, and the store remembers that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub knows_nodes: bool,
     /// How many instances there are.
     pub instances: u32,
     /// Process id of the engine.

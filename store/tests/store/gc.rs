@@ -24,6 +24,7 @@ fn run(store: &Store, file: &str, id: &str, records: &[StepResult], reuses: &[&S
         note: None,
         revision: None,
         machine: Machine::default(),
+        knows_nodes: false,
         instances: 1,
         pid: 1,
     };

@@ -98,6 +98,33 @@ impl Lab {
 }
 
 #[test]
+fn while_a_run_goes_on_slurm_is_not_asked_what_its_nodes_have() {
+    let steps = "\n  a: {matrix: {n: [0, 1]}, gpus: 1, run: 'until [ -e $HOME/on ]; do sleep 0.1; done'}\n";
+    let mut lab = Lab::new(1, 1, steps);
+    let asked = lab.space.path("asked");
+    let sinfo = format!("#!/bin/sh\nPATH=${{PATH#*:}}\necho >> {}\nexec sinfo \"$@\"\n", asked.display());
+    lab.first_on_the_path("sinfo", &sinfo);
+    let times = || lab.lines("asked").values().sum::<u32>();
+    let mut flow = lab.space.start(["run", "w.yaml"]);
+    until("one runs", || lab.queue().contains("RUNNING"));
+    until("it has said so", || lab.space.flow(["why", "a[n=0]"]).expect(0).stdout().contains("in run"));
+    let before = times();
+    for args in [["why", "a"], ["plan", "w.yaml"]] {
+        let told = lab.space.flow(args).expect(0);
+        assert!(told.stderr().contains("goes on: its nodes are those that it told of since then"), "{}", told.text());
+    }
+    assert_eq!(times(), before);
+    // Nothing is known of a larger node: what it could not run is said, as the run would.
+    lab.space.write("w.yaml", &format!("{HEAD}{}", steps.replace("gpus: 1", "gpus: 2")));
+    let said = lab.space.flow(["plan", "w.yaml"]).expect(2).text();
+    assert!(said.contains("the largest have 1 GPU,"), "{said}");
+    lab.space.write("w.yaml", &format!("{HEAD}{steps}")).write("on", "");
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+    assert!(!lab.space.flow(["why", "a"]).expect(0).stderr().contains("is not asked"));
+    assert_eq!(times(), before + 1);
+}
+
+#[test]
 fn a_step_means_the_same_on_slurm_as_here() {
     let lab = Lab::new(
         2,

@@ -408,6 +408,7 @@ fn beginning(
         policy: policy.to_owned(),
         revision,
         machine: expansion.machine.clone(),
+        knows_nodes: session.cluster.is_some() && session.unasked.is_none(),
         instances: plan.items.len() as u32,
         pid: process::id(),
     }));

@@ -9,10 +9,11 @@ use std::{
 };
 
 use flow_core::{
-    Batch, Builtins, Catalogue, Diagnostic, Digest, ExpandRequest, Expansion, InstanceId, Machine, Place, Source, Uses,
-    Workflow, parse_with,
+    Batch, Builtins, Catalogue, Diagnostic, Digest, ExpandRequest, Expansion, InstanceId, JournalLine, Machine, Place,
+    RunEvent, RunId, Slurm, Source, Uses, Workflow, parse_with,
     plan::{Context, Item, Plan, State},
 };
+use flow_store::StoreDir;
 
 use super::{
     batch, imports,
@@ -65,6 +66,8 @@ pub struct Session {
     pub(crate) cluster: Option<Cluster>,
     /// It did not answer.
     pub unasked: Option<Unasked>,
+    /// It was not asked, for this run goes on, which it told what there is.
+    pub told_by: Option<RunId>,
 }
 
 impl Session {
@@ -363,18 +366,18 @@ impl Basis {
             Some(Imagined::Machine) => Some(Place::Local),
             Some(Imagined::Cluster) => (!workflow.wants_slurm(None)).then_some(Place::Slurm),
         };
-        let (cluster, unasked) = if self.imagined.is_none() && workflow.wants_slurm(on) {
+        let (mut cluster, mut unasked, mut told_by) = (None, None, None);
+        if self.imagined.is_none() && workflow.wants_slurm(on) {
             // A store that is not used remembers nothing.
-            let memory = workspace.existing_store().ok().flatten().map(|dir| dir.nodes());
-            match Cluster::look(workflow.slurm(), memory.as_deref(), informs) {
-                Err(_) if self.any_machine => (None, None),
-                seen => seen.map_err(|Unmet { key, impossible: Impossible { what, help } }| {
-                    wrong(workflow.about_slurm(key, Diagnostic::new(what).help(help)))
-                })?,
+            let dir = workspace.existing_store().ok().flatten();
+            match look(workflow.slurm(), dir.as_ref(), informs) {
+                Ok(seen) => (cluster, unasked, told_by) = seen,
+                Err(_) if self.any_machine => {}
+                Err(Unmet { key, impossible: Impossible { what, help } }) => {
+                    return Err(wrong(workflow.about_slurm(key, Diagnostic::new(what).help(help))));
+                }
             }
-        } else {
-            (None, None)
-        };
+        }
         let mut expansion = workflow
             .expand(&ExpandRequest {
                 catalogue: &catalogue,
@@ -394,8 +397,31 @@ impl Basis {
             expansion.imported = imports::of_workflow(&dir, &expansion.workflow)?;
         }
         let (workspace, set) = (workspace.clone(), self.set.clone());
-        Ok(Session { workspace, workflow, catalogue, plugins, expansion, set, cluster, unasked })
+        Ok(Session { workspace, workflow, catalogue, plugins, expansion, set, cluster, unasked, told_by })
     }
+}
+
+/// The cluster; whether it did not answer; which run it told before, if who only `informs` relies on that and does not ask.
+type Seen = (Option<Cluster>, Option<Unasked>, Option<RunId>);
+
+fn look(slurm: &Slurm, dir: Option<&StoreDir>, informs: bool) -> Result<Seen, Unmet> {
+    if let Some(dir) = dir.filter(|_| informs)
+        && let Some(run) = who_knows_nodes(dir)
+        && let Some(known) = Cluster::remembered(slurm, &dir.nodes())?
+    {
+        return Ok((Some(known), None, Some(run)));
+    }
+    let (cluster, unasked) = Cluster::look(slurm, dir.map(StoreDir::nodes).as_deref(), informs)?;
+    Ok((cluster, unasked, None))
+}
+
+/// The newest run of a store that goes on and that Slurm told what its nodes have.
+fn who_knows_nodes(dir: &StoreDir) -> Option<RunId> {
+    let living = dir.living().ok()?.into_iter().rev().filter_map(|holder| holder.run);
+    living.into_iter().find(|run| match dir.run(run).first_line() {
+        Ok(Some(JournalLine { event: RunEvent::RunStarted(start), .. })) => start.knows_nodes,
+        _ => false,
+    })
 }
 
 /// The text of a file that a workflow includes.

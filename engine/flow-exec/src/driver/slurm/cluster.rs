@@ -95,21 +95,29 @@ impl Cluster {
         memory: Option<&Path>,
         informs: bool,
     ) -> Result<(Option<Cluster>, Option<Unasked>), Unmet> {
-        let text = memory.and_then(|memory| fs::read_to_string(memory).ok());
-        let client = if informs && text.is_some() { Client::brief() } else { Client::new() };
-        let (found, unasked) = match client.nodes() {
-            Ok(found) => (Some(found), None),
+        let client = if informs && memory.is_some_and(Path::exists) { Client::brief() } else { Client::new() };
+        match client.nodes() {
+            Ok((nodes, told)) => Ok((Some(Cluster::of(slurm, nodes, told)?), None)),
             Err(error) => {
-                let found = text.and_then(|text| Some((flow_slurm::parse_nodes(&text).ok()?, text)));
-                let remembered = found.is_some();
-                (found, Some(Unasked { error, remembered }))
+                let cluster = memory.map_or(Ok(None), |memory| Cluster::remembered(slurm, memory))?;
+                let remembered = cluster.is_some();
+                Ok((cluster, Some(Unasked { error, remembered })))
             }
-        };
-        let there = |(nodes, told): (Vec<Node>, String)| {
-            let node = largest(&nodes, slurm)?;
-            Ok(Cluster { node, nodes, told })
-        };
-        Ok((found.map(there).transpose()?, unasked))
+        }
+    }
+
+    /// As it was when it last answered.
+    ///
+    /// # Errors
+    /// As of [`Cluster::look`].
+    pub(crate) fn remembered(slurm: &Slurm, memory: &Path) -> Result<Option<Cluster>, Unmet> {
+        let found = fs::read_to_string(memory).ok().and_then(|told| Some((flow_slurm::parse_nodes(&told).ok()?, told)));
+        found.map(|(nodes, told)| Cluster::of(slurm, nodes, told)).transpose()
+    }
+
+    fn of(slurm: &Slurm, nodes: Vec<Node>, told: String) -> Result<Cluster, Unmet> {
+        let node = largest(&nodes, slurm)?;
+        Ok(Cluster { node, nodes, told })
     }
 
     /// Writes down what it has, for when it does not answer.
