@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the engine costs: 5,000 one-file copies and one aggregate, beside ninja, make and a bare xargs; planning 100,000
-instances; each way in which a sweep of copies is used, at several sizes, beside ninja; and eight runs at once on one store beside
-one run of as many copies. One command, ratios from one run:
+instances; each way in which a sweep of copies is used, at several sizes, beside ninja, and what is asked about it while another
+run has the store, beside the same without; and eight runs at once on one store beside one run of as many copies. One command, ratios from one run:
 
     python3 engine/benchmark.py
 
@@ -11,6 +11,7 @@ gone through once at each of `--sizes`; `--sizes 1000,20000,100000` takes an hou
 """
 
 import argparse
+import contextlib
 import glob
 import os
 import shutil
@@ -165,7 +166,10 @@ steps:
             "plan, one changed": ["plan", "copies.yaml"],
             "plan, half of it there": ["plan", "copies.yaml"],
             "why": ["why", one],
+            "why, all": ["why", "copy", "-w", "copies.yaml"],
             "show": ["show", one],
+            "show, all": ["show", "copy", "-w", "copies.yaml"],
+            "results": ["results", "-w", "copies.yaml"],
             "logs": ["logs", one],
             "logs, all": ["logs", "copy"],
             "status": ["status"],
@@ -261,7 +265,9 @@ def show(tools, planned, args):
 # What is done to a sweep, one after the other, and what flow is asked about it on the way.
 USES = ["first run", "nothing", "one changed", "all changed", "new axis value", "resumed after a kill"]
 AT_MOST = {"first run": 1.5, "nothing": 1.2, "one changed": 2}
-QUESTIONS = ["plan, one changed", "plan, half of it there", "why", "show", "logs", "status", "logs, all", "doctor"]
+QUESTIONS = ["plan, one changed", "plan, half of it there", "why", "why, all", "show", "show, all", "results", "logs", "status", "logs, all", "doctor"]
+# What is asked of whoever has the store, too, while another run does.
+BESIDE = [(question, f"{question}, beside a run") for question in ("plan, one changed", "why, all", "show, all", "results")]
 
 
 def used(tools, folder, sizes):
@@ -274,22 +280,29 @@ def used(tools, folder, sizes):
             for use, seconds in use_all(tool, place, size):
                 took[tool.name, use, size] = min(seconds, took.get((tool.name, use, size), seconds))
             print(f"used: {tool.name}, {size} copies", file=sys.stderr)
-    print("\n| a sweep of | " + " | ".join(f"{size} | × ninja" for size in sizes) + " |")
-    print("| --- |" + " ---: | ---: |" * len(sizes))
-    for use in USES + QUESTIONS:
-        cells = []
-        for size in sizes:
-            own, other = took[("flow", use, size)], took.get(("ninja", use, size))
-            cells += [f"{own:.2f} s", f"{own / other:.2f}" if other else "–"]
-        print(f"| {use} | " + " | ".join(cells) + " |")
+    def table(beside, uses):
+        print("\n| a sweep of | " + " | ".join(f"{size} | × {beside}" for size in sizes) + " |")
+        print("| --- |" + " ---: | ---: |" * len(sizes))
+        for use, other in uses:
+            cells = []
+            for size in sizes:
+                own, than = took["flow", use, size], took.get((*other, size))
+                cells += [f"{own:.2f} s", f"{own / than:.2f}" if than else "–"]
+            print(f"| {use} | " + " | ".join(cells) + " |")
+
+    table("ninja", [(use, ("ninja", use)) for use in USES + QUESTIONS])
+    table("alone", [(beside, ("flow", question)) for question, beside in BESIDE])
     print()
     reached = []
     for use, most in AT_MOST.items():
         ratio = max(took["flow", use, size] / took["ninja", use, size] for size in sizes)
         reached.append((f"used, {use}: at most {most} × ninja, is {ratio:.2f}", ratio <= most))
+    for question, beside in BESIDE:
+        ratio = max(took["flow", beside, size] / took["flow", question, size] for size in sizes)
+        reached.append((f"{beside}: at most 2 × alone, is {ratio:.2f}", ratio <= 2))
     # What goes with the square of the size takes as many times as long for each copy as there are more of them.
     least, most = sizes[0], sizes[-1]
-    for use in (USES + QUESTIONS) if most >= 4 * least else []:
+    for use in (USES + QUESTIONS + [beside for _, beside in BESIDE]) if most >= 4 * least else []:
         growth = (took["flow", use, most] + 0.1) / (took["flow", use, least] + 0.1) / (most / least)
         reached.append((f"linear: {use}", growth < 2))
     return reached
@@ -343,6 +356,12 @@ def use_all(tool, place, size):
     yield "one changed", run()
     for question in ["show", "logs", "status", "logs, all", "doctor"]:
         yield from asked(question)
+    write(place, [size // 4], "changed")
+    for question, _ in BESIDE:
+        yield from asked(question)
+    with a_run(tool, place) if tool.asks("why", size) else contextlib.nullcontext():
+        for question, beside in BESIDE:
+            yield from ((beside, seconds) for _, seconds in asked(question))
     tool.sweep(place, size + 1)
     yield "new axis value", run()
     write(place, range(size + 1), "changed all")
@@ -352,6 +371,25 @@ def use_all(tool, place, size):
     killed(tool.command(), place, whole / 2)
     yield from asked("plan, half of it there")
     yield "resumed after a kill", run()
+
+
+@contextlib.contextmanager
+def a_run(tool, place):
+    """Another workflow runs, and has the store."""
+    with open(f"{place}/other.yaml", "w") as file:
+        file.write(f"flow: 1\nname: other\nsteps: {{sleep: {{run: touch {place}/.began; sleep 1000}}}}\n")
+    child = subprocess.Popen([tool.program, "run", "other.yaml"], cwd=place, stdout=subprocess.DEVNULL)
+    while not os.path.exists(f"{place}/.began"):
+        if child.poll() is not None:
+            sys.exit("the other run failed")
+        time.sleep(0.01)
+    try:
+        yield
+    finally:
+        child.send_signal(signal.SIGINT)
+        child.wait()
+    # What is asked for next is about the first workflow again.
+    os.remove(f"{place}/other.yaml")
 
 
 def killed(command, place, seconds):
