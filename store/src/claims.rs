@@ -3,6 +3,9 @@
 //!
 //! The locks are those of a process, not of an open file: so the kernel tells whose they are. One process opens a file once. To set
 //! a lock the kernel goes through all locks of its file, so there are many files, and a digest names one of them.
+//!
+//! In each file that a run opens it has one more lock, at a place of its own, for all its life. When its process dies all its locks in
+//! a file go at once: as long as that one is there, no claim in that file came free by its death.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -12,7 +15,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use flow_core::{Digest, reason::StoreAction};
+use flow_core::{Digest, RunId, reason::StoreAction};
 use nix::{
     errno::Errno,
     fcntl::{FcntlArg, fcntl},
@@ -25,6 +28,8 @@ use crate::{Result, StoreDir, StoreError, file};
 #[derive(Debug)]
 pub struct Claims {
     folder: PathBuf,
+    /// Where a run says in each file that it lives.
+    life: Option<i64>,
     files: Mutex<BTreeMap<u8, Claimed>>,
 }
 
@@ -48,15 +53,16 @@ pub struct Claimant {
 }
 
 impl Claims {
-    /// None held yet. To be called once a process and store: closing a file anywhere gives all claims in it back.
+    /// None held yet, of a run or of what goes on since its death. To be called once a process and store: closing a file anywhere gives
+    /// all claims in it back.
     ///
     /// # Errors
     /// The store cannot be written.
-    pub fn open(dir: &StoreDir) -> Result<Claims> {
+    pub fn open(dir: &StoreDir, run: Option<&RunId>) -> Result<Claims> {
         let folder = dir.claims();
         // A store that an older flow made has none.
         fs::create_dir_all(&folder).map_err(StoreError::io(StoreAction::Create, &folder))?;
-        Ok(Claims { folder, files: Mutex::default() })
+        Ok(Claims { folder, life: run.map(life), files: Mutex::default() })
     }
 
     /// Claims all of these, or none where another process has one of them: then that is returned.
@@ -82,7 +88,7 @@ impl Claims {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let file = match files.entry(number) {
             Entry::Occupied(open) => open.into_mut(),
-            Entry::Vacant(new) => new.insert(Claimed::open(self.folder.join(number.to_string()))?),
+            Entry::Vacant(new) => new.insert(Claimed::open(self.folder.join(number.to_string()), self.life)?),
         };
         ask(file)
     }
@@ -106,6 +112,13 @@ impl Claims {
         Ok(None)
     }
 
+    /// Another run has lost no claim of these by its death. `false` says nothing.
+    pub fn none_lost_by(&self, run: &RunId, what: &[Digest]) -> bool {
+        let lives =
+            |digest: &Digest| self.of(digest, |file| file.claimant(life(run))).is_ok_and(|found| found.is_some());
+        what.iter().all(lives)
+    }
+
     /// Gives claims back, each as often as it was taken.
     ///
     /// # Errors
@@ -116,10 +129,14 @@ impl Claims {
 }
 
 impl Claimed {
-    fn open(path: PathBuf) -> Result<Claimed> {
+    fn open(path: PathBuf, life: Option<i64>) -> Result<Claimed> {
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false);
         let file = file::open(&mut options, &path).map_err(StoreError::io(StoreAction::Open, &path))?;
+        // Where it cannot be had others look at the run's process instead.
+        if let Some(place) = life {
+            let _ = fcntl(file.as_fd(), FcntlArg::F_SETLK(&lock(libc::F_WRLCK, place)));
+        }
         Ok(Claimed { path, file, held: BTreeMap::new() })
     }
 
@@ -166,6 +183,11 @@ fn place(digest: &Digest) -> i64 {
     i64::from_le_bytes([a, b, c, d, e, f, g, h & 0x7f]) >> 1
 }
 
+/// Where a run says that it lives, behind all places of claims.
+fn life(run: &RunId) -> i64 {
+    (1 << 62) | place(&Digest::of(run.0.as_bytes()))
+}
+
 fn lock(kind: libc::c_int, place: i64) -> libc::flock {
     libc::flock {
         l_type: kind as libc::c_short,
@@ -195,7 +217,7 @@ mod tests {
     fn a_claim_is_held_until_it_was_given_back_as_often_as_it_was_taken() {
         let folder = tempfile::tempdir().unwrap();
         let dir = StoreDir::create(folder.path()).unwrap();
-        let claims = Claims::open(&dir).unwrap();
+        let claims = Claims::open(&dir, None).unwrap();
         let [a, b] = [b"a", b"b"].map(|text| Digest::of(text));
         assert_eq!(claims.take(&[a, b]).unwrap(), None);
         assert_eq!(claims.take(&[b]).unwrap(), None, "another instance of ours does the same");
@@ -205,5 +227,27 @@ mod tests {
         claims.give_back(&[b, b]).unwrap();
         assert!(is_free(&dir, &b));
         assert_eq!(claims.taken([a, b]).unwrap(), None);
+    }
+
+    #[test]
+    fn a_run_says_in_each_file_of_its_claims_that_it_lives() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = StoreDir::create(folder.path()).unwrap();
+        let [own, other] = ["1", "2"].map(|name| RunId(name.into()));
+        let claims = Claims::open(&dir, Some(&own)).unwrap();
+        let [a, b] = [b"a", b"b"].map(|text| Digest::of(text));
+        claims.take(&[a, b]).unwrap();
+        let path = |of: &Digest| dir.claims().join((of.0[8] % FILES).to_string());
+        assert_ne!(path(&a), path(&b));
+        assert!(!claims.none_lost_by(&other, &[a]), "nobody knows");
+        // Another process. Closed, its file would give back the claims of this one.
+        let theirs = Box::leak(Box::new(File::options().read(true).write(true).open(path(&a)).unwrap()));
+        let set = |kind, run| fcntl(theirs.as_fd(), FcntlArg::F_OFD_SETLK(&lock(kind, life(run))));
+        assert!(set(libc::F_WRLCK, &own).is_err(), "it lives");
+        set(libc::F_WRLCK, &other).unwrap();
+        assert!(claims.none_lost_by(&other, &[a]));
+        assert!(!claims.none_lost_by(&other, &[a, b]), "it has nothing in the file of the other");
+        set(libc::F_UNLCK, &other).unwrap();
+        assert!(!claims.none_lost_by(&other, &[a]));
     }
 }

@@ -84,6 +84,7 @@ pub use imports::Import;
 pub use inputs::{Inputs, Tree};
 pub use kept::{DaemonLock, DaemonState};
 pub use link::Silent;
+pub use living::LivingRuns;
 
 pub use journal::{Follow, Journal, Unread};
 pub use manifest::{Entry, EntryKind, Manifest};

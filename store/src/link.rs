@@ -164,17 +164,8 @@ impl Link {
         self.ask(&[Request::Record { run: run.0.clone(), to }], done).map(drop)
     }
 
-    /// Of each of these lists the first key under which something lies; where `ended` says so, after what runs that ended have in
-    /// their journals is taken in.
-    pub(crate) fn find(&self, of: &[Vec<Vec<u8>>], ended: bool) -> Result<Vec<Found>> {
-        let mut found = Vec::with_capacity(of.len());
-        while let Some(rest) = of.get(found.len()..).filter(|rest| !rest.is_empty()) {
-            let request = |keys: &Vec<Vec<u8>>| Request::First { keys: keys.clone(), ended };
-            let requests: Vec<Request> = rest.iter().take(AT_ONCE).map(request).collect();
-            let first = |answer| if let Answer::First(found) = answer { Some(found) } else { None };
-            found.extend(self.ask(&requests, first)?);
-        }
-        Ok(found)
+    pub(crate) fn take_in_ended(&self) -> Result<()> {
+        self.ask(&[Request::TakeInEnded], done).map(drop)
     }
 
     /// Writes everything or nothing, and returns when no kill can undo it.
@@ -195,7 +186,7 @@ impl Link {
             };
             let mut watch = Watch::default();
             let (answers, line) = match line {
-                Err(core) => (core.answer(requests, self.me.run.as_ref())?, None),
+                Err(core) => (core.answer(requests)?, None),
                 Ok(None) => {
                     self.look()?;
                     continue;
@@ -320,7 +311,13 @@ impl Bytes for Link {
     }
 
     fn first(&self, of: &[Vec<Vec<u8>>]) -> Result<Vec<Found>> {
-        self.find(of, false)
+        let mut found = Vec::with_capacity(of.len());
+        while let Some(rest) = of.get(found.len()..).filter(|rest| !rest.is_empty()) {
+            let requests: Vec<Request> = rest.iter().take(AT_ONCE).map(|keys| Request::First(keys.clone())).collect();
+            let first = |answer| if let Answer::First(found) = answer { Some(found) } else { None };
+            found.extend(self.ask(&requests, first)?);
+        }
+        Ok(found)
     }
 
     fn scan(&self, prefixes: &[Vec<u8>], each: &mut Each<'_>) -> Result<()> {

@@ -2,13 +2,14 @@
 //! in them is for people. Knows no database.
 
 use std::{
+    collections::BTreeMap,
     fs::{self, File},
     io,
     ops::ControlFlow,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     thread,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use nix::{
@@ -16,15 +17,19 @@ use nix::{
     fcntl::{Flock, FlockArg},
 };
 
-use flow_core::reason::StoreAction;
+use flow_core::{RunId, reason::StoreAction};
+use rustix::fs::{FlockOperation, flock};
 
 use crate::{
     Captures, Holder, Liveness, Result, RunDir, StoreDir, StoreError, file,
     lock::{LockWait, read_holder, tell},
+    process::ProcessWatch,
 };
 
 /// Whoever looks whether a run lives holds its lock for a moment: so often it is tried again, so long in between.
 const TRIES: (u32, Duration) = (50, Duration::from_millis(2));
+/// A run that came so short a time ago may not live yet, and another one may come without a change to be seen.
+const COMING: Duration = Duration::from_millis(100);
 
 /// A share of a store, or all of it: who has all of it has nobody beside him.
 pub(crate) struct Users {
@@ -148,7 +153,8 @@ impl RunDir {
     pub(crate) fn life(&self) -> Option<Life> {
         let file = file::open_to_read(&self.alive_file()).ok()?;
         let file = Flock::lock(file, FlockArg::LockSharedNonblock).err()?.0;
-        let life = Life { holder: read_holder(&file), file };
+        let holder = read_holder(&file);
+        let life = Life { process: ProcessWatch::of(holder.process.clone()), holder, file };
         (!life.has_ended()).then_some(life)
     }
 
@@ -222,18 +228,76 @@ fn is_at(file: &File, path: &Path) -> bool {
 pub(crate) struct Life {
     file: File,
     holder: Holder,
+    process: ProcessWatch,
 }
 
 impl Life {
     pub(crate) fn goes_on(&self) -> bool {
-        let lock = |file| Flock::lock(file, FlockArg::LockSharedNonblock);
-        self.file.try_clone().is_ok_and(|file| lock(file).is_err()) && !self.has_ended()
+        self.is_locked() && !self.has_ended()
+    }
+
+    fn is_locked(&self) -> bool {
+        let is_free = flock(&self.file, FlockOperation::NonBlockingLockShared).is_ok();
+        if is_free {
+            let _ = flock(&self.file, FlockOperation::Unlock);
+        }
+        !is_free
     }
 
     /// Of a process that was killed the kernel frees claims at once and locks of open files later: who has its claim by then is not to
     /// find it alive. Whoever sweeps holds the lock for a moment too.
     fn has_ended(&self) -> bool {
-        self.holder.process.standing() == Liveness::Dead
+        self.process.standing() == Liveness::Dead
+    }
+}
+
+/// The other runs of a store that live, to be looked at again and again.
+pub struct LivingRuns {
+    dir: StoreDir,
+    /// The run that looks.
+    own: RunId,
+    living: BTreeMap<RunId, Life>,
+    /// The change to the folder of runs since which none is missing.
+    as_of: Option<SystemTime>,
+}
+
+impl LivingRuns {
+    /// None of them seen yet.
+    pub fn beside(dir: &StoreDir, own: &RunId) -> LivingRuns {
+        LivingRuns { dir: dir.clone(), own: own.clone(), living: BTreeMap::new(), as_of: None }
+    }
+
+    /// Which have ended since the last look, by the clock at `now`. `None`: nobody has, nor can one have come and gone unseen. Whoever
+    /// `lives` according to who asks is not looked at.
+    pub fn ended(&mut self, now: SystemTime, lives: impl Fn(&RunId) -> bool) -> Option<Vec<RunId>> {
+        let changed = fs::metadata(self.dir.path().join("runs")).and_then(|meta| meta.modified()).ok();
+        let came = changed.is_none() || self.as_of != changed;
+        if came {
+            self.as_of = changed.filter(|at| now.duration_since(*at).is_ok_and(|age| age >= COMING));
+            self.look_for_new();
+        }
+        let mut ended = Vec::new();
+        self.living.retain(|run, life| {
+            let goes_on = lives(run) || life.goes_on();
+            ended.extend((!goes_on).then(|| run.clone()));
+            // Who sees only its lock sees it living still: so long it is told again.
+            goes_on || life.is_locked()
+        });
+        (came || !ended.is_empty()).then_some(ended)
+    }
+
+    fn look_for_new(&mut self) {
+        for run in self.dir.runs().unwrap_or_default() {
+            if run == self.own || self.living.contains_key(&run) {
+                continue;
+            }
+            match self.dir.run(&run).life() {
+                // It has not written down yet who it is.
+                Some(life) if life.holder.process.pid == 0 => self.as_of = None,
+                Some(life) => drop(self.living.insert(run, life)),
+                None => {}
+            }
+        }
     }
 }
 
@@ -279,8 +343,43 @@ mod tests {
         let life = run.life().unwrap();
         assert!(life.goes_on() && run.lives().is_some());
         process.kill().unwrap();
+        while life.goes_on() {
+            thread::yield_now();
+        }
+        assert!(run.lives().is_none(), "not reaped yet");
         process.wait().unwrap();
         assert!(!life.goes_on() && run.lives().is_none());
+    }
+
+    #[test]
+    fn a_death_is_seen_by_the_next_look_and_no_look_says_that_nobody_died_who_may_have() {
+        let scratch = tempfile::tempdir().unwrap();
+        let dir = StoreDir::create(scratch.path()).unwrap();
+        let [own, first, second] = ["1", "2", "3"].map(|name| RunId(name.into()));
+        let mut living = LivingRuns::beside(&dir, &own);
+        let mut now = SystemTime::now() + COMING;
+        let mut look = |living: &mut LivingRuns| {
+            now += COMING;
+            living.ended(now, |_| false)
+        };
+        assert_eq!(look(&mut living), Some(vec![]), "there was no look before");
+        assert_eq!(look(&mut living), None);
+        let mut process = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let identity = ProcessIdentity::of(process.id()).unwrap();
+        let me = Holder { process: identity, doing: "flow run a.yaml".into(), run: None, since: "15:30:12".into() };
+        let lock = dir.run(&first).take(&me).unwrap().unwrap();
+        assert_eq!(look(&mut living), Some(vec![]), "one came, and another may have gone");
+        assert_eq!(look(&mut living), None);
+        drop(dir.run(&second).take(&me).unwrap().unwrap());
+        assert_eq!(look(&mut living), Some(vec![]), "it came and went");
+        process.kill().unwrap();
+        process.wait().unwrap();
+        assert_eq!(look(&mut living), Some(vec![first.clone()]));
+        assert_eq!(look(&mut living), Some(vec![first.clone()]), "others can see its lock");
+        drop(lock);
+        assert_eq!(look(&mut living), Some(vec![first]));
+        while look(&mut living).is_some() {}
+        assert_eq!(look(&mut living), None);
     }
 
     #[test]

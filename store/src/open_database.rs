@@ -1,7 +1,7 @@
 //! The database as its holder has it: what lines of journals come to in it, whoever wrote these. Knows no sockets.
 
 use std::{
-    collections::BTreeMap,
+    collections::BTreeSet,
     ops::ControlFlow,
     sync::{
         Mutex, MutexGuard, PoisonError,
@@ -16,7 +16,6 @@ use crate::{
     bytes::{Bytes, Each, Found, attempt_key, history_key, json, last_key, parse, result_key},
     db::{Db, DbBatch},
     journal::Lines,
-    living::Life,
     mark::{MARK, Mark, is_record, mark_key},
     results::{attempt_of, is_same_attempt},
     rings::Rings,
@@ -33,8 +32,8 @@ pub(crate) struct OpenDatabase {
     rings: Rings,
     /// What is recorded is put there one after the other: of two that replace the same one the last stands, here and in `rings`.
     recording: Mutex<()>,
-    /// The lives of runs, looked at again and again; none of runs that ended, and whose journals were taken in to their ends.
-    lives: Mutex<BTreeMap<RunId, Option<Life>>>,
+    /// Runs that ended, and whose journals were taken in to their ends.
+    ended: Mutex<BTreeSet<RunId>>,
     /// Others recorded, since it was opened.
     is_shared: AtomicBool,
 }
@@ -60,19 +59,19 @@ impl OpenDatabase {
             db,
             rings: Rings::default(),
             recording: Mutex::default(),
-            lives: Mutex::default(),
+            ended: Mutex::default(),
             is_shared: AtomicBool::new(false),
         }
     }
 
-    /// The answers to as many of these requests, one at least, as one frame is to hold. `own` is a run that is known to go on.
+    /// The answers to as many of these requests, one at least, as one frame is to hold.
     ///
     /// # Errors
     /// The first could not be answered.
-    pub(crate) fn answer(&self, requests: &[Request], own: Option<&RunId>) -> Result<Vec<Answer>> {
+    pub(crate) fn answer(&self, requests: &[Request]) -> Result<Vec<Answer>> {
         let (mut answers, mut bytes) = (Vec::with_capacity(requests.len()), 0);
         for request in requests {
-            let answer = match self.answer_one(request, own) {
+            let answer = match self.answer_one(request) {
                 Ok(answer) => answer,
                 Err(error) if answers.is_empty() => return Err(error),
                 Err(_) => break,
@@ -86,14 +85,10 @@ impl OpenDatabase {
         Ok(answers)
     }
 
-    fn answer_one(&self, request: &Request, own: Option<&RunId>) -> Result<Answer> {
+    fn answer_one(&self, request: &Request) -> Result<Answer> {
         match request {
-            Request::First { keys, ended } => {
-                if *ended {
-                    self.take_in_ended(own)?;
-                }
-                self.db.first_of(keys).map(Answer::First)
-            }
+            Request::First(keys) => self.db.first_of(keys).map(Answer::First),
+            Request::TakeInEnded => self.take_in_ended().map(|()| Answer::Done),
             Request::Scan { prefix, after } => self.page(prefix, after.as_deref()),
             Request::Write(writes) => self.write(DbBatch::of_writes(writes.clone())).map(|()| Answer::Done),
             Request::Begin(run) => self.begin(&RunId(run.clone())).map(|()| Answer::Done),
@@ -233,19 +228,13 @@ impl OpenDatabase {
     }
 
     /// What runs that began since the store was opened, and ended, have in their journals and nobody told of.
-    /// `own` is known to go on.
-    pub(crate) fn take_in_ended(&self, own: Option<&RunId>) -> Result<()> {
-        for run in self.marks()?.into_keys().filter(|run| own != Some(run)) {
-            let lives = || self.lives.lock().unwrap_or_else(PoisonError::into_inner);
-            let known = lives().get(&run).map(|life| life.as_ref().is_none_or(Life::goes_on));
-            if known == Some(true) {
-                continue;
-            }
-            let life = if known.is_none() { self.dir.run(&run).life() } else { None };
-            if life.is_none() {
+    pub(crate) fn take_in_ended(&self) -> Result<()> {
+        let ended = || self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        for run in self.marks()?.into_keys() {
+            if !ended().contains(&run) && self.dir.run(&run).lives().is_none() {
                 self.take_in_rest(&run)?;
+                ended().insert(run);
             }
-            lives().insert(run, life);
         }
         Ok(())
     }

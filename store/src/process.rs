@@ -1,7 +1,15 @@
 //! Which process is meant where a number stands in a file. Numbers are used again, and are other processes' in another container;
 //! with the boot, the namespace and the start of its process a number is one process's for ever. Reads `/proc`; signals nobody.
 
-use std::{fmt, fs, io, os::unix::fs::MetadataExt, path::Path, process, sync::OnceLock};
+use std::{
+    fmt,
+    fs::{self, File},
+    io,
+    os::unix::fs::{FileExt, MetadataExt},
+    path::Path,
+    process,
+    sync::OnceLock,
+};
 
 use flow_core::RunId;
 use nix::{
@@ -133,9 +141,20 @@ struct ProcStat {
 const EXITING: u64 = 0x4;
 
 fn look(pid: u32) -> io::Result<ProcStat> {
+    read(&open(pid)?)
+}
+
+fn open(pid: u32) -> io::Result<File> {
     // Of its first thread alone: the sums over all of them, which the other file of this name has, take as long as there are threads.
-    let stat = fs::read(format!("/proc/{pid}/task/{pid}/stat"))?;
-    let stat = String::from_utf8_lossy(&stat);
+    File::open(format!("/proc/{pid}/task/{pid}/stat"))
+}
+
+/// What the file says now.
+fn read(file: &File) -> io::Result<ProcStat> {
+    // A line of 52 numbers and a name.
+    let mut stat = [0; 2048];
+    let length = file.read_at(&mut stat, 0)?;
+    let stat = String::from_utf8_lossy(&stat[..length]);
     // `123 (its name) S …`; the name can hold anything.
     let mut fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
     let state = fields.next().unwrap_or_default();
@@ -143,6 +162,29 @@ fn look(pid: u32) -> io::Result<ProcStat> {
     let started = fields.nth(12).and_then(|field| field.parse().ok()).ok_or(io::ErrorKind::InvalidData)?;
     let has_ended = matches!(state, "Z" | "X" | "x") || flags & EXITING != 0;
     Ok(ProcStat { started, has_ended, is_stopped: matches!(state, "T" | "t") })
+}
+
+/// A process that is looked at again and again: where that can be, by a file of its own that stays open, which is never another one's.
+pub(crate) struct ProcessWatch {
+    process: ProcessIdentity,
+    stat: Option<File>,
+}
+
+impl ProcessWatch {
+    pub(crate) fn of(process: ProcessIdentity) -> ProcessWatch {
+        let stat = open(process.pid).ok().filter(|_| process.is_near());
+        let stat = stat.filter(|stat| read(stat).is_ok_and(|now| now.started == process.started));
+        ProcessWatch { process, stat }
+    }
+
+    pub(crate) fn standing(&self) -> Liveness {
+        match self.stat.as_ref().map(read) {
+            Some(Ok(now)) if !now.has_ended => Liveness::Alive,
+            Some(Ok(_)) => Liveness::Dead,
+            Some(Err(e)) if e.raw_os_error() == Some(Errno::ESRCH as i32) => Liveness::Dead,
+            _ => self.process.standing(),
+        }
+    }
 }
 
 /// Who holds a store.

@@ -131,7 +131,7 @@ impl Shared {
                     of = Some(RunId(run.clone()));
                 }
             }
-            let answers = self.core.answer(&requests, None);
+            let answers = self.core.answer(&requests);
             let answers = answers.unwrap_or_else(|error| vec![Answer::Failed(Failure::from(&error))]);
             if frames.say(&encode(&answers), go_on).is_err() {
                 break;

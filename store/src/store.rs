@@ -152,27 +152,34 @@ impl Store {
         });
     }
 
-    /// The result under a fingerprint, else the last good one of an attempt, as of now: what any run that ended had recorded is
-    /// found, also where it was killed before it told of it.
+    /// From here on what any run has recorded that has ended by now is found, also where it was killed before it told of it.
     ///
     /// # Errors
     /// The disk is full, or the database damaged.
-    pub fn result_by_now(&self, fingerprint: &Digest, attempt: &Digest) -> Result<Option<StepResult>> {
-        Ok(match self.first_of(&[vec![result_key(fingerprint), attempt_key(attempt)]], true)?.pop() {
+    pub fn take_in_ended(&self) -> Result<()> {
+        self.link.take_in_ended()
+    }
+
+    /// The result under a fingerprint, else the last good one of an attempt.
+    ///
+    /// # Errors
+    /// The database is damaged.
+    pub fn result_of(&self, fingerprint: &Digest, attempt: &Digest) -> Result<Option<StepResult>> {
+        Ok(match self.first_of(&[vec![result_key(fingerprint), attempt_key(attempt)]])?.pop() {
             Some(Earlier::Result(result) | Earlier::Attempt(result)) => Some(*result),
             Some(Earlier::Last(_) | Earlier::Nothing) | None => None,
         })
     }
 
     /// What lies under the keys of a result, of an attempt and of a last fingerprint, in this order: of several instances.
-    fn first_of(&self, of: &[Vec<Vec<u8>>], ended: bool) -> Result<Vec<Earlier>> {
+    fn first_of(&self, of: &[Vec<Vec<u8>>]) -> Result<Vec<Earlier>> {
         let mut earlier = vec![Earlier::Nothing; of.len()];
         // Instances, and from which of their keys on is still to be looked.
         let mut left: Vec<(usize, usize)> = (0..of.len()).map(|instance| (instance, 0)).collect();
         while !left.is_empty() {
             let keys: Vec<_> = left.iter().map(|&(instance, next)| of[instance][next..].to_vec()).collect();
             let (mut unread, mut readings) = (Vec::new(), Vec::new());
-            for ((instance, next), found) in left.into_iter().zip(self.link.find(&keys, ended)?) {
+            for ((instance, next), found) in left.into_iter().zip(self.link.first(&keys)?) {
                 let Some((place, value)) = found else { continue };
                 let found = match next + place {
                     0 => self.link.read(&value).map(Earlier::Result),
@@ -429,7 +436,7 @@ impl Results for Store {
         let keys = |Sought { fingerprint, attempt, label }: &Sought<'_>| {
             vec![result_key(fingerprint), attempt_key(attempt), last_key(workflow, label)]
         };
-        self.first_of(&of.iter().map(keys).collect::<Vec<_>>(), false)
+        self.first_of(&of.iter().map(keys).collect::<Vec<_>>())
     }
 
     fn all(&self) -> Result<Vec<StepResult>> {

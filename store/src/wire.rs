@@ -53,9 +53,10 @@ pub(crate) type Entry = (Vec<u8>, Vec<u8>);
 /// What is asked of the holder. All can be asked twice.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Request {
-    /// The first of these keys under which something lies. Where `ended` says so, what runs that ended have in their journals is
-    /// taken in before.
-    First { keys: Vec<Vec<u8>>, ended: bool },
+    /// The first of these keys under which something lies.
+    First(Vec<Vec<u8>>),
+    /// Runs have ended: what they have in their journals and told nobody of is to be taken in.
+    TakeInEnded,
     /// What begins with `prefix`, behind a key.
     Scan { prefix: Vec<u8>, after: Option<Vec<u8>> },
     /// Values by key, none where it is to go; synced.

@@ -20,11 +20,6 @@ pub fn unix_millis() -> u64 {
     since_1970().as_millis() as u64
 }
 
-/// The same of a file's time.
-pub(crate) fn millis_of(at: SystemTime) -> u64 {
-    at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis() as u64
-}
-
 /// A point on the steady clock, for lengths of time.
 pub(crate) fn steady() -> Instant {
     Instant::now()

@@ -227,7 +227,7 @@ fn two_versions_tell_each_other_and_wait() {
     assert!(said.contains(r#""protocol":3"#) && said.contains("flow run a.yaml"), "{said}");
     for nonsense in [&b"\xff\xff\xff\xff"[..], b"\x03\0\0\0abc", b"GET / HTTP/1.1\r\n\r\n"] {
         let mut asks = socket();
-        asks.write_all(&greeting("0.1.0", 2)).unwrap();
+        asks.write_all(&greeting("0.1.0", 3)).unwrap();
         asks.write_all(nonsense).unwrap();
         asks.shutdown(std::net::Shutdown::Write).unwrap();
         asks.read_to_end(&mut vec![]).unwrap();
@@ -355,7 +355,10 @@ fn what_a_run_that_was_killed_told_nobody_of_is_found() {
     keep(&second, &journal, vec![recorded(&made("2", 1), json!({}))]).unwrap();
     journal.append(&[recorded(&made("2", 2), json!({}))]).unwrap();
     assert_eq!(first.result(&made("2", 2).fingerprint).unwrap(), None);
-    let by_now = |store: &Store| store.result_by_now(&made("2", 2).fingerprint, &Digest::of(b"another")).unwrap();
+    let by_now = |store: &Store| {
+        store.take_in_ended().unwrap();
+        store.result_of(&made("2", 2).fingerprint, &Digest::of(b"another")).unwrap()
+    };
     assert_eq!(by_now(&first), None, "it lives, and may take it back");
     drop(second);
     let third = run_in(dir.path(), "3").unwrap();
@@ -625,10 +628,7 @@ proptest! {
                     drop(runs[of].take());
                     runs[of] = begin(3 + n);
                 }
-                Happens::TakesIn => {
-                    let [fingerprint, attempt] = [b"a", b"b"].map(|text| Digest::of(text));
-                    runs[0].as_ref().unwrap().0.result_by_now(&fingerprint, &attempt).unwrap();
-                }
+                Happens::TakesIn => runs[0].as_ref().unwrap().0.take_in_ended().unwrap(),
             }
         }
         drop(runs);

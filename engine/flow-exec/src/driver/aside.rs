@@ -124,10 +124,10 @@ impl Aside {
             let attempts: Vec<_> = intents.iter().map(|intent| intent.attempt).collect();
             // Claimed first: whose claim this was may have died a moment ago.
             let claim = || {
-                if to_claim && !context.claimed.claim(&context.store, &context.run, &intents)? {
+                let with = (&context.store, &context.left);
+                if to_claim && !context.claimed.claim(with, &context.run, &intents)? {
                     return Ok(None);
                 }
-                context.left.look_for_deaths();
                 let joined = fill::joins(context, &unit);
                 // It goes on since its run died, and cannot be joined as it is.
                 if to_claim && joined.is_none() && context.claimed.kept(&attempts)?.is_some() {

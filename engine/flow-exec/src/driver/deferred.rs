@@ -90,7 +90,7 @@ impl DeferredUnits {
             let claimed = &context.claimed;
             let taken = claimed.taken(&unit.attempts)?;
             if taken.is_none() {
-                context.left.look_for_deaths();
+                context.left.look_for_deaths(|_| false);
             }
             let forced = unit.instances.iter().any(|id| context.force.covers(*id));
             let claimant = match taken {

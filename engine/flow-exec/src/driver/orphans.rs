@@ -3,13 +3,12 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
     sync::{Arc, Mutex, PoisonError},
     time::SystemTime,
 };
 
 use flow_core::{AttemptId, Digest, RunEvent, RunId};
-use flow_store::{Store, StoreDir};
+use flow_store::{LivingRuns, Store, StoreDir, StoreError};
 
 use super::{
     adopted::is_sound,
@@ -21,9 +20,9 @@ use crate::clock;
 /// What is left, as it was found.
 pub(crate) struct OrphanedWork {
     dir: StoreDir,
-    /// The run that looks.
-    own: RunId,
     found: Mutex<Left>,
+    /// So many looks saw deaths, or may have missed some, and what those had recorded is in the store.
+    taken_in: Mutex<u64>,
 }
 
 struct Left {
@@ -40,13 +39,9 @@ struct Left {
     /// And runs whose death was noticed.
     living: LivingRuns,
     dead: BTreeSet<RunId>,
+    /// How many looks saw deaths, or may have missed some.
+    looks: u64,
 }
-
-/// Runs that live beside this one, and the change to the folder of runs since which none is missing.
-type LivingRuns = (Option<SystemTime>, BTreeSet<RunId>);
-
-/// A run that came so few milliseconds ago may not live yet, and another one may come without a change to be seen.
-const COMING: u64 = 100;
 
 /// An instance of this workflow that is decided: by its label, and what it is about to do, if it does something.
 pub(crate) struct Wanted<'a> {
@@ -59,8 +54,8 @@ impl OrphanedWork {
     pub(crate) fn look(store: &Store, own: &RunId) -> OrphanedWork {
         let (dir, news) = (store.dir(), store.dir().news());
         // First of all: what dies from here on is noticed.
-        let mut living = LivingRuns::default();
-        look_for_others(dir, own, &mut living);
+        let mut living = LivingRuns::beside(dir, own);
+        let _ = living.ended(clock::system(), |_| false);
         let (marked, intents): (Vec<Intent>, Vec<Intent>) =
             left::still_needed(store, left::all(dir)).into_iter().partition(Intent::is_marked);
         slurm::end_unwanted(dir, &marked);
@@ -69,8 +64,9 @@ impl OrphanedWork {
             jobs.entry(member.label.clone()).or_default().insert(member.fingerprint);
         }
         let (labels, files, dead) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        let found = Left { intents, promised: Vec::new(), labels, jobs, files, news, living, dead };
-        OrphanedWork { dir: dir.clone(), own: own.clone(), found: Mutex::new(found) }
+        // Who died before was not seen to.
+        let found = Left { intents, promised: Vec::new(), labels, jobs, files, news, living, dead, looks: 1 };
+        OrphanedWork { dir: dir.clone(), found: Mutex::new(found), taken_in: Mutex::new(0) }
     }
 
     /// A copy of what was found first.
@@ -94,19 +90,33 @@ impl OrphanedWork {
         work(&mut found, &self.dir)
     }
 
-    /// Runs that lived beside this one and were killed may have left something.
-    pub(crate) fn look_for_deaths(&self) {
+    /// Runs that lived beside this one and were killed may have left something: of all but those of which it is known that they `live`.
+    /// Says how many looks saw deaths, or may have missed some.
+    pub(crate) fn look_for_deaths(&self, live: impl Fn(&RunId) -> bool) -> u64 {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        look_for_others(&self.dir, &self.own, &mut found.living);
-        let Left { living: (_, living), dead, .. } = &mut *found;
-        let ended: Vec<RunId> = living.iter().filter(|run| self.dir.run(run).lives().is_none()).cloned().collect();
-        ended.iter().for_each(|run| _ = living.remove(run));
-        let killed = ended.into_iter().filter(|run| left::may_have_left(&self.dir.run(run)));
-        let before = dead.len();
-        dead.extend(killed);
-        if dead.len() > before {
-            self.look_again(&mut found, true);
+        if let Some(ended) = found.living.ended(clock::system(), live) {
+            found.looks += 1;
+            let before = found.dead.len();
+            found.dead.extend(ended.into_iter().filter(|run| left::may_have_left(&self.dir.run(run))));
+            if found.dead.len() > before {
+                self.look_again(&mut found, true);
+            }
         }
+        found.looks
+    }
+
+    /// The same, and what runs recorded that have died by now is in the store then.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub(crate) fn take_in_deaths(&self, store: &Store, live: impl Fn(&RunId) -> bool) -> Result<(), StoreError> {
+        let looks = self.look_for_deaths(live);
+        let mut taken_in = self.taken_in.lock().unwrap_or_else(PoisonError::into_inner);
+        if *taken_in < looks {
+            store.take_in_ended()?;
+            *taken_in = looks;
+        }
+        Ok(())
     }
 
     fn look_again(&self, found: &mut Left, is_needed: bool) {
@@ -236,17 +246,6 @@ impl OrphanedWork {
         if !jobs.is_empty() && !others_go_on(&self.dir) {
             slurm::end_unwanted(&self.dir, &jobs);
         }
-    }
-}
-
-/// Adds runs that came since the last look.
-fn look_for_others(dir: &StoreDir, own: &RunId, (as_of, living): &mut LivingRuns) {
-    let changed = fs::metadata(dir.path().join("runs")).and_then(|meta| meta.modified()).ok();
-    if changed.is_none() || *as_of != changed {
-        let age = |at: &SystemTime| clock::unix_millis().saturating_sub(clock::millis_of(*at));
-        *as_of = changed.filter(|at| age(at) >= COMING);
-        let all = dir.living().unwrap_or_default().into_iter().filter_map(|who| who.run);
-        living.extend(all.filter(|run| run != own));
     }
 }
 

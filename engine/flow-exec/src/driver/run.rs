@@ -199,7 +199,7 @@ pub(super) fn run_on<X: Executor>(
     let (left, strays, stood, taken, observed, journal) = aside(&store, observe, prepare)?;
     let Taken { inputs, captures, plan, found, notices } = taken;
 
-    let claimed = RunClaims::nothing(store.dir())?;
+    let claimed = RunClaims::nothing(store.dir(), &run)?;
     let started_at = clock::unix_millis();
     let revision = revision.answer();
     let mut beginning = beginning(&session, options, &run, policy_name, revision.clone(), &plan, started_at);

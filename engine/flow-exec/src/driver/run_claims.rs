@@ -13,6 +13,8 @@ use std::{
 use flow_core::{Digest, RunId, StepResult, reason::Waits};
 use flow_store::{Claimant, Claims, DaemonState, Store, StoreDir, StoreError};
 
+use super::orphans::OrphanedWork;
+
 /// How often, and how many times, it is looked whether somebody else has published.
 const PUBLISHES: Duration = Duration::from_millis(20);
 const PUBLISHING: u32 = 500;
@@ -39,8 +41,8 @@ impl RunClaims {
     ///
     /// # Errors
     /// The store cannot be written.
-    pub(crate) fn nothing(dir: &StoreDir) -> Result<RunClaims, StoreError> {
-        Ok(RunClaims { claims: Claims::open(dir)?, seen: Mutex::default() })
+    pub(crate) fn nothing(dir: &StoreDir, run: &RunId) -> Result<RunClaims, StoreError> {
+        Ok(RunClaims { claims: Claims::open(dir, Some(run))?, seen: Mutex::default() })
     }
 
     /// Who else does one of these attempts, if somebody does.
@@ -70,13 +72,22 @@ impl RunClaims {
     }
 
     /// Claims a unit that is about to start in `run`; `false` where another run does it, or has done it since it was decided.
-    pub(super) fn claim(&self, store: &Store, run: &RunId, unit: &[ClaimRequest]) -> Result<bool, StoreError> {
+    pub(super) fn claim(
+        &self,
+        (store, left): (&Store, &OrphanedWork),
+        run: &RunId,
+        unit: &[ClaimRequest],
+    ) -> Result<bool, StoreError> {
         let attempts: Vec<Digest> = unit.iter().map(|intent| intent.attempt).collect();
         if self.claims.take(&attempts)?.is_some() {
             return Ok(false);
         }
-        let is_done = |intent| self.is_done_by_others(store, run, intent);
-        let news = unit.iter().try_fold(false, |news, intent| Ok(news | is_done(intent)?));
+        // Whose claim this was may have been killed between its journal and the database.
+        let lives = |run: &RunId| self.claims.none_lost_by(run, &attempts);
+        let news = left.take_in_deaths(store, lives).and_then(|()| {
+            let is_done = |intent| self.is_done_by_others(store, run, intent);
+            unit.iter().try_fold(false, |news, intent| Ok(news | is_done(intent)?))
+        });
         if !matches!(news, Ok(false)) {
             self.give_back(&attempts)?;
         }
@@ -93,8 +104,7 @@ impl RunClaims {
         if intent.forced {
             return Ok(false);
         }
-        // Whose claim this was may have been killed between its journal and the database.
-        let found = store.result_by_now(&intent.fingerprint, &intent.attempt)?;
+        let found = store.result_of(&intent.fingerprint, &intent.attempt)?;
         let Some(found) = found.filter(|found: &StepResult| found.run != *run) else { return Ok(false) };
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(seen.insert((found.fingerprint, found.run, found.ended_at)))

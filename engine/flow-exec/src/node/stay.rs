@@ -185,7 +185,7 @@ impl Daemon {
         let dir = StoreDir::existing(&hello.store).map_err(|e| e.to_string())?.ok_or_else(no_store)?;
         let run = dir.run(&hello.run);
         let keeps = run.keep_on().map_err(|e| e.to_string())?;
-        let claims = Claims::open(&dir).map_err(|e| e.to_string())?;
+        let claims = Claims::open(&dir, None).map_err(|e| e.to_string())?;
         let exe = env::current_exe().map_err(|e| format!("flow cannot be found: {e}"))?;
         let alive = life.as_ref().and_then(|(file, _)| file.as_fd().try_clone_to_owned().ok());
         let keeper = Keeper::spawn_with(&exe, &record::of_run(run.path()), alive);
