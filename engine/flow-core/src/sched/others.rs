@@ -45,6 +45,15 @@ fn none(amount: &u32) -> bool {
 }
 
 impl Holding {
+    /// Something was given back, whatever came instead.
+    pub fn is_less_than(&self, before: &Holding) -> bool {
+        self.cpu_milli < before.cpu_milli
+            || self.memory < before.memory
+            || self.attempts < before.attempts
+            || self.gpus < before.gpus
+            || (before.exclusive && !self.exclusive)
+    }
+
     fn add(&mut self, more: &Holding) {
         self.cpu_milli = self.cpu_milli.saturating_add(more.cpu_milli);
         self.memory = self.memory.saturating_add(more.memory);

@@ -92,6 +92,8 @@ enum LoopEvent {
     Committed(Result<Applied, JoinError>),
     Job(Done),
     Interrupt(End),
+    /// Another run has made room.
+    Rung,
     Time,
 }
 
@@ -170,6 +172,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
                         self.written(written)?;
                     }
                     LoopEvent::Interrupt(end) => self.interrupt(end),
+                    LoopEvent::Rung => self.rivals.hear(),
                     LoopEvent::Time => {}
                 }
                 let now = self.clock.now();
@@ -405,6 +408,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             done = self.recorder.committed() => Ok(LoopEvent::Committed(done)),
             event = self.attempts.executor.next_event() => Ok(LoopEvent::Executor(event?)),
             done = self.aside.next() => Ok(LoopEvent::Job(done?)),
+            () = self.rivals.rung() => Ok(LoopEvent::Rung),
             () = tokio::time::sleep(pause) => Ok(LoopEvent::Time),
         }
     }

@@ -22,13 +22,17 @@ use crate::{
     clock,
     hardware::{
         self,
-        ledger::{Entered, Jobs, Ledger, Seen, Share, Slot, Step, Waiter, card},
+        ledger::{Bell, Entered, Jobs, Ledger, Seen, Share, Slot, Step, Waiter, card, ring},
     },
 };
 
 /// How often it is looked whether others have made room: at first sooner, for where steps are short the machine would idle meanwhile.
 const LOOK: Span = Span::from_millis(300);
 const FIRST_LOOK: Span = Span::from_millis(3);
+/// The same where who makes room rings.
+const LOOK_UNRUNG: Span = Span::from_millis(50);
+/// However often it is rung, a decision comes no sooner after the last.
+const ANSWER: Span = Span::from_millis(1);
 /// Of the time that something has waited, one part in so many passes until the next look.
 const PATIENCE: u64 = 8;
 /// How often a run without others looks for what only time changes: who has lost patience.
@@ -64,6 +68,9 @@ pub(super) struct PeerRuns {
     /// Somebody has come to one of these, and the scheduler does not know.
     joined: bool,
     shift: Shift,
+    /// By which we are told that there may be room; none before we wait for some.
+    bell: Option<Bell>,
+    is_rung: bool,
     /// When each that waits was first seen to have said so, by slot.
     beats: BTreeMap<u32, (u32, Time)>,
     busy_since: Option<Time>,
@@ -107,6 +114,8 @@ impl PeerRuns {
             shared: BTreeSet::new(),
             joined: false,
             shift: Shift::default(),
+            bell: None,
+            is_rung: false,
             beats: BTreeMap::new(),
             busy_since: None,
             stuck: false,
@@ -124,12 +133,24 @@ impl PeerRuns {
         self.joined || scheduler.wants_room() && now - self.decided_at >= self.pause(now, scheduler)
     }
 
+    /// Returns when somebody made room, perhaps for us.
+    pub(super) async fn rung(&self) {
+        Bell::rung(self.bell.as_ref().filter(|_| !self.is_rung)).await;
+    }
+
+    /// That was so.
+    pub(super) fn hear(&mut self) {
+        self.is_rung = true;
+    }
+
     fn pause(&self, now: Time, scheduler: &Scheduler) -> Span {
         match scheduler.held_up() {
+            Some(_) if self.is_rung => ANSWER,
             Some(held_up) => {
                 // Who is first in order is waited for by everybody.
                 let patience = if self.told.is_first() { 8 * PATIENCE } else { PATIENCE };
-                Span(((now - held_up.since).0 / patience).clamp(FIRST_LOOK.0, LOOK.0))
+                let least = if self.bell.is_some() { LOOK_UNRUNG } else { FIRST_LOOK };
+                Span(((now - held_up.since).0 / patience).clamp(least.0, LOOK.0))
             }
             None if self.told.runs > 0 => LOOK,
             None => ALONE,
@@ -195,7 +216,7 @@ impl PeerRuns {
                     .to_owned(),
             );
         }
-        (self.decided_at, self.joined) = (now, false);
+        (self.decided_at, self.joined, self.is_rung) = (now, false, false);
         let rivals = self.rivals(now);
         let mut others = if rivals.is_empty() {
             // Nobody is to be told apart from us, and our own place takes a look at all that waits.
@@ -323,10 +344,15 @@ impl PeerRuns {
             takes: held_up.takes.map(|span| span.0 / 1_000),
             beat,
         });
+        if waits.is_some() && self.bell.is_none() {
+            self.bell = Bell::of(&self.own);
+        }
         let holds = scheduler.holding();
         if started {
             self.shift.started(now, holds);
         }
+        let gives_up = self.own.waits.is_some() && waits.is_none() && !started;
+        let makes_room = gives_up || holds.is_less_than(&self.own.holds);
         if holds != self.own.holds || now - self.wrote_at >= ENDS {
             self.wrote_at = now;
             let until = |at: Time| self.unix(at);
@@ -341,6 +367,9 @@ impl PeerRuns {
         // What cannot be written is tried again with the next decision; until then others believe what was there.
         self.blind |= ledger.write(&self.own).is_err();
         ledger.leave();
+        if makes_room {
+            ring(self.seen.runs.iter().map(|(_, slot)| slot).filter(|slot| slot.waits.is_some()));
+        }
         self.shared = if self.blind { BTreeSet::new() } else { shares.into_keys().collect() };
         if std::mem::replace(&mut self.lent, true) { None } else { ledger.life().zip(ledger.own()) }
     }

@@ -1,0 +1,74 @@
+//! How runs of a machine wake each other: who makes room rings for those that wait for some. A ring says nothing, and may get lost: who
+//! waits looks by itself too, only later. So whoever can ring may.
+
+use std::{
+    future, io,
+    os::{
+        linux::net::SocketAddrExt,
+        unix::net::{SocketAddr, UnixDatagram as Sender},
+    },
+};
+
+use tokio::net::UnixDatagram;
+
+use super::slot::Slot;
+
+/// The bell of a run.
+#[derive(Debug)]
+pub(crate) struct Bell(UnixDatagram);
+
+impl Bell {
+    /// Of the run of a slot. None where somebody has one of its name, as a process of the same number in another container.
+    pub(crate) fn of(slot: &Slot) -> Option<Bell> {
+        let socket = Sender::bind_addr(&address(slot).ok()?).ok()?;
+        socket.set_nonblocking(true).ok()?;
+        UnixDatagram::from_std(socket).ok().map(Bell)
+    }
+
+    /// Returns when it was rung, and forgets how often.
+    pub(crate) async fn rung(bell: Option<&Bell>) {
+        let Some(Bell(socket)) = bell else { return future::pending().await };
+        // It is bound, and never shut down: where it cannot be heard nobody is waited for.
+        let _ = socket.recv(&mut [0]).await;
+        while socket.try_recv(&mut [0]).is_ok() {}
+    }
+}
+
+/// Rings for these runs.
+pub(crate) fn ring<'s>(slots: impl Iterator<Item = &'s Slot>) {
+    let Ok(sender) = Sender::unbound() else { return };
+    // Who has heard so many rings need not hear one more.
+    let _ = sender.set_nonblocking(true);
+    for slot in slots {
+        // An older flow has none, nor has who is of another network namespace.
+        let _ = address(slot).and_then(|address| sender.send_to_addr(&[0], &address));
+    }
+}
+
+fn address(of: &Slot) -> io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(format!("flow-bell-{}-{}", of.pid, of.process_start))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn who_waits_hears_each_ring_once() {
+        let slot = Slot { pid: std::process::id(), process_start: 7, ..Slot::default() };
+        let bell = Bell::of(&slot).unwrap();
+        assert!(Bell::of(&slot).is_none(), "it is somebody's");
+        let heard = async || tokio::time::timeout(Duration::from_millis(50), Bell::rung(Some(&bell))).await.is_ok();
+        assert!(!heard().await);
+        for _ in 0..100 {
+            ring([&slot, &Slot::default()].into_iter());
+        }
+        assert!(heard().await);
+        assert!(!heard().await, "all of them were one");
+        drop(bell);
+        ring([&slot].into_iter());
+        assert!(Bell::of(&slot).is_some());
+    }
+}
