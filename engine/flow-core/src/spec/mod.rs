@@ -121,7 +121,11 @@ fn parsed(text: &str, root: &At, problems: &mut Problems) -> Result<serde_yaml::
         let what = Diagnostic::new("`<<` takes over the keys of a mapping, and this is none");
         return Err(fatal(text, what.help("`<<: *name` copies a mapping that begins with `&name`"), &at));
     }
-    yaml.apply_merge().map_err(|e| hints::no_yaml(text, &e.into()))?;
+    if let Some((at, key)) = yaml::same_key(&yaml, root) {
+        let what = Diagnostic::new(format!("`{key}` stands here a second time: a number and its text are one key"));
+        problems.add(&at, On::Repeated(1), what.label("the same key again").help("keep one of them"));
+    }
+    yaml::merge(&mut yaml);
     Ok(yaml)
 }
 

@@ -348,7 +348,7 @@ fn mapping_of(entries: Vec<(Value, Value)>) -> Option<Value> {
 }
 
 /// What a scalar without quotes is; none where its first character could mean something else.
-fn scalar(text: &str) -> Option<Value> {
+pub(super) fn scalar(text: &str) -> Option<Value> {
     let mut bytes = text.bytes();
     match (bytes.next()?, bytes.next()) {
         (b'0'..=b'9' | b'+' | b'.' | b'~', _) | (b'-', Some(b'0'..=b'9' | b'.')) => {

@@ -2,6 +2,7 @@
 //! never a value wrong. Made only when there is something to show.
 
 use std::{
+    borrow::Cow,
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -16,9 +17,12 @@ use serde_saphyr::{DuplicateKeyPolicy, Spanned, budget::BudgetBreach, options};
 
 use super::{
     at::{On, Problem, Seg},
-    hints,
+    hints, plain,
 };
-use crate::{Diagnostic, expr::end_of_expression};
+use crate::{
+    Diagnostic,
+    expr::{end_of_expression, value::key_text},
+};
 
 /// The shape of a text: what stands where, not what it is.
 enum Node {
@@ -36,7 +40,9 @@ struct Entries {
 
 impl Entries {
     fn push(&mut self, key: Spanned<Key>, value: Spanned<Node>) {
-        self.of.entry(key.value.0.clone()).or_default().push(self.all.len());
+        for name in [Some(key.value.0.clone()), key.value.spelled()].into_iter().flatten() {
+            self.of.entry(name).or_default().push(self.all.len());
+        }
         self.all.push((key, value));
     }
 
@@ -45,6 +51,14 @@ impl Entries {
         let places = self.of.get(key)?;
         self.all.get(*places.get(n).or(places.first())?)
     }
+}
+
+macro_rules! leaves {
+    ($($visit:ident $of:ty),*) => {
+        $(fn $visit<E>(self, _: $of) -> Result<Node, E> {
+            Ok(Node::Leaf)
+        })*
+    };
 }
 
 impl<'de> Deserialize<'de> for Node {
@@ -75,69 +89,29 @@ impl<'de> Deserialize<'de> for Node {
             fn visit_none<E>(self) -> Result<Node, E> {
                 Ok(Node::Leaf)
             }
-            fn visit_bool<E>(self, _: bool) -> Result<Node, E> {
-                Ok(Node::Leaf)
-            }
-            fn visit_i64<E>(self, _: i64) -> Result<Node, E> {
-                Ok(Node::Leaf)
-            }
-            fn visit_u64<E>(self, _: u64) -> Result<Node, E> {
-                Ok(Node::Leaf)
-            }
-            fn visit_i128<E>(self, _: i128) -> Result<Node, E> {
-                Ok(Node::Leaf)
-            }
-            fn visit_u128<E>(self, _: u128) -> Result<Node, E> {
-                Ok(Node::Leaf)
-            }
-            fn visit_f64<E>(self, _: f64) -> Result<Node, E> {
-                Ok(Node::Leaf)
-            }
-            fn visit_str<E>(self, _: &str) -> Result<Node, E> {
-                Ok(Node::Leaf)
-            }
-            fn visit_bytes<E>(self, _: &[u8]) -> Result<Node, E> {
-                Ok(Node::Leaf)
-            }
+            leaves! { visit_bool bool, visit_i64 i64, visit_u64 u64, visit_i128 i128, visit_u128 u128 }
+            leaves! { visit_f64 f64, visit_str &str, visit_bytes &[u8] }
         }
         d.deserialize_any(Shape)
     }
 }
 
-/// A key, whatever it is, as the reader of values spells it.
+/// A key, whatever it is, as it is written.
 struct Key(String);
+
+impl Key {
+    /// As the reader of values spells it: `1.0` of `1e0`.
+    fn spelled(&self) -> Option<String> {
+        let odd = |c: char| c.is_ascii_digit() || "+-.~nNtTfF".contains(c);
+        let value = if self.0.starts_with(odd) { plain::scalar(&self.0)? } else { return None };
+        key_text(&value).ok().map(Cow::into_owned).filter(|spelled| *spelled != self.0)
+    }
+}
 
 impl<'de> Deserialize<'de> for Key {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl Visitor<'_> for Text {
-            type Value = Key;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a key")
-            }
-            fn visit_unit<E>(self) -> Result<Key, E> {
-                Ok(Key("null".to_owned()))
-            }
-            fn visit_none<E>(self) -> Result<Key, E> {
-                Ok(Key("null".to_owned()))
-            }
-            fn visit_bool<E>(self, v: bool) -> Result<Key, E> {
-                Ok(Key(v.to_string()))
-            }
-            fn visit_i64<E>(self, v: i64) -> Result<Key, E> {
-                Ok(Key(v.to_string()))
-            }
-            fn visit_u64<E>(self, v: u64) -> Result<Key, E> {
-                Ok(Key(v.to_string()))
-            }
-            fn visit_f64<E>(self, v: f64) -> Result<Key, E> {
-                Ok(Key(v.to_string()))
-            }
-            fn visit_str<E>(self, v: &str) -> Result<Key, E> {
-                Ok(Key(v.to_owned()))
-            }
-        }
-        d.deserialize_any(Text)
+        // No number: how it is written would be lost.
+        Ok(Key(Option::<String>::deserialize(d)?.unwrap_or_else(|| "null".to_owned())))
     }
 }
 
@@ -381,3 +355,6 @@ pub(crate) fn locate(text: &str, problems: Vec<Problem>) -> Vec<Diagnostic> {
     found.retain(|d| said.insert((d.span.as_ref().map(|s| (s.start, s.end)), d.message.clone())));
     found
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,9 @@
 //! errors can be told with it. Does not know what a workflow is.
 
 use std::{
+    borrow::Cow,
     cell::{Cell, RefCell},
+    collections::BTreeSet,
     fmt,
 };
 
@@ -17,6 +19,18 @@ use super::{
     spans, too_deep,
 };
 use crate::{Diagnostic, expr::value::key_text};
+
+/// What a visitor makes of scalars, all in the same way.
+macro_rules! scalars {
+    ($made:ty, $value:ident => $make:expr) => {
+        scalars! { $made, $value => $make, visit_bool bool, visit_i64 i64, visit_u64 u64, visit_f64 f64, visit_str &str }
+    };
+    ($made:ty, $value:ident => $make:expr, $($visit:ident $of:ty),*) => {
+        $(fn $visit<E: de::Error>(self, $value: $of) -> Result<$made, E> {
+            Ok($make)
+        })*
+    };
+}
 
 /// Reads a text; keys that stand twice become problems.
 pub(super) fn read(text: &str, root: &At, problems: &mut Problems) -> Result<Value, Unreadable> {
@@ -115,21 +129,8 @@ impl<'de> Visitor<'de> for Count<'_> {
     fn visit_unit<E: de::Error>(self) -> Result<(), E> {
         Ok(())
     }
-    fn visit_bool<E: de::Error>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-    fn visit_i64<E: de::Error>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-    fn visit_u64<E: de::Error>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-    fn visit_f64<E: de::Error>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-    fn visit_str<E: de::Error>(self, _: &str) -> Result<(), E> {
-        Ok(())
-    }
+
+    scalars! { (), _value => () }
 }
 
 /// Where values nest too deep: they are looked at by recursion, and what journals hold of them is read back as JSON.
@@ -154,26 +155,65 @@ pub(crate) fn deep(value: &Value, root: &At) -> Option<At> {
 
 /// Where `<<` does not take over the keys of a mapping or of several.
 pub(crate) fn no_merge(value: &Value, root: &At) -> Option<At> {
-    fn below(value: &Value) -> Option<Path> {
-        match value {
-            Value::Sequence(list) => {
-                list.iter().enumerate().find_map(|(i, value)| below(value).map(|path| path.within(Seg::Index(i))))
-            }
-            Value::Mapping(map) => map.iter().find_map(|(key, value)| {
-                let sound = || match value {
-                    Value::Mapping(_) => true,
-                    Value::Sequence(list) => list.iter().all(Value::is_mapping),
-                    _ => false,
-                };
-                let wrong = key.as_str() == Some("<<") && !sound();
-                let path = if wrong { Some(Path::default()) } else { below(value) };
-                path.map(|path| path.within(of_key(key)))
-            }),
-            Value::Tagged(tagged) => below(&tagged.value),
-            _ => None,
+    let unsound = |map: &Mapping| match map.get(MERGE)? {
+        Value::Mapping(_) => None,
+        Value::Sequence(list) if list.iter().all(Value::is_mapping) => None,
+        _ => Some(MERGE.to_owned()),
+    };
+    find(value, &unsound).map(|(path, _)| path.from(root))
+}
+
+/// Where two keys of a mapping are the same text, though only one is written as one: `1` and `'1'`.
+pub(crate) fn same_key(value: &Value, root: &At) -> Option<(At, String)> {
+    let same = |map: &Mapping| {
+        if map.keys().all(Value::is_string) {
+            return None;
         }
+        let mut texts = BTreeSet::new();
+        map.keys().filter_map(|key| key_text(key).ok()).find(|key| !texts.insert(key.clone())).map(Cow::into_owned)
+    };
+    find(value, &same).map(|(path, key)| (path.from(root), key))
+}
+
+/// The path to the first key that `wrong` names of a mapping, and the key.
+fn find(value: &Value, wrong: &impl Fn(&Mapping) -> Option<String>) -> Option<(Path, String)> {
+    let within = |(path, key): (Path, String), seg: Seg| (path.within(seg), key);
+    match value {
+        Value::Sequence(list) => {
+            list.iter().enumerate().find_map(|(i, value)| Some(within(find(value, wrong)?, Seg::Index(i))))
+        }
+        Value::Mapping(map) => match wrong(map) {
+            Some(key) => Some((Path::default().within(Seg::Key(key.as_str().into())), key)),
+            None => map.iter().find_map(|(key, value)| Some(within(find(value, wrong)?, of_key(key)))),
+        },
+        Value::Tagged(tagged) => find(&tagged.value, wrong),
+        _ => None,
     }
-    below(value).map(|path| path.from(root))
+}
+
+const MERGE: &str = "<<";
+
+/// Has each mapping take over the keys of those that its `<<` names, where it has none of its own, behind its own, which stay in
+/// their order. What these take over themselves comes with them.
+pub(crate) fn merge(value: &mut Value) {
+    match value {
+        Value::Sequence(list) => list.iter_mut().for_each(merge),
+        Value::Mapping(map) => {
+            map.values_mut().for_each(merge);
+            let named = match map.shift_remove(MERGE) {
+                Some(Value::Sequence(list)) => list,
+                one => one.into_iter().collect(),
+            };
+            for named in named {
+                let Value::Mapping(named) = named else { continue };
+                for (key, value) in named {
+                    map.entry(key).or_insert(value);
+                }
+            }
+        }
+        Value::Tagged(tagged) => merge(&mut tagged.value),
+        _ => {}
+    }
 }
 
 /// A path from below: made where something is found, for most values are looked at for nothing.
@@ -234,7 +274,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
         let mut map = Mapping::new();
         let mut times: IndexMap<Value, usize> = IndexMap::new();
         while let Some(key) = access.next_key::<Value>()? {
-            let seg = Seg::Key(key.as_str().unwrap_or("?").into());
+            let seg = of_key(&key);
             let value = access.next_value_seed(self.below(seg.clone()))?;
             if map.contains_key(&key) {
                 let n = times.entry(key).or_insert(0);
@@ -258,19 +298,6 @@ impl<'de> Visitor<'de> for Seed<'_> {
     fn visit_unit<E: de::Error>(self) -> Result<Value, E> {
         Ok(Value::Null)
     }
-    fn visit_bool<E: de::Error>(self, v: bool) -> Result<Value, E> {
-        Ok(v.into())
-    }
-    fn visit_i64<E: de::Error>(self, v: i64) -> Result<Value, E> {
-        Ok(v.into())
-    }
-    fn visit_u64<E: de::Error>(self, v: u64) -> Result<Value, E> {
-        Ok(v.into())
-    }
-    fn visit_f64<E: de::Error>(self, v: f64) -> Result<Value, E> {
-        Ok(v.into())
-    }
-    fn visit_str<E: de::Error>(self, v: &str) -> Result<Value, E> {
-        Ok(v.into())
-    }
+
+    scalars! { Value, value => value.into() }
 }

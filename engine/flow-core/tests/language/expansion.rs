@@ -414,3 +414,18 @@ steps:
     c 0g 1c
     "#);
 }
+
+#[test]
+fn what_is_taken_over_brings_what_it_takes_over_itself_and_leaves_the_order() {
+    let e = expand(&steps(
+        "  one: &one {run: x, cpus: 2, matrix: &m {b: [1, 2]}}\n  two: &two {<<: *one, gpus: 1}\n  three:\n    <<: *two\n    matrix: {<<: *m, z: [1], y: [2], a: [3]}\n",
+    ));
+    insta::assert_snapshot!(lines(&e), @r#"
+    one[b=1] 0g 2c
+    one[b=2] 0g 2c
+    two[b=1] 1g 2c
+    two[b=2] 1g 2c
+    three[z=1,y=2,a=3,b=1] 1g 2c
+    three[z=1,y=2,a=3,b=2] 1g 2c
+    "#);
+}
