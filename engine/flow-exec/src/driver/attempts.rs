@@ -77,7 +77,7 @@ impl<X: Executor> Attempts<X> {
     /// Something is measured that others would disturb.
     pub(super) fn are_measured(&self) -> bool {
         let mut here = self.due.here().iter().filter_map(|attempt| self.running.get(attempt));
-        here.any(|running| self.instance(running.instance).measured)
+        here.any(|running| self.context.instance(running.instance).measured)
     }
 
     /// What other runs of this machine have beside all of these.
@@ -85,7 +85,7 @@ impl<X: Executor> Attempts<X> {
         self.others = others;
         for attempt in self.due.here() {
             let Some(running) = self.running.get_mut(attempt) else { continue };
-            let measured = self.context.session.expansion.instances[running.instance.index()].measured;
+            let measured = self.context.instance(running.instance).measured;
             self.others.note(running, measured, out);
         }
     }
@@ -99,7 +99,7 @@ impl<X: Executor> Attempts<X> {
     pub(super) fn status(&self) -> Vec<flow_store::Running> {
         let held = self.placements.status();
         let mut all: Vec<_> = held
-            .chain(self.running.iter().map(|(id, running)| running.shown(*id, self.instance(running.instance))))
+            .chain(self.running.iter().map(|(id, running)| running.shown(*id, self.context.instance(running.instance))))
             .collect();
         all.sort_by_key(|running| running.attempt);
         all
@@ -108,7 +108,7 @@ impl<X: Executor> Attempts<X> {
     /// How many a batch system has.
     pub(super) fn jobs(&self) -> Jobs {
         let mut jobs = Jobs::default();
-        for running in self.running.values().filter(|running| self.instance(running.instance).slurm.is_some()) {
+        for running in self.running.values().filter(|running| self.context.instance(running.instance).slurm.is_some()) {
             *(if running.queued.is_some() { &mut jobs.queued } else { &mut jobs.running }) += 1;
         }
         jobs
@@ -122,11 +122,11 @@ impl<X: Executor> Attempts<X> {
     ) -> Vec<Vec<Fill>> {
         let mut units: BTreeMap<(Option<GroupId>, AttemptId), Vec<Fill>> = BTreeMap::new();
         for (attempt, instance, placement) in starts {
-            let corun = self.instance(instance).corun.as_ref().map(|corun| corun.group);
+            let corun = self.context.instance(instance).corun.as_ref().map(|corun| corun.group);
             if let Some(group) = corun {
                 self.windows.begin(group);
             }
-            let placement = given(self.instance(instance), placement);
+            let placement = given(self.context.instance(instance), placement);
             self.placements.fill(attempt, instance, &placement);
             let decided = outcomes.decided(instance);
             let (fingerprint, claim) = decided.map(|decided| (decided.fingerprint, decided.attempt)).unzip();
@@ -199,7 +199,7 @@ impl<X: Executor> Attempts<X> {
     fn builtin(&mut self, attempt: AttemptId, outcomes: &Outcomes, out: &mut Outbox) -> Option<Builtin> {
         let running = self.running.remove(&attempt)?;
         out.tell(Event::Started { attempt });
-        if self.instance(running.instance).corun.is_some() {
+        if self.context.instance(running.instance).corun.is_some() {
             out.tell(Event::Ready { attempt });
         }
         self.hold(attempt, &running, out);
@@ -210,7 +210,7 @@ impl<X: Executor> Attempts<X> {
     /// Nothing of it runs, and what it leaves is being collected.
     fn hold(&mut self, attempt: AttemptId, running: &Running, out: &mut Outbox) {
         out.tell(Event::Collecting { attempt });
-        let shown = running.shown(attempt, self.instance(running.instance));
+        let shown = running.shown(attempt, self.context.instance(running.instance));
         self.placements.collect(attempt, shown);
     }
 
@@ -224,7 +224,7 @@ impl<X: Executor> Attempts<X> {
         history: &History<'_>,
         out: &mut Outbox,
     ) -> Work {
-        let measured = self.instance(id).measured;
+        let measured = self.context.instance(id).measured;
         let (place, barrier) = (std::mem::take(&mut prepared.place), prepared.launch.barrier.take());
         let (mut running, work) = Running::new(attempt, id, prepared, &self.context);
         out.say(RunEvent::Started {
@@ -233,7 +233,7 @@ impl<X: Executor> Attempts<X> {
             folder: place,
             why: outcomes.decided(id).map(|decided| decided.why.clone()).unwrap_or_default(),
             gpus: running.circumstances.gpus.clone(),
-            gpus_asked: running::gpus_asked(self.instance(id)),
+            gpus_asked: running::gpus_asked(self.context.instance(id)),
             cpus: running.circumstances.cpus,
             queued: running.queued.is_some(),
         });
@@ -280,7 +280,7 @@ impl<X: Executor> Attempts<X> {
         }
         (running.began_there, running.queued) = (true, None);
         let (instance, announces) = (running.instance, running.announces);
-        let grouped = self.instance(instance).corun.is_some();
+        let grouped = self.context.instance(instance).corun.is_some();
         out.tell(Event::Started { attempt });
         if grouped && !announces {
             ready(attempt, out);
@@ -322,7 +322,7 @@ impl<X: Executor> Attempts<X> {
         let Ended { exit, mut seen, there, instead, beside } = end;
         let mut running = self.running.remove(&attempt)?;
         self.due.ended(attempt);
-        let window = self.instance(running.instance).corun.clone().and_then(|corun| {
+        let window = self.context.instance(running.instance).corun.clone().and_then(|corun| {
             // By the clock of the node, as all that its members say.
             if let Some(at) = there.as_ref().and_then(|there| there.released) {
                 self.windows.released(corun.group, at);
@@ -348,7 +348,7 @@ impl<X: Executor> Attempts<X> {
         self.hold(attempt, &running, out);
         let decided = outcomes.decided(running.instance);
         // What nobody watched to its end is not read again: when its lines came is not known.
-        let unwatched = running.rejoined && there.is_none() && self.instance(running.instance).slurm.is_none();
+        let unwatched = running.rejoined && there.is_none() && self.context.instance(running.instance).slurm.is_none();
         Some(Collect {
             attempt,
             fingerprint: decided.map(|decided| decided.fingerprint),
@@ -371,7 +371,7 @@ impl<X: Executor> Attempts<X> {
         if collected.result.outcome == Outcome::Ok {
             return;
         }
-        let instance = &self.context.session.expansion.instances[collected.instance.index()];
+        let instance = self.context.instance(collected.instance);
         if let Some(corun) = &instance.corun {
             let label = instance.label.to_string();
             self.windows.blame(corun.group, collected.attempt, &label, collected.result.outcome);
@@ -380,7 +380,7 @@ impl<X: Executor> Attempts<X> {
 
     /// What closed the window of an instance's group, where it was not the first member's ordinary end.
     pub(super) fn closed_by(&self, instance: InstanceId) -> Option<ClosedBy> {
-        self.windows.closed_by(self.instance(instance).corun.as_ref()?.group)
+        self.windows.closed_by(self.context.instance(instance).corun.as_ref()?.group)
     }
 
     /// Every member of a group is ready.
@@ -392,7 +392,7 @@ impl<X: Executor> Attempts<X> {
             self.check_told(attempt, told);
             let Some(running) = self.running.get_mut(&attempt) else { continue };
             running.listener.released(at);
-            if let Some(corun) = &self.context.session.expansion.instances[running.instance.index()].corun {
+            if let Some(corun) = &self.context.instance(running.instance).corun {
                 gpus = corun.gpus;
                 self.windows.released(corun.group, at);
             }
@@ -406,7 +406,7 @@ impl<X: Executor> Attempts<X> {
             let told = self.executor.stop(attempt);
             self.check_told(attempt, told);
             let Some(running) = self.running.get(&attempt) else { continue };
-            if let Some(corun) = &self.context.session.expansion.instances[running.instance.index()].corun {
+            if let Some(corun) = &self.context.instance(running.instance).corun {
                 self.windows.close(corun.group, clock::unix_seconds(), None);
             }
         }
@@ -444,7 +444,7 @@ impl<X: Executor> Attempts<X> {
             // One that could not be started after all says nothing.
             let Some(running) = self.running.get_mut(&attempt) else { continue };
             running.listener.take_back(listener);
-            let grouped = self.context.session.expansion.instances[running.instance.index()].corun.is_some();
+            let grouped = self.context.instance(running.instance).corun.is_some();
             if news.ready && grouped {
                 ready(attempt, out);
             }
@@ -460,10 +460,6 @@ impl<X: Executor> Attempts<X> {
             hearing::tell(attempt, running.instance, news, &running.listener, out);
         }
         refused.into_iter().for_each(|attempt| self.kill(attempt, Span(0), Outcome::Failed));
-    }
-
-    fn instance(&self, id: InstanceId) -> &Instance {
-        &self.context.session.expansion.instances[id.index()]
     }
 }
 

@@ -99,6 +99,10 @@ impl Silence {
 }
 
 impl RunContext {
+    pub(crate) fn instance(&self, id: InstanceId) -> &Instance {
+        &self.session.expansion.instances[id.index()]
+    }
+
     /// Where the attempts of an instance leave what the next one goes on from, this run's and later ones'. One that is forced
     /// goes on from nothing that was before this run.
     pub(crate) fn checkpoint(&self, fingerprint: &Digest, instance: &Instance) -> Checkpoint {

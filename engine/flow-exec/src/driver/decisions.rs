@@ -122,7 +122,7 @@ fn end_jobs(context: &RunContext, units: &[(Vec<InstanceId>, Vec<Decision>)]) {
     }
     let each = units.iter().flat_map(|(ids, decisions)| ids.iter().zip(decisions));
     let wanted = each.map(|(id, decision)| {
-        let instance = &context.session.expansion.instances[id.index()];
+        let instance = context.instance(*id);
         let to_run = match decision {
             Decision::Run { fingerprint, .. } if instance.slurm.is_some() && !context.force.covers(*id) => {
                 Some(*fingerprint)
@@ -167,7 +167,7 @@ pub(super) fn earlier(
 ) -> Result<Option<Box<StepResult>>, StoreError> {
     let mut earlier = None;
     for (id, fingerprint) in unit {
-        let instance = &context.session.expansion.instances[id.index()];
+        let instance = context.instance(*id);
         // One that cannot be looked at for the moment stands as well.
         let whole = |result: &StepResult| !matches!(context.objects.missing(result), Ok(Some(_)));
         let good = |result: &StepResult| unfit(result, instance).is_none() && whole(result);

@@ -252,7 +252,7 @@ fn only_model(machine: &Machine) -> Option<String> {
 /// What is written down of an attempt that may outlive this run.
 fn member(context: &RunContext, filled: &Filled, fill: &Fill) -> Option<Member> {
     let prepared = filled.prepared.as_ref().ok()?;
-    let outputs = context.session.expansion.instances[fill.instance.index()].outputs.iter();
+    let outputs = context.instance(fill.instance).outputs.iter();
     let outputs = outputs.map(|output| output.path.to_string());
     let given = || Given { placement: fill.placement.clone(), circumstances: prepared.circumstances.clone() };
     let (fingerprint, given) = match (&prepared.job, &prepared.stays) {
@@ -277,7 +277,7 @@ fn member(context: &RunContext, filled: &Filled, fill: &Fill) -> Option<Member> 
 
 /// What an earlier run began, and this unit is about to do. One that is forced is to be done anew.
 pub(super) fn joins(context: &RunContext, unit: &[Fill]) -> Option<Intent> {
-    let instance = |fill: &Fill| &context.session.expansion.instances[fill.instance.index()];
+    let instance = |fill: &Fill| context.instance(fill.instance);
     if unit.iter().any(|fill| context.force.covers(fill.instance)) {
         return None;
     }

@@ -257,7 +257,7 @@ impl Outcomes {
         }
         out.events.extend(history.observe(instance, &result));
         let parts = serde_json::to_value(&decided.parts).unwrap_or_default();
-        let recorded = self.context.session.expansion.instances[instance.index()].record.contains(&result.outcome);
+        let recorded = self.context.instance(instance).record.contains(&result.outcome);
         let kept = result.outcome == Outcome::Ok || recorded;
         if let Some(earlier) = earlier.filter(|_| kept) {
             out.say(RunEvent::Observed { result: result.clone() });
@@ -266,7 +266,7 @@ impl Outcomes {
             out.notice(Some(instance), text);
             self.reuse(instance, Arc::from(earlier), out);
         } else if kept {
-            self.count(word(result.outcome));
+            self.count(&result.outcome.to_string());
             self.know(instance, (*result).clone());
             out.say(RunEvent::Recorded { instance, result, parts, read_again: false });
         } else {
@@ -371,7 +371,7 @@ impl Outcomes {
         if self.refused.contains(&instance) {
             return;
         }
-        let label = |id: InstanceId| self.context.session.expansion.instances[id.index()].label.to_string();
+        let label = |id: InstanceId| self.context.instance(id).label.to_string();
         let cause = match (outcome, because) {
             (Outcome::Skipped, Some(id)) => Some(Cause::NeedFailed { label: label(id) }),
             (Outcome::Cancelled, Some(id)) => Some(Cause::FailedElsewhere { label: label(id) }),
@@ -392,7 +392,7 @@ impl Outcomes {
     pub(super) fn settle_as(&mut self, instance: InstanceId, outcome: Outcome, cause: Option<Cause>, out: &mut Outbox) {
         let expansion = &self.context.session.expansion;
         let recorded = expansion.instances[instance.index()].record.contains(&outcome);
-        self.count(word(outcome));
+        self.count(&outcome.to_string());
         self.failed |= !recorded && !matches!(outcome, Outcome::Ok | Outcome::Skipped | Outcome::Cancelled);
         self.settled_as(instance, outcome, cause, out);
     }
@@ -421,17 +421,4 @@ fn unread(result: &StepResult, attempt: Digest) -> Option<StepResult> {
     let missed = matches!(result.cause, Some(Cause::NoMetrics { .. })) && result.kept.is_some();
     let done = || StepResult { fingerprint: attempt, outcome: Outcome::Ok, cause: None, ..result.clone() };
     missed.then(done)
-}
-
-/// An outcome as the journal counts it.
-fn word(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Ok => "ok",
-        Outcome::OutOfMemory => "out_of_memory",
-        Outcome::TimedOut => "timed_out",
-        Outcome::DoesNotFit => "does_not_fit",
-        Outcome::Failed => "failed",
-        Outcome::Cancelled => "cancelled",
-        Outcome::Skipped => "skipped",
-    }
 }
