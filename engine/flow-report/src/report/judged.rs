@@ -197,8 +197,7 @@ fn refused(refusal: &Refusal, words: &Words, lang: &str) -> String {
             words.text(lang, "refused-unlike", &args.with("one", safe::text(one)).with("other", safe::text(other)))
         }
         Refusal::Ended { label, outcome } => {
-            let id = serde_json::to_value(outcome).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default();
-            let how = words.text(lang, &format!("outcome-{id}"), &Args::new().with("gpu", "no"));
+            let how = words.text(lang, &format!("outcome-{outcome}"), &Args::new().with("gpu", "no"));
             words.text(lang, "refused-ended", &args.with("label", safe::code(label)).with("how", how))
         }
         Refusal::Spoiled { label, reasons } => words.text(

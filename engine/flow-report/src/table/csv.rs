@@ -67,10 +67,7 @@ fn values(content: &Content, column: &Column, column_spread: &Option<Spread>) ->
     let (first, spread) = match content {
         Content::Number { value, spread, .. } => (number(*value), spread),
         Content::Text { text, .. } => (safe::cell(text), &None),
-        Content::Outcome { outcome, .. } => {
-            let id = serde_json::to_value(outcome).ok().and_then(|v| v.as_str().map(str::to_owned));
-            (id.unwrap_or_default(), &None)
-        }
+        Content::Outcome { outcome, .. } => (outcome.to_string(), &None),
         Content::NotANumber => ("NaN".into(), &None),
         Content::Spoiled => ("spoiled".into(), &None),
         Content::Unlike => ("unlike".into(), &None),

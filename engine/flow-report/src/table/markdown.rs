@@ -274,9 +274,8 @@ pub(crate) fn content(content: &Content, column: &Column, words: &Words, langs: 
         }
         Content::Text { text, .. } => safe::text(text),
         Content::Outcome { outcome, gpu } => {
-            let id = serde_json::to_value(outcome).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default();
             let args = |_: &&str| Args::new().with("gpu", if *gpu { "yes" } else { "no" });
-            join(langs.iter().map(|lang| words.text(lang, &format!("outcome-{id}"), &args(lang))))
+            join(langs.iter().map(|lang| words.text(lang, &format!("outcome-{outcome}"), &args(lang))))
         }
         Content::NotANumber => words.joined(langs, "cell-not-a-number"),
         Content::Spoiled => words.joined(langs, "cell-spoiled"),
