@@ -59,6 +59,8 @@ pub(super) struct Worker {
     killed_at: Option<Instant>,
     /// What was to end was left to the next run, for Slurm did not answer.
     leaves: bool,
+    /// Jobs of which nothing is expected any more, by name, and which tasks of an array: should Slurm have one after all, it is to end.
+    given_up: BTreeMap<String, Vec<JobId>>,
     /// The run is to end.
     hurry: Arc<AtomicBool>,
     said: BTreeSet<String>,
@@ -81,6 +83,7 @@ impl Worker {
             silent: false,
             killed_at: None,
             leaves: false,
+            given_up: BTreeMap::new(),
             hurry,
             said: BTreeSet::new(),
         }
@@ -194,8 +197,8 @@ impl Worker {
             self.changed_at = clock::steady();
         }
         if news.cancel {
-            let (key, task) = (job.intent.key.clone(), job.intent.job.filter(|_| job.intent.task.is_some()));
-            let _ = self.client.cancel(&key, task.as_slice());
+            let tasks = self.given_up.entry(job.intent.key.clone()).or_default();
+            tasks.extend(job.intent.job.filter(|_| job.intent.task.is_some()));
         }
         self.tell_all(news.events);
         if let Some((reason, text)) = news.stuck {
@@ -372,10 +375,15 @@ impl Worker {
     /// Tells Slurm to end what is to end, again until it has.
     fn cancel(&mut self) {
         self.never_mind();
+        let mut reached = Ok(());
+        for (key, tasks) in std::mem::take(&mut self.given_up) {
+            if reached.is_ok() && !self.leaves {
+                reached = self.client.cancel(&key, &tasks);
+            }
+        }
         if !due(self.killed_at, GATHER.0) {
             return;
         }
-        let mut reached = Ok(());
         for (key, tasks) in self.book.cancels(SOON * 5) {
             if reached.is_ok() && !self.leaves {
                 reached = self.client.cancel(&key, tasks.as_deref().unwrap_or_default());
