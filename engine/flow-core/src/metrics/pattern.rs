@@ -68,8 +68,9 @@ impl Pattern {
                         "nothing stands between `{{{name}}}` and the next number, so that where one ends cannot be told"
                     ));
                 }
+                // A unit may stand right behind a number that is passed over: `0.5s`.
                 if any_text && begins_word(rest) {
-                    source.push_str(r"\b");
+                    source.push_str(if rest.starts_with(char::is_alphabetic) { r"(?:\b|[0-9])" } else { r"\b" });
                 }
             } else if c.is_whitespace() {
                 source.push_str(r"\s+");
@@ -203,6 +204,7 @@ mod tests {
             ("[{_}] loss {loss}", "[12:01 train.py:3] loss 0.5", vec!["loss=0.5"]),
             ("epoch {epoch}{_}loss {loss}", "epoch 3: lr 0.1, val_loss 9, loss 0.5", vec!["3:loss=0.5"]),
             ("loss {loss} {_}%", "loss 0.5 of all, 20 %", vec!["loss=0.5"]),
+            ("loss {loss} {_}s", "loss 0.5  2.88s\nloss 0.4 in 3 s\nloss 0.3 of losses", vec!["loss=0.5", "loss=0.4"]),
         ] {
             let (pattern, mut rows) = (Pattern::new(pattern).expect("a pattern"), Vec::new());
             text.lines().flat_map(|line| line.split('\r')).for_each(|line| pattern.read(line, &mut rows));
