@@ -32,7 +32,7 @@ impl Quantity {
             Quantity::Startup => seen.phases.map(|phases| phases.before_s),
             Quantity::Epoch => seen.epoch_s,
             Quantity::GpuMemory => Some(seen.gpu_memory as f64),
-            Quantity::GpuBusy => Some(seen.gpu_load),
+            Quantity::GpuBusy => seen.busy_in_epochs(),
         };
         value.filter(|value| *value > 0.0)
     }

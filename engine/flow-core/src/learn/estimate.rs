@@ -95,7 +95,7 @@ impl History<'_> {
             epoch: again(&|seen| seen.epoch_s),
             end: again(&|seen| Some(seen.phases?.after_s)),
             gpu_memory: again(&|seen| Some(seen.gpu_memory as f64)),
-            gpu_busy: again(&|seen| Some(seen.gpu_load)).map(|busy| busy.at_most(1.0)),
+            gpu_busy: again(&Observation::busy_in_epochs).map(|busy| busy.at_most(1.0)),
             gpu_busy_whole: again(&|seen| Some(seen.busy())).map(|busy| busy.at_most(1.0)),
         };
         let walls: Vec<f64> = best.iter().map(|seen| seen.wall_s).collect();

@@ -103,6 +103,12 @@ impl Observation {
         !self.beside || self.undisturbed
     }
 
+    /// How busy its epochs keep its GPUs, of a program without any the whole of it; none where they were too short to tell.
+    pub(super) fn busy_in_epochs(&self) -> Option<f64> {
+        let too_short = self.epoch_s.is_some() && self.gpu_load_whole == Some(self.gpu_load);
+        (!too_short).then_some(self.gpu_load)
+    }
+
     /// How busy it kept its GPUs from start to end: while it starts, others have them.
     pub(super) fn busy(&self) -> f64 {
         self.gpu_load_whole.unwrap_or(self.gpu_load)

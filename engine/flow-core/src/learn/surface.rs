@@ -81,7 +81,7 @@ impl Of {
             Of::After => seen.phases.map(|phases| phases.after_s).filter(|after| *after > NOTICED),
             Of::Epoch => seen.epoch_s,
             Of::GpuMemory => Some(seen.gpu_memory as f64),
-            Of::GpuBusy => Some(seen.gpu_load),
+            Of::GpuBusy => seen.busy_in_epochs(),
             Of::GpuBusyWhole => Some(seen.busy()),
             Of::ImagesPerSecond => seen.images_per_s,
             Of::Power => seen.energy_j.map(|energy| energy / seen.wall_s),

@@ -211,6 +211,24 @@ fn trained(expansion: &Expansion, epoch: impl Fn(u64) -> f64) -> Vec<Observation
 }
 
 #[test]
+fn a_load_from_start_to_end_says_nothing_of_epochs() {
+    let expansion = expansion_of(
+        "flow: 1\nsteps:\n  train: {matrix: {batch: [32, 64, 128, 256, 512]}, run: 'train ${{ batch }}', gpus: 1}\n",
+    );
+    let mut all = trained(&expansion, |batch| 20.0 / batch as f64);
+    // Of the last, epochs that count are too short for the driver to tell how busy they keep the GPU.
+    all.last_mut().unwrap().gpu_load = 0.3;
+    let points = super::points(&expansion, "train/batch=384").unwrap();
+    let known = [expansion.instances.clone(), points.clone()].concat();
+    let mut history = History::new(&expansion, &known);
+    history.remember(StepId(0), all);
+    let busy = history.predict(&points[0]).expected.gpu_busy.unwrap();
+    assert!((busy.value - 0.97).abs() < 0.02, "{busy:?}");
+    let checked = history.check(StepId(0)).into_iter().filter(|checked| checked.quantity == Quantity::GpuBusy);
+    assert!(checked.map(|checked| checked.measured).eq([0.97; 4]));
+}
+
+#[test]
 fn start_up_is_expected_apart_from_epochs_that_go_by_iteration() {
     let expansion = expansion_of(
         "flow: 1\nsteps:\n  train: {matrix: {batch: [32, 64, 128, 256]}, run: 'train ${{ batch }}', gpus: 1}\n",
