@@ -53,7 +53,7 @@ fn starts(space: &TestSpace) -> Vec<(String, usize, usize)> {
 #[test]
 fn what_history_knows_shares_a_gpu() {
     let mut space = space();
-    space.gpus(CARD);
+    let gpus = space.gpus(CARD);
     space.script("train.sh", TRAIN).write("sharing.yaml", WORKFLOW);
     space.flow(["run", "sharing.yaml"]).expect(0);
     let alone = |label: &str| (label.to_owned(), 1, 0);
@@ -72,6 +72,11 @@ fn what_history_knows_shares_a_gpu() {
     assert!(predicted.contains("runs of its step at other points of `n`, beyond them"), "{predicted}");
     assert!(predicted.contains("on each GPU") && predicted.contains("GPU busy 30 %"), "{predicted}");
     assert!(predicted.contains("TITAN Xp: sharing costs 1 + 1.00"), "{predicted}");
+
+    // What ran there is also known where it cannot run.
+    gpus.set("init 9\n");
+    let elsewhere = space.flow(["predict", "-w", "sharing.yaml", "train/n=4"]).expect(0).stdout();
+    assert!(elsewhere.contains("runs of its step at other points of `n`, beyond them"), "{elsewhere}");
 }
 
 /// Three epochs of a third of a second; half as long again where another is on the card.

@@ -89,7 +89,9 @@ impl Predict {
         if let Some(model) = &self.model {
             return self.plan(model, global, output);
         }
-        let request = place::session(global, &self.about, &self.selection)?;
+        let mut request = place::session(global, &self.about, &self.selection)?;
+        // What ran elsewhere is predicted by what it took there.
+        request.any_machine = true;
         let session = place::open(&request, output)?;
         let knowledge = place::knowledge(&session, output)?;
         if self.check {
