@@ -350,6 +350,7 @@ refused-one-member = The group has one member, and nothing ran beside it.
 refused-not-alone = { $label }, which was to be the run alone, ran beside { $beside }; `exclusive: true` keeps others away.
 refused-no-solo = { $label } has no run alone to compare with.
 refused-no-time = { $label } has no time to compare.
+refused-went-on = { $label } has no epochs to compare, and from start to end it took more than one start, for it went on from a checkpoint.
 refused-unlike = { $label } and its run alone are not alike ({ $what }: { $other } against { $one }).
 refused-ended = { $label } has no result ({ $how }).
 refused-spoiled = { $label } is not to be trusted: { $why }.

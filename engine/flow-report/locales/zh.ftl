@@ -343,6 +343,7 @@ refused-one-member = 该组只有一个成员，没有其他任务与其同时�
 refused-not-alone = 本应单独运行的 { $label } 与 { $beside } 同时运行；`exclusive: true` 可使其独占机器。
 refused-no-solo = { $label } 没有可供比较的单独运行结果。
 refused-no-time = { $label } 没有可供比较的用时。
+refused-went-on = { $label } 没有可供比较的轮次，且曾从检查点继续，其总用时包含多次启动，不能用于比较。
 refused-unlike = { $label } 与其单独运行的条件不同（{ $what }：{ $other } 对 { $one }）。
 refused-ended = { $label } 没有结果（{ $how }）。
 refused-spoiled = { $label } 的测量受到干扰，不可采信：{ $why }。

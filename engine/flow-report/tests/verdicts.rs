@@ -111,6 +111,10 @@ fn groups_that_cannot_be_judged_say_why() {
         judge(|m| m[1].outcome = Outcome::TimedOut),
         judge(|m| m[2].spoiled = vec![Spoiled::Said { text: "another process used the GPU".into() }]),
         judge(|m| m[2].circumstances.corun.as_mut().expect("a window").epochs = 0),
+        judge(|m| {
+            m.iter_mut().for_each(|r| r.metrics.clear());
+            m[0].usage.earlier = Some(flow_core::Earlier { jobs: 1, ..flow_core::Earlier::default() });
+        }),
         judge(|m| m[0].axes["batch"] = json!(48)),
         judge(|m| m.truncate(1)),
         judge(|m| m[1] = m[1].clone().cpu_util(0.3).foreign_cpu(0.25)),
@@ -125,6 +129,7 @@ fn groups_that_cannot_be_judged_say_why() {
     - Together (g): **not compared**. `together[batch=64]` has no result (timed out).
     - Together (g): **not compared**. `together[batch=128]` is not to be trusted: another process used the GPU.
     - Together (g): **not enough overlap**. `together[batch=128]` has no epoch while all members were running.
+    - Together (g): **not compared**. `together[batch=32]` has no epochs to compare, and from start to end it took more than one start, for it went on from a checkpoint.
     - Together (g): **not compared**. `together[batch=32]` has no run alone to compare with.
     - Together (g): **not compared**. The group has one member, and nothing ran beside it.
     - Together (g): **undecided**. Other programs used 25.0 % of the CPU while `together[batch=64]` ran.

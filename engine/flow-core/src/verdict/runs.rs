@@ -119,6 +119,8 @@ pub enum Refusal {
     Spoiled { label: String, reasons: Vec<Spoiled> },
     /// Neither epochs nor a wall time to compare.
     NoTime { label: String },
+    /// It has no epochs to compare, and its wall time is that of several starts: it went on from a checkpoint.
+    WentOn { label: String },
 }
 
 crate::compiled_once::compiled_once!(Refusal);
@@ -206,10 +208,13 @@ impl<'r> Group<'r> {
     }
 }
 
+/// What is compared where there are neither epochs nor iterations: from start to end.
+const WALL: &str = "wall";
+
 /// A number of a result that was measured and is one.
 fn time(result: &StepResult, measure: &str) -> Option<f64> {
     let time = match measure {
-        "wall" => Some(result.usage.wall_s),
+        WALL => Some(result.usage.wall_s),
         _ => result.metrics.get(measure).map(|metric| metric.value),
     };
     time.filter(|time| result.outcome == Outcome::Ok && time.is_finite() && *time > 0.0)
@@ -238,7 +243,7 @@ fn measure(pairs: &Round<'_>) -> &'static str {
             m.metrics.contains_key(name) && s.is_none_or(|s| s.outcome != Outcome::Ok || s.metrics.contains_key(name))
         })
     };
-    ["epoch_time", "iteration_time"].into_iter().find(|name| all(name)).unwrap_or("wall")
+    ["epoch_time", "iteration_time"].into_iter().find(|name| all(name)).unwrap_or(WALL)
 }
 
 /// The measurement beside which other programs used the most of the CPU, if that was too much.
@@ -274,6 +279,9 @@ fn refused(pairs: &Round<'_>, measure: &str) -> Option<Verdict> {
             if result.circumstances.mode == Mode::Plain && !result.circumstances.corunners.is_empty() {
                 return refuse(Refusal::NotAlone { label, beside: result.circumstances.corunners.clone() });
             }
+            if measure == WALL && result.usage.earlier.is_some() {
+                return refuse(Refusal::WentOn { label });
+            }
             if time(result, measure).is_none() {
                 return refuse(Refusal::NoTime { label });
             }
@@ -286,7 +294,7 @@ fn refused(pairs: &Round<'_>, measure: &str) -> Option<Verdict> {
     }
     let overlaps = |member: &StepResult| match &member.circumstances.corun {
         // A program without epochs must have spent most of its time beside all the others.
-        Some(window) if measure == "wall" => window.closed_at - window.released_at >= 0.8 * member.usage.wall_s,
+        Some(window) if measure == WALL => window.closed_at - window.released_at >= 0.8 * member.usage.wall_s,
         Some(window) => window.epochs > 0,
         None => false,
     };

@@ -191,6 +191,7 @@ fn refused(refusal: &Refusal, words: &Words, lang: &str) -> String {
         }
         Refusal::NoSolo { label } => words.text(lang, "refused-no-solo", &args.with("label", safe::code(label))),
         Refusal::NoTime { label } => words.text(lang, "refused-no-time", &args.with("label", safe::code(label))),
+        Refusal::WentOn { label } => words.text(lang, "refused-went-on", &args.with("label", safe::code(label))),
         Refusal::Unlike { label, what, one, other } => {
             let what = crate::table::inline(&name(what, words, lang), lang);
             let args = args.with("label", safe::code(label)).with("what", what);
