@@ -112,9 +112,9 @@ note-unlike = Taken under unlike circumstances, so neither averaged nor compared
 note-spoiled = { $label } is not to be trusted: { $why }.
 note-no-metrics = { $label } lacks metrics: { $why }
 note-no-metrics-several = { $label } and { $more } more lack metrics: { $why }
-note-partial = { $used } of { $of } results count; the others have no number to trust.
+note-partial = { $used } of { $of } results count; the rest gave no number to trust.
 note-hidden = { $name } is what flow measures; the program's metric of that name is not shown: give it another name.
-note-company = { $alone } of { $of } results ran alone, the others beside other steps of flow; with `exclusive: true` each runs alone.
+note-company = { $alone } of { $of } results ran alone, the rest beside other steps of flow; with `exclusive: true` each runs alone.
 note-baseline = Ratios and speed-ups are against { $of }.
 note-baseline-first = Ratios and speed-ups are against the first row.
 note-no-column = No result has { $name }.
@@ -133,7 +133,7 @@ range = { $from } to { $to }
 ratio = { $range } times as high
 ratio-of-time = { $range } times as long
 scoped = { $scope }: { $text }
-finding-flattens = { $time } stops falling at { $axis } { $at } ({ $value }).
+finding-flattens = { $time } hardly falls beyond { $axis } { $at } ({ $value }).
 finding-flattens-rises = { $time } stops falling at { $axis } { $at } ({ $value }) and rises to { $to } at { $later }.
 finding-never-falls = From { $axis } { $at } ({ $value }) on, { $time } does not fall.
 finding-never-falls-rises = From { $axis } { $at } ({ $value }) on, { $time } does not fall, and it rises to { $to } at { $later }.
@@ -171,7 +171,7 @@ finding-bursts = The CPU works more at the ends of epochs (their last tenth, and
 finding-no-bursts = The CPU does not burst at the ends of epochs (their last tenth, and until the next begins): at the most its use is { $ends } there against { $middle } in their middle half ({ $label }).
 finding-estimate = { $column } differs from { $of } by { $range } (median of the absolute differences { $typical }).
 finding-estimate-one = { $column } differs from { $of } by { $most }.
-finding-agrees = The earlier figures of { $column } are found again: { $same } of { $of } to their last digit, and the largest difference is { $most }.
+finding-agrees = Earlier figures of { $column } that are found again to their last digit: { $same } of { $of }. The largest difference is { $most }.
 finding-unchanged = From { $a } to { $b }, { $column } is unchanged (the largest difference is { $most }).
 finding-hardly-changed = From { $a } to { $b }, { $column } changes by { $most } at the most.
 finding-within-repetitions = From { $a } to { $b }, no change of { $column } stands out of how much repetitions differ: { $mean } on average, 95 % confidence interval { $interval }.
@@ -218,7 +218,7 @@ finding-changed-at = From { $a } to { $b }, { $column } { $rises ->
 finding-one-training = From { $a } to { $b }, no judgement of { $columns }: a row rests on one training, and how much repeated trainings differ is not known.
 finding-packed = Packed, all take { $packed }, and one after another { $alone }: { $gain } times the throughput. From start to end each takes { $range } times as long as alone.
 finding-packed-in-runs = How long all take packed is not known, for they ran in several runs and not in one. From start to end each takes { $range } times as long as alone.
-finding-packed-in-part = How long all take packed is not known, for only { $compared } of { $of } can be compared with their runs alone: the others did not end well, were disturbed, or went on from a checkpoint. From start to end each of these takes { $range } times as long as alone.
+finding-packed-in-part = How long all take packed is not known, for only { $compared } of { $of } can be compared with their runs alone: the rest failed, ran disturbed, or went on from a checkpoint. From start to end each of these takes { $range } times as long as alone.
 finding-packed-foreign = Other programs used up to { $used } of the CPU meanwhile, so how much of this is due to packing is not known.
 finding-repeated-differs = { $column } differs with { $axis } by more than repetitions do: means of { $range } (F-test, p { $p }).
 finding-repeated-alike = No difference of { $column } with { $axis } stands out of the noise of repetitions: means of { $range } (F-test, p { $p }).
@@ -344,7 +344,7 @@ together-never = { $looks ->
 }, nor would 100 more: the times differ too much from run to run, or too little from what decides.
 together-foreign = Together ({ $group }): **{ $verdict }**. Other programs used { $used } of the CPU while { $label } ran.
 together-overlap = Together ({ $group }): **{ $verdict }**. { $label } has no epoch while all members were running.
-together-out-of-memory = Together ({ $group }): **{ $verdict }**. { $label } ran out of memory beside the others.
+together-out-of-memory = Together ({ $group }): **{ $verdict }**. { $label } ran out of memory in the group.
 together-refused = Together ({ $group }): **{ $verdict }**. { $why }
 refused-one-member = The group has one member, and nothing ran beside it.
 refused-not-alone = { $label }, which was to be the run alone, ran beside { $beside }; `exclusive: true` keeps others away.
@@ -716,8 +716,8 @@ fit-inverse = { $column } is { $fixed } { $sign } { $shared } / { $axis }: { $st
 fit-saturating = { $column } { $rises ->
     [yes] rises
    *[no] falls
-} with { $axis } ever less: from { $from } by { $by } in all, half of it by { $axis } { $knot }.
-fit-broken = { $column } bends at { $axis } { $knot }: for each unit of { $axis } it changes by { $before } before and by { $after } after that.
+} with { $axis } ever less: from { $from } by { $by } in all, half of it where { $axis } is { $knot }.
+fit-broken = { $column } bends where { $axis } is { $knot }: for each unit of { $axis } it changes by { $before } before and by { $after } after that.
 fit-without-jumps = { $column } jumps along { $axis }, which none of the compared curves does; with its jumps taken out, { $curve ->
     [proportional] a line through 0
     [affine] a straight line

@@ -58,9 +58,9 @@ fn published_iteration_times_bend_and_no_parabola_says_it() {
     let out = add(&mut input, "fit", "line", json!({"table": "t", "y": "iteration_time"}));
     assert!(metric(&out, "r2") > 0.99 && !out.metrics.contains_key("slope"), "there are three curves");
     let [english, chinese] = said(&input, &["line"]);
-    assert!(english.contains("resnet18: Iteration time bends at batch size 18.5"), "{english}");
+    assert!(english.contains("resnet18: Iteration time bends where batch size is 18.5"), "{english}");
     assert!(
-        english.contains("alexnet: Iteration time bends at batch size 25: for each unit of batch size it changes by 0.151 ± 0.018 ms before"),
+        english.contains("alexnet: Iteration time bends where batch size is 25: for each unit of batch size it changes by 0.151 ± 0.018 ms before"),
         "{english}"
     );
     assert!(chinese.contains("18.5 处转折"), "{chinese}");
@@ -363,7 +363,7 @@ fn power_that_rises_with_every_batch_size_follows_from_it() {
     add(&mut input, "fit", "other", json!({"table": "t", "y": "steps"}));
     let [english, chinese] = said(&input, &["line", "other"]);
     let saturates =
-        "rises with batch size ever less: from 192 ± 18 W by 417 ± 25 W in all, half of it by batch size 6.3.";
+        "rises with batch size ever less: from 192 ± 18 W by 417 ± 25 W in all, half of it where batch size is 6.3.";
     assert!(english.contains(saturates), "{english}");
     assert!(english.contains("steps rises with batch size from each point to the next, but none"), "{english}");
     assert!(chinese.contains("上升并趋于饱和") && chinese.contains("都不合其形状"), "{chinese}");

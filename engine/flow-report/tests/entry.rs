@@ -46,7 +46,7 @@ fn a_day_of_three_experiments_is_an_entry_of_sixty_lines() {
     |                  64 |             1 |                        7627 |                         7627 |                   61.0 % |                    20.5 % |                          15.4 |                           13.6 |                   94.1 % |                    94.4 % |
     |                 128 |             2 |                        7737 |                         7737 |                   76.6 % |                    25.0 % |                          11.3 |                            8.7 |                   93.0 % |                    92.8 % |
 
-    - **`four` by batch size**: Epoch time stops falling at batch size 128 (11.3 s). From batch size 32 to 64, GPU memory grows by 60 % while epoch time falls by 35 %: from here on memory grows faster than time falls. Batch size 512 runs out of GPU memory; 256 still fits, with 7873 MiB.
+    - **`four` by batch size**: Epoch time hardly falls beyond batch size 128 (11.3 s). From batch size 32 to 64, GPU memory grows by 60 % while epoch time falls by 35 %: from here on memory grows faster than time falls. Batch size 512 runs out of GPU memory; 256 still fits, with 7873 MiB.
     - Together (all): **only concurrent**. Each member takes 1.99 to 2.60 times as long as alone, yet together they do 1.34 ± 0.21 times the work of one after another.
     - To do: Different models on different GPUs: faster?
     - **`solo` by batch size**: v7: Waiting for data limits the speed: 31.0 % of an epoch.
@@ -56,7 +56,7 @@ fn a_day_of_three_experiments_is_an_entry_of_sixty_lines() {
     - Guess: augmentation fills the CPU. **Confirmed**: CPU is what limits v7, and v11, where it suffices, runs in parallel.
     - See <https://github.com/keras-team/keras/issues/9204#issuecomment-370805961>
 
-    * **`four`：不同批大小下的结果**：批大小达到 128 后，每轮用时不再下降（11.3 s）。批大小从 32 增至 64 时，显存增加 60%，而每轮用时只减少 35%：此后显存增幅超过用时降幅。批大小为 512 时显存不足；256 仍可运行，占用 7873 MiB。
+    * **`four`：不同批大小下的结果**：批大小超过 128（11.3 s）后，每轮用时基本不再下降。批大小从 32 增至 64 时，显存增加 60%，而每轮用时只减少 35%：此后显存增幅超过用时降幅。批大小为 512 时显存不足；256 仍可运行，占用 7873 MiB。
     * 同时运行（all）：**仅并发**。各自用时是单独运行的 1.99 至 2.60 倍，但合计吞吐量是串行执行的 1.34 ± 0.21 倍。
     * 待办：不同模型放在不同 GPU 上，会更快吗？
     * **`solo`：不同批大小下的结果**：v7：瓶颈为数据加载：等待数据占每轮用时的 31.0%。

@@ -85,7 +85,7 @@ fn what_went_on_from_a_checkpoint_is_left_out_of_what_was_packed_and_that_is_sai
     let report = text(&run("report", with, &input).expect("a report"), "report.md");
     honest(&report);
     insta::assert_snapshot!(bullets(&report).map(|lines| lines[0]).join("\n"), @r"
-    - How long all take packed is not known, for only 10 of 12 can be compared with their runs alone: the others did not end well, were disturbed, or went on from a checkpoint. From start to end each of these takes 1.14 to 1.77 times as long as alone.
+    - How long all take packed is not known, for only 10 of 12 can be compared with their runs alone: the rest failed, ran disturbed, or went on from a checkpoint. From start to end each of these takes 1.14 to 1.77 times as long as alone.
     * 打包混部的 12 个任务中，只有 10 个可与各自的单独运行比较，其余的未正常结束、受到干扰或曾中断后从检查点继续，因此全部完成的总用时未知。可比较的各任务，总用时是单独运行的 1.14 至 1.77 倍。
     ");
 }

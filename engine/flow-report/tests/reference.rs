@@ -224,12 +224,12 @@ fn a_column_that_agrees_is_said_and_nothing_is_made_up_of_earlier_figures() {
     assert_eq!(
         english,
         [
-            "- The earlier figures of alpha are found again: 3 of 3 to their last digit, and the largest difference is 0.66 %.",
-            "- The earlier figures of near are found again: 0 of 3 to their last digit, and the largest difference is 1.5 %.",
+            "- Earlier figures of alpha that are found again to their last digit: 3 of 3. The largest difference is 0.66 %.",
+            "- Earlier figures of near that are found again to their last digit: 0 of 3. The largest difference is 1.5 %.",
         ],
         "{report}"
     );
-    assert_eq!(chinese[0], "* alpha 与先前数值一致：3 个数值中有 3 个在给出的位数内相同，最大差异为 0.66%。");
+    assert_eq!(chinese[0], "* alpha 的 3 个先前数值中，有 3 个在给出的位数内得到重现；最大相差 0.66%。");
     assert_eq!(report.matches("earlier / 先前").count(), 3, "of alpha, near and plain: {report}");
 }
 

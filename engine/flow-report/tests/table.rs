@@ -207,7 +207,7 @@ fn means_over_seeds_and_medians_of_repetitions() {
     |-----------:|---------------------:|
     |         16 | 16.2 (16.0–17.5) (a) |
 
-    (a) 3 of 4 results count; the others have no number to trust.  
+    (a) 3 of 4 results count; the rest gave no number to trust.  
     Median of at least 3 repetitions, with the least and the largest.
     batch,epoch_time [s],epoch_time min [s],epoch_time max [s],epoch_time n
     16,16.2,16,17.5,3
@@ -336,7 +336,7 @@ fn unlike_company_and_hidden_metrics_are_said() {
         | Batch size |    Epoch time (s) | Energy |
         |-----------:|------------------:|-------:|
         |         16 | 1.0 (0.5–1.1) (a) |  — (b) |
-        (a) 1 of 3 results ran alone, the others beside other steps of flow; with `exclusive: true` each runs alone.  
+        (a) 1 of 3 results ran alone, the rest beside other steps of flow; with `exclusive: true` each runs alone.  
         (b) `energy` is what flow measures; the program's metric of that name is not shown: give it another name.
         ");
 }

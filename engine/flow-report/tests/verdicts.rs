@@ -125,7 +125,7 @@ fn groups_that_cannot_be_judged_say_why() {
     insta::assert_snapshot!(told.join("\n"), @r#"
     - Together (g): **not compared**. `together[batch=32]` and its run alone are not alike (CPUs: 2 against 4).
     - Together (g): **not compared**. `together[batch=32]` and its run alone are not alike (GPU model: NVIDIA H200 against NVIDIA TITAN Xp).
-    - Together (g): **out of memory**. `together[batch=64]` ran out of memory beside the others.
+    - Together (g): **out of memory**. `together[batch=64]` ran out of memory in the group.
     - Together (g): **not compared**. `together[batch=64]` has no result (timed out).
     - Together (g): **not compared**. `together[batch=128]` is not to be trusted: another process used the GPU.
     - Together (g): **not enough overlap**. `together[batch=128]` has no epoch while all members were running.
