@@ -141,6 +141,7 @@ finding-still-falling = { $time } still falls up to { $axis } { $at } ({ $value 
 finding-time-same = { $time } is { $range }, whatever the { $axis }.
 finding-time-flat = { $time } hardly depends on { $axis }: { $range }.
 finding-no-trend = { $time } goes up and down with { $axis }, without a trend: { $range }.
+finding-uneven = { $time } goes up and down with { $axis }: it is shortest at { $low } ({ $least }) and longest at { $high } ({ $most }).
 finding-memory-faster = From { $axis } { $from } to { $to }, { $memory } grows by { $grows } while { $time } falls by { $falls }: from here on memory grows faster than time falls.
 finding-memory-not-flat = { $memory } is not flat where { $axis } is small: { $least } at { $from }, { $most } at { $to }.
 finding-memory-flat = Up to { $axis } { $at }, { $memory } hardly changes: { $range }.

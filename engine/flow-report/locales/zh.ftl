@@ -140,6 +140,7 @@ finding-still-falling = { $axis }增至 { $at } 时，{ $time }仍在下降（{ 
 finding-time-same = { $time }不随{ $axis }变化，均为 { $range }。
 finding-time-flat = { $time }几乎不随{ $axis }变化：{ $range }。
 finding-no-trend = { $time }随{ $axis }时升时降，没有趋势：{ $range }。
+finding-uneven = { $time }随{ $axis }时升时降：{ $low } 时最短（{ $least }），{ $high } 时最长（{ $most }）。
 finding-memory-faster = { $axis }从 { $from } 增至 { $to } 时，{ $memory }增加 { $grows }，而{ $time }只减少 { $falls }：此后{ $memory }增幅超过用时降幅。
 finding-memory-not-flat = { $axis }较小时，{ $memory }并非不变：{ $from } 时为 { $least }，{ $to } 时为 { $most }。
 finding-memory-flat = { $axis }不超过 { $at } 时，{ $memory }几乎不变：{ $range }。

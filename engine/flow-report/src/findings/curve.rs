@@ -139,10 +139,16 @@ fn flattens(ledger: &SectionFigures<'_>, axis: &str, time: &str, points: &[Point
     let (up, down) = (points.windows(2).any(rises), points.windows(2).any(falls));
     if up && (at == points.len() - 1 || at == 0 && down) {
         if let (Some(low), Some(high)) = (least, most)
-            && (last.y - first.y).abs() < 0.5 * (high.y - low.y)
             && let (Some(least), Some(most)) = (figure(low), figure(high))
         {
-            found.push(Finding::NoTrend { time, axis, least, most });
+            let nowhere = (last.y - first.y).abs() < 0.5 * (high.y - low.y);
+            let (low, high) = (low.text.clone(), high.text.clone());
+            match nowhere {
+                true => found.push(Finding::NoTrend { time, axis, least, most }),
+                // An iteration of a larger batch takes longer as a matter of course.
+                false if time == "iteration_time" => {}
+                false => found.push(Finding::Uneven { time, axis, least: (low, least), most: (high, most) }),
+            }
         }
         return;
     }

@@ -55,6 +55,7 @@ fn topic(finding: &Finding) -> Option<(&'static str, &str)> {
         | Finding::NeverFalls { time, .. }
         | Finding::StillFalling { time, .. }
         | Finding::NoTrend { time, .. }
+        | Finding::Uneven { time, .. }
         | Finding::TimeFlat { time, .. } => ("time", time),
         Finding::MemoryFaster { memory, .. } => ("memory against time", memory),
         Finding::MemoryFlat { memory, .. } | Finding::MemoryNotFlat { memory, .. } => ("memory", memory),
@@ -100,6 +101,7 @@ fn claim(finding: &Finding) -> (&'static str, Vec<&str>) {
         Finding::StillFalling { at, .. } => ("still falls", vec![at]),
         Finding::TimeFlat { .. } => ("flat", vec![]),
         Finding::NoTrend { .. } => ("no trend", vec![]),
+        Finding::Uneven { least, .. } => ("uneven", vec![&least.0]),
         Finding::MemoryFaster { from, to, .. } => ("faster", vec![from, to]),
         Finding::MemoryFlat { at, .. } => ("flat", vec![at]),
         Finding::MemoryNotFlat { .. } => ("not flat", vec![]),

@@ -80,6 +80,8 @@ pub(crate) enum Finding {
     NoTrend { time: String, axis: String, least: Figure, most: Figure },
     /// From here on memory grows faster than time falls.
     MemoryFaster { memory: String, time: String, axis: String, from: String, to: String, grows: Figure, falls: Figure },
+    /// The time goes up and down along the axis, and leads somewhere: where it is least, and where most.
+    Uneven { time: String, axis: String, least: (String, Figure), most: (String, Figure) },
     /// Memory hardly goes with the axis up to `at`, where it is within these.
     MemoryFlat { memory: String, axis: String, at: String, least: Figure, most: Figure },
     /// Memory goes with the axis from its small values on: so much there, and so much here.

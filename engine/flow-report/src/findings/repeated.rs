@@ -44,8 +44,10 @@ pub(crate) fn repeated(ledger: &mut SectionFigures<'_>) -> Vec<Scoped> {
 
 /// Whether it tells which way a time goes along the rows where repetitions tell of nothing but noise.
 pub(crate) fn is_noise(one: &Scoped, repeated: &[Scoped]) -> bool {
-    let (Finding::Flattens { time, .. } | Finding::NeverFalls { time, .. } | Finding::StillFalling { time, .. }) =
-        &one.finding
+    let (Finding::Flattens { time, .. }
+    | Finding::NeverFalls { time, .. }
+    | Finding::StillFalling { time, .. }
+    | Finding::Uneven { time, .. }) = &one.finding
     else {
         return false;
     };

@@ -105,6 +105,12 @@ impl Finding {
                 let args = args.with("time", inline(time)).with("axis", inline(axis));
                 say("finding-no-trend", args.with("range", span(least, most, true, words, lang)))
             }
+            Finding::Uneven { time, axis, least, most } => {
+                let args = args.with("time", inline(time)).with("axis", inline(axis));
+                let args = args.with("low", safe::text(&least.0)).with("least", least.1.text(words, lang));
+                let args = args.with("high", safe::text(&most.0)).with("most", most.1.text(words, lang));
+                say("finding-uneven", args)
+            }
             Finding::MemoryFaster { memory, time, axis, from, to, grows, falls } => {
                 let args = args.with("memory", inline(memory)).with("time", inline(time)).with("axis", inline(axis));
                 let args = args.with("from", safe::text(from)).with("to", safe::text(to));

@@ -44,6 +44,7 @@ fn paragraphs(section: &Section, words: &Words, lang: &str) -> Vec<String> {
             | Finding::StillFalling { .. }
             | Finding::NoTrend { .. }
             | Finding::TimeFlat { .. }
+            | Finding::Uneven { .. }
             | Finding::MemoryFaster { .. }
                 if compared =>
             {
