@@ -174,7 +174,11 @@ finding-estimate = { $column } differs from { $of } by { $range } (median of the
 finding-estimate-one = { $column } differs from { $of } by { $most }.
 finding-agrees = Earlier figures of { $column } that are found again to their last digit: { $same } of { $of }. The largest difference is { $most }.
 finding-unchanged = From { $a } to { $b }, { $column } is unchanged (the largest difference is { $most }).
-finding-hardly-changed = From { $a } to { $b }, { $column } changes by { $most } at the most.
+finding-hardly-changed = From { $a } to { $b }, { $column } { $how ->
+    [rises] rises by { $most } at the most, and falls in no row
+    [falls] falls by { $most } at the most, and rises in no row
+   *[both] changes by { $most } at the most
+}.
 finding-within-repetitions = From { $a } to { $b }, no change of { $column } stands out of how much repetitions differ: { $mean } on average, 95 % confidence interval { $interval }.
 finding-same-learned = From { $a } to { $b }, { $column } { $told ->
     [yes] changes little

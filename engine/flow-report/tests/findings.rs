@@ -132,6 +132,19 @@ fn changes_that_are_all_small_have_a_digit_more_and_their_median() {
 }
 
 #[test]
+fn what_changes_little_and_one_way_says_which() {
+    // As one H200 gave them, and the same with a row that rises.
+    let measured = [(8.55, 8.54), (6.62, 6.50), (5.71, 5.55), (5.37, 5.18)];
+    let told = [times(&measured), times(&[measured.as_slice(), &[(5.0, 5.1)]].concat())];
+    insta::assert_snapshot!(told.join("\n"), @"
+    - From v7 to v11, epoch time falls by 4 % at the most, and rises in no row.
+    * 从 v7 到 v11，每轮用时至多下降 4%，且没有一行上升。
+    - From v7 to v11, epoch time changes by 4 % at the most.
+    * 从 v7 到 v11，每轮用时的变化至多为 4%。
+    ");
+}
+
+#[test]
 fn that_memory_is_not_flat_is_said_of_small_values_only() {
     let sweep = |points: &[(u32, f64)]| {
         let of = |(batch, mib): &(u32, f64)| result("s", &[("batch", json!(batch))], 1).gpu_memory(*mib);

@@ -259,7 +259,10 @@ fn found(
             && let Some(most) = rows.iter().copied().max_by(|x, y| x.1.abs().total_cmp(&y.1.abs()))
         {
             let (a, b) = ends();
-            findings.push(Finding::Unchanged { column: column.name.clone(), a, b, most: figure(column, at, most) });
+            let same_way = |change: f64| column.show.reads_zero(change) || (change > 0.0) == (most.1 > 0.0);
+            let one_way = rows.len() > 1 && rows.iter().all(|(_, change)| same_way(*change));
+            let (column, most) = (column.name.clone(), figure(column, at, most));
+            findings.push(Finding::Unchanged { column, a, b, most, one_way });
         }
     }
     let (a, b) = ends();

@@ -103,8 +103,15 @@ pub(crate) enum Finding {
     },
     /// How much the CPU works at the ends of epochs, and in their middle: of the result in which that differs most.
     Ends { label: String, bursts: bool, middle: Figure, ends: Figure },
-    /// Two versions differ in nothing that counts.
-    Unchanged { column: String, a: String, b: String, most: Figure },
+    /// Two versions differ in nothing that counts; what differs does so `one_way`.
+    Unchanged {
+        column: String,
+        a: String,
+        b: String,
+        most: Figure,
+        #[serde(default)]
+        one_way: bool,
+    },
     /// What two versions learn changes by too little to count: the confidence interval of the change, in which none may lie or not.
     SameLearned { column: String, a: String, b: String, low: Figure, high: Figure },
     /// How much more or less two versions learn on average over the rows, as far as trainings tell that were repeated for something else.

@@ -188,10 +188,20 @@ impl Finding {
                 let key = if *bursts { "finding-bursts" } else { "finding-no-bursts" };
                 say(key, args.with("ends", ends.text(words, lang)))
             }
-            Finding::Unchanged { column, a, b, most } => {
+            Finding::Unchanged { column, a, b, most, one_way } => {
                 let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
-                let key = if most.show.reads_zero(most.value) { "finding-unchanged" } else { "finding-hardly-changed" };
-                say(key, args.with("most", most.size(words, lang)))
+                let args = args.with("most", most.size(words, lang));
+                let how = if !one_way {
+                    "both"
+                } else if most.value > 0.0 {
+                    "rises"
+                } else {
+                    "falls"
+                };
+                match most.show.reads_zero(most.value) {
+                    true => say("finding-unchanged", args),
+                    false => say("finding-hardly-changed", args.with("how", how)),
+                }
             }
             Finding::Agrees { column, most, as_given, of } => {
                 let args = args.with("column", inline(column)).with("most", most.size(words, lang));
