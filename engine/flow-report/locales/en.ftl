@@ -283,6 +283,10 @@ note-gpu-memory-load = GPU memory busy time is the share of time in which GPU me
 note-short-load = The driver averages a GPU's load over up to a second, so it is not told of epochs that take less in all.
 together-groups = Verdicts
 packed-members = Alone and packed
+note-gain = ± is half the width of an interval that holds for 95 % of groups, however often they are repeated.{ $once ->
+    [yes] {" "}Of a group that ran once it assumes a standard deviation of at least { $assumed } between runs, which was not measured.
+   *[no] {""}
+}
 packed-packed = { $column } packed
 packed-slowdown = Slowdown
 together-alone = { $column } alone

@@ -281,6 +281,10 @@ note-gpu-load = GPU 利用率指有核函数运行的时间占比，不反映核
 note-gpu-memory-load = 显存读写时间占比指有读写发生的时间占比，不反映占用了多少带宽。
 note-short-load = 驱动程序给出的 GPU 负载是至多一秒内的平均值；各轮合计不足一秒者，不列出负载。
 together-groups = 结论
+note-gain = ± 为区间半宽；无论重复多少次，置信水平均不低于 95 %。{ $once ->
+    [yes] 只运行一次的组，区间假设各次运行之间的标准差至少为 { $assumed }，该值未经实测。
+   *[no] {""}
+}
 packed-members = 单独运行与打包混部
 packed-packed = 打包混部的{ $column }
 packed-slowdown = 减速比

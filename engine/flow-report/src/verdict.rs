@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::columns::{self, Datum, datum};
 
-pub(crate) use flow_core::verdict::{FOREIGN_CPU, Refusal, TOLERANCE, Verdict};
+pub(crate) use flow_core::verdict::{FOREIGN_CPU, Refusal, TOLERANCE, UNREPEATED, Verdict};
 
 /// Demand, or use, below this share of a resource leaves it room: it is ruled out.
 const ROOM: f64 = 0.90;

@@ -327,6 +327,7 @@ fn members_are_shown_with_what_they_used_while_together() {
     |------------|--------------------|------------------------|------------------------------------------------------------:|----------------------------------------------------------------:|---------------------------------------------------:|---------------------------------------------------:|-------------------------------:|-----------------------------------------------------------------------------:|
     | all        | shared GPUs / 共享 | undecided / 尚无法判断 |                                                1.04× ± 0.20 |                                                           1 + 2 |                                        75 % → 75 % |                                       194 % → 97 % |                           44 % |                                                                  86 % → 43 % |
 
+    ± is half the width of an interval that holds for 95 % of groups, however often they are repeated. Of a group that ran once it assumes a standard deviation of at least 8 % between runs, which was not measured. / ± 为区间半宽；无论重复多少次，置信水平均不低于 95%。只运行一次的组，区间假设各次运行之间的标准差至少为 8%，该值未经实测。  
     GPU utilisation is the share of time in which a kernel ran on the GPU, however little of it that filled. / GPU 利用率指有核函数运行的时间占比，不反映核函数占用了多少计算单元。  
     GPU memory busy time is the share of time in which GPU memory was read or written, not how much of its bandwidth that took. / 显存读写时间占比指有读写发生的时间占比，不反映占用了多少带宽。
     ");

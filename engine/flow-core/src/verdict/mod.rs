@@ -34,7 +34,7 @@ const ERROR: f64 = 0.04;
 /// A gain is known to be none where half its interval is no wider.
 const NARROW: f64 = 0.05;
 /// The relative standard deviation from run to run that is reckoned with while nothing was repeated.
-const UNREPEATED: f64 = 0.08;
+pub const UNREPEATED: f64 = 0.08;
 /// What an undisturbed program is usually off by: enough to call what is as fast as alone parallel, which is no gain and no loss.
 const USUAL: f64 = 0.02;
 /// How many standard errors of the usual one a difference must exceed.

@@ -363,8 +363,9 @@ fn section(section: &Section, words: &Words, langs: &[&str], all: &[&str], said:
         if let Some(used) = together::used(&section.together, words, langs, &names) {
             add("together-used", used, &[]);
         }
-        let notes: Vec<String> =
-            together::explained(&section.together).iter().map(|key| words.joined(langs, key)).collect();
+        let gains = together::intervals(&section.together, words, langs);
+        let explained = together::explained(&section.together).into_iter().map(|key| words.joined(langs, key));
+        let notes: Vec<String> = gains.into_iter().chain(explained).collect();
         add("together-groups", together::groups(section, words, langs), &notes);
     }
     if let Some(packed) = &section.packed {

@@ -10,7 +10,7 @@ use crate::findings::Packed;
 use crate::format::Format;
 use crate::safe;
 use crate::table::{Grid, Names, Reading, earlier, enough};
-use crate::verdict::{FOREIGN_CPU, Member, Resource, Ruling, Together, Used, Verdict};
+use crate::verdict::{FOREIGN_CPU, Member, Resource, Ruling, Together, UNREPEATED, Used, Verdict};
 use crate::words::{Args, Words, join};
 
 /// The members of all groups: alone against together.
@@ -188,6 +188,18 @@ pub(crate) fn interference(groups: &[Together], words: &Words, langs: &[&str]) -
         )
     };
     Some(join(langs.iter().map(|lang| one(lang))))
+}
+
+/// What half an interval of a gain means, and from what it is reckoned where nothing was repeated.
+pub(crate) fn intervals(groups: &[Together], words: &Words, langs: &[&str]) -> Option<String> {
+    let mut told = groups.iter().filter(|g| matches!(g.gain, Some((_, Some(_))))).peekable();
+    told.peek()?;
+    let once = if told.any(|g| g.members.iter().all(|m| m.sure.is_none())) { "yes" } else { "no" };
+    let note = |lang: &&str| {
+        let assumed = words.figure(lang, &share(), UNREPEATED);
+        words.text(lang, "note-gain", &Args::new().with("once", once).with("assumed", assumed))
+    };
+    Some(join(langs.iter().map(note)))
 }
 
 /// The notes that say what the figures of GPUs mean.
