@@ -224,6 +224,7 @@ finding-one-training = From { $a } to { $b }, no judgement of { $columns }: a ro
 finding-packed = Packed, all take { $packed }, and one after another { $alone }: { $gain } times the throughput. From start to end each takes { $range } times as long as alone.
 finding-packed-in-runs = How long all take packed is not known, for they ran in several runs and not in one. From start to end each takes { $range } times as long as alone.
 finding-packed-in-part = How long all take packed is not known, for only { $compared } of { $of } can be compared with their runs alone: the rest failed, ran disturbed, or went on from a checkpoint. From start to end each of these takes { $range } times as long as alone.
+finding-foreign = Other programs used up to { $used } of the CPU beside some of these results, so this may be due to them.
 finding-packed-foreign = Other programs used up to { $used } of the CPU meanwhile, so how much of this is due to packing is not known.
 finding-repeated-differs = { $column } differs with { $axis } by more than repetitions do: means of { $range } (F-test, p { $p }).
 finding-repeated-alike = No difference of { $column } with { $axis } stands out of the noise of repetitions: means of { $range } (F-test, p { $p }).
@@ -254,7 +255,7 @@ computed-sign-test = p of the sign test of { $column }
 computed-f-test = F-test of { $column } over { $axis }: p, with Holm's correction for all F-tests of the section
 computed-compared = Compared, packed against alone
 computed-packed = Packed in all
-computed-foreign = Most CPU use of other programs, alone or packed
+computed-foreign = Most CPU use of other programs meanwhile
 computed-at-once = Time of all, packed
 computed-one-by-one = Time of all, one after another
 computed-gain = Throughput of packed against one after another
@@ -282,11 +283,11 @@ note-gpu-load = GPU utilisation is the share of time in which a kernel ran on th
 note-gpu-memory-load = GPU memory busy time is the share of time in which GPU memory was read or written, not how much of its bandwidth that took.
 note-short-load = The driver averages a GPU's load over up to a second, so it is not told of epochs that take less in all.
 together-groups = Verdicts
-packed-members = Alone and packed
 note-gain = ± is half the width of an interval that holds for 95 % of groups, however often they are repeated.{ $once ->
     [yes] {" "}Of a group that ran once it assumes a standard deviation of at least { $assumed } between runs, which was not measured.
    *[no] {""}
 }
+packed-members = Alone and packed
 packed-packed = { $column } packed
 packed-slowdown = Slowdown
 together-alone = { $column } alone

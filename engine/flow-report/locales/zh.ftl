@@ -223,6 +223,7 @@ finding-one-training = 从 { $a } 到 { $b }，无法判断{ $columns }有无差
 finding-packed = 全部任务打包混部用时 { $packed }，串行执行需 { $alone }：吞吐量是串行执行的 { $gain } 倍。各任务的总用时是单独运行的 { $range } 倍。
 finding-packed-in-runs = 打包混部的任务分在多次运行中完成，而非同一次，因此全部完成的总用时未知。各任务的总用时是单独运行的 { $range } 倍。
 finding-packed-in-part = 打包混部的 { $of } 个任务中，只有 { $compared } 个可与各自的单独运行比较，其余的未正常结束、受到干扰或曾中断后从检查点继续，因此全部完成的总用时未知。可比较的各任务，总用时是单独运行的 { $range } 倍。
+finding-foreign = 其中部分结果测量时，其他程序最多占用了 { $used } 的 CPU，因此这一结论可能受其影响。
 finding-packed-foreign = 期间其他程序最多占用了 { $used } 的 CPU，因此无法得知其中有多少来自打包混部。
 finding-repeated-differs = { $column }随{ $axis }的差异超出重复运行的波动：均值为 { $range }（F 检验，p { $p }）。
 finding-repeated-alike = { $column }随{ $axis }的差异未超出重复运行的波动：均值为 { $range }（F 检验，p { $p }）。
@@ -253,7 +254,7 @@ computed-sign-test = { $column }符号检验的 p 值
 computed-f-test = { $column }对{ $axis }的 F 检验 p 值，对本节全部 F 检验作 Holm 校正
 computed-compared = 打包混部与单独运行可比较的任务数
 computed-packed = 打包混部的任务总数
-computed-foreign = 单独运行或打包混部期间其他程序的最大 CPU 利用率
+computed-foreign = 测量期间其他程序的最大 CPU 利用率
 computed-at-once = 打包混部的总完成时间
 computed-one-by-one = 串行执行的总完成时间
 computed-gain = 打包混部相对串行执行的吞吐量
@@ -280,11 +281,11 @@ together-sum = { $group } 合计
 note-gpu-load = GPU 利用率指有核函数运行的时间占比，不反映核函数占用了多少计算单元。
 note-gpu-memory-load = 显存读写时间占比指有读写发生的时间占比，不反映占用了多少带宽。
 note-short-load = 驱动程序给出的 GPU 负载是至多一秒内的平均值；各轮合计不足一秒者，不列出负载。
-together-groups = 结论
 note-gain = ± 为区间半宽；无论重复多少次，置信水平均不低于 95 %。{ $once ->
     [yes] 只运行一次的组，区间假设各次运行之间的标准差至少为 { $assumed }，该值未经实测。
    *[no] {""}
 }
+together-groups = 结论
 packed-members = 单独运行与打包混部
 packed-packed = 打包混部的{ $column }
 packed-slowdown = 减速比

@@ -323,6 +323,9 @@ fn a_sweep_whose_first_row_is_the_fastest_says_so() {
 
     - Epoch time goes up and down with batch size, without a trend: 5.9 to 7.1 s.
     * 每轮用时随批大小时升时降，没有趋势：5.9 至 7.1 s。
+
+    - Epoch time goes up and down with batch size: it is shortest at 8 (6.4 s) and longest at 16 (9.1 s).
+    * 每轮用时随批大小时升时降：8 时最短（6.4 s），16 时最长（9.1 s）。
     ");
 }
 
@@ -336,9 +339,6 @@ fn what_bears_little_is_remarked() {
     };
     let at = |batch: u32, time: f64, epochs: u32, top1: f64| {
         let mut result = result("s", &[("batch", json!(batch))], 1);
-
-    - Epoch time goes up and down with batch size: it is shortest at 8 (6.4 s) and longest at 16 (9.1 s).
-    * 每轮用时随批大小时升时降：8 时最短（6.4 s），16 时最长（9.1 s）。
         result.params.insert("classes".into(), json!(10));
         result.noisy("epoch_time", time, "s", 0.01, epochs).metric("top1", top1, "ratio")
     };

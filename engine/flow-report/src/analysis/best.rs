@@ -148,6 +148,10 @@ fn differs(a: &Cell, b: &Cell) -> Option<f64> {
 }
 
 impl Ranking {
+    pub(super) fn column(&self) -> &str {
+        &self.column
+    }
+
     /// For other steps: the value, the axes that are numbers, and which of the results it rests on comes first.
     pub(super) fn metrics(&self, source: &StepView) -> BTreeMap<String, Metric> {
         let Some(best) = self.points.first() else { return BTreeMap::new() };

@@ -70,6 +70,10 @@ pub(super) fn fits(with: &FitWith, table: &Table) -> Result<Fits, BuiltinFault> 
 }
 
 impl Fits {
+    pub(super) fn column(&self) -> &str {
+        &self.y
+    }
+
     /// The column, where it is fitted over this one.
     pub(super) fn along(&self, x: &str) -> Option<&str> {
         (self.x == x).then_some(&*self.y)

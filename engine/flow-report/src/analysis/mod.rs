@@ -156,6 +156,15 @@ impl Analysis {
         }
     }
 
+    /// The column that it is of.
+    pub(crate) fn column(&self) -> &str {
+        match &self.found {
+            Analysed::Fit(fits) => fits.column(),
+            Analysed::Jumps(sweeps) => sweeps.column(),
+            Analysed::Best(ranking) => ranking.column(),
+        }
+    }
+
     /// The column of which it tells the jumps.
     pub(crate) fn searches(&self) -> Option<&str> {
         match &self.found {

@@ -5,6 +5,7 @@ mod agrees;
 mod common;
 mod compare;
 mod curve;
+mod disturbed;
 mod estimates;
 mod held;
 mod load;
@@ -26,6 +27,7 @@ pub(crate) use agrees::agrees;
 pub(crate) use common::common;
 pub(crate) use compare::{Changes, compare, readable};
 pub(crate) use curve::{Besides, curves};
+pub(crate) use disturbed::{Disturbed, disturbed};
 pub(crate) use estimates::estimates;
 pub(crate) use held::{FindingMatch, Holds, held};
 pub(crate) use load::load;
@@ -78,10 +80,10 @@ pub(crate) enum Finding {
     TimeFlat { time: String, axis: String, least: Figure, most: Figure },
     /// The time goes up and down along the axis, and leads nowhere.
     NoTrend { time: String, axis: String, least: Figure, most: Figure },
-    /// From here on memory grows faster than time falls.
-    MemoryFaster { memory: String, time: String, axis: String, from: String, to: String, grows: Figure, falls: Figure },
     /// The time goes up and down along the axis, and leads somewhere: where it is least, and where most.
     Uneven { time: String, axis: String, least: (String, Figure), most: (String, Figure) },
+    /// From here on memory grows faster than time falls.
+    MemoryFaster { memory: String, time: String, axis: String, from: String, to: String, grows: Figure, falls: Figure },
     /// Memory hardly goes with the axis up to `at`, where it is within these.
     MemoryFlat { memory: String, axis: String, at: String, least: Figure, most: Figure },
     /// Memory goes with the axis from its small values on: so much there, and so much here.
@@ -317,7 +319,7 @@ pub(crate) enum What {
     Compared,
     /// … and of how many.
     Packed,
-    /// What other programs used of the CPU at the most.
+    /// What other programs used of the CPU meanwhile at the most.
     Foreign,
     AtOnce,
     OneByOne,

@@ -29,7 +29,8 @@ fn paragraphs(section: &Section, words: &Words, lang: &str) -> Vec<String> {
     let names = Names { table: &section.table, words };
     let compared = section.changes.is_some();
     let mut kinds = [Vec::new(), Vec::new(), Vec::new()];
-    for scoped in &section.findings {
+    let mut disturbed = section.disturbed.as_ref();
+    for (at, scoped) in section.findings.iter().enumerate() {
         let kind = match &scoped.finding {
             // What explains, and what each of two versions does by itself where they are compared.
             Finding::Linear { .. }
@@ -43,8 +44,8 @@ fn paragraphs(section: &Section, words: &Words, lang: &str) -> Vec<String> {
             | Finding::NeverFalls { .. }
             | Finding::StillFalling { .. }
             | Finding::NoTrend { .. }
-            | Finding::TimeFlat { .. }
             | Finding::Uneven { .. }
+            | Finding::TimeFlat { .. }
             | Finding::MemoryFaster { .. }
                 if compared =>
             {
@@ -61,6 +62,8 @@ fn paragraphs(section: &Section, words: &Words, lang: &str) -> Vec<String> {
             _ => 0,
         };
         kinds[kind].push(scoped.worded(words, lang, &names));
+        let caveat = disturbed.take_if(|why| why.findings.contains(&at));
+        kinds[kind].extend(caveat.map(|why| why.worded(words, lang)));
     }
     let mut out: Vec<String> =
         kinds.iter().filter(|found| !found.is_empty()).map(|found| words.sentences(lang, found)).collect();

@@ -57,7 +57,12 @@ pub(crate) fn held(section: &Section, words: &Words, langs: &[&str]) -> Option<T
     if grid.rows.is_empty() {
         return None;
     }
-    let text = grid.typeset(words, langs).markdown() + &format!("\n{}\n", words.joined(langs, "held-note"));
+    let note = |lang: &&str| {
+        let mut said = vec![words.text(lang, "held-note", &Args::new())];
+        said.extend(section.disturbed.as_ref().map(|why| why.worded(words, lang)));
+        words.sentences(lang, &said)
+    };
+    let text = grid.typeset(words, langs).markdown() + &format!("\n{}\n", join(langs.iter().map(note)));
     Some(Titled { title: safe::line(&of_file("held-title")), text })
 }
 

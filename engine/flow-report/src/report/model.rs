@@ -23,8 +23,8 @@ use crate::analysis::Analysis;
 use crate::assumed::Assumed;
 use crate::columns::{gpu_shared, written};
 use crate::findings::{
-    self, Besides, Bound, Changes, Computed, Finding, FindingMatch, Packed, Scoped, SectionFigures, common, compare,
-    curves, held, readable, repeated, schedules,
+    self, Besides, Bound, Changes, Computed, Disturbed, Finding, FindingMatch, Packed, Scoped, SectionFigures, common,
+    compare, curves, held, readable, repeated, schedules,
 };
 use crate::format::Format;
 use crate::safe;
@@ -86,6 +86,9 @@ pub(crate) struct Section {
     pub(crate) table: Table,
     /// What the table says.
     pub(crate) findings: Vec<Scoped>,
+    /// Which of them, and of its analyses, may be due to other programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) disturbed: Option<Disturbed>,
     /// Figures of findings that the table does not show.
     pub(crate) computed: Vec<Computed>,
     /// From one value of the split to the other.
@@ -162,11 +165,7 @@ pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, 
         runs: used.iter().map(|r| r.run.clone()).collect(),
         accepted: used.iter().filter_map(|r| Some((r.label.clone(), r.accepted.clone()?))).collect(),
         spoiled: used.iter().filter(|r| !r.spoiled.is_empty()).map(|r| (r.label.clone(), r.spoiled.clone())).collect(),
-        foreign_cpu: used
-            .iter()
-            .filter(|r| r.usage.samples > 0 && r.circumstances.foreign_cpu > FOREIGN_CPU)
-            .map(|r| (r.label.clone(), r.circumstances.foreign_cpu))
-            .collect(),
+        foreign_cpu: used.iter().filter_map(|r| Some((r.label.clone(), foreign_cpu(r)?))).collect(),
         unwatched: used.iter().filter(|r| r.circumstances.unwatched).map(|r| r.label.clone()).collect(),
         strangers: used
             .iter()
@@ -304,6 +303,8 @@ fn section<'a>(
     findings.append(&mut of_rows);
     // What was packed for an answer has it first.
     findings.splice(..0, answer);
+    let foreign = source.results.iter().filter_map(|r| Some((r.label.as_str(), foreign_cpu(r)?))).collect();
+    let disturbed = findings::disturbed(&mut ledger, &findings, &analyses, &foreign);
     let computed = ledger.computed;
 
     let mut together = Vec::new();
@@ -361,6 +362,7 @@ fn section<'a>(
         with,
         table,
         findings,
+        disturbed,
         computed,
         changes,
         together,
@@ -374,6 +376,12 @@ fn section<'a>(
         pictures,
         loads,
     }))
+}
+
+/// What other programs used of the CPU beside a result, where that counts.
+fn foreign_cpu(result: &StepResult) -> Option<f64> {
+    let used = result.circumstances.foreign_cpu;
+    (result.usage.samples > 0 && used > FOREIGN_CPU).then_some(used)
 }
 
 /// What figures show that can be held against others, by the rules for all.

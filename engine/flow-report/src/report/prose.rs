@@ -3,7 +3,7 @@
 use super::judged;
 use super::model::{Judged, Report, Section};
 use super::with::{Blames, Guess};
-use crate::findings::Finding;
+use crate::findings::{Disturbed, Finding};
 use crate::format::Format;
 use crate::safe;
 use crate::table::{ByLanguage, Names, Note, worded};
@@ -30,9 +30,25 @@ pub(super) fn bullets(section: &Section, words: &Words, lang: &str) -> Vec<Strin
     out.extend(
         question.map(|q| words.text(lang, "note-question", &Args::new().with("text", safe::authors(q.of(lang))))),
     );
-    out.extend(section.findings.iter().map(|finding| finding.worded(words, lang, &names)));
-    for (_, found) in &section.analyses {
-        out.extend(found.sentences(&section.analyses, &section.table, words, lang));
+    // Once is enough.
+    let mut disturbed = section.disturbed.as_ref();
+    let mut caveat = |said: &mut String, of: fn(&Disturbed) -> &[usize], at: usize| {
+        if let Some(why) = disturbed.filter(|why| of(why).contains(&at)) {
+            *said = words.sentences(lang, &[std::mem::take(said), why.worded(words, lang)]);
+            disturbed = None;
+        }
+    };
+    for (at, finding) in section.findings.iter().enumerate() {
+        let mut said = finding.worded(words, lang, &names);
+        caveat(&mut said, |why| &why.findings, at);
+        out.push(said);
+    }
+    for (at, (_, found)) in section.analyses.iter().enumerate() {
+        let mut sentences = found.sentences(&section.analyses, &section.table, words, lang);
+        if let Some(first) = sentences.first_mut() {
+            caveat(first, |why| &why.analyses, at);
+        }
+        out.append(&mut sentences);
         let said = section.findings.iter().filter_map(|one| match &one.finding {
             Finding::Repeated { column, differs, .. } => found.other_than_f_test(column, *differs),
             _ => None,
