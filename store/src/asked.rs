@@ -41,11 +41,11 @@ impl Connection {
         if timed.is_err() {
             return Ok(Reached::Nobody);
         }
-        let mut frames = Frames::new(stream);
-        let greeted = frames.say(&json(&Hello::of(me)), waits).and_then(|()| frames.hear(waits));
+        let (mut frames, ours) = (Frames::new(stream), Hello::of(me));
+        let greeted = frames.say(&json(&ours), waits).and_then(|()| frames.hear(waits));
         match greeted.map(|hello| parse::<Hello>(Some(&hello))) {
             Ok(Some(hello)) if hello.is_understood() => Ok(Reached::Holder(Connection(Mutex::new(Some(frames))))),
-            Ok(Some(hello)) => Ok(Reached::Other(other(hello))),
+            Ok(Some(hello)) => Ok(Reached::Other(other(hello, &ours))),
             Ok(None) | Err(Broken::Gone) => Ok(Reached::Nobody),
             Err(Broken::GivenUp) => Err(GivenUp),
         }
@@ -70,10 +70,8 @@ impl Connection {
     }
 }
 
-/// A holder of another version, with that in the words by which people are told of it.
-fn other(hello: Hello) -> Holder {
-    let ours = env!("CARGO_PKG_VERSION");
-    let since =
-        format!("{}; it is flow {}, which does not share a store with this flow {ours}", hello.who.since, hello.flow);
+/// A holder that says or keeps other things, with that in the words by which people are told of it.
+fn other(hello: Hello, ours: &Hello) -> Holder {
+    let since = format!("{}; {}", hello.who.since, hello.differs_from(ours));
     Holder { since, ..hello.who }
 }

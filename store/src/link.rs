@@ -240,7 +240,8 @@ impl Link {
                     self.found(Side::There(Arc::new(line)));
                     break;
                 }
-                Ok(Reached::Nobody | Reached::Other(_)) => {}
+                Ok(Reached::Nobody) => watch.other = None,
+                Ok(Reached::Other(other)) => watch.other = Some(other),
                 Err(GivenUp) => return Err(self.given_up(&watch)),
             }
             if self.watch(&mut watch, LOOK).is_break() {
@@ -272,10 +273,11 @@ impl Link {
         if matches!(&*self.side(), Side::Closed) {
             return ControlFlow::Break(());
         }
-        let Ok(Some(holder)) = self.dir.holder() else { return ControlFlow::Continue(()) };
+        let holder = || self.dir.holder().ok().flatten();
+        let Some(holder) = watch.other.clone().or_else(holder) else { return ControlFlow::Continue(()) };
         let listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner).clone();
         watch.holder = Some(holder.clone());
-        let is_worth_it = watch.waited >= SLOW || holder.process.is_stopped();
+        let is_worth_it = watch.waited >= SLOW || watch.other.is_some() || holder.process.is_stopped();
         let is_news = is_worth_it && !watch.is_told;
         watch.is_told |= is_news;
         listener.map_or(ControlFlow::Continue(()), |tell| tell(&Silent { holder, lasts: watch.waited, is_news }))
@@ -299,6 +301,8 @@ struct Watch {
     waited: Duration,
     is_told: bool,
     holder: Option<Holder>,
+    /// Who has the store now, and says or keeps other things than this flow.
+    other: Option<Holder>,
 }
 
 fn done(answer: Answer) -> Option<()> {

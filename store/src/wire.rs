@@ -33,13 +33,37 @@ pub(crate) struct Hello {
     pub(crate) protocol: u32,
     pub(crate) format: u32,
     pub(crate) flow: String,
+    /// The file of its program; an earlier flow does not say.
+    #[serde(default)]
+    pub(crate) exe: String,
     pub(crate) who: Holder,
 }
 
 impl Hello {
     pub(crate) fn of(who: &Holder) -> Hello {
         let flow = env!("CARGO_PKG_VERSION").to_owned();
-        Hello { protocol: PROTOCOL, format: STORE_FORMAT, flow, who: who.clone() }
+        let exe = std::env::current_exe().map(|exe| exe.display().to_string()).unwrap_or_default();
+        Hello { protocol: PROTOCOL, format: STORE_FORMAT, flow, exe, who: who.clone() }
+    }
+
+    /// Which build it is, for people: two of one version number can differ.
+    fn build(&self) -> String {
+        let exe = if self.exe.is_empty() { String::new() } else { format!(" `{}`", self.exe) };
+        format!("flow {}{exe}", self.flow)
+    }
+
+    /// What keeps two flows from sharing a store, and what to do.
+    pub(crate) fn differs_from(&self, ours: &Hello) -> String {
+        let (what, theirs, own) = match self.format == ours.format {
+            true => ("protocol", self.protocol, ours.protocol),
+            false => ("store format", self.format, ours.format),
+        };
+        format!(
+            "it is {}, with {what} {theirs}, and this is {}, with {what} {own}: such two use a store one after the other; \
+             start both from one of these programs, and they share it",
+            self.build(),
+            ours.build()
+        )
     }
 
     /// It says and keeps the same things as this flow.
@@ -251,6 +275,22 @@ mod tests {
         let (_kept, b) = UnixStream::pair().unwrap();
         b.set_read_timeout(Some(std::time::Duration::from_millis(1))).unwrap();
         assert!(matches!(Frames::new(b).hear(no), Err(Broken::GivenUp)));
+    }
+
+    #[test]
+    fn two_builds_of_one_version_are_told_by_what_differs() {
+        let process = crate::ProcessIdentity { pid: 7, boot: String::new(), namespace: String::new(), started: 0 };
+        let who = Holder { process, doing: "flow run a.yaml".into(), run: None, since: "15:30".into() };
+        let build = |protocol, format, exe: &str| Hello {
+            protocol,
+            format,
+            flow: "0.1.0".to_owned(),
+            exe: exe.to_owned(),
+            who: who.clone(),
+        };
+        let ours = build(3, 2, "/home/b/flow");
+        insta::assert_snapshot!(build(4, 2, "/opt/flow").differs_from(&ours), @"it is flow 0.1.0 `/opt/flow`, with protocol 4, and this is flow 0.1.0 `/home/b/flow`, with protocol 3: such two use a store one after the other; start both from one of these programs, and they share it");
+        insta::assert_snapshot!(build(3, 1, "").differs_from(&ours), @"it is flow 0.1.0, with store format 1, and this is flow 0.1.0 `/home/b/flow`, with store format 2: such two use a store one after the other; start both from one of these programs, and they share it");
     }
 
     #[test]
