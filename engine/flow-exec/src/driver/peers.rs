@@ -345,7 +345,7 @@ impl PeerRuns {
             beat,
         });
         if waits.is_some() && self.bell.is_none() {
-            self.bell = Bell::of(&self.own);
+            (self.bell, self.own.bell) = Bell::new().map_or((None, 0), |(bell, name)| (Some(bell), name));
         }
         let holds = scheduler.holding();
         if started {

@@ -1,8 +1,11 @@
 //! How runs of a machine wake each other: who makes room rings for those that wait for some. A ring says nothing, and may get lost: who
-//! waits looks by itself too, only later. So whoever can ring may.
+//! waits looks by itself too, only later. So whoever can ring may. Its name is in no folder, for the kernel takes it back with the
+//! process, however that ends, and what a kill left in `/tmp` only its owner could remove. Nobody can guess it and be there first.
 
 use std::{
-    future, io,
+    future,
+    hash::{BuildHasher, RandomState},
+    io,
     os::{
         linux::net::SocketAddrExt,
         unix::net::{SocketAddr, UnixDatagram as Sender},
@@ -18,11 +21,12 @@ use super::slot::Slot;
 pub(crate) struct Bell(UnixDatagram);
 
 impl Bell {
-    /// Of the run of a slot. None where somebody has one of its name, as a process of the same number in another container.
-    pub(crate) fn of(slot: &Slot) -> Option<Bell> {
-        let socket = Sender::bind_addr(&address(slot).ok()?).ok()?;
+    /// A new one, and its name, which is to be told to those who are to ring.
+    pub(crate) fn new() -> Option<(Bell, u64)> {
+        let name = RandomState::new().hash_one(std::process::id());
+        let socket = Sender::bind_addr(&address(name).ok()?).ok()?;
         socket.set_nonblocking(true).ok()?;
-        UnixDatagram::from_std(socket).ok().map(Bell)
+        Some((UnixDatagram::from_std(socket).ok().map(Bell)?, name))
     }
 
     /// Returns when it was rung, and forgets how often.
@@ -41,12 +45,12 @@ pub(crate) fn ring<'s>(slots: impl Iterator<Item = &'s Slot>) {
     let _ = sender.set_nonblocking(true);
     for slot in slots {
         // An older flow has none, nor has who is of another network namespace.
-        let _ = address(slot).and_then(|address| sender.send_to_addr(&[0], &address));
+        let _ = address(slot.bell).and_then(|address| sender.send_to_addr(&[0], &address));
     }
 }
 
-fn address(of: &Slot) -> io::Result<SocketAddr> {
-    SocketAddr::from_abstract_name(format!("flow-bell-{}-{}", of.pid, of.process_start))
+fn address(name: u64) -> io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(format!("flow-bell-{name:016x}"))
 }
 
 #[cfg(test)]
@@ -57,9 +61,9 @@ mod tests {
 
     #[tokio::test]
     async fn who_waits_hears_each_ring_once() {
-        let slot = Slot { pid: std::process::id(), process_start: 7, ..Slot::default() };
-        let bell = Bell::of(&slot).unwrap();
-        assert!(Bell::of(&slot).is_none(), "it is somebody's");
+        let (bell, name) = Bell::new().unwrap();
+        let slot = Slot { bell: name, ..Slot::default() };
+        assert_ne!(Bell::new().unwrap().1, name, "another one has another name");
         let heard = async || tokio::time::timeout(Duration::from_millis(50), Bell::rung(Some(&bell))).await.is_ok();
         assert!(!heard().await);
         for _ in 0..100 {
@@ -69,6 +73,6 @@ mod tests {
         assert!(!heard().await, "all of them were one");
         drop(bell);
         ring([&slot].into_iter());
-        assert!(Bell::of(&slot).is_some());
+        assert!(Sender::bind_addr(&address(name).unwrap()).is_ok(), "its name goes with it");
     }
 }

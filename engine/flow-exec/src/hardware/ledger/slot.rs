@@ -33,6 +33,9 @@ pub struct Slot {
     /// When that process began, clock ticks since the boot: what tells it from another of its number.
     #[serde(default)]
     pub process_start: u64,
+    /// The name of its bell, once it has waited for others.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub bell: u64,
     /// What its attempts hold.
     pub holds: Holding,
     /// What these are, as far as there is room.
@@ -47,6 +50,10 @@ pub struct Slot {
     /// What of it is elsewhere, where it holds nothing here.
     #[serde(default, skip_serializing_if = "Jobs::is_none")]
     pub jobs: Jobs,
+}
+
+fn is_none(bell: &u64) -> bool {
+    *bell == 0
 }
 
 /// Attempts that a batch system has.
