@@ -106,3 +106,40 @@ steps:
     drop(strangers);
     assert!(flow.wait().success(), "{}", flow.said());
 }
+
+#[test]
+fn who_waits_for_a_driver_that_hangs_starts_what_needs_no_card() {
+    let (hangs, answers) = ("used=0; hang=600000", "used=0");
+    // The card that a step waits for is given back by another run; and a step fails, and a lost card may be why.
+    for (other, step) in [("./until.sh 10 go", "true"), ("true", "./until.sh 10 go; false")] {
+        let mut space = space();
+        let gpus = space.gpus("gpu NVIDIA A; memory=24GiB; used=0\n");
+        space.script("until.sh", &HOLD.replace("sleep \"$2\"", "until [ -e \"$2\" ]; do sleep 0.05; done"));
+        let at = |text: &str| text.replace("go", &space.path("go").display().to_string());
+        let train = |run: &str| format!("train: {{run: '{}', inputs: [until.sh], cpus: 1, gpus: 1}}", at(run));
+        space.write("other.yaml", &format!("flow: 1\nname: other\nsteps:\n  {}\n", train(other)));
+        let ticks = space.path("ticks").display().to_string();
+        let tick = format!("tick: {{matrix: {{n: '${{{{ range(400) }}}}'}}, run: 'echo tick >> {ticks}; sleep 0.1'}}");
+        space
+            .write("ticks", "")
+            .write("one.yaml", &format!("flow: 1\nname: one\nsteps:\n  {}\n  {tick}\n", train(step)));
+        let mut first = space.start(["run", "other.yaml"]);
+        if other != "true" {
+            until("the card is in use", || gpus.text().contains("memory=10MiB"));
+        } else {
+            assert!(first.wait().success(), "{}", first.said());
+        }
+        let mut run = space.start(["run", "-k", "one.yaml", "-j", "2"]);
+        until("it ticks", || space.read("ticks").lines().count() > 5);
+        until("the card is in use", || gpus.text().contains("memory=10MiB"));
+        gpus.change(answers, hangs);
+        std::thread::sleep(std::time::Duration::from_secs(2));
+        space.write("go", "");
+        std::thread::sleep(std::time::Duration::from_secs(2));
+        let before = space.read("ticks").lines().count();
+        std::thread::sleep(std::time::Duration::from_secs(2));
+        let after = space.read("ticks").lines().count();
+        assert!(after > before + 2, "{step}: {before} steps, and 2 s later {after}: {}", run.said());
+        run.kill();
+    }
+}

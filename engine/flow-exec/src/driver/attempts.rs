@@ -310,6 +310,24 @@ impl<X: Executor> Attempts<X> {
         }
     }
 
+    /// An attempt has ended: with the first of them the window of its group is over.
+    pub(super) fn closes(&mut self, attempt: AttemptId, end: &Ended) {
+        let Some(running) = self.running.get(&attempt) else { return };
+        if let Some(corun) = &self.context.instance(running.instance).corun {
+            // By the clock of the node, as all that its members say.
+            if let Some(at) = end.there.as_ref().and_then(|there| there.released) {
+                self.windows.released(corun.group, at);
+            }
+            self.windows.close(corun.group, end.exit.ended_at, Some(attempt));
+        }
+    }
+
+    /// The GPUs of this machine that an attempt has.
+    pub(super) fn gpus_of(&self, attempt: AttemptId) -> Vec<usize> {
+        let running = self.running.get(&attempt).filter(|running| !running.batch);
+        running.map(|running| cards_of(&running.placement).collect()).unwrap_or_default()
+    }
+
     /// The program and all that it started is gone: what it left is to be collected.
     pub(super) fn on_exited(
         &mut self,
@@ -323,11 +341,6 @@ impl<X: Executor> Attempts<X> {
         let mut running = self.running.remove(&attempt)?;
         self.due.ended(attempt);
         let window = self.context.instance(running.instance).corun.clone().and_then(|corun| {
-            // By the clock of the node, as all that its members say.
-            if let Some(at) = there.as_ref().and_then(|there| there.released) {
-                self.windows.released(corun.group, at);
-            }
-            self.windows.close(corun.group, exit.ended_at, Some(attempt));
             let members = self.context.session.expansion.groups[corun.group.0 as usize].members.len();
             self.windows.of(&corun, members, exit.started_at)
         });

@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    future,
     os::fd::OwnedFd,
 };
 
@@ -15,7 +16,7 @@ use flow_core::{
 
 use crate::{
     hardware::gpu_lock::{GpuLock, Refusal},
-    sampler::{CardStatus, GpuSampler},
+    sampler::{Asked, CardStatus, GpuSampler},
 };
 
 /// Memory that comes and goes without being worth a decision.
@@ -36,6 +37,11 @@ pub(super) struct Cards {
     /// Whether another flow had a GPU or a part of it when it was last asked for.
     beside: Vec<bool>,
     standing: Vec<CardStatus>,
+    /// Looks that are on their way: at cards of which nothing is begun before, and at those of attempts that failed.
+    looking: Option<Asked>,
+    unsure: BTreeMap<AttemptId, Asked>,
+    /// Cards that other flows have given back, until they were looked at: they count as theirs.
+    given_back: BTreeSet<usize>,
     /// As the scheduler knows them.
     told: Vec<GpuState>,
     /// Memory of running attempts on their GPUs, as the scheduler knows it.
@@ -58,6 +64,9 @@ impl Cards {
             held: vec![None; count],
             beside: vec![false; count],
             standing: vec![CardStatus { alive: true, ..CardStatus::default() }; count],
+            looking: None,
+            unsure: BTreeMap::new(),
+            given_back: BTreeSet::new(),
             used: BTreeMap::new(),
             said: BTreeSet::new(),
         }
@@ -72,8 +81,8 @@ impl Cards {
             return say;
         }
         if !std::mem::replace(&mut self.begun, true) {
-            match GpuSampler::start(&self.facts) {
-                Ok(sampler) => self.sampler = Some(sampler),
+            match GpuSampler::begin(&self.facts) {
+                Ok((sampler, first)) => (self.sampler, self.looking) = (Some(sampler), Some(first)),
                 Err(error) => say.push(format!("GPUs cannot be measured: {error}")),
             }
             self.know_locks();
@@ -82,8 +91,11 @@ impl Cards {
         sampler.watch(wanted);
         say.extend(sampler.trouble());
         self.standing = sampler.standing();
+        if self.looking.take_if(|asked| sampler.is_over(asked)).is_some() {
+            self.given_back.clear();
+        }
+        let mut is_asked = false;
         if wanted {
-            let mut given_back = Vec::new();
             for (card, ((lock, held), gpu)) in self.locks.iter_mut().zip(&mut self.held).zip(&self.facts).enumerate() {
                 *held = match lock.as_mut().map(|lock| lock.take(part)) {
                     Some(Err(Refusal::Held(holder))) => Some(holder),
@@ -95,12 +107,14 @@ impl Cards {
                     None | Some(Ok(())) => None,
                 };
                 let beside = held.is_some() || lock.as_ref().is_some_and(|lock| !lock.is_alone());
-                given_back.extend((std::mem::replace(&mut self.beside[card], beside) && !beside).then_some(card));
+                let is_new = std::mem::replace(&mut self.beside[card], beside) && !beside;
+                is_asked |= is_new && self.given_back.insert(card);
             }
             // What was seen there last are steps of the flow that has given it back.
-            if !given_back.is_empty() {
-                sampler.look_now(&given_back);
-                self.standing = sampler.standing();
+            if is_asked {
+                let unseen =
+                    (0..self.facts.len()).filter(|card| self.given_back.contains(card) || self.is_unseen(*card));
+                self.looking = Some(sampler.ask(&unseen.collect::<Vec<_>>()));
             }
         }
         say.extend(self.news());
@@ -141,15 +155,14 @@ impl Cards {
 
     /// What there is to give out, if the scheduler knows the GPUs otherwise.
     pub(super) fn changed(&mut self) -> Option<Capacity> {
-        let state = |((gpu, standing), held): ((&GpuFacts, &CardStatus), &Option<String>)| {
+        let state = |(card, ((gpu, standing), held)): (usize, ((&GpuFacts, &CardStatus), &Option<String>))| {
             let memory = if standing.usable > 0 { standing.usable } else { gpu.memory };
-            GpuState {
-                memory,
-                strangers: if held.is_some() || standing.silent { memory } else { standing.others.min(memory) },
-                alive: standing.alive,
-            }
+            let is_taken = held.is_some() || standing.silent || self.is_unseen(card);
+            let strangers = if is_taken { memory } else { standing.others.min(memory) };
+            GpuState { memory, strangers, alive: standing.alive }
         };
-        let states: Vec<GpuState> = self.facts.iter().zip(&self.standing).zip(&self.held).map(state).collect();
+        let cards = self.facts.iter().zip(&self.standing).zip(&self.held).enumerate();
+        let states: Vec<GpuState> = cards.map(state).collect();
         let alike = |(a, b): (&GpuState, &GpuState)| {
             a.alive == b.alive && a.memory == b.memory && a.strangers.abs_diff(b.strangers) <= NOISE
         };
@@ -197,23 +210,52 @@ impl Cards {
         news
     }
 
-    /// Looks at once: an attempt failed, and a lost card may be why. Returns the first of these that is lost.
-    pub(super) fn lost(&mut self, cards: &[usize]) -> Option<&GpuFacts> {
-        let sampler = self.sampler.as_ref()?;
-        let dead =
-            |standing: &[CardStatus]| cards.iter().copied().find(|card| standing.get(*card).is_some_and(|s| !s.alive));
-        self.standing = sampler.standing();
-        if dead(&self.standing).is_none() {
-            sampler.look_now(cards);
-            self.standing = sampler.standing();
+    /// A look at it is on its way, before which nothing is begun on it.
+    fn is_unseen(&self, card: usize) -> bool {
+        self.looking.as_ref().is_some_and(|asked| asked.is_of(card))
+    }
+
+    /// An attempt on these failed, and a lost card may be why: they are looked at.
+    pub(super) fn doubt(&mut self, attempt: AttemptId, cards: &[usize]) {
+        if let Some(sampler) = self.sampler.as_ref().filter(|_| !cards.is_empty()) {
+            self.unsure.insert(attempt, sampler.ask(cards));
         }
-        self.facts.get(dead(&self.standing)?)
+    }
+
+    /// It is known whether a card of an attempt that has ended is lost.
+    pub(super) fn is_sure(&mut self, attempt: AttemptId) -> bool {
+        let Some(sampler) = &self.sampler else { return true };
+        if self.unsure.get(&attempt).is_some_and(|asked| !sampler.is_over(asked)) {
+            return false;
+        }
+        self.unsure.remove(&attempt);
+        true
+    }
+
+    /// The first of these that is lost, as far as was seen.
+    pub(super) fn lost(&mut self, cards: &[usize]) -> Option<&GpuFacts> {
+        self.standing = self.sampler.as_ref()?.standing();
+        let is_dead = |card: &&usize| self.standing.get(**card).is_some_and(|standing| !standing.alive);
+        self.facts.get(*cards.iter().find(is_dead)?)
+    }
+
+    /// Returns when a look that was asked for may be over. Nothing is lost when the future is dropped.
+    pub(super) async fn looked(&self) {
+        let all = || self.looking.iter().chain(self.unsure.values());
+        match (&self.sampler, all().next()) {
+            (Some(sampler), Some(_)) if all().any(|asked| sampler.is_over(asked)) => {}
+            (Some(sampler), Some(asked)) => sampler.looked(asked).await,
+            _ => future::pending().await,
+        }
     }
 
     /// Who else is on a GPU; nothing if nobody is.
     pub(super) fn occupant(&self, card: usize) -> Option<Occupant> {
         if let Some(holder) = self.held.get(card)?.as_ref() {
             return Some(Occupant::Flow { holder: holder.clone() });
+        }
+        if self.given_back.contains(&card) {
+            return Some(Occupant::Flow { holder: String::new() });
         }
         if self.standing.get(card)?.silent {
             return Some(Occupant::Silent);
@@ -230,9 +272,14 @@ impl Cards {
 
     /// Who has the GPUs, of which steps of our own are on these.
     pub(super) fn holders(&self, ours: BTreeSet<GpuId>) -> CardHolders {
-        let held = (0..).map(GpuId).zip(&self.held).filter(|(_, held)| held.is_some());
+        let theirs =
+            self.held.iter().enumerate().filter(|(card, held)| held.is_some() || self.given_back.contains(card));
         let joint = (0..).map(GpuId).zip(&self.locks).filter(|(_, lock)| lock.as_ref().is_some_and(GpuLock::is_joint));
-        CardHolders { ours, theirs: held.map(|(card, _)| card).collect(), joint: joint.map(|(card, _)| card).collect() }
+        CardHolders {
+            ours,
+            theirs: theirs.map(|(card, _)| GpuId(card as u32)).collect(),
+            joint: joint.map(|(card, _)| card).collect(),
+        }
     }
 
     /// Something about the GPUs may change by itself that a decision waits for.
@@ -250,7 +297,8 @@ impl Cards {
                 news.push(format!("{} does not answer; nothing is started on it until it does", self.name(card)));
             }
             // Where other flows may be they are no strangers: the ledger tells who is there.
-            let flows = self.locks.get(card).and_then(Option::as_ref).is_some_and(|lock| !lock.is_alone());
+            let flows = self.locks.get(card).and_then(Option::as_ref).is_some_and(|lock| !lock.is_alone())
+                || self.is_unseen(card);
             for stranger in standing.strangers.iter().filter(|_| !flows) {
                 news.push(format!(
                     "process {} ({}) of somebody else computes on {}",

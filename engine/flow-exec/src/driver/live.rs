@@ -69,8 +69,8 @@ pub(super) struct EventLoop<'a, X> {
     cancel: Cancel,
     pub(super) interrupted: bool,
     listened_at: Time,
-    /// What has ended meanwhile: nothing is collected of a program that is being listened to.
-    ended_meanwhile: Vec<(AttemptId, Box<executor::Ended>)>,
+    /// What has ended and is not collected yet: nothing is of a program that is being listened to, or whose card may be lost.
+    ended: Vec<(AttemptId, Box<executor::Ended>)>,
     finished: bool,
 }
 
@@ -94,6 +94,8 @@ enum LoopEvent {
     Interrupt(End),
     /// Another run has made room.
     Rung,
+    /// GPUs were looked at.
+    Looked,
     Time,
 }
 
@@ -125,7 +127,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             cancel: from.cancel,
             interrupted: false,
             listened_at: Time(0),
-            ended_meanwhile: Vec::new(),
+            ended: Vec::new(),
             finished: false,
             context,
         }
@@ -173,8 +175,9 @@ impl<'a, X: Executor> EventLoop<'a, X> {
                     }
                     LoopEvent::Interrupt(end) => self.interrupt(end),
                     LoopEvent::Rung => self.rivals.hear(),
-                    LoopEvent::Time => {}
+                    LoopEvent::Looked | LoopEvent::Time => {}
                 }
+                self.see_to_ends();
                 let now = self.clock.now();
                 if !self.aside.is_listening() && now - self.listened_at >= LISTEN {
                     self.listened_at = now;
@@ -326,18 +329,31 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             }
             executor::Event::Waits { attempt, queued } => attempts.waits(attempt, queued),
             executor::Event::Notice(text) => out.notice(None, text),
-            executor::Event::Ended { attempt, end } if self.aside.is_listening() => {
-                self.ended_meanwhile.push((attempt, end))
+            executor::Event::Ended { attempt, end } => {
+                attempts.closes(attempt, &end);
+                if end.exit.code != Some(0) {
+                    self.cards.doubt(attempt, &attempts.gpus_of(attempt));
+                }
+                self.ended.push((attempt, end));
             }
-            executor::Event::Ended { attempt, end } => self.on_ended(attempt, *end),
         }
     }
 
-    fn on_ended(&mut self, attempt: AttemptId, end: executor::Ended) {
-        let (outcomes, cards, out) = (&self.outcomes, &mut self.cards, &mut self.out);
-        if let Some(ended) = self.attempts.on_exited(attempt, end, outcomes, cards, out) {
-            self.tell_gpus();
-            self.aside.collect(Box::new(ended));
+    /// Begins to collect what has ended.
+    fn see_to_ends(&mut self) {
+        if self.aside.is_listening() {
+            return;
+        }
+        for (attempt, end) in std::mem::take(&mut self.ended) {
+            if !self.cards.is_sure(attempt) {
+                self.ended.push((attempt, end));
+                continue;
+            }
+            let (outcomes, cards, out) = (&self.outcomes, &mut self.cards, &mut self.out);
+            if let Some(ended) = self.attempts.on_exited(attempt, *end, outcomes, cards, out) {
+                self.tell_gpus();
+                self.aside.collect(Box::new(ended));
+            }
         }
     }
 
@@ -370,12 +386,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
                 let (result, goes_on) = self.ends.tell(*collected, ending, &mut self.history, &mut self.out);
                 self.outcomes.ended(attempt, result, goes_on);
             }
-            Done::Heard(heard) => {
-                self.attempts.heard(heard, &mut self.out);
-                for (attempt, end) in std::mem::take(&mut self.ended_meanwhile) {
-                    self.on_ended(attempt, *end);
-                }
-            }
+            Done::Heard(heard) => self.attempts.heard(heard, &mut self.out),
             Done::Learned(of, refits) => {
                 refits.into_iter().for_each(|refit| self.history.take_in(refit));
                 self.out.events.extend(self.history.tell(of, self.outcomes.want_gpus()));
@@ -409,6 +420,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             event = self.attempts.executor.next_event() => Ok(LoopEvent::Executor(event?)),
             done = self.aside.next() => Ok(LoopEvent::Job(done?)),
             () = self.rivals.rung() => Ok(LoopEvent::Rung),
+            () = self.cards.looked(), if !self.aside.is_listening() => Ok(LoopEvent::Looked),
             () = tokio::time::sleep(pause) => Ok(LoopEvent::Time),
         }
     }

@@ -20,7 +20,7 @@ use std::{
 use flow_core::{AttemptId, Usage, measure::HostSamples};
 use flow_protocol::Exit;
 
-pub use gpus::{CardStatus, GpuSampler};
+pub use gpus::{Asked, CardStatus, GpuSampler};
 
 use crate::clock;
 use meter::Meter;

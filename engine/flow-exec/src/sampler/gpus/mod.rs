@@ -16,6 +16,7 @@ use std::{
 };
 
 use flow_core::{AttemptId, GpuFacts, Stranger, measure::GpuSamples};
+use tokio::sync::Notify;
 
 use super::owners::Owners;
 use crate::{clock, nvml::Library};
@@ -56,8 +57,23 @@ pub struct GpuSampler {
 struct Shared {
     state: Mutex<GpuSamplerState>,
     wake: Condvar,
-    /// A look at a card is over.
+    /// A look at a card is over: for who stands still meanwhile, and for who does not.
     looked: Condvar,
+    told: Notify,
+}
+
+/// A look at cards that was asked for.
+#[derive(Debug)]
+pub struct Asked {
+    /// Which looks at which cards begin after it was.
+    looks: BTreeMap<usize, u64>,
+    since: Instant,
+}
+
+impl Asked {
+    pub fn is_of(&self, card: usize) -> bool {
+        self.looks.contains_key(&card)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -104,6 +120,16 @@ impl GpuSampler {
     /// # Errors
     /// There can be no more threads.
     pub fn start(cards: &[GpuFacts]) -> io::Result<GpuSampler> {
+        let (sampler, first) = GpuSampler::begin(cards)?;
+        sampler.wait_for(&first);
+        Ok(sampler)
+    }
+
+    /// The same, with the first look at all of them on its way.
+    ///
+    /// # Errors
+    /// As [`GpuSampler::start`].
+    pub fn begin(cards: &[GpuFacts]) -> io::Result<(GpuSampler, Asked)> {
         let shared = Arc::new(Shared::default());
         let card = || CardState {
             standing: CardStatus { alive: true, ..CardStatus::default() },
@@ -114,32 +140,39 @@ impl GpuSampler {
         let (theirs, facts) = (Arc::clone(&shared), cards.to_vec());
         thread::Builder::new().name("gpus".into()).spawn(move || theirs.run(&facts))?;
         let sampler = GpuSampler { shared, cards: cards.to_vec() };
-        let all: Vec<usize> = (0..cards.len()).collect();
-        sampler.look_now(&all);
-        Ok(sampler)
+        let first = sampler.ask(&(0..cards.len()).collect::<Vec<_>>());
+        Ok((sampler, first))
     }
 
-    /// Looks at these cards at once, and waits for that as long as one may take to answer.
-    pub fn look_now(&self, cards: &[usize]) {
+    /// Asks for a look at these cards at once.
+    pub fn ask(&self, cards: &[usize]) -> Asked {
         let mut state = self.shared.lock();
-        // A look that has begun may have been answered before what is asked about.
-        let enough: Vec<(usize, u64)> =
-            cards.iter().filter_map(|n| Some((*n, state.cards.get(*n)?.begun + 1))).collect();
-        for card in cards {
-            if let Some(card) = state.cards.get_mut(*card) {
+        let mut looks = BTreeMap::new();
+        for n in cards {
+            if let Some(card) = state.cards.get_mut(*n) {
                 card.asked = true;
+                // A look that has begun may have been answered before what is asked about.
+                looks.insert(*n, card.begun + 1);
             }
         }
         self.shared.wake.notify_all();
-        let begun = clock::steady();
-        while state.trouble.is_none()
-            && enough.iter().any(|(n, enough)| state.cards[*n].over < *enough && !state.cards[*n].is_silent())
-        {
-            let left = PATIENCE.saturating_sub(clock::since(begun));
-            if left.is_zero() {
-                break;
-            }
-            state = self.shared.looked.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        Asked { looks, since: clock::steady() }
+    }
+
+    /// It was looked, or a card took longer than one may take to answer.
+    pub fn is_over(&self, asked: &Asked) -> bool {
+        self.shared.lock().is_over(asked)
+    }
+
+    /// Returns when that may be so. Nothing is lost when the future is dropped.
+    pub async fn looked(&self, asked: &Asked) {
+        let _ = tokio::time::timeout(asked.left(), self.shared.told.notified()).await;
+    }
+
+    fn wait_for(&self, asked: &Asked) {
+        let mut state = self.shared.lock();
+        while !state.is_over(asked) {
+            state = self.shared.looked.wait_timeout(state, asked.left()).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -199,6 +232,12 @@ impl Drop for GpuSampler {
     }
 }
 
+impl Asked {
+    fn left(&self) -> Duration {
+        PATIENCE.saturating_sub(clock::since(self.since))
+    }
+}
+
 impl CardState {
     /// It has not answered for a while, or was as slow the last time.
     fn is_silent(&self) -> bool {
@@ -207,6 +246,11 @@ impl CardState {
 }
 
 impl GpuSamplerState {
+    fn is_over(&self, asked: &Asked) -> bool {
+        let is_seen = |(n, look): (&usize, &u64)| self.cards[*n].over >= *look || self.cards[*n].is_silent();
+        self.trouble.is_some() || asked.left().is_zero() || asked.looks.iter().all(is_seen)
+    }
+
     /// What the threads took of the CPU.
     fn cpu(&self) -> Duration {
         self.cards.iter().map(|card| card.cpu).sum()
@@ -275,7 +319,12 @@ impl Shared {
         for card in state.cards.get_mut(cards).into_iter().flatten() {
             card.asking = None;
         }
+        self.tell_looked();
+    }
+
+    fn tell_looked(&self) {
         self.looked.notify_all();
+        self.told.notify_one();
     }
 
     /// The life of a card's thread.
@@ -318,7 +367,7 @@ impl Shared {
             this.cost += (cpu.saturating_sub(spent).as_secs_f64() - this.cost) / 8.0;
             spent = cpu;
             state.note(n, seen, &owners, held, clock::since(begun) > PATIENCE);
-            self.looked.notify_all();
+            self.tell_looked();
         }
     }
 }
