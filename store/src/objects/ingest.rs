@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fs::{self, File, FileTimes, Metadata, Permissions},
     io,
-    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink},
     path::{Path, PathBuf},
 };
 
@@ -29,7 +29,7 @@ use crate::{
 enum Stays {
     /// It is moved.
     Nowhere,
-    /// A file has two names, where nothing speaks against moving it.
+    /// A file has two names, and a folder leaves a link, where nothing speaks against moving it.
     Linked,
     Copied,
 }
@@ -68,7 +68,8 @@ impl Objects {
         self.ingest_from(path, within, Stays::Nowhere)
     }
 
-    /// The same, but a file keeps the name that it has as well, where the step has ended and nobody writes there any more.
+    /// The same, for somebody who may have to take it again, where the step has ended and nobody writes there any more: a file keeps the
+    /// name that it has as well, and a link to a folder stands where that was.
     ///
     /// # Errors
     /// As [`Objects::ingest`].
@@ -85,6 +86,11 @@ impl Objects {
     }
 
     fn ingest_from(&self, path: &Path, within: &Path, stays: Stays) -> Result<Artifact> {
+        if stays != Stays::Nowhere
+            && let Some(taken) = self.taken_before(path)?
+        {
+            return Ok(taken);
+        }
         if stays != Stays::Copied && is_own_file(path, within) {
             return if stays == Stays::Linked { self.link_file(path) } else { self.ingest_file(path) };
         }
@@ -101,10 +107,29 @@ impl Objects {
             // Perhaps one of the author's own files: that one stays as it is.
             self.ingest_copy(&real)
         } else if meta.is_dir() {
-            self.ingest_folder(path)
+            let taken = self.ingest_folder(path)?;
+            if stays == Stays::Linked {
+                // Without it the step is done again, should this process be killed before the result is safe.
+                let _ = symlink(self.path(&taken.digest), path);
+            }
+            Ok(taken)
         } else {
             self.ingest_file(path)
         }
+    }
+
+    /// The folder that was here, and has been taken: a link to it has its place.
+    fn taken_before(&self, path: &Path) -> Result<Option<Artifact>> {
+        let Ok(target) = fs::read_link(path) else { return Ok(None) };
+        let name = target.strip_prefix(&self.root).ok().and_then(Path::to_str).map(|name| name.replacen('/', "", 1));
+        let digest: Option<Digest> =
+            name.and_then(|name| name.parse().ok()).filter(|digest| self.path(digest) == target);
+        let Some((digest, manifest)) = digest.and_then(|digest| Some((digest, self.contents(&digest).ok()?))) else {
+            return Ok(None);
+        };
+        let (files, bytes) = manifest.size();
+        let artifact = Artifact { digest, kind: ArtifactKind::Folder, bytes, files };
+        Ok(self.has(&artifact)?.then_some(artifact))
     }
 
     /// Keeps bytes as a file.

@@ -64,10 +64,19 @@ fn a_file_can_keep_its_name_and_be_taken_in_again() {
     assert_eq!(everything_below(&dir.path().join("work")), ["a", "b"]);
     fs::remove_dir_all(dir.path().join("work")).unwrap();
     assert_eq!(objects.verify_untouched(&kept).unwrap(), None);
-    // A folder is moved, as ever.
-    write(dir.path().join("work/out/x"), "x");
-    objects.ingest_linked(&dir.path().join("work/out"), dir.path()).unwrap();
-    assert_eq!(everything_below(&dir.path().join("work")), [""; 0]);
+    // A folder is moved, and the link that it leaves stands for it.
+    let work = dir.path().join("work");
+    let out = work.join("out");
+    write(out.join("x"), "x");
+    let folder = objects.ingest_linked(&out, &work).unwrap();
+    assert_eq!(fs::read_link(&out).unwrap(), objects.path(&folder.digest));
+    for taken in [objects.ingest_linked(&out, &work), objects.ingest_copy_of(&out, &work)] {
+        assert_eq!(taken.unwrap(), folder);
+    }
+    assert!(objects.ingest(&out, &work).is_err(), "for who moves things it leads outside");
+    let link = work.join("link");
+    symlink(objects.path(&kept.digest), &link).unwrap();
+    assert!(objects.ingest_linked(&link, &work).is_err(), "of a file there is no such link");
 }
 
 #[test]

@@ -154,6 +154,32 @@ fn what_was_ended_with_flow_or_is_not_whole_is_done_again() {
     assert_eq!(space.read("log"), "ran\nran\n", "when its lines came nobody saw");
 }
 
+#[test]
+fn a_folder_that_was_being_moved_into_the_store_is_not_made_again() {
+    let space = space();
+    space.write("log", "");
+    // To store the second output takes a moment: time to be killed in.
+    let run = "echo ran >> LOG; mkdir -p out/a; echo 1 > out/a/x; truncate -s 3G big";
+    let run = run.replace("LOG", &space.path("log").to_string_lossy());
+    space.write("w.yaml", &format!("flow: 1\nsteps:\n  a: {{run: '{run}', outputs: [out/, big]}}\n"));
+    let mut flow = space.start(["run", "w.yaml"]);
+    let is_moved = || {
+        let runs = files_below(&space.path(".flow/runs"));
+        let ended = runs.iter().any(|path| path.ends_with("exit.json"));
+        ended && !runs.iter().any(|path| path.ends_with("out/a/x"))
+    };
+    until("the folder is in the store", is_moved);
+    flow.kill();
+    assert!(!flow.said().contains("done"), "{}", flow.said());
+    until("everybody is gone", || space.alive().is_empty());
+    let said = space.flow(["run", "w.yaml"]).expect(0).text();
+    assert_eq!(space.read("log"), "ran\n", "{said}");
+    space.flow(["get", "a", "out", "--to", "there"]).expect(0);
+    assert_eq!(space.read("there/a/x"), "1\n");
+    assert!(space.flow(["run", "w.yaml"]).expect(0).text().contains("nothing to do"));
+    space.flow(["doctor", "--contents"]).expect(0);
+}
+
 /// What flow has read so far, bytes.
 fn read_by(flow: &Running) -> u64 {
     let io = fs::read_to_string(format!("/proc/{}/io", flow.pid())).unwrap_or_default();
