@@ -102,7 +102,8 @@ fn whatever_a_step_forks_dies_with_the_engine() {
 
 /// A step that writes down that it ran, of a run that is killed when the step has ended, and flow knows nothing of that yet.
 fn ended_unheard(step: &str) -> TestSpace {
-    let space = space();
+    let mut space = space();
+    space.env("TOKEN", "hunter2-hunter2");
     let log = space.path("log");
     space.write("log", "");
     space.write("w.yaml", &format!("flow: 1\nsteps:\n  a: {}\n", step.replace("LOG", &log.to_string_lossy())));
@@ -148,10 +149,61 @@ fn what_was_ended_with_flow_or_is_not_whole_is_done_again() {
     space.flow(["run", "w.yaml"]).expect(0);
     assert_eq!(space.read("log"), "ran\nran\n", "its output was gone");
 
-    let metrics = "metrics: {stdout: 'loss {loss}'}";
-    let space = ended_unheard(&format!("{{run: 'echo ran >> LOG; sleep 0.5; echo loss 1', {metrics}}}"));
-    space.flow(["run", "w.yaml"]).expect(0);
-    assert_eq!(space.read("log"), "ran\nran\n", "when its lines came nobody saw");
+    let metrics = "metrics: {stdout: 'epoch {epoch} loss {loss}'}";
+    for measured in [metrics, "measured: true"] {
+        let space = ended_unheard(&format!("{{run: 'echo ran >> LOG; sleep 0.5; echo epoch 1 loss 1', {measured}}}"));
+        space.flow(["run", "w.yaml"]).expect(0);
+        assert_eq!(space.read("log"), "ran\nran\n", "{measured}: when its lines came, or what it used, nobody saw");
+    }
+}
+
+#[test]
+fn secrets_and_numbers_without_a_time_need_nobody_who_watched() {
+    let ran = |step: &str| {
+        let space = ended_unheard(step);
+        let said = space.flow(["run", "w.yaml"]).expect(0).text();
+        assert_eq!(space.read("log"), "ran\n", "{step}: {said}");
+        let journal = space.journal();
+        let result = journal.into_iter().find(|line| line["event"] == "recorded").unwrap()["result"].clone();
+        assert!(space.flow(["run", "w.yaml"]).expect(0).text().contains("nothing to do"));
+        (space, result)
+    };
+    let (space, _) = ran("{run: 'echo ran >> LOG; sleep 0.5; echo a $TOKEN', secrets: [TOKEN]}");
+    let log = space.flow(["logs", "a"]).expect(0).stdout();
+    assert!(log.contains("a ***") && !log.contains("hunter2"), "{log}");
+    let (_, result) = ran("{run: 'echo ran >> LOG; sleep 0.5; echo loss 0.5', metrics: {stdout: 'loss {loss}'}}");
+    assert_eq!(result["metrics"]["loss"]["value"], 0.5, "{result}");
+    let json = r#"echo '{\"acc\": 0.75}' > m.json"#;
+    let (_, result) = ran(&format!("{{run: \"echo ran >> LOG; sleep 0.5; {json}\", metrics: {{json: m.json}}}}"));
+    assert_eq!(result["metrics"]["acc"]["value"], 0.75, "{result}");
+}
+
+#[test]
+fn what_a_plugin_said_of_itself_needs_nobody_who_watched() {
+    let space = space();
+    let log = space.path("log");
+    let says = |message: &str| format!("echo '{message}' >> $FLOW_ATTEMPT/messages.jsonl");
+    let script = [
+        "#!/bin/sh".to_owned(),
+        says(r#"{"type":"hello","protocol":1,"plugin":"demo","version":"1","facts":{}}"#),
+        format!("echo ran >> {}", log.display()),
+        "sleep 0.5".to_owned(),
+        says(r#"{"type":"metric","name":"images","value":7,"unit":""}"#),
+        says(r#"{"type":"outcome","outcome":"ok"}"#),
+    ];
+    let manifest = "plugin: 1\nname: demo\nversion: '1'\ncontent: [plugin.yaml, program]\nstart: [./program]\nsteps: {one: {with: {type: object}}}\n";
+    space.write("plugins/demo/plugin.yaml", manifest).script("plugins/demo/program", &script.join("\n"));
+    space.write("log", "").write("w.yaml", "flow: 1\nsteps:\n  a: {uses: demo/one}\n");
+    let mut flow = space.start(["run", "w.yaml"]);
+    until("the step runs", || space.read("log").lines().count() == 1);
+    flow.signal(Signal::SIGSTOP);
+    until("it has ended", || files_below(&space.path(".flow/runs")).iter().any(|path| path.ends_with("exit.json")));
+    flow.kill();
+    until("everybody is gone", || space.alive().is_empty());
+    let said = space.flow(["run", "w.yaml"]).expect(0).text();
+    assert_eq!(space.read("log"), "ran\n", "{said}");
+    let result = space.journal().into_iter().find(|line| line["event"] == "recorded").unwrap()["result"].clone();
+    assert_eq!(result["metrics"]["images"]["value"], 7.0, "{result}");
 }
 
 #[test]
@@ -178,6 +230,68 @@ fn a_folder_that_was_being_moved_into_the_store_is_not_made_again() {
     assert_eq!(space.read("there/a/x"), "1\n");
     assert!(space.flow(["run", "w.yaml"]).expect(0).text().contains("nothing to do"));
     space.flow(["doctor", "--contents"]).expect(0);
+}
+
+#[test]
+fn a_group_whose_members_had_all_ended_is_not_done_again_and_is_as_measured() {
+    let space = space();
+    let script = "echo ran >> $1\nflow ready\nfor n in 1 2 3; do sleep 0.$3; echo \"epoch $n, loss 0.$n\"; done\ncp $2 big.json\n";
+    let metrics = "{stdout: 'epoch {epoch}, loss {loss}', json: big.json}";
+    space.write("log", "").write("work.sh", script);
+    space.write("numbers", &format!("{{\"final\": 7, \"rest\": [0{}]}}\n", ", 0".repeat(10 << 20)));
+    let [log, numbers] = ["log", "numbers"].map(|name| space.path(name).display().to_string());
+    let step = format!(
+        "matrix: {{n: [3, 2]}}, run: 'sh work.sh {log} {numbers} ${{{{ n }}}}', inputs: [work.sh], metrics: {metrics}, \
+         corun: {{group: all, gpus: shared}}"
+    );
+    space.write("w.yaml", &format!("flow: 1\nsteps:\n  a: {{{step}}}\n"));
+    let mut flow = space.start(["run", "w.yaml"]);
+    let exits = || files_below(&space.path(".flow/runs")).iter().filter(|path| path.ends_with("exit.json")).count();
+    until("both have ended", || exits() == 2);
+    until("the numbers of both are being read", || read_by(&flow) > 40 << 20);
+    flow.kill();
+    assert!(!flow.said().contains("done"), "{}", flow.said());
+    until("everybody is gone", || space.alive().is_empty());
+    let said = space.flow(["run", "w.yaml"]).expect(0).text();
+    assert_eq!(space.read("log"), "ran\nran\n", "{said}");
+    let journal = space.journal();
+    let recorded: Vec<_> = journal.iter().filter(|line| line["event"] == "recorded").collect();
+    assert_eq!(recorded.len(), 2, "{said}");
+    for line in recorded {
+        let result = &line["result"];
+        let n = result["axes"]["n"].as_f64().unwrap_or_else(|| panic!("{result}"));
+        let window = &result["circumstances"]["corun"];
+        let [from, to] =
+            ["released_at", "closed_at"].map(|at| window[at].as_f64().unwrap_or_else(|| panic!("{result}")));
+        // It is open until the quicker one ends, with three epochs of 0.2 s.
+        assert!((0.55..1.2).contains(&(to - from)), "{from} to {to}: {result}");
+        let epoch = result["metrics"]["epoch_time"]["value"].as_f64().unwrap();
+        assert!((n / 10.0 - 0.03..n / 10.0 + 0.2).contains(&epoch), "{n}: {epoch} s: {result}");
+        assert!(result["usage"]["samples"].as_u64() > Some(0), "{result}");
+        assert!(result["spoiled"].as_array().is_none_or(Vec::is_empty), "{result}");
+    }
+    assert!(space.flow(["run", "w.yaml"]).expect(0).text().contains("nothing to do"));
+    space.flow(["doctor", "--contents"]).expect(0);
+}
+
+#[test]
+fn half_a_group_is_done_again() {
+    let space = space();
+    space.write("log", "").write("work.sh", "echo ran >> $1; sleep $2\n");
+    let log = space.path("log").display().to_string();
+    let step = format!(
+        "matrix: {{n: [0.2, 60]}}, run: 'sh work.sh {log} ${{{{ n }}}}', inputs: [work.sh], corun: {{group: all, gpus: shared}}"
+    );
+    space.write("w.yaml", &format!("flow: 1\nsteps:\n  a: {{{step}}}\n"));
+    let mut flow = space.start(["run", "w.yaml"]);
+    let exits = || files_below(&space.path(".flow/runs")).iter().filter(|path| path.ends_with("exit.json")).count();
+    until("one has ended", || exits() == 1);
+    flow.kill();
+    until("everybody is gone", || space.alive().is_empty());
+    let mut flow = space.start(["run", "w.yaml"]);
+    until("both run again", || space.read("log").lines().count() == 4);
+    flow.kill();
+    until("everybody is gone", || space.alive().is_empty());
 }
 
 /// What flow has read so far, bytes.

@@ -83,22 +83,28 @@ impl AdoptedAttempts {
                 None if kept == DaemonState::Nothing => lost(),
                 None => continue,
             };
-            over.push(attempt);
+            over.push((attempt, end));
+        }
+        // As they ended: the first end closes the window of a group.
+        over.sort_by(|(_, a), (_, b)| a.exit.ended_at.total_cmp(&b.exit.ended_at));
+        for (attempt, end) in over {
+            self.followed.remove(&attempt);
             self.events.push_back(Event::Ended { attempt, end: Box::new(end) });
         }
-        over.iter().for_each(|attempt| _ = self.followed.remove(attempt));
     }
 }
 
 /// By its record.
 fn ended(record: Record) -> Ended {
-    let Record { exit, host, gpus, cost, looks, released, timed_out, elsewhere, unwatched, beside, near, .. } = record;
+    let Record {
+        exit, host, gpus, cost, looks, released, timed_out, elsewhere, unwatched, beside, near, window, ..
+    } = record;
     let instead =
         timed_out.then_some(OutcomeOverride { outcome: Outcome::TimedOut, cause: None, again: RetryAdvice::AsAsked });
     Ended {
         exit,
         seen: Observed { samples: host, gpus, cost },
-        there: Some(RemoteObservation { looks, released }),
+        there: Some(RemoteObservation { looks, released, window }),
         instead,
         beside: Some(RecordedCoRunners { attempts: beside, near, elsewhere, unwatched }),
     }

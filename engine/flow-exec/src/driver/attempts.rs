@@ -342,7 +342,8 @@ impl<X: Executor> Attempts<X> {
         self.due.ended(attempt);
         let window = self.context.instance(running.instance).corun.clone().and_then(|corun| {
             let members = self.context.session.expansion.groups[corun.group.0 as usize].members.len();
-            self.windows.of(&corun, members, exit.started_at)
+            let told = there.as_ref().and_then(|there| there.window.clone());
+            told.or_else(|| self.windows.of(&corun, members, exit.started_at))
         });
         let mut corunners = self.corunners.leave(attempt, exit.ended_at, running.listener.reported.at_work(true));
         for (other, corunner) in &mut corunners {

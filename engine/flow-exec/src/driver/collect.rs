@@ -67,7 +67,7 @@ impl Collect {
 /// What was seen of an attempt, for whoever takes it in after this process, and where it is looked for. What its program said last is heard.
 pub(super) fn tell(ended: &mut Collect) -> (PathBuf, String) {
     ended.news = Some(ended.hear());
-    let Collect { running, exit, seen, corunners, .. } = &*ended;
+    let Collect { running, exit, seen, corunners, window, .. } = &*ended;
     let near = corunners.iter().filter(|(_, other)| !other.gpus.is_empty());
     let record = Record {
         exit: exit.clone(),
@@ -75,13 +75,14 @@ pub(super) fn tell(ended: &mut Collect) -> (PathBuf, String) {
         gpus: seen.gpus.clone(),
         cost: seen.cost,
         looks: running.listener.looks.clone(),
-        released: None,
+        released: running.listener.released,
         warned: None,
         timed_out: false,
         elsewhere: running.circumstances.elsewhere,
         unwatched: running.circumstances.unwatched,
         beside: corunners.keys().copied().collect(),
         near: near.map(|(attempt, _)| *attempt).collect(),
+        window: window.clone(),
         is_unseen: false,
     };
     (NodeFiles::of(running.folder.path()).ended(), serde_json::to_string(&record).unwrap_or_default())
@@ -160,7 +161,7 @@ pub(super) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
     let (session, id) = (&context.session, running.instance);
     let expansion = &session.expansion;
     let instance = &expansion.instances[id.index()];
-    if let Some(RemoteObservation { looks, released }) = there {
+    if let Some(RemoteObservation { looks, released, .. }) = there {
         running.listener.was_heard(&running.folder, exit.started_at, released, looks);
     }
     let finished = exit.code == Some(0) && matches!(running.listener.said, Said::Outcome(protocol::Outcome::Ok, _));

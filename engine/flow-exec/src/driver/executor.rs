@@ -7,7 +7,7 @@
 use std::{collections::BTreeSet, io, os::fd::OwnedFd, path::PathBuf, time::Duration};
 
 use flow_core::{
-    AttemptId, Exclusive, Outcome, SlurmJob, Span,
+    AttemptId, CorunWindow, Exclusive, Outcome, SlurmJob, Span,
     measure::{GpuSamples, HostSamples, Looks},
     reason::{BatchEnd, Cause, Fault},
     sched::Holding,
@@ -119,6 +119,8 @@ pub(crate) struct RemoteObservation {
     pub(crate) looks: Looks,
     /// When the barrier of its group was seen to be open.
     pub(crate) released: Option<f64>,
+    /// The window of its group, where that is known.
+    pub(crate) window: Option<CorunWindow>,
 }
 
 /// The outcome that the executor determined because the program could not report one: a lost node, a time limit, a

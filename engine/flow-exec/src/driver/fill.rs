@@ -6,7 +6,8 @@ use std::{
 };
 
 use flow_core::{
-    AttemptId, Body, Circumstances, CorunGpus, Digest, Exclusive, Instance, InstanceId, Machine, Render, Resolved,
+    AttemptId, Body, Circumstances, CorunGpus, Digest, Exclusive, Instance, InstanceId, Machine, Pattern, Render,
+    Resolved,
     plan::Force,
     reason::{Cause, Filling},
     sched::{Holding, Placement},
@@ -63,6 +64,8 @@ pub(super) struct Prepared {
     pub(super) stays: Option<DetachedAttempt>,
     /// What the keeper writes down where it ends well, and this run dies before that is settled.
     pub(super) unsettled: Option<Unsettled>,
+    /// What is seen of it is kept as well.
+    pub(super) is_observed: bool,
     /// Its instance, with no secret in it.
     pub(super) label: String,
     /// Its folder, from the store's on.
@@ -93,6 +96,7 @@ pub(super) fn fill(context: &RunContext, unit: Vec<Fill>, joined: Option<Intent>
                 intent.is_over = true;
                 unsettled.path = intent.path(context.store.dir());
                 unsettled.text = serde_json::to_string(&intent).unwrap_or_default();
+                unsettled.members = unit.len();
             } else if let Some(job) = &mut prepared.job {
                 job.intent.clone_from(&intent);
             } else if let Some(stays) = &mut prepared.stays {
@@ -174,18 +178,17 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     let job = batch_work(context, instance);
     let stays = (context.outlives && process && job.is_none() && fill.claim.is_some())
         .then(|| stays(instance, placement, unwritten(context), false));
-    // All that counts of its end is its exit: samples, and when which line was read, are not what it is run for.
-    let is_plain = matches!(resolved.body, Body::Command(_))
-        && metrics.is_none()
-        && !piped
-        && !instance.measured
-        && instance.request.gpus == 0;
-    let is_kept = process && instance.corun.is_none() && job.is_none() && stays.is_none() && fill.claim.is_some();
+    // Samples, and when which line was read, are known to this process alone, and some steps are nothing without them.
+    let are_timed = metrics.is_some_and(|metrics| metrics.stdout.iter().any(Pattern::tells_epochs));
+    let is_watched = instance.measured || instance.request.gpus > 0 || instance.corun.is_some() || are_timed;
+    let is_observed = is_watched || metrics.is_some() || piped || plugin;
+    let is_kept = process && job.is_none() && stays.is_none() && fill.claim.is_some();
     let unsettled = is_kept.then(|| Unsettled {
         path: PathBuf::new(),
         text: String::new(),
         store: context.store.dir().path().to_owned(),
-        is_watched: !is_plain,
+        is_watched,
+        members: 1,
     });
     let began = 0.0;
     Ok(Prepared {
@@ -200,6 +203,7 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
         job,
         stays,
         unsettled,
+        is_observed,
         label,
         place,
     })
@@ -333,6 +337,7 @@ fn join(context: &RunContext, fill: &Fill, member: &Member, intent: &Intent) -> 
         job,
         stays,
         unsettled: None,
+        is_observed: false,
         label: member.label.clone(),
         place: format!("runs/{}/attempts/{}", intent.run, member.attempt.0),
     })

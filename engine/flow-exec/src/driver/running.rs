@@ -26,7 +26,7 @@ pub(super) struct Running {
     pub(super) joinable: bool,
     /// If this process is killed before its result is safe, the keeper writes it down for another run.
     pub(super) unsettled: bool,
-    /// That is worth nothing without what was seen of it.
+    /// With what was seen of it.
     pub(super) watched: bool,
     /// What was begun with it by the run that began it, by attempt.
     pub(super) known: Arc<BTreeMap<AttemptId, String>>,
@@ -66,6 +66,7 @@ impl Running {
             job,
             stays,
             unsettled,
+            is_observed,
             ..
         } = prepared;
         let joined = stays.as_ref().filter(|stays| stays.joined);
@@ -76,7 +77,7 @@ impl Running {
             batch: job.is_some() || joined.is_some(),
             joinable: job.is_some() || stays.is_some(),
             unsettled: unsettled.is_some(),
-            watched: unsettled.as_ref().is_some_and(|unsettled| unsettled.is_watched),
+            watched: unsettled.is_some() && is_observed,
             known: joined.map(|stays| context.left.labels(&stays.intent.run)).unwrap_or_default(),
             began_there: false,
             rejoined: joined.is_some() || job.as_ref().is_some_and(|job| job.joined),

@@ -116,6 +116,9 @@ pub struct Unsettled {
     /// It is worth nothing without what was seen of the attempt.
     #[serde(default)]
     pub is_watched: bool,
+    /// So many attempts are in it, and it is worth nothing unless all of them have ended so.
+    #[serde(default)]
+    pub members: usize,
 }
 
 /// What the keeper tells the engine.

@@ -27,7 +27,7 @@ use std::{
 };
 
 use flow_core::{
-    AttemptId, GpuFacts,
+    AttemptId, CorunWindow, GpuFacts,
     measure::{GpuSamples, HostSamples, Looks},
 };
 use flow_protocol::Exit;
@@ -110,6 +110,9 @@ pub(crate) struct Record {
     pub(crate) beside: BTreeSet<AttemptId>,
     #[serde(default)]
     pub(crate) near: BTreeSet<AttemptId>,
+    /// The window of its group, where who kept it knew that.
+    #[serde(default)]
+    pub(crate) window: Option<CorunWindow>,
     /// Nobody watched it: its exit is all that is known.
     #[serde(default)]
     pub(crate) is_unseen: bool,
@@ -183,6 +186,7 @@ impl NodeFiles {
             unwatched: false,
             beside: BTreeSet::new(),
             near: BTreeSet::new(),
+            window: None,
             is_unseen: true,
         };
         // Where it cannot be written its step is done again.

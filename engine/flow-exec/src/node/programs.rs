@@ -145,6 +145,7 @@ impl Programs {
             timed_out: false,
             elsewhere: 0,
             unwatched: false,
+            window: None,
             is_unseen: false,
         };
         Some(News::Ended(attempt, Box::new((program, record))))

@@ -238,7 +238,13 @@ impl BatchJob {
         member.ended = true;
         let Record { exit, host, gpus, cost, looks, released, .. } = record;
         let seen = Observed { samples: host, gpus, cost };
-        let end = Ended { exit, seen, there: Some(RemoteObservation { looks, released }), instead, beside: None };
+        let end = Ended {
+            exit,
+            seen,
+            there: Some(RemoteObservation { looks, released, window: None }),
+            instead,
+            beside: None,
+        };
         Some(Event::Ended { attempt: member.attempt, end: Box::new(end) })
     }
 
