@@ -23,6 +23,9 @@ use crate::error::CliError;
 use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
 use crate::words;
 
+/// What is expected within so many milliseconds is told in seconds.
+const SOON: u64 = 120_000;
+
 /// Arguments of `flow queue`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -155,9 +158,12 @@ fn render(lines: &[QueuedRun], now: u64, zone: &TimeZone) -> Vec<String> {
     let heads = ["run", "of", "workflow", "in Slurm", "runs", "until", "waits", "for", "since", "room"];
     let heads = heads.into_iter().filter(|head| elsewhere || *head != "in Slurm");
     let mut rows = vec![heads.map(|head| styled(STRONG, head)).collect()];
-    let time = |at: u64| match now.saturating_sub(at) {
-        0 => format!("about {}", words::time_of_day(at, zone)),
-        late => format!("overdue by {}", words::duration(late as f64 / 1e3)),
+    let seconds = |milliseconds: u64| words::duration(milliseconds as f64 / 1e3);
+    let time = |at: u64| match (at.saturating_sub(now), now.saturating_sub(at)) {
+        (0, late @ 1..) => format!("overdue by {}", seconds(late)),
+        // A time of day is told in minutes.
+        (soon, _) if soon < SOON => format!("in about {}", seconds(soon)),
+        _ => format!("about {}", words::time_of_day(at, zone)),
     };
     for line in lines {
         let mut row = vec![line.run.clone(), line.person.clone(), line.workflow.clone()];
@@ -266,22 +272,22 @@ mod tests {
             lines.iter().map(|line| crate::terminal::plain(line)).collect::<Vec<String>>().join("\n")
         };
         insta::assert_snapshot!(stands(&|_| None), @"
-        run       of   workflow  runs                           until        waits      for                         since  room
+        run       of   workflow  runs                           until          waits      for                         since  room
         busy      ada  feb08     1 step: 1.5 CPUs, 3.0 GiB      about 01:00
-        training  ada  feb08     1 step: 1 CPU, 2.0 GiB, 1 GPU  about 00:01
-        urgent    ada  feb08     nothing                                     solo[n=1]  1 CPU, 2.0 GiB, priority 3  5.0 s  about 01:00
-        early     ada  feb08     1 step: 2 CPUs, 4.0 GiB        about 01:00  solo[n=1]  the machine alone           50 s   about 01:01
-        for-gpus  ada  feb08     nothing                                     t          2 GPUs                      40 s   about 01:02
-        late      ada  feb08     nothing                                     solo[n=1]  1 CPU, 2.0 GiB              10 s   about 01:02
+        training  ada  feb08     1 step: 1 CPU, 2.0 GiB, 1 GPU  in about 30 s
+        urgent    ada  feb08     nothing                                       solo[n=1]  1 CPU, 2.0 GiB, priority 3  5.0 s  about 01:00
+        early     ada  feb08     1 step: 2 CPUs, 4.0 GiB        about 01:00    solo[n=1]  the machine alone           50 s   about 01:01
+        for-gpus  ada  feb08     nothing                                       t          2 GPUs                      40 s   about 01:02
+        late      ada  feb08     nothing                                       solo[n=1]  1 CPU, 2.0 GiB              10 s   about 01:02
         ");
         insta::assert_snapshot!(stands(&stopped), @"
-        run       of   workflow  runs                              until        waits      for                         since  room
+        run       of   workflow  runs                              until          waits      for                         since  room
         busy      ada  feb08     1 step: 1.5 CPUs, 3.0 GiB         about 01:00
-        training  ada  feb08     1 step: 1 CPU, 2.0 GiB, 1 GPU     about 00:01
-        urgent    ada  feb08     nothing                                        solo[n=1]  1 CPU, 2.0 GiB, priority 3  5.0 s  about 01:00
-        early     ada  feb08     stopped, 1 step: 2 CPUs, 4.0 GiB               solo[n=1]  the machine alone           50 s   not known
-        for-gpus  ada  feb08     nothing                                        t          2 GPUs                      40 s   about 01:00
-        late      ada  feb08     nothing                                        solo[n=1]  1 CPU, 2.0 GiB              10 s   about 01:00
+        training  ada  feb08     1 step: 1 CPU, 2.0 GiB, 1 GPU     in about 30 s
+        urgent    ada  feb08     nothing                                          solo[n=1]  1 CPU, 2.0 GiB, priority 3  5.0 s  about 01:00
+        early     ada  feb08     stopped, 1 step: 2 CPUs, 4.0 GiB                 solo[n=1]  the machine alone           50 s   not known
+        for-gpus  ada  feb08     nothing                                          t          2 GPUs                      40 s   about 01:00
+        late      ada  feb08     nothing                                          solo[n=1]  1 CPU, 2.0 GiB              10 s   about 01:00
         run early is stopped, and keeps what it holds: `kill -CONT 7` lets it go on
         ");
         assert_eq!(render(&[], 0, &TimeZone::UTC).len(), 1);
