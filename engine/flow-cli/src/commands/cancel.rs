@@ -107,8 +107,8 @@ impl Cancel {
             }
             thread::sleep(LOOK);
         }
-        output
-            .note(format!("{holder} has not taken note yet: it is stopped, or very busy; it will when it goes on"))?;
+        let when = if holder.process.stopped().is_some() { "when it goes on" } else { "soon, for it is very busy" };
+        output.note(format!("it will take note {when}: {holder}"))?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -136,7 +136,7 @@ fn a_run_that_is_stopped_is_told_and_hears_of_it_later() {
     until("the step runs", || !sleeping(n).is_empty());
     flow.signal(Signal::SIGSTOP);
     let said = space.flow(["cancel"]).expect(0).text();
-    assert!(said.contains("process PID (`flow run long.yaml`") && said.contains("has not taken note yet"), "{said}");
+    assert!(said.contains("it will take note when it goes on: process PID (`flow run long.yaml`"), "{said}");
     flow.signal(Signal::SIGCONT);
     assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
 }
