@@ -4,6 +4,7 @@
 //! The texts are those of Slurm 22.05 and 24.11 without `--json`, whose form differs from release to release.
 #![forbid(unsafe_code)]
 
+mod cancel;
 mod end;
 mod job;
 mod limits;
@@ -15,6 +16,7 @@ mod script;
 
 use std::fmt;
 
+pub use cancel::scancel;
 pub use end::{End, Fate, Never, advice, fate, told_in_log};
 pub use job::{Job, Misused, misused, sbatch};
 pub use limits::{CONFIG, Limits, PARTITIONS, Partition, chunks, parse_config, parse_partitions, poll_interval};

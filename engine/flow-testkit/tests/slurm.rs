@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 use flow_slurm::{
     CONFIG, End, Fate, JobId, Limits, NODES, Never, QUEUE, Row, Why, array_script, fate, manifest, parse_config,
-    parse_nodes, parse_queue, parse_submitted, refused, sbatch, script, told_in_log,
+    parse_nodes, parse_queue, parse_submitted, refused, sbatch, scancel, script, told_in_log,
 };
 use flow_testkit::{
     slurm::{CONTROLLER, Cluster},
@@ -166,6 +166,21 @@ fn tasks_of_an_array_find_their_folders() {
         let end = if task == 0 { End::Completed } else { End::Failed(task) };
         becomes(&cluster, JobId { task: Some(task.into()), ..id }, Fate::Ended(end));
     }
+}
+
+#[test]
+fn of_an_array_that_waits_only_those_tasks_end_that_are_named() {
+    let cluster = Cluster::start(1, 0);
+    cluster.run("scontrol", ["update", "nodename=node1", "state=drain", "reason=test"]);
+    let array = |name: &str| submit(&cluster, &flow_slurm::Job { array: Some(6), ..job(&cluster, name, "") });
+    let (some, all) = (array("some"), array("all"));
+    let waits = || queue(&cluster).into_values().filter(|row| fate(row) == Fate::Waiting).collect::<Vec<Row>>();
+    let wanted = |row: &Row| row.id.job == all.job || [0, 1, 4].map(Some).contains(&row.id.task);
+    for call in scancel(&waits(), wanted) {
+        cluster.run("scancel", call.iter().map(String::as_str));
+    }
+    let left: Vec<JobId> = waits().iter().map(|row| row.id).collect();
+    assert_eq!(left, [2, 3, 5].map(|task| JobId { task: Some(task), ..some }));
 }
 
 #[test]

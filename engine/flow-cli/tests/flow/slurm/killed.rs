@@ -1,11 +1,14 @@
-//! flow is killed at random moments, again and again.
+//! flow is killed, at random moments, again and again; and what becomes of arrays that it has left.
 
 use std::{
     thread,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use super::Lab;
+use flow_testkit::until;
+use nix::sys::signal::Signal;
+
+use super::{HEAD, Lab};
 use crate::counted::{once, sweep};
 
 /// So many times; and so many steps, so that some are left for the last run.
@@ -43,4 +46,36 @@ fn flow_killed_at_twenty_random_moments_does_every_step_once() {
     assert!(left.is_empty(), "{left:?}\n{context}");
     let text = lab.space.flow(["run", "w.yaml"]).expect(0).stdout();
     assert!(text.contains(&format!("nothing to do: {STEPS} results cached")), "{text}\n{context}");
+}
+
+#[test]
+fn tasks_that_wait_and_that_an_edit_makes_useless_are_ended_and_no_others_of_their_array() {
+    let lab = Lab::new(1, 1, &sweep(6, 2, "gpus: 1"));
+    let mut flow = lab.space.start(["run", "w.yaml"]);
+    until("one runs and five wait", || lab.queue().lines().count() == 6 && !lab.lines("began").is_empty());
+    flow.kill();
+    lab.space.write("w.yaml", &format!("{HEAD}{}", sweep(3, 2, "gpus: 1")));
+    let text = lab.space.flow(["run", "w.yaml"]).expect(0).text();
+    assert!(text.contains("done: 3 ran") && !text.contains("tried again"), "{text}");
+    assert_eq!((lab.lines("began"), lab.lines("did")), (once(3), once(3)), "{text}");
+    lab.expect_no_job();
+}
+
+#[test]
+fn what_waits_since_an_earlier_run_is_cancelled_by_one_call() {
+    let mut lab = Lab::new(1, 0, &sweep(40, 60, ""));
+    let said = lab.space.path("cancels").display().to_string();
+    let script = format!("#!/bin/sh\necho asked >> {said}\nPATH=${{PATH#*:}}\nexec scancel \"$@\"\n");
+    lab.first_on_the_path("scancel", &script);
+    lab.scontrol(["update", "nodename=node1", "state=drain", "reason=test"]);
+    let mut flow = lab.space.start(["run", "w.yaml"]);
+    until("all wait", || lab.queue().lines().count() == 40);
+    flow.kill();
+    let mut flow = lab.space.start(["run", "w.yaml"]);
+    let why = || lab.space.flow(["why", "count[n=39]"]).expect(0).stdout();
+    until("it has taken up the last of them", || why().contains("queued by run"));
+    flow.signal(Signal::SIGINT);
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
+    lab.expect_no_job();
+    assert_eq!(lab.lines("cancels").get("asked"), Some(&1), "{}", flow.said());
 }

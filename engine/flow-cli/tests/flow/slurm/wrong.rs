@@ -116,17 +116,19 @@ fn a_controller_that_lost_its_state_gives_numbers_to_others() {
 }
 
 #[test]
-fn what_a_controller_forgot_is_cancelled_together() {
+fn what_a_controller_forgot_is_looked_for_together() {
     let mut lab = Lab::new(1, 0, &sweep(24, 3, ""));
-    let said = lab.space.path("cancels").display().to_string();
-    let script = format!("#!/bin/sh\necho asked >> {said}\nPATH=${{PATH#*:}}\nexec scancel \"$@\"\n");
-    lab.first_on_the_path("scancel", &script);
+    let said = lab.space.path("looks").display().to_string();
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in *--name=*) echo asked >> {said};; esac\nPATH=${{PATH#*:}}\nexec squeue \"$@\"\n"
+    );
+    lab.first_on_the_path("squeue", &script);
     let mut flow = lab.space.start(["run", "w.yaml"]);
     until("some run, and all are queued", || lab.jobs().len() == 24 && !lab.lines("began").is_empty());
     lab.cluster.forget();
     let again = |flow: &str| flow.matches("it is tried again").count();
     until("those that waited are asked for again", || again(&flow.said()) >= 4 && lab.queue().contains("flow-"));
-    let asked = lab.lines("cancels").get("asked").copied().unwrap_or_default() as usize;
-    assert!((1..again(&flow.said())).contains(&asked), "scancel was called {asked} times: {}", flow.said());
+    let asked = lab.lines("looks").get("asked").copied().unwrap_or_default() as usize;
+    assert!((1..again(&flow.said())).contains(&asked), "squeue was called {asked} times: {}", flow.said());
     flow.kill();
 }

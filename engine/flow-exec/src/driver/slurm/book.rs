@@ -12,6 +12,7 @@ use flow_slurm::JobId;
 use flow_store::StoreDir;
 
 use super::{
+    client::Which,
     jobs::{BatchJob, Stage},
     submit,
 };
@@ -40,8 +41,6 @@ pub(super) struct Book {
     written: BTreeMap<AttemptId, Written>,
     /// Of each array, how many tasks' results are not safe yet.
     arrays: BTreeMap<String, u32>,
-    /// Arrays that nobody else can have taken tasks of.
-    own: BTreeSet<String>,
     /// Tasks whose results have become safe.
     safe: BTreeMap<(RunId, String), Vec<u32>>,
 }
@@ -70,7 +69,6 @@ impl Book {
             first_of: BTreeMap::new(),
             written: BTreeMap::new(),
             arrays: BTreeMap::new(),
-            own: BTreeSet::new(),
             safe: BTreeMap::new(),
         }
     }
@@ -185,7 +183,6 @@ impl Book {
         for (first, job) in wanted.iter().zip(jobs) {
             if let Some(task) = job.intent.task {
                 self.arrays.insert(job.intent.key.clone(), task.of);
-                self.own.insert(job.intent.key.clone());
             }
             self.written.insert(*first, Written::of(&job.intent, job.members.len()));
         }
@@ -229,45 +226,19 @@ impl Book {
         self.killed.iter().filter(|first| self.jobs.get(first).is_some_and(unasked)).copied().collect()
     }
 
-    /// The jobs to cancel now: killed, and not cancelled within the last `again`. `None` cancels everything of that
-    /// name, a list only these tasks of the array.
-    pub(super) fn cancels(&mut self, again: Duration) -> Vec<(String, Option<Vec<JobId>>)> {
+    /// The jobs to cancel now: killed, and not cancelled within the last `again`.
+    pub(super) fn cancels(&mut self, again: Duration) -> Which {
         let now = clock::steady();
-        let mut by_key: BTreeMap<String, Vec<AttemptId>> = BTreeMap::new();
+        let mut which = Which::new();
         for first in &self.killed {
-            let Some(job) = self.jobs.get(first) else { continue };
+            let Some(job) = self.jobs.get_mut(first) else { continue };
             let told = job.cancelled.is_some_and(|at| clock::since(at) < again);
             if !told && job.stage != Stage::ToSubmit && job.to_cancel(now) {
-                by_key.entry(job.intent.key.clone()).or_default().push(*first);
-            }
-        }
-        if by_key.is_empty() {
-            return Vec::new();
-        }
-        let mut all: BTreeMap<&str, usize> = BTreeMap::new();
-        for job in self.jobs.values() {
-            *all.entry(&job.intent.key).or_default() += 1;
-        }
-        let is_whole = |key: &str, part: usize| self.own.contains(key) && all.get(key) == Some(&part);
-        let whole: BTreeSet<String> =
-            by_key.iter().filter(|(key, part)| is_whole(key, part.len())).map(|(key, _)| key.clone()).collect();
-        let mut cancel = Vec::new();
-        for (key, which) in by_key {
-            let jobs = self.jobs.iter_mut().filter(|(first, _)| which.binary_search(first).is_ok());
-            let (mut tasks, mut alone) = (Vec::new(), false);
-            for (_, job) in jobs {
                 job.cancelled = Some(now);
-                alone |= job.intent.task.is_none();
-                tasks.extend(job.intent.job);
-            }
-            match alone || whole.contains(&key) {
-                true => cancel.push((key, None)),
-                // One whose number is not known is found in the queue first.
-                false if tasks.is_empty() => {}
-                false => cancel.push((key, Some(tasks))),
+                which.insert((job.intent.key.clone(), job.task()));
             }
         }
-        cancel
+        which
     }
 
     /// A job stays in the queue when this run is over.

@@ -2,7 +2,7 @@
 //! elsewhere.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     env,
     io::{self, Read},
     process::{Child, Command, Stdio},
@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use flow_slurm::{JobId, Limits, Load, Node, ParseError, Partition, Refused, Row, misleads};
+use flow_slurm::{Fate, JobId, Limits, Load, Node, ParseError, Partition, Refused, Row, misleads};
 
 use crate::{clock, hardware};
 
@@ -26,12 +26,15 @@ const BRIEF: Duration = Duration::from_secs(3);
 const HURRIED: Duration = Duration::from_secs(4);
 /// `sbatch` says this, and then waits for two minutes.
 const SLEEPS: &str = "sleeping and retrying";
-/// So many jobs are ended by one command.
+/// So many names are asked for by one command.
 const AT_ONCE: usize = 500;
 /// How soon a controller that was busy is asked again.
 const PAUSE: Duration = Duration::from_millis(200);
 /// How often it is looked whether one has ended: at first, and later.
 const LOOK: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
+
+/// Jobs by name, and which task of an array.
+pub(crate) type Which = BTreeSet<(String, Option<u32>)>;
 
 pub(crate) struct Client {
     environment: Option<BTreeMap<String, String>>,
@@ -208,22 +211,26 @@ impl Client {
         })
     }
 
-    /// Ends the jobs of a name, or, of an array, these tasks. Whether they have ended is seen in the queue.
+    /// Ends those of these jobs that Slurm has, and says how many that were. Whether they have ended is seen in the queue.
+    ///
+    /// Of a number nobody knows whose it is, unless the queue has just told it: a controller that was killed gives one twice.
     ///
     /// # Errors
     /// Slurm was not reached.
-    pub(crate) fn cancel(&self, key: &str, tasks: &[JobId]) -> Result<(), NoAnswer> {
-        let name = format!("--name={key}");
-        let cancel = |tasks: &[JobId]| {
-            let ids: Vec<String> = tasks.iter().map(JobId::to_string).collect();
-            let args: Vec<&str> = ["--quiet", "--me", &name].into_iter().chain(ids.iter().map(|id| &**id)).collect();
-            match self.ask("scancel", &args) {
+    pub(crate) fn cancel(&self, which: &Which) -> Result<usize, NoAnswer> {
+        let keys: BTreeSet<&str> = which.iter().map(|(key, _)| &**key).collect();
+        let mut rows =
+            self.of(&keys.into_iter().collect::<Vec<_>>(), "squeue", flow_slurm::QUEUE, flow_slurm::parse_queue)?;
+        rows.retain(|row| !matches!(flow_slurm::fate(row), Fate::Ended(_)));
+        let wanted = |row: &Row| which.contains(&(row.key.clone(), row.id.task));
+        for args in flow_slurm::scancel(&rows, wanted) {
+            match self.ask("scancel", &args.iter().map(String::as_str).collect::<Vec<_>>()) {
                 // With `--quiet` nothing is said of a job that is no more, but the code tells of it.
-                Err(NoAnswer::Failed { .. }) => Ok(()),
-                answer => answer.map(drop),
+                Err(NoAnswer::Failed { .. }) => {}
+                answer => drop(answer?),
             }
-        };
-        if tasks.is_empty() { cancel(&[]) } else { tasks.chunks(AT_ONCE).try_for_each(cancel) }
+        }
+        Ok(rows.iter().filter(|row| wanted(row)).count())
     }
 }
 

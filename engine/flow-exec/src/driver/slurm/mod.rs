@@ -189,9 +189,7 @@ pub fn cancel_jobs(run: &RunDir) -> Result<usize, NoAnswer> {
         return Ok(0);
     }
     left.iter().for_each(Intent::mark);
-    let had = count(&left)?;
-    cancel(&left)?;
-    Ok(had)
+    cancel(&left)
 }
 
 /// Ends jobs of runs that do not live any more, which nobody wants. Those that Slurm cannot be told of now stay marked, and the
@@ -221,18 +219,10 @@ fn is_whole(of: &[&Intent]) -> bool {
     of.iter().all(|job| job.task.is_none_or(|task| of.len() as u32 >= task.of))
 }
 
-fn cancel(jobs: &[Intent]) -> Result<(), NoAnswer> {
-    let client = client::Client::new();
-    by_name(jobs).into_iter().try_for_each(|(key, of)| {
-        let id = |job: &&Intent| Some(flow_slurm::JobId { job: job.job?.job, task: Some(job.task?.number) });
-        let tasks: Vec<flow_slurm::JobId> = of.iter().filter_map(id).collect();
-        match is_whole(&of) {
-            true => client.cancel(key, &[]),
-            // Without its number none is told from the others; its mark ends it when it begins.
-            false if tasks.is_empty() => Ok(()),
-            false => client.cancel(key, &tasks),
-        }
-    })
+/// Ends jobs, and says how many Slurm had.
+fn cancel(jobs: &[Intent]) -> Result<usize, NoAnswer> {
+    let which = jobs.iter().map(|job| (job.key.clone(), job.task.map(|task| task.number)));
+    client::Client::new().cancel(&which.collect())
 }
 
 /// The exit of a program of which nobody could say how it ended.

@@ -18,7 +18,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::{
     Ask, Settings,
     book::Book,
-    client::{Client, NoAnswer},
+    client::{Client, NoAnswer, Which},
     jobs::{BatchJob, News, Stage, Timeouts},
     submit,
 };
@@ -59,8 +59,8 @@ pub(super) struct Worker {
     killed_at: Option<Instant>,
     /// What was to end was left to the next run, for Slurm did not answer.
     leaves: bool,
-    /// Jobs of which nothing is expected any more, by name, and which tasks of an array: should Slurm have one after all, it is to end.
-    given_up: BTreeMap<String, Vec<JobId>>,
+    /// Jobs of which nothing is expected any more: should Slurm have one after all, it is to end.
+    given_up: Which,
     /// The run is to end.
     hurry: Arc<AtomicBool>,
     said: BTreeSet<String>,
@@ -83,7 +83,7 @@ impl Worker {
             silent: false,
             killed_at: None,
             leaves: false,
-            given_up: BTreeMap::new(),
+            given_up: Which::new(),
             hurry,
             said: BTreeSet::new(),
         }
@@ -197,8 +197,7 @@ impl Worker {
             self.changed_at = clock::steady();
         }
         if news.cancel {
-            let tasks = self.given_up.entry(job.intent.key.clone()).or_default();
-            tasks.extend(job.intent.job.filter(|_| job.intent.task.is_some()));
+            self.given_up.insert((job.intent.key.clone(), job.task()));
         }
         self.tell_all(news.events);
         if let Some((reason, text)) = news.stuck {
@@ -375,21 +374,15 @@ impl Worker {
     /// Tells Slurm to end what is to end, again until it has.
     fn cancel(&mut self) {
         self.never_mind();
-        let mut reached = Ok(());
-        for (key, tasks) in std::mem::take(&mut self.given_up) {
-            if reached.is_ok() && !self.leaves {
-                reached = self.client.cancel(&key, &tasks);
-            }
+        let mut which = std::mem::take(&mut self.given_up);
+        if due(self.killed_at, GATHER.0) {
+            which.extend(self.book.cancels(SOON * 5));
         }
-        if !due(self.killed_at, GATHER.0) {
-            return;
-        }
-        for (key, tasks) in self.book.cancels(SOON * 5) {
-            if reached.is_ok() && !self.leaves {
-                reached = self.client.cancel(&key, tasks.as_deref().unwrap_or_default());
-            }
-        }
-        if let (Err(error), true) = (&reached, self.hurry.load(Ordering::Relaxed)) {
+        if !which.is_empty()
+            && !self.leaves
+            && let Err(error) = self.client.cancel(&which)
+            && self.hurry.load(Ordering::Relaxed)
+        {
             self.leaves = true;
             let _ = self.tell.send(Event::Notice(format!("Slurm does not answer: {error}")));
         }
