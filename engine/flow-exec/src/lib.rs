@@ -18,9 +18,9 @@ mod trust;
 mod workspace;
 
 pub use driver::{
-    CheckedSteps, ForceRequest, Forgotten, Knowledge, NoAnswer, PublishRequest, PublishedFile, RunEnd, RunOptions,
-    Session, SessionRequest, Unasked, Update, WithheldFile, accept, cancel_jobs, check, end_strays, forecast, forget,
-    going_on, ignored, import, jobs_left, named, on_each_model, overview, plan, predict, rules, run,
+    CheckedSteps, ForceRequest, Forgotten, Knowledge, NoAnswer, PublishRequest, PublishedFile, Rules, RunEnd,
+    RunOptions, Session, SessionRequest, Unasked, Update, WithheldFile, accept, cancel_jobs, check, end_strays,
+    forecast, forget, going_on, ignored, import, jobs_left, named, on_each_model, overview, plan, predict, rules, run,
 };
 pub use error::ExecError;
 pub use node::{serve as serve_node, stay};

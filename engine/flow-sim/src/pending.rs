@@ -7,6 +7,15 @@ use std::{
 
 use flow_core::{AttemptId, CorunGpus, GroupId, Time};
 
+/// What decides who makes room for whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rank {
+    /// `PriorityTier` of its partition, which decides who goes first as well.
+    pub(crate) tier: u32,
+    /// Its quality of service, by number.
+    pub(crate) quality: u32,
+}
+
 /// Attempts that are one job: one, or a co-run group.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
@@ -14,8 +23,7 @@ pub(crate) struct Job {
     pub(crate) attempts: Vec<(AttemptId, u32)>,
     pub(crate) group: Option<(GroupId, CorunGpus)>,
     pub(crate) gpus: u32,
-    /// `PriorityTier` of its partition.
-    pub(crate) tier: u32,
+    pub(crate) rank: Rank,
     pub(crate) priority: i64,
     /// When it may start; before it is submitted, when flow wanted to.
     pub(crate) from: Time,
@@ -53,13 +61,16 @@ pub(crate) struct Pending {
     classes: BTreeMap<Class, VecDeque<Job>>,
     /// How many want how many GPUs.
     sizes: BTreeMap<u32, usize>,
+    /// How many there are of each.
+    ranks: BTreeMap<Rank, usize>,
 }
 
 impl Pending {
     /// Comes last of its class: what is submitted later starts no sooner.
     pub(crate) fn push(&mut self, job: Job) {
         *self.sizes.entry(job.gpus).or_default() += 1;
-        self.classes.entry((Reverse(job.tier), Reverse(job.priority))).or_default().push_back(job);
+        *self.ranks.entry(job.rank).or_default() += 1;
+        self.classes.entry((Reverse(job.rank.tier), Reverse(job.priority))).or_default().push_back(job);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -71,9 +82,9 @@ impl Pending {
         self.sizes.first_key_value().map(|(&gpus, _)| gpus)
     }
 
-    /// The largest tier of them.
-    pub(crate) fn highest(&self) -> Option<u32> {
-        self.classes.first_key_value().map(|(&(Reverse(tier), _), _)| tier)
+    /// Each that one of them has.
+    pub(crate) fn ranks(&self) -> impl Iterator<Item = Rank> {
+        self.ranks.keys().copied()
     }
 
     /// Of each class those that may start by then, in their order.
@@ -107,9 +118,12 @@ impl Pending {
             let mut waiting = VecDeque::new();
             while !enough && jobs.front().is_some_and(|job| job.from <= now) {
                 let Some(job) = jobs.pop_front() else { break };
-                let (gpus, smallest) = (job.gpus, self.smallest().unwrap_or(0));
+                let (gpus, rank, smallest) = (job.gpus, job.rank, self.smallest().unwrap_or(0));
                 match take(job, smallest) {
-                    Offered::Taken => self.forget_size(gpus),
+                    Offered::Taken => {
+                        one_less(&mut self.sizes, gpus);
+                        one_less(&mut self.ranks, rank);
+                    }
                     Offered::Waits(job) => waiting.push_back(job),
                     Offered::Enough(job) => {
                         jobs.push_front(job);
@@ -130,26 +144,27 @@ impl Pending {
             self.classes.iter().find_map(|(class, jobs)| Some((*class, jobs.iter().position(|job| job.has(attempt))?)));
         let Some((class, at)) = found else { return false };
         let Some(jobs) = self.classes.get_mut(&class) else { return false };
-        let before = jobs[at].gpus;
+        let (before, rank) = (jobs[at].gpus, jobs[at].rank);
         if jobs[at].leave(attempt) {
             *self.sizes.entry(jobs[at].gpus).or_default() += 1;
         } else {
             jobs.remove(at);
+            one_less(&mut self.ranks, rank);
         }
         if jobs.is_empty() {
             self.classes.remove(&class);
         }
-        self.forget_size(before);
+        one_less(&mut self.sizes, before);
         true
     }
+}
 
-    /// One job of this size fewer waits.
-    fn forget_size(&mut self, gpus: u32) {
-        if let Some(count) = self.sizes.get_mut(&gpus) {
-            *count -= 1;
-            if *count == 0 {
-                self.sizes.remove(&gpus);
-            }
+/// One job of this kind fewer waits.
+fn one_less<K: Ord>(counts: &mut BTreeMap<K, usize>, kind: K) {
+    if let Some(count) = counts.get_mut(&kind) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(&kind);
         }
     }
 }

@@ -1,16 +1,16 @@
-//! Which jobs make room in a simulated Slurm for those of a higher tier, and for whom their GPUs are kept until all of it is there.
+//! Which jobs make room in a simulated Slurm for which others, and for whom their GPUs are kept until all of it is there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use flow_core::{AttemptId, GpuId, Time};
 
 use crate::nodes::Nodes;
-use crate::pending::Job;
+use crate::pending::{Job, Rank};
 
 /// A job that runs.
 #[derive(Clone, Debug)]
 struct Holder {
-    tier: u32,
+    rank: Rank,
     since: Time,
     node: usize,
     gpus: BTreeSet<GpuId>,
@@ -27,14 +27,16 @@ struct Waiter {
     gpus: Vec<GpuId>,
 }
 
-/// Who runs in which tier, and who waits for whose end.
+/// Who runs in which rank, and who waits for whose end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Preemption {
+    /// Of each quality of service those whose jobs make room for its own; where there are none, tiers decide.
+    pub(crate) by_quality: Option<Vec<BTreeSet<u32>>>,
     /// By their first attempt.
     holders: BTreeMap<AttemptId, Holder>,
     first_of: BTreeMap<AttemptId, AttemptId>,
-    /// GPUs of jobs that were not told to make room, by tier.
-    held: BTreeMap<u32, u32>,
+    /// GPUs of jobs that were not told to make room, by rank.
+    held: BTreeMap<Rank, u32>,
     waiters: Vec<Waiter>,
     /// GPUs that waiters have.
     pub(crate) kept: u32,
@@ -46,9 +48,9 @@ impl Preemption {
         let (Some(&(first, _)), Some(gpu)) = (job.attempts.first(), gpus.first()) else { return };
         let attempts: BTreeSet<AttemptId> = job.attempts.iter().map(|&(attempt, _)| attempt).collect();
         self.first_of.extend(attempts.iter().map(|attempt| (*attempt, first)));
-        *self.held.entry(job.tier).or_default() += gpus.len() as u32;
+        *self.held.entry(job.rank).or_default() += gpus.len() as u32;
         let (node, gpus) = (nodes.node_of(*gpu), gpus.iter().copied().collect());
-        self.holders.insert(first, Holder { tier: job.tier, since: now, node, gpus, attempts, ends: false });
+        self.holders.insert(first, Holder { rank: job.rank, since: now, node, gpus, attempts, ends: false });
     }
 
     /// An attempt has ended: what became free of its node goes to whom it is kept for.
@@ -59,8 +61,8 @@ impl Preemption {
         holder.attempts.remove(&attempt);
         if holder.attempts.is_empty() {
             if !holder.ends {
-                let (tier, gpus) = (holder.tier, holder.gpus.len() as u32);
-                self.forget(tier, gpus);
+                let (rank, gpus) = (holder.rank, holder.gpus.len() as u32);
+                self.forget(rank, gpus);
             }
             self.holders.remove(&first);
         }
@@ -72,35 +74,45 @@ impl Preemption {
         }
     }
 
-    fn forget(&mut self, tier: u32, gpus: u32) {
-        if let Some(held) = self.held.get_mut(&tier) {
+    fn forget(&mut self, rank: Rank, gpus: u32) {
+        if let Some(held) = self.held.get_mut(&rank) {
             *held -= gpus;
             if *held == 0 {
-                self.held.remove(&tier);
+                self.held.remove(&rank);
             }
         }
     }
 
-    /// A job of this tier could be in need of others' GPUs that it may have.
-    pub(crate) fn may_help(&self, tier: u32) -> bool {
-        self.held.first_key_value().is_some_and(|(&lowest, _)| lowest < tier)
+    /// A job makes room for another.
+    fn yields(&self, job: Rank, other: Rank) -> bool {
+        match &self.by_quality {
+            Some(preempts) => preempts.get(other.quality as usize).is_some_and(|of| of.contains(&job.quality)),
+            None => job.tier < other.tier,
+        }
+    }
+
+    /// A job of this rank could be in need of others' GPUs that it may have.
+    pub(crate) fn may_help(&self, rank: Rank) -> bool {
+        self.held.keys().any(|held| self.yields(*held, rank))
     }
 
     /// Makes room for a job: on the node where least has to end for it, the lowest tiers first, and of these who began last. Who is to
     /// end, or the job, where no node could have room.
     pub(crate) fn make_room(&mut self, job: Job, nodes: &mut Nodes) -> Result<Vec<AttemptId>, Job> {
-        if !self.may_help(job.tier) {
+        if !self.may_help(job.rank) {
             return Err(job);
         }
         let mut lower: BTreeMap<usize, Vec<AttemptId>> = BTreeMap::new();
-        for (first, holder) in self.holders.iter().filter(|(_, holder)| holder.tier < job.tier && !holder.ends) {
+        for (first, holder) in
+            self.holders.iter().filter(|(_, holder)| !holder.ends && self.yields(holder.rank, job.rank))
+        {
             lower.entry(holder.node).or_default().push(*first);
         }
         let mut best: Option<(u32, usize, Vec<AttemptId>)> = None;
         for (node, mut firsts) in lower {
             firsts.sort_by_key(|first| {
                 let holder = &self.holders[first];
-                (holder.tier, std::cmp::Reverse(holder.since), *first)
+                (holder.rank.tier, std::cmp::Reverse(holder.since), *first)
             });
             let (mut has, mut ends, mut victims) = (nodes.free_on(node), 0, Vec::new());
             for first in firsts {
@@ -120,9 +132,9 @@ impl Preemption {
         for first in victims {
             let Some(holder) = self.holders.get_mut(&first) else { continue };
             holder.ends = true;
-            let (tier, gpus) = (holder.tier, holder.gpus.len() as u32);
+            let (rank, gpus) = (holder.rank, holder.gpus.len() as u32);
             attempts.extend(holder.attempts.iter().copied());
-            self.forget(tier, gpus);
+            self.forget(rank, gpus);
         }
         let gpus = nodes.take_of(node, job.gpus);
         self.kept += gpus.len() as u32;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use flow_core::{AttemptId, CorunGpus, GpuId, GroupId, Span, Time};
 
 use crate::nodes::Nodes;
-use crate::pending::{Job, Offered, Pending, together};
+use crate::pending::{Job, Offered, Pending, Rank, together};
 use crate::preempt::Preemption;
 use crate::slurm::{Idle, Met, Slurm};
 use crate::{Cluster, SimError, SimTask};
@@ -95,6 +95,11 @@ impl Queue {
         })
     }
 
+    /// Qualities of service decide who makes room for whom, and not tiers.
+    pub(crate) fn by_quality(&mut self, preempts: Vec<BTreeSet<u32>>) {
+        self.preemption.by_quality = Some(preempts);
+    }
+
     /// flow wants an attempt started. Members of a group come one after the other, at one instant.
     pub(crate) fn submit(&mut self, attempt: AttemptId, task: &SimTask, now: Time) {
         self.account(now);
@@ -108,8 +113,8 @@ impl Queue {
             job.gpus = together(mode, job.gpus, asked);
             return;
         }
-        let (tier, priority) = (task.tier, task.task.priority);
-        self.wanted.push_back(Job { attempts: vec![(attempt, asked)], group, gpus: asked, tier, priority, from: now });
+        let (rank, priority) = (Rank { tier: task.tier, quality: task.quality }, task.task.priority);
+        self.wanted.push_back(Job { attempts: vec![(attempt, asked)], group, gpus: asked, rank, priority, from: now });
     }
 
     /// An attempt has ended: when flow sees it. `None` if it had ended before.
@@ -179,8 +184,8 @@ impl Queue {
         let first = self.pending.first_within(self.nodes.largest());
         // When a job may start, what keeps it is another thing.
         let ready = self.pending.next_ready(self.at);
-        let helped = self.pending.highest().filter(|tier| self.preemption.may_help(*tier));
-        let helped = helped.and(if self.stirred { Some(self.at) } else { ready });
+        let helps = self.pending.ranks().any(|rank| self.preemption.may_help(rank));
+        let helped = if helps { Some(self.at).filter(|_| self.stirred).or(ready) } else { None };
         let served = self.preemption.is_any_served().then_some(self.at);
         let turns = first.into_iter().chain(helped).chain(served).map(|from| self.tick_after(from));
         call.into_iter().chain(turns).chain(ready).min()
@@ -202,10 +207,10 @@ impl Queue {
     /// Submits what can be: equal requests as arrays, one call after the other.
     fn call(&mut self, now: Time) {
         while self.busy_until <= now && !self.is_full() {
-            let Some(alike) = self.wanted.front().map(|job| (job.gpus, job.tier)) else { return };
+            let Some(alike) = self.wanted.front().map(|job| (job.gpus, job.rank)) else { return };
             let room = self.slurm.jobs as usize - self.submitted - self.remembered.len();
             let most = room.min(self.slurm.array as usize);
-            let count = self.wanted.iter().take(most).take_while(|job| (job.gpus, job.tier) == alike).count();
+            let count = self.wanted.iter().take(most).take_while(|job| (job.gpus, job.rank) == alike).count();
             self.busy_until = now + span(self.slurm.submit_s);
             let from = self.busy_until + span(self.slurm.delay_s);
             for mut job in self.wanted.drain(..count) {
@@ -230,8 +235,9 @@ impl Queue {
         }
         let Queue { pending, nodes, preemption, .. } = self;
         let preempts = self.slurm.grace_s.is_some();
+        // Of one tier a later job may take the place of others where an earlier one may not.
+        let helps = preempts && pending.ranks().any(|rank| preemption.may_help(rank));
         pending.offer(now, |job, smallest| {
-            let helps = preempts && preemption.may_help(job.tier);
             if start.len() == most || smallest > nodes.largest() && !helps {
                 return Offered::Enough(job);
             }

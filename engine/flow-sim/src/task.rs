@@ -14,6 +14,8 @@ pub struct SimTask {
     pub attempts: Vec<Attempt>,
     /// `PriorityTier` of the partition that it goes to, where it goes to Slurm.
     pub tier: u32,
+    /// Its quality of service there, by number; see [`crate::Simulation::by_quality`].
+    pub quality: u32,
     /// Which of a mix's kinds of jobs it is, for charts.
     pub kind: String,
 }
@@ -21,7 +23,8 @@ pub struct SimTask {
 impl SimTask {
     /// A task that does its work and is done.
     pub fn new(task: Task, work: Span) -> Self {
-        SimTask { task, answer: Answer::Miss, attempts: vec![Attempt::new(work)], tier: 1, kind: String::new() }
+        let attempts = vec![Attempt::new(work)];
+        SimTask { task, answer: Answer::Miss, attempts, tier: 1, quality: 0, kind: String::new() }
     }
 
     /// Makes it run on one GPU: one for several takes as many times longer, and keeps as many fewer cores busy.

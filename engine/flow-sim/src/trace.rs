@@ -29,6 +29,8 @@ pub struct Job {
     pub priority: i64,
     /// `PriorityTier` of its partition, where it goes to Slurm; the column `tier`, else 1.
     pub tier: u32,
+    /// Its quality of service there; the column `qos`, else none.
+    pub quality: Option<String>,
 }
 
 /// A mistake in a trace.
@@ -65,7 +67,7 @@ pub fn jobs(text: &str) -> Result<Vec<Job>, Vec<TraceError>> {
         errors.push(TraceError::new(1, what, near.unwrap_or_else(expected)));
     }
     let [Some(id), Some(submit), Some(gpus), Some(duration)] = COLUMNS.map(column) else { return Err(errors) };
-    let (priority, tier) = (column("priority"), column("tier"));
+    let (priority, tier, quality) = (column("priority"), column("tier"), column("qos"));
     let mut jobs = Vec::new();
     for row in reader.records() {
         let row = match row {
@@ -91,7 +93,8 @@ pub fn jobs(text: &str) -> Result<Vec<Job>, Vec<TraceError>> {
         match (submitted, wide, lasts, level, tier) {
             (Ok(submitted), Ok(gpus), Ok(lasts), Ok(priority), Ok(tier)) => {
                 let (submitted, id) = (Time(0) + submitted, cell(id).to_owned());
-                jobs.push(Job { id, line, submitted, gpus, duration: lasts, priority, tier });
+                let quality = quality.map(cell).filter(|text| !text.is_empty()).map(str::to_owned);
+                jobs.push(Job { id, line, submitted, gpus, duration: lasts, priority, tier, quality });
             }
             (submitted, wide, lasts, level, tier) => {
                 let wrong = [submitted.err(), wide.err(), lasts.err(), level.err(), tier.err()];

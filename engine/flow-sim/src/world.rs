@@ -1,6 +1,6 @@
 //! The driver: delivers what is due, takes in what the scheduler wants done, jumps to the next instant.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flow_core::sched::contention::{self, Host, Load};
 use flow_core::sched::{Action, Answer, Capacity, Event, Limits, Scheduler, policy, policy::Policy};
@@ -122,6 +122,14 @@ impl<'a> Simulation<'a> {
         let places = Capacity { batch: slurm.queue, ..cluster.capacity() };
         self.agenda.plan(Time(0), Order::Completion, WorldEvent::Befall(Fault::Capacity(places)));
         Ok(self)
+    }
+
+    /// On Slurm qualities of service decide who makes room for whom, and not tiers of partitions: of each, by its number, those whose jobs
+    /// make room for its own.
+    #[must_use]
+    pub fn by_quality(mut self, preempts: Vec<BTreeSet<u32>>) -> Self {
+        self.queue.iter_mut().for_each(|queue| queue.by_quality(preempts.clone()));
+        self
     }
 
     /// Something will befall the run.

@@ -1,6 +1,6 @@
 //! Jobs that go through a simulated Slurm: when they start, what bounds them, and that every GPU-second is accounted for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flow_core::sched::{Limits, Task, policy};
 use flow_core::{CorunGpus, GroupId, InstanceId, Outcome, ResourceRequest, Span, Time};
@@ -178,6 +178,25 @@ fn a_higher_tier_takes_what_it_needs_and_no_more_and_what_made_room_goes_on() {
     // Without checkpoints it begins anew.
     let schedule = run(&tasks, 2, 3, Slurm { checkpoint_s: 0.0, ..slurm }).unwrap();
     assert_eq!(spans(&schedule)[4], (1, 50.0, 150.0));
+}
+
+#[test]
+fn by_quality_of_service_those_make_room_that_are_named_and_no_others() {
+    // Of 0, 1 and 2 the last takes the place of 0 alone.
+    let of_quality = |i, seconds, at, quality| SimTask { quality, ..of_tier(i, 1, seconds, at, 1) };
+    let preempts = || vec![BTreeSet::new(), BTreeSet::new(), BTreeSet::from([0])];
+    let slurm = Slurm { grace_s: Some(0.0), ..at_once() };
+    let by_quality = |tasks: &[SimTask]| {
+        let cluster = Cluster { nodes: 1, gpus: 1 };
+        let simulation =
+            Simulation::new(tasks.to_vec(), cluster.capacity(), policy::named("fifo").unwrap(), Limits::simulated());
+        simulation.unwrap().on_slurm(slurm, cluster).unwrap().by_quality(preempts()).run(|_, _| {}).unwrap()
+    };
+    let low = by_quality(&[of_quality(0, 100, 0, 0), of_quality(1, 10, 20, 1), of_quality(2, 10, 40, 2)]);
+    assert_eq!(spans(&low), [(0, 0.0, 40.0), (2, 40.0, 50.0), (1, 50.0, 60.0), (0, 60.0, 160.0)]);
+    let normal = by_quality(&[of_quality(0, 100, 0, 1), of_quality(1, 10, 20, 2)]);
+    assert_eq!(spans(&normal), [(0, 0.0, 100.0), (1, 100.0, 110.0)]);
+    assert_eq!(normal.met.unwrap().preempted, 0);
 }
 
 #[test]

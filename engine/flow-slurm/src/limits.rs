@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::ParseError;
+use crate::{ParseError, quality::makes_room};
 
 /// The arguments of `scontrol` whose answer [`parse_config`] reads.
 pub const CONFIG: &[&str] = &["show", "config"];
@@ -67,7 +67,7 @@ pub fn parse_partitions(text: &str) -> Result<Vec<Partition>, ParseError> {
     let partition = |line: &str| {
         let value = |name: &str| line.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
         let grace = value("GraceTime")?.parse::<u64>().ok()?;
-        let makes_room = value("PreemptMode")?.split(',').any(|mode| matches!(mode, "CANCEL" | "REQUEUE"));
+        let makes_room = makes_room(value("PreemptMode")?);
         Some(Partition {
             name: value("PartitionName")?.to_owned(),
             is_default: value("Default")? == "YES",

@@ -62,7 +62,7 @@ fn a_simulation_takes_limits_and_tiers_from_the_cluster() {
         space.flow(args).expect(0).stdout()
     };
     let said = simulate("cluster,checkpoint_s=300");
-    assert!(said.contains("1 had to make room for a job of a higher tier"), "{said}");
+    assert!(said.contains("1 had to make room for another job"), "{said}");
     assert!(said.contains("array=50,") && said.contains(",grace_s=40,checkpoint_s=300"), "{said}");
     assert!(!simulate("default").contains("make room"));
 
@@ -81,6 +81,42 @@ fn a_simulation_takes_limits_and_tiers_from_the_cluster() {
     cluster.stop(CONTROLLER);
     let said = space.flow(["simulate", "--trace", "jobs.csv", "--gpus", "1x4", "--slurm", "cluster"]).expect(1).text();
     assert!(said.contains("Slurm does not answer"), "{said}");
+}
+
+#[test]
+fn a_simulation_takes_from_the_cluster_which_quality_of_service_preempts_which() {
+    let cluster = Cluster::start_with(1, 4, "PreemptType=preempt/qos\nPreemptMode=REQUEUE");
+    let mut space = space();
+    space.on(&cluster);
+    // As sacctmgr 22.05.8 prints them where there is an accounting database.
+    let told = "normal|00:00:00||cluster\\nlow|00:00:30||cancel\\nurgent|00:00:00|low|cluster\\n";
+    space.script("bin/sacctmgr", &format!("#!/bin/sh\nprintf '{told}'\n"));
+    space.env("PATH", &format!("{}:{}", space.path("bin").display(), std::env::var("PATH").unwrap_or_default()));
+    let head = "job_id,submit_s,num_gpus,duration_s,qos\nlong,0,4,3600,";
+    let args = ["simulate", "--trace", "jobs.csv", "--gpus", "1x4", "--policy", "fifo", "--slurm", "cluster"];
+    // A job of no quality of its own takes nobody's place, and nobody takes its.
+    for (long, urgent, rooms) in [("low", "urgent", true), ("low", "", false), ("", "urgent", false)] {
+        space.write("jobs.csv", &format!("{head}{long}\nurgent,600,4,60,{urgent}\n"));
+        let said = space.flow(args).expect(0).stdout();
+        assert_eq!(said.contains("1 had to make room for another job"), rooms, "{said}");
+        assert!(said.contains(",grace_s=30,checkpoint_s=0"), "{said}");
+        let taken = "by quality of service, as the cluster says: urgent takes the place of low; a job that names none has `normal`";
+        assert!(said.contains(taken), "{said}");
+    }
+    space.write("jobs.csv", &format!("{head}low\nurgent,600,4,60,urgnt\n"));
+    let said = space.flow(args).expect(2).stderr();
+    assert_eq!(said, "error: jobs.csv:3: Slurm has no quality of service `urgnt`; it has normal, low, urgent\n");
+
+    let step =
+        |name: &str, qos: &str| format!("  {name}: {{run: 'true', gpus: 4, slurm: {{options: [--qos={qos}]}}}}\n");
+    let workflow = |steps: &str| format!("flow: 1\nname: w\non: slurm\nsteps:\n{steps}");
+    let args = ["simulate", "-w", "w.yaml", "--gpus", "4 x H100, 80000 MiB", "--slurm", "cluster"];
+    space.write("w.yaml", &workflow(&[step("a", "low"), step("b", "urgent")].concat()));
+    // Equal requests of two qualities are no one array.
+    assert!(space.flow(args).expect(0).stdout().contains("2 calls of sbatch"));
+    space.write("w.yaml", &workflow(&step("a", "high")));
+    let said = space.flow(args).expect(2).stderr();
+    assert_eq!(said, "error: a: Slurm has no quality of service `high`; it has normal, low, urgent\n");
 }
 
 #[test]

@@ -4,6 +4,8 @@ mod arrivals;
 mod trace;
 mod workflow;
 
+use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -11,11 +13,12 @@ use clap::{Args, ValueEnum};
 use flow_core::Span;
 use flow_core::reason::BuiltinFault;
 use flow_core::sched::{Limits, policy};
+use flow_exec::Rules;
 use flow_report::{Gantt, LANGUAGES, Words};
 use flow_sim::SimError;
 use flow_sim::trace::TraceError;
 use flow_sim::{Cluster, Idle, Met, Simulation, Slurm, Summary};
-use flow_slurm::Partition;
+use flow_slurm::{Partition, Quality};
 
 use super::Done;
 use crate::args::Global;
@@ -48,7 +51,9 @@ it (0); tick_s: jobs start every so many seconds (3); rate: how many Slurm can s
 sbatch (0.01); notice_s: until flow sees an end (1); grace_s: running jobs make room for those of a higher tier, and have
 so long for it, GraceTime (none do); checkpoint_s: what made room goes on from a checkpoint as old as that at most, and
 with 0 begins anew (0). `cluster` before the others takes array, jobs, remembered_s, grace_s and the tiers of the steps'
-partitions from the cluster of this machine. In a trace the columns tier and priority say what a job has."
+partitions from the cluster of this machine. Where qualities of service preempt each other there (preempt/qos), these decide who
+makes room instead of tiers: a step has that of its option --qos=NAME, and `normal` without one. In a trace the columns tier,
+priority and qos say what a job has."
 )]
 pub(crate) struct Simulate {
     /// A trace of jobs, as CSV
@@ -97,9 +102,9 @@ pub(crate) struct Simulate {
     /// The same, with what the cluster of this machine says
     #[arg(skip)]
     slurm: Option<Slurm>,
-    /// The tier of each of its partitions
+    /// Who makes room there for whom
     #[arg(skip)]
-    partitions: Vec<Partition>,
+    rules: Option<Rules>,
     /// For a workflow on Slurm: how many nodes have the GPUs of --gpus between them [default: 1]
     #[arg(long, value_name = "N", requires = "asked", conflicts_with_all = ["trace", "arrivals"],
         value_parser = clap::value_parser!(u32).range(1..))]
@@ -146,21 +151,36 @@ impl Asked {
         Ok(Asked { cluster, text: text.to_owned() })
     }
 
-    /// What it comes to, and the partitions of the cluster, if that was asked.
-    fn ask(&self) -> Result<(Slurm, Vec<Partition>), CliError> {
-        let (mut slurm, mut partitions) = (Slurm::default(), Vec::new());
+    /// What it comes to, and who makes room for whom on the cluster, if that was asked.
+    fn ask(&self) -> Result<(Slurm, Option<Rules>), CliError> {
+        let (mut slurm, mut rules) = (Slurm::default(), None);
         if self.cluster {
-            let (limits, found) = flow_exec::rules()?;
+            let found = flow_exec::rules()?;
+            let limits = found.limits;
             let remembered_s = limits.remembered.map_or(FOR_EVER, |span| span.as_secs_f64());
-            let grace_s = found.iter().filter_map(|partition| partition.grace).max().map(|grace| grace.as_secs_f64());
+            let longest = match &found.qualities {
+                Some(all) => {
+                    all.iter().filter(|one| all.iter().any(|by| yields(one, by))).filter_map(|one| one.grace).max()
+                }
+                None => found.partitions.iter().filter_map(|partition| partition.grace).max(),
+            };
+            let grace_s = longest.map(|grace| grace.as_secs_f64());
             slurm = Slurm { array: limits.array.max(1), jobs: limits.jobs.max(1), remembered_s, grace_s, ..slurm };
-            partitions = found;
+            rules = Some(found);
         }
         // It was read before.
         let slurm = slurm.with(&self.text).map_err(|fault| CliError::usage(fault.to_string()))?;
-        Ok((slurm, partitions))
+        Ok((slurm, rules))
     }
 }
+
+/// Jobs of a quality of service make room for those of another one.
+fn yields(one: &Quality, other: &Quality) -> bool {
+    one.grace.is_some() && one.name != other.name && other.preempts.contains(&one.name)
+}
+
+/// That of jobs that name none, where nobody has made another one theirs.
+const NORMAL: &str = "normal";
 
 /// Longer than any simulation.
 const FOR_EVER: f64 = 1e7;
@@ -174,8 +194,8 @@ enum Process {
 
 impl Simulate {
     pub(crate) fn execute(mut self, global: &Global, output: &mut Output) -> Done {
-        if let Some((slurm, partitions)) = self.asked.as_ref().map(Asked::ask).transpose()? {
-            (self.slurm, self.partitions) = (Some(slurm), partitions);
+        if let Some((slurm, rules)) = self.asked.as_ref().map(Asked::ask).transpose()? {
+            (self.slurm, self.rules) = (Some(slurm), rules);
         }
         for name in &self.policy {
             policy::named(name).ok_or_else(|| CliError::usage(policy::unknown(name).to_string()))?;
@@ -207,13 +227,34 @@ impl Simulate {
     /// The tier of the partition of this name, or of the one that jobs come to which name none.
     fn tier(&self, partition: Option<&str>) -> u32 {
         let here = |one: &&Partition| partition.map_or(one.is_default, |name| name.split(',').any(|n| n == one.name));
-        self.partitions.iter().filter(here).map(|one| one.tier).max().unwrap_or(1)
+        self.rules.iter().flat_map(|rules| &rules.partitions).filter(here).map(|one| one.tier).max().unwrap_or(1)
+    }
+
+    /// The number of the quality of service of this name, which a job at this place has; without a name, of the one that jobs have then.
+    fn quality(&self, name: Option<&str>, place: impl Display) -> Result<u32, CliError> {
+        let Some(all) = self.rules.as_ref().and_then(|rules| rules.qualities.as_ref()) else { return Ok(0) };
+        match (all.iter().position(|one| one.name == name.unwrap_or(NORMAL)), name) {
+            (Some(at), _) => Ok(at as u32),
+            // It takes nobody's place, and nobody takes its.
+            (None, None) => Ok(all.len() as u32),
+            (None, Some(name)) => {
+                let there: Vec<&str> = all.iter().map(|one| &*one.name).collect();
+                let there = there.join(", ");
+                Err(CliError::usage(format!("{place}: Slurm has no quality of service `{name}`; it has {there}")))
+            }
+        }
     }
 
     /// Sends the jobs through Slurm, if that was asked for.
     fn on_slurm<'a>(&self, simulation: Simulation<'a>, cluster: Cluster) -> Result<Simulation<'a>, SimError> {
         match self.slurm {
-            Some(slurm) => simulation.on_slurm(slurm, cluster),
+            Some(slurm) => {
+                let simulation = simulation.on_slurm(slurm, cluster)?;
+                Ok(match self.rules.as_ref().and_then(|rules| rules.qualities.as_ref()) {
+                    Some(all) => simulation.by_quality(all.iter().map(|by| numbers(all, by)).collect()),
+                    None => simulation,
+                })
+            }
             None => Ok(simulation),
         }
     }
@@ -221,7 +262,10 @@ impl Simulate {
     /// What the jobs of each policy met there.
     fn said_of_slurm(&self, summaries: &[Summary]) -> Vec<String> {
         let met = || summaries.iter().filter_map(|summary| Some((&*summary.policy, summary.slurm.as_ref()?)));
-        self.slurm.map_or_else(Vec::new, |slurm| self::met(slurm, met()))
+        let qualities = self.rules.as_ref().and_then(|rules| rules.qualities.as_ref());
+        let mut lines = self.slurm.map_or_else(Vec::new, |slurm| self::met(slurm, met()));
+        lines.extend(qualities.map(|all| by_quality(all)));
+        lines
     }
 
     /// Draws the chart, if one was asked for.
@@ -273,6 +317,22 @@ fn table(summaries: &[Summary]) -> Vec<String> {
     words::columns(&rows).into_iter().map(|line| format!("  {line}")).collect()
 }
 
+/// The numbers of those whose jobs make room for another one's.
+fn numbers(all: &[Quality], by: &Quality) -> BTreeSet<u32> {
+    (0..).zip(all).filter(|(_, one)| yields(one, by)).map(|(at, _)| at).collect()
+}
+
+/// Whose jobs take whose place, as the cluster says.
+fn by_quality(all: &[Quality]) -> String {
+    let takes = |by: &Quality| {
+        let lower: Vec<&str> = all.iter().filter(|one| yields(one, by)).map(|one| &*one.name).collect();
+        (!lower.is_empty()).then(|| format!("{} takes the place of {}", by.name, lower.join(", ")))
+    };
+    let said: Vec<String> = all.iter().filter_map(takes).collect();
+    let said = if said.is_empty() { "none takes the place of another".to_owned() } else { said.join("; ") };
+    format!("by quality of service, as the cluster says: {said}; a job that names none has `{NORMAL}`")
+}
+
 /// What jobs met on Slurm, below the table.
 fn met<'a>(slurm: Slurm, met: impl IntoIterator<Item = (&'a str, &'a Met)>) -> Vec<String> {
     let mut lines = Vec::new();
@@ -284,7 +344,7 @@ fn met<'a>(slurm: Slurm, met: impl IntoIterator<Item = (&'a str, &'a Met)>) -> V
             "{policy}: {calls} of sbatch, at most {most} jobs in the queue; each waited there {wait} on average{}",
             match met.preempted {
                 0 => String::new(),
-                some => format!("; {} had to make room for a job of a higher tier", words::thousands(some as usize)),
+                some => format!("; {} had to make room for another job", words::thousands(some as usize)),
             }
         ));
         let mut idle: Vec<(&Idle, &f64)> = met.idle.iter().filter(|(_, share)| **share >= 0.0005).collect();

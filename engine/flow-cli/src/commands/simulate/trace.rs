@@ -19,7 +19,10 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
         Ok(jobs) => jobs,
         Err(errors) => return bad(file, &errors),
     };
-    let tasks = trace::tasks(&jobs);
+    let mut tasks = trace::tasks(&jobs);
+    for (job, task) in jobs.iter().zip(&mut tasks) {
+        task.quality = asked.quality(job.quality.as_deref(), format_args!("{}:{}", file.display(), job.line))?;
+    }
     let placement = match asked.placement {
         Where::Count => Placement::Count,
         Where::First => Placement::First,

@@ -28,8 +28,8 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
     let selection = Selection { params: Vec::new(), set: asked.set.clone(), profile: None, gpus: None, on: None };
     let request = place::request(global, file.to_owned(), &selection);
     let session = Session::imagine(&request, &Steps::new(), machine, asked.slurm.is_some())?;
-    if !asked.partitions.is_empty() {
-        session.check_partitions(&asked.partitions)?;
+    if let Some(rules) = &asked.rules {
+        session.check_partitions(&rules.partitions)?;
     }
     let knowledge = place::knowledge(&session, output)?;
     let wanted = session.wanted(&[])?;
@@ -39,8 +39,11 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
     let mut tasks = expected(forecast.tasks.clone());
     let (machine, expansion) = (&session.expansion.machine, &session.expansion);
     for task in &mut tasks {
-        let job = expansion.instances[task.task.instance.index()].slurm.as_deref();
+        let instance = &expansion.instances[task.task.instance.index()];
+        let job = instance.slurm.as_deref();
         task.tier = asked.tier(job.and_then(|job| job.partition.as_deref()));
+        let named = job.and_then(|job| job.options.iter().rev().find_map(|option| option.strip_prefix("--qos=")));
+        task.quality = asked.quality(named, &instance.label)?;
     }
     let gpus = machine.gpus.len() as u32;
     let nodes = asked.nodes.unwrap_or(1);

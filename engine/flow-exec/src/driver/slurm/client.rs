@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use flow_slurm::{Fate, JobId, Limits, Load, Node, ParseError, Partition, Refused, Row, misleads};
+use flow_slurm::{Fate, JobId, Limits, Load, Node, ParseError, Partition, Quality, Refused, Row, misleads};
 
 use crate::{clock, hardware};
 
@@ -35,6 +35,15 @@ const LOOK: (Duration, Duration) = (Duration::from_millis(1), Duration::from_mil
 
 /// Jobs by name, and which task of an array.
 pub(crate) type Which = BTreeSet<(String, Option<u32>)>;
+
+/// What a cluster takes at once, and who makes room for whom.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    pub limits: Limits,
+    pub partitions: Vec<Partition>,
+    /// Where they decide about that instead of the tiers of partitions.
+    pub qualities: Option<Vec<Quality>>,
+}
 
 pub(crate) struct Client {
     environment: Option<BTreeMap<String, String>>,
@@ -168,7 +177,17 @@ impl Client {
         Ok(rows)
     }
 
-    pub(crate) fn partitions(&self) -> Result<Vec<Partition>, NoAnswer> {
+    /// What it takes at once, and who makes room for whom.
+    pub(crate) fn rules(&self) -> Result<Rules, NoAnswer> {
+        let config = self.ask("scontrol", flow_slurm::CONFIG)?;
+        let qualities = flow_slurm::preempt_mode(&config).map(|otherwise| {
+            Ok::<_, NoAnswer>(flow_slurm::parse_qualities(&self.ask("sacctmgr", flow_slurm::QUALITIES)?, otherwise)?)
+        });
+        let (limits, partitions) = (flow_slurm::parse_config(&config)?, self.partitions()?);
+        Ok(Rules { limits, partitions, qualities: qualities.transpose()? })
+    }
+
+    fn partitions(&self) -> Result<Vec<Partition>, NoAnswer> {
         Ok(flow_slurm::parse_partitions(&self.ask("scontrol", flow_slurm::PARTITIONS)?)?)
     }
 

@@ -8,9 +8,9 @@ use std::{
 };
 
 use flow_core::{GpuFacts, Machine, ResourceRequest, Slurm, SlurmJob};
-use flow_slurm::{Limits, Load, Node, Partition};
+use flow_slurm::{Load, Node};
 
-use super::client::{Client, NoAnswer};
+use super::client::{Client, NoAnswer, Rules};
 use crate::{ExecError, attempt::write_atomically};
 
 /// A cluster, as far as a plan needs it.
@@ -46,13 +46,12 @@ pub fn overview() -> Result<(Vec<Node>, BTreeMap<String, Load>), NoAnswer> {
     Ok((client.nodes()?.0, client.load()?))
 }
 
-/// What the cluster that this machine submits to takes at once, and which of its partitions go first.
+/// What the cluster that this machine submits to takes at once, and who makes room there for whom.
 ///
 /// # Errors
 /// It does not answer.
-pub fn rules() -> Result<(Limits, Vec<Partition>), NoAnswer> {
-    let client = Client::new();
-    Ok((client.limits()?, client.partitions()?))
+pub fn rules() -> Result<Rules, NoAnswer> {
+    Client::new().rules()
 }
 
 /// Slurm did not say what its nodes have.

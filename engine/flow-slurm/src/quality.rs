@@ -1,0 +1,104 @@
+//! Qualities of service, where these decide whose jobs make room for whose.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use crate::{ParseError, nodes::time_limit};
+
+/// The arguments of `sacctmgr` whose answer [`parse_qualities`] reads.
+pub const QUALITIES: &[&str] =
+    &["--noheader", "--parsable2", "show", "qos", "format=Name,GraceTime,Preempt,PreemptMode"];
+
+/// A quality of service, as far as it says who makes room.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quality {
+    pub name: String,
+    /// Its jobs take the place of jobs of these, as far as those make room.
+    pub preempts: BTreeSet<String>,
+    /// Its jobs make room, and have so long for it (`GraceTime`); none where they do not.
+    pub grace: Option<Duration>,
+}
+
+/// How jobs make room of whose quality of service nothing else is said, by what `scontrol show config` printed: `REQUEUE`. None where
+/// qualities of service do not decide about that.
+pub fn preempt_mode(config: &str) -> Option<&str> {
+    let value = |name: &str| {
+        config
+            .lines()
+            .filter_map(|line| line.split_once('='))
+            .find(|(key, _)| key.trim() == name)
+            .map(|(_, v)| v.trim())
+    };
+    value("PreemptType").filter(|kind| *kind == "preempt/qos").and_then(|_| value("PreemptMode"))
+}
+
+/// A mode that ends a job where it is, so that it begins or goes on elsewhere.
+pub(crate) fn makes_room(modes: &str) -> bool {
+    modes.split(',').any(|mode| ["CANCEL", "REQUEUE"].iter().any(|known| mode.eq_ignore_ascii_case(known)))
+}
+
+/// Reads what [`QUALITIES`] made `sacctmgr` print, where `otherwise` is [`preempt_mode`].
+///
+/// # Errors
+/// A line has another form.
+pub fn parse_qualities(text: &str, otherwise: &str) -> Result<Vec<Quality>, ParseError> {
+    let quality = |line: &str| {
+        let fields: [&str; 4] = line.split('|').collect::<Vec<_>>().try_into().ok()?;
+        let [name, grace, preempts, mode] = fields;
+        let grace = if grace.is_empty() { Duration::ZERO } else { time_limit(grace)?? };
+        let mode = if mode.is_empty() || mode.eq_ignore_ascii_case("cluster") { otherwise } else { mode };
+        Some(Quality {
+            name: name.to_owned(),
+            preempts: preempts.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect(),
+            grace: makes_room(mode).then_some(grace),
+        })
+    };
+    let bad = |line| move || ParseError::new("sacctmgr show qos", "NAME|GRACETIME|PREEMPT|PREEMPTMODE", line);
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.map(|line| quality(line).ok_or_else(bad(line))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_qualities_of_22_05() {
+        // As sacctmgr 22.05.8 printed them.
+        let text = "\
+            normal|00:00:00||cluster\n\
+            low|00:00:30||cancel\n\
+            urgent|1-00:00:00|low|cluster\n\
+            top|00:00:00|low,normal,urgent|cluster\n";
+        let of = |name: &str, preempts: &[&str], grace: Option<u64>| Quality {
+            name: name.to_owned(),
+            preempts: preempts.iter().map(|name| (*name).to_owned()).collect(),
+            grace: grace.map(Duration::from_secs),
+        };
+        let requeue = [
+            of("normal", &[], Some(0)),
+            of("low", &[], Some(30)),
+            of("urgent", &["low"], Some(86_400)),
+            of("top", &["low", "normal", "urgent"], Some(0)),
+        ];
+        assert_eq!(parse_qualities(text, "REQUEUE"), Ok(requeue.to_vec()));
+        // Where the cluster only suspends, who says nothing else keeps its place.
+        let suspend = parse_qualities(text, "GANG,SUSPEND").unwrap();
+        assert_eq!(
+            suspend.iter().map(|quality| quality.grace.is_some()).collect::<Vec<_>>(),
+            [false, true, false, false]
+        );
+        assert_eq!(
+            parse_qualities("normal|x||cluster", "OFF").unwrap_err().to_string(),
+            "sacctmgr show qos: NAME|GRACETIME|PREEMPT|PREEMPTMODE was expected, not `normal|x||cluster`"
+        );
+    }
+
+    #[test]
+    fn the_configuration_says_whether_they_decide() {
+        let config =
+            "PreemptMode             = REQUEUE\nPreemptType             = preempt/qos\nPreemptExemptTime = 00:00:00\n";
+        assert_eq!(preempt_mode(config), Some("REQUEUE"));
+        assert_eq!(preempt_mode(&config.replace("preempt/qos", "preempt/partition_prio")), None);
+        assert_eq!(preempt_mode(""), None);
+    }
+}
