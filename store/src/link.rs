@@ -84,10 +84,14 @@ pub(crate) struct DatabaseOwner {
 
 impl DatabaseOwner {
     /// Of a database that others are to be answered from.
-    pub(crate) fn serving(core: OpenDatabase, lock: StoreLock, me: &Holder) -> DatabaseOwner {
+    pub(crate) fn serving(core: OpenDatabase, mut lock: StoreLock, me: &Holder) -> DatabaseOwner {
         let core = Arc::new(core);
-        let server = Server::start(&core, me);
-        DatabaseOwner { core, server, lock }
+        let server = Server::start(&core, me).inspect_err(|error| {
+            // Others wait until this process is done, and are told why.
+            let since = format!("{}; it serves nobody meanwhile: {error}", me.since);
+            let _ = lock.tell(&core.dir, &Holder { since, ..me.clone() });
+        });
+        DatabaseOwner { core, server: server.ok(), lock }
     }
 
     /// Of one that nobody else may use meanwhile.

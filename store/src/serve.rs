@@ -11,10 +11,10 @@ use std::{
     time::Duration,
 };
 
-use flow_core::RunId;
+use flow_core::{RunId, reason::StoreAction};
 
 use crate::{
-    Holder, StoreDir,
+    Holder, Result, StoreDir, StoreError,
     bytes::{json, parse},
     open_database::OpenDatabase,
     socket,
@@ -50,15 +50,19 @@ struct Open {
 }
 
 impl Server {
-    /// Begins to answer. `None` where no socket can be made, or no thread: others wait then until this process is done.
-    pub(crate) fn start(core: &Arc<OpenDatabase>, me: &Holder) -> Option<Server> {
+    /// Begins to answer.
+    ///
+    /// # Errors
+    /// No socket can be made, or no thread.
+    pub(crate) fn start(core: &Arc<OpenDatabase>, me: &Holder) -> Result<Server> {
         let dir = core.dir.clone();
-        let listener = socket::listen(&dir).ok()?;
+        let listener = socket::listen(&dir)?;
+        let fails = || StoreError::io(StoreAction::MakeSocket, dir.path());
         let shared = Arc::new(Shared { core: Arc::clone(core), hello: Hello::of(me), open: Mutex::default() });
-        let (theirs, accepts) = (Arc::clone(&shared), listener.try_clone().ok()?);
+        let (theirs, accepts) = (Arc::clone(&shared), listener.try_clone().map_err(fails())?);
         let accept = move || Shared::accept(&theirs, &accepts);
-        let accepting = thread::Builder::new().name("store".into()).spawn(accept).ok()?;
-        Some(Server { dir, shared, listener, accepting })
+        let accepting = thread::Builder::new().name("store".into()).spawn(accept).map_err(fails())?;
+        Ok(Server { dir, shared, listener, accepting })
     }
 
     /// Ends all connections. What was asked and not answered is asked again of whoever comes next.

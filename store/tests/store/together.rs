@@ -640,3 +640,18 @@ proptest! {
         prop_assert_eq!(live, rebuilt(dir.path(), &labels));
     }
 }
+
+#[test]
+fn who_can_serve_nobody_says_why_to_those_that_wait() {
+    let dir = scratch();
+    StoreDir::create(dir.path()).unwrap();
+    fs::create_dir(dir.path().join("db.sock")).unwrap();
+    let store = open(dir.path()).unwrap();
+    let holder = store.dir().holder().unwrap().unwrap().to_string();
+    assert!(holder.contains("it serves nobody meanwhile: cannot ") && holder.contains("db.sock"), "{holder}");
+    drop(store);
+    fs::remove_dir(dir.path().join("db.sock")).unwrap();
+    let store = open(dir.path()).unwrap();
+    let holder = store.dir().holder().unwrap().unwrap().to_string();
+    assert!(!holder.contains("serves nobody"), "{holder}");
+}
