@@ -6,7 +6,11 @@ use flow_core::{Artifact, AttemptId, Body, Circumstances, Instance, InstanceId, 
 use flow_store::{Captured, Queued};
 
 use super::{context::RunContext, executor::Work, fill::Prepared, listener::Listener};
-use crate::{attempt::Folder, keeper, node::NodeFacts};
+use crate::{
+    attempt::Folder,
+    keeper,
+    node::{NodeFacts, NodeFiles},
+};
 
 pub(super) struct Running {
     pub(super) instance: InstanceId,
@@ -70,7 +74,8 @@ impl Running {
             ..
         } = prepared;
         let joined = stays.as_ref().filter(|stays| stays.joined);
-        let submitted = job.as_ref().filter(|job| !job.joined);
+        // What an earlier run asked for may wait as well.
+        let began_before = job.as_ref().map(|job| job.joined && NodeFiles::of(folder.path()).read_started().is_some());
         let running = Running {
             instance,
             process: !matches!(resolved.body, Body::Builtin { .. }),
@@ -80,7 +85,7 @@ impl Running {
             watched: unsettled.is_some() && is_observed,
             known: joined.map(|stays| context.left.labels(&stays.intent.run)).unwrap_or_default(),
             began_there: false,
-            rejoined: joined.is_some() || job.as_ref().is_some_and(|job| job.joined),
+            rejoined: joined.is_some() || began_before == Some(true),
             placement,
             announces: launch.announces,
             linked: launch.linked,
@@ -92,7 +97,7 @@ impl Running {
             fraction: None,
             text: String::new(),
             // Until it is submitted, which may take its time, Slurm's thread does not speak of it.
-            queued: submitted.map(|_| Queued {
+            queued: (began_before == Some(false)).then(|| Queued {
                 job: None,
                 reason: String::new(),
                 since: (began * 1e3) as u64,

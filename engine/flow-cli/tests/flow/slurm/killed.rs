@@ -57,6 +57,8 @@ fn tasks_that_wait_and_that_an_edit_makes_useless_are_ended_and_no_others_of_the
     lab.space.write("w.yaml", &format!("{HEAD}{}", sweep(3, 2, "gpus: 1")));
     let text = lab.space.flow(["run", "w.yaml"]).expect(0).text();
     assert!(text.contains("done: 3 ran") && !text.contains("tried again"), "{text}");
+    let begins = |verb: &str, n: u32| text.contains(&format!("{verb}         count[n={n}] "));
+    assert!(begins("queued", 1) && begins("queued", 2) && !begins("queued", 0), "{text}");
     assert_eq!((lab.lines("began"), lab.lines("did")), (once(3), once(3)), "{text}");
     lab.expect_no_job();
 }
