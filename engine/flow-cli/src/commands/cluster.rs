@@ -42,6 +42,9 @@ fn render(nodes: &[Node], loads: &BTreeMap<String, Load>) -> Vec<String> {
         let gpus = node.gpus.iter().map(|gpus| (gpus.model.as_deref(), gpus.count)).collect();
         kinds.entry((&node.partition, node.cpus, node.memory, gpus)).or_default().push(node);
     }
+    // As Slurm tells of its nodes, one in two partitions comes twice.
+    let first = |partition: &str| nodes.iter().position(|node| node.partition == partition);
+    kinds.sort_by_cached_key(|(partition, ..), _| first(partition));
     let heads =
         ["partition", "nodes", "taking jobs", "each has", "free GPUs", "free CPUs", "free on one node", "time limit"];
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
@@ -122,4 +125,28 @@ fn nodes_that_do_not(nodes: &[Node]) -> Vec<String> {
         format!("{state}: {}{more}", names[..names.len().min(NAMED)].join(", "))
     };
     states.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nodes_of_a_partition_stand_together() {
+        let node = |partition: &str, name: &str, gpus: &str| {
+            format!("{partition}|{name}|idle|0/8/0/8|4000|0|gpu:{gpus}:2|gpu:{gpus}:0(IDX:N/A)|infinite|up\n")
+        };
+        let two = |name: &str, gpus: &str| [node("gpu", name, gpus), node("main*", name, gpus)].concat();
+        let nodes = flow_slurm::parse_nodes(&[two("n1", "h100"), two("n2", "a100")].concat()).unwrap();
+        insta::assert_snapshot!(render(&nodes, &BTreeMap::new()).join("\n"), @"
+        partition       nodes  taking jobs  each has                   free GPUs  free CPUs  free on one node         time limit
+        gpu             1      1            2 × h100, 8 CPUs, 3.9 GiB  2 of 2     8 of 8     2 GPUs, 8 CPUs, 3.9 GiB  none
+        gpu             1      1            2 × a100, 8 CPUs, 3.9 GiB  2 of 2     8 of 8     2 GPUs, 8 CPUs, 3.9 GiB  none
+        main (default)  1      1            2 × h100, 8 CPUs, 3.9 GiB  2 of 2     8 of 8     2 GPUs, 8 CPUs, 3.9 GiB  none
+        main (default)  1      1            2 × a100, 8 CPUs, 3.9 GiB  2 of 2     8 of 8     2 GPUs, 8 CPUs, 3.9 GiB  none
+
+        jobs in gpu: 0 running, 0 waiting
+        jobs in main: 0 running, 0 waiting
+        ");
+    }
 }
