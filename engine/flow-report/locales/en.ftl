@@ -164,11 +164,15 @@ finding-linear = { $column } is linear in { $axis }: { $intercept } { $sign } { 
 jump = { $from } and { $to } ({ $height })
 finding-jumps = { $column } jumps between { $axis } { $jumps }.
 finding-jumps-multiple = { $column } jumps between { $axis } { $jumps }: at the multiples of { $multiple }.
-finding-bound-gpu = GPU utilisation is { $range }: the GPU hardly ever waits for work.
+finding-bound-gpu = GPU utilisation is { $range }: the GPU is seldom without work.
 finding-bound-cpu = CPU-bound: { $range } of the CPUs that the runs were given are in use.
 finding-bound-cpu-of = CPU-bound: { $range } of the CPUs that the runs were given are in use. Each had { $own } of { $host }, and CPU use is of all { $host }.
 finding-bound-data = Waiting for data limits the speed: { $range } of an epoch.
-finding-bursts = The CPU works more at the ends of epochs (their last tenth, and until the next begins) than in their middle half: { $ends } against { $middle } ({ $label }).
+finding-bursts = { $which ->
+    [every] In every result the CPU works more at the ends of epochs (their last tenth, and until the next begins) than in their middle half, by most in { $label }: { $ends } against { $middle }
+    [some] In some of the results the CPU works more at the ends of epochs (their last tenth, and until the next begins) than in their middle half, by most in { $label }: { $ends } against { $middle }
+   *[one] In { $label } the CPU works more at the ends of epochs (their last tenth, and until the next begins) than in their middle half: { $ends } against { $middle }
+}.
 finding-no-bursts = The CPU does not burst at the ends of epochs (their last tenth, and until the next begins): at the most its use is { $ends } there against { $middle } in their middle half ({ $label }).
 finding-estimate = { $column } differs from { $of } by { $range } (median of the absolute differences { $typical }).
 finding-estimate-one = { $column } differs from { $of } by { $most }.

@@ -163,11 +163,15 @@ finding-linear = { $column }与{ $axis }成线性关系：{ $intercept } { $sign
 jump = { $from } 与 { $to }（{ $height }）
 finding-jumps = { $column }在{ $axis } { $jumps }之间跳变。
 finding-jumps-multiple = { $column }在{ $axis } { $jumps }之间跳变，均位于 { $multiple } 的倍数处。
-finding-bound-gpu = GPU 利用率为 { $range }：GPU 几乎没有空闲。
+finding-bound-gpu = GPU 利用率为 { $range }：GPU 很少空闲。
 finding-bound-cpu = 瓶颈在 CPU：所分配 CPU 的利用率为 { $range }。
 finding-bound-cpu-of = 瓶颈在 CPU：所分配 CPU 的利用率为 { $range }。每次运行分得 { $own } 个 CPU，主机共 { $host } 个，“CPU 利用率”按主机全部 CPU 计。
 finding-bound-data = 瓶颈为数据加载：等待数据占每轮用时的 { $range }。
-finding-bursts = 各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 利用率高于轮中段（中间一半）：{ $ends } 对 { $middle }（{ $label }）。
+finding-bursts = { $which ->
+    [every] 在所有结果中，各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 利用率均高于轮中段（中间一半），差值最大的是 { $label }：{ $ends } 对 { $middle }
+    [some] 在部分结果中，各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 利用率高于轮中段（中间一半），差值最大的是 { $label }：{ $ends } 对 { $middle }
+   *[one] { $label } 各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 利用率高于轮中段（中间一半）：{ $ends } 对 { $middle }
+}。
 finding-no-bursts = 各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 没有突发负载：与轮中段（中间一半）相比，差值最大时也只是 { $ends } 对 { $middle }（{ $label }）。
 finding-estimate = { $column }相对{ $of }的误差为 { $range }（绝对误差的中位数为 { $typical }）。
 finding-estimate-one = { $column }相对{ $of }的误差为 { $most }。

@@ -488,7 +488,7 @@ fn what_one_step_s_load_says_is_said_once() {
     add_table(&mut input, "u", json!({"from": "s", "rows": "batch", "columns": ["gpu_memory"]}));
     let with = json!({"sections": [{"table": "t"}, {"table": "u"}]});
     let report = text(&run("report", with, &input).expect("a report"), "report.md");
-    assert_eq!(report.matches("hardly ever waits").count(), 1, "{report}");
+    assert_eq!(report.matches("seldom without work").count(), 1, "{report}");
 }
 
 #[test]

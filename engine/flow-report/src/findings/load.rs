@@ -2,7 +2,7 @@
 
 use flow_core::{Outcome, Series, StepResult};
 
-use super::{Bound, Finding, Scoped, SectionFigures, What};
+use super::{Among, Bound, Finding, Scoped, SectionFigures, What};
 use crate::columns::{Datum, datum, gpu_shared};
 use crate::format::Format;
 
@@ -83,10 +83,19 @@ fn ends(
     results: &[(&StepResult, Option<&Series>)],
 ) -> Option<Finding> {
     let known = results.iter().filter_map(|(result, series)| Some((*result, middle_and_ends((*series)?)?)));
-    let (result, (middle, ends)) = known.max_by(|(_, a), (_, b)| (a.1 - a.0).total_cmp(&(b.1 - b.0)))?;
-    let more = ends - middle;
-    let bursts =
-        ends >= BURST.0 * middle && (more >= BURST.1 || more * f64::from(result.circumstances.host_cpus) >= BURST.2);
+    let known: Vec<(&StepResult, (f64, f64))> = known.collect();
+    let bursting = |(result, (middle, ends)): &&(&StepResult, (f64, f64))| {
+        let more = ends - middle;
+        *ends >= BURST.0 * middle && (more >= BURST.1 || more * f64::from(result.circumstances.host_cpus) >= BURST.2)
+    };
+    let count = known.iter().filter(bursting).count();
+    let (bursts, among) = match count {
+        0 | 1 => (count == 1, Among::One),
+        all if all == known.len() => (true, Among::All),
+        _ => (true, Among::Some),
+    };
+    let told = known.iter().filter(|one| !bursts || bursting(one));
+    let (result, (middle, ends)) = told.max_by(|(_, a), (_, b)| (a.1 - a.0).total_cmp(&(b.1 - b.0))).copied()?;
     // That there are none is said of a GPU's trainings, where a table that compares no versions asks how much the CPU works.
     let table = ledger.table;
     let is_asked = table.split.is_none() && table.columns.iter().any(|column| column.name == "cpu_util");
@@ -97,7 +106,7 @@ fn ends(
     let show = Format::for_unit("ratio", [middle, ends].into_iter());
     let middle = ledger.computed(scope, What::Middle { label: label.clone() }, middle, show.clone());
     let ends = ledger.computed(scope, What::Ends { label: label.clone() }, ends, show);
-    Some(Finding::Ends { label, bursts, middle, ends })
+    Some(Finding::Ends { label, bursts, among, middle, ends })
 }
 
 /// How much the CPU works in the middle half of epochs, and in their last tenth and until the next begins.

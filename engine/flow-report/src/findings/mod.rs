@@ -103,8 +103,16 @@ pub(crate) enum Finding {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cpus: Option<(u32, u32)>,
     },
-    /// How much the CPU works at the ends of epochs, and in their middle: of the result in which that differs most.
-    Ends { label: String, bursts: bool, middle: Figure, ends: Figure },
+    /// How much the CPU works at the ends of epochs, and in their middle: of the result in which that differs most, `among` those that
+    /// burst.
+    Ends {
+        label: String,
+        bursts: bool,
+        #[serde(default)]
+        among: Among,
+        middle: Figure,
+        ends: Figure,
+    },
     /// Two versions differ in nothing that counts; what differs does so `one_way`.
     Unchanged {
         column: String,
@@ -236,6 +244,16 @@ pub(crate) enum Bound {
 
 /// A figure that no table shows, computed for a finding and shown under it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// Of how many results something is so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Among {
+    All,
+    Some,
+    #[default]
+    One,
+}
+
 pub(crate) struct Computed {
     pub(crate) what: What,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -3,7 +3,7 @@
 use flow_core::Outcome;
 
 use super::compare::is_told;
-use super::{AllPacked, Borne, Bound, Computed, Figure, Finding, PackedPart, Scoped, Side, TiedPart, What};
+use super::{AllPacked, Among, Borne, Bound, Computed, Figure, Finding, PackedPart, Scoped, Side, TiedPart, What};
 use crate::format::{Format, term};
 use crate::safe;
 use crate::table::Names;
@@ -183,10 +183,15 @@ impl Finding {
                     (Bound::Data, _) => say("finding-bound-data", args),
                 }
             }
-            Finding::Ends { label, bursts, middle, ends } => {
+            Finding::Ends { label, bursts, among, middle, ends } => {
                 let args = args.with("label", safe::code(label)).with("middle", middle.text(words, lang));
-                let key = if *bursts { "finding-bursts" } else { "finding-no-bursts" };
-                say(key, args.with("ends", ends.text(words, lang)))
+                let args = args.with("ends", ends.text(words, lang));
+                match (bursts, among) {
+                    (false, _) => say("finding-no-bursts", args),
+                    (true, Among::All) => say("finding-bursts", args.with("which", "every")),
+                    (true, Among::Some) => say("finding-bursts", args.with("which", "some")),
+                    (true, Among::One) => say("finding-bursts", args.with("which", "one")),
+                }
             }
             Finding::Unchanged { column, a, b, most, one_way } => {
                 let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));

@@ -1,0 +1,53 @@
+//! What a report says of load over time.
+
+mod common;
+
+use common::{With, add_table, bullets, feb08, honest, input, result, run, text, view};
+use serde_json::{Value, json};
+
+/// What is said of trainings whose CPU use at the ends of epochs is this, and a quarter else.
+fn said(at_ends: &[f64], columns: &Value) -> String {
+    let series = |at_ends: f64| {
+        let mut series = feb08::series();
+        series.epoch_times = vec![(1, 0.0, 3.0), (2, 4.5, 7.5), (3, 9.0, 12.0)];
+        let inside = |t: f64| series.epoch_times.iter().any(|(_, begin, end)| t >= *begin && t < *end);
+        let cpu = (0..480).map(|n| f64::from(n) / 40.0).map(|t| (t, if inside(t) { 0.25 } else { at_ends }));
+        series.samples = [("cpu".to_owned(), cpu.collect())].into();
+        Some(series)
+    };
+    let results = (0..at_ends.len()).map(|n| result("s", &[("batch", json!(8 << n))], 1).epoch_time(3.0));
+    let mut solo = view("torch/train", None, results.collect());
+    solo.series = at_ends.iter().map(|at_ends| series(*at_ends)).collect();
+    let mut input = input(vec![("s", solo)]);
+    add_table(&mut input, "t", json!({"from": "s", "columns": columns}));
+    let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t"}]});
+    let report = text(&run("report", with, &input).expect("a report"), "report.md");
+    honest(&report);
+    let of_ends = |line: &&str| line.contains("ends of epochs") || line.contains("各轮末尾");
+    bullets(&report).concat().into_iter().filter(of_ends).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn bursts_at_the_ends_of_epochs_are_told_of_the_results_that_have_them() {
+    let time = json!(["epoch_time"]);
+    let told = [&[0.9][..], &[0.9, 0.8], &[0.2, 0.9, 0.8], &[0.2, 0.9]].map(|at_ends| said(at_ends, &time));
+    insta::assert_snapshot!(told.join("\n"), @"
+    - In `s[batch=8]` the CPU works more at the ends of epochs (their last tenth, and until the next begins) than in their middle half: 75.3 % against 25.0 %.
+    * `s[batch=8]` 各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 利用率高于轮中段（中间一半）：75.3% 对 25.0%。
+    - In every result the CPU works more at the ends of epochs (their last tenth, and until the next begins) than in their middle half, by most in `s[batch=8]`: 75.3 % against 25.0 %.
+    * 在所有结果中，各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 利用率均高于轮中段（中间一半），差值最大的是 `s[batch=8]`：75.3% 对 25.0%。
+    - In some of the results the CPU works more at the ends of epochs (their last tenth, and until the next begins) than in their middle half, by most in `s[batch=16]`: 75.3 % against 25.0 %.
+    * 在部分结果中，各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 利用率高于轮中段（中间一半），差值最大的是 `s[batch=16]`：75.3% 对 25.0%。
+    - In `s[batch=16]` the CPU works more at the ends of epochs (their last tenth, and until the next begins) than in their middle half: 75.3 % against 25.0 %.
+    * `s[batch=16]` 各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 利用率高于轮中段（中间一半）：75.3% 对 25.0%。
+    ");
+}
+
+#[test]
+fn that_there_are_no_bursts_is_said_where_it_is_asked() {
+    insta::assert_snapshot!(said(&[0.22], &json!(["epoch_time", "cpu_util"])), @r#"
+    - The CPU does not burst at the ends of epochs (their last tenth, and until the next begins): at the most its use is 22.7 % there against 25.0 % in their middle half (`s[batch=8]`).
+    * 各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 没有突发负载：与轮中段（中间一半）相比，差值最大时也只是 22.7% 对 25.0%（`s[batch=8]`）。
+    "#);
+    assert_eq!(said(&[0.22], &json!(["epoch_time"])), "");
+}
