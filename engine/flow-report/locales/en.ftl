@@ -145,6 +145,10 @@ finding-uneven = { $time } goes up and down with { $axis }: it is shortest at { 
 finding-memory-faster = From { $axis } { $from } to { $to }, { $memory } grows by { $grows } while { $time } falls by { $falls }: from here on memory grows faster than time falls.
 finding-memory-not-flat = { $memory } is not flat where { $axis } is small: { $least } at { $from }, { $most } at { $to }.
 finding-memory-flat = Up to { $axis } { $at }, { $memory } hardly changes: { $range }.
+finding-load-goes = { $load } { $rises ->
+    [yes] rises
+   *[no] falls
+} with { $axis }, from { $first } at { $from } to { $last } at { $to }.
 finding-frontier-none = { $axis } { $at } already { $memory ->
     [gpu] runs out of GPU memory
     [host] runs out of memory

@@ -144,6 +144,10 @@ finding-uneven = { $time }随{ $axis }时升时降：{ $low } 时最短（{ $lea
 finding-memory-faster = { $axis }从 { $from } 增至 { $to } 时，{ $memory }增加 { $grows }，而{ $time }只减少 { $falls }：此后{ $memory }增幅超过用时降幅。
 finding-memory-not-flat = { $axis }较小时，{ $memory }并非不变：{ $from } 时为 { $least }，{ $to } 时为 { $most }。
 finding-memory-flat = { $axis }不超过 { $at } 时，{ $memory }几乎不变：{ $range }。
+finding-load-goes = { $load }随{ $axis }{ $rises ->
+    [yes] 上升
+   *[no] 下降
+}：{ $from } 时为 { $first }，{ $to } 时为 { $last }。
 finding-frontier-none = { $axis }为 { $at } 时就已{ $memory ->
     [gpu] 显存不足
     [host] 内存不足

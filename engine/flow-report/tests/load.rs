@@ -51,3 +51,34 @@ fn that_there_are_no_bursts_is_said_where_it_is_asked() {
     "#);
     assert_eq!(said(&[0.22], &json!(["epoch_time"])), "");
 }
+
+#[test]
+fn whether_larger_batches_use_the_gpu_better_is_said_and_held_against_what_was_published() {
+    let said = |loads: [f64; 3]| {
+        let at = |(batch, load): (u32, f64)| {
+            result("s", &[("batch", json!(batch))], 1).noisy("epoch_time", 9.0, "s", 0.1, 3).gpu_load(load, 0.2)
+        };
+        let results = [16, 64, 256].into_iter().zip(loads).map(at);
+        let mut input = input(vec![("s", view("torch/train", None, results.collect()))]);
+        let csv = "batch,gpu_load_pct\n16,50\n256,90\n";
+        input.files.insert("/somewhere/published.csv".into(), csv.into());
+        let reference = json!({"file": "/somewhere/published.csv", "columns": {"gpu_load": "gpu_load_pct [%]"}});
+        let with = json!({"from": "s", "rows": "batch", "columns": ["epoch_time", "gpu_load"], "reference": reference});
+        add_table(&mut input, "t", with);
+        let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t"}]});
+        let report = text(&run("report", with, &input).expect("a report"), "report.md");
+        honest(&report);
+        let of_load = |line: &&str| line.contains("rises with batch size") || line.contains("随批大小上升");
+        report
+            .lines()
+            .filter(of_load)
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect::<Vec<_>>()
+    };
+    insta::assert_snapshot!(said([0.52, 0.75, 0.93]).join("\n"), @"
+    | GPU utilisation rises with batch size, from 50.0 % at 16 to 90.0 % at 256. / GPU 利用率随批大小上升：16 时为 50.0%，256 时为 90.0%。 | GPU utilisation rises with batch size, from 52.0 % at 16 to 93.0 % at 256. / GPU 利用率随批大小上升：16 时为 52.0%，256 时为 93.0%。 | yes / 成立 |
+    - GPU utilisation rises with batch size, from 52.0 % at 16 to 93.0 % at 256.
+    * GPU 利用率随批大小上升：16 时为 52.0%，256 时为 93.0%。
+    ");
+    insta::assert_snapshot!(said([0.974, 0.988, 0.97]).join("\n"), @"| GPU utilisation rises with batch size, from 50.0 % at 16 to 90.0 % at 256. / GPU 利用率随批大小上升：16 时为 50.0%，256 时为 90.0%。 | — | not found now / 现在未发现 |");
+}

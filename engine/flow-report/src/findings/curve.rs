@@ -17,6 +17,8 @@ const SAME: f64 = 0.05;
 const FAR: f64 = 4.0;
 /// and answered with no where the first is this at the most.
 const SMALL: f64 = 4.0;
+/// A load that changes by less along an axis does not go with it, and one that goes with it turns back by less.
+const LOAD: (f64, f64) = (0.05, 0.03);
 /// A straight line must explain this much.
 const STRAIGHT: f64 = 0.98;
 
@@ -71,6 +73,10 @@ pub(crate) fn curves(ledger: &mut SectionFigures<'_>, besides: &Besides<'_>) -> 
             findings.extend(memory_flat(ledger, &axis, name, points));
         }
         findings.extend(frontier(ledger, &curve, &axis, memory.as_ref()));
+        if let Some((name, points)) = points(table, &curve, "gpu_load") {
+            let points: Vec<Point> = points.into_iter().filter(alone).collect();
+            findings.extend(load_goes(ledger, &axis, &name, &points));
+        }
         for (name, points) in [time.filter(|(name, _)| name == "iteration_time"), memory].into_iter().flatten() {
             if !besides.fitted.contains(name.as_str()) {
                 findings.extend(straight(ledger, &curve, &axis, &name, &points));
@@ -245,6 +251,20 @@ fn memory_flat(ledger: &SectionFigures<'_>, axis: &str, memory: &str, points: &[
     let [least, most] = [least, most].map(|point| ledger.cell(point.row, point.column));
     let (memory, axis, at) = (memory.to_owned(), axis.to_owned(), last.text.clone());
     Some(Finding::MemoryFlat { memory, axis, at, least: least?, most: most? })
+}
+
+/// How a load goes with the axis from its first point to its last.
+fn load_goes(ledger: &SectionFigures<'_>, axis: &str, load: &str, points: &[Point]) -> Option<Finding> {
+    let points = comparable(points);
+    let ([first, .., last], (much, little)) = (points, LOAD) else { return None };
+    let sign = (last.y - first.y).signum();
+    let back = points.windows(2).any(|w| sign * (w[1].y - w[0].y) < -little);
+    if (last.y - first.y).abs() < much || back {
+        return None;
+    }
+    let end = |p: &Point| Some((p.text.clone(), ledger.cell(p.row, p.column)?));
+    let (from, to) = (end(first)?, end(last)?);
+    Some(Finding::LoadGoes { load: load.to_owned(), axis: axis.to_owned(), rises: sign > 0.0, from, to })
 }
 
 /// The least point from which on nothing ran for want of memory, or of a machine.

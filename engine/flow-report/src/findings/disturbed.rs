@@ -79,6 +79,7 @@ fn timed(finding: &Finding) -> Option<&str> {
         | Finding::Changed { column, .. }
         | Finding::ChangedAt { column, .. } => Some(column),
         Finding::Estimate { of, .. } => Some(of),
+        Finding::LoadGoes { load, .. } => Some(load),
         _ => None,
     }
 }

@@ -88,6 +88,8 @@ pub(crate) enum Finding {
     MemoryFlat { memory: String, axis: String, at: String, least: Figure, most: Figure },
     /// Memory goes with the axis from its small values on: so much there, and so much here.
     MemoryNotFlat { memory: String, axis: String, from: String, to: String, least: Figure, most: Figure },
+    /// A load rises or falls along the axis, from here to there.
+    LoadGoes { load: String, axis: String, rises: bool, from: (String, Figure), to: (String, Figure) },
     /// Where the sweep ends because something did not suffice.
     Frontier { axis: String, at: String, outcome: Outcome, gpu: bool, fits: Option<(String, Option<Figure>)> },
     /// A straight line explains it.
@@ -242,8 +244,6 @@ pub(crate) enum Bound {
     Data,
 }
 
-/// A figure that no table shows, computed for a finding and shown under it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 /// Of how many results something is so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -254,6 +254,8 @@ pub(crate) enum Among {
     One,
 }
 
+/// A figure that no table shows, computed for a finding and shown under it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Computed {
     pub(crate) what: What,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -127,6 +127,13 @@ impl Finding {
                     args.with("least", least.text(words, lang)).with("most", most.text(words, lang)),
                 )
             }
+            Finding::LoadGoes { load, axis, rises, from, to } => {
+                let args = args.with("load", inline(load)).with("axis", inline(axis));
+                let args = args.with("rises", if *rises { "yes" } else { "no" });
+                let args = args.with("from", safe::text(&from.0)).with("first", from.1.text(words, lang));
+                let args = args.with("to", safe::text(&to.0)).with("last", to.1.text(words, lang));
+                say("finding-load-goes", args)
+            }
             Finding::MemoryFlat { memory, axis, at, least, most } => {
                 let args = args.with("memory", inline(memory)).with("axis", inline(axis)).with("at", safe::text(at));
                 say("finding-memory-flat", args.with("range", span(least, most, true, words, lang)))

@@ -47,6 +47,7 @@ fn paragraphs(section: &Section, words: &Words, lang: &str) -> Vec<String> {
             | Finding::Uneven { .. }
             | Finding::TimeFlat { .. }
             | Finding::MemoryFaster { .. }
+            | Finding::LoadGoes { .. }
                 if compared =>
             {
                 continue;
