@@ -350,8 +350,6 @@ fn without_a_gpu_its_columns_are_dashes() {
     | Batch size | GPUs | GPU memory | GPU utilisation | CPU use | Epoch time (s) |
     |-----------:|-----:|-----------:|----------------:|--------:|---------------:|
     |          8 |    — |          — |               — |  97.0 % |             20 |
-
-    GPU utilisation is the share of time in which a kernel ran on the GPU, however little of it that filled.
     "#);
 }
 

@@ -302,7 +302,10 @@ pub(crate) fn notes(table: &Table, words: &Words, langs: &[&str]) -> Vec<String>
         }
     }
     for (column, key) in [("gpu_load", "note-gpu-load"), ("gpu_memory_load", "note-gpu-memory-load")] {
-        if table.columns.iter().any(|shown| shown.name.starts_with(column)) {
+        let shown = table.columns.iter().enumerate().filter(|(_, shown)| shown.name.starts_with(column));
+        let told =
+            shown.flat_map(|(at, _)| table.body.iter().map(move |row| &row.cells[at])).any(|c| c.number().is_some());
+        if told {
             lines.push(words.joined(langs, key));
         }
     }
