@@ -444,7 +444,7 @@ remark-few-epochs = { $count ->
 remark-chance = { $count ->
     [1] { $label } is at chance level
    *[other] { $count } results are at chance level, among them { $label }
-}: { $column } of { $value } is what guessing one of { $classes } classes gives.
+}: { $column } of { $value } is no more than guessing one of { $classes } classes gives, or hardly more.
 chart-over = { $column } over { $axis }
 chart-gpus = { $gpus ->
     [0] no GPU

@@ -437,7 +437,7 @@ remark-few-epochs = { $count ->
 remark-chance = { $count ->
     [1] { $label } 与随机猜测无异
    *[other] 有 { $count } 个结果与随机猜测无异，其中有 { $label }
-}：{ $column } { $value } 相当于在 { $classes } 类中随机猜测。
+}：{ $column } { $value } 不高于或仅略高于在 { $classes } 类中随机猜测的水平。
 chart-over = { $column }随{ $axis }的变化
 chart-gpus = { $gpus ->
     [0] 无 GPU

@@ -355,17 +355,17 @@ fn what_bears_little_is_remarked() {
     insta::assert_snapshot!([one, several].join("\n"), @r#"
     An epoch of `s[batch=16]` takes 530 ms, less than 5 s: overhead and chance weigh much in so short a time.
     The time of `s[batch=16]` rests on 1 epoch: how much epochs differ is hardly known.
-    `s[batch=16]` is at chance level: top-1 of 10.0 % is what guessing one of 10 classes gives.
+    `s[batch=16]` is at chance level: top-1 of 10.0 % is no more than guessing one of 10 classes gives, or hardly more.
     `s[batch=16]` 的每轮用时只有 530 ms，不足 5 s：时间过短，一轮首尾的开销和随机波动影响较大。
     `s[batch=16]` 的用时只由 1 轮得出：各轮之间的波动难以估计。
-    `s[batch=16]` 与随机猜测无异：Top-1 准确率 10.0% 相当于在 10 类中随机猜测。
+    `s[batch=16]` 与随机猜测无异：Top-1 准确率 10.0% 不高于或仅略高于在 10 类中随机猜测的水平。
 
     In 2 results an epoch takes less than 5 s, the shortest 530 ms (`s[batch=16]`): overhead and chance weigh much in so short a time.
     The times of 2 results rest on fewer than 3 epochs, the fewest on 2 (`s[batch=16]`): how much epochs differ is hardly known.
-    2 results are at chance level, among them `s[batch=16]`: top-1 of 10.0 % is what guessing one of 10 classes gives.
+    2 results are at chance level, among them `s[batch=16]`: top-1 of 10.0 % is no more than guessing one of 10 classes gives, or hardly more.
     有 2 个结果的每轮用时不足 5 s，最短为 530 ms（`s[batch=16]`）：时间过短，一轮首尾的开销和随机波动影响较大。
     有 2 个结果的用时由不足 3 轮得出，最少 2 轮（`s[batch=16]`）：各轮之间的波动难以估计。
-    有 2 个结果与随机猜测无异，其中有 `s[batch=16]`：Top-1 准确率 10.0% 相当于在 10 类中随机猜测。
+    有 2 个结果与随机猜测无异，其中有 `s[batch=16]`：Top-1 准确率 10.0% 不高于或仅略高于在 10 类中随机猜测的水平。
     "#);
 }
 
