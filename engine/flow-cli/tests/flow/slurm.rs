@@ -253,7 +253,7 @@ fn a_barrier_opens_while_a_large_output_is_stored() {
     env: {T: TELL}
   large:
     on: local
-    run: yes 'real bytes' | head -c 2147483648 > out.bin; touch $T/filled; until [ -e $T/go ]; do sleep 0.002; done
+    run: yes 'real bytes' | head -c 4294967296 > out.bin; touch $T/filled; until [ -e $T/go ]; do sleep 0.002; done
     outputs: [out.bin]
     env: {T: TELL}
 ";
