@@ -58,29 +58,56 @@ pub struct Checked {
 }
 
 impl History<'_> {
-    /// Predicts each point of a step that was measured from the others of it. What lies more than twice as far as all of these
-    /// is left out.
+    /// Predicts each point of a step that was measured from the others of it, and the points at either end of an axis that others
+    /// cross from all that are not there. What lies more than twice as far as all of these is left out.
     pub fn check(&self, step: StepId) -> Vec<Checked> {
-        self.on_axes(step).flat_map(|(axes, seen)| leave_one_out(axes, &seen)).collect()
+        self.on_axes(step).flat_map(|(axes, seen)| left_out(axes, &seen)).collect()
     }
 }
 
-fn leave_one_out(axes: &[String], seen: &[&Observation]) -> Vec<Checked> {
-    let mut placed: Vec<(Vec<Coordinate>, &Observation)> =
-        seen.iter().filter_map(|seen| Some((place(axes, seen)?, *seen))).collect();
+type Placed<'a> = (Vec<Coordinate>, &'a Observation);
+
+fn left_out(axes: &[String], seen: &[&Observation]) -> Vec<Checked> {
+    let mut placed: Vec<Placed<'_>> = seen.iter().filter_map(|seen| Some((place(axes, seen)?, *seen))).collect();
     placed.sort_by(|a, b| key(&a.0).cmp(key(&b.0)));
-    let points: Vec<&[(Vec<Coordinate>, &Observation)]> = placed.chunk_by(|a, b| a.0 == b.0).collect();
-    let of_point = |point: &&[(Vec<Coordinate>, &Observation)]| {
-        let at = &point[0].0;
-        let others: Vec<&Observation> = placed.iter().filter(|(other, _)| other != at).map(|(_, seen)| *seen).collect();
-        let expected = Surface::through(axes, &others).expect(at);
-        let checked = |quantity: Quantity| {
-            let measured = median(point.iter().filter_map(|(_, seen)| quantity.measured(seen)).collect())?;
-            let predicted = quantity.expected(&expected).filter(|predicted| !predicted.far)?;
-            Some(Checked { quantity, measured, predicted })
-        };
-        Quantity::ALL.into_iter().filter_map(checked).collect::<Vec<_>>()
+    let points: Vec<&[Placed<'_>]> = placed.chunk_by(|a, b| a.0 == b.0).collect();
+    let told_without = |left_out: &dyn Fn(&[Coordinate]) -> bool| {
+        let others = placed.iter().filter(|(at, _)| !left_out(at)).map(|(_, seen)| *seen);
+        let surface = Surface::through(axes, &others.collect::<Vec<_>>());
+        points.iter().filter(|point| left_out(&point[0].0)).flat_map(|point| told(point, &surface)).collect::<Vec<_>>()
     };
     // One of two says of the other what it likes.
-    if points.len() > 2 { points.iter().flat_map(of_point).collect() } else { Vec::new() }
+    if points.len() <= 2 {
+        return Vec::new();
+    }
+    let mut checked: Vec<Checked> = points.iter().flat_map(|point| told_without(&|at| at == point[0].0)).collect();
+    for (axis, end) in (0..axes.len()).flat_map(|axis| ends(axis, &points).map(move |end| (axis, end))) {
+        let beyond = told_without(&|at| at[axis] == Coordinate::Number(end));
+        checked.extend(beyond.into_iter().filter(|checked| checked.predicted.beyond));
+    }
+    checked
+}
+
+/// The ends of an axis of numbers at which there are several points: left out one by one, each would have the others beside it.
+fn ends(axis: usize, points: &[&[Placed<'_>]]) -> impl Iterator<Item = f64> {
+    let value = |point: &&[Placed<'_>]| match point[0].0[axis] {
+        Coordinate::Number(value) => Some(value),
+        _ => None,
+    };
+    let values: Option<Vec<f64>> = points.iter().map(value).collect();
+    let values = values.unwrap_or_default();
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let several = move |end: &f64| least < most && values.iter().filter(|value| *value == end).count() > 1;
+    [least, most].into_iter().filter(several)
+}
+
+fn told(point: &[Placed<'_>], surface: &Surface) -> Vec<Checked> {
+    let expected = surface.expect(&point[0].0);
+    let checked = |quantity: Quantity| {
+        let measured = median(point.iter().filter_map(|(_, seen)| quantity.measured(seen)).collect())?;
+        let predicted = quantity.expected(&expected).filter(|predicted| !predicted.far)?;
+        Some(Checked { quantity, measured, predicted })
+    };
+    Quantity::ALL.into_iter().filter_map(checked).collect()
 }

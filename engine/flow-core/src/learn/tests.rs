@@ -449,3 +449,51 @@ fn what_is_made_aside_says_what_is_made_here() {
     assert!(made > 10, "{made}");
     assert!(here.refits(InstanceId(2), &BTreeSet::new()).is_empty(), "nobody waits");
 }
+
+/// Six networks at ten batch sizes on one H200, as flow measured them (2,400 images of 64×64, three epochs, fp32).
+#[test]
+fn a_measured_sweep_is_predicted_between_its_points_and_an_octave_beyond_them() {
+    let rows: Vec<Vec<&str>> =
+        include_str!("six_networks_h200.csv").lines().skip(1).map(|line| line.split(',').collect()).collect();
+    let networks: BTreeSet<&str> = rows.iter().map(|row| row[0]).collect();
+    let networks = networks.into_iter().collect::<Vec<_>>().join(", ");
+    let expansion = expansion_of(&format!(
+        "flow: 1\nsteps:\n  train: {{matrix: {{model: [{networks}], batch: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]}}, \
+         run: 'train ${{{{ model }}}} ${{{{ batch }}}}', gpus: 1}}\n"
+    ));
+    let (_, like) = observation(&expansion, (0, 0, true, None, (false, true), (8, 0.95, 1.0), None, json!({})));
+    let measured = |instance: &crate::Instance| {
+        let [model, batch] = ["model", "batch"].map(|axis| instance.axes[axis].to_string().replace('"', ""));
+        let row = rows.iter().find(|row| row[..2] == [model.as_str(), batch.as_str()]).unwrap();
+        Observation {
+            label: instance.label.to_string(),
+            gpu_memory: row[3].parse().unwrap(),
+            point: instance.axes.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+            epoch_s: Some(row[2].parse().unwrap()),
+            ..like.clone()
+        }
+    };
+    let mut history = History::new(&expansion, &expansion.instances);
+    history.remember(StepId(0), expansion.instances.iter().map(measured).collect());
+    let checked = history.check(StepId(0));
+    for (quantity, beyond, most) in [
+        (Quantity::Epoch, false, 0.06),
+        (Quantity::Epoch, true, 0.12),
+        (Quantity::GpuMemory, false, 0.06),
+        (Quantity::GpuMemory, true, 0.12),
+    ] {
+        let of: Vec<&Checked> =
+            checked.iter().filter(|one| one.quantity == quantity && one.predicted.beyond == beyond).collect();
+        let mut errors: Vec<f64> = of.iter().map(|one| (one.predicted.value / one.measured - 1.0).abs()).collect();
+        errors.sort_by(f64::total_cmp);
+        let inside = of.iter().filter(|one| (one.predicted.low..=one.predicted.high).contains(&one.measured)).count();
+        let told = format!(
+            "{quantity:?} beyond {beyond}: {} points, {:.3} off, {inside} inside",
+            of.len(),
+            errors[of.len() / 2]
+        );
+        eprintln!("{told}");
+        assert_eq!(of.len(), if beyond { 12 } else { 60 }, "{told}");
+        assert!(errors[of.len() / 2] <= most && inside * 10 >= of.len() * 9, "{told}");
+    }
+}
