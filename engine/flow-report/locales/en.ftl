@@ -292,7 +292,7 @@ note-gpu-memory-load = GPU memory busy time is the share of time in which GPU me
 note-short-load = The driver averages a GPU's load over up to a second, so it is not told of epochs that take less in all.
 together-groups = Verdicts
 note-gain = ± is half the width of an interval that holds for 95 % of groups, however often they are repeated.{ $once ->
-    [yes] {" "}Of a group that ran once it assumes a standard deviation of at least { $assumed } between runs, which was not measured.
+    [yes] {" "}Of a group that ran once it assumes a standard deviation of at least { $assumed } between runs, which was not measured. Of a slowdown there it is twice the standard error that the epochs of both runs have, without epochs that of runs that differ by { $usual }: how much runs differ does not come into it.
    *[no] {""}
 }
 packed-members = Alone and packed

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::columns::{self, Datum, datum};
 
-pub(crate) use flow_core::verdict::{FOREIGN_CPU, Refusal, TOLERANCE, UNREPEATED, Verdict};
+pub(crate) use flow_core::verdict::{FOREIGN_CPU, Refusal, TOLERANCE, UNREPEATED, USUAL, Verdict};
 
 /// Demand, or use, below this share of a resource leaves it room: it is ruled out.
 const ROOM: f64 = 0.90;
@@ -34,6 +34,9 @@ pub(crate) struct Together {
     /// Work done together, in units of one job running alone: above 1 is a gain over one after another. With half its interval,
     /// where that is known.
     pub(crate) gain: Option<(f64, Option<f64>)>,
+    /// How much runs differ was measured.
+    #[serde(default)]
+    pub(crate) repeated: bool,
     /// The interference coefficient that times together were predicted with, where any had been measured before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) interference: Option<f64>,
@@ -267,6 +270,7 @@ fn one(group: &Group<'_>, solo: &[StepResult], tolerance: f64) -> Together {
         members: shown.collect(),
         slower: called.is_some_and(|called| called.slower),
         gain: called.map(|called| (called.gain, Some(called.half))),
+        repeated: called.is_some_and(|called| called.repeated),
         interference,
         looks: judged.looks,
         more: judged.more,

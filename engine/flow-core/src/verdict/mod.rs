@@ -36,7 +36,7 @@ const NARROW: f64 = 0.05;
 /// The relative standard deviation from run to run that is reckoned with while nothing was repeated.
 pub const UNREPEATED: f64 = 0.08;
 /// What an undisturbed program is usually off by: enough to call what is as fast as alone parallel, which is no gain and no loss.
-const USUAL: f64 = 0.02;
+pub const USUAL: f64 = 0.02;
 /// How many standard errors of the usual one a difference must exceed.
 const SIGMAS: f64 = 2.0;
 /// Nobody repeats anything as often as this to know.
@@ -77,21 +77,24 @@ pub struct Called {
     pub gain: f64,
     /// Half the interval of the gain.
     pub half: f64,
-    /// Half the interval of each member's speed, relative to it; none while nothing was repeated.
+    /// Half the interval of each member's speed, relative to it. While nothing was repeated, as its epochs have it.
     pub speeds: Vec<f64>,
+    /// How much runs differ was measured.
+    pub repeated: bool,
 }
 
 /// Calls a group with members, after this look.
 pub fn call(members: &[Times], look: u32, tolerance: f64) -> Called {
     let speeds: Vec<Speed> = members.iter().map(Speed::of).collect();
-    match pooled(members) {
-        None => Bounds::unrepeated(&speeds, look).call(&speeds, tolerance),
+    let pooled = pooled(members);
+    let bounds = match pooled {
+        None => Bounds::unrepeated(&speeds, look),
         Some((sd, freedom)) => {
             let error = |speed: &Speed| sd * (1.0 / speed.alone + 1.0 / speed.together).sqrt();
-            let bounds = Bounds::of(&speeds, error, student(allowed(look), freedom));
-            Called { speeds: bounds.speeds.clone(), ..bounds.call(&speeds, tolerance) }
+            Bounds::of(&speeds, error, student(allowed(look), freedom))
         }
-    }
+    };
+    Called { repeated: pooled.is_some(), ..bounds.call(&speeds, tolerance) }
 }
 
 /// The relative standard deviation from run to run, with its degrees of freedom; none where nothing was measured twice.
@@ -215,6 +218,6 @@ impl Bounds {
         } else {
             Call::SlowerThanOneAfterAnother
         };
-        Called { call, slower, gain, half: self.gain, speeds: Vec::new() }
+        Called { call, slower, gain, half: self.gain, speeds: self.speeds.clone(), repeated: false }
     }
 }

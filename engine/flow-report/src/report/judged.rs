@@ -80,8 +80,12 @@ pub(super) fn judged(group: &Together, show: &Format, words: &Words, lang: &str)
     // Not every member need be slower.
     let faster = least.0 < 0.0 && !show.reads_zero(least.0) && !show.ratio;
     let of_both = |show: &Format| {
+        // Those that read the same are as sure as the one that is least sure.
+        if figure(show, (least.0, None)) == figure(show, (most.0, None)) {
+            return figure(show, (most.0, slow.iter().filter_map(|(_, half)| *half).reduce(f64::max)));
+        }
         let (from, to) = (figure(show, least), figure(show, most));
-        if from == to { to } else { words.text(lang, "range", &Args::new().with("from", from).with("to", to)) }
+        words.text(lang, "range", &Args::new().with("from", from).with("to", to))
     };
     let range = of_both(if faster { show } else { &unsigned });
     let longer = match faster {

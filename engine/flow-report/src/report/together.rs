@@ -10,7 +10,7 @@ use crate::findings::Packed;
 use crate::format::Format;
 use crate::safe;
 use crate::table::{Grid, Names, Reading, earlier, enough};
-use crate::verdict::{FOREIGN_CPU, Member, Resource, Ruling, Together, UNREPEATED, Used, Verdict};
+use crate::verdict::{FOREIGN_CPU, Member, Resource, Ruling, Together, UNREPEATED, USUAL, Used, Verdict};
 use crate::words::{Args, Words, join};
 
 /// The members of all groups: alone against together.
@@ -194,10 +194,11 @@ pub(crate) fn interference(groups: &[Together], words: &Words, langs: &[&str]) -
 pub(crate) fn intervals(groups: &[Together], words: &Words, langs: &[&str]) -> Option<String> {
     let mut told = groups.iter().filter(|g| matches!(g.gain, Some((_, Some(_))))).peekable();
     told.peek()?;
-    let once = if told.any(|g| g.members.iter().all(|m| m.sure.is_none())) { "yes" } else { "no" };
+    let once = if told.any(|g| !g.repeated) { "yes" } else { "no" };
     let note = |lang: &&str| {
-        let assumed = words.figure(lang, &share(), UNREPEATED);
-        words.text(lang, "note-gain", &Args::new().with("once", once).with("assumed", assumed))
+        let [assumed, usual] = [UNREPEATED, USUAL].map(|sd| words.figure(lang, &share(), sd));
+        let args = Args::new().with("once", once).with("assumed", assumed).with("usual", usual);
+        words.text(lang, "note-gain", &args)
     };
     Some(join(langs.iter().map(note)))
 }
