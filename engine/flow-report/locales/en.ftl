@@ -10,6 +10,7 @@ mark-between-sentences = {" "}
 mark-percent = {" "}%
 list-comma = ,{" "}
 list-and = {" "}and{" "}
+list-more = { $n } more
 unit-times = { $n }×
 unit-points = points
 
@@ -231,7 +232,10 @@ finding-changed-at = From { $a } to { $b }, { $column } { $rises ->
 finding-one-training = From { $a } to { $b }, no judgement of { $columns }: a row rests on one training, and how much repeated trainings differ is not known.
 finding-packed = Packed, all take { $packed }, and one after another { $alone }: { $gain } times the throughput. From start to end each takes { $range } times as long as alone.
 finding-packed-in-runs = How long all take packed is not known, for they ran in several runs and not in one. From start to end each takes { $range } times as long as alone.
-finding-packed-in-part = How long all take packed is not known, for only { $compared } of { $of } can be compared with their runs alone: the rest failed, ran disturbed, or went on from a checkpoint. From start to end each of these takes { $range } times as long as alone.
+finding-packed-in-part = How long all take packed is not known: { $without } cannot be compared with { $n ->
+    [one] its run alone: one of the two
+   *[other] their runs alone: one of each two
+} failed, ran disturbed, or went on from a checkpoint. From start to end each of the other { $compared } of { $of } takes { $range } times as long as alone.
 finding-foreign = Other programs used up to { $used } of the CPU beside some of these results, so this may be due to them.
 finding-packed-foreign = Other programs used up to { $used } of the CPU meanwhile, so how much of this is due to packing is not known.
 finding-repeated-differs = { $column } differs with { $axis } by more than repetitions do: means of { $range } (F-test, p { $p }).

@@ -9,6 +9,7 @@ mark-between-sentences = {""}
 mark-percent = %
 list-comma = 、
 list-and = 和
+list-more = 另外 { $n } 个
 unit-times = { $n } 倍
 unit-points = 个百分点
 
@@ -230,7 +231,10 @@ finding-changed-at = 从 { $a } 到 { $b }，{ $axis }为 { $places }时{ $colum
 finding-one-training = 从 { $a } 到 { $b }，无法判断{ $columns }有无差异：各配置仅训练一次，重复训练之间的波动未知。
 finding-packed = 全部任务打包混部用时 { $packed }，串行执行需 { $alone }：吞吐量是串行执行的 { $gain } 倍。各任务的总用时是单独运行的 { $range } 倍。
 finding-packed-in-runs = 打包混部的任务分在多次运行中完成，而非同一次，因此全部完成的总用时未知。各任务的总用时是单独运行的 { $range } 倍。
-finding-packed-in-part = 打包混部的 { $of } 个任务中，只有 { $compared } 个可与各自的单独运行比较，其余的未正常结束、受到干扰或曾中断后从检查点继续，因此全部完成的总用时未知。可比较的各任务，总用时是单独运行的 { $range } 倍。
+finding-packed-in-part = 打包混部的 { $of } 个任务全部完成的总用时未知：{ $without } 无法与{ $n ->
+    [1] 单独运行比较，因为两者之一
+   *[other] 各自的单独运行比较，因为每对之中有一次
+}未正常结束、受到干扰或曾中断后从检查点继续。其余 { $compared } 个任务，总用时是单独运行的 { $range } 倍。
 finding-foreign = 其中部分结果测量时，其他程序最多占用了 { $used } 的 CPU，因此这一结论可能受其影响。
 finding-packed-foreign = 期间其他程序最多占用了 { $used } 的 CPU，因此无法得知其中有多少来自打包混部。
 finding-repeated-differs = { $column }随{ $axis }的差异超出重复运行的波动：均值为 { $range }（F 检验，p { $p }）。

@@ -85,9 +85,25 @@ fn what_went_on_from_a_checkpoint_is_left_out_of_what_was_packed_and_that_is_sai
     let report = text(&run("report", with, &input).expect("a report"), "report.md");
     honest(&report);
     insta::assert_snapshot!(bullets(&report).map(|lines| lines[0]).join("\n"), @r"
-    - How long all take packed is not known, for only 10 of 12 can be compared with their runs alone: the rest failed, ran disturbed, or went on from a checkpoint. From start to end each of these takes 1.14 to 1.77 times as long as alone.
-    * 打包混部的 12 个任务中，只有 10 个可与各自的单独运行比较，其余的未正常结束、受到干扰或曾中断后从检查点继续，因此全部完成的总用时未知。可比较的各任务，总用时是单独运行的 1.14 至 1.77 倍。
+    - How long all take packed is not known: `packed[model=mobilenet_v3_large,batch=16]` and `packed[model=resnet34,batch=16]` cannot be compared with their runs alone: one of each two failed, ran disturbed, or went on from a checkpoint. From start to end each of the other 10 of 12 takes 1.14 to 1.77 times as long as alone.
+    * 打包混部的 12 个任务全部完成的总用时未知：`packed[model=mobilenet_v3_large,batch=16]` 和 `packed[model=resnet34,batch=16]` 无法与各自的单独运行比较，因为每对之中有一次未正常结束、受到干扰或曾中断后从检查点继续。其余 10 个任务，总用时是单独运行的 1.14 至 1.77 倍。
     ");
+}
+
+#[test]
+fn of_many_that_cannot_be_compared_the_first_are_named() {
+    let (mut input, with) = twelve(40, |_| ());
+    for result in &mut input.steps.get_mut("alone").expect("the step").results[..4] {
+        result.outcome = Outcome::Failed;
+    }
+    let report = text(&run("report", with, &input).expect("a report"), "report.md");
+    let first = bullets(&report).map(|lines| lines[0]).join("\n");
+    assert!(
+        first
+            .contains("`packed[model=mobilenet_v2,batch=16]`, `packed[model=mobilenet_v2,batch=32]` and 2 more cannot"),
+        "{first}"
+    );
+    assert!(first.contains("、`packed[model=mobilenet_v2,batch=32]` 和另外 2 个"), "{first}");
 }
 
 #[test]

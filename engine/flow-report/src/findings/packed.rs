@@ -33,11 +33,12 @@ pub(crate) struct Member {
     pub(crate) packed: f64,
 }
 
-/// How many of all can be compared with their runs alone.
+/// How many of all can be compared with their runs alone, and the labels of those that cannot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PackedPart {
     pub(crate) compared: Figure,
     pub(crate) of: Figure,
+    pub(crate) without: Vec<String>,
 }
 
 /// Of a step and the one that it is `like`: nothing unless some of the first ran beside others. Compared is what ended well and
@@ -68,7 +69,14 @@ pub(crate) fn packed(
             packed: result.usage.wall_s,
         })
     };
-    let members: Vec<Member> = together.iter().filter_map(member).collect();
+    let mut members = Vec::new();
+    let mut without = Vec::new();
+    for result in together {
+        match member(result) {
+            Some(member) => members.push(member),
+            None => without.push(result.label.clone()),
+        }
+    }
     let foreign = together.iter().chain(alone).map(|result| result.circumstances.foreign_cpu).fold(0.0, f64::max);
     if members.is_empty() {
         return None;
@@ -89,7 +97,7 @@ pub(crate) fn packed(
     let part = (compared < of).then(|| {
         let [compared, of] =
             [(What::Compared, compared), (What::Packed, of)].map(|(what, n)| figure(what, n as f64, &Format::count()));
-        PackedPart { compared, of }
+        PackedPart { compared, of, without }
     });
     let whole = (part.is_none() && together.iter().all(|result| result.run == first.run)).then(|| {
         let [at_once, one_by_one] =

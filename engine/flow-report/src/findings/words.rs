@@ -9,6 +9,17 @@ use crate::safe;
 use crate::table::Names;
 use crate::words::{Args, Words};
 
+/// So many labels a sentence bears.
+const FEW: usize = 3;
+
+/// Labels in a row; of many the first ones, and how many more.
+fn few(labels: &[String], words: &Words, lang: &str) -> String {
+    let named = if labels.len() > FEW { FEW - 1 } else { labels.len() };
+    let more = labels.len() - named;
+    let more = (more > 0).then(|| words.text(lang, "list-more", &Args::new().with("n", more.to_string())));
+    words.list(lang, &labels[..named].iter().map(|label| safe::code(label)).chain(more).collect::<Vec<_>>())
+}
+
 impl Figure {
     /// The figure as prose writes it.
     pub(crate) fn text(&self, words: &Words, lang: &str) -> String {
@@ -364,9 +375,10 @@ impl Finding {
                 let args =
                     args.with("range", words.text(lang, "range", &Args::new().with("from", from).with("to", to)));
                 let told = match (part, whole) {
-                    (Some(PackedPart { compared, of }), _) => {
+                    (Some(PackedPart { compared, of, without }), _) => {
                         let [compared, of] = [compared, of].map(|count| count.text(words, lang));
-                        say("finding-packed-in-part", args.with("compared", compared).with("of", of))
+                        let args = args.with("compared", compared).with("of", of).count("n", without.len());
+                        say("finding-packed-in-part", args.with("without", few(without, words, lang)))
                     }
                     (None, Some(AllPacked { at_once, one_by_one, gain })) => {
                         let [packed, alone] = [at_once, one_by_one].map(|figure| figure.text(words, lang));
