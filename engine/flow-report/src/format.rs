@@ -117,6 +117,13 @@ impl Format {
         Format { decimals, ..self }
     }
 
+    /// For a number that was given with so many significant digits: with no more than these.
+    pub(crate) fn given(&self, value: f64, significant: u8) -> Self {
+        let before = self.scaled(value).abs().log10().floor();
+        let known = (f64::from(significant) - 1.0 - before).max(0.0);
+        Format { decimals: f64::from(self.decimals).min(known) as u8, ..self.clone() }
+    }
+
     /// As shown, with all its digits.
     fn scaled(&self, value: f64) -> f64 {
         (value + f64::from(u8::from(self.ratio))) * self.factor

@@ -234,6 +234,28 @@ fn a_column_that_agrees_is_said_and_nothing_is_made_up_of_earlier_figures() {
 }
 
 #[test]
+fn earlier_figures_keep_the_digits_that_they_were_given_with() {
+    let counts = [("a", 15.4838), ("b", 2.8812), ("c", 1.5081)];
+    let of = |(model, gmac)| result("s", &[("model", json!(model))], 1).metric("alpha", gmac, "");
+    let mut input = input(vec![("s", view("torch/train", None, counts.map(of).into()))]);
+    input.files.insert("/somewhere/published.csv".into(), "model,alpha\na,15.5\nb,2.88\nc,1.50\n".into());
+    let with = json!({"from": "s", "rows": "model", "columns": ["alpha"],
+        "reference": {"file": "/somewhere/published.csv"}});
+    common::add_table(&mut input, "t", with);
+    let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t"}]});
+    let report = text(&run("report", with, &input).expect("a report"), "report.md");
+    common::honest(&report);
+    let earlier = |row: &str| {
+        let line =
+            report.lines().find(|line| line.starts_with(&format!("| {row} "))).unwrap_or_else(|| panic!("{report}"));
+        line.trim_end_matches('|').rsplit('|').next().map(|cell| cell.trim().to_owned())
+    };
+    assert_eq!(["a", "b", "c"].map(|row| earlier(row).unwrap_or_default()), ["15.5", "2.88", "1.50"], "{report}");
+    // 15.48 is 15.5, and 1.508 is not 1.50.
+    assert!(report.contains("found again to their last digit: 2 of 3"), "{report}");
+}
+
+#[test]
 fn earlier_rows_on_unlike_numbers_of_gpus_are_not_compared_with_and_without_a_split() {
     // As published: batch size 128 had two GPUs.
     let file = include_str!("published/feb08-mobilenet_v2-per-gpu.csv");

@@ -2,7 +2,7 @@
 
 use super::{Finding, Scoped, SectionFigures, What};
 use crate::format::Format;
-use crate::table::{Reference, Table};
+use crate::table::{Reference, Row, Table};
 
 /// Figures that are no further apart agree: rounded as published figures are, and by another convention for small things.
 const AGREES: f64 = 0.05;
@@ -20,11 +20,14 @@ pub(crate) fn agrees(ledger: &mut SectionFigures<'_>, now: &Table, then: &Refere
     let agreement = |name: &String| {
         let places = now.columns.iter().enumerate().filter(|(_, column)| column.name == *name);
         let cells = places.flat_map(|(at, _)| now.body.iter().zip(&then.body).map(move |(a, b)| (a, b, at)));
-        let pairs = cells.filter_map(|(a, b, at)| Some((at, a.cells[at].number()?, b.cells[at].number()?)));
-        let pairs: Vec<(usize, f64, f64)> = pairs.collect();
-        let off = |(_, a, b): &(usize, f64, f64)| if a == b { 0.0 } else { (a / b - 1.0).abs() };
-        let off = pairs.iter().map(off).fold(0.0, f64::max);
-        let as_given = pairs.iter().filter(|(at, a, b)| as_given(&then.columns[*at].show, *a, *b)).count();
+        let pair = |(now, earlier, at): (&Row, &Row, usize)| {
+            let (a, b) = (now.cells[at].number()?, earlier.cells[at].number()?);
+            let off = if a == b { 0.0 } else { (a / b - 1.0).abs() };
+            Some((off, as_given(&then.columns[at].show, a, b, earlier.cells[at].digits)))
+        };
+        let pairs: Vec<(f64, bool)> = cells.filter_map(pair).collect();
+        let off = pairs.iter().map(|(off, _)| *off).fold(0.0, f64::max);
+        let as_given = pairs.iter().filter(|(_, as_given)| *as_given).count();
         (pairs.len() >= 2 && off <= AGREES).then_some((off, as_given, pairs.len()))
     };
     let found = names.into_iter().filter_map(|name| Some((name.clone(), agreement(name)?)));
@@ -41,8 +44,11 @@ pub(crate) fn agrees(ledger: &mut SectionFigures<'_>, now: &Table, then: &Refere
 }
 
 /// The figure of now reads as the earlier one does, with as many digits as that is given with.
-fn as_given(show: &Format, now: f64, then: f64) -> bool {
+fn as_given(show: &Format, now: f64, then: f64, digits: Option<u8>) -> bool {
     let fine = Format { unit: String::new(), decimals: 9, ..show.clone() };
-    let given = fine.no_finer_than(std::iter::once(then));
+    let given = match digits {
+        Some(digits) => fine.given(then, digits),
+        None => fine.no_finer_than(std::iter::once(then)),
+    };
     given.number(now) == given.number(then)
 }

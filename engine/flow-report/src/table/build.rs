@@ -16,7 +16,7 @@ use super::epochs;
 use super::groups::{Groups, Measured, add};
 use super::machines;
 use super::model::{Cell, Column, Content, Note, Reference, Row, Spread, TABLE_FORMAT, Table};
-use super::reference::{self, Earlier};
+use super::reference;
 use super::with::{ColumnWith, TableWith, Text, parse_column};
 use crate::columns::{self, Datum, datum, is_declared, likeness, names, same, unlike, written};
 use crate::format::Format;
@@ -62,11 +62,12 @@ pub(crate) fn build(with: &TableWith, input: &BuiltinInput) -> Result<Table, Bui
     }
     tabulate(with, &results, &mut table)?;
     if let Some(reference) = with.reference.as_ref().filter(|reference| reference.when) {
-        let Earlier { results, together } = reference::results(reference, with, &mut table, &results, input)?;
+        let earlier = reference::results(reference, with, &mut table, &results, input)?;
         let mut of = Table { format: TABLE_FORMAT, from: with.from.clone(), ..Table::default() };
-        tabulate(with, &results.iter().collect::<Vec<_>>(), &mut of)?;
+        tabulate(with, &earlier.results.iter().collect::<Vec<_>>(), &mut of)?;
+        earlier.keep_digits(&mut of);
         let (file, label) = (reference.name().to_owned(), reference.label.clone());
-        table.reference = Some(Box::new(Reference { file, label, table: of, together }));
+        table.reference = Some(Box::new(Reference { file, label, table: of, together: earlier.together }));
     } else if let Some(reference) = &with.reference {
         table.note(Note::NoReference { file: reference.name().to_owned() });
     }

@@ -246,7 +246,11 @@ pub(crate) fn inline(label: &str, lang: &str) -> String {
 }
 
 fn show(cell: &Cell, column: &Column, words: &Words, langs: &[&str], numbered: &[usize]) -> String {
-    let text = content(&cell.content, column, words, langs);
+    let given = cell.number().zip(cell.digits).map(|(value, digits)| column.show.given(value, digits));
+    let text = match given {
+        Some(show) => content(&cell.content, &Column { show, ..column.clone() }, words, langs),
+        None => content(&cell.content, column, words, langs),
+    };
     let notes = cell.notes.iter().filter_map(|note| numbered.iter().position(|n| n == note));
     let marks: String = notes.map(|at| format!(" ({})", mark(at))).collect();
     text + &marks

@@ -1,7 +1,7 @@
 //! Earlier figures beside those of now: a CSV file becomes results like those of a step, matched by the axes of the table, so that
 //! all that is computed of the ones is computed of the others.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flow_core::reason::{BuiltinFault, Hint, UnitProblem};
 use flow_core::{
@@ -52,6 +52,29 @@ pub(super) struct Earlier {
     pub(super) results: Vec<StepResult>,
     /// Times in a co-run group.
     pub(super) together: Vec<InGroup>,
+    digits: BTreeMap<Place, u8>,
+}
+
+/// A figure of the file: the label of its result, what it is called, and the part of the split.
+type Place = (String, String, Option<String>);
+
+impl Earlier {
+    /// Marks figures with the digits that they were given with: a table that wrote more would make them up.
+    pub(super) fn keep_digits(&self, table: &mut Table) {
+        for (at, column) in table.columns.iter().enumerate().filter(|(_, column)| column.derived.is_none()) {
+            for cell in table.body.iter_mut().map(|row| &mut row.cells[at]) {
+                let [label] = &cell.of[..] else { continue };
+                cell.digits = self.digits.get(&(label.clone(), column.name.clone(), column.part.clone())).copied();
+            }
+        }
+    }
+}
+
+/// How many digits of a number say something: 4 of `29.10`, 3 of `0.0103`; of zero nobody can tell.
+fn significant(text: &str) -> Option<u8> {
+    let number = text.split(['e', 'E']).next().unwrap_or(text);
+    let digits = number.chars().filter(char::is_ascii_digit).skip_while(|digit| *digit == '0').count();
+    u8::try_from(digits).ok().filter(|digits| *digits > 0)
 }
 
 /// A column of the file.
@@ -161,6 +184,7 @@ pub(super) fn results(
     }
     let outcomes = find("outcome")?.map(|column| column.at);
     let mut matched: Vec<(usize, StepResult)> = Vec::new();
+    let mut digits = BTreeMap::new();
     let mut together = Vec::new();
     let mut unmatched = Vec::new();
     let meant = |cells: &[String]| only.iter().all(|(at, value)| is(value, &cells[*at]));
@@ -211,6 +235,10 @@ pub(super) fn results(
                     together.push(InGroup { axes: now[at].axes.clone(), name: (*own).clone(), value });
                     continue;
                 }
+                if let Some(significant) = significant(text) {
+                    let part = with.split.as_ref().and_then(|split| result.axes.get(split)).map(written);
+                    digits.insert((result.label.clone(), (*own).clone(), part), significant);
+                }
                 let metric = Metric { value, unit: unit.clone(), epochs: None, sd: None, values: vec![] };
                 result.metrics.insert((*own).clone(), metric);
             }
@@ -222,7 +250,7 @@ pub(super) fn results(
         table.note(Note::Unmatched { file: name.to_owned(), lines, first });
     }
     matched.sort_by_key(|(at, _)| *at);
-    Ok(Earlier { results: matched.into_iter().map(|(_, result)| result).collect(), together })
+    Ok(Earlier { results: matched.into_iter().map(|(_, result)| result).collect(), together, digits })
 }
 
 /// A column whose numbers are taken.
