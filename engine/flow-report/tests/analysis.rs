@@ -67,6 +67,21 @@ fn published_iteration_times_bend_and_no_parabola_says_it() {
 }
 
 #[test]
+fn an_entry_of_a_long_sweep_says_what_was_found_and_leaves_the_table_to_the_report() {
+    let mut input = iterations();
+    add(&mut input, "fit", "line", json!({"table": "t", "y": "iteration_time"}));
+    add(&mut input, "jumps", "jumps", json!({"table": "t", "y": "iteration_time"}));
+    let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t", "analyses": ["line", "jumps"]}]});
+    let entry = text(&run("report", with, &input).expect("a report"), "entry.md");
+    assert!(!entry.contains("\n|") && entry.lines().count() < 20, "{entry}");
+    assert!(
+        entry.contains("resnet18: Iteration time bends where batch size is 18.5") && !entry.contains("R²"),
+        "{entry}"
+    );
+    assert!(entry.contains("18.5 处转折"), "{entry}");
+}
+
+#[test]
 fn epoch_times_are_a_cost_of_images_and_one_of_iterations() {
     // Made up: 2 s for the images, 40 ms an iteration of 10,000 images in batches, and two percent of noise.
     let noise = [0.01, -0.02, 0.02, 0.0, -0.01, 0.02, -0.02, 0.01, 0.0, -0.01];

@@ -106,6 +106,12 @@ impl Fits {
         self.curves.iter().map(scoped).collect()
     }
 
+    pub(super) fn in_short(&self, jumps: &[&Sweeps], names: &Names<'_>, lang: &str) -> Vec<String> {
+        let first = |curve: &Fit| self.told(curve, names, lang).into_iter().next().unwrap_or_default();
+        let shape = |curve: &Fit| self.beside(curve, jumps, names, lang).unwrap_or_else(|| first(curve));
+        self.curves.iter().map(|curve| names.scoped(&curve.scope, names.capital(shape(curve), lang), lang)).collect()
+    }
+
     /// Of a curve with jumps, where its shape is another without them: what looks like a bend is one of its jumps then.
     fn beside(&self, curve: &Fit, jumps: &[&Sweeps], names: &Names<'_>, lang: &str) -> Option<String> {
         let leveled = jumps.iter().find_map(|jumps| jumps.leveled(&self.y, &self.x, curve.scope.as_deref()))?;
@@ -119,12 +125,20 @@ impl Fits {
     }
 
     fn sentence(&self, curve: &Fit, names: &Names<'_>, lang: &str) -> String {
+        names.words.sentences(lang, &self.told(curve, names, lang))
+    }
+
+    /// Its shape, and how well that fits.
+    fn told(&self, curve: &Fit, names: &Names<'_>, lang: &str) -> Vec<String> {
         let say = |key: &str, args: Args| names.words.text(lang, key, &args);
         let about =
             || Args::new().with("column", names.inline(&self.y, lang)).with("axis", names.inline(&self.x, lang));
         let Some(choice) = &curve.choice else {
             let same = curve.points.windows(2).all(|w| w[0].1 == w[1].1) && curve.points.len() > 1;
-            return say(if same { "fit-constant" } else { "fit-few" }, about().count("points", curve.points.len()));
+            return vec![say(
+                if same { "fit-constant" } else { "fit-few" },
+                about().count("points", curve.points.len()),
+            )];
         };
         let best = choice.best();
         let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", safe::text(&self.unit)) };
@@ -145,7 +159,7 @@ impl Fits {
             && best.coefficients[1].value.abs() <= best.coefficients[1].half;
         if best.r2 < EXPLAINS && !flat {
             let args = about().with("r2", r2(best.r2)).with("points", curve.points.len().to_string());
-            return say("fit-none", args.with("goes", course(&curve.points)));
+            return vec![say("fit-none", args.with("goes", course(&curve.points)))];
         }
         let up = |at: usize| if best.coefficients[at].value >= 0.0 { "yes" } else { "no" };
         let mut told = vec![match best.model {
@@ -154,7 +168,7 @@ impl Fits {
                     let c = line.coefficients[1];
                     give_or_take(c.value, c.half) + &unit
                 });
-                return say("fit-no-slope", about().with("slope", slope));
+                return vec![say("fit-no-slope", about().with("slope", slope))];
             }
             Model::Proportional => say("fit-proportional", about().with("slope", figure(0))),
             Model::Affine => {
@@ -195,7 +209,7 @@ impl Fits {
                 told.extend(line.map(|more| say("fit-line-is-not-enough", Args::new().with("more", more))));
             }
         }
-        names.words.sentences(lang, &told)
+        told
     }
 
     pub(super) fn tables(&self, names: &Names<'_>, langs: &[&str]) -> Vec<Shown> {

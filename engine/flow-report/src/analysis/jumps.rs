@@ -168,13 +168,7 @@ impl Sweeps {
         let of =
             |curve: &Sweep| names.scoped(&curve.scope, names.capital(self.sentence(curve, names, lang), lang), lang);
         let mut told: Vec<String> = self.curves.iter().map(of).collect();
-        if let Some(Shared { parts: [a, b], same, places }) = self.shared() {
-            let args =
-                Args::new().with("column", names.inline(&self.y, lang)).with("axis", names.inline(&self.x, lang));
-            let [a, b] = [a, b].map(|part| safe::text(&names.table.point(part).unwrap_or_else(|| part.to_owned())));
-            let args = args.with("a", a).with("b", b).count("same", same).count("places", places);
-            told.push(names.capital(names.words.text(lang, "jumps-shared", &args), lang));
-        }
+        told.extend(self.in_common(names, lang));
         if let Some(Alike { low, high, p }) = self.alike() {
             let figure = |value: f64| names.words.figure(lang, &share(value), value);
             let args = Args::new().with("column", names.inline(&self.y, lang));
@@ -187,6 +181,27 @@ impl Sweeps {
         told
     }
 
+    /// Where the curves jump; of those that are told apart by a split, at how many places both do.
+    pub(super) fn in_short(&self, names: &Names<'_>, lang: &str) -> Vec<String> {
+        if let Some(shared) = self.in_common(names, lang) {
+            return vec![shared];
+        }
+        let of = |curve: &Sweep| {
+            let (found, fluctuation) = (curve.found.as_ref()?, curve.fluctuation()?);
+            let jumped = self.jumped(curve, found, fluctuation, names, lang).into_iter().next()?;
+            Some(names.scoped(&curve.scope, names.capital(jumped, lang), lang))
+        };
+        self.curves.iter().filter_map(of).collect()
+    }
+
+    fn in_common(&self, names: &Names<'_>, lang: &str) -> Option<String> {
+        let Shared { parts: [a, b], same, places } = self.shared()?;
+        let args = Args::new().with("column", names.inline(&self.y, lang)).with("axis", names.inline(&self.x, lang));
+        let [a, b] = [a, b].map(|part| safe::text(&names.table.point(part).unwrap_or_else(|| part.to_owned())));
+        let args = args.with("a", a).with("b", b).count("same", same).count("places", places);
+        Some(names.capital(names.words.text(lang, "jumps-shared", &args), lang))
+    }
+
     fn sentence(&self, curve: &Sweep, names: &Names<'_>, lang: &str) -> String {
         let say = |key: &str, args: Args| names.words.text(lang, key, &args);
         let about =
@@ -194,7 +209,7 @@ impl Sweeps {
         let (Some(found), Some(fluctuation)) = (&curve.found, curve.fluctuation()) else {
             return say("jumps-few", about().count("points", curve.points.len()));
         };
-        let mut told = vec![self.jumped(curve, found, fluctuation, names, lang)];
+        let mut told = self.jumped(curve, found, fluctuation, names, lang);
         let off = |outlier: &Outlier| {
             let off = give_or_take(outlier.off, outlier.half) + &self.shown_unit();
             say("jumps-off", Args::new().with("at", safe::text(&curve.names[outlier.at])).with("off", off))
@@ -206,13 +221,14 @@ impl Sweeps {
         names.words.sentences(lang, &told)
     }
 
-    fn jumped(&self, curve: &Sweep, found: &Jumps, fluctuation: f64, names: &Names<'_>, lang: &str) -> String {
+    /// Where it jumps, and that this is at the multiples of nothing.
+    fn jumped(&self, curve: &Sweep, found: &Jumps, fluctuation: f64, names: &Names<'_>, lang: &str) -> Vec<String> {
         let say = |key: &str, args: Args| names.words.text(lang, key, &args);
         let about =
             || Args::new().with("column", names.inline(&self.y, lang)).with("axis", names.inline(&self.x, lang));
         if found.jumps.is_empty() {
             let fluctuation = names.words.figure(lang, &share(fluctuation), fluctuation);
-            return say("jumps-none", about().with("fluctuation", fluctuation));
+            return vec![say("jumps-none", about().with("fluctuation", fluctuation))];
         }
         let each = found.jumps.iter().map(|jump| {
             let args = Args::new().with("from", safe::text(&curve.names[jump.at]));
@@ -222,10 +238,10 @@ impl Sweeps {
         let each: Vec<String> = each.collect();
         let args = about().with("jumps", names.words.list(lang, &each));
         match found.multiple {
-            Some(multiple) => say("finding-jumps-multiple", args.with("multiple", multiple.to_string())),
+            Some(multiple) => vec![say("finding-jumps-multiple", args.with("multiple", multiple.to_string()))],
             None => {
                 let no_multiple = say("jumps-no-multiple", Args::new().count("jumps", found.jumps.len()));
-                names.words.sentences(lang, &[say("finding-jumps", args), no_multiple])
+                vec![say("finding-jumps", args), no_multiple]
             }
         }
     }

@@ -103,6 +103,14 @@ fn written(
     Ok(BuiltinOutput { files, metrics, cause: None })
 }
 
+fn jumps_of(analyses: &[(String, Analysis)]) -> Vec<&jumps::Sweeps> {
+    let jumps = analyses.iter().filter_map(|(_, analysis)| match &analysis.found {
+        Analysed::Jumps(sweeps) => Some(sweeps),
+        Analysed::Fit(_) | Analysed::Best(_) => None,
+    });
+    jumps.collect()
+}
+
 impl Analysis {
     /// That of a step's files.
     pub(crate) fn of(name: &str, view: &StepView) -> Result<Option<Analysis>, BuiltinFault> {
@@ -119,14 +127,26 @@ impl Analysis {
         words: &Words,
         lang: &str,
     ) -> Vec<String> {
-        let jumps = beside.iter().filter_map(|(_, analysis)| match &analysis.found {
-            Analysed::Jumps(sweeps) => Some(sweeps),
-            Analysed::Fit(_) | Analysed::Best(_) => None,
-        });
         let names = Names { table, words };
         match &self.found {
-            Analysed::Fit(fits) => fits.sentences(&jumps.collect::<Vec<_>>(), &names, lang),
+            Analysed::Fit(fits) => fits.sentences(&jumps_of(beside), &names, lang),
             Analysed::Jumps(sweeps) => sweeps.sentences(&names, lang),
+            Analysed::Best(ranking) => ranking.sentences(&names, lang),
+        }
+    }
+
+    /// The same as short as notes are: what shape, which jumps, and not how well that fits or what is off it.
+    pub(crate) fn in_short(
+        &self,
+        beside: &[(String, Analysis)],
+        table: &Table,
+        words: &Words,
+        lang: &str,
+    ) -> Vec<String> {
+        let names = Names { table, words };
+        match &self.found {
+            Analysed::Fit(fits) => fits.in_short(&jumps_of(beside), &names, lang),
+            Analysed::Jumps(sweeps) => sweeps.in_short(&names, lang),
             Analysed::Best(ranking) => ranking.sentences(&names, lang),
         }
     }

@@ -68,6 +68,12 @@ fn paragraphs(section: &Section, words: &Words, lang: &str) -> Vec<String> {
     }
     let mut out: Vec<String> =
         kinds.iter().filter(|found| !found.is_empty()).map(|found| words.sentences(lang, found)).collect();
+    for (at, (_, analysis)) in section.analyses.iter().enumerate() {
+        let mut found = analysis.in_short(&section.analyses, &section.table, words, lang);
+        let caveat = disturbed.take_if(|why| why.analyses.contains(&at));
+        found.extend(caveat.map(|why| why.worded(words, lang)));
+        out.extend((!found.is_empty()).then(|| words.sentences(lang, &found)));
+    }
     out.extend(judged::in_short(&section.together, words, lang));
     out.extend(prose::notes(section, words, lang).iter().map(|note| safe::line(note)));
     out

@@ -167,6 +167,8 @@ fn tidy(text: &str) -> String {
 
 /// An entry shows the tables of a report with no more; else each question has what was found, and its table is in the report.
 const ENTRY_TABLES: usize = 3;
+/// Nor does it show a table of more rows.
+const ENTRY_ROWS: usize = 12;
 
 /// The page in the languages of a block; charts are shared by all blocks, so what stands in them is in all languages.
 fn content(report: &Report, words: &Words, langs: &[&str], all: &[&str]) -> Page {
@@ -189,7 +191,9 @@ fn content(report: &Report, words: &Words, langs: &[&str], all: &[&str]) -> Page
     let mut sections: Vec<PageSection> =
         report.sections.iter().map(|s| section(s, words, langs, all, &mut said)).collect();
     let few = report.sections.len() <= ENTRY_TABLES;
-    for (page, section) in sections.iter_mut().zip(&report.sections).filter(|_| few) {
+    for (page, section) in
+        sections.iter_mut().zip(&report.sections).filter(|(_, section)| few && section.table.body.len() <= ENTRY_ROWS)
+    {
         page.short_table = in_short(&section.table, words, langs, &mut noted);
     }
     Page {
