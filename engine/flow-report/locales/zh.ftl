@@ -183,8 +183,8 @@ finding-estimate-one = { $column }相对{ $of }的误差为 { $most }。
 finding-agrees = { $column }的 { $of } 个先前数值中，有 { $same } 个在给出的位数内得到重现；最大相差 { $most }。
 finding-unchanged = 从 { $a } 到 { $b }，{ $column }没有变化（最大差异为 { $most }）。
 finding-hardly-changed = 从 { $a } 到 { $b }，{ $column }{ $how ->
-    [rises] 至多上升 { $most }，且没有一行下降
-    [falls] 至多下降 { $most }，且没有一行上升
+    [rises] 至多上升 { $most }，且各行均未下降
+    [falls] 至多下降 { $most }，且各行均未上升
    *[both] 的变化至多为 { $most }
 }。
 finding-within-repetitions = 从 { $a } 到 { $b }，{ $column }的变化未超出重复运行的波动：平均 { $mean }，95 % 置信区间为 { $interval }。

@@ -138,7 +138,7 @@ fn what_changes_little_and_one_way_says_which() {
     let told = [times(&measured), times(&[measured.as_slice(), &[(5.0, 5.1)]].concat())];
     insta::assert_snapshot!(told.join("\n"), @"
     - From v7 to v11, epoch time falls by 4 % at the most, and rises in no row.
-    * 从 v7 到 v11，每轮用时至多下降 4%，且没有一行上升。
+    * 从 v7 到 v11，每轮用时至多下降 4%，且各行均未上升。
     - From v7 to v11, epoch time changes by 4 % at the most.
     * 从 v7 到 v11，每轮用时的变化至多为 4%。
     ");
