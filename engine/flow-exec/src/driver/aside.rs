@@ -12,7 +12,9 @@ use super::{
     decisions::{self, LookedUp},
     fill::{self, Fill, Filled},
     hearing::{self, Heard},
+    intents::Intent,
     listener::Listener,
+    slurm,
 };
 use crate::{ExecError, clock};
 
@@ -33,6 +35,8 @@ pub(super) enum Done {
     Heard(Vec<Heard>),
     /// What is known of the step of an instance was made anew.
     Learned(InstanceId, Vec<Refit>),
+    /// Jobs of earlier runs were told to end: what people should know of that.
+    Unjoined(Option<String>),
     /// The earlier result that stands where this one is spoiled, if there is one.
     Earlier(ToRecord, Result<Option<Box<StepResult>>, StoreError>),
 }
@@ -52,11 +56,13 @@ pub(super) struct Aside {
     to_look_up: Vec<Vec<InstanceId>>,
     looking_up: bool,
     listening: bool,
+    /// So many tell jobs of earlier runs to end.
+    ending: u32,
 }
 
 impl Aside {
     pub(super) fn new(context: Arc<RunContext>) -> Aside {
-        Aside { context, jobs: JoinSet::new(), to_look_up: Vec::new(), looking_up: false, listening: false }
+        Aside { context, jobs: JoinSet::new(), to_look_up: Vec::new(), looking_up: false, listening: false, ending: 0 }
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -93,6 +99,7 @@ impl Aside {
         match &done {
             Done::LookedUp(_) => self.looking_up = false,
             Done::Heard(_) => self.listening = false,
+            Done::Unjoined(_) => self.ending -= 1,
             _ => {}
         }
         Ok(done)
@@ -141,6 +148,24 @@ impl Aside {
                 Ok(None) => Done::Elsewhere(unit.iter().map(|fill| fill.attempt).collect()),
                 Err(error) => Done::NotClaimed(error),
             }
+        });
+    }
+
+    /// Jobs of earlier runs are being told to end.
+    pub(super) fn is_ending_jobs(&self) -> bool {
+        self.ending > 0
+    }
+
+    /// Ends jobs of earlier runs that this one would have joined: `joined` of those that it was about to join, or all others.
+    pub(super) fn end_jobs(&mut self, joined: Option<Vec<Intent>>) {
+        self.ending += 1;
+        self.spawn(move |context| {
+            let wanted =
+                || context.wanted.iter().map(|id| context.secrets.hide(context.instance(*id).label.to_string()));
+            Done::Unjoined(match joined {
+                Some(joined) => slurm::end_unjoined(context.store.dir(), joined),
+                None => context.left.end_unjoined(&context.file(), &wanted().collect()),
+            })
         });
     }
 

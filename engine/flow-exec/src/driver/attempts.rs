@@ -11,6 +11,7 @@ use super::{
     executor::{Ended, Executor, Work},
     fill::{Fill, Filled, Prepared},
     hearing::{self, Heard},
+    intents::Intent,
     listener::Listener,
     outbox::Outbox,
     outcomes::Outcomes,
@@ -39,6 +40,8 @@ pub(super) struct Attempts<X> {
     /// Who runs beside whom.
     corunners: CoRunners,
     others: Others,
+    /// Jobs of earlier runs that were to be joined by attempts which do not begin after all.
+    pub(super) unjoined: Vec<Intent>,
 }
 
 impl<X: Executor> Attempts<X> {
@@ -52,6 +55,7 @@ impl<X: Executor> Attempts<X> {
             windows: CorunWindows::default(),
             corunners: CoRunners::default(),
             others: Others::default(),
+            unjoined: Vec::new(),
         }
     }
 
@@ -160,7 +164,12 @@ impl<X: Executor> Attempts<X> {
                 self.placements.is_over(attempt);
             }
             match (prepared, held.killed) {
-                (_, Some(outcome)) => {
+                (prepared, Some(outcome)) => {
+                    let job = prepared.ok().and_then(|prepared| prepared.job).filter(|job| job.joined);
+                    // A group has one for all.
+                    if let Some(job) = job.filter(|job| !self.unjoined.contains(&job.intent)) {
+                        self.unjoined.push(job.intent);
+                    }
                     outcomes.unstarted(attempt, outcome, Some(Cause::RunCancelled));
                     out.tell(Event::Exited { attempt, outcome, spoiled: false });
                 }

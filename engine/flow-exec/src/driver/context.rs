@@ -31,6 +31,8 @@ pub(crate) struct RunContext {
     pub(crate) objects: Objects,
     pub(crate) run: RunId,
     pub(crate) run_dir: RunDir,
+    /// What is to be done, if it is not done yet.
+    pub(crate) wanted: Vec<InstanceId>,
     pub(crate) force: Force,
     pub(crate) inputs: Inputs,
     pub(crate) captures: Captures,

@@ -177,6 +177,16 @@ impl Intent {
         going.filter(|files| files.asked_to_end().is_none()).for_each(|files| _ = files.ask_to_end(GRACE));
     }
 
+    /// It is not to end after all.
+    pub(crate) fn let_live(&self) {
+        self.members.iter().for_each(|member| NodeFiles::of(&member.folder).let_live());
+    }
+
+    /// It is on its node.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.members.iter().any(|member| NodeFiles::of(&member.folder).read_started().is_some())
+    }
+
     /// All its attempts have come to something.
     pub(crate) fn has_ended(&self) -> bool {
         self.members.iter().all(|member| NodeFiles::of(&member.folder).has_ended())

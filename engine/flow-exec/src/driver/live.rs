@@ -190,8 +190,22 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             let written = self.recorder.done(done, true)?;
             self.written(written)?;
         }
+        while self.end_unjoined() {
+            if let done @ Done::Unjoined(_) = self.aside.next().await? {
+                self.on_done(done)?;
+            }
+        }
         self.show_status(None);
         Ok(())
+    }
+
+    /// Ends jobs of earlier runs that were to be joined when this one was told to end; together, for Slurm is asked for each call. Says
+    /// whether that goes on.
+    fn end_unjoined(&mut self) -> bool {
+        if !self.aside.is_ending_jobs() && !self.attempts.unjoined.is_empty() {
+            self.aside.end_jobs(Some(std::mem::take(&mut self.attempts.unjoined)));
+        }
+        self.aside.is_ending_jobs()
     }
 
     /// All events of this instant, one decision, the actions, and what is to be written.
@@ -217,6 +231,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         if self.scheduler.is_ending() {
             self.elsewhere.give_up(&mut self.out);
         }
+        self.end_unjoined();
         self.aside.look_up(self.elsewhere.free(&self.context, now, &mut self.out)?);
         self.aside.begin_look_up();
         self.cards.close(self.attempts.gpus().collect(), self.rivals.shared());
@@ -391,6 +406,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
                 refits.into_iter().for_each(|refit| self.history.take_in(refit));
                 self.out.events.extend(self.history.tell(of, self.outcomes.want_gpus()));
             }
+            Done::Unjoined(text) => text.into_iter().for_each(|text| self.out.notice(None, text)),
             Done::Earlier(to_record, earlier) => self.record(to_record, earlier?)?,
         }
         Ok(())
@@ -441,6 +457,9 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         // What is recorded by nobody yet stands in the journal, and is taken in by whoever has the store next.
         self.context.silence.give_up();
         self.attempts.executor.hurry();
+        if !again && self.context.left.has_jobs() {
+            self.aside.end_jobs(None);
+        }
         self.out.say(RunEvent::Interrupted { grace: Some(grace).filter(|grace| grace.0 > 0), again });
         self.out.tell(Event::Cancel { grace });
     }

@@ -228,24 +228,42 @@ impl OrphanedWork {
     }
 
     fn end_jobs_where(&self, file: &str, is_over: impl Fn(&Member) -> bool) {
-        let jobs = self.with(|found, dir| {
-            let mut jobs = Vec::new();
-            let files = &mut found.files;
-            found.intents.retain(|intent| {
-                // What has come to something stays, for whoever wants that again.
-                let over = intent.here.is_none() && intent.members.iter().any(&is_over) && !intent.has_ended();
-                let mut of =
-                    || files.entry(intent.run.clone()).or_insert_with(|| workflow_file(dir, &intent.run)).clone();
-                let ends = over && of().as_deref() == Some(file);
-                jobs.extend(ends.then(|| intent.clone()));
-                !ends
-            });
-            jobs
-        });
+        let jobs = self.take_jobs(file, is_over);
         // Another run that goes on may have taken them up.
         if !jobs.is_empty() && !others_go_on(&self.dir) {
             slurm::end_unwanted(&self.dir, &jobs);
         }
+    }
+
+    /// This run is told to end: so are jobs of the workflow file `file` under these labels that it has not joined yet. Says what people
+    /// should know of that.
+    pub(crate) fn end_unjoined(&self, file: &str, labels: &BTreeSet<String>) -> Option<String> {
+        let jobs = self.take_jobs(file, |member| labels.contains(&member.label));
+        match jobs.len() {
+            0 => None,
+            many if others_go_on(&self.dir) => Some(format!(
+                "jobs of an earlier run that this one had not taken up go on, for another run of this store may follow them: {many}"
+            )),
+            _ => slurm::end_unjoined(&self.dir, jobs),
+        }
+    }
+
+    /// Jobs of a workflow file of which that is so, and which have not ended, are nobody's from here on.
+    fn take_jobs(&self, file: &str, is_so: impl Fn(&Member) -> bool) -> Vec<Intent> {
+        self.with(|found, dir| {
+            let mut jobs = Vec::new();
+            let files = &mut found.files;
+            found.intents.retain(|intent| {
+                // What has come to something stays, for whoever wants that again.
+                let taken = intent.here.is_none() && intent.members.iter().any(&is_so) && !intent.has_ended();
+                let mut of =
+                    || files.entry(intent.run.clone()).or_insert_with(|| workflow_file(dir, &intent.run)).clone();
+                let taken = taken && of().as_deref() == Some(file);
+                jobs.extend(taken.then(|| intent.clone()));
+                !taken
+            });
+            jobs
+        })
     }
 }
 

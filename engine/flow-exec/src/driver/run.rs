@@ -11,8 +11,8 @@ use std::{
 };
 
 use flow_core::{
-    Builtins, Digest, Instance, InstanceId, JOURNAL_FORMAT, JournalLine, Outcome, Planned, Replace, Revision, RunEvent,
-    RunId, RunStart, Settled, Uses, learn,
+    Builtins, Digest, Instance, JOURNAL_FORMAT, JournalLine, Outcome, Planned, Replace, Revision, RunEvent, RunId,
+    RunStart, Settled, Uses, learn,
     plan::Plan,
     sched::{
         Event, Limits, Scheduler, Task,
@@ -219,6 +219,7 @@ pub(super) fn run_on<X: Executor>(
         objects: store.objects().clone(),
         run_dir: store.dir().run(&run),
         run,
+        wanted,
         force,
         inputs,
         captures,
@@ -241,7 +242,7 @@ pub(super) fn run_on<X: Executor>(
         store,
         session,
     });
-    let RunContext { session, run, known, .. } = &*context;
+    let RunContext { session, run, known, wanted, .. } = &*context;
     let expansion = &session.expansion;
     let labels: BTreeSet<String> =
         expansion.instances.iter().map(|instance| context.secrets.hide(instance.label.to_string())).collect();
@@ -251,7 +252,7 @@ pub(super) fn run_on<X: Executor>(
     let limits = Limits { keep_going: options.keep_going, grace: GRACE, ..learn::limits(&history) };
     let capacity = learn::capacity(&expansion.machine, options.jobs, expansion.slurm.jobs);
     let scheduler = Scheduler::new(capacity.clone(), policy, limits);
-    let tasks = learn::tasks(&wanted, &history);
+    let tasks = learn::tasks(wanted, &history);
     let executor = executor(&context);
     let status = Status {
         run: run.clone(),
@@ -278,7 +279,7 @@ pub(super) fn run_on<X: Executor>(
         observe,
     };
     let replace = options.publish.replace(session, wanted.len() == expansion.instances.len());
-    let driven = drive(&context, &wanted, beginning, tasks, &replace);
+    let driven = drive(&context, beginning, tasks, &replace);
     context.captures.clear();
     let Driven { published, withheld, exit, counts } = driven?;
 
@@ -335,7 +336,6 @@ struct Driven {
 /// The loop, from the first task to what is published, and how it ended.
 fn drive<X: Executor>(
     context: &RunContext,
-    wanted: &[InstanceId],
     beginning: LoopStart<'_, X>,
     tasks: Vec<Task>,
     replace: &Replace,
@@ -343,7 +343,7 @@ fn drive<X: Executor>(
     let session = &context.session;
     let mut live = EventLoop::new(beginning);
     // Settled before anything runs: tables and reports show them, and the scheduler knows it from the tasks.
-    for id in wanted {
+    for id in &context.wanted {
         if let Some((outcome, cause)) = session.expansion.instances[id.index()].settled() {
             live.settle_before(*id, outcome, cause);
         }

@@ -81,3 +81,78 @@ fn what_waits_since_an_earlier_run_is_cancelled_by_one_call() {
     lab.expect_no_job();
     assert_eq!(lab.lines("cancels").get("asked"), Some(&1), "{}", flow.said());
 }
+
+/// The same workspace, and a run of it that was killed while so many jobs wait in its cluster's queue, whose nodes take none.
+fn left_waiting(lab: &Lab, jobs: usize) {
+    lab.scontrol(["update", "nodename=node1", "state=drain", "reason=test"]);
+    let mut flow = lab.space.start(["run", "w.yaml"]);
+    until("all wait", || lab.queue().lines().count() == jobs);
+    flow.kill();
+}
+
+#[test]
+fn what_a_run_has_not_taken_up_yet_when_it_is_told_to_end_is_ended_too() {
+    let lab = Lab::new(1, 0, &sweep(40, 60, ""));
+    left_waiting(&lab, 40);
+    lab.space.write("w.yaml", &lab.space.read("w.yaml").replace("poll: 1s", "poll: 1s, jobs: 5"));
+    let mut flow = lab.space.start(["run", "w.yaml"]);
+    until("it has taken up some", || flow.said().contains("is not asked for again"));
+    flow.signal(Signal::SIGINT);
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
+    let said = "35 jobs that an earlier run left and this one had not taken up are cancelled";
+    assert!(flow.said().contains(said), "{}", flow.said());
+    lab.expect_no_job();
+    let planned = lab.space.flow(["plan", "w.yaml"]).expect(0).stdout();
+    assert!(planned.contains("40 instances: 40 to run\n"), "{planned}");
+}
+
+#[test]
+fn whenever_a_run_is_told_to_end_no_job_of_a_killed_one_is_left() {
+    let lab = Lab::new(1, 0, &sweep(40, 60, ""));
+    for after in [0, 2, 5, 10, 20, 40, 80] {
+        left_waiting(&lab, 40);
+        let mut flow = lab.space.start(["run", "w.yaml"]);
+        until("it says what it is about to do", || flow.said().contains("40 go on"));
+        thread::sleep(Duration::from_millis(after));
+        flow.signal(Signal::SIGINT);
+        assert_eq!(flow.wait().code(), Some(130), "{after} ms: {}", flow.said());
+        let left = lab.queue();
+        assert_eq!(left, "", "{after} ms: {}", flow.said());
+    }
+}
+
+#[test]
+fn a_run_of_one_step_that_is_told_to_end_leaves_the_jobs_of_others() {
+    let other = sweep(3, 60, "").replace("count:", "other:");
+    let lab = Lab::new(1, 0, &[sweep(3, 60, ""), other].concat());
+    left_waiting(&lab, 6);
+    lab.space.write("w.yaml", &lab.space.read("w.yaml").replace("poll: 1s", "poll: 1s, jobs: 1"));
+    let mut flow = lab.space.start(["run", "w.yaml", "count"]);
+    until("it has taken one up", || flow.said().contains("is not asked for again"));
+    flow.signal(Signal::SIGINT);
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
+    assert!(flow.said().contains("2 jobs that an earlier run left"), "{}", flow.said());
+    assert_eq!(lab.queue().lines().count(), 3, "{}", flow.said());
+}
+
+#[test]
+fn what_another_run_of_the_store_may_follow_is_not_ended() {
+    let lab = Lab::new(1, 0, &sweep(4, 60, ""));
+    left_waiting(&lab, 4);
+    lab.space.write("w.yaml", &lab.space.read("w.yaml").replace("poll: 1s", "poll: 1s, jobs: 1"));
+    lab.space.write("other.yaml", "flow: 1\nname: other\nsteps: {a: {run: sleep 60}}\n");
+    let mut other = lab.space.start(["run", "other.yaml"]);
+    until("it runs", || other.said().contains("started"));
+    let mut flow = lab.space.start(["run", "w.yaml"]);
+    until("it has taken one up", || flow.said().contains("is not asked for again"));
+    flow.signal(Signal::SIGINT);
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
+    assert!(flow.said().contains("another run of this store may follow them: 3"), "{}", flow.said());
+    assert_eq!(lab.queue().lines().count(), 3, "{}", flow.said());
+    other.kill();
+    let mut flow = lab.space.start(["run", "w.yaml"]);
+    until("what was ended is asked for again", || lab.queue().lines().count() == 4);
+    flow.signal(Signal::SIGINT);
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
+    lab.expect_no_job();
+}

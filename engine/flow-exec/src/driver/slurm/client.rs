@@ -87,6 +87,11 @@ impl Client {
         Client { limit: BRIEF, ..Client::new() }
     }
 
+    /// The same, for who pressed Ctrl-C.
+    pub(crate) fn hurried() -> Client {
+        Client { limit: HURRIED, ..Client::new() }
+    }
+
     /// With these alone: a job begins with what `sbatch` has. No answer is waited for long once there is `hurry`.
     pub(crate) fn with(environment: BTreeMap<String, String>, hurry: Arc<AtomicBool>) -> Client {
         Client { environment: Some(environment), limit: LIMIT, hurry }

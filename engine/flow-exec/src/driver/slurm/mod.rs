@@ -189,16 +189,47 @@ pub fn cancel_jobs(run: &RunDir) -> Result<usize, NoAnswer> {
         return Ok(0);
     }
     left.iter().for_each(Intent::mark);
-    cancel(&left)
+    cancel(&client::Client::new(), &left)
 }
 
 /// Ends jobs of runs that do not live any more, which nobody wants. Those that Slurm cannot be told of now stay marked, and the
 /// next run tells it.
 pub(super) fn end_unwanted(dir: &StoreDir, jobs: &[Intent]) {
-    jobs.iter().for_each(Intent::mark);
-    if cancel(jobs).is_err() {
-        return;
+    let _ = end(dir, jobs, &client::Client::new());
+}
+
+/// Ends jobs of runs that do not live any more, for a run that would have joined them and is told to end itself, and says what people
+/// should know of that. Where Slurm does not answer, what has not begun stays, as a run's own jobs do.
+pub(super) fn end_unjoined(dir: &StoreDir, mut jobs: Vec<Intent>) -> Option<String> {
+    // What has come to something stays, for whoever wants that again.
+    jobs.retain(|job| !job.has_ended());
+    if jobs.is_empty() {
+        return None;
     }
+    let left = || "that an earlier run left and this one had not taken up";
+    let Err(error) = end(dir, &jobs, &client::Client::hurried()) else {
+        return Some(match jobs.len() {
+            1 => format!("a job {} is cancelled", left()),
+            many => format!("{many} jobs {} are cancelled", left()),
+        });
+    };
+    let wait: Vec<&Intent> = jobs.iter().filter(|job| !job.has_begun()).collect();
+    wait.iter().for_each(|job| job.let_live());
+    stay(wait.len()).map(|stay| format!("Slurm does not answer: {error}; {stay}"))
+}
+
+/// What is said of so many jobs that wait in the queue, and that nobody could end.
+fn stay(jobs: usize) -> Option<String> {
+    match jobs {
+        0 => None,
+        1 => Some("a job stays in Slurm's queue: the next `flow run` finds it and takes it up".to_owned()),
+        many => Some(format!("{many} jobs stay in Slurm's queue: the next `flow run` finds them and takes them up")),
+    }
+}
+
+fn end(dir: &StoreDir, jobs: &[Intent], client: &client::Client) -> Result<(), NoAnswer> {
+    jobs.iter().for_each(Intent::mark);
+    cancel(client, jobs)?;
     for (key, of) in by_name(jobs) {
         let tasks: Vec<u32> = of.iter().filter_map(|job| Some(job.task?.number)).collect();
         match is_whole(&of) {
@@ -206,6 +237,7 @@ pub(super) fn end_unwanted(dir: &StoreDir, jobs: &[Intent]) {
             false => intents::tick_off(dir, &of[0].run, key, &tasks),
         }
     }
+    Ok(())
 }
 
 fn by_name(jobs: &[Intent]) -> BTreeMap<&str, Vec<&Intent>> {
@@ -220,9 +252,9 @@ fn is_whole(of: &[&Intent]) -> bool {
 }
 
 /// Ends jobs, and says how many Slurm had.
-fn cancel(jobs: &[Intent]) -> Result<usize, NoAnswer> {
+fn cancel(client: &client::Client, jobs: &[Intent]) -> Result<usize, NoAnswer> {
     let which = jobs.iter().map(|job| (job.key.clone(), job.task.map(|task| task.number)));
-    client::Client::new().cancel(&which.collect())
+    client.cancel(&which.collect())
 }
 
 /// The exit of a program of which nobody could say how it ended.

@@ -396,11 +396,7 @@ impl Worker {
     fn leave(&mut self) {
         let now = clock::steady();
         let left = self.book.firsts(|job| job.to_cancel(now));
-        let text = match left.len() {
-            0 => return,
-            1 => "a job stays in Slurm's queue: the next `flow run` finds it and takes it up".to_owned(),
-            many => format!("{many} jobs stay in Slurm's queue: the next `flow run` finds them and takes them up"),
-        };
+        let Some(text) = super::stay(left.len()) else { return };
         let _ = self.tell.send(Event::Notice(text));
         for first in left {
             let events = self.book.leave(first);
