@@ -347,6 +347,25 @@ fn with_its_controller_down_a_run_ends_and_leaves_its_jobs_to_the_next() {
 }
 
 #[test]
+fn a_controller_that_is_away_for_a_while_is_told_of_once() {
+    let lab = Lab::new(1, 1, &sweep(2, 3, "gpus: 1"));
+    let mut flow = lab.space.start(["run", "w.yaml"]);
+    until("one runs and one waits", || lab.queue().lines().count() == 2 && !lab.lines("began").is_empty());
+    lab.cluster.stop(CONTROLLER);
+    let away = Instant::now();
+    until("it says so", || flow.said().contains("Slurm does not answer"));
+    // Slurm's own commands give up after nine seconds.
+    assert!(away.elapsed() < Duration::from_secs(8), "{:?}", away.elapsed());
+    thread::sleep(Duration::from_secs(16));
+    lab.cluster.start_again(CONTROLLER);
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+    let text = flow.said();
+    let times = |words: &str| text.matches(words).count();
+    assert_eq!((times("does not answer"), times("answers again, after ")), (1, 1), "{text}");
+    assert_eq!(lab.lines("did"), once(2), "{text}");
+}
+
+#[test]
 fn what_needs_no_controller_is_answered_and_done_without_one() {
     let workflow = "
   train: {gpus: 1, measured: true, run: 'echo loss 0.5', metrics: {stdout: 'loss {loss}'}}

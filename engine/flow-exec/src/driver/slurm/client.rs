@@ -2,6 +2,7 @@
 //! elsewhere.
 
 use std::{
+    cell::{Cell, RefCell},
     collections::{BTreeMap, BTreeSet},
     env,
     io::{self, Read},
@@ -11,10 +12,10 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use flow_slurm::{Fate, JobId, Limits, Load, Node, ParseError, Partition, Quality, Refused, Row, misleads};
+use flow_slurm::{Fate, JobId, Limits, Load, Node, ParseError, Partition, Quality, Refused, Row, Why, misleads};
 
 use crate::{clock, hardware};
 
@@ -24,6 +25,9 @@ const LIMIT: Duration = Duration::from_secs(30);
 const BRIEF: Duration = Duration::from_secs(3);
 /// The same when all that is left is to end: who pressed Ctrl-C waits.
 const HURRIED: Duration = Duration::from_secs(4);
+/// How long no answer comes until people are told, at first and at the most: where a controller that is only busy takes longer, they are
+/// told later the next time. With looks at the queue every fifteen seconds no silence of twenty goes by untold.
+const SILENT: (Duration, Duration) = (Duration::from_secs(4), Duration::from_secs(32));
 /// `sbatch` says this, and then waits for two minutes.
 const SLEEPS: &str = "sleeping and retrying";
 /// So many names are asked for by one command.
@@ -49,6 +53,7 @@ pub(crate) struct Client {
     environment: Option<BTreeMap<String, String>>,
     limit: Duration,
     hurry: Arc<AtomicBool>,
+    silence: Option<Silence>,
 }
 
 /// What a command said.
@@ -79,7 +84,7 @@ pub enum NoAnswer {
 impl Client {
     /// With the variables of this process.
     pub(crate) fn new() -> Client {
-        Client { environment: None, limit: LIMIT, hurry: Arc::default() }
+        Client { environment: None, limit: LIMIT, hurry: Arc::default(), silence: None }
     }
 
     /// The same, for who can do without an answer.
@@ -92,9 +97,15 @@ impl Client {
         Client { limit: HURRIED, ..Client::new() }
     }
 
-    /// With these alone: a job begins with what `sbatch` has. No answer is waited for long once there is `hurry`.
-    pub(crate) fn with(environment: BTreeMap<String, String>, hurry: Arc<AtomicBool>) -> Client {
-        Client { environment: Some(environment), limit: LIMIT, hurry }
+    /// With these alone: a job begins with what `sbatch` has. No answer is waited for long once there is `hurry`, and people are told
+    /// where none comes for a while.
+    pub(crate) fn with(environment: BTreeMap<String, String>, hurry: Arc<AtomicBool>, silence: Silence) -> Client {
+        Client { environment: Some(environment), limit: LIMIT, hurry, silence: Some(silence) }
+    }
+
+    /// Since when the controller has not answered, if that is so.
+    pub(crate) fn silent_since(&self) -> Option<Instant> {
+        self.silence.as_ref()?.since.get()
     }
 
     fn command(&self, program: &'static str) -> Command {
@@ -117,10 +128,17 @@ impl Client {
             _ => NoAnswer::NotStarted { command: program, error: e.to_string() },
         })?;
         let (out, err) = (Pipe::of(child.stdout.take()), Pipe::of(child.stderr.take()));
-        let code = wait(&mut child, &err, || if self.hurry.load(Ordering::Relaxed) { HURRIED } else { self.limit });
+        // The accounting database is another's.
+        let silence = self.silence.as_ref().filter(|_| program != "sacct");
+        let code = wait(&mut child, &err, || {
+            silence.into_iter().for_each(Silence::goes_on);
+            if self.hurry.load(Ordering::Relaxed) { HURRIED } else { self.limit }
+        });
         let code = code.map_err(|e| NoAnswer::NotStarted { command: program, error: e.to_string() })?;
         // What it said before it was ended may tell what it waited for.
-        Ok(Said { code, out: out.whole(), err: err.whole() })
+        let said = Said { code, out: out.whole(), err: err.whole() };
+        silence.into_iter().for_each(|silence| silence.heard(&said));
+        Ok(said)
     }
 
     /// What a command printed that ended well.
@@ -255,6 +273,50 @@ impl Client {
             }
         }
         Ok(rows.iter().filter(|row| wanted(row)).count())
+    }
+}
+
+/// How long the controller does not answer, over all commands, for people who wait for it.
+pub(crate) struct Silence {
+    tell: Box<dyn Fn(String) + Send>,
+    since: Cell<Option<Instant>>,
+    told: Cell<bool>,
+    patience: Cell<Duration>,
+    /// What the last command said.
+    error: RefCell<String>,
+}
+
+impl Silence {
+    pub(crate) fn new(tell: impl Fn(String) + Send + 'static) -> Silence {
+        let (since, told, patience) = (Cell::new(None), Cell::new(false), Cell::new(SILENT.0));
+        Silence { tell: Box::new(tell), since, told, patience, error: RefCell::default() }
+    }
+
+    /// A command waits for its answer.
+    fn goes_on(&self) {
+        let since = self.since.get().unwrap_or_else(clock::steady);
+        self.since.set(Some(since));
+        if clock::since(since) >= self.patience.get() && !self.told.replace(true) {
+            self.patience.set((self.patience.get() * 2).min(SILENT.1));
+            let error = self.error.borrow();
+            let error = if error.is_empty() { String::new() } else { format!(": {error}") };
+            (self.tell)(format!("Slurm does not answer{error}; its jobs go on, and flow waits for it"));
+        }
+    }
+
+    /// A command has ended.
+    fn heard(&self, said: &Said) {
+        let Refused { why, text } = flow_slurm::refused(&said.err, said.code);
+        let unknown = why == Why::Unknown && !text.is_empty();
+        if said.code != Some(0) && (why == Why::Unreachable || unknown) {
+            // Before it stands which command it was.
+            self.error.replace(text.rsplit("error: ").next().unwrap_or_default().to_owned());
+            return;
+        }
+        self.error.take();
+        if let (Some(since), true) = (self.since.take(), self.told.take()) {
+            (self.tell)(format!("Slurm answers again, after {} s", clock::since(since).as_secs()));
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::{
     Ask, Settings,
     book::Book,
-    client::{Client, NoAnswer, Which},
+    client::{Client, NoAnswer, Silence, Which},
     jobs::{BatchJob, News, Stage, Timeouts},
     submit,
 };
@@ -54,7 +54,6 @@ pub(super) struct Worker {
     polled_at: Option<Instant>,
     listened_at: Option<Instant>,
     changed_at: Instant,
-    silent: bool,
     /// When the last was told to end: others follow.
     killed_at: Option<Instant>,
     /// What was to end was left to the next run, for Slurm did not answer.
@@ -68,8 +67,10 @@ pub(super) struct Worker {
 
 impl Worker {
     pub(super) fn new(settings: Settings, tell: UnboundedSender<Event>, hurry: Arc<AtomicBool>) -> Worker {
+        let teller = tell.clone();
+        let silence = Silence::new(move |text| _ = teller.send(Event::Notice(text)));
         Worker {
-            client: Client::with(settings.environment.clone(), Arc::clone(&hurry)),
+            client: Client::with(settings.environment.clone(), Arc::clone(&hurry), silence),
             book: Book::new(settings.dir.clone()),
             settings,
             tell,
@@ -80,7 +81,6 @@ impl Worker {
             polled_at: None,
             listened_at: None,
             changed_at: clock::steady(),
-            silent: false,
             killed_at: None,
             leaves: false,
             given_up: Which::new(),
@@ -135,7 +135,10 @@ impl Worker {
 
     fn poll_every(&self) -> Duration {
         let base = self.settings.poll;
-        if self.book.is_to_be_known_soon() && (!self.silent || self.leaves) {
+        if let Some(since) = self.client.silent_since().filter(|_| !self.leaves) {
+            return (clock::since(since) / 4).max(SOON).min(base);
+        }
+        if self.book.is_to_be_known_soon() {
             return base.min(SOON);
         }
         flow_slurm::poll_interval(clock::since(self.changed_at), base)
@@ -312,17 +315,13 @@ impl Worker {
     fn poll(&mut self) {
         let rows = match self.client.queue() {
             Ok(rows) => rows,
+            // Of silence the client tells.
+            Err(_) if self.client.silent_since().is_some() => return,
             Err(error) => {
-                if !std::mem::replace(&mut self.silent, true) {
-                    let text = format!("Slurm does not answer: {error}; its jobs go on, and flow waits for it");
-                    let _ = self.tell.send(Event::Notice(text));
-                }
-                return;
+                let text = format!("Slurm's queue cannot be read: {error}; its jobs go on, and flow asks again");
+                return self.say("unread", text);
             }
         };
-        if std::mem::take(&mut self.silent) {
-            let _ = self.tell.send(Event::Notice("Slurm answers again".to_owned()));
-        }
         let mut by_name: BTreeMap<(&str, Option<u32>), Vec<&Row>> = BTreeMap::new();
         rows.iter().for_each(|row| by_name.entry((&row.key, row.id.task)).or_default().push(row));
         for first in self.book.firsts(|job| job.stage != Stage::ToSubmit) {
