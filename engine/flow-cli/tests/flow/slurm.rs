@@ -11,7 +11,10 @@ mod wrong;
 
 use std::{
     collections::BTreeMap,
-    env, fs, thread,
+    env, fs,
+    os::unix::fs::MetadataExt,
+    path::PathBuf,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -284,13 +287,44 @@ fn a_secret_is_on_no_disk_when_its_step_has_begun() {
     lab.space.env("TOKEN", "correct-horse-battery");
     lab.space.flow(["run", "w.yaml"]).expect(0);
     assert!(lab.space.flow(["logs", "asks"]).expect(0).stdout().contains("it is ***"));
-    for folder in [lab.space.path("."), lab.cluster.folder().to_owned()] {
-        for file in flow_testkit::files_below(&folder) {
-            let bytes = fs::read(&file).unwrap_or_default();
-            let told = bytes.windows(21).any(|part| part == b"correct-horse-battery");
-            assert!(!told, "{}", file.display());
-        }
-    }
+    assert_eq!(with_the_secret(&lab), Vec::<PathBuf>::new());
+}
+
+/// Files that hold it.
+fn with_the_secret(lab: &Lab) -> Vec<PathBuf> {
+    let holds = |file: &PathBuf| {
+        let bytes = fs::read(file).unwrap_or_default();
+        bytes.windows(21).any(|part| part == b"correct-horse-battery")
+    };
+    let files = [lab.space.path("."), lab.cluster.folder().to_owned()];
+    files.iter().flat_map(|folder| flow_testkit::files_below(folder)).filter(holds).collect()
+}
+
+#[test]
+fn a_secret_is_on_no_disk_when_its_step_was_cancelled_before_it_began() {
+    let mut lab = Lab::new(1, 0, "\n  asks: {matrix: {n: [1, 2]}, run: 'echo $TOKEN', secrets: [TOKEN]}\n");
+    lab.space.env("TOKEN", "correct-horse-battery");
+    lab.scontrol(["update", "nodename=node1", "state=drain", "reason=test"]);
+    let waits = || {
+        let flow = lab.space.start(["run", "w.yaml"]);
+        until("both wait", || lab.queue().lines().count() == 2);
+        let modes = with_the_secret(&lab).iter().map(|file| fs::metadata(file).unwrap().mode() & 0o777).collect();
+        assert_eq!((modes, lab.queue().lines().count()), (vec![0o600, 0o600], 2));
+        flow
+    };
+    let mut flow = waits();
+    flow.signal(Signal::SIGINT);
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
+    assert_eq!(with_the_secret(&lab), Vec::<PathBuf>::new(), "after Ctrl-C");
+    waits().kill();
+    lab.space.flow(["cancel"]).expect(0);
+    assert_eq!(with_the_secret(&lab), Vec::<PathBuf>::new(), "of a killed run, after `flow cancel`");
+    waits().kill();
+    lab.space.write("w.yaml", &lab.space.read("w.yaml").replace("[1, 2]", "[3]"));
+    let mut flow = lab.space.start(["run", "w.yaml"]);
+    until("the third waits alone", || flow.said().contains("queued") && lab.queue().lines().count() == 1);
+    assert_eq!(with_the_secret(&lab).len(), 1, "of those that an edit made useless");
+    flow.kill();
 }
 
 #[test]

@@ -177,6 +177,12 @@ impl Intent {
         going.filter(|files| files.asked_to_end().is_none()).for_each(|files| _ = files.ask_to_end(GRACE));
     }
 
+    /// It does not begin any more: what its node was to run holds secrets, and nobody reads it.
+    pub(crate) fn forget_programs(&self) {
+        // One that has begun has read it, and removed it.
+        let _ = fs::remove_file(NodeFiles::of(self.folder()).job());
+    }
+
     /// It is not to end after all.
     pub(crate) fn let_live(&self) {
         self.members.iter().for_each(|member| NodeFiles::of(&member.folder).let_live());

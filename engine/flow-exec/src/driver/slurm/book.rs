@@ -150,6 +150,9 @@ impl Book {
             if let Some((_, whom)) = self.bells.get_mut(&job.intent.run) {
                 job.intent.members.iter().for_each(|member| _ = whom.remove(&member.attempt));
             }
+            if self.written.get(&first).is_none_or(|written| !written.stays) {
+                job.intent.forget_programs();
+            }
             self.jobs.remove(&first);
         }
     }

@@ -188,8 +188,7 @@ pub fn cancel_jobs(run: &RunDir) -> Result<usize, NoAnswer> {
     if left.is_empty() {
         return Ok(0);
     }
-    left.iter().for_each(Intent::mark);
-    cancel(&client::Client::new(), &left)
+    mark_and_cancel(&client::Client::new(), &left)
 }
 
 /// Ends jobs of runs that do not live any more, which nobody wants. Those that Slurm cannot be told of now stay marked, and the
@@ -228,8 +227,7 @@ fn stay(jobs: usize) -> Option<String> {
 }
 
 fn end(dir: &StoreDir, jobs: &[Intent], client: &client::Client) -> Result<(), NoAnswer> {
-    jobs.iter().for_each(Intent::mark);
-    cancel(client, jobs)?;
+    mark_and_cancel(client, jobs)?;
     for (key, of) in by_name(jobs) {
         let tasks: Vec<u32> = of.iter().filter_map(|job| Some(job.task?.number)).collect();
         match is_whole(&of) {
@@ -251,10 +249,13 @@ fn is_whole(of: &[&Intent]) -> bool {
     of.iter().all(|job| job.task.is_none_or(|task| of.len() as u32 >= task.of))
 }
 
-/// Ends jobs, and says how many Slurm had.
-fn cancel(client: &client::Client, jobs: &[Intent]) -> Result<usize, NoAnswer> {
+/// Ends jobs that are to be taken up by nobody, and says how many Slurm had.
+fn mark_and_cancel(client: &client::Client, jobs: &[Intent]) -> Result<usize, NoAnswer> {
+    jobs.iter().for_each(Intent::mark);
     let which = jobs.iter().map(|job| (job.key.clone(), job.task.map(|task| task.number)));
-    client.cancel(&which.collect())
+    let had = client.cancel(&which.collect())?;
+    jobs.iter().for_each(Intent::forget_programs);
+    Ok(had)
 }
 
 /// The exit of a program of which nobody could say how it ended.
