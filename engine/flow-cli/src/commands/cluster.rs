@@ -42,9 +42,12 @@ fn render(nodes: &[Node], loads: &BTreeMap<String, Load>) -> Vec<String> {
         let gpus = node.gpus.iter().map(|gpus| (gpus.model.as_deref(), gpus.count)).collect();
         kinds.entry((&node.partition, node.cpus, node.memory, gpus)).or_default().push(node);
     }
-    // As Slurm tells of its nodes, one in two partitions comes twice.
-    let first = |partition: &str| nodes.iter().position(|node| node.partition == partition);
-    kinds.sort_by_cached_key(|(partition, ..), _| first(partition));
+    // In which order Slurm tells of partitions changes from one moment to the next; a node in two of them comes twice.
+    let place = |partition: &str| {
+        let is_default = nodes.iter().any(|node| node.partition == partition && node.is_default);
+        (!is_default, partition.to_owned())
+    };
+    kinds.sort_by_cached_key(|(partition, ..), _| place(partition));
     let heads =
         ["partition", "nodes", "taking jobs", "each has", "free GPUs", "free CPUs", "free on one node", "time limit"];
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
@@ -70,8 +73,9 @@ fn render(nodes: &[Node], loads: &BTreeMap<String, Load>) -> Vec<String> {
     let mut lines = words::columns(&rows);
     lines.push(String::new());
     lines.extend(nodes_that_do_not(nodes));
-    let partitions: IndexMap<&str, &str> =
+    let mut partitions: IndexMap<&str, &str> =
         nodes.iter().map(|node| (node.partition.as_str(), node.partition_state.as_str())).collect();
+    partitions.sort_by_cached_key(|name, _| place(name));
     let closed = partitions.iter().filter(|(_, state)| **state != "up");
     lines.extend(closed.map(|(name, state)| match *state {
         "down" => format!("partition {name} is down: its jobs wait until an administrator opens it again"),
@@ -132,21 +136,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nodes_of_a_partition_stand_together() {
+    fn the_nodes_of_a_partition_stand_together_and_the_default_is_the_first() {
         let node = |partition: &str, name: &str, gpus: &str| {
             format!("{partition}|{name}|idle|0/8/0/8|4000|0|gpu:{gpus}:2|gpu:{gpus}:0(IDX:N/A)|infinite|up\n")
         };
-        let two = |name: &str, gpus: &str| [node("gpu", name, gpus), node("main*", name, gpus)].concat();
-        let nodes = flow_slurm::parse_nodes(&[two("n1", "h100"), two("n2", "a100")].concat()).unwrap();
-        insta::assert_snapshot!(render(&nodes, &BTreeMap::new()).join("\n"), @"
+        let told = |partitions: [&str; 2]| {
+            let both = |name, gpus| partitions.map(|partition| node(partition, name, gpus)).concat();
+            let nodes = flow_slurm::parse_nodes(&[both("n1", "h100"), both("n2", "a100")].concat()).unwrap();
+            render(&nodes, &BTreeMap::new()).join("\n")
+        };
+        // Slurm tells of them now in one order, now in another.
+        let text = told(["gpu", "main*"]);
+        assert_eq!(text, told(["main*", "gpu"]));
+        insta::assert_snapshot!(text, @"
         partition       nodes  taking jobs  each has                   free GPUs  free CPUs  free on one node         time limit
-        gpu             1      1            2 × h100, 8 CPUs, 3.9 GiB  2 of 2     8 of 8     2 GPUs, 8 CPUs, 3.9 GiB  none
-        gpu             1      1            2 × a100, 8 CPUs, 3.9 GiB  2 of 2     8 of 8     2 GPUs, 8 CPUs, 3.9 GiB  none
         main (default)  1      1            2 × h100, 8 CPUs, 3.9 GiB  2 of 2     8 of 8     2 GPUs, 8 CPUs, 3.9 GiB  none
         main (default)  1      1            2 × a100, 8 CPUs, 3.9 GiB  2 of 2     8 of 8     2 GPUs, 8 CPUs, 3.9 GiB  none
+        gpu             1      1            2 × h100, 8 CPUs, 3.9 GiB  2 of 2     8 of 8     2 GPUs, 8 CPUs, 3.9 GiB  none
+        gpu             1      1            2 × a100, 8 CPUs, 3.9 GiB  2 of 2     8 of 8     2 GPUs, 8 CPUs, 3.9 GiB  none
 
-        jobs in gpu: 0 running, 0 waiting
         jobs in main: 0 running, 0 waiting
+        jobs in gpu: 0 running, 0 waiting
         ");
     }
 }
