@@ -190,7 +190,10 @@ impl Cluster {
         wants.extend(asks.memory.map(bytes));
         let last = wants.pop().unwrap_or_default();
         let wants = if wants.is_empty() { last } else { format!("{} and {last}", wants.join(", ")) };
-        let mut shapes: Vec<_> = there.iter().map(|node| (gpus(node), node.cpus, node.memory)).collect();
+        // Nodes with GPUs of other types alone are not what is asked for.
+        let of_type = |node: &&Node| gpu_type.is_none() || asks.gpus == 0 || gpus(node) > 0;
+        let largest = there.iter().copied().filter(of_type);
+        let mut shapes: Vec<_> = largest.map(|node| (gpus(node), node.cpus, node.memory)).collect();
         shapes.sort_unstable_by(|a, b| b.cmp(a));
         shapes.dedup();
         let shape = |(gpus, cpus, memory): &(u32, u32, u64)| {
@@ -357,7 +360,7 @@ mod tests {
         Slurm has no partition `gpus`; it has cpu, gpu. `flow hw --on slurm` shows them all
         no node of Slurm's partition `gpu` has GPUs of type `v100`: it has a100, h100. name one of them as `gpu_type`, or another partition
         it is measured, and Slurm's partition `gpu` has GPUs of several types: a100, h100. say which it is to have: `slurm: {gpu_type: a100}`
-        no node of Slurm's partition `gpu` has 8 GPUs of type a100 and 1 CPU at once: the largest have 4 GPUs, 32 CPUs and 244.1 GiB; 0 GPUs, 96 CPUs and 878.9 GiB. ask for less, or name another partition: `slurm: {partition: …}`
+        no node of Slurm's partition `gpu` has 8 GPUs of type a100 and 1 CPU at once: the largest have 4 GPUs, 32 CPUs and 244.1 GiB. ask for less, or name another partition: `slurm: {partition: …}`
         no node of Slurm's partition `cpu` has 65 CPUs and 1.0 GiB at once: the largest have 0 GPUs, 64 CPUs and 488.3 GiB. ask for less, or name another partition: `slurm: {partition: …}`
         no node of Slurm's partition `cpu` has 1 GPU and 1 CPU at once: the largest have 0 GPUs, 64 CPUs and 488.3 GiB. ask for less, or name another partition: `slurm: {partition: …}`
         Slurm's partition `gpu` gives a job 24h at most, and not 25h. a shorter `time` will do for a training that keeps checkpoints, which goes on in another job; or name another partition: `slurm: {partition: …}`
