@@ -23,7 +23,7 @@ pub use job::{Job, Misused, misused, sbatch};
 pub use limits::{CONFIG, Limits, PARTITIONS, Partition, chunks, parse_config, parse_partitions, poll_interval};
 pub use load::{LOAD, Load, parse_load};
 pub use nodes::{Gpus, NODES, Node, parse_nodes};
-pub use quality::{QUALITIES, Quality, parse_qualities, preempt_mode};
+pub use quality::{Defaults, QUALITIES, Quality, defaults, parse_defaults, parse_qualities, preempt_mode};
 pub use refused::{Refused, Why, is_busy, refused};
 pub use rows::{ACCOUNTING, Exit, QUEUE, Row, parse_accounting, parse_queue};
 pub use script::{array_script, is_usable, manifest, script};
@@ -137,7 +137,7 @@ mod tests {
             let _ = parse_load(&text, "x");
             let _ = parse_config(&text);
             let _ = parse_partitions(&text);
-            let _ = (preempt_mode(&text), parse_qualities(&text, "REQUEUE"));
+            let _ = (preempt_mode(&text), parse_qualities(&text, "REQUEUE"), parse_defaults(&text));
             let _ = refused(&text, Some(1));
             let _ = told_in_log(&text);
             let _ = misused(&text);

@@ -57,9 +57,87 @@ pub fn parse_qualities(text: &str, otherwise: &str) -> Result<Vec<Quality>, Pars
     lines.map(|line| quality(line).ok_or_else(bad(line))).collect()
 }
 
+/// What [`parse_defaults`] reads of each association.
+const DEFAULTS: &str = "format=DefaultAccount,Account,Partition,DefaultQOS,QOS";
+
+/// The arguments of `sacctmgr` whose answer [`parse_defaults`] reads.
+pub fn defaults(user: &str) -> Vec<String> {
+    let user = format!("name={user}");
+    ["--noheader", "--parsable2", "show", "user", &user, "withassoc", DEFAULTS].map(str::to_owned).to_vec()
+}
+
+/// Which quality of service a user's jobs have that name none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Defaults {
+    account: String,
+    associations: Vec<Association>,
+}
+
+/// Of the user, in an account and, where that matters, in a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Association {
+    account: String,
+    partition: String,
+    quality: Option<String>,
+}
+
+impl Defaults {
+    /// That of jobs that come to this partition for this account, or to the ones where jobs come that name none.
+    pub fn quality(&self, account: Option<&str>, partition: Option<&str>) -> &str {
+        let account = account.unwrap_or(&self.account);
+        let own =
+            |partition: &str| self.associations.iter().find(|one| one.account == account && one.partition == partition);
+        let here = partition.and_then(own).or_else(|| own(""));
+        here.and_then(|one| one.quality.as_deref()).unwrap_or("normal")
+    }
+}
+
+/// Reads what [`defaults`] made `sacctmgr` print.
+///
+/// # Errors
+/// A line has another form.
+pub fn parse_defaults(text: &str) -> Result<Defaults, ParseError> {
+    let mut defaults = Defaults::default();
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let fields = line.split('|').collect::<Vec<_>>().try_into();
+        let [of_user, account, partition, default, all]: [&str; 5] =
+            fields.map_err(|_| ParseError::new("sacctmgr show user", "ACCOUNT|ACCOUNT|PARTITION|QOS|QOS,…", line))?;
+        // Who may have one alone has that.
+        let quality = if default.is_empty() && !all.contains(',') { all } else { default };
+        defaults.account = of_user.to_owned();
+        defaults.associations.push(Association {
+            account: account.to_owned(),
+            partition: partition.to_owned(),
+            quality: Some(quality.to_owned()).filter(|quality| !quality.is_empty()),
+        });
+    }
+    Ok(defaults)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_quality_of_who_names_none() {
+        // As sacctmgr 22.05.8 printed them; the partition's was added.
+        let text = "\
+            lab|other||low|low,normal\n\
+            lab|lab|||low,normal,urgent\n\
+            lab|lab|gpu|urgent|urgent\n\
+            lab|root|||low\n";
+        let defaults = parse_defaults(text).unwrap();
+        assert_eq!(defaults.quality(None, None), "normal");
+        assert_eq!(defaults.quality(None, Some("gpu")), "urgent");
+        assert_eq!(defaults.quality(Some("other"), Some("gpu")), "low");
+        assert_eq!(defaults.quality(Some("root"), None), "low", "the only one");
+        assert_eq!(defaults.quality(Some("nobody's"), None), "normal");
+        assert_eq!(parse_defaults("").unwrap().quality(None, None), "normal", "a user that has no account");
+        assert_eq!(
+            parse_defaults("lab|x").unwrap_err().to_string(),
+            "sacctmgr show user: ACCOUNT|ACCOUNT|PARTITION|QOS|QOS,… was expected, not `lab|x`"
+        );
+    }
 
     #[test]
     fn the_qualities_of_22_05() {

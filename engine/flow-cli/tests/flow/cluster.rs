@@ -90,7 +90,10 @@ fn a_simulation_takes_from_the_cluster_which_quality_of_service_preempts_which()
     space.on(&cluster);
     // As sacctmgr 22.05.8 prints them where there is an accounting database.
     let told = "normal|00:00:00||cluster\\nlow|00:00:30||cancel\\nurgent|00:00:00|low|cluster\\n";
-    space.script("bin/sacctmgr", &format!("#!/bin/sh\nprintf '{told}'\n"));
+    let sacctmgr = |of_user: &str| {
+        format!("#!/bin/sh\ncase \"$*\" in *' user '*) printf '{of_user}';; *) printf '{told}';; esac\n")
+    };
+    space.script("bin/sacctmgr", &sacctmgr("lab|lab|||low,normal,urgent\\n"));
     space.env("PATH", &format!("{}:{}", space.path("bin").display(), std::env::var("PATH").unwrap_or_default()));
     let head = "job_id,submit_s,num_gpus,duration_s,qos\nlong,0,4,3600,";
     let args = ["simulate", "--trace", "jobs.csv", "--gpus", "1x4", "--policy", "fifo", "--slurm", "cluster"];
@@ -106,6 +109,13 @@ fn a_simulation_takes_from_the_cluster_which_quality_of_service_preempts_which()
     space.write("jobs.csv", &format!("{head}low\nurgent,600,4,60,urgnt\n"));
     let said = space.flow(args).expect(2).stderr();
     assert_eq!(said, "error: jobs.csv:3: Slurm has no quality of service `urgnt`; it has normal, low, urgent\n");
+
+    // A user may have another one by default, and so may an account.
+    space.script("bin/sacctmgr", &sacctmgr("lab|other||normal|normal\\nlab|lab||low|low,normal,urgent\\n"));
+    space.write("jobs.csv", &format!("{head}\nurgent,600,4,60,urgent\n"));
+    let said = space.flow(args).expect(0).stdout();
+    assert!(said.contains("1 had to make room for another job"), "{said}");
+    assert!(said.contains("a job that names none has `low`"), "{said}");
 
     let step =
         |name: &str, qos: &str| format!("  {name}: {{run: 'true', gpus: 4, slurm: {{options: [--qos={qos}]}}}}\n");

@@ -72,7 +72,7 @@ pub use publish::{PublishRequest, PublishedFile, WithheldFile};
 pub use request::{ForceRequest, RunEnd, RunOptions};
 pub use run::run;
 pub use session::{Session, SessionRequest};
-pub use slurm::{NoAnswer, Rules, Unasked, cancel_jobs, jobs_left, overview, rules};
+pub use slurm::{NoAnswer, Qualities, Rules, Unasked, cancel_jobs, jobs_left, overview, rules};
 
 /// What a run tells while it goes on. Screen and `--json` are folds over these.
 #[derive(Clone, Debug)]

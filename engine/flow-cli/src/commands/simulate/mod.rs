@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 use flow_core::Span;
 use flow_core::reason::BuiltinFault;
 use flow_core::sched::{Limits, policy};
-use flow_exec::Rules;
+use flow_exec::{Qualities, Rules};
 use flow_report::{Gantt, LANGUAGES, Words};
 use flow_sim::SimError;
 use flow_sim::trace::TraceError;
@@ -52,7 +52,7 @@ sbatch (0.01); notice_s: until flow sees an end (1); grace_s: running jobs make 
 so long for it, GraceTime (none do); checkpoint_s: what made room goes on from a checkpoint as old as that at most, and
 with 0 begins anew (0). `cluster` before the others takes array, jobs, remembered_s, grace_s and the tiers of the steps'
 partitions from the cluster of this machine. Where qualities of service preempt each other there (preempt/qos), these decide who
-makes room instead of tiers: a step has that of its option --qos=NAME, and `normal` without one. In a trace the columns tier,
+makes room instead of tiers: a step has that of its option --qos=NAME, and without one the default of your account. In a trace the columns tier,
 priority and qos say what a job has."
 )]
 pub(crate) struct Simulate {
@@ -104,7 +104,7 @@ pub(crate) struct Simulate {
     slurm: Option<Slurm>,
     /// Who makes room there for whom
     #[arg(skip)]
-    rules: Option<Rules>,
+    rules: Option<Box<Rules>>,
     /// For a workflow on Slurm: how many nodes have the GPUs of --gpus between them [default: 1]
     #[arg(long, value_name = "N", requires = "asked", conflicts_with_all = ["trace", "arrivals"],
         value_parser = clap::value_parser!(u32).range(1..))]
@@ -152,21 +152,21 @@ impl Asked {
     }
 
     /// What it comes to, and who makes room for whom on the cluster, if that was asked.
-    fn ask(&self) -> Result<(Slurm, Option<Rules>), CliError> {
+    fn ask(&self) -> Result<(Slurm, Option<Box<Rules>>), CliError> {
         let (mut slurm, mut rules) = (Slurm::default(), None);
         if self.cluster {
             let found = flow_exec::rules()?;
             let limits = found.limits;
             let remembered_s = limits.remembered.map_or(FOR_EVER, |span| span.as_secs_f64());
             let longest = match &found.qualities {
-                Some(all) => {
+                Some(Qualities { all, .. }) => {
                     all.iter().filter(|one| all.iter().any(|by| yields(one, by))).filter_map(|one| one.grace).max()
                 }
                 None => found.partitions.iter().filter_map(|partition| partition.grace).max(),
             };
             let grace_s = longest.map(|grace| grace.as_secs_f64());
             slurm = Slurm { array: limits.array.max(1), jobs: limits.jobs.max(1), remembered_s, grace_s, ..slurm };
-            rules = Some(found);
+            rules = Some(Box::new(found));
         }
         // It was read before.
         let slurm = slurm.with(&self.text).map_err(|fault| CliError::usage(fault.to_string()))?;
@@ -178,9 +178,6 @@ impl Asked {
 fn yields(one: &Quality, other: &Quality) -> bool {
     one.grace.is_some() && one.name != other.name && other.preempts.contains(&one.name)
 }
-
-/// That of jobs that name none, where nobody has made another one theirs.
-const NORMAL: &str = "normal";
 
 /// Longer than any simulation.
 const FOR_EVER: f64 = 1e7;
@@ -230,10 +227,21 @@ impl Simulate {
         self.rules.iter().flat_map(|rules| &rules.partitions).filter(here).map(|one| one.tier).max().unwrap_or(1)
     }
 
-    /// The number of the quality of service of this name, which a job at this place has; without a name, of the one that jobs have then.
-    fn quality(&self, name: Option<&str>, place: impl Display) -> Result<u32, CliError> {
-        let Some(all) = self.rules.as_ref().and_then(|rules| rules.qualities.as_ref()) else { return Ok(0) };
-        match (all.iter().position(|one| one.name == name.unwrap_or(NORMAL)), name) {
+    fn qualities(&self) -> Option<&Qualities> {
+        self.rules.as_ref()?.qualities.as_ref()
+    }
+
+    /// The number of the quality of service of this name, which a job at this place has; without a name, of the one that this user's jobs
+    /// have then, for an account and in a partition.
+    fn quality(
+        &self,
+        name: Option<&str>,
+        (account, partition): (Option<&str>, Option<&str>),
+        place: impl Display,
+    ) -> Result<u32, CliError> {
+        let Some(Qualities { all, defaults }) = self.qualities() else { return Ok(0) };
+        let has = name.unwrap_or_else(|| defaults.quality(account, partition));
+        match (all.iter().position(|one| one.name == has), name) {
             (Some(at), _) => Ok(at as u32),
             // It takes nobody's place, and nobody takes its.
             (None, None) => Ok(all.len() as u32),
@@ -250,8 +258,10 @@ impl Simulate {
         match self.slurm {
             Some(slurm) => {
                 let simulation = simulation.on_slurm(slurm, cluster)?;
-                Ok(match self.rules.as_ref().and_then(|rules| rules.qualities.as_ref()) {
-                    Some(all) => simulation.by_quality(all.iter().map(|by| numbers(all, by)).collect()),
+                Ok(match self.qualities() {
+                    Some(Qualities { all, .. }) => {
+                        simulation.by_quality(all.iter().map(|by| numbers(all, by)).collect())
+                    }
                     None => simulation,
                 })
             }
@@ -262,9 +272,8 @@ impl Simulate {
     /// What the jobs of each policy met there.
     fn said_of_slurm(&self, summaries: &[Summary]) -> Vec<String> {
         let met = || summaries.iter().filter_map(|summary| Some((&*summary.policy, summary.slurm.as_ref()?)));
-        let qualities = self.rules.as_ref().and_then(|rules| rules.qualities.as_ref());
         let mut lines = self.slurm.map_or_else(Vec::new, |slurm| self::met(slurm, met()));
-        lines.extend(qualities.map(|all| by_quality(all)));
+        lines.extend(self.qualities().map(by_quality));
         lines
     }
 
@@ -323,14 +332,17 @@ fn numbers(all: &[Quality], by: &Quality) -> BTreeSet<u32> {
 }
 
 /// Whose jobs take whose place, as the cluster says.
-fn by_quality(all: &[Quality]) -> String {
+fn by_quality(Qualities { all, defaults }: &Qualities) -> String {
     let takes = |by: &Quality| {
         let lower: Vec<&str> = all.iter().filter(|one| yields(one, by)).map(|one| &*one.name).collect();
         (!lower.is_empty()).then(|| format!("{} takes the place of {}", by.name, lower.join(", ")))
     };
     let said: Vec<String> = all.iter().filter_map(takes).collect();
     let said = if said.is_empty() { "none takes the place of another".to_owned() } else { said.join("; ") };
-    format!("by quality of service, as the cluster says: {said}; a job that names none has `{NORMAL}`")
+    format!(
+        "by quality of service, as the cluster says: {said}; a job that names none has `{}`",
+        defaults.quality(None, None)
+    )
 }
 
 /// What jobs met on Slurm, below the table.

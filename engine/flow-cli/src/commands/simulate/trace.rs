@@ -21,7 +21,8 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
     };
     let mut tasks = trace::tasks(&jobs);
     for (job, task) in jobs.iter().zip(&mut tasks) {
-        task.quality = asked.quality(job.quality.as_deref(), format_args!("{}:{}", file.display(), job.line))?;
+        task.quality =
+            asked.quality(job.quality.as_deref(), (None, None), format_args!("{}:{}", file.display(), job.line))?;
     }
     let placement = match asked.placement {
         Where::Count => Placement::Count,

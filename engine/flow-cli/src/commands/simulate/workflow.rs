@@ -43,7 +43,8 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
         let job = instance.slurm.as_deref();
         task.tier = asked.tier(job.and_then(|job| job.partition.as_deref()));
         let named = job.and_then(|job| job.options.iter().rev().find_map(|option| option.strip_prefix("--qos=")));
-        task.quality = asked.quality(named, &instance.label)?;
+        let place = job.map(|job| (job.account.as_deref(), job.partition.as_deref())).unwrap_or_default();
+        task.quality = asked.quality(named, place, &instance.label)?;
     }
     let gpus = machine.gpus.len() as u32;
     let nodes = asked.nodes.unwrap_or(1);

@@ -15,7 +15,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use flow_slurm::{Fate, JobId, Limits, Load, Node, ParseError, Partition, Quality, Refused, Row, Why, misleads};
+use flow_slurm::{
+    Defaults, Fate, JobId, Limits, Load, Node, ParseError, Partition, Quality, Refused, Row, Why, misleads,
+};
 
 use crate::{clock, hardware};
 
@@ -46,7 +48,14 @@ pub struct Rules {
     pub limits: Limits,
     pub partitions: Vec<Partition>,
     /// Where they decide about that instead of the tiers of partitions.
-    pub qualities: Option<Vec<Quality>>,
+    pub qualities: Option<Qualities>,
+}
+
+/// The qualities of service of a cluster, and which of them jobs of this user have that name none.
+#[derive(Clone, Debug)]
+pub struct Qualities {
+    pub all: Vec<Quality>,
+    pub defaults: Defaults,
 }
 
 pub(crate) struct Client {
@@ -204,7 +213,10 @@ impl Client {
     pub(crate) fn rules(&self) -> Result<Rules, NoAnswer> {
         let config = self.ask("scontrol", flow_slurm::CONFIG)?;
         let qualities = flow_slurm::preempt_mode(&config).map(|otherwise| {
-            Ok::<_, NoAnswer>(flow_slurm::parse_qualities(&self.ask("sacctmgr", flow_slurm::QUALITIES)?, otherwise)?)
+            let all = flow_slurm::parse_qualities(&self.ask("sacctmgr", flow_slurm::QUALITIES)?, otherwise)?;
+            let defaults = flow_slurm::defaults(&hardware::person());
+            let defaults = self.ask("sacctmgr", &defaults.iter().map(String::as_str).collect::<Vec<_>>())?;
+            Ok::<_, NoAnswer>(Qualities { all, defaults: flow_slurm::parse_defaults(&defaults)? })
         });
         let (limits, partitions) = (flow_slurm::parse_config(&config)?, self.partitions()?);
         Ok(Rules { limits, partitions, qualities: qualities.transpose()? })
