@@ -274,6 +274,77 @@ fn a_group_whose_members_had_all_ended_is_not_done_again_and_is_as_measured() {
     space.flow(["doctor", "--contents"]).expect(0);
 }
 
+/// Runs steps that stop flow, whose number they find in the file `pid`, as the last that they do, and kills it when so many have ended:
+/// after their end, and before flow knows of it. Says what the next run said.
+fn killed_at_the_end(space: &TestSpace, steps: usize) -> String {
+    let mut flow = space.start(["run", "w.yaml"]);
+    space.write("pid", &flow.pid().to_string());
+    let exits = || files_below(&space.path(".flow/runs")).iter().filter(|path| path.ends_with("exit.json")).count();
+    until("all have ended", || exits() == steps);
+    flow.kill();
+    assert!(!flow.said().contains("done"), "{}", flow.said());
+    until("everybody is gone", || space.alive().is_empty());
+    let said = space.flow(["run", "w.yaml"]).expect(0).text();
+    assert!(space.flow(["run", "w.yaml"]).expect(0).text().contains("nothing to do"));
+    space.flow(["doctor", "--contents"]).expect(0);
+    said
+}
+
+#[test]
+fn what_was_seen_of_a_step_before_flow_was_killed_is_not_lost_with_flow() {
+    let script = "echo ran >> $1/log\nfor n in 1 2 3; do sleep 0.3; echo \"epoch $n, loss 0.$n\"; done\nkill -STOP $(cat $1/pid) || true\n";
+    let metrics = "metrics: {stdout: 'epoch {epoch}, loss {loss}'}";
+    for keys in [metrics, "measured: true", "exclusive: true", "gpus: 1"] {
+        let mut space = space();
+        space.gpus("driver 580.95.05\ngpu NVIDIA TITAN Xp; memory=12196MiB; used=0; load=30\n");
+        space.write("log", "").write("work.sh", script);
+        let run = format!("sh work.sh {}", space.path(".").display());
+        space.write("w.yaml", &format!("flow: 1\nsteps:\n  a: {{run: {run}, inputs: [work.sh], {keys}}}\n"));
+        let said = killed_at_the_end(&space, 1);
+        assert_eq!(space.read("log"), "ran\n", "{keys}: {said}");
+        let result = space.journal().into_iter().find(|line| line["event"] == "recorded").unwrap()["result"].clone();
+        assert!(result["usage"]["samples"].as_u64() > Some(0), "{keys}: {result}");
+        assert_eq!(result["usage"]["gpus"].as_array().map_or(0, Vec::len), usize::from(keys == "gpus: 1"), "{result}");
+        assert!(result["spoiled"].as_array().is_none_or(Vec::is_empty), "{keys}: {result}");
+        assert!(result["kept"].is_object(), "{keys}: its log can be read again: {result}");
+        if keys == metrics {
+            let epoch = result["metrics"]["epoch_time"]["value"].as_f64().unwrap();
+            assert!((0.25..0.6).contains(&epoch), "{epoch} s, and it took 0.3 s: {result}");
+        }
+    }
+}
+
+#[test]
+fn what_was_seen_of_a_group_before_flow_was_killed_is_not_lost_with_flow() {
+    let space = space();
+    let script = "echo ran >> $1/log\nflow ready\nfor n in 1 2 3; do sleep 0.3; echo \"epoch $n, loss 0.$n\"; done\n\
+                  touch $1/over$2\nuntil [ -e $1/over1 ] && [ -e $1/over2 ]; do sleep 0.01; done\nkill -STOP $(cat $1/pid) || true\n";
+    space.write("log", "").write("work.sh", script);
+    let step = format!(
+        "matrix: {{n: [1, 2]}}, run: 'sh work.sh {} ${{{{ n }}}}', inputs: [work.sh], \
+         metrics: {{stdout: 'epoch {{epoch}}, loss {{loss}}'}}, corun: {{group: all, gpus: shared}}",
+        space.path(".").display()
+    );
+    space.write("w.yaml", &format!("flow: 1\nsteps:\n  a: {{{step}}}\n"));
+    let said = killed_at_the_end(&space, 2);
+    assert_eq!(space.read("log"), "ran\nran\n", "{said}");
+    let journal = space.journal();
+    let recorded: Vec<_> = journal.iter().filter(|line| line["event"] == "recorded").collect();
+    assert_eq!(recorded.len(), 2, "{said}");
+    for line in recorded {
+        let result = &line["result"];
+        let window = &result["circumstances"]["corun"];
+        let [from, to] =
+            ["released_at", "closed_at"].map(|at| window[at].as_f64().unwrap_or_else(|| panic!("{result}")));
+        assert!((0.85..1.6).contains(&(to - from)), "{from} to {to}: {result}");
+        let epoch = result["metrics"]["epoch_time"]["value"].as_f64().unwrap();
+        assert!((0.25..0.6).contains(&epoch), "{epoch} s: {result}");
+        assert_eq!(result["circumstances"]["corunners"].as_array().map(Vec::len), Some(1), "{result}");
+        assert!(result["usage"]["samples"].as_u64() > Some(0), "{result}");
+        assert!(result["spoiled"].as_array().is_none_or(Vec::is_empty), "{result}");
+    }
+}
+
 #[test]
 fn half_a_group_is_done_again() {
     let space = space();

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::windows::{Window, mean_over, mean_over_or_whole, round};
+use super::{
+    news::{Known, go_on},
+    windows::{Window, mean_over, mean_over_or_whole, round},
+};
 use crate::Usage;
 
 /// More are thinned out: two neighbours become one.
@@ -89,6 +92,19 @@ impl HostSamples {
     /// Nobody looked while it ran.
     pub fn is_empty(&self) -> bool {
         self.samples.is_empty()
+    }
+
+    /// What was noted since that was known, and after how many samples it comes.
+    pub fn news(&self, known: &mut Known) -> Option<(usize, HostSamples)> {
+        let from = known.catch_up(self.count, self.samples.len())?;
+        Some((from, HostSamples { samples: self.samples[from..].to_vec(), ..*self }))
+    }
+
+    /// Takes in such news; says whether the samples before them are there.
+    pub fn take_in(&mut self, (from, mut news): (usize, HostSamples)) -> bool {
+        let rest = std::mem::replace(&mut news.samples, std::mem::take(&mut self.samples));
+        *self = news;
+        go_on(&mut self.samples, from, rest)
     }
 
     /// Notes a look at the host, `since_last` seconds after the one before: what the attempt used, and the share of the host's

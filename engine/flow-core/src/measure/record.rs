@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{GpuSamples, HostSamples, LINE_ENDS, LONGEST_LINE};
+use super::{GpuSamples, HostSamples, LINE_ENDS, LONGEST_LINE, news::go_on};
 
 /// More looks are thinned out: two neighbours become one.
 const MOST: usize = 1 << 19;
@@ -74,6 +74,23 @@ impl Looks {
     /// Nothing was read.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// How far it was read, and when that was.
+    pub fn last(&self) -> Option<(u64, f64)> {
+        self.0.last().map(|look| (look.to, look.at as f64 / 1e6))
+    }
+
+    /// What was read since so many parts were known, and after how many it comes: after none where neighbours became one since.
+    pub fn news(&self, known: &mut usize) -> Option<(usize, Looks)> {
+        let before = std::mem::replace(known, self.0.len());
+        let from = if before <= self.0.len() { before } else { 0 };
+        (self.0.len() > from).then(|| (from, Looks(self.0[from..].to_vec())))
+    }
+
+    /// Takes in such news; says whether the parts before them are there.
+    pub fn take_in(&mut self, (from, news): (usize, Looks)) -> bool {
+        go_on(&mut self.0, from, news.0)
     }
 }
 

@@ -62,6 +62,17 @@ impl Lines {
         Lines { file: Some(file), ..Lines::new(path, ends) }
     }
 
+    /// From so many bytes on, where a line begins that had not come when it was last looked at.
+    pub(crate) fn after(path: PathBuf, ends: &'static [u8], at: u64, looked: f64) -> Lines {
+        let mut lines = Lines { looked, ..Lines::new(path, ends) };
+        if let Ok(Some(file)) = open(&mut lines.file, &lines.path)
+            && file.seek(SeekFrom::Start(at)).is_ok()
+        {
+            lines.at = at;
+        }
+        lines
+    }
+
     /// Whole lines, without their ends, that are new since the last look; `None` if there is nothing more to read for now.
     ///
     /// # Errors

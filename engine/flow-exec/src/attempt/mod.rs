@@ -106,6 +106,11 @@ impl Folder {
         self.path.join(file::GO).exists()
     }
 
+    /// When that was.
+    pub(crate) fn released(&self) -> Option<f64> {
+        fs::read_to_string(self.path.join(file::GO)).ok()?.trim().parse().ok()
+    }
+
     /// Asks a program that trains on to end after the epoch at hand.
     ///
     /// # Errors
@@ -179,6 +184,11 @@ pub(crate) fn last_drawn(line: &str) -> &str {
 /// Writes a file so that readers see nothing or all of it. Not flushed to the disk: this outlives any process, and after
 /// a power cut the attempt counts as lost whatever its folder holds.
 pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
+    create_atomically(path, content).map(drop)
+}
+
+/// The same of a file that goes on from there.
+pub(crate) fn create_atomically(path: &Path, content: &[u8]) -> io::Result<fs::File> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".tmp");
     let new = || fs::File::create_new(&temporary);
@@ -187,8 +197,10 @@ pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
         let _ = fs::remove_file(&temporary);
         new()
     });
-    file?.write_all(content)?;
-    fs::rename(&temporary, path)
+    let mut file = file?;
+    file.write_all(content)?;
+    fs::rename(&temporary, path)?;
+    Ok(file)
 }
 
 /// The same, flushed to the disk: also after a power cut readers see nothing or all of it.

@@ -97,14 +97,14 @@ impl AdoptedAttempts {
 /// By its record.
 fn ended(record: Record) -> Ended {
     let Record {
-        exit, host, gpus, cost, looks, released, timed_out, elsewhere, unwatched, beside, near, window, ..
+        exit, host, gpus, cost, looks, released, timed_out, elsewhere, unwatched, beside, near, closed, ..
     } = record;
     let instead =
         timed_out.then_some(OutcomeOverride { outcome: Outcome::TimedOut, cause: None, again: RetryAdvice::AsAsked });
     Ended {
         exit,
         seen: Observed { samples: host, gpus, cost },
-        there: Some(RemoteObservation { looks, released, window }),
+        there: Some(RemoteObservation { looks, released, closed }),
         instead,
         beside: Some(RecordedCoRunners { attempts: beside, near, elsewhere, unwatched }),
     }

@@ -1,6 +1,6 @@
 //! What a run has done on other threads, as jobs that answer with an event: the loop itself waits for no disk. Decides nothing.
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use flow_core::{AttemptId, Digest, InstanceId, StepResult, learn::Refit, reason::ClosedBy};
 use flow_store::StoreError;
@@ -25,12 +25,6 @@ pub(super) enum Done {
     /// These attempts do not start: another run does the same.
     Elsewhere(Vec<AttemptId>),
     NotClaimed(StoreError),
-    /// What was seen of an attempt, for whoever comes after this process. The rest of what it left is still to be collected.
-    ToTell {
-        ended: Box<Collect>,
-        path: PathBuf,
-        text: String,
-    },
     Collected(Box<Collected>),
     Heard(Vec<Heard>),
     /// What is known of the step of an instance was made anew.
@@ -173,15 +167,8 @@ impl Aside {
         self.spawn(move |context| Done::Collected(Box::new(collect::run_builtin(context, builtin))));
     }
 
-    /// Collects what an attempt left; what was seen of it is told before that, where somebody could need it.
-    pub(super) fn collect(&mut self, mut ended: Box<Collect>) {
-        self.spawn(move |context| {
-            if ended.is_to_be_told() {
-                let (path, text) = collect::tell(&mut ended);
-                return Done::ToTell { ended, path, text };
-            }
-            Done::Collected(Box::new(collect::collect(context, *ended)))
-        });
+    pub(super) fn collect(&mut self, ended: Collect) {
+        self.spawn(move |context| Done::Collected(Box::new(collect::collect(context, ended))));
     }
 
     pub(super) fn listen(&mut self, listeners: Vec<(AttemptId, Listener)>) {

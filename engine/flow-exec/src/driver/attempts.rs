@@ -15,14 +15,18 @@ use super::{
     listener::Listener,
     outbox::Outbox,
     outcomes::Outcomes,
-    placements::Placements,
+    placements::{Placements, cards_of, given},
     polling::{LISTEN, LISTEN_AFAR, PollSchedule},
     running::{self, Running},
     windows::CorunWindows,
 };
-use crate::{ExecError, clock, hardware::ledger::Jobs, node::NodeFacts};
+use crate::{
+    ExecError, clock,
+    hardware::ledger::Jobs,
+    node::{NewSamples, NodeFacts},
+};
 use flow_core::{
-    AttemptId, GroupId, Instance, InstanceId, Outcome, RunEvent, Span,
+    AttemptId, GroupId, InstanceId, Outcome, RunEvent, Span,
     learn::History,
     measure::CoRunners,
     reason::{Cause, ClosedBy, Fault, Refusal},
@@ -262,6 +266,12 @@ impl<X: Executor> Attempts<X> {
         if running.process && !running.batch {
             self.due.runs_here(attempt);
             self.corunners.join(attempt, id, &running.placement.gpus, running.began);
+            for id in self.due.here() {
+                let Some(other) = self.running.get_mut(id) else { continue };
+                other.is_beside(attempt, &running.placement);
+                running.is_beside(*id, &other.placement);
+            }
+            running.note(running.began, None, |_| NewSamples::default());
         }
         if running.placement.trial {
             let (_, others) = corunners::labels(&self.context.session.expansion, self.corunners.of(attempt));
@@ -324,10 +334,13 @@ impl<X: Executor> Attempts<X> {
         let Some(running) = self.running.get(&attempt) else { return };
         if let Some(corun) = &self.context.instance(running.instance).corun {
             // By the clock of the node, as all that its members say.
-            if let Some(at) = end.there.as_ref().and_then(|there| there.released) {
+            let there = end.there.as_ref();
+            if let Some(at) = there.and_then(|there| there.released) {
                 self.windows.released(corun.group, at);
             }
-            self.windows.close(corun.group, end.exit.ended_at, Some(attempt));
+            let before = there.and_then(|there| there.closed).filter(|at| *at < end.exit.ended_at);
+            let closer = before.is_none().then_some(attempt);
+            self.windows.close(corun.group, before.unwrap_or(end.exit.ended_at), closer);
         }
     }
 
@@ -349,11 +362,12 @@ impl<X: Executor> Attempts<X> {
         let Ended { exit, mut seen, there, instead, beside } = end;
         let mut running = self.running.remove(&attempt)?;
         self.due.ended(attempt);
-        let window = self.context.instance(running.instance).corun.clone().and_then(|corun| {
+        let corun = self.context.instance(running.instance).corun.as_ref();
+        let window = corun.and_then(|corun| {
             let members = self.context.session.expansion.groups[corun.group.0 as usize].members.len();
-            let told = there.as_ref().and_then(|there| there.window.clone());
-            told.or_else(|| self.windows.of(&corun, members, exit.started_at))
+            self.windows.of(corun, members, exit.started_at)
         });
+        let closed = corun.and_then(|corun| self.windows.closed(corun.group));
         let mut corunners = self.corunners.leave(attempt, exit.ended_at, running.listener.reported.at_work(true));
         for (other, corunner) in &mut corunners {
             corunner.at_work =
@@ -384,7 +398,7 @@ impl<X: Executor> Attempts<X> {
             there,
             instead,
             seen,
-            news: None,
+            closed,
         })
     }
 
@@ -460,14 +474,21 @@ impl<X: Executor> Attempts<X> {
         due.into_iter().filter_map(|id| Some((id, self.running.get_mut(&id)?.listener.lend()))).collect()
     }
 
-    /// What programs have said since the last time.
-    pub(super) fn heard(&mut self, heard: Vec<Heard>, out: &mut Outbox) {
+    /// What programs have said since the last time; what is to be kept of it, and of what else was seen, is written down.
+    pub(super) fn heard(&mut self, heard: Vec<Heard>, cards: &Cards, out: &mut Outbox) {
         let mut refused = Vec::new();
-        for Heard { attempt, listener, news } in heard {
+        for Heard { attempt, listener, news, at } in heard {
             // One that could not be started after all says nothing.
             let Some(running) = self.running.get_mut(&attempt) else { continue };
             running.listener.take_back(listener);
-            let grouped = self.context.instance(running.instance).corun.is_some();
+            let corun = self.context.instance(running.instance).corun.as_ref();
+            let (grouped, closed) = (corun.is_some(), corun.and_then(|corun| self.windows.closed(corun.group)));
+            let executor = &self.executor;
+            running.note(at, closed, |written| {
+                let (host, cost) = executor.new_samples(attempt, &mut written.host);
+                let (gpus, cost_of_gpus) = cards.new_samples(attempt, &mut written.gpus);
+                NewSamples { host, gpus, cost: cost + cost_of_gpus }
+            });
             if news.ready && grouped {
                 ready(attempt, out);
             }
@@ -496,17 +517,4 @@ fn not_started(instance: InstanceId, attempt: AttemptId, cause: Cause, outcomes:
     outcomes.unstarted(attempt, outcome, cause.clone());
     out.say(RunEvent::Ended { instance, attempt, outcome, cause, spoiled: Vec::new() });
     out.tell(Event::SpawnFailed { attempt });
-}
-
-/// What an attempt has where it runs: the scheduler knows of a batch system no more than its queue.
-fn given(instance: &Instance, placement: Placement) -> Placement {
-    if instance.slurm.is_none() {
-        return placement;
-    }
-    let (cpus, memory) = (instance.request.cpus, instance.request.memory.unwrap_or(0));
-    Placement { cpus, memory, gpu_memory: instance.request.gpu_memory.unwrap_or(0), ..placement }
-}
-
-fn cards_of(placement: &Placement) -> impl Iterator<Item = usize> {
-    placement.gpus.iter().map(|gpu| gpu.index())
 }

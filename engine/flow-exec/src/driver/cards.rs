@@ -9,7 +9,7 @@ use std::{
 
 use flow_core::{
     AttemptId, GpuFacts, GpuId, Machine,
-    measure::GpuSamples,
+    measure::{GpuSamples, Known},
     reason::Occupant,
     sched::{Capacity, CardHolders, GpuState},
 };
@@ -188,6 +188,15 @@ impl Cards {
     /// What was seen of an attempt that has ended, and the share of a core that seeing it took.
     pub(super) fn untrack(&mut self, attempt: AttemptId) -> (GpuSamples, f64) {
         self.sampler.as_ref().map(|sampler| sampler.untrack(attempt)).unwrap_or_default()
+    }
+
+    /// What is new of an attempt that runs, and the share of a core that seeing it takes.
+    pub(super) fn new_samples(
+        &self,
+        attempt: AttemptId,
+        known: &mut Vec<Known>,
+    ) -> (Option<(Vec<usize>, GpuSamples)>, f64) {
+        self.sampler.as_ref().map(|sampler| sampler.new_samples(attempt, known)).unwrap_or_default()
     }
 
     /// Memory of running attempts on each of their GPUs, of those for whom that is news.

@@ -1,5 +1,5 @@
-//! Work folders of attempts that succeeded: nobody needs them any more. Small ones wait for the end of the run, for ext4 takes
-//! long to make a file while it remembers many that were just removed. Knows no attempts.
+//! What attempts left that succeeded, work folders and files: nobody needs it any more. What is small waits for the end of the run, for
+//! ext4 takes long to make a file while it remembers many that were just removed. Knows no attempts.
 
 use std::{
     collections::BTreeSet,
@@ -17,7 +17,7 @@ const SMALL: u64 = 1 << 20;
 pub(crate) struct FolderRemover(Option<(Sender<PathBuf>, JoinHandle<()>)>);
 
 impl FolderRemover {
-    /// A folder that is not needed any more.
+    /// A folder, or a file, that is not needed any more.
     pub(crate) fn add(&mut self, folder: PathBuf) {
         if self.0.is_none() {
             let (to, from) = channel();
@@ -54,7 +54,7 @@ fn sweep(folders: &Receiver<PathBuf>) {
     let mut free: BTreeSet<PathBuf> = small.iter().filter_map(|folder| attempts(folder)).collect();
     free.retain(|attempts| !flow_store::is_mounted_below(attempts));
     let remove = |folder: &PathBuf| match attempts(folder) {
-        Some(attempts) if free.contains(&attempts) => _ = fs::remove_dir_all(folder),
+        Some(attempts) if free.contains(&attempts) => remove_all(folder),
         _ => remove(folder),
     };
     let (one, other) = small.split_at(small.len() / 2);
@@ -92,8 +92,12 @@ pub(super) fn remove(folder: &Path) {
         // What a step mounted there is somebody else's.
         return;
     }
+    remove_all(folder);
+}
+
+fn remove_all(path: &Path) {
     // What cannot be removed now `flow gc` removes with the run.
-    let _ = fs::remove_dir_all(folder);
+    let _ = fs::remove_dir_all(path).or_else(|_| fs::remove_file(path));
 }
 
 #[cfg(test)]
@@ -109,15 +113,17 @@ mod tests {
             fs::write(folder.join("in/data"), vec![0; bytes]).unwrap();
             folder
         };
-        let (small, large) = (folder("small", 10), folder("large", 2 << 20));
+        let (small, large, file) = (folder("small", 10), folder("large", 2 << 20), dir.path().join("file"));
+        fs::write(&file, "seen").unwrap();
         let mut left = FolderRemover::default();
         left.add(small.clone());
+        left.add(file.clone());
         left.add(large.clone());
         while large.exists() {
             thread::yield_now();
         }
         assert!(small.exists());
         left.clear();
-        assert!(!small.exists());
+        assert!(!small.exists() && !file.exists());
     }
 }

@@ -1,7 +1,7 @@
 //! The job after an end: the rest of what a program said, its outputs, its numbers, and whether its measurement can be trusted. A
 //! built-in runs here as well. Settles nothing.
 
-use std::{collections::BTreeMap, fs, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, fs, sync::Arc};
 
 use flow_core::{
     ArtifactKind, AttemptId, Body, CorunWindow, Digest, GpuFacts, Input, Instance, InstanceId, Outcome, StepResult,
@@ -22,11 +22,7 @@ use super::{
     running::Running,
     session::plugin_of,
 };
-use crate::{
-    attempt::Said,
-    clock,
-    node::{NodeFiles, Record},
-};
+use crate::{attempt::Said, clock, node::NewSamples};
 
 /// An attempt whose program and all that it started is gone.
 pub(super) struct Collect {
@@ -46,46 +42,30 @@ pub(super) struct Collect {
     pub(super) there: Option<RemoteObservation>,
     /// What it came to, where the program has nothing to say.
     pub(super) instead: Option<OutcomeOverride>,
-    /// The last that its program said, once that was heard.
-    pub(super) news: Option<News>,
+    /// When the window of its group was closed.
+    pub(super) closed: Option<f64>,
 }
 
 impl Collect {
-    /// Should this process be killed before it is settled, whoever takes it in needs what was seen of it, and it was not told yet.
-    pub(super) fn is_to_be_told(&self) -> bool {
-        self.news.is_none() && self.running.watched && self.exit.code == Some(0) && self.running.killed.is_none()
-    }
-
     fn hear(&mut self) -> News {
         if !self.running.process {
             return News::default();
         }
         self.running.listener.listen_to_the_end(self.exit.ended_at, self.exit.code == Some(0))
     }
-}
 
-/// What was seen of an attempt, for whoever takes it in after this process, and where it is looked for. What its program said last is heard.
-pub(super) fn tell(ended: &mut Collect) -> (PathBuf, String) {
-    ended.news = Some(ended.hear());
-    let Collect { running, exit, seen, corunners, window, .. } = &*ended;
-    let near = corunners.iter().filter(|(_, other)| !other.gpus.is_empty());
-    let record = Record {
-        exit: exit.clone(),
-        host: seen.samples.clone(),
-        gpus: seen.gpus.clone(),
-        cost: seen.cost,
-        looks: running.listener.looks.clone(),
-        released: running.listener.released,
-        warned: None,
-        timed_out: false,
-        elsewhere: running.circumstances.elsewhere,
-        unwatched: running.circumstances.unwatched,
-        beside: corunners.keys().copied().collect(),
-        near: near.map(|(attempt, _)| *attempt).collect(),
-        window: window.clone(),
-        is_unseen: false,
-    };
-    (NodeFiles::of(running.folder.path()).ended(), serde_json::to_string(&record).unwrap_or_default())
+    /// The last that is seen of it is written down before all that takes its time: should this process be killed meanwhile, whoever
+    /// comes next takes it in.
+    fn note(&mut self) {
+        let Collect { running, exit, seen, closed, .. } = self;
+        if exit.code == Some(0) && running.killed.is_none() {
+            running.note(exit.ended_at, *closed, |written| NewSamples {
+                host: seen.samples.news(&mut written.host),
+                gpus: seen.gpus.news(&mut written.gpus),
+                cost: seen.cost,
+            });
+        }
+    }
 }
 
 /// A built-in that is to run.
@@ -142,7 +122,7 @@ pub(super) fn run_builtin(context: &RunContext, builtin: Builtin) -> Collected {
         seen: Observed::default(),
         there: None,
         instead: None,
-        news: None,
+        closed: None,
     };
     let mut collected = collect(context, ended);
     if let Ok(output) = done {
@@ -155,7 +135,8 @@ pub(super) fn run_builtin(context: &RunContext, builtin: Builtin) -> Collected {
 
 /// Collects what an attempt left.
 pub(super) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
-    let news = ended.news.take().unwrap_or_else(|| ended.hear());
+    let news = ended.hear();
+    ended.note();
     let Collect { attempt, mut running, exit, fingerprint, attempt_fingerprint, window, corunners, lost, .. } = ended;
     let Collect { seen, there, instead, .. } = ended;
     let (session, id) = (&context.session, running.instance);

@@ -1,9 +1,12 @@
 //! Three executors as one: what a batch system is asked for goes there, what goes on since an earlier run is joined, everything else
 //! runs on this machine. Knows no workflow.
 
-use std::{collections::BTreeSet, io, os::fd::OwnedFd, path::PathBuf, time::Duration};
+use std::{collections::BTreeSet, io, os::fd::OwnedFd, time::Duration};
 
-use flow_core::AttemptId;
+use flow_core::{
+    AttemptId,
+    measure::{HostSamples, Known},
+};
 
 use super::{
     adopted::AdoptedAttempts,
@@ -75,8 +78,8 @@ impl Executor for CompositeExecutor {
         self.slurm.as_mut().into_iter().for_each(Slurm::hurry);
     }
 
-    fn observed(&mut self, attempt: AttemptId, path: PathBuf, text: String) {
-        self.local.observed(attempt, path, text);
+    fn new_samples(&self, attempt: AttemptId, known: &mut Known) -> (Option<(usize, HostSamples)>, f64) {
+        self.local.new_samples(attempt, known)
     }
 
     fn settled(&mut self, attempt: AttemptId) {

@@ -7,15 +7,24 @@ use flow_core::{
     AttemptId, CorunGpus, InstanceId, Outcome, RunEvent, StepResult, learn::History, reason::Cause, sched::Event,
 };
 
-use super::{cleanup::FolderRemover, collect::Collected, executor::RetryAdvice, hearing, outbox::Outbox};
+use super::{
+    cleanup::FolderRemover, collect::Collected, executor::RetryAdvice, hearing, outbox::Outbox, running::Running,
+};
+use crate::node::observations;
 
 #[derive(Default)]
 pub(super) struct Ends {
     /// Instances that are being recorded, and the attempts that made what is.
     to_settle: BTreeMap<InstanceId, AttemptId>,
-    /// Work folders that another run would need, had this one to die before that.
-    needed: BTreeMap<AttemptId, PathBuf>,
+    /// What another run would need, had this one to die before that: work folders, and what was written down of attempts.
+    needed: BTreeMap<AttemptId, Vec<PathBuf>>,
     leftovers: FolderRemover,
+}
+
+/// What another run would need of an attempt.
+fn needed(running: &Running) -> Vec<PathBuf> {
+    let observations = running.observations.as_ref().map(|_| observations::path(running.folder.path()));
+    [running.folder.work()].into_iter().chain(observations).collect()
 }
 
 impl Ends {
@@ -47,7 +56,7 @@ impl Ends {
         if outcome == Outcome::Ok && !missed {
             // Its outputs are in the store. One that failed, or has no metrics, keeps its work folder for whoever looks for the reason.
             match running.joinable || running.unsettled {
-                true => drop(self.needed.insert(attempt, running.folder.work())),
+                true => drop(self.needed.insert(attempt, needed(&running))),
                 false => self.leftovers.add(running.folder.work()),
             }
         }
@@ -77,7 +86,7 @@ impl Ends {
 
     /// Nobody needs what an attempt left: it is safe, or dropped.
     pub(super) fn settled(&mut self, attempt: AttemptId) {
-        self.needed.remove(&attempt).into_iter().for_each(|folder| self.leftovers.add(folder));
+        self.needed.remove(&attempt).into_iter().flatten().for_each(|path| self.leftovers.add(path));
     }
 
     /// Removes what attempts left in their folders.

@@ -4,11 +4,11 @@
 //! What comes from below may come late, twice, or out of order, and a start may go untold; only an end is told for every
 //! attempt that was started, sooner or later. The loop takes each event for what it still says.
 
-use std::{collections::BTreeSet, io, os::fd::OwnedFd, path::PathBuf, time::Duration};
+use std::{collections::BTreeSet, io, os::fd::OwnedFd, time::Duration};
 
 use flow_core::{
-    AttemptId, CorunWindow, Exclusive, Outcome, SlurmJob, Span,
-    measure::{GpuSamples, HostSamples, Looks},
+    AttemptId, Exclusive, Outcome, SlurmJob, Span,
+    measure::{GpuSamples, HostSamples, Known, Looks},
     reason::{BatchEnd, Cause, Fault},
     sched::Holding,
 };
@@ -119,8 +119,8 @@ pub(crate) struct RemoteObservation {
     pub(crate) looks: Looks,
     /// When the barrier of its group was seen to be open.
     pub(crate) released: Option<f64>,
-    /// The window of its group, where that is known.
-    pub(crate) window: Option<CorunWindow>,
+    /// When the window of its group was closed, where that was before its end and is known.
+    pub(crate) closed: Option<f64>,
 }
 
 /// The outcome that the executor determined because the program could not report one: a lost node, a time limit, a
@@ -185,8 +185,10 @@ pub(crate) trait Executor {
     /// The run is to end, and somebody waits for that: what cannot be reached is left to the run that comes after it. The kills follow.
     fn hurry(&mut self) {}
 
-    /// What was seen of an attempt that has ended well here, and where whoever comes after this run looks for it.
-    fn observed(&mut self, _attempt: AttemptId, _path: PathBuf, _text: String) {}
+    /// What is new of an attempt that runs here, and the share of one core that seeing it takes.
+    fn new_samples(&self, _attempt: AttemptId, _known: &mut Known) -> (Option<(usize, HostSamples)>, f64) {
+        (None, 0.0)
+    }
 
     /// What came of an attempt is safe, or dropped: nothing of it is needed any more by whoever comes after this run.
     fn settled(&mut self, _attempt: AttemptId) {}

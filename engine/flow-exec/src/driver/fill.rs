@@ -64,8 +64,10 @@ pub(super) struct Prepared {
     pub(super) stays: Option<DetachedAttempt>,
     /// What the keeper writes down where it ends well, and this run dies before that is settled.
     pub(super) unsettled: Option<Unsettled>,
-    /// What is seen of it is kept as well.
+    /// What is seen of it is written down,
     pub(super) is_observed: bool,
+    /// and it is worth nothing without that.
+    pub(super) is_watched: bool,
     /// Its instance, with no secret in it.
     pub(super) label: String,
     /// Its folder, from the store's on.
@@ -187,7 +189,6 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
         path: PathBuf::new(),
         text: String::new(),
         store: context.store.dir().path().to_owned(),
-        is_watched,
         members: 1,
     });
     let began = 0.0;
@@ -202,8 +203,9 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
         piped,
         job,
         stays,
+        is_observed: is_observed && unsettled.is_some(),
+        is_watched: is_watched && unsettled.is_some(),
         unsettled,
-        is_observed,
         label,
         place,
     })
@@ -274,6 +276,7 @@ fn member(context: &RunContext, filled: &Filled, fill: &Fill) -> Option<Member> 
         announces: prepared.launch.announces,
         piped: prepared.piped,
         linked: prepared.launch.linked.clone(),
+        is_watched: prepared.is_watched,
         outputs: if prepared.unsettled.is_some() { outputs.collect() } else { Vec::new() },
         given,
     })
@@ -338,6 +341,7 @@ fn join(context: &RunContext, fill: &Fill, member: &Member, intent: &Intent) -> 
         stays,
         unsettled: None,
         is_observed: false,
+        is_watched: false,
         label: member.label.clone(),
         place: format!("runs/{}/attempts/{}", intent.run, member.attempt.0),
     })

@@ -13,13 +13,15 @@ pub(super) struct Heard {
     pub(super) attempt: AttemptId,
     pub(super) listener: Listener,
     pub(super) news: News,
+    /// When, seconds since 1970.
+    pub(super) at: f64,
 }
 
 /// Listens to programs, which takes as long as they have written much.
 pub(super) fn listen(listeners: Vec<(AttemptId, Listener)>, now: f64) -> Vec<Heard> {
     let hear = |(attempt, mut listener): (AttemptId, Listener)| {
         let news = listener.listen(now);
-        Heard { attempt, listener, news }
+        Heard { attempt, listener, news, at: now }
     };
     listeners.into_iter().map(hear).collect()
 }

@@ -41,8 +41,8 @@ pub(crate) struct Intent {
     /// It is no job of a batch system: it goes on on this machine since its run's death, of this workflow file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) here: Option<String>,
-    /// It goes on no more: it had ended when its run was killed, in the foreground. Where that had not told what it saw of it, the keeper's
-    /// record of its exit is all that is known.
+    /// It goes on no more: it had ended when its run was killed, in the foreground. What is known of it are the keeper's record of its exit
+    /// and what its run wrote down while it looked.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_over: bool,
 }
@@ -70,6 +70,9 @@ pub(crate) struct Member {
     pub(crate) announces: bool,
     /// What it writes goes through pipes.
     pub(crate) piped: bool,
+    /// It is worth nothing without what was seen of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_watched: bool,
     /// Artifacts that it reads in the store itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) linked: Vec<(String, Artifact)>,
@@ -319,8 +322,8 @@ fn read(path: &Path) -> Vec<Intent> {
     let Array { key, job, run, tasks } = match written {
         Some(Written::Array(array)) => array,
         Some(Written::Job(intent)) => {
-            if intent.is_over {
-                intent.members.iter().for_each(|member| NodeFiles::of(&member.folder).write_unwatched_end());
+            for member in intent.members.iter().filter(|_| intent.is_over) {
+                NodeFiles::of(&member.folder).write_unsettled_end(member.is_watched);
             }
             return vec![intent];
         }
@@ -356,6 +359,7 @@ mod tests {
             began: 1.0,
             announces: false,
             piped: false,
+            is_watched: false,
             linked: Vec::new(),
             outputs: Vec::new(),
         };

@@ -367,7 +367,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             let (outcomes, cards, out) = (&self.outcomes, &mut self.cards, &mut self.out);
             if let Some(ended) = self.attempts.on_exited(attempt, *end, outcomes, cards, out) {
                 self.tell_gpus();
-                self.aside.collect(Box::new(ended));
+                self.aside.collect(ended);
             }
         }
     }
@@ -390,10 +390,6 @@ impl<'a, X: Executor> EventLoop<'a, X> {
                 self.out.events.extend(attempts.first().map(|&attempt| Event::Elsewhere { attempt }));
             }
             Done::NotClaimed(error) => return Err(error.into()),
-            Done::ToTell { ended, path, text } => {
-                self.attempts.executor.observed(ended.attempt, path, text);
-                self.aside.collect(ended);
-            }
             Done::Collected(collected) => {
                 // The scheduler says what becomes of it.
                 self.attempts.collected(&collected);
@@ -401,7 +397,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
                 let (result, goes_on) = self.ends.tell(*collected, ending, &mut self.history, &mut self.out);
                 self.outcomes.ended(attempt, result, goes_on);
             }
-            Done::Heard(heard) => self.attempts.heard(heard, &mut self.out),
+            Done::Heard(heard) => self.attempts.heard(heard, &self.cards, &mut self.out),
             Done::Learned(of, refits) => {
                 refits.into_iter().for_each(|refit| self.history.take_in(refit));
                 self.out.events.extend(self.history.tell(of, self.outcomes.want_gpus()));

@@ -10,7 +10,10 @@ use std::{
     time::Duration,
 };
 
-use flow_core::AttemptId;
+use flow_core::{
+    AttemptId,
+    measure::{HostSamples, Known},
+};
 
 use super::{
     daemon::{DaemonHandle, Settings},
@@ -157,10 +160,8 @@ impl Executor for Local {
         }
     }
 
-    fn observed(&mut self, attempt: AttemptId, path: PathBuf, text: String) {
-        if let Some(keeper) = self.keeper.as_mut().filter(|_| self.unsettled.contains(&attempt)) {
-            keeper.send(&Request::Observed { attempt, path, text });
-        }
+    fn new_samples(&self, attempt: AttemptId, known: &mut Known) -> (Option<(usize, HostSamples)>, f64) {
+        self.sampler.as_ref().map(|sampler| sampler.new_samples(attempt, known)).unwrap_or_default()
     }
 
     fn settled(&mut self, attempt: AttemptId) {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use flow_core::{AttemptId, InstanceId, Outcome, sched::Placement};
+use flow_core::{AttemptId, Instance, InstanceId, Outcome, sched::Placement};
 
 /// An attempt that is filled before its program runs, or collected after it.
 pub(super) struct Held {
@@ -71,4 +71,18 @@ impl Placements {
     pub(super) fn status(&self) -> impl Iterator<Item = flow_store::Running> {
         self.held.values().filter_map(|held| held.running.clone())
     }
+}
+
+/// What an attempt has where it runs: the scheduler knows of a batch system no more than its queue.
+pub(super) fn given(instance: &Instance, placement: Placement) -> Placement {
+    if instance.slurm.is_none() {
+        return placement;
+    }
+    let (cpus, memory) = (instance.request.cpus, instance.request.memory.unwrap_or(0));
+    Placement { cpus, memory, gpu_memory: instance.request.gpu_memory.unwrap_or(0), ..placement }
+}
+
+/// The GPUs of a placement, by their number among the machine's.
+pub(super) fn cards_of(placement: &Placement) -> impl Iterator<Item = usize> {
+    placement.gpus.iter().map(|gpu| gpu.index())
 }

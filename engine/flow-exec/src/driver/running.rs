@@ -9,7 +9,7 @@ use super::{context::RunContext, executor::Work, fill::Prepared, listener::Liste
 use crate::{
     attempt::Folder,
     keeper,
-    node::{NodeFacts, NodeFiles},
+    node::{NewSamples, NodeFacts, NodeFiles, Observations, Surroundings, Written},
 };
 
 pub(super) struct Running {
@@ -30,8 +30,8 @@ pub(super) struct Running {
     pub(super) joinable: bool,
     /// If this process is killed before its result is safe, the keeper writes it down for another run.
     pub(super) unsettled: bool,
-    /// With what was seen of it.
-    pub(super) watched: bool,
+    /// Together with what was seen of it.
+    pub(super) observations: Option<Observations>,
     /// What was begun with it by the run that began it, by attempt.
     pub(super) known: Arc<BTreeMap<AttemptId, String>>,
     /// Its program says by itself when it is ready.
@@ -82,7 +82,7 @@ impl Running {
             batch: job.is_some() || joined.is_some(),
             joinable: job.is_some() || stays.is_some(),
             unsettled: unsettled.is_some(),
-            watched: unsettled.is_some() && is_observed,
+            observations: is_observed.then(|| Observations::of(folder.path())),
             known: joined.map(|stays| context.left.labels(&stays.intent.run)).unwrap_or_default(),
             began_there: false,
             rejoined: joined.is_some() || began_before == Some(true),
@@ -131,6 +131,21 @@ impl Running {
             gpus: self.circumstances.gpus.clone(),
             gpus_asked: gpus_asked(instance),
             cpus: self.placement.cpus,
+        }
+    }
+
+    /// Another attempt runs beside it.
+    pub(super) fn is_beside(&mut self, other: AttemptId, placement: &Placement) {
+        if let Some(observations) = &mut self.observations {
+            observations.is_beside(other, self.placement.gpus.iter().any(|gpu| placement.gpus.contains(gpu)));
+        }
+    }
+
+    /// Writes down what is new of it, if that is kept for whoever comes after this run; `closed`: when the window of its group was.
+    pub(super) fn note(&mut self, at: f64, closed: Option<f64>, news: impl FnOnce(&mut Written) -> NewSamples) {
+        if let Some(observations) = &mut self.observations {
+            let Circumstances { elsewhere, unwatched, .. } = self.circumstances;
+            observations.look(at, &self.listener.looks, Surroundings { elsewhere, unwatched, closed }, news);
         }
     }
 

@@ -158,6 +158,7 @@ mod tests {
             began: 1.0,
             announces: false,
             piped: false,
+            is_watched: false,
             linked: Vec::new(),
             outputs: Vec::new(),
         };

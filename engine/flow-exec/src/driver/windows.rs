@@ -37,6 +37,11 @@ impl CorunWindows {
         }
     }
 
+    /// When that of a group was closed, seconds since 1970.
+    pub(super) fn closed(&self, group: GroupId) -> Option<f64> {
+        self.0.get(&group)?.closed
+    }
+
     /// As a member of so many has it that started then.
     pub(super) fn of(&self, corun: &CorunMember, members: usize, started_at: f64) -> Option<CorunWindow> {
         let window = self.0.get(&corun.group)?;

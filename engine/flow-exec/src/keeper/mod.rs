@@ -57,12 +57,6 @@ pub enum Request {
     },
     /// Signals to end are for the engine, which hears them as well and says what is to be done. First of all, where that is so.
     Stay,
-    /// What was seen of an attempt that has ended, and where that is written down, should the engine be gone before it is settled.
-    Observed {
-        attempt: AttemptId,
-        path: PathBuf,
-        text: String,
-    },
     /// What came of it is safe, or dropped.
     Settled {
         attempt: AttemptId,
@@ -113,9 +107,6 @@ pub struct Unsettled {
     pub text: String,
     /// Whose readers that live are told that there is news.
     pub store: PathBuf,
-    /// It is worth nothing without what was seen of the attempt.
-    #[serde(default)]
-    pub is_watched: bool,
     /// So many attempts are in it, and it is worth nothing unless all of them have ended so.
     #[serde(default)]
     pub members: usize,

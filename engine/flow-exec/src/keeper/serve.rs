@@ -226,7 +226,6 @@ impl Server {
                 Request::Start(start) => self.start(&start),
                 Request::Kill { attempt, grace } => self.end(attempt, grace),
                 Request::Stay => self.stays = true,
-                Request::Observed { attempt, path, text } => self.unsettled.observed(attempt, path, text),
                 Request::Settled { attempt } => self.unsettled.settled(attempt),
                 Request::Warn { attempt, grace } => self.warn(attempt, grace),
             }

@@ -9,10 +9,12 @@
 //! | `beat` | node, every few seconds | a number that grows while it lives |
 //! | `kill` | engine | the program is to end: how many seconds it has for that |
 //! | `ended.json` | node, last, as a whole | [`Record`]: how it ended and what was seen of it |
+//! | `observations.jsonl` | engine, of a program beside it, look by look | what is in such a record where the engine did not live to use it ([`Observations`]) |
 //!
 //! Besides, a node rings for an attempt whose `started.json` or `ended.json` has come: a line in a file of its host in the run's folder ([`Bells`]),
 //! so that the engine reads what was appended to a few files instead of looking into the folders of all attempts. Who is not rung for is looked at more seldom.
 
+pub(crate) mod observations;
 mod programs;
 mod serve;
 mod stay;
@@ -27,7 +29,7 @@ use std::{
 };
 
 use flow_core::{
-    AttemptId, CorunWindow, GpuFacts,
+    AttemptId, GpuFacts,
     measure::{GpuSamples, HostSamples, Looks},
 };
 use flow_protocol::Exit;
@@ -36,6 +38,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{attempt::write_atomically, keeper};
 
+pub(crate) use observations::{NewSamples, Observations, Surroundings, Written};
 pub use serve::serve;
 pub(crate) use stay::STAY_ARG;
 pub use stay::stay;
@@ -110,12 +113,34 @@ pub(crate) struct Record {
     pub(crate) beside: BTreeSet<AttemptId>,
     #[serde(default)]
     pub(crate) near: BTreeSet<AttemptId>,
-    /// The window of its group, where who kept it knew that.
+    /// When the window of its group was closed, where that was before its end and who kept it knew.
     #[serde(default)]
-    pub(crate) window: Option<CorunWindow>,
+    pub(crate) closed: Option<f64>,
     /// Nobody watched it: its exit is all that is known.
     #[serde(default)]
     pub(crate) is_unseen: bool,
+}
+
+impl Record {
+    /// Of an exit, with nothing that was seen before it.
+    fn of(exit: Exit) -> Record {
+        Record {
+            exit,
+            host: HostSamples::default(),
+            gpus: GpuSamples::default(),
+            cost: 0.0,
+            looks: Looks::default(),
+            released: None,
+            warned: None,
+            timed_out: false,
+            elsewhere: 0,
+            unwatched: false,
+            beside: BTreeSet::new(),
+            near: BTreeSet::new(),
+            closed: None,
+            is_unseen: false,
+        }
+    }
 }
 
 /// The files of an attempt that runs on a node.
@@ -169,25 +194,15 @@ impl NodeFiles {
         read(&self.started())
     }
 
-    /// Makes the record of an end of which nobody but the keeper told. Without a record of its exit there is none.
-    pub(crate) fn write_unwatched_end(&self) {
+    /// Makes the record of an end that who saw the attempt did not live to settle. There is none without the keeper's record of its exit,
+    /// and none of what `is_watched`, and was not seen to its end.
+    pub(crate) fn write_unsettled_end(&self, is_watched: bool) {
         let exit = if self.has_ended() { None } else { read::<Exit>(&self.0.join(flow_protocol::file::EXIT)) };
         let Some(exit) = exit else { return };
-        let record = Record {
-            exit,
-            host: HostSamples::default(),
-            gpus: GpuSamples::default(),
-            cost: 0.0,
-            looks: Looks::default(),
-            released: None,
-            warned: None,
-            timed_out: false,
-            elsewhere: 0,
-            unwatched: false,
-            beside: BTreeSet::new(),
-            near: BTreeSet::new(),
-            window: None,
-            is_unseen: true,
+        let seen = observations::record(&self.0, &exit);
+        let Some(record) = seen.or_else(|| (!is_watched).then(|| Record { is_unseen: true, ..Record::of(exit) }))
+        else {
+            return;
         };
         // Where it cannot be written its step is done again.
         let _ = write_atomically(&self.ended(), &serde_json::to_vec(&record).unwrap_or_default());

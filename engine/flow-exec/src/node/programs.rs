@@ -128,25 +128,19 @@ impl Programs {
 
     fn ended(&mut self, attempt: AttemptId, exit: Exit) -> Option<News> {
         let mut program = self.running.remove(&attempt)?;
-        read_log(&mut program, exit.ended_at, Some(exit.code == Some(0)));
+        read_log(&mut program.log, &mut program.looks, exit.ended_at, Some(exit.code == Some(0)));
         let (host, cost) = self.sampler.untrack(attempt);
         let gpus = self.gpus.as_ref().filter(|_| !program.cards.is_empty());
         let (gpus, gpu_cost) = gpus.map(|gpus| gpus.untrack(attempt)).unwrap_or_default();
         let record = Record {
             host: if exit.spawn_error.is_some() { HostSamples::default() } else { host },
-            exit,
             gpus,
             cost: cost + gpu_cost,
             looks: std::mem::take(&mut program.looks),
             released: program.released,
             beside: std::mem::take(&mut program.beside),
             near: std::mem::take(&mut program.near),
-            warned: None,
-            timed_out: false,
-            elsewhere: 0,
-            unwatched: false,
-            window: None,
-            is_unseen: false,
+            ..Record::of(exit)
         };
         Some(News::Ended(attempt, Box::new((program, record))))
     }
@@ -177,7 +171,7 @@ impl Programs {
     pub(super) fn look(&mut self) {
         let now = clock::unix_seconds();
         for program in self.running.values_mut() {
-            read_log(program, now, None);
+            read_log(&mut program.log, &mut program.looks, now, None);
             if program.released.is_none() && program.folder.path().join(file::GO).exists() {
                 program.released = Some(now);
                 program.log.iter_mut().for_each(|log| log.comes_after(now));
@@ -190,10 +184,10 @@ impl Programs {
     }
 }
 
-/// Notes what was written to the log since the last look; at the end what is left, with a last line that has no end where the program
+/// Notes what was written to a log since the last look; at the end what is left, with a last line that has no end where the program
 /// ended by itself.
-fn read_log(program: &mut Program, now: f64, ended: Option<bool>) {
-    let Some(log) = &mut program.log else { return };
+pub(super) fn read_log(read: &mut Option<Lines>, looks: &mut Looks, now: f64, ended: Option<bool>) {
+    let Some(log) = read else { return };
     if ended.is_some() {
         let _ = log.hasten();
     }
@@ -202,14 +196,14 @@ fn read_log(program: &mut Program, now: f64, ended: Option<bool>) {
             (Ok(Some(lines)), at) => {
                 if !lines.is_empty() {
                     let (from, to) = log.found();
-                    program.looks.push(from, to, at);
+                    looks.push(from, to, at);
                     log.comes_after(at);
                 }
             }
             (Ok(None), _) => break,
             // The engine will find the same.
             (Err(_), _) => {
-                program.log = None;
+                *read = None;
                 return;
             }
         }
@@ -219,6 +213,6 @@ fn read_log(program: &mut Program, now: f64, ended: Option<bool>) {
     }
     if ended == Some(true) && log.unfinished().is_some() {
         let (from, to) = log.found();
-        program.looks.push(from, to, now);
+        looks.push(from, to, now);
     }
 }

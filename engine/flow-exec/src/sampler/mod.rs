@@ -17,7 +17,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use flow_core::{AttemptId, Usage, measure::HostSamples};
+use flow_core::{
+    AttemptId, Usage,
+    measure::{HostSamples, Known},
+};
 use flow_protocol::Exit;
 
 pub use gpus::{Asked, CardStatus, GpuSampler};
@@ -73,6 +76,18 @@ struct Tracked {
     cpu: Duration,
 }
 
+impl Tracked {
+    fn cost(&self, cpu: Duration) -> f64 {
+        share(cpu.saturating_sub(self.cpu), self.since)
+    }
+}
+
+/// The share of one core that this CPU time was since then.
+fn share(cpu: Duration, since: Instant) -> f64 {
+    let took = clock::since(since).as_secs_f64();
+    if took > 0.0 { cpu.as_secs_f64() / took } else { 0.0 }
+}
+
 impl Sampler {
     /// Starts the thread. What is ours is this process and everything below it, `keeper` and its attempts among that.
     ///
@@ -110,9 +125,15 @@ impl Sampler {
     pub fn untrack(&self, attempt: AttemptId) -> (HostSamples, f64) {
         let mut state = self.shared.lock();
         let Some(tracked) = state.tracked.remove(&attempt) else { return Default::default() };
-        let took = clock::since(tracked.since).as_secs_f64();
-        let cpu = state.cpu.saturating_sub(tracked.cpu).as_secs_f64();
-        (tracked.samples, if took > 0.0 { cpu / took } else { 0.0 })
+        let cost = tracked.cost(state.cpu);
+        (tracked.samples, cost)
+    }
+
+    /// What is new of an attempt that is followed, and the share of one core that seeing it takes.
+    pub(crate) fn new_samples(&self, attempt: AttemptId, known: &mut Known) -> (Option<(usize, HostSamples)>, f64) {
+        let state = self.shared.lock();
+        let tracked = state.tracked.get(&attempt);
+        tracked.map(|tracked| (tracked.samples.news(known), tracked.cost(state.cpu))).unwrap_or_default()
     }
 }
 

@@ -241,7 +241,7 @@ impl BatchJob {
         let end = Ended {
             exit,
             seen,
-            there: Some(RemoteObservation { looks, released, window: None }),
+            there: Some(RemoteObservation { looks, released, closed: None }),
             instead,
             beside: None,
         };

@@ -15,10 +15,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use flow_core::{AttemptId, GpuFacts, Stranger, measure::GpuSamples};
+use flow_core::{
+    AttemptId, GpuFacts, Stranger,
+    measure::{GpuSamples, Known},
+};
 use tokio::sync::Notify;
 
-use super::owners::Owners;
+use super::{owners::Owners, share};
 use crate::{clock, nvml::Library};
 use card::{CardScan, Holder, OneCard};
 
@@ -114,6 +117,12 @@ struct Tracked {
     cpu: Duration,
 }
 
+impl Tracked {
+    fn cost(&self, cpu: Duration) -> f64 {
+        share(cpu.saturating_sub(self.cpu), self.since)
+    }
+}
+
 impl GpuSampler {
     /// Starts the threads for the GPUs that flow may use, and waits until each was looked at once.
     ///
@@ -201,9 +210,19 @@ impl GpuSampler {
         let mut state = self.shared.lock();
         let Some(mut tracked) = state.tracked.remove(&attempt) else { return Default::default() };
         tracked.samples.close(clock::unix_seconds());
-        let took = clock::since(tracked.since).as_secs_f64();
-        let cpu = state.cpu().saturating_sub(tracked.cpu).as_secs_f64();
-        (tracked.samples, if took > 0.0 { cpu / took } else { 0.0 })
+        let cost = tracked.cost(state.cpu());
+        (tracked.samples, cost)
+    }
+
+    /// What is new of an attempt that is followed, and the share of one core that seeing it takes.
+    pub(crate) fn new_samples(
+        &self,
+        attempt: AttemptId,
+        known: &mut Vec<Known>,
+    ) -> (Option<(Vec<usize>, GpuSamples)>, f64) {
+        let state = self.shared.lock();
+        let tracked = state.tracked.get(&attempt);
+        tracked.map(|tracked| (tracked.samples.news(known), tracked.cost(state.cpu()))).unwrap_or_default()
     }
 
     /// Memory of a followed attempt on each of its cards, bytes; nothing where it cannot be told from that of others.

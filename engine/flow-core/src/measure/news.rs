@@ -1,0 +1,62 @@
+//! What is new in lists that grow, and are thinned out now and then: for who keeps a copy of what is seen while it is being seen.
+
+/// How far a list of samples is known: so many were noted in all, and so many stood there.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Known {
+    noted: u32,
+    kept: usize,
+}
+
+impl Known {
+    /// It is known as it stands now. Returns where its news begin, if there are any: at its beginning where neighbours became one since.
+    pub(super) fn catch_up(&mut self, noted: u32, kept: usize) -> Option<usize> {
+        let new = noted.checked_sub(self.noted).map(|new| new as usize).filter(|new| *new > 0)?;
+        let from = if kept == self.kept + new { self.kept } else { 0 };
+        *self = Known { noted, kept };
+        Some(from)
+    }
+}
+
+/// After the first so many of `all` comes this; says whether these are there.
+pub(super) fn go_on<T>(all: &mut Vec<T>, first: usize, rest: Vec<T>) -> bool {
+    let are_there = first <= all.len();
+    all.truncate(first);
+    all.extend(rest);
+    are_there
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{GpuLook, GpuSamples, HostSamples, Looks, Used},
+        *,
+    };
+
+    #[test]
+    fn who_takes_in_all_news_has_the_whole() {
+        let uuids = || ["a", "b"].map(str::to_owned);
+        let (mut host, mut gpus, mut looks) =
+            (HostSamples::since(0.0), GpuSamples::since(0.0, uuids()), Looks::default());
+        let (mut their_host, mut their_gpus, mut their_looks) =
+            (HostSamples::default(), GpuSamples::default(), Looks::default());
+        let (mut of_host, mut of_gpus, mut of_looks) = (Known::default(), Vec::new(), 0);
+        assert_eq!((host.news(&mut of_host), gpus.news(&mut of_gpus)), (None, None));
+        for n in 1..=20_000_u32 {
+            let at = f64::from(n);
+            host.push(at, Some(1.0), &Used { rss: u64::from(n), ..Used::default() }, Some((0.5, 0.0)));
+            let look = GpuLook { at, memory: u64::from(n), ..GpuLook::default() };
+            gpus.push((n % 3 == 0).into(), look);
+            looks.push(u64::from(n) * 10, u64::from(n) * 10 + 9, at);
+            // Also where so much comes in between that all of it was thinned out.
+            if n.is_multiple_of(if n < 9_000 { 7 } else { 3_500 }) {
+                let (news, of) = (host.news(&mut of_host).unwrap(), gpus.news(&mut of_gpus).unwrap());
+                assert!(their_host.take_in(news) && their_gpus.take_in(of));
+                assert!(their_looks.take_in(looks.news(&mut of_looks).unwrap()));
+                assert_eq!((&their_host, &their_looks), (&host, &looks), "after {n}");
+                assert_eq!(their_gpus, gpus, "after {n}");
+            }
+        }
+        assert_eq!(looks.last(), Some((200_009, 20_000.0)));
+        assert!(!HostSamples::default().take_in((1, host)), "what comes before it is missing");
+    }
+}
