@@ -13,12 +13,13 @@ use std::{
 };
 
 use flow_core::{ArtifactKind, Digest, reason::StoreAction};
+use indexmap::{Equivalent, IndexMap};
 
 use crate::{
     Manifest, Objects, Result, StoreError,
     hash::{self, FolderEntry, FoundKind, Links},
     ignored::{Ignored, worth_telling},
-    stamp::{Counts, Stamp, Stats},
+    stamp::{Counts, KnownFile, Stamp, Stats},
 };
 
 /// The content of an input.
@@ -36,14 +37,24 @@ pub struct Tree {
 pub struct Inputs {
     objects: Option<Objects>,
     now: i64,
-    known: HashMap<PathBuf, (Stamp, Digest)>,
+    known: HashMap<PathBuf, KnownFile>,
     /// Where `.flowignore` is looked for, from here down.
     root: Option<PathBuf>,
     /// What is an input by its own name, and so in any folder that it lies in.
     named: BTreeSet<PathBuf>,
     /// What was found to be other than its digest said: it is read again, whatever its stamp.
     doubted: Mutex<Vec<PathBuf>>,
-    seen: Mutex<BTreeMap<(PathBuf, bool), Arc<StampedInput>>>,
+    seen: Mutex<IndexMap<(PathBuf, bool), Arc<StampedInput>>>,
+}
+
+/// A key of what was seen, to look it up by.
+#[derive(Hash)]
+struct Seen<'a>(&'a Path, bool);
+
+impl Equivalent<(PathBuf, bool)> for Seen<'_> {
+    fn equivalent(&self, (path, by_listing): &(PathBuf, bool)) -> bool {
+        self.0 == path && self.1 == *by_listing
+    }
 }
 
 /// An input as it was when it was hashed.
@@ -74,12 +85,8 @@ pub(crate) enum SeenKind {
 }
 
 impl Inputs {
-    /// Files whose digest is known, with the stamp that they had then.
-    pub(crate) fn knowing(
-        known: HashMap<PathBuf, (Stamp, Digest)>,
-        objects: Option<Objects>,
-        now: SystemTime,
-    ) -> Inputs {
+    /// Files whose digest is known.
+    pub(crate) fn knowing(known: HashMap<PathBuf, KnownFile>, objects: Option<Objects>, now: SystemTime) -> Inputs {
         let (root, named, doubted, seen) = (None, BTreeSet::new(), Mutex::default(), Mutex::default());
         Inputs { objects, now: nanoseconds(now), known, root, named, doubted, seen }
     }
@@ -96,16 +103,18 @@ impl Inputs {
     /// # Errors
     /// It is missing or cannot be read; a link leads back to a folder above it; it holds a pipe or a device.
     pub fn hash_path(&self, path: &Path, by_listing: bool) -> Result<Tree> {
-        let key = (path.to_owned(), by_listing);
-        if let Some(seen) = self.seen().get(&key) {
+        if let Some(seen) = self.seen().get(&Seen(path, by_listing)) {
             return Ok(seen.tree);
         }
-        let now = Arc::new(self.look(path, by_listing, None)?);
+        let now = Arc::new(match self.known(path).filter(|known| known.is_same) {
+            Some(known) => StampedInput::of_file(path, known.stamp, known.digest),
+            None => self.look(path, by_listing, None)?,
+        });
         // Whoever was first is right for all of the run.
-        Ok(self.seen().entry(key).or_insert(now).tree)
+        Ok(self.seen().entry((path.to_owned(), by_listing)).or_insert(now).tree)
     }
 
-    fn seen(&self) -> MutexGuard<'_, BTreeMap<(PathBuf, bool), Arc<StampedInput>>> {
+    fn seen(&self) -> MutexGuard<'_, IndexMap<(PathBuf, bool), Arc<StampedInput>>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -115,12 +124,12 @@ impl Inputs {
 
     /// The input was hashed, so that it was there.
     pub fn is_read(&self, path: &Path, by_listing: bool) -> bool {
-        self.as_seen(path, by_listing).is_some()
+        self.seen().contains_key(&Seen(path, by_listing))
     }
 
     /// The input as it was when it was hashed, if it was.
     pub(crate) fn as_seen(&self, path: &Path, by_listing: bool) -> Option<Arc<StampedInput>> {
-        self.seen().get(&(path.to_owned(), by_listing)).cloned()
+        self.seen().get(&Seen(path, by_listing)).cloned()
     }
 
     /// What was found in a folder and is no part of the input that it is.
@@ -156,9 +165,7 @@ impl Inputs {
             self.folder(path, by_listing, rules)
         } else if meta.is_file() {
             let (stamp, digest) = self.file(path, &meta)?;
-            let tree = Tree { digest, kind: ArtifactKind::File, files: 1, bytes: meta.len() };
-            let files = vec![SeenFile { path: path.to_owned(), stamp, what: SeenKind::Content(digest) }];
-            Ok(StampedInput { tree, files, rules: None, ignored: Vec::new() })
+            Ok(StampedInput::of_file(path, stamp, digest))
         } else {
             Err(hash::special(path, &meta))
         }
@@ -167,14 +174,13 @@ impl Inputs {
     /// What of an input is no longer as it was when it was hashed, if anything: asked when it is handed to a step, and when
     /// that step has ended. What only looks changed, for it was touched or written again with the same content, is read again.
     pub fn changed(&self, path: &Path, by_listing: bool) -> Option<PathBuf> {
-        let key = (path.to_owned(), by_listing);
-        let before = Arc::clone(self.seen().get(&key)?);
+        let before = self.as_seen(path, by_listing)?;
         let looks = before.files.iter().find(|file| !file.is_as_it_was())?.path.clone();
         let tree = before.tree;
         // The rules of a run are those of its beginning.
         match self.look(path, by_listing, before.rules.clone()) {
             Ok(now) if now.tree.digest == tree.digest => {
-                self.seen().insert(key, Arc::new(now));
+                self.seen().insert((path.to_owned(), by_listing), Arc::new(now));
                 None
             }
             _ => Some(looks),
@@ -222,14 +228,16 @@ impl Inputs {
 
     fn file(&self, path: &Path, meta: &Metadata) -> Result<(Stamp, Digest)> {
         let stamp = Stamp::of(meta);
-        match self.known.get(path) {
-            Some((known, digest))
-                if *known == stamp && !self.doubted().iter().any(|doubted| path.starts_with(doubted)) =>
-            {
-                Ok((stamp, *digest))
-            }
-            _ => Ok((stamp, hash::file(path)?)),
+        match self.known(path).filter(|known| known.stamp == stamp) {
+            Some(known) => Ok((stamp, known.digest)),
+            None => Ok((stamp, hash::file(path)?)),
         }
+    }
+
+    /// What is known of a file from before, unless it was found to be other than that.
+    fn known(&self, path: &Path) -> Option<&KnownFile> {
+        let is_doubted = || self.doubted().iter().any(|doubted| path.starts_with(doubted));
+        self.known.get(path).filter(|_| !is_doubted())
     }
 
     /// At the end of a run: the stamps for the next one's snapshot. A file that was too fresh to be trusted is read again;
@@ -267,11 +275,19 @@ impl Inputs {
             let stamp = if never { Stamp::NEVER } else { file.stamp };
             match file.what {
                 SeenKind::Folder => stats.folder(&file.path, stamp),
-                SeenKind::Content(digest) => stats.file(&file.path, stamp, Counts::Content(digest.0)),
+                SeenKind::Content(digest) => stats.file(&file.path, stamp, Counts::Content(digest)),
                 SeenKind::Length => stats.file(&file.path, stamp, Counts::Length),
             }
         }
         stats
+    }
+}
+
+impl StampedInput {
+    fn of_file(path: &Path, stamp: Stamp, digest: Digest) -> StampedInput {
+        let tree = Tree { digest, kind: ArtifactKind::File, files: 1, bytes: stamp.bytes };
+        let files = vec![SeenFile { path: path.to_owned(), stamp, what: SeenKind::Content(digest) }];
+        StampedInput { tree, files, rules: None, ignored: Vec::new() }
     }
 }
 

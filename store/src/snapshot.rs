@@ -16,12 +16,12 @@ use crate::{
     stamp::{Counts, Stamp, Stats, open_folder},
 };
 
-const HEAD: &[u8] = b"flow snapshot 3\n";
+const HEAD: &[u8] = b"flow snapshot 4\n";
 
 /// What a finished run rested on.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
-    key: [u8; 32],
+    key: Digest,
     run: RunId,
     inputs: Stats,
     published: Stats,
@@ -55,7 +55,7 @@ impl Stood {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Object {
-    digest: [u8; 32],
+    digest: Digest,
     folder: bool,
     bytes: u64,
 }
@@ -63,7 +63,7 @@ struct Object {
 impl Object {
     fn of(artifact: &Artifact) -> Object {
         let folder = artifact.kind == ArtifactKind::Folder;
-        Object { digest: artifact.digest.0, folder, bytes: artifact.bytes }
+        Object { digest: artifact.digest, folder, bytes: artifact.bytes }
     }
 }
 
@@ -92,7 +92,7 @@ impl Snapshot {
         objects.sort();
         objects.dedup();
         Snapshot {
-            key: rested.key.0,
+            key: rested.key,
             run: rested.run.clone(),
             inputs: inputs.settle(now),
             published,
@@ -132,7 +132,7 @@ impl Snapshot {
 
     /// Everything is as it was, as far as `stat` can tell, and `key` is the same: there is nothing to do.
     pub fn still_holds(&self, dir: &StoreDir, key: &Digest) -> bool {
-        self.key == key.0 && self.inputs.hold() && self.published.hold() && self.objects_hold(dir)
+        self.key == *key && self.inputs.hold() && self.published.hold() && self.objects_hold(dir)
     }
 
     /// What stood for each instance, by number, where that can be relied on: `key` is the same, nothing was recorded in the store
@@ -141,7 +141,7 @@ impl Snapshot {
     /// # Errors
     /// The database cannot be read.
     pub fn stood(&self, store: &Store, key: &Digest) -> Result<Vec<Option<Stood>>> {
-        let sound = self.key == key.0 && store.rebuilt().is_none() && store.is_as_left_by(&self.run)?;
+        let sound = self.key == *key && store.rebuilt().is_none() && store.is_as_left_by(&self.run)?;
         if !sound || !self.objects_hold(store.dir()) {
             return Ok(Vec::new());
         }
@@ -150,11 +150,11 @@ impl Snapshot {
 
     fn objects_hold(&self, dir: &StoreDir) -> bool {
         let root = dir.objects().root().to_owned();
-        self.objects.chunk_by(|a, b| a.digest[0] == b.digest[0]).all(|shelf| {
+        self.objects.chunk_by(|a, b| a.digest.0[0] == b.digest.0[0]).all(|shelf| {
             let Some(first) = shelf.first() else { return true };
-            let Ok(fd) = open_folder(&root.join(format!("{:02x}", first.digest[0]))) else { return false };
+            let Ok(fd) = open_folder(&root.join(format!("{:02x}", first.digest.0[0]))) else { return false };
             shelf.iter().all(|object| {
-                let hex = Digest(object.digest).to_string();
+                let hex = object.digest.to_string();
                 fstatat(&fd, &hex[2..], AtFlags::AT_SYMLINK_NOFOLLOW).is_ok_and(|stat| {
                     let kind = SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT;
                     let sound = if object.folder {

@@ -80,12 +80,20 @@ struct FileStamp {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Counts {
     /// Its content, which had this digest.
-    Content([u8; 32]),
+    Content(Digest),
     Length,
     /// Its content, which nobody asked for.
     Unread,
     /// That there is none.
     Absent,
+}
+
+/// A file whose content had a digest when it had a stamp.
+pub(crate) struct KnownFile {
+    pub(crate) stamp: Stamp,
+    pub(crate) digest: Digest,
+    /// It had the same stamp when this was made.
+    pub(crate) is_same: bool,
 }
 
 impl Stats {
@@ -122,15 +130,17 @@ impl Stats {
         self.0.values().map(|folder| folder.files.len()).sum()
     }
 
-    /// Files whose digest is known, with the stamp they had then.
-    pub(crate) fn known_files(&self) -> impl Iterator<Item = (PathBuf, (Stamp, Digest))> {
-        self.0.iter().flat_map(|(folder, stats)| {
-            let folder = Path::new(OsStr::from_bytes(folder));
-            stats.files.iter().filter_map(move |file| match file.counts {
-                Counts::Content(digest) => {
-                    Some((folder.join(OsStr::from_bytes(&file.name)), (file.stamp, Digest(digest))))
-                }
-                _ => None,
+    /// Files whose digest is known, and whether they are as they were.
+    pub(crate) fn known_files(&self) -> impl Iterator<Item = (PathBuf, KnownFile)> {
+        self.0.iter().flat_map(|(path, folder)| {
+            let path = Path::new(OsStr::from_bytes(path));
+            let fd = open_folder(path).ok();
+            folder.files.iter().filter_map(move |file| {
+                let Counts::Content(digest) = file.counts else { return None };
+                let stat = fd.as_ref().and_then(|fd| fstatat(fd, file.name.as_slice(), AtFlags::empty()).ok());
+                let is_same = stat.is_some_and(|stat| Stamp::of_stat(&stat) == file.stamp);
+                let known = KnownFile { stamp: file.stamp, digest, is_same };
+                Some((path.join(OsStr::from_bytes(&file.name)), known))
             })
         })
     }

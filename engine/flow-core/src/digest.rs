@@ -1,4 +1,4 @@
-//! A BLAKE3 digest as a value: 64 hexadecimal digits outside, 32 bytes inside.
+//! A BLAKE3 digest as a value: 64 hexadecimal digits outside, 32 bytes inside and in formats that nobody reads.
 
 use std::{fmt, str::FromStr};
 
@@ -46,12 +46,16 @@ impl FromStr for Digest {
 
 impl Serialize for Digest {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        s.collect_str(self)
+        if s.is_human_readable() { s.collect_str(self) } else { self.0.serialize(s) }
     }
 }
 
 impl<'de> Deserialize<'de> for Digest {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        String::deserialize(d)?.parse().map_err(de::Error::custom)
+        if d.is_human_readable() {
+            String::deserialize(d)?.parse().map_err(de::Error::custom)
+        } else {
+            <[u8; 32]>::deserialize(d).map(Digest)
+        }
     }
 }
