@@ -324,3 +324,20 @@ fn half_a_number_of_a_killed_program_is_none() {
     let observed = space.journal().into_iter().find(|line| line["event"] == "observed").unwrap();
     assert_eq!(observed["result"]["metrics"]["loss"]["value"], 0.5);
 }
+
+#[test]
+fn the_series_of_what_is_read_again_is_kept() {
+    let space = space();
+    let write = |name: &str| {
+        let run = "for e in 1 2 3; do sleep 0.3; echo \"Epoch $e loss 0.$e\"; done";
+        let metrics = format!("{{stdout: 'Epoch {{epoch}} loss {{{name}}}'}}");
+        space.write("w.yaml", &format!("flow: 1\nname: w\nsteps: {{train: {{run: '{run}', metrics: {metrics}}}}}\n"));
+        space.flow(["run", "w.yaml"]).expect(0).stdout()
+    };
+    assert!(write("loss").contains("1 ran"));
+    assert!(write("train_loss").contains("1 cached"));
+    let recorded = space.journal().into_iter().find(|line| line["event"] == "recorded").unwrap();
+    assert!(recorded["result"]["series"].is_string(), "{recorded}");
+    let said = space.flow(["doctor", "--contents"]).expect(0).text();
+    assert!(!said.contains("is gone"), "{said}");
+}

@@ -95,7 +95,7 @@ impl Capture<'_> {
             recorded: Some(self.recorded),
             objects: Some(store.objects().clone()),
             inputs,
-            keep: false,
+            keep: true,
             stood: self.stood,
             going_on: self.going_on,
             ahead: VecDeque::new(),
