@@ -1,6 +1,9 @@
 //! Instances: the points of the steps' matrices with everything about them that is known before anything runs.
 
-use std::sync::Arc;
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -308,9 +311,57 @@ pub trait Settled {
     /// The result of an instance; `None` if it is not settled, or was skipped.
     fn result(&self, id: InstanceId) -> Option<&StepResult>;
 
-    /// The same, to be kept. Who has results to share need not copy them.
-    fn shared(&self, id: InstanceId) -> Option<Arc<StepResult>> {
-        self.result(id).cloned().map(Arc::new)
+    /// The same for an expression, which may never look at it. Who has results to share need not copy them.
+    fn late(&self, id: InstanceId) -> LateResult {
+        LateResult::Read(self.result(id).cloned().map(Arc::new))
+    }
+
+    /// The fingerprint of a result that is known to be there and was not read yet.
+    fn unread(&self, _id: InstanceId) -> Option<Digest> {
+        None
+    }
+
+    /// Instances whose results were asked for and were unread, each told once: what was made without them does not count.
+    fn asked(&self) -> BTreeSet<InstanceId> {
+        BTreeSet::new()
+    }
+
+    /// This is the result that was unread.
+    fn read(&self, _id: InstanceId, _result: StepResult) {}
+}
+
+/// The result of an instance, once somebody looks at it.
+#[derive(Clone, Debug)]
+pub enum LateResult {
+    /// `None` where there is none.
+    Read(Option<Arc<StepResult>>),
+    Unread(InstanceId, AskedResults),
+}
+
+impl LateResult {
+    /// The result, if there is one and it was read; that it was asked for is noted.
+    pub fn get(&self) -> Option<&StepResult> {
+        match self {
+            LateResult::Read(result) => result.as_deref(),
+            LateResult::Unread(id, asked) => {
+                asked.ask(*id);
+                None
+            }
+        }
+    }
+}
+
+/// Unread results that were asked for.
+#[derive(Clone, Debug, Default)]
+pub struct AskedResults(Arc<Mutex<BTreeSet<InstanceId>>>);
+
+impl AskedResults {
+    pub fn ask(&self, id: InstanceId) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+    }
+
+    pub fn take(&self) -> BTreeSet<InstanceId> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

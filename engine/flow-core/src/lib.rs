@@ -62,8 +62,8 @@ pub use expand::{Batch, ExpandRequest, Expansion, Group, Publish, PublishTo, Rem
 pub use expr::{is_guarded, render_bounded};
 pub use ids::{AttemptId, GpuId, GroupId, InstanceId, RunId, StepId};
 pub use instance::{
-    Body, ConditionalRepetition, CorunMember, Exclusive, Input, Instance, Link, Need, Output, Place, Render, Resolved,
-    ResourceRequest, Settled, Slurm, SlurmJob, selects,
+    AskedResults, Body, ConditionalRepetition, CorunMember, Exclusive, Input, Instance, LateResult, Link, Need, Output,
+    Place, Render, Resolved, ResourceRequest, Settled, Slurm, SlurmJob, selects,
 };
 pub use interval::Interval;
 pub use likeness::{hardware, likeness, unlike};

@@ -40,6 +40,7 @@ mod sharing;
 mod signals;
 mod simulate;
 mod slurm;
+mod stands;
 mod theirs;
 mod together;
 mod told;

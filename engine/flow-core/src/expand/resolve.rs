@@ -184,7 +184,7 @@ impl Expansion {
                     label: member.label.clone(),
                     place: if alone { format!("in/{name}") } else { format!("in/{name}/{n}") }.into(),
                     axes: Value::from_pairs(member.axes.iter().map(|(k, v)| (k.as_str(), from_json(v)))),
-                    result: settled.shared(*id),
+                    result: settled.late(*id),
                     render,
                     links: links.clone(),
                 })

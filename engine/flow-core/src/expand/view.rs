@@ -87,9 +87,8 @@ impl Expansion {
     /// As [`Expansion::resolve`].
     pub fn builtin_input(&self, id: InstanceId, settled: &dyn Settled) -> Result<Option<BuiltinInput>, Fault> {
         let instance = self.instances.get(id.index()).ok_or_else(|| resolve::no_instance(id))?;
-        let resolved = self.resolve(id, settled, Render::Paths);
         let Uses::Builtin(name) = &self.steps[instance.step.index()].uses else { return Ok(None) };
-        let Body::Builtin { with, .. } = resolved?.body else { return Ok(None) };
+        let Body::Builtin { with, .. } = self.resolve(id, settled, Render::Paths)?.body else { return Ok(None) };
         let at = instance.step.index();
         let plan = &self.late.plans[at];
         let place = plan.place(id);

@@ -10,7 +10,7 @@ use indexmap::IndexMap;
 use minijinja::value::{Enumerator, Object, ObjectRepr, Serde, Value};
 
 use super::faults::refused;
-use crate::{Digest, Link, Outcome, Render, StepResult, reason::ExprFault};
+use crate::{Digest, LateResult, Link, Outcome, Render, reason::ExprFault};
 
 /// The names that an expression sees.
 #[derive(Clone, Debug, Default)]
@@ -57,7 +57,7 @@ pub(crate) struct Item {
     /// Its point of the matrix.
     pub(crate) axes: Value,
     /// Its result; none where it was skipped.
-    pub(crate) result: Option<Arc<StepResult>>,
+    pub(crate) result: LateResult,
     pub(crate) render: Render,
     /// The artifacts that were read, so that these and no others appear in the work folder.
     pub(crate) links: Arc<Mutex<BTreeSet<Link>>>,
@@ -68,7 +68,7 @@ pub(crate) const ITEM_FIELDS: [&str; 7] = ["axes", "outcome", "out", "outputs", 
 
 impl Item {
     fn outcome(&self) -> Outcome {
-        self.result.as_ref().map_or(Outcome::Skipped, |r| r.outcome)
+        self.result.get().map_or(Outcome::Skipped, |r| r.outcome)
     }
 
     fn artifact(&self, name: &str, alone: bool, digest: Digest) -> Value {
@@ -91,7 +91,7 @@ impl Item {
     }
 
     fn out(&self) -> Value {
-        let Some(result) = &self.result else { return self.without_output() };
+        let Some(result) = self.result.get() else { return self.without_output() };
         match result.outputs.len() {
             0 if result.outcome == Outcome::Ok => wrong(ExprFault::DeclaresNoOutputs { label: self.label.to_string() }),
             0 => self.without_output(),
@@ -104,7 +104,7 @@ impl Item {
     }
 
     fn output(&self, name: &str) -> Value {
-        let Some(result) = &self.result else { return self.without_output() };
+        let Some(result) = self.result.get() else { return self.without_output() };
         let (label, output) = (self.label.to_string(), name.to_owned());
         match result.outputs.get(name) {
             Some(artifact) => self.artifact(name, result.outputs.len() == 1, artifact.digest),
@@ -116,7 +116,7 @@ impl Item {
     }
 
     fn metric(&self, name: &str) -> Value {
-        let Some(result) = &self.result else { return self.without_metrics() };
+        let Some(result) = self.result.get() else { return self.without_metrics() };
         match result.metrics.get(name) {
             Some(metric) => Value::from(metric.value),
             None if result.metrics.is_empty() && result.outcome != Outcome::Ok => self.without_metrics(),
@@ -161,16 +161,16 @@ impl Object for Item {
             "out" => self.out(),
             "outputs" => Value::from_object(Outputs(self.clone())),
             "metrics" => Value::from_object(Metrics(self.clone())),
-            "usage" => Value::from(Serde(self.result.as_ref().map(|r| &r.usage))),
-            "circumstances" => Value::from(Serde(self.result.as_ref().map(|r| &r.circumstances))),
+            "usage" => Value::from(Serde(self.result.get().map(|r| &r.usage))),
+            "circumstances" => Value::from(Serde(self.result.get().map(|r| &r.circumstances))),
             _ => return None,
         })
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
         // A list is read whole even where members failed; what these do not have is left out.
-        let has_out = self.result.as_ref().is_some_and(|r| r.outputs.len() == 1);
-        let has_result = self.result.is_some();
+        let has_out = self.result.get().is_some_and(|r| r.outputs.len() == 1);
+        let has_result = self.result.get().is_some();
         Enumerator::Values(
             ITEM_FIELDS
                 .into_iter()
@@ -194,7 +194,7 @@ impl Object for Outputs {
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
-        let names = self.0.result.iter().flat_map(|r| r.outputs.keys()).map(|k| Value::from(k.as_str()));
+        let names = self.0.result.get().into_iter().flat_map(|r| r.outputs.keys()).map(|k| Value::from(k.as_str()));
         Enumerator::Values(names.collect())
     }
 }
@@ -209,7 +209,7 @@ impl Object for Metrics {
     }
 
     fn enumerate(self: &Arc<Self>) -> Enumerator {
-        let names = self.0.result.iter().flat_map(|r| r.metrics.keys()).map(|k| Value::from(k.as_str()));
+        let names = self.0.result.get().into_iter().flat_map(|r| r.metrics.keys()).map(|k| Value::from(k.as_str()));
         Enumerator::Values(names.collect())
     }
 }

@@ -1,6 +1,6 @@
 //! The decision for one instance, or one co-run group. Knows nothing of the order in which instances are decided.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::Value;
 
@@ -67,8 +67,21 @@ pub fn decide(
             lookup.ahead(&unit.sought().collect::<Vec<_>>());
             unit.decide(lookup)
         }
-        Err(decisions) => decisions,
+        Err(Undecided::As(decisions)) => decisions,
+        Err(Undecided::Gone(label)) => {
+            let error = Fault::from(format!("the result of {label}, which stood before, is not in the store any more"));
+            let cause = Cause::ResultUnseen { error };
+            ids.iter().map(|_| Decision::Refused { outcome: Outcome::Failed, cause: cause.clone() }).collect()
+        }
     }
+}
+
+/// Why instances have no fingerprints.
+pub(super) enum Undecided {
+    /// This becomes of them without.
+    As(Vec<Decision>),
+    /// They read the result of an instance with this label, which was known to be there and is not.
+    Gone(String),
 }
 
 /// One instance, or one co-run group, whose fingerprints are known, and nothing else yet.
@@ -88,8 +101,37 @@ struct Member<'a> {
 }
 
 impl<'a> Fingerprinted<'a> {
-    /// Fingerprints instances as [`decide`] takes them, or says what becomes of them without.
+    /// Fingerprints instances as [`decide`] takes them. Results are read when something asks for one of them: then all that the
+    /// instances need, at once.
     pub(super) fn of(
+        context: &'a Context<'a>,
+        ids: &[InstanceId],
+        settled: &dyn Settled,
+        lookup: &mut dyn Lookup,
+        force: &Force,
+    ) -> Result<Fingerprinted<'a>, Undecided> {
+        let instances = &context.expansion.instances;
+        loop {
+            let unit = Fingerprinted::of_read(context, ids, settled, lookup, force);
+            let asked = settled.asked();
+            if asked.is_empty() {
+                return unit.map_err(Undecided::As);
+            }
+            let needs = ids.iter().flat_map(|id| &instances[id.index()].needs).map(|need| need.on);
+            let unread: BTreeSet<InstanceId> = asked.into_iter().chain(needs).collect();
+            let unread = unread.into_iter().filter_map(|id| Some((&instances[id.index()], settled.unread(id)?)));
+            let (unread, fingerprints): (Vec<&Instance>, Vec<Digest>) = unread.unzip();
+            for (instance, result) in unread.into_iter().zip(lookup.stood(&fingerprints)) {
+                match result.filter(|result| unfit(result, instance).is_none()) {
+                    Some(result) => settled.read(instance.id, standing_for(result, instance)),
+                    None => return Err(Undecided::Gone(instance.label.to_string())),
+                }
+            }
+        }
+    }
+
+    /// The same with the results that are read.
+    fn of_read(
         context: &'a Context<'a>,
         ids: &[InstanceId],
         settled: &dyn Settled,

@@ -1,14 +1,22 @@
 //! The plan: decisions for everything that can be decided before anything runs. Knows no files.
 
 use std::{
+    cell::OnceCell,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
-use super::{Context, Decision, Force, Lookup, Standing, decide::Fingerprinted, standing_for, unfit, without_attempt};
+use super::{
+    Context, Decision, Force, Lookup, Standing,
+    decide::{Fingerprinted, Undecided},
+    without_attempt,
+};
 use crate::reason::Cause;
 use crate::why::{Reason, Why};
-use crate::{Digest, Expansion, Instance, InstanceId, Need, Outcome, Planned, RunId, Settled, StepResult, Uses};
+use crate::{
+    AskedResults, Digest, Expansion, Instance, InstanceId, LateResult, Need, Outcome, Planned, RunId, Settled,
+    StepResult, Uses,
+};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
@@ -199,9 +207,6 @@ impl<'a> Fold<'a> {
         if self.is_next.len() >= AT_ONCE || needs().any(|need| self.is_next.contains(&need.on)) {
             self.look_up(lookup, adjust);
         }
-        if !self.known.read(needs().map(|need| &expansion.instances[need.on.index()]), lookup) {
-            return false;
-        }
         if let Some(blocked) = needs().find_map(|need| blocked(expansion, &self.states, need.on)) {
             for id in &together {
                 self.states[id.index()] = Some(blocked.clone());
@@ -225,7 +230,8 @@ impl<'a> Fold<'a> {
                 self.is_next.extend(together);
                 self.next.push(unit);
             }
-            Err(decisions) => self.take(&together, decisions, lookup, adjust),
+            Err(Undecided::As(decisions)) => self.take(&together, decisions, lookup, adjust),
+            Err(Undecided::Gone(_)) => return false,
         }
         true
     }
@@ -322,8 +328,9 @@ fn names(expansion: &Expansion, ids: &BTreeSet<InstanceId>) -> Vec<String> {
 /// Results found so far, as far as something reads them.
 pub(super) struct Known {
     read: Vec<bool>,
-    results: Vec<Option<Arc<StepResult>>>,
+    results: Vec<OnceCell<Arc<StepResult>>>,
     standing: Vec<Option<Standing>>,
+    asked: AskedResults,
 }
 
 impl Known {
@@ -335,26 +342,12 @@ impl Known {
             }
         }
         let count = expansion.instances.len();
-        Known { read, results: vec![None; count], standing: vec![None; count] }
-    }
-
-    /// Something that was decided anew reads instances: their results are looked up, where they only stand. False: one is not there.
-    fn read<'i>(&mut self, instances: impl Iterator<Item = &'i Instance>, lookup: &mut dyn Lookup) -> bool {
-        let unread = instances.filter_map(|instance| {
-            let id = instance.id.index();
-            let standing = self.standing[id].clone().filter(|_| self.results[id].is_none());
-            standing.map(|standing| (instance, standing))
-        });
-        let (unread, standing): (Vec<&Instance>, Vec<Standing>) = unread.unzip();
-        if unread.is_empty() {
-            return true;
+        Known {
+            read,
+            results: vec![OnceCell::new(); count],
+            standing: vec![None; count],
+            asked: AskedResults::default(),
         }
-        unread.into_iter().zip(lookup.stood(&standing)).all(|(instance, result)| {
-            let result = result.filter(|result| unfit(result, instance).is_none());
-            let read = &mut self.results[instance.id.index()];
-            *read = result.map(|result| Arc::new(standing_for(result, instance)));
-            read.is_some()
-        })
     }
 
     /// What stands as it stood, with the results that were read.
@@ -374,7 +367,7 @@ impl Known {
                 let (fingerprint, outcome, from) = (result.fingerprint, result.outcome, result.run.clone());
                 let state = State::Cached { fingerprint, outcome, from, read_again };
                 if self.read[id.index()] {
-                    self.results[id.index()] = Some(result);
+                    self.results[id.index()] = result.into();
                 }
                 state
             }
@@ -384,8 +377,10 @@ impl Known {
             Decision::Refused { outcome, cause } => {
                 // As a run would have it, so that a table that shows it has the same fingerprint.
                 let run = RunId(String::new());
-                self.results[id.index()] = self.read[id.index()]
-                    .then(|| Arc::new(without_attempt(expansion, id, outcome, Some(cause.clone()), &run, 0)));
+                if self.read[id.index()] {
+                    let made_up = without_attempt(expansion, id, outcome, Some(cause.clone()), &run, 0);
+                    self.results[id.index()] = Arc::new(made_up).into();
+                }
                 State::Refused { outcome, cause }
             }
         }
@@ -394,10 +389,29 @@ impl Known {
 
 impl Settled for Known {
     fn result(&self, id: InstanceId) -> Option<&StepResult> {
-        self.results[id.index()].as_deref()
+        if self.unread(id).is_some() {
+            self.asked.ask(id);
+        }
+        self.results[id.index()].get().map(|result| &**result)
     }
 
-    fn shared(&self, id: InstanceId) -> Option<Arc<StepResult>> {
-        self.results[id.index()].clone()
+    fn late(&self, id: InstanceId) -> LateResult {
+        match self.unread(id) {
+            Some(_) => LateResult::Unread(id, self.asked.clone()),
+            None => LateResult::Read(self.results[id.index()].get().cloned()),
+        }
+    }
+
+    fn unread(&self, id: InstanceId) -> Option<Digest> {
+        let standing = self.standing[id.index()].as_ref().filter(|_| self.results[id.index()].get().is_none());
+        standing.map(|standing| standing.fingerprint)
+    }
+
+    fn asked(&self) -> BTreeSet<InstanceId> {
+        self.asked.take()
+    }
+
+    fn read(&self, id: InstanceId, result: StepResult) {
+        let _ = self.results[id.index()].set(Arc::new(result));
     }
 }

@@ -96,9 +96,9 @@ pub trait Lookup {
         None
     }
 
-    /// The results of what [stands](Lookup::stands), whose artifacts are known to be there.
-    fn stood(&mut self, standing: &[Standing]) -> Vec<Option<StepResult>> {
-        standing.iter().map(|standing| self.result(&standing.fingerprint).ok().flatten()).collect()
+    /// The results of what [stands](Lookup::stands), by fingerprint, whose artifacts are known to be there.
+    fn stood(&mut self, of: &[Digest]) -> Vec<Option<StepResult>> {
+        of.iter().map(|fingerprint| self.result(fingerprint).ok().flatten()).collect()
     }
 
     /// Why there is none under a fingerprint, where one was kept: what it produced is not as it was.

@@ -1,16 +1,17 @@
 //! Which results are reused, and what a plan says.
 
-use std::collections::BTreeMap;
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Context, Decision, Force, Lookup, Reading, Sought, Standing, State, decide, plan, plan_of_run};
 use crate::fingerprint::{Parts, Tree, tests::instance};
 use crate::plan::unfit;
-use crate::reason::{Fault, Spoiled};
+use crate::reason::{Cause, Fault, Spoiled};
 use crate::why::{Files, Unfit};
 use crate::{
-    Catalogue, Circumstances, CorunGpus, CorunWindow, Digest, ExpandRequest, Expansion, Input, Instance, InstanceId,
-    Machine, Metrics, Outcome, RunId, Source, Span, StepResult, Stranger, Usage,
+    AskedResults, Catalogue, Circumstances, CorunGpus, CorunWindow, Digest, ExpandRequest, Expansion, Input, Instance,
+    InstanceId, LateResult, Machine, Metrics, Outcome, RunId, Settled, Source, Span, StepResult, Stranger, Usage,
 };
 
 fn result(outcome: Outcome) -> StepResult {
@@ -166,8 +167,8 @@ fn expanded(text: &str) -> Expansion {
 
 #[test]
 fn what_stands_is_looked_up_only_where_something_else_reads_it() {
-    let text =
-        "flow: 1\nname: w\nsteps: {a: {run: a}, b: {run: b, needs: [a]}, c: {run: c, needs: [b]}, d: {run: d}}\n";
+    let text = "flow: 1\nname: w\nsteps: {a: {run: a}, b: {run: b, needs: [a]}, c: {run: 'c ${{ steps.b.outcome }}'}, \
+        d: {run: d}, e: {run: 'e ${{ steps.b | length }}'}}\n";
     let (expansion, catalogue) = (expanded(text), Catalogue::default());
     let wanted: Vec<InstanceId> = expansion.instances.iter().map(|instance| instance.id).collect();
     let planned = |standing: &[&'static str], is_there: bool, force: &Force| {
@@ -180,13 +181,15 @@ fn what_stands_is_looked_up_only_where_something_else_reads_it() {
         (cached, unread, world.looked_up)
     };
     let nothing = Force::Nothing;
-    assert_eq!(planned(&["a", "b", "c", "d"], true, &nothing), ("cccc".into(), 4, 0));
-    assert_eq!(planned(&["a", "b", "d"], true, &nothing), ("cccc".into(), 2, 2), "c reads b");
-    assert_eq!(planned(&["b", "c"], true, &nothing), ("cccc".into(), 0, 4), "what needs something new is looked up");
-    assert_eq!(planned(&["a", "b", "d"], false, &nothing).0, "----", "a result is gone: all is looked up");
-    assert_eq!(planned(&["a", "b", "c", "d"], false, &nothing).0, "cccc", "nobody reads it");
+    let all = ["a", "b", "c", "d", "e"];
+    assert_eq!(planned(&all, true, &nothing), ("ccccc".into(), 5, 0));
+    assert_eq!(planned(&["a", "b", "d", "e"], true, &nothing), ("ccccc".into(), 3, 2), "c reads b");
+    assert_eq!(planned(&["a", "b", "c", "d"], true, &nothing), ("ccccc".into(), 4, 1), "e counts and reads nothing");
+    assert_eq!(planned(&["b", "c"], true, &nothing), ("ccccc".into(), 0, 5), "what needs something new is looked up");
+    assert_eq!(planned(&["a", "b", "d", "e"], false, &nothing).0, "-----", "a result is gone: all is looked up");
+    assert_eq!(planned(&all, false, &nothing).0, "ccccc", "nobody reads it");
     let force = Force::named(&expansion, &["b".to_owned()]).expect("a step");
-    assert_eq!(planned(&["a", "b", "c", "d"], true, &force).0, "c--c", "what is forced does not stand");
+    assert_eq!(planned(&all, true, &force).0, "c--c-", "what is forced does not stand");
 }
 
 /// A store in which another run records a result between two looks.
@@ -275,4 +278,63 @@ fn many_are_looked_up_at_once_but_for_what_needs_another_of_them() {
     assert!(plan.items.iter().all(|item| matches!(item.state, State::Cached { .. })));
     assert_eq!((plan.items.len(), far.unasked), (1300 + 1300 + 1 + 1600, 0));
     assert_eq!(far.times, 3, "a with d, then b, and c");
+}
+
+/// What stands in a run: nothing of it was read yet, and a store has it or not.
+#[derive(Default)]
+struct Unread {
+    read: OnceCell<StepResult>,
+    asked: AskedResults,
+}
+
+impl Settled for Unread {
+    fn result(&self, id: InstanceId) -> Option<&StepResult> {
+        if self.unread(id).is_some() {
+            self.asked.ask(id);
+        }
+        self.read.get()
+    }
+
+    fn late(&self, id: InstanceId) -> LateResult {
+        match self.unread(id) {
+            Some(_) => LateResult::Unread(id, self.asked.clone()),
+            None => LateResult::Read(self.read.get().cloned().map(Arc::new)),
+        }
+    }
+
+    fn unread(&self, id: InstanceId) -> Option<Digest> {
+        (id == InstanceId(0) && self.read.get().is_none()).then(|| Digest::of(b"a"))
+    }
+
+    fn asked(&self) -> BTreeSet<InstanceId> {
+        self.asked.take()
+    }
+
+    fn read(&self, _: InstanceId, result: StepResult) {
+        self.read.set(result).expect("read once");
+    }
+}
+
+#[test]
+fn an_unread_result_is_read_where_it_is_asked_for_and_refuses_who_asks_where_it_is_gone() {
+    let text = "flow: 1\nname: w\nsteps: {a: {run: a}, b: {run: 'b ${{ steps.a.outcome }}'}, \
+        c: {run: 'c ${{ steps.a | length }}'}}\n";
+    let (expansion, catalogue) = (expanded(text), Catalogue::default());
+    let context = Context { expansion: &expansion, catalogue: &catalogue };
+    let decided = |id: u32, is_there: bool| {
+        let (unread, mut world) = (Unread::default(), Stood { standing: Vec::new(), is_there, looked_up: 0 });
+        let decided = decide(&context, &[InstanceId(id)], &unread, &mut world, &Force::Nothing).remove(0);
+        (decided, unread.read.get().is_some())
+    };
+    let read = BTreeMap::from([(InstanceId(0), result(Outcome::Ok))]);
+    for id in [1, 2] {
+        let mut world = Stood { standing: Vec::new(), is_there: true, looked_up: 0 };
+        let known = decide(&context, &[InstanceId(id)], &read, &mut world, &Force::Nothing).remove(0);
+        assert_eq!(decided(id, true), (known, id == 1), "as if all had been read from the beginning");
+    }
+    assert!(matches!(decided(2, false), (Decision::Run { .. }, false)), "it reads nothing");
+    assert!(matches!(
+        decided(1, false).0,
+        Decision::Refused { outcome: Outcome::Failed, cause: Cause::ResultUnseen { .. } }
+    ));
 }

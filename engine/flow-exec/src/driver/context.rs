@@ -11,7 +11,7 @@ use std::{
 };
 
 use flow_core::{
-    Builtins, Digest, Instance, InstanceId, Revision, RunId, Settled, StepResult,
+    AskedResults, Builtins, Digest, Instance, InstanceId, LateResult, Revision, RunId, Settled, StepResult,
     plan::{Decision, Force},
 };
 use flow_store::{Captures, Inputs, Objects, RunDir, Stood, Store};
@@ -126,17 +126,20 @@ impl RunContext {
 }
 
 /// Results by instance. Each becomes known once, and is the same from then on, so that jobs read it while the run goes on.
-pub(crate) struct Known(Vec<OnceLock<KnownResult>>);
+pub(crate) struct Known {
+    results: Vec<OnceLock<KnownResult>>,
+    asked: AskedResults,
+}
 
 enum KnownResult {
     Result(Arc<StepResult>),
-    /// The one that stood for it before, which nobody reads.
-    Stands,
+    /// The one that stood for it before, under this fingerprint, once somebody reads it.
+    Stands(Digest, OnceLock<Arc<StepResult>>),
 }
 
 impl Known {
     pub(crate) fn of_nothing(instances: usize) -> Known {
-        Known((0..instances).map(|_| OnceLock::new()).collect())
+        Known { results: (0..instances).map(|_| OnceLock::new()).collect(), asked: AskedResults::default() }
     }
 
     /// The first result of an instance stands.
@@ -144,23 +147,28 @@ impl Known {
         self.find(id, KnownResult::Result(result));
     }
 
-    /// The result stands that stood before, and nobody reads it.
-    pub(crate) fn set_standing(&self, id: InstanceId) {
-        self.find(id, KnownResult::Stands);
+    /// The result stands that stood before, under this fingerprint.
+    pub(crate) fn set_standing(&self, id: InstanceId, fingerprint: Digest) {
+        self.find(id, KnownResult::Stands(fingerprint, OnceLock::new()));
     }
 
     fn find(&self, id: InstanceId, found: KnownResult) {
-        if let Some(slot) = self.0.get(id.index()) {
+        if let Some(slot) = self.results.get(id.index()) {
             let _ = slot.set(found);
         }
     }
 
-    pub(crate) fn is_settled(&self, id: InstanceId) -> bool {
-        self.0.get(id.index()).is_some_and(|slot| slot.get().is_some())
+    fn of(&self, id: InstanceId) -> Option<&KnownResult> {
+        self.results.get(id.index())?.get()
     }
 
+    pub(crate) fn is_settled(&self, id: InstanceId) -> bool {
+        self.of(id).is_some()
+    }
+
+    /// Those that were read.
     pub(crate) fn all(&self) -> impl Iterator<Item = &StepResult> + Clone {
-        self.0.iter().filter_map(|slot| slot.get()?.result().map(|result| &**result))
+        self.results.iter().filter_map(|slot| slot.get()?.result().map(|result| &**result))
     }
 }
 
@@ -168,17 +176,40 @@ impl KnownResult {
     fn result(&self) -> Option<&Arc<StepResult>> {
         match self {
             KnownResult::Result(result) => Some(result),
-            KnownResult::Stands => None,
+            KnownResult::Stands(_, read) => read.get(),
         }
     }
 }
 
 impl Settled for Known {
     fn result(&self, id: InstanceId) -> Option<&StepResult> {
-        self.0.get(id.index())?.get()?.result().map(|result| &**result)
+        if self.unread(id).is_some() {
+            self.asked.ask(id);
+        }
+        self.of(id)?.result().map(|result| &**result)
     }
 
-    fn shared(&self, id: InstanceId) -> Option<Arc<StepResult>> {
-        self.0.get(id.index())?.get()?.result().cloned()
+    fn late(&self, id: InstanceId) -> LateResult {
+        match self.unread(id) {
+            Some(_) => LateResult::Unread(id, self.asked.clone()),
+            None => LateResult::Read(self.of(id).and_then(KnownResult::result).cloned()),
+        }
+    }
+
+    fn unread(&self, id: InstanceId) -> Option<Digest> {
+        match self.of(id)? {
+            KnownResult::Stands(fingerprint, read) if read.get().is_none() => Some(*fingerprint),
+            _ => None,
+        }
+    }
+
+    fn asked(&self) -> BTreeSet<InstanceId> {
+        self.asked.take()
+    }
+
+    fn read(&self, id: InstanceId, result: StepResult) {
+        if let Some(KnownResult::Stands(_, read)) = self.of(id) {
+            let _ = read.set(Arc::new(result));
+        }
     }
 }

@@ -189,10 +189,9 @@ impl Lookup for StoreLookup<'_> {
         }
     }
 
-    fn stood(&mut self, standing: &[Standing]) -> Vec<Option<StepResult>> {
-        let fingerprints: Vec<Digest> = standing.iter().map(|standing| standing.fingerprint).collect();
-        let found = self.results().map(|results| results.results_of(&fingerprints).map(Some));
-        found.and_then(|found| self.kept(found)).unwrap_or_else(|| vec![None; standing.len()])
+    fn stood(&mut self, of: &[Digest]) -> Vec<Option<StepResult>> {
+        let found = self.results().map(|results| results.results_of(of).map(Some));
+        found.and_then(|found| self.kept(found)).unwrap_or_else(|| vec![None; of.len()])
     }
 
     fn read_again(

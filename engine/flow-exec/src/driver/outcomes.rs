@@ -201,7 +201,7 @@ impl Outcomes {
         out.say(RunEvent::Cached { instance, fingerprint, outcome, from });
         self.count("cached");
         self.want_gpus.remove(&instance);
-        self.context.known.set_standing(instance);
+        self.context.known.set_standing(instance, fingerprint);
     }
 
     /// The metrics of a finished attempt were read anew: that is recorded as if they had been read so from the beginning.
