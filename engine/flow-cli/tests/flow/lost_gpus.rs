@@ -143,3 +143,24 @@ fn who_waits_for_a_driver_that_hangs_starts_what_needs_no_card() {
         run.kill();
     }
 }
+
+#[test]
+fn a_limit_that_passes_while_a_driver_hangs_is_not_what_ended_a_step_that_had_failed() {
+    let mut space = space();
+    let gpus = space.gpus("gpu NVIDIA A; memory=24GiB; used=0\n");
+    space.script("until.sh", &HOLD.replace("sleep \"$2\"", "until [ -e \"$2\" ]; do sleep 0.05; done"));
+    let go = space.path("go").display().to_string();
+    let train = format!("train: {{run: './until.sh 10 {go}; false', inputs: [until.sh], gpus: 1, timeout: 8s}}");
+    space.write("one.yaml", &format!("flow: 1\nname: one\nsteps:\n  {train}\n"));
+    let mut run = space.start(["run", "one.yaml"]);
+    until("the card is in use", || gpus.text().contains("memory=10MiB"));
+    gpus.change("used=0", "used=0; hang=600000");
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    // The card is looked at for up to ten seconds, for it may be lost.
+    space.write("go", "");
+    assert!(!run.wait().success());
+    let journal = space.journal();
+    let outcomes: Vec<&Value> =
+        journal.iter().filter(|line| line["event"] == "settled").map(|line| &line["outcome"]).collect();
+    assert_eq!(outcomes, ["failed"], "{}", run.said());
+}

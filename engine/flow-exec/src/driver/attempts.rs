@@ -330,8 +330,9 @@ impl<X: Executor> Attempts<X> {
     }
 
     /// An attempt has ended: with the first of them the window of its group is over.
-    pub(super) fn closes(&mut self, attempt: AttemptId, end: &Ended) {
-        let Some(running) = self.running.get(&attempt) else { return };
+    pub(super) fn closes(&mut self, attempt: AttemptId, end: &Ended, cards: &mut Cards) {
+        let Some(running) = self.running.get_mut(&attempt) else { return };
+        running.seen_of_gpus = Some(if running.batch { Default::default() } else { cards.untrack(attempt) });
         if let Some(corun) = &self.context.instance(running.instance).corun {
             // By the clock of the node, as all that its members say.
             let there = end.there.as_ref();
@@ -374,8 +375,7 @@ impl<X: Executor> Attempts<X> {
                 self.running.get(other).map_or(corunner.at_work, |runs| runs.listener.reported.at_work(false));
         }
         corunners::note_end(&self.context.session.expansion, &mut running, corunners.values(), beside.as_ref());
-        if !running.batch {
-            let (gpus, cost) = cards.untrack(attempt);
+        if let Some((gpus, cost)) = running.seen_of_gpus.take().filter(|_| !running.batch) {
             seen.gpus = gpus;
             seen.cost += cost;
         }
@@ -461,6 +461,10 @@ impl<X: Executor> Attempts<X> {
     /// An attempt is to end, with this outcome.
     pub(super) fn kill(&mut self, attempt: AttemptId, grace: Span, outcome: Outcome) {
         if let Some(running) = self.running.get_mut(&attempt) {
+            // Its GPUs are looked at before it is collected, which may take a while: how it ended is known.
+            if running.seen_of_gpus.is_some() {
+                return;
+            }
             running.killed.get_or_insert(outcome);
             self.executor.kill(attempt, Duration::from_micros(grace.0));
         } else {

@@ -108,7 +108,11 @@ impl Cards {
                 };
                 let beside = held.is_some() || lock.as_ref().is_some_and(|lock| !lock.is_alone());
                 let is_new = std::mem::replace(&mut self.beside[card], beside) && !beside;
-                is_asked |= is_new && self.given_back.insert(card);
+                // Also where a look is on its way: another flow may have taken it since, and given it back.
+                if is_new {
+                    self.given_back.insert(card);
+                }
+                is_asked |= is_new;
             }
             // What was seen there last are steps of the flow that has given it back.
             if is_asked {

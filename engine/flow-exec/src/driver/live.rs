@@ -345,7 +345,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             executor::Event::Waits { attempt, queued } => attempts.waits(attempt, queued),
             executor::Event::Notice(text) => out.notice(None, text),
             executor::Event::Ended { attempt, end } => {
-                attempts.closes(attempt, &end);
+                attempts.closes(attempt, &end, &mut self.cards);
                 if end.exit.code != Some(0) {
                     self.cards.doubt(attempt, &attempts.gpus_of(attempt));
                 }

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use flow_core::{Artifact, AttemptId, Body, Circumstances, Instance, InstanceId, Outcome, Resolved, sched::Placement};
+use flow_core::{
+    Artifact, AttemptId, Body, Circumstances, Instance, InstanceId, Outcome, Resolved, measure::GpuSamples,
+    sched::Placement,
+};
 use flow_store::{Captured, Queued};
 
 use super::{context::RunContext, executor::Work, fill::Prepared, listener::Listener};
@@ -44,6 +47,8 @@ pub(super) struct Running {
     pub(super) circumstances: Circumstances,
     pub(super) began: f64,
     pub(super) killed: Option<Outcome>,
+    /// It is over: what its GPUs were seen to do until then, with the share of a core that this took. Nothing ends it any more.
+    pub(super) seen_of_gpus: Option<(GpuSamples, f64)>,
     pub(super) fraction: Option<f64>,
     pub(super) text: String,
     /// Its job waits elsewhere.
@@ -94,6 +99,7 @@ impl Running {
             circumstances,
             began,
             killed: None,
+            seen_of_gpus: None,
             fraction: None,
             text: String::new(),
             // Until it is submitted, which may take its time, Slurm's thread does not speak of it.
