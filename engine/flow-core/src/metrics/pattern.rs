@@ -70,7 +70,7 @@ impl Pattern {
                 }
                 // A unit may stand right behind a number that is passed over: `0.5s`.
                 if any_text && begins_word(rest) {
-                    source.push_str(if rest.starts_with(char::is_alphabetic) { r"(?:\b|[0-9])" } else { r"\b" });
+                    source.push_str(if rest.starts_with(char::is_alphabetic) { r"(?:\b|\b[0-9]+)" } else { r"\b" });
                 }
             } else if c.is_whitespace() {
                 source.push_str(r"\s+");
@@ -203,6 +203,7 @@ mod tests {
             ("losses {a},{b}", "losses 0.5,0.3\nlosses 1,2", vec!["a=0.5", "b=0.3", "a=1", "b=2"]),
             ("[{_}] loss {loss}", "[12:01 train.py:3] loss 0.5", vec!["loss=0.5"]),
             ("epoch {epoch}{_}loss {loss}", "epoch 3: lr 0.1, val_loss 9, loss 0.5", vec!["3:loss=0.5"]),
+            ("epoch {epoch}{_}loss {loss}", "epoch 3: l1loss 9, top5loss 8, loss 0.5", vec!["3:loss=0.5"]),
             ("loss {loss} {_}%", "loss 0.5 of all, 20 %", vec!["loss=0.5"]),
             ("loss {loss} {_}s", "loss 0.5  2.88s\nloss 0.4 in 3 s\nloss 0.3 of losses", vec!["loss=0.5", "loss=0.4"]),
         ] {
