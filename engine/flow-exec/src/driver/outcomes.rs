@@ -407,7 +407,7 @@ impl Outcomes {
         let context = Arc::clone(&self.context);
         let expansion = &context.session.expansion;
         context.secrets.hide_in(&mut cause);
-        if context.known.result(instance).is_none() {
+        if !context.known.is_settled(instance) {
             let now = clock::unix_millis();
             self.know(instance, without_attempt(expansion, instance, outcome, cause.clone(), &context.run, now));
         }

@@ -355,7 +355,7 @@ fn render_checked(checked: &CheckedSteps) -> Vec<String> {
         return out;
     }
     for (step, checked) in &checked.steps {
-        out.push(format!("{}: each point that has run, predicted from the others", styled(STRONG, step)));
+        out.push(format!("{}: each point that has run, predicted from the others, and the ends of an axis from all that is not there", styled(STRONG, step)));
         let mut rows =
             vec![["", "", "points", "median error", "in the interval", "half its width"].map(str::to_owned).to_vec()];
         for (quantity, beyond) in Quantity::ALL.into_iter().flat_map(|quantity| [(quantity, false), (quantity, true)]) {
@@ -475,7 +475,7 @@ mod tests {
         let plain: Vec<String> = lines.iter().map(|line| crate::terminal::plain(line).trim_end().to_owned()).collect();
         insta::assert_snapshot!(plain.join("\n"), @r"
         other: it ran with count=24000, not 4000
-        train: each point that has run, predicted from the others
+        train: each point that has run, predicted from the others, and the ends of an axis from all that is not there
                                         points  median error  in the interval  half its width
           epoch time  between them      1       2 %           1 of 1           ±11 %
           epoch time  an octave beyond  1       17 %          0 of 1           ±11 %
