@@ -131,6 +131,7 @@ note-unverified = The driver tells no memory by process: this is the card's memo
 
 ## Findings
 range = { $from } to { $to }
+range-sure = between { $from } and { $to }
 ratio = { $range } times as high
 ratio-of-time = { $range } times as long
 scoped = { $scope }: { $text }
@@ -220,10 +221,15 @@ finding-changed-tested = From { $a } to { $b }, { $column } { $how ->
     [rises] rises in every row, by { $range }
    *[falls] falls in every row, by { $range }
 } (sign test over { $pairs } pairs, p { $p }).
+finding-changed-once = From { $a } to { $b }, { $column } { $how ->
+    [times] is { $range } in { $some } of { $rows } rows
+    [rises] rises by { $range } in { $some } of { $rows } rows
+   *[falls] falls by { $range } in { $some } of { $rows } rows
+}; the median of all rows is { $median }. The rows of a curve are of one run each, so no test tells this from how runs differ.
 finding-changed-most = From { $a } to { $b }, { $column } { $how ->
     [times] is { $range } in { $some } of { $rows } rows
-    [rises] rises in { $some } of { $rows } rows, there by { $range }
-   *[falls] falls in { $some } of { $rows } rows, there by { $range }
+    [rises] rises by { $range } in { $some } of { $rows } rows
+   *[falls] falls by { $range } in { $some } of { $rows } rows
 } (sign test, p { $p }); the median of all rows is { $median }.
 finding-changed-at = From { $a } to { $b }, { $column } { $rises ->
     [yes] rises
@@ -232,11 +238,11 @@ finding-changed-at = From { $a } to { $b }, { $column } { $rises ->
 finding-one-training = From { $a } to { $b }, no judgement of { $columns }: a row rests on one training, and how much repeated trainings differ is not known.
 finding-packed = Packed, all take { $packed }, and one after another { $alone }: { $gain } times the throughput. From start to end each takes { $range } times as long as alone.
 finding-packed-in-runs = How long all take packed is not known, for they ran in several runs and not in one. From start to end each takes { $range } times as long as alone.
-finding-packed-in-part = How long all take packed is not known: { $without } cannot be compared with { $n ->
-    [one] its run alone: one of the two
-   *[other] their runs alone: one of each two
-} failed, ran disturbed, or went on from a checkpoint. From start to end each of the other { $compared } of { $of } takes { $range } times as long as alone.
-finding-foreign = Other programs used up to { $used } of the CPU beside some of these results, so this may be due to them.
+finding-packed-in-part = How much sooner all { $of } are done packed is not known, for { $without } cannot be compared with { $n ->
+    [one] its run alone
+   *[other] their runs alone
+}: one of the two runs is missing, did not end well, was disturbed, went on from a checkpoint, or ran under other conditions. From start to end each of the other { $compared } takes { $range } times as long as alone.
+finding-foreign = Other programs used up to { $used } of the CPU beside some results of this table, so this, and what else is found of their times, may be due to them.
 finding-packed-foreign = Other programs used up to { $used } of the CPU meanwhile, so how much of this is due to packing is not known.
 finding-repeated-differs = { $column } differs with { $axis } by more than repetitions do: means of { $range } (F-test, p { $p }).
 finding-repeated-alike = No difference of { $column } with { $axis } stands out of the noise of repetitions: means of { $range } (F-test, p { $p }).
@@ -295,8 +301,8 @@ note-gpu-load = GPU utilisation is the share of time in which a kernel ran on th
 note-gpu-memory-load = GPU memory busy time is the share of time in which GPU memory was read or written, not how much of its bandwidth that took.
 note-short-load = The driver averages a GPU's load over up to a second, so it is not told of epochs that take less in all.
 together-groups = Verdicts
-note-gain = ± is half the width of an interval that holds for 95 % of groups, however often they are repeated.{ $once ->
-    [yes] {" "}Of a group that ran once it assumes a standard deviation of at least { $assumed } between runs, which was not measured. Of a slowdown there it is twice the standard error that the epochs of both runs have, without epochs that of runs that differ by { $usual }: how much runs differ does not come into it.
+note-gain = ± is half the width of an interval that holds for at least 95 % of groups, however often they are repeated.{ $once ->
+    [yes] {" "}That is otherwise where a group ran once. There the ± of the throughput assumes a standard deviation of at least { $assumed } between runs, which was not measured; and the ± of a slowdown is twice its standard error from epoch to epoch (where that is not known, as if both times had a standard deviation of { $usual }). It leaves out how much runs differ, so it is no 95 % interval, and the ± of the throughput does not follow from it.
    *[no] {""}
 }
 packed-members = Alone and packed
@@ -346,14 +352,14 @@ together-parallel = Together ({ $group }): **{ $verdict }**. The member that suf
    *[no] { $most } longer than alone
 }, within the tolerance of { $tolerance }.
 together-no-slower = Together ({ $group }): **{ $verdict }**. No member is slower than alone.
-together-only-concurrent = Together ({ $group }): **{ $verdict }**. Each member takes { $longer }, yet together they do { $gain } times the work of one after another.
-together-slower-than = Together ({ $group }): **{ $verdict }**. The members take { $longer } and do { $gain } times the work of one after another.
-together-no-gain = Together ({ $group }): **{ $verdict }**. The members take { $longer } and do { $gain } times the work of one after another: running them together gains nothing.
-together-noisy-gain = Together ({ $group }): **{ $verdict }**. The members take { $longer }; whether that is more or less work than one after another ({ $gain } times) is within the noise.
+together-only-concurrent = Together ({ $group }): **{ $verdict }**. The members take { $longer }, yet together they do { $gain } times the work of one after another.
+together-slower-than = Together ({ $group }): **{ $verdict }**. The members take { $longer }, and together they do { $gain } times the work of one after another.
+together-no-gain = Together ({ $group }): **{ $verdict }**. The members take { $longer }, and together they do { $gain } times the work of one after another: running them together gains nothing.
+together-noisy-gain = Together ({ $group }): **{ $verdict }**. The members take { $longer }; whether that is more or less work than one after another ({ $gain } times) cannot be told from the noise.
 together-noisy = Together ({ $group }): **{ $verdict }**. Whether the members are slower than alone ({ $times ->
     [yes] { $range } times as long
    *[no] { $range }
-}) is within the noise.
+}) cannot be told from the noise.
 together-runs = Runs of each, + more that would decide
 together-looks = Each was measured { $looks } times, alone and together.
 together-more = { $looks ->
@@ -717,7 +723,7 @@ fit-note = Chosen is the curve with the fewest parameters of all whose AICc is w
 fit-relative = { $all ->
     [yes] Errors count
    *[no] Of { $curves } errors count
-} relative to what was measured: that says the points much better than errors of one size do.
+} relative to what was measured: that says the points much better than errors of one size do. R² is of errors in absolute size all the same, so it may fall as a curve gains parameters.
 fit-constant = { $column } is the same at all { $points } points.
 fit-few = { $points } points are too few to tell which curve { $column } is of over { $axis }.
 fit-none = { $goes ->
@@ -762,24 +768,24 @@ jumps-fluctuation = Fluctuation
 jumps-fluctuation-share = Fluctuation, of the level
 jumps-between = Between
 jumps-height = Height (± 95 % confidence)
-jumps-note = A jump is a change of level from one point to the next that no curve, bend, outlier, growing or correlated noise explains as well, and that lasts for three points at least; one or two points off the curve are outliers, not jumps. Of 100 sweeps of about 70 points without any jump (lines, curves, waves, outliers, noise that correlates by up to 0.5 from one point to the next) one has one found at the most, and about two where it correlates by 0.7 or more. Fluctuation is the standard deviation about the curve with its jumps and outliers.
+jumps-note = A jump is a change of level from one point to the next that no curve, bend, outlier, growing or correlated noise explains as well, and that lasts for three points at least; one or two points off the curve are outliers, not jumps. Of 100 sweeps of about 70 points without any jump (lines, curves, waves, outliers, noise that correlates by up to 0.5 from one point to the next) at most one is given a jump, and about two where it correlates by 0.7 or more. The height of a jump is what the level changes by beyond the slope of the curve, with outliers left out: it is not the difference of the two points. Fluctuation is the standard deviation about the curve with its jumps and outliers.
 jumps-alone = Single points of { $column } along { $axis }, off the curve
 jumps-by = Off by (± 95 % confidence)
 jumps-off = { $at } ({ $off })
 jumps-outliers = Single points are off the curve, which is no jump: { $axis } { $points }.
 jumps-few = { $points } points are too few to tell whether { $column } jumps along { $axis }.
 jumps-no-multiple = { $jumps ->
-    [1] One jump alone follows no multiples of a number
-   *[other] These places are not the multiples of one number
+    [1] One jump alone does not tell whether jumps come at the multiples of a number
+   *[other] No one number has all of these places at its multiples
 }.
 jumps-none = No jump of { $column } along { $axis } stands out of the noise; it fluctuates by { $fluctuation } of its level, and a single jump of less than about five times that may not be told.
 jumps-shared = { $places ->
     [0] { $column } jumps along { $axis } nowhere, for { $a } and for { $b }.
-    [one] There is one place along { $axis } at which { $column } jumps for { $a } or for { $b }: { $same ->
-        [0] it is not the same for both.
-       *[other] it is the same for both.
+    [one] In all curves together { $column } jumps along { $axis } at one place for { $a } or for { $b }, which is { $same ->
+        [0] not the same for both.
+       *[other] the same for both.
     }
-   *[other] Of the { $places } places along { $axis } at which { $column } jumps for { $a } or for { $b }, { $same ->
+   *[other] In all curves together { $column } jumps along { $axis } at { $places } places for { $a } or for { $b }, of which { $same ->
         [0] none is
         [one] one is
        *[other] { $same } are
@@ -791,7 +797,7 @@ jumps-alike = Whether fluctuations of { $column } differ, as shares of the level
 jumps-lowest = Lowest
 jumps-highest = Highest
 jumps-p = p (Brown–Forsythe test)
-jumps-level = Below 0.05 they differ.
+jumps-level = With p below 0.05 they differ.
 best-title = Best { $column }
 best-place = Point
 best-difference = Against the best

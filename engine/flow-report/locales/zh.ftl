@@ -130,6 +130,7 @@ note-unverified = 驱动不提供各进程的显存，此处为整卡显存减�
 
 ## 发现
 range = { $from } 至 { $to }
+range-sure = { $from } 至 { $to }
 ratio = 原来的 { $range } 倍
 ratio-of-time = 原来的 { $range } 倍
 scoped = { $scope }：{ $text }
@@ -219,6 +220,11 @@ finding-changed-tested = 从 { $a } 到 { $b }，{ $column }在各行均{ $how -
     [rises] 上升，幅度为 { $range }
    *[falls] 下降，幅度为 { $range }
 }（符号检验，{ $pairs } 对，p { $p }）。
+finding-changed-once = 从 { $a } 到 { $b }，{ $column }在 { $rows } 行中的 { $some } 行{ $how ->
+    [times] 变为{ $range }
+    [rises] 上升，幅度为 { $range }
+   *[falls] 下降，幅度为 { $range }
+}；全部各行的中位数为 { $median }。每条曲线的各行出自同一次运行，无法用检验将其与各次运行之间的差异区分开。
 finding-changed-most = 从 { $a } 到 { $b }，{ $column }在 { $rows } 行中的 { $some } 行{ $how ->
     [times] 变为{ $range }
     [rises] 上升，幅度为 { $range }
@@ -231,11 +237,11 @@ finding-changed-at = 从 { $a } 到 { $b }，{ $axis }为 { $places }时{ $colum
 finding-one-training = 从 { $a } 到 { $b }，无法判断{ $columns }有无差异：各配置仅训练一次，重复训练之间的波动未知。
 finding-packed = 全部任务打包混部用时 { $packed }，串行执行需 { $alone }：吞吐量是串行执行的 { $gain } 倍。各任务的总用时是单独运行的 { $range } 倍。
 finding-packed-in-runs = 打包混部的任务分在多次运行中完成，而非同一次，因此全部完成的总用时未知。各任务的总用时是单独运行的 { $range } 倍。
-finding-packed-in-part = 打包混部的 { $of } 个任务全部完成的总用时未知：{ $without } 无法与{ $n ->
-    [1] 单独运行比较，因为两者之一
-   *[other] 各自的单独运行比较，因为每对之中有一次
-}未正常结束、受到干扰或曾中断后从检查点继续。其余 { $compared } 个任务，总用时是单独运行的 { $range } 倍。
-finding-foreign = 其中部分结果测量时，其他程序最多占用了 { $used } 的 CPU，因此这一结论可能受其影响。
+finding-packed-in-part = 打包混部使全部 { $of } 个任务提前多少完成，尚无法得知：{ $without } 不能与{ $n ->
+    [1] 单独运行
+   *[other] 各自的单独运行
+}比较，因为两次运行之一缺失、未正常结束、受到干扰、曾从检查点继续或条件不同。其余 { $compared } 个任务的总用时是单独运行的 { $range } 倍。
+finding-foreign = 本表部分结果测量时，其他程序最多占用了 { $used } 的 CPU，因此这一结论以及由这些用时得出的其他结论可能受其影响。
 finding-packed-foreign = 期间其他程序最多占用了 { $used } 的 CPU，因此无法得知其中有多少来自打包混部。
 finding-repeated-differs = { $column }随{ $axis }的差异超出重复运行的波动：均值为 { $range }（F 检验，p { $p }）。
 finding-repeated-alike = { $column }随{ $axis }的差异未超出重复运行的波动：均值为 { $range }（F 检验，p { $p }）。
@@ -293,8 +299,8 @@ together-sum = { $group } 合计
 note-gpu-load = GPU 利用率指有核函数运行的时间占比，不反映核函数占用了多少计算单元。
 note-gpu-memory-load = 显存读写时间占比指有读写发生的时间占比，不反映占用了多少带宽。
 note-short-load = 驱动程序给出的 GPU 负载是至多一秒内的平均值；各轮合计不足一秒者，不列出负载。
-note-gain = ± 为区间半宽；无论重复多少次，置信水平均不低于 95 %。{ $once ->
-    [yes] 只运行一次的组，区间假设各次运行之间的标准差至少为 { $assumed }，该值未经实测；其减速的 ± 是两次运行各轮用时给出的标准误差的两倍（没有各轮用时的，按各次运行相差 { $usual } 计），不含各次运行之间的差异。
+note-gain = ± 为区间半宽，无论重复多少次，置信水平均不低于 95 %。{ $once ->
+    [yes] 只运行一次的组除外：其吞吐量的 ± 假设各次运行之间的标准差至少为 { $assumed }，该值未经实测；其减速的 ± 取各轮波动所对应标准误差的两倍（各轮波动未知时，按两次用时的标准差均为 { $usual } 计），不含各次运行之间的差异，因此不是 95 % 置信区间，也不能由它推出吞吐量的 ±。
    *[no] {""}
 }
 together-groups = 结论
@@ -311,7 +317,7 @@ together-interference = 共享 GPU 的各成员，其减速量按干扰系数乘
     [all] 按此前在该型号 GPU 上的测量，系数为 { $each }。
    *[some] 按此前在该型号 GPU 上的测量，系数为 { $each }；其余此前未测得者取 1。
 }
-together-slower = 相对单独运行的减速
+together-slower = 相对单独运行的用时增幅
 together-cpu-alone = 单独运行的 CPU 利用率
 together-foreign-alone = 单独运行时其他程序的 CPU 利用率
 together-foreign-together = 同时运行时其他程序的 CPU 利用率
@@ -337,12 +343,12 @@ verdict-too-noisy = 尚无法判断
 verdict-overlap = 重叠不足
 verdict-out-of-memory = 显存或内存不足
 verdict-refused = 不作比较
-longer = 各自比单独运行慢 { $range }
-longer-in-times = 各自用时是单独运行的 { $range } 倍
+longer = 各任务用时比单独运行增加 { $range }
+longer-in-times = 各任务用时是单独运行的 { $range } 倍
 longer-or-less = 与单独运行相比，各任务用时变化为 −{ $less } 至 +{ $longer }
 together-parallel = 同时运行（{ $group }）：**{ $verdict }**。减速最大的任务{ $times ->
     [yes] 用时是单独运行的 { $most } 倍
-   *[no] 比单独运行慢 { $most }
+   *[no] 用时比单独运行增加 { $most }
 }，在 { $tolerance } 的容差之内。
 together-no-slower = 同时运行（{ $group }）：**{ $verdict }**。各任务均不慢于单独运行。
 together-only-concurrent = 同时运行（{ $group }）：**{ $verdict }**。{ $longer }，但合计吞吐量是串行执行的 { $gain } 倍。
@@ -999,7 +1005,7 @@ fit-note = 在 AICc 与最小值相差不超过 2 的曲线中，选用参数最
 fit-relative = { $all ->
     [yes] 误差
    *[no] { $curves } 的误差
-}按与实测值之比计：这样比等幅误差明显更能描述各点。
+}按与实测值之比计：这样比等幅误差明显更能描述各点。R² 仍按绝对误差计算，因此参数更多的曲线 R² 可能更低。
 fit-constant = { $column }在全部 { $points } 个点上都相同。
 fit-few = 只有 { $points } 个点，不足以判断{ $column }随{ $axis }变化的曲线类型。
 fit-none = { $goes ->
@@ -1047,22 +1053,22 @@ jumps-fluctuation = 波动
 jumps-fluctuation-share = 相对波动
 jumps-between = 位置
 jumps-height = 高度（± 95 % 置信区间）
-jumps-note = 跳变指相邻两点之间的水平变化，且曲线、折点、离群点、逐渐增大或自相关的噪声都不能同样好地解释，并至少持续三个点；仅一两个点偏离曲线视为离群点，不算跳变。对约 70 个点且没有跳变的扫描（直线、曲线、波形、含离群点者，以及相邻点噪声相关系数不超过 0.5 者），每 100 次误报至多 1 次；相关系数达 0.7 及以上时约 2 次。波动为各点对含跳变与离群点的曲线的标准差。
+jumps-note = 跳变指相邻两点之间的水平变化，且曲线、折点、离群点、逐渐增大或自相关的噪声都不能同样好地解释，并至少持续三个点；仅一两个点偏离曲线视为离群点，不算跳变。对约 70 个点且没有跳变的扫描（直线、曲线、波形、含离群点者，以及相邻点噪声相关系数不超过 0.5 者），每 100 次误报至多 1 次；相关系数达 0.7 及以上时约 2 次。跳变的高度指扣除曲线自身斜率与离群点之后的水平变化，并非两点数值之差。波动为各点对含跳变与离群点的曲线的标准差。
 jumps-alone = { $column }在{ $axis }的哪些单点偏离曲线
 jumps-by = 偏离（± 95 % 置信区间）
 jumps-off = { $at }（{ $off }）
 jumps-outliers = 有单个点偏离曲线，不算跳变：{ $axis } { $points }。
 jumps-few = 只有 { $points } 个点，不足以判断{ $column }随{ $axis }是否跳变。
 jumps-no-multiple = { $jumps ->
-    [1] 仅一处跳变，看不出是某个数的倍数
-   *[other] 这些位置并非某个数的各个倍数
+    [1] 仅一处跳变，无法判断跳变是否位于某个数的倍数处
+   *[other] 没有一个数的倍数能对应所有这些位置
 }。
 jumps-none = { $column }随{ $axis }没有超出噪声的跳变；相对波动为 { $fluctuation }，小于其约五倍的单个跳变可能无法识别。
 jumps-shared = { $places ->
     [0] { $column }随{ $axis }均无跳变，{ $a } 与 { $b } 皆然。
-   *[other] { $column }随{ $axis }的跳变，{ $a } 与 { $b } 共有 { $places } 处，{ $same ->
-        [0] 没有一处两者相同。
-       *[other] 其中 { $same } 处两者相同。
+   *[other] 各条曲线合计，{ $column }随{ $axis }的跳变在 { $a } 或 { $b } 中有 { $places } 处，{ $same ->
+        [0] 没有一处两者一致。
+       *[other] 其中 { $same } 处两者一致。
     }
 }
 jumps-fluctuate = { $column }的相对波动存在显著差异（Brown–Forsythe 检验，p { $p }）：从 { $low }（{ $least }）到 { $high }（{ $most }）。
@@ -1071,7 +1077,7 @@ jumps-alike = { $column }的相对波动是否有差异
 jumps-lowest = 最小
 jumps-highest = 最大
 jumps-p = p（Brown–Forsythe 检验）
-jumps-level = 低于 0.05 视为存在显著差异。
+jumps-level = p 低于 0.05 时视为存在显著差异。
 best-title = 最优的{ $column }
 best-place = 取值
 best-difference = 与最优值之差

@@ -35,7 +35,6 @@ pub(crate) struct Together {
     /// where that is known.
     pub(crate) gain: Option<(f64, Option<f64>)>,
     /// How much runs differ was measured.
-    #[serde(default)]
     pub(crate) repeated: bool,
     /// The interference coefficient that times together were predicted with, where any had been measured before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,7 +66,7 @@ pub(crate) struct Member {
     /// The same together.
     #[serde(default)]
     pub(crate) together_ends: Option<(f64, f64)>,
-    /// Half the interval of what it takes together against alone, relative to that, where runs were repeated.
+    /// Half the interval of what it takes together against alone, relative to that: of runs, or where none was repeated of what its epochs tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) sure: Option<f64>,
     /// What was to be expected together, from the runs alone.

@@ -225,9 +225,12 @@ fn two_sweeps_side_by_side_are_compared_point_by_point_and_jump_by_jump() {
     let out = add(&mut input, "jumps", "jumps", json!({"table": "t", "y": "iteration_time"}));
     assert_eq!([metric(&out, "jumps"), metric(&out, "places"), metric(&out, "same_places")], [5.0, 3.0, 2.0]);
     let [english, chinese] = said(&input, &["jumps"]);
-    let told = "Of the 3 places along batch size at which iteration time jumps for device or for link, 2 are the same for both.";
+    let told = "In all curves together iteration time jumps along batch size at 3 places for device or for link, of which 2 are the same for both.";
     assert!(english.contains(told), "{english}");
-    assert!(chinese.contains("每次迭代用时随批大小的跳变，device 与 link 共有 3 处，其中 2 处两者相同。"), "{chinese}");
+    assert!(
+        chinese.contains("各条曲线合计，每次迭代用时随批大小的跳变在 device 或 link 中有 3 处，其中 2 处两者一致。"),
+        "{chinese}"
+    );
 }
 
 #[test]
@@ -269,10 +272,10 @@ fn a_line_with_jumps_is_told_no_bend_and_jumps_elsewhere_than_at_multiples_are_s
     assert!(!english.contains("bends") && !chinese.contains("转折"), "{english}\n{chinese}");
     assert!(english.contains("with its jumps taken out, a straight line is the curve that suffices"), "{english}");
     assert!(chinese.contains("去除跳变后，直线即已足够"), "{chinese}");
-    assert!(english.contains("at the multiples of 16") && !english.contains("not the multiples"), "{english}");
+    assert!(english.contains("at the multiples of 16") && !english.contains("No one number"), "{english}");
     let [english, chinese] = of([7, 29]);
-    assert!(english.contains("These places are not the multiples of one number."), "{english}");
-    assert!(chinese.contains("这些位置并非某个数的各个倍数。"), "{chinese}");
+    assert!(english.contains("No one number has all of these places at its multiples."), "{english}");
+    assert!(chinese.contains("没有一个数的倍数能对应所有这些位置。"), "{chinese}");
 }
 
 #[test]

@@ -37,9 +37,9 @@ fn a_curve_that_others_may_have_bent_says_so_once() {
     let input = table([sweep("v7", QUIET), sweep("v11", BESIDE)].concat());
     insta::assert_snapshot!(bullets(&report(&input, json!({"table": "t"}))).concat().join("\n"), @"
     - v7: Epoch time still falls up to batch size 128 (5.5 s).
-    - v11: Epoch time stops falling at batch size 32 (7.0 s) and rises to 9.4 s at 128. Other programs used up to 44.0 % of the CPU beside some of these results, so this may be due to them.
+    - v11: Epoch time stops falling at batch size 32 (7.0 s) and rises to 9.4 s at 128. Other programs used up to 44.0 % of the CPU beside some results of this table, so this, and what else is found of their times, may be due to them.
     * v7：批大小增至 128 时，每轮用时仍在下降（5.5 s）。
-    * v11：批大小达到 32 后，每轮用时不再下降（7.0 s），到 128 时回升至 9.4 s。其中部分结果测量时，其他程序最多占用了 44.0% 的 CPU，因此这一结论可能受其影响。
+    * v11：批大小达到 32 后，每轮用时不再下降（7.0 s），到 128 时回升至 9.4 s。本表部分结果测量时，其他程序最多占用了 44.0% 的 CPU，因此这一结论以及由这些用时得出的其他结论可能受其影响。
     ");
 }
 

@@ -72,7 +72,7 @@ fn rows_are_judged_together() {
     - From v7 to v11, epoch time falls in every row, by 2 % to 11 % (sign test over 14 pairs, p = 0.00012).
     * 从 v7 到 v11，每轮用时在各行均下降，幅度为 2% 至 11%（符号检验，14 对，p = 0.00012）。
 
-    - From v7 to v11, epoch time falls in 13 of 14 rows, there by 2 % to 11 % (sign test, p = 0.0018); the median of all rows is −5 %.
+    - From v7 to v11, epoch time falls by 2 % to 11 % in 13 of 14 rows (sign test, p = 0.0018); the median of all rows is −5 %.
     * 从 v7 到 v11，每轮用时在 14 行中的 13 行下降，幅度为 2% 至 11%（符号检验，p = 0.0018）；全部各行的中位数为 −5%。
 
     - From v7 to v11, epoch time falls by 3 %.
@@ -126,7 +126,7 @@ fn what_doubles_is_told_in_times_and_two_rows_tell_no_interval() {
 fn changes_that_are_all_small_have_a_digit_more_and_their_median() {
     let pairs: Vec<(f64, f64)> = (0..12).map(|row| (9.0, 9.0 * (0.9996 + 0.0007 * f64::from(row)))).collect();
     insta::assert_snapshot!(times(&pairs), @"
-    - From v7 to v11, epoch time rises in 10 of 12 rows, there by 0.1 % to 0.7 % (sign test, p = 0.0020); the median of all rows is +0.3 %.
+    - From v7 to v11, epoch time rises by 0.1 % to 0.7 % in 10 of 12 rows (sign test, p = 0.0020); the median of all rows is +0.3 %.
     * 从 v7 到 v11，每轮用时在 12 行中的 10 行上升，幅度为 0.1% 至 0.7%（符号检验，p = 0.0020）；全部各行的中位数为 +0.3%。
     ");
 }

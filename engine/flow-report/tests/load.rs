@@ -76,9 +76,9 @@ fn whether_larger_batches_use_the_gpu_better_is_said_and_held_against_what_was_p
             .collect::<Vec<_>>()
     };
     insta::assert_snapshot!(said([0.52, 0.75, 0.93]).join("\n"), @"
-    | GPU utilisation rises with batch size, from 50.0 % at 16 to 90.0 % at 256. / GPU 利用率随批大小上升：16 时为 50.0%，256 时为 90.0%。 | GPU utilisation rises with batch size, from 52.0 % at 16 to 93.0 % at 256. / GPU 利用率随批大小上升：16 时为 52.0%，256 时为 93.0%。 | yes / 成立 |
+    | GPU utilisation rises with batch size, from 50 % at 16 to 90 % at 256. / GPU 利用率随批大小上升：16 时为 50%，256 时为 90%。 | GPU utilisation rises with batch size, from 52.0 % at 16 to 93.0 % at 256. / GPU 利用率随批大小上升：16 时为 52.0%，256 时为 93.0%。 | yes / 成立 |
     - GPU utilisation rises with batch size, from 52.0 % at 16 to 93.0 % at 256.
     * GPU 利用率随批大小上升：16 时为 52.0%，256 时为 93.0%。
     ");
-    insta::assert_snapshot!(said([0.974, 0.988, 0.97]).join("\n"), @"| GPU utilisation rises with batch size, from 50.0 % at 16 to 90.0 % at 256. / GPU 利用率随批大小上升：16 时为 50.0%，256 时为 90.0%。 | — | not found now / 现在未发现 |");
+    insta::assert_snapshot!(said([0.974, 0.988, 0.97]).join("\n"), @"| GPU utilisation rises with batch size, from 50 % at 16 to 90 % at 256. / GPU 利用率随批大小上升：16 时为 50%，256 时为 90%。 | — | not found now / 现在未发现 |");
 }

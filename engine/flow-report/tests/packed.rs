@@ -85,8 +85,8 @@ fn what_went_on_from_a_checkpoint_is_left_out_of_what_was_packed_and_that_is_sai
     let report = text(&run("report", with, &input).expect("a report"), "report.md");
     honest(&report);
     insta::assert_snapshot!(bullets(&report).map(|lines| lines[0]).join("\n"), @r"
-    - How long all take packed is not known: `packed[model=mobilenet_v3_large,batch=16]` and `packed[model=resnet34,batch=16]` cannot be compared with their runs alone: one of each two failed, ran disturbed, or went on from a checkpoint. From start to end each of the other 10 of 12 takes 1.14 to 1.77 times as long as alone.
-    * 打包混部的 12 个任务全部完成的总用时未知：`packed[model=mobilenet_v3_large,batch=16]` 和 `packed[model=resnet34,batch=16]` 无法与各自的单独运行比较，因为每对之中有一次未正常结束、受到干扰或曾中断后从检查点继续。其余 10 个任务，总用时是单独运行的 1.14 至 1.77 倍。
+    - How much sooner all 12 are done packed is not known, for `packed[model=mobilenet_v3_large,batch=16]` and `packed[model=resnet34,batch=16]` cannot be compared with their runs alone: one of the two runs is missing, did not end well, was disturbed, went on from a checkpoint, or ran under other conditions. From start to end each of the other 10 takes 1.14 to 1.77 times as long as alone.
+    * 打包混部使全部 12 个任务提前多少完成，尚无法得知：`packed[model=mobilenet_v3_large,batch=16]` 和 `packed[model=resnet34,batch=16]` 不能与各自的单独运行比较，因为两次运行之一缺失、未正常结束、受到干扰、曾从检查点继续或条件不同。其余 10 个任务的总用时是单独运行的 1.14 至 1.77 倍。
     ");
 }
 

@@ -153,7 +153,7 @@ fn the_verdict_of_a_group_is_held_against_that_of_earlier_figures() {
     let group = line("| pair ");
     assert!(group.contains("| only concurrent / 仅并发") && group.contains("1.25×"), "{group}");
     assert!(group.contains("| loses") && group.contains("0.938× ± 0.005"), "{group}");
-    let held = line("| Together (pair): **only concurrent**. Each member takes 1.51 to 1.70 times as long");
+    let held = line("| Together (pair): **only concurrent**. The members take 1.51 to 1.70 times as long");
     assert!(held.contains("1.25 times") && held.contains("**loses**") && held.contains("0.938 ± 0.005"), "{held}");
     assert!(held.ends_with("| otherwise / 有所不同 |"), "{held}");
     // One run of each decides nothing now, and so nothing about then.

@@ -416,6 +416,28 @@ fn a_row_of_each_epoch() {
     ");
 }
 
+/// Ten epochs of one training against ten of another are ten samples of two runs, and none of how runs differ.
+#[test]
+fn epochs_of_one_run_on_either_side_bear_no_test() {
+    let mut results = Vec::new();
+    let mut series = Vec::new();
+    for (device, longer) in [("gpu", 1.0), ("cpu", 1.5)] {
+        results.push(result("tune", &[("device", json!(device))], 1).metric("step_time", longer, "s"));
+        let times = (1..=10).map(|epoch| (epoch, longer * (1.0 + 0.01 * f64::from(epoch)))).collect();
+        let epochs = BTreeMap::from([("step_time".to_owned(), times)]);
+        series.push(Some(Series { epochs, epoch_times: Vec::new(), samples: BTreeMap::new() }));
+    }
+    let mut tune = view("torch/train", None, results);
+    tune.series = series;
+    let mut input = input(vec![("tune", tune)]);
+    add_table(&mut input, "t", json!({"from": "tune", "rows": ["epoch"], "split": "device", "columns": ["step_time"]}));
+    let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t", "compare": "device"}]});
+    let report = text(&run("report", with, &input).expect("a report"), "report.md");
+    assert!(report.contains("rises by 50 % in 10 of 10 rows"), "{report}");
+    assert!(report.contains("no test tells this from how runs differ") && !report.contains("sign test"), "{report}");
+    assert!(report.contains("每条曲线的各行出自同一次运行"), "{report}");
+}
+
 #[test]
 fn a_source_without_instances_is_said() {
     let mut absent = view("torch/train", None, vec![]);

@@ -78,7 +78,7 @@ fn published_experiments_get_the_verdicts_of_their_notes() {
             (n("batch") as u32, 4, n("epoch_solo_s"), n("epoch_together_s"), None, None)
         })
         .collect();
-    insta::assert_snapshot!(judged("A2", CorunGpus::Shared, &shared, |_| ()), @"- Together (A2): **only concurrent**. Each member takes 1.99 ± 0.11 to 2.60 ± 0.15 times as long as alone, yet together they do 1.34 ± 0.21 times the work of one after another. No figures for CPU, GPU, GPU memory, GPU memory busy time and waiting for data.");
+    insta::assert_snapshot!(judged("A2", CorunGpus::Shared, &shared, |_| ()), @"- Together (A2): **only concurrent**. The members take 1.99 to 2.60 times as long as alone, yet together they do 1.34 ± 0.21 times the work of one after another. No figures for CPU, GPU, GPU memory, GPU memory busy time and waiting for data.");
     insta::assert_snapshot!(judged("A3", CorunGpus::Own, &per_gpu("v7", None), |_| ()), @"- Together (A3): **only concurrent**. Each member takes 1.76 ± 0.10 to 2.52 ± 0.14 times as long as alone, yet together they do 1.51 ± 0.24 times the work of one after another. Limiting: CPU (demand 197 %). Not limiting: GPU, GPU memory and GPU memory busy time (own GPUs). No figures for waiting for data.");
     // The notes give no figure for v11: as fast as alone.
     insta::assert_snapshot!(judged("A4", CorunGpus::Own, &per_gpu("v11", Some(1.0)), |_| ()), @"- Together (A4): **parallel**. No member is slower than alone. Enough for all: CPU (demand 66 %); GPU, GPU memory and GPU memory busy time (own GPUs).");
@@ -133,9 +133,9 @@ fn groups_that_cannot_be_judged_say_why() {
     - Together (g): **not compared**. `together[batch=32]` has no run alone to compare with.
     - Together (g): **not compared**. The group has one member, and nothing ran beside it.
     - Together (g): **undecided**. Other programs used 25.0 % of the CPU while `together[batch=64]` ran.
-    - Together (g): **only concurrent**. Each member takes 5 % ± 6 % to 50 % ± 9 % longer than alone, yet together they do 2.52 ± 0.39 times the work of one after another. Limiting: CPU (demand 197 %). Not limiting: GPU, GPU memory and GPU memory busy time (own GPUs). No figures for waiting for data.
-    - Together (g): **undecided**. The members take 2.65 ± 0.15 to 3.81 ± 0.22 times as long as alone; whether that is more or less work than one after another (1.00 ± 0.16 times) is within the noise. 1 run of each does not decide it; if the times stay as they are, about 1 more would: `repeat: {until: decided, at_most: 2}`. Limiting: CPU (demand 197 %). Not limiting: GPU, GPU memory and GPU memory busy time (own GPUs). No figures for waiting for data.
-    - Together (g): **loses**. The members take 3.70 ± 0.21 to 5.31 ± 0.30 times as long as alone and do 0.72 ± 0.11 times the work of one after another. Limiting: CPU (demand 197 %). Not limiting: GPU, GPU memory and GPU memory busy time (own GPUs). No figures for waiting for data.
+    - Together (g): **only concurrent**. The members take 5 % to 50 % longer than alone, yet together they do 2.52 ± 0.39 times the work of one after another. Limiting: CPU (demand 197 %). Not limiting: GPU, GPU memory and GPU memory busy time (own GPUs). No figures for waiting for data.
+    - Together (g): **undecided**. The members take 2.65 to 3.81 times as long as alone; whether that is more or less work than one after another (1.00 ± 0.16 times) cannot be told from the noise. 1 run of each does not decide it; if the times stay as they are, about 1 more would: `repeat: {until: decided, at_most: 2}`. Limiting: CPU (demand 197 %). Not limiting: GPU, GPU memory and GPU memory busy time (own GPUs). No figures for waiting for data.
+    - Together (g): **loses**. The members take 3.70 to 5.31 times as long as alone, and together they do 0.72 ± 0.11 times the work of one after another. Limiting: CPU (demand 197 %). Not limiting: GPU, GPU memory and GPU memory busy time (own GPUs). No figures for waiting for data.
     "#);
 }
 
@@ -158,11 +158,11 @@ fn one_measurement_each_decides_nothing_by_a_hair() {
         [of(19.98, 19.99), of(20.02, 20.03), of(17.0, 17.0), of(9.5, 15.0), of(9.5, 11.3), of(10.2, 10.8)].join("\n");
     let sentences: Vec<&str> = told.lines().filter(|line| line.contains("pair")).collect();
     insta::assert_snapshot!(sentences.join("\n"), @"
-    - Together (pair): **undecided**. The members take 2.00 ± 0.11 times as long as alone; whether that is more or less work than one after another (1.00 ± 0.19 times) is within the noise. 1 run of each does not decide it; if the times stay as they are, about 2 more would: `repeat: {until: decided, at_most: 3}`. No figures for CPU and waiting for data.
-    - Together (pair): **undecided**. The members take 2.00 ± 0.11 times as long as alone; whether that is more or less work than one after another (1.00 ± 0.19 times) is within the noise. 1 run of each does not decide it; if the times stay as they are, about 2 more would: `repeat: {until: decided, at_most: 3}`. No figures for CPU and waiting for data.
-    - Together (pair): **undecided**. The members take 70 % ± 10 % longer than alone; whether that is more or less work than one after another (1.18 ± 0.22 times) is within the noise. 1 run of each does not decide it; if the times stay as they are, about 1 more would: `repeat: {until: decided, at_most: 2}`. No figures for CPU and waiting for data.
-    - Together (pair): **only concurrent**. Each member takes from 5 % ± 5 % less to 50 % ± 8 % longer than alone, yet together they do 1.72 ± 0.33 times the work of one after another. No figures for CPU and waiting for data.
-    - Together (pair): **undecided**. Whether the members are slower than alone (−5 % ± 5 % to +13 % ± 6 %) is within the noise. 1 run of each does not decide it; if the times stay as they are, about 19 more would: `repeat: {until: decided, at_most: 20}`.
+    - Together (pair): **undecided**. The members take 2.00 times as long as alone; whether that is more or less work than one after another (1.00 ± 0.19 times) cannot be told from the noise. 1 run of each does not decide it; if the times stay as they are, about 2 more would: `repeat: {until: decided, at_most: 3}`. No figures for CPU and waiting for data.
+    - Together (pair): **undecided**. The members take 2.00 times as long as alone; whether that is more or less work than one after another (1.00 ± 0.19 times) cannot be told from the noise. 1 run of each does not decide it; if the times stay as they are, about 2 more would: `repeat: {until: decided, at_most: 3}`. No figures for CPU and waiting for data.
+    - Together (pair): **undecided**. The members take 70 % longer than alone; whether that is more or less work than one after another (1.18 ± 0.22 times) cannot be told from the noise. 1 run of each does not decide it; if the times stay as they are, about 1 more would: `repeat: {until: decided, at_most: 2}`. No figures for CPU and waiting for data.
+    - Together (pair): **only concurrent**. The members take from 5 % less to 50 % longer than alone, yet together they do 1.72 ± 0.33 times the work of one after another. No figures for CPU and waiting for data.
+    - Together (pair): **undecided**. Whether the members are slower than alone (between −5 % ± 5 % and +13 % ± 6 %) cannot be told from the noise. 1 run of each does not decide it; if the times stay as they are, about 19 more would: `repeat: {until: decided, at_most: 20}`.
     - Together (pair): **parallel**. The member that suffers most takes 8 % ± 6 % longer than alone, within the tolerance of 10 %.
     ");
 }
@@ -215,12 +215,12 @@ fn what_was_repeated_is_shown_with_how_sure_it_is_and_predicted_from_all_runs() 
     insta::assert_snapshot!(told.join("\n"), @"
     |                  16 |                      10.0 |
     |                  32 |                      10.1 |
-    |                  16 |                                      9.85 |                                                                                 9.85 |                                        17.03 |                        −42 % |                    +73 % ± 7 % |                                20.0 % |
-    |                  32 |                                     10.00 |                                                                                10.00 |                                        16.13 |                        −38 % |                    +61 % ± 7 % |                                20.0 % |
+    |                  16 |                                      9.85 |                                                                                 9.85 |                                        17.03 |                        −42 % |                        +73 % ± 7 % |                                20.0 % |
+    |                  32 |                                     10.00 |                                                                                10.00 |                                        16.13 |                        −38 % |                        +61 % ± 7 % |                                20.0 % |
     | Sum of pair / pair 合计 |               40.0 % |               16384 |
     | pair       | only concurrent / 仅并发 |                                                1.20× ± 0.03 |                                                               3 |                                        40 % → 40 % |                                                    25 % → 25 % |
-    - Together (pair): **only concurrent**. Each member takes 61 % ± 7 % to 73 % ± 7 % longer than alone, yet together they do 1.20 ± 0.03 times the work of one after another. Each was measured 3 times, alone and together. Not limiting: CPU (demand 40 %, used 40 %) and host memory (demand 25 %, used 25 %). No figures for waiting for data.
-    * 同时运行（pair）：**仅并发**。各自比单独运行慢 61% ± 7% 至 73% ± 7%，但合计吞吐量是串行执行的 1.20 ± 0.03 倍。单独与同时运行各测量 3 次。非瓶颈：CPU（总需求 40%，实际占用 40%）和主机内存（总需求 25%，实际占用 25%）。未测得：等待数据。
+    - Together (pair): **only concurrent**. The members take between 61 % ± 7 % and 73 % ± 7 % longer than alone, yet together they do 1.20 ± 0.03 times the work of one after another. Each was measured 3 times, alone and together. Not limiting: CPU (demand 40 %, used 40 %) and host memory (demand 25 %, used 25 %). No figures for waiting for data.
+    * 同时运行（pair）：**仅并发**。各任务用时比单独运行增加 61% ± 7% 至 73% ± 7%，但合计吞吐量是串行执行的 1.20 ± 0.03 倍。单独与同时运行各测量 3 次。非瓶颈：CPU（总需求 40%，实际占用 40%）和主机内存（总需求 25%，实际占用 25%）。未测得：等待数据。
     ");
 }
 
@@ -281,9 +281,9 @@ fn what_was_not_full_while_all_ran_does_not_limit() {
     let told = ["- Together", "* 同时", "- Guess", "* 猜测"];
     let told: Vec<&str> = report.lines().filter(|line| told.iter().any(|start| line.starts_with(start))).collect();
     insta::assert_snapshot!(told.join("\n"), @"
-    - Together (v7): **undecided**. The members take 3.24 ± 0.18 to 3.31 ± 0.19 times as long as alone; whether that is more or less work than one after another (0.92 ± 0.14 times) is within the noise. 1 run of each does not decide it; if the times stay as they are, about 1 more would: `repeat: {until: decided, at_most: 2}`. Limiting: GPU (demand 295 %, used 100 %). Not limiting: CPU (demand 109 %, used 35 %), GPU memory busy time (demand 136 %, used 42 %) and waiting for data (1 % of an epoch, 7 % alone). No figures for GPU memory.
+    - Together (v7): **undecided**. The members take 3.24 to 3.31 times as long as alone; whether that is more or less work than one after another (0.92 ± 0.14 times) cannot be told from the noise. 1 run of each does not decide it; if the times stay as they are, about 1 more would: `repeat: {until: decided, at_most: 2}`. Limiting: GPU (demand 295 %, used 100 %). Not limiting: CPU (demand 109 %, used 35 %), GPU memory busy time (demand 136 %, used 42 %) and waiting for data (1 % of an epoch, 7 % alone). No figures for GPU memory.
     - Guess: the CPU is full. **Refuted**: CPU is not what limits v7.
-    * 同时运行（v7）：**尚无法判断**。各自用时是单独运行的 3.24 ± 0.18 至 3.31 ± 0.19 倍；合计吞吐量（串行执行的 0.92 ± 0.14 倍）与串行执行的差异未超出测量噪声。各运行 1 次尚不足以判断；若用时保持不变，约需再运行 1 次：`repeat: {until: decided, at_most: 2}`。瓶颈资源：GPU（总需求 295%，实际占用 100%）。非瓶颈：CPU（总需求 109%，实际占用 35%）、显存读写（总需求 136%，实际占用 42%）和等待数据（占每轮的 1%，单独运行时为 7%）。未测得：显存容量。
+    * 同时运行（v7）：**尚无法判断**。各任务用时是单独运行的 3.24 至 3.31 倍；合计吞吐量（串行执行的 0.92 ± 0.14 倍）与串行执行的差异未超出测量噪声。各运行 1 次尚不足以判断；若用时保持不变，约需再运行 1 次：`repeat: {until: decided, at_most: 2}`。瓶颈资源：GPU（总需求 295%，实际占用 100%）。非瓶颈：CPU（总需求 109%，实际占用 35%）、显存读写（总需求 136%，实际占用 42%）和等待数据（占每轮的 1%，单独运行时为 7%）。未测得：显存容量。
     * 猜测：CPU 占满。**已否定**：v7 的瓶颈不是 CPU。
     ");
 }
@@ -327,7 +327,6 @@ fn members_are_shown_with_what_they_used_while_together() {
     |------------|--------------------|------------------------|------------------------------------------------------------:|----------------------------------------------------------------:|---------------------------------------------------:|---------------------------------------------------:|-------------------------------:|-----------------------------------------------------------------------------:|
     | all        | shared GPUs / 共享 | undecided / 尚无法判断 |                                                1.04× ± 0.20 |                                                           1 + 2 |                                        75 % → 75 % |                                       194 % → 97 % |                           44 % |                                                                  86 % → 43 % |
 
-    ± is half the width of an interval that holds for 95 % of groups, however often they are repeated. Of a group that ran once it assumes a standard deviation of at least 8 % between runs, which was not measured. Of a slowdown there it is twice the standard error that the epochs of both runs have, without epochs that of runs that differ by 2 %: how much runs differ does not come into it. / ± 为区间半宽；无论重复多少次，置信水平均不低于 95%。只运行一次的组，区间假设各次运行之间的标准差至少为 8%，该值未经实测；其减速的 ± 是两次运行各轮用时给出的标准误差的两倍（没有各轮用时的，按各次运行相差 2% 计），不含各次运行之间的差异。  
     GPU utilisation is the share of time in which a kernel ran on the GPU, however little of it that filled. / GPU 利用率指有核函数运行的时间占比，不反映核函数占用了多少计算单元。  
     GPU memory busy time is the share of time in which GPU memory was read or written, not how much of its bandwidth that took. / 显存读写时间占比指有读写发生的时间占比，不反映占用了多少带宽。
     ");

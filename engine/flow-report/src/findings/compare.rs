@@ -9,7 +9,7 @@ use super::stats::sign_test;
 use super::{Borne, Figure, Finding, Scoped, SectionFigures, Source, Trainings, What};
 use crate::columns::point;
 use crate::format::Format;
-use crate::table::{Content, Reading, Row, Table, refine};
+use crate::table::{Content, EPOCH, Reading, Row, Table, refine};
 
 /// Relative changes that are all smaller than this, and of both signs, are none.
 const SAME: f64 = 0.05;
@@ -348,8 +348,16 @@ fn changed(
     let test = |ledger: &mut SectionFigures<'_>| {
         ledger.computed(None, of(|column| What::SignTest { column }), p, Format::p_value(p))
     };
+    // Epochs are no samples of how runs differ.
+    let one_run = ledger.table.rows.iter().any(|axis| axis == EPOCH);
+    let median = median(rows.iter().map(|(_, change)| *change).collect())?;
     let borne = match (every, significant) {
         (true, _) if pairs.len() == 1 => Borne::OneRow,
+        (true, _) | (_, true) if one_run => Borne::OneRun {
+            some: count(ledger, of(|column| What::RowsChanged { column }), some),
+            rows: count(ledger, of(|column| What::Rows { column }), rows.len()),
+            median: ledger.computed(None, of(|column| What::MedianChange { column }), median, column.show.clone()),
+        },
         (true, true) => {
             Borne::Tested { pairs: count(ledger, of(|column| What::Pairs { column }), up + down), p: test(ledger) }
         }
@@ -373,12 +381,7 @@ fn changed(
         (false, true) if !repeated => Borne::Most {
             some: count(ledger, of(|column| What::RowsChanged { column }), some),
             rows: count(ledger, of(|column| What::Rows { column }), rows.len()),
-            median: ledger.computed(
-                None,
-                of(|column| What::MedianChange { column }),
-                median(rows.iter().map(|(_, change)| *change).collect())?,
-                column.show.clone(),
-            ),
+            median: ledger.computed(None, of(|column| What::MedianChange { column }), median, column.show.clone()),
             p: test(ledger),
         },
         (false, _) => return None,

@@ -197,6 +197,8 @@ pub(crate) enum Borne {
     Few { mean: Figure, low: Figure, high: Figure },
     /// Every row, and a sign test over these pairs.
     Tested { pairs: Figure, p: Figure },
+    /// So many rows, all of one run on either side, so that no test tells how runs differ.
+    OneRun { some: Figure, rows: Figure, median: Figure },
     /// Most rows, and a sign test.
     Most { some: Figure, rows: Figure, median: Figure, p: Figure },
 }
@@ -402,8 +404,9 @@ impl<'a> SectionFigures<'a> {
 
     /// The figure in a cell of the table.
     pub(crate) fn cell(&self, row: usize, column: usize) -> Option<Figure> {
-        let value = self.table.body.get(row)?.cells.get(column)?.number()?;
-        let show = self.table.columns.get(column)?.show.clone();
+        let cell = self.table.body.get(row)?.cells.get(column)?;
+        let (value, show) = (cell.number()?, &self.table.columns.get(column)?.show);
+        let show = cell.digits.map_or_else(|| show.clone(), |digits| show.given(value, digits));
         Some(Figure { value, show, from: Source::Table { row, column } })
     }
 

@@ -289,6 +289,10 @@ impl Finding {
                     Borne::Tested { pairs, p } => {
                         say("finding-changed-tested", args.with("pairs", text(pairs)).with("p", p.relation()))
                     }
+                    Borne::OneRun { some, rows, median } => {
+                        let args = args.with("some", text(some)).with("rows", text(rows));
+                        say("finding-changed-once", args.with("median", text(median)))
+                    }
                     Borne::Most { some, rows, median, p } => {
                         let args = args.with("some", text(some)).with("rows", text(rows));
                         say("finding-changed-most", args.with("median", text(median)).with("p", p.relation()))

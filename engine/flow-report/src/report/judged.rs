@@ -69,7 +69,14 @@ const RULINGS: [(&str, &[Ruled]); 4] = [
 pub(super) fn judged(group: &Together, show: &Format, words: &Words, lang: &str) -> String {
     let verdict = words.text(lang, verdict_key(&group.verdict), &Args::new());
     let args = || Args::new().with("group", safe::text(&group.group)).with("verdict", verdict.clone());
-    let mut slow: Vec<(f64, Option<f64>)> = group.members.iter().filter_map(|m| group.slowdown(m)).collect();
+    // Where nothing was repeated the interval of a slowdown says too little of it to stand beside that of a gain.
+    let by_gain = match &group.verdict {
+        Verdict::OnlyConcurrent | Verdict::NoGain | Verdict::SlowerThanOneAfterAnother => true,
+        Verdict::TooNoisy => group.slower,
+        _ => false,
+    };
+    let told = |(slower, half): (f64, Option<f64>)| (slower, half.filter(|_| group.repeated || !by_gain));
+    let mut slow: Vec<(f64, Option<f64>)> = group.members.iter().filter_map(|m| group.slowdown(m)).map(told).collect();
     slow.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (least, most) = (slow.first().copied().unwrap_or_default(), slow.last().copied().unwrap_or_default());
     let unsigned = Format { signed: false, ..show.clone() };
@@ -85,7 +92,8 @@ pub(super) fn judged(group: &Together, show: &Format, words: &Words, lang: &str)
             return figure(show, (most.0, slow.iter().filter_map(|(_, half)| *half).reduce(f64::max)));
         }
         let (from, to) = (figure(show, least), figure(show, most));
-        words.text(lang, "range", &Args::new().with("from", from).with("to", to))
+        let key = if least.1.or(most.1).is_some() { "range-sure" } else { "range" };
+        words.text(lang, key, &Args::new().with("from", from).with("to", to))
     };
     let range = of_both(if faster { show } else { &unsigned });
     let longer = match faster {

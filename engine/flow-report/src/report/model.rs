@@ -32,7 +32,7 @@ use crate::table::{Cell, Column, Content, Derived, Reference, Row, Table};
 use crate::verdict::{FOREIGN_CPU, Member, Resource, Ruled, TOLERANCE, Together, Verdict, judge};
 
 /// The version of `report.json`.
-pub(crate) const REPORT_FORMAT: u32 = 10;
+pub(crate) const REPORT_FORMAT: u32 = 11;
 
 /// Everything that a report says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -334,6 +334,10 @@ fn section<'a>(
         ChartWith::Column(_) | ChartWith::Over(_) => None,
     });
     let asked: Vec<&LoadWith> = asked.collect();
+    // What the table leaves out is not shown for what it has.
+    let shown: BTreeSet<&str> =
+        table.body.iter().flat_map(|row| &row.cells).flat_map(|cell| &cell.of).map(String::as_str).collect();
+    let with_series: Vec<_> = with_series.into_iter().filter(|(result, _)| shown.contains(&*result.label)).collect();
     let loads = if first || !asked.is_empty() { Load::all(&asked, &table, &with_series)? } else { Vec::new() };
     let guess = match &with.notes.guess {
         Some(Guess::Blames(blames)) => Some(judge_guess(blames.resource, &together, &findings)),

@@ -362,14 +362,15 @@ fn section(section: &Section, words: &Words, langs: &[&str], all: &[&str], said:
         more.push(Titled { title: words.joined(langs, key), text: grid.typeset(words, langs).markdown() + &notes });
     };
     if !section.together.is_empty() {
-        let note = together::interference(&section.together, words, langs);
-        add("together-members", together::members(&section.together, words, langs, &names), note.as_slice());
+        let gains = together::intervals(&section.together, words, langs);
+        let notes: Vec<String> =
+            together::interference(&section.together, words, langs).into_iter().chain(gains).collect();
+        add("together-members", together::members(&section.together, words, langs, &names), &notes);
         if let Some(used) = together::used(&section.together, words, langs, &names) {
             add("together-used", used, &[]);
         }
-        let gains = together::intervals(&section.together, words, langs);
         let explained = together::explained(&section.together).into_iter().map(|key| words.joined(langs, key));
-        let notes: Vec<String> = gains.into_iter().chain(explained).collect();
+        let notes: Vec<String> = explained.collect();
         add("together-groups", together::groups(section, words, langs), &notes);
     }
     if let Some(packed) = &section.packed {

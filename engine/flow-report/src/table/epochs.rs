@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::with::TableWith;
 
 /// What the rows are called; an axis of that name goes before.
-pub(super) const EPOCH: &str = "epoch";
+pub(crate) const EPOCH: &str = "epoch";
 
 /// Whether the rows of a step with these axes are to be epochs.
 pub(super) fn are_rows(with: &TableWith, axes: &[&str]) -> bool {
