@@ -11,7 +11,7 @@ use flow_exec::{
     ExecError, clock,
     hardware::{
         self,
-        ledger::{self, Jobs},
+        ledger::{self, Follows, Jobs},
     },
 };
 use flow_store::ProcessIdentity;
@@ -59,6 +59,9 @@ struct QueuedRun {
     until: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     waits: Option<Waits>,
+    /// What of it another run of its store does already, and serves both.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    follows: Option<Follows>,
     /// Steps of it that are jobs in Slurm, where they hold nothing of this machine.
     #[serde(skip_serializing_if = "Jobs::is_none")]
     jobs: Jobs,
@@ -142,11 +145,13 @@ fn lines(
             expected,
             turn: turn(slot, waits),
         }),
+        follows: run.follows.clone(),
         jobs: run.jobs,
     };
     let mut lines: Vec<QueuedRun> = runs.into_iter().zip(expected).map(line).collect();
-    // A run that holds something and waits for more has its place by what it waits for.
-    lines.sort_by_key(|line| (line.waits.as_ref().map(|waits| waits.turn), line.run.clone()));
+    // A run that holds something and waits for more has its place by what it waits for; what only follows another is served with that.
+    let only_follows = |line: &QueuedRun| line.follows.is_some() && line.holds.attempts == 0 && line.waits.is_none();
+    lines.sort_by_key(|line| (only_follows(line), line.waits.as_ref().map(|waits| waits.turn), line.run.clone()));
     lines
 }
 
@@ -184,6 +189,9 @@ fn render(lines: &[QueuedRun], now: u64, zone: &TimeZone) -> Vec<String> {
                 Some(at) => time(at),
                 None => "not known".to_owned(),
             });
+        } else if let Some(Follows { label, run }) = &line.follows {
+            let run = run.as_ref().map_or_else(|| "another flow".to_owned(), |run| format!("run {run}"));
+            row.extend([label.clone(), format!("{run}, which does it already")]);
         }
         rows.push(row);
     }
@@ -298,6 +306,17 @@ mod tests {
         run       of   workflow  runs                           until                  waits  for     since       room
         training  ada  feb08     1 step: 1 CPU, 2.0 GiB, 1 GPU  overdue by 2 min 05 s
         for-gpus  ada  feb08     nothing                                               t      2 GPUs  3 min 15 s  overdue by 2 min 05 s
+        ");
+
+        let follows = Follows { label: "train[n=1]".to_owned(), run: Some("busy".to_owned()) };
+        let follower = Slot { follows: Some(follows), ..slot("also", 0, None) };
+        let seen = Seen { runs: (0..).zip([follower, slot("busy", 3, None)]).collect(), ..Seen::default() };
+        let lines = render(&super::lines(&seen, &all, 60_000, |_| None), 60_000, &TimeZone::UTC);
+        let lines: Vec<String> = lines.iter().map(|line| crate::terminal::plain(line)).collect();
+        insta::assert_snapshot!(lines.join("\n"), @"
+        run   of   workflow  runs                       until        waits       for                              since  room
+        busy  ada  feb08     1 step: 1.5 CPUs, 3.0 GiB  about 01:00
+        also  ada  feb08     nothing                                 train[n=1]  run busy, which does it already
         ");
 
         let mut sweep = slot("sweep", 0, None);

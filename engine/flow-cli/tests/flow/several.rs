@@ -214,6 +214,12 @@ fn who_runs_what_is_told_and_one_of_several_is_cancelled() {
     assert!(status.contains("one run ") && status.contains("two run "), "{status}");
     assert!(status.contains("runs it already, and its result will serve here too"), "{status}");
 
+    let queue = space.flow(["queue", "--json"]).expect(0);
+    let queue = String::from_utf8_lossy(queue.raw()).into_owned();
+    let queue: Vec<Value> = queue.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let follows: Vec<_> = queue.iter().map(|line| (line["run"].as_str(), line["follows"]["run"].as_str())).collect();
+    assert_eq!(follows, [(Some(&*one), None), (Some(&*two), Some(&*one))], "{queue:?}");
+    assert_eq!(queue[1]["follows"]["label"], "two_work[n=0]");
     let said = space.flow(["cancel"]).expect(2).text();
     assert!(said.contains("several runs go on") && said.contains("name one"), "{said}");
     space.flow(["cancel", &two]).expect(0);

@@ -11,6 +11,7 @@ use flow_core::{
 use flow_store::StoreError;
 
 use super::{context::RunContext, fill::Fill, outbox::Outbox, run_claims::RunClaims};
+use crate::hardware::ledger::Follows;
 
 /// How often claims of others are looked at.
 const POLL: Span = Span::from_millis(100);
@@ -60,6 +61,15 @@ impl DeferredUnits {
     /// What another run does, and which.
     pub(super) fn who(&self, instance: InstanceId) -> Option<&Waits> {
         self.waiting.iter().find(|unit| unit.instances.contains(&instance)).map(|unit| &unit.who)
+    }
+
+    /// The first that another run does, for all on this machine to see.
+    pub(super) fn follows(&self, context: &RunContext) -> Option<Follows> {
+        let unit = self.waiting.first()?;
+        let label = context.secrets.hide(context.instance(*unit.instances.first()?).label.to_string());
+        let run =
+            if let Waits::Elsewhere { run, .. } = &unit.who { run.as_ref().map(ToString::to_string) } else { None };
+        Some(Follows { label, run })
     }
 
     /// When claims are to be looked at.

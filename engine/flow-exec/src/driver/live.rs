@@ -483,7 +483,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         let others = (&self.cards, &self.rivals, &self.elsewhere);
         let waiting = waiting::of(&self.scheduler, self.clock.now(), session, known, others);
         let (running, counts) = (self.attempts.status(), self.outcomes.counts.clone());
-        self.rivals.tell(self.attempts.jobs());
+        self.rivals.tell(self.attempts.jobs(), self.elsewhere.follows(&self.context));
         let written = self.screen.status(|status| {
             (status.running, status.waiting, status.counts, status.ended) = (running, waiting, counts, ended);
         });

@@ -22,7 +22,7 @@ use crate::{
     clock,
     hardware::{
         self,
-        ledger::{Bell, Entered, Jobs, Ledger, Seen, Share, Slot, Step, Waiter, card, ring},
+        ledger::{Bell, Entered, Follows, Jobs, Ledger, Seen, Share, Slot, Step, Waiter, card, ring},
     },
 };
 
@@ -374,14 +374,20 @@ impl PeerRuns {
         if std::mem::replace(&mut self.lent, true) { None } else { ledger.life().zip(ledger.own()) }
     }
 
-    /// Says how much of ours a batch system has, which is news for people alone.
-    pub(super) fn tell(&mut self, jobs: Jobs) {
-        if std::mem::replace(&mut self.own.jobs, jobs) != jobs
-            && let Some(ledger) = &mut self.ledger
-        {
-            // What cannot be written now is written with the next decision.
-            let _ = ledger.write(&self.own);
+    /// Says how much of ours a batch system has, and what another run does, which is news for people alone.
+    pub(super) fn tell(&mut self, jobs: Jobs, follows: Option<Follows>) {
+        let Some(ledger) = &mut self.ledger else { return };
+        let is_new = (self.own.jobs, &self.own.follows) != (jobs, &follows);
+        // Who has nothing to decide yet has no place either; another one decides for a moment only.
+        let has_place = ledger.own().is_some();
+        if !has_place && follows.is_some() && ledger.enter() == Ok(Entered::Yes) {
+            ledger.leave();
+        } else if !is_new || !has_place {
+            return;
         }
+        (self.own.jobs, self.own.follows) = (jobs, follows);
+        // What cannot be written now is written with the next decision.
+        let _ = ledger.write(&self.own);
     }
 
     fn own_beat(&mut self) {

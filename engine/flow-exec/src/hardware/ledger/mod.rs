@@ -33,7 +33,7 @@ use nix::{
 use super::shared_file::{self, is_at};
 
 pub(crate) use bell::{Bell, ring};
-pub use slot::{Jobs, Share, Slot, Step, Waiter, card};
+pub use slot::{Follows, Jobs, Share, Slot, Step, Waiter, card};
 
 /// Its name in the folder of the shared files.
 const NAME: &str = "flow-machine.ledger";

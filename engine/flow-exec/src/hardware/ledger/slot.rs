@@ -47,6 +47,9 @@ pub struct Slot {
     /// What of it waits for others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<Waiter>,
+    /// What of it another run of its store does already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follows: Option<Follows>,
     /// What of it is elsewhere, where it holds nothing here.
     #[serde(default, skip_serializing_if = "Jobs::is_none")]
     pub jobs: Jobs,
@@ -54,6 +57,16 @@ pub struct Slot {
 
 fn is_none(bell: &u64) -> bool {
     *bell == 0
+}
+
+/// A unit that waits for what another run does.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Follows {
+    /// Its first instance.
+    pub label: String,
+    /// The other run, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
 }
 
 /// Attempts that a batch system has.
@@ -131,7 +144,7 @@ impl Slot {
             slot.cut(most);
             slot.gather(steps);
             // Who loses his place waits; what is on a GPU is not to be lost.
-            slot.waits = slot.waits.filter(|_| waits);
+            (slot.waits, slot.follows) = (slot.waits.filter(|_| waits), slot.follows.filter(|_| waits));
             // Its keys are texts: it has a JSON.
             let mut bytes = serde_json::to_vec(&slot).unwrap_or_default();
             if bytes.len() <= size {
@@ -172,7 +185,9 @@ impl Slot {
         }
         self.shares.iter_mut().for_each(|share| share.0 = card(&share.0));
         let label = self.waits.iter_mut().map(|waits| &mut waits.label);
-        for text in [&mut self.run, &mut self.person, &mut self.workflow].into_iter().chain(label) {
+        let follows =
+            self.follows.iter_mut().flat_map(|follows| [&mut follows.label].into_iter().chain(&mut follows.run));
+        for text in [&mut self.run, &mut self.person, &mut self.workflow].into_iter().chain(label).chain(follows) {
             if let Some((at, _)) = text.char_indices().nth(most) {
                 text.truncate(at);
             }
@@ -212,6 +227,7 @@ mod tests {
             workflow: "w".repeat(300),
             steps: (0..50).map(|n| step(Some(n))).collect(),
             waits: Some(waits),
+            follows: Some(Follows { label: "é".repeat(500), run: Some("r".repeat(500)) }),
             ..Slot::default()
         };
         let bytes = slot.bytes(1024);
