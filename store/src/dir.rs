@@ -5,7 +5,7 @@ use std::{
     fs::{self, File},
     hash::{BuildHasher, RandomState},
     io,
-    os::unix::fs::DirBuilderExt,
+    os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{Path, PathBuf},
     sync::{
         LazyLock,
@@ -20,7 +20,7 @@ use flow_core::{
 };
 use nix::sys::statfs::{FsType, statfs};
 
-use crate::{Result, StoreError, file};
+use crate::{Result, StoreError, file, objects::mounts};
 
 /// The version of the store's format. Older ones are brought over by [`crate::bring_over`], newer ones refused.
 pub const STORE_FORMAT: u32 = 2;
@@ -38,6 +38,17 @@ const NETWORK: &[(u32, &str)] = &[
     (0x4750_4653, "GPFS"),
     (0x1983_0326, "BeeGFS"),
     (0x5346_414f, "AFS"),
+];
+
+/// The number of all that programs serve by FUSE, of which the table of mounts tells the kind: what lies elsewhere of these.
+const FUSE: u32 = 0x6573_5546;
+const NETWORK_FUSE: &[(&str, &str)] = &[
+    ("fuse.sshfs", "sshfs"),
+    ("fuse.rclone", "rclone"),
+    ("fuse.s3fs", "s3fs"),
+    ("fuse.gcsfuse", "gcsfuse"),
+    ("fuse.glusterfs", "GlusterFS"),
+    ("fuse.ceph-fuse", "Ceph"),
 ];
 
 /// The folder of a store, without its lock.
@@ -299,7 +310,16 @@ fn make_private(path: &Path) -> io::Result<()> {
 /// Which network file system a folder lies on, if it does.
 fn network(path: &Path) -> Result<Option<&'static str>> {
     let found = statfs(path).map_err(|e| StoreError::io(StoreAction::LookAtFileSystem, path)(e.into()))?;
-    Ok(network_name(found.filesystem_type()))
+    let FsType(kind) = found.filesystem_type();
+    if kind as u32 != FUSE {
+        return Ok(network_name(FsType(kind)));
+    }
+    let device = fs::metadata(path).map_err(StoreError::io(StoreAction::LookAtFileSystem, path))?.dev();
+    Ok(mounts::kind(device).and_then(|kind| network_fuse(&kind)))
+}
+
+fn network_fuse(kind: &str) -> Option<&'static str> {
+    NETWORK_FUSE.iter().find(|(known, _)| *known == kind).map(|(_, name)| *name)
 }
 
 fn network_name(FsType(kind): FsType) -> Option<&'static str> {
@@ -316,5 +336,7 @@ mod tests {
         assert_eq!(network_name(FsType(0xff53_4d42)), Some("CIFS"));
         assert_eq!(network_name(FsType(0x0bd0_0bd0)), Some("Lustre"));
         assert_eq!(network_name(FsType(0xef53)), None, "ext4");
+        assert_eq!(network_fuse("fuse.sshfs"), Some("sshfs"));
+        assert_eq!(network_fuse("fuse.fuse-overlayfs"), None, "it is of this machine");
     }
 }

@@ -12,7 +12,7 @@
 mod check;
 mod ingest;
 mod materialise;
-mod mounts;
+pub(crate) mod mounts;
 
 use std::{
     collections::BTreeSet,

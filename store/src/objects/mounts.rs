@@ -8,12 +8,26 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use nix::sys::stat::{major, minor};
+
 /// Where something is mounted below a folder, given by its real path.
 pub(super) fn below(folder: &Path) -> Vec<PathBuf> {
     // Without /proc nobody can tell.
     let table = fs::read("/proc/self/mountinfo").unwrap_or_default();
     let mounts = table.split(|byte| *byte == b'\n').filter_map(mount_point);
     mounts.filter(|mount| mount.starts_with(folder) && mount != folder).collect()
+}
+
+/// The kind of the file system with this device number, as `fuse.sshfs`.
+pub(crate) fn kind(device: u64) -> Option<String> {
+    let table = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    kind_in(&table, device).map(str::to_owned)
+}
+
+fn kind_in(table: &str, device: u64) -> Option<&str> {
+    let device = format!("{}:{}", major(device), minor(device));
+    let line = table.lines().find(|line| line.split(' ').nth(2) == Some(&device))?;
+    line.split_once(" - ")?.1.split(' ').next()
 }
 
 /// Of a line of the table: `36 35 98:0 /mnt1 /mnt2 rw,noatime …`, with blanks and backslashes as `\040`.
@@ -34,6 +48,14 @@ fn mount_point(line: &[u8]) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_kind_of_a_file_system_is_read() {
+        let table = "36 35 98:0 /mnt1 /mnt\\0402 rw master:1 - ext3 /dev/root rw\n\
+                     412 29 0:52 / /home/me/far rw,nosuid - fuse.sshfs me@host:/home/me rw,user_id=1000\n";
+        assert_eq!(kind_in(table, nix::sys::stat::makedev(0, 52)), Some("fuse.sshfs"));
+        assert_eq!(kind_in(table, nix::sys::stat::makedev(0, 5)), None);
+    }
 
     #[test]
     fn a_place_with_blanks_is_read() {
