@@ -290,6 +290,26 @@ fn a_secret_is_on_no_disk_when_its_step_has_begun() {
     assert_eq!(with_the_secret(&lab), Vec::<PathBuf>::new());
 }
 
+#[test]
+fn a_secret_is_on_no_disk_before_its_job_is_written_down() {
+    let step = |name: &str, cpus: u32| format!("\n  {name}: {{cpus: {cpus}, run: 'echo $TOKEN', secrets: [TOKEN]}}");
+    let mut lab = Lab::new(1, 0, &[step("a", 1), step("b", 2), step("c", 3)].concat());
+    lab.space.env("TOKEN", "correct-horse-battery");
+    let limit = "AssocMaxSubmitJobLimit: Job violates accounting/QOS policy";
+    let full = lab.space.path("full").display().to_string();
+    let script =
+        format!("[ -e {full} ] || PATH=${{PATH#*:}} exec sbatch \"$@\"\necho 'sbatch: error: {limit}' >&2; exit 1\n");
+    lab.first_on_the_path("sbatch", &format!("#!/bin/sh\n{script}"));
+    lab.space.write("full", "");
+    let mut flow = lab.space.start(["run", "w.yaml"]);
+    until("they wait for room", || flow.said().contains("Slurm takes no more jobs of yours for now"));
+    assert_eq!(with_the_secret(&lab).len(), 1, "of the one that was asked for");
+    flow.kill();
+    fs::remove_file(lab.space.path("full")).unwrap();
+    lab.space.flow(["run", "w.yaml"]).expect(0);
+    assert_eq!(with_the_secret(&lab), Vec::<PathBuf>::new());
+}
+
 /// Files that hold it.
 fn with_the_secret(lab: &Lab) -> Vec<PathBuf> {
     let holds = |file: &PathBuf| {

@@ -56,6 +56,8 @@ pub(super) struct BatchJob {
     /// For people who look at the queue.
     pub(super) comment: String,
     pub(super) stage: Stage,
+    /// What its node is to run, until it is told.
+    pub(super) for_node: Vec<u8>,
     pub(super) members: Vec<Member>,
     /// How it was last seen to wait, and how often.
     queued: (Option<Queued>, u32),
@@ -118,6 +120,7 @@ impl BatchJob {
             request,
             comment,
             stage,
+            for_node: Vec::new(),
             members: members.map(member).collect(),
             queued: (None, 0),
             waits: false,

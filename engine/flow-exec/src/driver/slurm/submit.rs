@@ -68,13 +68,28 @@ pub(super) fn job(settings: &Settings, unit: Vec<Work>) -> io::Result<Option<Bat
     request.time = times.into_iter().collect::<Option<Vec<_>>>().and_then(|times| times.into_iter().max());
     // A limit that the partition sets is known to Slurm alone.
     request.warning = request.time.is_none_or(|time| time >= WORTH_WARNING).then_some(WARNING);
+    let beat = settings.poll.clamp(Duration::from_secs(1), Duration::from_secs(10));
+    let bells = Bells::of(&settings.dir.run(&intent.run));
+    let for_node = Job { programs, shares_gpus: shares, beat, bells };
+    let mut job = BatchJob::new(intent, (request, comment), attempts.into_iter(), joined);
     if !joined {
-        let beat = settings.poll.clamp(Duration::from_secs(1), Duration::from_secs(10));
-        let bells = Bells::of(&settings.dir.run(&intent.run));
-        let job = Job { programs, shares_gpus: shares, beat, bells };
-        write_private(&NodeFiles::of(intent.folder()).job(), &serde_json::to_vec(&job)?)?;
+        job.for_node = serde_json::to_vec(&for_node)?;
+        if !job.intent.members.iter().any(|member| member.piped) {
+            // Written while others are gathered, so that an array goes out sooner.
+            tell_node(&mut job)?;
+        }
     }
-    Ok(Some(BatchJob::new(intent, (request, comment), attempts.into_iter(), joined)))
+    Ok(Some(job))
+}
+
+/// Tells a node what it is to run. Where that holds secrets it is written when the job is written down, and no sooner: who comes after a
+/// killed run sees to it by that.
+fn tell_node(job: &mut BatchJob) -> io::Result<()> {
+    match std::mem::take(&mut job.for_node).as_slice() {
+        // It is there since a first try, or an earlier run.
+        [] => Ok(()),
+        told => write_private(&NodeFiles::of(job.intent.folder()).job(), told),
+    }
 }
 
 /// Writes down what a job is to run alone, and says what `sbatch` is to be given.
@@ -85,6 +100,7 @@ pub(super) fn one(settings: &Settings, job: &mut BatchJob) -> io::Result<flow_sl
         let attempts: Vec<_> = job.intent.members.iter().map(|member| member.attempt).collect();
         job.intent.key = Intent::key(settings.dir.path(), &job.intent.run, &attempts);
     }
+    tell_node(job)?;
     let folder = job.intent.folder();
     let script = folder.join("slurm.sh");
     fs::write(&script, flow_slurm::script(&text(&settings.flow)?, &text(folder)?))?;
@@ -111,6 +127,7 @@ pub(super) fn array(settings: &Settings, jobs: &mut [&mut BatchJob]) -> io::Resu
     for (number, job) in (0..).zip(jobs.iter_mut()) {
         (job.intent.key, job.intent.task) = (key.clone(), Some(Task { number, of: tasks }));
     }
+    jobs.iter_mut().try_for_each(|job| tell_node(job))?;
     intents::write_array(&settings.dir, jobs.iter().map(|job| &job.intent))?;
     before.iter().filter(|before| **before != key).for_each(|before| intents::remove(&settings.dir, &run, before));
     let (folder, script) = (text(&folder)?, text(&script)?);
