@@ -174,12 +174,10 @@ pub(crate) fn kept(store: &StoreDir, runs: &[(RunId, RunDir)]) -> Vec<(RunId, Ve
 
 /// Those of this user's that do not live any more and have left jobs in Slurm: how many, if Slurm says.
 pub(crate) fn left_in_slurm(runs: &[(RunId, RunDir)]) -> Vec<(RunId, Option<usize>)> {
-    let of = |(run, dir): &(RunId, RunDir)| {
-        let may = dir.lives().is_none() && dir.others().is_none();
-        let jobs = if may { flow_exec::jobs_left(dir) } else { Some(0) };
-        (jobs != Some(0)).then(|| (run.clone(), jobs))
-    };
-    runs.iter().filter_map(of).collect()
+    let may = |(_, dir): &&(RunId, RunDir)| dir.lives().is_none() && dir.others().is_none();
+    let (runs, dirs): (Vec<&RunId>, Vec<&RunDir>) = runs.iter().filter(may).map(|(run, dir)| (run, dir)).unzip();
+    let left = runs.into_iter().zip(flow_exec::jobs_left(&dirs)).filter(|(_, jobs)| *jobs != Some(0));
+    left.map(|(run, jobs)| (run.clone(), jobs)).collect()
 }
 
 /// A store in a folder of this one: what a workflow there made that belongs to no root.

@@ -515,6 +515,29 @@ fn what_a_run_in_the_background_leaves_can_be_cancelled_or_joined() {
 }
 
 #[test]
+fn what_killed_runs_left_is_told_soon_whether_slurm_answers_or_not() {
+    let lab = Lab::new(1, 0, "");
+    for n in 1..=2 {
+        let file = format!("{n}.yaml");
+        lab.space.write(&file, &format!("{HEAD}\n  a: {{run: 'trap \"\" TERM; sleep 6{n}'}}\n"));
+        let mut flow = lab.space.start(["run", &file]);
+        until("it runs", || lab.queue().matches("RUNNING").count() == n);
+        flow.kill();
+    }
+    let told = |words: &str| lab.space.flow(["status"]).expect(0).stdout().matches(words).count();
+    assert_eq!(told("one job goes on in Slurm"), 2);
+    lab.cluster.stop(CONTROLLER);
+    let asked = Instant::now();
+    assert_eq!(told("jobs may go on in Slurm, which does not answer now"), 2);
+    assert!(asked.elapsed() < Duration::from_secs(7), "{:?}", asked.elapsed());
+    lab.cluster.start_again(CONTROLLER);
+    lab.cluster.run("scancel", lab.jobs().iter().map(String::as_str));
+    // What does not heed SIGTERM takes a while.
+    until("they end", || lab.queue().lines().all(|line| line.ends_with("COMPLETING")));
+    assert_eq!(told("in Slurm"), 0, "{}", lab.queue());
+}
+
+#[test]
 fn jobs_of_a_killed_run_that_an_edit_makes_useless_are_ended() {
     let lab = Lab::new(1, 3, &sweep(3, 60, "gpus: 1"));
     let mut flow = lab.space.start(["run", "w.yaml"]);

@@ -147,21 +147,25 @@ impl Executor for Slurm {
     }
 }
 
-/// How many jobs of a run that does not live any more Slurm has still; `None` where it does not say.
-pub fn jobs_left(run: &RunDir) -> Option<usize> {
-    let left: Vec<Intent> = intents::of(run).into_iter().filter(|intent| intent.here.is_none()).collect();
-    if left.is_empty() { Some(0) } else { count(&left).ok() }
-}
-
-/// How many of these Slurm has, and they are not over.
-fn count(jobs: &[Intent]) -> Result<usize, NoAnswer> {
-    let names: BTreeSet<&str> = jobs.iter().map(|intent| &*intent.key).collect();
-    let rows = client::Client::new().queue()?;
-    let goes_on = |row: &flow_slurm::Row| {
+/// How many jobs Slurm has still of each of these runs, which do not live any more; `None` where it does not say, and soon. It is asked
+/// once for all.
+pub fn jobs_left(runs: &[&RunDir]) -> Vec<Option<usize>> {
+    let jobs = |run: &&RunDir| intents::of(run).into_iter().filter(|intent| intent.here.is_none());
+    let names = |run| jobs(run).map(|intent| intent.key).collect();
+    let left: Vec<BTreeSet<String>> = runs.iter().map(names).collect();
+    let is_any = left.iter().any(|names| !names.is_empty());
+    let rows = if is_any { client::Client::brief().queue() } else { Ok(Vec::new()) };
+    let goes_on = |row: &&flow_slurm::Row| {
         let is_over = matches!(flow_slurm::fate(row), flow_slurm::Fate::Ended(_) | flow_slurm::Fate::Never(_));
-        names.contains(&*row.key) && !is_over
+        // Of what is being cleaned away nothing runs any more.
+        !is_over && row.state != "COMPLETING"
     };
-    Ok(rows.iter().filter(|row| goes_on(row)).count())
+    let count = |names: &BTreeSet<String>| match &rows {
+        _ if names.is_empty() => Some(0),
+        Ok(rows) => Some(rows.iter().filter(goes_on).filter(|row| names.contains(&row.key)).count()),
+        Err(_) => None,
+    };
+    left.iter().map(count).collect()
 }
 
 /// What Slurm knows of jobs of these names, whoever's they are: its queue, and for those that it has not, its accounting database where
