@@ -171,7 +171,7 @@ fn estimating(bencher: Bencher<'_, '_>, name: &str) {
             let seen = expansion.instances[of.instances.start as usize..of.instances.end as usize].iter().step_by(2);
             history.remember(StepId(step as u32), seen.map(observation).collect());
         }
-        learn::tasks(&wanted, &history)
+        learn::tasks(&wanted, &BTreeMap::new(), &history)
     });
 }
 

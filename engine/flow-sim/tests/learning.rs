@@ -1,6 +1,8 @@
 //! Packing that learns, in worlds whose truth it has to find: what it measures is true within the noise, what it has learned comes
 //! to the truth, no bound is broken on the way, and what it tries out comes to an end.
 
+use std::collections::BTreeMap;
+
 use flow_core::learn::{self, History, Interference};
 use flow_core::sched::contention::{Host, Load, UNKNOWN_DEVICE, coefficient, speeds_where};
 use flow_core::sched::{Estimate, Event, Limits, Sharing, Task, policy};
@@ -79,7 +81,7 @@ impl World {
         let mut since = 0.0;
         for round in 0..self.rounds {
             let limits = learn::limits(&history);
-            let tasks = learn::tasks(&wanted, &history);
+            let tasks = learn::tasks(&wanted, &BTreeMap::new(), &history);
             let does = |(task, training): (&Task, &Training)| {
                 let work = Span::from_secs_f64(training.epoch_s * f64::from(training.epochs));
                 let attempt = Attempt {

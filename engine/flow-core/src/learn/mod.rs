@@ -25,4 +25,4 @@ pub use point::points;
 pub use refit::Refit;
 pub use sharing::{Alone, Interference, of_group};
 pub use surface::Expected;
-pub use tasks::{Forecast, capacity, forecast, limits, tasks};
+pub use tasks::{Forecast, capacity, forecast, limits, settled, tasks};

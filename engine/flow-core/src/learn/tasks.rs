@@ -1,5 +1,7 @@
 //! What a run hands to the scheduler: tasks with what history says of each, what there is, what sharing costs. Chooses nothing.
 
+use std::collections::BTreeMap;
+
 use super::history::History;
 use crate::{
     GpuFacts, Instance, InstanceId, Machine, Outcome, Time, Uses,
@@ -19,11 +21,12 @@ pub fn limits(history: &History<'_>) -> Limits {
     Limits { sharing: Sharing { devices, trial, pairs: history.pairs(), ..Sharing::default() }, ..Limits::default() }
 }
 
-/// One task an instance. What was not asked for is settled from the start.
-pub fn tasks(wanted: &[InstanceId], history: &History<'_>) -> Vec<Task> {
+/// One task an instance. What was not asked for is settled from the start, and so is what the plan `reused`.
+pub fn tasks(wanted: &[InstanceId], reused: &BTreeMap<InstanceId, Outcome>, history: &History<'_>) -> Vec<Task> {
     let task = |instance: &Instance| {
         let asked = wanted.binary_search(&instance.id).is_ok();
         let settled = instance.settled().map(|(outcome, _)| outcome).or((!asked).then_some(Outcome::Skipped));
+        let settled = settled.or_else(|| reused.get(&instance.id).copied());
         Task {
             instance: instance.id,
             needs: instance.needs.clone(),
@@ -59,22 +62,21 @@ pub struct Forecast {
     pub unknown: Vec<InstanceId>,
 }
 
+/// What need not run by a plan, and how it is settled.
+pub fn settled(plan: &Plan) -> BTreeMap<InstanceId, Outcome> {
+    let settled = plan.items.iter().filter_map(|item| match &item.state {
+        State::Cached { outcome, .. } | State::Refused { outcome, .. } => Some((item.id, *outcome)),
+        // Most verdicts are decided at once.
+        State::MayRepeat { .. } | State::NotNeeded { .. } => Some((item.id, Outcome::Skipped)),
+        State::Run(_) | State::GoesOn { .. } | State::After(_) => None,
+    });
+    settled.collect()
+}
+
 /// What a run of these instances would hand to the scheduler if this is its plan.
 pub fn forecast(wanted: &[InstanceId], plan: &Plan, history: &History<'_>) -> Forecast {
     let (expansion, machine) = (history.expansion, &history.expansion.machine);
-    let mut tasks = tasks(wanted, history);
-    for item in &plan.items {
-        match &item.state {
-            State::Cached { outcome, .. } | State::Refused { outcome, .. } => {
-                tasks[item.id.index()].settled = Some(*outcome);
-            }
-            // Most verdicts are decided at once.
-            State::MayRepeat { .. } | State::NotNeeded { .. } => {
-                tasks[item.id.index()].settled = Some(Outcome::Skipped)
-            }
-            State::Run(_) | State::GoesOn { .. } | State::After(_) => {}
-        }
-    }
+    let mut tasks = tasks(wanted, &settled(plan), history);
     // What ends otherwise than hoped for is no part of a forecast.
     tasks.iter_mut().for_each(|task| task.record = vec![Outcome::OutOfMemory, Outcome::TimedOut, Outcome::DoesNotFit]);
     // A group always has the same company: what its members took together is slow enough.

@@ -53,6 +53,17 @@ pub enum Decision {
     },
 }
 
+impl Decision {
+    /// How the result had ended that is reused, if one is.
+    pub fn reused(&self) -> Option<Outcome> {
+        match self {
+            Decision::Reuse { result, .. } => Some(result.outcome),
+            Decision::Stands { standing, .. } => Some(standing.outcome),
+            Decision::Run { .. } | Decision::NotNeeded { .. } | Decision::Refused { .. } => None,
+        }
+    }
+}
+
 /// Decides for instances whose needs are all settled: one, or all members of a co-run group, ascending. A group is reused
 /// whole or not at all. The answers are in the order of `ids`.
 pub fn decide(

@@ -40,7 +40,7 @@ pub(super) struct Taken {
     pub(super) captures: Captures,
     pub(super) plan: Plan,
     /// What is reused, as far as it need not be looked up again.
-    pub(super) found: BTreeMap<InstanceId, Decision>,
+    pub(super) reused: BTreeMap<InstanceId, Decision>,
     /// What people should know.
     pub(super) notices: Vec<String>,
 }
@@ -63,13 +63,13 @@ impl Capture<'_> {
         let captures = Captures::new(store.dir().run(self.run).inputs());
         let mut tries = 0;
         loop {
-            let (plan, mut found) = self.plan(&inputs)?;
+            let (plan, mut reused) = self.plan(&inputs)?;
             if previous.is_some() {
                 session.check_inputs_unless(self.wanted, |path, by_listing| inputs.is_read(path, by_listing))?;
             }
             session.check_secrets(&plan)?;
             if set_up(&plan)? {
-                found.clear();
+                reused.clear();
             }
             let read = of_plan(session, &plan);
             let refused = match captures.capture(&inputs, read.iter().cloned()) {
@@ -81,7 +81,7 @@ impl Capture<'_> {
                 captured => captured.err().map(|error| format!("{error}; inputs are read where they lie")),
             };
             let notices = ignored(session, &inputs, &read).into_iter().chain(refused).collect();
-            return Ok(Taken { inputs, captures, plan, found, notices });
+            return Ok(Taken { inputs, captures, plan, reused, notices });
         }
     }
 
@@ -103,9 +103,9 @@ impl Capture<'_> {
             damaged: BTreeMap::new(),
             error: None,
         };
-        let mut found = BTreeMap::new();
-        let plan = plan_of_run(&session.context(), self.wanted, &mut world, self.force, &mut found);
-        world.error.map_or(Ok((plan, found)), |error| Err(error.into()))
+        let mut reused = BTreeMap::new();
+        let plan = plan_of_run(&session.context(), self.wanted, &mut world, self.force, &mut reused);
+        world.error.map_or(Ok((plan, reused)), |error| Err(error.into()))
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a run rests on from its beginning to its end. The loop reads it, and so does every job on another thread.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     ops::ControlFlow,
     path::PathBuf,
     sync::{
@@ -11,8 +11,7 @@ use std::{
 };
 
 use flow_core::{
-    AskedResults, Builtins, Digest, Instance, InstanceId, LateResult, Revision, RunId, Settled, StepResult,
-    plan::{Decision, Force},
+    AskedResults, Builtins, Digest, Instance, InstanceId, LateResult, Revision, RunId, Settled, StepResult, plan::Force,
 };
 use flow_store::{Captures, Inputs, Objects, RunDir, Stood, Store};
 
@@ -36,8 +35,6 @@ pub(crate) struct RunContext {
     pub(crate) force: Force,
     pub(crate) inputs: Inputs,
     pub(crate) captures: Captures,
-    /// What the plan found to be reused, until it is asked for.
-    pub(crate) found: Mutex<BTreeMap<InstanceId, Decision>>,
     pub(crate) known: Known,
     pub(crate) claimed: RunClaims,
     /// What stood for each instance in the run before, if that is to be relied on.
@@ -116,12 +113,6 @@ impl RunContext {
     /// The file of the workflow, as its intents name it.
     pub(crate) fn file(&self) -> String {
         self.session.workspace.name(&self.session.workspace.file)
-    }
-
-    /// What the plan found for a unit, if all of it is to be reused.
-    pub(crate) fn found(&self, unit: &[InstanceId]) -> Option<Vec<Decision>> {
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        unit.iter().map(|id| found.remove(id)).collect()
     }
 }
 

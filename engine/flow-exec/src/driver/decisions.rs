@@ -37,11 +37,6 @@ pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
     let nothing_left = context.left.has_nothing_here();
     let goes_on = |ids: &[InstanceId], decisions: &[Decision]| !nothing_left && goes_on(context, ids, decisions);
     for ids in units {
-        if let Some(decisions) = context.found(&ids) {
-            looked_up.going_on.extend(ids.first().filter(|_| goes_on(&ids, &decisions)));
-            looked_up.units.push((ids, decisions));
-            continue;
-        }
         let mut world = StoreLookup {
             workflow: &session.expansion.workflow,
             folder: session.workspace.folder.clone(),
@@ -132,6 +127,20 @@ fn end_jobs(context: &RunContext, units: &[(Vec<InstanceId>, Vec<Decision>)]) {
         (context.secrets.hide(instance.label.to_string()), to_run)
     });
     context.left.end_jobs(&context.file(), &wanted.collect());
+}
+
+/// Ends what goes on since an earlier run of what is reused, and its jobs.
+pub(super) fn end_reused<'i>(context: &RunContext, reused: impl Iterator<Item = &'i InstanceId> + Clone) {
+    let labels = reused.map(|id| context.secrets.hide(context.instance(*id).label.to_string()));
+    if !context.left.has_nothing_here() {
+        let labels: Vec<String> = labels.clone().collect();
+        let wanted: Vec<Wanted> = labels.iter().map(|label| Wanted { label, attempt: None }).collect();
+        let followed = |attempt: &Digest| !matches!(context.claimed.taken(&[*attempt]), Ok(None));
+        context.left.end_unwanted(&context.file(), &wanted, followed);
+    }
+    if context.left.has_jobs() {
+        context.left.end_jobs(&context.file(), &labels.map(|label| (label, None)).collect());
+    }
 }
 
 /// Whether what a unit is to do goes on since an earlier run, or came to something then. What goes on of it and is not wanted so is

@@ -25,7 +25,10 @@ pub fn forecast(
     plan: &Plan,
 ) -> Result<Forecast, ExecError> {
     let expansion = &session.expansion;
-    let history = history(expansion, &expansion.instances, wanted, knowledge.results())?;
+    let (results, settled) = (knowledge.results(), learn::settled(plan));
+    let may_run = |id| !settled.contains_key(&id);
+    let observed = results.map(|results| observed(expansion, wanted, may_run, results)).transpose()?;
+    let history = observed.unwrap_or_default().history(expansion, &expansion.instances);
     Ok(learn::forecast(wanted, plan, &history))
 }
 
@@ -117,7 +120,7 @@ fn history<'a>(
     wanted: &[InstanceId],
     results: Option<&dyn Results>,
 ) -> Result<History<'a>, StoreError> {
-    let observed = results.map(|results| observed(expansion, wanted, results)).transpose()?;
+    let observed = results.map(|results| observed(expansion, wanted, |_| true, results)).transpose()?;
     Ok(observed.unwrap_or_default().history(expansion, instances))
 }
 
@@ -128,39 +131,30 @@ pub(super) struct Observed {
     sharing: Vec<(String, GpuSharing)>,
 }
 
-/// What the store has of earlier attempts of what is wanted and of the GPUs.
+/// What the store has of earlier attempts of what is wanted and of the GPUs, as far as that tells something of what `may_run`: on CPUs
+/// an instance that was seen itself is expected by that alone.
 ///
 /// # Errors
 /// The store cannot be read.
 pub(super) fn observed(
     expansion: &Expansion,
     wanted: &[InstanceId],
+    may_run: impl Fn(InstanceId) -> bool,
     results: &dyn Results,
 ) -> Result<Observed, StoreError> {
     let mut observed = Observed::default();
-    let mut instances: BTreeMap<StepId, Vec<String>> = BTreeMap::new();
-    for id in wanted {
+    let (runs, others): (Vec<InstanceId>, Vec<InstanceId>) = wanted.iter().partition(|id| may_run(**id));
+    let unseen = observed.read(expansion, &runs, results)?;
+    let is_measured_by_others = |id: &InstanceId| {
         let instance = &expansion.instances[id.index()];
-        let own = &*expansion.steps[instance.step.index()].name;
-        // With it the step that does the same, whether or not that is wanted.
-        for step in BTreeSet::from([instance.step, expansion.work_of(instance.step)]) {
-            let name = &*expansion.steps[step.index()].name;
-            let label = instance.label.replacen(own, name, 1);
-            let [of_instance, of_step] = shapes(&expansion.workflow, name, &label);
-            let seen = match observed.steps.entry(step) {
-                Entry::Occupied(seen) => &*seen.into_mut(),
-                Entry::Vacant(first) => first.insert(results.history(&of_step)?),
-            };
-            // A step that nobody observed so often has all that was seen of its instances.
-            if seen.len() == HISTORY {
-                instances.entry(step).or_default().push(of_instance);
-            }
-        }
-    }
-    for (step, shapes) in instances {
-        let seen = results.histories(&shapes)?;
-        observed.steps.entry(step).or_default().extend(seen.into_iter().flatten());
-    }
+        instance.request.gpus > 0 || instance.repetition.is_some()
+    };
+    let needs_all = runs.iter().any(is_measured_by_others);
+    let kin = |id: &InstanceId| {
+        let step = expansion.instances[id.index()].step;
+        needs_all || unseen.contains(&step) || unseen.contains(&expansion.work_of(step))
+    };
+    observed.read(expansion, &others.into_iter().filter(kin).collect::<Vec<_>>(), results)?;
     let models: BTreeSet<&String> = expansion.machine.gpus.iter().map(|gpu| &gpu.name).collect();
     for model in models {
         let told = results.history(&device_shape(model))?.into_iter().filter_map(|seen| seen.sharing);
@@ -170,6 +164,43 @@ pub(super) fn observed(
 }
 
 impl Observed {
+    /// Reads what was seen of these instances, and says of which steps there is one of which nothing was.
+    fn read(
+        &mut self,
+        expansion: &Expansion,
+        ids: &[InstanceId],
+        results: &dyn Results,
+    ) -> Result<BTreeSet<StepId>, StoreError> {
+        let mut instances: BTreeMap<StepId, Vec<String>> = BTreeMap::new();
+        for id in ids {
+            let instance = &expansion.instances[id.index()];
+            let own = &*expansion.steps[instance.step.index()].name;
+            // With it the step that does the same, whether or not that is wanted.
+            for step in BTreeSet::from([instance.step, expansion.work_of(instance.step)]) {
+                let name = &*expansion.steps[step.index()].name;
+                let label = instance.label.replacen(own, name, 1);
+                let [of_instance, of_step] = shapes(&expansion.workflow, name, &label);
+                let seen = match self.steps.entry(step) {
+                    Entry::Occupied(seen) => &*seen.into_mut(),
+                    Entry::Vacant(first) => first.insert(results.history(&of_step)?),
+                };
+                // A step that nobody observed so often has all that was seen of its instances.
+                if seen.len() >= HISTORY {
+                    instances.entry(step).or_default().push(of_instance);
+                }
+            }
+        }
+        let mut unseen = BTreeSet::new();
+        for (step, shapes) in instances {
+            let seen = results.histories(&shapes)?;
+            if seen.iter().any(Vec::is_empty) {
+                unseen.insert(step);
+            }
+            self.steps.entry(step).or_default().extend(seen.into_iter().flatten());
+        }
+        Ok(unseen)
+    }
+
     /// To be asked about these instances.
     pub(super) fn history<'a>(self, expansion: &'a Expansion, instances: &'a [Instance]) -> History<'a> {
         let mut history = History::new(expansion, instances);

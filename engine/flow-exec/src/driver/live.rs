@@ -14,6 +14,7 @@ use std::{
 use flow_core::{
     AttemptId, GpuId, InstanceId, JournalLine, Outcome, RunEvent, Span, StepResult, Time,
     learn::History,
+    plan::Decision,
     reason::Cause,
     sched::{Action, Capacity, Event, Placement, Scheduler},
 };
@@ -136,6 +137,11 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     /// Settled before anything ran: told to tables, not to the scheduler, which knows it from the task.
     pub(super) fn settle_before(&mut self, instance: InstanceId, outcome: Outcome, cause: Cause) {
         self.outcomes.settle_as(instance, outcome, Some(cause), &mut self.out);
+    }
+
+    /// The plan found that it is reused: the scheduler knows that from the task, too.
+    pub(super) fn reuse_before(&mut self, instance: InstanceId, decision: Decision) {
+        self.outcomes.answer(instance, decision, &mut self.out);
     }
 
     /// Runs until everything is settled.

@@ -118,7 +118,8 @@ impl Outcomes {
         Ok(())
     }
 
-    fn answer(&mut self, instance: InstanceId, decision: Decision, out: &mut Outbox) -> Answer {
+    /// Takes note of what was decided for an instance, and says how the scheduler is told of it.
+    pub(super) fn answer(&mut self, instance: InstanceId, decision: Decision, out: &mut Outbox) -> Answer {
         match decision {
             Decision::Reuse { result, parts, read_again: Some(remarks) } => {
                 self.read_again(instance, result, &parts, remarks, out)

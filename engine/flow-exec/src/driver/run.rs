@@ -1,19 +1,20 @@
 //! `flow run`, from the file to the published report. Steps in order; the loop between start and end is `live`'s.
 
 use std::{
+    cell::LazyCell,
     collections::{BTreeMap, BTreeSet},
     ops::ControlFlow,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     process,
-    sync::{Arc, Mutex, mpsc},
+    sync::{Arc, mpsc},
     thread,
     time::Duration,
 };
 
 use flow_core::{
-    Builtins, Digest, Instance, JOURNAL_FORMAT, JournalLine, Outcome, Planned, Replace, Revision, RunEvent, RunId,
-    RunStart, Settled, Uses, learn,
-    plan::Plan,
+    Builtins, Digest, Instance, InstanceId, JOURNAL_FORMAT, JournalLine, Outcome, Planned, Replace, Revision, RunEvent,
+    RunId, RunStart, Settled, Uses, learn,
+    plan::{Decision, Plan},
     sched::{
         Event, Limits, Scheduler, Task,
         policy::{self as policies, Policy},
@@ -28,7 +29,7 @@ use super::{
     capture::{Capture, Taken},
     composite::CompositeExecutor,
     context::{Known, RunContext, Silence},
-    daemon,
+    daemon, decisions,
     executor::Executor,
     forecast,
     identity::{holder, new_run_id},
@@ -185,19 +186,14 @@ pub(super) fn run_on<X: Executor>(
             stood: &stood,
             going_on: &left.to_follow(),
         };
-        // Neither needs the other, and both read much.
-        let (taken, observed) = thread::scope(|scope| {
-            let read = || forecast::observed(&session.expansion, &wanted, &store);
-            let aside = thread::Builder::new().name("history".to_owned()).spawn_scoped(scope, read);
-            let taken =
-                capture.take(previous.as_ref(), |plan| set_up(&event_loop()?, &session, plan, store.dir(), observe));
-            let observed = aside.map_or_else(|_| read(), |aside| aside.join().unwrap_or_else(|_| read()));
-            (taken, observed)
-        });
-        Ok::<_, ExecError>((left, strays, stood, taken?, observed?, store.begin(&run)?))
+        let set_up = |plan: &Plan| set_up(&event_loop()?, &session, plan, store.dir(), observe);
+        let taken = capture.take(previous.as_ref(), set_up)?;
+        let may_run = |id| !taken.reused.contains_key(&id);
+        let observed = forecast::observed(&session.expansion, &wanted, may_run, &store)?;
+        Ok::<_, ExecError>((left, strays, stood, taken, observed, store.begin(&run)?))
     };
     let (left, strays, stood, taken, observed, journal) = aside(&store, observe, prepare)?;
-    let Taken { inputs, captures, plan, found, notices } = taken;
+    let Taken { inputs, captures, plan, reused, notices } = taken;
 
     let claimed = RunClaims::nothing(store.dir(), &run)?;
     let started_at = clock::unix_millis();
@@ -223,7 +219,6 @@ pub(super) fn run_on<X: Executor>(
         force,
         inputs,
         captures,
-        found: Mutex::new(found),
         known: Known::of_nothing(session.expansion.instances.len()),
         claimed,
         stood,
@@ -244,15 +239,18 @@ pub(super) fn run_on<X: Executor>(
     });
     let RunContext { session, run, known, wanted, .. } = &*context;
     let expansion = &session.expansion;
-    let labels: BTreeSet<String> =
-        expansion.instances.iter().map(|instance| context.secrets.hide(instance.label.to_string())).collect();
+    let labels: LazyCell<BTreeSet<String>, _> = LazyCell::new(|| {
+        expansion.instances.iter().map(|instance| context.secrets.hide(instance.label.to_string())).collect()
+    });
     let followed = |attempt: &Digest| !matches!(context.claimed.taken(&[*attempt]), Ok(None));
     context.left.end_unknown(&context.file(), |label| labels.contains(label), followed);
+    decisions::end_reused(&context, reused.keys());
     let history = observed.history(expansion, &expansion.instances);
     let limits = Limits { keep_going: options.keep_going, grace: GRACE, ..learn::limits(&history) };
     let capacity = learn::capacity(&expansion.machine, options.jobs, expansion.slurm.jobs);
     let scheduler = Scheduler::new(capacity.clone(), policy, limits);
-    let tasks = learn::tasks(wanted, &history);
+    let settled = reused.iter().filter_map(|(id, decision)| Some((*id, decision.reused()?)));
+    let tasks = learn::tasks(wanted, &settled.collect(), &history);
     let executor = executor(&context);
     let status = Status {
         run: run.clone(),
@@ -279,7 +277,7 @@ pub(super) fn run_on<X: Executor>(
         observe,
     };
     let replace = options.publish.replace(session, wanted.len() == expansion.instances.len());
-    let driven = drive(&context, beginning, tasks, &replace);
+    let driven = drive(&context, reused, beginning, tasks, &replace);
     context.captures.clear();
     let Driven { published, withheld, exit, counts } = driven?;
 
@@ -336,6 +334,7 @@ struct Driven {
 /// The loop, from the first task to what is published, and how it ended.
 fn drive<X: Executor>(
     context: &RunContext,
+    reused: BTreeMap<InstanceId, Decision>,
     beginning: LoopStart<'_, X>,
     tasks: Vec<Task>,
     replace: &Replace,
@@ -348,6 +347,7 @@ fn drive<X: Executor>(
             live.settle_before(*id, outcome, cause);
         }
     }
+    reused.into_iter().for_each(|(id, decision)| live.reuse_before(id, decision));
     event_loop()?.block_on(live.run(Event::Submitted(tasks)))?;
 
     let aside = context.run_dir.path().join("not-published");
