@@ -107,7 +107,8 @@ impl<'a> Screen<'a> {
         let shown = matches!(self.face, Face::Bars(_)) && matches!(line.event, RunEvent::Started { .. });
         let tells = self.crowds.tells(&self.view, line) && !shown || self.output.verbose;
         let whole = self.crowds.whole(&self.view, line).filter(|_| !self.output.verbose && !self.output.quiet);
-        let own = event_line(&self.view, line).filter(|_| tells && (!self.output.quiet || lines::is_trouble(line)));
+        let tells = tells && (!self.output.quiet || lines::is_trouble(line));
+        let own = if tells { event_line(&self.view, line) } else { None };
         if own.is_some() {
             self.crowds.told(line.at);
         }

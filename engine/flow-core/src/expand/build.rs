@@ -87,6 +87,7 @@ pub(super) fn build(
     if plans[at].absent.is_some() {
         return;
     }
+    instances.reserve(plans[at].matrix.len());
     let edges = Edges::new(at, plans, agreements);
     let uniform_inputs = plans[at].uniform.then(|| {
         let mut inputs = keys.inputs.get(shared.scope, "", &mut Problems::default()).to_vec();

@@ -42,6 +42,9 @@ pub(crate) fn inputs(value: &Value) -> Typed<Vec<Input>> {
 
 /// No two inputs lie in the same place of the work folder, and those that lie in one another there do so where they are, too.
 fn apart(inputs: &[(Seg, Input)]) -> Typed<()> {
+    if inputs.len() < 2 {
+        return Ok(());
+    }
     // Folders before what lies in them, and that before all else: what a path lies in is then the last of the paths that are open.
     let mut sorted: Vec<(String, usize)> =
         inputs.iter().enumerate().map(|(i, (_, input))| (input.place().replace('/', "\0"), i)).collect();
