@@ -319,8 +319,7 @@ impl Silence {
     /// A command has ended.
     fn heard(&self, said: &Said) {
         let Refused { why, text } = flow_slurm::refused(&said.err, said.code);
-        let unknown = why == Why::Unknown && !text.is_empty();
-        if said.code != Some(0) && (why == Why::Unreachable || unknown) {
+        if said.code != Some(0) && why == Why::Unreachable {
             // Before it stands which command it was.
             self.error.replace(text.rsplit("error: ").next().unwrap_or_default().to_owned());
             return;
@@ -380,5 +379,23 @@ fn wait(child: &mut Child, err: &Pipe, limit: impl Fn() -> Duration) -> io::Resu
         }
         thread::sleep(pause);
         pause = (pause * 2).min(LOOK.1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_did_not_reach_the_controller_met_silence() {
+        let silence = Silence::new(|text| panic!("{text}"));
+        let ended = |err: &str| {
+            silence.goes_on();
+            silence.heard(&Said { code: Some(1), out: String::new(), err: err.to_owned() });
+            silence.since.get().is_some()
+        };
+        assert!(ended("sbatch: error: Unable to contact slurm controller (connect failure)"));
+        // A refusal in words that nobody knows is an answer.
+        assert!(!ended("sbatch: error: Prolog of this site says no"));
     }
 }
