@@ -21,14 +21,12 @@ pub struct Quality {
 /// How jobs make room of whose quality of service nothing else is said, by what `scontrol show config` printed: `REQUEUE`. None where
 /// qualities of service do not decide about that.
 pub fn preempt_mode(config: &str) -> Option<&str> {
-    let value = |name: &str| {
-        config
-            .lines()
-            .filter_map(|line| line.split_once('='))
-            .find(|(key, _)| key.trim() == name)
-            .map(|(_, v)| v.trim())
-    };
-    value("PreemptType").filter(|kind| *kind == "preempt/qos").and_then(|_| value("PreemptMode"))
+    value(config, "PreemptType").filter(|kind| *kind == "preempt/qos").and_then(|_| value(config, "PreemptMode"))
+}
+
+fn value<'c>(config: &'c str, name: &str) -> Option<&'c str> {
+    let mut lines = config.lines().filter_map(|line| line.split_once('='));
+    lines.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim())
 }
 
 /// A mode that ends a job where it is, so that it begins or goes on elsewhere.
@@ -60,10 +58,13 @@ pub fn parse_qualities(text: &str, otherwise: &str) -> Result<Vec<Quality>, Pars
 /// What [`parse_defaults`] reads of each association.
 const DEFAULTS: &str = "format=DefaultAccount,Account,Partition,DefaultQOS,QOS";
 
-/// The arguments of `sacctmgr` whose answer [`parse_defaults`] reads.
-pub fn defaults(user: &str) -> Vec<String> {
+/// The arguments of `sacctmgr` whose answer [`parse_defaults`] reads, for the cluster of which `scontrol show config` printed this: the
+/// accounting database may be that of several.
+pub fn defaults(user: &str, config: &str) -> Vec<String> {
     let user = format!("name={user}");
-    ["--noheader", "--parsable2", "show", "user", &user, "withassoc", DEFAULTS].map(str::to_owned).to_vec()
+    let cluster = value(config, "ClusterName").map(|name| format!("cluster={name}"));
+    let args = ["--noheader", "--parsable2", "show", "user", &user, "withassoc", DEFAULTS].map(str::to_owned);
+    args.into_iter().chain(cluster).collect()
 }
 
 /// Which quality of service a user's jobs have that name none.
@@ -132,6 +133,8 @@ mod tests {
         assert_eq!(defaults.quality(Some("other"), Some("gpu")), "low");
         assert_eq!(defaults.quality(Some("root"), None), "low", "the only one");
         assert_eq!(defaults.quality(Some("nobody's"), None), "normal");
+        let asked = super::defaults("ada", "ClusterName             = east\nPreemptMode = OFF\n");
+        assert_eq!(asked.last().map(String::as_str), Some("cluster=east"));
         assert_eq!(parse_defaults("").unwrap().quality(None, None), "normal", "a user that has no account");
         assert_eq!(
             parse_defaults("lab|x").unwrap_err().to_string(),

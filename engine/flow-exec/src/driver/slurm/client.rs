@@ -214,7 +214,7 @@ impl Client {
         let config = self.ask("scontrol", flow_slurm::CONFIG)?;
         let qualities = flow_slurm::preempt_mode(&config).map(|otherwise| {
             let all = flow_slurm::parse_qualities(&self.ask("sacctmgr", flow_slurm::QUALITIES)?, otherwise)?;
-            let defaults = flow_slurm::defaults(&hardware::person());
+            let defaults = flow_slurm::defaults(&hardware::person(), &config);
             let defaults = self.ask("sacctmgr", &defaults.iter().map(String::as_str).collect::<Vec<_>>())?;
             Ok::<_, NoAnswer>(Qualities { all, defaults: flow_slurm::parse_defaults(&defaults)? })
         });
