@@ -103,8 +103,9 @@ fn a_simulation_takes_from_the_cluster_which_quality_of_service_preempts_which()
         let said = space.flow(args).expect(0).stdout();
         assert_eq!(said.contains("1 had to make room for another job"), rooms, "{said}");
         assert!(said.contains(",grace_s=30,checkpoint_s=0"), "{said}");
-        let taken = "by quality of service, as the cluster says: urgent takes the place of low; a job that names none has `normal`";
-        assert!(said.contains(taken), "{said}");
+        let taken = "by quality of service, as the cluster says: urgent takes the place of low";
+        let default = if rooms { "" } else { "; a job that names none has `normal`" };
+        assert!(said.contains(&format!("{taken}{default}\n")), "{said}");
     }
     space.write("jobs.csv", &format!("{head}low\nurgent,600,4,60,urgnt\n"));
     let said = space.flow(args).expect(2).stderr();
@@ -127,6 +128,15 @@ fn a_simulation_takes_from_the_cluster_which_quality_of_service_preempts_which()
     space.write("w.yaml", &workflow(&step("a", "high")));
     let said = space.flow(args).expect(2).stderr();
     assert_eq!(said, "error: a: Slurm has no quality of service `high`; it has normal, low, urgent\n");
+
+    // What is told of those that name none is what they have, by account, and no quality that the cluster has not.
+    space.script("bin/sacctmgr", &sacctmgr("lab|other||low|low\\nlab|lab||gone|gone\\n"));
+    space.write(
+        "w.yaml",
+        &workflow("  a: {run: 'true', gpus: 4, slurm: {account: other}}\n  b: {run: 'true', gpus: 4}\n"),
+    );
+    let said = space.flow(args).expect(0).stdout();
+    assert!(said.contains("; a job that names none has, by its account and partition, `low` or none\n"), "{said}");
 }
 
 #[test]

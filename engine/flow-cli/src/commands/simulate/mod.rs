@@ -174,6 +174,9 @@ impl Asked {
     }
 }
 
+/// The qualities of service of jobs that name none; none where the cluster does not have the one that they would have.
+type Given = BTreeSet<Option<String>>;
+
 /// Jobs of a quality of service make room for those of another one.
 fn yields(one: &Quality, other: &Quality) -> bool {
     one.grace.is_some() && one.name != other.name && other.preempts.contains(&one.name)
@@ -232,16 +235,21 @@ impl Simulate {
     }
 
     /// The number of the quality of service of this name, which a job at this place has; without a name, of the one that this user's jobs
-    /// have then, for an account and in a partition.
+    /// have then, for an account and in a partition, which is added to those that were `given`.
     fn quality(
         &self,
         name: Option<&str>,
         (account, partition): (Option<&str>, Option<&str>),
         place: impl Display,
+        given: &mut Given,
     ) -> Result<u32, CliError> {
         let Some(Qualities { all, defaults }) = self.qualities() else { return Ok(0) };
         let has = name.unwrap_or_else(|| defaults.quality(account, partition));
-        match (all.iter().position(|one| one.name == has), name) {
+        let at = all.iter().position(|one| one.name == has);
+        if name.is_none() {
+            given.insert(at.map(|_| has.to_owned()));
+        }
+        match (at, name) {
             (Some(at), _) => Ok(at as u32),
             // It takes nobody's place, and nobody takes its.
             (None, None) => Ok(all.len() as u32),
@@ -269,11 +277,11 @@ impl Simulate {
         }
     }
 
-    /// What the jobs of each policy met there.
-    fn said_of_slurm(&self, summaries: &[Summary]) -> Vec<String> {
+    /// What the jobs of each policy met there, of which those that name no quality of service were `given` these.
+    fn said_of_slurm(&self, summaries: &[Summary], given: &Given) -> Vec<String> {
         let met = || summaries.iter().filter_map(|summary| Some((&*summary.policy, summary.slurm.as_ref()?)));
         let mut lines = self.slurm.map_or_else(Vec::new, |slurm| self::met(slurm, met()));
-        lines.extend(self.qualities().map(by_quality));
+        lines.extend(self.qualities().map(|qualities| by_quality(qualities, given)));
         lines
     }
 
@@ -332,17 +340,21 @@ fn numbers(all: &[Quality], by: &Quality) -> BTreeSet<u32> {
 }
 
 /// Whose jobs take whose place, as the cluster says.
-fn by_quality(Qualities { all, defaults }: &Qualities) -> String {
+fn by_quality(Qualities { all, .. }: &Qualities, given: &Given) -> String {
     let takes = |by: &Quality| {
         let lower: Vec<&str> = all.iter().filter(|one| yields(one, by)).map(|one| &*one.name).collect();
         (!lower.is_empty()).then(|| format!("{} takes the place of {}", by.name, lower.join(", ")))
     };
     let said: Vec<String> = all.iter().filter_map(takes).collect();
     let said = if said.is_empty() { "none takes the place of another".to_owned() } else { said.join("; ") };
-    format!(
-        "by quality of service, as the cluster says: {said}; a job that names none has `{}`",
-        defaults.quality(None, None)
-    )
+    let none = given.contains(&None).then(|| "none".to_owned());
+    let given: Vec<String> = given.iter().flatten().map(|name| format!("`{name}`")).chain(none).collect();
+    let given = match &given[..] {
+        [] => String::new(),
+        [one] => format!("; a job that names none has {one}"),
+        many => format!("; a job that names none has, by its account and partition, {}", many.join(" or ")),
+    };
+    format!("by quality of service, as the cluster says: {said}{given}")
 }
 
 /// What jobs met on Slurm, below the table.

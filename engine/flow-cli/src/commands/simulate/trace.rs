@@ -5,7 +5,7 @@ use std::path::Path;
 use flow_core::sched::{Limits, policy};
 use flow_sim::{Cluster, Placement, Simulation, Summary, trace};
 
-use super::{DEFAULT, Simulate, Where, bad, table, text};
+use super::{DEFAULT, Given, Simulate, Where, bad, table, text};
 use crate::args::Global;
 use crate::builtins::gantt;
 use crate::error::CliError;
@@ -20,9 +20,10 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
         Err(errors) => return bad(file, &errors),
     };
     let mut tasks = trace::tasks(&jobs);
+    let mut given = Given::new();
     for (job, task) in jobs.iter().zip(&mut tasks) {
-        task.quality =
-            asked.quality(job.quality.as_deref(), (None, None), format_args!("{}:{}", file.display(), job.line))?;
+        let place = format_args!("{}:{}", file.display(), job.line);
+        task.quality = asked.quality(job.quality.as_deref(), (None, None), place, &mut given)?;
     }
     let placement = match asked.placement {
         Where::Count => Placement::Count,
@@ -52,7 +53,7 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
         for line in table(&summaries) {
             output.line(line)?;
         }
-        for line in asked.said_of_slurm(&summaries) {
+        for line in asked.said_of_slurm(&summaries, &given) {
             output.line(line)?;
         }
     }

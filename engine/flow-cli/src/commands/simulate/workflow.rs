@@ -7,7 +7,7 @@ use flow_core::sched::{Limits, policy};
 use flow_exec::{Session, forecast, hardware};
 use flow_sim::{Cluster, SimTask, Simulation, Summary, expected};
 
-use super::{Simulate, table};
+use super::{Given, Simulate, table};
 use crate::args::{Global, Selection};
 use crate::builtins::{Steps, gantt};
 use crate::error::CliError;
@@ -38,13 +38,17 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
     let unknown = forecast.unknown;
     let mut tasks = expected(forecast.tasks.clone());
     let (machine, expansion) = (&session.expansion.machine, &session.expansion);
+    // Where none is for Slurm all are simulated there.
+    let some = tasks.iter().any(|task| task.task.batch);
+    let (mut given, mut here) = (Given::new(), Given::new());
     for task in &mut tasks {
         let instance = &expansion.instances[task.task.instance.index()];
         let job = instance.slurm.as_deref();
         task.tier = asked.tier(job.and_then(|job| job.partition.as_deref()));
         let named = job.and_then(|job| job.options.iter().rev().find_map(|option| option.strip_prefix("--qos=")));
         let place = job.map(|job| (job.account.as_deref(), job.partition.as_deref())).unwrap_or_default();
-        task.quality = asked.quality(named, place, &instance.label)?;
+        let given = if some && !task.task.batch { &mut here } else { &mut given };
+        task.quality = asked.quality(named, place, &instance.label, given)?;
     }
     let gpus = machine.gpus.len() as u32;
     let nodes = asked.nodes.unwrap_or(1);
@@ -78,7 +82,7 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
         for line in table(&summaries) {
             output.line(line)?;
         }
-        for line in asked.said_of_slurm(&summaries) {
+        for line in asked.said_of_slurm(&summaries, &given) {
             output.line(line)?;
         }
     }
