@@ -137,6 +137,12 @@ fn a_simulation_takes_from_the_cluster_which_quality_of_service_preempts_which()
     );
     let said = space.flow(args).expect(0).stdout();
     assert!(said.contains("; a job that names none has, by its account and partition, `low` or none\n"), "{said}");
+
+    // Who does not ask the cluster is told that the column says nothing.
+    space.write("jobs.csv", &format!("{head}urgnt\n"));
+    let said =
+        space.flow(["simulate", "--trace", "jobs.csv", "--gpus", "1x4", "--slurm", "default"]).expect(0).stderr();
+    assert!(said.starts_with("note: the column qos is not used: it counts with --slurm cluster alone"), "{said}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::{DEFAULT, Given, Simulate, Where, bad, table, text};
 use crate::args::Global;
 use crate::builtins::gantt;
 use crate::error::CliError;
-use crate::output::{Output, STRONG, styled};
+use crate::output::{NOTE, Output, STRONG, styled};
 use crate::words;
 
 pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &mut Output) -> Result<(), CliError> {
@@ -24,6 +24,13 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
     for (job, task) in jobs.iter().zip(&mut tasks) {
         let place = format_args!("{}:{}", file.display(), job.line);
         task.quality = asked.quality(job.quality.as_deref(), (None, None), place, &mut given)?;
+    }
+    if asked.qualities().is_none() && jobs.iter().any(|job| job.quality.is_some()) {
+        let when = match asked.rules {
+            Some(_) => "the cluster does not preempt by quality of service",
+            None => "it counts with --slurm cluster alone, where that one preempts by quality of service",
+        };
+        output.note(format!("{} the column qos is not used: {when}", styled(NOTE, "note:")))?;
     }
     let placement = match asked.placement {
         Where::Count => Placement::Count,
