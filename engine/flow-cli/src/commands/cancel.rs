@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use flow_core::RunId;
-use flow_store::{DaemonState, End, RunDir, StoreError};
+use flow_store::{DaemonState, End, Liveness, ProcessIdentity, RunDir, StoreError};
 
 use super::Done;
 use crate::args::{About, Global};
@@ -68,7 +68,14 @@ impl Cancel {
             }
             thread::sleep(LOOK);
         }
-        output.note("what keeps it has not taken note yet: it is stopped, or very busy; it will when it goes on")?;
+        let keeper = match folder.kept() {
+            DaemonState::Goes { pid: Some(pid) } => ProcessIdentity::of(pid),
+            _ => None,
+        };
+        let who = keeper.as_ref().map(|keeper| format!(", {}", keeper.words())).unwrap_or_default();
+        let advice = keeper.as_ref().and_then(ProcessIdentity::stopped).map(|what_to_do| format!("; {what_to_do}"));
+        let advice = advice.unwrap_or_default();
+        output.note(format!("{}: what keeps the run{who}{advice}", unheard(keeper.as_ref())))?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -107,9 +114,17 @@ impl Cancel {
             }
             thread::sleep(LOOK);
         }
-        let when = if holder.process.stopped().is_some() { "when it goes on" } else { "soon, for it is very busy" };
-        output.note(format!("it will take note {when}: {holder}"))?;
+        output.note(format!("{}: {holder}", unheard(Some(&holder.process))))?;
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// That a process has not heard yet what it was told, and what is known of why.
+fn unheard(process: Option<&ProcessIdentity>) -> &'static str {
+    match process.filter(|process| process.standing() == Liveness::Alive) {
+        Some(process) if process.stopped().is_some() => "it will take note when it goes on",
+        Some(_) => "it will take note soon, for it is very busy",
+        None => "it has not taken note yet",
     }
 }
 
@@ -127,4 +142,17 @@ fn left(place: &StoreLocation) -> Result<Option<RunId>, CliError> {
         .hint("name one, by its id or the end of it"));
     }
     Ok(runs.into_iter().next())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_process_that_is_not_seen_nobody_knows_why() {
+        let own = ProcessIdentity::own();
+        let elsewhere = ProcessIdentity { namespace: "pid:[1]".to_owned(), ..own.clone() };
+        assert_eq!(unheard(Some(&own)), "it will take note soon, for it is very busy");
+        assert_eq!(unheard(Some(&elsewhere)), "it has not taken note yet");
+    }
 }
