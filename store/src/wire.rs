@@ -27,6 +27,9 @@ pub(crate) const PAGE: usize = 4 << 20;
 /// So many requests are in a frame: those that its answers leave over are said again.
 pub(crate) const AT_ONCE: usize = 4096;
 
+/// What Linux adds to the name of a program whose file is gone.
+const REPLACED: &str = " (deleted)";
+
 /// Who greets: versions first, then who it is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Hello {
@@ -48,8 +51,14 @@ impl Hello {
 
     /// Which build it is, for people: two of one version number can differ.
     fn build(&self) -> String {
-        let exe = if self.exe.is_empty() { String::new() } else { format!(" `{}`", self.exe) };
+        let exe = self.exe.strip_suffix(REPLACED).unwrap_or(&self.exe);
+        let exe = if exe.is_empty() { String::new() } else { format!(" `{exe}`") };
         format!("flow {}{exe}", self.flow)
+    }
+
+    /// Nobody can start this program again.
+    fn was_replaced(&self) -> bool {
+        self.exe.ends_with(REPLACED)
     }
 
     /// What keeps two flows from sharing a store, and what to do.
@@ -58,9 +67,14 @@ impl Hello {
             true => ("protocol", self.protocol, ours.protocol),
             false => ("store format", self.format, ours.format),
         };
+        let way_out = match (self.was_replaced(), ours.was_replaced()) {
+            (true, _) => "its program was replaced since it started; wait for its run, or end it",
+            (false, true) => "this one's program was replaced since it started; end it, and start it anew",
+            (false, false) => "start both from one of these programs, and they share it",
+        };
         format!(
             "it is {}, with {what} {theirs}, and this is {}, with {what} {own}: such two use a store one after the other; \
-             start both from one of these programs, and they share it",
+             {way_out}",
             self.build(),
             ours.build()
         )
@@ -290,6 +304,7 @@ mod tests {
         };
         let ours = build(3, 2, "/home/b/flow");
         insta::assert_snapshot!(build(4, 2, "/opt/flow").differs_from(&ours), @"it is flow 0.1.0 `/opt/flow`, with protocol 4, and this is flow 0.1.0 `/home/b/flow`, with protocol 3: such two use a store one after the other; start both from one of these programs, and they share it");
+        insta::assert_snapshot!(build(4, 2, "/home/b/flow (deleted)").differs_from(&ours), @"it is flow 0.1.0 `/home/b/flow`, with protocol 4, and this is flow 0.1.0 `/home/b/flow`, with protocol 3: such two use a store one after the other; its program was replaced since it started; wait for its run, or end it");
         insta::assert_snapshot!(build(3, 1, "").differs_from(&ours), @"it is flow 0.1.0, with store format 1, and this is flow 0.1.0 `/home/b/flow`, with store format 2: such two use a store one after the other; start both from one of these programs, and they share it");
     }
 
