@@ -165,7 +165,8 @@ fn render(lines: &[QueuedRun], now: u64, zone: &TimeZone) -> Vec<String> {
     let mut rows = vec![heads.map(|head| styled(STRONG, head)).collect()];
     let seconds = |milliseconds: u64| words::duration(milliseconds as f64 / 1e3);
     let time = |at: u64| match (at.saturating_sub(now), now.saturating_sub(at)) {
-        (0, late @ 1..) => format!("overdue by {}", seconds(late)),
+        (..1_000, ..1_000) => "any moment".to_owned(),
+        (0, late) => format!("overdue by {}", seconds(late)),
         // A time of day is told in minutes.
         (soon, _) if soon < SOON => format!("in about {}", seconds(soon)),
         _ => format!("about {}", words::time_of_day(at, zone)),
@@ -299,6 +300,11 @@ mod tests {
         run early is stopped, and keeps what it holds: `kill -CONT 7` lets it go on
         ");
         assert_eq!(render(&[], 0, &TimeZone::UTC).len(), 1);
+        for now in [89_001, 90_000, 90_999] {
+            let lines = render(&super::lines(&seen, &all, now, |_| None), now, &TimeZone::UTC);
+            let training = lines.iter().find(|line| line.starts_with("training")).unwrap();
+            assert!(training.ends_with("any moment"), "{training}");
+        }
         let (late, at) = (Seen { runs: seen.runs[4..].to_vec(), ..Seen::default() }, 215_000);
         let lines = render(&super::lines(&late, &all, at, |_| None), at, &TimeZone::UTC);
         let lines: Vec<String> = lines.iter().map(|line| crate::terminal::plain(line)).collect();
