@@ -97,7 +97,7 @@ pub(super) fn fill(context: &RunContext, unit: Vec<Fill>, joined: Option<Intent>
                 intent.here = Some(context.file());
                 intent.is_over = true;
                 unsettled.path = intent.path(context.store.dir());
-                unsettled.text = serde_json::to_string(&intent).unwrap_or_default();
+                unsettled.text = intent.text();
                 unsettled.members = unit.len();
             } else if let Some(job) = &mut prepared.job {
                 job.intent.clone_from(&intent);

@@ -101,6 +101,14 @@ struct Array {
 enum Written {
     Array(Array),
     Job(Intent),
+    Watched(Watched),
+}
+
+/// What had ended, and is worth nothing without what was seen of it: in a form of its own, which a flow does not read that does not know
+/// that, and would take it in without.
+#[derive(Serialize, Deserialize)]
+struct Watched {
+    watched: Intent,
 }
 
 /// What an attempt has that runs on this machine.
@@ -235,6 +243,15 @@ impl Intent {
         write_atomically(&file(dir, &self.run, &self.key), &serde_json::to_vec(self)?)
     }
 
+    /// What is written down of what had ended.
+    pub(crate) fn text(&self) -> String {
+        match self.members.iter().any(|member| member.is_watched) {
+            true => serde_json::to_string(&Watched { watched: self.clone() }),
+            false => serde_json::to_string(self),
+        }
+        .unwrap_or_default()
+    }
+
     /// Where it stands, if it is no task.
     pub(crate) fn path(&self, dir: &StoreDir) -> PathBuf {
         file(dir, &self.run, &self.key)
@@ -321,7 +338,7 @@ fn read(path: &Path) -> Vec<Intent> {
     let written = fs::read(path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let Array { key, job, run, tasks } = match written {
         Some(Written::Array(array)) => array,
-        Some(Written::Job(intent)) => {
+        Some(Written::Job(intent) | Written::Watched(Watched { watched: intent })) => {
             for member in intent.members.iter().filter(|_| intent.is_over) {
                 NodeFiles::of(&member.folder).write_unsettled_end(member.is_watched);
             }
@@ -389,6 +406,21 @@ mod tests {
         assert_eq!(of(&run), [left]);
         remove(&dir, &tasks[0].run, "flow-a");
         assert!(!run.has_jobs());
+    }
+
+    #[test]
+    fn what_is_worth_nothing_unseen_is_not_read_by_who_does_not_know_that() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = StoreDir::create(folder.path()).unwrap();
+        for is_watched in [false, true] {
+            let intent = Intent { task: None, job: None, here: Some("w.yaml".to_owned()), is_over: true, ..task(1) };
+            let members = intent.members.iter().map(|member| Member { is_watched, ..member.clone() }).collect();
+            let intent = Intent { members, ..intent };
+            fs::create_dir_all(dir.run(&intent.run).jobs()).unwrap();
+            fs::write(intent.path(&dir), intent.text()).unwrap();
+            assert_eq!(serde_json::from_str::<Intent>(&intent.text()).is_err(), is_watched);
+            assert_eq!(of(&dir.run(&intent.run)), [intent]);
+        }
     }
 
     #[test]
