@@ -96,8 +96,8 @@ impl Preemption {
         self.held.keys().any(|held| self.yields(*held, rank))
     }
 
-    /// Makes room for a job: on the node where least has to end for it, the lowest tiers first, and of these who began last. Who is to
-    /// end, or the job, where no node could have room.
+    /// Makes room for a job: on the node where least has to end for it; of those who make room for it there the lowest tiers first, and
+    /// within a tier, which qualities of service may all have, who began last. Who is to end, or the job, where no node could have room.
     pub(crate) fn make_room(&mut self, job: Job, nodes: &mut Nodes) -> Result<Vec<AttemptId>, Job> {
         if !self.may_help(job.rank) {
             return Err(job);
