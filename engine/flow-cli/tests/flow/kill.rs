@@ -287,7 +287,25 @@ fn killed_at_the_end(space: &TestSpace, steps: usize) -> String {
     let said = space.flow(["run", "w.yaml"]).expect(0).text();
     assert!(space.flow(["run", "w.yaml"]).expect(0).text().contains("nothing to do"));
     space.flow(["doctor", "--contents"]).expect(0);
+    assert_eq!(observations(space), 0);
     said
+}
+
+/// So many attempts still have what was seen of them look by look.
+fn observations(space: &TestSpace) -> usize {
+    files_below(&space.path(".flow/runs")).iter().filter(|path| path.ends_with("observations.jsonl")).count()
+}
+
+#[test]
+fn what_was_seen_of_a_step_goes_once_its_failure_is_safe() {
+    let space = space();
+    let metrics = "measured: true, metrics: {stdout: 'loss {loss}'}";
+    for (run, code) in [("echo loss 1; exit 3", 1), ("echo nothing", 0)] {
+        space.write("w.yaml", &format!("flow: 1\nsteps:\n  a: {{run: '{run}', {metrics}}}\n"));
+        space.flow(["run", "w.yaml"]).expect(code);
+        assert_eq!(observations(&space), 0, "{run}");
+    }
+    assert_eq!(files_below(&space.path(".flow/runs")).iter().filter(|path| path.ends_with("exit.json")).count(), 2);
 }
 
 #[test]

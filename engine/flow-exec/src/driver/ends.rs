@@ -21,10 +21,13 @@ pub(super) struct Ends {
     leftovers: FolderRemover,
 }
 
-/// What another run would need of an attempt.
-fn needed(running: &Running) -> Vec<PathBuf> {
-    let observations = running.observations.as_ref().map(|_| observations::path(running.folder.path()));
-    [running.folder.work()].into_iter().chain(observations).collect()
+/// What another run would need of an attempt, and nobody once what it came to is safe. One that is not `good` keeps its work folder for
+/// whoever looks for the reason.
+fn needed(running: &Running, good: bool) -> Vec<PathBuf> {
+    // Of what an earlier run began that one may have written some.
+    let observed = running.observations.is_some() || running.rejoined;
+    let observations = observed.then(|| observations::path(running.folder.path()));
+    good.then(|| running.folder.work()).into_iter().chain(observations).collect()
 }
 
 impl Ends {
@@ -53,12 +56,11 @@ impl Ends {
         let (outcome, cause, spoiled) = (result.outcome, result.cause.clone(), result.spoiled.clone());
         let missed = matches!(cause, Some(Cause::NoMetrics { .. }));
         out.say(RunEvent::Ended { instance, attempt, outcome, cause, spoiled });
-        if outcome == Outcome::Ok && !missed {
-            // Its outputs are in the store. One that failed, or has no metrics, keeps its work folder for whoever looks for the reason.
-            match running.joinable || running.unsettled {
-                true => drop(self.needed.insert(attempt, needed(&running))),
-                false => self.leftovers.add(running.folder.work()),
-            }
+        // The outputs of a good one are in the store.
+        let needed = needed(&running, outcome == Outcome::Ok && !missed);
+        match running.joinable || running.unsettled {
+            true => drop(self.needed.insert(attempt, needed)),
+            false => needed.into_iter().for_each(|path| self.leftovers.add(path)),
         }
         match again {
             RetryAdvice::Continues => out.tell(Event::Continues { attempt }),
