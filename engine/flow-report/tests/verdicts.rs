@@ -79,7 +79,7 @@ fn published_experiments_get_the_verdicts_of_their_notes() {
         })
         .collect();
     insta::assert_snapshot!(judged("A2", CorunGpus::Shared, &shared, |_| ()), @"- Together (A2): **only concurrent**. The members take 1.99 to 2.60 times as long as alone, yet together they do 1.34 ± 0.21 times the work of one after another. No figures for CPU, GPU, GPU memory, GPU memory busy time and waiting for data.");
-    insta::assert_snapshot!(judged("A3", CorunGpus::Own, &per_gpu("v7", None), |_| ()), @"- Together (A3): **only concurrent**. Each member takes 1.76 ± 0.10 to 2.52 ± 0.14 times as long as alone, yet together they do 1.51 ± 0.24 times the work of one after another. Limiting: CPU (demand 197 %). Not limiting: GPU, GPU memory and GPU memory busy time (own GPUs). No figures for waiting for data.");
+    insta::assert_snapshot!(judged("A3", CorunGpus::Own, &per_gpu("v7", None), |_| ()), @"- Together (A3): **only concurrent**. The members take 1.76 to 2.52 times as long as alone, yet together they do 1.51 ± 0.24 times the work of one after another. Limiting: CPU (demand 197 %). Not limiting: GPU, GPU memory and GPU memory busy time (own GPUs). No figures for waiting for data.");
     // The notes give no figure for v11: as fast as alone.
     insta::assert_snapshot!(judged("A4", CorunGpus::Own, &per_gpu("v11", Some(1.0)), |_| ()), @"- Together (A4): **parallel**. No member is slower than alone. Enough for all: CPU (demand 66 %); GPU, GPU memory and GPU memory busy time (own GPUs).");
     let two: Vec<Member> = published(include_str!("published/feb13-mobilenet_v3_large-v11.csv"))
@@ -97,7 +97,7 @@ fn published_experiments_get_the_verdicts_of_their_notes() {
             ))
         })
         .collect();
-    insta::assert_snapshot!(judged("A5", CorunGpus::Shared, &two, |_| ()), @"- Together (A5): **only concurrent**. Each member takes 51 % to 70 % longer than alone, yet together they do 1.25 ± 0.24 times the work of one after another. Not limiting: CPU (demand 40 %) and GPU memory (demand 48 %). No figures for GPU, GPU memory busy time and waiting for data.");
+    insta::assert_snapshot!(judged("A5", CorunGpus::Shared, &two, |_| ()), @"- Together (A5): **only concurrent**. The members take 51 % to 70 % longer than alone, yet together they do 1.25 ± 0.24 times the work of one after another. Not limiting: CPU (demand 40 %) and GPU memory (demand 48 %). No figures for GPU, GPU memory busy time and waiting for data.");
 }
 
 #[test]
