@@ -492,7 +492,6 @@ fn a_measured_sweep_is_predicted_between_its_points_and_an_octave_beyond_them() 
             of.len(),
             errors[of.len() / 2]
         );
-        eprintln!("{told}");
         assert_eq!(of.len(), if beyond { 12 } else { 60 }, "{told}");
         assert!(errors[of.len() / 2] <= most && inside * 10 >= of.len() * 9, "{told}");
     }
