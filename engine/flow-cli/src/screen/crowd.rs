@@ -88,7 +88,7 @@ impl Crowds {
             return None;
         }
         // Few that ran were told one by one.
-        let told = crowd.total < MANY && counts.ran + counts.failed > 0;
+        let told = crowd.total < MANY && counts.tried() > 0;
         let what = if crowd.total == 1 { step.clone() } else { format!("{step} × {}", words::thousands(crowd.total)) };
         (!told).then(|| counts.line(view, line.at, &what))
     }
@@ -127,6 +127,8 @@ fn trouble(event: &RunEvent) -> String {
 struct Counts {
     cached: usize,
     ran: usize,
+    /// That ran to a failure which `record:` keeps as a result, by what it is.
+    recorded: BTreeMap<&'static str, usize>,
     failed: usize,
     skipped: usize,
     cancelled: usize,
@@ -136,7 +138,9 @@ impl Counts {
     fn add(&mut self, state: &InstanceState) {
         match state {
             InstanceState::Cached(..) => self.cached += 1,
-            InstanceState::Done(outcome) if is_failure(*outcome) => self.failed += 1,
+            InstanceState::Done(outcome) if is_failure(*outcome) => {
+                *self.recorded.entry(words::outcome(*outcome)).or_default() += 1;
+            }
             InstanceState::Done(_) => self.ran += 1,
             InstanceState::Settled(Outcome::Cancelled) => self.cancelled += 1,
             InstanceState::Settled(outcome) if is_failure(*outcome) => self.failed += 1,
@@ -146,26 +150,28 @@ impl Counts {
     }
 
     fn all(&self) -> usize {
-        self.cached + self.ran + self.failed + self.skipped + self.cancelled
+        self.cached + self.tried() + self.skipped + self.cancelled
+    }
+
+    /// An attempt was made at so many.
+    fn tried(&self) -> usize {
+        self.ran + self.recorded.values().sum::<usize>() + self.failed
     }
 
     fn line(&self, view: &View, at: u64, what: &str) -> String {
         let (style, verb) = match self {
             Counts { failed: 1.., .. } => (BAD, "failed"),
             Counts { ran: 1.., .. } => (GOOD, "done"),
+            Counts { recorded, .. } if !recorded.is_empty() => (GOOD, "done"),
             Counts { cancelled: 1.., .. } => (NOTE, "cancelled"),
             Counts { cached: 1.., .. } => (FAINT, "cached"),
             _ => (NOTE, "skipped"),
         };
-        let counts = [
-            (self.ran, "ran"),
-            (self.cached, "cached"),
-            (self.failed, "failed"),
-            (self.skipped, "skipped"),
-            (self.cancelled, "cancelled"),
-        ];
+        let recorded = self.recorded.iter().map(|(outcome, n)| (*n, *outcome));
+        let rest = [(self.failed, "failed"), (self.skipped, "skipped"), (self.cancelled, "cancelled")];
+        let counts = [(self.ran, "ran")].into_iter().chain(recorded).chain([(self.cached, "cached")]).chain(rest);
         let counts: Vec<String> =
-            counts.iter().filter(|(n, _)| *n > 0).map(|(n, how)| format!("{} {how}", words::thousands(*n))).collect();
+            counts.filter(|(n, _)| *n > 0).map(|(n, how)| format!("{} {how}", words::thousands(n))).collect();
         let how = if counts.len() > 1 { format!(": {}", counts.join(", ")) } else { String::new() };
         super::lines::said(view, at, style, verb, &format!("{what}{how}"))
     }

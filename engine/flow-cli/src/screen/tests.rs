@@ -307,8 +307,9 @@ fn where_nothing_runs_for_a_while_it_is_said_once_what_is_waited_for() {
     );
 }
 
-/// What is told of a run of `train`, a hundred instances, one a second: the first `cached` are, and the last fails.
-fn sweep(cached: u32) -> String {
+/// What is told of a run of `train`, a hundred instances, one a second: the first `cached` are, and the last fails, or is recorded as
+/// out of memory.
+fn sweep(cached: u32, recorded: bool) -> String {
     let mut view = View::default();
     view.started_at = BEGAN;
     let (mut crowds, mut out) = (Crowds::default(), Vec::new());
@@ -338,14 +339,15 @@ fn sweep(cached: u32) -> String {
             json!({"event": "started", "instance": n, "attempt": n, "folder": folder, "why": first, "gpus": [], "cpus": 1}),
         );
         let result = json!({
-            "fingerprint": digest, "workflow": "w", "step": "train", "label": label(n), "axes": {}, "outcome": "ok",
+            "fingerprint": digest, "workflow": "w", "step": "train", "label": label(n), "axes": {},
+            "outcome": if n == 99 { "out_of_memory" } else { "ok" },
             "run": "r", "started_at": BEGAN, "ended_at": BEGAN + 1_000,
         });
         event(n, json!({"event": "notice", "instance": n, "text": "its epochs have no times"}));
         event(
             n + 1,
             match n {
-                99 => json!({"event": "settled", "instance": n, "outcome": "failed"}),
+                99 if !recorded => json!({"event": "settled", "instance": n, "outcome": "failed"}),
                 _ => json!({"event": "recorded", "instance": n, "parts": {}, "result": result}),
             },
         );
@@ -355,11 +357,11 @@ fn sweep(cached: u32) -> String {
 
 #[test]
 fn a_sweep_is_told_in_few_lines() {
-    insta::assert_snapshot!(sweep(100), @r"
+    insta::assert_snapshot!(sweep(100, false), @r"
        0:00  note           begins
        0:00  cached         train × 100
     ");
-    insta::assert_snapshot!(sweep(60), @r"
+    insta::assert_snapshot!(sweep(60, false), @r"
        0:00  note           begins
        1:00  note           train[n=60]: its epochs have no times
        1:10  done           train[n=69] in 1.0 s
@@ -367,6 +369,12 @@ fn a_sweep_is_told_in_few_lines() {
        1:30  done           train[n=89] in 1.0 s
        1:40  failed         train[n=99]: failed
        1:40  failed         train × 100: 39 ran, 60 cached, 1 failed
+    ");
+    // What `record:` keeps is a result and no failure.
+    insta::assert_snapshot!(sweep(97, true), @r"
+       0:00  note           begins
+       1:37  note           train[n=97]: its epochs have no times
+       1:40  done           train × 100: 2 ran, 1 out of memory, 97 cached
     ");
 }
 
