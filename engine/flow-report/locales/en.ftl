@@ -773,6 +773,21 @@ jumps-alone = Single points of { $column } along { $axis }, off the curve
 jumps-by = Off by (± 95 % confidence)
 jumps-off = { $at } ({ $off })
 jumps-outliers = Single points are off the curve, which is no jump: { $axis } { $points }.
+jumps-at-multiples = { $what ->
+    [jumps] Jumps
+   *[single] Single points off the curve
+} are at multiples of { $multiple } { $more ->
+    [yes] more often than by chance
+   *[no] no more often than by chance
+}: { $there } of { $of }, where chance would put { $chance } (p { $p }).
+jumps-expected = Jumps of { $column } along { $axis } at multiples, and by chance
+jumps-what = What
+jumps-what-jumps = jumps
+jumps-what-single = single points off the curve
+jumps-there = There
+jumps-of = Of
+jumps-by-chance = By chance
+jumps-p-chance = p (as many by chance alone)
 jumps-few = { $points } points are too few to tell whether { $column } jumps along { $axis }.
 jumps-no-multiple = { $jumps ->
     [1] One jump alone does not tell whether jumps come at the multiples of a number

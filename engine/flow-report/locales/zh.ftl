@@ -1058,6 +1058,21 @@ jumps-alone = { $column }在{ $axis }的哪些单点偏离曲线
 jumps-by = 偏离（± 95 % 置信区间）
 jumps-off = { $at }（{ $off }）
 jumps-outliers = 有单个点偏离曲线，不算跳变：{ $axis } { $points }。
+jumps-at-multiples = { $what ->
+    [jumps] 跳变
+   *[single] 偏离曲线的单个点
+}位于 { $multiple } 的倍数处的比例{ $more ->
+    [yes] 高于随机水平
+   *[no] 未超出随机水平
+}：{ $of } 个中有 { $there } 个，随机期望为 { $chance } 个（p { $p }）。
+jumps-expected = { $column }随{ $axis }的跳变：位于倍数处的个数与随机期望
+jumps-what = 对象
+jumps-what-jumps = 跳变
+jumps-what-single = 偏离曲线的单个点
+jumps-there = 位于倍数处
+jumps-of = 总数
+jumps-by-chance = 随机期望
+jumps-p-chance = p（仅凭随机达到该个数）
 jumps-few = 只有 { $points } 个点，不足以判断{ $column }随{ $axis }是否跳变。
 jumps-no-multiple = { $jumps ->
     [1] 仅一处跳变，无法判断跳变是否位于某个数的倍数处

@@ -243,7 +243,7 @@ fn points_off_the_curve_are_named_and_are_no_jumps() {
     });
     let mut input = input(vec![("s", view("torch/train", None, results.collect()))]);
     add_table(&mut input, "t", json!({"from": "s", "rows": ["batch"], "columns": ["iteration_time"]}));
-    let out = add(&mut input, "jumps", "jumps", json!({"table": "t", "y": "iteration_time"}));
+    let out = add(&mut input, "jumps", "jumps", json!({"table": "t", "y": "iteration_time", "multiple": 8}));
     assert_eq!(metric(&out, "jumps"), 0.0);
     assert!(text(&out, "analysis.en.md").contains("Single points of iteration time along batch size, off the curve"));
     let [english, chinese] = said(&input, &["jumps"]);
@@ -251,6 +251,10 @@ fn points_off_the_curve_are_named_and_are_no_jumps() {
     assert!(english.contains(told) && english.contains("No jump of iteration time"), "{english}");
     assert!(english.contains(" ms), 21 (−") && english.contains("and 32 (−"), "{english}");
     assert!(chinese.contains("有单个点偏离曲线，不算跳变：批大小 20（−"), "{chinese}");
+    // One in eight places is a multiple of 8, and 1 − (7/8)³ is 0.33.
+    let told = "Single points off the curve are at multiples of 8 no more often than by chance: 1 of 3, where chance would put 0.4 (p = 0.33).";
+    assert!(english.contains(told), "{english}");
+    assert!(chinese.contains("3 个中有 1 个，随机期望为 0.4 个（p = 0.33）"), "{chinese}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Student's t and Fisher's F: tails and quantiles. Numbers in, numbers out.
+//! Student's t, Fisher's F, and counts of independent events: tails and quantiles. Numbers in, numbers out.
 
 /// How likely an F of these degrees of freedom is to be larger: the p-value of a comparison of variances.
 pub fn f_tail(f: f64, numerator: f64, denominator: f64) -> f64 {
@@ -24,6 +24,19 @@ pub fn t_quantile(tail: f64, freedom: f64) -> f64 {
         (low, high) = if t_tail(middle, freedom) > tail { (middle, high) } else { (low, middle) };
     }
     (low + high) / 2.0
+}
+
+/// How likely so many or more of these independent events are to happen, each with its own chance.
+pub fn count_tail(chances: &[f64], at_least: usize) -> f64 {
+    // How likely each count is, taking in one event after the other.
+    let mut counts = vec![1.0];
+    for chance in chances {
+        let with = |n: usize| counts.get(n).copied().unwrap_or(0.0);
+        counts = (0..=counts.len())
+            .map(|n| with(n) * (1.0 - chance) + n.checked_sub(1).map_or(0.0, with) * chance)
+            .collect();
+    }
+    counts.iter().skip(at_least).sum::<f64>().min(1.0)
 }
 
 /// The regularised incomplete beta function, by the continued fraction of W. H. Press et al., "Numerical Recipes", 3rd edition

@@ -7,7 +7,7 @@ mod least_squares;
 mod models;
 mod spread;
 
-pub use distributions::{f_tail, t_quantile, t_tail};
+pub use distributions::{count_tail, f_tail, t_quantile, t_tail};
 pub use jumps::{Jump, Jumps, Outlier, find_jumps};
 pub use least_squares::Coefficient;
 pub use models::{Choice, Fitted, Model, choose};

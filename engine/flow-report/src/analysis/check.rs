@@ -13,7 +13,7 @@ pub(crate) fn check_fit(planned: &PlannedWith) -> Vec<WrongWith> {
 }
 
 pub(crate) fn check_jumps(planned: &PlannedWith) -> Vec<WrongWith> {
-    let Some(JumpsWith { table, y }) = with(planned) else { return Vec::new() };
+    let Some(JumpsWith { table, y, .. }) = with(planned) else { return Vec::new() };
     check(planned, &table, &[("/y", Some(&y))])
 }
 

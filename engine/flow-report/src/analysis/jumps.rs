@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flow_core::Metric;
 use flow_core::reason::BuiltinFault;
-use flow_core::stats::{Jumps, Outlier, find_jumps, spread_tail};
+use flow_core::stats::{Jumps, Outlier, count_tail, find_jumps, spread_tail};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +24,9 @@ pub(crate) struct JumpsWith {
     pub(crate) table: String,
     /// The column.
     pub(crate) y: String,
+    /// Whether jumps are at the multiples of this number more often than by chance is told as well.
+    #[schemars(range(min = 2))]
+    pub(crate) multiple: Option<u32>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -32,6 +35,9 @@ pub(super) struct Sweeps {
     x: String,
     /// The unit in which `y` is shown.
     unit: String,
+    /// At whose multiples jumps are expected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expected: Option<u32>,
     curves: Vec<Sweep>,
 }
 
@@ -63,10 +69,10 @@ pub(super) fn sweeps(with: &JumpsWith, table: &Table) -> Result<Sweeps, BuiltinF
         points: points.points,
         names: points.names,
     });
-    Ok(Sweeps { y: with.y.clone(), unit: unit(table, &with.y), curves: curves.collect(), x })
+    Ok(Sweeps { y: with.y.clone(), unit: unit(table, &with.y), expected: with.multiple, curves: curves.collect(), x })
 }
 
-/// Curves fluctuate unlike where chance makes them look so unlike no oftener than this.
+/// Curves fluctuate unlike, and jumps are at multiples, where chance makes it look so no oftener than this.
 const UNLIKE: f64 = 0.05;
 
 impl Sweep {
@@ -97,6 +103,39 @@ struct Alike<'a> {
     low: (f64, &'a str),
     high: (f64, &'a str),
     p: f64,
+}
+
+/// How many of what was found are at the multiples of the number at which it is expected, and the chance of each to be there.
+struct AtMultiples {
+    /// The end of its message keys.
+    what: &'static str,
+    there: usize,
+    chances: Vec<f64>,
+}
+
+impl AtMultiples {
+    fn new(what: &'static str) -> Self {
+        AtMultiples { what, there: 0, chances: Vec::new() }
+    }
+
+    /// Takes in what was found at these of the places of a curve, of each of which it is known whether it is at a multiple.
+    fn add(&mut self, found: impl Iterator<Item = usize>, places: &[bool]) {
+        let chance = places.iter().filter(|there| **there).count() as f64 / places.len().max(1) as f64;
+        for at in found {
+            self.there += usize::from(places.get(at) == Some(&true));
+            self.chances.push(chance);
+        }
+    }
+
+    /// How many chance would put there.
+    fn by_chance(&self) -> String {
+        Format { decimals: 1, factor: 1.0, ..Format::default() }.number(self.chances.iter().sum())
+    }
+
+    /// How likely chance is to put as many there.
+    fn p(&self) -> f64 {
+        count_tail(&self.chances, self.there)
+    }
 }
 
 /// At how many places curves jump that differ in the part of the split alone, of two: at the same in both, and in all.
@@ -168,6 +207,7 @@ impl Sweeps {
         let of =
             |curve: &Sweep| names.scoped(&curve.scope, names.capital(self.sentence(curve, names, lang), lang), lang);
         let mut told: Vec<String> = self.curves.iter().map(of).collect();
+        told.extend(self.at_multiples(names, lang));
         told.extend(self.in_common(names, lang));
         if let Some(Alike { low, high, p }) = self.alike() {
             let figure = |value: f64| names.words.figure(lang, &share(value), value);
@@ -191,7 +231,35 @@ impl Sweeps {
             let jumped = self.jumped(curve, found, fluctuation, names, lang).into_iter().next()?;
             Some(names.scoped(&curve.scope, names.capital(jumped, lang), lang))
         };
-        self.curves.iter().filter_map(of).collect()
+        self.curves.iter().filter_map(of).chain(self.at_multiples(names, lang)).collect()
+    }
+
+    /// The jumps of all curves, and the single points off them, beside the multiples of the expected number.
+    fn expected(&self) -> Vec<AtMultiples> {
+        let Some(multiple) = self.expected else { return Vec::new() };
+        let (mut jumps, mut single) = (AtMultiples::new("jumps"), AtMultiples::new("single"));
+        for curve in &self.curves {
+            let Some(found) = &curve.found else { continue };
+            let at: Vec<bool> = curve.points.iter().map(|(x, _)| x % f64::from(multiple) == 0.0).collect();
+            // A jump is between two points: right after a multiple, or right at it.
+            let between: Vec<bool> = at.windows(2).map(|ends| ends[0] || ends[1]).collect();
+            jumps.add(found.jumps.iter().map(|jump| jump.at), &between);
+            single.add(found.outliers.iter().map(|outlier| outlier.at), &at);
+        }
+        [jumps, single].into_iter().filter(|found| !found.chances.is_empty()).collect()
+    }
+
+    /// Whether these are at multiples of the expected number more often than by chance.
+    fn at_multiples(&self, names: &Names<'_>, lang: &str) -> Vec<String> {
+        let multiple = self.expected.unwrap_or_default().to_string();
+        let say = |found: AtMultiples| {
+            let p = found.p();
+            let args = Args::new().with("what", found.what).with("more", if p < UNLIKE { "yes" } else { "no" });
+            let args = args.with("there", found.there.to_string()).with("of", found.chances.len().to_string());
+            let args = args.with("chance", found.by_chance()).with("p", Format::p_value(p).relation(p));
+            names.words.text(lang, "jumps-at-multiples", &args.with("multiple", multiple.clone()))
+        };
+        self.expected().into_iter().map(say).collect()
     }
 
     fn in_common(&self, names: &Names<'_>, lang: &str) -> Option<String> {
@@ -299,6 +367,16 @@ impl Sweeps {
                 outliers.grid.rows.push(scope.clone().into_iter().chain(row).collect());
             }
         }
+        let heads = [("jumps-what", false), ("jumps-multiple", true), ("jumps-there", true), ("jumps-of", true)];
+        let heads = [&heads[..], &[("jumps-by-chance", true), ("jumps-p-chance", true)]].concat();
+        let mut expected = table("jumps-expected", &heads, Vec::new());
+        expected.grid.heads.drain(..usize::from(scoped));
+        expected.grid.rows.extend(self.expected().iter().map(|found| {
+            let what = words.joined(langs, &format!("jumps-what-{}", found.what));
+            let counts = [self.expected.unwrap_or_default().to_string(), found.there.to_string()];
+            let of = [found.chances.len().to_string(), found.by_chance(), Format::p_value(found.p()).number(found.p())];
+            [what].into_iter().chain(counts).chain(of).collect()
+        }));
         let heads = [("jumps-lowest", false), ("jumps-highest", false), ("jumps-p", true)];
         let mut alike = table("jumps-alike", &heads, vec![words.joined(langs, "jumps-level")]);
         if let Some(Alike { low, high, p }) = self.alike() {
@@ -307,7 +385,7 @@ impl Sweeps {
             alike.grid.heads.remove(0);
             alike.grid.rows.push(vec![side(low), side(high), Format::p_value(p).number(p)]);
         }
-        let all = [sweeps, alike, jumps, outliers];
+        let all = [sweeps, alike, expected, jumps, outliers];
         all.into_iter().filter(|shown| !shown.grid.rows.is_empty()).collect()
     }
 
