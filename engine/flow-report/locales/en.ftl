@@ -300,6 +300,12 @@ together-sum = Sum of { $group }
 note-gpu-load = GPU utilisation is the share of time in which a kernel ran on the GPU, however little of it that filled.
 note-gpu-memory-load = GPU memory busy time is the share of time in which GPU memory was read or written, not how much of its bandwidth that took.
 note-short-load = The driver averages a GPU's load over up to a second, so it is not told of epochs that take less in all.
+note-gain-short = ± is half the width of a 95 % interval{ $once ->
+    [yes] ; where a group ran once, how much runs differ is assumed in that of the throughput, and left out of that of a slowdown.
+   *[no] .
+}
+note-all-runs = Times alone and together are geometric means of all runs of each. The table above leaves out runs that were made only for a verdict.
+together-more-cpus = Alone each was given only a part of the CPUs: the gain is also that of more CPUs.
 together-groups = Verdicts
 note-gain = ± is half the width of an interval that holds for at least 95 % of groups, however often they are repeated.{ $once ->
     [yes] {" "}That is otherwise where a group ran once. There the ± of the throughput assumes a standard deviation of at least { $assumed } between runs, which was not measured; and the ± of a slowdown is twice its standard error from epoch to epoch (where that is not known, as if both times had a standard deviation of { $usual }). It leaves out how much runs differ, so it is no 95 % interval, and the ± of the throughput does not follow from it.

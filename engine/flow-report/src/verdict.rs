@@ -47,6 +47,9 @@ pub(crate) struct Together {
     pub(crate) tolerance: f64,
     /// What each resource has to do with it.
     pub(crate) rulings: Vec<Ruling>,
+    /// Together they used more CPUs than any was given alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) more_cpus: bool,
     /// The same group by earlier figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) earlier: Option<Box<Together>>,
@@ -275,6 +278,7 @@ fn one(group: &Group<'_>, solo: &[StepResult], tolerance: f64) -> Together {
         more: judged.more,
         tolerance,
         rulings: if called.is_some() { rulings(&compared, placement) } else { Vec::new() },
+        more_cpus: more_cpus(&compared),
         verdict: judged.verdict,
         earlier: None,
     }
@@ -314,6 +318,7 @@ impl Together {
             looks: 1,
             more: None,
             rulings: Vec::new(),
+            more_cpus: false,
             earlier: None,
             ..self.clone()
         })
@@ -370,6 +375,16 @@ fn number(result: &StepResult, name: &str) -> Option<f64> {
         Datum::Declared { number, .. } => number,
         Datum::NotANumber | Datum::NotMeasured => None,
     }
+}
+
+/// Whether together they used more CPUs than any was given alone: more than sharing is what that gains.
+fn more_cpus(pairs: &[(&StepResult, &StepResult)]) -> bool {
+    let used: Option<f64> = pairs
+        .iter()
+        .map(|(member, _)| Some(number(member, "cpu_util")? * f64::from(member.circumstances.host_cpus)))
+        .sum();
+    let given = pairs.iter().map(|(_, solo)| solo.circumstances.cpus).max().filter(|cpus| *cpus > 0);
+    used.zip(given).is_some_and(|(used, given)| used > f64::from(given))
 }
 
 /// What limits is full while all run; what was asked of it by each alone decides where that was not measured.

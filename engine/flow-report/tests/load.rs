@@ -44,6 +44,25 @@ fn bursts_at_the_ends_of_epochs_are_told_of_the_results_that_have_them() {
 }
 
 #[test]
+fn the_load_that_is_drawn_is_of_a_result_that_the_table_shows() {
+    let results = [8, 16, 32].map(|batch| result("s", &[("batch", json!(batch))], 1).epoch_time(3.0));
+    let mut solo = view("torch/train", None, results.into());
+    solo.series = vec![Some(feb08::series()); 3];
+    let drawn = |of: Value| {
+        let mut input = input(vec![("s", solo.clone())]);
+        add_table(&mut input, "t", of);
+        let with = json!({"languages": ["en"], "sections": [{"table": "t"}]});
+        let report = text(&run("report", with, &input).expect("a report"), "report.md");
+        let picture = report.lines().find(|line| line.starts_with("![Load")).map(str::to_owned);
+        picture.expect("a picture of the load")
+    };
+    let all = drawn(json!({"from": "s", "columns": ["epoch_time"]}));
+    assert!(all.starts_with("![Load and memory over time of s[batch=32]"), "{all}");
+    let some = drawn(json!({"from": "s", "where": {"batch": 16}, "columns": ["epoch_time"]}));
+    assert!(some.starts_with("![Load and memory over time of s[batch=16]"), "{some}");
+}
+
+#[test]
 fn that_there_are_no_bursts_is_said_where_it_is_asked() {
     insta::assert_snapshot!(said(&[0.22], &json!(["epoch_time", "cpu_util"])), @r#"
     - The CPU does not burst at the ends of epochs (their last tenth, and until the next begins): at the most its use is 22.7 % there against 25.0 % in their middle half (`s[batch=8]`).

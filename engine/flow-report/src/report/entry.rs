@@ -2,7 +2,7 @@
 //! belongs together. All else is in the report.
 
 use super::model::{Report, Section};
-use super::{judged, prose};
+use super::{judged, prose, together};
 use crate::findings::Finding;
 use crate::safe;
 use crate::table::Names;
@@ -20,7 +20,9 @@ pub(super) fn bullets(report: &Report, words: &Words, lang: &str) -> Vec<String>
         }
         out.extend(found);
     }
-    let caveats = prose::caveats(report, words, lang);
+    let groups = report.sections.iter().flat_map(|section| &section.together);
+    let sure = together::intervals_in_short(groups, words, lang);
+    let caveats: Vec<String> = sure.into_iter().chain(prose::caveats(report, words, lang)).collect();
     out.extend((!caveats.is_empty()).then(|| words.sentences(lang, &caveats)));
     out
 }

@@ -8,17 +8,22 @@ pub(super) fn share() -> Format {
     Format { unit: "%".into(), factor: 100.0, decimals: 0, ..Format::default() }
 }
 
-/// A gain with half its interval where that is known, with digits enough that no interval reads as none; an interval that would read so
-/// however many digits there were is of times that are the same to the last digit, and says nothing.
+/// A gain with half its interval where that is known.
 pub(super) fn times_of((gain, half): (f64, Option<f64>), shown: fn(&Format, f64) -> String) -> String {
-    let finer = |half: f64| {
-        let mut finer = (2..=4).map(|decimals| Format { decimals, ..Format::times() });
-        Some((finer.find(|times| !times.reads_zero(half))?, half))
-    };
-    match half.and_then(finer) {
+    match half.and_then(|half| sure(&Format::times(), 2..=3, half)) {
         Some((times, half)) => format!("{} ± {}", shown(&times, gain), times.number(half)),
         None => shown(&Format::times(), gain),
     }
+}
+
+/// Half an interval and how it is shown: with digits enough that it does not read as none, and where these would be more than anybody
+/// reads, rounded up to the last. One of nothing is of times that are the same to the last digit, and says nothing.
+fn sure(show: &Format, decimals: std::ops::RangeInclusive<u8>, half: f64) -> Option<(Format, f64)> {
+    let last = Format { decimals: *decimals.end(), ..show.clone() };
+    let smallest = 10_f64.powi(-i32::from(last.decimals)) / show.factor;
+    let mut all = decimals.map(|decimals| Format { decimals, ..show.clone() });
+    let enough = all.find(|show| !show.reads_zero(half)).map(|show| (show, half));
+    (half > 0.0).then(|| enough.unwrap_or((last, smallest)))
 }
 
 /// How slowdowns are told, the same for all groups of a section and for what they were by earlier figures.
@@ -39,11 +44,7 @@ pub(super) fn change_of((slower, half): (f64, Option<f64>), show: &Format) -> St
     if show.ratio {
         return times_of((1.0 + slower, half), Format::cell);
     }
-    let finer = |half: f64| {
-        let mut finer = (0..=2).map(|decimals| Format { decimals, ..show.clone() });
-        Some((finer.find(|show| !show.reads_zero(half))?, half))
-    };
-    match half.and_then(finer) {
+    match half.and_then(|half| sure(show, 0..=1, half)) {
         Some((show, half)) => {
             let off = Format { signed: false, ..show.clone() };
             format!("{} ± {}", show.cell(slower), off.cell(half))
@@ -60,6 +61,12 @@ mod tests {
     fn an_interval_of_a_gain_never_reads_as_none() {
         assert_eq!(times_of((0.93, Some(0.018)), Format::cell), "0.93× ± 0.02");
         assert_eq!(times_of((0.9236, Some(0.0041)), Format::cell), "0.924× ± 0.004");
+        assert_eq!(
+            times_of((1.0002, Some(0.0001)), Format::cell),
+            "1.000× ± 0.001",
+            "four digits are more than anybody reads"
+        );
+        assert_eq!(change_of((0.0002, Some(0.0001)), &Format::change()), "0.0 % ± 0.1 %");
         assert_eq!(times_of((0.9236, Some(0.0)), Format::number), "0.92");
         assert_eq!(times_of((1.25, None), Format::number), "1.25");
     }

@@ -28,9 +28,17 @@ pub(crate) fn sentences(groups: &[Together], words: &Words, lang: &str) -> Vec<S
 
 fn in_full(group: &Together, show: &Format, words: &Words, lang: &str) -> Vec<String> {
     let mut out = vec![judged(group, show, words, lang)];
+    out.extend(more_cpus(group, words, lang));
     out.extend(looked(group, words, lang));
     out.extend(RULINGS.iter().filter_map(|(key, ruled)| rulings(group, key, ruled, words, lang)));
     out
+}
+
+/// Of a gain that CPUs limit: that one alone was not given all those which all together used.
+fn more_cpus(group: &Together, words: &Words, lang: &str) -> Option<String> {
+    let limit = |r: &Ruling| r.resource == Resource::Cpu && r.ruled == Ruled::In;
+    let told = group.more_cpus && group.verdict == Verdict::OnlyConcurrent && group.rulings.iter().any(limit);
+    told.then(|| words.text(lang, "together-more-cpus", &Args::new()))
 }
 
 /// How often it was measured, and what it would take where that does not do.
@@ -52,7 +60,8 @@ pub(crate) fn in_short(groups: &[Together], words: &Words, lang: &str) -> Vec<St
     let show = slowdowns(groups);
     let short = |group: &Together| {
         let limits = rulings(group, RULINGS[0].0, RULINGS[0].1, words, lang);
-        let said: Vec<String> = [judged(group, &show, words, lang)].into_iter().chain(limits).collect();
+        let more = more_cpus(group, words, lang);
+        let said: Vec<String> = [judged(group, &show, words, lang)].into_iter().chain(more).chain(limits).collect();
         words.sentences(lang, &said)
     };
     groups.iter().map(short).collect()
@@ -107,12 +116,11 @@ pub(super) fn judged(group: &Together, show: &Format, words: &Words, lang: &str)
         }
     };
     let times = if show.ratio { "yes" } else { "no" };
+    let none_slower = !slow.is_empty() && (most.0 <= 0.0 || figure(show, most) == figure(show, (0.0, most.1)));
     let most = figure(&unsigned, most);
     let gain = group.gain.map(|gain| times_of(gain, Format::number)).unwrap_or_default();
     match &group.verdict {
-        Verdict::Parallel if slow.last().is_some_and(|(v, _)| *v < 0.005) => {
-            words.text(lang, "together-no-slower", &args())
-        }
+        Verdict::Parallel if none_slower => words.text(lang, "together-no-slower", &args()),
         Verdict::Parallel => {
             let tolerance = words.figure(lang, &share(), group.tolerance);
             words.text(

@@ -363,8 +363,9 @@ fn section(section: &Section, words: &Words, langs: &[&str], all: &[&str], said:
     };
     if !section.together.is_empty() {
         let gains = together::intervals(&section.together, words, langs);
-        let notes: Vec<String> =
-            together::interference(&section.together, words, langs).into_iter().chain(gains).collect();
+        let repeated = together::repeated(&section.together, words, langs);
+        let interference = together::interference(&section.together, words, langs);
+        let notes: Vec<String> = repeated.into_iter().chain(interference).chain(gains).collect();
         add("together-members", together::members(&section.together, words, langs, &names), &notes);
         if let Some(used) = together::used(&section.together, words, langs, &names) {
             add("together-used", used, &[]);

@@ -203,6 +203,25 @@ pub(crate) fn intervals(groups: &[Together], words: &Words, langs: &[&str]) -> O
     Some(join(langs.iter().map(note)))
 }
 
+/// The same in few words, for an entry.
+pub(super) fn intervals_in_short<'a>(
+    groups: impl Iterator<Item = &'a Together>,
+    words: &Words,
+    lang: &str,
+) -> Option<String> {
+    let mut told = groups.filter(|g| matches!(g.gain, Some((_, Some(_))))).peekable();
+    told.peek()?;
+    let once = if told.any(|g| !g.repeated) { "yes" } else { "no" };
+    Some(words.text(lang, "note-gain-short", &Args::new().with("once", once)))
+}
+
+/// Of which runs the times of members are, where some ran several times.
+pub(crate) fn repeated(groups: &[Together], words: &Words, langs: &[&str]) -> Option<String> {
+    let several = |m: &Member| m.alone_ends.is_some() || m.together_ends.is_some();
+    let any = groups.iter().flat_map(|g| &g.members).any(several);
+    any.then(|| words.joined(langs, "note-all-runs"))
+}
+
 /// The notes that say what the figures of GPUs mean.
 pub(crate) fn explained(groups: &[Together]) -> Vec<&'static str> {
     let figures = |kind: Resource| {
