@@ -413,7 +413,8 @@ fn rulings(pairs: &[(&StepResult, &StepResult)], placement: CorunGpus) -> Vec<Ru
         alone: None,
     };
     let saturated = pairs.iter().any(|(member, _)| member.circumstances.cpu_saturated > 0.5);
-    let cpu = used("cpu_util").map(|all| all.iter().sum());
+    // Each is a mean over the member's own epochs, so that their sum may come to a little more than there is.
+    let cpu = used("cpu_util").map(|all| all.iter().sum::<f64>().min(1.0));
     let mut rulings = vec![ruling(Resource::Cpu, asked("cpu_util"), cpu, saturated)];
     let host = pairs.iter().map(|(member, _)| member.circumstances.host_memory).max().filter(|bytes| *bytes > 0);
     let of_host = |bytes: Option<f64>| Some(bytes.filter(|bytes| *bytes > 0.0)? / host? as f64);

@@ -101,6 +101,16 @@ fn published_experiments_get_the_verdicts_of_their_notes() {
 }
 
 #[test]
+fn no_more_of_the_cpus_is_said_to_be_used_than_there_is() {
+    // Of three windows that are not quite the same.
+    let used = |together: &mut Vec<flow_core::StepResult>| {
+        together.iter_mut().for_each(|member| *member = member.clone().cpu_util(0.338));
+    };
+    let told = judged("A3", CorunGpus::Own, &per_gpu("v7", None), used);
+    assert!(told.contains("CPU (demand 197 %, used 100 %)"), "{told}");
+}
+
+#[test]
 fn groups_that_cannot_be_judged_say_why() {
     let members = per_gpu("v7", None);
     let judge = |change: fn(&mut Vec<flow_core::StepResult>)| judged("g", CorunGpus::Own, &members, change);
