@@ -800,17 +800,10 @@ jumps-no-multiple = { $jumps ->
    *[other] No one number has all of these places at its multiples
 }.
 jumps-none = No jump of { $column } along { $axis } stands out of the noise; it fluctuates by { $fluctuation } of its level, and a single jump of less than about five times that may not be told.
-jumps-shared = { $places ->
-    [0] { $column } jumps along { $axis } nowhere, for { $a } and for { $b }.
-    [one] In all curves together { $column } jumps along { $axis } at one place for { $a } or for { $b }, which is { $same ->
-        [0] not the same for both.
-       *[other] the same for both.
-    }
-   *[other] In all curves together { $column } jumps along { $axis } at { $places } places for { $a } or for { $b }, of which { $same ->
-        [0] none is
-        [one] one is
-       *[other] { $same } are
-    } the same for both.
+jumps-difference = The difference of { $column } between { $a } and { $b } { $jumps ->
+    [0] jumps nowhere along { $axis }: what jumps does so in both alike.
+    [one] jumps at one place along { $axis }.
+   *[other] jumps at { $jumps } places along { $axis }.
 }
 jumps-fluctuate = The fluctuation of { $column } about its curve, as a share of its level, differs (Brown–Forsythe test, p { $p }): from { $low } ({ $least }) to { $high } ({ $most }).
 jumps-fluctuate-alike = The fluctuation of { $column } about its curve, as a share of its level, does not differ beyond chance (Brown–Forsythe test, p { $p }): { $low } ({ $least }) to { $high } ({ $most }).

@@ -1085,12 +1085,9 @@ jumps-no-multiple = { $jumps ->
    *[other] 没有一个数的倍数能对应所有这些位置
 }。
 jumps-none = { $column }随{ $axis }没有超出噪声的跳变；相对波动为 { $fluctuation }，小于其约五倍的单个跳变可能无法识别。
-jumps-shared = { $places ->
-    [0] { $column }随{ $axis }均无跳变，{ $a } 与 { $b } 皆然。
-   *[other] 各条曲线合计，{ $column }随{ $axis }的跳变在 { $a } 或 { $b } 中有 { $places } 处，{ $same ->
-        [0] 没有一处两者一致。
-       *[other] 其中 { $same } 处两者一致。
-    }
+jumps-difference = { $a } 与 { $b } 之间{ $column }的差值随{ $axis }{ $jumps ->
+    [0] 没有跳变：凡有跳变之处，两者相同。
+   *[other] 有 { $jumps } 处跳变。
 }
 jumps-fluctuate = { $column }的相对波动存在显著差异（Brown–Forsythe 检验，p { $p }）：从 { $low }（{ $least }）到 { $high }（{ $most }）。
 jumps-fluctuate-alike = { $column }的相对波动没有显著差异（Brown–Forsythe 检验，p { $p }）：{ $low }（{ $least }）至 { $high }（{ $most }）。

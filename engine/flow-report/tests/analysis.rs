@@ -223,14 +223,11 @@ fn two_sweeps_side_by_side_are_compared_point_by_point_and_jump_by_jump() {
     let with = json!({"from": "s", "rows": ["batch"], "split": "images", "columns": ["iteration_time"]});
     add_table(&mut input, "t", with);
     let out = add(&mut input, "jumps", "jumps", json!({"table": "t", "y": "iteration_time"}));
-    assert_eq!([metric(&out, "jumps"), metric(&out, "places"), metric(&out, "same_places")], [5.0, 3.0, 2.0]);
+    assert_eq!([metric(&out, "jumps"), metric(&out, "difference_jumps")], [5.0, 1.0]);
     let [english, chinese] = said(&input, &["jumps"]);
-    let told = "In all curves together iteration time jumps along batch size at 3 places for device or for link, of which 2 are the same for both.";
+    let told = "The difference of iteration time between device and link jumps at one place along batch size.";
     assert!(english.contains(told), "{english}");
-    assert!(
-        chinese.contains("各条曲线合计，每次迭代用时随批大小的跳变在 device 或 link 中有 3 处，其中 2 处两者一致。"),
-        "{chinese}"
-    );
+    assert!(chinese.contains("device 与 link 之间每次迭代用时的差值随批大小有 1 处跳变。"), "{chinese}");
 }
 
 #[test]

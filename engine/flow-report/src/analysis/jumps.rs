@@ -1,6 +1,6 @@
 //! Where a column jumps along the rows, and how much it fluctuates: the step `flow/jumps`. The numbers are the core's.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use flow_core::Metric;
 use flow_core::reason::BuiltinFault;
@@ -138,15 +138,21 @@ impl AtMultiples {
     }
 }
 
-/// At how many places curves jump that differ in the part of the split alone, of two: at the same in both, and in all.
-struct Shared<'a> {
+/// What curves differ by that differ in the part of the split alone, of two: the second less the first. What jumps in both alike jumps
+/// in none of these.
+struct Difference<'a> {
     parts: [&'a str; 2],
-    same: usize,
-    places: usize,
+    curves: Vec<Sweep>,
+}
+
+impl Difference<'_> {
+    fn jumps(&self) -> usize {
+        self.curves.iter().filter_map(|curve| curve.found.as_ref()).map(|found| found.jumps.len()).sum()
+    }
 }
 
 impl Sweeps {
-    fn shared(&self) -> Option<Shared<'_>> {
+    fn difference(&self) -> Option<Difference<'_>> {
         let mut parts: Vec<&str> = Vec::new();
         for part in self.curves.iter().filter_map(|curve| curve.part.as_deref()) {
             if !parts.contains(&part) {
@@ -154,20 +160,26 @@ impl Sweeps {
             }
         }
         let [a, b] = parts[..] else { return None };
-        // A place is between two points: the other curve has to have both.
-        let places = |curve: &Sweep| -> Option<BTreeSet<(String, String)>> {
-            let name = |at: usize| curve.names[at].clone();
-            Some(curve.found.as_ref()?.jumps.iter().map(|jump| (name(jump.at), name(jump.at + 1))).collect())
-        };
         let of = |part| self.curves.iter().filter(move |curve| curve.part.as_deref() == Some(part));
         let pairs = of(a).filter_map(|first| Some((first, of(b).find(|second| second.of == first.of)?)));
-        let pairs = pairs.filter(|(first, second)| first.names == second.names);
-        let pairs: Vec<_> = pairs.filter_map(|(first, second)| Some((places(first)?, places(second)?))).collect();
-        let count = |both: bool| {
-            let of = |(a, b): &(BTreeSet<_>, BTreeSet<_>)| if both { (a & b).len() } else { (a | b).len() };
-            pairs.iter().map(of).sum()
-        };
-        (!pairs.is_empty()).then(|| Shared { parts: [a, b], same: count(true), places: count(false) })
+        let curves = pairs.filter(|(first, second)| first.names == second.names).map(|(first, second)| {
+            let points = first.points.iter().zip(&second.points).map(|((x, first), (_, second))| (*x, second - first));
+            let points: Vec<(f64, f64)> = points.collect();
+            Sweep {
+                scope: Some([&*first.of.join(", "), &format!("{b} − {a}")].join(if first.of.is_empty() {
+                    ""
+                } else {
+                    ", "
+                })),
+                part: None,
+                of: first.of.clone(),
+                found: find_jumps(&points),
+                names: first.names.clone(),
+                points,
+            }
+        });
+        let curves: Vec<Sweep> = curves.filter(|curve| curve.found.is_some()).collect();
+        (!curves.is_empty()).then_some(Difference { parts: [a, b], curves })
     }
 
     fn alike(&self) -> Option<Alike<'_>> {
@@ -196,8 +208,8 @@ impl Sweeps {
         if let [Sweep { found: Some(Jumps { multiple: Some(multiple), .. }), .. }] = &self.curves[..] {
             metrics.insert("multiple".into(), metric(*multiple, ""));
         }
-        let shared = self.shared().map(|shared| [("places", shared.places), ("same_places", shared.same)]);
-        metrics.extend(shared.into_iter().flatten().map(|(name, count)| (name.to_owned(), metric(count as f64, ""))));
+        let difference = self.difference().map(|difference| metric(difference.jumps() as f64, ""));
+        metrics.extend(difference.map(|jumps| ("difference_jumps".to_owned(), jumps)));
         let most = self.curves.iter().filter_map(Sweep::fluctuation).reduce(f64::max);
         metrics.extend(most.map(|most| ("fluctuation".to_owned(), metric(most, "ratio"))));
         metrics
@@ -208,7 +220,7 @@ impl Sweeps {
             |curve: &Sweep| names.scoped(&curve.scope, names.capital(self.sentence(curve, names, lang), lang), lang);
         let mut told: Vec<String> = self.curves.iter().map(of).collect();
         told.extend(self.at_multiples(names, lang));
-        told.extend(self.in_common(names, lang));
+        told.extend(self.differs(names, lang));
         if let Some(Alike { low, high, p }) = self.alike() {
             let figure = |value: f64| names.words.figure(lang, &share(value), value);
             let args = Args::new().with("column", names.inline(&self.y, lang));
@@ -221,10 +233,10 @@ impl Sweeps {
         told
     }
 
-    /// Where the curves jump; of those that are told apart by a split, at how many places both do.
+    /// Where the curves jump; of those that are told apart by a split, whether what they differ by does.
     pub(super) fn in_short(&self, names: &Names<'_>, lang: &str) -> Vec<String> {
-        if let Some(shared) = self.in_common(names, lang) {
-            return vec![shared];
+        if let Some(differs) = self.differs(names, lang) {
+            return vec![differs];
         }
         let of = |curve: &Sweep| {
             let (found, fluctuation) = (curve.found.as_ref()?, curve.fluctuation()?);
@@ -262,12 +274,13 @@ impl Sweeps {
         self.expected().into_iter().map(say).collect()
     }
 
-    fn in_common(&self, names: &Names<'_>, lang: &str) -> Option<String> {
-        let Shared { parts: [a, b], same, places } = self.shared()?;
+    fn differs(&self, names: &Names<'_>, lang: &str) -> Option<String> {
+        let difference = self.difference()?;
         let args = Args::new().with("column", names.inline(&self.y, lang)).with("axis", names.inline(&self.x, lang));
-        let [a, b] = [a, b].map(|part| safe::text(&names.table.point(part).unwrap_or_else(|| part.to_owned())));
-        let args = args.with("a", a).with("b", b).count("same", same).count("places", places);
-        Some(names.capital(names.words.text(lang, "jumps-shared", &args), lang))
+        let point = |part: &str| safe::text(&names.table.point(part).unwrap_or_else(|| part.to_owned()));
+        let [a, b] = difference.parts.map(point);
+        let args = args.with("a", a).with("b", b).count("jumps", difference.jumps());
+        Some(names.capital(names.words.text(lang, "jumps-difference", &args), lang))
     }
 
     fn sentence(&self, curve: &Sweep, names: &Names<'_>, lang: &str) -> String {
@@ -343,7 +356,8 @@ impl Sweeps {
         let mut sweeps = table("jumps-title", &heads, vec![words.joined(langs, "jumps-note")]);
         let mut jumps = table("jumps-each", &[("jumps-between", false), ("jumps-height", true)], Vec::new());
         let mut outliers = table("jumps-alone", &[("best-place", false), ("jumps-by", true)], Vec::new());
-        for curve in &self.curves {
+        let differences = self.difference().map(|difference| difference.curves).unwrap_or_default();
+        for curve in self.curves.iter().chain(&differences) {
             let scope = scoped.then(|| curve.scope.as_deref().map_or_else(String::new, safe::text));
             let none = || "—".to_owned();
             let found = curve.found.as_ref();
