@@ -1085,7 +1085,7 @@ jumps-no-multiple = { $jumps ->
    *[other] 没有一个数的倍数能对应所有这些位置
 }。
 jumps-none = { $column }随{ $axis }没有超出噪声的跳变；相对波动为 { $fluctuation }，小于其约五倍的单个跳变可能无法识别。
-jumps-difference = { $a } 与 { $b } 之间{ $column }的差值随{ $axis }{ $jumps ->
+jumps-difference = { $column }在 { $a } 与 { $b } 之间的差值随{ $axis }{ $jumps ->
     [0] 没有跳变：凡有跳变之处，两者相同。
    *[other] 有 { $jumps } 处跳变。
 }

@@ -227,7 +227,7 @@ fn two_sweeps_side_by_side_are_compared_point_by_point_and_jump_by_jump() {
     let [english, chinese] = said(&input, &["jumps"]);
     let told = "The difference of iteration time between device and link jumps at one place along batch size.";
     assert!(english.contains(told), "{english}");
-    assert!(chinese.contains("device 与 link 之间每次迭代用时的差值随批大小有 1 处跳变。"), "{chinese}");
+    assert!(chinese.contains("每次迭代用时在 device 与 link 之间的差值随批大小有 1 处跳变。"), "{chinese}");
 }
 
 #[test]
