@@ -1,7 +1,7 @@
 //! What a run begins with: its plan, and the inputs of all that may run as they were when it was made. Copies nothing itself.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet},
     path::Path,
 };
 
@@ -88,20 +88,15 @@ impl Capture<'_> {
     /// What is to be done by the inputs as they stand.
     fn plan(&self, inputs: &Inputs) -> Result<(Plan, BTreeMap<InstanceId, Decision>), ExecError> {
         let Capture { session, store, .. } = *self;
+        let (workflow, folder) = (&*session.expansion.workflow, &session.workspace.folder);
         let mut world = StoreLookup {
-            workflow: &session.expansion.workflow,
-            folder: session.workspace.folder.clone(),
             results: Some(store),
             recorded: Some(self.recorded),
             objects: Some(store.objects().clone()),
-            inputs,
             keep: true,
             stood: self.stood,
             going_on: self.going_on,
-            ahead: VecDeque::new(),
-            found: None,
-            damaged: BTreeMap::new(),
-            error: None,
+            ..StoreLookup::of_inputs(workflow, folder, inputs)
         };
         let mut reused = BTreeMap::new();
         let plan = plan_of_run(&session.context(), self.wanted, &mut world, self.force, &mut reused);

@@ -1,7 +1,7 @@
 //! What stands for units of instances whose needs are settled: a result, an attempt that goes on or that another run makes, or one
 //! to begin. Looks and answers; what becomes of that is the outcomes'.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 use flow_core::{
     Digest, InstanceId, Outcome, StepResult,
@@ -37,20 +37,13 @@ pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
     let nothing_left = context.left.has_nothing_here();
     let goes_on = |ids: &[InstanceId], decisions: &[Decision]| !nothing_left && goes_on(context, ids, decisions);
     for ids in units {
+        let (workflow, folder) = (&*session.expansion.workflow, &session.workspace.folder);
         let mut world = StoreLookup {
-            workflow: &session.expansion.workflow,
-            folder: session.workspace.folder.clone(),
             results: Some(&context.store),
             recorded: Some(&context.recorded),
             objects: Some(context.objects.clone()),
-            inputs: &context.inputs,
             keep: true,
-            stood: &[],
-            going_on: &BTreeMap::new(),
-            ahead: VecDeque::new(),
-            found: None,
-            damaged: BTreeMap::new(),
-            error: None,
+            ..StoreLookup::of_inputs(workflow, folder, &context.inputs)
         };
         let decisions = decide(&session.context(), &ids, &context.known, &mut world, &context.force);
         let StoreLookup { damaged, error, .. } = world;

@@ -48,6 +48,30 @@ pub(crate) struct StoreLookup<'a> {
     pub(crate) error: Option<StoreError>,
 }
 
+/// Nothing goes on since an earlier run.
+static NOTHING: BTreeMap<Digest, RunId> = BTreeMap::new();
+
+impl<'a> StoreLookup<'a> {
+    /// Where there is no store yet; what is known besides is added.
+    pub(crate) fn of_inputs(workflow: &'a str, folder: &Path, inputs: &'a Inputs) -> Self {
+        StoreLookup {
+            workflow,
+            folder: folder.to_owned(),
+            results: None,
+            recorded: None,
+            objects: None,
+            inputs,
+            keep: false,
+            stood: &[],
+            going_on: &NOTHING,
+            ahead: VecDeque::new(),
+            found: None,
+            damaged: BTreeMap::new(),
+            error: None,
+        }
+    }
+}
+
 /// Under what instances of a workflow were recorded by earlier runs. Journals are read when that is first asked for.
 pub(crate) struct Recorded {
     dir: StoreDir,
@@ -303,21 +327,8 @@ mod tests {
     #[test]
     fn who_did_not_answer_is_not_asked_again() {
         let (silent, inputs) = (Silent::default(), Inputs::new(None, None, clock::system()));
-        let mut world = StoreLookup {
-            workflow: "w",
-            folder: PathBuf::new(),
-            results: Some(&silent),
-            recorded: None,
-            objects: None,
-            inputs: &inputs,
-            keep: false,
-            stood: &[],
-            going_on: &BTreeMap::new(),
-            ahead: VecDeque::new(),
-            found: None,
-            damaged: BTreeMap::new(),
-            error: None,
-        };
+        let of_inputs = StoreLookup::of_inputs("w", Path::new(""), &inputs);
+        let mut world = StoreLookup { results: Some(&silent), ..of_inputs };
         let (fingerprint, attempt) = (Digest::of(b"f"), Digest::of(b"a"));
         for label in ["a", "b"] {
             world.ahead(&[Sought { fingerprint, attempt, label }]);

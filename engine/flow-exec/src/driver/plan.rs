@@ -2,7 +2,7 @@
 //! it is free.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet},
     ops::ControlFlow,
     path::{Path, PathBuf},
 };
@@ -92,20 +92,13 @@ impl Knowledge {
         let inputs = inputs_of(session, keep, snapshot.as_ref());
         let going_on = self.dir().map(|dir| left::to_follow(dir, &left::seen(dir))).unwrap_or_default();
         let recorded = self.dir().map(|dir| recorded(dir, &session.expansion.workflow));
+        let (workflow, folder) = (&*session.expansion.workflow, &session.workspace.folder);
         let mut world = StoreLookup {
-            workflow: &session.expansion.workflow,
-            folder: session.workspace.folder.clone(),
             results: self.results(),
             recorded: recorded.as_ref(),
             objects,
-            inputs: &inputs,
-            keep: false,
-            stood: &[],
             going_on: &going_on,
-            ahead: VecDeque::new(),
-            found: None,
-            damaged: BTreeMap::new(),
-            error: None,
+            ..StoreLookup::of_inputs(workflow, folder, &inputs)
         };
         let answer = ask(&mut world);
         match world.error {
