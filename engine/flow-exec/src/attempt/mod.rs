@@ -198,9 +198,12 @@ pub(crate) fn create_atomically(path: &Path, content: &[u8]) -> io::Result<fs::F
         new()
     });
     let mut file = file?;
-    file.write_all(content)?;
-    fs::rename(&temporary, path)?;
-    Ok(file)
+    let written = file.write_all(content).and_then(|()| fs::rename(&temporary, path));
+    if written.is_err() {
+        // On a full disk the room is somebody else's.
+        let _ = fs::remove_file(&temporary);
+    }
+    written.map(|()| file)
 }
 
 /// The same, flushed to the disk: also after a power cut readers see nothing or all of it.

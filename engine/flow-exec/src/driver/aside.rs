@@ -1,4 +1,5 @@
-//! What a run has done on other threads, as jobs that answer with an event: the loop itself waits for no disk. Decides nothing.
+//! What a run has done on other threads, as jobs that answer with an event: the loop itself waits for no disk,
+//! but for the few bytes that it writes into the folders of measured attempts on this machine ([`crate::node`]'s observations). Decides nothing.
 
 use std::sync::Arc;
 

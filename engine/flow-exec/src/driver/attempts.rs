@@ -332,7 +332,9 @@ impl<X: Executor> Attempts<X> {
     /// An attempt has ended: with the first of them the window of its group is over.
     pub(super) fn closes(&mut self, attempt: AttemptId, end: &Ended, cards: &mut Cards) {
         let Some(running) = self.running.get_mut(&attempt) else { return };
-        running.seen_of_gpus = Some(if running.batch { Default::default() } else { cards.untrack(attempt) });
+        // An end may be told twice, and its GPUs are let go of once.
+        let untracked = || if running.batch { Default::default() } else { cards.untrack(attempt) };
+        running.seen_of_gpus = Some(running.seen_of_gpus.take().unwrap_or_else(untracked));
         if let Some(corun) = &self.context.instance(running.instance).corun {
             // By the clock of the node, as all that its members say.
             let there = end.there.as_ref();

@@ -9,7 +9,7 @@ use flow_core::{
 };
 use flow_store::{Results, StoreError};
 
-use super::{context::RunContext, deferred::DeferredUnit, lookup::StoreLookup, orphans::Wanted, their_jobs::Theirs};
+use super::{context::RunContext, deferred::DeferredUnit, lookup::StoreLookup, their_jobs::Theirs};
 
 /// The answers to a look-up, unit by unit.
 pub(super) struct LookedUp {
@@ -126,8 +126,7 @@ fn end_jobs(context: &RunContext, units: &[(Vec<InstanceId>, Vec<Decision>)]) {
 pub(super) fn end_reused<'i>(context: &RunContext, reused: impl Iterator<Item = &'i InstanceId> + Clone) {
     let labels = reused.map(|id| context.secrets.hide(context.instance(*id).label.to_string()));
     if !context.left.has_nothing_here() {
-        let labels: Vec<String> = labels.clone().collect();
-        let wanted: Vec<Wanted> = labels.iter().map(|label| Wanted { label, attempt: None }).collect();
+        let wanted = labels.clone().map(|label| (label, None)).collect();
         let followed = |attempt: &Digest| !matches!(context.claimed.taken(&[*attempt]), Ok(None));
         context.left.end_unwanted(&context.file(), &wanted, followed);
     }
@@ -150,11 +149,10 @@ fn goes_on(context: &RunContext, ids: &[InstanceId], decisions: &[Decision]) -> 
     if attempts.is_some_and(|attempts| context.left.goes_on(&attempts)) {
         return true;
     }
-    let labels: Vec<String> =
-        ids.iter().map(|id| context.secrets.hide(instances[id.index()].label.to_string())).collect();
-    let wanted = labels.iter().zip(decisions).map(|(label, decision)| Wanted { label, attempt: to_run(decision) });
+    let labels = ids.iter().map(|id| context.secrets.hide(instances[id.index()].label.to_string()));
+    let wanted = labels.zip(decisions.iter().map(to_run)).collect();
     let followed = |attempt: &Digest| !matches!(context.claimed.taken(&[*attempt]), Ok(None));
-    context.left.end_unwanted(&context.file(), &wanted.collect::<Vec<_>>(), followed);
+    context.left.end_unwanted(&context.file(), &wanted, followed);
     false
 }
 

@@ -43,12 +43,6 @@ struct Left {
     looks: u64,
 }
 
-/// An instance of this workflow that is decided: by its label, and what it is about to do, if it does something.
-pub(crate) struct Wanted<'a> {
-    pub(crate) label: &'a str,
-    pub(crate) attempt: Option<Digest>,
-}
-
 impl OrphanedWork {
     /// Looks for all of it, for the run `own`.
     pub(crate) fn look(store: &Store, own: &RunId) -> OrphanedWork {
@@ -176,13 +170,14 @@ impl OrphanedWork {
 
     /// Ends what goes on of the workflow file `file` under one of these labels and is not what is wanted there, unless another run
     /// follows it.
-    pub(crate) fn end_unwanted(&self, file: &str, wanted: &[Wanted<'_>], is_followed: impl Fn(&Digest) -> bool) {
-        self.end(file, is_followed, |intent| {
-            intent.members.iter().any(|member| {
-                let of = wanted.iter().find(|wanted| wanted.label == member.label);
-                of.is_some_and(|wanted| wanted.attempt != Some(member.fingerprint))
-            })
-        });
+    pub(crate) fn end_unwanted(
+        &self,
+        file: &str,
+        wanted: &BTreeMap<String, Option<Digest>>,
+        is_followed: impl Fn(&Digest) -> bool,
+    ) {
+        let is_other = |member: &Member| wanted.get(&member.label).is_some_and(|of| *of != Some(member.fingerprint));
+        self.end(file, is_followed, |intent| intent.members.iter().any(is_other));
     }
 
     /// Ends what goes on of a workflow file that has no such instance any more.

@@ -24,6 +24,8 @@ const FILE: &str = "observations.jsonl";
 const UNSEEN: f64 = 0.25;
 /// The file is made anew when it has grown by this, and by twice what it was, bytes.
 const GROWN: usize = 64 << 10;
+/// What could not be written is tried again after so many seconds.
+const AGAIN: f64 = 5.0;
 
 /// Where the observations of an attempt stand.
 pub(crate) fn path(folder: &Path) -> PathBuf {
@@ -79,8 +81,9 @@ pub(crate) struct NewSamples {
 /// Who sees an attempt writes here.
 pub(crate) struct Observations {
     path: PathBuf,
-    /// None where it is to be made anew.
+    /// None where it is to be made anew, once it is time for that.
     file: Option<File>,
+    retry_at: f64,
     length: usize,
     first: usize,
     written: Written,
@@ -90,7 +93,7 @@ pub(crate) struct Observations {
 impl Observations {
     pub(crate) fn of(folder: &Path) -> Observations {
         let (written, beside) = (Written::default(), Vec::new());
-        Observations { path: path(folder), file: None, length: 0, first: 0, written, beside }
+        Observations { path: path(folder), file: None, retry_at: 0.0, length: 0, first: 0, written, beside }
     }
 
     /// This one began beside it, on its GPUs or not.
@@ -106,6 +109,9 @@ impl Observations {
         around: Surroundings,
         news: impl FnOnce(&mut Written) -> NewSamples,
     ) {
+        if at < self.retry_at {
+            return;
+        }
         if self.length > 3 * self.first + GROWN {
             self.file = None;
         }
@@ -118,8 +124,10 @@ impl Observations {
         self.written.beside = self.beside.len();
         let mut line = serde_json::to_vec(&Look { at, host, gpus, log, beside, cost, around }).unwrap_or_default();
         line.push(b'\n');
-        // What cannot be written is with the next look, which begins anew: half a line would hide what comes after it.
+        // What cannot be written is with a later look, which begins anew: half a line would hide what comes after it. On a full disk
+        // that is all there is, and not tried again at once.
         self.file = self.append(&line).ok();
+        self.retry_at = if self.file.is_some() { 0.0 } else { at + AGAIN };
     }
 
     fn append(&mut self, line: &[u8]) -> io::Result<File> {

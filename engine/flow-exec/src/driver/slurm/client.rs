@@ -140,8 +140,12 @@ impl Client {
         // The accounting database is another's.
         let silence = self.silence.as_ref().filter(|_| program != "sacct");
         let code = wait(&mut child, &err, || {
+            if self.hurry.load(Ordering::Relaxed) {
+                // Nobody waits for it any more, and who ends the jobs says what came of that.
+                return HURRIED;
+            }
             silence.into_iter().for_each(Silence::goes_on);
-            if self.hurry.load(Ordering::Relaxed) { HURRIED } else { self.limit }
+            self.limit
         });
         let code = code.map_err(|e| NoAnswer::NotStarted { command: program, error: e.to_string() })?;
         // What it said before it was ended may tell what it waited for.

@@ -82,8 +82,8 @@ pub(super) fn job(settings: &Settings, unit: Vec<Work>) -> io::Result<Option<Bat
     Ok(Some(job))
 }
 
-/// Tells a node what it is to run. Where that holds secrets it is written when the job is written down, and no sooner: who comes after a
-/// killed run sees to it by that.
+/// Tells a node what it is to run. Where that holds secrets it is written just before the job is written down, and no sooner: who comes
+/// after a killed run sees to it by that, and `flow gc` to what a kill between the two leaves.
 fn tell_node(job: &mut BatchJob) -> io::Result<()> {
     match std::mem::take(&mut job.for_node).as_slice() {
         // It is there since a first try, or an earlier run.
