@@ -170,7 +170,7 @@ finding-linear = { $column } is linear in { $axis }: { $intercept } { $sign } { 
 jump = { $from } and { $to } ({ $height })
 finding-jumps = { $column } jumps between { $axis } { $jumps }.
 finding-jumps-multiple = { $column } jumps between { $axis } { $jumps }: at the multiples of { $multiple }.
-finding-bound-gpu = GPU utilisation is { $range }: the GPU is seldom without work.
+finding-bound-gpu = GPU utilisation is { $range }: most of the time the GPU is at work.
 finding-bound-cpu = CPU-bound: { $range } of the CPUs that the runs were given are in use.
 finding-bound-cpu-of = CPU-bound: { $range } of the CPUs that the runs were given are in use. Each had { $own } of { $host }, and CPU use is of all { $host }.
 finding-bound-data = Waiting for data limits the speed: { $range } of an epoch.
@@ -215,7 +215,7 @@ finding-changed-few = From { $a } to { $b }, { $column } { $how ->
     [times] is { $range } in every row
     [rises] rises in every row, by { $range }
    *[falls] falls in every row, by { $range }
-} (mean { $mean }, 95 % confidence interval { $interval }; too few rows for a test).
+} (mean { $mean }, 95 % confidence interval { $interval }; too few rows for a sign test).
 finding-changed-tested = From { $a } to { $b }, { $column } { $how ->
     [times] is { $range } in every row
     [rises] rises in every row, by { $range }
@@ -304,8 +304,12 @@ note-gain-short = ± is half the width of a 95 % interval{ $once ->
     [yes] ; where a group ran once, how much runs differ is assumed in that of the throughput, and left out of that of a slowdown.
    *[no] .
 }
+note-windows = Each figure is of the member's own epochs while all ran: the windows are not quite the same, and a sum may come to a little more than there is.
 note-all-runs = Times alone and together are geometric means of all runs of each. The table above leaves out runs that were made only for a verdict.
-together-more-cpus = Alone each was given only a part of the CPUs: the gain is also that of more CPUs.
+together-more-cpus = Alone each was given only a part of the CPUs: the gain is { $more ->
+    [yes] also that of more CPUs
+   *[no] no more than that of more CPUs
+}.
 together-groups = Verdicts
 note-gain = ± is half the width of an interval that holds for at least 95 % of groups, however often they are repeated.{ $once ->
     [yes] {" "}That is otherwise where a group ran once. There the ± of the throughput assumes a standard deviation of at least { $assumed } between runs, which was not measured; and the ± of a slowdown is twice its standard error from epoch to epoch (where that is not known, as if both times had a standard deviation of { $usual }). It leaves out how much runs differ, so it is no 95 % interval, and the ± of the throughput does not follow from it.
@@ -357,7 +361,7 @@ together-parallel = Together ({ $group }): **{ $verdict }**. The member that suf
     [yes] { $most } times as long as alone
    *[no] { $most } longer than alone
 }, within the tolerance of { $tolerance }.
-together-no-slower = Together ({ $group }): **{ $verdict }**. No member is slower than alone.
+together-no-slower = Together ({ $group }): **{ $verdict }**. No member is measurably slower than alone.
 together-only-concurrent = Together ({ $group }): **{ $verdict }**. The members take { $longer }, yet together they do { $gain } times the work of one after another.
 together-slower-than = Together ({ $group }): **{ $verdict }**. The members take { $longer }, and together they do { $gain } times the work of one after another.
 together-no-gain = Together ({ $group }): **{ $verdict }**. The members take { $longer }, and together they do { $gain } times the work of one after another: running them together gains nothing.
@@ -395,7 +399,7 @@ rulings-unmeasured = No figures for { $list }.
 rulings-free = Enough for all: { $list }.
 ruling-asked = { $what } (demand { $asked })
 ruling-used = { $what } (demand { $asked }, used { $used })
-ruling-change = { $what } ({ $together } of an epoch, { $alone } alone)
+ruling-change = { $what } (up to { $together } of an epoch, up to { $alone } alone)
 ruling-own = { $what } (own GPUs)
 resource-cpu = CPU
 resource-memory = host memory
@@ -774,22 +778,22 @@ jumps-fluctuation = Fluctuation
 jumps-fluctuation-share = Fluctuation, of the level
 jumps-between = Between
 jumps-height = Height (± 95 % confidence)
-jumps-note = A jump is a change of level from one point to the next that no curve, bend, outlier, growing or correlated noise explains as well, and that lasts for three points at least; one or two points off the curve are outliers, not jumps. Of 100 sweeps of about 70 points without any jump (lines, curves, waves, outliers, noise that correlates by up to 0.5 from one point to the next) at most one is given a jump, and about two where it correlates by 0.7 or more. The height of a jump is what the level changes by beyond the slope of the curve, with outliers left out: it is not the difference of the two points. Fluctuation is the standard deviation about the curve with its jumps and outliers.
-jumps-alone = Single points of { $column } along { $axis }, off the curve
+jumps-note = A jump is a change of level from one point to the next that no curve, bend, outlier, growing or correlated noise explains as well, and that lasts for three points at least; points off the curve after which the level is as before are outliers, not jumps. Of 100 sweeps of about 70 points without any jump (lines, curves, waves, outliers, noise that correlates by up to 0.5 from one point to the next) at most one is given a jump, and about two where it correlates by 0.7 or more. The height of a jump is what the level changes by beyond the slope of the curve, with outliers left out: it is not the difference of the two points. Fluctuation is the standard deviation about the curve with its jumps and outliers.
+jumps-alone = Points of { $column } along { $axis } off the curve
 jumps-by = Off by (± 95 % confidence)
 jumps-off = { $at } ({ $off })
-jumps-outliers = Single points are off the curve, which is no jump: { $axis } { $points }.
+jumps-outliers = Points are off the curve without a change of level after them, which is no jump: { $axis } { $points }.
 jumps-at-multiples = { $what ->
     [jumps] Jumps
-   *[single] Single points off the curve
+   *[single] Points off the curve
 } are at multiples of { $multiple } { $more ->
     [yes] more often than by chance
    *[no] no more often than by chance
-}: { $there } of { $of }, where chance would put { $chance } (p { $p }).
+}: { $there } of { $of }, where chance would put { $chance } (p { $p } if all were independent).
 jumps-expected = Jumps of { $column } along { $axis } at multiples, and by chance
 jumps-what = What
 jumps-what-jumps = jumps
-jumps-what-single = single points off the curve
+jumps-what-single = points off the curve
 jumps-there = There
 jumps-of = Of
 jumps-by-chance = By chance
@@ -797,12 +801,13 @@ jumps-p-chance = p (as many by chance alone)
 jumps-few = { $points } points are too few to tell whether { $column } jumps along { $axis }.
 jumps-no-multiple = { $jumps ->
     [1] One jump alone does not tell whether jumps come at the multiples of a number
+    [2] Two jumps alone do not tell whether jumps come at the multiples of a number
    *[other] No one number has all of these places at its multiples
 }.
 jumps-none = No jump of { $column } along { $axis } stands out of the noise; it fluctuates by { $fluctuation } of its level, and a single jump of less than about five times that may not be told.
 jumps-difference = The difference of { $column } between { $a } and { $b } { $jumps ->
-    [0] jumps nowhere along { $axis }: what jumps does so in both alike.
-    [one] jumps at one place along { $axis }.
+    [0] jumps nowhere along { $axis }: it makes no jump. Where other jumps are told of the one than of the other, the same curve is read in two ways, and which of these is a jump is not sure.
+    [one] jumps at 1 place along { $axis }.
    *[other] jumps at { $jumps } places along { $axis }.
 }
 jumps-fluctuate = The fluctuation of { $column } about its curve, as a share of its level, differs (Brown–Forsythe test, p { $p }): from { $low } ({ $least }) to { $high } ({ $most }).

@@ -169,7 +169,7 @@ finding-linear = { $column }与{ $axis }成线性关系：{ $intercept } { $sign
 jump = { $from } 与 { $to }（{ $height }）
 finding-jumps = { $column }在{ $axis } { $jumps }之间跳变。
 finding-jumps-multiple = { $column }在{ $axis } { $jumps }之间跳变，均位于 { $multiple } 的倍数处。
-finding-bound-gpu = GPU 利用率为 { $range }：GPU 很少空闲。
+finding-bound-gpu = GPU 利用率为 { $range }：GPU 大部分时间都在工作。
 finding-bound-cpu = 瓶颈在 CPU：所分配 CPU 的利用率为 { $range }。
 finding-bound-cpu-of = 瓶颈在 CPU：所分配 CPU 的利用率为 { $range }。每次运行分得 { $own } 个 CPU，主机共 { $host } 个，“CPU 利用率”按主机全部 CPU 计。
 finding-bound-data = 瓶颈为数据加载：等待数据占每轮用时的 { $range }。
@@ -214,7 +214,7 @@ finding-changed-few = 从 { $a } 到 { $b }，{ $column }在各行均{ $how ->
     [times] 变为{ $range }
     [rises] 上升，幅度为 { $range }
    *[falls] 下降，幅度为 { $range }
-}（平均 { $mean }，95 % 置信区间为 { $interval }；行数过少，不足以做显著性检验）。
+}（平均 { $mean }，95 % 置信区间为 { $interval }；行数过少，不足以做符号检验）。
 finding-changed-tested = 从 { $a } 到 { $b }，{ $column }在各行均{ $how ->
     [times] 变为{ $range }
     [rises] 上升，幅度为 { $range }
@@ -276,8 +276,8 @@ computed-foreign = 测量期间其他程序的最大 CPU 利用率
 computed-at-once = 打包混部的总完成时间
 computed-one-by-one = 串行执行的总完成时间
 computed-gain = 打包混部相对串行执行的吞吐量
-computed-least-slowdown = 打包混部相对单独运行的最小减速比
-computed-most-slowdown = 打包混部相对单独运行的最大减速比
+computed-least-slowdown = 打包混部相对单独运行的最小减速倍数
+computed-most-slowdown = 打包混部相对单独运行的最大减速倍数
 computed-off = { $column }与先前数值的最大差异
 computed-as-given = { $column }在给出的位数内与先前数值相同的个数
 computed-given = { $column }先前数值的个数
@@ -307,12 +307,16 @@ note-gain-short = ± 为 95 % 区间的半宽{ $once ->
     [yes] ；只运行一次的组，各次运行之间的波动在吞吐量的 ± 中为假设值，在减速的 ± 中未计入。
    *[no] 。
 }
+note-windows = 各项数值只统计该任务在全体同时运行期间的各轮；各任务的统计时段不完全一致，合计可能略高于 100 %。
 note-all-runs = 单独与同时运行的用时均为各自所有运行的几何平均；上表不含仅为得出结论而追加的运行。
-together-more-cpus = 单独运行时各只分得部分 CPU：吞吐量的提升也来自更多的 CPU。
+together-more-cpus = 单独运行时各只分得部分 CPU：吞吐量的提升{ $more ->
+    [yes] 也来自更多的 CPU
+   *[no] 不超过 CPU 数的增加
+}。
 together-groups = 结论
 packed-members = 单独运行与打包混部
 packed-packed = 打包混部的{ $column }
-packed-slowdown = 减速比
+packed-slowdown = 减速倍数
 together-alone = 单独运行的{ $column }
 together-together = 同时运行的{ $column }
 together-predicted = 同时运行的{ $column }（由单独运行预测）
@@ -356,7 +360,7 @@ together-parallel = 同时运行（{ $group }）：**{ $verdict }**。减速最�
     [yes] 用时是单独运行的 { $most } 倍
    *[no] 用时比单独运行增加 { $most }
 }，在 { $tolerance } 的容差之内。
-together-no-slower = 同时运行（{ $group }）：**{ $verdict }**。各任务均不慢于单独运行。
+together-no-slower = 同时运行（{ $group }）：**{ $verdict }**。各任务均未明显慢于单独运行。
 together-only-concurrent = 同时运行（{ $group }）：**{ $verdict }**。{ $longer }，但合计吞吐量是串行执行的 { $gain } 倍。
 together-slower-than = 同时运行（{ $group }）：**{ $verdict }**。{ $longer }，合计吞吐量只有串行执行的 { $gain } 倍。
 together-no-gain = 同时运行（{ $group }）：**{ $verdict }**。{ $longer }，合计吞吐量是串行执行的 { $gain } 倍：同时运行没有带来收益。
@@ -388,7 +392,7 @@ rulings-unmeasured = 未测得：{ $list }。
 rulings-free = 资源尚有余量：{ $list }。
 ruling-asked = { $what }（总需求 { $asked }）
 ruling-used = { $what }（总需求 { $asked }，实际占用 { $used }）
-ruling-change = { $what }（占每轮的 { $together }，单独运行时为 { $alone }）
+ruling-change = { $what }（至多占每轮的 { $together }，单独运行时至多为 { $alone }）
 ruling-own = { $what }（各自独占）
 resource-cpu = CPU
 resource-memory = 主机内存
@@ -1059,22 +1063,22 @@ jumps-fluctuation = 波动
 jumps-fluctuation-share = 相对波动
 jumps-between = 位置
 jumps-height = 高度（± 95 % 置信区间）
-jumps-note = 跳变指相邻两点之间的水平变化，且曲线、折点、离群点、逐渐增大或自相关的噪声都不能同样好地解释，并至少持续三个点；仅一两个点偏离曲线视为离群点，不算跳变。对约 70 个点且没有跳变的扫描（直线、曲线、波形、含离群点者，以及相邻点噪声相关系数不超过 0.5 者），每 100 次误报至多 1 次；相关系数达 0.7 及以上时约 2 次。跳变的高度指扣除曲线自身斜率与离群点之后的水平变化，并非两点数值之差。波动为各点对含跳变与离群点的曲线的标准差。
-jumps-alone = { $column }在{ $axis }的哪些单点偏离曲线
+jumps-note = 跳变指相邻两点之间均值水平的突变，且曲线、折点、离群点、逐渐增大或自相关的噪声都不能同样好地解释，并至少持续三个点；偏离曲线而其后水平不变的点视为离群点，不算跳变。对约 70 个点且没有跳变的扫描（直线、曲线、波形、含离群点者，以及相邻点噪声相关系数不超过 0.5 者），每 100 次误报至多 1 次；相关系数达 0.7 及以上时约 2 次。跳变的高度指扣除曲线自身斜率与离群点之后的水平变化，并非两点数值之差。波动为各点对含跳变与离群点的曲线的标准差。
+jumps-alone = { $column }在{ $axis }的哪些点偏离曲线
 jumps-by = 偏离（± 95 % 置信区间）
 jumps-off = { $at }（{ $off }）
-jumps-outliers = 有单个点偏离曲线，不算跳变：{ $axis } { $points }。
+jumps-outliers = 有的点偏离曲线，但其后水平不变，不算跳变：{ $axis } { $points }。
 jumps-at-multiples = { $what ->
     [jumps] 跳变
-   *[single] 偏离曲线的单个点
+   *[single] 偏离曲线的点
 }位于 { $multiple } 的倍数处的比例{ $more ->
     [yes] 高于随机水平
    *[no] 未超出随机水平
-}：{ $of } 个中有 { $there } 个，随机期望为 { $chance } 个（p { $p }）。
+}：{ $of } 个中有 { $there } 个，随机期望为 { $chance } 个（若各点相互独立，p { $p }）。
 jumps-expected = { $column }随{ $axis }的跳变：位于倍数处的个数与随机期望
 jumps-what = 对象
 jumps-what-jumps = 跳变
-jumps-what-single = 偏离曲线的单个点
+jumps-what-single = 偏离曲线的点
 jumps-there = 位于倍数处
 jumps-of = 总数
 jumps-by-chance = 随机期望
@@ -1082,11 +1086,12 @@ jumps-p-chance = p（仅凭随机达到该个数）
 jumps-few = 只有 { $points } 个点，不足以判断{ $column }随{ $axis }是否跳变。
 jumps-no-multiple = { $jumps ->
     [1] 仅一处跳变，无法判断跳变是否位于某个数的倍数处
+    [2] 仅两处跳变，无法判断跳变是否位于某个数的倍数处
    *[other] 没有一个数的倍数能对应所有这些位置
 }。
 jumps-none = { $column }随{ $axis }没有超出噪声的跳变；相对波动为 { $fluctuation }，小于其约五倍的单个跳变可能无法识别。
 jumps-difference = { $column }在 { $a } 与 { $b } 之间的差值随{ $axis }{ $jumps ->
-    [0] 没有跳变：凡有跳变之处，两者相同。
+    [0] 没有跳变，即二者之差不产生跳变；若两者的跳变位置有所不同，则是对同一曲线的两种判读，孰为跳变不能确定。
    *[other] 有 { $jumps } 处跳变。
 }
 jumps-fluctuate = { $column }的相对波动存在显著差异（Brown–Forsythe 检验，p { $p }）：从 { $low }（{ $least }）到 { $high }（{ $most }）。

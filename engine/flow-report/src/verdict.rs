@@ -47,9 +47,9 @@ pub(crate) struct Together {
     pub(crate) tolerance: f64,
     /// What each resource has to do with it.
     pub(crate) rulings: Vec<Ruling>,
-    /// Together they used more CPUs than any was given alone.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) more_cpus: bool,
+    /// Where together they used more CPUs than any was given alone: how many times as many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) more_cpus: Option<f64>,
     /// The same group by earlier figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) earlier: Option<Box<Together>>,
@@ -318,7 +318,7 @@ impl Together {
             looks: 1,
             more: None,
             rulings: Vec::new(),
-            more_cpus: false,
+            more_cpus: None,
             earlier: None,
             ..self.clone()
         })
@@ -377,14 +377,15 @@ fn number(result: &StepResult, name: &str) -> Option<f64> {
     }
 }
 
-/// Whether together they used more CPUs than any was given alone: more than sharing is what that gains.
-fn more_cpus(pairs: &[(&StepResult, &StepResult)]) -> bool {
+/// How many times as many CPUs they used together as any was given alone: more than sharing is what more of them gain.
+fn more_cpus(pairs: &[(&StepResult, &StepResult)]) -> Option<f64> {
     let used: Option<f64> = pairs
         .iter()
         .map(|(member, _)| Some(number(member, "cpu_util")? * f64::from(member.circumstances.host_cpus)))
         .sum();
     let given = pairs.iter().map(|(_, solo)| solo.circumstances.cpus).max().filter(|cpus| *cpus > 0);
-    used.zip(given).is_some_and(|(used, given)| used > f64::from(given))
+    let times = used? / f64::from(given?);
+    (times > 1.0).then_some(times)
 }
 
 /// What limits is full while all run; what was asked of it by each alone decides where that was not measured.

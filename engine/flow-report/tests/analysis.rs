@@ -225,7 +225,7 @@ fn two_sweeps_side_by_side_are_compared_point_by_point_and_jump_by_jump() {
     let out = add(&mut input, "jumps", "jumps", json!({"table": "t", "y": "iteration_time"}));
     assert_eq!([metric(&out, "jumps"), metric(&out, "difference_jumps")], [5.0, 1.0]);
     let [english, chinese] = said(&input, &["jumps"]);
-    let told = "The difference of iteration time between device and link jumps at one place along batch size.";
+    let told = "The difference of iteration time between device and link jumps at 1 place along batch size.";
     assert!(english.contains(told), "{english}");
     assert!(chinese.contains("每次迭代用时在 device 与 link 之间的差值随批大小有 1 处跳变。"), "{chinese}");
 }
@@ -242,24 +242,24 @@ fn points_off_the_curve_are_named_and_are_no_jumps() {
     add_table(&mut input, "t", json!({"from": "s", "rows": ["batch"], "columns": ["iteration_time"]}));
     let out = add(&mut input, "jumps", "jumps", json!({"table": "t", "y": "iteration_time", "multiple": 8}));
     assert_eq!(metric(&out, "jumps"), 0.0);
-    assert!(text(&out, "analysis.en.md").contains("Single points of iteration time along batch size, off the curve"));
+    assert!(text(&out, "analysis.en.md").contains("Points of iteration time along batch size off the curve"));
     let [english, chinese] = said(&input, &["jumps"]);
-    let told = "Single points are off the curve, which is no jump: batch size 20 (−6.";
+    let told = "Points are off the curve without a change of level after them, which is no jump: batch size 20 (−6.";
     assert!(english.contains(told) && english.contains("No jump of iteration time"), "{english}");
     assert!(english.contains(" ms), 21 (−") && english.contains("and 32 (−"), "{english}");
-    assert!(chinese.contains("有单个点偏离曲线，不算跳变：批大小 20（−"), "{chinese}");
+    assert!(chinese.contains("有的点偏离曲线，但其后水平不变，不算跳变：批大小 20（−"), "{chinese}");
     // One in eight places is a multiple of 8, and 1 − (7/8)³ is 0.33.
-    let told = "Single points off the curve are at multiples of 8 no more often than by chance: 1 of 3, where chance would put 0.4 (p = 0.33).";
+    let told = "Points off the curve are at multiples of 8 no more often than by chance: 1 of 3, where chance would put 0.4 (p = 0.33 if all were independent).";
     assert!(english.contains(told), "{english}");
-    assert!(chinese.contains("3 个中有 1 个，随机期望为 0.4 个（p = 0.33）"), "{chinese}");
+    assert!(chinese.contains("3 个中有 1 个，随机期望为 0.4 个（若各点相互独立，p = 0.33）"), "{chinese}");
 }
 
 #[test]
 fn a_line_with_jumps_is_told_no_bend_and_jumps_elsewhere_than_at_multiples_are_said_to_be() {
-    let of = |places: [usize; 2]| {
+    let of = |places: &[usize]| {
         let noise = |n: usize| ((n * 7919 % 101) as f64 / 50.0 - 1.0) * 0.05;
-        let results = (1..=40_usize).map(|n| {
-            let jumps = places.into_iter().filter(|place| n > *place).count();
+        let results = (1..=60_usize).map(|n| {
+            let jumps = places.iter().filter(|place| n > **place).count();
             let time = 2.0 + 0.5 * n as f64 + 4.0 * jumps as f64 + noise(n);
             result("s", &[("n", json!(n))], 1).metric("iteration_time", time, "s")
         });
@@ -269,14 +269,20 @@ fn a_line_with_jumps_is_told_no_bend_and_jumps_elsewhere_than_at_multiples_are_s
         add(&mut input, "jumps", "jumps", json!({"table": "t", "y": "iteration_time"}));
         said(&input, &["line", "jumps"])
     };
-    let [english, chinese] = of([16, 32]);
+    let [english, chinese] = of(&[16, 32, 48]);
     assert!(!english.contains("bends") && !chinese.contains("转折"), "{english}\n{chinese}");
     assert!(english.contains("with its jumps taken out, a straight line is the curve that suffices"), "{english}");
     assert!(chinese.contains("去除跳变后，直线即已足够"), "{chinese}");
     assert!(english.contains("at the multiples of 16") && !english.contains("No one number"), "{english}");
-    let [english, chinese] = of([7, 29]);
+    let [english, chinese] = of(&[7, 29, 50]);
     assert!(english.contains("No one number has all of these places at its multiples."), "{english}");
     assert!(chinese.contains("没有一个数的倍数能对应所有这些位置。"), "{chinese}");
+    // Any two places are at the multiples of something.
+    let [english, _] = of(&[16, 32]);
+    assert!(
+        english.contains("Two jumps alone do not tell whether jumps come at the multiples of a number."),
+        "{english}"
+    );
 }
 
 #[test]

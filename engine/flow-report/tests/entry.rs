@@ -50,8 +50,8 @@ fn a_day_of_three_experiments_is_an_entry_of_sixty_lines() {
     - Together (all): **only concurrent**. The members take 1.99 to 2.60 times as long as alone, yet together they do 1.34 ± 0.21 times the work of one after another.
     - To do: Different models on different GPUs: faster?
     - **`solo` by batch size**: v7: Waiting for data limits the speed: 31.0 % of an epoch.
-    - From v7 to v11, GPU memory is unchanged (the largest difference is 0 %). From v7 to v11, CPU use falls in every row, by 38.5 to 51.6 points (mean −42.3 points, 95 % confidence interval −52.3 to −32.3 points; too few rows for a test). From v7 to v11, epoch time falls in every row, by 9 % to 23 % (mean −14 %, 95 % confidence interval −23 % to −3 %; too few rows for a test). From v7 to v11, no judgement of top-1: a row rests on one training, and how much repeated trainings differ is not known.
-    - Together (v7): **only concurrent**. The members take 1.76 to 2.52 times as long as alone, yet together they do 1.51 ± 0.24 times the work of one after another. Alone each was given only a part of the CPUs: the gain is also that of more CPUs. Limiting: CPU (demand 197 %, used 99 %) and waiting for data (62 % of an epoch, 31 % alone).
+    - From v7 to v11, GPU memory is unchanged (the largest difference is 0 %). From v7 to v11, CPU use falls in every row, by 38.5 to 51.6 points (mean −42.3 points, 95 % confidence interval −52.3 to −32.3 points; too few rows for a sign test). From v7 to v11, epoch time falls in every row, by 9 % to 23 % (mean −14 %, 95 % confidence interval −23 % to −3 %; too few rows for a sign test). From v7 to v11, no judgement of top-1: a row rests on one training, and how much repeated trainings differ is not known.
+    - Together (v7): **only concurrent**. The members take 1.76 to 2.52 times as long as alone, yet together they do 1.51 ± 0.24 times the work of one after another. Alone each was given only a part of the CPUs: the gain is no more than that of more CPUs. Limiting: CPU (demand 197 %, used 99 %) and waiting for data (up to 62 % of an epoch, up to 31 % alone).
     - Together (v11): **parallel**. The member that suffers most takes 1.01 ± 0.03 times as long as alone, within the tolerance of 10 %.
     - Guess: augmentation fills the CPU. **Confirmed**: CPU is what limits v7, and v11, where it suffices, runs in parallel.
     - See <https://github.com/keras-team/keras/issues/9204#issuecomment-370805961>
@@ -61,8 +61,8 @@ fn a_day_of_three_experiments_is_an_entry_of_sixty_lines() {
     * 同时运行（all）：**仅并发**。各任务用时是单独运行的 1.99 至 2.60 倍，但合计吞吐量是串行执行的 1.34 ± 0.21 倍。
     * 待办：不同模型放在不同 GPU 上，会更快吗？
     * **`solo`：不同批大小下的结果**：v7：瓶颈为数据加载：等待数据占每轮用时的 31.0%。
-    * 从 v7 到 v11，显存没有变化（最大差异为 0%）。从 v7 到 v11，CPU 利用率在各行均下降，幅度为 38.5 至 51.6 个百分点（平均 −42.3 个百分点，95% 置信区间为 −52.3 至 −32.3 个百分点；行数过少，不足以做显著性检验）。从 v7 到 v11，每轮用时在各行均下降，幅度为 9% 至 23%（平均 −14%，95% 置信区间为 −23% 至 −3%；行数过少，不足以做显著性检验）。从 v7 到 v11，无法判断 Top-1 准确率有无差异：各配置仅训练一次，重复训练之间的波动未知。
-    * 同时运行（v7）：**仅并发**。各任务用时是单独运行的 1.76 至 2.52 倍，但合计吞吐量是串行执行的 1.51 ± 0.24 倍。单独运行时各只分得部分 CPU：吞吐量的提升也来自更多的 CPU。瓶颈资源：CPU（总需求 197%，实际占用 99%）和等待数据（占每轮的 62%，单独运行时为 31%）。
+    * 从 v7 到 v11，显存没有变化（最大差异为 0%）。从 v7 到 v11，CPU 利用率在各行均下降，幅度为 38.5 至 51.6 个百分点（平均 −42.3 个百分点，95% 置信区间为 −52.3 至 −32.3 个百分点；行数过少，不足以做符号检验）。从 v7 到 v11，每轮用时在各行均下降，幅度为 9% 至 23%（平均 −14%，95% 置信区间为 −23% 至 −3%；行数过少，不足以做符号检验）。从 v7 到 v11，无法判断 Top-1 准确率有无差异：各配置仅训练一次，重复训练之间的波动未知。
+    * 同时运行（v7）：**仅并发**。各任务用时是单独运行的 1.76 至 2.52 倍，但合计吞吐量是串行执行的 1.51 ± 0.24 倍。单独运行时各只分得部分 CPU：吞吐量的提升不超过 CPU 数的增加。瓶颈资源：CPU（总需求 197%，实际占用 99%）和等待数据（至多占每轮的 62%，单独运行时至多为 31%）。
     * 同时运行（v11）：**并行**。减速最大的任务用时是单独运行的 1.01 ± 0.03 倍，在 10% 的容差之内。
     * 猜测：数据增强占满了 CPU。**已证实**：v7 的瓶颈正是 CPU；而该资源充足的 v11 可以并行。
     * 参见 <https://github.com/keras-team/keras/issues/9204#issuecomment-370805961>
@@ -90,16 +90,16 @@ fn an_entry_without_gpus() {
     |                  16 |             — |                 — |                   96.0 % |                    95.0 % |                          7.41 |                           4.02 |                   53.6 % |                    53.6 % |
     |                  32 |             — |                 — |                   95.0 % |                    94.0 % |                          6.53 |                           3.15 |                   55.2 % |                    55.2 % |
 
-    - v7: Waiting for data limits the speed: 38.0 % of an epoch. v11: CPU-bound: 94.0 % to 96.0 % of the CPUs that the runs were given are in use.
-    - From v7 to v11, CPU use falls in every row, by 1.0 points (mean −1.0 points, 95 % confidence interval −1.0 points; too few rows for a test). From v7 to v11, epoch time falls in every row, by 39 % to 52 % (mean −45 %, 95 % confidence interval −59 % to −27 %; too few rows for a test). From v7 to v11, no judgement of top-1: a row rests on one training, and how much repeated trainings differ is not known.
+    - v7: Waiting for data limits the speed: 38.0 % of an epoch. v7: CPU-bound: 95.0 % to 97.0 % of the CPUs that the runs were given are in use. v11: CPU-bound: 94.0 % to 96.0 % of the CPUs that the runs were given are in use.
+    - From v7 to v11, CPU use falls in every row, by 1.0 points (mean −1.0 points, 95 % confidence interval −1.0 points; too few rows for a sign test). From v7 to v11, epoch time falls in every row, by 39 % to 52 % (mean −45 %, 95 % confidence interval −59 % to −27 %; too few rows for a sign test). From v7 to v11, no judgement of top-1: a row rests on one training, and how much repeated trainings differ is not known.
     - Together (v7): **undecided**. The members take 2.80 times as long as alone; whether that is more or less work than one after another (1.07 ± 0.17 times) cannot be told from the noise. Limiting: CPU (demand 288 %, used 96 %).
     - Together (v11): **undecided**. The members take 2.80 times as long as alone; whether that is more or less work than one after another (1.07 ± 0.17 times) cannot be told from the noise. Limiting: CPU (demand 285 %, used 95 %).
     - Guess: augmentation fills the CPU. **Confirmed**: CPU is what limits v7 and v11.
     - See <https://github.com/keras-team/keras/issues/9204#issuecomment-370805961>
     - ± is half the width of a 95 % interval; where a group ran once, how much runs differ is assumed in that of the throughput, and left out of that of a slowdown. In 2 results an epoch takes less than 5 s, the shortest 3.15 s (`solo[version=v11,batch=32]`): overhead and chance weigh much in so short a time. The times of 12 results rest on fewer than 3 epochs, the fewest on 2 (`solo[version=v11,batch=16]`): how much epochs differ is hardly known.
 
-    * v7：瓶颈为数据加载：等待数据占每轮用时的 38.0%。v11：瓶颈在 CPU：所分配 CPU 的利用率为 94.0% 至 96.0%。
-    * 从 v7 到 v11，CPU 利用率在各行均下降，幅度为 1.0 个百分点（平均 −1.0 个百分点，95% 置信区间为 −1.0 个百分点；行数过少，不足以做显著性检验）。从 v7 到 v11，每轮用时在各行均下降，幅度为 39% 至 52%（平均 −45%，95% 置信区间为 −59% 至 −27%；行数过少，不足以做显著性检验）。从 v7 到 v11，无法判断 Top-1 准确率有无差异：各配置仅训练一次，重复训练之间的波动未知。
+    * v7：瓶颈为数据加载：等待数据占每轮用时的 38.0%。v7：瓶颈在 CPU：所分配 CPU 的利用率为 95.0% 至 97.0%。v11：瓶颈在 CPU：所分配 CPU 的利用率为 94.0% 至 96.0%。
+    * 从 v7 到 v11，CPU 利用率在各行均下降，幅度为 1.0 个百分点（平均 −1.0 个百分点，95% 置信区间为 −1.0 个百分点；行数过少，不足以做符号检验）。从 v7 到 v11，每轮用时在各行均下降，幅度为 39% 至 52%（平均 −45%，95% 置信区间为 −59% 至 −27%；行数过少，不足以做符号检验）。从 v7 到 v11，无法判断 Top-1 准确率有无差异：各配置仅训练一次，重复训练之间的波动未知。
     * 同时运行（v7）：**尚无法判断**。各任务用时是单独运行的 2.80 倍；合计吞吐量（串行执行的 1.07 ± 0.17 倍）与串行执行的差异未超出测量噪声。瓶颈资源：CPU（总需求 288%，实际占用 96%）。
     * 同时运行（v11）：**尚无法判断**。各任务用时是单独运行的 2.80 倍；合计吞吐量（串行执行的 1.07 ± 0.17 倍）与串行执行的差异未超出测量噪声。瓶颈资源：CPU（总需求 285%，实际占用 95%）。
     * 猜测：数据增强占满了 CPU。**已证实**：v7 和 v11 的瓶颈正是 CPU。

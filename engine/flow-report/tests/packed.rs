@@ -58,7 +58,7 @@ fn what_ran_at_once_is_compared_with_one_after_another() {
     * resnet18：每轮用时不随批大小变化，均为 500 ms。
     * resnet34：每轮用时不随批大小变化，均为 500 ms。
     ");
-    assert!(report.contains("9.20 |             1.31× |"), "{report}");
+    assert!(report.contains("9.20 |               1.31× |"), "{report}");
     assert_eq!(report.matches("of a GPU's time").count(), 1, "one sentence for all:\n{report}");
     assert!(text(&out, "charts/packed_table-packed.svg").contains("mobilenet_v3_large 64"));
 }
@@ -72,7 +72,7 @@ fn of_what_was_packed_in_several_runs_the_slowdowns_are_told_and_why_no_total() 
     - How long all take packed is not known, for they ran in several runs and not in one. From start to end each takes 1.14 to 1.77 times as long as alone.
     * 打包混部的任务分在多次运行中完成，而非同一次，因此全部完成的总用时未知。各任务的总用时是单独运行的 1.14 至 1.77 倍。
     ");
-    assert!(report.contains("9.20 |             1.31× |") && !report.contains("one after another"), "{report}");
+    assert!(report.contains("9.20 |               1.31× |") && !report.contains("one after another"), "{report}");
 }
 
 #[test]

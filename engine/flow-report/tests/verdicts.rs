@@ -81,7 +81,7 @@ fn published_experiments_get_the_verdicts_of_their_notes() {
     insta::assert_snapshot!(judged("A2", CorunGpus::Shared, &shared, |_| ()), @"- Together (A2): **only concurrent**. The members take 1.99 to 2.60 times as long as alone, yet together they do 1.34 ± 0.21 times the work of one after another. No figures for CPU, GPU, GPU memory, GPU memory busy time and waiting for data.");
     insta::assert_snapshot!(judged("A3", CorunGpus::Own, &per_gpu("v7", None), |_| ()), @"- Together (A3): **only concurrent**. The members take 1.76 to 2.52 times as long as alone, yet together they do 1.51 ± 0.24 times the work of one after another. Limiting: CPU (demand 197 %). Not limiting: GPU, GPU memory and GPU memory busy time (own GPUs). No figures for waiting for data.");
     // The notes give no figure for v11: as fast as alone.
-    insta::assert_snapshot!(judged("A4", CorunGpus::Own, &per_gpu("v11", Some(1.0)), |_| ()), @"- Together (A4): **parallel**. No member is slower than alone. Enough for all: CPU (demand 66 %); GPU, GPU memory and GPU memory busy time (own GPUs).");
+    insta::assert_snapshot!(judged("A4", CorunGpus::Own, &per_gpu("v11", Some(1.0)), |_| ()), @"- Together (A4): **parallel**. No member is measurably slower than alone. Enough for all: CPU (demand 66 %); GPU, GPU memory and GPU memory busy time (own GPUs).");
     let two: Vec<Member> = published(include_str!("published/feb13-mobilenet_v3_large-v11.csv"))
         .iter()
         .filter_map(|row| {
@@ -291,9 +291,9 @@ fn what_was_not_full_while_all_ran_does_not_limit() {
     let told = ["- Together", "* 同时", "- Guess", "* 猜测"];
     let told: Vec<&str> = report.lines().filter(|line| told.iter().any(|start| line.starts_with(start))).collect();
     insta::assert_snapshot!(told.join("\n"), @"
-    - Together (v7): **undecided**. The members take 3.24 to 3.31 times as long as alone; whether that is more or less work than one after another (0.92 ± 0.14 times) cannot be told from the noise. 1 run of each does not decide it; if the times stay as they are, about 1 more would: `repeat: {until: decided, at_most: 2}`. Limiting: GPU (demand 295 %, used 100 %). Not limiting: CPU (demand 109 %, used 35 %), GPU memory busy time (demand 136 %, used 42 %) and waiting for data (1 % of an epoch, 7 % alone). No figures for GPU memory.
+    - Together (v7): **undecided**. The members take 3.24 to 3.31 times as long as alone; whether that is more or less work than one after another (0.92 ± 0.14 times) cannot be told from the noise. 1 run of each does not decide it; if the times stay as they are, about 1 more would: `repeat: {until: decided, at_most: 2}`. Limiting: GPU (demand 295 %, used 100 %). Not limiting: CPU (demand 109 %, used 35 %), GPU memory busy time (demand 136 %, used 42 %) and waiting for data (up to 1 % of an epoch, up to 7 % alone). No figures for GPU memory.
     - Guess: the CPU is full. **Refuted**: CPU is not what limits v7.
-    * 同时运行（v7）：**尚无法判断**。各任务用时是单独运行的 3.24 至 3.31 倍；合计吞吐量（串行执行的 0.92 ± 0.14 倍）与串行执行的差异未超出测量噪声。各运行 1 次尚不足以判断；若用时保持不变，约需再运行 1 次：`repeat: {until: decided, at_most: 2}`。瓶颈资源：GPU（总需求 295%，实际占用 100%）。非瓶颈：CPU（总需求 109%，实际占用 35%）、显存读写（总需求 136%，实际占用 42%）和等待数据（占每轮的 1%，单独运行时为 7%）。未测得：显存容量。
+    * 同时运行（v7）：**尚无法判断**。各任务用时是单独运行的 3.24 至 3.31 倍；合计吞吐量（串行执行的 0.92 ± 0.14 倍）与串行执行的差异未超出测量噪声。各运行 1 次尚不足以判断；若用时保持不变，约需再运行 1 次：`repeat: {until: decided, at_most: 2}`。瓶颈资源：GPU（总需求 295%，实际占用 100%）。非瓶颈：CPU（总需求 109%，实际占用 35%）、显存读写（总需求 136%，实际占用 42%）和等待数据（至多占每轮的 1%，单独运行时至多为 7%）。未测得：显存容量。
     * 猜测：CPU 占满。**已否定**：v7 的瓶颈不是 CPU。
     ");
 }

@@ -1,6 +1,7 @@
 //! Where a column jumps along the rows, and how much it fluctuates: the step `flow/jumps`. The numbers are the core's.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use flow_core::Metric;
 use flow_core::reason::BuiltinFault;
@@ -39,6 +40,9 @@ pub(super) struct Sweeps {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     expected: Option<u32>,
     curves: Vec<Sweep>,
+    /// What curves differ by, searched once.
+    #[serde(skip)]
+    differences: OnceLock<Vec<Sweep>>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -69,7 +73,14 @@ pub(super) fn sweeps(with: &JumpsWith, table: &Table) -> Result<Sweeps, BuiltinF
         points: points.points,
         names: points.names,
     });
-    Ok(Sweeps { y: with.y.clone(), unit: unit(table, &with.y), expected: with.multiple, curves: curves.collect(), x })
+    Ok(Sweeps {
+        y: with.y.clone(),
+        unit: unit(table, &with.y),
+        expected: with.multiple,
+        curves: curves.collect(),
+        x,
+        differences: OnceLock::new(),
+    })
 }
 
 /// Curves fluctuate unlike, and jumps are at multiples, where chance makes it look so no oftener than this.
@@ -142,7 +153,7 @@ impl AtMultiples {
 /// in none of these.
 struct Difference<'a> {
     parts: [&'a str; 2],
-    curves: Vec<Sweep>,
+    curves: &'a [Sweep],
 }
 
 impl Difference<'_> {
@@ -160,6 +171,11 @@ impl Sweeps {
             }
         }
         let [a, b] = parts[..] else { return None };
+        let curves = self.differences.get_or_init(|| self.differences_of(a, b));
+        (!curves.is_empty()).then_some(Difference { parts: [a, b], curves })
+    }
+
+    fn differences_of(&self, a: &str, b: &str) -> Vec<Sweep> {
         let of = |part| self.curves.iter().filter(move |curve| curve.part.as_deref() == Some(part));
         let pairs = of(a).filter_map(|first| Some((first, of(b).find(|second| second.of == first.of)?)));
         let curves = pairs.filter(|(first, second)| first.names == second.names).map(|(first, second)| {
@@ -178,8 +194,7 @@ impl Sweeps {
                 points,
             }
         });
-        let curves: Vec<Sweep> = curves.filter(|curve| curve.found.is_some()).collect();
-        (!curves.is_empty()).then_some(Difference { parts: [a, b], curves })
+        curves.filter(|curve| curve.found.is_some()).collect()
     }
 
     fn alike(&self) -> Option<Alike<'_>> {
@@ -236,7 +251,7 @@ impl Sweeps {
     /// Where the curves jump; of those that are told apart by a split, whether what they differ by does.
     pub(super) fn in_short(&self, names: &Names<'_>, lang: &str) -> Vec<String> {
         if let Some(differs) = self.differs(names, lang) {
-            return vec![differs];
+            return [differs].into_iter().chain(self.at_multiples(names, lang)).collect();
         }
         let of = |curve: &Sweep| {
             let (found, fluctuation) = (curve.found.as_ref()?, curve.fluctuation()?);
@@ -357,7 +372,7 @@ impl Sweeps {
         let mut jumps = table("jumps-each", &[("jumps-between", false), ("jumps-height", true)], Vec::new());
         let mut outliers = table("jumps-alone", &[("best-place", false), ("jumps-by", true)], Vec::new());
         let differences = self.difference().map(|difference| difference.curves).unwrap_or_default();
-        for curve in self.curves.iter().chain(&differences) {
+        for curve in self.curves.iter().chain(differences) {
             let scope = scoped.then(|| curve.scope.as_deref().map_or_else(String::new, safe::text));
             let none = || "—".to_owned();
             let found = curve.found.as_ref();

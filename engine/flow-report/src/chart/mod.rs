@@ -20,7 +20,7 @@ use unicode_width::UnicodeWidthStr;
 use crate::safe;
 pub(crate) use labels::Gap;
 use labels::{Said, broken, said};
-use palette::{COLOURS, DARK, LIGHT, LIGHTEST, MARKERS, SHADE, SHADED, dashes};
+use palette::{COLOURS, DARK, LIGHT, LIGHTEST, SHADE, SHADED, dashes, marker_of};
 
 /// What has no number is written small.
 const SMALL: u32 = 10;
@@ -207,7 +207,7 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
         plots.push(drawn.with_line_style(dashes(n)).into());
         // The first markers are the largest: what lies on them does not hide them.
         let above = lines.len() - 1 - n;
-        let marker = MARKERS[n % MARKERS.len()];
+        let marker = marker_of(n);
         let drawn = ScatterPlot::new().with_data(points).with_color(*colour).with_marker(marker);
         let size = 4.0 + 0.8 * above.min(5) as f64;
         plots.push(drawn.with_size(size).into());
@@ -227,7 +227,7 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
         plots.push(cross.with_size(5.0).with_marker_stroke_width(1.5).into());
     }
     let names = lines.iter().map(|line| line.name.as_str()).filter(|name| !name.is_empty()).zip(coloured());
-    let mut layout = layout(&plots, labels, legend(names, |n| LegendShape::Marker(MARKERS[n % MARKERS.len()])));
+    let mut layout = layout(&plots, labels, legend(names, |n| LegendShape::Marker(marker_of(n))));
     if let Some(scale) = scale {
         layout = scale.upright(layout);
     }
@@ -288,7 +288,7 @@ pub(crate) fn clouds(clouds: &[Cloud], labels: &Labels) -> String {
     let upright = upright.or_else(|| Scale::from_zero(points.chain(curves).map(|(_, y)| *y)));
     let mut plots: Vec<Plot> = Vec::new();
     for (n, (cloud, colour)) in clouds.iter().zip(COLOURS.iter().cycle()).enumerate() {
-        let marker = MARKERS[n % MARKERS.len()];
+        let marker = marker_of(n);
         let drawn = ScatterPlot::new().with_data(cloud.points.clone()).with_color(*colour).with_marker(marker);
         plots.push(drawn.with_size(3.0).into());
         let curve: Vec<(f64, f64)> = cloud.curve.iter().copied().filter(|(_, y)| *y >= lowest).collect();
@@ -298,7 +298,7 @@ pub(crate) fn clouds(clouds: &[Cloud], labels: &Labels) -> String {
         }
     }
     let names = clouds.iter().filter(|_| clouds.len() > 1).map(|cloud| cloud.name.as_str()).zip(coloured());
-    let mut layout = layout(&plots, labels, legend(names, |n| LegendShape::Marker(MARKERS[n % MARKERS.len()])));
+    let mut layout = layout(&plots, labels, legend(names, |n| LegendShape::Marker(marker_of(n))));
     if Scale::of(along.clone()).is_some_and(|along| along.logarithmic) {
         let (least, most) = (along.clone().fold(f64::INFINITY, f64::min), along.fold(0.0, f64::max));
         layout = layout.with_x_axis_min(least / BESIDE).with_x_axis_max(BESIDE * most);

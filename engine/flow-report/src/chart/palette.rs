@@ -17,7 +17,7 @@ const DASHES: [Option<&str>; 8] = [
     Some("10 2"),
     Some("1 1.5"),
 ];
-pub(super) const MARKERS: [MarkerShape; 6] = [
+const MARKERS: [MarkerShape; 6] = [
     MarkerShape::Circle,
     MarkerShape::Square,
     MarkerShape::Triangle,
@@ -37,6 +37,11 @@ pub(super) const SHADED: &str = "#d6e8f3";
 pub(super) const JOBS: [&str; 6] = [COLOURS[0], COLOURS[3], COLOURS[2], COLOURS[4], COLOURS[1], COLOURS[5]];
 /// Dashes of the line along a bar that tells the others from these.
 pub(super) const ALONG: [Option<&str>; 6] = [None, None, None, Some(""), Some("4 3"), Some("1 2")];
+
+/// The marker of the nth series: another one where its colour comes again.
+pub(super) fn marker_of(n: usize) -> MarkerShape {
+    MARKERS[(n + n / COLOURS.len()) % MARKERS.len()]
+}
 
 /// How the nth line is drawn.
 pub(super) fn dashes(n: usize) -> LineStyle {

@@ -8,6 +8,8 @@ use crate::format::Format;
 
 /// From this load on a resource is what limits.
 const FULL: f64 = 0.85;
+/// What uses more of the CPUs that it was given than this was not held to them, and is not bound by them.
+const HELD: f64 = 1.05;
 /// From this share of an epoch on, waiting for data is what limits.
 const WAITING: f64 = 0.25;
 /// How much more the CPU must do at the ends of epochs to be a burst: relative, and of the host either this share or so many CPUs.
@@ -29,7 +31,7 @@ pub(crate) fn load(ledger: &mut SectionFigures<'_>, results: &[(&StepResult, Opt
             of_part.filter(|(r, _)| r.outcome == Outcome::Ok && r.spoiled.is_empty()).copied().collect();
         let scope = part.as_ref().and_then(|part| ledger.table.point(part));
         let scoped = |finding| Scoped { scope: scope.clone(), finding };
-        found.extend(bound(ledger, scope.as_deref(), &sound).map(scoped));
+        found.extend(bound(ledger, scope.as_deref(), &sound).into_iter().map(scoped));
         found.extend(ends(ledger, scope.as_deref(), &sound).map(scoped));
     }
     found
@@ -39,7 +41,7 @@ fn bound(
     ledger: &mut SectionFigures<'_>,
     scope: Option<&str>,
     results: &[(&StepResult, Option<&Series>)],
-) -> Option<Finding> {
+) -> Vec<Finding> {
     let all = |of: &dyn Fn(&StepResult) -> Option<f64>| {
         let values = results.iter().map(|(r, _)| of(r)).collect::<Option<Vec<f64>>>()?;
         (!values.is_empty()).then_some(values)
@@ -57,24 +59,30 @@ fn bound(
     // Of the CPUs that it was given: a program that fills its own share is bound by it, whatever the host has besides.
     let own = |r: &StepResult| {
         let cpus = f64::from(r.circumstances.cpus);
-        (r.circumstances.mode != flow_core::Mode::Plain && cpus > 0.0).then_some(number(r, "cpu_cores")? / cpus)
+        let share = number(r, "cpu_cores")? / cpus;
+        (r.circumstances.mode != flow_core::Mode::Plain && cpus > 0.0 && share <= HELD).then_some(share)
     };
     let cpu = all(&own).filter(full);
-    let (by, column, values) = match (gpu, data, cpu) {
-        (Some(values), _, _) => (Bound::Gpu, "gpu_load", values),
-        (None, Some(values), _) => (Bound::Data, "waiting_share", values),
-        (None, None, Some(values)) => (Bound::Cpu, "own_cpu_util", values),
-        (None, None, None) => return None,
+    // Who waits for data may do so because the CPUs are full that prepare it.
+    let limits = match gpu {
+        Some(values) => vec![(Bound::Gpu, "gpu_load", values)],
+        None => [(Bound::Data, "waiting_share", data), (Bound::Cpu, "own_cpu_util", cpu)]
+            .into_iter()
+            .filter_map(|(by, column, values)| Some((by, column, values?)))
+            .collect(),
     };
-    let show = Format::for_unit("ratio", values.iter().copied());
-    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = values.iter().copied().fold(0.0, f64::max);
-    let least = ledger.computed(scope, What::Least { column: column.into() }, least, show.clone());
-    let most = ledger.computed(scope, What::Most { column: column.into() }, most, show);
     let had = |r: &StepResult| (r.circumstances.cpus, r.circumstances.host_cpus);
-    let cpus = results.first().map(|(r, _)| had(r)).filter(|(own, host)| by == Bound::Cpu && own < host);
+    let cpus = results.first().map(|(r, _)| had(r)).filter(|(own, host)| own < host);
     let cpus = cpus.filter(|cpus| results.iter().all(|(r, _)| had(r) == *cpus));
-    Some(Finding::Bound { by, least, most, cpus })
+    let told = limits.into_iter().map(|(by, column, values)| {
+        let show = Format::for_unit("ratio", values.iter().copied());
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = values.iter().copied().fold(0.0, f64::max);
+        let least = ledger.computed(scope, What::Least { column: column.into() }, least, show.clone());
+        let most = ledger.computed(scope, What::Most { column: column.into() }, most, show);
+        Finding::Bound { by, least, most, cpus: cpus.filter(|_| by == Bound::Cpu) }
+    });
+    told.collect()
 }
 
 fn ends(

@@ -34,11 +34,12 @@ fn in_full(group: &Together, show: &Format, words: &Words, lang: &str) -> Vec<St
     out
 }
 
-/// Of a gain that CPUs limit: that one alone was not given all those which all together used.
+/// Of a gain that CPUs limit: that one alone was not given all those which all together used, and whether it is more than these explain.
 fn more_cpus(group: &Together, words: &Words, lang: &str) -> Option<String> {
-    let limit = |r: &Ruling| r.resource == Resource::Cpu && r.ruled == Ruled::In;
-    let told = group.more_cpus && group.verdict == Verdict::OnlyConcurrent && group.rulings.iter().any(limit);
-    told.then(|| words.text(lang, "together-more-cpus", &Args::new()))
+    let (gain, times) = group.gain.filter(|_| group.verdict == Verdict::OnlyConcurrent).zip(group.more_cpus)?;
+    group.rulings.iter().find(|r| r.resource == Resource::Cpu && r.ruled == Ruled::In)?;
+    let more = if gain.0 > times { "yes" } else { "no" };
+    Some(words.text(lang, "together-more-cpus", &Args::new().with("more", more)))
 }
 
 /// How often it was measured, and what it would take where that does not do.
@@ -84,14 +85,18 @@ pub(super) fn judged(group: &Together, show: &Format, words: &Words, lang: &str)
         Verdict::TooNoisy => group.slower,
         _ => false,
     };
-    let told = |(slower, half): (f64, Option<f64>)| (slower, half.filter(|_| group.repeated || !by_gain));
-    let mut slow: Vec<(f64, Option<f64>)> = group.members.iter().filter_map(|m| group.slowdown(m)).map(told).collect();
+    let sure = group.repeated || !by_gain;
+    let mut slow: Vec<(f64, Option<f64>)> = group.members.iter().filter_map(|m| group.slowdown(m)).collect();
     slow.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (least, most) = (slow.first().copied().unwrap_or_default(), slow.last().copied().unwrap_or_default());
     let unsigned = Format { signed: false, ..show.clone() };
-    let figure = |show: &Format, slower: (f64, Option<f64>)| match show.ratio {
-        true => times_of((1.0 + slower.0, slower.1), Format::number),
-        false => words.typeset(&[lang], &change_of(slower, show)),
+    let figure = |show: &Format, slower: (f64, Option<f64>)| {
+        let whole = match show.ratio {
+            true => times_of((1.0 + slower.0, slower.1), Format::number),
+            false => words.typeset(&[lang], &change_of(slower, show)),
+        };
+        // With the digits that it has in the table.
+        if sure { whole } else { whole.split(" ±").next().unwrap_or_default().to_owned() }
     };
     // Not every member need be slower.
     let faster = least.0 < 0.0 && !show.reads_zero(least.0) && !show.ratio;
@@ -101,7 +106,7 @@ pub(super) fn judged(group: &Together, show: &Format, words: &Words, lang: &str)
             return figure(show, (most.0, slow.iter().filter_map(|(_, half)| *half).reduce(f64::max)));
         }
         let (from, to) = (figure(show, least), figure(show, most));
-        let key = if least.1.or(most.1).is_some() { "range-sure" } else { "range" };
+        let key = if sure && least.1.or(most.1).is_some() { "range-sure" } else { "range" };
         words.text(lang, key, &Args::new().with("from", from).with("to", to))
     };
     let range = of_both(if faster { show } else { &unsigned });

@@ -368,7 +368,8 @@ fn section(section: &Section, words: &Words, langs: &[&str], all: &[&str], said:
         let notes: Vec<String> = repeated.into_iter().chain(interference).chain(gains).collect();
         add("together-members", together::members(&section.together, words, langs, &names), &notes);
         if let Some(used) = together::used(&section.together, words, langs, &names) {
-            add("together-used", used, &[]);
+            let windows = together::windows(&section.together, words, langs);
+            add("together-used", used, windows.as_slice());
         }
         let explained = together::explained(&section.together).into_iter().map(|key| words.joined(langs, key));
         let notes: Vec<String> = explained.collect();

@@ -215,6 +215,12 @@ pub(super) fn intervals_in_short<'a>(
     Some(words.text(lang, "note-gain-short", &Args::new().with("once", once)))
 }
 
+/// That the sum of what members used may be more than there is, where it is.
+pub(crate) fn windows(groups: &[Together], words: &Words, langs: &[&str]) -> Option<String> {
+    let all = |group: &Together| group.members.iter().map(|m| m.used.cpu).sum::<Option<f64>>();
+    groups.iter().any(|group| all(group).is_some_and(|sum| sum > 1.0)).then(|| words.joined(langs, "note-windows"))
+}
+
 /// Of which runs the times of members are, where some ran several times.
 pub(crate) fn repeated(groups: &[Together], words: &Words, langs: &[&str]) -> Option<String> {
     let several = |m: &Member| m.alone_ends.is_some() || m.together_ends.is_some();

@@ -196,7 +196,10 @@ pub(super) fn results(
                 key && split.is_none_or(|(split, part)| result.axes.get(split) == Some(part))
             };
             let Some(at) = now.iter().position(fits) else {
-                unmatched.push(keys.iter().map(|(axis, at)| point(axis, &cells[*at])).collect::<Vec<_>>().join(", "));
+                unmatched.push((
+                    *line,
+                    keys.iter().map(|(axis, at)| point(axis, &cells[*at])).collect::<Vec<_>>().join(", "),
+                ));
                 continue;
             };
             let mut result = earlier(now[at], format!("{name}:{line}"));
@@ -246,7 +249,9 @@ pub(super) fn results(
         }
     }
     if !unmatched.is_empty() {
-        let (lines, first) = (unmatched.len() as u32, unmatched.swap_remove(0));
+        // A line may be looked for once for each part of the split.
+        unmatched.dedup_by_key(|(line, _)| *line);
+        let (lines, (_, first)) = (unmatched.len() as u32, unmatched.swap_remove(0));
         table.note(Note::Unmatched { file: name.to_owned(), lines, first });
     }
     matched.sort_by_key(|(at, _)| *at);
