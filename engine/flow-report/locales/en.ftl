@@ -450,6 +450,7 @@ remark-gpu-shared = { $count ->
     [1] { $label } shared its GPU: others used { $used } of its time
    *[other] { $count } of the results shared their GPUs: others used up to { $used } of a GPU's time, beside { $label }
 }.
+remark-limit = GPU memory was limited to { $limit } (`memory_limit`): what runs out of that need not run out of the card's.
 remark-short-epochs = { $count ->
     [1] An epoch of { $label } takes { $least }, less than { $bound }
    *[other] In { $count } results an epoch takes less than { $bound }, the shortest { $least } ({ $label })

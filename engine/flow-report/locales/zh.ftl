@@ -443,6 +443,7 @@ remark-gpu-shared = { $count ->
     [1] { $label } 运行时与其他进程共用 GPU：其他进程占用了 { $used } 的 GPU 时间
    *[other] 有 { $count } 个结果运行时与其他进程共用 GPU：其他进程最多占用了 { $used } 的 GPU 时间（{ $label }）
 }。
+remark-limit = 显存曾被限制为 { $limit }（`memory_limit`）：超出该上限，并不意味着超出显卡的显存容量。
 remark-short-epochs = { $count ->
     [1] { $label } 的每轮用时只有 { $least }，不足 { $bound }
    *[other] 有 { $count } 个结果的每轮用时不足 { $bound }，最短为 { $least }（{ $label }）

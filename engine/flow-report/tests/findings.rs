@@ -352,6 +352,15 @@ fn what_bears_little_is_remarked() {
         remarks(vec![told.metric("classes", 10.0, "")]).contains("guessing one of 10 classes"),
         "a metric tells it too"
     );
+    // A limit that nothing ran into is nothing to remark.
+    let limited = |batch: u32| at(batch, 9.0, 3, 0.9).metric("memory_limit", 10.0 * 1024_f64.powi(3), "bytes");
+    assert_eq!(remarks(vec![limited(8), limited(16)]), "");
+    let limit = remarks(vec![limited(8), at(16, 9.0, 3, 0.9).outcome(Outcome::OutOfMemory)]);
+    assert_eq!(
+        limit.lines().filter(|line| line.contains("memory_limit")).collect::<Vec<_>>().join("\n"),
+        "GPU memory was limited to 10240 MiB (`memory_limit`): what runs out of that need not run out of the card's.\n\
+         显存曾被限制为 10240 MiB（`memory_limit`）：超出该上限，并不意味着超出显卡的显存容量。"
+    );
     insta::assert_snapshot!([one, several].join("\n"), @r#"
     An epoch of `s[batch=16]` takes 530 ms, less than 5 s: overhead and chance weigh much in so short a time.
     The time of `s[batch=16]` rests on 1 epoch: how much epochs differ is hardly known.

@@ -1,5 +1,5 @@
 //! Results that are sound and bear little: epochs that are over in no time, epochs too few to tell how much they differ, models
-//! that learned nothing.
+//! that learned nothing, an end of GPU memory that was set.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,12 +30,17 @@ pub(crate) struct Doubts {
     few: BTreeMap<String, u32>,
     /// Which share of answers is right, where guessing does as well: metric, share, classes.
     chance: BTreeMap<String, (String, f64, u32)>,
+    /// Bytes of GPU memory that programs were held to, where something ran out of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    limit: Option<f64>,
 }
 
 impl Doubts {
     /// Of results, but for what their epochs tell of those whose epochs are something else, by label.
     pub(super) fn of(results: &[&StepResult], otherwise: &BTreeSet<&str>) -> Doubts {
-        let mut doubts = Doubts::default();
+        let ran_out = results.iter().any(|result| result.outcome == Outcome::OutOfMemory);
+        let limits = results.iter().filter_map(|result| Some(result.metrics.get("memory_limit")?.value));
+        let mut doubts = Doubts { limit: limits.reduce(f64::min).filter(|_| ran_out), ..Doubts::default() };
         for result in results.iter().filter(|result| result.outcome == Outcome::Ok) {
             let label = || result.label.clone();
             let epochs = !otherwise.contains(result.label.as_str());
@@ -53,6 +58,10 @@ impl Doubts {
         let args = |label: &str, count: usize| Args::new().with("label", safe::code(label)).count("count", count);
         let seconds = |value: f64| words.figure(lang, &Format::for_unit("s", [value].into_iter()), value);
         let mut out = Vec::new();
+        if let Some(limit) = self.limit {
+            let limit = words.figure(lang, &Format::for_unit("bytes", [limit].into_iter()), limit);
+            out.push(words.text(lang, "remark-limit", &Args::new().with("limit", limit)));
+        }
         if let Some((label, least)) = self.short.iter().min_by(|a, b| a.1.total_cmp(b.1)) {
             let args = args(label, self.short.len()).with("least", seconds(*least)).with("bound", format!("{SHORT} s"));
             out.push(words.text(lang, "remark-short-epochs", &args));
