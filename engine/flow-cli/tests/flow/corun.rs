@@ -94,6 +94,25 @@ fn a_member_that_was_ended_for_another_says_for_which() {
     assert!(said.contains("fails[x=2]: fails[x=1] of its group did not succeed"), "{said}");
 }
 
+#[test]
+fn why_a_repetition_was_not_needed_tells_after_how_many_runs_the_verdict_was_known() {
+    let space = space();
+    let sooner = EVEN.replace("n: [1, 2]", "n: [1, 2, 3, 4]").replace("at_most: 2", "at_most: 5");
+    space.write("even.yaml", &sooner);
+    space.flow(["run", "even.yaml"]).expect(0);
+    let is_made = |line: &&Value| {
+        let label = line["result"]["label"].as_str().unwrap_or_default();
+        line["event"] == "recorded" && label.starts_with("together[n=1")
+    };
+    // One, but on a busy machine.
+    let made = space.journal().iter().filter(is_made).count();
+    let runs = if made == 1 { "1 run".to_owned() } else { format!("{made} runs") };
+    for repetition in made..5 {
+        let why = space.flow(["why", &format!("together[n=1,repetition={repetition}]")]).expect(0).stdout();
+        assert!(why.contains(&format!(", after {runs} of each")), "{why}");
+    }
+}
+
 /// Two that take as long again together: gain and loss are even, and one run of each cannot tell that from either.
 const EVEN: &str = "\
 flow: 1

@@ -9,7 +9,6 @@ pub(super) fn again(again: &ConditionalRepetition, settled: &dyn Settled) -> Res
     };
     let groups = groups(of(&again.together), of(&again.alone));
     let judged = groups.first().map(|group| group.judge(again.tolerance));
-    let decided = |verdict| Cause::Decided { group: again.group.clone(), looks: again.looks, verdict };
     match judged {
         Some(judged) if judged.verdict.is_undecided() => Ok(Reason::Undecided {
             group: again.group.clone(),
@@ -17,6 +16,11 @@ pub(super) fn again(again: &ConditionalRepetition, settled: &dyn Settled) -> Res
             at_most: again.at_most,
             gain: judged.called.map(|called| (called.gain, called.half)),
         }),
-        judged => Err(decided(judged.as_ref().and_then(|judged| judged.verdict.call()))),
+        judged => Err(Cause::Decided {
+            group: again.group.clone(),
+            // Fewer than were planned before this one may have done.
+            looks: judged.as_ref().map_or(again.looks, |judged| judged.looks.clamp(1, again.looks)),
+            verdict: judged.as_ref().and_then(|judged| judged.verdict.call()),
+        }),
     }
 }
