@@ -29,10 +29,10 @@ pub(crate) struct Global {
     pub(crate) lang: Option<String>,
 }
 
-/// `--color`.
+/// When what is printed has colours: `--color`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
-    /// On a terminal.
+    /// Where it is printed on a terminal, and `NO_COLOR` is not set.
     #[default]
     Auto,
     /// Always.

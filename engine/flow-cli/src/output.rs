@@ -15,9 +15,9 @@ pub(crate) use crate::terminal::{BAD, FAINT, GOOD, NOTE, STRONG, styled};
 pub(crate) struct Output {
     out: AutoStream<io::Stdout>,
     err: AutoStream<io::Stderr>,
-    /// `-q`.
+    /// Of `-q`: only what went wrong is said.
     pub(crate) quiet: bool,
-    /// `-v`.
+    /// Of `-v`: every instance has its line.
     pub(crate) verbose: bool,
     color: Color,
 }

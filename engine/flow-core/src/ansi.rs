@@ -19,7 +19,7 @@ pub struct Program {
 enum EscapeState {
     #[default]
     Text,
-    /// Behind an escape.
+    /// Behind an escape, where a sequence begins.
     Escape,
     /// A control sequence; its parameters, while it can be a colour.
     Control(Option<String>),

@@ -102,7 +102,6 @@ pub struct PlannedStep {
     pub like: Option<String>,
     /// Its instances are members of co-run groups.
     pub corun: bool,
-    /// It has `repeat`.
     pub repeats: bool,
     /// Its axes with their values, flattened; absent where it has no instances.
     pub axes: Option<IndexMap<String, Vec<Value>>>,

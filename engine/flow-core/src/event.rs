@@ -29,7 +29,7 @@ pub struct JournalLine {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum RunEvent {
-    /// The first line.
+    /// The first line of every journal.
     RunStarted(Box<RunStart>),
     /// The first line of the journal of a `flow accept`, which is no run; what it kept follows.
     Accepted {
@@ -89,10 +89,9 @@ pub enum RunEvent {
     Ready { attempt: AttemptId },
     /// The barrier of a group was released.
     Released { attempts: Vec<AttemptId>, gpus: CorunGpus },
-    /// An epoch ended.
     Epoch {
         attempt: AttemptId,
-        /// Counted from 1.
+        /// Counted from 1, as the program counted it.
         epoch: u32,
         /// Metrics of that epoch; NaN where the program gave none that is finite.
         #[serde(deserialize_with = "crate::result::not_finite::map")]
@@ -101,7 +100,6 @@ pub enum RunEvent {
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         units: BTreeMap<String, String>,
     },
-    /// An attempt ended.
     Ended {
         instance: InstanceId,
         attempt: AttemptId,
@@ -186,7 +184,7 @@ pub enum RunEvent {
         written: String,
         why: Withheld,
     },
-    /// The last line.
+    /// The last line; where it is missing, the run was killed.
     RunEnded {
         /// 0 done, 1 a step failed, 130 interrupted.
         exit: i32,
@@ -209,7 +207,7 @@ pub enum Planned {
     Cached,
     /// It is to run, and why.
     Run {
-        /// The first reasons.
+        /// The first of the reasons.
         why: Why,
         /// The run since which it goes on, and is not begun again.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -289,7 +287,7 @@ pub enum Repeat {
 /// The first line of a journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunStart {
-    /// [`JOURNAL_FORMAT`].
+    /// [`JOURNAL_FORMAT`] of the flow that wrote it.
     pub format: u32,
     pub run: RunId,
     pub flow: String,

@@ -40,7 +40,7 @@ pub struct Instance {
     pub seed: u64,
     /// Outcomes that are results, not failures.
     pub record: Arc<[Outcome]>,
-    /// Wall-clock limit.
+    /// How long an attempt may take, by the clock on the wall.
     pub timeout: Option<Span>,
     /// How often a failed attempt is tried again.
     pub retries: u32,

@@ -18,7 +18,7 @@ pub enum Outcome {
     DoesNotFit,
     /// It ended in any other way.
     Failed,
-    /// Somebody cancelled it.
+    /// Somebody cancelled it: a signal, or `flow cancel`.
     Cancelled,
     /// Its `when` is false, or something it needs did not succeed.
     Skipped,

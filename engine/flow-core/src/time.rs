@@ -17,7 +17,6 @@ pub struct Time(pub u64);
 pub struct Span(pub u64);
 
 impl Span {
-    /// From whole milliseconds.
     pub const fn from_millis(ms: u64) -> Self {
         Span(ms * 1_000)
     }
@@ -27,7 +26,6 @@ impl Span {
         Span((s.max(0.0) * 1e6).round() as u64)
     }
 
-    /// In seconds.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }

@@ -17,7 +17,6 @@ use crate::report::{self, ReportWith};
 use crate::table::{self, TableWith};
 use crate::words::{LANGUAGES, Words};
 
-/// Flow's own steps.
 #[derive(Debug, Default)]
 pub struct Reports {
     words: Words,

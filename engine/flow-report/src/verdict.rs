@@ -66,7 +66,7 @@ pub(crate) struct Member {
     /// The shortest and the longest of several runs alone.
     #[serde(default)]
     pub(crate) alone_ends: Option<(f64, f64)>,
-    /// The same together.
+    /// The shortest and the longest of several runs together.
     #[serde(default)]
     pub(crate) together_ends: Option<(f64, f64)>,
     /// Half the interval of what it takes together against alone, relative to that: of runs, or where none was repeated of what its epochs tell.
@@ -192,13 +192,13 @@ pub(crate) struct Ruling {
     pub(crate) alone: Option<f64>,
 }
 
-/// In or out.
+/// Whether a resource explains a slowdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Ruled {
-    /// It ran out.
+    /// It was used up.
     In,
-    /// It did not.
+    /// It was not used up.
     Out,
     /// Each member has its own.
     OutOwn,

@@ -14,7 +14,6 @@ use crate::{Attempt, SimTask};
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Kind {
-    /// Its name.
     pub name: String,
     /// How often it comes, against the others.
     #[serde(default = "one")]

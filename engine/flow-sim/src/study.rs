@@ -92,10 +92,10 @@ fn priorities() -> u32 {
 pub struct Study {
     /// The tasks of the first seed, and their schedule.
     pub first: (Vec<SimTask>, Schedule),
-    /// What they shared.
+    /// The host that they shared.
     pub host: Host,
     pub cluster: Cluster,
-    /// Each seed.
+    /// What was seen with each seed.
     pub seeds: Vec<(Summary, Use)>,
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Bars {
     attempts: BTreeMap<AttemptId, ProgressBar>,
     waiting: ProgressBar,
     total: ProgressBar,
-    /// By plugin.
+    /// The set-ups that go on, by the name of their plugin.
     setups: BTreeMap<String, ProgressBar>,
 }
 

@@ -325,14 +325,12 @@ impl View {
 }
 
 impl InstanceState {
-    /// Not settled.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self, InstanceState::Waiting | InstanceState::Running)
     }
 }
 
 impl Shown {
-    /// Its last attempt.
     pub(crate) fn attempt(&self) -> Option<AttemptId> {
         self.attempts.last().copied()
     }

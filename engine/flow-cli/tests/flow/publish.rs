@@ -142,7 +142,6 @@ fn what_somebody_wrote_into_a_published_text_is_not_lost() {
     // Flow has nothing else to say than it said: there is nothing to decide.
     let text = space.flow(["run", "a.yaml"]).expect(0).text();
     assert!(!text.contains("kept") && edited() == mine, "{text}");
-    // The training changed.
     space.write("a.yaml", &TRIAL.replace("echo loss ${{", "echo loss 1${{"));
     let text = space.flow(["run", "a.yaml"]).expect(0).text();
     let why = "somebody edited it since flow wrote it; --publish replaces it";

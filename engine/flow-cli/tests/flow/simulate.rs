@@ -191,7 +191,9 @@ fn what_ran_is_predicted_from_the_others_in_its_parts() {
     let lines = space.flow(["predict", "-w", "w.yaml", "a", "--check", "--json"]).expect(0).stdout();
     let epochs = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     let epochs: Vec<_> = epochs.filter(|one| one["quantity"] == "epoch time").collect();
-    assert_eq!((epochs.len(), epochs.iter().filter(|one| one["beyond"] == true).count()), (4, 2), "{lines}");
+    // On a busy machine one of the four may have been disturbed, and then it says nothing.
+    let beyond = epochs.iter().filter(|one| one["beyond"] == true).count();
+    assert!((3..=4).contains(&epochs.len()) && beyond == 2, "{lines}");
     space.flow(["predict", "-w", "w.yaml", "b", "--check"]).expect(2);
 }
 

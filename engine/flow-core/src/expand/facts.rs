@@ -112,7 +112,7 @@ pub struct Group {
     pub name: String,
     /// Where its members run.
     pub gpus: CorunGpus,
-    /// Its members, ascending.
+    /// Its members, in ascending order.
     pub members: Vec<InstanceId>,
 }
 

@@ -182,7 +182,7 @@ pub(super) struct Agreement {
     /// other's, if it has it.
     common: Vec<(usize, Vec<Option<usize>>, usize)>,
     repetition: bool,
-    /// By key.
+    /// Instances by the key of what they have in common.
     members: BTreeMap<u64, Vec<InstanceId>>,
 }
 

@@ -109,7 +109,7 @@ pub enum PartValue {
     Is(Value),
     /// A text too long to keep.
     Long {
-        /// Its bytes.
+        /// How many bytes it has.
         length: usize,
         digest: Digest,
     },

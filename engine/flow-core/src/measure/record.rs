@@ -71,7 +71,6 @@ impl Looks {
         }
     }
 
-    /// Nothing was read.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

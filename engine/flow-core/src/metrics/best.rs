@@ -4,9 +4,9 @@ use std::fmt;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Best {
-    /// Less.
+    /// Less is better.
     Min,
-    /// More.
+    /// More is better.
     Max,
 }
 

@@ -45,7 +45,6 @@ pub enum Decision {
         /// What that came to.
         cause: Cause,
     },
-    /// It cannot run.
     Refused {
         /// How it is settled: `skipped`, `does_not_fit`, `failed`.
         outcome: Outcome,
@@ -179,7 +178,6 @@ impl<'a> Fingerprinted<'a> {
         Ok(Fingerprinted { context, members: members.collect(), forced, undecided })
     }
 
-    /// The instances.
     pub(super) fn ids(&self) -> impl Iterator<Item = InstanceId> {
         self.members.iter().map(|member| member.instance.id)
     }

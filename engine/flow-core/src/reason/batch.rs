@@ -49,18 +49,14 @@ pub enum BatchEnd {
         /// As Slurm calls the reason.
         reason: String,
     },
-    /// Slurm refused it.
     Refused {
-        /// What it said.
         error: String,
     },
     /// Slurm does not know it any more, and it left no result.
     Vanished,
     /// It is a run's of somebody else that does not live any more, and only they can read what it came to.
     Theirs {
-        /// The run's id.
         run: String,
-        /// Whose it is.
         user: String,
         /// What became of the job, as Slurm calls it; empty where it does not say.
         state: String,

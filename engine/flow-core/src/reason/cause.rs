@@ -27,10 +27,7 @@ pub enum Cause {
     /// All instances of its step are skipped.
     AllSkipped,
     /// This machine can never run it.
-    Lacks {
-        /// What is lacking.
-        lack: Lack,
-    },
+    Lacks { lack: Lack },
     /// It asks for more than there is.
     AsksTooMuch,
     /// An expression of its body has no value.
@@ -55,29 +52,28 @@ pub enum Cause {
     },
     /// Another member of its co-run group cannot run.
     MemberCannotRun {
-        /// The member.
+        /// The member that could not be had.
         label: String,
-        /// Why.
         because: Box<Cause>,
     },
     /// Something that it needs cannot run.
     NeedCannotRun {
-        /// What it needs.
+        /// The instance that it needs.
         label: String,
     },
     /// Something that it needs did not succeed.
     NeedFailed {
-        /// What it needs.
+        /// The instance that it needs.
         label: String,
     },
     /// Something else failed, and the run does not go on after a failure.
     FailedElsewhere {
-        /// What failed.
+        /// The instance that failed.
         label: String,
     },
     /// Another member of its co-run group did not succeed.
     MemberFailed {
-        /// The member.
+        /// The member that ended.
         label: String,
     },
     /// Somebody cancelled the run.
@@ -102,45 +98,31 @@ pub enum Cause {
     },
     /// Its folder could not be made ready.
     NotFilled {
-        /// What of it.
+        /// The part of its folder.
         what: Filling,
     },
     /// One of flow's own steps could not do what its parameters ask for.
-    Builtin {
-        /// What it said.
-        error: Fault,
-    },
+    Builtin { error: Fault },
     /// A report has no section with anything to show.
     NothingToShow,
     /// A step that should have made a schedule made none.
     NoSchedule,
     /// Its program said so, in these words.
-    Said {
-        /// The words.
-        text: String,
-    },
+    Said { text: String },
     /// Its program said that it failed, without a word about why.
     SaidFailed,
     /// Its program said `ok`, and then ended in another way.
-    SaidOk {
-        /// How it ended.
-        end: ProcessEnd,
-    },
+    SaidOk { end: ProcessEnd },
     /// A plugin ended without saying an outcome.
-    SaidNothing {
-        /// How it ended.
-        end: ProcessEnd,
-    },
+    SaidNothing { end: ProcessEnd },
     /// Its program ended badly.
     Exited {
-        /// How it ended.
         end: ProcessEnd,
         /// The last line that it printed.
         last_line: Option<String>,
     },
     /// Memory ran out, as its program says.
     OutOfMemory {
-        /// Whose.
         memory: Memory,
         /// What the program said of it.
         said: Option<String>,
@@ -151,16 +133,12 @@ pub enum Cause {
     TimedOut { limit: Span },
     /// A file that is missing in its work folder lies beside the workflow, and is not among its inputs.
     NotListed {
-        /// The file.
         path: String,
         /// How it ended.
         because: Option<Box<Cause>>,
     },
     /// Its numbers are not where they should be.
-    NoMetrics {
-        /// What is wrong.
-        problem: NoMetrics,
-    },
+    NoMetrics { problem: NoMetrics },
     /// It ended well, without an output.
     NoOutput {
         output: String,
@@ -177,15 +155,10 @@ pub enum Cause {
         /// The GPU, as people count.
         gpu: u32,
         model: String,
-        /// How it ended.
         because: Option<Box<Cause>>,
     },
     /// Its plugin lacks what its set-up made ready: the next run sets it up again.
-    SetUpAgain {
-        plugin: String,
-        /// How it ended.
-        because: Option<Box<Cause>>,
-    },
+    SetUpAgain { plugin: String, because: Option<Box<Cause>> },
     /// It was ended, for it did not keep to the protocol.
     Refused {
         /// How it did not.
@@ -199,10 +172,7 @@ pub enum Cause {
         end: BatchEnd,
     },
     /// All that is known is how it ended.
-    Ended {
-        /// How.
-        outcome: Outcome,
-    },
+    Ended { outcome: Outcome },
 }
 
 /// Whose memory did not suffice.
@@ -228,9 +198,7 @@ impl Memory {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ProcessEnd {
-    /// By itself.
     Code {
-        /// Its exit code.
         code: i32,
     },
     Signal {

@@ -15,7 +15,6 @@ use super::{
 pub enum Filling {
     /// A file or a folder of its own could not be made.
     Own {
-        /// Which.
         path: String,
         /// What the system said.
         error: Fault,
@@ -31,24 +30,18 @@ pub enum Filling {
     InputInInput {
         /// Where it would be.
         path: String,
-        /// The other one.
+        /// The folder that it would lie in.
         folder: String,
     },
     /// An input changed since it was hashed.
-    InputChanged {
-        /// The file.
-        path: String,
-    },
+    InputChanged { path: String },
     /// An artifact of another step cannot be brought there.
     Artifact {
         /// What the store said.
         error: Fault,
     },
     /// The plugin is gone.
-    NoPlugin {
-        /// Its name.
-        plugin: String,
-    },
+    NoPlugin { plugin: String },
 }
 
 /// Where the numbers of a plain program were expected, and what is wrong there.
@@ -89,13 +82,13 @@ pub enum NoMetrics {
     NoneInTable { file: String },
     /// No event file of TensorBoard is in the folder.
     NoEventFile {
-        /// The folder.
+        /// The folder that was found where a file was expected.
         file: String,
     },
     /// An event file is damaged.
     BadEvent {
         file: String,
-        /// Where, in bytes.
+        /// The place in the file, in bytes.
         at: u64,
     },
     /// No printed line matches the pattern.
@@ -110,7 +103,7 @@ pub enum Refusal {
     OtherProtocol {
         /// The plugin and its version.
         plugin: String,
-        /// What it speaks.
+        /// The version of the protocol that the plugin speaks.
         theirs: u32,
         /// What this flow speaks.
         ours: u32,
@@ -132,7 +125,7 @@ pub enum Refusal {
     },
     /// Its log is too long, and cannot be shortened while it writes.
     LogTooLong {
-        /// The most, MiB.
+        /// The most that is allowed, MiB.
         most: u32,
         /// What the system said.
         error: Fault,

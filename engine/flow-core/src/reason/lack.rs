@@ -13,9 +13,8 @@ use super::{
 #[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
 pub enum Lack {
     Gpus {
-        /// Asked for.
         needs: u32,
-        /// There.
+        /// How many there are.
         has: u32,
         /// Why a GPU may not have been found.
         trouble: Option<Fault>,
@@ -32,16 +31,15 @@ pub enum Lack {
         largest: u64,
     },
     Cpus {
-        /// Asked for.
         needs: u32,
-        /// There.
+        /// How many there are.
         has: u32,
     },
     /// Host memory, bytes.
     Memory {
-        /// Asked for.
+        /// What is asked for, bytes.
         needs: u64,
-        /// There.
+        /// What there is, bytes.
         has: u64,
     },
     /// GPUs, one or more for each member of a group.
@@ -49,7 +47,7 @@ pub enum Lack {
         members: u32,
         /// GPUs that they ask for together.
         needs: u32,
-        /// There.
+        /// How many there are.
         has: u32,
     },
     /// GPUs with room for all members of a group.
@@ -65,16 +63,15 @@ pub enum Lack {
     /// Host memory for all members of a group, bytes.
     GroupMemory {
         members: u32,
-        /// Asked for together.
+        /// What its members ask for together, bytes.
         needs: u64,
-        /// There.
+        /// What there is, bytes.
         has: u64,
     },
     /// Another member of its group lacks something alone.
     Member {
-        /// The member.
+        /// The member that lacks something.
         label: String,
-        /// What.
         lack: Box<Lack>,
     },
 }

@@ -37,7 +37,6 @@ pub use waits::{Labels, Occupant, Resource, Rivalry, Scarce, Waits};
 /// The member of a co-run group that closed its window, not by ending well.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClosedBy {
-    /// The member.
     pub label: String,
     pub outcome: Outcome,
 }

@@ -11,7 +11,7 @@ pub enum Withheld {
     Asked,
     /// The run has values of parameters that are not the file's.
     Set {
-        /// The parameters.
+        /// The parameters that are not those of the file.
         params: Vec<String>,
     },
     /// The run was of some of the steps.
@@ -20,14 +20,14 @@ pub enum Withheld {
     Profile {
         /// Of that; empty where none was in force.
         published: String,
-        /// Of the run.
+        /// The profile of this run.
         own: String,
     },
     /// What is published is from other GPU models.
     Gpus {
         /// From these; empty where there was none.
         published: String,
-        /// The run's.
+        /// The GPU models of this run.
         own: String,
     },
     /// Somebody edited what is published.

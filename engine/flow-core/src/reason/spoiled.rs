@@ -14,7 +14,7 @@ use super::{
 pub enum Spoiled {
     /// A process of somebody else computed on a GPU of its placement.
     Stranger {
-        /// The process.
+        /// The process that used the GPU as well.
         pid: u32,
         name: String,
         /// The GPU, as people count.
@@ -33,10 +33,7 @@ pub enum Spoiled {
         attempts: u32,
     },
     /// An input changed while it ran.
-    InputChanged {
-        /// The file.
-        path: String,
-    },
+    InputChanged { path: String },
     /// An artifact that it read where it lies is not as it was.
     ArtifactChanged {
         /// Where it was in the work folder.
@@ -53,16 +50,13 @@ pub enum Spoiled {
     },
     /// It ran on other hardware than the one that was declared.
     OtherHardware {
-        /// As declared.
+        /// The hardware that was declared.
         declared: String,
         /// On what it ran.
         found: String,
     },
     /// In words that have no form of their own here: an earlier flow's.
-    Said {
-        /// The words.
-        text: String,
-    },
+    Said { text: String },
 }
 
 /// What is wrong with an artifact.

@@ -60,7 +60,7 @@ pub struct Circumstances {
     /// Parameters of the workflow that it depends on, scalars that are no paths: what it took says little of what it takes with others.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub params: BTreeMap<String, Value>,
-    /// NVIDIA's driver.
+    /// Version of NVIDIA's driver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
     /// Versions and devices that the program told: `torch`, `device`, `precision`.

@@ -46,7 +46,7 @@ pub(super) enum TaskState {
     Recording {
         outcome: Outcome,
     },
-    /// For ever.
+    /// It stays as it is for ever.
     Settled {
         outcome: Outcome,
         fine: bool,

@@ -34,9 +34,7 @@ pub(crate) enum Kind {
     Title,
     /// Names and plain values.
     Params,
-    /// Names and profiles.
     Profiles,
-    /// Names and steps.
     Steps,
     /// A list of what is published.
     Publish,
@@ -51,13 +49,11 @@ pub(crate) enum Kind {
     Command,
     /// The name of a scheduling policy.
     Policy,
-    /// Where steps run.
     On,
     /// What Slurm is asked for: by the workflow (`true`), or by a step.
     Slurm(bool),
     /// A mapping that a schema of somebody else's describes.
     With,
-    /// Axes and lists.
     Matrix,
     /// A list of steps.
     StepList,
@@ -66,7 +62,6 @@ pub(crate) enum Kind {
     Inputs,
     /// A list or mapping of paths to write.
     Outputs,
-    /// Where numbers are.
     Metrics,
     /// A whole number from this one on.
     Count(u32),

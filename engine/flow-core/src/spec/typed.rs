@@ -193,7 +193,7 @@ pub(crate) fn corun(value: &Value) -> Typed<(String, CorunGpus)> {
 /// `repeat:`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repetitions {
-    /// So many.
+    /// So many times, whatever is seen.
     Times(u32),
     /// While the verdict on its co-run group is undecided.
     UntilDecided {

@@ -112,7 +112,7 @@ pub enum InputChange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileChange {
-    /// Its content.
+    /// Its content is another.
     Changed,
     Added,
     Removed,

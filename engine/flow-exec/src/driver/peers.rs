@@ -138,7 +138,6 @@ impl PeerRuns {
         Bell::rung(self.bell.as_ref().filter(|_| !self.is_rung)).await;
     }
 
-    /// That was so.
     pub(super) fn hear(&mut self) {
         self.is_rung = true;
     }

@@ -23,7 +23,7 @@ const LONGEST: u64 = 64 << 20;
 /// One file after publishing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublishedFile {
-    /// Where, absolute.
+    /// Where it is published, absolute.
     pub path: PathBuf,
     pub changed: bool,
 }

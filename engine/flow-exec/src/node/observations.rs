@@ -169,7 +169,7 @@ pub(super) fn record(folder: &Path, exit: &Exit) -> Option<Record> {
     })
 }
 
-/// All looks together.
+/// What all looks together say.
 #[derive(Default)]
 struct Seen {
     at: f64,

@@ -30,7 +30,7 @@ pub(super) fn bullets(section: &Section, words: &Words, lang: &str) -> Vec<Strin
     out.extend(
         question.map(|q| words.text(lang, "note-question", &Args::new().with("text", safe::authors(q.of(lang))))),
     );
-    // Once is enough.
+    // Who was disturbed is told with the first sentence that it bears on.
     let mut disturbed = section.disturbed.as_ref();
     let mut caveat = |said: &mut String, of: fn(&Disturbed) -> &[usize], at: usize| {
         if let Some(why) = disturbed.filter(|why| of(why).contains(&at)) {

@@ -40,14 +40,12 @@ fn english() -> Vec<Language> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Language {
-    /// English.
     En,
-    /// Chinese.
     Zh,
 }
 
 impl Language {
-    /// Its catalogue.
+    /// The name of its catalogue of words.
     pub(crate) fn code(self) -> &'static str {
         match self {
             Language::En => "en",

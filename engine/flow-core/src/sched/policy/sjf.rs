@@ -4,7 +4,6 @@
 use super::{Age, Policy, Propose, View};
 use crate::InstanceId;
 
-/// Shortest first.
 #[derive(Clone, Debug)]
 pub(super) struct Sjf {
     mode: Mode,
@@ -14,11 +13,11 @@ pub(super) struct Sjf {
 /// What happens at the first that does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// Nothing passes it.
+    /// Nothing passes a job that does not fit.
     Strict,
     /// Nothing passes it, and no task takes more than one GPU.
     Single,
-    /// It is skipped.
+    /// A job that does not fit is skipped.
     Fit,
 }
 

@@ -39,7 +39,7 @@ pub use slot::{Follows, Jobs, Share, Slot, Step, Waiter, card};
 const NAME: &str = "flow-machine.ledger";
 /// Runs at once; more than a machine has.
 const SLOTS: usize = 256;
-/// Bytes of one.
+/// How many bytes a slot has.
 const SIZE: usize = 1024;
 /// The byte of the mutex.
 const MUTEX: usize = SLOTS * SIZE;

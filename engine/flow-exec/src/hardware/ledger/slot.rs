@@ -62,7 +62,7 @@ fn is_none(bell: &u64) -> bool {
 /// A unit that waits for what another run does.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Follows {
-    /// Its first instance.
+    /// The label of its first instance.
     pub label: String,
     /// The other run, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -112,7 +112,7 @@ impl Share {
 /// A unit that other runs keep from starting.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiter {
-    /// Its first instance.
+    /// The label of its first instance.
     pub label: String,
     /// Since when, milliseconds since 1970.
     pub since: u64,
