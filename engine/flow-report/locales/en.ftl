@@ -730,6 +730,7 @@ fit-curve-saturating = saturation: a + b x / (x + k)
 fit-curve-broken = line with a break: a + b min(x, k) + c max(0, x − k)
 fit-curve-quadratic = parabola: a + b x + c x²
 fit-curve-cubic = cubic: a + b x + c x² + d x³
+fit-curve-without-jumps = with its jumps taken out, { $curve }
 fit-note = Chosen is the curve with the fewest parameters of all whose AICc is within 2 of the least; a line through 0 whose R² is below 0, or beside which the F-test tells a constant from 0 (p < 0.05), is not chosen, and has no AICc here. The F-test is that of the line through 0 against the line, and of curves with more parameters than the line against it; a k that is looked for makes its p too small.
 fit-relative = { $all ->
     [yes] Errors count

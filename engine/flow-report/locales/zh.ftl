@@ -1012,6 +1012,7 @@ fit-curve-saturating = 饱和曲线：a + b x / (x + k)
 fit-curve-broken = 折线：a + b min(x, k) + c max(0, x − k)
 fit-curve-quadratic = 二次：a + b x + c x²
 fit-curve-cubic = 三次：a + b x + c x² + d x³
+fit-curve-without-jumps = 去除跳变后，{ $curve }
 fit-note = 在 AICc 与最小值相差不超过 2 的曲线中，选用参数最少者；过原点直线若 R² 低于 0，或 F 检验表明常数项不为 0（p < 0.05），则不参与选用，其 AICc 此处不列。F 检验：过原点直线对直线，参数多于直线的曲线对直线；k 由数据选定的曲线，其 p 值偏小。
 fit-relative = { $all ->
     [yes] 误差

@@ -18,6 +18,10 @@ fn add(input: &mut BuiltinInput, uses: &str, name: &str, with: Value) -> Builtin
 
 /// The findings of a report with these analyses of the table `t`, in both languages.
 fn said(input: &BuiltinInput, analyses: &[&str]) -> [String; 2] {
+    bullets(&reported(input, analyses)).map(|bullets| bullets.join("\n"))
+}
+
+fn reported(input: &BuiltinInput, analyses: &[&str]) -> String {
     let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t", "analyses": analyses}]});
     let out = run("report", with, input).expect("a report");
     let report = text(&out, "report.md");
@@ -27,7 +31,7 @@ fn said(input: &BuiltinInput, analyses: &[&str]) -> [String; 2] {
         assert!(roxmltree::Document::parse(svg).is_ok(), "{path}");
         assert!(report.contains(path.as_str()), "{path} is in no report");
     }
-    bullets(&report).map(|bullets| bullets.join("\n"))
+    report
 }
 
 fn metric(out: &BuiltinOutput, name: &str) -> f64 {
@@ -267,18 +271,24 @@ fn a_line_with_jumps_is_told_no_bend_and_jumps_elsewhere_than_at_multiples_are_s
         add_table(&mut input, "t", json!({"from": "s", "rows": ["n"], "columns": ["iteration_time"]}));
         add(&mut input, "fit", "line", json!({"table": "t", "y": "iteration_time"}));
         add(&mut input, "jumps", "jumps", json!({"table": "t", "y": "iteration_time"}));
-        said(&input, &["line", "jumps"])
+        reported(&input, &["line", "jumps"])
     };
-    let [english, chinese] = of(&[16, 32, 48]);
+    let said = |places: &[usize]| bullets(&of(places)).map(|bullets| bullets.join("\n"));
+    let [english, chinese] = said(&[16, 32, 48]);
     assert!(!english.contains("bends") && !chinese.contains("转折"), "{english}\n{chinese}");
     assert!(english.contains("with its jumps taken out, a straight line is the curve that suffices"), "{english}");
     assert!(chinese.contains("去除跳变后，直线即已足够"), "{chinese}");
+    // The curve of that sentence stands in the table: its line rises by 0.5.
+    let report = of(&[16, 32, 48]);
+    let title = "| with its jumps taken out, line: a + b x / 去除跳变后，直线：a + b x";
+    let row = report.lines().find(|line| line.contains(title));
+    assert!(row.is_some_and(|row| row.contains("b = 0.49996 ± 0.00043")), "{report}");
     assert!(english.contains("at the multiples of 16") && !english.contains("No one number"), "{english}");
-    let [english, chinese] = of(&[7, 29, 50]);
+    let [english, chinese] = said(&[7, 29, 50]);
     assert!(english.contains("No one number has all of these places at its multiples."), "{english}");
     assert!(chinese.contains("没有一个数的倍数能对应所有这些位置。"), "{chinese}");
     // Any two places are at the multiples of something.
-    let [english, _] = of(&[16, 32]);
+    let [english, _] = said(&[16, 32]);
     assert!(
         english.contains("Two jumps alone do not tell whether jumps come at the multiples of a number."),
         "{english}"

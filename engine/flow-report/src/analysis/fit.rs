@@ -114,14 +114,17 @@ impl Fits {
 
     /// Of a curve with jumps, where its shape is another without them: what looks like a bend is one of its jumps then.
     fn beside(&self, curve: &Fit, jumps: &[&Sweeps], names: &Names<'_>, lang: &str) -> Option<String> {
-        let leveled = jumps.iter().find_map(|jumps| jumps.leveled(&self.y, &self.x, curve.scope.as_deref()))?;
-        let chosen = choose(&leveled)?;
-        let without = chosen.best().model;
-        if curve.choice.as_ref()?.best().model == without || chosen.best().r2 < EXPLAINS {
-            return None;
-        }
+        let (choice, _) = self.without_jumps(curve, jumps)?;
         let args = Args::new().with("column", names.inline(&self.y, lang)).with("axis", names.inline(&self.x, lang));
-        Some(names.words.text(lang, "fit-without-jumps", &args.with("curve", key(without))))
+        Some(names.words.text(lang, "fit-without-jumps", &args.with("curve", key(choice.best().model))))
+    }
+
+    /// What its points are without its jumps, where that is another curve than with them.
+    fn without_jumps(&self, curve: &Fit, jumps: &[&Sweeps]) -> Option<(Choice, Vec<(f64, f64)>)> {
+        let leveled = jumps.iter().find_map(|jumps| jumps.leveled(&self.y, &self.x, curve.scope.as_deref()))?;
+        let choice = choose(&leveled)?;
+        let is_another = curve.choice.as_ref()?.best().model != choice.best().model;
+        (is_another && choice.best().r2 >= EXPLAINS).then_some((choice, leveled))
     }
 
     fn sentence(&self, curve: &Fit, names: &Names<'_>, lang: &str) -> String {
@@ -212,7 +215,8 @@ impl Fits {
         told
     }
 
-    pub(super) fn tables(&self, names: &Names<'_>, langs: &[&str]) -> Vec<Shown> {
+    /// `jumps` are those of the same table.
+    pub(super) fn tables(&self, jumps: &[&Sweeps], names: &Names<'_>, langs: &[&str]) -> Vec<Shown> {
         let words = names.words;
         let scoped = self.curves.iter().any(|curve| curve.scope.is_some());
         let heads = [
@@ -235,21 +239,30 @@ impl Fits {
                 let nothing = std::iter::repeat_n("—".to_owned(), 8);
                 grid.rows.push(scope().into_iter().chain([curve.points.len().to_string()]).chain(nothing).collect());
             }
+            let cells = |fit: &Fitted, points: &[(f64, f64)], title: String| {
+                let own = [points.len().to_string(), title, coefficients(fit), r2(fit.r2), r2(fit.adjusted_r2)];
+                scope().into_iter().chain(own).chain([off(fit, points, Format::cell)])
+            };
             for (at, fit) in curve.choice.iter().flat_map(|choice| choice.fits.iter().enumerate()) {
                 let Some(choice) = &curve.choice else { continue };
                 let p = match fit.model {
                     Model::Proportional => choice.adds(Model::Proportional, Model::Affine),
                     model => choice.adds(Model::Affine, model),
                 };
-                let mut row: Vec<String> = scope().into_iter().collect();
-                row.push(curve.points.len().to_string());
-                row.push(words.joined(langs, &format!("fit-curve-{}", key(fit.model))));
-                row.push(coefficients(fit));
-                row.extend([r2(fit.r2), r2(fit.adjusted_r2)]);
-                row.extend([off(fit, &curve.points, Format::cell), more(fit, choice).unwrap_or_else(|| "—".into())]);
-                row.push(p.map_or_else(|| "—".into(), p_value));
-                row.push(if at == choice.chosen { "✓".into() } else { String::new() });
-                grid.rows.push(row);
+                let title = words.joined(langs, &format!("fit-curve-{}", key(fit.model)));
+                let chosen = if at == choice.chosen { "✓".into() } else { String::new() };
+                let compared = [more(fit, choice).unwrap_or_else(|| "—".into()), p.map_or_else(|| "—".into(), p_value)];
+                grid.rows.push(cells(fit, &curve.points, title).chain(compared).chain([chosen]).collect());
+            }
+            if let Some((choice, points)) = self.without_jumps(curve, jumps) {
+                let fit = choice.best();
+                let title = langs.iter().map(|lang| {
+                    let curve = words.text(lang, &format!("fit-curve-{}", key(fit.model)), &Args::new());
+                    words.text(lang, "fit-curve-without-jumps", &Args::new().with("curve", curve))
+                });
+                // Of other points than the rows above, so nothing says how likely it is beside them.
+                let compared = ["—".into(), "—".into(), String::new()];
+                grid.rows.push(cells(fit, &points, join(title)).chain(compared).collect());
             }
         }
         if grid.rows.is_empty() {

@@ -95,7 +95,8 @@ fn written(
     let json = serde_json::to_string_pretty(&analysis).map_err(|e| BuiltinFault::NotWritten { said: e.to_string() })?;
     let mut files = BTreeMap::from([(FILE.to_owned(), (json + "\n").into_bytes())]);
     for (lang, _) in LANGUAGES {
-        let tables = analysis.tables(table, words, &[lang]).into_iter().map(|shown| shown.markdown(words, &[lang]));
+        let tables =
+            analysis.tables(&[], table, words, &[lang]).into_iter().map(|shown| shown.markdown(words, &[lang]));
         let sentences = analysis.sentences(&[], table, words, lang).into_iter().map(|text| format!("- {text}\n"));
         let text = tables.chain([sentences.collect::<String>()]).collect::<Vec<_>>().join("\n");
         files.insert(format!("analysis.{lang}.md"), text.into_bytes());
@@ -151,10 +152,17 @@ impl Analysis {
         }
     }
 
-    pub(crate) fn tables(&self, table: &Table, words: &Words, langs: &[&str]) -> Vec<Shown> {
+    /// Its figures; `beside` are all analyses of the table.
+    pub(crate) fn tables(
+        &self,
+        beside: &[(String, Analysis)],
+        table: &Table,
+        words: &Words,
+        langs: &[&str],
+    ) -> Vec<Shown> {
         let names = Names { table, words };
         match &self.found {
-            Analysed::Fit(fits) => fits.tables(&names, langs),
+            Analysed::Fit(fits) => fits.tables(&jumps_of(beside), &names, langs),
             Analysed::Jumps(sweeps) => sweeps.tables(&names, langs),
             Analysed::Best(ranking) => ranking.tables(&names, langs),
         }

@@ -353,7 +353,8 @@ fn section(section: &Section, words: &Words, langs: &[&str], all: &[&str], said:
         more.push(Titled { title: safe::line(&join(title)), text: grid.typeset(words, langs).markdown() });
     }
     more.extend(held::held(section, words, langs));
-    for shown in section.analyses.iter().flat_map(|(_, found)| found.tables(&section.table, words, langs)) {
+    let analyses = &section.analyses;
+    for shown in analyses.iter().flat_map(|(_, found)| found.tables(analyses, &section.table, words, langs)) {
         let text = shown.body(words, langs);
         more.push(Titled { title: safe::line(&shown.title), text });
     }
