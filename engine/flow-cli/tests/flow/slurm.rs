@@ -410,7 +410,7 @@ fn a_controller_that_is_away_for_a_while_is_told_of_once() {
     until("it says so", || flow.said().contains("Slurm does not answer"));
     // Slurm's own commands give up after nine seconds.
     assert!(away.elapsed() < Duration::from_secs(8), "{:?}", away.elapsed());
-    thread::sleep(Duration::from_secs(16));
+    thread::sleep(Duration::from_secs(10));
     lab.cluster.start_again(CONTROLLER);
     assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
     let text = flow.said();
@@ -638,7 +638,7 @@ fn a_node_whose_daemon_dies_does_what_it_does() {
 
 #[test]
 fn what_slurm_has_no_room_for_waits() {
-    let lab = Lab::on(Cluster::start_with(1, 0, "MaxJobCount=4\nMinJobAge=2"), &sweep(8, 1, ""));
+    let lab = Lab::on(Cluster::start_with(1, 0, "MaxJobCount=4\nMinJobAge=2"), &sweep(6, 1, ""));
     let text = lab.space.flow(["run", "w.yaml"]).expect(0).text();
-    assert_eq!((lab.lines("began"), lab.lines("did")), (once(8), once(8)), "{text}");
+    assert_eq!((lab.lines("began"), lab.lines("did")), (once(6), once(6)), "{text}");
 }
