@@ -20,7 +20,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Part, cases, the variable that says how many, and the tests: package, target, names.
 PARTS = [
     ("kills", 2_000, "FLOW_TEST_KILLS", "flow-cli", "flow", ["database::killed"]),
-    ("takeovers", 500, "FLOW_TEST_STORE_KILLS", "flow-store", "store", ["together::three_that_record"]),
+    ("takeovers", 500, "FLOW_TEST_STORE_KILLS", "flow-store", "store", ["processes::three_that_record"]),
     ("runs", 500, "FLOW_TEST_RUN_KILLS", "flow-cli", "flow", ["several::any_of_three"]),
     ("mutations", 1_000_000, "FLOW_TEST_MUTATIONS", "flow-core", "language", ["fuzz::"]),
     ("corruptions", 500, "FLOW_TEST_CORRUPTIONS", "flow-cli", "flow", ["torture::whatever_becomes"]),

@@ -1,6 +1,7 @@
-//! What the tests of the store share: a scratch folder, who they are, and a result to keep.
+//! What the tests of the store share: a scratch folder, who they are, a result to keep, and all that a database tells.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     fs,
     ops::ControlFlow,
     path::{Path, PathBuf},
@@ -8,7 +9,7 @@ use std::{
 };
 
 use flow_core::{Digest, InstanceId, JournalLine, RunEvent, RunId, StepResult};
-use flow_store::{Batch, Holder, Journal, ProcessIdentity, Store, StoreError};
+use flow_store::{Batch, Holder, Journal, ProcessIdentity, Results, Store, StoreError, shapes};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -79,6 +80,38 @@ pub(crate) fn result(label: &str, salt: u64) -> StepResult {
         },
     }))
     .expect("a result")
+}
+
+pub(crate) fn run(id: &str) -> RunId {
+    RunId(id.into())
+}
+
+pub(crate) fn made(id: &str, salt: u64) -> StepResult {
+    StepResult { run: run(id), ..result("solo", salt) }
+}
+
+pub(crate) fn run_in(path: &Path, id: &str) -> Result<Store, StoreError> {
+    let me = me(&format!("flow run {id}.yaml"));
+    Store::open_for_run(path, &me, |_| run(id), |_| ControlFlow::Break(())).map(|(store, _)| store)
+}
+
+/// Everything that the database tells: results, histories, last fingerprints.
+pub(crate) type Told = (BTreeMap<Digest, StepResult>, Vec<String>, String);
+
+pub(crate) fn told(store: &Store, labels: &[&str]) -> Told {
+    let mut results = BTreeMap::new();
+    store.each_result(|result| _ = results.insert(result.fingerprint, result)).unwrap();
+    let all = labels.iter().flat_map(|label| shapes("feb08", label.split('[').next().unwrap(), label));
+    let shapes: BTreeSet<String> = all.collect();
+    let histories = shapes.iter().map(|shape| format!("{shape} {:?}", store.history(shape).unwrap())).collect();
+    let last: Vec<_> = labels.iter().map(|label| store.last("feb08", label).unwrap()).collect();
+    (results, histories, format!("{last:?}"))
+}
+
+/// What is told by a database that is made of the journals alone.
+pub(crate) fn rebuilt(path: &Path, labels: &[&str]) -> Told {
+    fs::remove_dir_all(path.join("db")).unwrap();
+    told(&open(path).unwrap(), labels)
 }
 
 /// A small file system at a folder; unmounted when dropped.

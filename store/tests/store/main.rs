@@ -11,6 +11,7 @@ mod inputs;
 mod kill;
 mod lock;
 mod order;
+mod processes;
 mod results;
 mod runs;
 mod theirs;

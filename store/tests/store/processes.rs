@@ -1,0 +1,227 @@
+//! Other processes that use a store at the same time: whoever is killed, stopped or out of room, what they kept is there and nobody
+//! waits for ever.
+
+use std::{
+    env, fs,
+    io::{BufRead, BufReader},
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
+
+use flow_core::{Digest, StepResult};
+use flow_store::{Batch, Results, Store, StoreDir, StoreError, Unapplied};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use serde_json::json;
+
+use crate::common::{Tiny, keep, made, me, open, rebuilt, recorded, result, run, run_in, scratch, told};
+
+/// Not a test: a run that records as fast as it can and says what it kept, or that does nothing, until it is killed.
+#[test]
+#[ignore = "run by the other tests"]
+fn actor() {
+    let var = |name: &str| env::var(name).unwrap();
+    let (path, name) = (PathBuf::from(var("STORE")), var("NAME"));
+    let store = Store::open_for_run(
+        &path,
+        &me(&format!("flow run {name}.yaml")),
+        |_| run(&name),
+        |_| ControlFlow::Continue(()),
+    );
+    let (store, id) = store.unwrap();
+    println!("\nnamed");
+    let journal = store.begin(&id).unwrap();
+    let salt: u64 = name.parse().unwrap();
+    for n in 0.. {
+        if var("DOES") == "idle" {
+            thread::sleep(Duration::from_secs(60));
+        }
+        let kept = StepResult { run: id.clone(), ..result(&format!("solo[n={}]", n % 3), salt * 1_000_000 + n) };
+        let parts = json!({"n": n, "padding": "p".repeat(usize::try_from(n % 5).unwrap() * 14_000)});
+        keep(&store, &journal, vec![recorded(&kept, parts)]).unwrap();
+        assert_eq!(store.result(&kept.fingerprint).unwrap(), Some(kept.clone()));
+        println!("kept {}", kept.fingerprint);
+    }
+}
+
+/// Another process; killed when dropped.
+struct Actor {
+    child: Child,
+    lines: mpsc::Receiver<String>,
+}
+
+impl Actor {
+    fn start(path: &Path, name: &str, does: &str) -> Actor {
+        let mut child = Command::new(env::current_exe().unwrap())
+            .args(["--exact", "processes::actor", "--ignored", "--nocapture"])
+            .envs([("NAME", name), ("DOES", does)])
+            .env("STORE", path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (from, (tell, lines)) = (BufReader::new(child.stdout.take().unwrap()), mpsc::channel());
+        thread::spawn(move || from.lines().map_while(Result::ok).try_for_each(|line| tell.send(line).ok()));
+        Actor { child, lines }
+    }
+
+    /// The rest of the next line that begins so. A process that says none in time hangs.
+    fn said(&self, begin: &str) -> String {
+        loop {
+            let line = self.lines.recv_timeout(Duration::from_secs(60)).expect("it hangs, or has ended");
+            if let Some(rest) = line.strip_prefix(begin) {
+                return rest.trim().to_owned();
+            }
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
+        // Its threads do not stop at once.
+        while signal == Signal::SIGSTOP && !stat_of(self.child.id()).contains(") T ") {
+            thread::sleep(Duration::from_millis(5));
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+
+    /// What it kept until it was killed, and was not asked for yet.
+    fn kill(mut self) -> Vec<Digest> {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        let lines = self.lines.iter().filter_map(|line| line.strip_prefix("kept ")?.trim().parse().ok());
+        lines.collect()
+    }
+}
+
+impl Drop for Actor {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn stat_of(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/stat")).unwrap()
+}
+
+/// How often one of three is killed: few in the suite, as many as the variable says in `engine/torture.py`.
+fn kills() -> usize {
+    env::var("FLOW_TEST_STORE_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(12)
+}
+
+#[test]
+fn three_that_record_and_are_killed_lose_nothing_and_never_hang() {
+    let dir = scratch();
+    let path = dir.path().join(".flow");
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = |below: u64| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random % below
+    };
+    let mut kept: Vec<Digest> = vec![];
+    let mut names = 0;
+    let mut start = || {
+        names += 1;
+        Actor::start(&path, &format!("{names:04}"), "records")
+    };
+    let mut actors: Vec<Actor> = (0..3).map(|_| start()).collect();
+    for _ in 0..kills() {
+        // All get on, whoever has the database.
+        kept.extend(actors.iter().map(|actor| actor.said("kept ").parse::<Digest>().unwrap()));
+        thread::sleep(Duration::from_micros(next(40_000)));
+        kept.extend(actors.remove(usize::try_from(next(3)).unwrap()).kill());
+        actors.push(start());
+    }
+    kept.extend(actors.into_iter().flat_map(Actor::kill));
+    let labels = ["solo[n=0]", "solo[n=1]", "solo[n=2]"];
+    let store = open(&path).unwrap();
+    assert_eq!(store.rebuilt(), None);
+    for fingerprint in &kept {
+        assert!(store.result(fingerprint).unwrap().is_some(), "{fingerprint} was kept");
+    }
+    let (results, histories, _) = told(&store, &labels);
+    drop(store);
+    let (again, histories_again, _) = rebuilt(&path, &labels);
+    assert!(results == again, "{} results, {} in the journals", results.len(), again.len());
+    assert_eq!(histories, histories_again, "the journals say the same");
+    println!("{} results kept of {names} runs", kept.len());
+}
+
+#[test]
+fn a_holder_that_is_stopped_is_told_of_and_waited_for() {
+    let dir = scratch();
+    let holder = Actor::start(dir.path(), "1", "idle");
+    holder.said("named");
+    let store = run_in(dir.path(), "2").unwrap();
+    let journal = store.begin(&run("2")).unwrap();
+    holder.signal(Signal::SIGSTOP);
+    let (tell, heard) = mpsc::channel();
+    store.on_silence(move |silent| {
+        if silent.is_news {
+            let _ = tell.send(silent.to_string());
+        }
+        ControlFlow::Continue(())
+    });
+    thread::scope(|scope| {
+        let kept = made("2", 1);
+        let line = recorded(&kept, json!({}));
+        let (store, journal) = (&store, &journal);
+        let keeping = scope.spawn(move || keep(store, journal, vec![line]).unwrap());
+        let told = heard.recv_timeout(Duration::from_secs(10)).unwrap().replace(&holder.child.id().to_string(), "PID");
+        let begin =
+            "what needs the store waits for who holds it, process PID (`flow run 1.yaml`, run 1, since 15:30:12)";
+        assert!(told.starts_with(begin) && told.contains("which is stopped: `kill -CONT PID` lets it go on"), "{told}");
+        // Who comes now is told as well.
+        let error = open(dir.path()).err().unwrap().to_string();
+        assert!(error.contains("which is stopped"), "{error}");
+        assert!(!keeping.is_finished());
+        holder.signal(Signal::SIGCONT);
+        keeping.join().unwrap();
+        assert_eq!(store.result(&kept.fingerprint).unwrap(), Some(kept));
+    });
+    // One who does not want to wait, and one for whom a kill does.
+    holder.signal(Signal::SIGSTOP);
+    store.refuse_who_is_stopped();
+    assert!(matches!(store.result(&made("2", 1).fingerprint), Err(StoreError::Held { .. })));
+    holder.kill();
+    assert_eq!(store.result(&made("2", 1).fingerprint).unwrap(), Some(made("2", 1)));
+    assert_eq!(heard.try_recv().ok(), None, "it was told once");
+}
+
+#[test]
+fn a_disk_that_is_full_at_the_holder_is_told_as_such_and_loses_nothing() {
+    let dir = scratch();
+    let Some(tiny) = Tiny::at(dir.path(), "8m") else { return };
+    let path = tiny.0.join(".flow");
+    StoreDir::create(&path).unwrap();
+    let Some(runs) = Tiny::at(&path.join("runs"), "64m") else { return };
+    let holder = Actor::start(&path, "1", "idle");
+    holder.said("named");
+    let store = run_in(&path, "2").unwrap();
+    let journal = store.begin(&run("2")).unwrap();
+    let parts = json!({"padding": "p".repeat(20_000)});
+    let one = |salt| StepResult { run: run("2"), ..result(&format!("solo[n={salt}]"), salt) };
+    let mut salt = 0;
+    let error = loop {
+        salt += 1;
+        match store.commit(&journal, vec![recorded(&one(salt), parts.clone())], &Batch::new()).unwrap().apply() {
+            Ok(_) => {}
+            Err(Unapplied::Journalled(error)) => break error,
+            Err(Unapplied::Nowhere(_, error)) => panic!("{error}"),
+        }
+    };
+    assert!(error.is_disk_full(), "{error}");
+    drop((journal, store, holder));
+    let room = Command::new("mount").args(["-o", "remount,size=64m"]).arg(&tiny.0).status();
+    assert!(room.unwrap().success());
+    let store = open(&path).unwrap();
+    assert!((1..=salt).all(|salt| store.result(&one(salt).fingerprint).unwrap().is_some()));
+    drop((store, runs));
+}
