@@ -1,16 +1,18 @@
 //! The driver: delivers what is due, takes in what the scheduler wants done, jumps to the next instant.
 
+mod progress;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use flow_core::sched::contention::{self, Host, Load};
+use flow_core::sched::contention::Host;
 use flow_core::sched::{Action, Answer, Capacity, Event, Limits, Scheduler, policy, policy::Policy};
 use flow_core::{AttemptId, Expansion, InstanceId, Outcome, Span, Time, learn::History};
 
 use crate::agenda::{Agenda, Order, WorldEvent};
-use crate::learning::{Activity, Learning};
+use crate::learning::Learning;
 use crate::queue::Queue;
-use crate::working::{RunningTask, Working};
-use crate::{Attempt, Cluster, End, Fault, GroundTruth, Learned, Ran, Schedule, SimError, SimTask, Slurm};
+use crate::working::RunningTask;
+use crate::{Cluster, End, Fault, GroundTruth, Learned, Ran, Schedule, SimError, SimTask, Slurm};
 
 /// Runs tasks to their end on a machine, without faults.
 ///
@@ -92,7 +94,8 @@ impl<'a> Simulation<'a> {
         Ok(simulation)
     }
 
-    /// Running work shares this host: it slows down as [`contention`] predicts. Without one everything is as fast as alone.
+    /// Running work shares this host: it slows down as [`contention`](flow_core::sched::contention) predicts. Without one everything is
+    /// as fast as alone.
     pub fn on(mut self, host: Host) -> Self {
         self.host = Some(host);
         self
@@ -421,76 +424,6 @@ impl<'a> Simulation<'a> {
             End::BeforeReady(outcome) if grouped => self.end(attempt, warm, outcome, false),
             _ if !grouped && warm == self.now => self.begin(attempt),
             _ => _ = self.agenda.plan(warm, Order::Completion, WorldEvent::Ready(attempt)),
-        }
-    }
-
-    /// It is ready, and does what its earlier attempts left of its work.
-    fn begin(&mut self, attempt: AttemptId) {
-        let Some(live) = self.live.get(&attempt) else { return };
-        let (_, done) = self.history[live.instance.index()];
-        let left = Span(live.conduct.work.0.saturating_sub(done.0));
-        self.work(attempt, left);
-    }
-
-    fn work(&mut self, attempt: AttemptId, left: Span) {
-        self.stale = true;
-        let epochs = self.live.get(&attempt).map_or(1, |live| u64::from(live.conduct.epochs.max(1)));
-        let left = self.learning.as_mut().map_or(left, |learning| learning.next_epoch(attempt, Span(left.0 / epochs)));
-        self.go_on(attempt, Working { since: self.now, speed: 1.0, left });
-    }
-
-    fn go_on(&mut self, attempt: AttemptId, working: Working) {
-        let key = self.agenda.plan(working.done_at(), Order::Completion, WorldEvent::Worked(attempt));
-        if let Some(live) = self.live.get_mut(&attempt) {
-            live.working = Some(working);
-            self.agenda.cancel(live.ending.replace(key));
-        }
-    }
-
-    /// Goes on with the next epoch, if this was not the last.
-    fn next_epoch(&mut self, attempt: AttemptId) -> bool {
-        let Some((learning, live)) = self.learning.as_mut().zip(self.live.get(&attempt)) else { return false };
-        let Attempt { work, epochs, .. } = live.conduct;
-        let more = learning.epoch(attempt, self.now) < epochs;
-        if more {
-            self.work(attempt, work);
-        }
-        more
-    }
-
-    /// A simulation that learns looks at what was done since the last instant.
-    fn look(&mut self) {
-        let Some(learning) = &mut self.learning else { return };
-        let doing = |(&attempt, live)| {
-            let live: &RunningTask = live;
-            let speed = live.working.map_or(0.0, |working| working.speed);
-            Activity { attempt, conduct: &live.conduct, gpus: &self.schedule.ran[live.ran].placement.gpus, speed }
-        };
-        let all: Vec<Activity<'_>> = self.live.iter().map(doing).collect();
-        learning.look(&all, self.now);
-    }
-
-    /// Finds the speeds of everything that works, where somebody began or ended.
-    fn contend(&mut self) {
-        if let Some(learning) = &self.learning {
-            self.host = Some(learning.host(self.now));
-        }
-        let Some(host) = self.host.as_ref().filter(|_| std::mem::take(&mut self.stale)) else { return };
-        let attempts: Vec<AttemptId> = self.live.iter().filter(|(_, l)| l.working.is_some()).map(|(&a, _)| a).collect();
-        let load = |attempt: &AttemptId| {
-            let live = &self.live[attempt];
-            let gpus = &self.schedule.ran[live.ran].placement.gpus;
-            let (cores, gpu_busy) = (live.conduct.cores, live.conduct.gpu_busy);
-            Load { cores, gpu_busy, gpus: gpus.iter().map(|gpu| gpu.index()).collect() }
-        };
-        let loads: Vec<Load> = attempts.iter().map(load).collect();
-        for (attempt, speed) in attempts.into_iter().zip(contention::speeds(&loads, host)) {
-            let Some(working) = self.live.get(&attempt).and_then(|live| live.working) else { continue };
-            // What has done its work, and goes on for others of its group, only makes others slower.
-            if working.speed != speed && self.live[&attempt].ending.is_some() {
-                let left = working.left_at(self.now);
-                self.go_on(attempt, Working { since: self.now, speed, left });
-            }
         }
     }
 
