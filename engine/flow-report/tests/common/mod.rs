@@ -263,3 +263,11 @@ pub(crate) fn honest(report: &str) {
         }
     }
 }
+
+/// The report of one section, in both languages.
+pub(crate) fn reported(input: &BuiltinInput, section: Value) -> String {
+    let with = json!({"languages": ["en", "zh"], "sections": [section]});
+    let report = text(&run("report", with, input).expect("a report"), "report.md");
+    honest(&report);
+    report
+}

@@ -1,0 +1,249 @@
+//! What a report says of two versions is borne by all rows together, and by repetitions.
+
+mod common;
+
+use common::{With, add_table, bullets, input, reported, result, view};
+use flow_core::StepResult;
+use serde_json::json;
+
+/// The report on the column of these results, version v7 against v11 by batch size.
+fn compared(column: &str, results: Vec<StepResult>) -> String {
+    let mut input = input(vec![("s", view("torch/train", None, results))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "split": "version", "columns": [column]}));
+    reported(&input, json!({"table": "t", "compare": "version"}))
+}
+
+/// What is said of these pairs of epoch times.
+fn times(pairs: &[(f64, f64)]) -> String {
+    let at = |version: &str, row: usize, time: f64| {
+        result("s", &[("version", json!(version)), ("batch", json!(row))], 1).epoch_time(time)
+    };
+    let v7 = pairs.iter().enumerate().map(|(row, pair)| at("v7", row, pair.0));
+    let v11 = pairs.iter().enumerate().map(|(row, pair)| at("v11", row, pair.1));
+    let report = compared("epoch_time", v7.chain(v11).collect());
+    let of_both = |line: &&str| line.contains("v7 to v11") || line.contains("从 v7 到 v11");
+    bullets(&report).concat().into_iter().filter(of_both).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn rows_are_judged_together() {
+    // Four rows as one H200 gave them, and ten of the same kind.
+    let four = [(1.658, 1.601), (1.274, 1.252), (1.098, 1.064), (1.021, 0.988)];
+    let more = [(1.64, 1.59), (1.29, 1.24), (1.12, 1.06), (0.61, 0.54), (2.2, 2.1), (3.1, 2.9), (4.1, 3.8), (2.6, 2.4)];
+    let fourteen = [&four[..], &more, &[(5.0, 4.7), (6.0, 5.6)]].concat();
+    let mut but_one = fourteen.clone();
+    but_one[0].1 = 1.7;
+    let told = [&four[..], &fourteen, &but_one, &four[..1], &[(5.0, 5.1), (5.0, 4.9)], &[(5.0, 5.0), (4.0, 4.001)]];
+    insta::assert_snapshot!(told.map(times).join("\n\n"), @r#"
+    - From v7 to v11, epoch time falls in every row, by 2 % to 3 % (mean −3 %, 95 % confidence interval −4 % to −2 %; too few rows for a sign test).
+    * 从 v7 到 v11，每轮用时在各行均下降，幅度为 2% 至 3%（平均 −3%，95% 置信区间为 −4% 至 −2%；行数过少，不足以做符号检验）。
+
+    - From v7 to v11, epoch time falls in every row, by 2 % to 11 % (sign test over 14 pairs, p = 0.00012).
+    * 从 v7 到 v11，每轮用时在各行均下降，幅度为 2% 至 11%（符号检验，14 对，p = 0.00012）。
+
+    - From v7 to v11, epoch time falls by 2 % to 11 % in 13 of 14 rows (sign test, p = 0.0018); the median of all rows is −5 %.
+    * 从 v7 到 v11，每轮用时在 14 行中的 13 行下降，幅度为 2% 至 11%（符号检验，p = 0.0018）；全部各行的中位数为 −5%。
+
+    - From v7 to v11, epoch time falls by 3 %.
+    * 从 v7 到 v11，每轮用时下降 3%。
+
+    - From v7 to v11, epoch time changes by 2 % at the most.
+    * 从 v7 到 v11，每轮用时的变化至多为 2%。
+
+    - From v7 to v11, epoch time is unchanged (the largest difference is 0 %).
+    * 从 v7 到 v11，每轮用时没有变化（最大差异为 0%）。
+    "#);
+}
+
+#[test]
+fn what_doubles_is_told_in_times_and_two_rows_tell_no_interval() {
+    // As an H200 and sixteen CPUs gave them, of which two rows are no sample.
+    let devices = [(2.455, 99.82), (6.148, 220.34)];
+    let some = [(2.0, 5.2), (3.0, 6.3), (4.0, 8.6)];
+    let mixed =
+        [(2.0, 4.2), (3.0, 3.3), (4.0, 4.2), (2.0, 2.5), (3.0, 2.4), (1.0, 1.1), (1.0, 1.2), (1.0, 1.3), (1.0, 1.2)];
+    let told = [&devices[..], &some, &mixed, &devices[..1], &[(2.0, 1.9), (3.0, 2.4)], &[(2.0, 3.9), (3.0, 4.8)]];
+    insta::assert_snapshot!(told.map(times).join("\n\n"), @"
+    - From v7 to v11, epoch time is 36 to 41 times as long in both rows (too few for an interval or a test).
+    * 从 v7 到 v11，每轮用时在两行中均变为原来的 36 至 41 倍（行数过少，不足以给出置信区间或做显著性检验）。
+
+    - From v7 to v11, epoch time is 2.10 to 2.60 times as long in every row (mean 2.28×, 95 % confidence interval 1.69 to 3.08×; too few rows for a sign test).
+    * 从 v7 到 v11，每轮用时在各行均变为原来的 2.10 至 2.60 倍（平均 2.28 倍，95% 置信区间为 1.69 至 3.08 倍；行数过少，不足以做符号检验）。
+
+    - From v7 to v11, epoch time is 1.05 to 2.10 times as long in 8 of 9 rows (sign test, p = 0.039); the median of all rows is 1.20×.
+    * 从 v7 到 v11，每轮用时在 9 行中的 8 行变为原来的 1.05 至 2.10 倍（符号检验，p = 0.039）；全部各行的中位数为 1.20 倍。
+
+    - From v7 to v11, epoch time is 41 times as long.
+    * 从 v7 到 v11，每轮用时变为原来的 41 倍。
+
+    - From v7 to v11, epoch time falls in both rows, by 5 % to 20 % (too few for an interval or a test).
+    * 从 v7 到 v11，每轮用时在两行中均下降，幅度为 5% 至 20%（行数过少，不足以给出置信区间或做显著性检验）。
+
+    - From v7 to v11, epoch time rises in both rows, by 60 % to 95 % (too few for an interval or a test).
+    * 从 v7 到 v11，每轮用时在两行中均上升，幅度为 60% 至 95%（行数过少，不足以给出置信区间或做显著性检验）。
+    ");
+    let of = |version: &str, row: i32, tokens: f64| {
+        result("s", &[("version", json!(version)), ("batch", json!(row))], 1).metric("tokens", tokens, "")
+    };
+    let rows = [of("v7", 16, 100.0), of("v11", 16, 250.0), of("v7", 32, 90.0), of("v11", 32, 300.0)];
+    let report = compared("tokens", rows.to_vec());
+    assert!(report.contains("tokens is 2.50 to 3.33 times as high in both rows"), "{report}");
+    assert!(report.contains(" 2.50× |"), "{report}");
+}
+
+#[test]
+fn changes_that_are_all_small_have_a_digit_more_and_their_median() {
+    let pairs: Vec<(f64, f64)> = (0..12).map(|row| (9.0, 9.0 * (0.9996 + 0.0007 * f64::from(row)))).collect();
+    insta::assert_snapshot!(times(&pairs), @"
+    - From v7 to v11, epoch time rises by 0.1 % to 0.7 % in 10 of 12 rows (sign test, p = 0.0020); the median of all rows is +0.3 %.
+    * 从 v7 到 v11，每轮用时在 12 行中的 10 行上升，幅度为 0.1% 至 0.7%（符号检验，p = 0.0020）；全部各行的中位数为 +0.3%。
+    ");
+}
+
+#[test]
+fn what_changes_little_and_one_way_says_which() {
+    // As one H200 gave them, and the same with a row that rises.
+    let measured = [(8.55, 8.54), (6.62, 6.50), (5.71, 5.55), (5.37, 5.18)];
+    let told = [times(&measured), times(&[measured.as_slice(), &[(5.0, 5.1)]].concat())];
+    insta::assert_snapshot!(told.join("\n"), @"
+    - From v7 to v11, epoch time falls by 4 % at the most, and rises in no row.
+    * 从 v7 到 v11，每轮用时至多下降 4%，且各行均未上升。
+    - From v7 to v11, epoch time changes by 4 % at the most.
+    * 从 v7 到 v11，每轮用时的变化至多为 4%。
+    ");
+}
+
+#[test]
+fn what_is_learned_is_judged_by_repeated_trainings_only() {
+    let trained = |trainings: u32, gain: f64| {
+        let spread = [0.0, -0.005, 0.006, 0.001];
+        let at = |version: &str, batch: u32, n: u32| {
+            let mut result = result("s", &[("version", json!(version)), ("batch", json!(batch))], 1);
+            result.repetition = (trainings > 1).then_some(n);
+            let sign = if batch == 2 { -1.0 } else { 1.0 };
+            let own = if version == "v11" { gain + sign * spread[(n as usize + 2) % 4] } else { 0.0 };
+            result.epoch_time(9.0).metric("top1", 0.85 + spread[n as usize] + own, "ratio")
+        };
+        let all = ["v7", "v11"]
+            .map(|v| [1, 2, 3].map(|batch| (0..trainings).map(move |n| at(v, batch, n)).collect::<Vec<_>>()));
+        bullets(&compared("top1", all.concat().concat())).concat().join("\n")
+    };
+    insta::assert_snapshot!([trained(1, 0.03), trained(3, 0.03), trained(3, 0.0)].join("\n\n"), @"
+    - From v7 to v11, no judgement of top-1: a row rests on one training, and how much repeated trainings differ is not known.
+    * 从 v7 到 v11，无法判断 Top-1 准确率有无差异：各配置仅训练一次，重复训练之间的波动未知。
+
+    - From v7 to v11, top-1 rises in every row, by 2.4 to 3.6 points (sign test over 9 pairs, p = 0.0039).
+    * 从 v7 到 v11，Top-1 准确率在各行均上升，幅度为 2.4 至 3.6 个百分点（符号检验，9 对，p = 0.0039）。
+
+    - From v7 to v11, top-1 is the same within its run-to-run spread: the 95 % confidence interval of the change is −0.3 to +0.7 points.
+    * 从 v7 到 v11，Top-1 准确率的差异在重复训练的波动范围之内：变化的 95% 置信区间为 −0.3 至 +0.7 个百分点。
+    ");
+}
+
+#[test]
+fn one_training_a_row_is_judged_by_trainings_that_were_repeated_for_a_verdict() {
+    let told = |columns: &[&str], gain: f64, noise: f64| {
+        let at = |version: &str, batch: u32, n: u32| {
+            let mut result = result("s", &[("version", json!(version)), ("batch", json!(batch))], 1);
+            result.repetition = (n > 0).then_some(n);
+            let own = if version == "v11" { gain } else { 0.0 };
+            let sign = if (batch + n).is_multiple_of(2) { 1.0 } else { -1.0 };
+            let time = if version == "v11" { 7.0 } else { 9.0 };
+            result.epoch_time(time).metric("top1", 0.85 + own + sign * noise, "ratio")
+        };
+        let all = |n: u32, batches: &[u32]| {
+            ["v7", "v11"].map(|v| batches.iter().map(|batch| at(v, *batch, n)).collect::<Vec<_>>()).concat()
+        };
+        let mut step = view("torch/train", None, all(0, &[16, 32, 64, 128]));
+        // As for a group, which has not all of the batch sizes.
+        step.again = all(1, &[32, 64, 128]);
+        let mut input = input(vec![("s", step)]);
+        add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "split": "version", "columns": columns}));
+        bullets(&reported(&input, json!({"table": "t", "compare": "version"}))).concat().join("\n")
+    };
+    let top1 = |gain: f64, noise: f64| told(&["top1"], gain, noise);
+    insta::assert_snapshot!([top1(0.003, 0.002), top1(0.03, 0.002), top1(0.0, 0.02), top1(0.01, 0.0)].join("\n\n"), @"
+    - From v7 to v11, top-1 is the same within its run-to-run spread: the 95 % confidence interval of the change is −0.2 to +0.8 points.
+    * 从 v7 到 v11，Top-1 准确率的差异在重复训练的波动范围之内：变化的 95% 置信区间为 −0.2 至 +0.8 个百分点。
+
+    - From v7 to v11, top-1 changes by +3.0 points on average (95 % confidence interval, from how much repeated trainings differ: +2.5 to +3.5 points).
+    * 从 v7 到 v11，Top-1 准确率平均变化 +3.0 个百分点（按重复训练的波动估计，95% 置信区间为 +2.5 至 +3.5 个百分点）。
+
+    - From v7 to v11, top-1 changes by 0.0 points on average (95 % confidence interval, from how much repeated trainings differ: −4.9 to +4.9 points), which is not told from chance.
+    * 从 v7 到 v11，Top-1 准确率平均变化 0.0 个百分点（按重复训练的波动估计，95% 置信区间为 −4.9 至 +4.9 个百分点），无法与随机波动区分。
+
+    - From v7 to v11, no judgement of top-1: a row rests on one training, and how much repeated trainings differ is not known.
+    * 从 v7 到 v11，无法判断 Top-1 准确率有无差异：各配置仅训练一次，重复训练之间的波动未知。
+    ");
+    let both = |gain: f64| {
+        let all = told(&["epoch_time", "top1"], gain, 0.001);
+        all.lines().filter(|line| line.contains("op-1") && line.contains("v7")).collect::<Vec<_>>().join("\n")
+    };
+    insta::assert_snapshot!([both(0.008), both(-0.008)].join("\n\n"), @"
+    - From v7 to v11, top-1 changes little: the 95 % confidence interval of the change is +0.6 to +1.0 points.
+    - Cost-free: v11 lowers epoch time against v7, with slightly better top-1.
+    * 从 v7 到 v11，Top-1 准确率变化很小：变化的 95% 置信区间为 +0.6 至 +1.0 个百分点。
+    * 无代价的改进：与 v7 相比，v11 降低了每轮用时，且 Top-1 准确率略优。
+
+    - From v7 to v11, top-1 changes little: the 95 % confidence interval of the change is −1.0 to −0.6 points.
+    * 从 v7 到 v11，Top-1 准确率变化很小：变化的 95% 置信区间为 −1.0 至 −0.6 个百分点。
+    ");
+}
+
+/// What is said of v7 against v11 where each batch size has these trainings of either, one a seed: time and top-1.
+fn seeds(rows: &[[&[(f64, f64)]; 2]]) -> String {
+    let mut results = Vec::new();
+    for (batch, versions) in rows.iter().enumerate() {
+        for (version, trainings) in ["v7", "v11"].into_iter().zip(versions) {
+            for (seed, (time, top1)) in trainings.iter().enumerate() {
+                let at = [("version", json!(version)), ("batch", json!(batch)), ("seed", json!(seed))];
+                results.push(result("s", &at, 1).epoch_time(*time).metric("top1", *top1, "ratio"));
+            }
+        }
+    }
+    let mut input = input(vec![("s", view("torch/train", None, results))]);
+    let columns = json!(["epoch_time", "top1"]);
+    let with = json!({"from": "s", "rows": "batch", "split": "version", "over": "seed", "columns": columns});
+    add_table(&mut input, "t", with);
+    let report = reported(&input, json!({"table": "t", "compare": "version"}));
+    bullets(&report)[0].iter().filter(|line| line.contains("v7")).copied().collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn what_only_shares_a_sign_in_two_rows_is_the_same_and_may_cost_less() {
+    let v7: [&[(f64, f64)]; 2] =
+        [&[(10.0, 0.851), (10.1, 0.846), (9.9, 0.855)], &[(8.0, 0.861), (8.1, 0.859), (7.9, 0.856)]];
+    let v11: [&[(f64, f64)]; 2] =
+        [&[(7.0, 0.852), (7.1, 0.853), (6.9, 0.850)], &[(5.0, 0.858), (5.1, 0.862), (4.9, 0.859)]];
+    insta::assert_snapshot!(seeds(&[[v7[0], v11[0]], [v7[1], v11[1]]]), @"
+    - v7: Epoch time differs with batch size by more than repetitions do: means of 8.0 to 10.0 s (F-test, p < 0.0001).
+    - v7: No difference of top-1 with batch size stands out of the noise of repetitions: means of 85.1 % to 85.9 % (F-test, p = 0.055).
+    - From v7 to v11, epoch time falls in every row, by 30 % to 38 % (sign test over 6 pairs, p = 0.031).
+    - From v7 to v11, top-1 is the same within its run-to-run spread: the 95 % confidence interval of the change is −0.4 to +0.6 points.
+    - Cost-free: v11 lowers epoch time against v7 at the same top-1.
+    ");
+}
+
+#[test]
+fn what_changes_by_no_more_than_repetitions_is_told_with_its_interval() {
+    // Epochs of a loader of one and of four processes, with little and with much shared memory, as measured on an H200.
+    let little: [&[(f64, f64)]; 2] =
+        [&[(7.091, 0.9), (7.963, 0.9), (6.401, 0.9)], &[(2.128, 0.9), (2.113, 0.9), (2.064, 0.9)]];
+    let much: [&[(f64, f64)]; 2] =
+        [&[(7.151, 0.9), (6.802, 0.9), (6.443, 0.9)], &[(2.133, 0.9), (1.979, 0.9), (2.216, 0.9)]];
+    insta::assert_snapshot!(seeds(&[[little[0], much[0]], [little[1], much[1]]]), @"
+    - v7: Epoch time differs with batch size by more than repetitions do: means of 2.10 to 7.15 s (F-test, p = 0.00037).
+    - From v7 to v11, no change of epoch time stands out of how much repetitions differ: −2 % on average, 95 % confidence interval −10 % to +6 %.
+    - From v7 to v11, top-1 is the same within its run-to-run spread: the 95 % confidence interval of the change is 0.0 points.
+    ");
+}
+
+#[test]
+fn the_mean_of_changes_lies_among_the_changes() {
+    // Each row falls by 40 %, and half of its pairs of trainings by far more, half of them not at all.
+    let v7: &[(f64, f64)] = &[(100.0, 0.9), (10.0, 0.9)];
+    let v11: &[(f64, f64)] = &[(50.0, 0.9), (16.0, 0.9)];
+    let told = seeds(&[[v7, v11], [v7, v11]]);
+    let line = told.lines().find(|line| line.contains("v7 to v11, epoch time")).expect("a change");
+    assert!(line.contains("by 40 % (mean −40 %, 95 % confidence interval −"), "{line}");
+}
