@@ -1,9 +1,10 @@
 //! What the figures of a table say: typed values, each with the numbers that it rests on. One that the data do not support is
-//! not there. Words are in `words`.
+//! not there. Words are in `words` and `computed`.
 
 mod agrees;
 mod common;
 mod compare;
+mod computed;
 mod curve;
 mod disturbed;
 mod estimates;
