@@ -7,6 +7,7 @@ mod doubts;
 mod drawn;
 mod entry;
 mod gains;
+mod guess;
 mod held;
 mod html;
 mod judged;
@@ -18,6 +19,7 @@ mod render;
 mod schedule;
 mod setup;
 mod together;
+mod units;
 mod with;
 
 pub(crate) use check::{check, verdicts};

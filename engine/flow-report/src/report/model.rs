@@ -14,22 +14,23 @@ use serde_json::Value;
 use super::assumptions::assumed;
 use super::doubts::Doubts;
 use super::drawn::Drawn;
+use super::guess::{Judged, judge_guess};
 use super::load::Load;
 use super::picture::Picture;
 use super::schedule::{Scheduled, order, scheduled};
 use super::setup::{Setup, setup};
+use super::units::Units;
 use super::with::{ChartWith, Guess, Language, LoadWith, ReportWith, SectionWith, StepName};
 use crate::analysis::Analysis;
 use crate::assumed::Assumed;
 use crate::columns::{gpu_shared, written};
 use crate::findings::{
-    self, Besides, Bound, Changes, Computed, Disturbed, Finding, FindingMatch, Packed, Scoped, SectionFigures, common,
-    compare, curves, held, readable, repeated, schedules,
+    self, Besides, Changes, Computed, Disturbed, FindingMatch, Packed, Scoped, SectionFigures, common, compare, curves,
+    held, readable, repeated, schedules,
 };
-use crate::format::Format;
 use crate::safe;
-use crate::table::{Cell, Column, Content, Derived, Reference, Row, Table};
-use crate::verdict::{FOREIGN_CPU, Member, Resource, Ruled, TOLERANCE, Together, Verdict, judge};
+use crate::table::{Cell, Content, Reference, Row, Table};
+use crate::verdict::{FOREIGN_CPU, Member, TOLERANCE, Together, judge};
 
 /// The version of `report.json`.
 pub(crate) const REPORT_FORMAT: u32 = 11;
@@ -119,20 +120,6 @@ pub(crate) struct Section {
     /// Load and memory over the time of results.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) loads: Vec<Load>,
-}
-
-/// What became of a guess.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "guess")]
-pub(crate) enum Judged {
-    /// The resource is what limits a group; `relieved`: groups where it suffices run in parallel.
-    Confirmed { resource: Resource, groups: Vec<String>, relieved: Vec<String> },
-    /// The resource is ruled out in every group that is slower than alone.
-    Refuted { resource: Resource, groups: Vec<String> },
-    /// What limits runs that were alone.
-    ConfirmedAlone { resource: Resource },
-    /// The figures decide nothing.
-    Open { resource: Resource },
 }
 
 pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, BuiltinFault> {
@@ -416,50 +403,6 @@ fn in_group(table: &Table, reference: &Reference, measure: &str, member: &Member
     Some((alone, together.value))
 }
 
-/// How columns are shown that stand in several tables of a report with unlike units: alike, so that they can be compared.
-struct Units(BTreeMap<String, Format>);
-
-impl Units {
-    /// Times are kept in seconds and memory in bytes, whatever they are shown in.
-    fn of(sections: &[SectionWith], input: &BuiltinInput) -> Units {
-        let mut shown: BTreeMap<String, (BTreeSet<String>, Vec<f64>)> = BTreeMap::new();
-        for table in sections.iter().filter_map(|section| Table::of(input.steps.get(&section.table)?)?.ok()) {
-            for (at, column) in table.columns.iter().enumerate().filter(|(_, column)| column.derived.is_none()) {
-                let (units, values) = shown.entry(column.name.clone()).or_default();
-                units.insert(column.show.unit.clone());
-                values.extend(table.body.iter().filter_map(|row| row.cells.get(at)?.number()));
-            }
-        }
-        let base = |units: &BTreeSet<String>| match units {
-            one if one.len() < 2 => None,
-            times if times.iter().all(|unit| matches!(&**unit, "ms" | "s" | "min" | "h")) => Some("s"),
-            sizes if sizes.iter().all(|unit| matches!(&**unit, "MiB" | "GiB")) => Some("bytes"),
-            _ => None,
-        };
-        let show = |(name, (units, values)): (String, (BTreeSet<String>, Vec<f64>))| {
-            let base = base(&units)?;
-            let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-            // Half an hour reads as 0.50 h beside tens of them.
-            let hours = base == "s" && units.contains("h") && least >= 1_800.0;
-            let show = match hours {
-                true => Format { unit: "h".into(), factor: 1.0 / 3_600.0, decimals: 2, ..Format::default() },
-                false => Format::for_unit(base, values.into_iter()),
-            };
-            Some((name, show))
-        };
-        Units(shown.into_iter().filter_map(show).collect())
-    }
-
-    fn apply(&self, table: &mut Table) {
-        let differs = |column: &Column| matches!(column.derived, None | Some(Derived::Difference));
-        for column in table.columns.iter_mut().filter(|column| differs(column)) {
-            if let Some(show) = self.0.get(&column.name) {
-                column.show = Format { signed: column.show.signed, ..show.clone() };
-            }
-        }
-    }
-}
-
 /// Why a step has nothing to show.
 fn missing(view: &StepView) -> Cause {
     let ended = view.results.iter().find(|r| r.outcome != Outcome::Ok);
@@ -468,37 +411,4 @@ fn missing(view: &StepView) -> Cause {
         (None, Some(result)) => result.cause.clone().unwrap_or(Cause::Ended { outcome: result.outcome }),
         (None, None) => Cause::NoInstances { step: None, because: None },
     }
-}
-
-fn judge_guess(resource: Resource, together: &[Together], findings: &[Scoped]) -> Judged {
-    let ruled = |group: &Together| group.rulings.iter().find(|r| r.resource == resource).map(|r| r.ruled);
-    let slower: Vec<&Together> = together.iter().filter(|g| g.slower).collect();
-    let names = |groups: Vec<&Together>| groups.iter().map(|g| g.group.clone()).collect::<Vec<_>>();
-    if slower.is_empty() {
-        let bound = findings.iter().any(|f| match &f.finding {
-            Finding::Bound { by, .. } => {
-                matches!(
-                    (by, resource),
-                    (Bound::Cpu, Resource::Cpu) | (Bound::Gpu, Resource::Gpu) | (Bound::Data, Resource::Data)
-                )
-            }
-            _ => false,
-        });
-        return if bound && together.is_empty() {
-            Judged::ConfirmedAlone { resource }
-        } else {
-            Judged::Open { resource }
-        };
-    }
-    let blamed: Vec<&Together> = slower.iter().copied().filter(|g| ruled(g) == Some(Ruled::In)).collect();
-    let cleared = slower.iter().filter(|g| ruled(g).is_some_and(Ruled::is_out)).count();
-    if cleared == slower.len() {
-        return Judged::Refuted { resource, groups: names(slower) };
-    }
-    if blamed.is_empty() || cleared > 0 {
-        return Judged::Open { resource };
-    }
-    let relieved =
-        together.iter().filter(|g| g.verdict == Verdict::Parallel && ruled(g).is_some_and(Ruled::is_out)).collect();
-    Judged::Confirmed { resource, groups: names(blamed), relieved: names(relieved) }
 }

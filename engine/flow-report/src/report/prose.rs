@@ -1,7 +1,8 @@
 //! What a report says in sentences, in one language: findings, notes of the author, remarks.
 
+use super::guess::Judged;
 use super::judged;
-use super::model::{Judged, Report, Section};
+use super::model::{Report, Section};
 use super::with::{Blames, Guess};
 use crate::findings::{Disturbed, Finding};
 use crate::format::Format;
