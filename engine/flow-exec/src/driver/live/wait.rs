@@ -1,0 +1,60 @@
+//! What the live loop waits for: whatever happens first, or the next time at which something is due.
+
+use std::{
+    pin::pin,
+    task::{Context as TaskContext, Poll, Waker},
+    time::Duration,
+};
+
+use flow_core::Time;
+
+use super::{EventLoop, LoopEvent};
+use crate::{
+    ExecError,
+    driver::executor::{self, Executor},
+};
+
+/// How often it is looked whether what runs aside waits for somebody else.
+const SILENT: Duration = Duration::from_secs(1);
+/// How often GPUs are looked at for which a step waits.
+const WATCH: Duration = Duration::from_millis(500);
+
+impl<X: Executor> EventLoop<'_, X> {
+    pub(super) async fn wait(&mut self) -> Result<LoopEvent, ExecError> {
+        let now = self.clock.now();
+        let span = |at: Time| Duration::from_micros((at - now).0);
+        let until_wake = self.scheduler.next_wake().filter(|_| !self.rivals.is_busy()).map(span);
+        let until_room = self.rivals.sleep(now, &self.scheduler);
+        let listening = self.attempts.listen_in().filter(|_| !self.aside.is_listening());
+        let listening = listening.map(|pause| span(self.listened_at + pause));
+        let watching = (self.cards.is_watching() && self.wants_gpus()).then_some(WATCH);
+        // What is on its way wakes the loop by itself; that it waits for who holds the store is to be said meanwhile.
+        let aside = (self.recorder.is_committing() || !self.aside.is_idle()).then_some(SILENT);
+        let alone = self.attempts.is_empty();
+        let gathering = self.recorder.gather_until(alone).filter(|_| !self.recorder.is_committing()).map(span);
+        let theirs = self.elsewhere.due().map(span);
+        let dues = [until_wake, until_room, gathering, listening, watching, aside, theirs];
+        let Some(pause) = dues.into_iter().flatten().min() else {
+            return Err(ExecError::Fault("nothing runs, nothing is due, and yet not every step is settled".to_owned()));
+        };
+        tokio::select! {
+            biased;
+            end = self.cancel.asked() => Ok(LoopEvent::Interrupt(end)),
+            done = self.recorder.committed() => Ok(LoopEvent::Committed(done)),
+            event = self.attempts.executor.next_event() => Ok(LoopEvent::Executor(event?)),
+            done = self.aside.next() => Ok(LoopEvent::Job(done?)),
+            () = self.rivals.rung() => Ok(LoopEvent::Rung),
+            () = self.cards.looked(), if !self.aside.is_listening() => Ok(LoopEvent::Looked),
+            () = tokio::time::sleep(pause) => Ok(LoopEvent::Time),
+        }
+    }
+
+    /// An event that needs no waiting.
+    pub(super) fn event_now(&mut self) -> Result<Option<executor::Event>, ExecError> {
+        let next = pin!(self.attempts.executor.next_event());
+        match next.poll(&mut TaskContext::from_waker(Waker::noop())) {
+            Poll::Ready(event) => Ok(Some(event?)),
+            Poll::Pending => Ok(None),
+        }
+    }
+}
