@@ -1,36 +1,37 @@
 //! What starts and follows attempts: from a placement to a filled folder, a running program, its messages, its end. What takes
-//! its time, filling and collecting, are jobs aside; between them an attempt still holds its placement. Decides nothing.
+//! its time, filling and collecting, are jobs aside; between them an attempt still holds its placement. How one begins stands in
+//! `beginning`. Decides nothing.
+
+mod beginning;
 
 use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
 use super::{
     cards::Cards,
-    collect::{Builtin, Collect, Collected},
+    collect::{Collect, Collected},
     context::RunContext,
     corunners::{self, Others},
-    executor::{Ended, Executor, Work},
-    fill::{Fill, Filled, Prepared},
+    executor::{Ended, Executor},
     hearing::{self, Heard},
     intents::Intent,
     listener::Listener,
     outbox::Outbox,
     outcomes::Outcomes,
-    placements::{Placements, cards_of, given},
+    placements::{Placements, cards_of},
     polling::{LISTEN, LISTEN_AFAR, PollSchedule},
-    running::{self, Running},
+    running::Running,
     windows::CorunWindows,
 };
 use crate::{
-    ExecError, clock,
+    clock,
     hardware::ledger::Jobs,
     node::{NewSamples, NodeFacts},
 };
 use flow_core::{
-    AttemptId, GroupId, InstanceId, Outcome, RunEvent, Span,
-    learn::History,
+    AttemptId, InstanceId, Outcome, RunEvent, Span,
     measure::CoRunners,
-    reason::{Cause, ClosedBy, Fault, Refusal},
-    sched::{Event, Placement},
+    reason::{ClosedBy, Refusal},
+    sched::Event,
 };
 
 /// The attempts of a run.
@@ -122,163 +123,11 @@ impl<X: Executor> Attempts<X> {
         jobs
     }
 
-    /// Attempts are to start: the folders of a unit are filled together, so that the members of a group begin together.
-    pub(super) fn fill(
-        &mut self,
-        starts: Vec<(AttemptId, InstanceId, Placement)>,
-        outcomes: &Outcomes,
-    ) -> Vec<Vec<Fill>> {
-        let mut units: BTreeMap<(Option<GroupId>, AttemptId), Vec<Fill>> = BTreeMap::new();
-        for (attempt, instance, placement) in starts {
-            let corun = self.context.instance(instance).corun.as_ref().map(|corun| corun.group);
-            if let Some(group) = corun {
-                self.windows.begin(group);
-            }
-            let placement = given(self.context.instance(instance), placement);
-            self.placements.fill(attempt, instance, &placement);
-            let decided = outcomes.decided(instance);
-            let (fingerprint, claim) = decided.map(|decided| (decided.fingerprint, decided.attempt)).unzip();
-            let unit = (corun, if corun.is_some() { AttemptId(0) } else { attempt });
-            units.entry(unit).or_default().push(Fill { attempt, instance, fingerprint, claim, placement });
-        }
-        units.into_values().collect()
-    }
-
-    /// Attempts of a unit that another run does do not start after all.
-    pub(super) fn take_back(&mut self, attempt: AttemptId) -> Option<InstanceId> {
-        Some(self.placements.is_over(attempt)?.instance)
-    }
-
-    /// The folders of a unit are filled: its programs are started. Returns the built-ins among them.
-    ///
-    /// # Errors
-    /// Nothing can be started here any more.
-    pub(super) fn start(
-        &mut self,
-        filled: Vec<Filled>,
-        outcomes: &mut Outcomes,
-        cards: &mut Cards,
-        history: &History<'_>,
-        out: &mut Outbox,
-    ) -> Result<Vec<Builtin>, ExecError> {
-        let mut ready = Vec::new();
-        for Filled { attempt, prepared } in filled {
-            let Some(held) = self.placements.filled(attempt) else { continue };
-            if prepared.is_err() || held.killed.is_some() {
-                self.placements.is_over(attempt);
-            }
-            match (prepared, held.killed) {
-                (prepared, Some(outcome)) => {
-                    let job = prepared.ok().and_then(|prepared| prepared.job).filter(|job| job.joined);
-                    // A group has one for all.
-                    if let Some(job) = job.filter(|job| !self.unjoined.contains(&job.intent)) {
-                        self.unjoined.push(job.intent);
-                    }
-                    outcomes.unstarted(attempt, outcome, Some(Cause::RunCancelled));
-                    out.tell(Event::Exited { attempt, outcome, spoiled: false });
-                }
-                (Ok(prepared), None) => {
-                    ready.push(self.begin(attempt, held.instance, *prepared, outcomes, history, out))
-                }
-                (Err(cause), None) => not_started(held.instance, attempt, cause, outcomes, out),
-            }
-        }
-        let (mut builtins, mut unit) = (Vec::new(), Vec::new());
-        for work in ready {
-            let attempt = work.program.attempt;
-            match self.running.get(&attempt) {
-                Some(running) if running.process => unit.push(work),
-                Some(_) => builtins.extend(self.builtin(attempt, outcomes, out)),
-                None => {}
-            }
-        }
-        if unit.is_empty() {
-            return Ok(builtins);
-        }
-        let started: Vec<AttemptId> = unit.iter().map(|work| work.program.attempt).collect();
-        self.executor.start(unit)?;
-        // Looked at before they can have taken anything: they are started when their request is read.
-        if let Some(root) = self.executor.root() {
-            for attempt in started {
-                let Some(running) = self.running.get(&attempt).filter(|running| !running.batch) else { continue };
-                let gpus: Vec<usize> = cards_of(&running.placement).collect();
-                cards.track(attempt, root, &gpus);
-            }
-        }
-        Ok(builtins)
-    }
-
-    /// A built-in runs aside, in the engine; nothing ends it.
-    fn builtin(&mut self, attempt: AttemptId, outcomes: &Outcomes, out: &mut Outbox) -> Option<Builtin> {
-        let running = self.running.remove(&attempt)?;
-        out.tell(Event::Started { attempt });
-        if self.context.instance(running.instance).corun.is_some() {
-            out.tell(Event::Ready { attempt });
-        }
-        self.hold(attempt, &running, out);
-        let fingerprint = outcomes.decided(running.instance).map(|decided| decided.fingerprint);
-        Some(Builtin { attempt, running, fingerprint })
-    }
-
     /// Nothing of it runs, and what it leaves is being collected.
     fn hold(&mut self, attempt: AttemptId, running: &Running, out: &mut Outbox) {
         out.tell(Event::Collecting { attempt });
         let shown = running.shown(attempt, self.context.instance(running.instance));
         self.placements.collect(attempt, shown);
-    }
-
-    /// An attempt begins: whoever executes it may be told.
-    fn begin(
-        &mut self,
-        attempt: AttemptId,
-        id: InstanceId,
-        mut prepared: Prepared,
-        outcomes: &Outcomes,
-        history: &History<'_>,
-        out: &mut Outbox,
-    ) -> Work {
-        let measured = self.context.instance(id).measured;
-        let (place, barrier) = (std::mem::take(&mut prepared.place), prepared.launch.barrier.take());
-        let (mut running, work) = Running::new(attempt, id, prepared, &self.context);
-        out.say(RunEvent::Started {
-            instance: id,
-            attempt,
-            folder: place,
-            why: outcomes.decided(id).map(|decided| decided.why.clone()).unwrap_or_default(),
-            gpus: running.circumstances.gpus.clone(),
-            gpus_asked: running::gpus_asked(self.context.instance(id)),
-            cpus: running.circumstances.cpus,
-            queued: running.queued.is_some(),
-        });
-        if let Some(text) = barrier {
-            out.notice(Some(id), text);
-        }
-        if let Some(job) = work.job.as_ref().filter(|job| job.joined) {
-            // The same words for all of a sweep, which are then shown once.
-            out.notice(Some(id), format!("goes on since run {}: its job is not asked for again", job.intent.run));
-        }
-        if let Some(stays) = work.stays.as_ref().filter(|stays| stays.joined) {
-            out.notice(Some(id), format!("goes on since run {}: it is not started again", stays.intent.run));
-        }
-        if !running.batch {
-            self.others.note(&mut running, measured, out);
-        }
-        if running.process && !running.batch {
-            self.due.runs_here(attempt);
-            self.corunners.join(attempt, id, &running.placement.gpus, running.began);
-            for id in self.due.here() {
-                let Some(other) = self.running.get_mut(id) else { continue };
-                other.is_beside(attempt, &running.placement);
-                running.is_beside(*id, &other.placement);
-            }
-            running.note(running.began, None, |_| NewSamples::default());
-        }
-        if running.placement.trial {
-            let (_, others) = corunners::labels(&self.context.session.expansion, self.corunners.of(attempt));
-            out.notice(Some(id), corunners::trial(history, &running, &others));
-        }
-        self.running.insert(attempt, running);
-        work
     }
 
     /// What the executor tells of an attempt, but for its end. What is said of an attempt that is not running any more is late, and
@@ -310,22 +159,6 @@ impl<X: Executor> Attempts<X> {
     pub(super) fn waits(&mut self, attempt: AttemptId, queued: Option<flow_store::Queued>) {
         if let Some(running) = self.running.get_mut(&attempt) {
             running.queued = queued;
-        }
-    }
-
-    /// The program could not be started.
-    pub(super) fn on_spawn_failed(
-        &mut self,
-        attempt: AttemptId,
-        reason: Fault,
-        outcomes: &mut Outcomes,
-        out: &mut Outbox,
-    ) {
-        if let Some(running) = self.running.remove(&attempt) {
-            self.due.ended(attempt);
-            self.placements.is_over(attempt);
-            self.corunners.leave(attempt, clock::unix_seconds(), None);
-            not_started(running.instance, attempt, Cause::NotStarted { error: Some(reason) }, outcomes, out);
         }
     }
 
@@ -516,11 +349,4 @@ impl<X: Executor> Attempts<X> {
 fn ready(attempt: AttemptId, out: &mut Outbox) {
     out.say(RunEvent::Ready { attempt });
     out.tell(Event::Ready { attempt });
-}
-
-fn not_started(instance: InstanceId, attempt: AttemptId, cause: Cause, outcomes: &mut Outcomes, out: &mut Outbox) {
-    let (outcome, cause) = (Outcome::Failed, Some(cause));
-    outcomes.unstarted(attempt, outcome, cause.clone());
-    out.say(RunEvent::Ended { instance, attempt, outcome, cause, spoiled: Vec::new() });
-    out.tell(Event::SpawnFailed { attempt });
 }

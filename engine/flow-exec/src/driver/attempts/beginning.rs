@@ -1,0 +1,204 @@
+//! How attempts begin: from placements to the filled folders of a unit, and on to its programs.
+
+use std::collections::BTreeMap;
+
+use flow_core::{
+    AttemptId, GroupId, InstanceId, Outcome, RunEvent,
+    learn::History,
+    reason::{Cause, Fault},
+    sched::{Event, Placement},
+};
+
+use super::Attempts;
+use crate::{
+    ExecError, clock,
+    driver::{
+        cards::Cards,
+        collect::Builtin,
+        corunners,
+        executor::{Executor, Work},
+        fill::{Fill, Filled, Prepared},
+        outbox::Outbox,
+        outcomes::Outcomes,
+        placements::{cards_of, given},
+        running::{self, Running},
+    },
+    node::NewSamples,
+};
+
+impl<X: Executor> Attempts<X> {
+    /// Attempts are to start: the folders of a unit are filled together, so that the members of a group begin together.
+    pub(in crate::driver) fn fill(
+        &mut self,
+        starts: Vec<(AttemptId, InstanceId, Placement)>,
+        outcomes: &Outcomes,
+    ) -> Vec<Vec<Fill>> {
+        let mut units: BTreeMap<(Option<GroupId>, AttemptId), Vec<Fill>> = BTreeMap::new();
+        for (attempt, instance, placement) in starts {
+            let corun = self.context.instance(instance).corun.as_ref().map(|corun| corun.group);
+            if let Some(group) = corun {
+                self.windows.begin(group);
+            }
+            let placement = given(self.context.instance(instance), placement);
+            self.placements.fill(attempt, instance, &placement);
+            let decided = outcomes.decided(instance);
+            let (fingerprint, claim) = decided.map(|decided| (decided.fingerprint, decided.attempt)).unzip();
+            let unit = (corun, if corun.is_some() { AttemptId(0) } else { attempt });
+            units.entry(unit).or_default().push(Fill { attempt, instance, fingerprint, claim, placement });
+        }
+        units.into_values().collect()
+    }
+
+    /// Attempts of a unit that another run does do not start after all.
+    pub(in crate::driver) fn take_back(&mut self, attempt: AttemptId) -> Option<InstanceId> {
+        Some(self.placements.is_over(attempt)?.instance)
+    }
+
+    /// The folders of a unit are filled: its programs are started. Returns the built-ins among them.
+    ///
+    /// # Errors
+    /// Nothing can be started here any more.
+    pub(in crate::driver) fn start(
+        &mut self,
+        filled: Vec<Filled>,
+        outcomes: &mut Outcomes,
+        cards: &mut Cards,
+        history: &History<'_>,
+        out: &mut Outbox,
+    ) -> Result<Vec<Builtin>, ExecError> {
+        let mut ready = Vec::new();
+        for Filled { attempt, prepared } in filled {
+            let Some(held) = self.placements.filled(attempt) else { continue };
+            if prepared.is_err() || held.killed.is_some() {
+                self.placements.is_over(attempt);
+            }
+            match (prepared, held.killed) {
+                (prepared, Some(outcome)) => {
+                    let job = prepared.ok().and_then(|prepared| prepared.job).filter(|job| job.joined);
+                    // A group has one for all.
+                    if let Some(job) = job.filter(|job| !self.unjoined.contains(&job.intent)) {
+                        self.unjoined.push(job.intent);
+                    }
+                    outcomes.unstarted(attempt, outcome, Some(Cause::RunCancelled));
+                    out.tell(Event::Exited { attempt, outcome, spoiled: false });
+                }
+                (Ok(prepared), None) => {
+                    ready.push(self.begin(attempt, held.instance, *prepared, outcomes, history, out))
+                }
+                (Err(cause), None) => not_started(held.instance, attempt, cause, outcomes, out),
+            }
+        }
+        let (mut builtins, mut unit) = (Vec::new(), Vec::new());
+        for work in ready {
+            let attempt = work.program.attempt;
+            match self.running.get(&attempt) {
+                Some(running) if running.process => unit.push(work),
+                Some(_) => builtins.extend(self.builtin(attempt, outcomes, out)),
+                None => {}
+            }
+        }
+        if unit.is_empty() {
+            return Ok(builtins);
+        }
+        let started: Vec<AttemptId> = unit.iter().map(|work| work.program.attempt).collect();
+        self.executor.start(unit)?;
+        // Looked at before they can have taken anything: they are started when their request is read.
+        if let Some(root) = self.executor.root() {
+            for attempt in started {
+                let Some(running) = self.running.get(&attempt).filter(|running| !running.batch) else { continue };
+                let gpus: Vec<usize> = cards_of(&running.placement).collect();
+                cards.track(attempt, root, &gpus);
+            }
+        }
+        Ok(builtins)
+    }
+
+    /// A built-in runs aside, in the engine; nothing ends it.
+    fn builtin(&mut self, attempt: AttemptId, outcomes: &Outcomes, out: &mut Outbox) -> Option<Builtin> {
+        let running = self.running.remove(&attempt)?;
+        out.tell(Event::Started { attempt });
+        if self.context.instance(running.instance).corun.is_some() {
+            out.tell(Event::Ready { attempt });
+        }
+        self.hold(attempt, &running, out);
+        let fingerprint = outcomes.decided(running.instance).map(|decided| decided.fingerprint);
+        Some(Builtin { attempt, running, fingerprint })
+    }
+
+    /// An attempt begins: whoever executes it may be told.
+    fn begin(
+        &mut self,
+        attempt: AttemptId,
+        id: InstanceId,
+        mut prepared: Prepared,
+        outcomes: &Outcomes,
+        history: &History<'_>,
+        out: &mut Outbox,
+    ) -> Work {
+        let measured = self.context.instance(id).measured;
+        let (place, barrier) = (std::mem::take(&mut prepared.place), prepared.launch.barrier.take());
+        let (mut running, work) = Running::new(attempt, id, prepared, &self.context);
+        out.say(RunEvent::Started {
+            instance: id,
+            attempt,
+            folder: place,
+            why: outcomes.decided(id).map(|decided| decided.why.clone()).unwrap_or_default(),
+            gpus: running.circumstances.gpus.clone(),
+            gpus_asked: running::gpus_asked(self.context.instance(id)),
+            cpus: running.circumstances.cpus,
+            queued: running.queued.is_some(),
+        });
+        if let Some(text) = barrier {
+            out.notice(Some(id), text);
+        }
+        if let Some(job) = work.job.as_ref().filter(|job| job.joined) {
+            // The same words for all of a sweep, which are then shown once.
+            out.notice(Some(id), format!("goes on since run {}: its job is not asked for again", job.intent.run));
+        }
+        if let Some(stays) = work.stays.as_ref().filter(|stays| stays.joined) {
+            out.notice(Some(id), format!("goes on since run {}: it is not started again", stays.intent.run));
+        }
+        if !running.batch {
+            self.others.note(&mut running, measured, out);
+        }
+        if running.process && !running.batch {
+            self.due.runs_here(attempt);
+            self.corunners.join(attempt, id, &running.placement.gpus, running.began);
+            for id in self.due.here() {
+                let Some(other) = self.running.get_mut(id) else { continue };
+                other.is_beside(attempt, &running.placement);
+                running.is_beside(*id, &other.placement);
+            }
+            running.note(running.began, None, |_| NewSamples::default());
+        }
+        if running.placement.trial {
+            let (_, others) = corunners::labels(&self.context.session.expansion, self.corunners.of(attempt));
+            out.notice(Some(id), corunners::trial(history, &running, &others));
+        }
+        self.running.insert(attempt, running);
+        work
+    }
+
+    /// The program could not be started.
+    pub(in crate::driver) fn on_spawn_failed(
+        &mut self,
+        attempt: AttemptId,
+        reason: Fault,
+        outcomes: &mut Outcomes,
+        out: &mut Outbox,
+    ) {
+        if let Some(running) = self.running.remove(&attempt) {
+            self.due.ended(attempt);
+            self.placements.is_over(attempt);
+            self.corunners.leave(attempt, clock::unix_seconds(), None);
+            not_started(running.instance, attempt, Cause::NotStarted { error: Some(reason) }, outcomes, out);
+        }
+    }
+}
+
+fn not_started(instance: InstanceId, attempt: AttemptId, cause: Cause, outcomes: &mut Outcomes, out: &mut Outbox) {
+    let (outcome, cause) = (Outcome::Failed, Some(cause));
+    outcomes.unstarted(attempt, outcome, cause.clone());
+    out.say(RunEvent::Ended { instance, attempt, outcome, cause, spoiled: Vec::new() });
+    out.tell(Event::SpawnFailed { attempt });
+}
