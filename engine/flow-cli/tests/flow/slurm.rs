@@ -1,10 +1,12 @@
 //! Runs on a real Slurm whose nodes are all on this machine: what a step means there is what it means here, and whatever dies meanwhile,
 //! no step is done twice and no job is left.
 
+mod daemons;
 mod disk;
 mod killed;
 mod limits;
 mod outcomes;
+mod secrets;
 mod theirs;
 mod types;
 mod wrong;
@@ -12,9 +14,6 @@ mod wrong;
 use std::{
     collections::BTreeMap,
     env, fs,
-    os::unix::fs::MetadataExt,
-    path::PathBuf,
-    thread,
     time::{Duration, Instant},
 };
 
@@ -276,78 +275,6 @@ fn a_barrier_opens_while_a_large_output_is_stored() {
 }
 
 #[test]
-fn a_secret_is_on_no_disk_when_its_step_has_begun() {
-    let mut lab = Lab::new(
-        1,
-        0,
-        "
-  asks: {run: 'echo it is $TOKEN; sleep 1', secrets: [TOKEN]}
-",
-    );
-    lab.space.env("TOKEN", "correct-horse-battery");
-    lab.space.flow(["run", "w.yaml"]).expect(0);
-    assert!(lab.space.flow(["logs", "asks"]).expect(0).stdout().contains("it is ***"));
-    assert_eq!(with_the_secret(&lab), Vec::<PathBuf>::new());
-}
-
-#[test]
-fn a_secret_is_on_no_disk_before_its_job_is_written_down() {
-    let step = |name: &str, cpus: u32| format!("\n  {name}: {{cpus: {cpus}, run: 'echo $TOKEN', secrets: [TOKEN]}}");
-    let mut lab = Lab::new(1, 0, &[step("a", 1), step("b", 2), step("c", 3)].concat());
-    lab.space.env("TOKEN", "correct-horse-battery");
-    let limit = "AssocMaxSubmitJobLimit: Job violates accounting/QOS policy";
-    let full = lab.space.path("full").display().to_string();
-    let script =
-        format!("[ -e {full} ] || PATH=${{PATH#*:}} exec sbatch \"$@\"\necho 'sbatch: error: {limit}' >&2; exit 1\n");
-    lab.first_on_the_path("sbatch", &format!("#!/bin/sh\n{script}"));
-    lab.space.write("full", "");
-    let mut flow = lab.space.start(["run", "w.yaml"]);
-    until("they wait for room", || flow.said().contains("Slurm takes no more jobs of yours for now"));
-    assert_eq!(with_the_secret(&lab).len(), 1, "of the one that was asked for");
-    flow.kill();
-    fs::remove_file(lab.space.path("full")).unwrap();
-    lab.space.flow(["run", "w.yaml"]).expect(0);
-    assert_eq!(with_the_secret(&lab), Vec::<PathBuf>::new());
-}
-
-/// Files that hold it.
-fn with_the_secret(lab: &Lab) -> Vec<PathBuf> {
-    let holds = |file: &PathBuf| {
-        let bytes = fs::read(file).unwrap_or_default();
-        bytes.windows(21).any(|part| part == b"correct-horse-battery")
-    };
-    let files = [lab.space.path("."), lab.cluster.folder().to_owned()];
-    files.iter().flat_map(|folder| flow_testkit::files_below(folder)).filter(holds).collect()
-}
-
-#[test]
-fn a_secret_is_on_no_disk_when_its_step_was_cancelled_before_it_began() {
-    let mut lab = Lab::new(1, 0, "\n  asks: {matrix: {n: [1, 2]}, run: 'echo $TOKEN', secrets: [TOKEN]}\n");
-    lab.space.env("TOKEN", "correct-horse-battery");
-    lab.scontrol(["update", "nodename=node1", "state=drain", "reason=test"]);
-    let waits = || {
-        let flow = lab.space.start(["run", "w.yaml"]);
-        until("both wait", || lab.queue().lines().count() == 2);
-        let modes = with_the_secret(&lab).iter().map(|file| fs::metadata(file).unwrap().mode() & 0o777).collect();
-        assert_eq!((modes, lab.queue().lines().count()), (vec![0o600, 0o600], 2));
-        flow
-    };
-    let mut flow = waits();
-    flow.signal(Signal::SIGINT);
-    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
-    assert_eq!(with_the_secret(&lab), Vec::<PathBuf>::new(), "after Ctrl-C");
-    waits().kill();
-    lab.space.flow(["cancel"]).expect(0);
-    assert_eq!(with_the_secret(&lab), Vec::<PathBuf>::new(), "of a killed run, after `flow cancel`");
-    waits().kill();
-    lab.space.write("w.yaml", &lab.space.read("w.yaml").replace("[1, 2]", "[3]"));
-    let mut flow = lab.space.start(["run", "w.yaml"]);
-    until("the third waits alone", || flow.said().contains("queued") && lab.queue().lines().count() == 1);
-    assert_eq!(with_the_secret(&lab).len(), 1, "of those that an edit made useless");
-    flow.kill();
-}
-
-#[test]
 fn what_is_cancelled_leaves_no_job() {
     let lab = Lab::new(1, 1, &sweep(4, 60, "gpus: 1"));
     // As a cluster is asked by default: whoever presses Ctrl-C does not wait for that.
@@ -376,81 +303,6 @@ fn what_is_gone_already_is_not_taken_for_a_slurm_that_does_not_answer() {
     flow.signal(Signal::SIGINT);
     assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
     assert!(!flow.said().contains("does not answer"), "{}", flow.said());
-}
-
-#[test]
-fn with_its_controller_down_a_run_ends_and_leaves_its_jobs_to_the_next() {
-    let lab = Lab::new(1, 1, &sweep(3, 5, "gpus: 1"));
-    let mut flow = lab.space.start(["run", "w.yaml"]);
-    until("one runs and two wait", || lab.queue().lines().count() == 3 && !lab.lines("began").is_empty());
-    lab.cluster.stop(CONTROLLER);
-    flow.signal(Signal::SIGINT);
-    let told = Instant::now();
-    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
-    assert!(told.elapsed() < Duration::from_secs(20), "{:?}", told.elapsed());
-    assert!(flow.said().contains("2 jobs stay in Slurm's queue: the next `flow run` finds them"), "{}", flow.said());
-    let planned = lab.space.flow(["plan", "w.yaml"]).expect(0).text();
-    assert!(planned.contains("note: Slurm cannot be asked: ") && planned.contains("2 go on, 1 to run"), "{planned}");
-    let refused = lab.space.flow(["run", "w.yaml"]).expect(1).text();
-    assert!(refused.contains("`scontrol ping` says whether its controller is up"), "{refused}");
-    lab.cluster.start_again(CONTROLLER);
-    let text = lab.space.flow(["run", "w.yaml"]).expect(0).text();
-    assert_eq!(lab.lines("did"), once(3), "{text}");
-    assert_eq!(lab.lines("began").values().sum::<u32>(), 4, "the one that ran was ended, and no other: {text}");
-    assert_eq!(lab.queue(), "");
-}
-
-#[test]
-fn a_controller_that_is_away_for_a_while_is_told_of_once() {
-    let lab = Lab::new(1, 1, &sweep(2, 3, "gpus: 1"));
-    let mut flow = lab.space.start(["run", "w.yaml"]);
-    until("one runs and one waits", || lab.queue().lines().count() == 2 && !lab.lines("began").is_empty());
-    lab.cluster.stop(CONTROLLER);
-    let away = Instant::now();
-    until("it says so", || flow.said().contains("Slurm does not answer"));
-    // Slurm's own commands give up after nine seconds.
-    assert!(away.elapsed() < Duration::from_secs(8), "{:?}", away.elapsed());
-    thread::sleep(Duration::from_secs(10));
-    lab.cluster.start_again(CONTROLLER);
-    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
-    let text = flow.said();
-    let times = |words: &str| text.matches(words).count();
-    assert_eq!((times("does not answer"), times("answers again, after ")), (1, 1), "{text}");
-    assert_eq!(lab.lines("did"), once(2), "{text}");
-}
-
-#[test]
-fn what_needs_no_controller_is_answered_and_done_without_one() {
-    let workflow = "
-  train: {gpus: 1, measured: true, run: 'echo loss 0.5', metrics: {stdout: 'loss {loss}'}}
-  more: {when: more, gpus: 1, run: 'true'}
-  here: {on: local, run: 'cat data.txt', inputs: [data.txt]}
-";
-    let lab = Lab::new(1, 1, workflow);
-    lab.space.write("w.yaml", &format!("{}params: {{more: false}}\n", lab.space.read("w.yaml")));
-    lab.space.write("data.txt", "1");
-    lab.space.flow(["run", "w.yaml"]).expect(0);
-    lab.cluster.stop(CONTROLLER);
-    lab.space.write("data.txt", "2");
-    // Slurm's own commands wait for nine seconds.
-    let note = "note: Slurm cannot be asked: `sinfo` did not answer in time; \
-                its nodes are taken to be those that it told of last";
-    let asked = Instant::now();
-    let said = lab.space.flow(["plan", "w.yaml"]).expect(0).text();
-    assert!(said.contains(note) && said.contains("1 cached, 1 to run"), "{said}");
-    assert!(asked.elapsed() < Duration::from_secs(7), "{:?}", asked.elapsed());
-    let said = lab.space.flow(["why", "train", "here"]).expect(0).text();
-    assert!(said.contains(note) && said.contains("train: cached, nothing changed"), "{said}");
-    assert!(said.contains("here: would run\n  - input `data.txt` changed"), "{said}");
-    let said = lab.space.flow(["run", "w.yaml"]).expect(0).text();
-    assert!(said.contains("Slurm cannot be asked") && said.contains("done: 1 cached, 1 ran"), "{said}");
-    // Without a look at the cluster.
-    let said = lab.space.flow(["run", "w.yaml"]).expect(0).text();
-    assert!(said.contains("nothing to do") && !said.contains("cannot be asked"), "{said}");
-    let said = lab.space.flow(["run", "w.yaml", "--set", "more=true"]).expect(1).text();
-    assert!(said.contains("a step is to run on Slurm, which does not answer"), "{said}");
-    lab.cluster.start_again(CONTROLLER);
-    lab.space.flow(["run", "w.yaml", "--set", "more=true"]).expect(0);
 }
 
 #[test]
@@ -567,23 +419,6 @@ fn what_an_array_says_of_its_tasks_is_heard() {
 }
 
 #[test]
-fn a_lost_node_costs_no_retry_and_a_dead_controller_nothing() {
-    let lab = Lab::new(2, 1, &sweep(1, 5, "gpus: 1"));
-    let mut flow = lab.space.start(["run", "w.yaml"]);
-    until("it runs", || !lab.lines("began").is_empty());
-    let node = lab.cluster.run("squeue", ["--noheader", "--format=%N"]);
-    lab.cluster.run("scontrol", ["update", &format!("nodename={}", node.trim()), "state=down", "reason=test"]);
-    until("it runs again", || lab.lines("began").values().sum::<u32>() == 2);
-    lab.cluster.kill(CONTROLLER);
-    thread::sleep(Duration::from_secs(2));
-    lab.cluster.start_again(CONTROLLER);
-    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
-    let text = flow.said();
-    assert!(text.contains("was lost under job"), "{text}");
-    lab.expect_no_job();
-}
-
-#[test]
 fn what_somebody_else_cancels_has_failed() {
     let lab = Lab::new(1, 1, &sweep(1, 60, ""));
     let mut flow = lab.space.start(["run", "w.yaml"]);
@@ -609,31 +444,6 @@ fn what_nodes_cannot_see_is_refused_before_anything_runs() {
     let text = lab.space.flow(["run", "w.yaml", "--on", "slurm"]).expect(2).text();
     assert!(text.contains("`--job-name=mine` is what flow itself tells `sbatch`"), "{text}");
     lab.space.flow(["run", "w.yaml"]).expect(0);
-}
-
-#[test]
-fn what_a_controller_forgets_is_done_once_all_the_same() {
-    let lab = Lab::new(1, 2, &sweep(2, 4, "gpus: 1"));
-    let mut flow = lab.space.start(["run", "w.yaml"]);
-    // It has told nobody of them yet, and forgets them.
-    until("both are asked for", || lab.queue().lines().count() == 2);
-    lab.cluster.kill(CONTROLLER);
-    thread::sleep(Duration::from_secs(1));
-    lab.cluster.start_again(CONTROLLER);
-    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
-    assert_eq!(lab.lines("did"), once(2), "{}", flow.said());
-    lab.expect_no_job();
-}
-
-#[test]
-fn a_node_whose_daemon_dies_does_what_it_does() {
-    let lab = Lab::new(1, 1, &sweep(1, 4, "gpus: 1"));
-    let mut flow = lab.space.start(["run", "w.yaml"]);
-    until("it runs", || !lab.lines("began").is_empty());
-    lab.cluster.kill("node1");
-    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
-    assert_eq!(lab.lines("began"), BTreeMap::from([("0".to_owned(), 1)]));
-    lab.cluster.start_again("node1");
 }
 
 #[test]

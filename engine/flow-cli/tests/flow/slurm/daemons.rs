@@ -1,0 +1,130 @@
+//! Slurm's own daemons are away for a while, or die: what needs none of them is done, and no step is done twice.
+
+use std::{
+    collections::BTreeMap,
+    thread,
+    time::{Duration, Instant},
+};
+
+use flow_testkit::{slurm::CONTROLLER, until};
+use nix::sys::signal::Signal;
+
+use super::Lab;
+use crate::counted::{once, sweep};
+
+#[test]
+fn with_its_controller_down_a_run_ends_and_leaves_its_jobs_to_the_next() {
+    let lab = Lab::new(1, 1, &sweep(3, 5, "gpus: 1"));
+    let mut flow = lab.space.start(["run", "w.yaml"]);
+    until("one runs and two wait", || lab.queue().lines().count() == 3 && !lab.lines("began").is_empty());
+    lab.cluster.stop(CONTROLLER);
+    flow.signal(Signal::SIGINT);
+    let told = Instant::now();
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
+    assert!(told.elapsed() < Duration::from_secs(20), "{:?}", told.elapsed());
+    assert!(flow.said().contains("2 jobs stay in Slurm's queue: the next `flow run` finds them"), "{}", flow.said());
+    let planned = lab.space.flow(["plan", "w.yaml"]).expect(0).text();
+    assert!(planned.contains("note: Slurm cannot be asked: ") && planned.contains("2 go on, 1 to run"), "{planned}");
+    let refused = lab.space.flow(["run", "w.yaml"]).expect(1).text();
+    assert!(refused.contains("`scontrol ping` says whether its controller is up"), "{refused}");
+    lab.cluster.start_again(CONTROLLER);
+    let text = lab.space.flow(["run", "w.yaml"]).expect(0).text();
+    assert_eq!(lab.lines("did"), once(3), "{text}");
+    assert_eq!(lab.lines("began").values().sum::<u32>(), 4, "the one that ran was ended, and no other: {text}");
+    assert_eq!(lab.queue(), "");
+}
+
+#[test]
+fn a_controller_that_is_away_for_a_while_is_told_of_once() {
+    let lab = Lab::new(1, 1, &sweep(2, 3, "gpus: 1"));
+    let mut flow = lab.space.start(["run", "w.yaml"]);
+    until("one runs and one waits", || lab.queue().lines().count() == 2 && !lab.lines("began").is_empty());
+    lab.cluster.stop(CONTROLLER);
+    let away = Instant::now();
+    until("it says so", || flow.said().contains("Slurm does not answer"));
+    // Slurm's own commands give up after nine seconds.
+    assert!(away.elapsed() < Duration::from_secs(8), "{:?}", away.elapsed());
+    thread::sleep(Duration::from_secs(10));
+    lab.cluster.start_again(CONTROLLER);
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+    let text = flow.said();
+    let times = |words: &str| text.matches(words).count();
+    assert_eq!((times("does not answer"), times("answers again, after ")), (1, 1), "{text}");
+    assert_eq!(lab.lines("did"), once(2), "{text}");
+}
+
+#[test]
+fn what_needs_no_controller_is_answered_and_done_without_one() {
+    let workflow = "
+  train: {gpus: 1, measured: true, run: 'echo loss 0.5', metrics: {stdout: 'loss {loss}'}}
+  more: {when: more, gpus: 1, run: 'true'}
+  here: {on: local, run: 'cat data.txt', inputs: [data.txt]}
+";
+    let lab = Lab::new(1, 1, workflow);
+    lab.space.write("w.yaml", &format!("{}params: {{more: false}}\n", lab.space.read("w.yaml")));
+    lab.space.write("data.txt", "1");
+    lab.space.flow(["run", "w.yaml"]).expect(0);
+    lab.cluster.stop(CONTROLLER);
+    lab.space.write("data.txt", "2");
+    // Slurm's own commands wait for nine seconds.
+    let note = "note: Slurm cannot be asked: `sinfo` did not answer in time; \
+                its nodes are taken to be those that it told of last";
+    let asked = Instant::now();
+    let said = lab.space.flow(["plan", "w.yaml"]).expect(0).text();
+    assert!(said.contains(note) && said.contains("1 cached, 1 to run"), "{said}");
+    assert!(asked.elapsed() < Duration::from_secs(7), "{:?}", asked.elapsed());
+    let said = lab.space.flow(["why", "train", "here"]).expect(0).text();
+    assert!(said.contains(note) && said.contains("train: cached, nothing changed"), "{said}");
+    assert!(said.contains("here: would run\n  - input `data.txt` changed"), "{said}");
+    let said = lab.space.flow(["run", "w.yaml"]).expect(0).text();
+    assert!(said.contains("Slurm cannot be asked") && said.contains("done: 1 cached, 1 ran"), "{said}");
+    // Without a look at the cluster.
+    let said = lab.space.flow(["run", "w.yaml"]).expect(0).text();
+    assert!(said.contains("nothing to do") && !said.contains("cannot be asked"), "{said}");
+    let said = lab.space.flow(["run", "w.yaml", "--set", "more=true"]).expect(1).text();
+    assert!(said.contains("a step is to run on Slurm, which does not answer"), "{said}");
+    lab.cluster.start_again(CONTROLLER);
+    lab.space.flow(["run", "w.yaml", "--set", "more=true"]).expect(0);
+}
+
+#[test]
+fn a_lost_node_costs_no_retry_and_a_dead_controller_nothing() {
+    let lab = Lab::new(2, 1, &sweep(1, 5, "gpus: 1"));
+    let mut flow = lab.space.start(["run", "w.yaml"]);
+    until("it runs", || !lab.lines("began").is_empty());
+    let node = lab.cluster.run("squeue", ["--noheader", "--format=%N"]);
+    lab.cluster.run("scontrol", ["update", &format!("nodename={}", node.trim()), "state=down", "reason=test"]);
+    until("it runs again", || lab.lines("began").values().sum::<u32>() == 2);
+    lab.cluster.kill(CONTROLLER);
+    thread::sleep(Duration::from_secs(2));
+    lab.cluster.start_again(CONTROLLER);
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+    let text = flow.said();
+    assert!(text.contains("was lost under job"), "{text}");
+    lab.expect_no_job();
+}
+
+#[test]
+fn what_a_controller_forgets_is_done_once_all_the_same() {
+    let lab = Lab::new(1, 2, &sweep(2, 4, "gpus: 1"));
+    let mut flow = lab.space.start(["run", "w.yaml"]);
+    // It has told nobody of them yet, and forgets them.
+    until("both are asked for", || lab.queue().lines().count() == 2);
+    lab.cluster.kill(CONTROLLER);
+    thread::sleep(Duration::from_secs(1));
+    lab.cluster.start_again(CONTROLLER);
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+    assert_eq!(lab.lines("did"), once(2), "{}", flow.said());
+    lab.expect_no_job();
+}
+
+#[test]
+fn a_node_whose_daemon_dies_does_what_it_does() {
+    let lab = Lab::new(1, 1, &sweep(1, 4, "gpus: 1"));
+    let mut flow = lab.space.start(["run", "w.yaml"]);
+    until("it runs", || !lab.lines("began").is_empty());
+    lab.cluster.kill("node1");
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+    assert_eq!(lab.lines("began"), BTreeMap::from([("0".to_owned(), 1)]));
+    lab.cluster.start_again("node1");
+}
