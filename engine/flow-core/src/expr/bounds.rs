@@ -125,12 +125,52 @@ macro_rules! named {
 fn builtin() -> Vec<(&'static str, Value)> {
     let mut all = named![
         abs attr batch bool capitalize chain default dictsort first float format groupby indent int items join last length
-        lines list lower map max min reject rejectattr replace reverse round select selectattr slice sort split string sum
+        lines list lower map reject rejectattr replace reverse round select selectattr slice split string sum
         title tojson trim unique upper zip
     ];
     all.push(("count", Value::from_function(filters::length)));
     all.push(("d", Value::from_function(filters::default)));
+    macro_rules! ordering {
+        ($($name:ident)*) => {
+            $(all.push((stringify!($name), Value::from_function(|state: &State<'_, '_>, list: Value, how: Kwargs| {
+                filters::$name(state, comparable(list, &how)?, how)
+            })));)*
+        };
+    }
+    ordering!(max min sort);
     all
+}
+
+/// A list without what has no place in an order: NaN, and members that lack the attribute by which they are compared. The library
+/// takes these for the largest, and whoever asks for the best of a sweep would get what diverged.
+fn comparable(list: Value, how: &Kwargs) -> Result<Value, Error> {
+    let attribute = how.get::<Option<&str>>("attribute")?.unwrap_or_default();
+    let keys: Vec<&str> = attribute.split(',').map(str::trim).filter(|key| !key.is_empty()).collect();
+    // The library says what is wrong with what is no list.
+    let members = if list.is_undefined() { None } else { list.try_iter().ok() };
+    let Some(members) = members.map(|members| members.collect::<Vec<Value>>()) else { return Ok(list) };
+    let has = |member: &Value, key: &&str| {
+        let value = at(member, key).unwrap_or_default();
+        !matches!(value.kind(), ValueKind::Undefined | ValueKind::Invalid) && !is_nan(&value)
+    };
+    let kept: Vec<Value> =
+        members.iter().filter(|member| !is_nan(member) && keys.iter().all(|key| has(member, key))).cloned().collect();
+    if kept.is_empty() && !members.is_empty() && !keys.is_empty() {
+        return Err(refused(ExprFault::NothingToCompare { attribute: attribute.to_owned() }));
+    }
+    Ok(Value::from(kept))
+}
+
+/// What a path of names and numbers leads to, `metrics.loss`, as the library goes it.
+fn at(value: &Value, path: &str) -> Result<Value, Error> {
+    path.split('.').try_fold(value.clone(), |value, part| match part.parse() {
+        Ok(index) => value.get_item_by_index(index),
+        Err(_) => value.get_attr(part),
+    })
+}
+
+fn is_nan(value: &Value) -> bool {
+    value.kind() == ValueKind::Number && f64::try_from(value.clone()).is_ok_and(f64::is_nan)
 }
 
 /// The tests of minijinja's that look at all of what they are given.

@@ -233,6 +233,7 @@ faults! {
         PadsTooFar { most: u64 } = "`format` pads to {most} characters at most, with the width written out",
         CannotBeComputed { said: String } = "it cannot be computed: {said}",
         NoSuchAxis { axis: String, axes: NameList } = "nothing in the list has an axis `{axis}`; there is {axes}",
+        NothingToCompare { attribute: String } = "nothing in the list has a value `{attribute}` that can be compared",
         ZeroInCommand = "a NUL cannot stand in a command",
         EndedWithoutOutput { label: String, outcome: Outcome } = "`{label}` ended as {outcome}: it has no output",
         EndedWithoutThisOutput { label: String, outcome: Outcome, output: String } =

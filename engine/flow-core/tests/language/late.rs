@@ -153,6 +153,35 @@ fn what_is_too_large_for_an_artifact_is_said_when_that_is_known() {
 }
 
 #[test]
+fn what_cannot_be_compared_is_never_the_best() {
+    let e = expand(&steps(
+        r#"
+  data: {matrix: {v: [7, 11]}, run: x, outputs: [o], metrics: {json: m.json}}
+  last: {run: "${{ (steps.data | sort(attribute='metrics.top1') | last).axes.v }}"}
+  first: {run: "${{ (steps.data | sort(attribute='metrics.top1') | first).axes.v }}"}
+  most: {run: "${{ (steps.data | max(attribute='metrics.top1')).axes.v }}"}
+  typo: {run: "${{ (steps.data | sort(attribute='metric.top1') | last).axes.v }}"}
+"#,
+    ));
+    let mut settled = ended(&e);
+    let told = |settled: &Results, label: &str| match resolve(&e, label, settled) {
+        Ok(Resolved { body: Body::Command(command), .. }) => command,
+        Ok(other) => panic!("{:?}", other.body),
+        Err(error) => error,
+    };
+    assert_eq!(["first", "last", "most"].map(|label| told(&settled, label)), ["7", "11", "11"]);
+    // The largest diverged, and later it has no such number.
+    let diverged = id(&e, "data[v=11]");
+    settled.get_mut(&diverged).unwrap().metrics.get_mut("top1").unwrap().value = f64::NAN;
+    assert_eq!(["first", "last", "most"].map(|label| told(&settled, label)), ["7", "7", "7"]);
+    settled.get_mut(&diverged).unwrap().metrics.clear();
+    assert_eq!(["first", "last", "most"].map(|label| told(&settled, label)), ["7", "7", "7"]);
+    settled.get_mut(&id(&e, "data[v=7]")).unwrap().metrics.clear();
+    insta::assert_snapshot!(told(&settled, "last"), @"`last` reads `(steps.data | sort(attribute='metrics.top1') | last).axes.v` (test.yaml:7:20): nothing in the list has a value `metrics.top1` that can be compared");
+    insta::assert_snapshot!(told(&settled, "typo"), @"`typo` reads `(steps.data | sort(attribute='metric.top1') | last).axes.v` (test.yaml:10:20): nothing in the list has a value `metric.top1` that can be compared");
+}
+
+#[test]
 fn what_is_not_there_is_said() {
     let e = expand(&steps(
         r#"
