@@ -193,6 +193,35 @@ pub(crate) fn run(global: &Global, of: &OfRun) -> Result<(StoreLocation, RunDir,
     Ok((place, dir, view))
 }
 
+/// The same for what one step is asked about: where the last run was of other steps of the workflow, the last one that has it.
+pub(crate) fn run_with(
+    global: &Global,
+    of: &OfRun,
+    step: &str,
+    output: &mut Output,
+) -> Result<(StoreLocation, RunDir, View), CliError> {
+    /// Journals that are read for it.
+    const EARLIER: usize = 20;
+    let place = StoreLocation::find(global, &of.about)?;
+    let id = place.run(of.run.as_deref())?;
+    let (last, view) = place.view(Some(&id.0))?;
+    let has = |view: &View| view.instances.values().any(|shown| flow_core::selects(step, &shown.label));
+    let Some(of_last) = start(&last)?.filter(|_| of.run.is_none() && !has(&view)) else {
+        return Ok((place, last, view));
+    };
+    let mut earlier = place.runs()?;
+    earlier.retain(|(run, start)| *run != id && start.file == of_last.file);
+    for (run, _) in earlier.iter().rev().take(EARLIER) {
+        // One of somebody else may be closed.
+        let Ok((dir, view)) = place.view(Some(&run.0)) else { continue };
+        if has(&view) {
+            output.note(format!("{} the last run has no `{step}`: this is of run {run}", styled(NOTE, "note:")))?;
+            return Ok((place, dir, view));
+        }
+    }
+    Ok((place, last, view))
+}
+
 /// Results that are kept: from the database, or from the journals while somebody else holds it or where it cannot be used.
 pub(crate) fn results(store: &StoreDir, output: &mut Output) -> Result<Box<dyn Results>, CliError> {
     match Store::open(store.path(), &me(), |_| ControlFlow::Break(())) {

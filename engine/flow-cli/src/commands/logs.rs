@@ -55,7 +55,7 @@ struct Log {
 
 impl Logs {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        let (place, dir, view) = place::run(global, &self.of)?;
+        let (place, dir, view) = place::run_with(global, &self.of, &self.step, output)?;
         let mut logs = Vec::new();
         // Journals of the runs that produced what is cached, each read once.
         let mut earlier = BTreeMap::new();
@@ -178,7 +178,9 @@ impl Earlier {
         if place.store.run(run).read_journal(|line| view.event(&line)).is_err() {
             return Earlier::default();
         }
-        let fingerprints = view.instances.iter().filter_map(|(id, shown)| Some((shown.fingerprint?, *id))).collect();
+        // Of several that do the same one ran, and the others have its result.
+        let ran = view.instances.iter().filter(|(_, shown)| shown.attempt().is_some());
+        let fingerprints = ran.filter_map(|(id, shown)| Some((shown.fingerprint?, *id))).collect();
         let labels = view.instances.iter().map(|(id, shown)| (shown.label.clone(), *id)).collect();
         Earlier { view, fingerprints, labels }
     }
