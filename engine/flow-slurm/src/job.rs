@@ -7,6 +7,9 @@ use crate::limits::minutes;
 /// More is none to `sbatch`.
 const MOST_NICE: u32 = (1 << 31) - 3;
 
+/// Generic resources, GPUs among them.
+const GRES: &str = "--gres=";
+
 /// One job, or one array of equal jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Job {
@@ -45,15 +48,26 @@ pub struct Job {
 /// The job has the environment that `sbatch` itself has. Naming variables instead makes Slurm load a login environment on the
 /// node, which takes seconds and differs from user to user: so who calls gives `sbatch` no more than the job may have.
 pub fn sbatch(job: &Job) -> Vec<String> {
-    let mut args = vec!["--nodes=1".to_owned(), "--ntasks=1".to_owned()];
-    args.push(format!("--cpus-per-task={}", job.cpus.max(1)));
+    let mut args = Vec::new();
+    if job.nice > 0 {
+        args.push(format!("--nice={}", job.nice.min(MOST_NICE)));
+    }
+    let gpus = (job.gpus > 0).then(|| {
+        let model = job.gpu_type.as_ref().map(|model| format!("{model}:")).unwrap_or_default();
+        format!("gpu:{model}{}", job.gpus)
+    });
+    // Of several `--gres` the last would count alone.
+    let own = job.options.iter().filter_map(|option| option.strip_prefix(GRES));
+    let gres: Vec<&str> = gpus.as_deref().into_iter().chain(own).collect();
+    args.extend(job.options.iter().filter(|option| !option.starts_with(GRES)).cloned());
+    // What follows is what the job is to have, and what finds it again and keeps it single: nothing after it can change it.
+    args.extend(["--nodes=1".to_owned(), "--ntasks=1".to_owned(), format!("--cpus-per-task={}", job.cpus.max(1))]);
     if let Some(memory) = job.memory {
         // Zero would ask for all of it.
         args.push(format!("--mem={}M", memory.div_ceil(1 << 20).max(1)));
     }
-    if job.gpus > 0 {
-        let model = job.gpu_type.as_ref().map(|model| format!("{model}:")).unwrap_or_default();
-        args.push(format!("--gres=gpu:{model}{}", job.gpus));
+    if !gres.is_empty() {
+        args.push(format!("{GRES}{}", gres.join(",")));
     }
     if let Some(time) = job.time {
         // Zero would be no limit.
@@ -61,14 +75,9 @@ pub fn sbatch(job: &Job) -> Vec<String> {
     }
     let named = [("partition", &job.partition), ("account", &job.account)];
     args.extend(named.iter().filter_map(|(name, value)| Some(format!("--{name}={}", value.as_ref()?))));
-    if job.nice > 0 {
-        args.push(format!("--nice={}", job.nice.min(MOST_NICE)));
-    }
     if job.exclusive {
         args.push("--exclusive".to_owned());
     }
-    args.extend(job.options.iter().cloned());
-    // What follows is what finds the job again and keeps it single: nothing after it can change it.
     if let Some(warning) = job.warning {
         args.push(format!("--signal=B:USR1@{}", warning.as_secs().clamp(1, 65535)));
     }
@@ -100,6 +109,8 @@ pub enum Misused {
     Form,
     /// flow says this itself, or could not find the job again.
     Flows,
+    /// It is said with this key: the option would contradict what flow takes the job to be.
+    Key(&'static str),
 }
 
 /// What flow gives itself, or cannot do with.
@@ -113,6 +124,7 @@ const FLOWS: &[&str] = &[
     "export",
     "export-file",
     "get-user-env",
+    "gid",
     "help",
     "input",
     "job-name",
@@ -126,22 +138,71 @@ const FLOWS: &[&str] = &[
     "requeue",
     "signal",
     "test-only",
+    "uid",
     "usage",
     "version",
     "wait",
     "wrap",
 ];
 
+/// What flow has a key for.
+const KEYS: &[(&str, &str)] = &[
+    ("partition", "slurm: {partition: …}"),
+    ("account", "slurm: {account: …}"),
+    ("time", "slurm: {time: …}"),
+    ("time-min", "slurm: {time: …}"),
+    ("gres", GPUS),
+    ("gpus", GPUS),
+    ("gpus-per-node", GPUS),
+    ("gpus-per-task", GPUS),
+    ("gpus-per-socket", GPUS),
+    ("tres-per-job", GPUS),
+    ("tres-per-node", GPUS),
+    ("tres-per-socket", GPUS),
+    ("tres-per-task", GPUS),
+    ("cpus-per-gpu", "cpus: …"),
+    ("cpus-per-task", "cpus: …"),
+    ("mincpus", "cpus: …"),
+    ("mem", "memory: …"),
+    ("mem-per-cpu", "memory: …"),
+    ("mem-per-gpu", "memory: …"),
+    ("exclusive", "exclusive: true"),
+];
+
+const GPUS: &str = "gpus: …, slurm: {gpu_type: …}";
+
+/// Of these flow has no key: all of a node's memory, whose jobs may share a node, and resources that are no GPUs.
+fn is_beside_keys(name: &str, value: &str) -> bool {
+    let gpus = |resource: &str| {
+        let kind = resource.split([':', '=']).next().unwrap_or_default().trim();
+        ["", "gpu", "gres/gpu", "shard", "gres/shard", "mps", "gres/mps", "none"].contains(&kind)
+    };
+    match name {
+        "mem" => value == "0",
+        "exclusive" => ["user", "mcs", "topo"].contains(&value),
+        "gres" => !value.split(',').any(gpus),
+        _ => false,
+    }
+}
+
 /// Why an option cannot be added, if it cannot. `sbatch` knows its options by any beginning that is clear, so what could
 /// stand for one of flow's counts as one.
 pub fn misused(option: &str) -> Option<Misused> {
     let Some(body) = option.strip_prefix("--") else { return Some(Misused::Form) };
-    let name = body.split('=').next().unwrap_or_default();
+    // Who writes `--partition high` is told of the key as well.
+    let (name, value) = body.split_once(['=', ' ']).unwrap_or((body, ""));
     let letters = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if name.is_empty() || !name.chars().all(letters) || option.contains(['\0', '\n']) {
         return Some(Misused::Form);
     }
-    FLOWS.iter().any(|flows| flows.starts_with(name)).then_some(Misused::Flows)
+    if FLOWS.iter().any(|flows| flows.starts_with(name)) {
+        return Some(Misused::Flows);
+    }
+    let is_single = !body[..body.len() - value.len()].contains(' ');
+    match KEYS.iter().find(|(known, _)| known.starts_with(name)) {
+        Some((_, key)) if !is_single || !is_beside_keys(name, value) => Some(Misused::Key(key)),
+        _ => (!is_single).then_some(Misused::Form),
+    }
 }
 
 #[cfg(test)]
@@ -165,11 +226,11 @@ mod tests {
             account: Some("lab".to_owned()),
             nice: 7,
             exclusive: true,
-            options: vec!["--qos=high".to_owned()],
+            options: vec!["--gres=tmp:9G".to_owned(), "--qos=high".to_owned()],
             array: None,
         };
-        let expected = "--nodes=1 --ntasks=1 --cpus-per-task=8 --mem=1025M --gres=gpu:h100:2 --time=2 --partition=gpu \
-            --account=lab --nice=7 --exclusive --qos=high --signal=B:USR1@60 --parsable --no-requeue --kill-on-invalid-dep=yes \
+        let expected = "--nice=7 --qos=high --nodes=1 --ntasks=1 --cpus-per-task=8 --mem=1025M --gres=gpu:h100:2,tmp:9G --time=2 \
+            --partition=gpu --account=lab --exclusive --signal=B:USR1@60 --parsable --no-requeue --kill-on-invalid-dep=yes \
             --export=ALL --open-mode=append --dependency=singleton --job-name=flow-3f2a \
             --comment=flow: solo[batch=16] in sweep --chdir=/lab/.flow/runs/r/1 --output=/lab/.flow/runs/r/1/slurm.log \
             /lab/.flow/runs/r/1/slurm.sh";
@@ -208,9 +269,14 @@ mod tests {
 
     #[test]
     fn an_option_changes_nothing_that_flow_relies_on() {
-        for fine in
-            ["--qos=high", "--constraint=a100&ib", "--reservation=x y", "--mem=0", "--gres=gpu:1", "--exclusive"]
-        {
+        for fine in [
+            "--qos=high",
+            "--constraint=a100&ib",
+            "--reservation=x y",
+            "--mem=0",
+            "--gres=tmp:9G,fpga",
+            "--exclusive=user",
+        ] {
             assert_eq!(misused(fine), None, "{fine}");
         }
         for form in ["", "-", "--", "-p", "high", "run.sh", "--=x", "--qos high", "--QOS=1", "--qos=a\0", "-J x"] {
@@ -220,6 +286,30 @@ mod tests {
             ["--array=0-9", "--arr=0-9", "--wrap=true", "--output=x", "--job-name=x", "--req", "--dep=singleton"]
         {
             assert_eq!(misused(flows), Some(Misused::Flows), "{flows}");
+        }
+        for flows in ["--uid=root", "--gid=0", "--nodes 2"] {
+            assert_eq!(misused(flows), Some(Misused::Flows), "{flows}");
+        }
+    }
+
+    #[test]
+    fn what_has_a_key_is_said_with_it() {
+        let key = |option: &str| match misused(option) {
+            Some(Misused::Key(key)) => key,
+            other => panic!("{option}: {other:?}"),
+        };
+        for (options, says) in [
+            (&["--partition=high", "--partition high", "--part=high"][..], "slurm: {partition: …}"),
+            (&["--account=lab"], "slurm: {account: …}"),
+            (&["--time=5", "--time-min=1"], "slurm: {time: …}"),
+            (&["--gres=gpu:1", "--gres gpu:1", "--gres=tmp:1,gpu:a100:2", "--gres=shard:1", "--gre=tmp:1"], GPUS),
+            (&["--gpus=1", "--gpus-per-node=1", "--gpus-per-task=1", "--gpus-per-socket=1"], GPUS),
+            (&["--tres-per-node=gres/gpu:1", "--tres-per-task=cpu:4", "--tres-per-job=gres/gpu:1"], GPUS),
+            (&["--cpus-per-task=4", "--cpus-per-gpu=4"], "cpus: …"),
+            (&["--mem=4G", "--mem 0", "--mem-per-cpu=1G", "--mem-per-gpu=1G"], "memory: …"),
+            (&["--exclusive", "--exclusive="], "exclusive: true"),
+        ] {
+            options.iter().for_each(|option| assert_eq!(key(option), says, "{option}"));
         }
     }
 }

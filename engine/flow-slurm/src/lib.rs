@@ -31,10 +31,30 @@ pub use script::{array_script, is_usable, manifest, script};
 /// Names of flow's jobs begin so; whatever else a user has in the queue is none of its business.
 pub const KEY_PREFIX: &str = "flow-";
 
+/// By this variable a user names the partition of jobs that name none.
+pub const PARTITION_VAR: &str = "SBATCH_PARTITION";
+
 /// A variable by which a user has Slurm's commands list, end or submit other things than they are asked for: flow's own do not get it.
+/// An account or a quality of service, which sites set for people, is what flow asks for nothing else in place of.
 pub fn misleads(variable: &str) -> bool {
-    let prefixes = ["SQUEUE_", "SINFO_", "SACCT_", "SCANCEL_"];
-    let names = ["SBATCH_ARRAY_INX", "SBATCH_WAIT", "SBATCH_CLUSTERS", "SBATCH_GET_USER_ENV"];
+    let prefixes = ["SQUEUE_", "SINFO_", "SACCT_", "SCANCEL_", "SBATCH_GPUS", "SBATCH_MEM_PER_"];
+    let names = [
+        PARTITION_VAR,
+        "SBATCH_ARRAY_INX",
+        "SBATCH_CLUSTERS",
+        "SBATCH_CPUS_PER_GPU",
+        "SBATCH_ERROR",
+        "SBATCH_EXCLUSIVE",
+        "SBATCH_GET_USER_ENV",
+        "SBATCH_GRES",
+        "SBATCH_INPUT",
+        "SBATCH_NO_REQUEUE",
+        "SBATCH_REQUEUE",
+        "SBATCH_SIGNAL",
+        "SBATCH_TIMELIMIT",
+        "SBATCH_WAIT",
+        "SLURM_CLUSTERS",
+    ];
     prefixes.iter().any(|prefix| variable.starts_with(prefix)) || names.contains(&variable)
 }
 

@@ -84,6 +84,14 @@ impl Workflow {
         self.steps.iter().any(of)
     }
 
+    /// Its jobs go to this partition of Slurm's where neither it nor a step names one.
+    pub fn with_partition(mut self, partition: Option<String>) -> Workflow {
+        if self.file.slurm.job.partition.is_none() {
+            Arc::make_mut(&mut self.file).slurm.job.partition = partition;
+        }
+        self
+    }
+
     /// `slurm:` as written.
     pub fn slurm(&self) -> &Slurm {
         &self.file.slurm

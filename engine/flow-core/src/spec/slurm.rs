@@ -65,7 +65,9 @@ fn options(value: &Value) -> Typed<Vec<String>> {
         None => Ok(options),
         Some(n) => {
             let what = Diagnostic::new(format!("`{}` is no long option of `sbatch`", options[n]));
-            other(what.label("expected such as `--constraint=a100`")).below(Seg::Index(n))
+            let what = what.label("expected such as `--constraint=a100`");
+            other(what.help("what has a key is said with it: `slurm: {partition: gpu, account: lab, time: 2h}`, `gpus`, `cpus`, `memory`"))
+                .below(Seg::Index(n))
         }
     }
 }

@@ -115,6 +115,9 @@ fn misused(option: &str) -> Option<Diagnostic> {
     Some(match flow_slurm::misused(option)? {
         Misused::Form => Diagnostic::new(format!("`{option}` is no option of `sbatch`"))
             .label("expected such as `--constraint=a100`"),
+        Misused::Key(key) => {
+            Diagnostic::new(format!("`{option}` is what flow has a key for")).help(format!("write `{key}`"))
+        }
         Misused::Flows => Diagnostic::new(format!("`{option}` is what flow itself tells `sbatch`"))
             .help("`gpus`, `cpus`, `memory`, `timeout`, `retries` and `exclusive` of the step say what a job is"),
     })

@@ -137,9 +137,9 @@ fn no_job_asks_for_more_time_than_its_partition_gives() {
   within: {run: 'echo $SLURM_JOB_ID > out.txt', timeout: 2m, slurm: {partition: short}}
   beyond: {run: 'true', timeout: 1d, slurm: {partition: short}}
   wrong: {run: 'true', slurm: {partition: short, time: 5m}}
-  unseen: {run: 'echo unseen', slurm: {time: 5m, options: [--partition=short]}}
+  unseen: {run: 'echo unseen', slurm: {partition: short, time: 5m, options: [--qos=any]}}
 ";
-    let lab = Lab::on(Cluster::start_with(1, 0, conf), workflow);
+    let mut lab = Lab::on(Cluster::start_with(1, 0, conf), workflow);
     let said = lab.space.flow(["plan", "w.yaml"]).expect(2).text();
     assert!(said.contains("`wrong`: Slurm's partition `short` gives a job 2m at most, and not 5m"), "{said}");
     assert!(said.contains("1 error"), "{said}");
@@ -151,5 +151,16 @@ fn no_job_asks_for_more_time_than_its_partition_gives() {
         text.contains("unseen: job ") && text.contains("would wait in Slurm for ever (PartitionTimeLimit)"),
         "{text}"
     );
+    // What people name for all their jobs is the partition, and no other word of theirs reaches `sbatch`.
+    lab.space.write(
+        "usual.yaml",
+        "flow: 1\nname: usual\non: slurm\nsteps:\n  at: {run: 'squeue -j $SLURM_JOB_ID -ho \"%P %l\"', timeout: 1d}\n",
+    );
+    lab.space.env("SBATCH_PARTITION", "short").env("SBATCH_GRES", "gpu:9").env("SBATCH_TIMELIMIT", "1");
+    lab.space.flow(["run", "usual.yaml"]).expect(0);
+    assert_eq!(lab.space.flow(["logs", "at"]).expect(0).stdout().trim(), "short 2:00");
+    lab.space.env("SBATCH_PARTITION", "nowhere");
+    let said = lab.space.flow(["plan", "usual.yaml"]).expect(2).text();
+    assert!(said.contains("Slurm has no partition `nowhere`"), "{said}");
     lab.expect_no_job();
 }

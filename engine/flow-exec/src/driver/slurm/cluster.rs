@@ -129,7 +129,7 @@ impl Cluster {
 impl Cluster {
     /// The longest that a job may take where it goes; none where there is no limit, or its own options may change that.
     pub(crate) fn longest(&self, job: &SlurmJob) -> Option<Duration> {
-        if has(job, &["--partition", "--clusters", "--time", "--qos", "--reservation"]) {
+        if has(job, &["--qos", "--reservation"]) {
             return None;
         }
         let there = partition(&self.nodes, job.partition.as_deref()).ok()?;
@@ -139,11 +139,6 @@ impl Cluster {
     /// Why a job could never run, whatever is free: no such partition, too long a time, no such GPUs, or no node that has so much.
     /// Something measured says which GPUs it is of, where there are several.
     pub(crate) fn lacks(&self, job: &SlurmJob, asks: &ResourceRequest, measured: bool) -> Option<Impossible> {
-        let has = |options: &[&str]| has(job, options);
-        // Who tells `sbatch` so in its own words knows better.
-        if has(&["--partition", "--clusters"]) {
-            return None;
-        }
         let there = match partition(&self.nodes, job.partition.as_deref()) {
             Ok(there) => there,
             Err(impossible) => return Some(impossible),
@@ -164,7 +159,7 @@ impl Cluster {
             return Some(Impossible::type_of_gpu(kind, &place, &kinds));
         }
         if let (true, None, [first, _, ..]) = (measured && asks.gpus > 0, gpu_type, &*kinds)
-            && !has(&["--gres", "--gpus", "--constraint"])
+            && !has(job, &["--constraint"])
         {
             let what = format!("it is measured, and {place} has GPUs of several types: {}", kinds.join(", "));
             return Some(Impossible { what, help: format!("say which it is to have: `slurm: {{gpu_type: {first}}}`") });
