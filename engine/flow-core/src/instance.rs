@@ -59,9 +59,16 @@ pub struct Instance {
     pub does_not_fit: Option<Arc<Lack>>,
     /// Slurm runs it, and is asked for this beside its request; otherwise it runs on this machine.
     pub slurm: Option<Arc<SlurmJob>>,
+    /// How long its job may take there, as far as that is known: by what it asks for, and by its partition.
+    pub job_limit: Option<Span>,
 }
 
 impl Instance {
+    /// How long an attempt may take, by its own limit and that of its job.
+    pub fn limit(&self) -> Option<Span> {
+        self.timeout.into_iter().chain(self.job_limit).min()
+    }
+
     /// How it is settled without an attempt, and why, if it is.
     pub fn settled(&self) -> Option<(Outcome, Cause)> {
         match (&self.skip, &self.does_not_fit) {
@@ -152,7 +159,7 @@ impl Place {
 }
 
 /// What Slurm is asked for beside a request: `slurm:` of the workflow, and of a step before it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SlurmJob {
     /// `--partition`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -8,7 +8,7 @@ use crate::ParseError;
 pub const NODES: &[&str] = &[
     "--noheader",
     "--Node",
-    "--Format=Partition:|,NodeList:|,StateLong:|,CPUsState:|,Memory:|,AllocMem:|,Gres:|,GresUsed:|,Time:|,Available:",
+    "--Format=Partition:|,NodeList:|,StateLong:|,CPUsState:|,Memory:|,AllocMem:|,Gres:|,GresUsed:|,Time:|,Available:|,DefaultTime:",
 ];
 
 /// A node, as one of its partitions sees it: a node in two partitions is told twice.
@@ -31,6 +31,9 @@ pub struct Node {
     /// The longest that a job may take in the partition; none where there is no limit.
     #[serde(serialize_with = "in_seconds", skip_serializing_if = "Option::is_none")]
     pub time_limit: Option<Duration>,
+    /// What a job has that asks for no time; where there is none, as long as any may take.
+    #[serde(serialize_with = "in_seconds", skip_serializing_if = "Option::is_none")]
+    pub default_time: Option<Duration>,
 }
 
 /// GPUs of one type on a node.
@@ -69,12 +72,17 @@ impl Node {
 /// A line has another form.
 pub fn parse_nodes(text: &str) -> Result<Vec<Node>, ParseError> {
     let lines = text.lines().filter(|line| !line.trim().is_empty());
-    let bad = |line| move || ParseError::new("sinfo", "PARTITION|NODE|STATE|CPUS|MEMORY|USED|GRES|USED|TIME|UP", line);
+    let bad = |line| {
+        move || ParseError::new("sinfo", "PARTITION|NODE|STATE|CPUS|MEMORY|USED|GRES|USED|TIME|UP|DEFAULT", line)
+    };
     lines.map(|line| node(line).ok_or_else(bad(line))).collect()
 }
 
 fn node(line: &str) -> Option<Node> {
-    let fields: [&str; 10] = line.split('|').collect::<Vec<_>>().try_into().ok()?;
+    let mut fields: Vec<&str> = line.split('|').collect();
+    // What an older flow remembered of a cluster has no default.
+    let default_time = if fields.len() == 11 { fields.pop().map(str::trim) } else { None };
+    let fields: [&str; 10] = fields.try_into().ok()?;
     let [partition, name, state, cpus, memory, used, gres, gres_used, time, up] = fields.map(str::trim);
     // Allocated, idle, other (of a node that takes no jobs), all.
     let cpus: [u32; 4] = cpus.split('/').map(|n| n.parse().ok()).collect::<Option<Vec<_>>>()?.try_into().ok()?;
@@ -97,6 +105,7 @@ fn node(line: &str) -> Option<Node> {
         memory_free: memory.saturating_sub(used),
         gpus,
         time_limit: time_limit(time)?,
+        default_time: default_time.and_then(time_limit).flatten(),
     })
 }
 
@@ -162,8 +171,12 @@ mod tests {
         // As Slurm 22.05.8 and 24.11.5 printed them, with one GPU in use and a drained node.
         let text = "\
             main*|node1|mixed|5/3/0/8|4000|500|gpu:fake:2|gpu:fake:1(IDX:0)|infinite|up\n\
-            main*|node3|drained|0/0/8/8|4000|0|gpu:fake:2|gpu:fake:0(IDX:N/A)|infinite|up\n";
+            main*|node3|drained|0/0/8/8|4000|0|gpu:fake:2|gpu:fake:0(IDX:N/A)|infinite|up|n/a\n";
         let nodes = parse_nodes(text).unwrap();
+        let limited =
+            parse_nodes("short|node1|idle|0/8/0/8|4000|0|gpu:fake:2|gpu:fake:0(IDX:N/A)|30:00|up|10:00\n").unwrap();
+        let limits = [limited[0].time_limit, limited[0].default_time];
+        assert_eq!(limits, [30, 10].map(|minutes| Some(Duration::from_secs(minutes * 60))));
         let fake = |used| vec![Gpus { model: Some("fake".to_owned()), count: 2, used }];
         let node1 = Node {
             partition: "main".to_owned(),
@@ -177,6 +190,7 @@ mod tests {
             memory_free: 3500 << 20,
             gpus: fake(1),
             time_limit: None,
+            default_time: None,
         };
         assert_eq!(nodes[0], node1);
         assert_eq!((nodes[1].takes_jobs(), nodes[1].cpus_free, &nodes[1].gpus), (false, 0, &fake(0)));

@@ -163,6 +163,7 @@ pub(super) fn build(
                 again: None,
                 does_not_fit: None,
                 slurm: None,
+                job_limit: None,
             };
             if instance.skip.is_none() {
                 let asked = keys.gpus.get(&scope, &label, problems);

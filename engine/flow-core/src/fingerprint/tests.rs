@@ -49,6 +49,7 @@ pub(crate) fn instance(label: &str) -> Instance {
         again: None,
         does_not_fit: None,
         slurm: None,
+        job_limit: None,
     }
 }
 

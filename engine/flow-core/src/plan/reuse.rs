@@ -32,7 +32,7 @@ pub fn unfit(result: &StepResult, instance: &Instance) -> Option<Unfit> {
             Some(Unfit::NotRecorded(outcome))
         }
         Outcome::TimedOut => {
-            let (was, is) = (seen.timeout, instance.timeout);
+            let (was, is) = (seen.timeout, instance.limit());
             let no_longer = matches!((was, is), (Some(was), Some(is)) if is <= was);
             (!no_longer).then_some(Unfit::LongerLimit { was, is })
         }

@@ -77,6 +77,8 @@ fn a_time_out_is_reused_under_a_limit_that_is_no_longer() {
         result.circumstances.timeout = was.map(seconds);
         let instance = Instance { timeout: is.map(seconds), ..recording() };
         assert_eq!(unfit(&result, &instance).is_none(), reused, "{was:?} then, {is:?} now");
+        let of_job = Instance { timeout: Some(seconds(3600)), job_limit: is.map(seconds), ..recording() };
+        assert_eq!(unfit(&result, &of_job).is_none(), reused, "{was:?} then, a job of {is:?} now");
     }
 }
 

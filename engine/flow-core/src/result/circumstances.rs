@@ -43,7 +43,7 @@ pub struct Circumstances {
     /// Host memory limit that the step declared, bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<u64>,
-    /// Wall-clock limit that the step declared. A recorded time-out is reused only under a limit that is no longer.
+    /// Wall-clock limit that it had: the one that the step declared, or that of its job on Slurm where this is shorter. A recorded time-out is reused only under a limit that is no longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Span>,
     /// CPUs of the placement.

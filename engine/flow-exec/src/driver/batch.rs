@@ -2,16 +2,17 @@
 //! job out of sight.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use flow_core::{
-    CorunGpus, Diagnostic, Expansion, Group, Instance, InstanceId, Outcome, ResourceRequest, SlurmJob, Workflow,
+    CorunGpus, Diagnostic, Expansion, Group, Instance, InstanceId, Outcome, ResourceRequest, SlurmJob, Span, Workflow,
 };
 use flow_slurm::Misused;
 
-use super::slurm::{Cluster, Impossible, unknown_partition};
+use super::slurm::{Cluster, Impossible, asked_time, longest_of, unknown_partition};
 use crate::Workspace;
 
 /// Everything that is wrong with what is to run on Slurm.
@@ -79,6 +80,41 @@ fn impossible(
     }
     let told = |((step, what), (label, help))| (step, "", Diagnostic::new(format!("`{label}`: {what}")).help(help));
     workflow.about(&["slurm", "gpus", "cpus", "memory"], lacking.into_iter().map(told).collect::<Vec<_>>())
+}
+
+/// The partition that people's jobs go to which name none.
+pub(super) fn usual_partition() -> Option<String> {
+    std::env::var(flow_slurm::PARTITION_VAR).ok().filter(|name| !name.is_empty())
+}
+
+/// How long the jobs of all that is to run on Slurm may take, as far as that is known.
+pub(super) fn job_limits(cluster: Option<&Cluster>, expansion: &mut Expansion) {
+    // Many instances are alike.
+    let mut of_jobs: HashMap<SlurmJob, [Option<Duration>; 2]> = HashMap::new();
+    let mut asked = |of: &Instance| {
+        let job = of.slurm.as_deref()?;
+        let known = |cluster: &Cluster| [cluster.longest(job), cluster.unasked(job)];
+        if !of_jobs.contains_key(job) {
+            of_jobs.insert(job.clone(), cluster.map(known).unwrap_or_default());
+        }
+        let [longest, unasked] = of_jobs[job];
+        Some((asked_time(job.time, of.timeout, longest), unasked))
+    };
+    let limits: Vec<Option<Duration>> = expansion
+        .instances
+        .iter()
+        .map(|of| {
+            let members = of.corun.as_ref().map(|corun| &expansion.groups[corun.group.0 as usize].members);
+            let alone = [of.id];
+            let all = members.map_or(&alone[..], Vec::as_slice).iter().map(|id| &expansion.instances[id.index()]);
+            let all: Vec<_> = all.map(&mut asked).collect::<Option<_>>()?;
+            let unasked = all.first()?.1;
+            longest_of(all.into_iter().map(|(time, _)| time)).or(unasked)
+        })
+        .collect();
+    for (of, limit) in expansion.instances.iter_mut().zip(limits) {
+        of.job_limit = limit.map(|limit| Span(u64::try_from(limit.as_micros()).unwrap_or(u64::MAX)));
+    }
 }
 
 /// Partitions that a cluster with these has not.

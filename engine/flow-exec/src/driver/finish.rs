@@ -218,7 +218,7 @@ pub(crate) fn circumstances(expansion: &Expansion, instance: &Instance, placemen
         gpu_memory_total: gpus.iter().map(|g| g.memory).collect(),
         gpu_memory: instance.request.gpu_memory,
         memory: instance.request.memory,
-        timeout: instance.timeout,
+        timeout: instance.limit(),
         cpus: placement.cpus,
         host_cpus: hardware::host_cpus(),
         cpu_model: machine.cpu_model.clone(),

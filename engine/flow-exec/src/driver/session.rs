@@ -348,7 +348,7 @@ impl Basis {
             self.set,
             shell_folder,
             self.on,
-            usual_partition(),
+            batch::usual_partition(),
             also,
         ]);
         Digest::of(all.to_string().as_bytes())
@@ -358,7 +358,7 @@ impl Basis {
     pub(super) fn open(&self, builtins: &dyn Builtins, informs: bool) -> Result<Session, ExecError> {
         let Basis { workspace, source, machine, found, .. } = self;
         let wrong = |diagnostics| ExecError::Workflow { source_text: Box::new(source.clone()), diagnostics };
-        let workflow = parse_with(source, &mut included).map_err(wrong)?.with_partition(usual_partition());
+        let workflow = parse_with(source, &mut included).map_err(wrong)?.with_partition(batch::usual_partition());
         let used = workflow.plugins();
         let catalogue = found.catalogue(used.iter().copied(), builtins.provided())?;
         let plugins = used.iter().filter_map(|name| found.get(name).cloned()).collect();
@@ -397,14 +397,10 @@ impl Basis {
         {
             expansion.imported = imports::of_workflow(&dir, &expansion.workflow)?;
         }
+        batch::job_limits(cluster.as_ref(), &mut expansion);
         let (workspace, set) = (workspace.clone(), self.set.clone());
         Ok(Session { workspace, workflow, catalogue, plugins, expansion, set, cluster, unasked, told_by })
     }
-}
-
-/// The partition that people's jobs go to which name none.
-fn usual_partition() -> Option<String> {
-    std::env::var(flow_slurm::PARTITION_VAR).ok().filter(|name| !name.is_empty())
 }
 
 /// The cluster; whether it did not answer; which run it told before, if who only `informs` relies on that and does not ask.

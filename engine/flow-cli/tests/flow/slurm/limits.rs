@@ -164,3 +164,22 @@ fn no_job_asks_for_more_time_than_its_partition_gives() {
     assert!(said.contains("Slurm has no partition `nowhere`"), "{said}");
     lab.expect_no_job();
 }
+
+#[test]
+fn a_time_limit_of_slurm_that_was_a_result_is_one_until_it_is_longer() {
+    let lab = Lab::new(1, 0, "\n  late: {run: sleep 130, slurm: {time: 1m}, record: [timed_out]}\n");
+    let mut flow = lab.space.start(["run", "w.yaml"]);
+    until("it runs", || lab.queue().contains("RUNNING"));
+    lab.scontrol(["update", &format!("jobid={}", lab.jobs()[0]), "EndTime=now+1"]);
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+    assert!(lab.space.flow(["run", "w.yaml"]).expect(0).stdout().contains("nothing to do"));
+    let limit = |text: &str| lab.space.write("w.yaml", &lab.space.read("w.yaml").replace("slurm: {time: 1m}, ", text));
+    limit("");
+    let planned = lab.space.flow(["plan", "w.yaml"]).expect(0).stdout();
+    assert!(planned.contains("it timed out after 1m, there is no limit now"), "{planned}");
+    lab.scontrol(["update", "PartitionName=main", "MaxTime=1"]);
+    assert!(
+        lab.space.flow(["plan", "w.yaml"]).expect(0).stdout().contains("1 cached"),
+        "its partition gives it no more"
+    );
+}

@@ -136,6 +136,17 @@ impl Cluster {
         there.iter().map(|node| node.time_limit).reduce(|a, b| Some(a?.max(b?))).flatten()
     }
 
+    /// How long a job may take that asks for no time; none where there is no limit, or it is not known.
+    pub(crate) fn unasked(&self, job: &SlurmJob) -> Option<Duration> {
+        if has(job, &["--qos", "--reservation"]) {
+            return None;
+        }
+        let there = partition(&self.nodes, job.partition.as_deref()).ok()?;
+        let limits: BTreeSet<_> = there.iter().map(|node| node.default_time.or(node.time_limit)).collect();
+        // Where it may come to several partitions, nobody knows which of theirs it has.
+        limits.first().copied().flatten().filter(|_| limits.len() == 1)
+    }
+
     /// Why a job could never run, whatever is free: no such partition, too long a time, no such GPUs, or no node that has so much.
     /// Something measured says which GPUs it is of, where there are several.
     pub(crate) fn lacks(&self, job: &SlurmJob, asks: &ResourceRequest, measured: bool) -> Option<Impossible> {
@@ -361,6 +372,26 @@ mod tests {
         Slurm's partition `gpu` gives a job 24h at most, and not 25h. a shorter `time` will do for a training that keeps checkpoints, which goes on in another job; or name another partition: `slurm: {partition: …}`
         "
         );
+    }
+
+    #[test]
+    fn what_asks_for_no_time_has_the_default_of_its_partition() {
+        let told = "\
+            main*|c1|idle|0/64/0/64|500000|0|(null)|gpu:0|infinite|up|n/a\n\
+            day|c1|idle|0/64/0/64|500000|0|(null)|gpu:0|1-00:00:00|up|n/a\n\
+            short|c1|idle|0/64/0/64|500000|0|(null)|gpu:0|1-00:00:00|up|10:00\n";
+        let nodes = flow_slurm::parse_nodes(told).unwrap();
+        let cluster = Cluster { node: Machine::default(), nodes, told: told.to_owned() };
+        let unasked = |partition: Option<&str>, options: &[&str]| {
+            let options = options.iter().map(|option| (*option).to_owned()).collect();
+            let job = SlurmJob { partition: partition.map(str::to_owned), options, ..SlurmJob::default() };
+            cluster.unasked(&job).map(|limit| limit.as_secs() / 60)
+        };
+        assert_eq!(
+            [None, Some("day"), Some("short"), Some("day,short")].map(|of| unasked(of, &[])),
+            [None, Some(1440), Some(10), None]
+        );
+        assert_eq!(unasked(Some("day"), &["--qos=short"]), None);
     }
 
     #[test]

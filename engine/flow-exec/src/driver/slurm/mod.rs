@@ -35,6 +35,7 @@ use crate::{ExecError, attempt::Folder};
 pub use client::{NoAnswer, Qualities, Rules};
 pub(crate) use cluster::{Cluster, Impossible, Unmet, unknown_partition};
 pub use cluster::{Unasked, overview, rules};
+pub(crate) use submit::{asked_time, longest_of};
 
 use worker::Worker;
 

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use flow_core::Exclusive;
+use flow_core::{Exclusive, Span};
 
 use super::{Settings, jobs::BatchJob};
 use crate::{
@@ -41,11 +41,7 @@ pub(super) fn job(settings: &Settings, unit: Vec<Work>) -> io::Result<Option<Bat
         request.gpus = if shares_gpus { request.gpus.max(gpus) } else { request.gpus + gpus };
         request.cpus += cpus;
         memory = memory.zip(own).map(|(sum, own)| sum.saturating_add(own));
-        times.push(slurm.time.map(|span| Duration::from_micros(span.0)).or_else(|| {
-            let timeout = timeout.map(|span| Duration::from_micros(span.0));
-            // More than its partition allows it would wait for, for ever.
-            timeout.map(|timeout| timeout.saturating_add(BEYOND).min(longest.unwrap_or(Duration::MAX)))
-        }));
+        times.push(asked_time(slurm.time, timeout, longest));
         request.exclusive |= exclusive == Exclusive::Machine;
         if comment.is_empty() {
             comment = format!("flow: {label} of {}", settings.workflow);
@@ -64,8 +60,7 @@ pub(super) fn job(settings: &Settings, unit: Vec<Work>) -> io::Result<Option<Bat
         return Err(io::Error::other("nothing is written down of what it is to do"));
     }
     request.memory = memory.filter(|memory| *memory > 0).map(|memory| memory.saturating_add(OWN_MEMORY));
-    // Without a limit for one there is none for all.
-    request.time = times.into_iter().collect::<Option<Vec<_>>>().and_then(|times| times.into_iter().max());
+    request.time = longest_of(times.into_iter());
     // A limit that the partition sets is known to Slurm alone.
     request.warning = request.time.is_none_or(|time| time >= WORTH_WARNING).then_some(WARNING);
     let beat = settings.poll.clamp(Duration::from_secs(1), Duration::from_secs(10));
@@ -80,6 +75,19 @@ pub(super) fn job(settings: &Settings, unit: Vec<Work>) -> io::Result<Option<Bat
         }
     }
     Ok(Some(job))
+}
+
+/// The time that an attempt asks for; none where its partition decides.
+pub(crate) fn asked_time(time: Option<Span>, timeout: Option<Span>, longest: Option<Duration>) -> Option<Duration> {
+    let duration = |span: Span| Duration::from_micros(span.0);
+    // More than its partition allows it would wait for, for ever.
+    let beyond = |timeout| duration(timeout).saturating_add(BEYOND).min(longest.unwrap_or(Duration::MAX));
+    time.map(duration).or_else(|| timeout.map(beyond))
+}
+
+/// The time of a job with several attempts: without a limit for one there is none for all.
+pub(crate) fn longest_of(times: impl Iterator<Item = Option<Duration>>) -> Option<Duration> {
+    times.collect::<Option<Vec<_>>>()?.into_iter().max()
 }
 
 /// Tells a node what it is to run. Where that holds secrets it is written just before the job is written down, and no sooner: who comes
