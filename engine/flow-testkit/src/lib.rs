@@ -141,6 +141,23 @@ impl TestSpace {
         Running::start(self.command(args), self.dir.path())
     }
 
+    /// The same, as `nohup` starts it.
+    ///
+    /// # Panics
+    /// It cannot be started.
+    pub fn start_with_nohup<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Running {
+        let flow = self.command(args);
+        let mut command = Command::new("nohup");
+        command
+            .arg(flow.get_program())
+            .args(flow.get_args())
+            .current_dir(self.dir.path())
+            .env_clear()
+            .stdin(Stdio::null());
+        command.envs(flow.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        Running::start(command, self.dir.path())
+    }
+
     /// Starts `flow` on a terminal, which is there for as long as what comes with it is kept.
     ///
     /// # Panics

@@ -97,6 +97,27 @@ fn a_terminal_that_is_closed_ends_the_run_as_an_interrupt_does() {
 }
 
 #[test]
+fn a_terminal_that_is_closed_ends_no_run_under_nohup() {
+    let space = space();
+    space.write("long.yaml", "flow: 1\nname: long\nsteps:\n  long: {run: 'sleep 87 || echo went on'}\n");
+    let mut flow = space.start_with_nohup(["run", "long.yaml"]);
+    let sleeps = || space.alive().into_iter().find(|(_, command)| command.starts_with("sleep 87"));
+    until("the step runs", || sleeps().is_some());
+    flow.signal(Signal::SIGHUP);
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    assert!(flow.is_alive() && sleeps().is_some(), "{}", flow.said());
+    let (pid, _) = sleeps().unwrap();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), Signal::SIGTERM).unwrap();
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+    // Ctrl-C and `kill` end it as ever.
+    let mut flow = space.start_with_nohup(["run", "long.yaml", "--force"]);
+    until("the step runs", || sleeps().is_some());
+    flow.signal(Signal::SIGTERM);
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
+    until("nothing is left", || space.alive().is_empty());
+}
+
+#[test]
 fn a_detached_run_goes_on_is_watched_and_cancelled() {
     let space = space();
     space.write("long.yaml", "flow: 1\nname: long\nsteps:\n  long: {run: sleep 85}\n");

@@ -63,7 +63,9 @@ impl Cancel {
     /// Signals cannot be received.
     pub(super) fn listen(&mut self, leaves_jobs: bool) -> Result<(), ExecError> {
         let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-        let kinds = kinds.into_iter().filter(|_| !leaves_jobs);
+        // `nohup` ignores the hangup, and a terminal that closes ends nothing then.
+        let kinds =
+            kinds.into_iter().filter(|kind| !leaves_jobs && !(*kind == SignalKind::hangup() && ignores_hangup()));
         let cannot = |e| ExecError::Fault(format!("signals cannot be received: {e}"));
         self.signals = kinds.map(signal).collect::<Result<_, _>>().map_err(cannot)?;
         self.shared.heard.store(true, Ordering::SeqCst);
@@ -126,6 +128,12 @@ impl Shared {
             thread::park_timeout(LOOK);
         }
     }
+}
+
+/// This process was started so that it ignores a terminal that closes.
+fn ignores_hangup() -> bool {
+    let ignored = || procfs::process::Process::myself()?.status().map(|status| status.sigign);
+    ignored().is_ok_and(|signals| signals & 1 << (Signal::SIGHUP as i32 - 1) != 0)
 }
 
 /// Ends this process as Ctrl-C would; that is ignored where a shell started us in the background.
