@@ -1,6 +1,8 @@
 //! From the results of a step to a table: which results share a cell, and what they say together. Derived columns are
 //! `derive`'s.
 
+use std::collections::BTreeSet;
+
 use flow_core::reason::{AxesHint, BuiltinFault};
 use flow_core::{
     BuiltinInput, Interval, Outcome, StepResult,
@@ -404,15 +406,18 @@ fn beside(table: &mut Table) {
 
 /// What the table as a whole must say.
 fn say(table: &mut Table, results: &[&StepResult]) {
-    let kept = results.iter().filter_map(|result| Some((&*result.label, result.accepted.as_deref()?)));
+    // Rows of epochs are of one result, which is counted once.
+    let mut labels = BTreeSet::new();
+    let own: Vec<&StepResult> = results.iter().copied().filter(|result| labels.insert(&result.label)).collect();
+    let kept = own.iter().filter_map(|result| Some((&*result.label, result.accepted.as_deref()?)));
     Note::accepted(kept).into_iter().for_each(|note| _ = table.note(note));
     let mut resumed =
-        results.iter().filter(|result| result.usage.earlier.as_ref().is_some_and(|earlier| earlier.unmeasured > 0));
+        own.iter().filter(|result| result.usage.earlier.as_ref().is_some_and(|earlier| earlier.unmeasured > 0));
     if let Some(first) = resumed.next() {
         table.note(Note::Resumed { label: first.label.clone(), more: resumed.count() as u32 });
     }
     let mut missed: Vec<(&NoMetrics, &str, u32)> = Vec::new();
-    for result in results.iter().filter(|result| result.outcome == Outcome::Ok) {
+    for result in own.iter().filter(|result| result.outcome == Outcome::Ok) {
         let Some(Cause::NoMetrics { problem }) = &result.cause else { continue };
         match missed.iter_mut().find(|(known, ..)| *known == problem) {
             Some((_, _, more)) => *more += 1,
