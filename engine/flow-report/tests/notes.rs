@@ -5,8 +5,8 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{With, input, result, run, text, view};
-use flow_core::Series;
-use flow_core::reason::{Cause, NoMetrics};
+use flow_core::reason::{Cause, NoMetrics, Spoiled};
+use flow_core::{Outcome, Series, StepResult};
 use serde_json::json;
 
 /// Rows of epochs are of one result.
@@ -34,4 +34,31 @@ fn a_note_counts_results_and_no_epochs() {
     assert!(english.contains("`tune[batch=16]` and 1 more lack metrics"), "{english}");
     assert!(english.contains("`tune[batch=16]` and 1 more are earlier results"), "{english}");
     assert!(chinese.contains("及另外 1 个结果缺少指标"), "{chinese}");
+}
+
+#[test]
+fn repetitions_that_did_not_end_well_are_said_to_have_failed() {
+    let of = |n: u32| {
+        let mut one = result("s", &[("batch", json!(16))], 1).epoch_time(16.0 + f64::from(n));
+        (one.repetition, one.label) = (Some(n), format!("s[batch=16,repetition={n}]"));
+        one
+    };
+    let ended = |n: u32, outcome: Outcome| StepResult { metrics: BTreeMap::new(), ..of(n).outcome(outcome) };
+    let said = |results: Vec<StepResult>| {
+        let with = json!({"from": "s", "rows": "batch", "columns": ["epoch_time"]});
+        let out = run("table", with, &input(vec![("s", view("torch/train", None, results))])).expect("a table");
+        ["table.en.md", "table.zh.md"].map(|path| text(&out, path))
+    };
+    let [english, chinese] = said(vec![of(0), of(1), ended(2, Outcome::Failed)]);
+    assert!(english.contains("(a) 2 of 3 results count; 1 failed.  \n"), "{english}");
+    assert!(chinese.contains("(a) 3 个结果中有 2 个计入，1 个失败。  \n"), "{chinese}");
+    let mut spoiled = of(6);
+    spoiled.spoiled = vec![Spoiled::Said { text: "another process on the GPU".into() }];
+    let bad = [(2, Outcome::Failed), (3, Outcome::OutOfMemory), (4, Outcome::Failed), (5, Outcome::TimedOut)];
+    let bad = bad.map(|(n, outcome)| ended(n, outcome));
+    let [english, chinese] = said([of(0), of(1)].into_iter().chain(bad).chain([spoiled]).collect());
+    let told = "2 of 7 results count; 2 failed, 1 out of GPU memory, 1 timed out, the rest gave no number to trust.";
+    assert!(english.contains(told), "{english}");
+    let told = "7 个结果中有 2 个计入，2 个失败，1 个显存不足，1 个超时，其余没有可信的数值。";
+    assert!(chinese.contains(told), "{chinese}");
 }

@@ -17,7 +17,7 @@ use super::digits::{Reading, refine};
 use super::epochs;
 use super::groups::{Groups, Measured, add};
 use super::machines;
-use super::model::{Cell, Column, Content, Note, Reference, Row, Spread, TABLE_FORMAT, Table};
+use super::model::{Cell, Column, Content, Ended, Note, Reference, Row, Spread, TABLE_FORMAT, Table};
 use super::reference;
 use super::with::{ColumnWith, TableWith, Text, parse_column};
 use crate::columns::{self, Datum, datum, is_declared, likeness, names, same, unlike, written};
@@ -316,7 +316,8 @@ fn cell(table: &mut Table, name: &str, with: &TableWith, results: &[&StepResult]
         return Cell { notes: vec![note], ..Cell::new(Content::Unlike) };
     }
     if sound.len() < results.len() {
-        notes.push(table.note(Note::Partial { used: sound.len() as u32, of: results.len() as u32 }));
+        let (used, of) = (measured.len() as u32, results.len() as u32);
+        notes.push(table.note(Note::Partial { used, of, ended: ended(results) }));
     }
     let alone = measured.iter().filter(|(_, r)| r.circumstances.corunners.is_empty()).count();
     if timing && alone > 0 && alone < measured.len() {
@@ -357,6 +358,19 @@ fn together(with: &TableWith, mut values: Vec<f64>) -> Content {
     values.sort_by(f64::total_cmp);
     let range = Spread::Range(values[0], values[values.len() - 1], n);
     Content::Number { value: stats::median(values).unwrap_or(mean), spread: Some(range), error }
+}
+
+/// How many of these ended in each way that is not well.
+fn ended(results: &[&StepResult]) -> Vec<Ended> {
+    let mut all: Vec<Ended> = Vec::new();
+    for result in results.iter().filter(|result| result.outcome != Outcome::Ok) {
+        let (outcome, gpu) = (result.outcome, columns::gpu_memory_ran_out(result));
+        match all.iter_mut().find(|known| (known.outcome, known.gpu) == (outcome, gpu)) {
+            Some(known) => known.n += 1,
+            None => all.push(Ended { outcome, gpu, n: 1 }),
+        }
+    }
+    all
 }
 
 /// The outcome that a cell of several names: the first that is not ok.

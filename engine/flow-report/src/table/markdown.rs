@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use flow_core::reason::Cause;
+use flow_core::{Outcome, reason::Cause};
 use unicode_width::UnicodeWidthStr;
 
-use super::model::{Cell, Column, Content, Note, Row, Spread, Table};
+use super::model::{Cell, Column, Content, Ended, Note, Row, Spread, Table};
 use super::reference::beside;
 use super::with::{Derived, Text};
 use crate::safe;
@@ -277,10 +277,7 @@ pub(crate) fn content(content: &Content, column: &Column, words: &Words, langs: 
             }
         }
         Content::Text { text, .. } => safe::text(text),
-        Content::Outcome { outcome, gpu } => {
-            let args = |_: &&str| Args::new().with("gpu", if *gpu { "yes" } else { "no" });
-            join(langs.iter().map(|lang| words.text(lang, &format!("outcome-{outcome}"), &args(lang))))
-        }
+        Content::Outcome { outcome, gpu } => join(langs.iter().map(|lang| ended(*outcome, *gpu, words, lang))),
         Content::NotANumber => words.joined(langs, "cell-not-a-number"),
         Content::Spoiled => words.joined(langs, "cell-spoiled"),
         Content::Unlike => words.joined(langs, "cell-unlike"),
@@ -290,6 +287,10 @@ pub(crate) fn content(content: &Content, column: &Column, words: &Words, langs: 
         }
         Content::Absent => "—".into(),
     }
+}
+
+fn ended(outcome: Outcome, gpu: bool, words: &Words, lang: &str) -> String {
+    words.text(lang, &format!("outcome-{outcome}"), &Args::new().with("gpu", if gpu { "yes" } else { "no" }))
 }
 
 /// What is to be said below a table, one line each.
@@ -362,8 +363,17 @@ pub(crate) fn worded(note: &Note, words: &Words, lang: &str) -> String {
             let args = args.with("label", safe::code(label)).with("more", more.to_string()).with("why", why);
             words.text(lang, if *more == 0 { "note-no-metrics" } else { "note-no-metrics-several" }, &args)
         }
-        Note::Partial { used, of } => {
-            words.text(lang, "note-partial", &args.with("used", used.to_string()).with("of", of.to_string()))
+        Note::Partial { used, of, ended: others } => {
+            let each = others.iter().map(|Ended { outcome, gpu, n }| {
+                let args = Args::new().with("n", n.to_string()).with("outcome", ended(*outcome, *gpu, words, lang));
+                words.text(lang, "partial-ended", &args)
+            });
+            let told = u64::from(*used) + others.iter().map(|ended| u64::from(ended.n)).sum::<u64>();
+            let rest = u64::from(*of).saturating_sub(told);
+            let rest = (rest > 0).then(|| words.text(lang, "partial-rest", &Args::new()));
+            let others = each.chain(rest).collect::<Vec<_>>().join(&words.mark(&[lang], "mark-comma"));
+            let args = args.with("used", used.to_string()).with("of", of.to_string());
+            words.text(lang, "note-partial", &args.with("others", others))
         }
         Note::Baseline { of } if of.is_empty() => words.text(lang, "note-baseline-first", &args),
         Note::Baseline { of } => words.text(lang, "note-baseline", &args.with("of", safe::text(of))),

@@ -14,7 +14,7 @@ mod model;
 mod reference;
 mod with;
 
-pub use model::{Cell, Column, Content, Note, Reference, Row, Spread, Table};
+pub use model::{Cell, Column, Content, Ended, Note, Reference, Row, Spread, Table};
 pub use with::TableWith;
 
 pub(crate) use build::build;

@@ -164,6 +164,16 @@ pub enum Content {
     Absent,
 }
 
+/// How many ended in the same way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ended {
+    pub outcome: Outcome,
+    /// Out of memory: it was a GPU's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gpu: bool,
+    pub n: u32,
+}
+
 /// How several numbers spread.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -213,7 +223,13 @@ pub enum Note {
         problem: NoMetrics,
     },
     /// Fewer results than there are instances.
-    Partial { used: u32, of: u32 },
+    Partial {
+        used: u32,
+        of: u32,
+        /// How those ended that did not end well.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        ended: Vec<Ended>,
+    },
     /// What ratios and speed-ups compare with.
     Baseline {
         /// `version=v7`; empty for the first row.
