@@ -2,41 +2,10 @@
 
 mod common;
 
-use common::{With, add_table, bullets, honest, input, number, published, result, run, text, view};
-use flow_core::{BuiltinInput, BuiltinOutput};
+use common::analyses::{add, metric, reported, said};
+use common::{With, add_table, bullets, input, number, published, result, run, text, view};
+use flow_core::BuiltinInput;
 use serde_json::{Value, json};
-
-/// Puts an analysis among the steps, as the engine does.
-fn add(input: &mut BuiltinInput, uses: &str, name: &str, with: Value) -> BuiltinOutput {
-    let out = run(uses, with.clone(), input).expect("an analysis");
-    let mut step = view(&format!("flow/{uses}"), None, vec![result(name, &[], 0)]);
-    step.with = with.as_object().expect("a map").clone();
-    step.files = vec![out.files.clone()];
-    input.steps.insert(name.into(), step);
-    out
-}
-
-/// The findings of a report with these analyses of the table `t`, in both languages.
-fn said(input: &BuiltinInput, analyses: &[&str]) -> [String; 2] {
-    bullets(&reported(input, analyses)).map(|bullets| bullets.join("\n"))
-}
-
-fn reported(input: &BuiltinInput, analyses: &[&str]) -> String {
-    let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t", "analyses": analyses}]});
-    let out = run("report", with, input).expect("a report");
-    let report = text(&out, "report.md");
-    honest(&report);
-    for (path, bytes) in out.files.iter().filter(|(path, _)| path.ends_with(".svg")) {
-        let svg = std::str::from_utf8(bytes).expect("UTF-8");
-        assert!(roxmltree::Document::parse(svg).is_ok(), "{path}");
-        assert!(report.contains(path.as_str()), "{path} is in no report");
-    }
-    report
-}
-
-fn metric(out: &BuiltinOutput, name: &str) -> f64 {
-    out.metrics[name].value
-}
 
 /// Published epoch times as the times of iterations, by batch and model.
 fn iterations() -> BuiltinInput {
@@ -296,80 +265,31 @@ fn a_line_with_jumps_is_told_no_bend_and_jumps_elsewhere_than_at_multiples_are_s
 }
 
 #[test]
-fn what_is_against_the_best_is_what_a_reader_takes_from_it() {
-    let of = |lr: f64, top1: f64| result("s", &[("lr", json!(lr))], 1).metric("top1", top1, "ratio");
-    let mut input = input(vec![("s", view("torch/train", None, vec![of(0.01, 0.7146), of(0.03, 0.7084)]))]);
-    add_table(&mut input, "t", json!({"from": "s", "rows": "lr", "columns": ["top1"]}));
-    let out = add(&mut input, "best", "best", json!({"table": "t", "column": "top1"}));
-    let shown = text(&out, "analysis.en.md");
-    // 71.5 less 70.8 would be 0.7.
-    assert!(shown.contains("71.46 %") && shown.contains("70.84 %") && shown.contains("−0.6 |"), "{shown}");
-}
-
-#[test]
-fn the_best_is_told_from_others_where_repetitions_tell() {
-    let of = |lr: f64, losses: &'static [f64]| {
-        losses
-            .iter()
-            .enumerate()
-            .map(move |(n, loss)| result("s", &[("lr", json!(lr)), ("n", json!(n))], 1).metric("loss", *loss, ""))
-    };
-    let results =
-        of(0.01, &[0.50, 0.52, 0.51]).chain(of(0.03, &[0.30, 0.34, 0.31])).chain(of(0.1, &[0.32, 0.31, 0.33]));
-    let mut input = input(vec![("s", view("torch/train", None, results.collect()))]);
-    add_table(&mut input, "t", json!({"from": "s", "rows": "lr", "over": "n", "columns": ["loss"]}));
-    let out = add(&mut input, "best", "best", json!({"table": "t", "column": "loss", "goal": "min"}));
-    assert_eq!((metric(&out, "lr"), metric(&out, "instance"), metric(&out, "tied")), (0.03, 3.0, 1.0));
-    let [english, chinese] = said(&input, &["best"]);
-    assert!(english.contains("at lr=0.03. Not told from it by repeated measurements: lr=0.1."), "{english}");
-    assert!(chinese.contains("取值为 lr=0.03"), "{chinese}");
-    assert!(!english.contains("by the column's name"), "{english}");
-
-    // Of a loss nobody has to say which is better; it is said which was taken.
-    let out = add(&mut input, "best", "by_name", json!({"table": "t", "column": "loss"}));
-    assert_eq!(metric(&out, "lr"), 0.03);
-    let [english, chinese] = said(&input, &["by_name"]);
-    assert!(english.contains("Less counts as better, by the column's name; `goal:` says otherwise."), "{english}");
-    assert!(chinese.contains("按该列的名称，以较小者为优；可用 `goal:` 另行指定。"), "{chinese}");
-}
-
-/// Seeds differ by more than learning rates, and learning rates differ by the same in each.
-#[test]
-fn where_the_tests_against_the_best_and_the_f_test_disagree_it_is_said() {
-    let report = |losses: [[f64; 3]; 3]| {
-        let of = losses.into_iter().zip([0.01, 0.03, 0.1]).flat_map(|(losses, lr)| {
-            let of = move |(n, loss)| result("s", &[("lr", json!(lr)), ("n", json!(n))], 1).metric("loss", loss, "");
-            losses.into_iter().enumerate().map(of)
-        });
+fn slopes_and_heights_of_percentages_are_in_points_and_levels_in_per_cent() {
+    let of = |accuracies: &[f64]| {
+        let of = accuracies.iter().enumerate();
+        let of = of.map(|(x, acc)| result("s", &[("x", json!(x + 1))], 1).metric("acc", *acc, "ratio"));
         let mut input = input(vec![("s", view("torch/train", None, of.collect()))]);
-        add_table(&mut input, "t", json!({"from": "s", "rows": "lr", "over": "n", "columns": ["loss"]}));
-        add(&mut input, "best", "best", json!({"table": "t", "column": "loss", "goal": "min"}));
-        said(&input, &["best"])
+        add_table(&mut input, "t", json!({"from": "s", "rows": "x", "columns": ["acc"]}));
+        input
     };
-    let [english, chinese] = report([[0.300, 0.500, 0.700], [0.331, 0.530, 0.731], [0.360, 0.561, 0.760]]);
-    assert!(english.contains("No difference of loss") && english.contains("worse by more than noise"), "{english}");
-    assert!(english.contains("The F-test finds no difference all the same"), "{english}");
-    assert!(chinese.contains("F 检验却未发现差异"), "{chinese}");
-    let [english, _] = report([[0.30, 0.31, 0.32], [0.50, 0.51, 0.52], [0.71, 0.70, 0.72]]);
-    assert!(english.contains("F-test") && !english.contains("all the same"), "{english}");
-}
+    let mut line = of(&[0.501, 0.519, 0.542, 0.559, 0.581]);
+    add(&mut line, "fit", "fit", json!({"table": "t", "y": "acc"}));
+    let [english, chinese] = said(&line, &["fit"]);
+    let told = "acc rises by 2.00 ± 0.16 points for each unit of x; the intercept is 48.04 ± 0.52 %.";
+    assert!(english.contains(told), "{english}");
+    let told = "x 每增加一个单位，acc 增加 2.00 ± 0.16 个百分点；截距为 48.04 ± 0.52%。";
+    assert!(chinese.contains(told), "{chinese}");
 
-#[test]
-fn what_was_measured_once_is_not_told_from_noise() {
-    let times = published(include_str!("published/feb08-mobilenet_v2-4gpu.csv"));
-    let results = times.iter().filter_map(|row| {
-        let batch: u32 = row["batch"].parse().ok()?;
-        Some(result("s", &[("batch", json!(batch))], 4).epoch_time(number(row, "epoch_s")?))
-    });
-    let mut input = input(vec![("s", view("torch/train", None, results.collect()))]);
-    add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "columns": ["epoch_time"]}));
-    let out = add(&mut input, "best", "best", json!({"table": "t", "column": "epoch_time", "goal": "min"}));
-    assert_eq!((metric(&out, "batch"), metric(&out, "value"), metric(&out, "tied")), (128.0, 11.3, 1.0));
-    let [english, _] = said(&input, &["best"]);
-    assert!(
-        english.contains("is 11.3 s, at batch=128. The same at batch=256. Points that were measured once"),
-        "{english}"
-    );
+    let noise = |n: usize| ((n * 7919 % 101) as f64 / 50.0 - 1.0) * 0.05;
+    let stairs = |n: u8| 0.4 + if n > 16 { 0.1 } else { 0.0 } + noise(n.into()) / 100.0;
+    let mut stairs = of(&(1..=40).map(stairs).collect::<Vec<_>>());
+    add(&mut stairs, "jumps", "jumps", json!({"table": "t", "y": "acc"}));
+    let report = reported(&stairs, &["jumps"]);
+    let [english, chinese] = bullets(&report).map(|bullets| bullets.join("\n"));
+    assert!(english.contains("jumps between x 16 and 17 (10.") && english.contains(" points)"), "{english}");
+    assert!(chinese.contains(" 个百分点）"), "{chinese}");
+    assert!(report.contains(" points / 个百分点 |") && !english.contains(" %)"), "{report}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::jumps::Sweeps;
-use super::{Shown, curves, give_or_take, metric, unit, within};
+use super::{Shown, behind, behind_difference, curves, give_or_take, metric, unit, within};
 use crate::chart::Cloud;
 use crate::format::{Format, term};
 use crate::safe;
@@ -144,8 +144,12 @@ impl Fits {
             )];
         };
         let best = choice.best();
-        let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", safe::text(&self.unit)) };
-        let figure = |at: usize| {
+        let unit = behind_difference(&self.unit, names.words, &[lang]);
+        let level = |at: usize| {
+            let c = best.coefficients[at];
+            give_or_take(c.value, c.half) + &behind(&self.unit)
+        };
+        let change = |at: usize| {
             let c = best.coefficients[at];
             give_or_take(c.value, c.half) + &unit
         };
@@ -154,9 +158,9 @@ impl Fits {
             give_or_take(c.value.abs(), c.half) + &unit
         };
         let line = choice.of(Model::Affine);
-        let level = line.is_some_and(|line| line.coefficients[1].value.abs() <= line.coefficients[1].half);
+        let is_level = line.is_some_and(|line| line.coefficients[1].value.abs() <= line.coefficients[1].half);
         // Nor does a curve with as many coefficients say more, whose own is none that is told from 0.
-        let flat = level
+        let flat = is_level
             && course(&curve.points) == "both"
             && matches!(best.model, Model::Affine | Model::Inverse)
             && best.coefficients[1].value.abs() <= best.coefficients[1].half;
@@ -173,23 +177,23 @@ impl Fits {
                 });
                 return vec![say("fit-no-slope", about().with("slope", slope))];
             }
-            Model::Proportional => say("fit-proportional", about().with("slope", figure(0))),
+            Model::Proportional => say("fit-proportional", about().with("slope", change(0))),
             Model::Affine => {
-                let args = about().with("slope", slope(1)).with("rises", up(1)).with("intercept", figure(0));
+                let args = about().with("slope", slope(1)).with("rises", up(1)).with("intercept", level(0));
                 say("fit-affine", args)
             }
             Model::Inverse => {
-                let (sign, shared) = term(figure(1));
+                let (sign, shared) = term(change(1));
                 let stays = best.coefficients[0].value.abs() > best.coefficients[0].half;
-                let args = about().with("fixed", figure(0)).with("sign", sign).with("shared", shared);
+                let args = about().with("fixed", level(0)).with("sign", sign).with("shared", shared);
                 say("fit-inverse", args.with("stays", if stays { "yes" } else { "no" }))
             }
             Model::Saturating => {
-                let args = about().with("from", figure(0)).with("rises", up(1)).with("by", slope(1));
+                let args = about().with("from", level(0)).with("rises", up(1)).with("by", slope(1));
                 say("fit-saturating", args.with("knot", knot(best)))
             }
             Model::Broken => {
-                let args = about().with("before", figure(1)).with("after", figure(2));
+                let args = about().with("before", change(1)).with("after", change(2));
                 say("fit-broken", args.with("knot", knot(best)))
             }
             Model::Quadratic => say("fit-quadratic", about()),

@@ -9,7 +9,7 @@ use flow_core::stats::{Jumps, Outlier, count_tail, find_jumps, spread_tail};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Shown, curves, give_or_take, metric, share, unit, within};
+use super::{Shown, behind_difference, curves, give_or_take, metric, share, unit, within};
 use crate::chart::Cloud;
 use crate::format::Format;
 use crate::safe;
@@ -211,11 +211,6 @@ impl Sweeps {
         &self.y
     }
 
-    /// Behind a number.
-    fn shown_unit(&self) -> String {
-        if self.unit.is_empty() { String::new() } else { format!(" {}", safe::text(&self.unit)) }
-    }
-
     /// For other steps.
     pub(super) fn metrics(&self) -> BTreeMap<String, Metric> {
         let jumps = self.curves.iter().filter_map(|curve| curve.found.as_ref()).map(|found| found.jumps.len());
@@ -306,8 +301,9 @@ impl Sweeps {
             return say("jumps-few", about().count("points", curve.points.len()));
         };
         let mut told = self.jumped(curve, found, fluctuation, names, lang);
+        let unit = behind_difference(&self.unit, names.words, &[lang]);
         let off = |outlier: &Outlier| {
-            let off = give_or_take(outlier.off, outlier.half) + &self.shown_unit();
+            let off = give_or_take(outlier.off, outlier.half) + &unit;
             say("jumps-off", Args::new().with("at", safe::text(&curve.names[outlier.at])).with("off", off))
         };
         if !found.outliers.is_empty() {
@@ -326,10 +322,11 @@ impl Sweeps {
             let fluctuation = names.words.figure(lang, &share(fluctuation), fluctuation);
             return vec![say("jumps-none", about().with("fluctuation", fluctuation))];
         }
+        let unit = behind_difference(&self.unit, names.words, &[lang]);
         let each = found.jumps.iter().map(|jump| {
             let args = Args::new().with("from", safe::text(&curve.names[jump.at]));
             let args = args.with("to", safe::text(&curve.names[jump.at + 1]));
-            say("jump", args.with("height", give_or_take(jump.height, jump.half) + &self.shown_unit()))
+            say("jump", args.with("height", give_or_take(jump.height, jump.half) + &unit))
         });
         let each: Vec<String> = each.collect();
         let args = about().with("jumps", names.words.list(lang, &each));
@@ -376,7 +373,7 @@ impl Sweeps {
             let scope = scoped.then(|| curve.scope.as_deref().map_or_else(String::new, safe::text));
             let none = || "—".to_owned();
             let found = curve.found.as_ref();
-            let unit = self.shown_unit();
+            let unit = behind_difference(&self.unit, words, langs);
             let row = [
                 curve.points.len().to_string(),
                 found.map_or_else(none, |found| found.jumps.len().to_string()),

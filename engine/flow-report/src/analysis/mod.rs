@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::chart::Cloud;
 use crate::format::Format;
+use crate::safe;
 use crate::table::{Content, Curve, Grid, Names, Row, Table, by_gpus, unknown_column};
 use crate::words::{LANGUAGES, Words};
 
@@ -277,6 +278,16 @@ fn curves(table: &Table, y: &str, x: &str) -> Result<Vec<(Option<String>, Points
 fn unit(table: &Table, column: &str) -> String {
     let shown = table.columns.iter().find(|c| c.name == column && c.derived.is_none());
     shown.map(|c| c.show.unit.clone()).unwrap_or_default()
+}
+
+/// Behind a number of a column that is shown in this unit.
+fn behind(unit: &str) -> String {
+    if unit.is_empty() { String::new() } else { format!(" {}", safe::text(unit)) }
+}
+
+/// Behind a difference of two such numbers: of percentages it is in percentage points.
+fn behind_difference(unit: &str, words: &Words, langs: &[&str]) -> String {
+    if unit == "%" { format!(" {}", words.joined(langs, "unit-points")) } else { behind(unit) }
 }
 
 /// A figure and half the width of its interval, with as many digits as that lets it have.

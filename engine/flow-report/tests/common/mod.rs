@@ -1,6 +1,7 @@
 //! Results as the store would hold them, made up of published or plain figures.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub(crate) mod analyses;
 pub(crate) mod feb08;
 
 use std::collections::{BTreeMap, BTreeSet};

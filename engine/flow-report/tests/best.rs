@@ -1,0 +1,84 @@
+//! `flow/best`: which point is the best, and which are not told from it.
+
+mod common;
+
+use common::analyses::{add, metric, said};
+use common::{With, add_table, input, number, published, result, text, view};
+use serde_json::json;
+
+#[test]
+fn what_is_against_the_best_is_what_a_reader_takes_from_it() {
+    let of = |lr: f64, top1: f64| result("s", &[("lr", json!(lr))], 1).metric("top1", top1, "ratio");
+    let mut input = input(vec![("s", view("torch/train", None, vec![of(0.01, 0.7146), of(0.03, 0.7084)]))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": "lr", "columns": ["top1"]}));
+    let out = add(&mut input, "best", "best", json!({"table": "t", "column": "top1"}));
+    let shown = text(&out, "analysis.en.md");
+    // 71.5 less 70.8 would be 0.7.
+    assert!(shown.contains("71.46 %") && shown.contains("70.84 %") && shown.contains("−0.6 |"), "{shown}");
+}
+
+#[test]
+fn the_best_is_told_from_others_where_repetitions_tell() {
+    let of = |lr: f64, losses: &'static [f64]| {
+        losses
+            .iter()
+            .enumerate()
+            .map(move |(n, loss)| result("s", &[("lr", json!(lr)), ("n", json!(n))], 1).metric("loss", *loss, ""))
+    };
+    let results =
+        of(0.01, &[0.50, 0.52, 0.51]).chain(of(0.03, &[0.30, 0.34, 0.31])).chain(of(0.1, &[0.32, 0.31, 0.33]));
+    let mut input = input(vec![("s", view("torch/train", None, results.collect()))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": "lr", "over": "n", "columns": ["loss"]}));
+    let out = add(&mut input, "best", "best", json!({"table": "t", "column": "loss", "goal": "min"}));
+    assert_eq!((metric(&out, "lr"), metric(&out, "instance"), metric(&out, "tied")), (0.03, 3.0, 1.0));
+    let [english, chinese] = said(&input, &["best"]);
+    assert!(english.contains("at lr=0.03. Not told from it by repeated measurements: lr=0.1."), "{english}");
+    assert!(chinese.contains("取值为 lr=0.03"), "{chinese}");
+    assert!(!english.contains("by the column's name"), "{english}");
+
+    // Of a loss nobody has to say which is better; it is said which was taken.
+    let out = add(&mut input, "best", "by_name", json!({"table": "t", "column": "loss"}));
+    assert_eq!(metric(&out, "lr"), 0.03);
+    let [english, chinese] = said(&input, &["by_name"]);
+    assert!(english.contains("Less counts as better, by the column's name; `goal:` says otherwise."), "{english}");
+    assert!(chinese.contains("按该列的名称，以较小者为优；可用 `goal:` 另行指定。"), "{chinese}");
+}
+
+/// Seeds differ by more than learning rates, and learning rates differ by the same in each.
+#[test]
+fn where_the_tests_against_the_best_and_the_f_test_disagree_it_is_said() {
+    let report = |losses: [[f64; 3]; 3]| {
+        let of = losses.into_iter().zip([0.01, 0.03, 0.1]).flat_map(|(losses, lr)| {
+            let of = move |(n, loss)| result("s", &[("lr", json!(lr)), ("n", json!(n))], 1).metric("loss", loss, "");
+            losses.into_iter().enumerate().map(of)
+        });
+        let mut input = input(vec![("s", view("torch/train", None, of.collect()))]);
+        add_table(&mut input, "t", json!({"from": "s", "rows": "lr", "over": "n", "columns": ["loss"]}));
+        add(&mut input, "best", "best", json!({"table": "t", "column": "loss", "goal": "min"}));
+        said(&input, &["best"])
+    };
+    let [english, chinese] = report([[0.300, 0.500, 0.700], [0.331, 0.530, 0.731], [0.360, 0.561, 0.760]]);
+    assert!(english.contains("No difference of loss") && english.contains("worse by more than noise"), "{english}");
+    assert!(english.contains("The F-test finds no difference all the same"), "{english}");
+    assert!(chinese.contains("F 检验却未发现差异"), "{chinese}");
+    let [english, _] = report([[0.30, 0.31, 0.32], [0.50, 0.51, 0.52], [0.71, 0.70, 0.72]]);
+    assert!(english.contains("F-test") && !english.contains("all the same"), "{english}");
+}
+
+#[test]
+fn what_was_measured_once_is_not_told_from_noise() {
+    let times = published(include_str!("published/feb08-mobilenet_v2-4gpu.csv"));
+    let results = times.iter().filter_map(|row| {
+        let batch: u32 = row["batch"].parse().ok()?;
+        Some(result("s", &[("batch", json!(batch))], 4).epoch_time(number(row, "epoch_s")?))
+    });
+    let mut input = input(vec![("s", view("torch/train", None, results.collect()))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "columns": ["epoch_time"]}));
+    let out = add(&mut input, "best", "best", json!({"table": "t", "column": "epoch_time", "goal": "min"}));
+    assert_eq!((metric(&out, "batch"), metric(&out, "value"), metric(&out, "tied")), (128.0, 11.3, 1.0));
+    let [english, _] = said(&input, &["best"]);
+    assert!(
+        english.contains("is 11.3 s, at batch=128. The same at batch=256. Points that were measured once"),
+        "{english}"
+    );
+}
