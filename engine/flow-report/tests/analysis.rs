@@ -293,6 +293,18 @@ fn slopes_and_heights_of_percentages_are_in_points_and_levels_in_per_cent() {
 }
 
 #[test]
+fn one_point_is_too_few() {
+    let one = vec![result("s", &[("x", json!(1))], 1).metric("q", 7.5, "")];
+    let mut input = input(vec![("s", view("torch/train", None, one))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": "x", "columns": ["q"]}));
+    add(&mut input, "fit", "fit", json!({"table": "t", "y": "q"}));
+    add(&mut input, "jumps", "jumps", json!({"table": "t", "y": "q"}));
+    let [english, _] = said(&input, &["fit", "jumps"]);
+    assert!(english.contains("One point is too few to tell which curve q is of over x."), "{english}");
+    assert!(english.contains("One point is too few to tell whether q jumps along x."), "{english}");
+}
+
+#[test]
 fn what_is_not_there_is_said_with_the_nearest() {
     let input = iterations();
     let wrong = |uses: &str, with: Value| run(uses, with, &input).expect_err("wrong");

@@ -65,6 +65,31 @@ fn where_the_tests_against_the_best_and_the_f_test_disagree_it_is_said() {
     assert!(english.contains("F-test") && !english.contains("all the same"), "{english}");
 }
 
+/// An F-test along one axis takes the points of one curve, and `flow/best` those of all.
+#[test]
+fn f_tests_of_parts_are_not_said_to_have_taken_all_points() {
+    let of = |lr: f64, hidden: u32, base: f64| {
+        (0..3).map(move |n| {
+            let axes = [("lr", json!(lr)), ("hidden", json!(hidden)), ("n", json!(n))];
+            result("s", &axes, 1).metric("loss", base + 0.01 * f64::from(n * n), "")
+        })
+    };
+    let points = [(0.01, 16, 0.9), (0.01, 64, 0.2), (0.1, 16, 0.901), (0.1, 64, 0.9)];
+    let results: Vec<_> = points.into_iter().flat_map(|(lr, hidden, base)| of(lr, hidden, base)).collect();
+    let tables = [json!({"rows": ["lr", "hidden"]}), json!({"rows": "hidden", "split": "lr"})];
+    for mut table in tables {
+        let mut input = input(vec![("s", view("torch/train", None, results.clone()))]);
+        table["from"] = json!("s");
+        table["over"] = json!("n");
+        table["columns"] = json!(["loss"]);
+        add_table(&mut input, "t", table);
+        add(&mut input, "best", "best", json!({"table": "t", "column": "loss"}));
+        let [english, chinese] = said(&input, &["best"]);
+        assert!(english.contains("No difference of loss") && english.contains("worse by more than noise"), "{english}");
+        assert!(!english.contains("all the same") && !chinese.contains("F 检验却"), "{english}");
+    }
+}
+
 #[test]
 fn what_was_measured_once_is_not_told_from_noise() {
     let times = published(include_str!("published/feb08-mobilenet_v2-4gpu.csv"));

@@ -50,7 +50,9 @@ pub(super) fn bullets(section: &Section, words: &Words, lang: &str) -> Vec<Strin
             caveat(first, |why| &why.analyses, at);
         }
         out.append(&mut sentences);
-        let said = section.findings.iter().filter_map(|one| match &one.finding {
+        // An F-test of one curve of several takes the points of that one alone.
+        let of_all = section.findings.iter().filter(|one| one.scope.is_none());
+        let said = of_all.filter_map(|one| match &one.finding {
             Finding::Repeated { column, differs, .. } => found.other_than_f_test(column, *differs),
             _ => None,
         });
