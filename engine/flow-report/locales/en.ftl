@@ -739,7 +739,10 @@ fit-relative = { $all ->
    *[no] Of { $curves } errors count
 } relative to what was measured: that says the points much better than errors of one size do. R² is of errors in absolute size all the same, so it may fall as a curve gains parameters.
 fit-constant = { $column } is the same at all { $points } points.
-fit-few = { $points } points are too few to tell which curve { $column } is of over { $axis }.
+fit-few = { $points ->
+    [one] { $points } point is too few to tell which curve { $column } is of over { $axis }.
+   *[other] { $points } points are too few to tell which curve { $column } is of over { $axis }.
+}
 fit-none = { $goes ->
     [up] { $column } rises with { $axis } from each point to the next, but none of the compared curves has its form: the one chosen has R² = { $r2 } over { $points } points.
     [down] { $column } falls with { $axis } from each point to the next, but none of the compared curves has its form: the one chosen has R² = { $r2 } over { $points } points.
@@ -802,7 +805,10 @@ jumps-there = There
 jumps-of = Of
 jumps-by-chance = By chance
 jumps-p-chance = p (as many by chance alone)
-jumps-few = { $points } points are too few to tell whether { $column } jumps along { $axis }.
+jumps-few = { $points ->
+    [one] { $points } point is too few to tell whether { $column } jumps along { $axis }.
+   *[other] { $points } points are too few to tell whether { $column } jumps along { $axis }.
+}
 jumps-no-multiple = { $jumps ->
     [1] One jump alone does not tell whether jumps come at the multiples of a number
     [2] Two jumps alone do not tell whether jumps come at the multiples of a number
@@ -843,6 +849,7 @@ best-by-name = { $goal ->
    *[max] More
 } counts as better, by the column's name; `goal:` says otherwise.
 best-note = Told apart where p times the number of comparisons, { $comparisons }, is at most 0.05.
+best-note-medians = p compares means; shown are medians and their differences.
 best-f-test-alone = The F-test finds a difference all the same: it takes the scatter of all points together, and these tests that of the two compared. Which points differ is not decided.
 best-no-f-test = The F-test finds no difference all the same: it takes all points and all scatter at once, and these tests each point against the best, repetition by repetition where both have the same.
 best-more = { $more ->

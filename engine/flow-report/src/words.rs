@@ -98,6 +98,14 @@ impl Words {
             }
         }
     }
+
+    /// Points in a row. Where commas stand inside of them, another mark stands between them.
+    pub(crate) fn points(&self, lang: &str, points: &[String]) -> String {
+        match points.iter().any(|point| point.contains(", ")) {
+            true => points.join(&self.mark(&[lang], "mark-semicolon")),
+            false => self.list(lang, points),
+        }
+    }
 }
 
 impl fmt::Debug for Words {

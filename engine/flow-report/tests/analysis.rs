@@ -300,8 +300,8 @@ fn one_point_is_too_few() {
     add(&mut input, "fit", "fit", json!({"table": "t", "y": "q"}));
     add(&mut input, "jumps", "jumps", json!({"table": "t", "y": "q"}));
     let [english, _] = said(&input, &["fit", "jumps"]);
-    assert!(english.contains("One point is too few to tell which curve q is of over x."), "{english}");
-    assert!(english.contains("One point is too few to tell whether q jumps along x."), "{english}");
+    assert!(english.contains("1 point is too few to tell which curve q is of over x."), "{english}");
+    assert!(english.contains("1 point is too few to tell whether q jumps along x."), "{english}");
 }
 
 #[test]

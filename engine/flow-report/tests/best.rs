@@ -91,6 +91,50 @@ fn f_tests_of_parts_are_not_said_to_have_taken_all_points() {
 }
 
 #[test]
+fn points_of_several_axes_are_told_apart_in_a_list() {
+    let of = |(model, c): (&'static str, u32)| {
+        (0..3).map(move |n| {
+            let mut one = result("s", &[("model", json!(model)), ("c", json!(c))], 1);
+            one.repetition = Some(n as u32);
+            one.metric("loss", [0.3, 0.5, 0.1][n] + [0.0, 0.1][n % 2] * f64::from(c), "")
+        })
+    };
+    let points = [("svm", 1), ("svm", 2), ("tree", 3)];
+    let mut input = input(vec![("s", view("torch/train", None, points.into_iter().flat_map(of).collect()))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": ["c", "model"], "columns": ["loss"]}));
+    let out = add(&mut input, "best", "best", json!({"table": "t", "column": "loss"}));
+    let [english, chinese] = said(&input, &["best"]);
+    assert!(english.contains("Not told from it by repeated measurements: c=2, svm; c=3, tree."), "{english}");
+    assert!(chinese.contains("经重复测量仍无法与之区分的还有：c=2, svm；c=3, tree。"), "{chinese}");
+
+    // Medians are shown, and tests are of means.
+    let shown = ["analysis.en.md", "analysis.zh.md"].map(|path| text(&out, path));
+    assert!(shown[0].contains("p compares means; shown are medians and their differences."), "{}", shown[0]);
+    assert!(shown[1].contains("p 比较的是均值，表中所示为中位数及其差。"), "{}", shown[1]);
+}
+
+/// Of medians of unlike many repetitions none has its pair.
+#[test]
+fn a_test_over_medians_compares_means() {
+    let of = |c: u32, losses: &'static [f64]| {
+        losses.iter().enumerate().map(move |(n, loss)| {
+            let mut one = result("s", &[("c", json!(c))], 1).metric("loss", *loss, "");
+            one.repetition = Some(n as u32);
+            one
+        })
+    };
+    let failed = result("s", &[("c", json!(1))], 1).outcome(flow_core::Outcome::Failed);
+    // Their means are 0.3 both, their medians 0.1 and 0.3.
+    let results = of(1, &[0.0, 0.1, 0.8]).chain([failed]).chain(of(2, &[0.2, 0.3, 0.3, 0.4])).collect();
+    let mut input = input(vec![("s", view("torch/train", None, results))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": "c", "columns": ["loss"]}));
+    let out = add(&mut input, "best", "best", json!({"table": "t", "column": "loss"}));
+    let shown = text(&out, "analysis.en.md");
+    let row = shown.lines().find(|line| line.contains("c=2")).expect("a row");
+    assert!(row.contains(" +0.2 |") && row.contains(" 1.00 |"), "{shown}");
+}
+
+#[test]
 fn what_was_measured_once_is_not_told_from_noise() {
     let times = published(include_str!("published/feb08-mobilenet_v2-4gpu.csv"));
     let results = times.iter().filter_map(|row| {

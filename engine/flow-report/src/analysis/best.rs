@@ -138,7 +138,7 @@ fn differs(a: &Cell, b: &Cell) -> Option<f64> {
         Content::Number { value, spread: Some(Spread::Sd(_, n) | Spread::Range(_, _, n)), error: Some(error) }
             if *n >= 2 =>
         {
-            Some((*value, error.powi(2), f64::from(*n)))
+            Some((cell.mean.unwrap_or(*value), error.powi(2), f64::from(*n)))
         }
         _ => None,
     };
@@ -199,8 +199,8 @@ impl Ranking {
         let others = self.points.len() - 1;
         let more = match (tied.is_empty(), tested) {
             _ if others == 0 => None,
-            (false, 0) => Some(say("best-same", Args::new().with("points", names.words.list(lang, &tied)))),
-            (false, _) => Some(say("best-tied", Args::new().with("points", names.words.list(lang, &tied)))),
+            (false, 0) => Some(say("best-same", Args::new().with("points", names.words.points(lang, &tied)))),
+            (false, _) => Some(say("best-tied", Args::new().with("points", names.words.points(lang, &tied)))),
             (true, _) if tested == others => Some(say("best-clear", Args::new())),
             (true, _) => None,
         };
@@ -254,9 +254,13 @@ impl Ranking {
         let notes = langs.iter().filter(|_| tested).map(|lang| {
             words.text(lang, "best-note", &Args::new().with("comparisons", (self.points.len() - 1).to_string()))
         });
+        let is_median =
+            |point: &Point| matches!(point.cell.content, Content::Number { spread: Some(Spread::Range(..)), .. });
+        let medians = langs.iter().filter(|_| tested && self.points.iter().any(is_median));
+        let medians = medians.map(|lang| words.text(lang, "best-note-medians", &Args::new()));
         let more = self.points.len().saturating_sub(SHOWN);
         let left_out = langs.iter().filter(|_| more > 0);
         let left_out = left_out.map(|lang| words.text(lang, "best-more", &Args::new().count("more", more)));
-        vec![Shown { title: join(title), grid, notes: notes.chain(left_out).collect() }]
+        vec![Shown { title: join(title), grid, notes: notes.chain(medians).chain(left_out).collect() }]
     }
 }

@@ -289,7 +289,7 @@ impl Fits {
         let scopes = self.curves.iter().filter(relative).filter_map(|curve| curve.scope.as_deref().map(safe::text));
         let scopes: Vec<String> = scopes.collect();
         let all = if scopes.is_empty() { "yes" } else { "no" };
-        words.text(lang, "fit-relative", &Args::new().with("all", all).with("curves", words.list(lang, &scopes)))
+        words.text(lang, "fit-relative", &Args::new().with("all", all).with("curves", words.points(lang, &scopes)))
     }
 
     pub(super) fn clouds(&self) -> (Vec<Cloud>, &str, &str) {

@@ -343,7 +343,9 @@ fn cell(table: &mut Table, name: &str, with: &TableWith, results: &[&StepResult]
         _ if measured.len() == results.len() => measured.iter().map(|(value, _)| *value).collect(),
         _ => Vec::new(),
     };
-    Cell { notes, values, ..Cell::new(content) }
+    let is_median = matches!(content, Content::Number { spread: Some(Spread::Range(..)), .. });
+    let mean = measured.iter().map(|(value, _)| value).sum::<f64>() / measured.len() as f64;
+    Cell { notes, mean: (is_median && values.is_empty()).then_some(mean), values, ..Cell::new(content) }
 }
 
 /// One number for several: mean ± sd over the axes that `over` names, else the median of repetitions with its range.

@@ -111,6 +111,9 @@ pub struct Cell {
     /// What its mean is of, where a place among these means the same in other cells too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<f64>,
+    /// The mean of what its median is of, where those have no such places.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean: Option<f64>,
     /// With how many significant digits an earlier figure was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digits: Option<u8>,
@@ -285,7 +288,7 @@ pub enum Note {
 impl Cell {
     /// A cell that says this and rests on nothing.
     pub(crate) fn new(content: Content) -> Self {
-        Cell { content, of: Vec::new(), gpus: None, values: Vec::new(), digits: None, notes: Vec::new() }
+        Cell { content, of: Vec::new(), gpus: None, values: Vec::new(), mean: None, digits: None, notes: Vec::new() }
     }
 
     /// Its number, if it has one.
