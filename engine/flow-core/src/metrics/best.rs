@@ -60,14 +60,44 @@ const MUCH: &[&str] = &[
     "reward",
     "throughput",
 ];
+/// Words in names of how much something changes or spreads, which turn round what the other words say, or may: less of an `acc_drop` is
+/// better, and more of a `loss_reduction`.
+const TURNS: &[&str] = &[
+    "drop",
+    "gap",
+    "reduction",
+    "decrease",
+    "degradation",
+    "decline",
+    "difference",
+    "diff",
+    "delta",
+    "change",
+    "improvement",
+    "gain",
+    "increase",
+    "growth",
+    "saving",
+    "savings",
+    "saved",
+    "speedup",
+    "std",
+    "sd",
+    "var",
+    "variance",
+];
 /// How names of rates end.
 const RATE: &str = "_per_s";
 
 impl Best {
-    /// What is better of a metric by its name, where that says so: `val_loss`, `top1`. One that says both, `accuracy_loss`, says nothing.
+    /// What is better of a metric by its name, where that says so: `val_loss`, `top1`. One that says both, `accuracy_loss`, says nothing,
+    /// nor does that of a change, `acc_drop`.
     pub fn by_name(metric: &str) -> Option<Best> {
         let name = metric.to_ascii_lowercase();
         let says = |known: &[&str]| name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| known.contains(&word));
+        if says(TURNS) {
+            return None;
+        }
         match (says(LITTLE), says(MUCH) || name.ends_with(RATE)) {
             (true, false) => Some(Best::Min),
             (false, true) => Some(Best::Max),
@@ -108,8 +138,35 @@ mod tests {
         for name in ["accuracy", "val_acc", "top1", "f1", "images_per_s", "mean_reward"] {
             assert_eq!(Best::by_name(name), Some(Best::Max), "{name}");
         }
-        for name in ["", "epochs", "x", "glossy", "accuracy_loss", "top1_error", "lr"] {
+        for name in ["", "epochs", "x", "glossy", "accuracy_loss", "top1_error", "lr", "regret"] {
             assert_eq!(Best::by_name(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn changes_and_spreads_of_what_is_good_or_bad_tell_nothing() {
+        let names = [
+            "accuracy_drop",
+            "acc_gap",
+            "acc_gap_pct",
+            "loss_reduction",
+            "loss-decrease",
+            "score_degradation",
+            "top1.difference",
+            "val_acc_diff",
+            "delta_loss",
+            "Error_Change",
+            "error_improvement",
+            "loss_gain",
+            "latency_increase",
+            "memory_saved",
+            "acc_std",
+        ];
+        for name in names {
+            assert_eq!(Best::by_name(name), None, "{name}");
+        }
+        for (name, best) in [("dropout_acc", Best::Max), ("gapped_loss", Best::Min), ("time_overhead", Best::Min)] {
+            assert_eq!(Best::by_name(name), Some(best), "{name}");
         }
     }
 }
