@@ -59,8 +59,14 @@ fn jobs_go_through_slurm() {
       GPUs idle for 99.7 %: jobs waited for Slurm's next turn (tick_s, rate)
       GPUs idle for 0.3 %: jobs were being submitted (submit_s)
     assumed, not measured: queue=200,array=1001,jobs=10000,remembered_s=300,delay_s=0,tick_s=3,rate=40,submit_s=0.01,notice_s=1
-    note: 2 instances never ran and take no time here, the first is a[n=1]
+    note: 2 instances never ran with these parameters and take no time here, the first is a[n=1]
     ");
+    space.write("w.yaml", "flow: 1\nsteps: {a: {run: 'true', gpus: 1}}\n");
+    let said = space.flow(workflow).expect(0).text();
+    assert!(
+        said.contains("1 instance never ran with these parameters and takes no time here, the first is a\n"),
+        "{said}"
+    );
     space.write(
         "s.yaml",
         "flow: 1\nsteps:\n  s:\n    matrix: {policy: [fifo, sjf]}\n    uses: flow/simulate\n    with: {gpus: 1x2, policy: '${{ policy }}', \

@@ -94,7 +94,10 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
         let first = &expansion.instances[first.index()].label;
         let note = styled(NOTE, "note:");
         let never = words::count(unknown.len(), "instance");
-        output.note(format!("{note} {never} never ran and take no time here, the first is {first}"))?;
+        let take = if unknown.len() == 1 { "takes" } else { "take" };
+        output.note(format!(
+            "{note} {never} never ran with these parameters and {take} no time here, the first is {first}"
+        ))?;
     }
     let schedule = last.unwrap_or_default();
     let step = |task: &SimTask| {
