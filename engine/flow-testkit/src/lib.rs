@@ -146,16 +146,22 @@ impl TestSpace {
     /// # Panics
     /// It cannot be started.
     pub fn start_with_nohup<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Running {
+        Running::start(self.under(&["nohup"], args), self.dir.path())
+    }
+
+    /// The command line of `flow`, begun by another program.
+    fn under<S: AsRef<OsStr>>(&self, program: &[&str], args: impl IntoIterator<Item = S>) -> Command {
         let flow = self.command(args);
-        let mut command = Command::new("nohup");
+        let mut command = Command::new(program[0]);
         command
+            .args(&program[1..])
             .arg(flow.get_program())
             .args(flow.get_args())
             .current_dir(self.dir.path())
             .env_clear()
             .stdin(Stdio::null());
         command.envs(flow.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        Running::start(command, self.dir.path())
+        command
     }
 
     /// Starts `flow` on a terminal, which is there for as long as what comes with it is kept.
@@ -163,7 +169,8 @@ impl TestSpace {
     /// # Panics
     /// It cannot be started, or there is no terminal to be had.
     pub fn start_on_terminal<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> (Running, PtyMaster) {
-        Running::on_terminal(self.command(args))
+        // The tests themselves may have been started so that a terminal that closes is ignored.
+        Running::on_terminal(self.under(&["env", "--default-signal=HUP"], args))
     }
 
     /// Processes that work in this space, or were told a path in it: whoever is left after a run.

@@ -65,7 +65,7 @@ impl Cancel {
         let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
         // `nohup` ignores the hangup, and a terminal that closes ends nothing then.
         let kinds =
-            kinds.into_iter().filter(|kind| !leaves_jobs && !(*kind == SignalKind::hangup() && ignores_hangup()));
+            kinds.into_iter().filter(|kind| !(leaves_jobs || *kind == SignalKind::hangup() && ignores_hangup()));
         let cannot = |e| ExecError::Fault(format!("signals cannot be received: {e}"));
         self.signals = kinds.map(signal).collect::<Result<_, _>>().map_err(cannot)?;
         self.shared.heard.store(true, Ordering::SeqCst);
