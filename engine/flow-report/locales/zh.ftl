@@ -719,6 +719,7 @@ fault-indents-too-far = `tojson` 最多缩进 { $most } 个字符
 fault-pads-too-far = `format` 最多填充到 { $most } 个字符，且宽度须直接写出
 fault-cannot-be-computed = 无法计算：{ $said }
 fault-no-such-axis = 列表中没有轴 { $axis }；现有 { $axes }
+fault-nothing-to-compare = 列表中没有可供比较的 { $attribute }
 fault-zero-in-command = 命令中不能有 NUL 字符
 fault-ended-without-output = { $label } 以“{ $outcome }”结束，没有输出
 fault-ended-without-this-output = { $label } 以“{ $outcome }”结束，没有输出 { $output }

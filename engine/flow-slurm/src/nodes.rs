@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn other_lines_are_said() {
         let told = parse_nodes("main|node1\n").unwrap_err().to_string();
-        let form = "PARTITION|NODE|STATE|CPUS|MEMORY|USED|GRES|USED|TIME|UP";
+        let form = "PARTITION|NODE|STATE|CPUS|MEMORY|USED|GRES|USED|TIME|UP|DEFAULT";
         assert_eq!(told, format!("sinfo: {form} was expected, not `main|node1`"));
         for odd in [
             "main|n|idle|0/1/0|1|0||gpu:0|infinite|up",
