@@ -95,7 +95,6 @@ fn expand(text: &str, catalogue: &Catalogue) -> Expansion {
         set: &[],
         files: &[],
         folder: "/lab",
-        any_machine: false,
         shell_folder: "/lab",
         batch: flow_core::Batch::default(),
     };

@@ -24,7 +24,6 @@ steps:
         set: &[],
         files: &[],
         folder: "/",
-        any_machine: false,
         shell_folder: "/",
         batch: flow_core::Batch::default(),
     };

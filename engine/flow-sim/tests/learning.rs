@@ -67,7 +67,6 @@ impl World {
             set: &[],
             files: &[],
             folder: "/lab",
-            any_machine: false,
             shell_folder: "/lab",
             batch: flow_core::Batch::default(),
         };

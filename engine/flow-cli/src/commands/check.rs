@@ -41,11 +41,12 @@ impl Check {
         for (n, mut request) in requests.into_iter().enumerate() {
             request.any_machine = true;
             let opened = Session::open(&request, &crate::builtins::Steps::new()).and_then(|session| {
-                session.check_inputs(&session.wanted(&[])?)?;
-                Ok(session)
+                let all: Vec<_> = session.expansion.instances.iter().map(|instance| instance.id).collect();
+                session.check_inputs(&all)?;
+                Ok((session, all))
             });
             match opened {
-                Ok(session) => {
+                Ok((session, all)) => {
                     let expansion = &session.expansion;
                     output.line(format!(
                         "{} {}: {} of {}",
@@ -54,7 +55,8 @@ impl Check {
                         words::count(expansion.instances.len(), "instance"),
                         words::count(expansion.steps.len(), "step"),
                     ))?;
-                    for remark in expansion.remarks.iter().map(reasons::remark) {
+                    let unfit = expansion.unfit(&all).map(|(instance, lack)| reasons::unfit(&instance.label, lack));
+                    for remark in expansion.remarks.iter().map(reasons::remark).chain(unfit) {
                         output.line(format!("   {remark}"))?;
                     }
                     if n == last {

@@ -111,15 +111,17 @@ pub(crate) fn interrupted(grace: Option<Span>, again: bool) -> String {
     }
 }
 
+/// What an instance asks for that this machine does not have.
+pub(crate) fn unfit(label: &str, lack: &Lack) -> String {
+    format!("`{label}` cannot run on this machine: it {}", self::lack(lack))
+}
+
 /// Something about a workflow on this machine.
 pub(crate) fn remark(remark: &Remark) -> String {
     match remark {
         Remark::NoProfile { profiles } => {
             let profiles: Vec<String> = profiles.iter().map(|(name, when)| format!("{name} (`{when}`)")).collect();
             format!("no profile holds here: {}", profiles.join(", "))
-        }
-        Remark::DoesNotFitHere { label, lack } => {
-            format!("`{label}` cannot run on this machine: it {}", self::lack(lack))
         }
         Remark::NoInstances { step, because } => format!("`{step}` has no instances: {}", cause(because)),
     }

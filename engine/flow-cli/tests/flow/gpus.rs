@@ -391,3 +391,25 @@ fn what_stands_in_the_way_of_gpus_is_said() {
     error: `a` can never run here: it needs 1 GPU, this machine has no GPU (FLOW_NVML_LIB `/nowhere/libnvidia-ml.so.1` cannot be loaded: /nowhere/libnvidia-ml.so.1: cannot open shared object file: No such file or directory)
     ");
 }
+
+#[test]
+fn a_part_of_a_workflow_runs_where_the_rest_never_could() {
+    let space = space();
+    let train = "{matrix: {lr: [1, 2]}, run: 'cat ${{ steps.prep.out }}', gpus: 1000}";
+    let steps =
+        format!("  prep: {{run: 'echo 1 > d', outputs: [d]}}\n  train: {train}\n  test: {{run: ls, needs: [train]}}\n");
+    space.write("w.yaml", &format!("flow: 1\nname: w\nsteps:\n{steps}"));
+    for part in [&["run", "w.yaml", "prep"][..], &["plan", "w.yaml", "prep"], &["why", "-w", "w.yaml", "prep"]] {
+        space.flow(part).expect(0);
+    }
+    assert_eq!(space.ran(), ["prep"]);
+    let refused = [&["run", "w.yaml"][..], &["run", "w.yaml", "test"], &["run", "w.yaml", "-n"], &["plan", "w.yaml"]];
+    for all in refused {
+        let said = space.flow(all).expect(2).text();
+        let told =
+            said.contains("`train[lr=1]` can never run here: it needs 1000 GPUs") && said.contains("w.yaml:5:67");
+        assert!(told, "{said}");
+    }
+    let said = space.flow(["check", "w.yaml"]).expect(0).stdout();
+    assert!(said.contains("`train[lr=1]` cannot run on this machine: it needs 1000 GPUs"), "{said}");
+}

@@ -1,16 +1,13 @@
 //! Instances of a step, with their edges, and the groups of all steps.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use minijinja::value::Value;
 use serde_json::Value as Json;
 
 use super::{
     apart,
-    facts::{ExpandRequest, Group, Remark},
+    facts::{ExpandRequest, Group},
     fit,
     keys::{Keys, skipped},
     marks::Mark,
@@ -19,10 +16,10 @@ use super::{
     with::{Schema, dotted, known},
 };
 use crate::{
-    CorunGpus, CorunMember, Diagnostic, Exclusive, GroupId, Input, Instance, InstanceId, Machine, Need, Outcome, Place,
+    CorunGpus, CorunMember, Diagnostic, Exclusive, GroupId, Input, Instance, InstanceId, Machine, Need, Place,
     ResourceRequest, Slurm, StepId,
     expr::Scope,
-    reason::{Cause, Lack},
+    reason::Cause,
     spec::{
         at::{At, On, Problems, Seg},
         step::Step,
@@ -422,69 +419,6 @@ impl Groups {
         group.members.push(instance.id);
         instance.corun = Some(CorunMember { group: group.id, name: name.into(), gpus, continues: plan.continues });
     }
-}
-
-/// Finds what can never run: recorded where the step says so, else a problem.
-pub(super) fn fits(
-    steps: &[Step],
-    groups: &[Group],
-    request: &ExpandRequest<'_>,
-    instances: &mut [Instance],
-    problems: &mut Problems,
-) -> Vec<Remark> {
-    let mut remarks = Vec::new();
-    let mut never: BTreeMap<InstanceId, Lack> = BTreeMap::new();
-    // What a batch system has is known to who asks it, partition by partition, and refuses what none could run; here it is recorded.
-    let recorded = |instance: &&Instance| instance.record.contains(&Outcome::DoesNotFit);
-    let known = |instance: &&Instance| instance.slurm.is_none() || request.batch.node.is_some() && recorded(instance);
-    let machine = |instance: &Instance| match (&instance.slurm, request.batch.node) {
-        (Some(_), Some(node)) => node,
-        _ => request.machine,
-    };
-    for instance in instances.iter().filter(|i| i.skip.is_none()).filter(known) {
-        if let Some(why) = fit::request(&instance.request, machine(instance)) {
-            never.insert(instance.id, why);
-        }
-    }
-    for group in groups {
-        // A member that fits nowhere at all keeps the group from being one.
-        let alone = group.members.iter().find_map(|id| never.get(id).map(|lack| (*id, lack.clone())));
-        let why = match alone {
-            Some((id, lack)) => {
-                Some(Lack::Member { label: instances[id.index()].label.to_string(), lack: Box::new(lack) })
-            }
-            None => {
-                let members: Vec<&Instance> = group.members.iter().map(|id| &instances[id.index()]).collect();
-                members.first().filter(|first| known(first)).and_then(|first| fit::group(&members, machine(first)))
-            }
-        };
-        for id in &group.members {
-            if let Some(why) = &why {
-                never.entry(*id).or_insert_with(|| why.clone());
-            }
-        }
-    }
-    let mut said: BTreeSet<(usize, Lack)> = BTreeSet::new();
-    let mut more: BTreeMap<usize, u32> = BTreeMap::new();
-    for (id, lack) in never {
-        let instance = &mut instances[id.index()];
-        let step = instance.step.index();
-        if instance.record.contains(&Outcome::DoesNotFit) {
-            instance.does_not_fit = Some(Arc::new(lack));
-        } else if said.insert((step, lack.clone())) && *more.entry(step).and_modify(|n| *n += 1).or_insert(1) <= 3 {
-            if request.any_machine {
-                remarks.push(Remark::DoesNotFitHere { label: instance.label.to_string(), lack });
-                continue;
-            }
-            let key = fit::key(&lack);
-            let what = Diagnostic::new(format!("`{}` can never run here", instance.label)).because(lack);
-            let at = steps[step].parts.value(key).map_or_else(|| steps[step].at.clone(), |t| t.at.clone());
-            let cap = if matches!(key, "gpus" | "corun") { ", cap it in a profile (`gpus:`)" } else { "" };
-            let help = format!("ask for less{cap}, or `record: [does_not_fit]` to have it as a result");
-            problems.key(&at, what.help(help));
-        }
-    }
-    remarks
 }
 
 /// A mapping of named inputs, as `inputs` in expressions.

@@ -5,7 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{Group, Publish, Remark, StepFacts, build::Agreements, prepare::StepPlan};
-use crate::{Foreign, Instance, Machine, Slurm, StepId, Workflow, expr::Scope, reason::ProfileReason};
+use crate::{
+    Foreign, Instance, InstanceId, Machine, Slurm, StepId, Workflow,
+    expr::Scope,
+    reason::{Lack, ProfileReason},
+};
 
 /// A workflow on a machine: instances, edges, and what everybody downstream needs to know about the steps.
 #[derive(Debug)]
@@ -34,6 +38,8 @@ pub struct Expansion {
     pub publish: Vec<Publish>,
     /// The scheduling policy that the file names.
     pub policy: Option<String>,
+    /// What can never run on the machine, and does not record that.
+    pub(super) never: BTreeMap<InstanceId, Lack>,
     /// What is worth a line to people.
     pub remarks: Vec<Remark>,
     /// What runs of this workflow came to on other machines: whoever opens it puts that here.

@@ -5,10 +5,7 @@ use std::{ops::Range, sync::Arc};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{
-    Catalogue, CorunGpus, GroupId, InstanceId, Machine, Metrics, Place, StepId,
-    reason::{Cause, Lack},
-};
+use crate::{Catalogue, CorunGpus, GroupId, InstanceId, Machine, Metrics, Place, StepId, reason::Cause};
 
 /// Everything besides the file that decides what a workflow expands to.
 #[derive(Clone, Copy, Debug)]
@@ -25,8 +22,6 @@ pub struct ExpandRequest<'a> {
     pub files: &'a [String],
     /// The folder of the workflow file, absolute: relative paths of plugin parameters are below it.
     pub folder: &'a str,
-    /// Only the file is looked at: what this machine can never run is remarked, and is no error.
-    pub any_machine: bool,
     /// The shell's folder, absolute: `--set` values that begin with `./` or `../` are relative to it.
     pub shell_folder: &'a str,
     /// Where what a batch system runs will run.
@@ -51,8 +46,6 @@ pub enum Remark {
         /// Their names and conditions.
         profiles: Vec<(String, String)>,
     },
-    /// This machine can never run an instance, in a look at the file alone.
-    DoesNotFitHere { label: String, lack: Lack },
     /// A step has no instances.
     NoInstances { step: String, because: Cause },
 }

@@ -1,7 +1,58 @@
 //! Whether an instance, or a co-run group, can ever run on a machine. One answer for planning; what is free at the moment is
 //! the scheduler's business.
 
-use crate::{CorunGpus, Instance, Machine, ResourceRequest, reason::Lack};
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::facts::{ExpandRequest, Group};
+use crate::{CorunGpus, Instance, InstanceId, Machine, Outcome, ResourceRequest, reason::Lack};
+
+/// Finds what can never run. Where its step records that, the instance is told; all others are given back, for whoever wants to run them.
+pub(super) fn find(
+    groups: &[Group],
+    request: &ExpandRequest<'_>,
+    instances: &mut [Instance],
+) -> BTreeMap<InstanceId, Lack> {
+    let mut never: BTreeMap<InstanceId, Lack> = BTreeMap::new();
+    // What a batch system has is known to who asks it, partition by partition, and refuses what none could run; here it is recorded.
+    let recorded = |instance: &Instance| instance.record.contains(&Outcome::DoesNotFit);
+    let known = |instance: &&Instance| instance.slurm.is_none() || request.batch.node.is_some() && recorded(instance);
+    let machine = |instance: &Instance| match (&instance.slurm, request.batch.node) {
+        (Some(_), Some(node)) => node,
+        _ => request.machine,
+    };
+    for instance in instances.iter().filter(|i| i.skip.is_none()).filter(known) {
+        if let Some(why) = self::request(&instance.request, machine(instance)) {
+            never.insert(instance.id, why);
+        }
+    }
+    for group in groups {
+        // A member that fits nowhere at all keeps the group from being one.
+        let alone = group.members.iter().find_map(|id| never.get(id).map(|lack| (*id, lack.clone())));
+        let why = match alone {
+            Some((id, lack)) => {
+                Some(Lack::Member { label: instances[id.index()].label.to_string(), lack: Box::new(lack) })
+            }
+            None => {
+                let members: Vec<&Instance> = group.members.iter().map(|id| &instances[id.index()]).collect();
+                members.first().filter(|first| known(first)).and_then(|first| self::group(&members, machine(first)))
+            }
+        };
+        for id in &group.members {
+            if let Some(why) = &why {
+                never.entry(*id).or_insert_with(|| why.clone());
+            }
+        }
+    }
+    never.retain(|id, lack| {
+        let instance = &mut instances[id.index()];
+        let recorded = recorded(instance);
+        if recorded {
+            instance.does_not_fit = Some(Arc::new(lack.clone()));
+        }
+        !recorded
+    });
+    never
+}
 
 /// CPUs of a step that does not say: its share of the cores by GPUs, rounded down so that all GPUs can be in use at once.
 pub(super) fn default_cpus(gpus: u32, machine: &Machine) -> u32 {

@@ -146,10 +146,10 @@ impl Workflow {
             }
         }
         let Built { mut instances, agreements, groups, .. } = built;
-        let unfit = build::fits(&self.steps, &groups.groups, request, &mut instances, problems);
+        let never = fit::find(&groups.groups, request, &mut instances);
         builtin::check(&self.steps, &plans, request.catalogue, problems);
 
-        let mut remarks: Vec<Remark> = chosen.none_holds.into_iter().chain(unfit).collect();
+        let mut remarks: Vec<Remark> = chosen.none_holds.into_iter().collect();
         let mut steps = Vec::with_capacity(plans.len());
         for ((step, plan), named) in self.steps.iter().zip(&plans).zip(named) {
             let last = plan.first + plan.places.len() as u32;
@@ -200,6 +200,7 @@ impl Workflow {
             groups: groups.groups,
             publish,
             policy: self.file.policy.clone(),
+            never,
             remarks,
             imported: Vec::new(),
             late: Late { plans, agreements, base, folder: request.folder.to_owned(), workflow: self.clone() },

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use indexmap::IndexSet;
 
-use super::{Expansion, StepFacts, Uses, resolve};
+use super::{Expansion, StepFacts, Uses, fit, resolve};
 use crate::{
     Body, BuiltinInput, Circumstances, Diagnostic, Instance, InstanceId, Outcome, Render, RunId, Settled, StepId,
     StepResult, StepView,
     plan::without_attempt,
-    reason::{Cause, Fault},
+    reason::{Cause, Fault, Lack},
     selects,
+    spec::at::{On, Problem},
 };
 
 /// With this a built-in asks for what other machines came to.
@@ -26,8 +27,35 @@ impl Expansion {
     /// its instances, and a member of a co-run group means the group. No targets mean everything.
     ///
     /// # Errors
-    /// An unknown name, with the nearest one.
+    /// An unknown name, with the nearest one; what of all that can never run on the machine.
     pub fn targets(&self, names: &[String]) -> Result<Vec<InstanceId>, Vec<Diagnostic>> {
+        let wanted = self.reached(names)?;
+        let refused: Vec<Problem> = self.unfit(&wanted).map(|(instance, lack)| self.refused(instance, lack)).collect();
+        if refused.is_empty() { Ok(wanted) } else { Err(self.late.workflow.locate(refused)) }
+    }
+
+    /// Those of these instances that can never run on the machine, and what it lacks: of a step the first three that differ.
+    pub fn unfit<'a>(&'a self, wanted: &[InstanceId]) -> impl Iterator<Item = (&'a Instance, &'a Lack)> {
+        const SHOWN: usize = 3;
+        let mut said: BTreeMap<StepId, BTreeSet<&Lack>> = BTreeMap::new();
+        let never = wanted.iter().filter_map(|id| Some((&self.instances[id.index()], self.never.get(id)?)));
+        never.filter(move |(instance, lack)| {
+            let said = said.entry(instance.step).or_default();
+            said.len() < SHOWN && said.insert(lack)
+        })
+    }
+
+    fn refused(&self, instance: &Instance, lack: &Lack) -> Problem {
+        let step = &self.late.workflow.steps[instance.step.index()];
+        let key = fit::key(lack);
+        let at = step.parts.value(key).map_or_else(|| step.at.clone(), |written| written.at.clone());
+        let cap = if matches!(key, "gpus" | "corun") { ", cap it in a profile (`gpus:`)" } else { "" };
+        let help = format!("ask for less{cap}, or `record: [does_not_fit]` to have it as a result");
+        let what = Diagnostic::new(format!("`{}` can never run here", instance.label));
+        Problem { at, on: On::Key, what: what.because(lack.clone()).help(help) }
+    }
+
+    fn reached(&self, names: &[String]) -> Result<Vec<InstanceId>, Vec<Diagnostic>> {
         if names.is_empty() {
             return Ok(self.instances.iter().map(|i| i.id).collect());
         }

@@ -47,7 +47,6 @@ fn expansion_of(workflow: &str) -> Expansion {
         set: &[],
         files: &[],
         folder: "/lab",
-        any_machine: false,
         shell_folder: "/lab",
         batch: crate::Batch::default(),
     };

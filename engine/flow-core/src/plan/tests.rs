@@ -152,7 +152,7 @@ impl Lookup for Stood {
 fn expanded(text: &str) -> Expansion {
     let source = Source { path: "w.yaml".into(), text: text.into() };
     let machine = Machine { cpus: 2, ..Machine::default() };
-    let (folder, shell_folder, any_machine) = ("/w", "/w", false);
+    let (folder, shell_folder) = ("/w", "/w");
     let request = ExpandRequest {
         catalogue: &Catalogue::default(),
         machine: &machine,
@@ -160,7 +160,6 @@ fn expanded(text: &str) -> Expansion {
         set: &[],
         files: &[],
         folder,
-        any_machine,
         shell_folder,
         batch: crate::Batch::default(),
     };

@@ -4,7 +4,7 @@
 
 use std::{env, fs, path::Path};
 
-use flow_core::{Diagnostic, Source, parse};
+use flow_core::{Diagnostic, Expansion, Source, parse};
 
 use super::{CATALOGUE, expand_on, machine, shown, steps};
 
@@ -25,7 +25,8 @@ fn case(block: &str) -> (String, String) {
             _ => panic!("no such option: {option}"),
         }
     }
-    let found = match expand_on(text, &machine(gpus), profile, &set) {
+    let everything = |expansion: Expansion| expansion.targets(&[]);
+    let found = match expand_on(text, &machine(gpus), profile, &set).and_then(everything) {
         Ok(_) => String::new(),
         Err(wrong) => shown(text, &wrong),
     };

@@ -268,6 +268,31 @@ fn requests() {
 }
 
 #[test]
+fn what_can_never_run_is_refused_to_who_wants_it() {
+    let text = steps(
+        r"
+  prep: {run: x, outputs: [d]}
+  train: {matrix: {lr: [1, 2]}, run: 'x ${{ steps.prep.out }}', gpus: 3}
+  test: {run: 'x ${{ steps.train | length }}'}
+  pair: {matrix: {n: [1, 2]}, run: x, gpus: 2, corun: {group: all, gpus: own}}
+",
+    );
+    let e = expand(&text);
+    let wanted = |names: &[&str]| {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        e.targets(&names).map(|ids| ids.len()).map_err(|wrong| shown(&text, &wrong))
+    };
+    assert_eq!(wanted(&["prep"]), Ok(1));
+    let train = wanted(&["train"]).expect_err("too many GPUs");
+    assert!(train.starts_with("7:65: `train[lr=1]` can never run here: Gpus { needs: 3, has: 2"), "{train}");
+    assert_eq!(train.lines().count(), 1, "its instances lack the same");
+    assert_eq!(wanted(&["prep", "test"]), Err(train.clone()), "it needs them");
+    let group = wanted(&["pair[n=1]"]).expect_err("too many GPUs together");
+    assert!(group.starts_with("9:48: `pair[n=1]` can never run here: GroupGpus"), "{group}");
+    assert_eq!(wanted(&[]), Err(format!("{train}\n{group}")));
+}
+
+#[test]
 fn parameters() {
     let text = "flow: 1
 params: {a: 1, l: [1, 2], m: {x: 1, y: {z: 2}}, p: null}

@@ -25,7 +25,6 @@ fn expand(files: &[(&str, &str)]) -> Result<Expansion, Vec<Diagnostic>> {
         set: &[],
         files: &[],
         folder: "/lab/workflows",
-        any_machine: false,
         shell_folder: "/lab",
         batch: flow_core::Batch::default(),
     })

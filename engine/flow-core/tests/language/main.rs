@@ -45,7 +45,6 @@ fn expand_on(text: &str, machine: &Machine, profile: Option<&str>, set: &[&str])
         set: &set,
         files: &[],
         folder: "/lab/workflows",
-        any_machine: false,
         shell_folder: "/lab/shell",
         batch: flow_core::Batch::default(),
     })

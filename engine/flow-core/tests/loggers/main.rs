@@ -58,7 +58,6 @@ fn metrics(written: &serde_yaml::Value) -> Metrics {
         set: &[],
         files: &[],
         folder: "/t",
-        any_machine: false,
         shell_folder: "/t",
         batch: flow_core::Batch::default(),
     };

@@ -170,7 +170,6 @@ pub(super) mod tests {
             set: &[],
             files: &[],
             folder,
-            any_machine: false,
             shell_folder,
             batch: flow_core::Batch::default(),
         };

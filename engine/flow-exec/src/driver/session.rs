@@ -247,11 +247,8 @@ impl Session {
     /// The instances that targets name, with all that they need; everything without targets.
     ///
     /// # Errors
-    /// An unknown name.
+    /// An unknown name; what of all that can never run here.
     pub fn wanted(&self, targets: &[String]) -> Result<Vec<InstanceId>, ExecError> {
-        if targets.is_empty() {
-            return Ok(self.expansion.instances.iter().map(|instance| instance.id).collect());
-        }
         self.expansion.targets(targets).map_err(|diagnostics| self.wrong(diagnostics))
     }
 }
@@ -387,7 +384,6 @@ impl Basis {
                 set: &self.set,
                 files: &self.files,
                 folder: &workspace.folder.to_string_lossy(),
-                any_machine: self.any_machine,
                 shell_folder: &self.shell_folder.to_string_lossy(),
                 batch: Batch { on, node: cluster.as_ref().map(|cluster| &cluster.node) },
             })
