@@ -11,7 +11,7 @@ use flow_store::{Holder, Import, ProcessIdentity, Rebuilt, Replay, Results, RunD
 use crate::args::{About, Global, OfRun, Selection};
 use crate::error::CliError;
 use crate::output::{NOTE, Output, styled};
-use crate::screen::View;
+use crate::screen::{Shown, View};
 
 /// A store that exists, and the workspace it belongs to.
 pub(crate) struct StoreLocation {
@@ -193,11 +193,13 @@ pub(crate) fn run(global: &Global, of: &OfRun) -> Result<(StoreLocation, RunDir,
     Ok((place, dir, view))
 }
 
-/// The same for what one step is asked about: where the last run was of other steps of the workflow, the last one that has it.
+/// The same for what one step is asked about: where the last run was of other steps of the workflow, or did not do what is asked
+/// about, the last one that has it.
 pub(crate) fn run_with(
     global: &Global,
     of: &OfRun,
     step: &str,
+    did: impl Fn(&Shown) -> bool,
     output: &mut Output,
 ) -> Result<(StoreLocation, RunDir, View), CliError> {
     /// Journals that are read for it.
@@ -205,7 +207,11 @@ pub(crate) fn run_with(
     let place = StoreLocation::find(global, &of.about)?;
     let id = place.run(of.run.as_deref())?;
     let (last, view) = place.view(Some(&id.0))?;
-    let has = |view: &View| view.instances.values().any(|shown| flow_core::selects(step, &shown.label));
+    let named = |view: &View, did: &dyn Fn(&Shown) -> bool| {
+        view.instances.values().any(|shown| flow_core::selects(step, &shown.label) && did(shown))
+    };
+    let has = |view: &View| named(view, &did);
+    let why = if named(&view, &|_| true) { "did not start" } else { "has no" };
     let Some(of_last) = start(&last)?.filter(|_| of.run.is_none() && !has(&view)) else {
         return Ok((place, last, view));
     };
@@ -215,7 +221,7 @@ pub(crate) fn run_with(
         // One of somebody else may be closed.
         let Ok((dir, view)) = place.view(Some(&run.0)) else { continue };
         if has(&view) {
-            output.note(format!("{} the last run has no `{step}`: this is of run {run}", styled(NOTE, "note:")))?;
+            output.note(format!("{} the last run {why} `{step}`: this is of run {run}", styled(NOTE, "note:")))?;
             return Ok((place, dir, view));
         }
     }

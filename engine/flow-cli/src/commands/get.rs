@@ -34,7 +34,7 @@ pub(crate) struct Get {
 
 impl Get {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        let (place, _, view) = place::run_with(global, &self.of, &self.step, output)?;
+        let (place, _, view) = place::run_with(global, &self.of, &self.step, |shown| !shown.is_unread(), output)?;
         let results = place::results(&place.store, output)?;
         let mut found = Vec::new();
         each_result(find(&view, &self.step)?, &*results, |shown, result| {

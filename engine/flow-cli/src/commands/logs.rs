@@ -55,7 +55,7 @@ struct Log {
 
 impl Logs {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        let (place, dir, view) = place::run_with(global, &self.of, &self.step, output)?;
+        let (place, dir, view) = place::run_with(global, &self.of, &self.step, |shown| !shown.is_unread(), output)?;
         let mut logs = Vec::new();
         // Journals of the runs that produced what is cached, each read once.
         let mut earlier = BTreeMap::new();

@@ -84,9 +84,19 @@ impl Results {
             let place = place::StoreLocation::find(global, &self.of.about)?;
             for (run, _) in place.runs()? {
                 let mut params = Rc::new(Params::new());
+                let mut recorded = BTreeMap::new();
                 place.store.run(&run).read_journal(|JournalLine { event, .. }| match event {
                     RunEvent::RunStarted(start) => params = Rc::new(start.params),
-                    RunEvent::Recorded { result, .. } if wanted(&result.label) => found.push((*result, params.clone())),
+                    RunEvent::Recorded { instance, result, .. } if wanted(&result.label) => {
+                        recorded.insert(instance, found.len());
+                        found.push((*result, params.clone()));
+                    }
+                    // Without its metrics, which it required, it has failed after all.
+                    RunEvent::Settled { instance, outcome, cause } => {
+                        if let Some(at) = recorded.get(&instance) {
+                            (found[*at].0.outcome, found[*at].0.cause) = (outcome, cause);
+                        }
+                    }
                     _ => {}
                 })?;
             }

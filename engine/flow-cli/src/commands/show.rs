@@ -37,7 +37,7 @@ pub(crate) struct Show {
 
 impl Show {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        let (place, _, view) = place::run_with(global, &self.of, &self.step, output)?;
+        let (place, _, view) = place::run_with(global, &self.of, &self.step, |_| true, output)?;
         let found = find(&view, &self.step)?;
         let results = place::results(&place.store, output)?;
         let objects = place.store.objects();

@@ -74,9 +74,15 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// Why numbers of it were not found, if they were not.
+    /// Why numbers of it were not found, if they were not and it is done all the same.
     pub(crate) fn no_metrics(&self) -> Option<&Cause> {
-        self.result.as_ref()?.cause.as_ref().filter(|cause| matches!(cause, Cause::NoMetrics { .. }))
+        let done = self.result.as_ref().filter(|result| result.outcome == Outcome::Ok)?;
+        done.cause.as_ref().filter(|cause| matches!(cause, Cause::NoMetrics { .. }))
+    }
+
+    /// Required numbers of it were not found, and nothing was started, for they would be found no better.
+    pub(crate) fn is_unread(&self) -> bool {
+        self.attempts.is_empty() && matches!(self.reason, Some(Because::Settled(_, Some(Cause::NoMetrics { .. }))))
     }
 }
 
@@ -188,14 +194,19 @@ impl View {
                     self.set(*instance, |shown| shown.state = InstanceState::Waiting);
                 }
             }
-            RunEvent::Recorded { instance, result, read_again, .. } => self.set(*instance, |shown| {
-                shown.state = match read_again {
-                    true => InstanceState::Cached(result.outcome, result.run.clone()),
-                    false => InstanceState::Done(result.outcome),
-                };
-                shown.fingerprint = Some(result.fingerprint);
-                shown.result = Some(result.clone());
-            }),
+            RunEvent::Recorded { instance, result, read_again, .. } => {
+                let unread = self.ended_otherwise(*instance, result.outcome);
+                self.set(*instance, |shown| {
+                    shown.state = match read_again {
+                        true => InstanceState::Cached(result.outcome, result.run.clone()),
+                        // Kept only so that its metrics can be read in another way: how it is settled is told next.
+                        false if unread => InstanceState::Waiting,
+                        false => InstanceState::Done(result.outcome),
+                    };
+                    shown.fingerprint = Some(result.fingerprint);
+                    shown.result = Some(result.clone());
+                });
+            }
             RunEvent::Settled { instance, cause: Some(Cause::Decided { group, .. }), .. } => {
                 self.decided.entry(group.clone()).or_insert(*instance);
                 self.set(*instance, |shown| shown.state = InstanceState::NotNeeded);
@@ -203,6 +214,9 @@ impl View {
             RunEvent::Settled { instance, outcome, cause } => self.set(*instance, |shown| {
                 shown.state = InstanceState::Settled(*outcome);
                 shown.reason = Some(Because::Settled(*outcome, cause.clone()));
+                if let Some(result) = &mut shown.result {
+                    (result.outcome, result.cause) = (*outcome, cause.clone());
+                }
             }),
             RunEvent::Interrupted { grace, again } => self.interruptions.push(reasons::interrupted(*grace, *again)),
             RunEvent::Published { path, changed } => self.published.push((path.clone(), *changed)),

@@ -171,13 +171,35 @@ fn where_metrics_are_required_a_training_without_them_has_failed_and_is_kept() {
     let said = space.flow(["run", "m.yaml"]).expect(1).text();
     assert_eq!(space.ran(), ["train!"]);
     assert!(!said.lines().any(|line| line.contains("done") && line.contains("train")), "{said}");
+    let shown = space.flow(["show", "train"]).expect(0).stdout();
+    assert!(shown.starts_with("train  failed") && shown.contains("no line that it printed matches"), "{shown}");
+    for all in [&["results"][..], &["results", "--all"]] {
+        let rows = space.flow(all).expect(0).stdout();
+        assert!(rows.contains("m,train,train,,failed,"), "{rows}");
+    }
     let said = space.flow(["run", "m.yaml"]).expect(1);
     assert_eq!(started(&space), 0, "it would be found no better: {}", said.stdout());
     assert!(said.stdout().contains("no line that it printed matches"), "{}", said.stdout());
+    let shown = space.flow(["show", "train"]).expect(0).stdout();
+    assert!(shown.contains("no line that it printed matches") && !shown.contains("ok"), "{shown}");
+    assert!(space.flow(["logs", "train"]).expect(0).stdout().trim_end().ends_with("loss 3"), "as the message says");
     write("loss {loss}");
     space.flow(["run", "m.yaml"]).expect(0);
     assert_eq!(space.ran(), ["next"]);
     assert_eq!(result(&space, "train")["metrics"]["loss"]["value"], 3.0);
+    assert!(space.flow(["show", "train"]).expect(0).stdout().starts_with("train  ok"));
+}
+
+#[test]
+fn of_a_sweep_without_its_required_metrics_each_instance_has_failed_once() {
+    let space = space();
+    let train =
+        "{matrix: {lr: [1, 2, 3, 4, 5]}, run: 'echo loss ${{ lr }}', metrics: {stdout: 'los {loss}', required: true}}";
+    space.write("m.yaml", &format!("flow: 1\nname: m\nsteps:\n  train: {train}\n"));
+    let said = space.flow(["run", "m.yaml", "-k"]).expect(1).stdout();
+    assert!(said.contains("failed: 5 failed") && !said.contains("ran") && !said.contains("no number"), "{said}");
+    let shown = space.flow(["show", "train"]).expect(0).stdout();
+    assert_eq!(shown.matches("  failed  ").count(), 5, "{shown}");
 }
 
 #[test]
