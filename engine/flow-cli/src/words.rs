@@ -68,6 +68,16 @@ pub(crate) fn thousands(n: usize) -> String {
     out
 }
 
+/// The first of these by name, and how many there are besides.
+pub(crate) fn named(of: &[&str]) -> String {
+    const NAMED: usize = 6;
+    let names = of[..of.len().min(NAMED)].join(", ");
+    match of.len().saturating_sub(NAMED) {
+        0 => names,
+        more => format!("{names} and {} more", thousands(more)),
+    }
+}
+
 /// A number with about four significant digits: `0.9312`, `28.5`, `1,204`.
 pub(crate) fn number(value: f64) -> String {
     let digits = match value.abs() {

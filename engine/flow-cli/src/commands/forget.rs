@@ -5,8 +5,10 @@ use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use clap::Args;
+use flow_core::{Digest, RunEvent};
 use flow_exec::Forgotten;
 use flow_store::{Results, Store};
+use indexmap::IndexSet;
 
 use super::{Done, find};
 use crate::args::{Global, OfRun};
@@ -50,24 +52,38 @@ impl Forget {
         let store = Store::open_alone(place.store.path(), &place::me(), |_| ControlFlow::Break(()))?;
         place::mended(store.rebuilt(), output)?;
         let reuse = self.named(&view).filter_map(|shown| shown.fingerprint).collect();
-        let Forgotten { mut labels, theirs } =
+        let Forgotten { mut labels, fingerprints, theirs } =
             flow_exec::forget(&store, &start.workflow, &start.file, &self.steps, &reuse)?;
-        if labels.is_empty() && theirs.is_empty() {
-            for line in self.of_others(&view, &start.workflow, &store, &place)? {
-                output.line(line)?;
-            }
+        for line in self.of_others(&view, &start.workflow, &store, &place)? {
+            output.line(line)?;
         }
         let results = words::count(labels.len(), "result");
         labels.sort();
         labels.dedup();
         if !labels.is_empty() || theirs.is_empty() {
-            output.line(format!("forgotten: {results} of {}", words::count(labels.len(), "instance")))?;
+            let also = self.also(&view, &labels, &fingerprints);
+            output.line(format!("forgotten: {results} of {}{also}", words::count(labels.len(), "instance")))?;
         }
         if theirs.is_empty() { Ok(ExitCode::SUCCESS) } else { Err(not_ours(&theirs)) }
     }
 
     fn named<'a>(&self, view: &'a View) -> impl Iterator<Item = &'a Shown> {
         view.instances.values().filter(|shown| self.steps.iter().any(|step| flow_core::selects(step, &shown.label)))
+    }
+
+    /// Who else loses these results, for it does the same work, or made them under another name.
+    fn also(&self, view: &View, labels: &[String], fingerprints: &BTreeSet<Digest>) -> String {
+        let alike = |shown: &&Shown| shown.fingerprint.is_some_and(|fingerprint| fingerprints.contains(&fingerprint));
+        let alike = view.instances.values().filter(alike).map(|shown| &*shown.label);
+        let named = |label: &&str| self.steps.iter().any(|step| flow_core::selects(step, label));
+        let also: IndexSet<&str> =
+            alike.chain(labels.iter().map(String::as_str)).filter(|label| !named(label)).collect();
+        let also: Vec<&str> = also.into_iter().collect();
+        match also.len() {
+            0 => String::new(),
+            1 => format!(", also that of {}", also[0]),
+            _ => format!(", also those of {}", words::named(&also)),
+        }
     }
 
     /// What the steps reuse of other workflows: there it can be forgotten.
@@ -80,8 +96,10 @@ impl Forget {
                 return Ok(());
             }
             let (label, of) = (&result.label, &result.workflow);
-            let file = place.runs()?.into_iter().find(|(run, _)| *run == result.run).map(|(_, start)| start.file);
-            let how = file.map(|file| format!(": flow forget '{label}' -w {file}")).unwrap_or_default();
+            let how = match place.store.run(&result.run).first_line()?.map(|line| line.event) {
+                Some(RunEvent::RunStarted(start)) => format!(": flow forget '{label}' -w {}", start.file),
+                _ => String::new(),
+            };
             lines.push(format!("{} has the result of {label} of workflow `{of}`{how}", shown.label));
             Ok(())
         })?;

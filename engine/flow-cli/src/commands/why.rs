@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::plan::{Force, State};
-use flow_core::{Digest, Expansion, InstanceId, JournalLine, RunEvent, RunId};
+use flow_core::{Digest, Expansion, InstanceId, JournalLine, RunEvent, RunId, StepResult};
 use flow_exec::{Knowledge, clock};
 use flow_store::{RunDir, Status};
 use indexmap::{IndexMap, IndexSet};
@@ -73,8 +73,15 @@ impl Why {
         for line in answer(&asked, output.verbose) {
             output.line(line)?;
         }
-        for (reason, of) in accepted(&knowledge, &asked)? {
+        let Reused { accepted, others } = Reused::of(&knowledge, &asked, &session.expansion.workflow)?;
+        for (reason, of) in accepted {
             output.line(format!("{}: kept by `flow accept`: {reason}", named(&of)))?;
+        }
+        for ((.., workflow), both) in others {
+            let take = if both.len() == 1 { "takes the result of" } else { "take the results of" };
+            let (of, theirs): (Vec<&str>, Vec<&str>) = both.iter().map(|(label, theirs)| (*label, &**theirs)).unzip();
+            let workflow = workflow.map(|workflow| format!(" of workflow `{workflow}`")).unwrap_or_default();
+            output.line(format!("{}: {take} {}{workflow}", named(&of), words::named(&theirs)))?;
         }
         let ignored = flow_exec::ignored(&session, &ids)?;
         if !ignored.is_empty() {
@@ -88,22 +95,40 @@ impl Why {
 /// So many results are read at once, and held.
 const AT_ONCE: usize = 512;
 
-/// Results among these that were kept for a changed fingerprint, by the reason that was given.
-fn accepted<'a>(knowledge: &Knowledge, asked: &[Asked<'a>]) -> Result<IndexMap<String, Vec<&'a str>>, CliError> {
-    let mut accepted: IndexMap<String, Vec<&str>> = IndexMap::new();
-    let Some(results) = knowledge.results() else { return Ok(accepted) };
-    let cached = asked.iter().filter_map(|(label, state)| match state {
-        State::Cached { fingerprint, .. } => Some((*label, *fingerprint)),
-        _ => None,
-    });
-    let (labels, fingerprints): (Vec<&str>, Vec<Digest>) = cached.unzip();
-    for (labels, fingerprints) in labels.chunks(AT_ONCE).zip(fingerprints.chunks(AT_ONCE)) {
-        for (label, result) in labels.iter().zip(results.results_of(fingerprints)?) {
-            let reason = result.and_then(|result| result.accepted);
-            reason.into_iter().for_each(|reason| accepted.entry(reason).or_default().push(label));
+/// A step, the one that made its results, and the workflow of that where it is another.
+type Made<'a> = (&'a str, String, Option<String>);
+
+/// What is worth a word of results that stand for these.
+#[derive(Default)]
+struct Reused<'a> {
+    /// Those that were kept for a changed fingerprint, by the reason that was given.
+    accepted: IndexMap<String, Vec<&'a str>>,
+    /// Those that another step made, which does the same: whose they are, and as what they were made.
+    others: IndexMap<Made<'a>, Vec<(&'a str, String)>>,
+}
+
+impl<'a> Reused<'a> {
+    fn of(knowledge: &Knowledge, asked: &[Asked<'a>], own: &str) -> Result<Reused<'a>, CliError> {
+        let mut reused = Reused::default();
+        let Some(results) = knowledge.results() else { return Ok(reused) };
+        let cached = asked.iter().filter_map(|(label, state)| match state {
+            State::Cached { fingerprint, .. } => Some((*label, *fingerprint)),
+            _ => None,
+        });
+        let (labels, fingerprints): (Vec<&str>, Vec<Digest>) = cached.unzip();
+        for (labels, fingerprints) in labels.chunks(AT_ONCE).zip(fingerprints.chunks(AT_ONCE)) {
+            for (label, result) in labels.iter().zip(results.results_of(fingerprints)?) {
+                let Some(StepResult { label: made_as, step, workflow, accepted, .. }) = result else { continue };
+                accepted.into_iter().for_each(|reason| reused.accepted.entry(reason).or_default().push(label));
+                if made_as != *label {
+                    let of = label.split('[').next().unwrap_or(label);
+                    let by = (of, step, (workflow != own).then_some(workflow));
+                    reused.others.entry(by).or_default().push((label, made_as));
+                }
+            }
         }
+        Ok(reused)
     }
-    Ok(accepted)
 }
 
 /// A run that goes on, as it stands.
@@ -225,14 +250,8 @@ fn answer(asked: &[Asked<'_>], each: bool) -> Vec<String> {
     out
 }
 
-/// The first instances by name, and how many there are besides.
 fn named(of: &[&str]) -> String {
-    const NAMED: usize = 6;
-    let mut names = of[..of.len().min(NAMED)].join(", ");
-    if of.len() > NAMED {
-        names.push_str(&format!(" and {} more", words::thousands(of.len() - NAMED)));
-    }
-    styled(STRONG, names)
+    styled(STRONG, words::named(of))
 }
 
 /// Since which run results stand; of several, the first and the last.

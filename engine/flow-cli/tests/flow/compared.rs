@@ -85,9 +85,32 @@ fn a_result_of_another_workflow_is_forgotten_there() {
         );
         space.flow(["run", &format!("{name}.yaml")]).expect(0);
     }
-    let said = space.flow(["forget", "two_step"]).expect(0).stdout();
     let first = "two_step has the result of one_step of workflow `one`: flow forget 'one_step' -w one.yaml\n";
-    assert_eq!(said, format!("{first}forgotten: 0 results of 0 instances\n"));
+    for forget in [&["forget", "two_step"][..], &["forget", "two_step", "-w", "two.yaml"]] {
+        assert_eq!(space.flow(forget).expect(0).stdout(), format!("{first}forgotten: 0 results of 0 instances\n"));
+    }
+    let why = space.flow(["why", "two_step"]).expect(0).stdout();
+    assert!(why.contains("two_step: takes the result of one_step of workflow `one`"), "{why}");
     let said = space.flow(["forget", "one_step", "-w", "one.yaml"]).expect(0).stdout();
     assert_eq!(said, "forgotten: 1 result of 1 instance\n");
+}
+
+#[test]
+fn of_steps_that_do_the_same_it_is_said_whose_result_is_told_of_and_forgotten() {
+    let space = space();
+    let sweep = |name: &str| format!("  {name}: {{matrix: {{n: [1, 2]}}, run: 'echo ${{{{ n }}}}'}}\n");
+    let write = |steps: &str| _ = space.write("w.yaml", &format!("flow: 1\nname: w\nsteps:\n{steps}"));
+    let first = format!("{}  one: {{run: echo same}}\n", sweep("s"));
+    write(&first);
+    space.flow(["run", "w.yaml"]).expect(0);
+    write(&format!("{first}{}  two: {{run: echo same}}\n", sweep("t")));
+    space.flow(["run", "w.yaml"]).expect(0);
+    assert_eq!(space.ran(), [""; 0]);
+    let said = |args: &[&str]| space.flow(args).expect(0).stdout();
+    let why = said(&["why", "t", "two", "one"]);
+    assert!(why.contains("\nt[n=1], t[n=2]: take the results of s[n=1], s[n=2]\n"), "{why}");
+    assert!(why.contains("\ntwo: takes the result of one\n") && !why.contains("\none: takes"), "{why}");
+    assert_eq!(said(&["forget", "two"]), "forgotten: 1 result of 1 instance, also that of one\n");
+    assert_eq!(said(&["forget", "s"]), "forgotten: 2 results of 2 instances, also those of t[n=1], t[n=2]\n");
+    assert!(said(&["plan", "w.yaml"]).contains("6 instances: 6 to run"));
 }

@@ -103,8 +103,10 @@ fn what_a_renamed_step_reuses_is_its_own() {
         assert_eq!(logs.expect(0).stdout().trim_end(), "loss 0.1", "{follow:?}");
     }
     assert!(space.flow(["results", "fit"]).expect(0).stdout().contains("\nw,fit,fit[lr=0.1],"));
+    let why = space.flow(["why", "fit[lr=0.1]"]).expect(0).stdout();
+    assert!(why.trim_end().ends_with("fit[lr=0.1]: takes the result of train[lr=0.1]"), "{why}");
     let said = space.flow(["forget", "fit[lr=0.1]"]).expect(0).stdout();
-    assert_eq!(said.trim_end(), "forgotten: 1 result of 1 instance");
+    assert_eq!(said.trim_end(), "forgotten: 1 result of 1 instance, also that of train[lr=0.1]");
     let plan = space.flow(["plan", "w.yaml"]).expect(0).stdout();
     assert!(plan.contains("3 instances: 2 cached, 1 to run"), "{plan}");
 }

@@ -121,6 +121,8 @@ pub fn plan(session: &Session, knowledge: &Knowledge, wanted: &[InstanceId], for
 pub struct Forgotten {
     /// Labels of the results that are not found any more.
     pub labels: Vec<String>,
+    /// Their fingerprints.
+    pub fingerprints: BTreeSet<Digest>,
     /// Labels of those that stay, for only these users are to drop them.
     pub theirs: BTreeMap<String, BTreeSet<String>>,
 }
@@ -158,6 +160,7 @@ pub fn forget(
             }
             _ => {
                 forgotten.labels.push(label.clone());
+                forgotten.fingerprints.insert(fingerprint);
                 lines.push(RunEvent::Forgotten { fingerprint, label });
             }
         }
