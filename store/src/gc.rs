@@ -1,4 +1,4 @@
-//! `flow gc`: removes what no recent run reaches. Marks from the journals of the runs that stay, and sweeps files first, the
+//! `flow gc`: removes what no recent run reaches and no step would take up. Marks from the journals of the runs that stay, and sweeps files first, the
 //! database last: on a full disk the files make the room that the database needs in order to forget, or so much as to be opened.
 //! A kill in between leaves results whose artifacts are gone, which count as not there, and which the next `flow gc` forgets.
 
@@ -10,11 +10,11 @@ use std::{
     path::Path,
 };
 
-use flow_core::{Digest, RunEvent, RunId, reason::StoreAction};
+use flow_core::{Digest, InstanceId, RunEvent, RunId, reason::StoreAction};
 use serde_json::Value;
 
 use crate::{
-    Batch, Holder, Rebuilt, Replay, Result, Snapshot, Store, StoreDir, StoreError,
+    Batch, Holder, Rebuilt, Replay, Result, RunDir, Snapshot, Store, StoreDir, StoreError,
     journal::Lines,
     objects::{remove_tree, tree_size},
     open_database::OpenDatabase,
@@ -22,7 +22,7 @@ use crate::{
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keep {
-    /// The newest of each workflow file, so many.
+    /// The newest of each workflow file, so many. With one at least what each of its steps has last stays as well.
     pub runs: usize,
     /// And all that began at or after this time, milliseconds since 1970.
     pub since: Option<u64>,
@@ -70,8 +70,7 @@ pub fn gc(path: &Path, me: &Holder, keep: Keep, dry: bool) -> Result<Freed> {
 /// Removes what the journals alone tell to go: folders of attempts, and the artifacts of results that nothing else names. The
 /// journals stay, for the database still has to hear of it. Says how many bytes and artifacts that was.
 fn make_room(dir: &StoreDir, keep: Keep) -> Result<(u64, usize)> {
-    let runs = marked_runs(dir, keep)?;
-    let reached = reached(&runs);
+    let Marked { runs, reached } = Marked::of(dir, keep)?;
     let replay = Replay::read(dir)?;
     let (mut going, mut staying) = (BTreeSet::new(), BTreeSet::new());
     for result in replay.results() {
@@ -96,11 +95,6 @@ fn make_room(dir: &StoreDir, keep: Keep) -> Result<(u64, usize)> {
     Ok((bytes, removed))
 }
 
-/// The results that runs reach which stay.
-fn reached(runs: &[Run]) -> BTreeSet<Digest> {
-    runs.iter().filter(|run| run.stays).flat_map(|run| run.reuses.iter().chain(&run.records)).copied().collect()
-}
-
 impl Store {
     /// Removes what only runs reach that are not to be kept; with `dry` only says what that would be.
     ///
@@ -110,8 +104,7 @@ impl Store {
         if let Some(holder) = if self.has_all() { None } else { self.others()?.pop() } {
             return Err(StoreError::Held { path: self.dir().path().to_owned(), holder: Box::new(holder) });
         }
-        let runs = marked_runs(self.dir(), keep)?;
-        let reached = reached(&runs);
+        let Marked { runs, reached } = Marked::of(self.dir(), keep)?;
         let count = |which: &dyn Fn(&Run) -> bool| runs.iter().filter(|run| which(run)).count();
         let kept = count(&|run| run.stays && !run.theirs && !run.accepts);
         let others = (count(&|run| run.theirs), 0);
@@ -189,43 +182,148 @@ impl Store {
     }
 }
 
-/// Every run with what it reaches, and whether it stays.
-fn marked_runs(dir: &StoreDir, keep: Keep) -> Result<Vec<Run>> {
-    let mut runs = Vec::new();
-    for id in dir.runs()? {
+/// Every run, and all results that are to stay.
+struct Marked {
+    runs: Vec<Run>,
+    reached: BTreeSet<Digest>,
+}
+
+impl Marked {
+    fn of(dir: &StoreDir, keep: Keep) -> Result<Marked> {
+        let mut marked = Marked { runs: Vec::new(), reached: BTreeSet::new() };
+        let mut newest: BTreeMap<(String, Option<u32>), Newest> = BTreeMap::new();
+        for id in dir.runs()?.into_iter().rev() {
+            let folder = dir.run(&id);
+            let (mut run, told) = Run::read(&folder, id)?;
+            // Of two users of one store each has workflows of their own, whatever they call them.
+            let owner = fs::metadata(folder.path()).ok().map(|meta| meta.uid());
+            let newer = newest.entry((run.file.clone(), owner)).or_default();
+            let recent = newer.runs < keep.runs || keep.since.is_some_and(|since| run.began >= since);
+            let stays = recent || folder.has_jobs();
+            run.theirs = !stays && folder.others_results().is_some();
+            run.stays = stays || run.theirs;
+            // What was accepted stays as long as the run before it.
+            newer.runs += usize::from(!run.accepts);
+            if run.stays {
+                marked.reached.extend(run.reuses.iter().chain(&run.records));
+            }
+            match &run {
+                // One that was killed before its first line tells nothing.
+                Run { imports, file, .. } if *imports || file.is_empty() || keep.runs == 0 => {}
+                Run { accepts: true, .. } => newer.accepted(&told, &mut marked.reached),
+                Run { .. } => newer.last_results(told, &mut marked.reached),
+            }
+            marked.runs.push(run);
+        }
+        Ok(marked)
+    }
+}
+
+/// What a run tells of instances.
+#[derive(Default)]
+struct Told {
+    given: Given,
+    /// It is of the whole workflow.
+    whole: bool,
+    labels: BTreeMap<InstanceId, String>,
+    /// The results that they have, by label.
+    results: BTreeMap<String, Digest>,
+}
+
+/// The profile that a run had, and the values of parameters that it was given besides.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Given {
+    profile: Option<String>,
+    set: Vec<String>,
+}
+
+/// What is known of a workflow file when its runs are gone through, the newest first.
+#[derive(Default)]
+struct Newest {
+    runs: usize,
+    /// What the newest of them was given.
+    given: Option<Given>,
+    /// Of those with the file's own parameters, by profile, and those that were given what the newest was.
+    instances: BTreeMap<Given, Instances>,
+}
+
+#[derive(Default)]
+struct Instances {
+    /// A newer run gave them a result.
+    done: BTreeSet<String>,
+    /// All that there are, as the newest run of the whole workflow says.
+    there: Option<BTreeSet<String>>,
+}
+
+impl Instances {
+    /// No newer run says what it has, nor that it is no more.
+    fn lack(&self, label: &str) -> bool {
+        !self.done.contains(label) && self.there.as_ref().is_none_or(|there| there.contains(label))
+    }
+}
+
+impl Newest {
+    /// Of each instance that there still is, the result that it was given last stays, for the next run would reuse it: runs of some
+    /// of the steps say nothing of the others, however many follow.
+    fn last_results(&mut self, told: Told, reached: &mut BTreeSet<Digest>) {
+        let newest = self.given.get_or_insert_with(|| told.given.clone());
+        if !told.given.set.is_empty() && told.given != *newest {
+            return;
+        }
+        let instances = self.instances.entry(told.given).or_default();
+        for (label, result) in told.results {
+            if instances.lack(&label) {
+                reached.insert(result);
+                instances.done.insert(label);
+            }
+        }
+        if told.whole && instances.there.is_none() {
+            instances.there = Some(told.labels.into_values().collect());
+        }
+    }
+
+    /// What `flow accept` kept stands beside what a run before it came to, for with which parameters that was is not known.
+    fn accepted(&self, told: &Told, reached: &mut BTreeSet<Digest>) {
+        let lacked = |label: &str| self.instances.is_empty() || self.instances.values().any(|some| some.lack(label));
+        reached.extend(told.results.iter().filter(|(label, _)| lacked(label)).map(|(_, result)| *result));
+    }
+}
+
+impl Run {
+    fn read(folder: &RunDir, id: RunId) -> Result<(Run, Told)> {
+        let mut told = Told::default();
         let (file, records, reuses) = (String::new(), Vec::new(), Vec::new());
         let (accepts, imports, theirs, stays) = (false, false, false, false);
         let mut run = Run { id, file, began: 0, accepts, imports, records, reuses, theirs, stays };
-        let mut lines = dir.run(&run.id).lines(0)?;
+        let mut lines = folder.lines(0)?;
         while let Some(line) = lines.as_mut().map_or(Ok(None), Lines::next_line)? {
             match line.map(|line| (line.at, line.event)) {
-                Some((at, RunEvent::RunStarted(start))) => (run.file, run.began) = (start.file, at),
+                Some((at, RunEvent::RunStarted(start))) => {
+                    (run.file, run.began) = (start.file, at);
+                    told.whole = start.targets.is_empty();
+                    told.given = Given { profile: start.profile.map(|(name, _)| name), set: start.set };
+                }
                 Some((at, RunEvent::Accepted { file, .. })) => (run.file, run.began, run.accepts) = (file, at, true),
                 // Of each machine and workflow as many stay as of each workflow file.
                 Some((at, RunEvent::Imported { origin, .. })) => {
                     (run.file, run.began, run.imports) = (format!("{}\0{}", origin.host, origin.workflow), at, true);
                 }
-                Some((_, RunEvent::Cached { fingerprint, .. })) => run.reuses.push(fingerprint),
-                Some((_, RunEvent::Recorded { result, .. })) => run.records.push(result.fingerprint),
+                Some((_, RunEvent::Instance { instance, label, .. })) => _ = told.labels.insert(instance, label),
+                Some((_, RunEvent::Cached { instance, fingerprint, .. })) => {
+                    run.reuses.push(fingerprint);
+                    if let Some(label) = told.labels.get(&instance) {
+                        told.results.insert(label.clone(), fingerprint);
+                    }
+                }
+                Some((_, RunEvent::Recorded { result, .. })) => {
+                    run.records.push(result.fingerprint);
+                    told.results.insert(result.label, result.fingerprint);
+                }
                 _ => {}
             }
         }
-        runs.push(run);
+        Ok((run, told))
     }
-    let mut newest: BTreeMap<(String, Option<u32>), usize> = BTreeMap::new();
-    for run in runs.iter_mut().rev() {
-        let folder = dir.run(&run.id);
-        // Of two users of one store each has workflows of their own, whatever they call them.
-        let owner = fs::metadata(folder.path()).ok().map(|meta| meta.uid());
-        let rank = newest.entry((run.file.clone(), owner)).or_default();
-        let recent = *rank < keep.runs || keep.since.is_some_and(|since| run.began >= since);
-        let stays = recent || folder.has_jobs();
-        run.theirs = !stays && folder.others_results().is_some();
-        run.stays = stays || run.theirs;
-        // What was accepted stays as long as the run before it.
-        *rank += usize::from(!run.accepts);
-    }
-    Ok(runs)
 }
 
 /// A snapshot of a run that goes would claim what is not there; it goes too. Says how many bytes that was.

@@ -304,6 +304,9 @@ pub struct RunStart {
     /// `--set` as given, for `flow diff`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub set: Vec<String>,
+    /// The steps that were asked for, which it is of with all that they need; none where it is of the whole workflow.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<String>,
     pub policy: String,
     /// The commit that the repository of its root stood at.
     #[serde(default, skip_serializing_if = "Option::is_none")]

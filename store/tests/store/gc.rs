@@ -2,7 +2,10 @@
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
-use flow_core::{Digest, InstanceId, JournalLine, Kept, Machine, RunEvent, RunId, RunStart, StepResult};
+use flow_core::{
+    Digest, InstanceId, JournalLine, Kept, Machine, Planned, RunEvent, RunId, RunStart, StepResult,
+    reason::ProfileReason,
+};
 use flow_store::{Keep, Replay, Results, Store};
 use serde_json::json;
 
@@ -10,16 +13,40 @@ use crate::common::{keep, open, recorded, result, scratch, write};
 
 /// A run of a workflow that records some results and reuses others.
 fn run(store: &Store, file: &str, id: &str, records: &[StepResult], reuses: &[&StepResult]) {
+    run_of(store, (file, &[], &[]), id, records, reuses);
+}
+
+/// The same of some steps, or of all, with values of parameters.
+fn run_of(
+    store: &Store,
+    (file, targets, set): (&str, &[&str], &[&str]),
+    id: &str,
+    records: &[StepResult],
+    reuses: &[&StepResult],
+) {
+    run_with(store, (file, targets, set, None), id, records, reuses);
+}
+
+/// The same with a profile.
+fn run_with(
+    store: &Store,
+    (file, targets, set, profile): (&str, &[&str], &[&str], Option<&str>),
+    id: &str,
+    records: &[StepResult],
+    reuses: &[&StepResult],
+) {
     let journal = store.begin(&RunId(id.into())).unwrap();
+    let texts = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect();
     let start = RunStart {
         format: 1,
         run: RunId(id.into()),
         flow: "0.1.0".into(),
         file: file.into(),
         workflow: "feb08".into(),
-        profile: None,
+        profile: profile.map(|name| (name.to_owned(), ProfileReason::Asked)),
         params: [].into(),
-        set: vec![],
+        set: texts(set),
+        targets: texts(targets),
         policy: "critical-path".into(),
         note: None,
         revision: None,
@@ -29,10 +56,15 @@ fn run(store: &Store, file: &str, id: &str, records: &[StepResult], reuses: &[&S
         pid: 1,
     };
     let mut lines = vec![JournalLine { at: 1, event: RunEvent::RunStarted(Box::new(start)) }];
+    for (n, kept) in (0..).zip(records.iter().chain(reuses.iter().copied())) {
+        let (label, step) = (kept.label.clone(), kept.step.clone());
+        let event = RunEvent::Instance { instance: InstanceId(n), label, step, plan: Planned::MayRepeat };
+        lines.push(JournalLine { at: 1, event });
+    }
     lines.extend(records.iter().map(|kept| recorded(kept, json!({}))));
-    for kept in reuses {
+    for (n, kept) in (records.len() as u32..).zip(reuses) {
         let event = RunEvent::Cached {
-            instance: InstanceId(1),
+            instance: InstanceId(n),
             fingerprint: kept.fingerprint,
             outcome: kept.outcome,
             from: kept.run.clone(),
@@ -86,6 +118,65 @@ fn what_the_newest_runs_of_each_workflow_reach_stays() {
     assert_eq!(store.gc(keep, false).unwrap().bytes, 0, "nothing more to free");
     let all = store.gc(Keep { runs: 0, since: Some(1) }, true).unwrap();
     assert_eq!(all.kept, 3, "every run began at 1 or later");
+}
+
+#[test]
+fn what_each_step_has_last_stays_however_many_runs_of_others_follow() {
+    let dir = scratch();
+    let store = open(dir.path()).unwrap();
+    let made = |label: &str, salt: u64, run: &str| StepResult { run: RunId(run.into()), ..result(label, salt) };
+    let (gone, a, b, c) = (made("gone", 0, "1"), made("a", 1, "1"), made("b", 2, "2"), made("c", 3, "2"));
+    let (newer, trial, last) = (made("b", 4, "4"), made("a", 5, "5"), made("a", 6, "6"));
+    run(&store, "w.yaml", "1", &[gone.clone(), a.clone()], &[]);
+    // The first of the whole workflow in which `gone` is no step any more; of `a` it tells nothing.
+    run(&store, "w.yaml", "2", &[b.clone(), c.clone()], &[&a]);
+    run_of(&store, ("w.yaml", &["a"], &[]), "3", &[], &[&a]);
+    run_of(&store, ("w.yaml", &["b"], &[]), "4", std::slice::from_ref(&newer), &[]);
+    // A trial with other parameters takes nobody's place, and what the newest one has stays.
+    run_of(&store, ("w.yaml", &[], &["lr=1"]), "5", std::slice::from_ref(&trial), &[]);
+    run_of(&store, ("w.yaml", &[], &["lr=2"]), "6", std::slice::from_ref(&last), &[]);
+    run_of(&store, ("w.yaml", &["b"], &["lr=2"]), "7", &[], &[&newer]);
+    let keep = Keep { runs: 1, since: None };
+    assert_eq!(store.gc(keep, true).unwrap().results, 3);
+    store.gc(keep, false).unwrap();
+    let there = |of: &StepResult| store.result(&of.fingerprint).unwrap().is_some();
+    assert_eq!([&a, &c, &newer, &last].map(there), [true; 4]);
+    assert_eq!([&gone, &b, &trial].map(there), [false; 3]);
+    let replay = Replay::read(store.dir()).unwrap();
+    assert_eq!(replay.result(&a.fingerprint).unwrap(), Some(a), "its journal stays");
+    store.gc(Keep { runs: 0, since: None }, false).unwrap();
+    assert!(!there(&c) && !there(&newer), "who keeps no run keeps nothing");
+}
+
+#[test]
+fn of_each_profile_what_a_step_has_last_stays() {
+    let dir = scratch();
+    let store = open(dir.path()).unwrap();
+    let (large, small, old) = (result("a", 1), result("a", 2), result("a", 3));
+    run_with(&store, ("w.yaml", &[], &[], Some("small")), "1", std::slice::from_ref(&old), &[]);
+    run(&store, "w.yaml", "2", std::slice::from_ref(&large), &[]);
+    run_with(&store, ("w.yaml", &["a"], &[], Some("small")), "3", std::slice::from_ref(&small), &[]);
+    assert_eq!(store.gc(Keep { runs: 1, since: None }, false).unwrap().results, 1);
+    assert!(store.result(&large.fingerprint).unwrap().is_some());
+    assert_eq!(store.result(&old.fingerprint).unwrap(), None);
+}
+
+#[test]
+fn what_was_accepted_is_what_its_step_has() {
+    let dir = scratch();
+    let store = open(dir.path()).unwrap();
+    let (a, b) = (result("a", 1), result("b", 2));
+    let kept = StepResult { fingerprint: result("a", 3).fingerprint, accepted: Some("a comment".into()), ..a.clone() };
+    run(&store, "w.yaml", "1", &[a.clone(), b.clone()], &[]);
+    let accepted = RunEvent::Accepted { file: "w.yaml".into(), reason: "a comment".into() };
+    let lines = vec![JournalLine { at: 2, event: accepted }, recorded(&kept, json!({}))];
+    keep(&store, &store.begin(&RunId("2".into())).unwrap(), lines).unwrap();
+    run_of(&store, ("w.yaml", &["b"], &[]), "3", &[], &[&b]);
+    store.gc(Keep { runs: 1, since: None }, false).unwrap();
+    assert!(store.result(&kept.fingerprint).unwrap().is_some());
+    run_of(&store, ("w.yaml", &["a"], &[]), "4", &[], &[&a]);
+    store.gc(Keep { runs: 1, since: None }, false).unwrap();
+    assert_eq!(store.result(&kept.fingerprint).unwrap(), None, "a later run had another one");
 }
 
 #[test]

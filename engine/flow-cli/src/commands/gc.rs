@@ -20,7 +20,9 @@ use crate::words;
 #[command(after_help = "\
 Examples:
   flow gc -n                             what would go
-  flow gc --runs 3 --days 0              keep what the last three runs of each workflow reach")]
+  flow gc --runs 3 --days 0              keep what the last three runs of each workflow reach
+
+What each step has from its last run stays as well, however many runs of other steps followed; with --runs 0 it goes too.")]
 pub(crate) struct Gc {
     /// Keep what the last so many runs of each workflow reach
     #[arg(long, value_name = "N", default_value_t = 10)]

@@ -478,3 +478,21 @@ fn repetitions_of_what_reads_its_seed_are_their_seeds() {
     let own: Vec<&String> = ran.iter().filter(|label| label.starts_with("own")).collect();
     assert_eq!(own, ["own[repetition=2]"], "{ran:?}");
 }
+
+#[test]
+fn what_is_cached_stays_however_many_runs_of_other_steps_are_before_a_cleaning() {
+    let space = space();
+    let (a, b) = ("a: {run: 'echo a > o', outputs: [o]}", "b: {run: 'echo b'}");
+    let workflow = format!("flow: 1\nname: w\nsteps:\n  {a}\n  {b}\n  c: {{run: 'cat ${{{{ steps.a.out }}}}'}}\n");
+    space.write("w.yaml", &workflow);
+    space.flow(["run", "w.yaml"]).expect(0);
+    (0..3).for_each(|_| _ = space.flow(["run", "w.yaml", "b"]).expect(0));
+    space.flow(["run", "w.yaml", "b", "-f"]).expect(0);
+    space.flow(["gc", "--runs", "1", "--days", "0"]).expect(0);
+    assert!(space.flow(["plan", "w.yaml"]).expect(0).stdout().contains("3 instances: 3 cached"));
+    // Of a step that is no more nothing stays once a run of the whole workflow says so.
+    space.write("w.yaml", &workflow.replace("b:", "d:").replace("echo b", "echo d"));
+    space.flow(["run", "w.yaml"]).expect(0);
+    let freed = space.flow(["gc", "--runs", "1", "--days", "0"]).expect(0).stdout();
+    assert!(freed.contains(" 1 result, "), "{freed}");
+}

@@ -405,6 +405,7 @@ fn beginning(
         params: expansion.params.clone(),
         note: options.note.clone(),
         set: session.set.clone(),
+        targets: options.targets.clone(),
         policy: policy.to_owned(),
         revision,
         machine: expansion.machine.clone(),
