@@ -12,7 +12,7 @@ use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::{BAD, GOOD, NOTE, Output, STRONG, styled};
 use crate::reasons::{self, Because};
-use crate::screen::{InstanceState, Shown, came_to, each_result};
+use crate::screen::{InstanceState, Shown, came_to, each_result, is_failure};
 use crate::terminal::Paint;
 use crate::{place, words};
 
@@ -89,6 +89,13 @@ fn why_none(shown: &Shown) -> String {
     match shown.state {
         // The reason that is known is why it runs.
         InstanceState::Running => "no result yet: it runs".to_owned(),
+        InstanceState::Settled(outcome) if is_failure(outcome) => {
+            let how = styled(BAD, words::outcome(outcome));
+            match &shown.reason {
+                Some(Because::Settled(_, Some(cause))) => format!("{how}: {}", reasons::cause(cause)),
+                _ => how,
+            }
+        }
         _ => shown.reason.as_ref().map_or_else(|| "no result".to_owned(), Because::words),
     }
 }

@@ -23,7 +23,7 @@ use crate::terminal::printed;
 
 pub(crate) use lines::{came_to, event_line};
 pub(crate) use summary::{Ended, FURTHER, Length, summary};
-pub(crate) use view::{Attempt, InstanceState, Shown, View, each_result};
+pub(crate) use view::{Attempt, InstanceState, Shown, View, each_result, is_failure};
 
 /// The face of a run.
 pub(crate) struct Screen<'a> {
