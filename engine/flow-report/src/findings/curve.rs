@@ -143,7 +143,7 @@ fn flattens(ledger: &SectionFigures<'_>, axis: &str, time: &str, points: &[Point
     let (first, last) = (&points[0], &points[points.len() - 1]);
     // A way that turns against where it leads, or that leads nowhere.
     let (up, down) = (points.windows(2).any(rises), points.windows(2).any(falls));
-    if up && (at == points.len() - 1 || at == 0 && down) {
+    if points[..=at].windows(2).any(rises) || at == 0 && up && down {
         if let (Some(low), Some(high)) = (least, most)
             && let (Some(least), Some(most)) = (figure(low), figure(high))
         {
