@@ -4,10 +4,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
+    fs::{self, DirEntry},
     ops::ControlFlow,
     os::unix::fs::MetadataExt,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use flow_core::{Digest, InstanceId, RunEvent, RunId, reason::StoreAction};
@@ -340,16 +340,24 @@ fn sweep_snapshots(dir: &StoreDir, runs: &[Run], dry: bool) -> Result<u64> {
     Ok(bytes)
 }
 
-/// A checkpoint goes that was last written to before all runs that stay. Says how many bytes that was.
+/// A checkpoint goes that was last written to before all runs that stay, and what lies beside it under its name with it. Says how many bytes
+/// that was.
 fn sweep_checkpoints(dir: &StoreDir, runs: &[Run], dry: bool) -> Result<u64> {
     let oldest = runs.iter().filter(|run| run.stays).map(|run| run.began).min();
+    let mut written: BTreeMap<PathBuf, Option<u128>> = BTreeMap::new();
+    let entries: Vec<_> = fs::read_dir(dir.checkpoints()).into_iter().flatten().flatten().collect();
+    for entry in &entries {
+        let at = entry.metadata().and_then(|meta| meta.modified()).ok();
+        let at = at.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok()).map(|at| at.as_millis());
+        let newest = written.entry(entry.path().with_extension("")).or_default();
+        *newest = at.max(*newest);
+    }
     let mut bytes = 0;
-    for entry in fs::read_dir(dir.checkpoints()).into_iter().flatten().flatten() {
-        let written = entry.metadata().and_then(|meta| meta.modified()).ok();
-        let written = written.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok()).map(|at| at.as_millis());
+    for path in entries.iter().map(DirEntry::path) {
+        let written = written.get(&path.with_extension("")).copied().flatten();
         let is_needed = oldest.zip(written).is_some_and(|(oldest, written)| written >= u128::from(oldest));
-        if !is_needed && !is_of_others(&entry.path()) {
-            bytes += free(&entry.path(), dry)?;
+        if !is_needed && !is_of_others(&path) {
+            bytes += free(&path, dry)?;
         }
     }
     Ok(bytes)

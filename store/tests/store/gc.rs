@@ -180,6 +180,24 @@ fn what_was_accepted_is_what_its_step_has() {
 }
 
 #[test]
+fn what_lies_beside_a_checkpoint_stays_as_long_as_that_is_written_to() {
+    let dir = scratch();
+    let store = open(dir.path()).unwrap();
+    run(&store, "a.yaml", "1", &[], &[]);
+    let checkpoints = store.dir().checkpoints();
+    for file in ["new.log", "new.json", "new/n", "old.log", "old/n"] {
+        write(checkpoints.join(file), "1");
+    }
+    for old in ["new.log", "new.json", "old.log", "old"] {
+        fs::File::open(checkpoints.join(old)).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
+    }
+    store.gc(Keep { runs: 1, since: None }, false).unwrap();
+    let mut left: Vec<_> = fs::read_dir(checkpoints).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["new", "new.json", "new.log"]);
+}
+
+#[test]
 fn what_was_accepted_stays_with_the_run_before_it_and_with_runs_that_reuse_it() {
     let dir = scratch();
     let store = open(dir.path()).unwrap();

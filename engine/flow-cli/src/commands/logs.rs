@@ -50,6 +50,8 @@ pub(crate) struct Logs {
 /// The log of one instance.
 struct Log {
     label: String,
+    /// What was printed in earlier runs by attempts from whose checkpoint it goes on.
+    earlier: Option<PathBuf>,
     file: PathBuf,
 }
 
@@ -86,6 +88,9 @@ impl Logs {
         for log in &logs {
             if several {
                 output.line(styled(STRONG, format_args!("== {} ==", log.label)))?;
+            }
+            if let Some(Ok(earlier)) = log.earlier.as_ref().map(|earlier| open_log(earlier)) {
+                print(&earlier, output)?;
             }
             match open_log(&log.file) {
                 Ok(file) => print(&file, output)?,
@@ -158,7 +163,9 @@ fn log(place: &StoreLocation, view: &View, shown: &Shown) -> Vec<Log> {
     let several = attempts.len() > 1;
     let one = |(n, attempt): (usize, &Attempt)| {
         let label = if several { format!("{}, attempt {}", shown.label, n + 1) } else { shown.label.clone() };
-        Log { label, file: Folder::at(place.workspace.store.join(&attempt.folder)).log() }
+        let folder = Folder::at(place.workspace.store.join(&attempt.folder));
+        // Later ones go on from the attempts that are shown above them.
+        Log { label, earlier: (n == 0).then(|| folder.earlier()), file: folder.log() }
     };
     attempts.enumerate().filter_map(|(n, attempt)| Some(one((n, attempt?)))).collect()
 }
@@ -215,11 +222,11 @@ fn follow(place: &StoreLocation, dir: &RunDir, step: &str, output: &mut Output) 
                 }
                 _ => logs.extend(shown.attempt().and_then(|id| view.attempts.get(&id)).map(|attempt| {
                     let file = Folder::at(place.workspace.store.join(&attempt.folder)).log();
-                    (Log { label: shown.label.clone(), file }, attempt.ended.is_some())
+                    (Log { label: shown.label.clone(), earlier: None, file }, attempt.ended.is_some())
                 })),
             }
         }
-        for (Log { label, file }, ended) in logs {
+        for (Log { label, file, .. }, ended) in logs {
             let from = read.entry(file.clone()).or_default();
             let text = new_text(&file, from, ended).map_err(|e| unreadable(&file, &e))?;
             for mut line in text.split_inclusive(|byte| *byte == b'\n') {

@@ -1,6 +1,7 @@
 //! What an attempt leaves to the next one, in whatever run, and how long that stays.
 
 use flow_testkit::until;
+use nix::sys::signal::Signal;
 
 use crate::space;
 
@@ -46,7 +47,7 @@ fn what_goes_on_has_the_time_of_all_its_parts_and_says_which_nobody_measured() {
         let left = std::fs::read_dir(space.path(".flow/checkpoints")).into_iter().flatten().flatten();
         left.map(|left| left.path().join("n")).any(|n| std::fs::read(n).is_ok_and(|text| !text.is_empty()))
     });
-    flow.signal(nix::sys::signal::Signal::SIGKILL);
+    flow.signal(Signal::SIGKILL);
     flow.wait();
     space.flow(["run", "w.yaml"]).expect(1);
     space.flow(["run", "w.yaml"]).expect(0);
@@ -62,4 +63,54 @@ fn what_goes_on_has_the_time_of_all_its_parts_and_says_which_nobody_measured() {
     space.flow(["get", "table", "--to", "table"]).expect(0);
     let table = space.read("table/table.en.md");
     assert!(table.contains("The times of `train` lack a part"), "{table}");
+}
+
+#[test]
+fn what_goes_on_has_the_numbers_that_its_earlier_parts_printed() {
+    let space = space();
+    // Is in epoch 3 when it is cut for the first time, in epoch 5 for the second, and does both again.
+    space.script(
+        "train.sh",
+        "set -e; n=$(cat $FLOW_CHECKPOINT/n 2>/dev/null || echo 0); acc() { echo \"epoch $1 acc $2\"; }
+        save() { echo $1 > $FLOW_CHECKPOINT/n; }; wait_here() { touch $FLOW_CHECKPOINT/../../$1; sleep 60; }
+        case $n in
+        0) acc 1 10; acc 2 95; save 2; acc 3 99; wait_here first;;
+        2) acc 3 30; acc 4 40; save 4; acc 5 98; printf 'epoch 6 acc 97'; wait_here second;;
+        4) sleep 0.3; acc 5 50; sleep 0.3; acc 6 60;; esac",
+    );
+    let workflow = |summary: &str| {
+        let metrics = format!("{{stdout: 'epoch {{epoch}} acc {{acc}}', summary: {{acc: {summary}}}}}");
+        space.write(
+            "w.yaml",
+            &format!(
+                "flow: 1\nname: w\nsteps:\n  train: {{run: sh train.sh, inputs: [train.sh], metrics: {metrics}}}\n"
+            ),
+        );
+    };
+    workflow("max");
+    for (place, signal) in [("first", Signal::SIGKILL), ("second", Signal::SIGINT)] {
+        let mut flow = space.start(["run", "w.yaml"]);
+        until("it is to be cut", || space.path(".flow").join(place).exists());
+        flow.signal(signal);
+        flow.wait();
+    }
+    space.flow(["run", "w.yaml"]).expect(0);
+    let metrics = || {
+        let journal = space.journal();
+        let recorded = |line: &&serde_json::Value| line["event"] == "recorded" && line["result"]["step"] == "train";
+        journal.iter().find(recorded).expect("a result")["result"]["metrics"].clone()
+    };
+    let found = metrics();
+    assert_eq!(found["acc"]["value"], 95.0, "{found}");
+    assert!(found["epoch_time"]["value"].as_f64().is_some_and(|time| (0.2..5.0).contains(&time)), "{found}");
+    let log = space.flow(["logs", "train"]).expect(0).stdout();
+    let told: Vec<&str> = log.lines().filter_map(|line| line.strip_prefix("epoch ")).collect();
+    let all = ["1 acc 10", "2 acc 95", "3 acc 99", "3 acc 30", "4 acc 40", "5 acc 98", "5 acc 50", "6 acc 60"];
+    assert_eq!(told, all);
+    assert_eq!(log.matches("[flow: an attempt was ended here").count(), 2, "{log}");
+
+    workflow("min");
+    space.flow(["run", "w.yaml"]).expect(0);
+    assert_eq!(space.ran(), Vec::<String>::new());
+    assert_eq!(metrics()["acc"]["value"], 10.0);
 }

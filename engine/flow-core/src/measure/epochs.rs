@@ -1,11 +1,18 @@
 //! From what a program said to its numbers: which epochs count, and what a series comes to.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
-use super::{corunners::Epoch, windows::Window};
+use super::{
+    corunners::Epoch,
+    numbers::{Numbers, all_parts, summed},
+    windows::Window,
+};
 use crate::{
     Metric, Series,
-    metrics::{Best, Metrics, Summary},
+    metrics::{Metrics, Summary},
     result::Phases,
 };
 
@@ -25,6 +32,8 @@ pub struct Row {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reported {
     metrics: BTreeMap<String, Numbers>,
+    /// What was told by the attempts from whose checkpoint it goes on, times and rates aside, which are theirs.
+    earlier: BTreeMap<String, Numbers>,
     /// Epochs with begin and end, seconds since 1970, in the order in which they were told.
     pub epochs: Vec<(u32, f64, f64)>,
     /// There were more of them.
@@ -33,29 +42,6 @@ pub struct Reported {
     pub at_once: bool,
     /// Which of its values a metric comes to, where that is said.
     summary: BTreeMap<String, Summary>,
-}
-
-/// What was said of one metric.
-#[derive(Clone, Debug, PartialEq)]
-struct Numbers {
-    epochs: BTreeMap<u32, f64>,
-    /// As told last, of whatever epoch.
-    last: f64,
-    /// The least and the most of all that were told; what is not a number is none.
-    range: (f64, f64),
-    unit: String,
-    mean: bool,
-}
-
-impl Numbers {
-    /// The best with its epoch; of a metric without epochs, the best of all that were told.
-    fn best(&self, best: Best) -> Option<(Option<u32>, f64)> {
-        if !self.epochs.is_empty() {
-            return best.of(self.epochs.iter().map(|(epoch, value)| (Some(*epoch), *value)));
-        }
-        let (least, most) = self.range;
-        best.of([(None, least), (None, most)].into_iter())
-    }
 }
 
 /// So many epochs are kept, the first: who counts millions of iterations as epochs does not fill the memory.
@@ -95,6 +81,17 @@ impl Reported {
         }
     }
 
+    /// It goes on from the checkpoint of an attempt that told this, after those that are known already.
+    pub(super) fn goes_on_from(&mut self, part: Reported) {
+        let values = part.metrics.into_iter().filter(|(_, numbers)| !numbers.mean).collect();
+        self.earlier = all_parts(&self.earlier, &values).into_owned();
+    }
+
+    /// The metrics of all parts of a training.
+    fn of_all_parts(&self) -> Cow<'_, BTreeMap<String, Numbers>> {
+        all_parts(&self.earlier, &self.metrics)
+    }
+
     /// No number at all.
     pub fn is_empty(&self) -> bool {
         self.metrics.is_empty()
@@ -111,35 +108,24 @@ impl Reported {
         self.metrics.iter().map(|(name, numbers)| (name.clone(), numbers.last)).collect()
     }
 
-    /// What a metric comes to where that is said, if it has such a value.
-    fn summed(&self, numbers: &Numbers, summary: &Summary) -> Option<f64> {
-        match summary {
-            Summary::Last => Some(numbers.last),
-            Summary::Best(best) => Some(numbers.best(*best).map_or(numbers.last, |(_, value)| value)),
-            Summary::At { best, of } => {
-                let (epoch, _) = self.metrics.get(of)?.best(*best)?;
-                numbers.epochs.get(&epoch?).copied()
-            }
-        }
-    }
-
     /// What `summary:` names and is not there.
     fn not_summed(&self) -> Vec<String> {
+        let all = self.of_all_parts();
         let unknown = |name: &String| {
-            let known: Vec<String> = self.metrics.keys().map(|name| format!("`{name}`")).collect();
+            let known: Vec<String> = all.keys().map(|name| format!("`{name}`")).collect();
             format!("`summary` names `{name}`, which was not found; there is {}", known.join(", "))
         };
         let why = |(name, summary): (&String, &Summary)| {
-            let Some(numbers) = self.metrics.get(name) else { return Some(unknown(name)) };
+            let Some(numbers) = all.get(name) else { return Some(unknown(name)) };
             match summary {
-                Summary::At { of, .. } if !self.metrics.contains_key(of) => Some(unknown(of)),
-                Summary::At { best, of } if self.summed(numbers, summary).is_none() => {
+                Summary::At { of, .. } if !all.contains_key(of) => Some(unknown(of)),
+                Summary::At { best, of } if summed(&all, numbers, summary).is_none() => {
                     Some(format!("`{name}` has no value, for none is of the epoch with the {best} of `{of}`"))
                 }
                 _ => None,
             }
         };
-        if self.is_empty() { Vec::new() } else { self.summary.iter().filter_map(why).collect() }
+        if all.is_empty() { Vec::new() } else { self.summary.iter().filter_map(why).collect() }
     }
 
     /// What people are told of it besides the numbers.
@@ -152,7 +138,7 @@ impl Reported {
         let untimed =
             "how long its epochs took is not known: the lines of several came at once, from a buffer or too fast";
         let untimed = self.at_once.then(|| untimed.to_owned());
-        self.metrics.iter().filter_map(not_a_number).chain(untimed).chain(self.not_summed()).collect()
+        self.of_all_parts().iter().filter_map(not_a_number).chain(untimed).chain(self.not_summed()).collect()
     }
 
     /// The numbers of an epoch, by metric.
@@ -243,10 +229,11 @@ pub fn gather(reported: &Reported, began: f64, ended: f64, window: Option<(f64, 
         epoch_times: epochs.iter().map(|(e, start, end)| (*e, start - began, end - began)).collect(),
         ..Series::default()
     };
-    for (name, numbers) in &reported.metrics {
+    let all = reported.of_all_parts();
+    for (name, numbers) in &*all {
         let one = |value: f64| Metric { value, unit: numbers.unit.clone(), epochs: None, sd: None, values: Vec::new() };
         let metric = if let Some(summary) = reported.summary.get(name) {
-            reported.summed(numbers, summary).map(one)
+            summed(&all, numbers, summary).map(one)
         } else if numbers.epochs.is_empty() || !numbers.mean {
             Some(one(numbers.last))
         } else {

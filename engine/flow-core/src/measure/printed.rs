@@ -3,17 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Reported, Row};
+use super::{LINE_ENDS, Reported, Row, is_read};
 use crate::{
     ansi::without_escapes,
     metrics::{MetricRow, Metrics, NumberFiles, Pattern},
     reason::NoMetrics,
 };
 
-/// What ends a line of a log: a progress bar writes over its own.
-pub const LINE_ENDS: &[u8] = b"\n\r";
-/// More than any line that means something; a longer one is passed over.
-pub const LONGEST_LINE: usize = 1 << 20;
+/// Stands below what was printed by an attempt that was ended in the middle, in the log of those that go on from its checkpoint.
+pub const PART_ENDS: &str = "[flow: an attempt was ended here, and the next one goes on from its checkpoint]";
 
 /// An epoch that ended, with its numbers.
 pub type EndedEpoch = (u32, BTreeMap<String, f64>);
@@ -35,6 +33,19 @@ impl Printed {
     /// The program starts, or the barrier of its group is released: its first epoch begins here.
     pub fn begins(&mut self, at: f64) {
         self.began = at;
+    }
+
+    /// It goes on from the checkpoint of attempts that printed this: what they told of epochs that are not told again counts as well. When
+    /// that was is of no account, for times are of the attempt that has them.
+    pub fn goes_on_from(&mut self, patterns: &[Pattern], earlier: &[u8], reported: &mut Reported) {
+        let lines = earlier.split(|byte| LINE_ENDS.contains(byte));
+        let lines: Vec<&[u8]> = lines.filter(|line| is_read(line)).collect();
+        for part in lines.split(|line| *line == PART_ENDS.as_bytes()) {
+            let (mut printed, mut told) = (Printed::default(), Reported::default());
+            printed.hear(patterns, part.iter().copied(), 0.0, &mut told);
+            self.found.append(&mut printed.found);
+            reported.goes_on_from(told);
+        }
     }
 
     /// The epoch of the lines that came last.
@@ -137,4 +148,76 @@ pub fn read_numbers(
 fn plain(row: MetricRow) -> Row {
     let mean = row.name.ends_with("_time") || row.name.ends_with("_per_s") || row.unit == "s";
     Row { name: row.name, value: row.value, unit: row.unit, epoch: row.epoch, mean }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::gather, *};
+    use crate::metrics::Summary;
+
+    /// What each metric comes to, and its epochs, of a training whose parts printed this, a line a second.
+    fn read(patterns: &[&str], summary: &[(&str, &str)], parts: &[&str]) -> (Vec<String>, Reported, Option<NoMetrics>) {
+        let stdout = patterns.iter().map(|pattern| Pattern::new(pattern).unwrap()).collect();
+        let summary =
+            summary.iter().map(|(name, of)| ((*name).to_owned(), Summary::parse(name, of).unwrap())).collect();
+        let metrics = Metrics { stdout, summary, ..Metrics::default() };
+        let (mut printed, mut reported) = (Printed::default(), Reported::of(Some(&metrics)));
+        let (last, earlier) = parts.split_last().unwrap();
+        let earlier: String = earlier.iter().map(|part| format!("{part}\n{PART_ENDS}\n")).collect();
+        printed.goes_on_from(&metrics.stdout, earlier.as_bytes(), &mut reported);
+        for (line, n) in last.lines().zip(1..) {
+            printed.hear(&metrics.stdout, [line.as_bytes()].into_iter(), f64::from(n), &mut reported);
+        }
+        let problem = read_numbers(&metrics, &printed, &mut NoFiles, true, |name| name, &mut reported);
+        let gathered = gather(&reported, 0.0, 9.0, None);
+        let shown = |(name, metric): (&String, &crate::Metric)| {
+            let epochs = gathered.series.epochs.get(name).into_iter().flatten().map(|(epoch, _)| epoch.to_string());
+            format!("{name}={} of {}", metric.value, epochs.collect::<Vec<_>>().join(" "))
+        };
+        (gathered.metrics.iter().map(shown).collect(), reported, problem)
+    }
+
+    struct NoFiles;
+
+    impl NumberFiles for NoFiles {
+        fn text(&mut self, _: &str) -> Result<String, NoMetrics> {
+            unreachable!()
+        }
+
+        fn event_files(&mut self, _: &str) -> Result<Vec<String>, NoMetrics> {
+            unreachable!()
+        }
+
+        fn bytes(&mut self, _: &str) -> Result<Vec<u8>, NoMetrics> {
+            unreachable!()
+        }
+    }
+
+    #[test]
+    fn a_training_in_parts_has_the_numbers_of_all_and_the_times_of_the_last() {
+        let patterns = ["epoch {epoch} acc {acc} rate {images_per_s}", "lr {lr}"];
+        let parts = [
+            "lr 0.5\nepoch 1 acc 3 rate 100\nepoch 2 acc 9 rate 100\nepoch 3 acc 8 rate 100\nepoch 4 ac",
+            "epoch 3 acc 4 rate 100",
+            "epoch 4 acc 5 rate 20\nepoch 5 acc 6 rate 30\nepoch 6 acc 7 rate 50",
+        ];
+        let (shown, reported, problem) = read(&patterns, &[("acc", "max")], &parts);
+        let expected = ["acc=9 of 1 2 3 4 5 6", "epoch_time=1 of 4 5 6", "images_per_s=40 of 4 5 6", "lr=0.5 of "];
+        assert_eq!((shown, problem), (expected.map(str::to_owned).to_vec(), None));
+        assert_eq!(reported.epochs, [(4, 0.0, 1.0), (5, 1.0, 2.0), (6, 2.0, 3.0)]);
+        assert_eq!(reported.latest()["acc"], 7.0);
+        assert_eq!(reported.remarks(), Vec::<String>::new());
+        // The epoch at hand is repeated: what it came to the last time counts.
+        let (shown, ..) = read(&["epoch {epoch} acc {acc}"], &[("acc", "max")], &["epoch 1 acc 9", "epoch 1 acc 2"]);
+        assert_eq!(shown[0], "acc=2 of 1");
+    }
+
+    #[test]
+    fn a_heading_is_of_its_own_part_and_one_that_printed_nothing_more_has_all_before_it() {
+        let patterns = ["Epoch {epoch}", "val {val}"];
+        let (shown, ..) = read(&patterns, &[("val", "min")], &["Epoch 1\nval 4\nEpoch 2", "val 9\nEpoch 2\nval 5"]);
+        assert_eq!(shown[1], "val=4 of 1 2");
+        let (shown, _, problem) = read(&patterns, &[], &["Epoch 1\nval 4", "done"]);
+        assert_eq!((shown, problem), (vec!["val=4 of 1".to_owned()], None));
+    }
 }

@@ -68,8 +68,8 @@ pub fn sum_up(reported: &Reported, seen: Seen<'_>, result: &mut StepResult) -> S
     series
 }
 
-/// Reads the numbers of a result anew: from its log, and from the files that were kept. Returns its series, and what people should
-/// know.
+/// Reads the numbers of a result anew: from its log, behind which stands what it went on from, and from the files that were kept. Returns
+/// its series, and what people should know.
 pub fn read_again(
     result: &mut StepResult,
     metrics: Option<&Metrics>,
@@ -82,6 +82,9 @@ pub fn read_again(
     if let Some(metrics) = metrics {
         let mut printed = Printed::default();
         printed.begins(record.began);
+        let own = record.earlier.and_then(|earlier| log.len().checked_sub(usize::try_from(earlier).ok()?));
+        let (log, earlier) = log.split_at(own.unwrap_or(log.len()));
+        printed.goes_on_from(&metrics.stdout, earlier, &mut reported);
         let mut released = record.released;
         for (at, lines) in record.lines(log).filter(|_| !metrics.stdout.is_empty()) {
             // What is read in the moment of the release was printed before it.

@@ -3,8 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{GpuSamples, HostSamples, LINE_ENDS, LONGEST_LINE, news::go_on};
+use super::{GpuSamples, HostSamples, news::go_on};
 
+/// What ends a line of a log: a progress bar writes over its own.
+pub const LINE_ENDS: &[u8] = b"\n\r";
+/// More than any line that means something; a longer one is passed over.
+pub const LONGEST_LINE: usize = 1 << 20;
 /// More looks are thinned out: two neighbours become one.
 const MOST: usize = 1 << 19;
 
@@ -25,6 +29,9 @@ pub struct Record {
     /// From where to where the log was given back while it was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<(u64, u64)>,
+    /// So many bytes behind its log were printed by the attempts from whose checkpoint it goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earlier: Option<u64>,
     /// What it used of the host.
     #[serde(default)]
     pub host: HostSamples,

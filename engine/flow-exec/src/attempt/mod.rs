@@ -28,6 +28,8 @@ pub use unlisted::unlisted;
 
 /// Where the program's messages stand while `messages.jsonl` is a pipe, in which secrets are hidden on their way.
 const HEARD: &str = "heard.jsonl";
+/// What the attempts printed from whose checkpoint this one goes on.
+const EARLIER: &str = "earlier.log";
 
 /// The folder of one attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +67,11 @@ impl Folder {
     /// The program's standard output and error.
     pub fn log(&self) -> PathBuf {
         self.path.join(file::LOG)
+    }
+
+    /// What the attempts printed from whose checkpoint it goes on; not there where it begins anew.
+    pub fn earlier(&self) -> PathBuf {
+        self.path.join(EARLIER)
     }
 
     /// What the program writes its messages to: a file, or the pipe in its place.

@@ -1,14 +1,27 @@
 //! What an attempt leaves for the next one to go on from, in a folder of the store that outlives both: whether that is more than was
-//! there before, and what was used on the way. Does not know what is in it.
+//! there before, what was used on the way, and what was printed. Does not know what is in it.
 
-use std::{fs, io, os::unix::ffi::OsStrExt, path::PathBuf};
+use std::{
+    fs::{self, File},
+    io::{self, Read, Seek, SeekFrom, Write},
+    ops::Range,
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{FileExt, OpenOptionsExt, symlink},
+    },
+    path::{Path, PathBuf},
+};
 
-use flow_core::{Digest, Earlier, Usage, reason::Stopped};
+use flow_core::{
+    Digest, Earlier, Usage,
+    measure::{LINE_ENDS, LONGEST_LINE, PART_ENDS},
+    reason::Stopped,
+};
 use serde::{Deserialize, Serialize};
 use walkdir::WalkDir;
 
-use super::cleanup;
-use crate::attempt::write_atomically;
+use super::{cleanup, keep};
+use crate::attempt::{FIRST, Folder, NEWEST, open_log, write_atomically};
 
 /// The checkpoint folder of an instance.
 pub(crate) struct Checkpoint(PathBuf);
@@ -34,6 +47,16 @@ impl Checkpoint {
         self.0.with_extension("json")
     }
 
+    /// What was printed by all attempts that left something here, in order.
+    fn log(&self) -> PathBuf {
+        self.0.with_extension("log")
+    }
+
+    /// A link that leads to the folder of the attempt that goes on from it now, or did last.
+    fn attempt(&self) -> PathBuf {
+        self.0.with_extension("attempt")
+    }
+
     fn noted(&self) -> Option<Noted> {
         serde_json::from_slice(&fs::read(self.note()).ok()?).ok()
     }
@@ -43,38 +66,101 @@ impl Checkpoint {
         self.noted().map(|noted| noted.earlier)
     }
 
-    /// An attempt was ended in the middle that used so much, with all before it: another one goes on, if this one got any further.
+    /// An attempt was ended in the middle that used so much, with all before it, and has this log: another one goes on, if this one got
+    /// any further.
     ///
     /// # Errors
     /// Why none does. What cannot be read is no checkpoint.
-    pub(crate) fn continues(&self, used: &Usage) -> Result<(), Stopped> {
+    pub(crate) fn continues(&self, used: &Usage, log: &Path) -> Result<(), Stopped> {
         let left = self.content().map_err(|_| Stopped::NoCheckpoint)?.ok_or(Stopped::NoCheckpoint)?;
         if self.noted().is_some_and(|noted| noted.left == left) {
             return Err(Stopped::NoProgress);
         }
         let noted = serde_json::to_vec(&Noted { left, earlier: Earlier::and(used) }).unwrap_or_default();
+        self.take_in(log);
         // Without the note nobody would know later whether there was any progress.
         write_atomically(&self.note(), &noted).map_err(|_| Stopped::NoCheckpoint)
     }
 
-    /// An attempt is about to go on from it. Whoever left what is not noted was killed together with flow: how long it took is not known.
-    pub(crate) fn found(&self) {
-        let Ok(Some(left)) = self.content() else { return };
+    /// An attempt is about to go on from it, if there is anything. Whoever left what is not noted was killed together with flow: how long
+    /// it took is not known.
+    pub(crate) fn found(&self) -> bool {
+        let Ok(Some(left)) = self.content() else { return false };
         let noted = self.noted();
         if noted.as_ref().is_some_and(|noted| noted.left == left) {
-            return;
+            return true;
         }
+        self.take_in(&Folder::at(self.attempt()).log());
         let mut earlier = noted.map(|noted| noted.earlier).unwrap_or_default();
         earlier.jobs += 1;
         earlier.unmeasured += 1;
         let noted = serde_json::to_vec(&Noted { left, earlier }).unwrap_or_default();
         let _ = write_atomically(&self.note(), &noted);
+        true
+    }
+
+    /// An attempt in this folder leaves here what the next one goes on from: where it is killed together with flow, that one finds its log.
+    pub(crate) fn is_used_by(&self, folder: &Folder) {
+        let _ = fs::remove_file(self.attempt());
+        let _ = symlink(folder.path(), self.attempt());
+    }
+
+    /// Gives the attempt in this folder what was printed by those from which it goes on, so that its metrics are read of that as well.
+    ///
+    /// # Errors
+    /// It cannot be put there.
+    pub(crate) fn give_log(&self, folder: &Folder) -> io::Result<()> {
+        let linked = fs::hard_link(self.log(), folder.earlier());
+        match linked.or_else(|_| fs::copy(self.log(), folder.earlier()).map(drop)) {
+            // There is none, or it is of another member of a group, who alone may read it.
+            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => Ok(()),
+            given => given,
+        }
+    }
+
+    /// The attempt has ended. Only an empty one goes: the next attempt goes on from what is there.
+    pub(crate) fn is_left(&self) {
+        if fs::remove_dir(&self.0).is_ok() {
+            let _ = fs::remove_file(self.attempt());
+        }
+    }
+
+    /// Puts the log of an attempt behind those before it. What cannot be read or written is not there: its numbers are lost, and the
+    /// training goes on.
+    fn take_in(&self, log: &Path) {
+        let new = self.0.with_extension("log.tmp");
+        let written = self.joined(log, &new).and_then(|any| if any { fs::rename(&new, self.log()) } else { Ok(()) });
+        if written.is_err() {
+            let _ = fs::remove_file(new);
+        }
+    }
+
+    /// Whether the attempt has printed anything. Of all parts together no more is kept than of one log.
+    fn joined(&self, log: &Path, new: &Path) -> io::Result<bool> {
+        let own = open_log(log)?;
+        let length = own.metadata()?.len();
+        if length == 0 {
+            return Ok(false);
+        }
+        let mut to = File::options().write(true).create(true).truncate(true).mode(0o600).open(new)?;
+        match open_log(&self.log()) {
+            Ok(before) => {
+                let cut = too_much(before.metadata()?.len(), length);
+                copy_lines(before, cut, &mut to)?;
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(e),
+        }
+        let cut = keep::middle(&own);
+        copy_lines(own, cut, &mut to)?;
+        writeln!(to, "{PART_ENDS}")?;
+        Ok(true)
     }
 
     /// Nothing goes on from it any more.
     pub(crate) fn remove(&self) {
         cleanup::remove(&self.0);
-        let _ = fs::remove_file(self.note());
+        [self.note(), self.log(), self.attempt()].iter().for_each(|file| _ = fs::remove_file(file));
     }
 
     /// A digest of all files in it; none where there are none.
@@ -99,6 +185,40 @@ impl Checkpoint {
     }
 }
 
+/// What is too much of the parts before one of this length.
+fn too_much(earlier: u64, own: u64) -> Option<Range<u64>> {
+    let room = NEWEST.saturating_sub(own);
+    (earlier > FIRST + room).then(|| FIRST..earlier - room)
+}
+
+/// All whole lines, but for what is to be left out: of one that was cut the rest may be half a number.
+fn copy_lines(mut from: File, cut: Option<Range<u64>>, to: &mut File) -> io::Result<()> {
+    let (mut at, end) = (0, back_to_line(&from, from.metadata()?.len())?);
+    if let Some(cut) = cut {
+        io::copy(&mut (&from).take(back_to_line(&from, cut.start)?), to)?;
+        writeln!(to, "[flow: {} MiB are left out here]", (cut.end - cut.start).div_ceil(1 << 20))?;
+        at = on_to_line(&from, cut.end)?;
+    }
+    from.seek(SeekFrom::Start(at))?;
+    io::copy(&mut from.take(end.saturating_sub(at)), to).map(drop)
+}
+
+/// Where the last whole line before this place ends.
+fn back_to_line(file: &File, at: u64) -> io::Result<u64> {
+    let from = at.saturating_sub(LONGEST_LINE as u64);
+    let mut bytes = vec![0; (at - from) as usize];
+    file.read_exact_at(&mut bytes, from)?;
+    Ok(bytes.iter().rposition(|byte| LINE_ENDS.contains(byte)).map_or(from, |end| from + end as u64 + 1))
+}
+
+/// Where the first whole line after this place begins.
+fn on_to_line(file: &File, at: u64) -> io::Result<u64> {
+    let mut bytes = vec![0; LONGEST_LINE];
+    let read = file.read_at(&mut bytes, at)?;
+    let end = bytes[..read].iter().position(|byte| LINE_ENDS.contains(byte));
+    Ok(at + end.map_or(read, |end| end + 1) as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,19 +226,19 @@ mod tests {
     #[test]
     fn what_goes_on_has_left_more_than_there_was() {
         let dir = tempfile::tempdir().unwrap();
-        let checkpoint = Checkpoint::at(dir.path().join("ab12"));
+        let (checkpoint, log) = (Checkpoint::at(dir.path().join("ab12")), dir.path().join("none"));
         let part = |wall_s| Usage { wall_s, ..Usage::default() };
-        assert_eq!(checkpoint.continues(&part(1.0)), Err(Stopped::NoCheckpoint));
+        assert_eq!(checkpoint.continues(&part(1.0), &log), Err(Stopped::NoCheckpoint));
         fs::create_dir_all(checkpoint.folder().join("deep")).unwrap();
-        assert_eq!(checkpoint.continues(&part(1.0)), Err(Stopped::NoCheckpoint));
+        assert_eq!(checkpoint.continues(&part(1.0), &log), Err(Stopped::NoCheckpoint));
         fs::write(checkpoint.folder().join("deep/epoch"), "1").unwrap();
-        assert_eq!(checkpoint.continues(&part(1.0)), Ok(()));
+        assert_eq!(checkpoint.continues(&part(1.0), &log), Ok(()));
         // Written again, and the same.
         fs::write(checkpoint.folder().join("deep/epoch"), "1").unwrap();
-        assert_eq!(checkpoint.continues(&part(2.0)), Err(Stopped::NoProgress));
+        assert_eq!(checkpoint.continues(&part(2.0), &log), Err(Stopped::NoProgress));
         fs::write(checkpoint.folder().join("deep/epoch"), "2").unwrap();
         let used = part(2.0).after(checkpoint.earlier());
-        assert_eq!(checkpoint.continues(&used), Ok(()));
+        assert_eq!(checkpoint.continues(&used, &log), Ok(()));
         let earlier = checkpoint.earlier().unwrap();
         assert_eq!((earlier.jobs, earlier.wall_s), (2, 3.0));
         checkpoint.found();
@@ -129,9 +249,70 @@ mod tests {
         assert_eq!((found.jobs, found.unmeasured, found.wall_s), (3, 1, 3.0));
         let used = part(1.0).after(Some(found));
         fs::write(checkpoint.folder().join("deep/epoch"), "4").unwrap();
-        assert_eq!(checkpoint.continues(&used), Ok(()));
+        assert_eq!(checkpoint.continues(&used, &log), Ok(()));
         assert_eq!(checkpoint.earlier().map(|earlier| (earlier.jobs, earlier.unmeasured)), Some((4, 1)));
         checkpoint.remove();
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+    #[test]
+    fn what_was_printed_is_kept_in_parts_and_no_half_line_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let checkpoint = Checkpoint::at(dir.path().join("ab12"));
+        let attempt = |n: u32, printed: &str| {
+            let folder = Folder::create(dir.path().join(n.to_string())).unwrap();
+            if checkpoint.found() {
+                checkpoint.give_log(&folder).unwrap();
+            }
+            checkpoint.is_used_by(&folder);
+            fs::write(folder.log(), printed).unwrap();
+            folder
+        };
+        let earlier = |folder: &Folder| fs::read_to_string(folder.earlier()).unwrap_or_default();
+        let leave = |epoch: &str| {
+            fs::create_dir_all(checkpoint.folder()).unwrap();
+            fs::write(checkpoint.folder().join("epoch"), epoch).unwrap();
+        };
+        let first = attempt(1, "epoch 1\nepo");
+        assert_eq!(earlier(&first), "");
+        leave("1");
+        // Killed together with flow: nobody has told what it came to.
+        let second = attempt(2, "epoch 2\n");
+        let of_first = format!("epoch 1\n{PART_ENDS}\n");
+        assert_eq!(earlier(&second), of_first);
+        leave("2");
+        assert_eq!(checkpoint.continues(&Usage::default(), &second.log()), Ok(()));
+        let third = attempt(3, "epoch 3 without a checkpoint\n");
+        let of_both = format!("{of_first}epoch 2\n{PART_ENDS}\n");
+        assert_eq!(earlier(&third), of_both);
+        assert_eq!(checkpoint.continues(&Usage::default(), &third.log()), Err(Stopped::NoProgress));
+        let fourth = attempt(4, "");
+        assert_eq!(earlier(&fourth), of_both, "what left nothing is done again");
+        checkpoint.remove();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 4, "their own folders");
+        assert_eq!(earlier(&fourth), of_both);
+    }
+
+    #[test]
+    fn of_a_log_only_whole_lines_go_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let copied = |text: &str, cut: Option<Range<u64>>| {
+            let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+            fs::write(&from, text).unwrap();
+            copy_lines(File::open(&from).unwrap(), cut, &mut File::create(&to).unwrap()).unwrap();
+            fs::read_to_string(to).unwrap()
+        };
+        assert_eq!(copied("one\ntwo\r\n10%\r50", None), "one\ntwo\r\n10%\r");
+        assert_eq!((copied("half", None), copied("", None)), (String::new(), String::new()));
+        let cut = copied("one\ntwo\nthree\nfour\nfi", Some(5..10));
+        assert_eq!(cut, "one\n[flow: 1 MiB are left out here]\nfour\n");
+        assert_eq!(copied("one\ntwo\nthree", Some(1..9)), "[flow: 1 MiB are left out here]\n");
+    }
+
+    #[test]
+    fn of_all_parts_no_more_is_kept_than_of_a_log() {
+        assert_eq!(too_much(FIRST + NEWEST, 0), None);
+        assert_eq!(too_much(FIRST + NEWEST, 10), Some(FIRST..FIRST + 10));
+        assert_eq!(too_much(FIRST, NEWEST * 2), None);
+        assert_eq!(too_much(FIRST + 10, NEWEST * 2), Some(FIRST..FIRST + 10));
     }
 }

@@ -22,7 +22,11 @@ use super::{
     running::Running,
     session::plugin_of,
 };
-use crate::{attempt::Said, clock, node::NewSamples};
+use crate::{
+    attempt::{Folder, Said},
+    clock,
+    node::NewSamples,
+};
 
 /// An attempt whose program and all that it started is gone.
 pub(super) struct Collect {
@@ -221,7 +225,7 @@ pub(super) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
         }
     }
     if limited || again == RetryAdvice::Lost {
-        match (continues(instance, checkpoint.as_ref(), &result.usage), &mut result.cause) {
+        match (continues(instance, checkpoint.as_ref(), &result.usage, &running.folder), &mut result.cause) {
             (Ok(()), _) => again = RetryAdvice::Continues,
             (Err(why), Some(Cause::Batch { end: BatchEnd::TimeLimit { stopped }, .. })) => *stopped = Some(why),
             // What was lost is tried again all the same.
@@ -235,10 +239,9 @@ pub(super) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
         } else {
             if again != RetryAdvice::Continues {
                 // Whether a retry or a later run goes on from it, this part of the work was done.
-                let _ = continues(instance, Some(checkpoint), &result.usage);
+                let _ = continues(instance, Some(checkpoint), &result.usage, &running.folder);
             }
-            // Only an empty one goes: the next attempt goes on from what is there.
-            let _ = fs::remove_dir(checkpoint.folder());
+            checkpoint.is_left();
         }
     }
     Collected { attempt, instance: id, running, corunners, news, notices, again, result }
@@ -263,14 +266,19 @@ fn telling_names(context: &RunContext, result: &StepResult) -> Vec<String> {
 }
 
 /// Whether another attempt goes on where this one was ended, or why none does.
-fn continues(instance: &Instance, checkpoint: Option<&Checkpoint>, used: &Usage) -> Result<(), Stopped> {
+fn continues(
+    instance: &Instance,
+    checkpoint: Option<&Checkpoint>,
+    used: &Usage,
+    folder: &Folder,
+) -> Result<(), Stopped> {
     if instance.corun.is_some() {
         return Err(Stopped::Group);
     }
     if !instance.resume {
         return Err(Stopped::Unwanted);
     }
-    checkpoint.ok_or(Stopped::NoCheckpoint)?.continues(used)
+    checkpoint.ok_or(Stopped::NoCheckpoint)?.continues(used, &folder.log())
 }
 
 /// What it read in place and what was changed under it. What was copied into its folder could not change, and what was captured

@@ -134,8 +134,8 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     if !instance.resume || instance.corun.is_some() {
         // Members of a group are measured together, from the beginning to the end.
         checkpoint.remove();
-    } else {
-        checkpoint.found();
+    } else if checkpoint.found() {
+        checkpoint.give_log(&folder).map_err(|e| not_made(&folder.earlier(), e))?;
     }
     let launch = start::fill(&start::Start {
         session,
@@ -152,6 +152,11 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
         environment: &context.environment,
     })
     .map_err(|what| Cause::NotFilled { what })?;
+    let process = !matches!(resolved.body, Body::Builtin { .. });
+    let metrics = expansion.steps[instance.step.index()].metrics.as_deref();
+    if process && metrics.is_some() {
+        checkpoint.is_used_by(&folder);
+    }
     // After the copies are made: what is as it was when it was hashed is what was copied.
     let copied = |path: &Path| launch.captured.iter().any(|captured| captured.is_copy() && captured.author() == path);
     for input in instance.inputs.iter() {
@@ -164,9 +169,7 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
             return Err(Cause::NotFilled { what: Filling::InputChanged { path } });
         }
     }
-    let process = !matches!(resolved.body, Body::Builtin { .. });
     let plugin = matches!(resolved.body, Body::Plugin { .. });
-    let metrics = expansion.steps[instance.step.index()].metrics.as_deref();
     let piped = process && context.tellers.contains(&instance.id) && !context.secrets.values().is_empty();
     let mut listener = Listener::new(&folder, plugin, metrics);
     listener.hide(&context.secrets);

@@ -174,6 +174,7 @@ pub(crate) fn finish(end: End<'_>, seen: &Observed) -> (StepResult, Option<Store
             ended_at,
             looks: std::mem::take(&mut listener.looks),
             cut: None,
+            earlier: None,
             host: seen.samples.clone(),
             gpus: seen.gpus.clone(),
         };

@@ -45,11 +45,14 @@ pub(crate) fn keep(
     let log = if record.looks.is_empty() { None } else { open_log(&folder.log()).ok() };
     let cut = log.as_ref().and_then(middle);
     record.cut = cut.as_ref().map(|cut| (cut.start, cut.end));
-    let nothing = log.is_none() && record.host.is_empty() && record.gpus.is_empty();
+    let earlier = open_log(&folder.earlier()).and_then(|earlier| Ok((earlier.metadata()?.len(), earlier))).ok();
+    record.earlier = earlier.as_ref().map(|(bytes, _)| *bytes);
+    let nothing = log.is_none() && earlier.is_none() && record.host.is_empty() && record.gpus.is_empty();
     let write = |file: &mut File| {
         file.write_all(&serde_json::to_vec(&record)?)?;
         file.write_all(b"\n")?;
-        log.map_or(Ok(()), |log| copy_without(log, cut.as_ref(), file))
+        log.map_or(Ok(()), |log| copy_without(log, cut.as_ref(), file))?;
+        earlier.map_or(Ok(()), |(bytes, earlier)| io::copy(&mut earlier.take(bytes), file).map(drop))
     };
     let cut_bytes = record.cut.map_or(0, |(from, to)| to - from);
     let kept = if nothing { None } else { Some(objects.store_private(write)?) };
@@ -102,7 +105,7 @@ pub(super) fn keep_inputs(
 }
 
 /// What of a log is not there, or is too much to be kept.
-fn middle(log: &File) -> Option<Range<u64>> {
+pub(super) fn middle(log: &File) -> Option<Range<u64>> {
     let length = log.metadata().ok()?.len();
     let too_much = (length > FIRST + NEWEST).then(|| FIRST..length - NEWEST);
     left_out(log).ok()?.or(too_much)

@@ -2,7 +2,8 @@
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    fs,
+    io::{self, Read},
     path::{Path, PathBuf},
 };
 
@@ -15,7 +16,7 @@ use flow_protocol::{Message, Summary};
 
 use super::numbers::{Following, InWork, how_far};
 use crate::{
-    attempt::{Bound, Folder, Follower, Lines, Said},
+    attempt::{Bound, Folder, Follower, Lines, Said, open_log},
     secrets::Secrets,
 };
 
@@ -63,7 +64,7 @@ pub(crate) struct Listener {
 impl Listener {
     /// At a plugin's attempt (`plugin`), or at a plain program's, whose numbers are where `metrics` says.
     pub(crate) fn new(folder: &Folder, plugin: bool, metrics: Option<&Metrics>) -> Listener {
-        Listener {
+        let mut listener = Listener {
             // A plain program announces itself with `flow ready`, which is a message as well.
             follower: Some(Follower::new(folder)),
             log: (!plugin).then(|| Lines::new(folder.log(), LINE_ENDS)),
@@ -73,7 +74,11 @@ impl Listener {
             reported: Reported::of(metrics),
             said: if plugin { Said::Nothing } else { Said::Command },
             ..Listener::deaf(folder.log())
+        };
+        if let Some(metrics) = metrics.filter(|_| listener.prints_metrics) {
+            listener.printed.goes_on_from(&metrics.stdout, &earlier(folder), &mut listener.reported);
         }
+        listener
     }
 
     /// One that listens to nothing.
@@ -244,6 +249,7 @@ impl Listener {
         if let (Some(metrics), Ok(log)) = (metrics, fs::read(folder.log())) {
             self.reported = Reported::of(Some(metrics));
             self.printed = Printed::default();
+            self.printed.goes_on_from(&metrics.stdout, &earlier(folder), &mut self.reported);
             self.printed.begins(self.began);
             let mut released = self.released;
             for (at, lines) in record.lines(&log) {
@@ -305,6 +311,13 @@ impl Listener {
         news.epochs.extend(self.printed.hear(&metrics.stdout, texts, at, &mut self.reported));
         news.progress = how_far(self.printed.epoch(), &self.reported).map(|text| (None, text)).or(news.progress.take());
     }
+}
+
+/// What the attempts printed from whose checkpoint it goes on.
+fn earlier(folder: &Folder) -> Vec<u8> {
+    let mut text = Vec::new();
+    let read = open_log(&folder.earlier()).and_then(|mut earlier| earlier.read_to_end(&mut text));
+    if read.is_ok() { text } else { Vec::new() }
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ pub(crate) fn read_again(
     Ok(Some(Reading { result, remarks }))
 }
 
-/// The record is one line, and the log follows.
+/// The record is one line, and the log follows, with what was printed before it went on.
 fn record_and_log(mut bytes: Vec<u8>) -> Option<(Record, Vec<u8>)> {
     let end = bytes.iter().position(|byte| *byte == b'\n')?;
     let record = serde_json::from_slice(&bytes[..end]).ok()?;
@@ -145,7 +145,7 @@ pub(super) mod tests {
 
     use flow_core::{
         Catalogue, CorunWindow, ExpandRequest, Expansion, Machine, Source,
-        measure::{GpuLook, GpuSamples, HostSamples, LONGEST_LINE, Seen, Used, sum_up},
+        measure::{GpuLook, GpuSamples, HostSamples, LONGEST_LINE, PART_ENDS, Seen, Used, sum_up},
         parse,
     };
     use flow_store::{Holder, ProcessIdentity, Store};
@@ -196,12 +196,15 @@ pub(super) mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
         #[test]
-        fn what_is_read_again_is_what_was_read_live(pieces in prop::collection::vec(piece(), 1..25), released in any::<bool>()) {
+        fn what_is_read_again_is_what_was_read_live(pieces in prop::collection::vec(piece(), 1..25), released in any::<bool>(), earlier in any::<bool>()) {
             let dir = tempfile::tempdir().unwrap();
             let me = Holder { process: ProcessIdentity::own(), doing: "t".into(), run: None, since: String::new() };
             let store = Store::open(&dir.path().join(".flow"), &me, |_| ControlFlow::Break(())).unwrap();
             let (expansion, folder) = (expansion(), Folder::create(dir.path().join("0")).unwrap());
             let (instance, metrics) = (&expansion.instances[0], expansion.steps[0].metrics.as_deref());
+            if earlier {
+                std::fs::write(folder.earlier(), format!("epoch 0 loss 8\nepoch 1 loss 7\n{PART_ENDS}\n")).unwrap();
+            }
             let mut listener = Listener::new(&folder, false, metrics);
             let (began, mut now) = (1_790_000_000.123_456_7, 1_790_000_000.25);
             listener.begins(began);
@@ -237,7 +240,7 @@ pub(super) mod tests {
             let series = sum_up(&listener.reported, Seen { started_at, ended_at, host: &host, gpus: &gpus }, &mut live);
             live.series = (!series.is_empty()).then(|| Digest::of(&serde_json::to_vec(&series).unwrap()));
             let (released, looks) = (listener.released, std::mem::take(&mut listener.looks));
-            let record = Record { began: listener.began, released, started_at, ended_at, looks, cut: None, host, gpus };
+            let record = Record { began: listener.began, released, started_at, ended_at, looks, cut: None, earlier: None, host, gpus };
             let place = (&folder, store.objects(), &Secrets::default());
             live.kept = Some(keep(Digest([7; 32]), record, instance, metrics, missed.is_some(), place).unwrap());
 
@@ -246,6 +249,7 @@ pub(super) mod tests {
             (other.metrics, other.series, other.cause) = (Default::default(), None, None);
             other.usage.cpu_cores = 99.0;
             let again = read_again(store.objects(), other, metrics, instance, true).unwrap().unwrap();
+            prop_assert!(!earlier || live.metrics.contains_key("loss"));
             prop_assert_eq!(again.result, live);
         }
     }
