@@ -214,6 +214,11 @@ impl Captures {
         self.state().by_input.get(&(path.to_owned(), by_listing)).cloned().flatten()
     }
 
+    /// How many files were copied.
+    pub fn files(&self) -> u64 {
+        self.state().files
+    }
+
     /// Removes the copies. A link from each to the author's stays in place of a folder: the work folders of attempts that failed
     /// lead there.
     pub fn clear(&self) {

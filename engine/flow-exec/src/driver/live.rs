@@ -4,6 +4,7 @@
 //! One turn: all events of an instant, one `Tick`, the actions, one write of the journal and, where something is recorded, of the
 //! database behind it, aside; only after that is the scheduler told that it is.
 
+mod tidy;
 mod wait;
 
 use std::sync::Arc;

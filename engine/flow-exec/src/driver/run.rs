@@ -278,6 +278,7 @@ pub(super) fn run_on<X: Executor>(
     };
     let replace = options.publish.replace(session, wanted.len() == expansion.instances.len());
     let driven = drive(&context, reused, beginning, tasks, &replace);
+    // Where it did not come to its end.
     context.captures.clear();
     let Driven { published, withheld, exit, counts } = driven?;
 
@@ -357,6 +358,7 @@ fn drive<X: Executor>(
     let Published { files: published, withheld, errors } = done;
     let failed = live.outcomes.failed || !errors.is_empty();
     let exit = if live.interrupted { 130 } else { i32::from(failed) };
+    live.tidy();
     let mut last: Vec<RunEvent> = published
         .iter()
         .map(|file| RunEvent::Published { path: session.workspace.name(&file.path), changed: file.changed })

@@ -1,0 +1,85 @@
+//! What nobody needs any more when a run has ended: the copies of its inputs, and what attempts left in their folders. To remove it takes
+//! as long as the disk takes, so that is part of the run, and said where it is long.
+
+use std::{
+    sync::{
+        Arc,
+        mpsc::{RecvTimeoutError, channel},
+    },
+    thread,
+    time::Duration,
+};
+
+use super::{EventLoop, Executor};
+use crate::clock;
+
+/// What takes no longer is not worth a word.
+const SHORT: Duration = Duration::from_secs(1);
+/// How often it is shown that the run goes on.
+const SHOW: Duration = Duration::from_millis(200);
+
+impl<X: Executor> EventLoop<'_, X> {
+    /// Removes it, while people see that the run goes on.
+    pub(in crate::driver) fn tidy(&mut self) {
+        let context = Arc::clone(&self.context);
+        let what = match context.captures.files() {
+            0 => "what steps left in their work folders".to_owned(),
+            1 => "the copy of an input file".to_owned(),
+            files => format!("{files} copies of input files"),
+        };
+        let (begun, mut unsaid) = (clock::steady(), Some(format!("cleaning up: removes {what}")));
+        let mut ends = std::mem::take(&mut self.ends);
+        let work = || {
+            context.captures.clear();
+            ends.clear();
+        };
+        while_it_lasts(work, SHOW, || {
+            let text = if clock::since(begun) < SHORT { None } else { unsaid.take() };
+            text.into_iter().for_each(|text| self.screen.notice(text));
+            self.show_status(None);
+        });
+        self.ends = ends;
+    }
+}
+
+/// Works on another thread, and tells each time when so long has passed. Without a thread nothing is done.
+fn while_it_lasts(work: impl FnOnce() + Send, each: Duration, mut tell: impl FnMut()) {
+    let (doing, done) = channel::<()>();
+    thread::scope(|scope| {
+        let work = move || {
+            let _doing = doing;
+            work();
+        };
+        // Whoever cannot start a thread drops the work, and with it the channel.
+        let _ = thread::Builder::new().name("tidy".to_owned()).spawn_scoped(scope, work);
+        while done.recv_timeout(each) == Err(RecvTimeoutError::Timeout) {
+            tell();
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn what_takes_its_time_is_told_until_it_is_done() {
+        let (end, ends) = channel();
+        let (mut told, done) = (0, AtomicBool::new(false));
+        let is_done = &done;
+        let work = move || {
+            ends.recv().unwrap();
+            is_done.store(true, Ordering::Relaxed);
+        };
+        while_it_lasts(work, Duration::from_millis(1), || {
+            told += 1;
+            if told == 3 {
+                end.send(()).unwrap();
+            }
+        });
+        assert!(done.into_inner() && told >= 3);
+        while_it_lasts(|| (), Duration::from_secs(60), || unreachable!());
+    }
+}
