@@ -1,6 +1,7 @@
 //! `flow plan`, and `flow run -n`.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::mem::discriminant;
 use std::process::ExitCode;
 
@@ -9,7 +10,7 @@ use flow_core::learn::Forecast;
 use flow_core::plan::{Item, Plan as CorePlan, State};
 use flow_core::sched::{Estimate, Task, policy};
 use flow_core::why::Why;
-use flow_core::{Expansion, JournalLine, Outcome, Planned, RunEvent};
+use flow_core::{Expansion, InstanceId, JournalLine, Outcome, Planned, RunEvent, Unfollowed};
 use flow_exec::{ForceRequest, Session, SessionRequest};
 use indexmap::{IndexMap, IndexSet};
 
@@ -142,8 +143,21 @@ fn render(
         let remarks = expansion.remarks.iter().map(reasons::remark);
         out.extend(remarks.map(|remark| styled(FAINT, format_args!("  {remark}"))));
     }
+    let unfollowed = unfollowed(expansion, plan, tasks);
+    out.extend(unfollowed.iter().map(|one| styled(FAINT, format_args!("  {}", reasons::unfollowed(one)))));
     out.push(total(plan));
     out
+}
+
+/// Steps that have run before and may be kept although one runs that they only come after.
+fn unfollowed(expansion: &Expansion, plan: &CorePlan, tasks: &[Task]) -> Vec<Unfollowed> {
+    let states: BTreeMap<InstanceId, &State> = plan.items.iter().map(|item| (item.id, &item.state)).collect();
+    let kept = |id: InstanceId| match states.get(&id) {
+        Some(State::Cached { .. }) => true,
+        Some(State::After(_)) => tasks[id.index()].estimate.duration.is_some(),
+        _ => false,
+    };
+    expansion.unfollowed(kept, |id| matches!(states.get(&id), Some(State::Run(_) | State::GoesOn { .. })))
 }
 
 /// Cuts reasons, and of times what they rest on, so that rows have room in a terminal.

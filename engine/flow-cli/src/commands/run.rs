@@ -148,7 +148,11 @@ impl Run {
         } else {
             let length = Length::of(output);
             // How the run ended is its exit code, also where nobody reads the words any more.
-            let _ = words(&view, &end, &workspace, length).iter().try_for_each(|line| output.sentence(line, FURTHER));
+            let mut lines = words(&view, &end, &workspace, length);
+            if output.verbose {
+                lines.extend(end.unfollowed.iter().map(|one| format!("  {:<9} {}", "kept", reasons::unfollowed(one))));
+            }
+            let _ = lines.iter().try_for_each(|line| output.sentence(line, FURTHER));
         }
         Ok(ExitCode::from(u8::try_from(end.exit).unwrap_or(1)))
     }

@@ -73,6 +73,17 @@ impl Why {
         for line in answer(&asked, output.verbose) {
             output.line(line)?;
         }
+        let may_be_kept = |(_, state): &(_, &State)| matches!(state, State::Cached { .. } | State::After(_));
+        let kept: BTreeSet<InstanceId> = ids
+            .iter()
+            .copied()
+            .zip(asked.iter().map(|(_, state)| *state))
+            .filter(may_be_kept)
+            .map(|(id, _)| id)
+            .collect();
+        for one in session.expansion.unfollowed(|id| kept.contains(&id), |_| true) {
+            output.sentence(&format!("{} {}", styled(NOTE, "note:"), reasons::unfollowed(&one)), 2)?;
+        }
         let Reused { accepted, others } = Reused::of(&knowledge, &asked, &session.expansion.workflow)?;
         for (reason, of) in accepted {
             output.line(format!("{}: kept by `flow accept`: {reason}", named(&of)))?;

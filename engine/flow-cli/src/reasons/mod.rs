@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use flow_core::plan::NotAccepted;
 use flow_core::reason::{Cause, Lack, ProfileReason, Spoiled, Withheld};
 use flow_core::verdict::Call;
-use flow_core::{Outcome, Remark, Repeat, Span};
+use flow_core::{Outcome, Remark, Repeat, Span, Unfollowed};
 use flow_report::{Reasons, Words};
 
 use crate::words;
@@ -114,6 +114,17 @@ pub(crate) fn interrupted(grace: Option<Span>, again: bool) -> String {
 /// What an instance asks for that this machine does not have.
 pub(crate) fn unfit(label: &str, lack: &Lack) -> String {
     format!("`{label}` cannot run on this machine: it {}", self::lack(lack))
+}
+
+/// That a step does not follow one that it needs, and what makes it.
+pub(crate) fn unfollowed(Unfollowed { step, ran, output }: &Unfollowed) -> String {
+    let read = match output {
+        Some(output) => format!("`${{{{ steps.{ran}.{output} }}}}` in it"),
+        None => format!("`outputs:` in `{ran}` and `${{{{ steps.{ran}.out }}}}` in it"),
+    };
+    format!(
+        "`{step}` reads nothing of `{ran}` through flow, so that it is kept where only `{ran}` changes; with {read} it follows"
+    )
 }
 
 /// Something about a workflow on this machine.

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Group, Publish, Remark, StepFacts, build::Agreements, prepare::StepPlan};
+use super::{Group, Publish, Remark, StepFacts, Unfollowed, build::Agreements, prepare::StepPlan};
 use crate::{
-    Foreign, Instance, InstanceId, Machine, Slurm, StepId, Workflow,
+    Foreign, Instance, InstanceId, Machine, Need, Slurm, StepId, Workflow,
     expr::Scope,
     reason::{Lack, ProfileReason},
 };
@@ -67,6 +67,28 @@ impl Expansion {
     /// The first step that does the same as this one; itself where there is no other.
     pub fn work_of(&self, step: StepId) -> StepId {
         self.steps[step.index()].work_of.unwrap_or(step)
+    }
+
+    /// What was `kept` although something `ran` that it only comes after: each pair of steps once.
+    pub fn unfollowed(&self, kept: impl Fn(InstanceId) -> bool, ran: impl Fn(InstanceId) -> bool) -> Vec<Unfollowed> {
+        let pairs = self.steps.iter().flat_map(|step| step.only_after.iter().map(move |on| (step, *on)));
+        let unfollowed = pairs.filter(|(step, on)| {
+            let of = |need: &&Need| self.instances[need.on.index()].step == *on;
+            step.ids()
+                .filter(|id| kept(*id))
+                .any(|id| self.instances[id.index()].needs.iter().filter(of).any(|need| ran(need.on)))
+        });
+        let told = unfollowed.map(|(step, on)| {
+            let ran = &self.steps[on.index()];
+            let first = ran.ids().next().map(|id| &*self.instances[id.index()].outputs);
+            let output = first.and_then(|outputs| match outputs {
+                [] => None,
+                [_] => Some("out".to_owned()),
+                [first, ..] => Some(format!("outputs.{}", first.name)),
+            });
+            Unfollowed { step: step.name.clone(), ran: ran.name.clone(), output }
+        });
+        told.collect()
     }
 
     /// Slurm runs some of it.

@@ -1,7 +1,7 @@
 //! What workflows expand to.
 
 use flow_core::{
-    Exclusive, Expansion, Machine, Mode, Outcome, PublishTo, Remark,
+    Exclusive, Expansion, InstanceId, Machine, Mode, Outcome, PublishTo, Remark,
     reason::{Cause, ProfileReason},
 };
 
@@ -453,4 +453,28 @@ fn what_is_taken_over_brings_what_it_takes_over_itself_and_leaves_the_order() {
     three[z=1,y=2,a=3,b=1] 1g 2c
     three[z=1,y=2,a=3,b=2] 1g 2c
     "#);
+}
+
+#[test]
+fn what_only_comes_after_a_step_does_not_follow_it() {
+    let e = expand(&steps(
+        r#"
+  a: {run: x, outputs: [o]}
+  plot: {run: x, needs: [a]}
+  reads: {run: "${{ steps.a.out }}", needs: [a], outputs: {one: o, two: p}}
+  further: {run: "${{ steps.reads.outputs.one }}", needs: [a]}
+  again: {like: a, needs: [a]}
+  both: {run: x, needs: [reads, plot]}
+"#,
+    ));
+    let label = |id: InstanceId| &*e.instances[id.index()].label;
+    let unfollowed = |kept: &[&str], ran: &[&str]| -> Vec<String> {
+        let found = e.unfollowed(|id| kept.contains(&label(id)), |id| ran.contains(&label(id)));
+        found.into_iter().map(|one| format!("{} {} {:?}", one.step, one.ran, one.output)).collect()
+    };
+    let others = ["plot", "reads", "further", "again", "both"];
+    assert_eq!(unfollowed(&others, &["a"]), [r#"plot a Some("out")"#]);
+    assert_eq!(unfollowed(&others, &["reads", "plot"]), [r#"both reads Some("outputs.one")"#, "both plot None"]);
+    assert_eq!(unfollowed(&["reads"], &["a"]), Vec::<String>::new());
+    assert_eq!(unfollowed(&["plot"], &["reads"]), Vec::<String>::new());
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flow_core::{RunId, plan::Force};
+use flow_core::{RunId, Unfollowed, plan::Force};
 
 use super::{
     Session, SessionRequest,
@@ -81,6 +81,8 @@ pub struct RunEnd {
     pub withheld: Vec<WithheldFile>,
     /// Instances of flow's own steps that have a result: tables and reports.
     pub made: Vec<String>,
+    /// Steps that were kept, and that one ran which they come after and read nothing of.
+    pub unfollowed: Vec<Unfollowed>,
     /// Nothing had changed since that run: no process was started, nothing was opened.
     pub unchanged: bool,
 }

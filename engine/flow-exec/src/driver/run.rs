@@ -287,7 +287,9 @@ pub(super) fn run_on<X: Executor>(
         builtin && known.result(instance.id).is_some_and(|result| result.outcome == Outcome::Ok)
     });
     let made = own.map(|instance| instance.label.to_string()).collect();
-    let end = RunEnd { run: run.clone(), exit, counts, published, withheld, made, unchanged: false };
+    let has_run = |id| known.is_settled(id) && known.result(id).is_some_and(|result| result.run == *run);
+    let unfollowed = expansion.unfollowed(|id| known.is_settled(id) && !has_run(id), has_run);
+    let end = RunEnd { run: run.clone(), exit, counts, published, withheld, made, unfollowed, unchanged: false };
     if exit == 0 && options.targets.is_empty() {
         save_snapshot(&context, key, &end)?;
     }

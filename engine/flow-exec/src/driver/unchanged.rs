@@ -83,6 +83,7 @@ impl Summary {
             published: self.published.into_iter().map(|path| PublishedFile { path, changed: false }).collect(),
             withheld: self.withheld,
             made: Vec::new(),
+            unfollowed: Vec::new(),
             unchanged: true,
         }
     }
