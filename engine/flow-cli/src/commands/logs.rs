@@ -14,7 +14,7 @@ use clap::Args;
 use flow_core::reason::Waits;
 use flow_core::{Digest, InstanceId, RunId};
 use flow_exec::attempt::{FIRST, Folder, NEWEST, left_out, open_log};
-use flow_store::{Follow, RunDir};
+use flow_store::{Follow, RunDir, StoreDir};
 use nix::unistd::User;
 
 use super::{Done, find};
@@ -26,6 +26,8 @@ use crate::screen::{Attempt, InstanceState, Shown, View};
 
 /// How often a growing log is read.
 const LOOK: Duration = Duration::from_millis(200);
+/// With each so many looks Slurm is asked about the jobs of a run that was killed.
+const ASK: u32 = 50;
 
 /// Arguments of `flow logs`.
 #[derive(Debug, Args)]
@@ -200,17 +202,23 @@ impl Earlier {
     }
 }
 
-/// Prints what is new until nothing that was asked for runs any more. Lines of several instances begin with their label.
+/// Prints what is new until nothing that was asked for runs any more, also of a run that was killed and whose steps go on. Lines of
+/// several instances begin with their label.
 fn follow(place: &StoreLocation, dir: &RunDir, step: &str, output: &mut Output) -> Done {
     let mut journal = Follow::new(dir.journal());
     let mut view = View::default();
     let mut read: BTreeMap<PathBuf, u64> = BTreeMap::new();
     let mut earlier: BTreeMap<RunId, Earlier> = BTreeMap::new();
+    let mut left = Left { store: &place.store, dir, looks: 0, in_slurm: true };
     loop {
+        // What is printed before that is known is read below.
+        let living = place.living()?.iter().any(|one| one.dir.path() == dir.path());
         for line in journal.poll()? {
             view.event(&line);
         }
         let asked = find(&view, step)?;
+        let labels: Vec<&str> = asked.iter().map(|shown| &*shown.label).collect();
+        let over = view.exit.is_some() || !living && !left.goes_on(&labels);
         let several = asked.len() > 1;
         let mut logs = Vec::new();
         for shown in &asked {
@@ -228,7 +236,7 @@ fn follow(place: &StoreLocation, dir: &RunDir, step: &str, output: &mut Output) 
         }
         for (Log { label, file, .. }, ended) in logs {
             let from = read.entry(file.clone()).or_default();
-            let text = new_text(&file, from, ended).map_err(|e| unreadable(&file, &e))?;
+            let text = new_text(&file, from, ended || over).map_err(|e| unreadable(&file, &e))?;
             for mut line in text.split_inclusive(|byte| *byte == b'\n') {
                 let whose = format!("{} ", styled(STRONG, format_args!("{label}:")));
                 output.program(if several { &whose } else { "" }, &mut line)?;
@@ -238,11 +246,37 @@ fn follow(place: &StoreLocation, dir: &RunDir, step: &str, output: &mut Output) 
             }
             output.flush()?;
         }
-        let over = view.exit.is_some() || !place.living()?.iter().any(|one| one.dir.path() == dir.path());
         if over || !asked.iter().any(|shown| shown.state.is_open()) {
             return Ok(ExitCode::SUCCESS);
         }
         thread::sleep(LOOK);
+    }
+}
+
+/// What goes on of a run that was killed.
+struct Left<'a> {
+    store: &'a StoreDir,
+    dir: &'a RunDir,
+    looks: u32,
+    in_slurm: bool,
+}
+
+impl Left<'_> {
+    /// Whether an instance of these labels does.
+    fn goes_on(&mut self, labels: &[&str]) -> bool {
+        let is_asked = |left: Vec<String>| left.iter().any(|label| labels.contains(&&**label));
+        if is_asked(flow_exec::going_on(self.store, self.dir)) {
+            return true;
+        }
+        if !is_asked(flow_exec::jobs_going_on(self.dir)) {
+            return false;
+        }
+        // A job that was cancelled, or lost its node, leaves no word of its end in its folder.
+        if self.looks.is_multiple_of(ASK) {
+            self.in_slurm = flow_exec::jobs_left(&[self.dir]).first() != Some(&Some(0));
+        }
+        self.looks += 1;
+        self.in_slurm
     }
 }
 

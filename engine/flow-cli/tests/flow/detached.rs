@@ -341,3 +341,21 @@ fn who_follows_ends_what_it_follows_with_ctrl_c() {
     assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
     nobody_is_left(&space);
 }
+
+#[test]
+fn the_log_of_what_goes_on_is_followed_to_its_end() {
+    let space = space();
+    let run = "touch $FLOW_ATTEMPT/../../../../began; sleep 2; echo second; sleep 1; printf last";
+    space.write(
+        "w.yaml",
+        &format!("flow: 1\nname: w\nsteps:\n  a: {{run: 'echo first; {run}'}}\n  b: {{run: echo b}}\n"),
+    );
+    let pid = detach(&space, &[]);
+    until("it runs", || space.path(".flow/began").exists());
+    kill_it(pid);
+    let followed = space.flow(["logs", "a", "-f"]).expect(0).stdout();
+    assert_eq!(followed, "first\nsecond\nlast\n");
+    assert_eq!(space.flow(["logs", "a", "-f"]).expect(0).stdout(), followed, "and it ends where it has ended");
+    space.flow(["run", "w.yaml"]).expect(0);
+    nobody_is_left(&space);
+}

@@ -100,6 +100,12 @@ pub fn going_on(dir: &StoreDir, run: &RunDir) -> Vec<String> {
     labels.into_values().collect()
 }
 
+/// The labels of jobs of a batch system that a run has left, and that have not come to anything.
+pub fn jobs_going_on(run: &RunDir) -> Vec<String> {
+    let jobs = intents::of(run).into_iter().filter(|intent| intent.here.is_none() && !intent.has_ended());
+    jobs.flat_map(|intent| intent.members).map(|member| member.label).collect()
+}
+
 /// The intents whose results are not all in the store yet. Files of the others are removed: their run died after it
 /// recorded the result and before it removed the intent.
 pub(crate) fn still_needed(store: &Store, left: Vec<Intent>) -> Vec<Intent> {

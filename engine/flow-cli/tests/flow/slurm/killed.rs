@@ -156,3 +156,15 @@ fn what_another_run_of_the_store_may_follow_is_not_ended() {
     assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
     lab.expect_no_job();
 }
+
+#[test]
+fn the_log_of_a_job_that_a_killed_run_has_left_is_followed_to_its_end() {
+    let run = "echo first; touch $HOME/began; sleep 3; echo second; sleep 1; printf last";
+    let lab = Lab::new(1, 0, &format!("\n  a: {{run: '{run}'}}\n"));
+    let mut flow = lab.space.start(["run", "w.yaml"]);
+    until("it runs", || lab.space.path("began").exists());
+    flow.kill();
+    assert_eq!(lab.space.flow(["logs", "a", "-f"]).expect(0).stdout(), "first\nsecond\nlast\n");
+    lab.space.flow(["run", "w.yaml"]).expect(0);
+    lab.expect_no_job();
+}
