@@ -1,6 +1,6 @@
 //! A workflow on a machine, as all that comes after expansion knows it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -71,15 +71,18 @@ impl Expansion {
 
     /// What was `kept` although something `ran` that it only comes after: each pair of steps once.
     pub fn unfollowed(&self, kept: impl Fn(InstanceId) -> bool, ran: impl Fn(InstanceId) -> bool) -> Vec<Unfollowed> {
-        let pairs = self.steps.iter().flat_map(|step| step.only_after.iter().map(move |on| (step, *on)));
-        let unfollowed = pairs.filter(|(step, on)| {
-            let of = |need: &&Need| self.instances[need.on.index()].step == *on;
-            step.ids()
-                .filter(|id| kept(*id))
-                .any(|id| self.instances[id.index()].needs.iter().filter(of).any(|need| ran(need.on)))
+        let steps = self.steps.iter().zip(&self.late.plans);
+        let pairs = steps.enumerate().flat_map(|(at, (step, plan))| plan.after.iter().map(move |on| (at, step, *on)));
+        let unfollowed = pairs.filter(|(at, step, on)| {
+            let of = |need: &&Need| self.instances[need.on.index()].step.index() == *on;
+            let mut kept = step.ids().filter(|id| kept(*id));
+            // Steps that do the same work know by themselves what changes it.
+            self.work_of(StepId(*at as u32)) != self.work_of(StepId(*on as u32))
+                && kept.any(|id| self.instances[id.index()].needs.iter().filter(of).any(|need| ran(need.on)))
+                && !self.reads(*at, *on)
         });
-        let told = unfollowed.map(|(step, on)| {
-            let ran = &self.steps[on.index()];
+        let told = unfollowed.map(|(_, step, on)| {
+            let ran = &self.steps[on];
             let first = ran.ids().next().map(|id| &*self.instances[id.index()].outputs);
             let output = first.and_then(|outputs| match outputs {
                 [] => None,
@@ -89,6 +92,23 @@ impl Expansion {
             Unfollowed { step: step.name.clone(), ran: ran.name.clone(), output }
         });
         told.collect()
+    }
+
+    /// A step reads something of another one, or of what others make of that.
+    fn reads(&self, step: usize, on: usize) -> bool {
+        let (mut seen, mut next) = (BTreeSet::from([step]), vec![step]);
+        while let Some(at) = next.pop() {
+            let plan = &self.late.plans[at];
+            for read in plan.reads.iter().map(|read| read.step).chain(plan.sees.iter().copied()) {
+                if read == on {
+                    return true;
+                }
+                if seen.insert(read) {
+                    next.push(read);
+                }
+            }
+        }
+        false
     }
 
     /// Slurm runs some of it.

@@ -81,8 +81,6 @@ pub struct StepFacts {
     pub reads_seed: bool,
     /// For a built-in: the steps that it sees, in the order in which it names them.
     pub sees: Vec<StepId>,
-    /// Steps of its `needs` of which it reads nothing, nor what others make of them, and whose work it does not do again.
-    pub only_after: Vec<StepId>,
 }
 
 /// A step that was kept although one ran anew that it comes after and reads nothing of.

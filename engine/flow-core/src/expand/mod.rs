@@ -134,13 +134,7 @@ impl Workflow {
         };
         // Of each step those that it names, and those of what it needs, which come before it.
         let mut named: Vec<BTreeSet<String>> = vec![BTreeSet::new(); self.steps.len()];
-        // Of each the steps that it reads, and that these read.
-        let mut read: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); self.steps.len()];
         for at in order {
-            for on in plans[at].reads.iter().map(|read| read.step).chain(plans[at].sees.iter().copied()) {
-                let theirs = read[on].clone();
-                read[at].extend(theirs.into_iter().chain([on]));
-            }
             let needed = plans[at].reads.iter().map(|read| read.step).chain(plans[at].after.iter().copied());
             let theirs: BTreeSet<String> = needed.flat_map(|on| named[on].iter().cloned()).collect();
             named[at] = prepare::params(&self.steps[at], |name| chosen.params.contains_key(name));
@@ -157,10 +151,7 @@ impl Workflow {
 
         let mut remarks: Vec<Remark> = chosen.none_holds.into_iter().collect();
         let mut steps = Vec::with_capacity(plans.len());
-        // Steps that do the same work know by themselves what changes it.
-        let work = |at: usize| self.steps[at].work_of.unwrap_or(at);
-        for (at, ((step, plan), named)) in self.steps.iter().zip(&plans).zip(named).enumerate() {
-            let only_after = plan.after.iter().filter(|on| !read[at].contains(on) && work(**on) != work(at));
+        for ((step, plan), named) in self.steps.iter().zip(&plans).zip(named) {
             let last = plan.first + plan.places.len() as u32;
             let own = &instances[plan.first as usize..last as usize];
             if let Some(why) = &plan.absent {
@@ -185,7 +176,6 @@ impl Workflow {
                 params: named.into_iter().collect(),
                 reads_seed: prepare::reads_seed(step, chosen.params.contains_key("seed")),
                 sees: plan.sees.iter().map(|n| StepId(*n as u32)).collect(),
-                only_after: only_after.map(|on| StepId(*on as u32)).collect(),
             });
         }
         let params: BTreeMap<_, _> =
