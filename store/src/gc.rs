@@ -36,6 +36,8 @@ pub struct Freed {
     pub results: usize,
     /// Artifacts, and lists of input folders.
     pub objects: usize,
+    /// What interrupted attempts left to go on from.
+    pub checkpoints: usize,
     /// Bytes of all that.
     pub bytes: u64,
     /// Runs that stay, those among them of which only the journal does, for the sake of results that others use.
@@ -78,7 +80,7 @@ fn make_room(dir: &StoreDir, keep: Keep) -> Result<(u64, usize)> {
         objects.extend(result.objects());
     }
     replay.last.values().for_each(|last| digests_in(&last.parts, &mut staying));
-    let mut bytes = sweep_snapshots(dir, &runs, false)? + sweep_checkpoints(dir, &runs, false)?;
+    let mut bytes = sweep_snapshots(dir, &runs, false)? + sweep_checkpoints(dir, &runs, false)?.0;
     let mut removed = 0;
     for digest in going.difference(&staying) {
         let freed = remove_own(dir, digest)?.unwrap_or(0);
@@ -141,7 +143,9 @@ impl Store {
         let gone: Vec<(&str, &str)> = gone.iter().map(|(workflow, label)| (&**workflow, &**label)).collect();
         objects.extend(self.value_objects_without(&batch, &gone)?);
 
-        freed.bytes += sweep_snapshots(self.dir(), &runs, dry)? + sweep_checkpoints(self.dir(), &runs, dry)?;
+        let (bytes, checkpoints) = sweep_checkpoints(self.dir(), &runs, dry)?;
+        freed.bytes += sweep_snapshots(self.dir(), &runs, dry)? + bytes;
+        freed.checkpoints += checkpoints;
         for run in runs.iter().filter(|run| !run.stays) {
             let folder = self.dir().run(&run.id);
             let attempts = folder.path().join("attempts");
@@ -341,8 +345,8 @@ fn sweep_snapshots(dir: &StoreDir, runs: &[Run], dry: bool) -> Result<u64> {
 }
 
 /// A checkpoint goes that was last written to before all runs that stay, and what lies beside it under its name with it. Says how many bytes
-/// that was.
-fn sweep_checkpoints(dir: &StoreDir, runs: &[Run], dry: bool) -> Result<u64> {
+/// and checkpoints that was.
+fn sweep_checkpoints(dir: &StoreDir, runs: &[Run], dry: bool) -> Result<(u64, usize)> {
     let oldest = runs.iter().filter(|run| run.stays).map(|run| run.began).min();
     let mut written: BTreeMap<PathBuf, Option<u128>> = BTreeMap::new();
     let entries: Vec<_> = fs::read_dir(dir.checkpoints()).into_iter().flatten().flatten().collect();
@@ -352,15 +356,16 @@ fn sweep_checkpoints(dir: &StoreDir, runs: &[Run], dry: bool) -> Result<u64> {
         let newest = written.entry(entry.path().with_extension("")).or_default();
         *newest = at.max(*newest);
     }
-    let mut bytes = 0;
+    let (mut bytes, mut checkpoints) = (0, 0);
     for path in entries.iter().map(DirEntry::path) {
         let written = written.get(&path.with_extension("")).copied().flatten();
         let is_needed = oldest.zip(written).is_some_and(|(oldest, written)| written >= u128::from(oldest));
         if !is_needed && !is_of_others(&path) {
+            checkpoints += usize::from(path.is_dir());
             bytes += free(&path, dry)?;
         }
     }
-    Ok(bytes)
+    Ok((bytes, checkpoints))
 }
 
 struct Run {

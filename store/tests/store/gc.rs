@@ -191,7 +191,8 @@ fn what_lies_beside_a_checkpoint_stays_as_long_as_that_is_written_to() {
     for old in ["new.log", "new.json", "old.log", "old"] {
         fs::File::open(checkpoints.join(old)).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
     }
-    store.gc(Keep { runs: 1, since: None }, false).unwrap();
+    let keep = Keep { runs: 1, since: None };
+    assert_eq!([true, false].map(|dry| store.gc(keep, dry).unwrap().checkpoints), [1, 1]);
     let mut left: Vec<_> = fs::read_dir(checkpoints).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.sort();
     assert_eq!(left, ["new", "new.json", "new.log"]);

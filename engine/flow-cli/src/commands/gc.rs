@@ -89,8 +89,12 @@ fn render(freed: &Freed, dry: bool) -> String {
     if freed.runs + freed.results + freed.objects == 0 && freed.bytes == 0 {
         return format!("nothing to remove; {kept} {stay}{others}");
     }
+    let checkpoints = match freed.checkpoints {
+        0 => String::new(),
+        checkpoints => format!(", {} of what was interrupted", words::count(checkpoints, "checkpoint")),
+    };
     format!(
-        "{} {}: {}, {}, {}; {kept} {}{others}",
+        "{} {}: {}, {}, {}{checkpoints}; {kept} {}{others}",
         if dry { "would free" } else { "freed" },
         words::bytes(freed.bytes),
         words::count(freed.runs, "run"),

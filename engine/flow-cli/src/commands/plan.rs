@@ -143,10 +143,20 @@ fn render(
         let remarks = expansion.remarks.iter().map(reasons::remark);
         out.extend(remarks.map(|remark| styled(FAINT, format_args!("  {remark}"))));
     }
-    let unfollowed = unfollowed(expansion, plan, tasks);
-    out.extend(unfollowed.iter().map(|one| styled(FAINT, format_args!("  {}", reasons::unfollowed(one)))));
+    let unfollowed = reasons::unfollowed(&unfollowed(expansion, plan, tasks));
+    out.extend(unfollowed.iter().chain(&ends_all(expansion, plan)).map(|line| styled(FAINT, format_args!("  {line}"))));
     out.push(total(plan));
     out
+}
+
+/// That nothing of what is to run is begun, for a failure is known beforehand.
+fn ends_all(expansion: &Expansion, plan: &CorePlan) -> Option<String> {
+    let failed =
+        plan.items.iter().find(|item| matches!(item.state, State::Refused { outcome: Outcome::Failed, .. }))?;
+    plan.items.iter().any(|item| matches!(item.state, State::Run(_))).then(|| {
+        let label = &expansion.instances[failed.id.index()].label;
+        format!("`{label}` cannot run, so that `flow run` begins nothing else; `flow run -k` does")
+    })
 }
 
 /// Steps that have run before and may be kept although one runs that they only come after.

@@ -150,7 +150,8 @@ impl Run {
             // How the run ended is its exit code, also where nobody reads the words any more.
             let mut lines = words(&view, &end, &workspace, length);
             if output.verbose {
-                lines.extend(end.unfollowed.iter().map(|one| format!("  {:<9} {}", "kept", reasons::unfollowed(one))));
+                let unfollowed = reasons::unfollowed(&end.unfollowed);
+                lines.extend(unfollowed.iter().map(|line| format!("  {:<9} {line}", "kept")));
             }
             let _ = lines.iter().try_for_each(|line| output.sentence(line, FURTHER));
         }

@@ -81,8 +81,8 @@ impl Why {
             .filter(may_be_kept)
             .map(|(id, _)| id)
             .collect();
-        for one in session.expansion.unfollowed(|id| kept.contains(&id), |_| true) {
-            output.sentence(&format!("{} {}", styled(NOTE, "note:"), reasons::unfollowed(&one)), 2)?;
+        for line in reasons::unfollowed(&session.expansion.unfollowed(|id| kept.contains(&id), |_| true)) {
+            output.sentence(&format!("{} {line}", styled(NOTE, "note:")), 2)?;
         }
         let Reused { accepted, others } = Reused::of(&knowledge, &asked, &session.expansion.workflow)?;
         for (reason, of) in accepted {

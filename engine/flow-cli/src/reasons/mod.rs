@@ -116,15 +116,21 @@ pub(crate) fn unfit(label: &str, lack: &Lack) -> String {
     format!("`{label}` cannot run on this machine: it {}", self::lack(lack))
 }
 
-/// That a step does not follow one that it needs, and what makes it.
-pub(crate) fn unfollowed(Unfollowed { step, ran, output }: &Unfollowed) -> String {
-    let read = match output {
-        Some(output) => format!("`${{{{ steps.{ran}.{output} }}}}` in it"),
-        None => format!("`outputs:` in `{ran}` and `${{{{ steps.{ran}.out }}}}` in it"),
+/// That steps do not follow those that they need, and what makes them: the first few, for all of them are to be mended alike.
+pub(crate) fn unfollowed(pairs: &[Unfollowed]) -> Vec<String> {
+    const SHOWN: usize = 3;
+    let one = |Unfollowed { step, ran, output }: &Unfollowed| {
+        let read = match output {
+            Some(output) => format!("`${{{{ steps.{ran}.{output} }}}}` in it"),
+            None => format!("`outputs:` in `{ran}` and `${{{{ steps.{ran}.out }}}}` in it"),
+        };
+        format!(
+            "`{step}` reads nothing of `{ran}` through flow, so that it is kept where only `{ran}` changes; with {read} it follows"
+        )
     };
-    format!(
-        "`{step}` reads nothing of `{ran}` through flow, so that it is kept where only `{ran}` changes; with {read} it follows"
-    )
+    let more = pairs.len().saturating_sub(SHOWN);
+    let more = (more > 0).then(|| format!("the same of {} of steps", words::count(more, "more pair")));
+    pairs.iter().take(SHOWN).map(one).chain(more).collect()
 }
 
 /// Something about a workflow on this machine.

@@ -200,6 +200,17 @@ fn of_a_sweep_without_its_required_metrics_each_instance_has_failed_once() {
     assert!(said.contains("failed: 5 failed") && !said.contains("ran") && !said.contains("no number"), "{said}");
     let shown = space.flow(["show", "train"]).expect(0).stdout();
     assert_eq!(shown.matches("  failed  ").count(), 5, "{shown}");
+    // What had failed before ends the run before anything begins, and the plan says so.
+    space.write("m.yaml", &format!("flow: 1\nname: m\nsteps:\n  train: {train}\n  new: {{run: echo new}}\n"));
+    let said = space.flow(["plan"]).expect(0).stdout();
+    assert!(
+        said.contains("`train[lr=1]` cannot run, so that `flow run` begins nothing else; `flow run -k` does"),
+        "{said}"
+    );
+    space.flow(["run"]).expect(1);
+    assert_eq!(space.ran(), [""; 0]);
+    space.flow(["run", "-k"]).expect(1);
+    assert_eq!(space.ran(), ["new"]);
 }
 
 #[test]
