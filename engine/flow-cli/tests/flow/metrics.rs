@@ -214,6 +214,22 @@ fn of_a_sweep_without_its_required_metrics_each_instance_has_failed_once() {
 }
 
 #[test]
+fn what_two_steps_share_is_read_again_as_the_one_s_that_reads_it() {
+    let space = space();
+    let write = |pattern: &str| {
+        let step = format!("{{run: echo ac 0.5, metrics: {{stdout: '{pattern}'}}}}");
+        space.write("m.yaml", &format!("flow: 1\nname: m\nsteps:\n  one: {step}\n  two: {step}\n"));
+    };
+    write("ca {acc}");
+    space.flow(["run", "m.yaml"]).expect(0);
+    write("ac {acc}");
+    space.flow(["run", "m.yaml"]).expect(0);
+    let rows = space.flow(["results", "--all"]).expect(0).stdout();
+    let alike = |row: &str| row.split(',').nth(1) == row.split(',').nth(2);
+    assert!(rows.lines().skip(1).all(alike), "{rows}");
+}
+
+#[test]
 fn a_file_of_numbers_under_another_name_is_found() {
     let space = space();
     let write = |metrics: &str| {

@@ -215,7 +215,10 @@ impl Outcomes {
         out: &mut Outbox,
     ) -> Answer {
         let mut result = Box::new(Arc::unwrap_or_clone(result));
-        result.workflow.clone_from(&self.context.session.expansion.workflow);
+        let expansion = &self.context.session.expansion;
+        result.workflow.clone_from(&expansion.workflow);
+        // It may have been made by another step that does the same.
+        result.step.clone_from(&expansion.steps[expansion.instances[instance.index()].step.index()].name);
         self.context.secrets.hide_in(&mut result.cause);
         remarks.into_iter().for_each(|text| out.notice(Some(instance), text));
         self.count("cached");
