@@ -55,11 +55,16 @@ struct Log {
     /// What was printed in earlier runs by attempts from whose checkpoint it goes on.
     earlier: Option<PathBuf>,
     file: PathBuf,
+    /// Nothing comes any more.
+    ended: bool,
 }
 
 impl Logs {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let (place, dir, view) = place::run_with(global, &self.of, &self.step, |shown| !shown.is_unread(), output)?;
+        if self.follow {
+            return follow(&place, &dir, &self.step, output);
+        }
         let mut logs = Vec::new();
         // Journals of the runs that produced what is cached, each read once.
         let mut earlier = BTreeMap::new();
@@ -72,19 +77,8 @@ impl Logs {
                 _ => logs.extend(log(&place, &view, shown)),
             }
         }
-        if logs.is_empty() && !self.follow {
-            if let Some(owner) = dir.others() {
-                return Err(CliError::usage(format!("what `{}` prints in this run is {owner}'s to read", self.step))
-                    .hint("in a store that is shared logs stay with who ran it; `flow show` has its numbers once it is done"));
-            }
-            let none = CliError::usage(format!("`{}` has printed nothing that is kept", self.step));
-            return Err(match elsewhere(&dir, &view, &self.step)? {
-                Some(where_) => none.hint(where_),
-                None => none,
-            });
-        }
-        if self.follow {
-            return follow(&place, &dir, &self.step, output);
+        if logs.is_empty() {
+            return Err(nothing(&dir, &view, &self.step)?);
         }
         let (several, mut unread) = (logs.len() > 1, None);
         for log in &logs {
@@ -105,6 +99,19 @@ impl Logs {
         }
         unread.map_or(Ok(ExitCode::SUCCESS), Err)
     }
+}
+
+/// Why there is no log of a step.
+fn nothing(dir: &RunDir, view: &View, step: &str) -> Result<CliError, CliError> {
+    if let Some(owner) = dir.others() {
+        return Ok(CliError::usage(format!("what `{step}` prints in this run is {owner}'s to read"))
+            .hint("in a store that is shared logs stay with who ran it; `flow show` has its numbers once it is done"));
+    }
+    let none = CliError::usage(format!("`{step}` has printed nothing that is kept"));
+    Ok(match elsewhere(dir, view, step)? {
+        Some(where_) => none.hint(where_),
+        None => none,
+    })
 }
 
 /// What to do about a step that waits for another run, which does the same.
@@ -167,7 +174,8 @@ fn log(place: &StoreLocation, view: &View, shown: &Shown) -> Vec<Log> {
         let label = if several { format!("{}, attempt {}", shown.label, n + 1) } else { shown.label.clone() };
         let folder = Folder::at(place.workspace.store.join(&attempt.folder));
         // Later ones go on from the attempts that are shown above them.
-        Log { label, earlier: (n == 0).then(|| folder.earlier()), file: folder.log() }
+        let earlier = (n == 0).then(|| folder.earlier());
+        Log { label, earlier, file: folder.log(), ended: attempt.ended.is_some() }
     };
     attempts.enumerate().filter_map(|(n, attempt)| Some(one((n, attempt?)))).collect()
 }
@@ -226,17 +234,20 @@ fn follow(place: &StoreLocation, dir: &RunDir, step: &str, output: &mut Output) 
                 // It printed this in another run.
                 InstanceState::Cached(_, from) => {
                     let from = earlier.entry(from.clone()).or_insert_with(|| Earlier::read(place, from));
-                    logs.extend(from.log(place, shown).into_iter().map(|log| (log, true)));
+                    logs.extend(from.log(place, shown).into_iter().map(|log| Log { ended: true, ..log }));
                 }
-                _ => logs.extend(shown.attempt().and_then(|id| view.attempts.get(&id)).map(|attempt| {
-                    let file = Folder::at(place.workspace.store.join(&attempt.folder)).log();
-                    (Log { label: shown.label.clone(), earlier: None, file }, attempt.ended.is_some())
-                })),
+                _ => logs.extend(log(place, &view, shown)),
             }
         }
-        for (Log { label, file, .. }, ended) in logs {
+        let none = logs.is_empty();
+        for Log { label, earlier, file, ended } in logs {
+            let mut text = Vec::new();
+            if let Some(earlier) = earlier {
+                let from = read.entry(earlier.clone()).or_default();
+                text = new_text(&earlier, from, true).unwrap_or_default();
+            }
             let from = read.entry(file.clone()).or_default();
-            let text = new_text(&file, from, ended || over).map_err(|e| unreadable(&file, &e))?;
+            text.extend(new_text(&file, from, ended || over).map_err(|e| unreadable(&file, &e))?);
             for mut line in text.split_inclusive(|byte| *byte == b'\n') {
                 let whose = format!("{} ", styled(STRONG, format_args!("{label}:")));
                 output.program(if several { &whose } else { "" }, &mut line)?;
@@ -247,7 +258,7 @@ fn follow(place: &StoreLocation, dir: &RunDir, step: &str, output: &mut Output) 
             output.flush()?;
         }
         if over || !asked.iter().any(|shown| shown.state.is_open()) {
-            return Ok(ExitCode::SUCCESS);
+            return if none { Err(nothing(dir, &view, step)?) } else { Ok(ExitCode::SUCCESS) };
         }
         thread::sleep(LOOK);
     }

@@ -108,6 +108,7 @@ fn what_goes_on_has_the_numbers_that_its_earlier_parts_printed() {
     let all = ["1 acc 10", "2 acc 95", "3 acc 99", "3 acc 30", "4 acc 40", "5 acc 98", "5 acc 50", "6 acc 60"];
     assert_eq!(told, all);
     assert_eq!(log.matches("[flow: an attempt was ended here").count(), 2, "{log}");
+    assert_eq!(space.flow(["logs", "train", "-f"]).expect(0).stdout(), log);
 
     workflow("min");
     space.flow(["run", "w.yaml"]).expect(0);

@@ -53,3 +53,23 @@ fn a_program_that_prints_and_prints_keeps_to_the_bounds_of_its_log() {
     let text = String::from_utf8_lossy(followed.raw());
     assert!(text.contains("left out here") && text.ends_with("\nlast\n") && !text.contains('\0'));
 }
+
+#[test]
+fn of_a_step_that_never_began_following_says_so_too() {
+    let space = space();
+    space.write("w.yaml", "flow: 1\nsteps: {a: {run: 'false'}, after: {run: echo hi, needs: [a]}}\n");
+    space.flow(["run", "w.yaml"]).expect(1);
+    for follow in [&[][..], &["-f"]] {
+        let said = space.flow([&["logs", "after"], follow].concat()).expect(2).text();
+        assert!(said.contains("error: `after` has printed nothing that is kept"), "{follow:?}: {said}");
+    }
+}
+
+#[test]
+fn all_attempts_of_a_run_are_followed() {
+    let space = space();
+    let run = "test -e $HOME/again && echo second || { touch $HOME/again; echo first; exit 1; }";
+    space.write("w.yaml", &format!("flow: 1\nsteps: {{a: {{run: '{run}', retries: 1}}}}\n"));
+    space.flow(["run", "w.yaml"]).expect(0);
+    assert_eq!(space.flow(["logs", "a", "-f"]).expect(0).stdout(), "first\nsecond\n");
+}
