@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 use flow_core::{Digest, RunEvent};
 use flow_exec::Forgotten;
-use flow_store::{Results, Store};
+use flow_store::{Import, Results, Store};
 use indexmap::IndexSet;
 
 use super::{Done, find};
@@ -37,102 +37,127 @@ pub(crate) struct Forget {
     of: OfRun,
 }
 
+/// A step, or an instance, and the run that has it.
+struct Named<'a> {
+    name: &'a String,
+    view: View,
+}
+
+impl Named<'_> {
+    fn instances(&self) -> impl Iterator<Item = &Shown> {
+        self.view.instances.values().filter(|shown| flow_core::selects(self.name, &shown.label))
+    }
+}
+
 impl Forget {
-    pub(crate) fn execute(mut self, global: &Global, output: &mut Output) -> Done {
-        self.forget_imports(global, output)?;
-        if self.steps.is_empty() {
-            return Ok(ExitCode::SUCCESS);
-        }
-        let (place, _, view) = place::run(global, &self.of)?;
-        for step in &self.steps {
-            find(&view, step)?;
-        }
-        let Some(start) = &view.start else { return Ok(ExitCode::SUCCESS) };
-        // A run that goes on would say at its end that what it reused stands.
-        let store = Store::open_alone(place.store.path(), &place::me(), |_| ControlFlow::Break(()))?;
-        place::mended(store.rebuilt(), output)?;
-        let reuse = self.named(&view).filter_map(|shown| shown.fingerprint).collect();
-        let Forgotten { mut labels, fingerprints, theirs } =
-            flow_exec::forget(&store, &start.workflow, &start.file, &self.steps, &reuse)?;
-        for line in self.of_others(&view, &start.workflow, &store, &place)? {
-            output.line(line)?;
-        }
-        let results = words::count(labels.len(), "result");
-        labels.sort();
-        labels.dedup();
-        if !labels.is_empty() || theirs.is_empty() {
-            let also = self.also(&view, &labels, &fingerprints);
-            output.line(format!("forgotten: {results} of {}{also}", words::count(labels.len(), "instance")))?;
-        }
-        if theirs.is_empty() { Ok(ExitCode::SUCCESS) } else { Err(not_ours(&theirs)) }
-    }
-
-    fn named<'a>(&self, view: &'a View) -> impl Iterator<Item = &'a Shown> {
-        view.instances.values().filter(|shown| self.steps.iter().any(|step| flow_core::selects(step, &shown.label)))
-    }
-
-    /// Who else loses these results, for it does the same work, or made them under another name.
-    fn also(&self, view: &View, labels: &[String], fingerprints: &BTreeSet<Digest>) -> String {
-        let alike = |shown: &&Shown| shown.fingerprint.is_some_and(|fingerprint| fingerprints.contains(&fingerprint));
-        let alike = view.instances.values().filter(alike).map(|shown| &*shown.label);
-        let named = |label: &&str| self.steps.iter().any(|step| flow_core::selects(step, label));
-        let also: IndexSet<&str> =
-            alike.chain(labels.iter().map(String::as_str)).filter(|label| !named(label)).collect();
-        let also: Vec<&str> = also.into_iter().collect();
-        match also.len() {
-            0 => String::new(),
-            1 => format!(", also that of {}", also[0]),
-            _ => format!(", also those of {}", words::named(&also)),
-        }
-    }
-
-    /// What the steps reuse of other workflows: there it can be forgotten.
-    fn of_others(&self, view: &View, own: &str, store: &Store, place: &StoreLocation) -> Result<Vec<String>, CliError> {
-        let mut lines = Vec::new();
-        each_result(self.named(view), store, |shown, result| {
-            let Some(result) = result.filter(|result| result.workflow != own) else { return Ok(()) };
-            // It may have been forgotten since.
-            if store.result(&result.fingerprint)?.is_none() {
-                return Ok(());
-            }
-            let (label, of) = (&result.label, &result.workflow);
-            let how = match place.store.run(&result.run).first_line()?.map(|line| line.event) {
-                Some(RunEvent::RunStarted(start)) => format!(": flow forget '{label}' -w {}", start.file),
-                _ => String::new(),
-            };
-            lines.push(format!("{} has the result of {label} of workflow `{of}`{how}", shown.label));
-            Ok(())
-        })?;
-        Ok(lines)
-    }
-
-    /// Drops what was imported of that which was named, and leaves the steps.
-    fn forget_imports(&mut self, global: &Global, output: &mut Output) -> Result<(), CliError> {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let place = StoreLocation::find(global, &self.of.about)?;
-        let view = place::run(global, &self.of).ok().map(|(_, _, view)| view);
-        let is_step = |name: &str| view.as_ref().is_some_and(|view| find(view, name).is_ok());
-        let mut steps = Vec::new();
-        for name in std::mem::take(&mut self.steps) {
-            let imports = if is_step(&name) { Vec::new() } else { flow_exec::named(&place.store, &name)? };
-            if imports.is_empty() {
-                steps.push(name);
-                continue;
-            }
-            // A run that goes on may show them.
-            let store = Store::open_alone(place.store.path(), &place::me(), |_| ControlFlow::Break(()))?;
-            for import in imports {
-                if let Some(user) = store.dir().run(&import.id).others_results() {
-                    return Err(not_ours(&BTreeMap::from([(user, BTreeSet::from([import.id.to_string()]))])));
+        let (mut steps, mut imports, mut errors) = (Vec::new(), BTreeMap::new(), Vec::new());
+        for name in &self.steps {
+            let found = place::run_with(global, &self.of, name, |_| true, output);
+            match found.and_then(|(_, _, view)| find(&view, name).map(drop).map(|()| view)) {
+                Ok(view) => steps.push(Named { name, view }),
+                Err(unknown) => {
+                    let of_machine = flow_exec::named(&place.store, name)?;
+                    if of_machine.is_empty() {
+                        errors.push(unknown);
+                    }
+                    imports.extend(of_machine.into_iter().map(|import| (import.id.clone(), import)));
                 }
-                store.dir().forget_import(&import)?;
-                let count = words::count(import.results as usize, "result");
-                let origin = &import.origin;
-                output.line(format!("forgotten: {count} of {} on {} ({})", origin.workflow, origin.host, import.id))?;
             }
         }
-        self.steps = steps;
-        Ok(())
+        // A name that stands for nothing is no reason to keep what the others stand for.
+        errors.extend(forget_imports(&place, imports.into_values(), output).err());
+        errors.extend(forget_steps(&place, &steps, output).err());
+        let Some(last) = errors.pop() else { return Ok(ExitCode::SUCCESS) };
+        errors.iter().for_each(|error| _ = error.report(output));
+        Err(last)
     }
+}
+
+/// Drops the results of these steps.
+fn forget_steps(place: &StoreLocation, steps: &[Named<'_>], output: &mut Output) -> Result<(), CliError> {
+    let Some(start) = steps.iter().find_map(|step| step.view.start.as_ref()) else { return Ok(()) };
+    // A run that goes on would say at its end that what it reused stands.
+    let store = Store::open_alone(place.store.path(), &place::me(), |_| ControlFlow::Break(()))?;
+    place::mended(store.rebuilt(), output)?;
+    let reuse = steps.iter().flat_map(Named::instances).filter_map(|shown| shown.fingerprint).collect();
+    let names: Vec<String> = steps.iter().map(|step| step.name.clone()).collect();
+    let Forgotten { mut labels, fingerprints, theirs } =
+        flow_exec::forget(&store, &start.workflow, &start.file, &names, &reuse)?;
+    for line in of_others(steps, &start.workflow, &store, place)? {
+        output.line(line)?;
+    }
+    let results = words::count(labels.len(), "result");
+    labels.sort();
+    labels.dedup();
+    if !labels.is_empty() || theirs.is_empty() {
+        let also = also(steps, &labels, &fingerprints);
+        output.line(format!("forgotten: {results} of {}{also}", words::count(labels.len(), "instance")))?;
+    }
+    if theirs.is_empty() { Ok(()) } else { Err(not_ours(&theirs)) }
+}
+
+/// Who else loses these results, for it does the same work, or made them under another name.
+fn also(steps: &[Named<'_>], labels: &[String], fingerprints: &BTreeSet<Digest>) -> String {
+    let alike = |shown: &&Shown| shown.fingerprint.is_some_and(|fingerprint| fingerprints.contains(&fingerprint));
+    let alike = steps.iter().flat_map(|step| step.view.instances.values()).filter(alike).map(|shown| &*shown.label);
+    let named = |label: &&str| steps.iter().any(|step| flow_core::selects(step.name, label));
+    let also: IndexSet<&str> = alike.chain(labels.iter().map(String::as_str)).filter(|label| !named(label)).collect();
+    let also: Vec<&str> = also.into_iter().collect();
+    match also.len() {
+        0 => String::new(),
+        1 => format!(", also that of {}", also[0]),
+        _ => format!(", also those of {}", words::named(&also)),
+    }
+}
+
+/// What the steps reuse of other workflows: there it can be forgotten.
+fn of_others(
+    steps: &[Named<'_>],
+    own: &str,
+    store: &Store,
+    place: &StoreLocation,
+) -> Result<IndexSet<String>, CliError> {
+    let mut lines = IndexSet::new();
+    each_result(steps.iter().flat_map(Named::instances), store, |shown, result| {
+        let Some(result) = result.filter(|result| result.workflow != own) else { return Ok(()) };
+        // It may have been forgotten since.
+        if store.result(&result.fingerprint)?.is_none() {
+            return Ok(());
+        }
+        let (label, of) = (&result.label, &result.workflow);
+        let how = match place.store.run(&result.run).first_line()?.map(|line| line.event) {
+            Some(RunEvent::RunStarted(start)) => format!(": flow forget '{label}' -w {}", start.file),
+            _ => String::new(),
+        };
+        lines.insert(format!("{} has the result of {label} of workflow `{of}`{how}", shown.label));
+        Ok(())
+    })?;
+    Ok(lines)
+}
+
+/// Drops what was taken in from other machines.
+fn forget_imports(
+    place: &StoreLocation,
+    imports: impl ExactSizeIterator<Item = Import>,
+    output: &mut Output,
+) -> Result<(), CliError> {
+    if imports.len() == 0 {
+        return Ok(());
+    }
+    // A run that goes on may show them.
+    let store = Store::open_alone(place.store.path(), &place::me(), |_| ControlFlow::Break(()))?;
+    for import in imports {
+        if let Some(user) = store.dir().run(&import.id).others_results() {
+            return Err(not_ours(&BTreeMap::from([(user, BTreeSet::from([import.id.to_string()]))])));
+        }
+        store.dir().forget_import(&import)?;
+        let count = words::count(import.results as usize, "result");
+        let origin = &import.origin;
+        output.line(format!("forgotten: {count} of {} on {} ({})", origin.workflow, origin.host, import.id))?;
+    }
+    Ok(())
 }
 
 /// What others ran or took in, by their names.

@@ -92,6 +92,24 @@ fn what_is_forgotten_runs_again_and_does_not_come_back() {
 }
 
 #[test]
+fn what_the_last_run_left_out_is_forgotten_and_what_is_unknown_stops_nothing() {
+    let space = space();
+    space.write("w.yaml", "flow: 1\nsteps:\n  a: {run: echo one}\n  b: {run: echo two}\n");
+    space.flow(["run", "w.yaml"]).expect(0);
+    space.flow(["run", "w.yaml", "a"]).expect(0);
+    let said = space.flow(["forget", "b", "a"]).expect(0).text();
+    assert!(said.contains("note: the last run has no `b`: this is of run "), "{said}");
+    assert!(said.contains("forgotten: 2 results of 2 instances\n"), "{said}");
+    space.flow(["run", "w.yaml"]).expect(0);
+    assert_eq!(space.ran(), ["a", "b"]);
+    let said = space.flow(["forget", "nothing", "a"]).expect(2).text();
+    assert!(said.contains("error: the run has no step or instance `nothing`"), "{said}");
+    assert!(said.contains("forgotten: 1 result of 1 instance\n"), "{said}");
+    space.flow(["run", "w.yaml"]).expect(0);
+    assert_eq!(space.ran(), ["a"]);
+}
+
+#[test]
 fn what_a_renamed_step_reuses_is_its_own() {
     let space = space();
     space.write("w.yaml", WORKFLOW);
