@@ -1,10 +1,11 @@
 //! `flow show`.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::{ArtifactKind, Mode, StepResult};
-use flow_store::Objects;
+use flow_store::{Objects, RunDir, StoreDir};
 use jiff::tz::TimeZone;
 
 use super::{Done, find};
@@ -12,7 +13,7 @@ use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::{BAD, GOOD, NOTE, Output, STRONG, styled};
 use crate::reasons::{self, Because};
-use crate::screen::{InstanceState, Shown, came_to, each_result, is_failure};
+use crate::screen::{InstanceState, Shown, View, came_to, each_result, is_failure};
 use crate::terminal::Paint;
 use crate::{place, words};
 
@@ -37,14 +38,21 @@ pub(crate) struct Show {
 
 impl Show {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        let (place, _, view) = place::run_with(global, &self.of, &self.step, |_| true, output)?;
+        let (place, dir, mut view) = place::run_with(global, &self.of, &self.step, |_| true, output)?;
+        let mut left = None;
+        if view.exit.is_none() && dir.lives().is_none() {
+            // It may have ended since its journal was read.
+            view = View::default();
+            dir.read_journal(|line| view.event(&line))?;
+            left = view.exit.is_none().then(|| Left::of(&place.store, &dir));
+        }
         let found = find(&view, &self.step)?;
         let results = place::results(&place.store, output)?;
         let objects = place.store.objects();
         if found.len() >= MANY && !self.json && !output.verbose {
             let mut rows = Vec::new();
             each_result(found, &*results, |shown, result| {
-                rows.push(line(shown, result));
+                rows.push(line(shown, result, left.as_ref()));
                 Ok(())
             })?;
             for line in words::columns(&rows) {
@@ -65,7 +73,7 @@ impl Show {
                 }
                 None if self.json => {}
                 None => {
-                    output.line(format!("{}: {}", styled(STRONG, &shown.label), why_none(shown)))?;
+                    output.line(format!("{}: {}", styled(STRONG, &shown.label), why_none(shown, left.as_ref())))?;
                 }
             }
             Ok(())
@@ -78,17 +86,47 @@ impl Show {
 const MANY: usize = 4;
 
 /// How it ended, its first numbers and how long it took; or why there is no result.
-fn line(shown: &Shown, result: Option<StepResult>) -> Vec<String> {
+fn line(shown: &Shown, result: Option<StepResult>, left: Option<&Left>) -> Vec<String> {
     let label = styled(STRONG, &shown.label);
-    let Some(result) = result else { return vec![label, why_none(shown)] };
+    let Some(result) = result else { return vec![label, why_none(shown, left)] };
     let how = styled(style(&result), words::outcome(result.outcome));
     vec![label, how, words::duration(result.usage.wall_s), came_to(&result)]
 }
 
-fn why_none(shown: &Shown) -> String {
+/// What a run that was killed has left, by label.
+struct Left {
+    here: BTreeSet<String>,
+    in_slurm: BTreeSet<String>,
+    ended: BTreeSet<String>,
+}
+
+impl Left {
+    fn of(store: &StoreDir, run: &RunDir) -> Left {
+        Left {
+            here: flow_exec::going_on(store, run).into_iter().collect(),
+            in_slurm: flow_exec::jobs_going_on(run).into_iter().collect(),
+            ended: flow_exec::ended_since(store, run).into_iter().collect(),
+        }
+    }
+
+    /// What became of one that was running.
+    fn words(&self, label: &str) -> &'static str {
+        if self.here.contains(label) {
+            "no result yet: flow was killed while it ran, and it goes on (`flow status`)"
+        } else if self.in_slurm.contains(label) {
+            "no result yet: flow was killed, and its job may go on in Slurm (`flow status`)"
+        } else if self.ended.contains(label) {
+            "no result yet: flow was killed while it ran; it has ended since, and the next run takes in what it came to"
+        } else {
+            "no result: flow was killed while it ran"
+        }
+    }
+}
+
+fn why_none(shown: &Shown, left: Option<&Left>) -> String {
     match shown.state {
         // The reason that is known is why it runs.
-        InstanceState::Running => "no result yet: it runs".to_owned(),
+        InstanceState::Running => left.map_or("no result yet: it runs", |left| left.words(&shown.label)).to_owned(),
         InstanceState::Settled(outcome) if is_failure(outcome) => {
             let how = styled(BAD, words::outcome(outcome));
             match &shown.reason {

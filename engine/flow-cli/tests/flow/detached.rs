@@ -124,6 +124,8 @@ fn what_nobody_wants_any_more_is_ended() {
     let space = killed("600");
     let said = space.flow(["status"]).stdout();
     assert!(said.contains("which was killed, 2 steps go on: count[n=0], count[n=1]"), "{said}");
+    let said = space.flow(["show", "count[n=1]"]).expect(0).stdout();
+    assert_eq!(said, "count[n=1]: no result yet: flow was killed while it ran, and it goes on (`flow status`)\n");
     let said = space.flow(["why", "count[n=1]"]).expect(0).stdout();
     assert!(said.contains("goes on since run") && said.contains("the next run follows it"), "{said}");
     for args in [&["plan"][..], &["run", "-n"]] {
@@ -322,6 +324,8 @@ fn in_the_foreground_a_kill_ends_all() {
     until("both run", || lines(&space, "began").len() == 2);
     flow.kill();
     nobody_is_left(&space);
+    let said = space.flow(["show", "count[n=1]"]).expect(0).stdout();
+    assert_eq!(said, "count[n=1]: no result: flow was killed while it ran\n");
 }
 
 #[test]
@@ -356,6 +360,9 @@ fn the_log_of_what_goes_on_is_followed_to_its_end() {
     let followed = space.flow(["logs", "a", "-f"]).expect(0).stdout();
     assert_eq!(followed, "first\nsecond\nlast\n");
     assert_eq!(space.flow(["logs", "a", "-f"]).expect(0).stdout(), followed, "and it ends where it has ended");
+    let said = space.flow(["show", "a"]).expect(0).stdout();
+    let ended = "flow was killed while it ran; it has ended since, and the next run takes in what it came to";
+    assert_eq!(said, format!("a: no result yet: {ended}\n"));
     space.flow(["run", "w.yaml"]).expect(0);
     nobody_is_left(&space);
 }

@@ -106,6 +106,20 @@ pub fn jobs_going_on(run: &RunDir) -> Vec<String> {
     jobs.flat_map(|intent| intent.members).map(|member| member.label).collect()
 }
 
+/// The labels of what has ended since a run was killed, here or in a batch system, and is taken in by the next run.
+pub fn ended_since(dir: &StoreDir, run: &RunDir) -> Vec<String> {
+    if run.lives().is_some() {
+        return Vec::new();
+    }
+    settled(run);
+    let is_taken = |intent: &Intent| match intent.here {
+        Some(_) => intent.standing(dir) == Standing::Sound,
+        None => !intent.is_marked(),
+    };
+    let members = intents::of(run).into_iter().filter(is_taken).flat_map(|intent| intent.members);
+    members.filter(|member| NodeFiles::of(&member.folder).has_ended()).map(|member| member.label).collect()
+}
+
 /// The intents whose results are not all in the store yet. Files of the others are removed: their run died after it
 /// recorded the result and before it removed the intent.
 pub(crate) fn still_needed(store: &Store, left: Vec<Intent>) -> Vec<Intent> {

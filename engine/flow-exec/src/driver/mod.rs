@@ -66,7 +66,7 @@ use flow_store::Status;
 pub use forecast::{CheckedSteps, check, forecast, on_each_model, predict};
 pub use imports::{import, named};
 pub(crate) use intents::Intent;
-pub use left::{end_strays, going_on, jobs_going_on};
+pub use left::{end_strays, ended_since, going_on, jobs_going_on};
 pub use plan::{Forgotten, Knowledge, accept, forget, ignored, plan};
 pub use publish::{PublishRequest, PublishedFile, WithheldFile};
 pub use request::{ForceRequest, RunEnd, RunOptions};

@@ -164,7 +164,10 @@ fn the_log_of_a_job_that_a_killed_run_has_left_is_followed_to_its_end() {
     let mut flow = lab.space.start(["run", "w.yaml"]);
     until("it runs", || lab.space.path("began").exists());
     flow.kill();
+    let show = || lab.space.flow(["show", "a"]).expect(0).stdout();
+    assert!(show().contains("flow was killed, and its job may go on in Slurm"), "{}", show());
     assert_eq!(lab.space.flow(["logs", "a", "-f"]).expect(0).stdout(), "first\nsecond\nlast\n");
+    assert!(show().contains("it has ended since, and the next run takes in"), "{}", show());
     lab.space.flow(["run", "w.yaml"]).expect(0);
     lab.expect_no_job();
 }
