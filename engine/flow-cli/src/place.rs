@@ -1,10 +1,11 @@
 //! Which store, and which run of which workflow, a command is about. Reads; takes no lock.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use flow_core::{JournalLine, RunEvent, RunId, RunStart};
+use flow_core::{InstanceId, JournalLine, RunEvent, RunId, RunStart};
 use flow_exec::{Knowledge, Session, SessionRequest, Workspace, clock};
 use flow_store::{Holder, Import, ProcessIdentity, Rebuilt, Replay, Results, RunDir, Store, StoreDir, StoreError};
 
@@ -12,6 +13,7 @@ use crate::args::{About, Global, OfRun, Selection};
 use crate::error::CliError;
 use crate::output::{NOTE, Output, styled};
 use crate::screen::{Shown, View};
+use crate::words;
 
 /// A store that exists, and the workspace it belongs to.
 pub(crate) struct StoreLocation {
@@ -51,6 +53,19 @@ impl StoreLocation {
             }
         }
         Ok(found)
+    }
+
+    /// Other runs of the same workflow file, newest first, as many as are looked at for what this one left out.
+    fn earlier(&self, than: &RunStart) -> Result<impl Iterator<Item = (RunId, RunDir, View)>, CliError> {
+        const LOOKED_AT: usize = 20;
+        let mut runs = self.runs()?;
+        runs.retain(|(run, start)| *run != than.run && start.file == than.file);
+        // One of somebody else may be closed.
+        let read = |(run, _): (RunId, RunStart)| {
+            let (dir, view) = self.view(Some(&run.0)).ok()?;
+            Some((run, dir, view))
+        };
+        Ok(runs.into_iter().rev().take(LOOKED_AT).filter_map(read))
     }
 
     /// What other machines came to, oldest first: of the workflow that was named, or all.
@@ -202,8 +217,6 @@ pub(crate) fn run_with(
     did: impl Fn(&Shown) -> bool,
     output: &mut Output,
 ) -> Result<(StoreLocation, RunDir, View), CliError> {
-    /// Journals that are read for it.
-    const EARLIER: usize = 20;
     let place = StoreLocation::find(global, &of.about)?;
     let id = place.run(of.run.as_deref())?;
     let (last, view) = place.view(Some(&id.0))?;
@@ -215,17 +228,64 @@ pub(crate) fn run_with(
     let Some(of_last) = start(&last)?.filter(|_| of.run.is_none() && !has(&view)) else {
         return Ok((place, last, view));
     };
-    let mut earlier = place.runs()?;
-    earlier.retain(|(run, start)| *run != id && start.file == of_last.file);
-    for (run, _) in earlier.iter().rev().take(EARLIER) {
-        // One of somebody else may be closed.
-        let Ok((dir, view)) = place.view(Some(&run.0)) else { continue };
-        if has(&view) {
-            output.note(format!("{} the last run {why} `{step}`: this is of run {run}", styled(NOTE, "note:")))?;
-            return Ok((place, dir, view));
-        }
+    let earlier = place.earlier(&of_last)?.find(|(_, _, view)| has(view));
+    if let Some((run, dir, view)) = earlier {
+        output.note(format!("{} the last run {why} `{step}`: this is of run {run}", styled(NOTE, "note:")))?;
+        return Ok((place, dir, view));
     }
     Ok((place, last, view))
+}
+
+/// What an earlier run tried and the last one did not start, by label.
+pub(crate) struct Tried {
+    pub(crate) view: View,
+    instances: BTreeMap<String, InstanceId>,
+}
+
+impl Tried {
+    pub(crate) fn get(&self, label: &str) -> Option<&Shown> {
+        self.view.instances.get(self.instances.get(label)?)
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Shown> {
+        self.instances.values().filter_map(|id| self.view.instances.get(id))
+    }
+}
+
+/// Where to find what the last run did not start of what is asked for, because required numbers would be found no better: of each
+/// instance the last run that came to something, where that serves. The runs are told.
+pub(crate) fn tried_earlier(
+    place: &StoreLocation,
+    of: &OfRun,
+    view: &View,
+    asked: impl Fn(&str) -> bool,
+    serves: impl Fn(&Shown) -> bool,
+    output: &mut Output,
+) -> Result<Vec<Tried>, CliError> {
+    let unread = view.instances.values().filter(|shown| shown.is_unread() && asked(&shown.label));
+    let mut unread: BTreeSet<String> = unread.map(|shown| shown.label.clone()).collect();
+    let Some(start) = view.start.as_ref().filter(|_| of.run.is_none() && !unread.is_empty()) else {
+        return Ok(Vec::new());
+    };
+    let mut found = Vec::new();
+    for (run, _, view) in place.earlier(start)? {
+        if unread.is_empty() {
+            break;
+        }
+        let tried = view.instances.iter().filter(|(_, shown)| shown.came_to_something(&start.params));
+        let tried = tried.filter_map(|(id, shown)| Some((unread.take(&shown.label)?, *id, shown)));
+        let tried = tried.filter(|(_, _, shown)| serves(shown)).map(|(label, id, _)| (label, id));
+        let instances: BTreeMap<String, InstanceId> = tried.collect();
+        if instances.is_empty() {
+            continue;
+        }
+        let these = if instances.len() == 1 { "this is" } else { "these are" };
+        let names: Vec<&str> = instances.keys().map(String::as_str).collect();
+        let names = words::named(&names);
+        output.note(format!("{} the last run did not start {names}: {these} of run {run}", styled(NOTE, "note:")))?;
+        found.push(Tried { view, instances });
+    }
+    Ok(found)
 }
 
 /// Results that are kept: from the database, or from the journals while somebody else holds it or where it cannot be used.

@@ -21,7 +21,7 @@ use super::{Done, find};
 use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::{NOTE, Output, STRONG, styled};
-use crate::place::{self, StoreLocation};
+use crate::place::{self, StoreLocation, Tried};
 use crate::screen::{Attempt, InstanceState, Shown, View};
 
 /// How often a growing log is read.
@@ -61,22 +61,14 @@ struct Log {
 
 impl Logs {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        let (place, dir, view) = place::run_with(global, &self.of, &self.step, |shown| !shown.is_unread(), output)?;
+        let (place, dir, view) = place::run_with(global, &self.of, &self.step, |_| true, output)?;
+        let asked = |label: &str| flow_core::selects(&self.step, label);
+        let tried = place::tried_earlier(&place, &self.of, &view, asked, |_| true, output)?;
+        let mut logs = Logged { place: &place, tried, made: BTreeMap::new() };
         if self.follow {
-            return follow(&place, &dir, &self.step, output);
+            return follow(logs, &dir, &self.step, output);
         }
-        let mut logs = Vec::new();
-        // Journals of the runs that produced what is cached, each read once.
-        let mut earlier = BTreeMap::new();
-        for shown in find(&view, &self.step)? {
-            match &shown.state {
-                InstanceState::Cached(_, from) => {
-                    let from = earlier.entry(from).or_insert_with(|| Earlier::read(&place, from));
-                    logs.extend(from.log(&place, shown));
-                }
-                _ => logs.extend(log(&place, &view, shown)),
-            }
-        }
+        let logs: Vec<Log> = find(&view, &self.step)?.into_iter().flat_map(|shown| logs.of(&view, shown)).collect();
         if logs.is_empty() {
             return Err(nothing(&dir, &view, &self.step)?);
         }
@@ -180,6 +172,27 @@ fn log(place: &StoreLocation, view: &View, shown: &Shown) -> Vec<Log> {
     attempts.enumerate().filter_map(|(n, attempt)| Some(one((n, attempt?)))).collect()
 }
 
+/// Where logs are looked for.
+struct Logged<'a> {
+    place: &'a StoreLocation,
+    tried: Vec<Tried>,
+    /// The runs that produced what is cached, each read once.
+    made: BTreeMap<RunId, Earlier>,
+}
+
+impl Logged<'_> {
+    /// The logs of an instance of a run, or of the earlier one that tried it.
+    fn of(&mut self, view: &View, shown: &Shown) -> Vec<Log> {
+        let tried = self.tried.iter().filter(|_| shown.is_unread());
+        let mut tried = tried.filter_map(|tried| Some((&tried.view, tried.get(&shown.label)?)));
+        let (view, shown) = tried.next().unwrap_or((view, shown));
+        let InstanceState::Cached(_, from) = &shown.state else { return log(self.place, view, shown) };
+        let from = self.made.entry(from.clone()).or_insert_with(|| Earlier::read(self.place, from));
+        let made = from.log(self.place, shown).into_iter();
+        made.map(|log| Log { ended: true, ..log }).collect()
+    }
+}
+
 /// A run that produced what is cached.
 #[derive(Default)]
 struct Earlier {
@@ -212,11 +225,11 @@ impl Earlier {
 
 /// Prints what is new until nothing that was asked for runs any more, also of a run that was killed and whose steps go on. Lines of
 /// several instances begin with their label.
-fn follow(place: &StoreLocation, dir: &RunDir, step: &str, output: &mut Output) -> Done {
+fn follow(mut logged: Logged<'_>, dir: &RunDir, step: &str, output: &mut Output) -> Done {
+    let place = logged.place;
     let mut journal = Follow::new(dir.journal());
     let mut view = View::default();
     let mut read: BTreeMap<PathBuf, u64> = BTreeMap::new();
-    let mut earlier: BTreeMap<RunId, Earlier> = BTreeMap::new();
     let mut left = Left { store: &place.store, dir, looks: 0, in_slurm: true };
     loop {
         // What is printed before that is known is read below.
@@ -228,17 +241,7 @@ fn follow(place: &StoreLocation, dir: &RunDir, step: &str, output: &mut Output) 
         let labels: Vec<&str> = asked.iter().map(|shown| &*shown.label).collect();
         let over = view.exit.is_some() || !living && !left.goes_on(&labels);
         let several = asked.len() > 1;
-        let mut logs = Vec::new();
-        for shown in &asked {
-            match &shown.state {
-                // It printed this in another run.
-                InstanceState::Cached(_, from) => {
-                    let from = earlier.entry(from.clone()).or_insert_with(|| Earlier::read(place, from));
-                    logs.extend(from.log(place, shown).into_iter().map(|log| Log { ended: true, ..log }));
-                }
-                _ => logs.extend(log(place, &view, shown)),
-            }
-        }
+        let logs: Vec<Log> = asked.iter().flat_map(|shown| logged.of(&view, shown)).collect();
         let none = logs.is_empty();
         for Log { label, earlier, file, ended } in logs {
             let mut text = Vec::new();

@@ -5,15 +5,15 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use clap::Args;
-use flow_core::{JournalLine, RunEvent, StepResult};
+use flow_core::{JournalLine, Outcome, RunEvent, StepResult};
 use serde_json::{Map, Value, json};
 
 use super::{Done, find};
 use crate::args::{Global, OfRun};
 use crate::error::CliError;
-use crate::output::Output;
-use crate::place;
-use crate::screen::each_result;
+use crate::output::{NOTE, Output, styled};
+use crate::screen::{InstanceState, Shown, each_result};
+use crate::{place, words};
 
 /// Arguments of `flow results`.
 #[derive(Debug, Args)]
@@ -107,12 +107,32 @@ impl Results {
             find(&view, step)?;
         }
         let (results, none) = (place::results(&place.store, output)?, Rc::new(Params::new()));
+        // What was good as its numbers were read then is no result of this run.
+        let has_failed = |shown: &Shown| {
+            !matches!(shown.state, InstanceState::Cached(Outcome::Ok, _) | InstanceState::Done(Outcome::Ok))
+        };
+        let mut failed = BTreeMap::new();
+        for tried in place::tried_earlier(&place, &self.of, &view, wanted, has_failed, output)? {
+            each_result(tried.all(), &*results, |shown, result| {
+                failed.extend(result.map(|result| (shown.label.clone(), result)));
+                Ok(())
+            })?;
+        }
+        let mut without = Vec::new();
         each_result(view.instances.values().filter(|shown| wanted(&shown.label)), &*results, |shown, result| {
+            let result = result.or_else(|| failed.remove(&shown.label));
+            if result.is_none() && shown.is_unread() {
+                without.push(&*shown.label);
+            }
             // Its step may have had another name when it was made.
             let named = |result| StepResult { step: shown.step.clone(), label: shown.label.clone(), ..result };
             found.extend(result.map(named).map(|result| (result, none.clone())));
             Ok(())
         })?;
+        if !without.is_empty() {
+            let names = words::named(&without);
+            output.note(format!("{} without a result: {names} (`flow show STEP` says why)", styled(NOTE, "note:")))?;
+        }
         Ok(found)
     }
 }

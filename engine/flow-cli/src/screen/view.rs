@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 use flow_core::reason::{Cause, Withheld};
 use flow_core::{AttemptId, Digest, InstanceId, JournalLine, Outcome, Planned, RunEvent, RunId, RunStart, StepResult};
 use flow_store::{Results, Status, Waiting};
+use serde_json::Value;
 
 use crate::error::CliError;
 use crate::reasons::{self, Because};
@@ -78,6 +79,13 @@ impl Shown {
     pub(crate) fn no_metrics(&self) -> Option<&Cause> {
         let done = self.result.as_ref().filter(|result| result.outcome == Outcome::Ok)?;
         done.cause.as_ref().filter(|cause| matches!(cause, Cause::NoMetrics { .. }))
+    }
+
+    /// It ran, or its result was reused, and not with other values of parameters that it depends on, as far as that is known.
+    pub(crate) fn came_to_something(&self, params: &BTreeMap<String, Value>) -> bool {
+        let then = self.result.iter().flat_map(|result| &result.circumstances.params);
+        (!self.attempts.is_empty() || matches!(self.state, InstanceState::Cached(..)))
+            && then.into_iter().all(|(name, value)| params.get(name) == Some(value))
     }
 
     /// Required numbers of it were not found, and nothing was started, for they would be found no better.

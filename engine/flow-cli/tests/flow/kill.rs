@@ -122,6 +122,8 @@ fn what_had_ended_when_flow_was_killed_is_not_done_again() {
     let space = ended_unheard("{run: 'echo ran >> LOG; sleep 0.5; echo made > out', outputs: [out]}");
     let planned = space.flow(["plan", "w.yaml"]).expect(0).stdout();
     assert!(planned.contains("1 goes on"), "{planned}");
+    let shown = space.flow(["show", "a"]).expect(0).stdout();
+    assert!(shown.contains("it has ended since, and the next run takes in what it came to"), "{shown}");
     let said = space.flow(["run", "w.yaml"]).expect(0).text();
     assert_eq!(space.read("log"), "ran\n", "{said}");
     let shown = space.flow(["show", "a"]).expect(0).stdout();

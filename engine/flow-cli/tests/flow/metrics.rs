@@ -230,6 +230,44 @@ fn what_two_steps_share_is_read_again_as_the_one_s_that_reads_it() {
 }
 
 #[test]
+fn what_failed_for_want_of_required_metrics_stays_in_results_and_logs_of_its_sweep() {
+    let space = space();
+    let write = |pattern: &str| {
+        let run = "if [ ${{ i }} -ge 3 ]; then echo loss ${{ i }}; else echo none ${{ n }}; fi";
+        let metrics = format!("{{stdout: '{pattern}', required: true}}");
+        let sweep = format!("{{matrix: {{i: [0, 1, 2, 3, 4, 5]}}, run: '{run}', metrics: {metrics}}}");
+        space.write("m.yaml", &format!("flow: 1\nname: m\nparams: {{n: 1}}\nsteps: {{sweep: {sweep}}}\n"));
+    };
+    let said = |args: &[&str]| space.flow(args.iter().copied()).expect(0).stdout();
+    let all = || [&["results", "sweep"][..], &["logs", "sweep"], &["logs", "sweep", "-f"]].map(said);
+    write("loss {loss}");
+    space.flow(["run", "m.yaml", "-k"]).expect(1);
+    let first = all();
+    assert_eq!((first[0].lines().count(), first[0].matches(",failed,").count()), (7, 3), "{}", first[0]);
+    for between in [None, Some("n=2")] {
+        // What failed with another value of a parameter is nothing of this run.
+        if let Some(set) = between {
+            space.flow(["run", "m.yaml", "-k", "--set", set]).expect(1);
+        }
+        space.flow(["run", "m.yaml", "-k"]).expect(1);
+        assert_eq!(started(&space), 0);
+        assert_eq!(all(), first);
+    }
+    let said = space.flow(["results", "sweep"]).stderr();
+    let note = "note: the last run did not start sweep[i=0], sweep[i=1], sweep[i=2]: these are of run ";
+    assert!(said.contains(note), "{said}");
+
+    // The numbers of another pattern are none of this one's.
+    write("lost {loss}");
+    space.flow(["run", "m.yaml", "-k"]).expect(1);
+    let ran = space.flow(["results", "sweep"]).expect(0);
+    assert_eq!(ran.stdout().matches("\nm,").count(), 3, "{}", ran.text());
+    let note = "note: without a result: sweep[i=3], sweep[i=4], sweep[i=5] (`flow show STEP` says why)";
+    assert_eq!(ran.stderr().matches(note).count(), 1, "{}", ran.text());
+    assert_eq!(ran.stderr().matches("did not start").count(), 1, "{}", ran.text());
+}
+
+#[test]
 fn a_file_of_numbers_under_another_name_is_found() {
     let space = space();
     let write = |metrics: &str| {
