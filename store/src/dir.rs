@@ -184,7 +184,7 @@ impl StoreDir {
         Ok(())
     }
 
-    /// Where attempts leave what the next one of the same fingerprint goes on from, until there is a result.
+    /// Where attempts leave what the next one that does the same goes on from, until there is a result.
     pub fn checkpoints(&self) -> PathBuf {
         self.path.join("checkpoints")
     }

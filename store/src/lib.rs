@@ -13,7 +13,7 @@
 //! | `claimed/` | who runs what, among runs | [`Claims`] |
 //! | `runs/ID/inputs` | copies of inputs, while the run goes on | [`Captures`] |
 //! | `snapshots/` | what a finished run rested on | [`Snapshot`], [`Inputs`] |
-//! | `checkpoints/` | what an attempt leaves for the next one of its fingerprint | [`StoreDir::checkpoints`] |
+//! | `checkpoints/` | what an attempt leaves for the next one that does the same | [`StoreDir::checkpoints`] |
 //! | `plugins/` | for which digest each plugin was set up | [`StoreDir::plugin`] |
 //! | `news` | touched when there is something among the jobs of a dead run | [`StoreDir::has_news`] |
 //! | `local` | a link to a folder of this machine that has `db/`, where other machines see the store | [`StoreDir`] |

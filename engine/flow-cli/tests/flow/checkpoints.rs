@@ -1,6 +1,6 @@
 //! What an attempt leaves to the next one, in whatever run, and how long that stays.
 
-use flow_testkit::until;
+use flow_testkit::{TestSpace, until};
 use nix::sys::signal::Signal;
 
 use crate::space;
@@ -16,16 +16,16 @@ fn what_an_attempt_leaves_to_the_next_one_outlives_the_run_until_there_is_a_resu
     space.write("long.yaml", &workflow);
     let left = || std::fs::read_dir(space.path(".flow/checkpoints")).unwrap().count();
     space.flow(["run", "long.yaml", "train"]).expect(1);
-    assert_eq!(left(), 2, "it, and what was used until then");
+    assert_eq!(left(), 3, "it, what was used until then, and where its log is");
     space.flow(["run", "long.yaml", "train"]).expect(0);
     assert_eq!(left(), 0, "the result is there");
     space.flow(["get", "train", "--to", "n.txt"]).expect(0);
     assert_eq!(std::fs::read_to_string(space.path("n.txt")).unwrap(), "3\n");
 
     space.flow(["run", "long.yaml", "train", "-f"]).expect(1);
-    assert_eq!(left(), 2, "a forced one begins anew, and its retry goes on");
+    assert_eq!(left(), 3, "a forced one begins anew, and its retry goes on");
     space.flow(["run", "long.yaml", "none"]).expect(1);
-    assert_eq!(left(), 2, "an attempt that wrote nothing leaves nothing");
+    assert_eq!(left(), 3, "an attempt that wrote nothing leaves nothing");
     space.flow(["gc", "--runs", "1", "--days", "0"]).expect(0);
     assert_eq!(left(), 0, "it is older than every run that stays");
 }
@@ -65,10 +65,8 @@ fn what_goes_on_has_the_time_of_all_its_parts_and_says_which_nobody_measured() {
     assert!(table.contains("The times of `train` lack a part"), "{table}");
 }
 
-#[test]
-fn what_goes_on_has_the_numbers_that_its_earlier_parts_printed() {
-    let space = space();
-    // Is in epoch 3 when it is cut for the first time, in epoch 5 for the second, and does both again.
+/// Two runs of a training are cut, in epochs 3 and 5, and a third one does both again and ends, each with these `metrics:`.
+fn cut_twice(space: &TestSpace, metrics: [&str; 3]) {
     space.script(
         "train.sh",
         "set -e; n=$(cat $FLOW_CHECKPOINT/n 2>/dev/null || echo 0); acc() { echo \"epoch $1 acc $2\"; }
@@ -78,29 +76,38 @@ fn what_goes_on_has_the_numbers_that_its_earlier_parts_printed() {
         2) acc 3 30; acc 4 40; save 4; acc 5 98; printf 'epoch 6 acc 97'; wait_here second;;
         4) sleep 0.3; acc 5 50; sleep 0.3; acc 6 60;; esac",
     );
-    let workflow = |summary: &str| {
-        let metrics = format!("{{stdout: 'epoch {{epoch}} acc {{acc}}', summary: {{acc: {summary}}}}}");
-        space.write(
-            "w.yaml",
-            &format!(
-                "flow: 1\nname: w\nsteps:\n  train: {{run: sh train.sh, inputs: [train.sh], metrics: {metrics}}}\n"
-            ),
-        );
-    };
-    workflow("max");
-    for (place, signal) in [("first", Signal::SIGKILL), ("second", Signal::SIGINT)] {
+    let cuts = [("first", Signal::SIGKILL), ("second", Signal::SIGINT)];
+    for ((place, signal), metrics) in cuts.into_iter().zip(metrics) {
+        training(space, metrics);
         let mut flow = space.start(["run", "w.yaml"]);
         until("it is to be cut", || space.path(".flow").join(place).exists());
         flow.signal(signal);
         flow.wait();
     }
+    training(space, metrics[2]);
     space.flow(["run", "w.yaml"]).expect(0);
-    let metrics = || {
-        let journal = space.journal();
-        let recorded = |line: &&serde_json::Value| line["event"] == "recorded" && line["result"]["step"] == "train";
-        journal.iter().find(recorded).expect("a result")["result"]["metrics"].clone()
-    };
-    let found = metrics();
+}
+
+fn training(space: &TestSpace, metrics: &str) {
+    let train = format!("{{run: sh train.sh, inputs: [train.sh]{metrics}}}");
+    space.write("w.yaml", &format!("flow: 1\nname: w\nsteps:\n  train: {train}\n"));
+}
+
+const MAX: &str = ", metrics: {stdout: 'epoch {epoch} acc {acc}', summary: {acc: max}}";
+const MIN: &str = ", metrics: {stdout: 'epoch {epoch} acc {acc}', summary: {acc: min}}";
+
+/// The numbers of the training that the last run recorded.
+fn metrics(space: &TestSpace) -> serde_json::Value {
+    let journal = space.journal();
+    let recorded = |line: &&serde_json::Value| line["event"] == "recorded" && line["result"]["step"] == "train";
+    journal.iter().find(recorded).expect("a result")["result"]["metrics"].clone()
+}
+
+#[test]
+fn what_goes_on_has_the_numbers_that_its_earlier_parts_printed() {
+    let space = space();
+    cut_twice(&space, [MAX; 3]);
+    let found = metrics(&space);
     assert_eq!(found["acc"]["value"], 95.0, "{found}");
     assert!(found["epoch_time"]["value"].as_f64().is_some_and(|time| (0.2..5.0).contains(&time)), "{found}");
     let log = space.flow(["logs", "train"]).expect(0).stdout();
@@ -110,8 +117,20 @@ fn what_goes_on_has_the_numbers_that_its_earlier_parts_printed() {
     assert_eq!(log.matches("[flow: an attempt was ended here").count(), 2, "{log}");
     assert_eq!(space.flow(["logs", "train", "-f"]).expect(0).stdout(), log);
 
-    workflow("min");
+    training(&space, MIN);
     space.flow(["run", "w.yaml"]).expect(0);
     assert_eq!(space.ran(), Vec::<String>::new());
-    assert_eq!(metrics()["acc"]["value"], 10.0);
+    assert_eq!(metrics(&space)["acc"]["value"], 10.0);
+}
+
+#[test]
+fn a_training_goes_on_though_its_metrics_are_read_in_another_way() {
+    let space = space();
+    // The first one is killed together with flow, and nothing of it was to be read.
+    cut_twice(&space, ["", MAX, MIN]);
+    let found = metrics(&space);
+    assert_eq!(found["acc"]["value"], 10.0, "{found}");
+    let own = space.flow(["logs", "train"]).expect(0).stdout();
+    assert_eq!(own.matches("epoch 1 acc").count(), 1, "{own}");
+    assert_eq!(std::fs::read_dir(space.path(".flow/checkpoints")).unwrap().count(), 0);
 }

@@ -219,12 +219,13 @@ impl<X: Executor> Attempts<X> {
         let lost = if exit.code == Some(0) { None } else { cards.lost(&gpu_ids).cloned() };
         self.hold(attempt, &running, out);
         let decided = outcomes.decided(running.instance);
-        // What nobody watched to its end is not read again: when its lines came is not known.
-        let unwatched = running.rejoined && there.is_none() && self.context.instance(running.instance).slurm.is_none();
+        let is_unwatched =
+            running.rejoined && there.is_none() && self.context.instance(running.instance).slurm.is_none();
         Some(Collect {
             attempt,
             fingerprint: decided.map(|decided| decided.fingerprint),
-            attempt_fingerprint: decided.map(|decided| decided.attempt).filter(|_| !unwatched),
+            attempt_fingerprint: decided.map(|decided| decided.attempt),
+            is_unwatched,
             running,
             exit,
             window,

@@ -17,6 +17,7 @@ use flow_core::{
     measure::{LINE_ENDS, LONGEST_LINE, PART_ENDS},
     reason::Stopped,
 };
+use flow_store::StoreDir;
 use serde::{Deserialize, Serialize};
 use walkdir::WalkDir;
 
@@ -37,6 +38,12 @@ struct Noted {
 impl Checkpoint {
     pub(crate) fn at(folder: PathBuf) -> Checkpoint {
         Checkpoint(folder)
+    }
+
+    /// Of an instance, and of one run of it or of all: by the fingerprint of its attempt, for that goes on whatever is read of it.
+    pub(crate) fn of(dir: &StoreDir, attempt: &Digest, label: &str, run: &str) -> Checkpoint {
+        let name = Digest::of(format!("{attempt} {label} {run}").as_bytes());
+        Checkpoint::at(dir.checkpoints().join(name.to_string()))
     }
 
     pub(crate) fn folder(&self) -> &PathBuf {

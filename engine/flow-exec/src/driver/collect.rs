@@ -36,6 +36,8 @@ pub(super) struct Collect {
     pub(super) fingerprint: Option<Digest>,
     /// The fingerprint of the attempt.
     pub(super) attempt_fingerprint: Option<Digest>,
+    /// When its lines came is not known, so that it is not read again.
+    pub(super) is_unwatched: bool,
     pub(super) window: Option<CorunWindow>,
     /// Who ran beside it.
     pub(super) corunners: BTreeMap<AttemptId, CoRunner>,
@@ -120,6 +122,7 @@ pub(super) fn run_builtin(context: &RunContext, builtin: Builtin) -> Collected {
         exit,
         fingerprint,
         attempt_fingerprint: None,
+        is_unwatched: false,
         window: None,
         corunners: BTreeMap::new(),
         lost: None,
@@ -142,7 +145,7 @@ pub(super) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
     let news = ended.hear();
     ended.note();
     let Collect { attempt, mut running, exit, fingerprint, attempt_fingerprint, window, corunners, lost, .. } = ended;
-    let Collect { seen, there, instead, .. } = ended;
+    let Collect { is_unwatched, seen, there, instead, .. } = ended;
     let (session, id) = (&context.session, running.instance);
     let expansion = &session.expansion;
     let instance = &expansion.instances[id.index()];
@@ -155,7 +158,8 @@ pub(super) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
     let instead = instead.filter(|_| running.killed.is_none());
     let (limited, mut again) =
         instead.as_ref().map_or((false, RetryAdvice::AsAsked), |instead| (instead.is_time_limit(), instead.again));
-    let checkpoint = fingerprint.filter(|_| running.process).map(|of| context.checkpoint(&of, instance));
+    let fingerprints = fingerprint.zip(attempt_fingerprint).filter(|_| running.process);
+    let checkpoint = fingerprints.map(|(fingerprint, attempt)| context.checkpoint(fingerprint, attempt, instance));
     let (mut result, unkept) = finish::finish(
         End {
             workflow: &expansion.workflow,
@@ -165,7 +169,7 @@ pub(super) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
             instance,
             resolved: &running.resolved,
             fingerprint: fingerprint.unwrap_or(Digest([0; 32])),
-            attempt: attempt_fingerprint.filter(|_| matches!(running.resolved.body, Body::Command(_))),
+            attempt: attempt_fingerprint.filter(|_| !is_unwatched && matches!(running.resolved.body, Body::Command(_))),
             metrics: expansion.steps[instance.step.index()].metrics.as_deref(),
             secrets: &context.secrets,
             folder: &running.folder,

@@ -104,10 +104,12 @@ impl RunContext {
 
     /// Where the attempts of an instance leave what the next one goes on from, this run's and later ones'. One that is forced
     /// goes on from nothing that was before this run.
-    pub(crate) fn checkpoint(&self, fingerprint: &Digest, instance: &Instance) -> Checkpoint {
+    pub(crate) fn checkpoint(&self, fingerprint: Digest, attempt: Digest, instance: &Instance) -> Checkpoint {
         let run = if self.force.covers(instance.id) { &*self.run.0 } else { "" };
-        let name = Digest::of(format!("{fingerprint} {} {run}", instance.label).as_bytes());
-        Checkpoint::at(self.store.dir().checkpoints().join(name.to_string()))
+        // Jobs are followed by their results: another reading's job is told to end, and may write until it has.
+        let is_used = self.left.has_other_job(&self.secrets.hide(instance.label.to_string()), &fingerprint);
+        let of = if is_used { fingerprint } else { attempt };
+        Checkpoint::of(self.store.dir(), &of, &instance.label, run)
     }
 
     /// The file of the workflow, as its intents name it.

@@ -130,9 +130,11 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     let own = context.run_dir.attempt(fill.attempt);
     let folder = Folder::create(own.clone()).map_err(|e| not_made(&own, e))?;
     let members = instance.corun.as_ref().map(|c| expansion.groups[c.group.0 as usize].members.len() as u32);
-    let checkpoint = context.checkpoint(&fill.fingerprint.unwrap_or(Digest([0; 32])), instance);
-    if !instance.resume || instance.corun.is_some() {
-        // Members of a group are measured together, from the beginning to the end.
+    let none = Digest([0; 32]);
+    let checkpoint = context.checkpoint(fill.fingerprint.unwrap_or(none), fill.claim.unwrap_or(none), instance);
+    // Members of a group are measured together, from the beginning to the end.
+    let resumes = instance.resume && instance.corun.is_none();
+    if !resumes {
         checkpoint.remove();
     } else if checkpoint.found() {
         checkpoint.give_log(&folder).map_err(|e| not_made(&folder.earlier(), e))?;
@@ -154,7 +156,7 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     .map_err(|what| Cause::NotFilled { what })?;
     let process = !matches!(resolved.body, Body::Builtin { .. });
     let metrics = expansion.steps[instance.step.index()].metrics.as_deref();
-    if process && metrics.is_some() {
+    if process && resumes {
         checkpoint.is_used_by(&folder);
     }
     // After the copies are made: what is as it was when it was hashed is what was copied.

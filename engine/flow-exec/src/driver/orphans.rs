@@ -209,6 +209,12 @@ impl OrphanedWork {
         self.with(|found, _| found.intents.iter().any(|intent| intent.here.is_none()))
     }
 
+    /// A job of a batch system that does not come to this result was found under the label.
+    pub(crate) fn has_other_job(&self, label: &str, result: &Digest) -> bool {
+        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.jobs.get(label).is_some_and(|of| of.iter().any(|of| of != result))
+    }
+
     /// Ends jobs of the workflow file `file` under one of these labels that do not come to the result that is wanted there.
     pub(crate) fn end_jobs(&self, file: &str, wanted: &BTreeMap<String, Option<Digest>>) {
         let differs = |of: &BTreeSet<Digest>, wanted: &Option<Digest>| of.iter().any(|of| Some(*of) != *wanted);

@@ -171,3 +171,31 @@ fn the_log_of_a_job_that_a_killed_run_has_left_is_followed_to_its_end() {
     lab.space.flow(["run", "w.yaml"]).expect(0);
     lab.expect_no_job();
 }
+
+#[test]
+fn a_training_with_other_metrics_goes_on_but_not_beside_a_job_that_was_left() {
+    let steps = |summary: &str| {
+        let metrics = format!("{{stdout: 'epoch {{epoch}} acc {{acc}}', summary: {{acc: {summary}}}}}");
+        format!("\n  train: {{run: sh train.sh, inputs: [train.sh], metrics: {metrics}}}\n")
+    };
+    let lab = Lab::new(1, 0, &steps("max"));
+    let train = "n=$(($(cat $FLOW_CHECKPOINT/n 2>/dev/null || echo 0) + 1)); echo \"epoch $n acc $n\"
+        echo $n > $FLOW_CHECKPOINT/n; echo $n >> $HOME/began; until [ -e $HOME/end ]; do sleep 0.1; done";
+    lab.space.write("train.sh", train);
+    let began = |summary: &str, of: u32| {
+        lab.space.write("w.yaml", &format!("{HEAD}{}", steps(summary)));
+        let flow = lab.space.start(["run", "w.yaml"]);
+        until("it has begun", || lab.lines("began").values().sum::<u32>() == of);
+        flow
+    };
+    let mut flow = began("max", 1);
+    flow.signal(Signal::SIGINT);
+    flow.wait();
+    began("min", 2).kill();
+    let mut flow = began("max", 3);
+    lab.space.write("end", "");
+    assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
+    let began = lab.lines("began").into_iter().collect::<Vec<_>>();
+    assert_eq!(began, [("1".to_owned(), 2), ("2".to_owned(), 1)], "the last one begins apart: {}", flow.said());
+    lab.expect_no_job();
+}
