@@ -170,7 +170,12 @@ pub(crate) const STEP: &[Key] = &[
     key("seed", Kind::Integer, PARAMS_AXES, "The seed; 0 by default."),
     key("record", Kind::Record, PLAIN, "Outcomes that are results, not failures."),
     key("timeout", Kind::Duration, PARAMS_AXES, "Wall-clock limit, `90s`, `2h`."),
-    key("retries", Kind::Count(0), PARAMS_AXES, "How often a failed attempt is tried again, with growing pauses; one that its `timeout` ended is not."),
+    key(
+        "retries",
+        Kind::Count(0),
+        PARAMS_AXES,
+        "How often a failed attempt is tried again, with growing pauses; one that its `timeout` ended is not.",
+    ),
     key(
         "resume",
         Kind::Bool,

@@ -156,7 +156,8 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     .map_err(|what| Cause::NotFilled { what })?;
     let process = !matches!(resolved.body, Body::Builtin { .. });
     let metrics = expansion.steps[instance.step.index()].metrics.as_deref();
-    if process && resumes {
+    // Every start pays for it.
+    if process && resumes && metrics.is_some() {
         checkpoint.is_used_by(&folder);
     }
     // After the copies are made: what is as it was when it was hashed is what was copied.
