@@ -21,6 +21,7 @@ pub(crate) fn why(why: &Why) -> String {
 pub(crate) fn reason(reason: &Reason) -> String {
     match &reason.clone().brief() {
         Reason::NeverRan => "its first run".to_owned(),
+        Reason::Continues => "goes on from the checkpoint that an earlier attempt left".to_owned(),
         Reason::Forced => "forced".to_owned(),
         Reason::NoResult => "no result of it is kept: it failed, was ended, or was dropped".to_owned(),
         Reason::Damaged(damage) => damage.clone(),

@@ -85,7 +85,11 @@ fn cut_twice(space: &TestSpace, metrics: [&str; 3]) {
         flow.wait();
     }
     training(space, metrics[2]);
-    space.flow(["run", "w.yaml"]).expect(0);
+    for command in [["plan", "w.yaml"], ["why", "train"], ["run", "w.yaml"]] {
+        let said = space.flow(command).expect(0).text();
+        let goes_on = "goes on from the checkpoint that an earlier attempt left";
+        assert!(said.contains(goes_on) && !said.contains("its first run"), "{said}");
+    }
 }
 
 fn training(space: &TestSpace, metrics: &str) {

@@ -284,7 +284,7 @@ fn find(
         read_again = (reading.result.fingerprint != fingerprint).then_some(reading.remarks);
         result = Some(StepResult { fingerprint, ..reading.result });
     }
-    let reasons = match &result {
+    let mut reasons = match &result {
         Some(result) => match (unfit(result, instance), &result.cause) {
             (Some(unfit), _) => vec![Reason::NotReusable(unfit)],
             // It would be found no better by doing it all again.
@@ -303,6 +303,10 @@ fn find(
             }
         },
     };
+    if !reasons.is_empty() && lookup.continues(instance, &attempt) {
+        reasons.retain(|reason| !matches!(reason, Reason::NeverRan | Reason::NoResult));
+        reasons.insert(0, Reason::Continues);
+    }
     Ok(Candidate { fingerprint, attempt, parts, result, read_again, reasons })
 }
 

@@ -96,6 +96,11 @@ pub trait Lookup {
         None
     }
 
+    /// An attempt of this fingerprint would go on from a checkpoint that an earlier one left.
+    fn continues(&mut self, _instance: &Instance, _attempt: &Digest) -> bool {
+        false
+    }
+
     /// The results of what [stands](Lookup::stands), by fingerprint, whose artifacts are known to be there.
     fn stood(&mut self, of: &[Digest]) -> Vec<Option<StepResult>> {
         of.iter().map(|fingerprint| self.result(fingerprint).ok().flatten()).collect()

@@ -63,6 +63,7 @@ impl Texts for Reason {
     fn texts(&mut self, each: &mut dyn FnMut(&mut String)) {
         match self {
             Reason::NeverRan
+            | Reason::Continues
             | Reason::Forced
             | Reason::NoResult
             | Reason::Group

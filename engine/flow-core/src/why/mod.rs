@@ -28,6 +28,8 @@ pub type Files = BTreeMap<String, Digest>;
 pub enum Reason {
     /// Nothing is known of it.
     NeverRan,
+    /// There is no result, but a checkpoint from which the next attempt goes on.
+    Continues,
     Forced,
     /// Nothing about it changed, and yet there is no result: it was removed, or none was kept.
     NoResult,

@@ -50,6 +50,11 @@ impl Checkpoint {
         &self.0
     }
 
+    /// Something is in it.
+    pub(crate) fn is_there(&self) -> bool {
+        WalkDir::new(&self.0).into_iter().flatten().any(|entry| !entry.file_type().is_dir())
+    }
+
     fn note(&self) -> PathBuf {
         self.0.with_extension("json")
     }

@@ -15,7 +15,7 @@ use flow_core::{
 };
 use flow_store::{Earlier, EntryKind, Inputs, Objects, Results, Snapshot, Stood, StoreDir, StoreError};
 
-use super::Session;
+use super::{Session, checkpoint::Checkpoint};
 use crate::clock;
 
 use super::reading::read_again;
@@ -243,6 +243,11 @@ impl Lookup for StoreLookup<'_> {
 
     fn goes_on(&mut self, instance: &Instance, fingerprint: &Digest, attempt: &Digest) -> Option<RunId> {
         self.going_on.get(if instance.slurm.is_some() { fingerprint } else { attempt }).cloned()
+    }
+
+    fn continues(&mut self, instance: &Instance, attempt: &Digest) -> bool {
+        let checkpoint = self.recorded.map(|known| Checkpoint::of(&known.dir, attempt, &instance.label, ""));
+        instance.resume && instance.corun.is_none() && checkpoint.is_some_and(|checkpoint| checkpoint.is_there())
     }
 
     fn damage(&self, fingerprint: &Digest) -> Option<String> {
