@@ -26,6 +26,7 @@ mod logs;
 mod lost_gpus;
 mod machine;
 mod metrics;
+mod needs;
 mod out;
 mod planned;
 mod processes;
