@@ -42,7 +42,7 @@ fn every_workflow_expands() {
         let mut catalogue = real.clone();
         plugins(&folder.join("plugins"), &mut catalogue);
         for path in fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
-            if path.is_dir() && !path.ends_with("plugins") {
+            if path.is_dir() && !path.ends_with("plugins") && !path.ends_with("parts") {
                 folders.push(path);
             } else if path.extension().is_some_and(|e| e == "yaml") {
                 seen += 1;
