@@ -458,3 +458,47 @@ fn the_schema_marks_steps_and_has_no_references() {
         assert_eq!(step.outputs.get("out").map(String::as_str), Some("out"));
     }
 }
+
+#[test]
+fn rows_go_by_the_axes_as_they_are_named_and_growth_along_the_last() {
+    let mut results = Vec::new();
+    for (model, factor) in [("s", 1.0), ("l", 3.0)] {
+        for batch in [32, 64, 128] {
+            for workers in [1, 2] {
+                let axes = [("model", json!(model)), ("batch", json!(batch)), ("w", json!(workers))];
+                let value = factor * f64::from(batch * workers);
+                results.push(result("tr", &axes, 0).metric("x", value, ""));
+            }
+        }
+    }
+    let of = |with: Value| {
+        let out = run("table", with, &input(vec![("tr", view("sh", None, results.clone()))])).expect("a table");
+        text(&out, "table.csv")
+    };
+    let rows = of(json!({"from": "tr", "rows": ["model", "w", "batch"], "columns": ["x", "growth(x)"]}));
+    insta::assert_snapshot!(rows, @"
+    model,w,batch,x,growth(x) [%]
+    s,1,32,32,NA
+    s,1,64,64,100
+    s,1,128,128,100
+    s,2,32,64,NA
+    s,2,64,128,100
+    s,2,128,256,100
+    l,1,32,96,NA
+    l,1,64,192,100
+    l,1,128,384,100
+    l,2,32,192,NA
+    l,2,64,384,100
+    l,2,128,768,100
+    ");
+    let split = of(json!({"from": "tr", "rows": ["w", "batch"], "split": "model", "columns": ["x", "growth(x)"]}));
+    insta::assert_snapshot!(split, @"
+    w,batch,x s,growth(x) s [%],x l,growth(x) l [%]
+    1,32,32,NA,96,NA
+    1,64,64,100,192,100
+    1,128,128,100,384,100
+    2,32,64,NA,192,NA
+    2,64,128,100,384,100
+    2,128,256,100,768,100
+    ");
+}

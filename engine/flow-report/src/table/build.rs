@@ -1,7 +1,7 @@
 //! From the results of a step to a table: which results share a cell, and what they say together. Derived columns are
 //! `derive`'s.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flow_core::reason::{AxesHint, BuiltinFault};
 use flow_core::{
@@ -195,11 +195,25 @@ fn group<'a>(
         }
         cells[at].push(result);
     }
-    let (keys, mut cells): (Vec<_>, Vec<_>) = table.into_values().unzip();
+    let (keys, mut cells): (Vec<_>, Vec<_>) = by_first_axis(table.into_values().collect()).into_iter().unzip();
     for row in &mut cells {
         row.resize_with(parts.len(), Vec::new);
     }
     Ok(Groups { keys, parts, cells })
+}
+
+/// Rows with the same value of the first axis in a row, among these those with the same of the second, and so on, each where the first of
+/// them is: the last axis is the one that varies from row to row, in whichever order the matrix has them.
+fn by_first_axis<T>(rows: Vec<(Vec<Value>, T)>) -> Vec<(Vec<Value>, T)> {
+    let mut first: BTreeMap<String, usize> = BTreeMap::new();
+    let mut ranked = Vec::with_capacity(rows.len());
+    for (at, row) in rows.into_iter().enumerate() {
+        let of = |axes: usize| Value::from(&row.0[..axes]).to_string();
+        let rank: Vec<usize> = (1..=row.0.len()).map(|axes| *first.entry(of(axes)).or_insert(at)).collect();
+        ranked.push((rank, row));
+    }
+    ranked.sort_by(|(a, _), (b, _)| a.cmp(b));
+    ranked.into_iter().map(|(_, row)| row).collect()
 }
 
 fn key_columns(table: &mut Table, groups: &Groups<'_>) {
