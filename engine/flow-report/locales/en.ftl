@@ -874,3 +874,8 @@ held-new = not found there
 held-open = not decided now
 held-note = Both by the same rules, over the rows and columns that both have, on as many GPUs where that is known. How far the earlier figures vary is not known.
 note-no-reference = The earlier figures of { $file } are not shown: the `when:` of the `reference:` is false here.
+note-untaken = Nothing is taken from the column { $head } of { $file }: is { $nearest } meant?
+note-again = { $lines ->
+    [1] A line of { $file } is of the same row as an earlier one, and both are taken together: { $first }.
+   *[other] { $lines } lines of { $file } are of the same rows as earlier ones, and are taken together with these, the first { $first }.
+}

@@ -888,8 +888,8 @@ fault-there-is = 现有 { $names }
 fault-no-matrix = 它没有矩阵
 fault-its-axes = 它的轴有 { $axes }
 fault-unit-unsaid = 请写明该列的单位
-fault-unit-unknown = 不认识该单位
-fault-unit-of-other = 单位不同
+fault-unit-unknown = 不认识所给的单位，请写明已知的单位
+fault-unit-of-other = 所给的单位不同，请写明此处的单位
 fault-zero-or-more = 不小于 0 的数
 fault-between = { $least } 与 { $most } 之间的数
 fault-count-of = 以{ $unit }计的数
@@ -1150,3 +1150,8 @@ held-new = 先前未发现
 held-open = 现在尚无法判断
 held-note = 两者采用相同的规则，只看双方都有的行与列；GPU 数已知时，只比较 GPU 数相同者。先前数值的波动情况未知。
 note-no-reference = 不列出 { $file } 中的先前数值：`reference:` 的 `when:` 在此不成立。
+note-untaken = 未取用 { $file } 的 { $head } 列：是否应为 { $nearest }？
+note-again = { $lines ->
+    [1] { $file } 中有 1 行与前面某一行属于同一位置，已合并计算：{ $first }。
+   *[other] { $file } 中有 { $lines } 行与前面的行属于同一位置，已合并计算，第一行为 { $first }。
+}

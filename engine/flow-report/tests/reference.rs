@@ -77,6 +77,26 @@ fn lines_that_are_no_row_are_said_and_empty_cells_are_nothing() {
 }
 
 #[test]
+fn a_slip_in_a_head_and_a_row_that_comes_twice_are_said() {
+    let out = table("batch,epoch_tme,gpu_memory [MiB]\n16,37.4,1113\n", json!({})).expect("a table");
+    let said = text(&out, "table.en.md");
+    assert!(
+        said.contains("Nothing is taken from the column `epoch_tme` of `published.csv`: is `epoch_time` meant?"),
+        "{said}"
+    );
+    assert!(text(&out, "table.zh.md").contains("是否应为 `epoch_time`"), "{said}");
+    let out = table("batch,epoch_time\n16,37.4\n32,20\n16,35.4\n", json!({})).expect("a table");
+    let said = text(&out, "table.en.md");
+    let twice =
+        "A line of `published.csv` is of the same row as an earlier one, and both are taken together: batch=16.";
+    assert!(said.contains(twice), "{said}");
+    // What the author says is taken from elsewhere, or not at all, is no slip.
+    let with = json!({"columns": {"epoch_time": null}});
+    let out = table("batch,epoch_tme,gpu_memory [MiB]\n16,37.4,1113\n", with).expect("a table");
+    assert!(!text(&out, "table.en.md").contains("meant"));
+}
+
+#[test]
 fn what_is_wrong_in_a_file_is_said_with_its_line() {
     let said = |file: &str, reference: Value| table(file, reference).expect_err("wrong");
     let cases = [
@@ -91,6 +111,10 @@ fn what_is_wrong_in_a_file_is_said_with_its_line() {
         (
             said("batch,gpu_memory\n16,1113\n", json!({})),
             "`reference`: published.csv: `gpu_memory` is in bytes here: say the unit of that column, as in `columns: {gpu_memory: gpu_memory [MiB]}`",
+        ),
+        (
+            said("batch,gpu_memory [MB3]\n16,1113\n", json!({})),
+            "`reference`: published.csv: `gpu_memory` is in bytes here: the unit given for it is not known, so say one that is, as in `columns: {gpu_memory: gpu_memory [MiB]}`",
         ),
         (
             said("bs,epoch_time\n16,37.4\n", json!({})),

@@ -145,8 +145,8 @@ faults! {
     /// Why a unit of a column does not do.
     UnitProblem {
         UnitUnsaid = "say the unit of that column",
-        UnitUnknown = "that unit is not known",
-        UnitOfOther = "that is another unit",
+        UnitUnknown = "the unit given for it is not known, so say one that is",
+        UnitOfOther = "the unit given for it is another, so say this one",
     }
 
     /// What a number of a kind of jobs is expected to be.

@@ -402,6 +402,15 @@ pub(crate) fn worded(note: &Note, words: &Words, lang: &str) -> String {
         Note::NoReference { file } => {
             words.text(lang, "note-no-reference", &Args::new().with("file", safe::code(file)))
         }
+        Note::Untaken { file, head, nearest } => {
+            let args = args.with("file", safe::code(file)).with("head", safe::code(head));
+            words.text(lang, "note-untaken", &args.with("nearest", safe::code(nearest)))
+        }
+        Note::Again { file, lines, first } => {
+            let args =
+                args.with("file", safe::code(file)).with("first", safe::text(first)).count("lines", *lines as usize);
+            words.text(lang, "note-again", &args)
+        }
         Note::Unmatched { file, lines, first } => {
             let args =
                 args.with("file", safe::code(file)).with("first", safe::text(first)).count("lines", *lines as usize);

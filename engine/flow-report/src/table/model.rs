@@ -270,6 +270,15 @@ pub enum Note {
     },
     /// A reference that is not meant here.
     NoReference { file: String },
+    /// A column of a reference that nothing was taken from, and what may be meant by it.
+    Untaken { file: String, head: String, nearest: String },
+    /// Lines of a reference that are of the same place as an earlier one.
+    Again {
+        file: String,
+        lines: u32,
+        /// The place of the first.
+        first: String,
+    },
     /// Lines of a reference that are no row here.
     Unmatched {
         file: String,

@@ -152,7 +152,8 @@ pub(super) fn results(
             if let Some(column) = column {
                 let unit = unit(now, own);
                 let factor = factor(&unit, column.unit).map_err(|problem| {
-                    let example = format!("columns: {{{called}: {} [{}]}}", sheet.heads[column.at], example(&unit));
+                    let theirs = named(&sheet.heads[column.at]).0;
+                    let example = format!("columns: {{{called}: {theirs} [{}]}}", example(&unit));
                     let (column, unit) = (called.clone(), unit.clone());
                     BuiltinFault::ReferenceUnit { file: file(), column, unit, problem, example }
                 })?;
@@ -183,10 +184,23 @@ pub(super) fn results(
         return Err(BuiltinFault::ReferenceOfNothing { file: file(), own, heads: heads() });
     }
     let outcomes = find("outcome")?.map(|column| column.at);
+    let taken: BTreeSet<usize> = columns.iter().flatten().map(|taken| taken.at).chain(outcomes).collect();
+    let used = |at: &usize| {
+        taken.contains(at) || keys.iter().any(|(_, key)| key == at) || only.iter().any(|(column, _)| column == at)
+    };
+    let missing: Vec<&String> =
+        names.iter().filter(|own| !columns.iter().flatten().any(|taken| taken.own == *own)).collect();
+    let unused = sheet.heads.iter().enumerate().filter(|(at, _)| !used(at)).map(|(_, head)| named(head).0);
+    let slips = unused.filter_map(|head| {
+        let meant = |own: &&&String| !reference.columns.contains_key(**own) && is_slip(head, own);
+        let nearest = missing.iter().find(meant)?;
+        Some(Note::Untaken { file: file(), head: head.to_owned(), nearest: (**nearest).clone() })
+    });
+    let mut notes: Vec<Note> = slips.collect();
     let mut matched: Vec<(usize, StepResult)> = Vec::new();
     let mut digits = BTreeMap::new();
     let mut together = Vec::new();
-    let mut unmatched = Vec::new();
+    let (mut unmatched, mut again) = (Vec::new(), Vec::new());
     let meant = |cells: &[String]| only.iter().all(|(at, value)| is(value, &cells[*at]));
     for (line, cells) in sheet.lines.iter().filter(|(_, cells)| meant(cells)) {
         for (part, columns) in parts.iter().zip(&columns) {
@@ -195,13 +209,14 @@ pub(super) fn results(
                 let split = with.split.as_ref().zip(*part);
                 key && split.is_none_or(|(split, part)| result.axes.get(split) == Some(part))
             };
+            let place = || keys.iter().map(|(axis, at)| point(axis, &cells[*at])).collect::<Vec<_>>().join(", ");
             let Some(at) = now.iter().position(fits) else {
-                unmatched.push((
-                    *line,
-                    keys.iter().map(|(axis, at)| point(axis, &cells[*at])).collect::<Vec<_>>().join(", "),
-                ));
+                unmatched.push((*line, place()));
                 continue;
             };
+            if matched.iter().any(|(known, _)| *known == at) {
+                again.push((*line, place()));
+            }
             let mut result = earlier(now[at], format!("{name}:{line}"));
             let memory = if now[at].circumstances.gpu_models.is_empty() { Memory::Host } else { Memory::Gpu };
             let mut ended = |outcome: Outcome| {
@@ -248,12 +263,17 @@ pub(super) fn results(
             matched.push((at, result));
         }
     }
+    // A line may be looked for once for each part of the split.
+    again.dedup_by_key(|(line, _)| *line);
+    if let Some((_, first)) = again.first() {
+        notes.push(Note::Again { file: name.to_owned(), lines: again.len() as u32, first: first.clone() });
+    }
     if !unmatched.is_empty() {
-        // A line may be looked for once for each part of the split.
         unmatched.dedup_by_key(|(line, _)| *line);
         let (lines, (_, first)) = (unmatched.len() as u32, unmatched.swap_remove(0));
-        table.note(Note::Unmatched { file: name.to_owned(), lines, first });
+        notes.push(Note::Unmatched { file: name.to_owned(), lines, first });
     }
+    notes.into_iter().for_each(|note| _ = table.note(note));
     matched.sort_by_key(|(at, _)| *at);
     Ok(Earlier { results: matched.into_iter().map(|(_, result)| result).collect(), together, digits })
 }
@@ -299,6 +319,13 @@ fn named(head: &str) -> (&str, Option<&str>) {
         Some((name, unit)) => (name.trim(), Some(unit.trim())),
         None => (head.trim(), None),
     }
+}
+
+/// One name for the other by a slip of the keys: `los` for `loss`, but not `top1` for `top5`.
+fn is_slip(head: &str, own: &str) -> bool {
+    let letters = |name: &str| name.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+    let apart = strsim::damerau_levenshtein(head, own);
+    apart > 0 && apart <= 2 && 3 * apart < own.chars().count() && letters(head) != letters(own)
 }
 
 /// `16`, `16.0` and `"16"` are one place.
