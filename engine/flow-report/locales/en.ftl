@@ -489,13 +489,17 @@ chart-time = Time
 chart-time-epochs = Time since the first epoch began
 chart-load = Share in use
 chart-odd-epochs = odd epochs
-chart-load-alt = Load and memory over time of { $label }, odd epochs shaded
+chart-load-alt = Load and memory over time of { $label }{ $shaded ->
+    [yes] , odd epochs shaded
+   *[no] {""}
+}
 
 ## Why something ended as it did, was not run, or is not to be trusted
 cause-condition-false = { $expression } is false
 cause-empty-axis = its axis { $axis } is empty
 cause-no-instances = it has no instances
 cause-no-instances-of = { $step } has no instances
+chart-merged = Lines that are nowhere further apart than { $share } of the upright axis are drawn as one, the first of those named.
 cause-no-instances-because = { $step } has no instances: { $why }
 cause-all-skipped = all are skipped
 cause-asks-too-much = it asks for more than there is
@@ -755,6 +759,7 @@ fit-affine = { $column } { $rises ->
 } by { $slope } for each unit of { $axis }; the intercept is { $intercept }.
 fit-no-slope = { $column } neither rises nor falls with { $axis } as far as these points tell: the slope is { $slope } for each unit of { $axis }.
 fit-inverse = { $column } is { $fixed } { $sign } { $shared } / { $axis }: { $stays ->
+fit-none-chosen = Nothing is chosen where no slope is told from 0: the curve that is nearest to such points says nothing of them.
     [yes] a part that stays, and one that { $axis } shares out
    *[no] { $axis } shares it out, and no part that stays is told from 0
 }.

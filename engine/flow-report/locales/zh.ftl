@@ -481,12 +481,16 @@ chart-time = 时间
 chart-time-epochs = 自第一轮开始的时间
 chart-load = 占用率
 chart-odd-epochs = 奇数轮
-chart-load-alt = { $label } 的负载与内存占用随时间的变化，阴影为奇数轮
+chart-load-alt = { $label } 的负载与内存占用随时间的变化{ $shaded ->
+    [yes] ，阴影为奇数轮
+   *[no] {""}
+}
 
 ## 结束、未运行或不可采信的原因
 cause-condition-false = 条件 { $expression } 不满足
 cause-empty-axis = 轴 { $axis } 为空
 cause-no-instances = 没有实例
+chart-merged = 处处相距不超过纵轴 { $share } 的几条线只画一条，即所列的第一条。
 cause-no-instances-of = { $step } 没有实例
 cause-no-instances-because = { $step } 没有实例：{ $why }
 cause-all-skipped = 全部被跳过
@@ -1037,6 +1041,7 @@ fit-no-slope = 就这些点而言，{ $column }没有随{ $axis }升降的趋势
 fit-inverse = { $column } = { $fixed } { $sign } { $shared } / { $axis }：{ $stays ->
     [yes] 一部分固定，另一部分与{ $axis }成反比
    *[no] 与{ $axis }成反比，固定部分与 0 无显著差异
+fit-none-chosen = 斜率与 0 无显著差异时，不选用任何曲线：此时与各点最接近的曲线也不说明任何关系。
 }。
 fit-saturating = { $column }随{ $axis }{ $rises ->
     [yes] 上升

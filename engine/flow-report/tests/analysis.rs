@@ -352,6 +352,8 @@ fn noise_and_constants_depend_on_nothing() {
     assert!(english.contains("noise neither rises nor falls with batch size"), "{english}");
     assert!(english.contains("same is the same at all 10 points."), "{english}");
     assert!(chinese.contains("在全部 10 个点上都相同"), "{chinese}");
+    let report = reported(&input, &["of_noise"]);
+    assert!(!report.contains('✓') && report.contains("Nothing is chosen where no slope is told from 0"), "{report}");
 }
 
 #[test]
@@ -410,4 +412,23 @@ fn what_four_points_do_not_tell_is_not_told() {
         "{english}"
     );
     assert!(chinese.contains("与批大小成反比，固定部分与 0 无显著差异。"), "{chinese}");
+}
+
+#[test]
+fn points_that_places_do_not_name_have_markers_and_names_and_no_curve_that_nobody_chose() {
+    let points =
+        [("alexnet", 0.09, 6.65), ("resnet18", 0.142, 4.59), ("googlenet", 0.117, 3.04), ("densenet121", 0.222, 5.34)];
+    let points = points.into_iter().chain([("mobilenet_v2", 0.0235, 2.46)]).map(|(model, work, time)| {
+        result("s", &[("model", json!(model))], 1).metric("work", work, "").metric("time", time, "s")
+    });
+    let mut input = input(vec![("s", view("torch/train", None, points.collect()))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": "model", "columns": ["work", "time"]}));
+    add(&mut input, "fit", "by_work", json!({"table": "t", "y": "time", "x": "work"}));
+    let [english, _] = said(&input, &["by_work"]);
+    assert!(english.contains("neither rises nor falls with work"), "{english}");
+    let with = json!({"sections": [{"table": "t", "analyses": ["by_work"]}]});
+    let out = run("report", with, &input).expect("a report");
+    let drawn = out.files.iter().find(|(path, _)| path.ends_with("by_work.svg")).expect("a chart").1;
+    let drawn = std::str::from_utf8(drawn).expect("UTF-8");
+    assert!(["alexnet", "googlenet", "mobilenet_v2"].iter().all(|model| drawn.contains(model)), "{drawn}");
 }

@@ -44,9 +44,9 @@ fn a_chart_of_any_column_and_loss_curves_of_instances_are_a_line_each() {
     let out = report(&swept(), charts).expect("a report");
     let shown = text(&out, "report.md");
     let pictures: Vec<&str> = shown.lines().filter(|line| line.contains("t-chart-")).collect();
-    insta::assert_snapshot!(pictures.join("\n"), @"
-    ![Top-1 over learning rate / Top-1 准确率随学习率的变化](charts/t-chart-1.svg)
-    ![val/\\<loss> over epoch / val/\\<loss>随轮次的变化](charts/t-chart-2.svg)
+    insta::assert_snapshot!(pictures.join("\n"), @r"
+    ![Top-1 over learning rate / Top-1 准确率随学习率的变化](charts/t-chart-1.svg)\
+    ![val/\<loss> over epoch / val/\<loss>随轮次的变化](charts/t-chart-2.svg)\
     ");
     let top1 = text(&out, "charts/t-chart-1.svg");
     assert!(top1.contains("width=1") && top1.contains("width=2") && top1.contains("学习率"), "{top1}");

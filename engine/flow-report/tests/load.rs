@@ -101,3 +101,17 @@ fn whether_larger_batches_use_the_gpu_better_is_said_and_held_against_what_was_p
     ");
     insta::assert_snapshot!(said([0.974, 0.988, 0.97]).join("\n"), @"| GPU utilisation rises with batch size, from 50 % at 16 to 90 % at 256. / GPU 利用率随批大小上升：16 时为 50%，256 时为 90%。 | — | not found now / 现在未发现 |");
 }
+
+#[test]
+fn stripes_that_would_hide_the_lines_are_not_drawn() {
+    let picture = |epochs: u32| {
+        let mut solo = view("torch/train", None, vec![result("s", &[], 1).epoch_time(3.0)]);
+        let times = (0..epochs).map(|n| (n + 1, f64::from(n), f64::from(n) + 0.9)).collect();
+        solo.series = vec![Some(flow_core::Series { epoch_times: times, ..feb08::series() })];
+        let mut input = input(vec![("s", solo)]);
+        add_table(&mut input, "t", json!({"from": "s", "columns": ["epoch_time"]}));
+        let out = run("report", json!({"languages": ["en"], "sections": [{"table": "t"}]}), &input).expect("a report");
+        (text(&out, "report.md").contains("odd epochs shaded"), text(&out, "charts/t-load.svg").contains("odd epochs"))
+    };
+    assert_eq!((picture(10), picture(70)), ((true, true), (false, false)));
+}

@@ -120,7 +120,9 @@ fn a_section_shows_the_schedules_that_it_names() {
     |                0.5 | 25.0 % | 27.5 % |   26.0 % |
     |                1.1 | 55.0 % | 60.5 % |   57.2 % |
 
-    ![Total time over density / 总时间随到达密度的变化](charts/u-makespan.svg)
+    ![Total time over density / 总时间随到达密度的变化](charts/u-makespan.svg)\
+    Lines that are nowhere further apart than 1.5 % of the upright axis are drawn as one, the first of those named.\
+    处处相距不超过纵轴 1.5% 的几条线只画一条，即所列的第一条。
 
     ![GPU use over density / GPU 利用率随到达密度的变化](charts/u-gpu_use.svg)
 

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::jumps::Sweeps;
-use super::{Shown, behind, behind_difference, curves, give_or_take, metric, unit, within};
+use super::{Points, Shown, behind, behind_difference, curves, give_or_take, metric, unit, within};
 use crate::chart::Cloud;
 use crate::format::{Format, term};
 use crate::safe;
@@ -54,6 +54,9 @@ struct Fit {
     scope: Option<String>,
     /// As shown.
     points: Vec<(f64, f64)>,
+    /// What each point is of, where the rows of the table are told apart by something else than what explains.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    rows: Vec<String>,
     /// Nothing where there are too few points.
     choice: Option<Choice>,
 }
@@ -62,11 +65,24 @@ pub(super) fn fits(with: &FitWith, table: &Table) -> Result<Fits, BuiltinFault> 
     let x = with.x.clone().or_else(|| table.rows.last().cloned());
     let x = x.ok_or_else(|| BuiltinFault::FitOverNothing { table: with.table.clone() })?;
     let curves = curves(table, &with.y, &x)?;
-    let curves =
-        curves.into_iter().map(|(scope, points)| Fit { scope, choice: choose(&points.points), points: points.points });
+    let fit = |(scope, Points { points, rows, .. })| Fit { scope, choice: choose(&points), points, rows };
+    let curves = curves.into_iter().map(fit);
     let factor = |name: &str| table.columns.iter().find(|c| c.name == name).map_or(1.0, |c| c.show.factor);
     let factors = (factor(&with.y), factor(&x));
     Ok(Fits { y: with.y.clone(), x, factors, unit: unit(table, &with.y), curves: curves.collect() })
+}
+
+impl Fit {
+    /// No slope is told from 0, and nor is what a curve with as many coefficients as a line has for one: nothing is said to go with
+    /// anything then, whatever curve is nearest to the points.
+    fn is_flat(&self) -> bool {
+        let Some(choice) = &self.choice else { return false };
+        let is_none = |fit: &Fitted| fit.coefficients.get(1).is_some_and(|c| c.value.abs() <= c.half);
+        choice.of(Model::Affine).is_some_and(is_none)
+            && course(&self.points) == "both"
+            && matches!(choice.best().model, Model::Affine | Model::Inverse)
+            && is_none(choice.best())
+    }
 }
 
 impl Fits {
@@ -158,12 +174,7 @@ impl Fits {
             give_or_take(c.value.abs(), c.half) + &unit
         };
         let line = choice.of(Model::Affine);
-        let is_level = line.is_some_and(|line| line.coefficients[1].value.abs() <= line.coefficients[1].half);
-        // Nor does a curve with as many coefficients say more, whose own is none that is told from 0.
-        let flat = is_level
-            && course(&curve.points) == "both"
-            && matches!(best.model, Model::Affine | Model::Inverse)
-            && best.coefficients[1].value.abs() <= best.coefficients[1].half;
+        let flat = curve.is_flat();
         if best.r2 < EXPLAINS && !flat {
             let args = about().with("r2", r2(best.r2)).with("points", curve.points.len().to_string());
             return vec![say("fit-none", args.with("goes", course(&curve.points)))];
@@ -254,7 +265,7 @@ impl Fits {
                     model => choice.adds(Model::Affine, model),
                 };
                 let title = words.joined(langs, &format!("fit-curve-{}", key(fit.model)));
-                let chosen = if at == choice.chosen { "✓".into() } else { String::new() };
+                let chosen = if at == choice.chosen && !curve.is_flat() { "✓".into() } else { String::new() };
                 let compared = [more(fit, choice).unwrap_or_else(|| "—".into()), p.map_or_else(|| "—".into(), p_value)];
                 grid.rows.push(cells(fit, &curve.points, title).chain(compared).chain([chosen]).collect());
             }
@@ -281,6 +292,9 @@ impl Fits {
             notes.push(join(langs.iter().map(|lang| self.in_proportion(words, lang))));
         }
         vec![Shown { title: join(title), grid, notes }]
+        if self.curves.iter().any(Fit::is_flat) {
+            notes.push(words.joined(langs, "fit-none-chosen"));
+        }
     }
 
     /// Of which curves errors count relative to what was measured.
@@ -296,7 +310,11 @@ impl Fits {
         let cloud = |curve: &Fit| Cloud {
             name: curve.scope.clone().unwrap_or_default(),
             points: curve.points.clone(),
-            curve: curve.choice.as_ref().map(|choice| drawn(choice.best(), &curve.points)).unwrap_or_default(),
+            of: curve.rows.clone(),
+            curve: match &curve.choice {
+                Some(choice) if !curve.is_flat() => drawn(choice.best(), &curve.points),
+                _ => Vec::new(),
+            },
         };
         (self.curves.iter().map(cloud).collect(), &self.x, &self.y)
     }

@@ -424,6 +424,7 @@ impl Sweeps {
                 points: curve.points.clone(),
                 curve: along.collect(),
             }
+                of: Vec::new(),
         };
         (self.curves.iter().map(cloud).collect(), &self.x, &self.y)
     }

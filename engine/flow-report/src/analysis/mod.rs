@@ -13,6 +13,7 @@ use flow_core::{BuiltinInput, BuiltinOutput, Metric, StepView};
 use serde::{Deserialize, Serialize};
 
 use crate::chart::Cloud;
+use crate::columns::point;
 use crate::format::Format;
 use crate::safe;
 use crate::table::{Content, Curve, Grid, Names, Row, Table, by_gpus, unknown_column};
@@ -240,13 +241,20 @@ fn curves(table: &Table, y: &str, x: &str) -> Result<Vec<(Option<String>, Points
         return Ok(Vec::new());
     }
     let missing = |name: &str| unknown_column(table, name);
-    let of = if table.rows.last().is_some_and(|last| last == x) { Curve::all(table) } else { Curve::whole(table) };
+    /// Where all rows are one curve: what each is of, by the first axis of the rows.
+    rows: Vec<String>,
+    let along = table.rows.last().is_some_and(|last| last == x);
+    let of = if along { Curve::all(table) } else { Curve::whole(table) };
+    let row_of = |row: &Row| match row.cells.first().map(|cell| &cell.content) {
+        Some(Content::Text { text, .. }) if !along && table.columns[0].key => point(&table.columns[0].name, text),
+        _ => String::new(),
+    };
     let curve = |curve: Curve| -> Result<Vec<(Option<String>, Points)>, BuiltinFault> {
         let part = curve.part.as_deref();
         let along = table.find(x, None, part).ok_or_else(|| missing(x))?;
         let up = table.find(y, None, part).ok_or_else(|| missing(y))?;
         let factor = |column: usize| table.columns[column].show.factor;
-        let point = |row: &&Row| {
+        let place = |row: &&Row| {
             let cells = &row.cells;
             let Content::Number { value, .. } = cells[up].content else { return None };
             let at = cells[along].number()?;
@@ -254,19 +262,20 @@ fn curves(table: &Table, y: &str, x: &str) -> Result<Vec<(Option<String>, Points
                 Content::Text { text, .. } => text.clone(),
                 _ => table.columns[along].show.number(at),
             };
-            Some(((at * factor(along), value * factor(up)), name))
+            Some(((at * factor(along), value * factor(up)), (name, row_of(row))))
         };
         let rows: Vec<&Row> = curve.rows.iter().map(|row| &table.body[*row]).collect();
         let of = by_gpus(&rows, up).into_iter().map(|(gpus, rows)| {
-            let mut points: Vec<((f64, f64), String)> = rows.iter().filter_map(point).collect();
+            let mut points: Vec<((f64, f64), (String, String))> = rows.iter().filter_map(place).collect();
             points.sort_by(|a, b| a.0.0.total_cmp(&b.0.0));
-            let (points, names) = points.into_iter().unzip();
+            let (points, named): (_, Vec<(String, String)>) = points.into_iter().unzip();
+            let (names, rows) = named.into_iter().unzip();
             let with_gpus = |of: &mut dyn Iterator<Item = &String>| -> Vec<String> {
                 of.cloned().chain(gpus.map(|gpus| format!("gpus={gpus}"))).collect()
             };
             let scope = with_gpus(&mut curve.scope.iter());
             let (part, of) = (curve.part.clone(), with_gpus(&mut curve.of.iter()));
-            ((!scope.is_empty()).then(|| scope.join(", ")), Points { part, of, points, names })
+            ((!scope.is_empty()).then(|| scope.join(", ")), Points { part, of, points, names, rows })
         });
         Ok(of.collect())
     };

@@ -7,7 +7,7 @@ use kuva::backend::svg::SvgBackend;
 use kuva::render::render::{PathData, Primitive, Scene, TextAnchor};
 use unicode_width::UnicodeWidthStr;
 
-use super::palette::{ALONG, JOBS};
+use super::palette::{ALONG, JOBS, along};
 use super::{FONTS, scalable};
 use crate::safe;
 
@@ -26,6 +26,8 @@ const BARS: (f64, f64) = (640.0, 28.0);
 /// A lane that shows how much is in use.
 const STEPS: f64 = 48.0;
 const GAP: f64 = 4.0;
+/// As wide as it takes to show one period of any line along a bar.
+const SWATCH: f64 = 28.0;
 
 /// All that is drawn.
 #[derive(Debug, Default)]
@@ -145,12 +147,12 @@ impl Lanes {
     fn legend(&self, scene: &mut Scene, left: f64, right: f64, top: f64) -> f64 {
         let (mut x, mut y) = (left, top);
         for (colour, name) in &self.legend {
-            let wide = 16.0 + name.width() as f64 * TEXT.1 + 18.0;
+            let wide = SWATCH + 5.0 + name.width() as f64 * TEXT.1 + 18.0;
             if x > left && x + wide > right {
                 (x, y) = (left, y + 18.0);
             }
-            filled((x, y), (11.0, 11.0), *colour).for_each(|primitive| scene.add(primitive));
-            scene.add(text(x + 16.0, y + 10.0, name, TextAnchor::Start, false));
+            filled((x, y), (SWATCH, 11.0), *colour).for_each(|primitive| scene.add(primitive));
+            scene.add(text(x + SWATCH + 5.0, y + 10.0, name, TextAnchor::Start, false));
             x += wide;
         }
         if self.legend.is_empty() { y } else { y + 22.0 }
@@ -165,12 +167,12 @@ fn rect((x, y): (f64, f64), (width, height): (f64, f64), colour: &str) -> Primit
     Primitive::Rect { x, y, width, height, fill: colour.into(), stroke: None, stroke_width: None, opacity: None }
 }
 
-/// A bar in the colour of its kind. Kinds that grey does not tell apart have a line along their middle, each its own.
+/// A bar in the colour of its kind, with a line along its middle that tells it from the others without colours.
 fn filled((x, y): (f64, f64), (width, height): (f64, f64), kind: usize) -> impl Iterator<Item = Primitive> {
     let kind = kind.min(OWN);
     let middle = y + height / 2.0;
-    let stroke =
-        |dashes: &str| line((x, middle), (x + width, middle), "#ffffff", Some(dashes).filter(|d| !d.is_empty()));
+    let colour = along(JOBS[kind]);
+    let stroke = |dashes: &str| line((x, middle), (x + width, middle), colour, Some(dashes).filter(|d| !d.is_empty()));
     let stroke = ALONG[kind].map(stroke);
     [rect((x, y), (width, height), JOBS[kind])].into_iter().chain(stroke)
 }

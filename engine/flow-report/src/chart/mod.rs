@@ -1,6 +1,7 @@
 //! Charts as SVG: curves over the rows of a table, alone against together, load over time, lanes over time. The only module that
 //! knows the chart library; what it is asked to draw is plain numbers and finished labels.
 
+mod clouds;
 mod labels;
 pub(crate) mod lanes;
 mod palette;
@@ -18,9 +19,10 @@ use kuva::render::plots::Plot;
 use unicode_width::UnicodeWidthStr;
 
 use crate::safe;
+pub(crate) use clouds::{Cloud, clouds};
 pub(crate) use labels::Gap;
 use labels::{Said, broken, said};
-use palette::{COLOURS, DARK, LIGHT, LIGHTEST, SHADE, SHADED, dashes, marker_of};
+use palette::{COLOURS, DARK, LIGHT, LIGHTEST, SHADE, SHADED, Style, dashes};
 
 /// What has no number is written small.
 const SMALL: u32 = 10;
@@ -37,12 +39,10 @@ const LABEL: usize = 40;
 const FOOT_LABEL: usize = 72;
 /// What a legend of one line takes beside that line.
 const AROUND_LEGEND: f64 = 30.0;
-/// How many times further a logarithmic axis goes to either side than its points do.
-const BESIDE: f64 = 1.4;
 /// Up to this many points an axis shows each by its name.
 const NAMED: usize = 12;
 /// Lines that are nowhere further apart than this share of the upright axis would cover each other.
-const COVERED: f64 = 0.015;
+pub(crate) const COVERED: f64 = 0.015;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Line {
@@ -52,6 +52,8 @@ pub(crate) struct Line {
     pub(crate) ends: Vec<(f64, f64, f64)>,
     /// The line, by its place, that is of the same quantity and has the same colour.
     pub(crate) like: Option<usize>,
+    /// Its place among all that is drawn of its kind, by which it has its colour and marker: the same ones in several charts.
+    pub(crate) place: Option<usize>,
 }
 
 /// A bar, with the ends of its error bar.
@@ -158,8 +160,12 @@ fn round_above(value: f64) -> f64 {
 }
 
 /// Lines that would cover each other as one, with all their names; a single line has no other to be told from.
-pub(crate) fn together(lines: Vec<Line>) -> Vec<Line> {
+pub(crate) fn together(mut lines: Vec<Line>) -> Vec<Line> {
     let single = lines.len() == 1;
+    // A place that only some have may be that of another.
+    if lines.iter().any(|line| line.place.is_none()) {
+        lines.iter_mut().enumerate().for_each(|(n, line)| line.place = Some(n));
+    }
     let all = lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y);
     let scale = Scale::of(all.clone()).unwrap_or(Scale { logarithmic: false, from: 0.0, to: top(all) });
     let near = |a: f64, b: f64| (scale.share(a) - scale.share(b)).abs() <= COVERED;
@@ -201,14 +207,14 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
     let ends = ends.filter(|end| *end > 0.0);
     let scale = Scale::of(values.chain(ends));
     let lowest = scale.map_or(f64::NEG_INFINITY, |scale| scale.from);
-    for (n, (line, colour)) in lines.iter().zip(COLOURS.iter().cycle()).enumerate() {
+    for (n, line) in lines.iter().enumerate() {
+        let Style { colour, marker, dashes } = Style::of(line.place.unwrap_or(n));
         let points: Vec<(f64, f64)> = line.points.iter().map(|(x, y)| (place(*x), *y)).collect();
-        let drawn = LinePlot::new().with_data(points.clone()).with_color(*colour).with_stroke_width(2.0);
-        plots.push(drawn.with_line_style(dashes(n)).into());
+        let drawn = LinePlot::new().with_data(points.clone()).with_color(colour).with_stroke_width(2.0);
+        plots.push(drawn.with_line_style(dashes).into());
         // The first markers are the largest: what lies on them does not hide them.
         let above = lines.len() - 1 - n;
-        let marker = marker_of(n);
-        let drawn = ScatterPlot::new().with_data(points).with_color(*colour).with_marker(marker);
+        let drawn = ScatterPlot::new().with_data(points).with_color(colour).with_marker(marker);
         let size = 4.0 + 0.8 * above.min(5) as f64;
         plots.push(drawn.with_size(size).into());
         let value = |at: f64| line.points.iter().find(|(x, _)| *x == at).map(|(_, y)| *y);
@@ -217,7 +223,7 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
         if !ends.is_empty() {
             let drawn = ScatterPlot::new().with_data(ends.iter().map(|(x, y, ..)| (*x, *y)));
             let drawn = drawn.with_y_err_asymmetric(ends.iter().map(|(_, y, low, high)| (y - low, high - y)));
-            plots.push(drawn.with_color(*colour).with_marker(marker).with_size(size).into());
+            plots.push(drawn.with_color(colour).with_marker(marker).with_size(size).into());
         }
     }
     let low = |share: f64| scale.map_or(0.0, |scale| scale.at(share));
@@ -226,8 +232,9 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
         let cross = ScatterPlot::new().with_data(crosses).with_color("#5c5c5c").with_marker(MarkerShape::Cross);
         plots.push(cross.with_size(5.0).with_marker_stroke_width(1.5).into());
     }
-    let names = lines.iter().map(|line| line.name.as_str()).filter(|name| !name.is_empty()).zip(coloured());
-    let mut layout = layout(&plots, labels, legend(names, |n| LegendShape::Marker(marker_of(n))));
+    let names = lines.iter().enumerate().filter(|(_, line)| !line.name.is_empty());
+    let names = names.map(|(n, line)| (line.name.as_str(), Style::of(line.place.unwrap_or(n))));
+    let mut layout = layout(&plots, labels, legend(names, |style| LegendShape::Marker(style.marker)));
     if let Some(scale) = scale {
         layout = scale.upright(layout);
     }
@@ -269,47 +276,6 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
     render(plots, layout)
 }
 
-/// Points with the curve through them.
-#[derive(Clone, Debug)]
-pub(crate) struct Cloud {
-    pub(crate) name: String,
-    pub(crate) points: Vec<(f64, f64)>,
-    pub(crate) curve: Vec<(f64, f64)>,
-}
-
-/// Points where they are, with the curves through them.
-pub(crate) fn clouds(clouds: &[Cloud], labels: &Labels) -> String {
-    let points = clouds.iter().flat_map(|cloud| &cloud.points);
-    let along = points.clone().map(|(x, _)| *x);
-    // A curve may go below zero where no point is, and no logarithm follows it there.
-    let curves = clouds.iter().flat_map(|cloud| &cloud.curve);
-    let upright = Scale::of(points.clone().map(|(_, y)| *y)).filter(|upright| upright.logarithmic);
-    let lowest = upright.map_or(f64::NEG_INFINITY, |upright| upright.from);
-    let upright = upright.or_else(|| Scale::from_zero(points.chain(curves).map(|(_, y)| *y)));
-    let mut plots: Vec<Plot> = Vec::new();
-    for (n, (cloud, colour)) in clouds.iter().zip(COLOURS.iter().cycle()).enumerate() {
-        let marker = marker_of(n);
-        let drawn = ScatterPlot::new().with_data(cloud.points.clone()).with_color(*colour).with_marker(marker);
-        plots.push(drawn.with_size(3.0).into());
-        let curve: Vec<(f64, f64)> = cloud.curve.iter().copied().filter(|(_, y)| *y >= lowest).collect();
-        if curve.len() > 1 {
-            let drawn = LinePlot::new().with_data(curve).with_color(*colour).with_stroke_width(1.5);
-            plots.push(drawn.with_line_style(dashes(n)).into());
-        }
-    }
-    let names = clouds.iter().filter(|_| clouds.len() > 1).map(|cloud| cloud.name.as_str()).zip(coloured());
-    let mut layout = layout(&plots, labels, legend(names, |n| LegendShape::Marker(marker_of(n))));
-    if Scale::of(along.clone()).is_some_and(|along| along.logarithmic) {
-        let (least, most) = (along.clone().fold(f64::INFINITY, f64::min), along.fold(0.0, f64::max));
-        layout = layout.with_x_axis_min(least / BESIDE).with_x_axis_max(BESIDE * most);
-        layout = layout.with_log_x().with_x_tick_format(plain());
-    }
-    if let Some(upright) = upright {
-        layout = upright.upright(layout);
-    }
-    render(plots, layout)
-}
-
 /// Two or three bars for each name, as many as there are `names` for them.
 pub(crate) fn bars(groups: &[(String, Vec<Bar>)], names: &[&str], labels: &Labels) -> String {
     let colours: &[&'static str] = if names.len() > 2 { &[LIGHT, LIGHTEST, DARK] } else { &[LIGHT, DARK] };
@@ -323,7 +289,9 @@ pub(crate) fn bars(groups: &[(String, Vec<Bar>)], names: &[&str], labels: &Label
         false => plot,
     };
     let plots: Vec<Plot> = vec![plot.into()];
-    let legend = legend(names.iter().copied().zip(colours.iter().copied()), |_| LegendShape::Rect);
+    let names = names.iter().zip(colours).enumerate();
+    let names = names.map(|(n, (name, colour))| (*name, Style { colour, ..Style::of(n) }));
+    let legend = legend(names, |_| LegendShape::Rect);
     let mut layout = layout(&plots, labels, legend).with_y_axis_min(0.0);
     // Names that have no room beside each other stand aslant, and the picture is higher by what they need.
     let longest = groups.iter().map(|(name, _)| name.width()).max().unwrap_or(0) as f64 * LETTER;
@@ -344,7 +312,8 @@ pub(crate) fn load(lines: &[Line], epochs: &[(f64, f64)], shaded: &str, labels: 
             drawn.with_stroke_width(1.5).with_line_style(dashes(n)).into()
         })
         .collect();
-    let named = lines.iter().enumerate().map(|(n, line)| (line.name.as_str(), colour(n, line)));
+    let style = |n: usize, line: &Line| Style { colour: colour(n, line), ..Style::of(n) };
+    let named = lines.iter().enumerate().map(|(n, line)| (line.name.as_str(), style(n, line)));
     let mut legend = legend(named, |_| LegendShape::Line);
     legend.extend((!epochs.is_empty()).then(|| LegendEntry {
         label: safe::picture(shaded),
@@ -380,21 +349,13 @@ pub(crate) fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     points.chunks(points.len().div_ceil(DENSE).max(1)).map(mean).collect()
 }
 
-/// The colours of series in their order.
-fn coloured() -> impl Iterator<Item = &'static str> {
-    COLOURS.iter().copied().cycle()
-}
-
 /// Names beside their colours; what is longer than a line of the legend goes on in the next.
-fn legend<'a>(
-    names: impl IntoIterator<Item = (&'a str, &'static str)>,
-    shape: fn(usize) -> LegendShape,
-) -> Vec<LegendEntry> {
-    let of = |(n, (name, colour)): (usize, (&str, &'static str))| {
+fn legend<'a>(names: impl IntoIterator<Item = (&'a str, Style)>, shape: fn(&Style) -> LegendShape) -> Vec<LegendEntry> {
+    let of = |(name, style): (&str, Style)| {
         let entry = |(at, label): (usize, String)| match at {
             0 => {
-                let (color, dasharray) = (colour.to_owned(), dashes(n).dasharray());
-                LegendEntry { label: safe::picture(&label), color, shape: shape(n), dasharray }
+                let (color, dasharray) = (style.colour.to_owned(), style.dashes.dasharray());
+                LegendEntry { label: safe::picture(&label), color, shape: shape(&style), dasharray }
             }
             _ => LegendEntry {
                 label: safe::picture(&label),
@@ -405,7 +366,7 @@ fn legend<'a>(
         };
         broken(name, (0.8 * WIDTH / LETTER) as usize).into_iter().enumerate().map(entry).collect::<Vec<_>>()
     };
-    names.into_iter().enumerate().flat_map(of).collect()
+    names.into_iter().flat_map(of).collect()
 }
 
 fn layout(plots: &[Plot], labels: &Labels, legend: Vec<LegendEntry>) -> Layout {

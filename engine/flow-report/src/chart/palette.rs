@@ -33,13 +33,57 @@ pub(super) const DARK: &str = "#b8500f";
 /// Behind lines, and so much of it: in a legend, where nothing shows through, it is the same on white.
 pub(super) const SHADE: (&str, f64) = (COLOURS[0], 0.16);
 pub(super) const SHADED: &str = "#d6e8f3";
-/// Of jobs: the first three differ in lightness, for what is printed in grey; the last one is for all others.
+/// Of jobs; the last one is for all others.
 pub(super) const JOBS: [&str; 6] = [COLOURS[0], COLOURS[3], COLOURS[2], COLOURS[4], COLOURS[1], COLOURS[5]];
-/// Dashes of the line along a bar that tells the others from these.
-pub(super) const ALONG: [Option<&str>; 6] = [None, None, None, Some(""), Some("4 3"), Some("1 2")];
+/// Dashes of the line along a bar that tells each from the others without its colour; the first has none.
+pub(super) const ALONG: [Option<&str>; 6] = [None, Some(""), Some("6 4"), Some("2 2"), Some("9 3 2 3"), Some("1 4")];
+
+/// The colour of a line along a bar of this colour.
+pub(super) fn along(colour: &str) -> &'static str {
+    if [JOBS[1], JOBS[3]].contains(&colour) { "#1a1a1a" } else { "#ffffff" }
+}
+
+/// How a series is drawn.
+#[derive(Clone, Debug)]
+pub(super) struct Style {
+    pub(super) colour: &'static str,
+    pub(super) marker: MarkerShape,
+    pub(super) dashes: LineStyle,
+}
+
+impl Style {
+    /// Of the nth series.
+    pub(super) fn of(n: usize) -> Style {
+        Style { colour: COLOURS[n % COLOURS.len()], marker: marker_of(n), dashes: dashes(n) }
+    }
+
+    /// Of series with these names, of which there are more than colours: of `vgg16, link` the first part has a colour and the last a
+    /// marker and dashes, where these suffice.
+    pub(super) fn of_names(names: &[&str]) -> Vec<Style> {
+        let in_order = || (0..names.len()).map(Style::of).collect();
+        let parts: Option<Vec<(&str, &str)>> = names.iter().map(|name| name.rsplit_once(", ")).collect();
+        let Some(parts) = parts.filter(|_| names.len() > COLOURS.len()) else { return in_order() };
+        let distinct = |part: fn(&(&str, &str)) -> String| {
+            let mut all: Vec<String> = parts.iter().map(part).collect();
+            all.sort();
+            all.dedup();
+            all
+        };
+        let (first, last) = (distinct(|part| part.0.to_owned()), distinct(|part| part.1.to_owned()));
+        if first.len() > COLOURS.len() || last.len() > MARKERS.len() {
+            return in_order();
+        }
+        let place = |all: &[String], name: &str| all.iter().position(|known| known == name).unwrap_or_default();
+        let style = |(a, b): &(&str, &str)| {
+            let other = place(&last, b);
+            Style { colour: COLOURS[place(&first, a)], marker: MARKERS[other], dashes: dashes(other) }
+        };
+        parts.iter().map(style).collect()
+    }
+}
 
 /// The marker of the nth series: another one where its colour comes again.
-pub(super) fn marker_of(n: usize) -> MarkerShape {
+fn marker_of(n: usize) -> MarkerShape {
     MARKERS[(n + n / COLOURS.len()) % MARKERS.len()]
 }
 
@@ -141,14 +185,27 @@ mod tests {
     }
 
     #[test]
-    fn kinds_of_jobs_differ_in_grey() {
-        let light = |colour: &str| lab(linear(colour))[0];
-        for n in 0..JOBS.len() {
-            for other in n + 1..JOBS.len() {
-                let apart = (light(JOBS[n]) - light(JOBS[other])).abs();
-                assert!(apart >= 10.0 || ALONG[n] != ALONG[other], "{n} and {other}: {apart:.1}");
-            }
+    fn kinds_of_jobs_differ_without_colours() {
+        let different: std::collections::BTreeSet<_> = ALONG.into_iter().collect();
+        assert_eq!((different.len(), ALONG.len()), (JOBS.len(), JOBS.len()));
+        for colour in JOBS {
+            let apart = (lab(linear(colour))[0] - lab(linear(along(colour)))[0]).abs();
+            assert!(apart >= 25.0, "the line along {colour} is seen: {apart:.1}");
         }
+    }
+
+    #[test]
+    fn two_series_of_many_differ_in_colour_or_marker() {
+        let models = ["vgg16", "mobilenet_v1", "resnet18", "alexnet"];
+        let names: Vec<String> =
+            models.iter().flat_map(|model| ["device", "link"].map(|place| format!("{model}, {place}"))).collect();
+        let styles = Style::of_names(&names.iter().map(String::as_str).collect::<Vec<_>>());
+        for pair in styles.chunks(2) {
+            assert_eq!(pair[0].colour, pair[1].colour, "of one model");
+            assert_ne!(pair[0].dashes.dasharray(), pair[1].dashes.dasharray());
+        }
+        let colours: std::collections::BTreeSet<_> = styles.iter().map(|style| style.colour).collect();
+        assert_eq!(colours.len(), models.len());
     }
 
     #[test]

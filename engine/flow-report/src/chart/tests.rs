@@ -49,7 +49,7 @@ fn numbers_that_zero_would_crowd_stand_by_their_logarithms() {
 fn a_curve_that_leaves_a_logarithmic_axis_is_drawn_as_far_as_it_goes() {
     let points: Vec<(f64, f64)> = (0..10).map(|n| (f64::from(1 << n), 10.0 / f64::from(1 << n) + 0.1)).collect();
     let curve = vec![(1.0, 9.0), (200.0, 0.2), (512.0, -0.4)];
-    let drawn = clouds(&[Cloud { name: String::new(), points, curve }], &Labels::default());
+    let drawn = clouds(&[Cloud { name: String::new(), points, of: vec![], curve }], &Labels::default());
     assert!([">0.1<", ">1<", ">10<", ">100<"].iter().all(|tick| drawn.contains(tick)), "{drawn}");
     assert!(!drawn.contains("NaN") && !drawn.contains("inf"), "{drawn}");
 }
@@ -103,8 +103,12 @@ fn a_name_that_the_legend_has_no_room_for_goes_on_in_the_next_line() {
 #[test]
 fn error_bars_go_from_end_to_end_and_have_room() {
     let ticks = [1.0, 2.0].map(|at| (at, at.to_string()));
-    let line =
-        |ends: Vec<(f64, f64, f64)>| Line { name: "v7".into(), points: vec![(1.0, 5.0), (2.0, 9.0)], ends, like: None };
+    let line = |ends: Vec<(f64, f64, f64)>| Line {
+        name: "v7".into(),
+        points: vec![(1.0, 5.0), (2.0, 9.0)],
+        ends,
+        ..Line::default()
+    };
     let draw = |ends| curve(&together(vec![line(ends)]), &[], &ticks, &Labels::default());
     let (without, with) = (draw(vec![]), draw(vec![(1.0, 4.0, 6.0), (2.0, -1.0, 19.0)]));
     assert!(with.contains(">20<") && !without.contains(">20<"), "{with}");
@@ -120,7 +124,7 @@ fn error_bars_go_from_end_to_end_and_have_room() {
 #[test]
 fn markers_are_alike_whatever_their_shape() {
     let points = |at: f64| (1..5).map(|n| (f64::from(n), at + f64::from(n))).collect::<Vec<_>>();
-    let cloud = |name: &str, at: f64| Cloud { name: name.into(), points: points(at), curve: vec![] };
+    let cloud = |name: &str, at: f64| Cloud { name: name.into(), points: points(at), of: vec![], curve: vec![] };
     let line = |name: &str, at: f64| Line { name: name.into(), points: points(at), ..Line::default() };
     let ticks: Vec<(f64, String)> = (1..5).map(|n| (f64::from(n), n.to_string())).collect();
     let of_clouds = clouds(&[cloud("vgg16", 1.0), cloud("alexnet", 3.0)], &Labels::default());
@@ -242,4 +246,18 @@ fn what_is_of_one_quantity_has_one_colour_and_no_two_lines_are_drawn_alike() {
     let colours: std::collections::BTreeSet<&String> = alike.iter().map(|(colour, _)| colour).collect();
     let drawn_so: std::collections::BTreeSet<&(String, String)> = alike.iter().collect();
     assert_eq!((alike.len(), colours.len(), drawn_so.len()), (8, 4, 8), "{alike:?}");
+}
+
+#[test]
+fn a_series_looks_the_same_whether_those_before_it_are_drawn_as_one_or_not() {
+    let line =
+        |name: &str, at: f64| Line { name: name.into(), points: vec![(1.0, at), (2.0, 2.0 * at)], ..Line::default() };
+    let ticks = [1.0, 2.0].map(|at| (at, at.to_string()));
+    let last = COLOURS[2].to_lowercase();
+    for second in [3.01, 4.0] {
+        let lines = together(vec![line("fifo", 3.0), line("sjf", second), line("lyapunov", 1.0)]);
+        let drawn = curve(&lines, &[], &ticks, &Labels::default());
+        assert!(drawn.contains(&last), "{second}: {drawn}");
+        assert_eq!(drawn.contains(&COLOURS[1].to_lowercase()), lines.len() == 3, "{second}: {drawn}");
+    }
 }

@@ -65,11 +65,14 @@ pub(super) fn charts(section: &Section, words: &Words, langs: &[&str], all: &[&s
         for column in CURVES {
             let (mut shown, mut spreads) = (None, BTreeSet::new());
             let mut lines = Vec::new();
-            for part in table.parts() {
+            for (place, part) in table.parts().into_iter().enumerate() {
                 let Some(at) = table.find(column, None, part) else { continue };
                 let show = shown.get_or_insert_with(|| table.columns[at].show.clone());
                 let name = part.and_then(|part| table.point(part)).unwrap_or_default();
-                let of_part = by_gpus(&body, at).into_iter().map(|(gpus, rows)| {
+                let of_part = by_gpus(&body, at);
+                // What is drawn in one line in all charts looks the same in all of them.
+                let place = (of_part.len() == 1).then_some(place);
+                let of_part = of_part.into_iter().map(|(gpus, rows)| {
                     let placed = |row: &&Row| Some((row.cells[key].number()?, row.cells[at].clone()));
                     let (mut points, mut ends) = (Vec::new(), Vec::new());
                     for (x, cell) in rows.iter().filter_map(placed) {
@@ -79,7 +82,7 @@ pub(super) fn charts(section: &Section, words: &Words, langs: &[&str], all: &[&s
                             spreads.insert(spread.key().to_owned());
                         }
                     }
-                    chart::Line { name: on_gpus(&name, gpus, words, all), points, ends, like: None }
+                    chart::Line { name: on_gpus(&name, gpus, words, all), points, ends, like: None, place }
                 });
                 let of_part: Vec<chart::Line> = of_part.collect();
                 if of_part.iter().map(|line| line.points.len()).sum::<usize>() >= 2 {
@@ -89,6 +92,7 @@ pub(super) fn charts(section: &Section, words: &Words, langs: &[&str], all: &[&s
             let Some(show) = shown.filter(|_| !lines.is_empty() && ticks.len() == body.len()) else { continue };
             let labels = chart::Labels { x: axis(rows), y: axis(column) + &unit(&show) };
             let gaps = gaps(section, &body, column, words, all);
+            let (lines, merged) = merged(lines);
             let of_point = if point.is_some() { format!("-{}", n + 1) } else { String::new() };
             charts.push(Chart {
                 file: format!("{}-{column}{of_point}.svg", section.name),
@@ -103,8 +107,8 @@ pub(super) fn charts(section: &Section, words: &Words, langs: &[&str], all: &[&s
                         None => text,
                     }
                 })),
-                caption: spreading(&spreads, words, langs),
-                svg: chart::curve(&chart::together(lines), &gaps, &ticks, &labels),
+                caption: caption(&spreads, merged, words, langs),
+                svg: chart::curve(&lines, &gaps, &ticks, &labels),
                 picture: None,
             });
         }
@@ -138,14 +142,15 @@ pub(super) fn charts(section: &Section, words: &Words, langs: &[&str], all: &[&s
 fn asked(section: &Section, n: usize, drawn: &Drawn, words: &Words, langs: &[&str], all: &[&str]) -> Option<Chart> {
     let names = Names { table: &section.table, words };
     let axis = |axis: &str| join(all.iter().map(|lang| names.plain(axis, lang)));
-    let lines = drawn.lines.iter().filter(|line| line.points.len() >= 2 || line.gpus.is_some());
-    let lines = lines.map(|line| chart::Line {
+    let lines = drawn.lines.iter().enumerate().filter(|(_, line)| line.points.len() >= 2 || line.gpus.is_some());
+    let lines = lines.map(|(place, line)| chart::Line {
         name: on_gpus(&line.name, line.gpus, words, all),
         points: line.points.clone(),
         ends: line.ends.clone(),
         like: None,
+        place: Some(place),
     });
-    let lines: Vec<chart::Line> = lines.collect();
+    let (lines, merged) = merged(lines.collect());
     if lines.is_empty() {
         return None;
     }
@@ -157,10 +162,28 @@ fn asked(section: &Section, n: usize, drawn: &Drawn, words: &Words, langs: &[&st
     Some(Chart {
         file: format!("{}-chart-{}.svg", section.name, n + 1),
         alt: join(alt),
-        caption: spreading(&drawn.spreads, words, langs),
-        svg: chart::curve(&chart::together(lines), &[], &drawn.ticks, &labels),
+        caption: caption(&drawn.spreads, merged, words, langs),
+        svg: chart::curve(&lines, &[], &drawn.ticks, &labels),
         picture: None,
     })
+}
+
+/// Lines that would cover each other as one, and whether there are such.
+fn merged(lines: Vec<chart::Line>) -> (Vec<chart::Line>, bool) {
+    let all = lines.len();
+    let drawn = chart::together(lines);
+    let merged = drawn.len() < all;
+    (drawn, merged)
+}
+
+/// What error bars show, and by what rule lines were merged.
+fn caption(spreads: &BTreeSet<String>, merged: bool, words: &Words, langs: &[&str]) -> String {
+    let share =
+        |lang: &str| words.figure(lang, &Format::for_unit("ratio", [chart::COVERED].into_iter()), chart::COVERED);
+    let rule = |lang: &&str| words.text(lang, "chart-merged", &Args::new().with("share", share(lang)));
+    let rule = if merged { langs.iter().map(rule).collect::<Vec<_>>().join("\\\n") } else { String::new() };
+    let said = [spreading(spreads, words, langs), rule];
+    said.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\\\n")
 }
 
 /// What error bars show.
@@ -344,10 +367,11 @@ fn load_chart(section: &Section, n: usize, load: &Load, words: &Words, langs: &[
         y: format!("{} (%)", words.joined(all, "chart-load")),
     };
     let args = || Args::new().with("label", safe::text(&load.label));
+    let shaded = if load.odd_epochs.is_empty() { "no" } else { "yes" };
     let number = if n == 0 { String::new() } else { format!("-{}", n + 1) };
     Chart {
         file: format!("{}-load{number}.svg", section.name),
-        alt: join(langs.iter().map(|lang| words.text(lang, "chart-load-alt", &args()))),
+        alt: join(langs.iter().map(|lang| words.text(lang, "chart-load-alt", &args().with("shaded", shaded)))),
         caption: String::new(),
         svg: chart::load(&lines, &load.odd_epochs, &words.joined(all, "chart-odd-epochs"), &labels),
         picture: None,

@@ -17,13 +17,15 @@ pub(crate) struct Load {
     pub(crate) of_epochs: bool,
     /// Columns, with seconds since then and the share in per cent.
     pub(crate) lines: Vec<(String, Vec<(f64, f64)>)>,
-    /// Every second epoch, so that neighbours can be told apart.
+    /// Every second epoch, so that neighbours can be told apart; none of many.
     pub(crate) odd_epochs: Vec<(f64, f64)>,
     /// Columns with the share in per cent that earlier figures have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) earlier: Vec<(String, f64)>,
 }
 
+/// Of more epochs none is shaded.
+const SHADED: usize = 20;
 /// With fewer samples there is nothing to see.
 const FEWEST: usize = 4;
 
@@ -87,7 +89,9 @@ impl Load {
             let points: Vec<(f64, f64)> = since.map(|(t, v)| (t - start, v / of * 100.0)).collect();
             Some((column.to_owned(), thinned(&points).into_iter().map(|(t, v)| (round(t), round(v))).collect()))
         };
-        let odd = series.epoch_times.iter().filter(|(epoch, ..)| epoch % 2 == 1);
+        // Many stripes hide the lines.
+        let few = series.epoch_times.len() <= SHADED;
+        let odd = series.epoch_times.iter().filter(|(epoch, ..)| few && epoch % 2 == 1);
         Load {
             label: result.label.clone(),
             of_epochs: first.is_some(),

@@ -1,0 +1,82 @@
+//! Points where they are, with the curves through them.
+
+use kuva::plot::legend::LegendShape;
+use kuva::plot::line::LineStyle;
+use kuva::plot::{LinePlot, ScatterPlot};
+use kuva::render::plots::Plot;
+
+use super::palette::Style;
+use super::{Labels, Scale, layout, legend, plain, render};
+
+/// How many times further a logarithmic axis goes to either side than its points do.
+const BESIDE: f64 = 1.4;
+/// So many kinds of points have markers of their own.
+const TOLD: usize = 8;
+
+/// Points with the curve through them.
+#[derive(Clone, Debug)]
+pub(crate) struct Cloud {
+    pub(crate) name: String,
+    pub(crate) points: Vec<(f64, f64)>,
+    /// What each point is of; empty where its place says that.
+    pub(crate) of: Vec<String>,
+    pub(crate) curve: Vec<(f64, f64)>,
+}
+
+impl Cloud {
+    /// Its points by what they are of, where markers tell so many apart.
+    fn by_what(&self) -> Vec<Cloud> {
+        let mut parts: Vec<Cloud> = Vec::new();
+        for (point, of) in self.points.iter().zip(&self.of) {
+            match parts.iter_mut().find(|part| part.name == *of) {
+                Some(part) => part.points.push(*point),
+                None => {
+                    parts.push(Cloud { name: of.clone(), points: vec![*point], of: Vec::new(), curve: Vec::new() });
+                }
+            }
+        }
+        let told = parts.len() > 1 && parts.len() <= TOLD && parts.iter().all(|part| !part.name.is_empty());
+        if told { parts } else { Vec::new() }
+    }
+}
+
+/// Points where they are, with the curves through them.
+pub(crate) fn clouds(clouds: &[Cloud], labels: &Labels) -> String {
+    // What the points of a single curve are of, their markers say; the curve is of none of them.
+    let (parts, through) = match clouds {
+        [one] if !one.by_what().is_empty() => (one.by_what(), one.curve.as_slice()),
+        _ => (Vec::new(), &[][..]),
+    };
+    let curves: Vec<(f64, f64)> = clouds.iter().flat_map(|cloud| cloud.curve.iter().copied()).collect();
+    let clouds = if parts.is_empty() { clouds } else { &parts };
+    let points = clouds.iter().flat_map(|cloud| &cloud.points);
+    let along = points.clone().map(|(x, _)| *x);
+    // A curve may go below zero where no point is, and no logarithm follows it there.
+    let upright = Scale::of(points.clone().map(|(_, y)| *y)).filter(|upright| upright.logarithmic);
+    let lowest = upright.map_or(f64::NEG_INFINITY, |upright| upright.from);
+    let upright = upright.or_else(|| Scale::from_zero(points.chain(&curves).map(|(_, y)| *y)));
+    let line = |curve: &[(f64, f64)], colour: &str, dashes: LineStyle| -> Option<Plot> {
+        let curve: Vec<(f64, f64)> = curve.iter().copied().filter(|(_, y)| *y >= lowest).collect();
+        let drawn = LinePlot::new().with_data(curve.clone()).with_color(colour).with_stroke_width(1.5);
+        (curve.len() > 1).then(|| drawn.with_line_style(dashes).into())
+    };
+    let mut plots: Vec<Plot> = Vec::new();
+    let styles = Style::of_names(&clouds.iter().map(|cloud| cloud.name.as_str()).collect::<Vec<_>>());
+    for (cloud, Style { colour, marker, dashes }) in clouds.iter().zip(&styles) {
+        let drawn = ScatterPlot::new().with_data(cloud.points.clone()).with_color(*colour).with_marker(*marker);
+        plots.push(drawn.with_size(if parts.is_empty() { 3.0 } else { 5.0 }).into());
+        plots.extend(line(&cloud.curve, colour, dashes.clone()));
+    }
+    plots.extend(line(through, "#5c5c5c", LineStyle::Solid));
+    let names = clouds.iter().filter(|_| clouds.len() > 1).map(|cloud| cloud.name.as_str()).zip(styles);
+    let mut layout = layout(&plots, labels, legend(names, |style| LegendShape::Marker(style.marker)));
+    if Scale::of(along.clone()).is_some_and(|along| along.logarithmic) {
+        let (least, most) = (along.clone().fold(f64::INFINITY, f64::min), along.fold(0.0, f64::max));
+        layout = layout.with_x_axis_min(least / BESIDE).with_x_axis_max(BESIDE * most);
+        layout = layout.with_log_x().with_x_tick_format(plain());
+    }
+    if let Some(upright) = upright {
+        layout = upright.upright(layout);
+    }
+    render(plots, layout)
+}
