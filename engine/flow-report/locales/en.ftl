@@ -24,6 +24,7 @@ column-input_size = Input size
 column-seed = Seed
 column-lr = Learning rate
 column-epochs = Epochs
+column-freeze_epochs = Epochs before these, of the last layer alone
 column-classes = Classes
 column-optimizer = Optimiser
 column-optimiser = Optimiser
@@ -138,6 +139,7 @@ ratio = { $range } times as high
 ratio-of-time = { $range } times as long
 scoped = { $scope }: { $text }
 finding-flattens = { $time } hardly falls beyond { $axis } { $at } ({ $value }).
+finding-flattens-stops = { $time } stops falling at { $axis } { $at } ({ $value }).
 finding-flattens-rises = { $time } stops falling at { $axis } { $at } ({ $value }) and rises to { $to } at { $later }.
 finding-never-falls = From { $axis } { $at } ({ $value }) on, { $time } does not fall.
 finding-never-falls-rises = From { $axis } { $at } ({ $value }) on, { $time } does not fall, and it rises to { $to } at { $later }.
@@ -244,7 +246,14 @@ finding-packed-in-part = How much sooner all { $of } are done packed is not know
     [one] its run alone
    *[other] their runs alone
 }: one of the two runs is missing, did not end well, was disturbed, went on from a checkpoint, or ran under other conditions. From start to end each of the other { $compared } takes { $range } times as long as alone.
-finding-foreign = Other programs used up to { $used } of the CPU beside some results of this table, so this, and what else is found of their times, may be due to them.
+finding-foreign = { $several ->
+    [yes] Other programs used up to { $used } of the CPU beside results that this rests on, most beside { $label }
+   *[no] Other programs used { $used } of the CPU beside { $label }, on which this rests
+}: it may be due to them.
+finding-foreign-table = Other programs used up to { $used } of the CPU beside { $several ->
+    [yes] some results of this table, most beside { $label }
+   *[no] { $label }
+}, so this, and what else is found of such times, may be due to them.
 finding-packed-foreign = Other programs used up to { $used } of the CPU meanwhile, so how much of this is due to packing is not known.
 finding-repeated-differs = { $column } differs with { $axis } by more than repetitions do: means of { $range } (F-test, p { $p }).
 finding-repeated-alike = No difference of { $column } with { $axis } stands out of the noise of repetitions: means of { $range } (F-test, p { $p }).
@@ -275,6 +284,7 @@ computed-sign-test = p of the sign test of { $column }
 computed-f-test = F-test of { $column } over { $axis }: p, with Holm's correction for all F-tests of the section
 computed-compared = Compared, packed against alone
 computed-packed = Packed in all
+computed-foreign-beside = CPU use of other programs beside { $label }
 computed-foreign = Most CPU use of other programs meanwhile
 computed-at-once = Time of all, packed
 computed-one-by-one = Time of all, one after another
@@ -307,7 +317,7 @@ note-gain-short = ± is half the width of a 95 % interval{ $once ->
    *[no] .
 }
 note-windows = Each figure is of the member's own epochs while all ran: the windows are not quite the same, and a sum may come to a little more than there is.
-note-all-runs = Times alone and together are geometric means of all runs of each. The table above leaves out runs that were made only for a verdict.
+note-all-runs = Times alone and together are geometric means of all runs of each that count, or of all where none does. The table above leaves out runs that were made only for a verdict.
 together-more-cpus = Alone each was given only a part of the CPUs: the gain is { $more ->
     [yes] also that of more CPUs
    *[no] no more than that of more CPUs
@@ -373,6 +383,17 @@ together-noisy = Together ({ $group }): **{ $verdict }**. Whether the members ar
    *[no] { $range }
 }) cannot be told from the noise.
 together-runs = Runs of each, + more that would decide
+together-counted = { $counted } of { $looks }
+together-foreign-left-out = Foreign CPU use beside runs that do not count
+together-left-out = Each was measured { $looks } times, alone and together; { $counted ->
+    [0] none counts
+    [one] 1 counts, and the figures are of it alone
+   *[other] { $counted } count, and the figures are of these alone
+}.
+left-out-foreign = Other programs used up to { $used } of the CPU beside what is left out, most while { $label } ran.
+left-out-incomplete = A member is missing in what is left out.
+left-out-overlap = { $label }, which is left out, has no epoch while all members were running.
+left-out-out-of-memory = { $label }, which is left out, ran out of memory in the group.
 together-looks = Each was measured { $looks } times, alone and together.
 together-more = { $looks ->
     [one] 1 run of each does not decide it
@@ -454,8 +475,8 @@ remark-gpu-shared = { $count ->
 }.
 remark-limit = GPU memory was limited to { $limit } (`memory_limit`): what runs out of that need not run out of the card's.
 remark-short-epochs = { $count ->
-    [1] An epoch of { $label } takes { $least }, less than { $bound }
-   *[other] In { $count } results an epoch takes less than { $bound }, the shortest { $least } ({ $label })
+    [1] The epochs of { $label } that count take { $least } on average, less than { $bound }
+   *[other] In { $count } results the epochs that count take less than { $bound } on average, the shortest { $least } ({ $label })
 }: overhead and chance weigh much in so short a time.
 remark-few-epochs = { $count ->
     [1] The time of { $label } rests on { $least ->
@@ -475,6 +496,7 @@ chart-gpus = { $gpus ->
    *[other] { $gpus } GPUs
 }
 chart-bars = Error bars: { $kinds }.
+chart-merged = Lines that are nowhere further apart than { $share } of the upright axis are drawn as one, the first of those named.
 chart-bars-sd = standard deviation
 chart-bars-interval = 95 % confidence interval of the mean
 chart-bars-range = from the least to the largest
@@ -499,7 +521,6 @@ cause-condition-false = { $expression } is false
 cause-empty-axis = its axis { $axis } is empty
 cause-no-instances = it has no instances
 cause-no-instances-of = { $step } has no instances
-chart-merged = Lines that are nowhere further apart than { $share } of the upright axis are drawn as one, the first of those named.
 cause-no-instances-because = { $step } has no instances: { $why }
 cause-all-skipped = all are skipped
 cause-asks-too-much = it asks for more than there is
@@ -738,6 +759,7 @@ fit-curve-quadratic = parabola: a + b x + c x²
 fit-curve-cubic = cubic: a + b x + c x² + d x³
 fit-curve-without-jumps = with its jumps taken out, { $curve }
 fit-note = Chosen is the curve with the fewest parameters of all whose AICc is within 2 of the least; a line through 0 whose R² is below 0, or beside which the F-test tells a constant from 0 (p < 0.05), is not chosen, and has no AICc here. The F-test is that of the line through 0 against the line, and of curves with more parameters than the line against it; a k that is looked for makes its p too small.
+fit-none-chosen = Nothing is chosen where no slope is told from 0: the curve that is nearest to such points says nothing of them.
 fit-relative = { $all ->
     [yes] Errors count
    *[no] Of { $curves } errors count
@@ -759,7 +781,6 @@ fit-affine = { $column } { $rises ->
 } by { $slope } for each unit of { $axis }; the intercept is { $intercept }.
 fit-no-slope = { $column } neither rises nor falls with { $axis } as far as these points tell: the slope is { $slope } for each unit of { $axis }.
 fit-inverse = { $column } is { $fixed } { $sign } { $shared } / { $axis }: { $stays ->
-fit-none-chosen = Nothing is chosen where no slope is told from 0: the curve that is nearest to such points says nothing of them.
     [yes] a part that stays, and one that { $axis } shares out
    *[no] { $axis } shares it out, and no part that stays is told from 0
 }.
@@ -864,6 +885,11 @@ best-more = { $more ->
 
 ## Earlier figures
 reference-earlier = earlier
+note-untaken = Nothing is taken from the column { $head } of { $file }: is { $nearest } meant?
+note-again = { $lines ->
+    [1] A line of { $file } is of the same row as an earlier one, and both are taken together: { $first }.
+   *[other] { $lines } lines of { $file } are of the same rows as earlier ones, and are taken together with these, the first { $first }.
+}
 note-unmatched = { $lines ->
     [1] A line of { $file } is no row here and left out: { $first }.
    *[other] { $lines } lines of { $file } are no rows here and left out, the first { $first }.
@@ -879,8 +905,3 @@ held-new = not found there
 held-open = not decided now
 held-note = Both by the same rules, over the rows and columns that both have, on as many GPUs where that is known. How far the earlier figures vary is not known.
 note-no-reference = The earlier figures of { $file } are not shown: the `when:` of the `reference:` is false here.
-note-untaken = Nothing is taken from the column { $head } of { $file }: is { $nearest } meant?
-note-again = { $lines ->
-    [1] A line of { $file } is of the same row as an earlier one, and both are taken together: { $first }.
-   *[other] { $lines } lines of { $file } are of the same rows as earlier ones, and are taken together with these, the first { $first }.
-}

@@ -23,6 +23,7 @@ column-input_size = 输入尺寸
 column-seed = 随机种子
 column-lr = 学习率
 column-epochs = 训练轮数
+column-freeze_epochs = 在此之前仅训练最后一层的轮数
 column-classes = 类别数
 column-optimizer = 优化器
 column-optimiser = 优化器
@@ -137,6 +138,7 @@ ratio = 原来的 { $range } 倍
 ratio-of-time = 原来的 { $range } 倍
 scoped = { $scope }：{ $text }
 finding-flattens = { $axis }超过 { $at }（{ $value }）后，{ $time }基本不再下降。
+finding-flattens-stops = { $axis }达到 { $at } 后，{ $time }不再下降（{ $value }）。
 finding-flattens-rises = { $axis }达到 { $at } 后，{ $time }不再下降（{ $value }），到 { $later } 时回升至 { $to }。
 finding-never-falls = { $axis }超过 { $at }（{ $value }）后，{ $time }不再下降。
 finding-never-falls-rises = { $axis }超过 { $at }（{ $value }）后，{ $time }不再下降，到 { $later } 时升至 { $to }。
@@ -243,7 +245,14 @@ finding-packed-in-part = 打包混部使全部 { $of } 个任务提前多少完�
     [1] 单独运行
    *[other] 各自的单独运行
 }比较，因为两次运行之一缺失、未正常结束、受到干扰、曾从检查点继续或条件不同。其余 { $compared } 个任务的总用时是单独运行的 { $range } 倍。
-finding-foreign = 本表部分结果测量时，其他程序最多占用了 { $used } 的 CPU，因此这一结论以及由这些用时得出的其他结论可能受其影响。
+finding-foreign = { $several ->
+    [yes] 本条所依据的部分结果测量时，其他程序最多占用了 { $used } 的 CPU（{ $label } 运行时最多）
+   *[no] 本条所依据的 { $label } 运行时，其他程序占用了 { $used } 的 CPU
+}，因此这一结论可能受其影响。
+finding-foreign-table = { $several ->
+    [yes] 本表部分结果测量时，其他程序最多占用了 { $used } 的 CPU（{ $label } 运行时最多）
+   *[no] { $label } 运行时，其他程序占用了 { $used } 的 CPU
+}，因此这一结论以及由此类用时得出的其他结论可能受其影响。
 finding-packed-foreign = 期间其他程序最多占用了 { $used } 的 CPU，因此无法得知其中有多少来自打包混部。
 finding-repeated-differs = { $column }随{ $axis }的差异超出重复运行的波动：均值为 { $range }（F 检验，p { $p }）。
 finding-repeated-alike = { $column }随{ $axis }的差异未超出重复运行的波动：均值为 { $range }（F 检验，p { $p }）。
@@ -274,6 +283,7 @@ computed-sign-test = { $column }符号检验的 p 值
 computed-f-test = { $column }对{ $axis }的 F 检验 p 值，对本节全部 F 检验作 Holm 校正
 computed-compared = 打包混部与单独运行可比较的任务数
 computed-packed = 打包混部的任务总数
+computed-foreign-beside = { $label } 运行时其他程序的 CPU 利用率
 computed-foreign = 测量期间其他程序的最大 CPU 利用率
 computed-at-once = 打包混部的总完成时间
 computed-one-by-one = 串行执行的总完成时间
@@ -310,7 +320,7 @@ note-gain-short = ± 为 95 % 区间的半宽{ $once ->
    *[no] 。
 }
 note-windows = 各项数值只统计该任务在全体同时运行期间的各轮；各任务的统计时段不完全一致，合计可能略高于 100 %。
-note-all-runs = 单独与同时运行的用时均为各自所有运行的几何平均；上表不含仅为得出结论而追加的运行。
+note-all-runs = 单独与同时运行的用时均为各自所有有效运行的几何平均（若均无效，则为所有运行的）；上表不含仅为得出结论而追加的运行。
 together-more-cpus = 单独运行时各只分得部分 CPU：吞吐量的提升{ $more ->
     [yes] 也来自更多的 CPU
    *[no] 不超过 CPU 数的增加
@@ -372,6 +382,16 @@ together-noisy = 同时运行（{ $group }）：**{ $verdict }**。与单独运�
    *[no] { $range }
 }）未超出测量噪声。
 together-runs = 重复次数（+ 仍需次数）
+together-counted = { $looks } 次中 { $counted } 次有效
+together-foreign-left-out = 无效运行时其他程序的 CPU 利用率
+together-left-out = 单独与同时运行各测量 { $looks } 次，{ $counted ->
+    [0] 均无效
+   *[other] 其中 { $counted } 次有效，各项数值仅取自有效运行
+}。
+left-out-foreign = 无效运行期间，其他程序最多占用了 { $used } 的 CPU（{ $label } 运行时最多）。
+left-out-incomplete = 无效运行缺少成员。
+left-out-overlap = 无效运行 { $label } 没有一轮完全落在全体同时运行的时段之内。
+left-out-out-of-memory = 无效运行 { $label } 与其他成员同时运行时显存或内存不足。
 together-looks = 单独与同时运行各测量 { $looks } 次。
 together-more = 各运行 { $looks } 次尚不足以判断；若用时保持不变，约需再运行 { $more } 次：`repeat: {"{"}until: decided, at_most: { $most }{"}"}`。
 together-never = 各运行 { $looks } 次尚不足以判断，再运行 100 次也不够：各次运行之间的差异太大，或离判断的界限太近。
@@ -447,8 +467,8 @@ remark-gpu-shared = { $count ->
 }。
 remark-limit = 显存曾被限制为 { $limit }（`memory_limit`）：超出该上限，并不意味着超出显卡的显存容量。
 remark-short-epochs = { $count ->
-    [1] { $label } 的每轮用时只有 { $least }，不足 { $bound }
-   *[other] 有 { $count } 个结果的每轮用时不足 { $bound }，最短为 { $least }（{ $label }）
+    [1] { $label } 计入的各轮平均用时只有 { $least }，不足 { $bound }
+   *[other] 有 { $count } 个结果计入的各轮平均用时不足 { $bound }，最短为 { $least }（{ $label }）
 }：时间过短，一轮首尾的开销和随机波动影响较大。
 remark-few-epochs = { $count ->
     [1] { $label } 的用时只由 { $least ->
@@ -467,6 +487,7 @@ chart-gpus = { $gpus ->
    *[other] { $gpus } 块 GPU
 }
 chart-bars = 误差线：{ $kinds }。
+chart-merged = 处处相距不超过纵轴 { $share } 的几条线只画一条，即所列的第一条。
 chart-bars-sd = 标准差
 chart-bars-interval = 均值的 95 % 置信区间
 chart-bars-range = 最小值至最大值
@@ -490,7 +511,6 @@ chart-load-alt = { $label } 的负载与内存占用随时间的变化{ $shaded 
 cause-condition-false = 条件 { $expression } 不满足
 cause-empty-axis = 轴 { $axis } 为空
 cause-no-instances = 没有实例
-chart-merged = 处处相距不超过纵轴 { $share } 的几条线只画一条，即所列的第一条。
 cause-no-instances-of = { $step } 没有实例
 cause-no-instances-because = { $step } 没有实例：{ $why }
 cause-all-skipped = 全部被跳过
@@ -1021,6 +1041,7 @@ fit-curve-quadratic = 二次：a + b x + c x²
 fit-curve-cubic = 三次：a + b x + c x² + d x³
 fit-curve-without-jumps = 去除跳变后，{ $curve }
 fit-note = 在 AICc 与最小值相差不超过 2 的曲线中，选用参数最少者；过原点直线若 R² 低于 0，或 F 检验表明常数项不为 0（p < 0.05），则不参与选用，其 AICc 此处不列。F 检验：过原点直线对直线，参数多于直线的曲线对直线；k 由数据选定的曲线，其 p 值偏小。
+fit-none-chosen = 斜率与 0 无显著差异时，不选用任何曲线：此时与各点最接近的曲线也不说明任何关系。
 fit-relative = { $all ->
     [yes] 误差
    *[no] { $curves } 的误差
@@ -1041,7 +1062,6 @@ fit-no-slope = 就这些点而言，{ $column }没有随{ $axis }升降的趋势
 fit-inverse = { $column } = { $fixed } { $sign } { $shared } / { $axis }：{ $stays ->
     [yes] 一部分固定，另一部分与{ $axis }成反比
    *[no] 与{ $axis }成反比，固定部分与 0 无显著差异
-fit-none-chosen = 斜率与 0 无显著差异时，不选用任何曲线：此时与各点最接近的曲线也不说明任何关系。
 }。
 fit-saturating = { $column }随{ $axis }{ $rises ->
     [yes] 上升
@@ -1140,6 +1160,11 @@ best-more = 另有 { $more } 个更差的点未列出。
 
 ## 先前的数值
 reference-earlier = 先前
+note-untaken = 未取用 { $file } 的 { $head } 列：是否应为 { $nearest }？
+note-again = { $lines ->
+    [1] { $file } 中有 1 行与前面某一行属于同一位置，已合并计算：{ $first }。
+   *[other] { $file } 中有 { $lines } 行与前面的行属于同一位置，已合并计算，第一行为 { $first }。
+}
 note-unmatched = { $lines ->
     [1] { $file } 中有 1 行与此表任何一行都不对应，未列出：{ $first }。
    *[other] { $file } 中有 { $lines } 行与此表任何一行都不对应，未列出，第一行为 { $first }。
@@ -1155,8 +1180,3 @@ held-new = 先前未发现
 held-open = 现在尚无法判断
 held-note = 两者采用相同的规则，只看双方都有的行与列；GPU 数已知时，只比较 GPU 数相同者。先前数值的波动情况未知。
 note-no-reference = 不列出 { $file } 中的先前数值：`reference:` 的 `when:` 在此不成立。
-note-untaken = 未取用 { $file } 的 { $head } 列：是否应为 { $nearest }？
-note-again = { $lines ->
-    [1] { $file } 中有 1 行与前面某一行属于同一位置，已合并计算：{ $first }。
-   *[other] { $file } 中有 { $lines } 行与前面的行属于同一位置，已合并计算，第一行为 { $first }。
-}

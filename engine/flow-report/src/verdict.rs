@@ -41,6 +41,9 @@ pub(crate) struct Together {
     pub(crate) interference: Option<f64>,
     /// How often it ran.
     pub(crate) looks: u32,
+    /// The repetitions that do not count, each with what is the matter with it; nothing of one in which a member is missing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) left_out: Vec<Option<Verdict>>,
     /// Of what is undecided: how many more times would decide it, if anybody knows.
     pub(crate) more: Option<u32>,
     /// Slower than alone by up to this share is still parallel.
@@ -120,6 +123,20 @@ impl Used {
 }
 
 impl Together {
+    /// How many of its repetitions count.
+    pub(crate) fn counted(&self) -> u32 {
+        self.looks.saturating_sub(self.left_out.len() as u32)
+    }
+
+    /// What other programs used of the CPU at the most beside a repetition that is left out for it.
+    pub(crate) fn left_out_for(&self) -> Option<f64> {
+        let used = |why: &Option<Verdict>| match why {
+            Some(Verdict::ForeignCpu { used, .. }) => Some(*used),
+            _ => None,
+        };
+        self.left_out.iter().filter_map(used).reduce(f64::max)
+    }
+
     /// How much slower than alone a member is: 0.5 is half as long again; with half its interval, where that is known. Nothing where
     /// the two are not to be compared.
     pub(crate) fn slowdown(&self, member: &Member) -> Option<(f64, Option<f64>)> {
@@ -232,12 +249,14 @@ fn one(group: &Group<'_>, solo: &[StepResult], tolerance: f64) -> Together {
         let times: Option<Vec<f64>> = runs.iter().map(|run| number(run, measure)).collect();
         times.filter(|times| !times.is_empty()).map(|times| typical(&times))
     };
-    let ends = |runs: &[&StepResult]| {
-        let times = || runs.iter().filter_map(|run| number(run, measure));
-        (times().count() > 1).then(|| (times().fold(f64::INFINITY, f64::min), times().fold(0.0, f64::max)))
-    };
     // What was judged by is what is shown, and predicted from.
     let times = |i: usize, of: fn(&Times) -> &Vec<f64>| judged.times.get(i).map(|times| typical(of(times)));
+    let ends = |i: usize, of: fn(&Times) -> &Vec<f64>, runs: &[&StepResult]| {
+        let all = || runs.iter().filter_map(|run| number(run, measure)).collect();
+        let times = judged.times.get(i).map_or_else(all, |times| of(times).clone());
+        let (least, most) = times.iter().fold((f64::INFINITY, 0.0_f64), |(a, b), t| (a.min(*t), b.max(*t)));
+        (times.len() > 1).then_some((least, most))
+    };
     let alone = pairs.iter().zip(&group.members).enumerate().map(|(i, ((_, solo), runs))| {
         let of_all = || usual(&runs.alone).or_else(|| solo.and_then(|s| number(s, measure)));
         times(i, |times| &times.alone).or_else(of_all)
@@ -255,8 +274,8 @@ fn one(group: &Group<'_>, solo: &[StepResult], tolerance: f64) -> Together {
         together: times(i, |times| &times.together)
             .or_else(|| usual(&runs.together))
             .or_else(|| number(member, measure)),
-        alone_ends: ends(&runs.alone),
-        together_ends: ends(&runs.together),
+        alone_ends: ends(i, |times| &times.alone, &runs.alone),
+        together_ends: ends(i, |times| &times.together, &runs.together),
         sure: called.and_then(|called| called.speeds.get(i).copied()),
         predicted: predicted.as_ref().and_then(|all| all.get(i).copied()),
         cpu: solo.and_then(|s| number(s, "cpu_util")),
@@ -275,6 +294,7 @@ fn one(group: &Group<'_>, solo: &[StepResult], tolerance: f64) -> Together {
         repeated: called.is_some_and(|called| called.repeated),
         interference,
         looks: judged.looks,
+        left_out: judged.left_out,
         more: judged.more,
         tolerance,
         rulings: if called.is_some() { rulings(&compared, placement) } else { Vec::new() },
@@ -316,6 +336,7 @@ impl Together {
             slower,
             gain: Some((gain, None)),
             looks: 1,
+            left_out: Vec::new(),
             more: None,
             rulings: Vec::new(),
             more_cpus: None,

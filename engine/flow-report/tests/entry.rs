@@ -46,7 +46,7 @@ fn a_day_of_three_experiments_is_an_entry_of_sixty_lines() {
     |                  64 |             1 |                        7627 |                         7627 |                   61.0 % |                    20.5 % |                          15.4 |                           13.6 |                   94.1 % |                    94.4 % |
     |                 128 |             2 |                        7737 |                         7737 |                   76.6 % |                    25.0 % |                          11.3 |                            8.7 |                   93.0 % |                    92.8 % |
 
-    - **`four` by batch size**: Epoch time hardly falls beyond batch size 128 (11.3 s). From batch size 32 to 64, GPU memory grows by 60 % while epoch time falls by 35 %: from here on memory grows faster than time falls. Batch size 512 runs out of GPU memory; 256 still fits, with 7873 MiB.
+    - **`four` by batch size**: Epoch time stops falling at batch size 128 (11.3 s). From batch size 32 to 64, GPU memory grows by 60 % while epoch time falls by 35 %: from here on memory grows faster than time falls. Batch size 512 runs out of GPU memory; 256 still fits, with 7873 MiB.
     - Together (all): **only concurrent**. The members take 1.99 to 2.60 times as long as alone, yet together they do 1.34 ± 0.21 times the work of one after another.
     - To do: Different models on different GPUs: faster?
     - **`solo` by batch size**: v7: Waiting for data limits the speed: 31.0 % of an epoch.
@@ -57,7 +57,7 @@ fn a_day_of_three_experiments_is_an_entry_of_sixty_lines() {
     - See <https://github.com/keras-team/keras/issues/9204#issuecomment-370805961>
     - ± is half the width of a 95 % interval; where a group ran once, how much runs differ is assumed in that of the throughput, and left out of that of a slowdown.
 
-    * **`four`：不同批大小下的结果**：批大小超过 128（11.3 s）后，每轮用时基本不再下降。批大小从 32 增至 64 时，显存增加 60%，而每轮用时只减少 35%：此后显存增幅超过用时降幅。批大小为 512 时显存不足；256 仍可运行，占用 7873 MiB。
+    * **`four`：不同批大小下的结果**：批大小达到 128 后，每轮用时不再下降（11.3 s）。批大小从 32 增至 64 时，显存增加 60%，而每轮用时只减少 35%：此后显存增幅超过用时降幅。批大小为 512 时显存不足；256 仍可运行，占用 7873 MiB。
     * 同时运行（all）：**仅并发**。各任务用时是单独运行的 1.99 至 2.60 倍，但合计吞吐量是串行执行的 1.34 ± 0.21 倍。
     * 待办：不同模型放在不同 GPU 上，会更快吗？
     * **`solo`：不同批大小下的结果**：v7：瓶颈为数据加载：等待数据占每轮用时的 31.0%。
@@ -96,7 +96,7 @@ fn an_entry_without_gpus() {
     - Together (v11): **undecided**. The members take 2.80 times as long as alone; whether that is more or less work than one after another (1.07 ± 0.17 times) cannot be told from the noise. Limiting: CPU (demand 285 %, used 95 %).
     - Guess: augmentation fills the CPU. **Confirmed**: CPU is what limits v7 and v11.
     - See <https://github.com/keras-team/keras/issues/9204#issuecomment-370805961>
-    - ± is half the width of a 95 % interval; where a group ran once, how much runs differ is assumed in that of the throughput, and left out of that of a slowdown. In 2 results an epoch takes less than 5 s, the shortest 3.15 s (`solo[version=v11,batch=32]`): overhead and chance weigh much in so short a time. The times of 12 results rest on fewer than 3 epochs, the fewest on 2 (`solo[version=v11,batch=16]`): how much epochs differ is hardly known.
+    - ± is half the width of a 95 % interval; where a group ran once, how much runs differ is assumed in that of the throughput, and left out of that of a slowdown. In 2 results the epochs that count take less than 5 s on average, the shortest 3.15 s (`solo[version=v11,batch=32]`): overhead and chance weigh much in so short a time. The times of 12 results rest on fewer than 3 epochs, the fewest on 2 (`solo[version=v11,batch=16]`): how much epochs differ is hardly known.
 
     * v7：瓶颈为数据加载：等待数据占每轮用时的 38.0%。v7：瓶颈在 CPU：所分配 CPU 的利用率为 95.0% 至 97.0%。v11：瓶颈在 CPU：所分配 CPU 的利用率为 94.0% 至 96.0%。
     * 从 v7 到 v11，CPU 利用率在各行均下降，幅度为 1.0 个百分点（平均 −1.0 个百分点，95% 置信区间为 −1.0 个百分点；行数过少，不足以做符号检验）。从 v7 到 v11，每轮用时在各行均下降，幅度为 39% 至 52%（平均 −45%，95% 置信区间为 −59% 至 −27%；行数过少，不足以做符号检验）。从 v7 到 v11，无法判断 Top-1 准确率有无差异：各配置仅训练一次，重复训练之间的波动未知。
@@ -104,7 +104,7 @@ fn an_entry_without_gpus() {
     * 同时运行（v11）：**尚无法判断**。各任务用时是单独运行的 2.80 倍；合计吞吐量（串行执行的 1.07 ± 0.17 倍）与串行执行的差异未超出测量噪声。瓶颈资源：CPU（总需求 285%，实际占用 95%）。
     * 猜测：数据增强占满了 CPU。**已证实**：v7 和 v11 的瓶颈正是 CPU。
     * 参见 <https://github.com/keras-team/keras/issues/9204#issuecomment-370805961>
-    * ± 为 95% 区间的半宽；只运行一次的组，各次运行之间的波动在吞吐量的 ± 中为假设值，在减速的 ± 中未计入。有 2 个结果的每轮用时不足 5 s，最短为 3.15 s（`solo[version=v11,batch=32]`）：时间过短，一轮首尾的开销和随机波动影响较大。有 12 个结果的用时由不足 3 轮得出，最少 2 轮（`solo[version=v11,batch=16]`）：各轮之间的波动难以估计。
+    * ± 为 95% 区间的半宽；只运行一次的组，各次运行之间的波动在吞吐量的 ± 中为假设值，在减速的 ± 中未计入。有 2 个结果计入的各轮平均用时不足 5 s，最短为 3.15 s（`solo[version=v11,batch=32]`）：时间过短，一轮首尾的开销和随机波动影响较大。有 12 个结果的用时由不足 3 轮得出，最少 2 轮（`solo[version=v11,batch=16]`）：各轮之间的波动难以估计。
     ");
 }
 

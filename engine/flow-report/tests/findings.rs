@@ -66,6 +66,9 @@ fn a_sweep_whose_first_row_is_the_fastest_says_so() {
         bullets(&reported(&input, json!({"table": "t"}))).concat().join("\n")
     };
     let told = [[6.46, 6.45, 7.03], [6.4, 7.1, 6.3], [6.4, 7.1, 5.9], [6.4, 9.1, 8.3]].map(|times| sweep(&times));
+    // What rises by little does not fall by little.
+    assert!(sweep(&[8.13, 6.13, 6.26]).contains("- Epoch time stops falling at batch size 16 (6.13 s)."));
+    assert!(sweep(&[8.13, 6.13, 6.08]).contains("- Epoch time hardly falls beyond batch size 16 (6.13 s)."));
     insta::assert_snapshot!(told.join("\n\n"), @"
     - From batch size 8 (6.46 s) on, epoch time does not fall, and it rises to 7.03 s at 32.
     * 批大小超过 8（6.46 s）后，每轮用时不再下降，到 32 时升至 7.03 s。
@@ -118,21 +121,21 @@ fn what_bears_little_is_remarked() {
         "GPU memory was limited to 10240 MiB (`memory_limit`): what runs out of that need not run out of the card's.\n\
          显存曾被限制为 10240 MiB（`memory_limit`）：超出该上限，并不意味着超出显卡的显存容量。"
     );
-    insta::assert_snapshot!([one, several].join("\n"), @r#"
-    An epoch of `s[batch=16]` takes 530 ms, less than 5 s: overhead and chance weigh much in so short a time.
+    insta::assert_snapshot!([one, several].join("\n"), @"
+    The epochs of `s[batch=16]` that count take 530 ms on average, less than 5 s: overhead and chance weigh much in so short a time.
     The time of `s[batch=16]` rests on 1 epoch: how much epochs differ is hardly known.
     `s[batch=16]` is at chance level: top-1 of 10.0 % is no more than guessing one of 10 classes gives, or hardly more.
-    `s[batch=16]` 的每轮用时只有 530 ms，不足 5 s：时间过短，一轮首尾的开销和随机波动影响较大。
+    `s[batch=16]` 计入的各轮平均用时只有 530 ms，不足 5 s：时间过短，一轮首尾的开销和随机波动影响较大。
     `s[batch=16]` 的用时只由 1 轮得出：各轮之间的波动难以估计。
     `s[batch=16]` 与随机猜测无异：Top-1 准确率 10.0% 不高于或仅略高于在 10 类中随机猜测的水平。
 
-    In 2 results an epoch takes less than 5 s, the shortest 530 ms (`s[batch=16]`): overhead and chance weigh much in so short a time.
+    In 2 results the epochs that count take less than 5 s on average, the shortest 530 ms (`s[batch=16]`): overhead and chance weigh much in so short a time.
     The times of 2 results rest on fewer than 3 epochs, the fewest on 2 (`s[batch=16]`): how much epochs differ is hardly known.
     2 results are at chance level, among them `s[batch=16]`: top-1 of 10.0 % is no more than guessing one of 10 classes gives, or hardly more.
-    有 2 个结果的每轮用时不足 5 s，最短为 530 ms（`s[batch=16]`）：时间过短，一轮首尾的开销和随机波动影响较大。
+    有 2 个结果计入的各轮平均用时不足 5 s，最短为 530 ms（`s[batch=16]`）：时间过短，一轮首尾的开销和随机波动影响较大。
     有 2 个结果的用时由不足 3 轮得出，最少 2 轮（`s[batch=16]`）：各轮之间的波动难以估计。
     有 2 个结果与随机猜测无异，其中有 `s[batch=16]`：Top-1 准确率 10.0% 不高于或仅略高于在 10 类中随机猜测的水平。
-    "#);
+    ");
 }
 
 #[test]

@@ -90,3 +90,20 @@ fn the_gpus_of_what_a_table_was_computed_from_are_told() {
     assert!(report.contains("- GPU: 1 × NVIDIA TITAN Xp, 12196 MiB\n"), "{report}");
     assert_eq!(report.matches("- Model / 模型").count(), 1, "{report}");
 }
+
+#[test]
+fn epochs_that_come_before_are_told_beside_the_others() {
+    let head = |frozen: u32| {
+        let mut tuned = result("tune", &[("batch", json!(32))], 0).noisy("epoch_time", 1.96, "s", 0.1, 2);
+        tuned.params.insert("freeze_epochs".into(), json!(frozen));
+        let mut input = input(vec![("tune", view("torch/train", None, vec![tuned]))]);
+        add_table(&mut input, "t", json!({"from": "tune", "rows": "batch", "columns": ["epoch_time"]}));
+        let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t"}]});
+        text(&run("report", with, &input).expect("a report"), "report.md")
+    };
+    let report = head(1);
+    let line = "- Epochs before these, of the last layer alone / 在此之前仅训练最后一层的轮数: 1\n";
+    assert!(report.contains(&format!("- Epochs / 训练轮数: 4\n{line}")), "{report}");
+    assert!(report.contains("The epochs of `tune[batch=32]` that count take 1.96 s on average"), "{report}");
+    assert!(!head(0).contains("of the last layer alone"));
+}

@@ -37,7 +37,7 @@ fn every_figure_of_the_prose_is_in_a_table() {
         // What the figures of an entry are computed from stands in the report.
         let tables: Vec<&str> = report.lines().filter(|line| line.starts_with('|')).collect();
         let found = entry.split_once("\n## ").expect("a table").1;
-        let caveats = |line: &&str| !line.contains("an epoch takes") && !line.contains("每轮用时不足");
+        let caveats = |line: &&str| !line.contains("epochs that count") && !line.contains("计入的各轮平均用时");
         let found: Vec<&str> = found.lines().filter(caveats).collect();
         honest(&format!("\n## {}\n{}", tables.join("\n"), found.join("\n")));
     }
@@ -262,7 +262,7 @@ fn what_is_not_there_is_said() {
 
     `solo[version=v11,batch=8]` shared its GPU with other programs: python3.
 
-    In 2 results an epoch takes less than 5 s, the shortest 3.15 s (`solo[version=v11,batch=32]`): overhead and chance weigh much in so short a time.
+    In 2 results the epochs that count take less than 5 s on average, the shortest 3.15 s (`solo[version=v11,batch=32]`): overhead and chance weigh much in so short a time.
 
     The times of 6 results rest on fewer than 3 epochs, the fewest on 2 (`solo[version=v11,batch=16]`): how much epochs differ is hardly known.
 
@@ -278,7 +278,7 @@ fn what_is_not_there_is_said() {
 
     `solo[version=v11,batch=8]` 运行时，其所用的 GPU 上还有其他程序：python3。
 
-    有 2 个结果的每轮用时不足 5 s，最短为 3.15 s（`solo[version=v11,batch=32]`）：时间过短，一轮首尾的开销和随机波动影响较大。
+    有 2 个结果计入的各轮平均用时不足 5 s，最短为 3.15 s（`solo[version=v11,batch=32]`）：时间过短，一轮首尾的开销和随机波动影响较大。
 
     有 6 个结果的用时由不足 3 轮得出，最少 2 轮（`solo[version=v11,batch=16]`）：各轮之间的波动难以估计。
 
@@ -370,20 +370,20 @@ fn odd_names_and_values_read_as_they_were_written() {
     | \_u\_  |                 +25 % |             0 % |
     | ""     |                 +25 % |             0 % |
 
-    - From lr=0.1 to lr=0.5, epoch time rises in every row, by 25 % (mean +25 %, 95 % confidence interval +25 %; too few rows for a sign test). Other programs used up to 50.0 % of the CPU beside some results of this table, so this, and what else is found of their times, may be due to them.
+    - From lr=0.1 to lr=0.5, epoch time rises in every row, by 25 % (mean +25 %, 95 % confidence interval +25 %; too few rows for a sign test). Other programs used up to 50.0 % of the CPU beside results that this rests on, most beside `s[size=x*y*,lr=0.1]`: it may be due to them.
     - From lr=0.1 to lr=0.5, mem | x is unchanged (the largest difference is 0 %).
 
-    * 从 lr=0.1 到 lr=0.5，每轮用时在各行均上升，幅度为 25%（平均 +25%，95% 置信区间为 +25%；行数过少，不足以做符号检验）。本表部分结果测量时，其他程序最多占用了 50.0% 的 CPU，因此这一结论以及由这些用时得出的其他结论可能受其影响。
+    * 从 lr=0.1 到 lr=0.5，每轮用时在各行均上升，幅度为 25%（平均 +25%，95% 置信区间为 +25%；行数过少，不足以做符号检验）。本条所依据的部分结果测量时，其他程序最多占用了 50.0% 的 CPU（`s[size=x*y*,lr=0.1]` 运行时最多），因此这一结论可能受其影响。
     * 从 lr=0.1 到 lr=0.5，占用没有变化（最大差异为 0%）。
 
     Computed for the findings / 上述结论所依据的计算值
 
-    | Figure / 指标                                                                                     |   Value / 数值 |
-    |---------------------------------------------------------------------------------------------------|---------------:|
-    | Mean change of epoch time / 每轮用时的平均变化                                                    |   +25 % / +25% |
-    | Change of epoch time, lower end of the 95 % confidence interval / 每轮用时变化的 95% 置信区间下限 |   +25 % / +25% |
-    | Change of epoch time, upper end of the 95 % confidence interval / 每轮用时变化的 95% 置信区间上限 |   +25 % / +25% |
-    | Most CPU use of other programs meanwhile / 测量期间其他程序的最大 CPU 利用率                      | 50.0 % / 50.0% |
+    | Figure / 指标                                                                                              |   Value / 数值 |
+    |------------------------------------------------------------------------------------------------------------|---------------:|
+    | Mean change of epoch time / 每轮用时的平均变化                                                             |   +25 % / +25% |
+    | Change of epoch time, lower end of the 95 % confidence interval / 每轮用时变化的 95% 置信区间下限          |   +25 % / +25% |
+    | Change of epoch time, upper end of the 95 % confidence interval / 每轮用时变化的 95% 置信区间上限          |   +25 % / +25% |
+    | CPU use of other programs beside `s[size=x*y*,lr=0.1]` / `s[size=x*y*,lr=0.1]` 运行时其他程序的 CPU 利用率 | 50.0 % / 50.0% |
 
     ## `t` by b / `t`：不同 b 下的结果
 
@@ -404,11 +404,11 @@ fn odd_names_and_values_read_as_they_were_written() {
 
     2 of the results were measured while other programs used the CPU: up to 50.0 % of it, beside `s[size=x*y*,lr=0.1]`.
 
-    In 13 results an epoch takes less than 5 s, the shortest 2.00 s (`s[size=,lr=0.1]`): overhead and chance weigh much in so short a time.
+    In 13 results the epochs that count take less than 5 s on average, the shortest 2.00 s (`s[size=,lr=0.1]`): overhead and chance weigh much in so short a time.
 
     有 2 个结果在测量时受到其他程序占用 CPU 的影响，最多达 50.0%（`s[size=x*y*,lr=0.1]`）。
 
-    有 13 个结果的每轮用时不足 5 s，最短为 2.00 s（`s[size=,lr=0.1]`）：时间过短，一轮首尾的开销和随机波动影响较大。
+    有 13 个结果计入的各轮平均用时不足 5 s，最短为 2.00 s（`s[size=,lr=0.1]`）：时间过短，一轮首尾的开销和随机波动影响较大。
     "#);
 }
 

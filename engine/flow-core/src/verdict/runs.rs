@@ -42,6 +42,8 @@ pub struct Judged<'r> {
     pub more: Option<u32>,
     /// How often the group ran.
     pub looks: u32,
+    /// The repetitions that do not count, each with what is the matter with it; nothing of one in which a member is missing.
+    pub left_out: Vec<Option<Verdict>>,
     /// Each member with its run alone, of the first repetition that counts.
     pub pairs: Vec<(&'r StepResult, Option<&'r StepResult>)>,
 }
@@ -175,6 +177,7 @@ impl<'r> Group<'r> {
             times: Vec::new(),
             more: None,
             looks: looks as u32,
+            left_out: Vec::new(),
             pairs: first,
         };
         if let Some(verdict) = refused(&judged.pairs, measure) {
@@ -182,9 +185,13 @@ impl<'r> Group<'r> {
             return judged;
         }
         // Of the others those count that can be compared; of all, those that nobody disturbed.
-        let whole = |round: &&Round<'_>| round.len() == self.members.len() && refused(round, measure).is_none();
-        let counting: Vec<&Round<'r>> =
-            rounds.iter().filter(whole).filter(|round| disturbed(round).is_none()).collect();
+        let mut counting: Vec<&Round<'r>> = Vec::new();
+        for round in &rounds {
+            match refused(round, measure).or_else(|| disturbed(round)) {
+                None if round.len() == self.members.len() => counting.push(round),
+                why => judged.left_out.push(why),
+            }
+        }
         let Some(best) = counting.first() else {
             judged.verdict = disturbed(&judged.pairs).unwrap_or(Verdict::TooNoisy);
             return judged;

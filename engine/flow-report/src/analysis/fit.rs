@@ -90,6 +90,10 @@ impl Fits {
         &self.y
     }
 
+    pub(super) fn scopes(&self) -> Vec<Option<&str>> {
+        self.curves.iter().map(|curve| curve.scope.as_deref()).collect()
+    }
+
     /// The column, where it is fitted over this one.
     pub(super) fn along(&self, x: &str) -> Option<&str> {
         (self.x == x).then_some(&*self.y)
@@ -288,13 +292,13 @@ impl Fits {
             words.text(lang, "fit-title", &args)
         });
         let mut notes = vec![words.joined(langs, "fit-note")];
+        if self.curves.iter().any(Fit::is_flat) {
+            notes.push(words.joined(langs, "fit-none-chosen"));
+        }
         if self.curves.iter().any(|curve| curve.choice.as_ref().is_some_and(|choice| choice.relative)) {
             notes.push(join(langs.iter().map(|lang| self.in_proportion(words, lang))));
         }
         vec![Shown { title: join(title), grid, notes }]
-        if self.curves.iter().any(Fit::is_flat) {
-            notes.push(words.joined(langs, "fit-none-chosen"));
-        }
     }
 
     /// Of which curves errors count relative to what was measured.

@@ -211,6 +211,10 @@ impl Sweeps {
         &self.y
     }
 
+    pub(super) fn scopes(&self) -> Vec<Option<&str>> {
+        self.curves.iter().map(|curve| curve.scope.as_deref()).collect()
+    }
+
     /// For other steps.
     pub(super) fn metrics(&self) -> BTreeMap<String, Metric> {
         let jumps = self.curves.iter().filter_map(|curve| curve.found.as_ref()).map(|found| found.jumps.len());
@@ -420,11 +424,11 @@ impl Sweeps {
             let x = curve.points.iter().map(|p| p.0);
             let along = curve.found.iter().flat_map(|found| x.clone().zip(found.curve.iter().copied()));
             Cloud {
+                of: Vec::new(),
                 name: curve.scope.clone().unwrap_or_default(),
                 points: curve.points.clone(),
                 curve: along.collect(),
             }
-                of: Vec::new(),
         };
         (self.curves.iter().map(cloud).collect(), &self.x, &self.y)
     }

@@ -195,6 +195,15 @@ impl Analysis {
         }
     }
 
+    /// What its first sentences are of, in their order: a curve each, or all of the table.
+    pub(crate) fn scopes(&self) -> Vec<Option<&str>> {
+        match &self.found {
+            Analysed::Fit(fits) => fits.scopes(),
+            Analysed::Jumps(sweeps) => sweeps.scopes(),
+            Analysed::Best(_) => vec![None],
+        }
+    }
+
     /// The column of which it tells the jumps.
     pub(crate) fn searches(&self) -> Option<&str> {
         match &self.found {
@@ -232,6 +241,8 @@ struct Points {
     of: Vec<String>,
     points: Vec<(f64, f64)>,
     names: Vec<String>,
+    /// Where all rows are one curve: what each is of, by the first axis of the rows.
+    rows: Vec<String>,
 }
 
 /// Points of each curve of the column `y` over the column `x`. Over the last axis of the rows each of the other rows' values is a curve of
@@ -241,8 +252,6 @@ fn curves(table: &Table, y: &str, x: &str) -> Result<Vec<(Option<String>, Points
         return Ok(Vec::new());
     }
     let missing = |name: &str| unknown_column(table, name);
-    /// Where all rows are one curve: what each is of, by the first axis of the rows.
-    rows: Vec<String>,
     let along = table.rows.last().is_some_and(|last| last == x);
     let of = if along { Curve::all(table) } else { Curve::whole(table) };
     let row_of = |row: &Row| match row.cells.first().map(|cell| &cell.content) {

@@ -51,6 +51,9 @@ impl Computed {
             What::Compared => words.text(lang, "computed-compared", &Args::new()),
             What::Packed => words.text(lang, "computed-packed", &Args::new()),
             What::Foreign => words.text(lang, "computed-foreign", &Args::new()),
+            What::ForeignBeside { label } => {
+                words.text(lang, "computed-foreign-beside", &Args::new().with("label", safe::code(label)))
+            }
             What::AtOnce => words.text(lang, "computed-at-once", &Args::new()),
             What::OneByOne => words.text(lang, "computed-one-by-one", &Args::new()),
             What::Gain => words.text(lang, "computed-gain", &Args::new()),

@@ -167,7 +167,10 @@ fn flattens(ledger: &SectionFigures<'_>, axis: &str, time: &str, points: &[Point
                 // An iteration of a larger batch takes longer as a matter of course.
                 0 if time == "iteration_time" => {}
                 0 => found.push(Finding::NeverFalls { time, axis, at: text, value, rises }),
-                _ => found.push(Finding::Flattens { time, axis, at: text, value, rises }),
+                _ => {
+                    let stops = points[at + 1..].iter().all(|p| p.y >= points[at].y);
+                    found.push(Finding::Flattens { time, axis, at: text, value, rises, stops });
+                }
             }
         }
     }

@@ -28,7 +28,7 @@ pub(crate) use agrees::agrees;
 pub(crate) use common::common;
 pub(crate) use compare::{Changes, compare, readable};
 pub(crate) use curve::{Besides, curves};
-pub(crate) use disturbed::{Disturbed, disturbed};
+pub(crate) use disturbed::{Beside, Disturbed, disturbed};
 pub(crate) use estimates::estimates;
 pub(crate) use held::{FindingMatch, Holds, held};
 pub(crate) use load::load;
@@ -72,7 +72,16 @@ pub(crate) struct Scoped {
 #[serde(rename_all = "snake_case", tag = "finding")]
 pub(crate) enum Finding {
     /// Time stops falling at `at`; and rises again, where it does.
-    Flattens { time: String, axis: String, at: String, value: Figure, rises: Option<(String, Figure)> },
+    Flattens {
+        time: String,
+        axis: String,
+        at: String,
+        value: Figure,
+        rises: Option<(String, Figure)>,
+        /// Not even by a little does it fall from there on.
+        #[serde(default)]
+        stops: bool,
+    },
     /// Nothing is faster than the first point.
     NeverFalls { time: String, axis: String, at: String, value: Figure, rises: Option<(String, Figure)> },
     /// Time still falls at the last point.
@@ -344,6 +353,10 @@ pub(crate) enum What {
     Packed,
     /// What other programs used of the CPU meanwhile at the most.
     Foreign,
+    /// The same beside one result.
+    ForeignBeside {
+        label: String,
+    },
     AtOnce,
     OneByOne,
     Gain,

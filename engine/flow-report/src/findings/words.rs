@@ -75,14 +75,14 @@ impl Finding {
         let say = |key: &str, args: Args| names.capital(words.text(lang, key, &args), lang);
         let args = Args::new();
         match self {
-            Finding::Flattens { time, axis, at, value, rises } => {
+            Finding::Flattens { time, axis, at, value, rises, stops } => {
                 let args = args
                     .with("time", inline(time))
                     .with("axis", inline(axis))
                     .with("at", safe::text(at))
                     .with("value", value.text(words, lang));
                 match rises {
-                    None => say("finding-flattens", args),
+                    None => say(if *stops { "finding-flattens-stops" } else { "finding-flattens" }, args),
                     Some((later, to)) => say(
                         "finding-flattens-rises",
                         args.with("later", safe::text(later)).with("to", to.text(words, lang)),

@@ -31,7 +31,8 @@ fn paragraphs(section: &Section, words: &Words, lang: &str) -> Vec<String> {
     let names = Names { table: &section.table, words };
     let compared = section.changes.is_some();
     let mut kinds = [Vec::new(), Vec::new(), Vec::new()];
-    let mut disturbed = section.disturbed.as_ref();
+    // A note is short: with the first sentence that may be due to others it is said for all.
+    let mut disturbed = section.disturbed.most();
     for (at, scoped) in section.findings.iter().enumerate() {
         let kind = match &scoped.finding {
             // What explains, and what each of two versions does by itself where they are compared.
@@ -65,15 +66,15 @@ fn paragraphs(section: &Section, words: &Words, lang: &str) -> Vec<String> {
             _ => 0,
         };
         kinds[kind].push(scoped.worded(words, lang, &names));
-        let caveat = disturbed.take_if(|why| why.findings.contains(&at));
-        kinds[kind].extend(caveat.map(|why| why.worded(words, lang)));
+        let caveat = disturbed.take_if(|_| section.disturbed.of_finding(at).is_some());
+        kinds[kind].extend(caveat.map(|beside| beside.of_table(words, lang)));
     }
     let mut out: Vec<String> =
         kinds.iter().filter(|found| !found.is_empty()).map(|found| words.sentences(lang, found)).collect();
     for (at, (_, analysis)) in section.analyses.iter().enumerate() {
         let mut found = analysis.in_short(&section.analyses, &section.table, words, lang);
-        let caveat = disturbed.take_if(|why| why.analyses.contains(&at));
-        found.extend(caveat.map(|why| why.worded(words, lang)));
+        let caveat = disturbed.take_if(|_| section.disturbed.of_analysis(at));
+        found.extend(caveat.map(|beside| beside.of_table(words, lang)));
         out.extend((!found.is_empty()).then(|| words.sentences(lang, &found)));
     }
     out.extend(judged::in_short(&section.together, words, lang));

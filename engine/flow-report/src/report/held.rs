@@ -59,7 +59,7 @@ pub(crate) fn held(section: &Section, words: &Words, langs: &[&str]) -> Option<T
     }
     let note = |lang: &&str| {
         let mut said = vec![words.text(lang, "held-note", &Args::new())];
-        said.extend(section.disturbed.as_ref().map(|why| why.worded(words, lang)));
+        said.extend(section.disturbed.most().map(|beside| beside.of_table(words, lang)));
         words.sentences(lang, &said)
     };
     let text = grid.typeset(words, langs).markdown() + &format!("\n{}\n", join(langs.iter().map(note)));

@@ -29,6 +29,7 @@ pub(crate) fn sentences(groups: &[Together], words: &Words, lang: &str) -> Vec<S
 fn in_full(group: &Together, show: &Format, words: &Words, lang: &str) -> Vec<String> {
     let mut out = vec![judged(group, show, words, lang)];
     out.extend(more_cpus(group, words, lang));
+    out.extend(left_out(group, words, lang));
     out.extend(looked(group, words, lang));
     out.extend(RULINGS.iter().filter_map(|(key, ruled)| rulings(group, key, ruled, words, lang)));
     out
@@ -42,16 +43,51 @@ fn more_cpus(group: &Together, words: &Words, lang: &str) -> Option<String> {
     Some(words.text(lang, "together-more-cpus", &Args::new().with("more", more)))
 }
 
+/// That not all repetitions count, and why.
+fn left_out(group: &Together, words: &Words, lang: &str) -> Vec<String> {
+    if group.left_out.is_empty() || group.looks < 2 {
+        return Vec::new();
+    }
+    let args = Args::new().count("looks", group.looks as usize).count("counted", group.counted() as usize);
+    let mut out = vec![words.text(lang, "together-left-out", &args)];
+    // Where none counts the verdict has said why.
+    let reasons = if group.counted() == 0 { &[][..] } else { &group.left_out[..] };
+    let disturbed = reasons.iter().flatten().filter_map(|why| match why {
+        Verdict::ForeignCpu { label, used } => Some((label, *used)),
+        _ => None,
+    });
+    out.extend(disturbed.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(label, used)| {
+        let used = words.figure(lang, &Format::for_unit("ratio", std::iter::once(used)), used);
+        words.text(lang, "left-out-foreign", &Args::new().with("label", safe::code(label)).with("used", used))
+    }));
+    let others = reasons.iter().filter_map(|why| match why {
+        None => Some(words.text(lang, "left-out-incomplete", &Args::new())),
+        Some(Verdict::NotEnoughOverlap { label }) => {
+            Some(words.text(lang, "left-out-overlap", &Args::new().with("label", safe::code(label))))
+        }
+        Some(Verdict::OutOfMemory { label }) => {
+            Some(words.text(lang, "left-out-out-of-memory", &Args::new().with("label", safe::code(label))))
+        }
+        Some(Verdict::Refused { refusal }) => Some(refused(refusal, words, lang)),
+        Some(_) => None,
+    });
+    // One tells which kind.
+    out.extend(others.take(1));
+    out
+}
+
 /// How often it was measured, and what it would take where that does not do.
 fn looked(group: &Together, words: &Words, lang: &str) -> Option<String> {
-    let args = Args::new().count("looks", group.looks as usize);
+    let args = Args::new().count("looks", group.counted() as usize);
     match (group.verdict.is_undecided(), group.more) {
         (true, Some(more)) => {
             let most = (group.looks + more).to_string();
             Some(words.text(lang, "together-more", &args.count("more", more as usize).with("most", most)))
         }
         (true, None) if group.gain.is_some() => Some(words.text(lang, "together-never", &args)),
-        (false, _) if group.looks > 1 && group.gain.is_some() => Some(words.text(lang, "together-looks", &args)),
+        (false, _) if group.looks > 1 && group.left_out.is_empty() && group.gain.is_some() => {
+            Some(words.text(lang, "together-looks", &args))
+        }
         _ => None,
     }
 }

@@ -33,7 +33,7 @@ use crate::table::{Cell, Content, Reference, Row, Table};
 use crate::verdict::{FOREIGN_CPU, Member, TOLERANCE, Together, judge};
 
 /// The version of `report.json`.
-pub(crate) const REPORT_FORMAT: u32 = 11;
+pub(crate) const REPORT_FORMAT: u32 = 12;
 
 /// Everything that a report says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -88,8 +88,8 @@ pub(crate) struct Section {
     /// What the table says.
     pub(crate) findings: Vec<Scoped>,
     /// Which of them, and of its analyses, may be due to other programs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) disturbed: Option<Disturbed>,
+    #[serde(default, skip_serializing_if = "Disturbed::is_empty")]
+    pub(crate) disturbed: Disturbed,
     /// Figures of findings that the table does not show.
     pub(crate) computed: Vec<Computed>,
     /// From one value of the split to the other.

@@ -4,7 +4,7 @@ use super::guess::Judged;
 use super::judged;
 use super::model::{Report, Section};
 use super::with::{Blames, Guess};
-use crate::findings::{Disturbed, Finding};
+use crate::findings::{Beside, Finding};
 use crate::format::Format;
 use crate::safe;
 use crate::table::{ByLanguage, Names, Note, worded};
@@ -31,25 +31,18 @@ pub(super) fn bullets(section: &Section, words: &Words, lang: &str) -> Vec<Strin
     out.extend(
         question.map(|q| words.text(lang, "note-question", &Args::new().with("text", safe::authors(q.of(lang))))),
     );
-    // Who was disturbed is told with the first sentence that it bears on.
-    let mut disturbed = section.disturbed.as_ref();
-    let mut caveat = |said: &mut String, of: fn(&Disturbed) -> &[usize], at: usize| {
-        if let Some(why) = disturbed.filter(|why| of(why).contains(&at)) {
-            *said = words.sentences(lang, &[std::mem::take(said), why.worded(words, lang)]);
-            disturbed = None;
-        }
+    // What may be due to others says so itself: what it rests on, a reader does not know.
+    let caveat = |said: String, beside: Option<&Beside>| match beside {
+        Some(beside) => words.sentences(lang, &[said, beside.worded(words, lang)]),
+        None => said,
     };
     for (at, finding) in section.findings.iter().enumerate() {
-        let mut said = finding.worded(words, lang, &names);
-        caveat(&mut said, |why| &why.findings, at);
-        out.push(said);
+        out.push(caveat(finding.worded(words, lang, &names), section.disturbed.of_finding(at)));
     }
     for (at, (_, found)) in section.analyses.iter().enumerate() {
-        let mut sentences = found.sentences(&section.analyses, &section.table, words, lang);
-        if let Some(first) = sentences.first_mut() {
-            caveat(first, |why| &why.analyses, at);
-        }
-        out.append(&mut sentences);
+        let sentences = found.sentences(&section.analyses, &section.table, words, lang);
+        let of_each = sentences.into_iter().enumerate();
+        out.extend(of_each.map(|(sentence, said)| caveat(said, section.disturbed.of_sentence(at, sentence))));
         // An F-test of one curve of several takes the points of that one alone.
         let of_all = section.findings.iter().filter(|one| one.scope.is_none());
         let said = of_all.filter_map(|one| match &one.finding {

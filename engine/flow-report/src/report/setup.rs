@@ -12,7 +12,9 @@ use crate::safe::value_without_folders;
 use crate::table::{ByLanguage, Text};
 
 /// Parameters that belong to what was measured; all others are in the results.
-const PARAMETERS: [&str; 7] = ["model", "size", "input_size", "epochs", "optimizer", "lr", "precision"];
+const PARAMETERS: [&str; 8] = ["model", "size", "input_size", "epochs", FROZEN, "optimizer", "lr", "precision"];
+/// Epochs that come before those of `epochs`.
+const FROZEN: &str = "freeze_epochs";
 /// Facts that are versions.
 const VERSIONS: [&str; 3] = ["torch", "cuda", "cudnn"];
 
@@ -60,6 +62,7 @@ pub(super) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult
             if let Some(Datum::Declared { text, .. }) = datum(result, name)
                 && !values.contains(&text)
                 && text != "null"
+                && (name != FROZEN || text != "0")
             {
                 values.push(text);
             }

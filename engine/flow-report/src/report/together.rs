@@ -223,8 +223,7 @@ pub(crate) fn windows(groups: &[Together], words: &Words, langs: &[&str]) -> Opt
 
 /// Of which runs the times of members are, where some ran several times.
 pub(crate) fn repeated(groups: &[Together], words: &Words, langs: &[&str]) -> Option<String> {
-    let several = |m: &Member| m.alone_ends.is_some() || m.together_ends.is_some();
-    let any = groups.iter().flat_map(|g| &g.members).any(several);
+    let any = groups.iter().any(|group| group.looks > 1);
     any.then(|| words.joined(langs, "note-all-runs"))
 }
 
@@ -267,6 +266,11 @@ pub(crate) fn groups(section: &Section, words: &Words, langs: &[&str]) -> Grid {
     if repeated {
         heads.push((words.joined(langs, "together-runs"), true));
     }
+    let disturbed: Vec<f64> = groups.iter().filter_map(Together::left_out_for).collect();
+    let others = Format::for_unit("ratio", disturbed.iter().copied());
+    if !disturbed.is_empty() {
+        heads.push((words.joined(langs, "together-foreign-left-out"), true));
+    }
     heads.extend(kinds.iter().map(|kind| {
         let asked = format!("asked-{}", kind.key());
         let of = |lang: &&str| match ruling(*kind).any(|r| r.used.is_some()) {
@@ -304,12 +308,23 @@ pub(crate) fn groups(section: &Section, words: &Words, langs: &[&str]) -> Grid {
             cells.push(of.and_then(|of| of.gain).map_or_else(dash, |(gain, _)| times.cell(gain)));
         }
         if repeated {
+            let counted = |lang: &&str| {
+                let args = Args::new().with("counted", g.counted().to_string()).with("looks", g.looks.to_string());
+                words.text(lang, "together-counted", &args)
+            };
+            let runs = match g.left_out.is_empty() || g.looks < 2 {
+                true => g.looks.to_string(),
+                false => join(langs.iter().map(counted)),
+            };
             cells.push(match (g.verdict.is_undecided(), g.more) {
-                (true, Some(more)) => format!("{} + {more}", g.looks),
-                (true, None) if g.gain.is_some() => format!("{} + > 100", g.looks),
+                (true, Some(more)) => format!("{runs} + {more}"),
+                (true, None) if g.gain.is_some() => format!("{runs} + > 100"),
                 // What was not reckoned with says nothing of more runs.
-                _ => g.looks.to_string(),
+                _ => runs,
             });
+        }
+        if !disturbed.is_empty() {
+            cells.push(g.left_out_for().map_or_else(dash, |used| others.cell(used)));
         }
         cells.extend(kinds.iter().map(|kind| match g.rulings.iter().find(|r| r.resource == *kind) {
             Some(Ruling { asked: Some(asked), alone: Some(alone), .. }) => {
