@@ -31,15 +31,15 @@ of_jobs() {
     if grep -qsx slurmstepd "/proc/$pid/comm" || grep -qzs '^SLURM_JOB_ID=' "$file"; then alive "$pid" && echo "$pid"; fi
   done || true
 }
-end() { # end PID…: asks, and after five seconds kills
+end() { # end PID…: asks, and after a second kills
   local pid i left
   [ $# -gt 0 ] || return 0
   kill -TERM "$@" 2>/dev/null || true
-  for ((i = 0; i < 50; i++)); do
+  for ((i = 0; i < 25; i++)); do
     left=()
     for pid in "$@"; do if alive "$pid"; then left+=("$pid"); fi; done
     [ ${#left[@]} -gt 0 ] || return 0
-    sleep 0.1
+    sleep 0.02
   done
   kill -KILL "${left[@]}" 2>/dev/null || true
 }
@@ -48,9 +48,9 @@ down() {
   [ -f "$SLURM_CONF" ] || return 0
   if [ -n "$(daemon controller)" ]; then
     timeout 5 scancel --quiet --user="$(id -un)" 2>/dev/null || true
-    for ((i = 0; i < 30; i++)); do
+    for ((i = 0; i < 15; i++)); do
       [ -n "$(timeout 5 squeue --noheader --states=R,CG,CF,S --format=%i 2>/dev/null)" ] || break
-      sleep 0.1
+      sleep 0.05
     done
   fi
   for file in "$dir"/run/node*.pid; do file=${file##*/}; names+=("${file%.pid}"); done
@@ -83,7 +83,7 @@ ports() { # the first of $1 + 1 in a row that nobody listens to
 }
 
 configure() {
-  local base listen=NoInAddrAny names files types type gpu i
+  local listen=NoInAddrAny names files types type gpu i
   read -ra types <<<"${SLURM_GPU_TYPES:-fake}"
   base=$(ports "$nodes") || die "no free ports between 20000 and 30000"
   rm -rf "$dir"/{state,log,run,dev,spool}
@@ -131,6 +131,7 @@ JobCompType=jobcomp/none
 JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=task=1
 JobAcctGatherParams=OverMemoryKill
+Epilog=$(type -P true)
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU_Memory
 SchedulerType=sched/backfill
@@ -158,6 +159,8 @@ start_all() {
     --pid-file="$dir/run/munged.pid" --seed-file="$dir/run/munge.seed" --log-file="$dir/log/munged.log" </dev/null >/dev/null 2>&1 ||
     { tail -n 5 "$dir/log/munged.log" >&2; return 1; }
   start controller || { cat "$dir/log/controller.out" >&2; return 1; }
+  # A node that finds nobody there tries again after a second.
+  for ((i = 0; i < 100; i++)); do is_free "$base" || break; sleep 0.02; done
   for ((i = 1; i <= nodes; i++)); do
     start "node$i" || { cat "$dir/log/node$i.out" >&2; return 1; }
   done

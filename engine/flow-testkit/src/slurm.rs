@@ -125,6 +125,17 @@ impl Cluster {
         });
     }
 
+    /// Has its nodes tell a controller that was started again that they are there: it asks after four seconds, and gives them no job
+    /// before.
+    pub fn register_nodes(&self) {
+        for file in fs::read_dir(self.dir.path().join("run")).into_iter().flatten().flatten() {
+            let pid = fs::read_to_string(file.path()).ok().and_then(|text| text.trim().parse().ok());
+            if let Some(pid) = pid.filter(|_| file.file_name().to_string_lossy().starts_with("node")) {
+                let _ = kill(Pid::from_raw(pid), Signal::SIGHUP);
+            }
+        }
+    }
+
     fn signal(&self, daemon: &str, signal: Signal) {
         let file = self.dir.path().join("run").join(format!("{daemon}.pid"));
         let pid = fs::read_to_string(&file).ok().and_then(|text| text.trim().parse().ok());

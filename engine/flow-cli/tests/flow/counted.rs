@@ -8,6 +8,10 @@ use flow_testkit::TestSpace;
 /// dies first.
 pub(crate) const COUNT: &str = "echo $1 >> $HOME/began; sleep $2 && echo $1 > out.txt && echo $1 >> $HOME/did\n";
 
+/// The same, until the workspace has a file `on`.
+pub(crate) const COUNT_ONCE_ON: &str =
+    "echo $1 >> $HOME/began; until [ -e $HOME/on ]; do sleep 0.05; done; echo $1 > out.txt && echo $1 >> $HOME/did\n";
+
 /// A step, on lines of its own, of so many instances, each of so many seconds, with more keys; its script is `count.sh`.
 pub(crate) fn sweep(instances: u32, seconds: impl Display, keys: &str) -> String {
     let keys = if keys.is_empty() { String::new() } else { format!("    {keys}\n") };

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, thread, time::Duration};
 
-use super::Lab;
+use super::{Lab, at_once};
 use flow_testkit::{slurm::Cluster, until};
 
 /// Six epochs, the state after each of which is kept; after the third the first job waits for its time limit. All but `ended` keep it
@@ -24,6 +24,17 @@ echo $n > out.txt
 "#;
 
 #[test]
+fn what_runs_into_its_time_limit_goes_on_or_has_a_result() {
+    // They wait for one look of Slurm's together.
+    at_once(
+        [
+            what_keeps_checkpoints_goes_on_after_its_time_limit,
+            a_time_limit_of_slurm_that_was_a_result_is_one_until_it_is_longer,
+        ],
+        |test: fn()| test(),
+    );
+}
+
 fn what_keeps_checkpoints_goes_on_after_its_time_limit() {
     let lab = Lab::new(
         1,
@@ -166,7 +177,6 @@ fn no_job_asks_for_more_time_than_its_partition_gives() {
     lab.expect_no_job();
 }
 
-#[test]
 fn a_time_limit_of_slurm_that_was_a_result_is_one_until_it_is_longer() {
     let lab = Lab::new(1, 0, "\n  late: {run: sleep 130, slurm: {time: 1m}, record: [timed_out]}\n");
     let mut flow = lab.space.start(["run", "w.yaml"]);

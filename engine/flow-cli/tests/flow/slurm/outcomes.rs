@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, os::unix::fs::PermissionsExt};
 use flow_testkit::{slurm::Cluster, until};
 use nix::sys::signal::Signal;
 
-use super::Lab;
-use crate::counted::{once, sweep};
+use super::{Lab, at_once};
+use crate::counted::{COUNT_ONCE_ON, once, sweep};
 
 /// What is in the way of others gives its place to them.
 fn preempting(mode: &str) -> String {
@@ -17,18 +17,21 @@ fn preempting(mode: &str) -> String {
 
 #[test]
 fn what_is_preempted_is_tried_again_however_the_site_does_that() {
-    for mode in ["REQUEUE", "CANCEL"] {
-        let lab = Lab::on(Cluster::start_with(1, 1, &preempting(mode)), &sweep(1, 3, "gpus: 1"));
+    at_once(["REQUEUE", "CANCEL"], |mode| {
+        let lab = Lab::on(Cluster::start_with(1, 1, &preempting(mode)), &sweep(1, 0, "gpus: 1"));
+        lab.space.write("count.sh", COUNT_ONCE_ON);
         let mut flow = lab.space.start(["run", "w.yaml"]);
         until("it runs", || !lab.lines("began").is_empty());
         let urgent = ["--partition=high", "--gres=gpu:1", "--output=/dev/null", "--wrap=sleep 1"];
         lab.cluster.run("sbatch", urgent);
+        until("it runs again", || lab.lines("began").get("0") == Some(&2));
+        lab.space.write("on", "");
         assert_eq!(flow.wait().code(), Some(0), "{mode}: {}", flow.said());
         assert!(flow.said().contains("had to make room for another in Slurm; it is tried again"), "{}", flow.said());
         assert_eq!(lab.lines("began"), BTreeMap::from([("0".to_owned(), 2)]), "{mode}");
         assert_eq!(lab.results().len(), 1);
         lab.expect_no_job();
-    }
+    });
 }
 
 #[test]
@@ -94,7 +97,10 @@ fn what_is_to_be_submitted_is_queued_before_slurm_has_heard_of_it() {
 ";
     let mut lab = Lab::new(1, 0, workflow);
     // While the first is submitted the next one has to wait.
-    lab.first_on_the_path("sbatch", "#!/bin/sh\nPATH=${PATH#*:}\nsleep 5\nexec sbatch \"$@\"\n");
+    lab.first_on_the_path(
+        "sbatch",
+        "#!/bin/sh\nPATH=${PATH#*:}\nuntil [ -e $HOME/on ]; do sleep 0.05; done\nexec sbatch \"$@\"\n",
+    );
     let mut flow = lab.space.start(["run", "w.yaml"]);
     let mut line = None;
     until("the next one is told", || {
@@ -105,6 +111,7 @@ fn what_is_to_be_submitted_is_queued_before_slurm_has_heard_of_it() {
     });
     let line = line.unwrap_or_default();
     assert!(line.contains("queued") && line.contains("in Slurm (not submitted yet, since "), "{line}");
+    lab.space.write("on", "");
     assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
 }
 
@@ -238,11 +245,12 @@ fn what_its_nodes_prolog_keeps_from_beginning_is_tried_again() {
 
 #[test]
 fn what_finds_its_folder_gone_is_tried_again() {
-    for (instances, said) in [
+    let cases = [
         // Slurm cannot write the log of a job that is no array.
         (1, "Slurm could not start job "),
         (2, "with exit code 97 before flow could begin on its node: "),
-    ] {
+    ];
+    at_once(cases, |(instances, said)| {
         let lab = Lab::new(1, 1, &sweep(instances, 0, "gpus: 1"));
         lab.cluster.run("sbatch", ["--gres=gpu:1", "--output=/dev/null", "--wrap=sleep 1000"]);
         let mut flow = lab.space.start(["run", "w.yaml"]);
@@ -255,7 +263,7 @@ fn what_finds_its_folder_gone_is_tried_again() {
         assert!(flow.said().contains(said) && flow.said().contains("it is tried again"), "{}", flow.said());
         assert_eq!(lab.lines("did"), once(instances));
         lab.expect_no_job();
-    }
+    });
 }
 
 #[test]

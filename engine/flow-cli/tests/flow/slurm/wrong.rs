@@ -1,13 +1,13 @@
 //! What clusters tell wrong: nodes whose clocks differ from the engine's, and a controller that lost all that it knew and gives numbers
 //! a second time.
 
-use std::{fs, process::Command};
+use std::{collections::BTreeMap, fs, process::Command};
 
 use flow_testkit::until;
 use nix::sys::signal::Signal;
 
-use super::{HEAD, Lab};
-use crate::counted::{once, sweep};
+use super::{HEAD, Lab, at_once};
+use crate::counted::{COUNT_ONCE_ON, once, sweep};
 
 /// What gives a program that is told to load it another clock.
 const CLOCK: &str = r#"
@@ -39,9 +39,8 @@ const STEPS: &str = "
 
 #[test]
 fn a_nodes_clock_may_be_wrong() {
-    let mut lab = Lab::new(2, 0, STEPS);
-    for off_by in [3600, -3600] {
-        lab = lab.anew(STEPS);
+    at_once([3600, -3600], |off_by| {
+        let lab = Lab::new(2, 0, STEPS);
         let text = lab.space.read("w.yaml").replace("poll: 1s", "poll: 1s, flow: flow-with-another-clock");
         lab.space.write("w.yaml", &text);
         lab.space.write("clock.c", CLOCK);
@@ -80,13 +79,14 @@ fn a_nodes_clock_may_be_wrong() {
         }
         assert!(lab.space.flow(["run", "w.yaml"]).expect(0).stdout().contains("nothing to do"));
         lab.expect_no_job();
-    }
+    });
 }
 
 #[test]
 fn a_controller_that_lost_its_state_gives_numbers_to_others() {
     const OTHERS: u32 = 4;
-    let lab = Lab::new(1, 0, &sweep(2, 5, ""));
+    let lab = Lab::new(1, 0, &sweep(2, 0, ""));
+    lab.space.write("count.sh", COUNT_ONCE_ON);
     let others = || {
         lab.cluster.forget();
         for _ in 0..OTHERS {
@@ -97,6 +97,9 @@ fn a_controller_that_lost_its_state_gives_numbers_to_others() {
     let mut flow = lab.space.start(["run", "w.yaml"]);
     until("both run", || lab.lines("began").len() == 2);
     others();
+    // The controller does not know their jobs, and has their node end them.
+    until("both run again", || lab.lines("began") == BTreeMap::from(["0", "1"].map(|n| (n.to_owned(), 2))));
+    lab.space.write("on", "");
     assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
     assert_eq!(lab.lines("did"), once(2), "{}", flow.said());
     until("the others have ended", || lab.lines("others").get("other") == Some(&OTHERS));
@@ -104,9 +107,10 @@ fn a_controller_that_lost_its_state_gives_numbers_to_others() {
     lab.expect_no_job();
 
     // Nor is anything of others cancelled that has the numbers of what is to end.
+    fs::remove_file(lab.space.path("on")).unwrap();
     lab.space.write("w.yaml", &format!("{HEAD}{}", sweep(2, 60, "")));
     let mut flow = lab.space.start(["run", "w.yaml"]);
-    until("both run", || lab.lines("began").values().sum::<u32>() >= 4 && lab.jobs().len() == 2);
+    until("both run", || lab.lines("began").values().sum::<u32>() >= 6 && lab.jobs().len() == 2);
     fs::remove_file(lab.space.path("others")).unwrap();
     others();
     flow.signal(Signal::SIGINT);
