@@ -131,6 +131,7 @@ JobCompType=jobcomp/none
 JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=task=1
 JobAcctGatherParams=OverMemoryKill
+# With an epilog the controller looks for what can start as soon as a job has ended, and not once a second.
 Epilog=$(type -P true)
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU_Memory

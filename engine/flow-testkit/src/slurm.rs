@@ -18,6 +18,9 @@ use crate::{TestSpace, until};
 /// The controller's name, beside `node1`, `node2`, ….
 pub const CONTROLLER: &str = "controller";
 
+/// For `slurm.conf`: where the controller is away, Slurm's commands give up after four seconds, and not after nine.
+pub const FOUR_SECONDS: &str = "MessageTimeout=5";
+
 /// A cluster of its own. Ended when dropped, with all its jobs; also if the process of the test is killed.
 pub struct Cluster {
     dir: TempDir,

@@ -7,7 +7,7 @@ use flow_slurm::{
     parse_nodes, parse_queue, parse_submitted, refused, sbatch, scancel, script, told_in_log,
 };
 use flow_testkit::{
-    slurm::{CONTROLLER, Cluster},
+    slurm::{CONTROLLER, Cluster, FOUR_SECONDS},
     until,
 };
 
@@ -134,7 +134,7 @@ fn each_case_is_told_apart() {
 
 #[test]
 fn refusals_are_told_apart() {
-    let cluster = Cluster::start(1, 1);
+    let cluster = Cluster::start_with(1, 1, FOUR_SECONDS);
     let why = |job: flow_slurm::Job| {
         let output = cluster.command("sbatch").args(sbatch(&job)).output().unwrap();
         assert!(!output.status.success(), "{output:?}");
@@ -213,7 +213,7 @@ fn nodes_and_limits_are_as_configured() {
 
 #[test]
 fn a_job_outlives_its_controller_and_its_node_s_daemon() {
-    let cluster = Cluster::start(1, 1);
+    let cluster = Cluster::start_with(1, 1, FOUR_SECONDS);
     let waits = job(&cluster, "waits", "touch begun; while [ ! -e go ]; do sleep 0.1; done\n");
     let folder = waits.folder.clone();
     let id = submit(&cluster, &waits);

@@ -1,6 +1,6 @@
 //! Slurm as flow shows it: a real one, none, and one that does not answer.
 
-use flow_testkit::slurm::{CONTROLLER, Cluster};
+use flow_testkit::slurm::{CONTROLLER, Cluster, FOUR_SECONDS};
 use serde_json::{Value, json};
 
 use crate::{reference::page, space};
@@ -53,7 +53,7 @@ fn a_simulation_takes_limits_and_tiers_from_the_cluster() {
     let conf = "PreemptType=preempt/partition_prio\nPreemptMode=CANCEL\nMaxArraySize=50\n\
                 PartitionName=high Nodes=ALL PriorityTier=10 State=UP\n\
                 PartitionName=spare Nodes=ALL PriorityTier=1 GraceTime=40 State=UP";
-    let cluster = Cluster::start_with(1, 4, conf);
+    let cluster = Cluster::start_with(1, 4, &format!("{conf}\n{FOUR_SECONDS}"));
     let mut space = space();
     space.on(&cluster);
     space.write("jobs.csv", "job_id,submit_s,num_gpus,duration_s,tier\nlong,0,4,3600,1\nurgent,600,4,60,10\n");
@@ -189,7 +189,7 @@ fn a_simulation_refuses_a_partition_that_the_cluster_has_not() {
 #[test]
 fn a_cluster_that_cannot_be_asked_is_said() {
     let mut space = space();
-    let cluster = Cluster::start(1, 0);
+    let cluster = Cluster::start_with(1, 0, FOUR_SECONDS);
     space.on(&cluster);
     cluster.stop(CONTROLLER);
     let silent = space.flow(["hw", "--on", "slurm"]).expect(1);

@@ -11,6 +11,7 @@ use nix::{
 use serde_json::Value;
 
 use crate::{
+    at_once,
     counted::{self, COUNT, lines, once},
     gpus::HOLD,
     space,
@@ -76,9 +77,8 @@ fn nobody_is_left(space: &TestSpace) {
 
 #[test]
 fn what_a_killed_run_started_goes_on_and_nothing_is_done_twice() {
-    for (after, next) in
-        [(0, &[][..]), (150, &["--detach"]), (400, &[]), (700, &[]), (1100, &["--detach"]), (1600, &[])]
-    {
+    let cases = [(0, &[][..]), (150, &["--detach"]), (400, &[]), (700, &[]), (1100, &["--detach"]), (1600, &[])];
+    at_once(cases, |(after, next)| {
         let space = sweep(7, "0.6");
         let pid = detach(&space, &["-j", "3"]);
         thread::sleep(Duration::from_millis(after));
@@ -96,7 +96,7 @@ fn what_a_killed_run_started_goes_on_and_nothing_is_done_twice() {
         let text = space.flow(["run", "w.yaml"]).expect(0).stdout();
         assert!(text.contains("nothing to do"), "killed after {after} ms: {text}");
         space.flow(["doctor", "--contents"]).expect(0);
-    }
+    });
 }
 
 #[test]

@@ -4,6 +4,7 @@ use flow_testkit::until;
 use serde_json::{Value, json};
 
 use crate::{
+    at_once,
     gpus::{HOLD, Stranger, again, notices, result},
     space,
 };
@@ -111,7 +112,7 @@ steps:
 fn who_waits_for_a_driver_that_hangs_starts_what_needs_no_card() {
     let (hangs, answers) = ("used=0; hang=600000", "used=0");
     // The card that a step waits for is given back by another run; and a step fails, and a lost card may be why.
-    for (other, step) in [("./until.sh 10 go", "true"), ("true", "./until.sh 10 go; false")] {
+    at_once([("./until.sh 10 go", "true"), ("true", "./until.sh 10 go; false")], |(other, step)| {
         let mut space = space();
         let gpus = space.gpus("gpu NVIDIA A; memory=24GiB; used=0\n");
         space.script("until.sh", &HOLD.replace("sleep \"$2\"", "until [ -e \"$2\" ]; do sleep 0.05; done"));
@@ -141,7 +142,7 @@ fn who_waits_for_a_driver_that_hangs_starts_what_needs_no_card() {
         let after = space.read("ticks").lines().count();
         assert!(after > before + 2, "{step}: {before} steps, and 2 s later {after}: {}", run.said());
         run.kill();
-    }
+    });
 }
 
 #[test]

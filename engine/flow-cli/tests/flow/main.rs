@@ -48,7 +48,15 @@ mod told;
 mod torture;
 mod trust;
 
+use std::thread;
+
 use flow_testkit::TestSpace;
+
+/// One test of several cases, each in a workspace of its own and all at once: what waits, and computes next to nothing.
+fn at_once<T: Send>(cases: impl IntoIterator<Item = T>, test: impl Fn(T) + Sync) {
+    let test = &test;
+    thread::scope(|all| cases.into_iter().for_each(|case| _ = all.spawn(move || test(case))));
+}
 
 /// An empty workspace for the binary that was built for these tests.
 fn space() -> TestSpace {

@@ -13,7 +13,7 @@ mod wrong;
 
 use std::{
     collections::BTreeMap,
-    env, fs, thread,
+    env, fs,
     time::{Duration, Instant},
 };
 
@@ -31,12 +31,6 @@ use crate::{
 
 /// Before the steps of a workflow.
 const HEAD: &str = "flow: 1\nname: w\non: slurm\nslurm: {poll: 1s}\nsteps:";
-
-/// One test of several cases, each on a cluster of its own and all at once: what takes long is to wait for Slurm.
-fn at_once<T: Send>(cases: impl IntoIterator<Item = T>, test: impl Fn(T) + Sync) {
-    let test = &test;
-    thread::scope(|all| cases.into_iter().for_each(|case| _ = all.spawn(move || test(case))));
-}
 
 /// A cluster and a workspace whose `flow` finds it.
 struct Lab {

@@ -3,7 +3,8 @@
 
 use std::{collections::BTreeSet, thread, time::Duration};
 
-use super::{Lab, at_once};
+use super::Lab;
+use crate::at_once;
 use flow_testkit::{slurm::Cluster, until};
 
 /// Six epochs, the state after each of which is kept; after the third the first job waits for its time limit. All but `ended` keep it

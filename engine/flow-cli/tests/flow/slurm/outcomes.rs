@@ -5,8 +5,11 @@ use std::{collections::BTreeMap, os::unix::fs::PermissionsExt};
 use flow_testkit::{slurm::Cluster, until};
 use nix::sys::signal::Signal;
 
-use super::{Lab, at_once};
-use crate::counted::{COUNT_ONCE_ON, once, sweep};
+use super::Lab;
+use crate::{
+    at_once,
+    counted::{COUNT_ONCE_ON, once, sweep},
+};
 
 /// What is in the way of others gives its place to them.
 fn preempting(mode: &str) -> String {

@@ -6,8 +6,11 @@ use std::{collections::BTreeMap, fs, process::Command};
 use flow_testkit::until;
 use nix::sys::signal::Signal;
 
-use super::{HEAD, Lab, at_once};
-use crate::counted::{COUNT_ONCE_ON, once, sweep};
+use super::{HEAD, Lab};
+use crate::{
+    at_once,
+    counted::{COUNT_ONCE_ON, once, sweep},
+};
 
 /// What gives a program that is told to load it another clock.
 const CLOCK: &str = r#"
