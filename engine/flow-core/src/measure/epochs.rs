@@ -135,9 +135,12 @@ impl Reported {
             let since = last_ones().last().map(|(epoch, _)| format!(" from epoch {epoch} on")).unwrap_or_default();
             numbers.last.is_nan().then(|| format!("`{name}` is NaN or infinite{since}"))
         };
-        let untimed =
-            "how long its epochs took is not known: the lines of several came at once, from a buffer or too fast";
-        let untimed = self.at_once.then(|| untimed.to_owned());
+        // How long they took its program may have told.
+        let unknown =
+            if self.metrics.contains_key("epoch_time") { "when its epochs ran" } else { "how long its epochs took" };
+        let untimed = self
+            .at_once
+            .then(|| format!("{unknown} is not known: the lines of several came at once, from a buffer or too fast"));
         self.of_all_parts().iter().filter_map(not_a_number).chain(untimed).chain(self.not_summed()).collect()
     }
 
@@ -317,6 +320,14 @@ mod tests {
             }
             assert_eq!(gather(&untimed, 0.0, 12.0, None).metrics["step_time"].value, 3.0, "from {from}");
         }
+    }
+
+    #[test]
+    fn of_epochs_whose_lines_came_at_once_only_what_is_not_known_is_said() {
+        let mut reported = Reported { at_once: true, ..Reported::default() };
+        assert!(reported.remarks()[0].starts_with("how long its epochs took is not known: the lines of several"));
+        reported.number(row("epoch_time", 0.2, Some(1), true));
+        assert!(reported.remarks()[0].starts_with("when its epochs ran is not known: the lines of several"));
     }
 
     #[test]
