@@ -128,6 +128,29 @@ fn what_goes_on_has_the_numbers_that_its_earlier_parts_printed() {
 }
 
 #[test]
+fn what_a_plugin_printed_before_it_was_killed_is_shown() {
+    let space = space();
+    let plugin = "plugin: 1\nname: long\nversion: 0.1.0\ncontent: [long.sh]\nstart: [./long.sh]\n\
+                  steps: {train: {with: {type: object}}}\n";
+    let script = r#"#!/bin/sh
+echo '{"type":"hello","protocol":1,"plugin":"long","version":"0.1.0"}' >> $FLOW_ATTEMPT/messages.jsonl
+if test -e $FLOW_CHECKPOINT/n; then echo epoch 2; else
+echo epoch 1; touch $FLOW_CHECKPOINT/n; sleep 60; fi
+echo '{"type":"outcome","outcome":"ok"}' >> $FLOW_ATTEMPT/messages.jsonl
+"#;
+    space.write("plugins/long/plugin.yaml", plugin).script("plugins/long/long.sh", script);
+    space.write("w.yaml", "flow: 1\nname: w\nsteps:\n  train: {uses: long/train}\n");
+    let mut flow = space.start(["run", "w.yaml"]);
+    until("it is to be cut", || space.alive().iter().any(|(_, command)| command.starts_with("sleep 60")));
+    flow.signal(Signal::SIGKILL);
+    flow.wait();
+    space.flow(["run", "w.yaml"]).expect(0);
+    let log = space.flow(["logs", "train"]).expect(0).stdout();
+    let of_both = log.starts_with("epoch 1\n[flow: an attempt was ended here") && log.trim_end().ends_with("epoch 2");
+    assert!(of_both, "{log}");
+}
+
+#[test]
 fn a_training_goes_on_though_its_metrics_are_read_in_another_way() {
     let space = space();
     cut_twice(&space, [MIN, MAX, MIN]);

@@ -157,7 +157,8 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     let process = !matches!(resolved.body, Body::Builtin { .. });
     let metrics = expansion.steps[instance.step.index()].metrics.as_deref();
     // Every start pays for it.
-    if process && resumes && metrics.is_some() {
+    let plugin = matches!(resolved.body, Body::Plugin { .. });
+    if process && resumes && (metrics.is_some() || plugin) {
         checkpoint.is_used_by(&folder);
     }
     // After the copies are made: what is as it was when it was hashed is what was copied.
@@ -172,7 +173,6 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
             return Err(Cause::NotFilled { what: Filling::InputChanged { path } });
         }
     }
-    let plugin = matches!(resolved.body, Body::Plugin { .. });
     let piped = process && context.tellers.contains(&instance.id) && !context.secrets.values().is_empty();
     let mut listener = Listener::new(&folder, plugin, metrics);
     listener.hide(&context.secrets);
