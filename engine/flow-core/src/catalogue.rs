@@ -37,7 +37,7 @@ pub struct Provided {
     /// JSON Schema of `with:`. A string property annotated `"x-flow": "step"` takes the bare name of a step, which makes an
     /// edge; `"x-flow": "path"` takes a file or folder, relative to the workflow, whose content becomes an input. A number annotated
     /// `"x-flow-most": "data.images"` is at most the metric `images` of the step whose artifact the parameter `data` is, which is told
-    /// once that is known.
+    /// once that is known; `data.images less valid`, where the parameter `valid` says which part of these is for something else.
     pub with: Value,
     /// The step is a measurement: its circumstances matter.
     #[serde(default)]

@@ -57,10 +57,13 @@ impl Diagnostic {
             Some(near) => self.help.push(format!("did you mean `{near}`?")),
             None if names.is_empty() => {}
             None => {
+                // To leave out one or two of them would help nobody.
+                const FEW: usize = 20;
                 const SHOWN: usize = 12;
-                let list: Vec<String> = names.iter().take(SHOWN).map(|n| format!("`{n}`")).collect();
+                let shown = if names.len() > FEW { SHOWN } else { names.len() };
+                let list: Vec<String> = names.iter().take(shown).map(|n| format!("`{n}`")).collect();
                 let more =
-                    if names.len() > SHOWN { format!(" and {} more", names.len() - SHOWN) } else { String::new() };
+                    if names.len() > shown { format!(" and {} more", names.len() - shown) } else { String::new() };
                 let verb = if names.len() == 1 { "is" } else { "are" };
                 self.help.push(format!("there {verb} {}{more}", list.join(", ")));
             }

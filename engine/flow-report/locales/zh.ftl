@@ -807,6 +807,7 @@ fault-parameter-missing = { $uses } 缺少参数 { $name }
 fault-parameter-wrong = { $uses } 的参数 { $name } 不能是{ $value }
 fault-parameter-refused = { $uses } 的参数 { $name } 不符合要求
 fault-parameter-too-large = { $uses } 的参数 { $name } 为 { $value }，大于 { $of } 的 { $metric }（{ $most }）：请改小
+fault-parameter-too-large-for-part = { $uses } 的参数 { $name } 为 { $value }，大于 { $of } 的 { $metric }（{ $most }），而 { $part } 取 { $share } 后约剩 { $rest }：请改为不超过该数
 fault-variable-wrong = 应为文本或数值，而不是{ $value }
 fault-variable-refused = 变量无效：“{ $said }”
 fault-null = 空值 null

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use tch::{Kind, Tensor};
 
+use crate::weights;
+
 /// Writing takes at most this part of the time.
 const SHARE: f64 = 0.05;
 const FILE: &str = "training.safetensors";
@@ -38,18 +40,23 @@ impl Checkpoints {
         Self { folder: folder.to_owned(), took: Duration::ZERO, written: Instant::now() }
     }
 
-    /// What an earlier attempt has left; what cannot be read is as if it was not there.
-    pub(crate) fn read(&self) -> Option<Checkpoint> {
-        let mut state = Tensor::read_safetensors(self.folder.join(FILE)).ok()?;
-        let epochs = state.iter().position(|(name, _)| name == EPOCHS)?;
-        let (_, epochs) = state.swap_remove(epochs);
-        let rows =
-            (epochs.kind() == Kind::Double && epochs.dim() == 2 && epochs.size()[1] == 3).then(|| epochs.size()[0])?;
+    /// What an earlier attempt has left. The error says why it cannot be read.
+    pub(crate) fn read(&self) -> Result<Option<Checkpoint>, String> {
+        let file = self.folder.join(FILE);
+        if !file.exists() {
+            return Ok(None);
+        }
+        let mut state = weights::tensors(&file)?;
+        let epochs = state.iter().position(|(name, _)| name == EPOCHS);
+        let epochs = epochs.map(|epochs| state.swap_remove(epochs).1);
+        let is_table = |epochs: &Tensor| epochs.kind() == Kind::Double && epochs.dim() == 2 && epochs.size()[1] == 3;
+        let epochs = epochs.filter(is_table).ok_or("it does not say which epochs are done")?;
+        let rows = epochs.size()[0];
         let score = |row: i64| {
             let [train_loss, valid_loss, right] = [0, 1, 2].map(|column| epochs.double_value(&[row, column]));
             Score { train_loss, valid: (!right.is_nan()).then_some((valid_loss, right)) }
         };
-        Some(Checkpoint { scores: (0..rows).map(score).collect(), state })
+        Ok(Some(Checkpoint { scores: (0..rows).map(score).collect(), state }))
     }
 
     /// Whether writing is worth its time.
@@ -82,14 +89,19 @@ mod tests {
     fn what_was_written_is_read() {
         let folder = tempfile::tempdir().unwrap();
         let mut checkpoints = Checkpoints::new(folder.path());
-        assert!(checkpoints.read().is_none() && checkpoints.is_due());
+        assert!(checkpoints.read().unwrap().is_none() && checkpoints.is_due());
         let first = Score { train_loss: 0.1, valid: Some((f64::NAN, 0.25)) };
         let scores = [first, Score { train_loss: f64::INFINITY, valid: None }];
         checkpoints.write(&scores, vec![("weight".to_owned(), Tensor::from_slice(&[1.0f32, 2.0]))]).unwrap();
-        let read = checkpoints.read().unwrap();
+        let read = checkpoints.read().unwrap().unwrap();
         assert_eq!(format!("{:?}", read.scores), format!("{scores:?}"));
         assert_eq!(read.state.iter().map(|(name, _)| &**name).collect::<Vec<_>>(), ["weight"]);
-        fs::write(folder.path().join(FILE), "torn").unwrap();
-        assert!(checkpoints.read().is_none());
+        let file = folder.path().join(FILE);
+        let whole = fs::read(&file).unwrap();
+        fs::write(&file, &whole[..whole.len() - 1]).unwrap();
+        let why = checkpoints.read().err().unwrap();
+        assert!(why.contains("it is cut short"), "{why}");
+        Tensor::write_safetensors(&[("weight", Tensor::from(1.0))], &file).unwrap();
+        assert_eq!(checkpoints.read().err().unwrap(), "it does not say which epochs are done");
     }
 }

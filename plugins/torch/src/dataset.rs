@@ -72,8 +72,8 @@ impl Dataset {
             [] => return Err(failed("there are no classes".to_owned())),
             [one] => {
                 return Err(failed(format!(
-                    "there is one class, `{one}`, and nothing to tell it from: add a class folder to the photographs, or draw more \
-                     `classes`"
+                    "there is one class, `{one}`, and nothing to tell it from: a folder of photographs needs two class folders, and \
+                     where images/source draws them `classes` has to be 2 or more"
                 )));
             }
             _ => {}

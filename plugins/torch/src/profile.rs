@@ -90,8 +90,8 @@ fn run(options: &Options, attempt: &Attempt) -> Result<(), Error> {
     attempt.hello(devices.facts(&request.placement, options.precision));
     let form = options.form();
     form.check_size(!options.batches.is_empty()).map_err(|error| {
-        let counted = form.check_size(false).is_ok();
-        Error::failed(if counted { format!("{error}; `batches: []` only counts") } else { error })
+        let counts = if form.check_size(false).is_ok() { "; `batches: []` only counts" } else { "" };
+        Error::failed(format!("{error}: take another `size` or another `model`{counts}"))
     })?;
     count(&form, attempt);
     let recipe = options.recipe();

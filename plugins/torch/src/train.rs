@@ -125,7 +125,11 @@ impl Begin {
             weights::read(&attempt.path(file), &recipe.form, options.new_head, recipe.weights()).map(Weights::of)
         });
         let given = given.transpose()?;
-        if let Some(checkpoint) = checkpoints.and_then(Checkpoints::read).filter(|found| left(&found.scores)) {
+        let found = checkpoints.map_or(Ok(None), Checkpoints::read).unwrap_or_else(|why| {
+            attempt.log(format!("begins anew: the checkpoint of an earlier attempt cannot be read, {why}"));
+            None
+        });
+        if let Some(checkpoint) = found.filter(|found| left(&found.scores)) {
             attempt.hello([("resumed_after_epoch", checkpoint.scores.len().to_string())]);
             let weights = FirstWeights::Given(Weights::of(checkpoint.state));
             return Ok(Begin { weights, scores: checkpoint.scores });

@@ -1,6 +1,8 @@
 //! Weights to begin with: a file of safetensors, held against what the network needs. Knows no training.
 
 use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::Path;
 
 use flow_plugin::Error;
@@ -16,15 +18,14 @@ pub(crate) fn read(
     new: Vec<(String, Tensor)>,
 ) -> Result<Vec<(String, Tensor)>, Error> {
     let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
-    let values = Tensor::read_safetensors(file).map_err(|error| {
-        Error::failed(format!(
-            "cannot read {name} as safetensors: {error}. PyTorch writes it with \
-             safetensors.torch.save_file(model.state_dict(), \"{name}\")"
-        ))
-    })?;
+    let values = tensors(file).map_err(|why| Error::failed(format!("the weights in {name} cannot be read: {why}")))?;
     // PyTorch counts the batches that a normalisation has seen, and does nothing with the number.
     let counts = |name: &str| name.ends_with(".num_batches_tracked");
     let mut values: BTreeMap<String, Tensor> = values.into_iter().filter(|(name, _)| !counts(name)).collect();
+    // DataParallel puts this before all names, and no network here has a name that begins so.
+    if values.keys().all(|name| name.starts_with(PARALLEL)) {
+        values = values.into_iter().map(|(name, value)| (name.replacen(PARALLEL, "", 1), value)).collect();
+    }
     let (mut fitting, mut missing, mut unlike, mut heads) = (Vec::new(), Vec::new(), Vec::new(), true);
     for (variable, own) in new {
         let is_head = form.model.is_head(&variable);
@@ -44,6 +45,10 @@ pub(crate) fn read(
     let (model, classes) = (form.model.name(), form.classes);
     let trouble = match (&*missing, &*left, &*unlike) {
         ([], [], []) => return Ok(fitting),
+        ([first, rest @ ..], [], []) if missing.iter().all(|name| form.model.is_head(name)) => format!(
+            "no `{first}`{}, which give the classes: `new_head: true` begins a new last layer",
+            more(rest.len())
+        ),
         ([first, rest @ ..], ..) => {
             format!("no `{first}`{}, as {model} has: are they of another model?", more(rest.len()))
         }
@@ -62,6 +67,59 @@ pub(crate) fn read(
         }
     };
     Err(Error::failed(format!("the weights in {name} have {trouble}")))
+}
+
+/// What DataParallel and DistributedDataParallel put before the names of weights.
+const PARALLEL: &str = "module.";
+
+/// The tensors in a file of safetensors, by name; the error says what keeps it from being read, and what helps.
+pub(crate) fn tensors(file: &Path) -> Result<Vec<(String, Tensor)>, String> {
+    if let Some(why) = unreadable(file).map_err(|error| error.to_string())? {
+        return Err(why);
+    }
+    Tensor::read_safetensors(file).map_err(|error| format!("{}, {error}", wrong_format(file)))
+}
+
+/// What is wrong with a file, as far as its beginning and its length tell: the words of the library are for programmers.
+fn unreadable(file: &Path) -> io::Result<Option<String>> {
+    /// No header is longer.
+    const LONGEST: u64 = 100_000_000;
+    if fs::metadata(file)?.is_dir() {
+        return Ok(Some("it is a folder; name the file of safetensors".to_owned()));
+    }
+    let mut open = File::open(file)?;
+    let length = open.metadata()?.len();
+    let mut size = [0; 8];
+    let mut header = Vec::new();
+    if length > 8 {
+        open.read_exact(&mut size)?;
+        open.take(u64::from_le_bytes(size).min(LONGEST)).read_to_end(&mut header)?;
+    }
+    let due = 8u64.saturating_add(u64::from_le_bytes(size));
+    let cut_short = |due: u64| {
+        format!(
+            "it is cut short, {length} bytes of {due} at least, as a copy that was interrupted is; copy it or write it again"
+        )
+    };
+    if length <= 8 || header.first() != Some(&b'{') || due - 8 > LONGEST {
+        return Ok(Some(wrong_format(file)));
+    }
+    if due > length {
+        return Ok(Some(cut_short(due)));
+    }
+    let Ok(header) = serde_json::from_slice::<BTreeMap<String, serde_json::Value>>(&header) else {
+        return Ok(Some(wrong_format(file)));
+    };
+    let ends = header.values().filter_map(|tensor| tensor["data_offsets"][1].as_u64());
+    let due = due.saturating_add(ends.max().unwrap_or(0));
+    Ok((due > length).then(|| cut_short(due)))
+}
+
+fn wrong_format(file: &Path) -> String {
+    let name = file.file_stem().unwrap_or(file.as_os_str()).to_string_lossy();
+    format!(
+        "it is no safetensors; PyTorch writes that with safetensors.torch.save_file(model.state_dict(), \"{name}.safetensors\")"
+    )
 }
 
 fn more(count: usize) -> String {
@@ -116,8 +174,38 @@ mod tests {
         };
         assert_eq!(of(&begun, "fc.weight").size(), [2, 512]);
         assert_eq!(of(&begun, "conv1.weight"), of(&theirs, "conv1.weight"));
-        std::fs::write(&file, "no safetensors").unwrap();
-        let words = super::read(&file, &trained, false, new(&trained)).unwrap_err().to_string();
-        assert!(words.contains("save_file(model.state_dict(), \"theirs.safetensors\")"), "{words}");
+        let without_head: Vec<_> = new(&trained).into_iter().filter(|(name, _)| !name.starts_with("fc.")).collect();
+        insta::assert_snapshot!(refused(&without_head, trained), @"the weights in theirs.safetensors have no `fc.bias` and 1 more, which give the classes: `new_head: true` begins a new last layer");
+        assert!(read(&without_head, trained, true).is_ok());
+        let parallel = theirs.iter().map(|(name, value)| (format!("module.{name}"), value.shallow_clone()));
+        assert_eq!(read(&parallel.collect::<Vec<_>>(), trained, false).unwrap().len(), theirs.len() - 1);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told_in_words_with_the_way_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("theirs.safetensors");
+        let form = Form { model: Model::Resnet18, classes: 2, size: 64, dropout: None };
+        let refused = |file: &Path| super::read(file, &form, false, Vec::new()).unwrap_err().to_string();
+        let save = "save_file(model.state_dict(), \"theirs.safetensors\")";
+        assert!(
+            refused(&file).ends_with("cannot be read: No such file or directory (os error 2)"),
+            "{}",
+            refused(&file)
+        );
+        assert!(refused(folder.path()).contains("it is a folder; name the file"), "{}", refused(folder.path()));
+        for text in ["", "no safetensors", "PK\u{3}\u{4} what torch.save writes", "\u{2}\0\0\0\0\0\0\0{]"] {
+            fs::write(&file, text).unwrap();
+            let said = refused(&file);
+            assert!(said.contains("it is no safetensors") && said.contains(save), "{text:?}: {said}");
+        }
+        Tensor::write_safetensors(&[("a", Tensor::zeros([100], (Kind::Float, Device::Cpu)))], &file).unwrap();
+        let whole = fs::read(&file).unwrap();
+        for length in [20, 100, whole.len() - 1] {
+            fs::write(&file, &whole[..length]).unwrap();
+            let said = refused(&file);
+            assert!(said.contains(&format!("it is cut short, {length} bytes of ")), "{length}: {said}");
+        }
+        assert!(refused(&file).contains(&format!("of {}", whole.len())));
     }
 }

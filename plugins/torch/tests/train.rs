@@ -231,7 +231,7 @@ fn a_profile_without_batches_only_counts() {
     assert!(report.metric("gmac_norm_act") > report.metric("gmac"));
     let report = run(count("inception_v3", 96));
     let words = report.expect_failed();
-    assert!(words.ends_with("299×299 and more, for its auxiliary head; `batches: []` only counts"), "{words}");
+    assert!(words.ends_with("299×299 and more, for its auxiliary head: take another `size` or another `model`; `batches: []` only counts"), "{words}");
 }
 
 #[test]

@@ -30,12 +30,14 @@ pub(super) struct Schema {
     most: Vec<Most>,
 }
 
-/// A parameter is at most as large as a number that is known of another one's artifact: `x-flow-most: data.images`.
+/// A parameter is at most as large as a number that is known of another one's artifact: `x-flow-most: data.images`. Behind it may
+/// stand a parameter that says which part of that is kept for something else, about: `x-flow-most: data.images less valid`.
 #[derive(Debug)]
 struct Most {
     name: String,
     of: String,
     metric: String,
+    less: Option<String>,
 }
 
 /// Stands for a value that is not known yet; a text, because most are paths of artifacts.
@@ -52,7 +54,10 @@ impl Schema {
         let properties = root.get("properties").and_then(Json::as_object).into_iter().flatten();
         let most = properties.filter_map(|(name, property)| {
             let (of, metric) = property.get("x-flow-most")?.as_str()?.split_once('.')?;
-            Some(Most { name: name.clone(), of: of.to_owned(), metric: metric.to_owned() })
+            let (metric, less) =
+                metric.split_once(" less ").map_or((metric, None), |(metric, less)| (metric, Some(less)));
+            let less = less.map(str::to_owned);
+            Some(Most { name: name.clone(), of: of.to_owned(), metric: metric.to_owned(), less })
         });
         let most = most.collect();
         Ok(Schema { uses: uses.to_owned(), root, validator, marks, most })
@@ -85,17 +90,27 @@ impl Schema {
 
     /// What is larger than fits an artifact that it is for; `known` has a metric of the step that the artifact with this digest is of.
     pub(super) fn too_large(&self, with: &Json, known: impl Fn(&str, &str) -> Option<f64>) -> Vec<ParameterFault> {
-        let too_large = |Most { name, of, metric }: &Most| {
+        let too_large = |Most { name, of, metric, less }: &Most| {
             let value = with.get(name)?.as_f64()?;
             let most = known(with.get(of)?.as_str()?, metric).filter(|most| value > *most)?;
             let (uses, name, of, metric) = (self.uses.clone(), name.clone(), of.clone(), metric.clone());
-            Some(ParameterFault::ParameterTooLarge {
-                uses,
-                name,
-                value: value.to_string(),
-                of,
-                metric,
-                most: most.to_string(),
+            let part =
+                less.as_ref().and_then(|part| Some((part, with.get(part)?.as_f64().filter(|share| *share > 0.0)?)));
+            let (value, rest) = (value.to_string(), part.map_or(most, |(_, share)| (most * (1.0 - share)).floor()));
+            let most = most.to_string();
+            Some(match part {
+                None => ParameterFault::ParameterTooLarge { uses, name, value, of, metric, most },
+                Some((part, share)) => ParameterFault::ParameterTooLargeForPart {
+                    uses,
+                    name,
+                    value,
+                    of,
+                    metric,
+                    most,
+                    part: part.clone(),
+                    share: share.to_string(),
+                    rest: rest.to_string(),
+                },
             })
         };
         self.most.iter().filter_map(too_large).collect()

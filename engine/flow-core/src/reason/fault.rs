@@ -325,6 +325,18 @@ faults! {
         ParameterRefused { uses: String, name: String, said: String } = "{said}",
         ParameterTooLarge { uses: String, name: String, value: String, of: String, metric: String, most: String } =
             "`{name}` of `{uses}` is {value}, more than the {most} {metric} of `{of}`: take a smaller one",
+        ParameterTooLargeForPart {
+            uses: String,
+            name: String,
+            value: String,
+            of: String,
+            metric: String,
+            most: String,
+            part: String,
+            share: String,
+            rest: String
+        } =
+            "`{name}` of `{uses}` is {value}, more than the {most} {metric} of `{of}`, of which `{part}: {share}` leaves about {rest}: take that or less",
     }
 
     /// What is wrong with a variable of the environment.

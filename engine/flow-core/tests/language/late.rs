@@ -133,6 +133,7 @@ fn what_is_too_large_for_an_artifact_is_said_when_that_is_known() {
   dataset: {uses: images/prepare, with: {photos: ./p, version: v7}}
   train: {matrix: {batch: [48, 60, 61]}, uses: torch/train, with: {data: "${{ steps.dataset.out }}", batch: "${{ batch }}"}}
   own: {uses: torch/train, with: {data: ./d, batch: 99}}
+  part: {uses: torch/train, with: {data: "${{ steps.dataset.out }}", batch: 64, valid: 0.2}}
 "#,
     ));
     let mut settled = ended(&e);
@@ -149,6 +150,7 @@ fn what_is_too_large_for_an_artifact_is_said_when_that_is_known() {
     let images = Metric { value: 60.0, ..dataset.metrics["top1"].clone() };
     dataset.metrics.insert("images".to_owned(), images);
     assert_eq!(["train[batch=48]", "train[batch=60]", "own"].map(|label| told(&settled, label)), [const { Ok(()) }; 3]);
+    insta::assert_snapshot!(told(&settled, "part").expect_err("too large"), @"`part` (test.yaml:9:29): `batch` of `torch/train` is 64, more than the 60 images of `data`, of which `valid: 0.2` leaves about 48: take that or less");
     insta::assert_snapshot!(told(&settled, "train[batch=61]").expect_err("too large"), @"`train[batch=61]` (test.yaml:7:61): `batch` of `torch/train` is 61, more than the 60 images of `data`: take a smaller one");
 }
 
