@@ -226,7 +226,7 @@ pub struct CorunMember {
 }
 
 /// A declared input: a file or folder of the author's.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Input {
     /// `${{ inputs.NAME }}`, where it has a name.
     pub name: Option<String>,
@@ -274,6 +274,8 @@ pub struct Resolved {
     pub env: std::collections::BTreeMap<String, String>,
     /// Artifacts of other steps that appear in the work folder.
     pub links: Vec<Link>,
+    /// Inputs beside those of the instance: files and folders of the author's that results told.
+    pub inputs: Vec<Input>,
 }
 
 /// What an instance does.

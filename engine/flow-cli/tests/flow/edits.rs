@@ -145,6 +145,58 @@ fn an_input_that_is_gone_since_the_last_run_is_told_and_no_run_begins() {
     assert_eq!(runs(), before, "{said}");
 }
 
+/// A plugin whose one parameter is a file, which it prints.
+fn reader(space: &TestSpace) {
+    let plugin = r#"
+plugin: 1
+name: reader
+version: 0.1.0
+content: [read.sh]
+start: [./read.sh]
+steps:
+  read:
+    with: {type: object, properties: {file: {type: string, x-flow: path}}}
+"#;
+    let script = r#"#!/bin/sh
+echo '{"type":"hello","protocol":1,"plugin":"reader","version":"0.1.0"}' >> $FLOW_ATTEMPT/messages.jsonl
+cat "$(sed 's/.*"file":"\([^"]*\)".*/\1/' $FLOW_ATTEMPT/request.json)"
+echo '{"type":"outcome","outcome":"ok"}' >> $FLOW_ATTEMPT/messages.jsonl
+"#;
+    space.write("plugins/reader/plugin.yaml", plugin).script("plugins/reader/read.sh", script);
+}
+
+#[test]
+fn a_file_that_a_condition_chooses_is_an_input_by_its_content() {
+    let space = space();
+    reader(&space);
+    let text = "
+flow: 1
+name: a
+params: {file: null}
+steps:
+  made: {when: file is none, run: 'echo made > out', outputs: [out]}
+  read: {uses: reader/read, with: {file: '${{ file if file else steps.made.out }}'}}
+  judge: {run: 'echo loss 1', metrics: {stdout: 'loss {loss}'}}
+  late: {uses: reader/read, with: {file: \"${{ './b' if steps.judge.metrics.loss < 2 else './c' }}\"}}
+";
+    space.write("w/a.yaml", text).write("a", "a\n").write("w/b", "b\n");
+    let run = || space.flow(["run", "w/a.yaml", "--set", "file=./a"]).expect(0).stdout();
+    run();
+    let printed = |step: &str| printed(&space, "w/a.yaml", step);
+    assert_eq!((printed("read"), printed("late")), ("a".to_owned(), "b".to_owned()));
+    assert!(run().contains("nothing to do"));
+    space.write("a", "A\n");
+    run();
+    assert_eq!((printed("read"), printed("late")), ("A".to_owned(), "b".to_owned()));
+    // What only a result tells counts as much, also where all that it rests on stands.
+    space.write("w/b", "B\n");
+    run();
+    assert_eq!((printed("read"), printed("late")), ("A".to_owned(), "B".to_owned()));
+    // Where it is known before anything runs, its absence is said then, at its key.
+    let said = space.flow(["plan", "w/a.yaml", "--set", "file=./aa"]).expect(2).text();
+    assert!(said.contains("aa` here") && said.contains("w/a.yaml:7:42"), "{said}");
+}
+
 #[test]
 fn steps_that_share_a_folder_share_one_copy_that_nobody_writes() {
     let space = space();

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     CorunGpus, CorunMember, Diagnostic, Exclusive, GroupId, Input, Instance, InstanceId, Machine, Need, Place,
     ResourceRequest, Slurm, StepId,
-    expr::Scope,
+    expr::{Expr, Scope},
     reason::Cause,
     spec::{
         at::{At, On, Problems, Seg},
@@ -239,7 +239,8 @@ fn own_with(plan: &StepPlan, step: &Step, scope: &Value, label: &str, problems: 
     let Some(schema) = &plan.schema else { return Vec::new() };
     let own_seed = plan.own_names.contains("seed");
     let later = |name: &String| name == "inputs" || name == "seed" && own_seed;
-    let folded = match plan.with.fold(scope, &|expr| !expr.is_late() && !expr.reads.names.iter().any(later)) {
+    let now = |expr: &Expr| !expr.reads.names.iter().any(later) && (!expr.is_late() || expr.is_known_in(scope));
+    let folded = match plan.with.fold(scope, &now) {
         Ok(folded) => folded,
         Err(error) => {
             error.report(&plan.with, problems);

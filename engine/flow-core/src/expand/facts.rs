@@ -79,6 +79,8 @@ pub struct StepFacts {
     pub params: Vec<String>,
     /// What it does is told its seed, so that a repetition is its seed and no more.
     pub reads_seed: bool,
+    /// Results may tell what is an input of it: [`Resolved::inputs`](crate::Resolved).
+    pub has_late_inputs: bool,
     /// For a built-in: the steps that it sees, in the order in which it names them.
     pub sees: Vec<StepId>,
 }

@@ -42,7 +42,7 @@ impl<T: Clone> Lazy<T> {
         let mut lazy = Lazy { ready: None, template: None, typed, default };
         match step.parts.value(key) {
             None => lazy.ready = Some(lazy.default.clone()),
-            Some(template) => match template.fold(scope, &plan.now()) {
+            Some(template) => match template.fold(scope, &plan.now(scope)) {
                 Ok(folded) => match folded.as_const() {
                     Some(value) => {
                         let value = lazy.read(value, template, None, problems);

@@ -175,6 +175,7 @@ impl Workflow {
                 unread: prepare::unread(step),
                 params: named.into_iter().collect(),
                 reads_seed: prepare::reads_seed(step, chosen.params.contains_key("seed")),
+                has_late_inputs: plan.has_late_inputs,
                 sees: plan.sees.iter().map(|n| StepId(*n as u32)).collect(),
             });
         }

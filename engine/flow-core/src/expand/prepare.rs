@@ -47,6 +47,8 @@ pub(super) struct StepPlan {
     pub(super) env: Template,
     /// No value of `with` differs between instances before they start.
     pub(super) uniform: bool,
+    /// Something in `with` may be a path of the author's that results tell.
+    pub(super) has_late_inputs: bool,
     /// Names whose values belong to an instance.
     pub(super) own_names: Arc<BTreeSet<String>>,
     pub(super) matrix: Matrix,
@@ -102,8 +104,13 @@ impl StepPlan {
     }
 
     /// The expression has the same value for every instance of the step, and has it now.
-    pub(super) fn now(&self) -> impl Fn(&Expr) -> bool {
-        |expr| !expr.is_late() && !expr.reads.names.iter().any(|name| self.own_names.contains(name))
+    pub(super) fn now(&self, scope: &Value) -> impl Fn(&Expr) -> bool {
+        move |expr| !self.is_own(expr) && (!expr.is_late() || expr.is_known_in(scope))
+    }
+
+    /// Its value may differ between instances.
+    fn is_own(&self, expr: &Expr) -> bool {
+        expr.reads.names.iter().any(|name| self.own_names.contains(name))
     }
 }
 
@@ -161,6 +168,7 @@ pub(super) fn prepare(step: &Step, context: &mut PrepareContext<'_>, problems: &
         with: empty.clone(),
         env: empty,
         uniform: true,
+        has_late_inputs: false,
         own_names,
         matrix: Matrix::default(),
         absent: None,
@@ -192,7 +200,7 @@ pub(super) fn prepare(step: &Step, context: &mut PrepareContext<'_>, problems: &
     }
     // Of a step in which something is wrong already, only what is written out is looked at any further.
     let fold = |template: &Template, plan: &StepPlan, problems: &mut Problems| {
-        let now = |expr: &Expr| step.sound && plan.now()(expr);
+        let now = |expr: &Expr| step.sound && plan.now(scope)(expr);
         template.fold(scope, &now).unwrap_or_else(|error| {
             error.report(template, problems);
             template.clone()
@@ -207,7 +215,8 @@ pub(super) fn prepare(step: &Step, context: &mut PrepareContext<'_>, problems: &
     if let Some(with) = &step.with {
         plan.with = fold(with, &plan, problems);
         let mut uniform = true;
-        plan.with.visit(&mut |expr, _| uniform &= expr.is_late() || !step.sound);
+        let is_later = |expr: &Expr| expr.is_late() && !(expr.has_branches() && plan.is_own(expr));
+        plan.with.visit(&mut |expr, _| uniform &= is_later(expr) || !step.sound);
         plan.uniform = uniform;
     }
     if problems.0.len() == before {
@@ -339,6 +348,8 @@ fn with(step: &Step, plan: &mut StepPlan, names: &BTreeMap<Arc<str>, usize>, pro
         let at = if step.with.is_some() { plan.with.at.clone() } else { step.at.key("uses") };
         schema.check(&json, &unknown, &at, None, problems);
     }
+    let paths = schema.marked(&json, Mark::Path).into_iter().filter(|(path, _)| unknown.contains(path));
+    plan.has_late_inputs = paths.into_iter().any(|(path, _)| plan.with.node.at(&path).is_some_and(Node::is_late_path));
     for (path, name) in schema.marked(&json, Mark::Step) {
         let at = path.iter().fold(plan.with.at.clone(), |at, seg| at.seg(seg.clone()));
         if unknown.contains(&path) && !step.sound {

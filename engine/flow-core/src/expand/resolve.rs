@@ -61,16 +61,19 @@ impl Expansion {
                     error: error.into(),
                 })?)
             }
-            Uses::Plugin { plugin, step } => {
-                let with = self.with(instance, plan, &scope, settled, render)?;
-                Body::Plugin { plugin: plugin.clone(), step: step.clone(), with }
-            }
+            Uses::Plugin { plugin, step } => Body::Plugin {
+                plugin: plugin.clone(),
+                step: step.clone(),
+                with: self.with(instance, plan, &scope, settled, render)?,
+            },
             Uses::Builtin(name) => {
                 Body::Builtin { name: name.clone(), with: self.with(instance, plan, &scope, settled, render)? }
             }
         };
-        let links = mem::take(&mut *links.lock().unwrap_or_else(PoisonError::into_inner)).into_iter().collect();
-        Ok(Resolved { body, env, links })
+        let links = mem::take(&mut *links.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut resolved = Resolved { body, env, links: links.into_iter().collect(), inputs: Vec::new() };
+        self.name_inputs(instance, plan, &mut resolved, render);
+        Ok(resolved)
     }
 
     /// Where an input that is read in place lies, as its program is told.
@@ -108,11 +111,37 @@ impl Expansion {
         if !mistakes.is_empty() {
             return Err(BodyFault::BadWith { label: label(), place: place(), mistakes: Several(mistakes) }.into());
         }
-        for (path, text) in schema.marked(&with, Mark::Path) {
+        Ok(object(with))
+    }
+
+    /// Says where inputs of the author's lie that are named in `with:`, and adds those that only results told.
+    fn name_inputs(&self, instance: &Instance, plan: &StepPlan, resolved: &mut Resolved, render: Render) {
+        let (Some(schema), Body::Plugin { with, .. } | Body::Builtin { with, .. }) = (&plan.schema, &mut resolved.body)
+        else {
+            return;
+        };
+        let mut value = Json::Object(mem::take(with));
+        for (path, text) in schema.marked(&value, Mark::Path) {
             let name = dotted(&path);
-            // A path that is an artifact's is not the author's.
             if !instance.inputs.iter().any(|i| i.in_place && i.name.as_deref() == Some(&*name)) {
-                continue;
+                // What is brought into the work folder is found there: artifacts, and inputs that have a name of their own.
+                let links = resolved.links.iter().map(|link| match render {
+                    Render::Digests => link.digest.to_string(),
+                    Render::Paths => link.path.clone(),
+                });
+                let brought =
+                    instance.inputs.iter().filter(|input| !input.in_place).map(Input::place).filter(|p| !p.is_empty());
+                let lies_in =
+                    |place: String| text.strip_prefix(&*place).is_some_and(|r| r.is_empty() || r.starts_with('/'));
+                if links.chain(brought).any(lies_in) {
+                    continue;
+                }
+                resolved.inputs.push(Input {
+                    name: Some(name.clone()),
+                    path: text.clone(),
+                    by_listing: false,
+                    in_place: true,
+                });
             }
             let pointer: String = path.iter().fold(String::new(), |mut pointer, seg| {
                 pointer.push('/');
@@ -122,7 +151,7 @@ impl Expansion {
                 }
                 pointer
             });
-            if let Some(place) = with.pointer_mut(&pointer) {
+            if let Some(place) = value.pointer_mut(&pointer) {
                 *place = Json::String(match render {
                     // The content is hashed as an input of this name; where it lies does not count.
                     Render::Digests => format!("input {name}"),
@@ -130,7 +159,7 @@ impl Expansion {
                 });
             }
         }
-        Ok(object(with))
+        *with = object(value);
     }
 
     /// An expression has no value.

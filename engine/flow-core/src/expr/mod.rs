@@ -23,7 +23,16 @@ mod scope;
 mod template;
 pub(crate) mod value;
 
-use std::{borrow::Cow, cell::RefCell, fmt, rc::Rc, sync::Arc};
+use std::{
+    borrow::Cow,
+    cell::RefCell,
+    fmt,
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use indexmap::IndexMap;
 use minijinja::{Expression, value::Value};
@@ -108,6 +117,27 @@ impl Expr {
     /// It reads results of other steps, so that it has a value only once these are settled.
     pub(crate) fn is_late(&self) -> bool {
         self.reads.names.iter().any(|n| n == "steps")
+    }
+
+    /// It has words that leave a part of it out, so that it may come to a value without a result that it names.
+    pub(crate) fn has_branches(&self) -> bool {
+        self.reads.names.iter().any(|name| matches!(&**name, "if" | "and" | "or"))
+    }
+
+    /// What decides among its branches is known, and the one that is taken reads no result: `weights if weights else steps.a.out`.
+    pub(crate) fn is_known_in(&self, scope: &Value) -> bool {
+        let Some(scope) = scope.downcast_object_ref::<Scope>().filter(|_| self.has_branches()) else { return false };
+        let asks = Arc::new(AtomicBool::new(false));
+        let scope = Scope { asks_for_steps: Some(Arc::clone(&asks)), ..scope.clone() };
+        self.eval(&Value::from_object(scope)).is_ok() && !asks.load(Ordering::Relaxed)
+    }
+
+    /// It ends in `.out` or `.outputs.NAME` of a step, without another way to a value.
+    pub(crate) fn is_artifact(&self) -> bool {
+        let last: Vec<&str> = self.text.rsplit('.').take(2).map(str::trim).collect();
+        let ends = matches!(last[..], ["out", ..]) || last.get(1) == Some(&"outputs");
+        let is_one = !self.has_branches() && !self.text.contains(['~', '+', '"', '\'']);
+        ends && is_one && self.is_late()
     }
 
     /// The fields of a root that it reads.

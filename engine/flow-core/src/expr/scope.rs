@@ -3,7 +3,10 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use indexmap::IndexMap;
@@ -23,6 +26,8 @@ pub(crate) struct Scope {
     pub(crate) steps: Option<Value>,
     /// `seed`, unless a parameter or an axis has that name.
     pub(crate) seed: Option<u64>,
+    /// Told when somebody looks for the results of other steps.
+    pub(crate) asks_for_steps: Option<Arc<AtomicBool>>,
 }
 
 impl Object for Scope {
@@ -38,7 +43,12 @@ impl Object for Scope {
             "params" => self.params.clone(),
             "machine" => self.machine.clone(),
             "inputs" => self.inputs.clone(),
-            "steps" => self.steps.clone(),
+            "steps" => {
+                if let Some(asks) = &self.asks_for_steps {
+                    asks.store(true, Ordering::Relaxed);
+                }
+                self.steps.clone()
+            }
             _ => {
                 let param = self.params.as_ref().and_then(|p| p.get_attr(key).ok()).filter(|v| !v.is_undefined());
                 param.or_else(|| (key == "seed").then(|| self.seed.map(Value::from)).flatten())

@@ -41,6 +41,32 @@ pub(crate) enum Node {
     Broken,
 }
 
+impl Node {
+    /// The value at a path.
+    pub(crate) fn at(&self, path: &[Seg]) -> Option<&Node> {
+        let Some((first, rest)) = path.split_first() else { return Some(self) };
+        let below = match (self, first) {
+            (Node::Map(nodes), Seg::Key(key)) => nodes.iter().find(|(name, _)| name == key).map(|(_, node)| node),
+            (Node::List(nodes), Seg::Index(index)) => nodes.get(*index),
+            _ => None,
+        };
+        below?.at(rest)
+    }
+
+    /// As a path it may turn out to be the author's when its step begins: it does not begin with an output of another step.
+    pub(crate) fn is_late_path(&self) -> bool {
+        let is_late = |expr: &Expr| expr.is_late() || expr.reads.names.iter().any(|name| name == "seed");
+        match self {
+            Node::Expr(expr) => is_late(expr) && !expr.is_artifact(),
+            Node::Text(pieces) => {
+                let begins_with_artifact = matches!(pieces.first(), Some(Piece::Expr(expr)) if expr.is_artifact());
+                !begins_with_artifact && pieces.iter().any(|piece| matches!(piece, Piece::Expr(expr) if is_late(expr)))
+            }
+            _ => false,
+        }
+    }
+}
+
 /// A piece of a text.
 #[derive(Clone, Debug)]
 pub(crate) enum Piece {

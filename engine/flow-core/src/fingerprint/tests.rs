@@ -70,6 +70,7 @@ pub(crate) fn sample() -> Sample {
             body: Body::Plugin { plugin: "torch".into(), step: "train".into(), with },
             env: BTreeMap::from([("OMP_NUM_THREADS".to_owned(), "4".to_owned())]),
             links: vec![Link { path: "in/dataset".into(), digest: Digest::of(b"v7") }],
+            inputs: Vec::new(),
         },
         plugin: Some((Digest::of(b"torch plugin"), 1)),
         metrics: json!({"jsonl": "metrics.jsonl"}),

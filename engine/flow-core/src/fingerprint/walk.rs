@@ -64,7 +64,7 @@ pub fn walk(subject: &Subject<'_>) -> Parts {
     for link in &resolved.links {
         parts.push(part(PartKind::Artifact, &link.path, PartValue::Digest(link.digest)));
     }
-    for (input, tree) in instance.inputs.iter().zip(subject.inputs) {
+    for (input, tree) in instance.inputs.iter().chain(&resolved.inputs).zip(subject.inputs) {
         parts.push(input_part(input, tree));
     }
     for output in instance.outputs.iter() {

@@ -358,6 +358,7 @@ fn parts(
     let inputs = instance
         .inputs
         .iter()
+        .chain(&resolved.inputs)
         .map(|input| lookup.input(input))
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| Refusal { outcome: Outcome::Failed, cause: Cause::NoInput { error } })?;

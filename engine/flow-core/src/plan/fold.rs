@@ -271,8 +271,14 @@ impl<'a> Fold<'a> {
     fn stands(&self, instance: &Instance, lookup: &mut dyn Lookup) -> Option<Standing> {
         let expansion = self.context.expansion;
         // What flow makes itself is published, and soon made.
-        let is_own = matches!(expansion.steps[instance.step.index()].uses, Uses::Builtin(_));
-        if !self.trusting || is_own || instance.settled().is_some() || self.force.covers(instance.id) {
+        let step = &expansion.steps[instance.step.index()];
+        let is_own = matches!(step.uses, Uses::Builtin(_));
+        if !self.trusting
+            || is_own
+            || step.has_late_inputs
+            || instance.settled().is_some()
+            || self.force.covers(instance.id)
+        {
             return None;
         }
         let as_before = |need: &Need| {

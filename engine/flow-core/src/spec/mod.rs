@@ -30,7 +30,7 @@ use self::{
     raw::{File, Part},
     step::{Action, Step},
 };
-use crate::{Diagnostic, Source};
+use crate::{Diagnostic, Input, Source};
 
 /// The version of the language that this flow speaks.
 pub(crate) const LANGUAGE: u64 = 1;
@@ -200,6 +200,20 @@ impl Workflow {
         let place = |(step, text, what): (&str, &str, Diagnostic)| {
             let (at, on) = steps.get(step).map_or((At::root(), On::Nothing), |found| self::place(found, keys, text));
             Problem { at, on, what }
+        };
+        self.locate(all.into_iter().map(place).collect())
+    }
+
+    /// The diagnostics, each of a step and an input of it, with the place where that is written.
+    pub fn about_inputs<'a>(&self, all: impl IntoIterator<Item = (&'a str, &'a Input, Diagnostic)>) -> Vec<Diagnostic> {
+        let steps: BTreeMap<&str, &Step> = self.steps.iter().map(|step| (&*step.name, step)).collect();
+        let place = |(step, input, what): (&str, &Input, Diagnostic)| {
+            let Some(found) = steps.get(step) else { return Problem { at: At::root(), on: On::Nothing, what } };
+            let parameter =
+                input.name.as_deref().and_then(|name| name.strip_prefix("with.")).filter(|_| input.in_place);
+            let (at, on) = self::place(found, if parameter.is_some() { &["with"] } else { &["inputs"] }, &input.path);
+            let below = |at: At, part: &str| part.parse().map_or_else(|_| at.key(part), |index| at.index(index));
+            Problem { at: parameter.into_iter().flat_map(|name| name.split('.')).fold(at, below), on, what }
         };
         self.locate(all.into_iter().map(place).collect())
     }

@@ -126,6 +126,58 @@ fn parameters_of_plugins() {
     assert_eq!(train.links.len(), 1);
 }
 
+/// What decides may be known before anything runs, and a path may be known only then: in either case its content counts.
+#[test]
+fn a_path_is_an_input_whenever_it_is_known() {
+    let e = expand(&steps(
+        r#"
+  first: {uses: images/source, with: {count: 3}}
+  judge: {run: x, metrics: {json: m.json}}
+  dataset: {uses: images/prepare, with: {photos: "${{ photos if photos else steps.first.out }}", version: v7}}
+  each:
+    matrix: {own: [true, false]}
+    uses: images/prepare
+    with: {photos: "${{ steps.first.out if not own else './mine' }}", version: v7}
+  late: {uses: images/prepare, with: {photos: "${{ '../other' if steps.judge.metrics.top1 < 1 else steps.first.out }}", version: v7}}
+  inside: {uses: images/prepare, with: {photos: "${{ steps.first.out }}/cats", version: v7}}
+  named: {uses: images/prepare, with: {photos: "${{ inputs.mine }}", version: v7}, inputs: {mine: ./some/mine}}
+"#,
+    )
+    .replace("photos: null", "photos: ./own"));
+    let settled = ended(&e);
+    let of = |label: &str, render| {
+        let resolved = e.resolve(id(&e, label), &settled, render).expect("a body");
+        let photos = match &resolved.body {
+            Body::Plugin { with, .. } => with["photos"].as_str().expect("a text").to_owned(),
+            other => panic!("{other:?}"),
+        };
+        (photos, resolved.inputs.iter().map(|input| input.path.clone()).collect::<Vec<_>>())
+    };
+    let planned = |label: &str| -> Vec<&str> {
+        e.instances[id(&e, label).index()].inputs.iter().filter(|i| i.in_place).map(|i| &*i.path).collect()
+    };
+    for (label, early, late, path) in [
+        ("dataset", vec!["./own"], vec![], "/lab/workflows/own"),
+        ("each[own=true]", vec!["./mine"], vec![], "/lab/workflows/mine"),
+        ("each[own=false]", vec![], vec![], "in/first"),
+        ("late", vec![], vec!["../other"], "/lab/other"),
+        ("inside", vec![], vec![], "in/first/cats"),
+        ("named", vec![], vec![], "some/mine"),
+    ] {
+        assert_eq!(planned(label), early, "{label}");
+        assert_eq!(
+            of(label, Render::Paths),
+            (path.to_owned(), late.iter().map(ToString::to_string).collect()),
+            "{label}"
+        );
+        let by_content = early.len() + late.len() > 0;
+        assert_eq!(of(label, Render::Digests).0 == "input with.photos", by_content, "{label}");
+    }
+    let may_be_late = |label: &str| e.steps[e.instances[id(&e, label).index()].step.index()].has_late_inputs;
+    assert!(may_be_late("late"));
+    assert!(["first", "dataset", "inside", "named"].iter().all(|label| !may_be_late(label)));
+}
+
 #[test]
 fn what_is_too_large_for_an_artifact_is_said_when_that_is_known() {
     let e = expand(&steps(

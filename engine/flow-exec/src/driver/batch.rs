@@ -8,7 +8,8 @@ use std::{
 };
 
 use flow_core::{
-    CorunGpus, Diagnostic, Expansion, Group, Instance, InstanceId, Outcome, ResourceRequest, SlurmJob, Span, Workflow,
+    CorunGpus, Diagnostic, Expansion, Group, Input, Instance, InstanceId, Outcome, ResourceRequest, SlurmJob, Span,
+    Workflow,
 };
 use flow_slurm::Misused;
 
@@ -46,17 +47,17 @@ pub(super) fn check(
             return wrong;
         }
     };
-    let mut outside: BTreeSet<(&str, &str)> = BTreeSet::new();
+    let mut outside: BTreeSet<(&str, &Input)> = BTreeSet::new();
     for (of, _) in &there {
         let far = of.inputs.iter().filter(|input| !is_below(&workspace.folder.join(&input.path), &shared));
-        outside.extend(far.map(|input| (step(of), input.path.as_str())));
+        outside.extend(far.map(|input| (step(of), input)));
     }
-    let outside = outside.into_iter().map(|(step, path)| {
-        let what = Diagnostic::new(format!("`{path}` is outside of the folder that Slurm's nodes see"));
+    let outside = outside.into_iter().map(|(step, input)| {
+        let what = Diagnostic::new(format!("`{}` is outside of the folder that Slurm's nodes see", input.path));
         let what = what.label(format!("expected below {}", shared.display()));
-        (step, path, what.help("move it there, or name the folder that all nodes see: `slurm: {shared: DIR}`"))
+        (step, input, what.help("move it there, or name the folder that all nodes see: `slurm: {shared: DIR}`"))
     });
-    wrong.extend(workflow.about(&["inputs", "with"], outside.collect::<Vec<_>>()));
+    wrong.extend(workflow.about_inputs(outside.collect::<Vec<_>>()));
     wrong
 }
 

@@ -17,7 +17,8 @@ const LARGEST: u64 = 16 << 20;
 const PICTURES: [&str; 4] = [".png", ".jpg", ".jpeg", ".webp"];
 const LARGEST_PICTURE: u64 = 4 << 20;
 
-/// What a built-in sees, with series and files read from the store, and the author's files from where `lies` says that an input does.
+/// What a built-in sees, with series and files read from the store, and the author's files, those that were told `late` among them,
+/// from where `lies` says that an input does.
 ///
 /// # Errors
 /// Something it reads is not there.
@@ -25,6 +26,7 @@ pub(crate) fn input(
     expansion: &Expansion,
     id: InstanceId,
     settled: &dyn Settled,
+    late: &[Input],
     objects: &Objects,
     lies: impl Fn(&Input) -> PathBuf,
 ) -> Result<BuiltinInput, Fault> {
@@ -46,7 +48,8 @@ pub(crate) fn input(
             }
         }
     }
-    for named in expansion.instances[id.index()].inputs.iter().filter(|input| input.in_place) {
+    let inputs = expansion.instances[id.index()].inputs.iter().chain(late);
+    for named in inputs.filter(|input| input.in_place) {
         input.files.insert(expansion.lies_at(named), read(&lies(named), &named.path)?);
     }
     Ok(input)

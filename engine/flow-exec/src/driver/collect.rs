@@ -109,8 +109,10 @@ pub(super) fn run_builtin(context: &RunContext, builtin: Builtin) -> Collected {
         captured.map_or(author, |captured| captured.path().to_owned())
     };
     let done = match &running.resolved.body {
-        Body::Builtin { name, .. } => builtin::input(expansion, id, &context.known, &context.objects, lies)
-            .and_then(|input| builtin::run(&*context.builtins, name, &input, &running.folder.work().join(place))),
+        Body::Builtin { name, .. } => {
+            builtin::input(expansion, id, &context.known, &running.resolved.inputs, &context.objects, lies)
+                .and_then(|input| builtin::run(&*context.builtins, name, &input, &running.folder.work().join(place)))
+        }
         Body::Plugin { .. } | Body::Command(_) => Err("it is no built-in step".into()),
     };
     let code = Some(i32::from(done.is_err()));
@@ -290,7 +292,8 @@ fn continues(
 fn changed(context: &RunContext, running: &Running) -> Vec<Spoiled> {
     let session = &context.session;
     let mut why = Vec::new();
-    for input in session.expansion.instances[running.instance.index()].inputs.iter() {
+    let instance = &session.expansion.instances[running.instance.index()];
+    for input in instance.inputs.iter().chain(&running.resolved.inputs) {
         let path = session.path(&input.path);
         let captured = running.captured.iter().find(|captured| captured.author() == path);
         let mut changed = captured.and_then(|captured| captured.written());

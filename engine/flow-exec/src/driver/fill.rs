@@ -163,7 +163,7 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     }
     // After the copies are made: what is as it was when it was hashed is what was copied.
     let copied = |path: &Path| launch.captured.iter().any(|captured| captured.is_copy() && captured.author() == path);
-    for input in instance.inputs.iter() {
+    for input in instance.inputs.iter().chain(&resolved.inputs) {
         let path = session.path(&input.path);
         if copied(&path) {
             continue;

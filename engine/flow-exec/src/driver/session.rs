@@ -132,12 +132,12 @@ impl Session {
                 let path = self.path(&input.path);
                 runs && !is_read(&path, input.by_listing) && !path.exists()
             });
-            missing.extend(gone.map(|input| (instance.step, input.path.as_str())));
+            missing.extend(gone.map(|input| (instance.step, input)));
         }
         let wrong = missing
             .into_iter()
-            .map(|(step, path)| (&*self.expansion.steps[step.index()].name, path, self.missing_input(path)));
-        let mut wrong = self.workflow.about(&["inputs", "with"], wrong);
+            .map(|(step, input)| (&*self.expansion.steps[step.index()].name, input, self.missing_input(&input.path)));
+        let mut wrong = self.workflow.about_inputs(wrong);
         wrong.extend(batch::check(&self.workspace, &self.workflow, &self.expansion, self.cluster.as_ref(), wanted));
         if wrong.is_empty() { Ok(()) } else { Err(self.wrong(wrong)) }
     }

@@ -104,7 +104,7 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
         }
     }
     let mut caller = None;
-    let mut inputs: Vec<&Input> = start.instance.inputs.iter().collect();
+    let mut inputs: Vec<&Input> = start.instance.inputs.iter().chain(&start.resolved.inputs).collect();
     // A folder comes before what is in it.
     inputs.sort_by_key(|input| input.place());
     let mut captured = Vec::new();
