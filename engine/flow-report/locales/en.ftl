@@ -811,7 +811,7 @@ jumps-fluctuation = Fluctuation
 jumps-fluctuation-share = Fluctuation, of the level
 jumps-between = Between
 jumps-height = Height (± 95 % confidence)
-jumps-note = A jump is a change of level from one point to the next that no curve, bend, outlier, growing or correlated noise explains as well, and that lasts for three points at least; points off the curve after which the level is as before are outliers, not jumps. Of 100 sweeps of about 70 points without any jump (lines, curves, waves, outliers, noise that correlates by up to 0.5 from one point to the next) at most one is given a jump, and about two where it correlates by 0.7 or more. The height of a jump is what the level changes by beyond the slope of the curve, with outliers left out: it is not the difference of the two points. Fluctuation is the standard deviation about the curve with its jumps and outliers.
+jumps-note = A jump is a change of level from one point to the next that no curve, bend, outlier, growing or correlated noise explains as well, and that lasts for three points at least; points off the curve after which the level is as before are outliers, not jumps. Of 100 sweeps of 16 to 70 points without any jump (lines, curves, waves, outliers, noise that correlates by up to 0.5 from one point to the next) at most one is given a jump, and about two where it correlates by 0.7 or more. The height of a jump is what the level changes by beyond the slope of the curve, with outliers left out: it is not the difference of the two points. Fluctuation is the standard deviation about the curve with its jumps and outliers.
 jumps-alone = Points of { $column } along { $axis } off the curve
 jumps-by = Off by (± 95 % confidence)
 jumps-off = { $at } ({ $off })
@@ -840,7 +840,7 @@ jumps-no-multiple = { $jumps ->
     [2] Two jumps alone do not tell whether jumps come at the multiples of a number
    *[other] No one number has all of these places at its multiples
 }.
-jumps-none = No jump of { $column } along { $axis } stands out of the noise; it fluctuates by { $fluctuation } of its level, and a single jump of less than about five times that may not be told.
+jumps-none = No jump of { $column } along { $axis } stands out of the noise; it fluctuates by { $fluctuation } of its level, and a single jump of less than about { $times } times that may not be told.
 jumps-difference = The difference of { $column } between { $a } and { $b } { $jumps ->
     [0] jumps nowhere along { $axis }: it makes no jump. Where other jumps are told of the one than of the other, the same curve is read in two ways, and which of these is a jump is not sure.
     [one] jumps at 1 place along { $axis }.

@@ -324,7 +324,8 @@ impl Sweeps {
             || Args::new().with("column", names.inline(&self.y, lang)).with("axis", names.inline(&self.x, lang));
         if found.jumps.is_empty() {
             let fluctuation = names.words.figure(lang, &share(fluctuation), fluctuation);
-            return vec![say("jumps-none", about().with("fluctuation", fluctuation))];
+            let times = found.least_told().to_string();
+            return vec![say("jumps-none", about().with("fluctuation", fluctuation).with("times", times))];
         }
         let unit = behind_difference(&self.unit, names.words, &[lang]);
         let each = found.jumps.iter().map(|jump| {

@@ -13,6 +13,8 @@ pub(super) const LASTS: usize = 3;
 pub(super) const LONGEST: usize = 8;
 /// A line has so many coefficients, and costs nothing.
 pub(super) const LINE: usize = 2;
+/// Sweeps for which prices were set have so many points.
+const PRICED: f64 = 70.0;
 /// How much the noise of a point may say of the next.
 pub(super) const CORRELATIONS: [f64; 3] = [0.0, 0.4, 0.8];
 
@@ -111,7 +113,7 @@ impl Sweep {
         let lasts = |place: &usize| *place >= LASTS && place + LASTS <= n;
         let parts: Vec<Part> = (0..n)
             .map(Part::Outlier)
-            .chain((1..n - 1).map(Part::Bend))
+            .chain((2..n - 2).map(Part::Bend))
             .chain((0..n).filter(lasts).map(Part::Jump))
             .chain((0..n).filter(lasts).flat_map(|from| {
                 let ends = (from + LASTS..=from + LONGEST).filter(lasts);
@@ -131,11 +133,11 @@ impl Sweep {
     }
 
     /// What a curve costs with noise of that correlation.
-    pub(super) fn price_of(&self, noise: &Noise, curve: usize) -> f64 {
+    pub(super) fn price_of(&self, correlation: f64, curve: usize) -> f64 {
         let smooth = &self.curves[curve];
         (smooth.columns.len() - LINE) as f64 * self.prices.coefficient
             + smooth.sought as f64 * self.prices.bend
-            + if noise.correlation > 0.0 { 0.0 } else { self.prices.independent }
+            + if correlation > 0.0 { 0.0 } else { self.prices.independent }
     }
 
     pub(super) fn forget_staircases(&mut self) {
@@ -165,10 +167,19 @@ impl Sweep {
         }
     }
 
-    /// The logarithm of the likelihood, less the price.
-    pub(super) fn score(&self, noise: &Noise, rss: f64, price: f64) -> f64 {
+    /// How much dearer everything is with so many columns than in a sweep for which prices were set: the fewer points there are for each
+    /// column, the better it follows noise. C. M. Hurvich and C.-L. Tsai, "Regression and Time Series Model Selection in Small Samples",
+    /// Biometrika 76 (1989), 297–307.
+    pub(super) fn dear(&self, columns: usize) -> f64 {
+        let freedom = |n: f64| (n - columns as f64 - 2.0).max(1.0) / n;
+        (freedom(PRICED) / freedom(self.x.len() as f64)).max(1.0)
+    }
+
+    /// The logarithm of the likelihood, less the price, of a model of so many columns.
+    pub(super) fn score(&self, noise: &Noise, rss: f64, price: f64, columns: usize) -> f64 {
         let n = self.x.len() as f64;
-        -0.5 * n * ((rss + self.floor) / n).ln() + 0.5 * (1.0 - noise.correlation.powi(2)).ln() - price
+        let likelihood = -0.5 * n * ((rss + self.floor) / n).ln() + 0.5 * (1.0 - noise.correlation.powi(2)).ln();
+        likelihood - self.dear(columns) * price
     }
 
     /// The positions of all jumps.
