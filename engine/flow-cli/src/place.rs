@@ -56,7 +56,7 @@ impl StoreLocation {
     }
 
     /// Other runs of the same workflow file, newest first, as many as are looked at for what this one left out.
-    fn earlier(&self, than: &RunStart) -> Result<impl Iterator<Item = (RunId, RunDir, View)>, CliError> {
+    pub(crate) fn earlier(&self, than: &RunStart) -> Result<impl Iterator<Item = (RunId, RunDir, View)>, CliError> {
         const LOOKED_AT: usize = 20;
         let mut runs = self.runs()?;
         runs.retain(|(run, start)| *run != than.run && start.file == than.file);

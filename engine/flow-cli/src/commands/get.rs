@@ -4,14 +4,15 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use flow_core::StepResult;
+use flow_core::{Outcome, StepResult};
 use flow_store::Lost;
 
 use super::{Done, find};
 use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::Output;
-use crate::screen::each_result;
+use crate::place::StoreLocation;
+use crate::screen::{InstanceState, Shown, View, each_result, is_failure};
 use crate::{place, words};
 
 /// Arguments of `flow get`.
@@ -41,6 +42,9 @@ impl Get {
             found.extend(result.map(|result| (&*shown.label, result)));
             Ok(())
         })?;
+        if found.iter().all(|(_, result)| result.outputs.is_empty()) {
+            self.failed(&view, &place)?;
+        }
         let wanted = self.wanted(&found)?;
         let alone = found.len() == 1;
         let objects = place.store.objects();
@@ -70,6 +74,23 @@ impl Get {
             }
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// That what the last run has of it failed, and which run has its outputs.
+    fn failed(&self, view: &View, place: &StoreLocation) -> Result<(), CliError> {
+        let asked = |shown: &&Shown| flow_core::selects(&self.step, &shown.label);
+        let failed = |shown: &Shown| matches!(shown.state, InstanceState::Done(outcome) if is_failure(outcome));
+        let Some(start) = view.start.as_ref().filter(|_| self.of.run.is_none()) else { return Ok(()) };
+        if !view.instances.values().filter(asked).any(failed) {
+            return Ok(());
+        }
+        let error = CliError::usage(format!("`{}` failed in the last run", self.step));
+        let ended_well = |shown: &Shown| matches!(shown.state, InstanceState::Done(Outcome::Ok));
+        let mut earlier = place.earlier(start)?;
+        Err(match earlier.find(|(_, _, view)| view.instances.values().filter(asked).any(ended_well)) {
+            Some((run, ..)) => error.hint(format!("run {run} has what it made: --run {run}")),
+            None => error.hint(format!("`flow show {}` says why", self.step)),
+        })
     }
 
     /// The names of the outputs to get.

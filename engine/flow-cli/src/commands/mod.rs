@@ -244,7 +244,9 @@ pub(crate) fn find<'a>(view: &'a View, name: &str) -> Result<Vec<&'a Shown>, Cli
     }
     let names = view.instances.values().flat_map(|shown| [&*shown.step, &*shown.label]);
     let error = CliError::usage(format!("the run has no step or instance `{name}`"));
+    let is_file = std::path::Path::new(name).extension().is_some_and(|ext| ext == "yaml" || ext == "yml");
     Err(match flow_core::nearest(name, names) {
+        _ if is_file => error.hint(format!("a workflow is named by -w {name}")),
         Some(near) => error.hint(format!("did you mean `{near}`?")),
         None => {
             let steps: std::collections::BTreeSet<&str> = view.instances.values().map(|shown| &*shown.step).collect();

@@ -106,6 +106,8 @@ fn what_the_last_run_left_out_is_forgotten_and_what_is_unknown_stops_nothing() {
     assert_eq!(ran, ["a", "b"]);
     let said = space.flow(["forget", "nothing", "a"]).expect(2).text();
     assert!(said.contains("error: the run has no step or instance `nothing`"), "{said}");
+    let file = space.flow(["report", "w.yaml"]).expect(2).text();
+    assert!(file.contains("a workflow is named by -w w.yaml"), "{file}");
     assert!(said.contains("forgotten: 1 result of 1 instance\n"), "{said}");
     space.flow(["run", "w.yaml"]).expect(0);
     assert_eq!(space.ran(), ["a"]);
@@ -248,4 +250,14 @@ fn a_mistake_in_the_value_of_a_parameter_is_shown_where_it_stands() {
     );
     let kept = space.flow(["plan", "w.yaml", "--set", "names+=1,2", "--set", "lr=auto"]).expect(0).stdout();
     assert!(kept.contains("2 to run"), "what may be meant is taken: {kept}");
+}
+
+#[test]
+fn what_failed_in_the_last_run_says_which_run_has_its_outputs() {
+    let space = space();
+    let with = |run: &str| format!("flow: 1\nsteps:\n  a: {{run: '{run}', outputs: {{m: m.txt}}}}\n");
+    space.write("w.yaml", &with("echo 1 > m.txt")).flow(["run", "w.yaml"]).expect(0);
+    space.write("w.yaml", &with("false")).flow(["run", "w.yaml"]).expect(1);
+    let said = space.flow(["get", "a", "--to", "m"]).expect(2).text();
+    assert!(said.contains("`a` failed in the last run") && said.contains("has what it made: --run "), "{said}");
 }

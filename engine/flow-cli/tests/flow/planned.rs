@@ -56,8 +56,15 @@ fn a_network_that_never_ran_is_planned_on_every_machine() {
     assert_eq!(both[0]["epoch_s"], alone[0]["epoch_s"], "what is known of one's own stays as it was");
     assert!(off(&both[1], truth / 4.0) < 0.01 && both[1]["machine"].as_str().unwrap().ends_with(')'), "{both:?}");
     let host = both[1]["machine"].as_str().unwrap().rsplit(' ').next().unwrap().trim_matches(['(', ')']).to_owned();
+    // Where nothing ran, there is still what was imported.
+    let bare = crate::space();
+    fs::copy(there.path("b"), bare.path("b")).unwrap();
+    bare.flow(["import", "b"]).expect(0);
+    let unknown = bare.flow(["forget", "nohost"]).expect(2).text();
+    assert!(unknown.contains("nothing was imported") && unknown.contains("`nohost`"), "{unknown}");
     let said = here.flow(ASK.into_iter().chain(["--price", &format!("{host}=36")])).expect(0).stdout();
     assert!(said.starts_with("unseen: 2 epochs of 1,600 images of 224×224, batch 16\n"), "{said}");
+    assert!(said.contains("224×224 is what most trainings had; unseen was never trained"), "{said}");
     assert!(said.contains("never trained there; from 4 other networks that were, and what they compute"), "{said}");
     let cost = 36.0 * 2.0 * truth / 4.0 / 3600.0;
     assert!(said.contains(&format!("  {cost:.2}, ")), "{cost}: {said}");
@@ -75,10 +82,13 @@ fn what_cannot_be_planned_is_told_with_a_way_out() {
         space.flow(args).expect(2).text()
     };
     for (said, why) in [
-        (with("unseen", "unsen"), "did you mean `unseen`?"),
+        (with("unseen", "unsen"), "did you mean `unseen`?\n"),
         (with("1600", "15"), "15 images are fewer than a batch of 16"),
         (with("16", "0"), "0 is not in 1.."),
-        (space.flow(ASK.into_iter().chain(["--price", "H300=3"])).expect(2).text(), "nothing ran on such a machine"),
+        (
+            space.flow(ASK.into_iter().chain(["--price", "H300=3"])).expect(2).text(),
+            "--price H300: nothing ran on such a machine",
+        ),
         (space.flow(ASK.into_iter().chain(["--gpus", "2"])).expect(2).text(), "all trainings that were measured had 0"),
         (space.flow(ASK.into_iter().chain(["--gpus", "0,1"])).expect(2).text(), "with --model it is how many GPUs"),
         (space.flow(["predict", "--model", "unseen"]).expect(2).text(), "--batch <N>"),

@@ -1,5 +1,9 @@
 //! How good predictions are: each point that was measured, predicted from all others.
 
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
 use super::{
     history::History,
     observation::Observation,
@@ -49,8 +53,10 @@ impl Quantity {
 }
 
 /// A point as it was measured, and as the others predict it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Checked {
+    /// Where that is, by axis.
+    pub point: BTreeMap<String, Value>,
     pub quantity: Quantity,
     /// The median of what was measured there.
     pub measured: f64,
@@ -107,7 +113,8 @@ fn told(point: &[Placed<'_>], surface: &Surface) -> Vec<Checked> {
     let checked = |quantity: Quantity| {
         let measured = median(point.iter().filter_map(|(_, seen)| quantity.measured(seen)).collect())?;
         let predicted = quantity.expected(&expected).filter(|predicted| !predicted.far)?;
-        Some(Checked { quantity, measured, predicted })
+        let at = |axis: &String| Some((axis.clone(), point[0].1.point.get(axis)?.clone()));
+        Some(Checked { point: surface.axes.iter().filter_map(at).collect(), quantity, measured, predicted })
     };
     Quantity::ALL.into_iter().filter_map(checked).collect()
 }

@@ -44,7 +44,10 @@ impl History<'_> {
             self.others(instance).ok_or_else(|| format!("`{label}`: its step did not run at two points yet"))?;
         let gpus = instance.axes.get("gpus").and_then(Value::as_u64).map_or(instance.request.gpus, |gpus| gpus as u32);
         let on = |model: &String| -> Result<OnModel, String> {
-            let unknown = |what: &str| format!("`{label}` on {model}: {what}");
+            let unknown = |what: &str| match &**model {
+                "" => format!("`{label}` without a GPU: {what}"),
+                model => format!("`{label}` on {model}: {what}"),
+            };
             let at = coordinates(&surface.axes, model, |axis| instance.axes.get(axis)).unwrap_or_default();
             let expected = surface.expect(&at);
             let epoch = match (length.images, surface.at(Of::ImagesPerSecond, &at)) {

@@ -34,6 +34,7 @@ pub fn points(expansion: &Expansion, point: &str) -> Result<Vec<Instance>, Strin
             return Err(format!("step `{name}` has no axis `{axis}`; {has}"));
         }
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+        off_scale(instances, axis, &value)?;
         // Where the point is one of the step's own, only those; else each of them, moved there.
         if points.iter().any(|instance| instance.axes.get(axis) == Some(&value)) {
             points.retain(|instance| instance.axes.get(axis) == Some(&value));
@@ -44,6 +45,18 @@ pub fn points(expansion: &Expansion, point: &str) -> Result<Vec<Instance>, Strin
     let mut seen = BTreeSet::new();
     points.retain(|instance| seen.insert(instance.label.clone()));
     Ok(points)
+}
+
+/// That a value is no number, or none above 0, where all that an axis has are.
+fn off_scale(instances: &[Instance], axis: &str, value: &Value) -> Result<(), String> {
+    let all = |is: fn(&Value) -> bool| instances.iter().filter_map(|instance| instance.axes.get(axis)).all(is);
+    let is_above_0 = |value: &Value| value.as_f64().is_some_and(|number| number > 0.0);
+    let have = match value {
+        value if !value.is_number() && all(Value::is_number) => "numbers",
+        value if !is_above_0(value) && all(is_above_0) => "above 0",
+        _ => return Ok(()),
+    };
+    Err(format!("{axis}={value}: all values of `{axis}` in the workflow are {have}"))
 }
 
 /// The instance as it would be at another point.

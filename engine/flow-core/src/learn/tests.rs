@@ -217,6 +217,10 @@ fn a_load_from_start_to_end_says_nothing_of_epochs() {
     let mut all = trained(&expansion, |batch| 20.0 / batch as f64);
     // Of the last, epochs that count are too short for the driver to tell how busy they keep the GPU.
     all.last_mut().unwrap().gpu_load = 0.3;
+    for (wrong, why) in [("abc", "are numbers"), ("0", "are above 0"), ("-3", "are above 0")] {
+        let refused = super::points(&expansion, &format!("train/batch={wrong}")).unwrap_err();
+        assert!(refused.contains("all values of `batch` in the workflow") && refused.ends_with(why), "{refused}");
+    }
     let points = super::points(&expansion, "train/batch=384").unwrap();
     let known = [expansion.instances.clone(), points.clone()].concat();
     let mut history = History::new(&expansion, &known);

@@ -431,6 +431,9 @@ fn included(path: &str) -> Result<String, Diagnostic> {
             let there = fs::read_dir(folder).into_iter().flatten().flatten();
             let names: Vec<String> = there.filter_map(|entry| entry.file_name().into_string().ok()).collect();
             match flow_core::nearest(name, names.iter().map(String::as_str)) {
+                _ if name.contains(['*', '?', '[']) => {
+                    what.help("`include` takes files by their names, and no pattern")
+                }
                 Some(near) => what.help(format!("there is `{near}` in that folder")),
                 None => what.help("a path under `include` begins in the folder of the file that it stands in"),
             }

@@ -10,7 +10,7 @@ use flow_exec::Knowledge;
 use flow_store::{Results, StoreDir};
 use serde_json::{Value, json};
 
-use super::{Done, Predict, accuracy, check_prices, interval, percent};
+use super::{Done, Predict, accuracy, check_prices, far, interval, is_priced, money, percent};
 use crate::args::Global;
 use crate::error::CliError;
 use crate::output::{FAINT, NOTE, Output, STRONG, styled};
@@ -80,7 +80,7 @@ fn told(ask: &Ask, wrong: &PredictError) -> CliError {
             let error = CliError::usage(format!("`{model}` was neither trained nor counted"));
             let run = format!("flow run workflows/compute.yaml --set 'models+={model}' counts it");
             match near {
-                Some(near) => error.hint(format!("did you mean `{near}`? {run}")),
+                Some(near) => error.hint(format!("did you mean `{near}`?")),
                 None => error.hint(format!("there are {}; {run}", known.join(", "))),
             }
         }
@@ -103,14 +103,8 @@ fn told(ask: &Ask, wrong: &PredictError) -> CliError {
 
 /// What it costs, by the hour of each GPU, or of a machine that has none.
 fn cost(on: &OnMachine, wall: Predicted, prices: &[(String, f64)]) -> Option<Predicted> {
-    let name = on.machine.to_lowercase();
-    let (_, price) = prices.iter().find(|(machine, _)| name.contains(machine))?;
+    let (_, price) = prices.iter().find(|(machine, _)| is_priced(&on.machine, machine))?;
     Some(wall.scaled(price * f64::from(on.gpus.max(1)) / 3600.0))
-}
-
-/// `2.67`, and of less than a tenth what there is.
-fn money(of: f64) -> String {
-    if of < 0.1 { words::number(of) } else { format!("{of:.2}") }
 }
 
 fn off(tried: &[Tried]) -> (f64, usize, f64) {
@@ -160,8 +154,20 @@ fn table(ask: &Ask, planned: &Planned, prices: &[(String, f64)]) -> Vec<String> 
     let epochs = words::count(ask.epochs as usize, "epoch");
     let mut out =
         vec![format!("{}: {epochs} of {images}{size}, batch {}{precision}", styled(STRONG, &ask.model), ask.batch)];
+    let ran = |on: &OnMachine| matches!(&on.answer, Ok(Answer { basis: Basis::Ran(_), .. }));
+    if let (None, Some(size)) = (ask.size, planned.size)
+        && !planned.machines.iter().any(ran)
+    {
+        let line = format!(
+            "{size}×{size} is what most trainings had; {} was never trained, and may not take such images: --size says another",
+            ask.model
+        );
+        out.push(styled(FAINT, line));
+    }
     let none = || "—".to_owned();
-    let cell = |of: Option<Predicted>, word: &dyn Fn(f64) -> String| of.map_or_else(none, |of| interval(of, word));
+    let cell = |of: Option<Predicted>, word: &dyn Fn(f64) -> String| {
+        of.map_or_else(none, |of| interval(Predicted { far: false, ..of }, word))
+    };
     let kilowatt_hours = |joules: f64| format!("{} kWh", words::number(joules / 3.6e6));
     let mut rows = vec![["", "time", "an epoch", "memory on each GPU", "energy"].map(str::to_owned).to_vec()];
     if !prices.is_empty() {
@@ -173,7 +179,8 @@ fn table(ask: &Ask, planned: &Planned, prices: &[(String, f64)]) -> Vec<String> 
         match &on.answer {
             Err(_) => row.push("not known".to_owned()),
             Ok(answer) => {
-                row.push(cell(Some(answer.wall), &words::duration));
+                let far = far(&[Some(answer.wall), answer.memory, answer.energy]);
+                row.push(interval(Predicted { far, ..answer.wall }, words::duration));
                 row.push(cell(Some(answer.epoch), &words::duration));
                 row.push(memory(answer).unwrap_or_else(none));
                 row.push(cell(answer.energy, &kilowatt_hours));
@@ -192,7 +199,7 @@ fn table(ask: &Ask, planned: &Planned, prices: &[(String, f64)]) -> Vec<String> 
 /// With whether a GPU has so much.
 fn memory(answer: &Answer) -> Option<String> {
     let memory = answer.memory?;
-    let shown = interval(memory, |bytes| words::bytes(bytes as u64));
+    let shown = interval(Predicted { far: false, ..memory }, |bytes| words::bytes(bytes as u64));
     Some(match answer.card.map(|card| card as f64) {
         Some(card) if memory.low > card => format!("{shown}: does not fit"),
         Some(card) if memory.high > card => format!("{shown}: may not fit"),

@@ -8,7 +8,7 @@ use clap::Args;
 use flow_core::Span;
 use flow_core::learn::{Checked, Expected, Interference, Length, OnModel, Prediction, Quantity};
 use flow_core::predict::Predicted;
-use flow_core::sched::Estimate;
+use flow_core::sched::{Estimate, EstimateSource, OtherParameter};
 use flow_core::stats::median;
 use flow_exec::CheckedSteps;
 use serde_json::json;
@@ -79,7 +79,7 @@ fn price(text: &str) -> Result<(String, f64), String> {
     let read = || {
         let (model, price) = text.split_once('=')?;
         let price: f64 = price.trim().trim_end_matches("/h").trim().parse().ok()?;
-        (!model.trim().is_empty() && price.is_finite() && price >= 0.0).then(|| (model.trim().to_lowercase(), price))
+        (!model.trim().is_empty() && price.is_finite() && price >= 0.0).then(|| (model.trim().to_owned(), price))
     };
     read().ok_or_else(|| "expected a part of a GPU model's name and what an hour costs, as in H200=3.2/h".to_owned())
 }
@@ -142,9 +142,10 @@ fn show(lines: &[String], output: &mut Output) -> Done {
 
 fn say_checked(checked: &[(String, Vec<Checked>)], output: &mut Output) -> Done {
     for (step, checked) in checked {
-        for Checked { quantity, measured, predicted } in checked {
+        for Checked { point, quantity, measured, predicted } in checked {
             output.json(&json!({
                 "step": step,
+                "axes": point,
                 "quantity": name(*quantity),
                 "measured": measured,
                 "predicted": predicted.value,
@@ -191,6 +192,17 @@ pub(crate) fn takes(estimate: &Estimate) -> Option<String> {
     Some(format!("about {about}{} ({})", range.unwrap_or_default(), estimate_source(estimate)))
 }
 
+/// Any of a row is not to be relied on: that is said of it once.
+fn far(row: &[Option<Predicted>]) -> bool {
+    row.iter().flatten().any(|of| of.far)
+}
+
+/// `2.67`, and of less than a tenth three digits: `0.000270`.
+fn money(of: f64) -> String {
+    let digits = if of > 0.0 && of < 0.1 { (2.0 - of.log10().floor()).min(12.0) as usize } else { 2 };
+    format!("{of:.digits$}")
+}
+
 /// `5.3 s, 4.5 s to 6.2 s`.
 fn interval(of: Predicted, word: impl Fn(f64) -> String) -> String {
     let [value, low, high] = [of.value, of.low, of.high].map(word);
@@ -198,10 +210,21 @@ fn interval(of: Predicted, word: impl Fn(f64) -> String) -> String {
     if low == high { format!("{value}{far}") } else { format!("{value}, {low} to {high}{far}") }
 }
 
+/// Why nothing is known, and how it is told of a training of another length.
+fn unknown(estimate: &Estimate) -> String {
+    let longer = match &estimate.source {
+        EstimateSource::Otherwise(OtherParameter { name, is, .. }) if name == "epochs" => {
+            format!("; leave it as it was and say --epochs {is}")
+        }
+        _ => String::new(),
+    };
+    format!("nothing is known: {}{longer}", estimate_source(estimate))
+}
+
 fn render(predictions: &[Prediction], devices: &[Interference]) -> Vec<String> {
     let mut out = Vec::new();
     for Prediction { label, estimate, expected, cpu_work } in predictions {
-        let whole = takes(estimate).unwrap_or_else(|| format!("nothing is known: {}", estimate_source(estimate)));
+        let whole = takes(estimate).unwrap_or_else(|| unknown(estimate));
         out.push(format!("{}: {whole}", styled(STRONG, label)));
         let time = |what: &str, of: Option<Predicted>| Some(format!("{what} {}", interval(of?, words::duration)));
         let times = [
@@ -237,9 +260,14 @@ fn render(predictions: &[Prediction], devices: &[Interference]) -> Vec<String> {
     out
 }
 
+/// Whether this is a part of a machine's name, however it is written.
+fn is_priced(machine: &str, part: &str) -> bool {
+    machine.to_lowercase().contains(&part.to_lowercase())
+}
+
 /// Each price is of a machine that there is.
 fn check_prices<'m>(prices: &[(String, f64)], machines: impl Iterator<Item = &'m str> + Clone) -> Result<(), CliError> {
-    let known = |name: &str| machines.clone().any(|machine| machine.to_lowercase().contains(name));
+    let known = |name: &str| machines.clone().any(|machine| is_priced(machine, name));
     let Some((unknown, _)) = prices.iter().find(|(name, _)| !known(name)) else { return Ok(()) };
     let error = CliError::usage(format!("--price {unknown}: nothing ran on such a machine"));
     let mut names: Vec<&str> = machines.filter(|name| !name.is_empty()).collect();
@@ -248,8 +276,8 @@ fn check_prices<'m>(prices: &[(String, f64)], machines: impl Iterator<Item = &'m
     if names.is_empty() {
         return Err(error.hint("nothing ran on a GPU yet, and a price is of a GPU model that something ran on"));
     }
-    let words = names.iter().flat_map(|name| name.split(' ')).map(str::to_lowercase).collect::<Vec<_>>();
-    Err(match flow_core::nearest(unknown, words.iter().map(String::as_str)) {
+    let words = names.iter().flat_map(|name| name.split(' ')).collect::<Vec<_>>();
+    Err(match flow_core::nearest(unknown, words.iter().copied()) {
         Some(near) => error.hint(format!("did you mean `{near}`? there are {}", names.join(", "))),
         None => error.hint(format!("there are {}", names.join(", "))),
     })
@@ -257,8 +285,7 @@ fn check_prices<'m>(prices: &[(String, f64)], machines: impl Iterator<Item = &'m
 
 /// What the GPUs cost meanwhile.
 fn cost(on: &OnModel, prices: &[(String, f64)]) -> Option<Predicted> {
-    let name = on.model.to_lowercase();
-    let (_, price) = prices.iter().find(|(model, _)| name.contains(model))?;
+    let (_, price) = prices.iter().find(|(model, _)| is_priced(&on.model, model))?;
     Some(on.wall.scaled(price * f64::from(on.gpus) / 3600.0))
 }
 
@@ -298,14 +325,17 @@ fn render_on_models(points: &[(String, Vec<OnModel>)], images: Option<u64>, pric
         out.push(format!("{}: {epochs}{of} {gpus}", styled(STRONG, label)));
         let bytes = |bytes: f64| words::bytes(bytes as u64);
         let kilowatt_hours = |joules: f64| format!("{} kWh", words::number(joules / 3.6e6));
-        let money = |money: f64| format!("{money:.2}");
-        let cell =
-            |of: Option<Predicted>, word: &dyn Fn(f64) -> String| of.map_or("?".to_owned(), |of| interval(of, word));
+        let cell = |of: Option<Predicted>, word: &dyn Fn(f64) -> String| {
+            of.map_or("?".to_owned(), |of| interval(Predicted { far: false, ..of }, word))
+        };
         let mut rows = vec![["", "time", "an epoch", "memory on each GPU", "energy"].map(str::to_owned).to_vec()];
         rows.extend(models.iter().map(|on| {
             vec![
                 format!("  {}", if on.model.is_empty() { "without a GPU" } else { &on.model }),
-                cell(Some(on.wall), &words::duration),
+                interval(
+                    Predicted { far: far(&[Some(on.wall), on.gpu_memory, on.energy]), ..on.wall },
+                    words::duration,
+                ),
                 cell(Some(on.epoch), &words::duration),
                 cell(on.gpu_memory, &bytes),
                 cell(on.energy, &kilowatt_hours),
@@ -380,7 +410,7 @@ fn render_checked(checked: &CheckedSteps) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use flow_core::predict::repeated;
-    use flow_core::sched::{Distance, EstimateSource, OtherParameter};
+    use flow_core::sched::Distance;
 
     use super::*;
 
@@ -430,6 +460,10 @@ mod tests {
         ");
     }
 
+    fn plain_text(lines: &[String]) -> String {
+        crate::terminal::plain(&lines.join("\n")).to_string()
+    }
+
     #[test]
     fn machines_stand_side_by_side_with_what_they_cost() {
         let of =
@@ -457,12 +491,29 @@ mod tests {
         assert_eq!(cells(&plain[3])[4..], ["?", "?"]);
         let object: serde_json::Value = serde_json::from_str(&objects_on_models(&points, &prices)[0]).unwrap();
         assert_eq!((&object["gpu_model"], &object["cost"]), (&json!("H200"), &json!(3.2)));
+        assert_eq!([2.67, 2.704e-4, 0.0048, 0.0].map(money), ["2.67", "0.000270", "0.00480", "0.00"]);
+        let far = |of: Predicted| Predicted { far: true, ..of };
+        let on = OnModel { wall: far(of(60.0)), epoch: far(of(2.0)), ..on("H200", 60.0, None) };
+        let row = plain_text(&render_on_models(&[("t".to_owned(), vec![on])], None, &prices));
+        assert_eq!(row.matches("too far from what was measured").count(), 1, "{row}");
+        let source = |name: &str| {
+            EstimateSource::Otherwise(OtherParameter { name: name.to_owned(), was: json!(4), is: json!(10) })
+        };
+        let said = |name| unknown(&Estimate { source: source(name), ..Estimate::default() });
+        assert!(said("epochs").ends_with("not 10; leave it as it was and say --epochs 10"));
+        assert!(said("images").ends_with("not 10"));
+        let wrong = check_prices(&[price("H300=3").unwrap()], ["NVIDIA H200"].into_iter()).unwrap_err();
+        assert!(
+            matches!(&wrong, CliError::Usage { message, hint: Some(hint) } if message.contains("--price H300:") && hint.contains("NVIDIA H200")),
+            "{wrong:?}"
+        );
         assert!(price("H200").is_err() && price("=1").is_err() && price("T4=-1/h").is_err());
     }
 
     #[test]
     fn a_check_says_how_far_predictions_were_off() {
         let one = |quantity, measured: f64, beyond| Checked {
+            point: std::collections::BTreeMap::new(),
             quantity,
             measured,
             predicted: Predicted { value: 10.0, low: 9.0, high: 11.1, points: 3, beyond, far: false },
