@@ -79,7 +79,10 @@ impl Get {
     /// That what the last run has of it failed, and which run has its outputs.
     fn failed(&self, view: &View, place: &StoreLocation) -> Result<(), CliError> {
         let asked = |shown: &&Shown| flow_core::selects(&self.step, &shown.label);
-        let failed = |shown: &Shown| matches!(shown.state, InstanceState::Done(outcome) if is_failure(outcome));
+        let failed = |shown: &Shown| match shown.state {
+            InstanceState::Done(outcome) | InstanceState::Settled(outcome) => is_failure(outcome),
+            _ => false,
+        };
         let Some(start) = view.start.as_ref().filter(|_| self.of.run.is_none()) else { return Ok(()) };
         if !view.instances.values().filter(asked).any(failed) {
             return Ok(());
