@@ -10,7 +10,8 @@ mod schema;
 use std::{collections::BTreeMap, sync::LazyLock};
 
 use flow_core::{
-    Catalogue, Diagnostic, Digest, ExpandRequest, Expansion, GpuFacts, Machine, PluginFacts, Provided, Source, parse,
+    Catalogue, Diagnostic, Digest, ExpandRequest, Expansion, GpuFacts, Machine, PluginFacts, Provided, Source,
+    parse_with,
 };
 use serde::Deserialize;
 
@@ -38,7 +39,11 @@ fn machine(gpus: u32) -> Machine {
 fn expand_on(text: &str, machine: &Machine, profile: Option<&str>, set: &[&str]) -> Result<Expansion, Vec<Diagnostic>> {
     let source = Source { path: "test.yaml".into(), text: text.to_owned() };
     let set: Vec<String> = set.iter().map(|s| (*s).to_owned()).collect();
-    parse(&source)?.expand(&ExpandRequest {
+    let mut read = |path: &str| match path {
+        "parts/photographs.yaml" => Ok(include_str!("../../../../workflows/parts/photographs.yaml").to_owned()),
+        _ => Err(Diagnostic::new(format!("{path}: not found"))),
+    };
+    parse_with(&source, &mut read)?.expand(&ExpandRequest {
         catalogue: &CATALOGUE,
         machine,
         profile,

@@ -220,6 +220,9 @@ fn every_workflow_here_is_valid() {
             let errors: Vec<String> =
                 validator.iter_errors(&yaml(&text)).map(|e| format!("{}: {e}", e.instance_path())).collect();
             assert!(errors.is_empty(), "{}: {errors:#?}", path.display());
+            if path.parent().is_some_and(|folder| folder.ends_with("parts")) {
+                continue;
+            }
             let source = Source { path: path.display().to_string(), text };
             let mut read = |path: &str| fs::read_to_string(path).map_err(|e| Diagnostic::new(format!("{path}: {e}")));
             let errors = parse_with(&source, &mut read).expect("YAML").errors();
