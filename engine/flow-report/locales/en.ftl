@@ -763,7 +763,7 @@ fit-none-chosen = Nothing is chosen where no slope is told from 0: the curve tha
 fit-relative = { $all ->
     [yes] Errors count
    *[no] Of { $curves } errors count
-} relative to what was measured: that says the points much better than errors of one size do. R² is of errors in absolute size all the same, so it may fall as a curve gains parameters.
+} relative to what was measured: that says the points better than errors of one size do, or as well with a simpler curve. R² is of errors in absolute size all the same, so it may fall as a curve gains parameters.
 fit-constant = { $column } is the same at all { $points } points.
 fit-few = { $points ->
     [one] { $points } point is too few to tell which curve { $column } is of over { $axis }.
