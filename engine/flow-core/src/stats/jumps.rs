@@ -9,8 +9,9 @@
 //! several breaks priced as parameters, Y.-C. Yao, "Estimating the Number of Change-Points via Schwarz' Criterion", Statistics &
 //! Probability Letters 6 (1988), 181–189, with prices set by simulation, as the tests here repeat it: of 1,000 sweeps without a
 //! jump at most ten have one found. Of 4,000 others 1 to 6 in 1,000 have, 10 where noise correlates by 0.5, and 18 to 23 where it
-//! correlates by 0.7 and 0.9; of 6,000 with jumps of three noise widths at the multiples of 16, 95.8 % are found. These have 70 points; with fewer everything is priced
-//! higher (`Sweep::dear`), so that jumps are found no oftener where there are none, and larger ones only where there are. Noise is weighed by its
+//! correlates by 0.7 and 0.9; of 6,000 with jumps of three noise widths at the multiples of 16, 95.8 % are found. These have 70
+//! points; with fewer everything is priced higher (`Sweep::dear`), so that jumps are found no oftener where there are none, and
+//! larger ones only where there are. Noise is weighed by its
 //! size along the axis (R. J. Carroll and D. Ruppert, "Transformation and Weighting in Regression", Chapman and Hall 1988), and
 //! its correlation from point to point (an autoregression of first order) counts as an explanation like others.
 
