@@ -1,6 +1,13 @@
 //! `flow` killed with SIGKILL at any moment, thirty times: nothing is lost, nothing is falsely cached, nobody is left alive.
 
-use std::{fs, thread, time::Duration};
+use std::{
+    fs,
+    io::Read,
+    path::Path,
+    process::{Child, Command, Stdio},
+    thread,
+    time::Duration,
+};
 
 use nix::{
     sys::signal::{Signal, kill},
@@ -208,22 +215,34 @@ fn what_a_plugin_said_of_itself_needs_nobody_who_watched() {
     assert_eq!(result["metrics"]["images"]["value"], 7.0, "{result}");
 }
 
+/// Keeps everybody from opening a file, for 45 s at most, as long as this process lives.
+fn hold(path: &Path) -> Child {
+    let lease = "import fcntl, signal, sys\nsignal.signal(signal.SIGIO, signal.SIG_IGN)\nfile = open(sys.argv[1])\n\
+                 fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)\nprint(flush=True)\nsys.stdin.read()";
+    let mut python = Command::new("python3");
+    python.args(["-c", lease]).arg(path).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = python.spawn().unwrap();
+    child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    child
+}
+
 #[test]
 fn a_folder_that_was_being_moved_into_the_store_is_not_made_again() {
     let space = space();
     space.write("log", "");
-    // To store the second output takes a moment: time to be killed in.
-    let run = "echo ran >> LOG; mkdir -p out/a; echo 1 > out/a/x; truncate -s 3G big";
+    let run =
+        "mkdir -p out/a; echo 1 > out/a/x; echo 2 > second; echo ran >> LOG; until [ -e LOG.go ]; do sleep 0.01; done";
     let run = run.replace("LOG", &space.path("log").to_string_lossy());
-    space.write("w.yaml", &format!("flow: 1\nsteps:\n  a: {{run: '{run}', outputs: [out/, big]}}\n"));
+    space.write("w.yaml", &format!("flow: 1\nsteps:\n  a: {{run: '{run}', outputs: [out/, second]}}\n"));
     let mut flow = space.start(["run", "w.yaml"]);
-    let is_moved = || {
-        let runs = files_below(&space.path(".flow/runs"));
-        let ended = runs.iter().any(|path| path.ends_with("exit.json"));
-        ended && !runs.iter().any(|path| path.ends_with("out/a/x"))
-    };
-    until("the folder is in the store", is_moved);
+    until("its outputs are there", || !space.read("log").is_empty());
+    let in_runs = |name: &str| files_below(&space.path(".flow/runs")).into_iter().find(|path| path.ends_with(name));
+    let mut holder = hold(&in_runs("work/second").unwrap());
+    space.write("log.go", "");
+    until("the folder is in the store", || in_runs("exit.json").is_some() && in_runs("out/a/x").is_none());
     flow.kill();
+    holder.kill().unwrap();
+    holder.wait().unwrap();
     assert!(!flow.said().contains("done"), "{}", flow.said());
     until("everybody is gone", || space.alive().is_empty());
     let said = space.flow(["run", "w.yaml"]).expect(0).text();

@@ -15,7 +15,7 @@ const LATE: f64 = 0.1;
 /// The time limit of a step, seconds.
 const LIMIT: f64 = 0.2;
 
-/// Two gigabytes that no file system stores as a hole, handed over when it is told to, and beside that on one CPU: a step whose end
+/// A file of eight gigabytes, to hash and not to write, handed over when it is told to, and beside that on one CPU: a step whose end
 /// is followed by the next, whose time is up, and is followed by one that is interrupted. A barrier cannot be due meanwhile: a
 /// co-run group has nothing of ours beside it.
 const WORKFLOW: &str = "\
@@ -23,7 +23,7 @@ flow: 1
 name: served
 steps:
   large:
-    run: yes 'real bytes' | head -c 2147483648 > out.bin; touch $T/filled; until [ -e $T/go ]; do sleep 0.002; done
+    run: truncate -s 8G out.bin; touch $T/filled; until [ -e $T/go ]; do sleep 0.002; done
     outputs: [out.bin]
     env: {T: TELL}
   first:

@@ -224,8 +224,7 @@ fn a_group_is_one_job_with_its_barrier() {
     assert_eq!(results["pair[n=1]"]["circumstances"]["corunners"], serde_json::json!(["pair[n=2]"]));
 }
 
-/// How long after both members are ready they go on, while two gigabytes that no file system stores as a hole are stored here, and how
-/// long after that these are, seconds.
+/// How long after both members are ready they go on, while a large output is stored here, and how long after that this is, seconds.
 fn barrier_beside_a_large_output(lab: &Lab) -> (f64, f64) {
     let mut flow = lab.space.start(["run", "w.yaml", "--force"]);
     let told = |name: &str| lab.space.path("tell").join(name).exists();
@@ -255,7 +254,7 @@ fn a_barrier_opens_while_a_large_output_is_stored() {
     env: {T: TELL}
   large:
     on: local
-    run: yes 'real bytes' | head -c 4294967296 > out.bin; touch $T/filled; until [ -e $T/go ]; do sleep 0.002; done
+    run: truncate -s 8G out.bin; touch $T/filled; until [ -e $T/go ]; do sleep 0.002; done
     outputs: [out.bin]
     env: {T: TELL}
 ";
