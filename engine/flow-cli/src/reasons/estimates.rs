@@ -1,6 +1,7 @@
 //! What an estimate rests on, in words.
 
 use flow_core::sched::{Distance, Estimate, EstimateSource, OtherParameter};
+use serde_json::Value;
 
 /// `3 runs of its step at other points of \`batch\``.
 pub(crate) fn estimate_source(estimate: &Estimate) -> String {
@@ -28,8 +29,12 @@ pub(crate) fn estimate_source(estimate: &Estimate) -> String {
             };
             format!("{runs} of its step at other points{along}{distance}")
         }
-        EstimateSource::Step { interval: true } => format!("{runs} of its step"),
-        EstimateSource::Step { interval: false } => format!("{runs} of its step, too few for an interval"),
+        EstimateSource::Step { interval, never } => {
+            let word = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let never = never.as_ref().map(|(axis, value)| format!(", none with {axis}={}", word(value)));
+            let few = if *interval { "" } else { ", too few for an interval" };
+            format!("{runs} of its step{}{few}", never.unwrap_or_default())
+        }
         EstimateSource::Given => "given".to_owned(),
     }
 }
@@ -60,8 +65,8 @@ mod tests {
             words(4, points(Distance::Among)),
             words(4, points(Distance::FarBeyond)),
             words(1, EstimateSource::Points { axes: Vec::new(), distance: Distance::Beyond }),
-            words(3, EstimateSource::Step { interval: true }),
-            words(1, EstimateSource::Step { interval: false }),
+            words(3, EstimateSource::Step { interval: true, never: None }),
+            words(1, EstimateSource::Step { interval: false, never: Some(("model".to_owned(), json!("vgg16"))) }),
         ];
         insta::assert_snapshot!(said.join("\n"), @r"
         never ran
@@ -73,7 +78,7 @@ mod tests {
         4 runs of its step at other points of `batch`, `lr`, far beyond them
         1 run of its step at other points, beyond them
         3 runs of its step
-        1 run of its step, too few for an interval
+        1 run of its step, none with model=vgg16, too few for an interval
         ");
     }
 }

@@ -64,7 +64,15 @@ fn a_network_that_never_ran_is_planned_on_every_machine() {
     assert!(unknown.contains("nothing was imported") && unknown.contains("`nohost`"), "{unknown}");
     let said = here.flow(ASK.into_iter().chain(["--price", &format!("{host}=36")])).expect(0).stdout();
     assert!(said.starts_with("unseen: 2 epochs of 1,600 images of 224×224, batch 16\n"), "{said}");
-    assert!(said.contains("224×224 is what most trainings had; unseen was never trained"), "{said}");
+    assert!(
+        said.contains("224×224 is what most trainings had; unseen was never trained: --size says another\n"),
+        "{said}"
+    );
+    let small = here.flow(ASK.into_iter().chain(["--size", "64"])).expect(0).stdout();
+    assert!(
+        small.contains("unseen was neither trained nor counted with images of 64×64, and may not take such"),
+        "{small}"
+    );
     assert!(said.contains("never trained there; from 4 other networks that were, and what they compute"), "{said}");
     let cost = 36.0 * 2.0 * truth / 4.0 / 3600.0;
     assert!(said.contains(&format!("  {cost:.2}, ")), "{cost}: {said}");
@@ -77,6 +85,8 @@ fn a_network_that_never_ran_is_planned_on_every_machine() {
 #[test]
 fn what_cannot_be_planned_is_told_with_a_way_out() {
     let space = lab(1.0);
+    let machine = objects(&space)[0]["machine"].as_str().unwrap().to_owned();
+    let prices = [format!("{}=3", machine.to_lowercase()), format!("{machine}=4")];
     let with = |from: &str, to: &str| {
         let args: Vec<&str> = ASK.iter().map(|arg| if *arg == from { to } else { *arg }).collect();
         space.flow(args).expect(2).text()
@@ -88,6 +98,10 @@ fn what_cannot_be_planned_is_told_with_a_way_out() {
         (
             space.flow(ASK.into_iter().chain(["--price", "H300=3"])).expect(2).text(),
             "--price H300: nothing ran on such a machine",
+        ),
+        (
+            space.flow(ASK.into_iter().chain(["--price", &prices[0], "--price", &prices[1]])).expect(2).text(),
+            &format!("=3 and --price {machine}=4 are both of {machine}"),
         ),
         (space.flow(ASK.into_iter().chain(["--gpus", "2"])).expect(2).text(), "all trainings that were measured had 0"),
         (space.flow(ASK.into_iter().chain(["--gpus", "0,1"])).expect(2).text(), "with --model it is how many GPUs"),

@@ -69,8 +69,10 @@ impl History<'_> {
         of_points().unwrap_or_else(|| {
             let of = self.of(instance.step);
             let mut estimate = of.whole.get(|| of_step(&of.seen)).clone();
-            if let (0, Some(otherwise)) = (estimate.samples, self.otherwise(instance.step)) {
-                estimate.source = EstimateSource::Otherwise(otherwise);
+            match (&mut estimate.source, self.otherwise(instance.step)) {
+                (EstimateSource::Step { never, .. }, _) => *never = self.never(instance),
+                (source, Some(otherwise)) => *source = EstimateSource::Otherwise(otherwise),
+                _ => {}
             }
             (estimate, Expected::default())
         })
@@ -134,7 +136,7 @@ fn of_step(kin: &[Observation]) -> Estimate {
         duration: median(walls).map(Span::from_secs_f64),
         // Another instance's memory says nothing of this one's.
         samples: ended.len() as u32,
-        source: EstimateSource::Step { interval: range.is_some() },
+        source: EstimateSource::Step { interval: range.is_some(), never: None },
         ..common(&ended)
     }
 }

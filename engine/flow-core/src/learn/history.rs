@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
 
 use super::{made::Made, observation::Observation, surface::Surface};
@@ -55,6 +55,8 @@ pub(super) struct OnAxes {
     by_point: IndexMap<Vec<Value>, Vec<usize>>,
     /// Those that ended well.
     pub(super) ended: Vec<usize>,
+    /// The values that these had, by axis.
+    values: Vec<IndexSet<Value>>,
     /// What all of these say, and what those say that nothing disturbed.
     pub(super) surfaces: [Made<Surface>; 2],
 }
@@ -80,6 +82,7 @@ impl<'a> History<'a> {
                     axes: instance.axes.keys().cloned().collect(),
                     by_point: IndexMap::new(),
                     ended: Vec::new(),
+                    values: vec![IndexSet::new(); instance.axes.len()],
                     surfaces: [Made::default(), Made::default()],
                 });
             }
@@ -237,6 +240,14 @@ impl<'a> History<'a> {
         [true, false].into_iter().map(|calm| on.surface(calm, of)).find(|surface| surface.points > 1)
     }
 
+    /// The first axis of an instance on which no attempt with its axes that ended well had its value, where there are such attempts.
+    pub(super) fn never(&self, instance: &Instance) -> Option<(String, Value)> {
+        let on = self.of(instance.step).on(instance).filter(|on| !on.ended.is_empty())?;
+        let mut axes = instance.axes.iter().zip(&on.values);
+        let ((axis, value), _) = axes.find(|((_, value), values)| !values.contains(*value))?;
+        Some((axis.clone(), value.clone()))
+    }
+
     /// By the axes that observations have: those that ended well, and best that nothing disturbed.
     pub(super) fn on_axes(&self, step: StepId) -> impl Iterator<Item = (&[String], Vec<&Observation>)> {
         let of = self.of(step);
@@ -253,15 +264,16 @@ impl OfStep {
         for on in &mut self.on {
             let point: Option<Vec<Value>> = on.axes.iter().map(|name| seen.point.get(name).cloned()).collect();
             let Some(point) = point else { continue };
-            on.by_point.entry(point).or_default().push(self.seen.len());
             if seen.outcome == Outcome::Ok {
                 on.ended.push(self.seen.len());
+                on.values.iter_mut().zip(&point).for_each(|(values, value)| _ = values.insert(value.clone()));
                 let [all, calm] = &mut on.surfaces;
                 all.one_more();
                 if seen.is_calm() {
                     calm.one_more();
                 }
             }
+            on.by_point.entry(point).or_default().push(self.seen.len());
         }
         self.seen.push(seen);
         self.whole.one_more();

@@ -284,7 +284,7 @@ fn what_no_point_tells_of_is_expected_as_widely_as_its_step_is_spread() {
     };
     let of_three = expected_of_d(&[10.0, 20.0, 40.0]);
     let (low, high) = of_three.range.unwrap();
-    let source = |interval| EstimateSource::Step { interval };
+    let source = |interval| EstimateSource::Step { interval, never: Some(("model".to_owned(), json!("d"))) };
     assert_eq!((of_three.duration.unwrap().as_secs_f64(), of_three.samples, of_three.source), (20.0, 3, source(true)));
     // Student's t of 2 degrees of freedom, 2.920, on the logarithms: their deviation is ln 2.
     let factor = (2.920 * 2_f64.ln() * (4.0_f64 / 3.0).sqrt()).exp();
@@ -395,7 +395,7 @@ steps:
         Event::Learned { instance, estimate } => Some((instance.0, estimate.duration?.as_secs_f64(), estimate.source)),
         _ => None,
     });
-    let other = EstimateSource::Step { interval: false };
+    let other = EstimateSource::Step { interval: false, never: Some(("batch".to_owned(), json!(16))) };
     let of_alone = |own| EstimateSource::Instance { own, steps: vec!["alone".to_owned()] };
     let is_same = |instance: &u32| [3, 6, 7].contains(instance);
     let expected = (2..8).map(|instance| {

@@ -94,6 +94,8 @@ pub struct OnMachine {
 pub struct Planned {
     /// Of images of this size, where that is known.
     pub size: Option<u32>,
+    /// The network was trained or counted at that size: it takes such images.
+    pub takes_size: bool,
     pub precision: String,
     pub machines: Vec<OnMachine>,
 }
@@ -129,6 +131,9 @@ impl Known {
         let most = if of_model.is_empty() { self.experiments.iter().collect() } else { of_model };
         let precision = most_frequent(most.iter().map(|of| of.precision.clone())).unwrap_or_default();
         let size = ask.size.or_else(|| most_frequent(most.iter().filter_map(|of| of.point.size)));
+        let trained = self.experiments.iter().map(|of| (&of.model, of.point.size));
+        let counted = self.counts.iter().map(|of| (&of.model, Some(of.size)));
+        let takes_size = size.is_none() || trained.chain(counted).any(|of| of == (&ask.model, size));
         let used: Vec<&Experiment> =
             self.experiments.iter().filter(fits).filter(|of| of.precision == precision).collect();
         let mut machines: Vec<&str> = used.iter().map(|of| &*of.machine).collect();
@@ -147,7 +152,7 @@ impl Known {
             let point = Point { batch: ask.batch, gpus, size };
             OnMachine { machine: (*machine).to_owned(), gpus, answer: there.answer(ask, point) }
         };
-        Ok(Planned { size, precision, machines: machines.iter().map(on).collect() })
+        Ok(Planned { size, takes_size, precision, machines: machines.iter().map(on).collect() })
     }
 
     /// What is known, held against itself: on each machine seconds an image and memory of each point from the other points of its

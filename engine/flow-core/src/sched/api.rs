@@ -80,8 +80,12 @@ pub enum EstimateSource {
     Instance { own: bool, steps: Vec<String> },
     /// Attempts at other points of its step, which vary along these axes.
     Points { axes: Vec<String>, distance: Distance },
-    /// Attempts of its step, whatever they were; too few of them give no interval.
-    Step { interval: bool },
+    /// Attempts of its step, whatever they were; too few of them give no interval. With the first axis on which none had its value.
+    Step {
+        interval: bool,
+        #[serde(default)]
+        never: Option<(String, serde_json::Value)>,
+    },
     /// Nobody ran it: it is a job of a trace or of a mix.
     Given,
 }

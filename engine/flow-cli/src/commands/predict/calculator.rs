@@ -10,7 +10,7 @@ use flow_exec::Knowledge;
 use flow_store::{Results, StoreDir};
 use serde_json::{Value, json};
 
-use super::{Done, Predict, accuracy, check_prices, far, interval, is_priced, money, percent};
+use super::{Done, Predict, accuracy, check_prices, far, interval, money, percent, price_of};
 use crate::args::Global;
 use crate::error::CliError;
 use crate::output::{FAINT, NOTE, Output, STRONG, styled};
@@ -103,7 +103,7 @@ fn told(ask: &Ask, wrong: &PredictError) -> CliError {
 
 /// What it costs, by the hour of each GPU, or of a machine that has none.
 fn cost(on: &OnMachine, wall: Predicted, prices: &[(String, f64)]) -> Option<Predicted> {
-    let (_, price) = prices.iter().find(|(machine, _)| is_priced(&on.machine, machine))?;
+    let price = price_of(&on.machine, prices)?;
     Some(wall.scaled(price * f64::from(on.gpus.max(1)) / 3600.0))
 }
 
@@ -155,14 +155,18 @@ fn table(ask: &Ask, planned: &Planned, prices: &[(String, f64)]) -> Vec<String> 
     let mut out =
         vec![format!("{}: {epochs} of {images}{size}, batch {}{precision}", styled(STRONG, &ask.model), ask.batch)];
     let ran = |on: &OnMachine| matches!(&on.answer, Ok(Answer { basis: Basis::Ran(_), .. }));
-    if let (None, Some(size)) = (ask.size, planned.size)
-        && !planned.machines.iter().any(ran)
-    {
-        let line = format!(
-            "{size}×{size} is what most trainings had; {} was never trained, and may not take such images: --size says another",
-            ask.model
-        );
-        out.push(styled(FAINT, line));
+    let model = &ask.model;
+    let unfit = if planned.takes_size { "" } else { ", and may not take such images" };
+    match (ask.size, planned.size) {
+        (None, Some(size)) if !planned.machines.iter().any(ran) => out.push(styled(
+            FAINT,
+            format!("{size}×{size} is what most trainings had; {model} was never trained{unfit}: --size says another"),
+        )),
+        (Some(size), _) if !planned.takes_size => out.push(styled(
+            FAINT,
+            format!("{model} was neither trained nor counted with images of {size}×{size}{unfit}"),
+        )),
+        _ => {}
     }
     let none = || "—".to_owned();
     let cell = |of: Option<Predicted>, word: &dyn Fn(f64) -> String| {
@@ -369,7 +373,7 @@ mod tests {
             on("K80", Ok(Answer { memory: Some(of(f64::from(1 << 30) * 64.0, 1.25)), ..others })),
             on("P100", Err(lack)),
         ];
-        let planned = Planned { size: Some(224), precision: "fp32".into(), machines };
+        let planned = Planned { size: Some(224), takes_size: true, precision: "fp32".into(), machines };
         let ask = Ask { model: "resnet50".into(), batch: 128, images: 60_000, epochs: 30, gpus: Some(2), size: None };
         let lines = table(&ask, &planned, &[("h200".to_owned(), 3.2)]);
         let lines: Vec<String> = lines.iter().map(|line| plain(line).trim_end().to_owned()).collect();

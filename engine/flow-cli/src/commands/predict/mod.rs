@@ -2,7 +2,7 @@
 
 mod calculator;
 
-use std::process::ExitCode;
+use std::{cmp::Reverse, process::ExitCode};
 
 use clap::Args;
 use flow_core::Span;
@@ -57,7 +57,7 @@ pub(crate) struct Predict {
     /// On each GPU model that it ran on, with so many images an epoch
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "check")]
     images: Option<u64>,
-    /// What an hour of a GPU costs whose model has this in its name: H200=3.2/h; may be repeated
+    /// What an hour of a GPU costs whose model has this in its name: H200=3.2/h; may be repeated, the longest name counts
     #[arg(long, value_name = "MODEL=PRICE", value_parser = price, conflicts_with = "check")]
     price: Vec<(String, f64)>,
     /// A training of this network, whether it ran or not; then --gpus says how many
@@ -265,9 +265,26 @@ fn is_priced(machine: &str, part: &str) -> bool {
     machine.to_lowercase().contains(&part.to_lowercase())
 }
 
-/// Each price is of a machine that there is.
+/// What an hour of one of its GPUs costs: of several prices that of the longest part of its name.
+fn price_of(machine: &str, prices: &[(String, f64)]) -> Option<f64> {
+    let of = prices.iter().filter(|(part, _)| is_priced(machine, part));
+    of.max_by_key(|(part, _)| part.len()).map(|(_, price)| *price)
+}
+
+/// Each price is of a machine that there is, and each machine has one.
 fn check_prices<'m>(prices: &[(String, f64)], machines: impl Iterator<Item = &'m str> + Clone) -> Result<(), CliError> {
     let known = |name: &str| machines.clone().any(|machine| is_priced(machine, name));
+    for machine in machines.clone() {
+        let mut of: Vec<_> = prices.iter().filter(|(part, _)| is_priced(machine, part)).collect();
+        of.sort_by_key(|(part, _)| Reverse(part.len()));
+        if let [(part, price), (other, another), ..] = &of[..]
+            && part.len() == other.len()
+            && price != another
+        {
+            let error = format!("--price {part}={price} and --price {other}={another} are both of {machine}");
+            return Err(CliError::usage(error).hint("give more of one name: the longest that fits counts"));
+        }
+    }
     let Some((unknown, _)) = prices.iter().find(|(name, _)| !known(name)) else { return Ok(()) };
     let error = CliError::usage(format!("--price {unknown}: nothing ran on such a machine"));
     let mut names: Vec<&str> = machines.filter(|name| !name.is_empty()).collect();
@@ -285,7 +302,7 @@ fn check_prices<'m>(prices: &[(String, f64)], machines: impl Iterator<Item = &'m
 
 /// What the GPUs cost meanwhile.
 fn cost(on: &OnModel, prices: &[(String, f64)]) -> Option<Predicted> {
-    let (_, price) = prices.iter().find(|(model, _)| is_priced(&on.model, model))?;
+    let price = price_of(&on.model, prices)?;
     Some(on.wall.scaled(price * f64::from(on.gpus) / 3600.0))
 }
 
