@@ -150,6 +150,20 @@ fn groups_that_cannot_be_judged_say_why() {
 }
 
 #[test]
+fn where_the_first_run_of_a_group_cannot_be_compared_the_later_ones_are() {
+    let told = judged("g", CorunGpus::Own, &per_gpu("v7", None), |m| {
+        let mut again = m.clone();
+        for run in &mut again {
+            run.label = run.label.replace(']', ",repetition=1]");
+            run.repetition = Some(1);
+        }
+        m[1].outcome = Outcome::TimedOut;
+        m.extend(again);
+    });
+    insta::assert_snapshot!(told, @"- Together (g): **only concurrent**. The members take 1.76 to 2.52 times as long as alone, yet together they do 1.51 ± 0.28 times the work of one after another. Each was measured 2 times, alone and together; 1 counts, and the figures are of it alone. `together[batch=64]` has no result (timed out). Limiting: CPU (demand 197 %). Not limiting: GPU, GPU memory and GPU memory busy time (own GPUs). No figures for waiting for data.");
+}
+
+#[test]
 fn no_number_of_runs_is_told_that_nobody_reckoned() {
     let report = reported("g", CorunGpus::Own, &per_gpu("v7", None), |m| {
         m[1] = m[1].clone().cpu_util(0.3).foreign_cpu(0.25);

@@ -44,7 +44,7 @@ pub struct Judged<'r> {
     pub looks: u32,
     /// The repetitions that do not count, each with what is the matter with it; nothing of one in which a member is missing.
     pub left_out: Vec<Option<Verdict>>,
-    /// Each member with its run alone, of the first repetition that counts.
+    /// Each member with its run alone, of the first repetition that counts, or else of one that could be compared.
     pub pairs: Vec<(&'r StepResult, Option<&'r StepResult>)>,
 }
 
@@ -168,7 +168,9 @@ impl<'r> Group<'r> {
     pub fn judge(&self, tolerance: f64) -> Judged<'r> {
         let looks = self.members.iter().map(|member| member.together.len()).max().unwrap_or(0);
         let rounds: Vec<Round<'r>> = (0..looks).map(|look| self.round(look)).collect();
-        let first = rounds.first().cloned().unwrap_or_default();
+        // Where the first cannot be compared, a later one may be.
+        let is_comparable = |round: &&Round<'_>| refused(round, measure(round)).is_none();
+        let first = rounds.iter().find(is_comparable).or(rounds.first()).cloned().unwrap_or_default();
         let measure = measure(&first);
         let mut judged = Judged {
             verdict: Verdict::TooNoisy,
