@@ -94,6 +94,13 @@ impl Why {
             let workflow = workflow.map(|workflow| format!(" of workflow `{workflow}`")).unwrap_or_default();
             output.line(format!("{}: {take} {}{workflow}", named(&of), words::named(&theirs)))?;
         }
+        for ((group, looks), of) in repeated(&session.expansion, &ids, &asked) {
+            let runs = words::count(looks as usize, "run");
+            output.line(format!(
+                "{}: made because the verdict on {group} was undecided after {runs} of each",
+                named(&of)
+            ))?;
+        }
         let ignored = flow_exec::ignored(&session, &ids)?;
         if !ignored.is_empty() {
             let paths: Vec<String> = ignored.iter().map(|path| path.display().to_string()).collect();
@@ -101,6 +108,22 @@ impl Why {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Repetitions that were made, by the group whose verdict asked for them, and after how many runs.
+fn repeated<'a>(
+    expansion: &'a Expansion,
+    ids: &[InstanceId],
+    asked: &[Asked<'a>],
+) -> IndexMap<(&'a str, u32), Vec<&'a str>> {
+    let mut made: IndexMap<_, Vec<&str>> = IndexMap::new();
+    for (id, (label, state)) in ids.iter().zip(asked) {
+        let again = expansion.instances[id.index()].again.as_deref();
+        if let (State::Cached { .. }, Some(again)) = (state, again) {
+            made.entry((&*again.group, again.looks)).or_default().push(label);
+        }
+    }
+    made
 }
 
 /// So many results are read at once, and held.

@@ -142,8 +142,10 @@ fn what_one_run_of_each_does_not_decide_is_repeated_and_no_more_often_than_the_f
     };
     let again = labels().into_iter().filter(|label| label.contains("repetition=1")).collect::<Vec<_>>();
     assert_eq!(again.len(), 4, "both members, and both alone: {:?}", labels());
-    let why = space.flow(["show", "together[n=1,repetition=1]"]).expect(0).stdout();
-    assert!(!why.is_empty());
+    let shown = space.flow(["show", "together[n=1,repetition=1]"]).expect(0).stdout();
+    assert!(!shown.is_empty());
+    let why = space.flow(["why", "together[n=1,repetition=1]"]).expect(0).stdout();
+    assert!(why.contains("made because the verdict on together all was undecided after 1 run of each"), "{why}");
     let said = space.flow(["run", "even.yaml"]).expect(0).stdout();
     assert!(said.contains("nothing to do"), "{said}");
     // With fewer allowed the same results give the same verdict, and nothing runs but the report.
