@@ -311,6 +311,13 @@ pub(crate) fn remove(dir: &StoreDir, run: &RunId, key: &str) {
     let _ = path.parent().map(fs::remove_dir);
 }
 
+/// The same, if what came of all tasks of an array is safe: others may have ticked some of them off.
+pub(crate) fn remove_done(dir: &StoreDir, run: &RunId, key: &str) {
+    if read(&file(dir, run, key)).is_empty() {
+        remove(dir, run, key);
+    }
+}
+
 /// What a run was in the middle of writing down or of removing when it was killed says nothing, and would keep its folder from going.
 pub(super) fn forget_unfinished(run: &RunDir) {
     let files = fs::read_dir(run.jobs()).into_iter().flatten().flatten().map(|entry| entry.path());

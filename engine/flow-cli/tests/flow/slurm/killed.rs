@@ -1,6 +1,8 @@
 //! flow is killed, at random moments, again and again; and what becomes of arrays that it has left.
 
 use std::{
+    fs,
+    path::PathBuf,
     thread,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -41,11 +43,27 @@ fn flow_killed_at_twenty_random_moments_does_every_step_once() {
     let context = format!("FLOW_TEST_SEED={seed}, killed after {moments:?} ms\n{text}");
     assert_eq!((lab.lines("began"), lab.lines("did")), (once(STEPS), once(STEPS)), "{context}");
     assert_eq!(lab.queue(), "", "{context}");
-    let left = flow_testkit::files_below(&lab.space.path(".flow/runs"));
-    let left: Vec<_> = left.iter().filter(|path| path.to_string_lossy().contains("/jobs/")).collect();
-    assert!(left.is_empty(), "{left:?}\n{context}");
+    assert_eq!(written_down(&lab), Vec::<PathBuf>::new(), "{context}");
     let text = lab.space.flow(["run", "w.yaml"]).expect(0).stdout();
     assert!(text.contains(&format!("nothing to do: {STEPS} results cached")), "{text}\n{context}");
+}
+
+/// What is written down of jobs in the folders of all runs.
+fn written_down(lab: &Lab) -> Vec<PathBuf> {
+    let files = flow_testkit::files_below(&lab.space.path(".flow/runs"));
+    files.into_iter().filter(|path| path.to_string_lossy().contains("/jobs/")).collect()
+}
+
+#[test]
+fn an_array_of_which_a_power_cut_took_back_what_is_safe_leaves_nothing_written_down() {
+    let lab = Lab::new(1, 1, &sweep(4, 1, "gpus: 1"));
+    let mut flow = lab.space.start(["run", "w.yaml"]);
+    let ticked_off = || written_down(&lab).into_iter().find(|path| path.extension().is_some_and(|end| end == "done"));
+    until("a result is safe", || ticked_off().is_some());
+    flow.kill();
+    fs::remove_file(ticked_off().unwrap()).unwrap();
+    let text = lab.space.flow(["run", "w.yaml"]).expect(0).text();
+    assert_eq!((lab.lines("did"), written_down(&lab)), (once(4), Vec::new()), "{text}");
 }
 
 #[test]

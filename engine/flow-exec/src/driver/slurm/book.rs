@@ -39,8 +39,10 @@ pub(super) struct Book {
     first_of: BTreeMap<AttemptId, AttemptId>,
     /// What is written down, until what came of all attempts in it is safe.
     written: BTreeMap<AttemptId, Written>,
-    /// Of each array, how many tasks' results are not safe yet.
+    /// Of each array, how many tasks' results are not safe yet, or were not known to be when it was read.
     arrays: BTreeMap<String, u32>,
+    /// Those of which some are ticked off, and not all that were counted.
+    ticked_off: BTreeSet<(RunId, String)>,
     /// Tasks whose results have become safe.
     safe: BTreeMap<(RunId, String), Vec<u32>>,
 }
@@ -69,6 +71,7 @@ impl Book {
             first_of: BTreeMap::new(),
             written: BTreeMap::new(),
             arrays: BTreeMap::new(),
+            ticked_off: BTreeSet::new(),
             safe: BTreeMap::new(),
         }
     }
@@ -275,8 +278,10 @@ impl Book {
             *left = left.saturating_sub(tasks.len() as u32);
             if *left == 0 {
                 intents::remove(&self.dir, &run, &key);
+                self.ticked_off.remove(&(run, key));
             } else {
                 intents::tick_off(&self.dir, &run, &key, &tasks);
+                self.ticked_off.insert((run, key));
             }
         }
     }
@@ -284,6 +289,7 @@ impl Book {
 
 impl Drop for Book {
     fn drop(&mut self) {
+        self.ticked_off.iter().for_each(|(run, key)| intents::remove_done(&self.dir, run, key));
         // For what goes on without this run others may listen.
         self.bells.values().filter(|(_, whom)| whom.is_empty()).for_each(|(ear, _)| ear.close());
     }
