@@ -46,8 +46,9 @@ fn what_is_no_report_is_told_from_a_run_without_one() {
 fn a_report_is_one_file_to_send_in_each_of_its_languages() {
     let space = space();
     let sweep = WORKFLOW.replace("sections:", "languages: [en, zh], sections:").replace("[loss]", "[epoch_time, loss]");
-    let epochs = "for e in 1 2 3; do sleep 0.1; echo epoch $e loss 3; done";
-    let sweep = sweep.replace("echo loss 3", epochs).replace("loss {loss}", "epoch {epoch} loss {loss}");
+    let epochs = "for e in 1 2 3; do echo epoch $e loss 3 in 0.1 s; done";
+    let sweep =
+        sweep.replace("echo loss 3", epochs).replace("loss {loss}", "epoch {epoch} loss {loss} in {epoch_time:s} s");
     space.write("a.yaml", &sweep);
     space.flow(["run", "a.yaml"]).expect(0);
     let told = space.flow(["report", "--html", "--lang", "zh", "-o", "zh.html"]).expect(0).stdout();
