@@ -6,7 +6,7 @@ use super::{MetricRow, finite, whole};
 
 /// A `stdout:` pattern, compiled: `Epoch {epoch}: loss {train_loss}, acc {top1:%}`. Each `{name}` stands for a number, found
 /// anywhere in a line, but not within a word; blanks match any number of blanks. `{name:%}` is a percentage and kept as a ratio, `{name:s}` has the
-/// unit `s`, which may be printed behind it, `{_}` is any text, `{{` is a brace. One that names the epoch alone, `Epoch {epoch}/`, is a heading: the lines below it are of
+/// unit `s`, which may be printed behind it, and at the end of a pattern so may another unit of its kind, `{_}` is any text, `{{` is a brace. One that names the epoch alone, `Epoch {epoch}/`, is a heading: the lines below it are of
 /// that epoch.
 #[derive(Clone, Debug)]
 pub struct Pattern {
@@ -102,6 +102,11 @@ impl Pattern {
         self.names().next().is_none()
     }
 
+    /// Nothing comes after its last number.
+    fn ends_with_number(&self) -> bool {
+        self.text.ends_with('}') && !self.text.ends_with("}}") && !self.text.ends_with("{_}")
+    }
+
     /// The metrics that it stands for.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.captures.iter().map(|capture| &*capture.name).filter(|name| *name != EPOCH)
@@ -131,7 +136,12 @@ impl Pattern {
                 let Some(value) = (if capture.percent { percentage(text) } else { self::number(text) }) else {
                     continue;
                 };
-                let value = finite(value);
+                // What is said in the middle of a pattern stands before what the pattern goes on with.
+                let behind = found.get(0).filter(|_| n + 1 == self.captures.len() && self.ends_with_number());
+                let Some(factor) = behind.map_or(Some(1.0), |m| factor(&capture.unit, &line[m.end()..])) else {
+                    continue;
+                };
+                let value = finite(value * factor);
                 rows.push(MetricRow { epoch, name: capture.name.clone(), value, unit: capture.unit.clone() });
             }
         }
@@ -151,6 +161,33 @@ fn number(text: &str) -> Option<f64> {
 fn percentage(text: &str) -> Option<f64> {
     let text = text.replace(',', "");
     format!("{text}e-2").parse().ok().or_else(|| Some(text.parse::<f64>().ok()? / 100.0))
+}
+
+/// Units of one kind, by how much of its first each is.
+const UNITS: [&[(&str, f64)]; 3] = [
+    &[("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("µs", 1e-6), ("μs", 1e-6), ("ns", 1e-9), ("min", 60.0), ("h", 3600.0)],
+    &[("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12)],
+    &[("B", 1.0), ("KiB", 1024.0), ("MiB", 1_048_576.0), ("GiB", 1_073_741_824.0)],
+];
+/// Behind a blank these mean something else too: `12 min 3 max`.
+const OTHER_WORDS: [&str; 3] = ["min", "h", "B"];
+
+/// By how much to multiply a number of this unit, where what is printed behind it is another unit of the same kind: `850µs`, `1.31 s` of
+/// `{elapsed:ms}`. `None` where the number is but a part: `2m3.5s`.
+fn factor(unit: &str, behind: &str) -> Option<f64> {
+    let (unit, rate) = unit.strip_suffix("/s").map_or((unit, ""), |unit| (unit, "/s"));
+    let Some(kind) = UNITS.iter().find(|kind| kind.iter().any(|(name, _)| *name == unit)) else { return Some(1.0) };
+    let word = behind.trim_start();
+    let end = word.find(|c: char| !c.is_alphabetic()).unwrap_or(word.len());
+    let (word, after) = word.split_at(end);
+    let is_attached = behind.starts_with(char::is_alphabetic);
+    if is_attached && after.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    let of = |wanted: &str| kind.iter().find(|(name, _)| *name == wanted).map(|(_, much)| *much);
+    let is_unit = (is_attached || !OTHER_WORDS.contains(&word)) && after.starts_with('/') != rate.is_empty();
+    let printed = of(word).filter(|_| is_unit && after.starts_with(rate));
+    Some(printed.zip(of(unit)).map_or(1.0, |(printed, unit)| printed / unit))
 }
 
 /// After a whole number, a comma and a digit follow at once.
@@ -179,6 +216,23 @@ mod tests {
                 vec!["3:loss=-1", "4:loss=0.5"],
             ),
             ("took {wall:s} s", "took 12.5 s", vec!["wall=12.5 s"]),
+            (
+                "elapsed: {elapsed:ms}",
+                "elapsed: 850µs\nelapsed: 12.5ms\nelapsed: 1.5 s, fine\nelapsed: 2m3.5s\nelapsed: 7 min 5 max\nelapsed: 3 steps\nelapsed: 4 kB",
+                vec![
+                    "elapsed=0.85 ms",
+                    "elapsed=12.5 ms",
+                    "elapsed=1500 ms",
+                    "elapsed=7 ms",
+                    "elapsed=3 ms",
+                    "elapsed=4 ms",
+                ],
+            ),
+            (
+                "rate {rate:MB/s}",
+                "rate 1.5 GB/s\nrate 850 kB/s\nrate 3 MB/s\nrate 4 GB\nrate 5 MiB/s",
+                vec!["rate=1500 MB/s", "rate=0.85 MB/s", "rate=3 MB/s", "rate=4 MB/s", "rate=5 MB/s"],
+            ),
             (
                 "- {t:s} - loss: {loss}",
                 "Epoch 1/5 - 0.5s - loss: 2\nEpoch 2/5 - 3 s - loss: 1\nEpoch 3/5 - 4 - loss: 0\n- 20ms - loss: 9",
