@@ -85,6 +85,24 @@ fn what_was_asked_for_otherwise_is_told() {
 }
 
 #[test]
+fn of_several_results_of_a_point_of_a_machine_the_newest_counts() {
+    let at = |ended_at, seconds, n: u32| {
+        let mut foreign = on_h200(16, seconds);
+        foreign.result.ended_at = ended_at;
+        foreign.result.circumstances.params.insert("n".into(), json!(n));
+        foreign
+    };
+    let mut view = view("torch/train", None, vec![own(16, 8.0)]);
+    view.results[0].circumstances.params.insert("n".into(), json!(160));
+    view.imported = vec![at(2, 1.0, 160), at(3, 4.0, 640), at(1, 2.0, 160)];
+    let with = json!({"from": "solo", "machines": true, "columns": ["epoch_time"]});
+    let out = run("table", with, &input(vec![("solo", view)])).unwrap();
+    assert!(text(&out, "table.csv").contains("NVIDIA H200 (lab4),4\n"), "{}", text(&out, "table.csv"));
+    let markdown = text(&out, "table.en.md");
+    assert!(markdown.contains("On NVIDIA H200 (lab4) `n` was 640, and 160 here"), "{markdown}");
+}
+
+#[test]
 fn what_ran_out_of_memory_there_is_a_row() {
     let mut full = on_h200(64, 1.0);
     full.result = full.result.outcome(Outcome::OutOfMemory);

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use flow_core::reason::BuiltinFault;
 use flow_core::{Foreign, StepResult, StepView, machine_of};
+use indexmap::IndexMap;
 use serde_json::Value;
 
 use super::epochs::EPOCH;
@@ -45,7 +46,7 @@ pub(super) fn beside(with: &TableWith, view: &StepView, table: &mut Table) -> Re
         let asked = result.repetition.unwrap_or(0) == 0 || own.iter().any(|own| own.repetition == result.repetition);
         axes && asked
     };
-    let theirs: Vec<&Foreign> = view.imported.iter().filter(is_alike).collect();
+    let theirs = newest(view.imported.iter().filter(is_alike));
     if theirs.is_empty() {
         table.note(Note::NoMachines);
     }
@@ -65,6 +66,20 @@ pub(super) fn beside(with: &TableWith, view: &StepView, table: &mut Table) -> Re
     Ok(all)
 }
 
+/// Of each point of a machine the newest result, as of one's own: earlier ones may be of other parameters or of another program.
+fn newest<'f>(all: impl Iterator<Item = &'f Foreign>) -> Vec<&'f Foreign> {
+    let mut newest: IndexMap<String, &Foreign> = IndexMap::new();
+    for foreign in all {
+        let Foreign { host, result } = foreign;
+        let point = format!("{} {:?} {:?}", machine_of(result, Some(host)), result.axes, result.repetition);
+        let known = newest.entry(point).or_insert(foreign);
+        if known.result.ended_at < result.ended_at {
+            *known = foreign;
+        }
+    }
+    newest.into_values().collect()
+}
+
 /// The same with its machine as an axis.
 fn on(mut result: StepResult, machine: String, host: Option<&str>) -> StepResult {
     result.axes.insert(MACHINE.to_owned(), Value::from(machine));
@@ -78,19 +93,24 @@ fn is_at(one: &StepResult, other: &StepResult) -> bool {
     one.axes.iter().filter(|(axis, _)| *axis != MACHINE).all(|(axis, value)| other.axes.get(axis) == Some(value))
 }
 
+/// A parameter of the workflow, or of the step's plugin.
+fn param<'r>(result: &'r StepResult, name: &str) -> Option<&'r Value> {
+    result.circumstances.params.get(name).or_else(|| result.params.get(name))
+}
+
 /// Parameters that are the same for all of one's own results, and others there. What names a file is another one on every machine.
 fn say_what_differs(own: &[StepResult], theirs: &[&Foreign], table: &mut Table) {
     let Some(first) = own.iter().find(|result| result.was_tried()) else { return };
     let mut told: BTreeSet<(String, &String)> = BTreeSet::new();
     for foreign in theirs {
         let machine = machine_of(&foreign.result, Some(&foreign.host));
-        for (name, value) in &first.params {
-            let shared =
-                own.iter().filter(|result| result.was_tried()).all(|result| result.params.get(name) == Some(value));
+        for (name, value) in first.circumstances.params.iter().chain(&first.params) {
+            let tried = own.iter().filter(|result| result.was_tried());
+            let shared = tried.map(|result| param(result, name)).all(|own| own == Some(value));
             let is_file = |value: &Value| {
                 value.as_str().is_some_and(|text| text.contains('/') || text.parse::<flow_core::Digest>().is_ok())
             };
-            let Some(other) = foreign.result.params.get(name).filter(|other| *other != value && !is_file(other)) else {
+            let Some(other) = param(&foreign.result, name).filter(|other| *other != value && !is_file(other)) else {
                 continue;
             };
             if shared && !is_file(value) && told.insert((machine.clone(), name)) {
