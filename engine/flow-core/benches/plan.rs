@@ -154,6 +154,7 @@ fn estimating(bencher: Bencher<'_, '_>, name: &str) {
         gpu_memory: 1 << 30,
         gpu_load: 0.5,
         gpu_load_whole: None,
+        gpus: None,
         gpu_model: Some("GPU".to_owned()),
         point: instance.axes.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
         epoch_s: Some(1.0),

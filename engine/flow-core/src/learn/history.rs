@@ -179,7 +179,9 @@ impl<'a> History<'a> {
             self.expansion.params.get(name).is_some_and(|now| !is_structure(now) && now != value)
         };
         if let Some((name, value)) = seen.point.iter().find(|pair| differs(*pair)) {
-            self.of_mut(step).otherwise = Some((name.clone(), value.clone()));
+            if seen.outcome == Outcome::Ok {
+                self.of_mut(step).otherwise = Some((name.clone(), value.clone()));
+            }
             return;
         }
         if let (Some(epoch_s), Some(of)) = (seen.epoch_s, self.instance(&seen.label)) {

@@ -42,7 +42,9 @@ impl History<'_> {
         let label = &instance.label;
         let surface =
             self.others(instance).ok_or_else(|| format!("`{label}`: its step did not run at two points yet"))?;
-        let gpus = instance.axes.get("gpus").and_then(Value::as_u64).map_or(instance.request.gpus, |gpus| gpus as u32);
+        // What ran there had as many as it had; the request is this machine's.
+        let asked = instance.axes.get("gpus").and_then(Value::as_u64).map(|gpus| gpus as u32);
+        let gpus_of = |model: &String| surface.gpus.get(model).copied().unwrap_or(instance.request.gpus);
         let on = |model: &String| -> Result<OnModel, String> {
             let unknown = |what: &str| match &**model {
                 "" => format!("`{label}` without a GPU: {what}"),
@@ -58,6 +60,7 @@ impl History<'_> {
             let epochs = length.epochs.or(expected.epochs).ok_or_else(|| unknown("say how many --epochs"))?;
             let wall = expected.whole(epoch, f64::from(epochs)).unwrap_or(epoch);
             let energy = surface.at(Of::Power, &at).map(|power| power.times(&wall));
+            let gpus = asked.unwrap_or_else(|| gpus_of(model));
             Ok(OnModel { model: model.clone(), gpus, epochs, wall, epoch, gpu_memory: expected.gpu_memory, energy })
         };
         let mut models = surface.models.clone();

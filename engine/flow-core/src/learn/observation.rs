@@ -34,6 +34,9 @@ pub struct Observation {
     /// Model of its first GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_model: Option<String>,
+    /// How many GPUs it had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<u32>,
     /// The point: axes and parameters, scalars only.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub point: BTreeMap<String, Value>,
@@ -80,6 +83,7 @@ impl Observation {
             gpu_load: whole.filter(|_| !result.tells_gpu_load()).unwrap_or(over_epochs),
             gpu_load_whole: whole,
             gpu_model: seen.gpu_models.first().cloned(),
+            gpus: Some(seen.gpu_models.len() as u32),
             // A parameter of the workflow counts as that, also where a plugin's has its name.
             point: result
                 .params

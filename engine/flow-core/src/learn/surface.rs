@@ -1,6 +1,9 @@
 //! What is expected at a point, from attempts of its step at other points: along all axes at once, and on the GPU models that were seen.
 
-use std::{cell::OnceCell, collections::BTreeSet};
+use std::{
+    cell::OnceCell,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use serde_json::Value;
 
@@ -24,6 +27,8 @@ pub(super) struct Surface {
     pub(super) points: usize,
     /// GPU models, the one seen last behind.
     pub(super) models: Vec<String>,
+    /// How many GPUs of each model they had, where that is known.
+    pub(super) gpus: BTreeMap<String, u32>,
     /// Most of them say what their wall time is made of.
     phased: bool,
     /// What does not go with the point.
@@ -141,16 +146,18 @@ impl Surface {
         let (placed, seen): (Vec<Vec<Coordinate>>, Vec<&Observation>) =
             seen.iter().filter_map(|seen| Some((place(axes, seen)?, *seen))).unzip();
         let distinct = |of: usize| placed.iter().map(|at| key(&at[of..=of]).next()).collect::<BTreeSet<_>>().len();
-        let mut models: Vec<String> = Vec::new();
+        let (mut models, mut gpus): (Vec<String>, _) = (Vec::new(), BTreeMap::new());
         for seen in &seen {
             let model = seen.gpu_model.clone().unwrap_or_default();
             models.retain(|other| *other != model);
+            gpus.extend(seen.gpus.map(|gpus| (model.clone(), gpus)));
             models.push(model);
         }
         Surface {
             varied: axes.iter().enumerate().filter(|(n, _)| distinct(*n) > 1).map(|(_, axis)| axis.clone()).collect(),
             points: placed.iter().map(|at| key(at).collect::<Vec<_>>()).collect::<BTreeSet<_>>().len(),
             models,
+            gpus,
             phased: 2 * seen.iter().filter(|seen| seen.phases.is_some()).count() > seen.len(),
             common: Estimate { samples: seen.len() as u32, ..common(&seen) },
             measured: OF.map(|of| Measured {

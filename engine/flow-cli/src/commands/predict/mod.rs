@@ -260,9 +260,11 @@ fn render(predictions: &[Prediction], devices: &[Interference]) -> Vec<String> {
     out
 }
 
-/// Whether this is a part of a machine's name, however it is written.
+/// Whether this is a part of what a machine has, or its name, `NVIDIA H200 (lab5)`, however it is written.
 fn is_priced(machine: &str, part: &str) -> bool {
-    machine.to_lowercase().contains(&part.to_lowercase())
+    let (machine, part) = (machine.to_lowercase(), part.to_lowercase());
+    let (what, host) = machine.strip_suffix(')').and_then(|name| name.rsplit_once(" (")).unwrap_or((&machine, ""));
+    what.contains(&part) || host == part || part.contains('(') && machine.contains(&part)
 }
 
 /// What an hour of one of its GPUs costs: of several prices that of the longest part of its name.
@@ -303,7 +305,7 @@ fn check_prices<'m>(prices: &[(String, f64)], machines: impl Iterator<Item = &'m
 /// What the GPUs cost meanwhile.
 fn cost(on: &OnModel, prices: &[(String, f64)]) -> Option<Predicted> {
     let price = price_of(&on.model, prices)?;
-    Some(on.wall.scaled(price * f64::from(on.gpus) / 3600.0))
+    Some(on.wall.scaled(price * f64::from(on.gpus.max(1)) / 3600.0))
 }
 
 fn objects_on_models(points: &[(String, Vec<OnModel>)], prices: &[(String, f64)]) -> Vec<String> {
@@ -334,12 +336,7 @@ fn render_on_models(points: &[(String, Vec<OnModel>)], images: Option<u64>, pric
         let Some(first) = models.first() else { continue };
         let of = images.map(|images| format!(" of {} images", words::thousands(images as usize))).unwrap_or_default();
         let epochs = words::count(first.epochs as usize, "epoch");
-        let gpus = if first.gpus == 0 {
-            "without a GPU".to_owned()
-        } else {
-            format!("on {}", words::count(first.gpus as usize, "GPU"))
-        };
-        out.push(format!("{}: {epochs}{of} {gpus}", styled(STRONG, label)));
+        out.push(format!("{}: {epochs}{of}", styled(STRONG, label)));
         let bytes = |bytes: f64| words::bytes(bytes as u64);
         let kilowatt_hours = |joules: f64| format!("{} kWh", words::number(joules / 3.6e6));
         let cell = |of: Option<Predicted>, word: &dyn Fn(f64) -> String| {
@@ -348,7 +345,11 @@ fn render_on_models(points: &[(String, Vec<OnModel>)], images: Option<u64>, pric
         let mut rows = vec![["", "time", "an epoch", "memory on each GPU", "energy"].map(str::to_owned).to_vec()];
         rows.extend(models.iter().map(|on| {
             vec![
-                format!("  {}", if on.model.is_empty() { "without a GPU" } else { &on.model }),
+                match (on.gpus, &*on.model) {
+                    (_, "") => "  without a GPU".to_owned(),
+                    (0 | 1, model) => format!("  {model}"),
+                    (gpus, model) => format!("  {gpus} x {model}"),
+                },
                 interval(
                     Predicted { far: far(&[Some(on.wall), on.gpu_memory, on.energy]), ..on.wall },
                     words::duration,

@@ -74,9 +74,9 @@ fn machines_stand_side_by_side_with_what_they_cost() {
     let cells = |line: &str| {
         line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect::<Vec<_>>()
     };
-    assert_eq!(plain[0], "t[batch=8]: 30 epochs of 60,000 images on 2 GPUs");
+    assert_eq!(plain[0], "t[batch=8]: 30 epochs of 60,000 images");
     assert_eq!(cells(&plain[1]), ["time", "an epoch", "memory on each GPU", "energy", "cost"]);
-    let h200 = "H200|30 min 00 s, 27 min 00 s to 33 min 00 s|1 min 00 s, 54 s to 1 min 06 s|6.0 GiB, 5.4 GiB to 6.6 GiB|0.5 kWh, 0.45 kWh to 0.55 kWh|3.20, 2.88 to 3.52";
+    let h200 = "2 x H200|30 min 00 s, 27 min 00 s to 33 min 00 s|1 min 00 s, 54 s to 1 min 06 s|6.0 GiB, 5.4 GiB to 6.6 GiB|0.5 kWh, 0.45 kWh to 0.55 kWh|3.20, 2.88 to 3.52";
     assert_eq!(cells(&plain[2]).join("|"), h200);
     assert_eq!(cells(&plain[3])[4..], ["?", "?"]);
     let object: serde_json::Value = serde_json::from_str(&objects_on_models(&points, &prices)[0]).unwrap();
@@ -95,6 +95,11 @@ fn machines_stand_side_by_side_with_what_they_cost() {
     assert!(
         matches!(&wrong, CliError::Usage { message, hint: Some(hint) } if message.contains("--price H300:") && hint.contains("NVIDIA H200")),
         "{wrong:?}"
+    );
+    let priced = |part| ["NVIDIA H200 (t4-lab)", "Tesla T4 (h4)"].map(|machine| is_priced(machine, part));
+    assert_eq!(
+        ["t4", "t4-lab", "h4", "Tesla", "200 (t4", "4"].map(priced),
+        [[false, true], [true, false], [false, true], [false, true], [true, false], [false, true]]
     );
     assert!(price("H200").is_err() && price("=1").is_err() && price("T4=-1/h").is_err());
 }
