@@ -1,6 +1,8 @@
 //! `flow export`.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -33,6 +35,16 @@ pub(crate) struct Export {
     bundle: PathBuf,
     #[command(flatten)]
     about: About,
+}
+
+/// Nothing is there yet, or a bundle.
+fn is_replaced(file: &Path) -> bool {
+    const HEAD: &[u8] = b"{\"flow_bundle\":";
+    let mut found = [0; HEAD.len()];
+    match File::open(file) {
+        Ok(mut file) => file.read_exact(&mut found).is_ok() && found == HEAD,
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
 }
 
 impl Export {
@@ -68,6 +80,10 @@ impl Export {
             .hint("export runs of parts of the workflow: `flow run FILE STEP…`"));
         }
         let shown = self.bundle.display();
+        if !is_replaced(&self.bundle) {
+            return Err(CliError::usage(format!("`{shown}` is there, and no bundle"))
+                .hint("another name, or move it away: only a bundle is replaced"));
+        }
         flow_exec::text::replace(&self.bundle, &bytes)
             .map_err(|e| CliError::failed(format!("`{shown}` cannot be written: {e}")))?;
         let count = words::count(bundle.results.len(), "result");

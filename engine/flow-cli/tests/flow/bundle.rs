@@ -24,8 +24,12 @@ fn two() -> (TestSpace, TestSpace) {
         one.write("w.yaml", SWEEP);
     }
     there.flow(["run", "w.yaml"]).expect(0);
-    let said = there.flow(["export", "--bundle", "out.bundle"]).expect(0).stdout();
-    assert!(said.starts_with("exported 3 results of run "), "{said}");
+    for _ in 0..2 {
+        let said = there.flow(["export", "--bundle", "out.bundle"]).expect(0).stdout();
+        assert!(said.starts_with("exported 3 results of run "), "{said}");
+    }
+    let said = there.flow(["export", "--bundle", "w.yaml"]).expect(2).text();
+    assert!(said.contains("`w.yaml` is there, and no bundle") && there.read("w.yaml") == SWEEP, "{said}");
     fs::copy(there.path("out.bundle"), here.path("in.bundle")).unwrap();
     (there, here)
 }
