@@ -27,6 +27,10 @@ fn what_is_not_published_is_said_with_its_reason() {
     let status = space.flow(["status"]).expect(0).stdout();
     assert!(status.contains("failed: 4 cached") && status.contains(reason), "{status}");
     assert_eq!(space.read("rep.md"), "my own notes\n");
+    // An entry tells what was found, and leads nowhere else.
+    let news = WORKFLOW.replace("publish: [", "publish: [{from: rep, whats_new: NEWS.md}, ");
+    space.write("a.yaml", &news).write("NEWS.md", "## What's New\n").flow(["run", "a.yaml"]).expect(1);
+    assert!(space.read("NEWS.md").contains("flow entry: a") && !space.read("NEWS.md").contains("rep.md"));
 }
 
 #[test]

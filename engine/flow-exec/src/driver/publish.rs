@@ -8,7 +8,7 @@ use std::{
 };
 
 use flow_core::{
-    Builtins, FileToWrite, Outcome, PublishJob, PublishTo, PublishWhat, Replace, Settled, reason::Withheld,
+    Builtins, FileToWrite, Outcome, Publish, PublishJob, PublishTo, PublishWhat, Replace, Settled, reason::Withheld,
 };
 use flow_store::Objects;
 use nix::unistd::geteuid;
@@ -98,7 +98,10 @@ pub(crate) fn publish(
 ) -> Published {
     let mut out = Published::default();
     let expansion = &session.expansion;
-    for entry in &expansion.publish {
+    // Reports first: an entry links to none that could not be published.
+    let (reports, entries): (Vec<&Publish>, _) =
+        expansion.publish.iter().partition(|entry| matches!(entry.to, PublishTo::Report(_)));
+    for entry in reports.into_iter().chain(entries) {
         let step = &expansion.steps[entry.from.index()];
         let result = step.ids().find_map(|id| settled.result(id)).filter(|r| r.outcome == Outcome::Ok);
         let Some(artifact) = result.and_then(|r| r.outputs.values().next()) else { continue };
@@ -108,9 +111,11 @@ pub(crate) fn publish(
         };
         let target = normal(&session.path(written));
         let report = expansion.publish.iter().find_map(|other| match &other.to {
-            PublishTo::Report(to) if other.from == entry.from => Some(relative(&target, &normal(&session.path(to)))),
+            PublishTo::Report(to) if other.from == entry.from => Some(normal(&session.path(to))),
             _ => None,
         });
+        let report = report.filter(|report| !out.errors.iter().any(|(failed, _)| failed == report));
+        let report = report.map(|report| relative(&target, &report));
         let done = files(objects, artifact).map_err(|e| e.to_string()).and_then(|files| {
             let existing = match text::read(&target, LONGEST) {
                 Ok(text) => Some(text),
