@@ -121,5 +121,5 @@ fn what_cannot_be_planned_is_told_with_a_way_out() {
     bare.write("w.yaml", "flow: 1\nname: bare\nsteps:\n  one: {run: 'true'}\n");
     bare.flow(["run", "w.yaml"]).expect(0);
     let said = bare.flow(ASK.into_iter().chain(["--price", "H200=3"])).expect(2).text();
-    assert!(said.contains("no training was measured yet") && said.contains("flow import"), "{said}");
+    assert!(said.contains("no training was measured undisturbed yet") && said.contains("flow import"), "{said}");
 }

@@ -73,8 +73,8 @@ fn told(ask: &Ask, wrong: &PredictError) -> CliError {
     let Ask { model, batch, images, .. } = ask;
     match wrong {
         PredictError::Nothing => {
-            CliError::usage("no training was measured yet: no result has a model, a batch and `images_per_s`")
-                .hint("flow run workflows/fit.yaml measures some, and flow import FILE takes in what others measured")
+            CliError::usage("no training was measured undisturbed yet: no such result has a model, a batch and `images_per_s`")
+                .hint("flow run workflows/fit.yaml measures some, flow import FILE takes in what others measured, and `exclusive: true` keeps others away from a step")
         }
         PredictError::NoModel { near, known } => {
             let error = CliError::usage(format!("`{model}` was neither trained nor counted"));
