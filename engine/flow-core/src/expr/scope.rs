@@ -128,7 +128,7 @@ impl Item {
     fn metric(&self, name: &str) -> Value {
         let Some(result) = self.result.get() else { return self.without_metrics() };
         match result.metrics.get(name) {
-            Some(metric) => Value::from(metric.value),
+            Some(metric) => number(metric.value),
             None if result.metrics.is_empty() && result.outcome != Outcome::Ok => self.without_metrics(),
             None => {
                 let (label, metric) = (self.label.to_string(), name.to_owned());
@@ -141,6 +141,12 @@ impl Item {
             }
         }
     }
+}
+
+/// A whole number is written as one: `gzip -9`, not `gzip -9.0`.
+fn number(value: f64) -> Value {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    if value.fract() == 0.0 && value.abs() < EXACT { Value::from(value as i64) } else { Value::from(value) }
 }
 
 /// How many results of other steps a value stands for, where it stands for such.
