@@ -801,6 +801,7 @@ fit-without-jumps = { $column } jumps along { $axis }, which none of the compare
 fit-quadratic = Of these curves a parabola says best how { $column } goes with { $axis }.
 fit-cubic = Of these curves a cubic says best how { $column } goes with { $axis }.
 fit-explains = R² is { $r2 } over { $points } points, the furthest of which is { $off } off.
+fit-explains-of-zero = R² is { $r2 } over { $points } points.
 fit-parabola-adds-nothing = A straight line suffices: a parabola adds nothing (F-test, p { $p }).
 fit-line-is-not-enough = A straight line is not enough: its AICc is { $more } above the least.
 jumps-title = Jumps of { $column } along { $axis }

@@ -1084,6 +1084,7 @@ fit-without-jumps = { $column }随{ $axis }有跳变，而所比较的曲线均�
 fit-quadratic = 所比较的曲线中，二次曲线最能描述{ $column }随{ $axis }的变化。
 fit-cubic = 所比较的曲线中，三次曲线最能描述{ $column }随{ $axis }的变化。
 fit-explains = R² 为 { $r2 }，共 { $points } 个点，最大偏差为 { $off }。
+fit-explains-of-zero = R² 为 { $r2 }，共 { $points } 个点。
 fit-parabola-adds-nothing = 直线已足够：二次项没有贡献（F 检验，p { $p }）。
 fit-line-is-not-enough = 线性拟合不足：其 AICc 比最优模型高 { $more }。
 jumps-title = { $column }随{ $axis }的跳变

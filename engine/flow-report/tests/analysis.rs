@@ -432,3 +432,33 @@ fn points_that_places_do_not_name_have_markers_and_names_and_no_curve_that_nobod
     let drawn = std::str::from_utf8(drawn).expect("UTF-8");
     assert!(["alexnet", "googlenet", "mobilenet_v2"].iter().all(|model| drawn.contains(model)), "{drawn}");
 }
+
+#[test]
+fn tiny_coefficients_have_digits_and_what_is_zero_has_no_share() {
+    let of = |name: &str, value: fn(f64) -> f64| {
+        let points = (0..10).map(|n| result("s", &[("x", json!(n))], 1).metric(name, value(f64::from(n)), ""));
+        let mut input = input(vec![("s", view("torch/train", None, points.collect()))]);
+        add_table(&mut input, "t", json!({"from": "s", "rows": "x", "columns": [name]}));
+        add(&mut input, "fit", "fit", json!({"table": "t", "y": name}));
+        let report = reported(&input, &["fit"]);
+        let chosen = report.lines().find(|line| line.contains('✓')).expect("a curve").split('|').nth(3);
+        let both = bullets(&report).map(|bullets| bullets.join("\n"));
+        format!("{}\n{}", both.join("\n"), chosen.unwrap_or_default().trim())
+    };
+    let charge = of("charge", |x| 1.6e-12 * x * (1.0 + 0.004 * (x * 7.0 % 3.0 - 1.0)));
+    let bent = of("bent", |x| 2e-9 + 3e-11 * x + 4.7e-12 * x * x + 1e-13 * (x * 7.0 % 3.0 - 1.0));
+    let exact = of("exact", |x| 1e-9 * x * x);
+    insta::assert_snapshot!([charge, bent, exact].join("\n\n"), @"
+    - charge is proportional to x: 1.5993e-12 ± 4.2e-15 for each unit of it. R² is 0.999958 over 10 points, the furthest of which is 0.44 % off. A straight line suffices: a parabola adds nothing (F-test, p = 0.61).
+    * charge 与 x 成正比：每单位 1.5993e-12 ± 4.2e-15。R² 为 0.999958，共 10 个点，最大偏差为 0.44%。直线已足够：二次项没有贡献（F 检验，p = 0.61）。
+    b = 1.5993e-12 ± 4.2e-15
+
+    - Of these curves a parabola says best how bent goes with x. R² is 1.000000 over 10 points, the furthest of which is 0.01 % off. A straight line is not enough: its AICc is 115.3 above the least.
+    * 所比较的曲线中，二次曲线最能描述 bent 随 x 的变化。R² 为 1.000000，共 10 个点，最大偏差为 0.01%。线性拟合不足：其 AICc 比最优模型高 115.3。
+    a = 1.99994e-9 ± 1.8e-13, b = 3.0032e-11 ± 9.1e-14, c = 4.6966e-12 ± 9.7e-15
+
+    - Of these curves a parabola says best how exact goes with x. R² is 1.000 over 10 points. A straight line is not enough: its AICc is 512.9 above the least.
+    * 所比较的曲线中，二次曲线最能描述 exact 随 x 的变化。R² 为 1.000，共 10 个点。线性拟合不足：其 AICc 比最优模型高 512.9。
+    a = 1.3e-23 ± 1.4e-23, b = −4.4e-24 ± 7.3e-24, c = 1.0000e-9 ± 7.9e-25
+    ");
+}

@@ -215,10 +215,10 @@ impl Fits {
             Model::Cubic => say("fit-cubic", about()),
         }];
         let args = Args::new().with("r2", r2(best.r2)).with("points", curve.points.len().to_string());
-        told.push(say(
-            "fit-explains",
-            args.with("off", off(best, &curve.points, |show, off| names.words.figure(lang, show, off))),
-        ));
+        told.push(match off(best, &curve.points, |show, off| names.words.figure(lang, show, off)) {
+            Some(off) => say("fit-explains", args.with("off", off)),
+            None => say("fit-explains-of-zero", args),
+        });
         let adds = |to, model| choice.adds(to, model).filter(|p| *p > BY_CHANCE);
         match best.model {
             Model::Proportional | Model::Affine => {
@@ -260,7 +260,7 @@ impl Fits {
             }
             let cells = |fit: &Fitted, points: &[(f64, f64)], title: String| {
                 let own = [points.len().to_string(), title, coefficients(fit), r2(fit.r2), r2(fit.adjusted_r2)];
-                scope().into_iter().chain(own).chain([off(fit, points, Format::cell)])
+                scope().into_iter().chain(own).chain([off(fit, points, Format::cell).unwrap_or_else(|| "—".into())])
             };
             for (at, fit) in curve.choice.iter().flat_map(|choice| choice.fits.iter().enumerate()) {
                 let Some(choice) = &curve.choice else { continue };
@@ -382,10 +382,10 @@ fn r2(value: f64) -> String {
     shown.number(value)
 }
 
-/// How far the point that is furthest from the curve is from it, as a share of what was measured there.
-fn off(fit: &Fitted, points: &[(f64, f64)], shown: impl Fn(&Format, f64) -> String) -> String {
+/// How far the point that is furthest from the curve is from it, as a share of what was measured there; of 0 nothing is a share.
+fn off(fit: &Fitted, points: &[(f64, f64)], shown: impl Fn(&Format, f64) -> String) -> Option<String> {
     let off = points.iter().map(|(x, y)| (fit.at(*x) / y - 1.0).abs()).fold(0.0, f64::max);
-    if off.is_finite() { shown(&Format::for_unit("ratio", [off].into_iter()), off) } else { "—".into() }
+    off.is_finite().then(|| shown(&Format::for_unit("ratio", [off].into_iter()), off))
 }
 
 fn p_value(p: f64) -> String {

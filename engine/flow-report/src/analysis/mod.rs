@@ -308,16 +308,36 @@ fn behind_difference(unit: &str, words: &Words, langs: &[&str]) -> String {
     if unit == "%" { format!(" {}", words.joined(langs, "unit-points")) } else { behind(unit) }
 }
 
+/// An interval that is no larger than this part of its figure is of rounding errors, and tells of no digits.
+const ROUNDING: f64 = 1e-12;
+/// A figure has so many decimals at the most.
+const DECIMALS: i32 = 9;
+/// One that is smaller and has more stands with a power of ten.
+const TINY: f64 = 1e-3;
+
 /// A figure and half the width of its interval, with as many digits as that lets it have.
 fn within(value: f64, half: f64) -> (String, String) {
-    let show = |decimals: i32| Format { decimals: decimals.clamp(0, 9) as u8, factor: 1.0, ..Format::default() };
-    let least = if half > 0.0 && half.is_finite() { half } else { 1e-3 * value.abs() };
+    let told = half.is_finite() && half > ROUNDING * value.abs();
+    let least = if told { half } else { 1e-3 * value.abs() };
     let decimals = if least > 0.0 { 1 - least.log10().floor() as i32 } else { 0 };
-    let show = show(decimals);
+    let tiny = decimals > DECIMALS && value.abs().max(half) < TINY;
+    let shown = if tiny { decimals } else { decimals.clamp(0, DECIMALS) };
     // What the interval lets be 0 has no digits of its own.
-    let digit = 10_f64.powi(-decimals.clamp(0, 9));
-    let value = if value.abs() < digit / 2.0 { 0.0 } else { value };
-    (show.number(value), show.number(half))
+    let value = if value.abs() < 10_f64.powi(-shown) / 2.0 { 0.0 } else { value };
+    let show = Format { decimals: if tiny { 0 } else { shown as u8 }, factor: 1.0, ..Format::default() };
+    let number = match tiny && value != 0.0 {
+        true => with_power(value, (shown + value.abs().log10().floor() as i32).max(0) as usize),
+        false => show.number(value),
+    };
+    // Of what is less its decimals show no two digits.
+    let finer = half > 0.0 && half < 0.99 * 10_f64.powi(1 - i32::from(show.decimals));
+    (number, if finer { with_power(half, 1) } else { show.number(half) })
+}
+
+/// `1.60e-12`, with so many digits behind the point.
+fn with_power(value: f64, digits: usize) -> String {
+    let sign = if value < 0.0 { "−" } else { "" };
+    format!("{sign}{:.digits$e}", value.abs())
 }
 
 /// `0.120 ± 0.012`, and the same without its sign.
@@ -345,5 +365,17 @@ mod tests {
         assert_eq!(give_or_take(-0.7, 51.0), "−1 ± 51");
         assert_eq!(give_or_take(0.12, 0.012), "0.120 ± 0.012");
         assert_eq!(give_or_take(0.0, 0.0), "0 ± 0");
+    }
+
+    #[test]
+    fn what_is_tiny_has_the_digits_of_its_interval_and_what_is_exact_a_few() {
+        assert_eq!(give_or_take(1.6e-12, 4.263e-15), "1.6000e-12 ± 4.3e-15");
+        assert_eq!(give_or_take(-4.7e-14, 7.657e-16), "−4.700e-14 ± 7.7e-16");
+        assert_eq!(give_or_take(1e-15, 4.263e-13), "0 ± 4.3e-13");
+        assert_eq!(give_or_take(9.9996e-12, 1e-14), "1.000e-11 ± 1.0e-14");
+        assert_eq!(give_or_take(1e-9, 2.039e-25), "1.0000e-9 ± 2.0e-25");
+        assert_eq!(give_or_take(2.0, 2.2e-16), "2.0000 ± 2.2e-16");
+        assert_eq!(give_or_take(1.6, 4.2e-11), "1.600000000 ± 4.2e-11");
+        assert_eq!(give_or_take(1.6e-12, 0.0), "1.6000e-12 ± 0");
     }
 }
