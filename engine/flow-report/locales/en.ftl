@@ -460,6 +460,7 @@ setup-commit-dirty = { $commit }, with changes not committed
 section-title = { $step } by { $rows }
 section-title-one = { $step }
 changes-title = Change from { $a } to { $b }
+changes-differences = The changes of { $columns } are differences: from 0, and where a value is negative, there is no ratio.
 remark-fake-gpus = The GPUs of this report were declared, not real.
 remark-left-out = Left out: { $step } ({ $why }).
 remark-foreign-cpu = { $label } ran while other programs used { $used } of the CPU.

@@ -452,6 +452,7 @@ setup-commit-dirty = { $commit }，含未提交的修改
 section-title = { $step }：不同{ $rows }下的结果
 section-title-one = { $step }
 changes-title = 从 { $a } 到 { $b } 的变化
+changes-differences = 以差值给出变化的有 { $columns }：起始值为 0 或含负值时，比值没有意义。
 remark-fake-gpus = 本报告中的 GPU 是声明的，并非真实设备。
 remark-left-out = 未包含：{ $step }（{ $why }）。
 remark-foreign-cpu = { $label } 运行时，其他程序占用了 { $used } 的 CPU。

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{With, add_table, bullets, input, reported, result, view};
+use common::{With, add_table, bullets, input, reported, result, run, text, view};
 use flow_core::StepResult;
 use serde_json::json;
 
@@ -246,4 +246,145 @@ fn the_mean_of_changes_lies_among_the_changes() {
     let told = seeds(&[[v7, v11], [v7, v11]]);
     let line = told.lines().find(|line| line.contains("v7 to v11, epoch time")).expect("a change");
     assert!(line.contains("by 40 % (mean −40 %, 95 % confidence interval −"), "{line}");
+}
+
+/// What is said of the column from v7 to v11, and its table of changes.
+fn changes(column: &str, unit: &str, pairs: &[(f64, f64)]) -> String {
+    let at = |version: &str, row: usize, value: f64| {
+        result("s", &[("version", json!(version)), ("batch", json!(row))], 1).metric(column, value, unit)
+    };
+    let both = |(row, pair): (usize, &(f64, f64))| [at("v7", row, pair.0), at("v11", row, pair.1)];
+    let report = compared(column, pairs.iter().enumerate().flat_map(both).collect());
+    let said = bullets(&report).concat().into_iter().filter(|line| line.contains("v11")).collect::<Vec<_>>();
+    let table = report.split_once("Change from v7 to v11").map_or("", |(_, more)| more);
+    let table = table.lines().skip_while(|line| !line.starts_with('|'));
+    let table = table.take_while(|line| !line.starts_with(['-', '*', '<']) && !line.starts_with("Computed"));
+    let table: Vec<&str> = table.map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    [said, table].concat().join("\n")
+}
+
+#[test]
+fn what_begins_at_zero_changes_in_every_row_and_is_no_ratio() {
+    let some =
+        [(0.0, 7.0), (0.0, 9.0), (10.0, 8.0), (20.0, 16.0), (30.0, 24.0), (40.0, 30.0), (50.0, 40.0), (60.0, 50.0)];
+    let all = [(0.0, 0.1), (0.0, 0.2), (0.0, 0.3), (0.0, 0.35), (0.0, 0.4), (0.0, 0.5)];
+    let rising = [(0.0, 2.0), (4.0, 5.0), (10.0, 14.0)];
+    let none = [(0.0, 0.0), (0.0, 0.0)];
+    let told = [&some[..], &all, &rising, &none].map(|pairs| changes("fails", "", pairs));
+    insta::assert_snapshot!(told.join("\n\n"), @"
+    | Batch size / 批大小 | fails |
+    |--------------------:|------:|
+    |                   0 |    +7 |
+    |                   1 |    +9 |
+    |                   2 |    −2 |
+    |                   3 |    −4 |
+    |                   4 |    −6 |
+    |                   5 |   −10 |
+    |                   6 |   −10 |
+    |                   7 |   −10 |
+    The changes of fails are differences: from 0, and where a value is negative, there is no ratio.
+    以差值给出变化的有 fails：起始值为 0 或含负值时，比值没有意义。
+
+    - From v7 to v11, fails rises in every row, by 0.10 to 0.50 (sign test over 6 pairs, p = 0.031).
+    * 从 v7 到 v11，fails 在各行均上升，幅度为 0.10 至 0.50（符号检验，6 对，p = 0.031）。
+    | Batch size / 批大小 | fails |
+    |--------------------:|------:|
+    |                   0 | +0.10 |
+    |                   1 | +0.20 |
+    |                   2 | +0.30 |
+    |                   3 | +0.35 |
+    |                   4 | +0.40 |
+    |                   5 | +0.50 |
+    The changes of fails are differences: from 0, and where a value is negative, there is no ratio.
+    以差值给出变化的有 fails：起始值为 0 或含负值时，比值没有意义。
+
+    - From v7 to v11, fails rises in every row, by 1 to 4 (mean +2, 95 % confidence interval −1 to +6; too few rows for a sign test).
+    * 从 v7 到 v11，fails 在各行均上升，幅度为 1 至 4（平均 +2，95% 置信区间为 −1 至 +6；行数过少，不足以做符号检验）。
+    | Batch size / 批大小 | fails |
+    |--------------------:|------:|
+    |                   0 |    +2 |
+    |                   1 |    +1 |
+    |                   2 |    +4 |
+    The changes of fails are differences: from 0, and where a value is negative, there is no ratio.
+    以差值给出变化的有 fails：起始值为 0 或含负值时，比值没有意义。
+
+    - From v7 to v11, fails is unchanged (the largest difference is 0).
+    * 从 v7 到 v11，fails 没有变化（最大差异为 0）。
+    | Batch size / 批大小 | fails |
+    |--------------------:|------:|
+    |                   0 |     0 |
+    |                   1 |     0 |
+    The changes of fails are differences: from 0, and where a value is negative, there is no ratio.
+    以差值给出变化的有 fails：起始值为 0 或含负值时，比值没有意义。
+    ");
+    insta::assert_snapshot!(changes("waited", "s", &[(0.0, 2.5), (4.0, 5.0)]), @"
+    - From v7 to v11, waited rises in both rows, by 1.0 to 2.5 s (too few for an interval or a test).
+    * 从 v7 到 v11，waited 在两行中均上升，幅度为 1.0 至 2.5 s（行数过少，不足以给出置信区间或做显著性检验）。
+    | Batch size / 批大小 | waited (s) |
+    |--------------------:|-----------:|
+    |                   0 |       +2.5 |
+    |                   1 |       +1.0 |
+    The changes of waited are differences: from 0, and where a value is negative, there is no ratio.
+    以差值给出变化的有 waited：起始值为 0 或含负值时，比值没有意义。
+    ");
+}
+
+#[test]
+fn the_direction_is_that_of_the_difference_where_values_are_negative() {
+    let rising: Vec<(f64, f64)> = (0..8).map(|row| -18.0 + 2.0 * f64::from(row)).map(|v| (v, v + 10.0)).collect();
+    let below = [(5.0, -3.0), (6.0, -1.0), (9.0, 2.0)];
+    let little = [(-100.0, -101.0), (-90.0, -89.0), (-80.0, -80.5)];
+    let told = [&rising[..], &below, &little].map(|pairs| changes("balance", "", pairs));
+    insta::assert_snapshot!(told.join("\n\n"), @"
+    - From v7 to v11, balance rises in every row, by 10 (sign test over 8 pairs, p = 0.0078).
+    * 从 v7 到 v11，balance 在各行均上升，幅度为 10（符号检验，8 对，p = 0.0078）。
+    | Batch size / 批大小 | balance |
+    |--------------------:|--------:|
+    |                   0 |     +10 |
+    |                   1 |     +10 |
+    |                   2 |     +10 |
+    |                   3 |     +10 |
+    |                   4 |     +10 |
+    |                   5 |     +10 |
+    |                   6 |     +10 |
+    |                   7 |     +10 |
+    The changes of balance are differences: from 0, and where a value is negative, there is no ratio.
+    以差值给出变化的有 balance：起始值为 0 或含负值时，比值没有意义。
+
+    - From v7 to v11, balance falls in every row, by 7 to 8 (mean −7, 95 % confidence interval −9 to −6; too few rows for a sign test).
+    * 从 v7 到 v11，balance 在各行均下降，幅度为 7 至 8（平均 −7，95% 置信区间为 −9 至 −6；行数过少，不足以做符号检验）。
+    | Batch size / 批大小 | balance |
+    |--------------------:|--------:|
+    |                   0 |      −8 |
+    |                   1 |      −7 |
+    |                   2 |      −7 |
+    The changes of balance are differences: from 0, and where a value is negative, there is no ratio.
+    以差值给出变化的有 balance：起始值为 0 或含负值时，比值没有意义。
+
+    - From v7 to v11, balance changes by 1.0 at the most.
+    * 从 v7 到 v11，balance 的变化至多为 1.0。
+    | Batch size / 批大小 | balance |
+    |--------------------:|--------:|
+    |                   0 |    −1.0 |
+    |                   1 |    +1.0 |
+    |                   2 |    −0.5 |
+    The changes of balance are differences: from 0, and where a value is negative, there is no ratio.
+    以差值给出变化的有 balance：起始值为 0 或含负值时，比值没有意义。
+    ");
+}
+
+#[test]
+fn nothing_grows_by_a_share_of_what_is_not_positive() {
+    let rows = [-18.0, -4.0, 0.0, 4.0, 5.0].iter().enumerate();
+    let rows = rows.map(|(n, value)| result("s", &[("batch", json!(n))], 1).metric("x", *value, ""));
+    let with = json!({"from": "s", "rows": "batch", "columns": ["x", "growth(x)"]});
+    let table = run("table", with, &input(vec![("s", view("torch/train", None, rows.collect()))])).expect("a table");
+    insta::assert_snapshot!(text(&table, "table.csv"), @"
+    batch,x,growth(x) [%]
+    0,-18,NA
+    1,-4,NA
+    2,0,NA
+    3,4,NA
+    4,5,25
+    ");
 }

@@ -28,6 +28,13 @@ fn it_is_said_how_far_off_an_estimate_was() {
     - estimated differs from measured by −27.3 %.
     * estimated 相对 measured 的误差为 −27.3%。
     ");
+    // Where nothing was measured there is no share of it.
+    let none = [("alexnet", 2.5, 0.0), ("resnet18", 5.0, 6.0)];
+    let none = none.map(|(model, estimated, measured)| of(model, estimated, measured));
+    insta::assert_snapshot!(said(none.to_vec()), @"
+    - estimated differs from measured by −1.0 to +2.5 s (median of the absolute differences 1.8 s).
+    * estimated 相对 measured 的误差为 −1.0 至 +2.5 s（绝对误差的中位数为 1.8 s）。
+    ");
 }
 
 #[test]

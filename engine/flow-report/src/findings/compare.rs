@@ -5,6 +5,7 @@ use flow_core::reason::BuiltinFault;
 use flow_core::stats::{median, t_quantile};
 use serde::{Deserialize, Serialize};
 
+use super::change::{Change, change_of};
 use super::stats::sign_test;
 use super::{Borne, Figure, Finding, Scoped, SectionFigures, Source, Trainings, What};
 use crate::columns::point;
@@ -13,8 +14,6 @@ use crate::table::{Content, EPOCH, Reading, Row, Table, refine};
 
 /// Relative changes that are all smaller than this, and of both signs, are none.
 const SAME: f64 = 0.05;
-/// Where none is larger they are shown with a digit more.
-const FINE: f64 = 0.015;
 /// The same for loads.
 const SAME_LOAD: f64 = 0.03;
 /// What is learned is the same where the confidence interval of its change, in points, lies within this.
@@ -52,6 +51,10 @@ type Pairs = Vec<(f64, f64)>;
 struct Compared {
     name: String,
     show: Format,
+    /// Its changes are ratios less 1, not differences.
+    relative: bool,
+    /// What small changes are a share of.
+    scale: f64,
     /// From one version to the other, by row.
     changes: Vec<Option<f64>>,
     /// In how many rows there ought to be a change: in all but those that ended both times for want of memory, or did not run.
@@ -69,20 +72,19 @@ impl Changes {
     pub(crate) fn ends(&self) -> (String, String) {
         (point(&self.axis, &self.a), point(&self.axis, &self.b))
     }
+
+    /// Columns that change by differences, for want of ratios.
+    pub(crate) fn differences(&self) -> impl Iterator<Item = &str> {
+        let is_one = |show: &Format| !matches!(show.unit.as_str(), "%" | "×" | "points");
+        self.columns.iter().filter(move |(_, show)| is_one(show)).map(|(name, _)| name.as_str())
+    }
 }
 
-/// How a column that is shown so changes from one version to the other: how that is shown, and computed.
-fn change_of(show: &Format, pairs: &[(f64, f64)]) -> (Format, fn(f64, f64) -> f64) {
-    // A difference with all digits of its ends would come out otherwise by the last one.
-    if show.unit == "%" {
-        return (Format { decimals: show.decimals.min(1), ..show.difference() }, |a, b| b - a);
+impl Compared {
+    /// The largest change that is none: of a share this, of all else a share of it.
+    fn none_up_to(&self, points: f64) -> f64 {
+        if self.show.unit == "points" { points } else { SAME * self.scale }
     }
-    let of = |a: f64, b: f64| b / a - 1.0;
-    let changes = pairs.iter().map(|(a, b)| of(*a, *b)).filter(|change| change.is_finite());
-    // Of nothing but small changes most would read as none.
-    let small = (FINE / 10.0..FINE).contains(&changes.clone().map(f64::abs).fold(0.0, f64::max));
-    let show = Format::changes(changes);
-    (Format { decimals: if small { 1 } else { show.decimals }, ..show }, of)
 }
 
 /// Shows what is compared with enough digits for who computes the changes.
@@ -90,15 +92,12 @@ pub(crate) fn readable(table: &mut Table) {
     let Some((_, [a, b])) = table.split.as_ref().map(|(axis, values)| (axis, values.as_slice())) else { return };
     let (a, b) = (a.clone(), b.clone());
     let of_a = |column: &&crate::table::Column| column.derived.is_none() && column.part.as_ref() == Some(&a);
-    let names: Vec<(String, Format)> =
-        table.columns.iter().filter(of_a).map(|column| (column.name.clone(), column.show.clone())).collect();
-    for (name, show) in names {
+    let names: Vec<String> = table.columns.iter().filter(of_a).map(|column| column.name.clone()).collect();
+    for name in names {
         let at = [&a, &b].map(|part| table.find(&name, None, Some(part)));
         let [Some(at_a), Some(at_b)] = at else { continue };
-        let pairs = table.body.iter().filter_map(|row| row.cells[at_a].number().zip(row.cells[at_b].number()));
-        let pairs: Pairs = pairs.collect();
-        let (show, of) = change_of(&show, &pairs);
-        refine(table, &name, &[&Reading { show, pairs, of }]);
+        let Change { show, of, pairs, .. } = change_of(table, at_a, at_b);
+        refine(table, &name, &[&Reading { show, pairs: pairs.into_iter().flatten().collect(), of }]);
     }
 }
 
@@ -130,15 +129,9 @@ pub(crate) fn compare(
             continue;
         }
         let Some(at_b) = table.find(&column.name, None, Some(b)) else { continue };
-        let measured = |row: &Row, at: usize| match row.cells[at].content {
-            Content::Number { value, .. } => Some(value),
-            _ => None,
-        };
-        let both = table.body.iter().filter_map(|row| measured(row, at_a).zip(measured(row, at_b)));
-        let (show, of) = change_of(&column.show, &both.collect::<Pairs>());
+        let Change { show, of, relative, scale, pairs } = change_of(table, at_a, at_b);
         let change = |a: f64, b: f64| Some(of(a, b)).filter(|change| change.is_finite());
-        let changes: Vec<Option<f64>> =
-            table.body.iter().map(|row| change(measured(row, at_a)?, measured(row, at_b)?)).collect();
+        let changes: Vec<Option<f64>> = pairs.into_iter().map(|pair| pair.and_then(|(a, b)| change(a, b))).collect();
         if changes.iter().all(Option::is_none) {
             continue;
         }
@@ -153,7 +146,6 @@ pub(crate) fn compare(
         };
         let pairs = table.body.iter().zip(&changes).map(|(row, change)| Some(((*change)?, paired(row)?)));
         let pairs: Vec<Option<(f64, Pairs)>> = pairs.collect();
-        let relative = show.unit != "points";
         let by_row: Vec<Option<Vec<f64>>> =
             pairs.iter().map(|row| row.as_ref().map(|(change, pairs)| around(*change, pairs, relative))).collect();
         // Seeds of one simulation are the same jobs in every row: rows say nothing new of them.
@@ -167,6 +159,8 @@ pub(crate) fn compare(
         all.push(Compared {
             name: column.name.clone(),
             show,
+            relative,
+            scale,
             expected: table.body.len() - table.body.iter().filter(nothing).count(),
             repetitions: of_all(pairs.iter().map(|row| row.as_ref().map(each)).collect()),
             estimates: of_all(by_row.clone()),
@@ -232,7 +226,7 @@ fn found(
             findings.extend(found);
             continue;
         }
-        let bound = if column.show.unit == "points" { SAME_LOAD } else { SAME };
+        let bound = column.none_up_to(SAME_LOAD);
         let cost = COST.contains(&column.name.as_str());
         free &= !cost || rows.iter().all(|(_, change)| *change <= bound);
         if let Some(changed) = changed(ledger, at, column, &rows, ends(), learned(&column.name)) {
@@ -298,7 +292,7 @@ fn within_repetitions(
     if rows.iter().all(|(_, change)| column.show.reads_zero(*change)) {
         return None;
     }
-    let (mean, [low, high]) = mean_change(&column.estimates, column.show.unit != "points")?;
+    let (mean, [low, high]) = mean_change(&column.estimates, column.relative)?;
     if !(low..=high).contains(&0.0) {
         return None;
     }
@@ -367,7 +361,7 @@ fn changed(
         (true, false) if !repeated && rows.len() == 2 => Borne::Two,
         (true, false) => {
             let changes = if repeated { &column.estimates } else { &pairs };
-            let (mean, [low, high]) = mean_change(changes, column.show.unit != "points")?;
+            let (mean, [low, high]) = mean_change(changes, column.relative)?;
             if one_sided && (low..=high).contains(&0.0) {
                 return None;
             }
@@ -439,12 +433,11 @@ fn by_others(
     trainings: &Trainings<'_>,
     (a, b): (String, String),
 ) -> Option<Finding> {
-    let points = column.show.unit == "points";
-    let (sd, freedom) = trainings.spread(&column.name, !points)?;
+    let (sd, freedom) = trainings.spread(&column.name, column.relative)?;
     let n = rows.len() as f64;
     let mean = rows.iter().map(|(_, change)| change).sum::<f64>() / n;
     let half = t_quantile(0.05, f64::from(freedom)) * sd * (2.0 / n).sqrt();
-    let same = mean.abs() + half <= if points { SAME_LEARNED } else { SAME };
+    let same = mean.abs() + half <= column.none_up_to(SAME_LEARNED);
     let name = column.name.clone();
     let mut bear = |what, value| ledger.computed(None, what, value, column.show.clone());
     let low = bear(What::LowChange { column: name.clone() }, mean - half);
@@ -460,7 +453,7 @@ fn by_others(
 fn same_learned(ledger: &mut SectionFigures<'_>, column: &Compared, (a, b): (String, String)) -> Option<Finding> {
     let interval = Interval::over(column.estimates.iter().copied());
     let (low, high) = (interval.mean - interval.half?, interval.mean + interval.half?);
-    let bound = if column.show.unit == "points" { SAME_LEARNED } else { SAME };
+    let bound = column.none_up_to(SAME_LEARNED);
     if low < -bound || high > bound {
         return None;
     }

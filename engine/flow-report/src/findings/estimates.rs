@@ -3,10 +3,11 @@
 use flow_core::stats::median;
 use indexmap::IndexMap;
 
+use super::change::have_ratios;
 use super::{Finding, Scoped, SectionFigures, What};
 use crate::format::Format;
 
-/// Of each of these columns, against the one that it tells.
+/// Of each of these columns, against the one that it tells: as a share of that, or as a difference where there is none.
 pub(crate) fn estimates(ledger: &mut SectionFigures<'_>, of: &IndexMap<String, String>) -> Vec<Scoped> {
     let table = ledger.table;
     let parts: Vec<Option<&str>> = match &table.split {
@@ -19,12 +20,17 @@ pub(crate) fn estimates(ledger: &mut SectionFigures<'_>, of: &IndexMap<String, S
             let (Some(told), Some(came)) = (table.find(column, None, *part), table.find(of, None, *part)) else {
                 continue;
             };
-            let pairs =
-                table.body.iter().filter_map(|row| Some((row.cells[told].number()?, row.cells[came].number()?)));
-            let off: Vec<f64> = pairs.map(|(told, came)| told / came - 1.0).filter(|off| off.is_finite()).collect();
+            let pairs = table.body.iter().filter_map(|row| row.cells[came].number().zip(row.cells[told].number()));
+            let relative = have_ratios(pairs.clone());
+            let off = pairs.map(|(came, told)| if relative { told / came - 1.0 } else { told - came });
+            let off: Vec<f64> = off.filter(|off| off.is_finite()).collect();
             let Some(typical) = median(off.iter().map(|off| off.abs()).collect()) else { continue };
             let (least, most) = off.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(*v), b.max(*v)));
-            let size = Format { decimals: 1, ..Format::for_unit("ratio", off.iter().copied()) };
+            let finest = [told, came].map(|at| &table.columns[at].show).into_iter().max_by_key(|show| show.decimals);
+            let size = match relative {
+                true => Format { decimals: 1, ..Format::for_unit("ratio", off.iter().copied()) },
+                false => Format { signed: false, ..finest.unwrap_or(&table.columns[came].show).difference() },
+            };
             let signed = Format { signed: true, ..size.clone() };
             let mut figure = |what: fn(String, String) -> What, value, show: &Format| {
                 ledger.computed(*part, what(column.clone(), of.clone()), value, show.clone())

@@ -2,6 +2,7 @@
 //! not there. Words are in `words` and `computed`.
 
 mod agrees;
+mod change;
 mod common;
 mod compare;
 mod computed;

@@ -334,7 +334,11 @@ fn section(section: &Section, words: &Words, langs: &[&str], all: &[&str], said:
             grid.heads.push((join(langs.iter().map(|lang| names.head(axis, lang))), right));
         }
         for (column, show) in &changes.columns {
-            let unit = show.head().map_or_else(String::new, |_| format!(" ({})", words.joined(langs, "unit-points")));
+            let unit = match show.head() {
+                None => String::new(),
+                Some("points") => format!(" ({})", words.joined(langs, "unit-points")),
+                Some(unit) => format!(" ({})", safe::text(unit)),
+            };
             grid.heads.push((join(langs.iter().map(|lang| names.head(column, lang))) + &unit, true));
         }
         for (row, cells) in section.table.body.iter().zip(&changes.rows) {
@@ -350,7 +354,15 @@ fn section(section: &Section, words: &Words, langs: &[&str], all: &[&str], said:
             let (a, b) = changes.ends();
             words.text(lang, "changes-title", &Args::new().with("a", safe::text(&a)).with("b", safe::text(&b)))
         });
-        more.push(Titled { title: safe::line(&join(title)), text: grid.typeset(words, langs).markdown() });
+        let differences = langs.iter().filter_map(|lang| {
+            let of: Vec<String> = changes.differences().map(|column| names.inline(column, lang)).collect();
+            let args = Args::new().with("columns", words.list(lang, &of));
+            (!of.is_empty()).then(|| words.text(lang, "changes-differences", &args))
+        });
+        let notes: Vec<String> = differences.collect();
+        let notes = if notes.is_empty() { String::new() } else { format!("\n{}\n", notes.join("  \n")) };
+        let text = grid.typeset(words, langs).markdown() + &notes;
+        more.push(Titled { title: safe::line(&join(title)), text });
     }
     more.extend(held::held(section, words, langs));
     let analyses = &section.analyses;

@@ -48,7 +48,8 @@ pub(crate) fn derive(
         table.note(Note::Baseline { of: of.collect::<Vec<_>>().join(", ") });
     }
     let of: fn(f64, f64) -> f64 = match derived {
-        Derived::Growth => |a, b| a / b - 1.0,
+        // Of what is not positive nothing is a share.
+        Derived::Growth => |a, b| if b > 0.0 { a / b - 1.0 } else { f64::NAN },
         Derived::Ratio => |a, b| a / b,
         _ => |a, b| b / a,
     };
