@@ -462,3 +462,26 @@ fn tiny_coefficients_have_digits_and_what_is_zero_has_no_share() {
     a = 1.3e-23 ± 1.4e-23, b = −4.4e-24 ± 7.3e-24, c = 1.0000e-9 ± 7.9e-25
     ");
 }
+
+/// Pages, bytes and files are counted without noise, and said to be.
+#[test]
+fn steps_of_what_does_not_scatter_are_jumps() {
+    let results = ["each", "all"].into_iter().flat_map(|pages| {
+        (1..=64_u32).map(move |x| {
+            let height = if pages == "all" { 5 } else { 10 };
+            let axes = [("pages", json!(pages)), ("x", json!(x))];
+            result("s", &axes, 0).metric("held", f64::from(10 + height * ((x - 1) / 16)), "")
+        })
+    });
+    let mut input = input(vec![("s", view("torch/train", None, results.collect()))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": ["pages", "x"], "columns": ["held"]}));
+    let out = add(&mut input, "jumps", "jumps", json!({"table": "t", "y": "held"}));
+    assert_eq!((metric(&out, "jumps"), metric(&out, "fluctuation")), (6.0, 0.0));
+    let both = said(&input, &["jumps"]);
+    insta::assert_snapshot!(both.join("\n"), @"
+    - each: held jumps between x 16 and 17 (10 ± 0), 32 and 33 (10 ± 0) and 48 and 49 (10 ± 0): at the multiples of 16.
+    - all: held jumps between x 16 and 17 (5 ± 0), 32 and 33 (5 ± 0) and 48 and 49 (5 ± 0): at the multiples of 16.
+    * each：held 在 x 16 与 17（10 ± 0）、32 与 33（10 ± 0）和 48 与 49（10 ± 0）之间跳变，均位于 16 的倍数处。
+    * all：held 在 x 16 与 17（5 ± 0）、32 与 33（5 ± 0）和 48 与 49（5 ± 0）之间跳变，均位于 16 的倍数处。
+    ");
+}

@@ -30,7 +30,7 @@ use self::{
 };
 use super::{
     distributions::{f_tail, t_quantile},
-    least_squares::{dot, least_squares},
+    least_squares::{dot, least_squares, norm},
     median,
 };
 
@@ -403,7 +403,15 @@ impl Sweep {
             }
         }
         let (fitted, columns) = fit(&places)?;
-        let coefficients = fitted.coefficients();
+        let mut coefficients = fitted.coefficients();
+        let at = |i: usize| columns.iter().zip(&coefficients).map(|(column, c)| column[i] * c.value).sum();
+        let curve: Vec<f64> = (0..n).map(at).collect();
+        let mut squares: f64 = self.y.iter().zip(&curve).map(|(y, c)| (y - c).powi(2)).sum();
+        // What binary fractions lose is no noise.
+        if squares.sqrt() <= 1e-12 * norm(&self.y) {
+            squares = 0.0;
+            coefficients.iter_mut().for_each(|coefficient| coefficient.half = 0.0);
+        }
         let jumps = places.iter().zip(&coefficients);
         let jumps = jumps.map(|(place, height)| Jump { at: place - 1, height: height.value, half: height.half });
         let jumps: Vec<Jump> = jumps.collect();
@@ -418,9 +426,6 @@ impl Sweep {
         });
         let mut outliers: Vec<Outlier> = outliers.collect();
         outliers.sort_by_key(|outlier| outlier.at);
-        let at = |i: usize| columns.iter().zip(&coefficients).map(|(column, c)| column[i] * c.value).sum();
-        let curve: Vec<f64> = (0..n).map(at).collect();
-        let squares: f64 = self.y.iter().zip(&curve).map(|(y, c)| (y - c).powi(2)).sum();
         Some(Jumps {
             multiple: multiple(points, &places),
             jumps,

@@ -325,6 +325,8 @@ fn within(value: f64, half: f64) -> (String, String) {
     // What the interval lets be 0 has no digits of its own.
     let value = if value.abs() < 10_f64.powi(-shown) / 2.0 { 0.0 } else { value };
     let show = Format { decimals: if tiny { 0 } else { shown as u8 }, factor: 1.0, ..Format::default() };
+    // What does not scatter is known exactly.
+    let show = if half == 0.0 { show.no_finer_than([value].into_iter()) } else { show };
     let number = match tiny && value != 0.0 {
         true => with_power(value, (shown + value.abs().log10().floor() as i32).max(0) as usize),
         false => show.number(value),

@@ -3,7 +3,7 @@
 use super::{
     curves::{Smooth, curves},
     scatter::{resolution, weights},
-    staircases::{Staircase, staircases},
+    staircases::{Staircase, multiple, staircases},
 };
 use crate::stats::least_squares::dot;
 
@@ -103,7 +103,9 @@ impl Sweep {
         let (first, last) = (points[0].0, points[n - 1].0);
         let x: Vec<f64> = points.iter().map(|p| (2.0 * p.0 - first - last) / (last - first)).collect();
         let y: Vec<f64> = points.iter().map(|p| p.1).collect();
-        let digit = resolution(&y);
+        // Steps at the multiples of a number, and nowhere else, are none of rounding either.
+        let steps: Vec<usize> = (1..n).filter(|i| y[*i] != y[i - 1]).collect();
+        let digit = if multiple(points, &steps).is_some() { 0.0 } else { resolution(&x, &y) };
         let scale = y.iter().map(|y| y.abs()).fold(0.0, f64::max);
         let floor = n as f64 * digit.max(1e-9 * scale).powi(2);
         let weights = weights(&x, &y);

@@ -2,15 +2,25 @@
 
 use crate::stats::{least_squares::least_squares, median};
 
-/// The unit that all numbers are multiples of, half the digits being lost by rounding; 0 where they have no such unit.
-pub(super) fn resolution(y: &[f64]) -> f64 {
+/// The unit that all numbers are multiples of, half the digits being lost by rounding; 0 where they have no such unit. Steps between
+/// points that do not scatter are no rounding, unless of one in the last decimal place.
+pub(super) fn resolution(x: &[f64], y: &[f64]) -> f64 {
     let mut sorted = y.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let scale = sorted[0].abs().max(sorted[sorted.len() - 1].abs());
-    let gaps: Vec<f64> = sorted.windows(2).map(|w| w[1] - w[0]).filter(|gap| *gap > 1e-9 * scale).collect();
+    let least = 1e-9 * sorted[0].abs().max(sorted[sorted.len() - 1].abs());
+    let gaps: Vec<f64> = sorted.windows(2).map(|w| w[1] - w[0]).filter(|gap| *gap > least).collect();
     let unit = gaps.iter().copied().fold(f64::INFINITY, f64::min);
-    let whole = |gap: &f64| (gap / unit - (gap / unit).round()).abs() < 1e-3;
-    if unit.is_finite() && gaps.iter().all(whole) { unit } else { 0.0 }
+    let whole = |unit: f64, of: &[f64]| of.iter().all(|v| (v / unit - (v / unit).round()).abs() < 1e-3);
+    if !unit.is_finite() || !whole(unit, &gaps) {
+        return 0.0;
+    }
+    let scatter: Vec<f64> = (1..y.len() - 1).map(|i| pseudo_residual(x, y, i).abs()).collect();
+    if median(scatter).is_some_and(|usual| usual > least) {
+        return unit;
+    }
+    let last = 10_f64.powf((unit + least).log10().floor());
+    let mut places = std::iter::successors(Some(last), |place| Some(place / 10.0)).take_while(|place| *place > least);
+    places.find(|place| whole(*place, y)).unwrap_or(0.0)
 }
 
 /// One over the size of the noise along the axis: a line through the sizes of second differences, of which the largest, jumps and

@@ -347,6 +347,33 @@ fn few_points_bad_ones_and_rounded_ones_are_no_trouble() {
     );
 }
 
+/// Pages, bytes and files are counted without noise.
+#[test]
+fn steps_without_noise_are_found() {
+    let counted = |y: fn(f64) -> f64| (1..=64).map(|x| (f64::from(x), y(f64::from(x)))).collect::<Vec<_>>();
+    let of_16: [fn(f64) -> f64; 6] = [
+        |x| 10.0 + 5.0 * ((x - 1.0) / 16.0).floor(),
+        |x| 1.0 + ((x - 1.0) / 16.0).floor(),
+        |x| 0.1 * ((x - 1.0) / 16.0).floor(),
+        |x| 1e9 + 4096.0 * ((x - 1.0) / 16.0).floor(),
+        |x| (10.0 + 5.0 * ((x - 1.0) / 16.0).floor()) / 1024.0,
+        |x| 10.0 + 2.0 * x + 5.0 * ((x - 1.0) / 16.0).floor(),
+    ];
+    for (at, y) in of_16.into_iter().enumerate() {
+        let found = find_jumps(&counted(y)).unwrap();
+        assert_eq!((places(&counted(y)), found.multiple), (vec![16, 32, 48], Some(16.0)), "{at}: {found:?}");
+    }
+    assert_eq!(places(&counted(|x| 10.0 + 5.0 * ((x - 1.0) / 8.0).floor())), [8, 16, 24, 32, 40, 48, 56]);
+    let [one, level, off]: [fn(f64) -> f64; 3] = [
+        |x| if x > 20.0 { 15.0 } else { 10.0 },
+        |x| if x > 20.0 && x <= 37.0 { 0.32 } else { 0.25 },
+        |x| if x == 50.0 { 30.0 } else { 10.0 + 5.0 * (x / 20.5).floor().min(1.0) },
+    ];
+    assert_eq!([one, level, off].map(|y| places(&counted(y))), [vec![20], vec![20, 37], vec![20]]);
+    let found = find_jumps(&counted(one)).unwrap();
+    assert_eq!((found.fluctuation, found.jumps[0].half), (0.0, 0.0), "{found:?}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
