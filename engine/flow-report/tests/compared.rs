@@ -388,3 +388,16 @@ fn nothing_grows_by_a_share_of_what_is_not_positive() {
     4,5,25
     ");
 }
+
+#[test]
+fn a_column_of_many_parts_stands_once() {
+    let results = ["a", "b", "c"].into_iter().flat_map(|s| {
+        (1..=4_u32).map(move |x| result("s", &[("x", json!(x)), ("s", json!(s))], 0).metric("t", f64::from(x), "s"))
+    });
+    let input = input(vec![("s", view("torch/train", None, results.collect()))]);
+    let with = json!({"from": "s", "rows": "x", "split": "s", "columns": ["t", "growth(t)", "speedup(t)"]});
+    let table = text(&run("table", with, &input).expect("a table"), "table.en.md");
+    let above: Vec<&str> = table.lines().filter(|line| line.contains("t") && !line.starts_with('|')).collect();
+    assert_eq!(above.iter().filter(|line| line.starts_with("Growth of t")).count(), 1, "{table}");
+    assert_eq!(table.lines().filter(|line| line.starts_with("|--")).count(), 3, "{table}");
+}

@@ -99,8 +99,13 @@ fn columnwise(table: &Table) -> Vec<Table> {
     let many = table.split.as_ref().is_some_and(|(_, parts)| parts.len() > BESIDE);
     let all_split = table.columns.iter().all(|column| column.key || column.part.is_some());
     let of = |column: &Column| (column.name.clone(), column.derived, column.label.clone());
-    let mut shown: Vec<_> = table.columns.iter().filter(|column| !column.key).map(of).collect();
-    shown.dedup();
+    let mut shown = Vec::new();
+    // Columns of one part stand together, so that the same is not next to itself.
+    for what in table.columns.iter().filter(|column| !column.key).map(of) {
+        if !shown.contains(&what) {
+            shown.push(what);
+        }
+    }
     if !many || !all_split || shown.is_empty() {
         return vec![table.clone()];
     }
