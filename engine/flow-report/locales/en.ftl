@@ -459,6 +459,7 @@ setup-commit-clean = { $commit }
 setup-commit-dirty = { $commit }, with changes not committed
 section-title = { $step } by { $rows }
 section-title-one = { $step }
+section-title-where = { $title }, { $where }
 changes-title = Change from { $a } to { $b }
 changes-differences = The changes of { $columns } are differences: from 0, and where a value is negative, there is no ratio.
 remark-fake-gpus = The GPUs of this report were declared, not real.

@@ -451,6 +451,7 @@ setup-commit-clean = { $commit }
 setup-commit-dirty = { $commit }，含未提交的修改
 section-title = { $step }：不同{ $rows }下的结果
 section-title-one = { $step }
+section-title-where = { $title }（{ $where }）
 changes-title = 从 { $a } 到 { $b } 的变化
 changes-differences = 以差值给出变化的有 { $columns }：起始值为 0 或含负值时，比值没有意义。
 remark-fake-gpus = 本报告中的 GPU 是声明的，并非真实设备。

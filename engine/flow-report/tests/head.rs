@@ -107,3 +107,32 @@ fn epochs_that_come_before_are_told_beside_the_others() {
     assert!(report.contains("The epochs of `tune[batch=32]` that count take 1.96 s on average"), "{report}");
     assert!(!head(0).contains("of the last layer alone"));
 }
+
+#[test]
+fn a_heading_says_of_which_instances_a_table_is() {
+    let results = ["gzip", "xz"].into_iter().flat_map(|tool| {
+        (1..=4_u32).map(move |x| {
+            let axes = [("tool", json!(tool)), ("level", json!(9)), ("x", json!(x))];
+            result("gen", &axes, 0).metric("size", f64::from(x), "")
+        })
+    });
+    let mut input = input(vec![("gen", view("torch/train", None, results.collect()))]);
+    for tool in ["gzip", "xz"] {
+        let only = if tool == "xz" { json!({"tool": tool, "level": 9}) } else { json!({"tool": tool}) };
+        let with = json!({"from": "gen", "where": only, "rows": "x", "columns": ["size"]});
+        add_table(&mut input, tool, with);
+    }
+    let titled = json!({"table": "xz", "title": "Small"});
+    let with = json!({"languages": ["en", "zh"], "sections": [{"table": "gzip"}, {"table": "xz"}, titled]});
+    let out = run("report", with, &input).expect("a report");
+    for file in ["report.md", "entry.md"] {
+        let text = text(&out, file);
+        let heads: Vec<&str> = text.lines().filter(|line| line.starts_with("## ")).take(3).collect();
+        let expected = [
+            "## `gen` by x, tool gzip / `gen`：不同 x 下的结果（tool gzip）",
+            "## `gen` by x, level 9 and tool xz / `gen`：不同 x 下的结果（level 9 和 tool xz）",
+            "## Small",
+        ];
+        assert_eq!(heads, expected, "{text}");
+    }
+}

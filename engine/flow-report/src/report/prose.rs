@@ -4,6 +4,7 @@ use super::guess::Judged;
 use super::judged;
 use super::model::{Report, Section};
 use super::with::{Blames, Guess};
+use crate::columns::written;
 use crate::findings::{Beside, Finding};
 use crate::format::Format;
 use crate::safe;
@@ -18,7 +19,16 @@ pub(super) fn title(section: &Section, words: &Words, lang: &str) -> String {
         None => {
             let rows: Vec<String> = section.table.rows.iter().map(|axis| names.inline(axis, lang)).collect();
             let args = Args::new().with("step", safe::code(&section.table.from)).with("rows", words.list(lang, &rows));
-            words.text(lang, if rows.is_empty() { "section-title-one" } else { "section-title" }, &args)
+            let title = words.text(lang, if rows.is_empty() { "section-title-one" } else { "section-title" }, &args);
+            let only = section.table.only.iter();
+            let only =
+                only.map(|(axis, value)| format!("{} {}", names.inline(axis, lang), safe::text(&written(value))));
+            let only: Vec<String> = only.collect();
+            if only.is_empty() {
+                return title;
+            }
+            let args = Args::new().with("title", title).with("where", words.list(lang, &only));
+            words.text(lang, "section-title-where", &args)
         }
     }
 }

@@ -24,6 +24,9 @@ pub struct Table {
     pub format: u32,
     /// The step whose results it shows.
     pub from: String,
+    /// Which of them, by values of axes.
+    #[serde(default, rename = "where", skip_serializing_if = "IndexMap::is_empty")]
+    pub only: IndexMap<String, Value>,
     /// The axes that make the rows: the first columns.
     pub rows: Vec<String>,
     /// The axis that is split into columns, and its values.
