@@ -114,7 +114,7 @@ fn what_is_wrong_in_a_file_is_said_with_its_line() {
         ),
         (
             said("batch,gpu_memory [MB3]\n16,1113\n", json!({})),
-            "`reference`: published.csv: `gpu_memory` is in bytes here: the unit given for it is not known, so say one that is, as in `columns: {gpu_memory: gpu_memory [MiB]}`",
+            "`reference`: published.csv: `gpu_memory` is in bytes here and in MB3 there, which is not converted: convert the numbers of the file, or leave that column out, `columns: {gpu_memory: null}`",
         ),
         (
             said("bs,epoch_time\n16,37.4\n", json!({})),
@@ -327,4 +327,49 @@ fn earlier_rows_on_unlike_numbers_of_gpus_are_not_compared_with_and_without_a_sp
         }
     }
     assert!(told(json!(["gpus", "epoch_time"]), true).contains("| GPUs / GPU 数, earlier / 先前 |"));
+}
+
+/// `metric` in `unit` now, and 1.5 in the file under this head.
+fn beside(unit: &str, head: &str) -> Result<String, String> {
+    let mut now = result("s", &[("x", json!(1))], 0);
+    if unit != "none" {
+        now = now.metric("m", 1.0, unit);
+    }
+    let mut input = input(vec![("s", view("torch/train", None, vec![now]))]);
+    input.files.insert("/old.csv".into(), format!("x,{head}\n1,1.5\n").into_bytes());
+    let with = json!({"from": "s", "rows": "x", "columns": ["m"], "reference": {"file": "/old.csv"}});
+    let table = text(&run("table", with, &input)?, "table.csv");
+    Ok(table.lines().nth(1).expect("a row").to_owned())
+}
+
+#[test]
+fn units_of_one_kind_are_converted_and_no_others() {
+    let cases = [
+        ("ms", "m [s]", "1,1,1500"),
+        ("ms", "m [µs]", "1,1,0.0015"),
+        ("min", "m [h]", "1,1,90"),
+        ("MB", "m [GB]", "1,1,1500"),
+        ("GiB", "m [MiB]", "1,1,0.0014648"),
+        ("KiB", "m [B]", "1,1,0.0014648"),
+        ("images/s", "m [images/s]", "1,1,1.5"),
+        ("", "m []", "1,1,1.5"),
+        // What was not measured has the unit that it is given.
+        ("none", "m [GB]", "1,NA,1.5"),
+    ];
+    for (unit, head, expected) in cases {
+        assert_eq!(beside(unit, head).as_deref(), Ok(expected), "{head} for {unit}");
+    }
+    let refused = [
+        (
+            beside("ms", "m [GB]"),
+            "`reference`: old.csv: `m` is in ms here and in GB there, which is not converted: convert the numbers of the file, or leave that column out, `columns: {m: null}`",
+        ),
+        (
+            beside("", "m [s]"),
+            "`reference`: old.csv: `m` has no unit here and is in s there: give it its unit where it is measured, or leave that column out, `columns: {m: null}`",
+        ),
+    ];
+    for (said, expected) in refused {
+        assert_eq!(said, Err(expected.to_owned()));
+    }
 }

@@ -92,8 +92,12 @@ faults! {
         ReferenceWithoutColumn { file: String, column: String, hint: Hint } = "`reference`: {file} has no column `{column}`; {hint}",
         ReferenceWithoutAxis { file: String, axis: String, heads: NameList, example: String } =
             "`reference`: {file} has no column `{axis}`, by which rows are matched; it has {heads}. `{example}` names it",
-        ReferenceUnit { file: String, column: String, unit: String, problem: UnitProblem, example: String } =
-            "`reference`: {file}: `{column}` is in {unit} here: {problem}, as in `{example}`",
+        ReferenceUnit { file: String, column: String, unit: String, example: String } =
+            "`reference`: {file}: `{column}` is in {unit} here: say the unit of that column, as in `{example}`",
+        ReferenceOtherUnit { file: String, column: String, unit: String, given: String } =
+            "`reference`: {file}: `{column}` is in {unit} here and in {given} there, which is not converted: convert the numbers of the file, or leave that column out, `columns: {{{column}: null}}`",
+        ReferenceNoUnit { file: String, column: String, given: String } =
+            "`reference`: {file}: `{column}` has no unit here and is in {given} there: give it its unit where it is measured, or leave that column out, `columns: {{{column}: null}}`",
         ReferenceNames { name: String, hint: Hint } = "`reference`: `columns:` names `{name}`, which is nothing of this table; {hint}",
         ReferenceWithoutHead { file: String, head: String, heads: NameList } =
             "`reference`: {file} has no column `{head}`, which `where:` names; it has {heads}",
@@ -141,12 +145,6 @@ faults! {
     AxesHint {
         NoMatrix = "it has no matrix",
         ItsAxes { axes: NameList } = "its axes are {axes}",
-    }
-    /// Why a unit of a column does not do.
-    UnitProblem {
-        UnitUnsaid = "say the unit of that column",
-        UnitUnknown = "the unit given for it is not known, so say one that is",
-        UnitOfOther = "the unit given for it is another, so say this one",
     }
 
     /// What a number of a kind of jobs is expected to be.

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::Outcome;
 
 pub use batch::{BatchEnd, Stopped};
-pub use builtin_fault::{AxesHint, BuiltinFault, Expected, Hint, TraceFault, Unit, UnitProblem};
+pub use builtin_fault::{AxesHint, BuiltinFault, Expected, Hint, TraceFault, Unit};
 pub use cause::{Cause, Memory, ProcessEnd};
 pub use fault::{
     BodyFault, ExprFault, Fault, FileFault, FileKind, FoundValue, GpuFault, NameList, ParameterFault, Several,

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flow_core::reason::{BuiltinFault, Hint, UnitProblem};
+use flow_core::reason::{BuiltinFault, Hint};
 use flow_core::{
     BuiltinInput, Digest, Metric, Outcome, RunId, Sheet, StepResult, nearest,
     reason::{Cause, Memory},
@@ -21,22 +21,30 @@ fn outcome(text: &str) -> Option<Outcome> {
 
 /// What is no number and no mistake either.
 const NOTHING: [&str; 6] = ["", "NA", "N/A", "-", "—", "–"];
-/// Units and what one of them is in that of the metric.
-const UNITS: [(&str, &[(&str, f64)]); 3] = [
-    ("s", &[("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9), ("min", 60.0), ("h", 3600.0)]),
-    (
-        "bytes",
-        &[
-            ("bytes", 1.0),
-            ("KiB", 1024.0),
-            ("MiB", 1_048_576.0),
-            ("GiB", 1_073_741_824.0),
-            ("kB", 1e3),
-            ("MB", 1e6),
-            ("GB", 1e9),
-        ],
-    ),
-    ("ratio", &[("ratio", 1.0), ("%", 0.01)]),
+/// Units of one kind, and what one of each is in the first.
+const UNITS: [&[(&str, f64)]; 3] = [
+    &[
+        ("s", 1.0),
+        ("ms", 1e-3),
+        ("us", 1e-6),
+        // The sign of its own, and the Greek letter.
+        ("\u{b5}s", 1e-6),
+        ("\u{3bc}s", 1e-6),
+        ("ns", 1e-9),
+        ("min", 60.0),
+        ("h", 3600.0),
+    ],
+    &[
+        ("bytes", 1.0),
+        ("B", 1.0),
+        ("KiB", 1024.0),
+        ("MiB", 1_048_576.0),
+        ("GiB", 1_073_741_824.0),
+        ("kB", 1e3),
+        ("MB", 1e6),
+        ("GB", 1e9),
+    ],
+    &[("ratio", 1.0), ("%", 0.01)],
 ];
 
 /// How many GPUs a line is of: read whether the table shows it or not, for unlike numbers are not to be compared.
@@ -150,13 +158,20 @@ pub(super) fn results(
                 column => column,
             };
             if let Some(column) = column {
-                let unit = unit(now, own);
-                let factor = factor(&unit, column.unit).map_err(|problem| {
-                    let theirs = named(&sheet.heads[column.at]).0;
-                    let example = format!("columns: {{{called}: {theirs} [{}]}}", example(&unit));
-                    let (column, unit) = (called.clone(), unit.clone());
-                    BuiltinFault::ReferenceUnit { file: file(), column, unit, problem, example }
-                })?;
+                let unit = unit(now, own).or(column.unit.map(str::to_owned)).unwrap_or_default();
+                let (file, of) = (file(), called.clone());
+                let factor = match (column.unit, unsaid(&unit)) {
+                    (Some(given), _) => factor(&unit, given).ok_or_else(|| match given.to_owned() {
+                        given if unit.is_empty() => BuiltinFault::ReferenceNoUnit { file, column: of, given },
+                        given => BuiltinFault::ReferenceOtherUnit { file, column: of, unit: unit.clone(), given },
+                    })?,
+                    (None, Some(usual)) => {
+                        let theirs = named(&sheet.heads[column.at]).0;
+                        let example = format!("columns: {{{called}: {theirs} [{usual}]}}");
+                        return Err(BuiltinFault::ReferenceUnit { file, column: of, unit, example });
+                    }
+                    (None, None) => 1.0,
+                };
                 of_part.push(Taken { own, group, at: column.at, unit, factor });
             }
             asked.push(called);
@@ -316,7 +331,7 @@ fn find<'a>(
 /// `epoch_time [s]` as its name and its unit.
 fn named(head: &str) -> (&str, Option<&str>) {
     match head.strip_suffix(']').and_then(|head| head.rsplit_once('[')) {
-        Some((name, unit)) => (name.trim(), Some(unit.trim())),
+        Some((name, unit)) => (name.trim(), Some(unit.trim()).filter(|unit| !unit.is_empty())),
         None => (head.trim(), None),
     }
 }
@@ -334,36 +349,31 @@ fn is(value: &Value, text: &str) -> bool {
     same(value, &Value::from(text)) || number.is_some_and(|number| text.parse() == Ok(number))
 }
 
-/// The unit of a metric in the results of now.
-fn unit(now: &[&StepResult], name: &str) -> String {
+/// The unit of a metric in the results of now; nothing where none has it.
+fn unit(now: &[&StepResult], name: &str) -> Option<String> {
     let measured = now.iter().find_map(|result| match datum(result, name)? {
         Datum::Measured { unit, .. } => Some(unit),
         _ => None,
     });
     let usage = || USAGE.iter().find(|(known, _)| *known == name).map(|(_, unit)| (*unit).to_owned());
-    measured.or_else(usage).unwrap_or_default()
+    measured.or_else(usage)
 }
 
-/// What a number in a unit is multiplied by to be in that of the metric.
-fn factor(metric: &str, given: Option<&str>) -> Result<f64, UnitProblem> {
-    let known = UNITS.iter().find(|(unit, _)| *unit == metric).map(|(_, units)| *units);
-    match (known, given) {
-        // A column of bytes or of ratios is rarely written as such.
-        (Some(_), None) if metric != "s" => Err(UnitProblem::UnitUnsaid),
-        (_, None) => Ok(1.0),
-        (Some(units), Some(given)) => {
-            units.iter().find(|(unit, _)| *unit == given).map(|(_, factor)| *factor).ok_or(UnitProblem::UnitUnknown)
-        }
-        (None, Some(given)) if given == metric => Ok(1.0),
-        (None, Some(_)) => Err(UnitProblem::UnitOfOther),
-    }
+/// What a number in a unit is multiplied by to be in that of the metric; nothing where these are not of one kind.
+fn factor(metric: &str, given: &str) -> Option<f64> {
+    let of_kind = |units: &&[(&str, f64)]| {
+        let one = |name: &str| units.iter().find(|(unit, _)| *unit == name).map(|(_, factor)| *factor);
+        Some(one(given)? / one(metric)?)
+    };
+    if given == metric { Some(1.0) } else { UNITS.iter().find_map(of_kind) }
 }
 
-fn example(metric: &str) -> &str {
+/// A column of bytes or of ratios is rarely written as such; what it may be written in.
+fn unsaid(metric: &str) -> Option<&'static str> {
     match metric {
-        "bytes" => "MiB",
-        "ratio" => "%",
-        other => other,
+        "bytes" => Some("MiB"),
+        "ratio" => Some("%"),
+        _ => None,
     }
 }
 
