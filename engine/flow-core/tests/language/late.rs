@@ -79,7 +79,7 @@ fn commands() {
     for (label, expected, links) in [
         ("text[lr=0.001,name=\"it's\",on=true]", r#"train --lr 0.001 --name "it's" --on=true --list [1,2]"#, vec![]),
         ("text[lr=1.0,name=plain,on=true]", "train --lr 1.0 --name plain --on=true --list [1,2]", vec![]),
-        ("one[v=7]", "use in/data at 0.0", vec!["in/data"]),
+        ("one[v=7]", "use in/data at 0", vec!["in/data"]),
         ("named", "in/two/model ok", vec!["in/two/model"]),
         ("several", "in/data/0 in/data/1", vec!["in/data/0", "in/data/1"]),
         ("narrowed", "in/data/1", vec!["in/data/1"]),
@@ -254,7 +254,7 @@ fn what_is_not_there_is_said() {
     insta::assert_snapshot!(said(&settled, "metric[v=7]"), @r#"`metric[v=7]` reads `steps.data.metrics.top` (test.yaml:8:44): `data[v=7]` has no metric `top`; did you mean `top1`?"#);
     insta::assert_snapshot!(said(&settled, "list"), @r#"`list` reads `(steps.data | where(v=12)).out` (test.yaml:9:20): no instance of `data` is left to take `.out` of"#);
     insta::assert_snapshot!(said(&settled, "axis"), @r#"`axis` reads `steps.data | where(w=12) | length` (test.yaml:10:20): nothing in the list has an axis `w`; there is v"#);
-    insta::assert_snapshot!(said(&settled, "late"), @r#"`late` (test.yaml:12:29): `batch` of `torch/train`: 0.0 is less than the minimum of 1"#);
+    insta::assert_snapshot!(said(&settled, "late"), @r#"`late` (test.yaml:12:29): `batch` of `torch/train`: 0 is less than the minimum of 1"#);
     settled
         .insert(failed, without_attempt(&e, failed, Outcome::OutOfMemory, None, &flow_core::RunId(String::new()), 0));
     insta::assert_snapshot!(said(&settled, "one[v=7]"), @r#"`one[v=7]` reads `steps.data.out` (test.yaml:7:41): `data[v=7]` ended as out_of_memory: it has no output"#);
