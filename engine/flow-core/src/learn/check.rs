@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{
     history::History,
     observation::Observation,
-    surface::{Expected, Surface, place},
+    surface::{Expected, Scale, Surface},
 };
 use crate::{
     StepId,
@@ -74,12 +74,13 @@ impl History<'_> {
 type Placed<'a> = (Vec<Coordinate>, &'a Observation);
 
 fn left_out(axes: &[String], seen: &[&Observation]) -> Vec<Checked> {
-    let mut placed: Vec<Placed<'_>> = seen.iter().filter_map(|seen| Some((place(axes, seen)?, *seen))).collect();
+    let scale = Scale::of(axes, seen);
+    let mut placed: Vec<Placed<'_>> = seen.iter().filter_map(|seen| Some((scale.place(seen)?, *seen))).collect();
     placed.sort_by(|a, b| key(&a.0).cmp(key(&b.0)));
     let points: Vec<&[Placed<'_>]> = placed.chunk_by(|a, b| a.0 == b.0).collect();
     let told_without = |left_out: &dyn Fn(&[Coordinate]) -> bool| {
         let others = placed.iter().filter(|(at, _)| !left_out(at)).map(|(_, seen)| *seen);
-        let surface = Surface::through(axes, &others.collect::<Vec<_>>());
+        let surface = Surface::through(&scale, &others.collect::<Vec<_>>());
         points.iter().filter(|point| left_out(&point[0].0)).flat_map(|point| told(point, &surface)).collect::<Vec<_>>()
     };
     // One of two says of the other what it likes.
@@ -114,7 +115,7 @@ fn told(point: &[Placed<'_>], surface: &Surface) -> Vec<Checked> {
         let measured = median(point.iter().filter_map(|(_, seen)| quantity.measured(seen)).collect())?;
         let predicted = quantity.expected(&expected).filter(|predicted| !predicted.far)?;
         let at = |axis: &String| Some((axis.clone(), point[0].1.point.get(axis)?.clone()));
-        Some(Checked { point: surface.axes.iter().filter_map(at).collect(), quantity, measured, predicted })
+        Some(Checked { point: surface.scale.axes.iter().filter_map(at).collect(), quantity, measured, predicted })
     };
     Quantity::ALL.into_iter().filter_map(checked).collect()
 }

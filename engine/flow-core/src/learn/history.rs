@@ -10,7 +10,11 @@ use std::{
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
 
-use super::{made::Made, observation::Observation, surface::Surface};
+use super::{
+    made::Made,
+    observation::Observation,
+    surface::{Scale, Surface},
+};
 use crate::{
     Expansion, GpuSharing, Instance, InstanceId, Outcome, StepId, StepResult,
     sched::{Estimate, Event, contention::coefficient},
@@ -289,7 +293,10 @@ impl OfStep {
 impl OnAxes {
     fn surface(&self, calm: bool, of: &OfStep) -> &Surface {
         let seen = || self.ended.iter().map(|&n| &of.seen[n]).filter(|seen| !calm || seen.is_calm());
-        self.surfaces[usize::from(calm)].get(|| Surface::through(&self.axes, &seen().collect::<Vec<_>>()))
+        self.surfaces[usize::from(calm)].get(|| {
+            let seen: Vec<&Observation> = seen().collect();
+            Surface::through(&Scale::of(&self.axes, &seen), &seen)
+        })
     }
 }
 

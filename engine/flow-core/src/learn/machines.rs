@@ -2,10 +2,7 @@
 
 use serde_json::Value;
 
-use super::{
-    history::History,
-    surface::{Of, coordinates},
-};
+use super::{history::History, surface::Of};
 use crate::{Instance, predict::Predicted};
 
 /// How long a training is to be, where that is not how long it was.
@@ -50,7 +47,7 @@ impl History<'_> {
                 "" => format!("`{label}` without a GPU: {what}"),
                 model => format!("`{label}` on {model}: {what}"),
             };
-            let at = coordinates(&surface.axes, model, |axis| instance.axes.get(axis)).unwrap_or_default();
+            let at = surface.scale.coordinates(model, |axis| instance.axes.get(axis)).unwrap_or_default();
             let expected = surface.expect(&at);
             let epoch = match (length.images, surface.at(Of::ImagesPerSecond, &at)) {
                 (Some(images), Some(rate)) => rate.takes(images as f64),

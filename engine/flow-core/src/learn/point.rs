@@ -51,9 +51,13 @@ pub fn points(expansion: &Expansion, point: &str) -> Result<Vec<Instance>, Strin
 fn off_scale(instances: &[Instance], axis: &str, value: &Value) -> Result<(), String> {
     let all = |is: fn(&Value) -> bool| instances.iter().filter_map(|instance| instance.axes.get(axis)).all(is);
     let is_above_0 = |value: &Value| value.as_f64().is_some_and(|number| number > 0.0);
+    let is_below_0 = |value: &Value| value.as_f64().is_some_and(|number| number < 0.0);
     let have = match value {
         value if !value.is_number() && all(Value::is_number) => "numbers",
         value if !is_above_0(value) && all(is_above_0) => "above 0",
+        value if is_below_0(value) && !instances.iter().filter_map(|one| one.axes.get(axis)).any(is_below_0) => {
+            "0 or above"
+        }
         _ => return Ok(()),
     };
     Err(format!("{axis}={value}: all values of `{axis}` in the workflow are {have}"))

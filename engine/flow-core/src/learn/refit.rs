@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::{
     history::{History, OnAxes},
     observation::Observation,
-    surface::Surface,
+    surface::{Scale, Surface},
 };
 use crate::{InstanceId, StepId};
 
@@ -27,7 +27,7 @@ impl Refit {
     pub fn make(mut self) -> Refit {
         for calm in [true, false] {
             let seen: Vec<&Observation> = self.ended.iter().filter(|seen| !calm || seen.is_calm()).collect();
-            let surface = Surface::through(&self.axes, &seen);
+            let surface = Surface::through(&Scale::of(&self.axes, &seen), &seen);
             let suffices = surface.points > 1;
             surface.make();
             self.made[usize::from(calm)] = Some(surface);

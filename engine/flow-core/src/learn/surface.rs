@@ -21,7 +21,7 @@ pub(super) const NOTICED: f64 = 1e-3;
 /// What attempts at several points come to.
 #[derive(Clone, Debug)]
 pub(super) struct Surface {
-    pub(super) axes: Vec<String>,
+    pub(super) scale: Scale,
     /// Axes on which they differ.
     varied: Vec<String>,
     pub(super) points: usize,
@@ -122,29 +122,49 @@ impl Expected {
     }
 }
 
-/// The point of an observation on these axes, and its GPU model. `None` where it is not on all of them.
-pub(super) fn coordinates<'v>(
-    axes: &[String],
-    model: &str,
-    value: impl Fn(&str) -> Option<&'v Value>,
-) -> Option<Vec<Coordinate>> {
-    let on = |axis: &String| {
-        let value = value(axis)?;
-        let number = value.as_f64().filter(|x| *x > 0.0);
-        Some(number.map_or_else(|| Coordinate::Name(value.to_string()), Coordinate::Number))
-    };
-    axes.iter().map(on).chain([Some(Coordinate::Name(model.to_owned()))]).collect()
+/// The axes of points, and how far along each its numbers are moved to be above 0: by the least above 0 where there is a 0, as of
+/// `workers: [0, 2, 4, 8]`.
+#[derive(Clone, Debug)]
+pub(super) struct Scale {
+    pub(super) axes: Vec<String>,
+    moved: Vec<f64>,
 }
 
-/// Where an attempt was.
-pub(super) fn place(axes: &[String], seen: &Observation) -> Option<Vec<Coordinate>> {
-    coordinates(axes, seen.gpu_model.as_deref().unwrap_or_default(), |axis| seen.point.get(axis))
+impl Scale {
+    pub(super) fn of(axes: &[String], seen: &[&Observation]) -> Scale {
+        let moved = |axis: &String| {
+            let values = seen.iter().filter_map(|seen| seen.point.get(axis)?.as_f64());
+            let (mut zero, mut least) = (false, f64::INFINITY);
+            values.for_each(|x| (zero, least) = (zero || x == 0.0, if x > 0.0 { least.min(x) } else { least }));
+            if zero && least.is_finite() { least } else { 0.0 }
+        };
+        Scale { axes: axes.to_vec(), moved: axes.iter().map(moved).collect() }
+    }
+
+    /// Where a point is, and its GPU model. `None` where it is not on all axes.
+    pub(super) fn coordinates<'v>(
+        &self,
+        model: &str,
+        value: impl Fn(&str) -> Option<&'v Value>,
+    ) -> Option<Vec<Coordinate>> {
+        let on = |(axis, moved): (&String, &f64)| {
+            let value = value(axis)?;
+            let number = value.as_f64().map(|x| x + moved).filter(|x| *x > 0.0);
+            Some(number.map_or_else(|| Coordinate::Name(value.to_string()), Coordinate::Number))
+        };
+        self.axes.iter().zip(&self.moved).map(on).chain([Some(Coordinate::Name(model.to_owned()))]).collect()
+    }
+
+    /// Where an attempt was.
+    pub(super) fn place(&self, seen: &Observation) -> Option<Vec<Coordinate>> {
+        self.coordinates(seen.gpu_model.as_deref().unwrap_or_default(), |axis| seen.point.get(axis))
+    }
 }
 
 impl Surface {
-    pub(super) fn through(axes: &[String], seen: &[&Observation]) -> Surface {
+    pub(super) fn through(scale: &Scale, seen: &[&Observation]) -> Surface {
         let (placed, seen): (Vec<Vec<Coordinate>>, Vec<&Observation>) =
-            seen.iter().filter_map(|seen| Some((place(axes, seen)?, *seen))).unzip();
+            seen.iter().filter_map(|seen| Some((scale.place(seen)?, *seen))).unzip();
         let distinct = |of: usize| placed.iter().map(|at| key(&at[of..=of]).next()).collect::<BTreeSet<_>>().len();
         let (mut models, mut gpus): (Vec<String>, _) = (Vec::new(), BTreeMap::new());
         for seen in &seen {
@@ -154,7 +174,13 @@ impl Surface {
             models.push(model);
         }
         Surface {
-            varied: axes.iter().enumerate().filter(|(n, _)| distinct(*n) > 1).map(|(_, axis)| axis.clone()).collect(),
+            varied: scale
+                .axes
+                .iter()
+                .enumerate()
+                .filter(|(n, _)| distinct(*n) > 1)
+                .map(|(_, axis)| axis.clone())
+                .collect(),
             points: placed.iter().map(|at| key(at).collect::<Vec<_>>()).collect::<BTreeSet<_>>().len(),
             models,
             gpus,
@@ -165,7 +191,7 @@ impl Surface {
                 fit: OnceCell::new(),
             }),
             placed,
-            axes: axes.to_vec(),
+            scale: scale.clone(),
         }
     }
 
@@ -192,7 +218,7 @@ impl Surface {
     ) -> Option<Vec<Coordinate>> {
         let seen = |model: &&str| self.models.iter().any(|seen| seen == model);
         let model = model.filter(seen).or(self.models.last().map(String::as_str))?;
-        coordinates(&self.axes, model, value)
+        self.scale.coordinates(model, value)
     }
 
     /// What is expected at a point.

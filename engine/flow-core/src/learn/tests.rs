@@ -267,6 +267,27 @@ fn start_up_is_expected_apart_from_epochs_that_go_by_iteration() {
     );
 }
 
+/// As of `workers: [0, 2, 4, 8]`.
+#[test]
+fn an_axis_with_a_zero_is_one_of_numbers() {
+    let expansion = expansion_of(
+        "flow: 1\nsteps:\n  train: {matrix: {batch: [0, 1, 2, 4, 8]}, run: 'train ${{ batch }}', gpus: 1}\n",
+    );
+    let wrong = super::points(&expansion, "train/batch=-1").unwrap_err();
+    assert!(wrong.contains("are 0 or above"), "{wrong}");
+    let [three] = <[_; 1]>::try_from(super::points(&expansion, "train/batch=3").unwrap()).unwrap();
+    let all = [expansion.instances.clone(), vec![three.clone()]].concat();
+    let mut history = History::new(&expansion, &all);
+    history.remember(StepId(0), trained(&expansion, |workers| 1.0 + 8.0 / (1.0 + workers as f64)));
+    let Prediction { estimate, expected, .. } = history.predict(&three);
+    let source = EstimateSource::Points { axes: vec!["batch".to_owned()], distance: Distance::Among };
+    assert_eq!((estimate.samples, estimate.source), (5, source));
+    let epoch = expected.epoch.unwrap();
+    assert!((epoch.value / 3.0 - 1.0).abs() < 0.1 && epoch.low < 3.0 && 3.0 < epoch.high, "{epoch:?}");
+    let checked = history.check(StepId(0));
+    assert_eq!(checked.iter().filter(|checked| checked.quantity == Quantity::Epoch).count(), 5);
+}
+
 #[test]
 fn what_no_point_tells_of_is_expected_as_widely_as_its_step_is_spread() {
     let expansion =
