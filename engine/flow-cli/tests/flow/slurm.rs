@@ -67,12 +67,12 @@ impl Lab {
         lines(&self.space, file)
     }
 
-    /// What waits or runs: names and states.
+    /// What waits or runs: names and states. Not what has ended and is still being cleaned up after, in its own time.
     fn queue(&self) -> String {
-        self.cluster.run("squeue", ["--noheader", "--array", "--format=%j %T"])
+        self.cluster.run("squeue", ["--noheader", "--array", "--states=PENDING,RUNNING,SUSPENDED", "--format=%j %T"])
     }
 
-    /// The numbers of what waits or runs, of tasks of arrays their own.
+    /// The numbers of what Slurm is not done with, of tasks of arrays their own.
     fn jobs(&self) -> Vec<String> {
         self.cluster.run("squeue", ["--noheader", "--array", "--format=%A"]).lines().map(str::to_owned).collect()
     }
@@ -95,7 +95,7 @@ impl Lab {
 
     #[track_caller]
     fn expect_no_job(&self) {
-        until("no job is left", || self.queue().is_empty());
+        until("no job is left", || self.jobs().is_empty());
     }
 }
 
