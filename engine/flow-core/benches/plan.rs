@@ -156,6 +156,7 @@ fn estimating(bencher: Bencher<'_, '_>, name: &str) {
         gpu_load_whole: None,
         gpus: None,
         gpu_model: Some("GPU".to_owned()),
+        program: None,
         point: instance.axes.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
         epoch_s: Some(1.0),
         beside: false,

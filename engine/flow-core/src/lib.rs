@@ -58,7 +58,9 @@ pub use catalogue::{
 pub use diagnostic::{Diagnostic, nearest};
 pub use digest::{BadDigest, Digest};
 pub use event::{JOURNAL_FORMAT, JournalLine, Planned, Repeat, RunEvent, RunStart};
-pub use expand::{Batch, ExpandRequest, Expansion, Group, Publish, PublishTo, Remark, StepFacts, Unfollowed, Uses};
+pub use expand::{
+    Batch, Definition, ExpandRequest, Expansion, Group, Publish, PublishTo, Remark, StepFacts, Unfollowed, Uses,
+};
 pub use expr::{is_guarded, render_bounded};
 pub use ids::{AttemptId, GpuId, GroupId, InstanceId, RunId, StepId};
 pub use instance::{

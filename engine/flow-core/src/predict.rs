@@ -16,12 +16,16 @@ mod experiments;
 pub use calculator::{Answer, Ask, Basis, Lack, OnMachine, PartAccuracy, Planned, PredictError};
 pub use experiments::{Count, Experiment, Known, Part, Point as TrainingPoint};
 
+use crate::stats::t_quantile;
+
 /// Nine of ten lie within so many deviations.
 const NINE_IN_TEN: f64 = 1.645;
 /// How a measurement repeats before anything is known of it, and for how many that counts.
 const REPEATED: (f64, f64) = (2.0, 0.03);
 /// Nothing is known better than this, as the deviation of a logarithm.
 const REPEATS: f64 = 0.01;
+/// As a share of a whole.
+const LITTLE: f64 = 0.05;
 /// The deviation of a level of which nothing is known: ten times as much is nothing special.
 const LEVEL: f64 = 5.0;
 /// By how much what has one name differs from what has another.
@@ -34,7 +38,7 @@ const MIXED: f64 = 0.1;
 /// decides.
 const TELLING: usize = 16;
 /// More points are thinned out: what is made of them takes time by their cube.
-const MOST: usize = 48;
+pub(crate) const MOST: usize = 48;
 
 /// Where a point is on an axis.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,20 +73,21 @@ pub struct Tried {
 }
 
 impl Predicted {
-    /// Of several that follow one another, each so many times: their errors have nothing to do with each other.
+    /// Of several that follow one another, each so many times: their errors have nothing to do with each other. A part of at most a
+    /// twentieth of the whole, by its upper end, does not make that lie beyond what was measured.
     pub fn sum(parts: impl IntoIterator<Item = (Predicted, f64)>) -> Option<Predicted> {
-        let add = |all: Predicted, (part, times): (Predicted, f64)| Predicted {
-            value: all.value + times * part.value,
-            low: all.low + (times * (part.value - part.low)).powi(2),
-            high: all.high + (times * (part.high - part.value)).powi(2),
-            points: all.points.max(part.points),
-            beyond: all.beyond || part.beyond,
-            far: all.far || part.far,
-        };
-        let none = Predicted { value: 0.0, low: 0.0, high: 0.0, points: 0, beyond: false, far: false };
-        let all = parts.into_iter().fold(none, add);
-        let (low, high) = ((all.value - all.low.sqrt()).max(0.0), all.value + all.high.sqrt());
-        (all.points > 0).then_some(Predicted { low, high, ..all })
+        let parts: Vec<Predicted> = parts.into_iter().map(|(part, times)| part.scaled(times)).collect();
+        let value = parts.iter().map(|part| part.value).sum::<f64>();
+        let off = |of: fn(&Predicted) -> f64| parts.iter().map(|part| of(part).powi(2)).sum::<f64>().sqrt();
+        let matters = |part: &&Predicted| part.high > LITTLE * value;
+        Some(Predicted {
+            value,
+            low: (value - off(|part| part.value - part.low)).max(0.0),
+            high: value + off(|part| part.high - part.value),
+            points: parts.iter().map(|part| part.points).max()?,
+            beyond: parts.iter().filter(matters).any(|part| part.beyond),
+            far: parts.iter().filter(matters).any(|part| part.far),
+        })
     }
 
     /// So many times as much.
@@ -131,6 +136,8 @@ struct Point {
     /// The mean of the logarithms that were measured here, and how many.
     value: f64,
     repeats: f64,
+    /// The sum of the squares by which these are off their mean.
+    squares: f64,
 }
 
 /// ± ln(1 + (x / knee)^±p) / p: flat on one side of the knee, in proportion on the other.
@@ -293,7 +300,12 @@ impl CholeskyFactor {
 impl Fit {
     /// `None` without a point: numbers that are finite and above 0.
     pub fn of(measured: &[(Vec<Coordinate>, f64)]) -> Option<Fit> {
-        let points = thin(merge(measured));
+        let merged = merge(measured);
+        // Measurements scatter as much as they do where the same was measured, at least.
+        let repeated = merged.iter().map(|point| (point.squares, point.repeats - 1.0));
+        let (squares, freedom) = repeated.fold((0.0, 0.0), |all, one| (all.0 + one.0, all.1 + one.1));
+        let seen = deviation(squares, freedom).unwrap_or(0.0);
+        let points = thin(merged);
         let axes = Axes::of(points.first().map(|_| &*points)?);
         let mean = points.iter().map(|point| point.value).sum::<f64>() / points.len() as f64;
         let rooted = |(smooth, prior): (Kernel, f64)| {
@@ -308,9 +320,9 @@ impl Fit {
             let all: Vec<f64> = points.iter().map(|point| point.value - mean).collect();
             Some(FactoredKernel { smooth, prior: prior.ln() - root.ln_determinant(), known: root.solve(&all), root })
         };
-        let smooths = SHAPES
-            .iter()
-            .flat_map(|&(slope, bend)| SCATTERS.map(|(scatter, prior)| (Kernel { slope, bend, scatter }, prior)));
+        let smooths = SHAPES.iter().flat_map(|&(slope, bend)| {
+            SCATTERS.map(|(scatter, prior)| (Kernel { slope, bend, scatter: scatter.max(seen) }, prior))
+        });
         let rooted: Vec<FactoredKernel> = smooths.filter_map(rooted).collect();
         let mut fit = Fit { points, axes, mean, rooted, beliefs: Vec::new(), wider: 1.0 };
         fit.believe();
@@ -410,7 +422,9 @@ fn merge(measured: &[(Vec<Coordinate>, f64)]) -> Vec<Point> {
     usable.sort_by(|a, b| key(&a.0).cmp(key(&b.0)));
     let point = |same: &[&(Vec<Coordinate>, f64)]| {
         let repeats = same.len() as f64;
-        Point { at: same[0].0.clone(), value: same.iter().map(|(_, value)| value.ln()).sum::<f64>() / repeats, repeats }
+        let value = same.iter().map(|(_, value)| value.ln()).sum::<f64>() / repeats;
+        let squares = same.iter().map(|(_, measured)| (measured.ln() - value).powi(2)).sum();
+        Point { at: same[0].0.clone(), value, repeats, squares }
     };
     usable.chunk_by(|a, b| a.0 == b.0).map(point).collect()
 }
@@ -432,6 +446,12 @@ fn thin(points: Vec<Point>) -> Vec<Point> {
     (0..MOST).map(|n| points[(n as f64 * step).round() as usize].clone()).collect()
 }
 
+/// How far measurements scatter, as a deviation of which nine of ten are within [`NINE_IN_TEN`] (Student's t): from the sum of the squares by
+/// which they are off their means, and how many more there are of them than of these. One more tells nothing.
+fn deviation(squares: f64, freedom: f64) -> Option<f64> {
+    (freedom > 1.0).then(|| t_quantile(0.1, freedom) / NINE_IN_TEN * (squares / freedom).sqrt())
+}
+
 /// What is measured at one point time and again is known as well as it repeats.
 pub fn repeated(measured: &[f64]) -> Option<Predicted> {
     let logarithms: Vec<f64> =
@@ -440,7 +460,10 @@ pub fn repeated(measured: &[f64]) -> Option<Predicted> {
     let mean = logarithms.iter().sum::<f64>() / n;
     let (weight, prior) = REPEATED;
     let squares: f64 = logarithms.iter().map(|value| (value - mean).powi(2)).sum();
-    let factor = (NINE_IN_TEN * ((weight * prior * prior + squares) / (weight + n - 1.0)).sqrt()).exp();
+    let believed = ((weight * prior * prior + squares) / (weight + n - 1.0)).sqrt();
+    // One more is off their mean as well as that is off the truth.
+    let seen = deviation(squares, n - 1.0).map_or(0.0, |seen| seen * (1.0 + 1.0 / n).sqrt());
+    let factor = (NINE_IN_TEN * believed.max(seen)).exp();
     let value = mean.exp();
     (n > 0.0).then_some(Predicted {
         value,

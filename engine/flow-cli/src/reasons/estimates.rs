@@ -20,14 +20,15 @@ pub(crate) fn estimate_source(estimate: &Estimate) -> String {
             let own = if *own { "this instance and of " } else { "" };
             format!("{runs} of {own}{}, the same work", quoted(steps, " and "))
         }
-        EstimateSource::Points { axes, distance } => {
+        EstimateSource::Points { axes, distance, changed } => {
             let along = if axes.is_empty() { String::new() } else { format!(" of {}", quoted(axes, ", ")) };
             let distance = match distance {
                 Distance::Among => "",
                 Distance::Beyond => ", beyond them",
                 Distance::FarBeyond => ", far beyond them",
             };
-            format!("{runs} of its step at other points{along}{distance}")
+            let changed = if *changed { ", some of before it was changed" } else { "" };
+            format!("{runs} of its step at other points{along}{distance}{changed}")
         }
         EstimateSource::Step { interval, never } => {
             let word = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -55,7 +56,7 @@ mod tests {
         let words = |samples, source| estimate_source(&Estimate { samples, source, ..Estimate::default() });
         let steps = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
         let images = OtherParameter { name: "images".to_owned(), was: json!(8_000), is: json!(100_000) };
-        let points = |distance| EstimateSource::Points { axes: steps(&["batch", "lr"]), distance };
+        let points = |distance| EstimateSource::Points { axes: steps(&["batch", "lr"]), distance, changed: false };
         let said = [
             words(0, EstimateSource::NeverRan),
             words(0, EstimateSource::Otherwise(images)),
@@ -64,7 +65,7 @@ mod tests {
             words(1, EstimateSource::Instance { own: false, steps: steps(&["alone", "late"]) }),
             words(4, points(Distance::Among)),
             words(4, points(Distance::FarBeyond)),
-            words(1, EstimateSource::Points { axes: Vec::new(), distance: Distance::Beyond }),
+            words(1, EstimateSource::Points { axes: Vec::new(), distance: Distance::Beyond, changed: true }),
             words(3, EstimateSource::Step { interval: true, never: None }),
             words(1, EstimateSource::Step { interval: false, never: Some(("model".to_owned(), json!("vgg16"))) }),
         ];
@@ -76,7 +77,7 @@ mod tests {
         1 run of `alone` and `late`, the same work
         4 runs of its step at other points of `batch`, `lr`
         4 runs of its step at other points of `batch`, `lr`, far beyond them
-        1 run of its step at other points, beyond them
+        1 run of its step at other points, beyond them, some of before it was changed
         3 runs of its step
         1 run of its step, none with model=vgg16, too few for an interval
         ");

@@ -1,11 +1,11 @@
 //! What expansion takes and gives.
 
-use std::{ops::Range, sync::Arc};
+use std::{collections::BTreeSet, ops::Range, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Catalogue, CorunGpus, GroupId, InstanceId, Machine, Metrics, Place, StepId, reason::Cause};
+use crate::{Catalogue, CorunGpus, Digest, GroupId, InstanceId, Machine, Metrics, Place, StepId, reason::Cause};
 
 /// Everything besides the file that decides what a workflow expands to.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +71,8 @@ pub struct StepFacts {
     pub absent: Option<Arc<Cause>>,
     /// Its instances: the ids are contiguous.
     pub instances: Range<u32>,
+    /// What it does, as written.
+    pub definition: Definition,
     /// Of a co-run step: repetitions of its groups, and of their runs alone, that are made only where a verdict needs them.
     pub again: Vec<InstanceId>,
     /// Axes that nothing of what it does names: they only tell its instances apart, as repetitions are.
@@ -83,6 +85,15 @@ pub struct StepFacts {
     pub has_late_inputs: bool,
     /// For a built-in: the steps that it sees, in the order in which it names them.
     pub sees: Vec<StepId>,
+}
+
+/// What a step does as it is written, and so the same at all its points.
+#[derive(Clone, Debug)]
+pub struct Definition {
+    /// Of its action, its parameters, its environment and its inputs, expressions as they stand.
+    pub(crate) written: Digest,
+    /// Paths in it that no expression is in.
+    pub(crate) paths: BTreeSet<String>,
 }
 
 /// A step that was kept although one ran anew that it comes after and reads nothing of.

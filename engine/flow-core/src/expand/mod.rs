@@ -38,7 +38,7 @@ use std::{
 use minijinja::value::Value;
 
 pub use expansion::Expansion;
-pub use facts::{Batch, ExpandRequest, Group, Publish, PublishTo, Remark, StepFacts, Unfollowed, Uses};
+pub use facts::{Batch, Definition, ExpandRequest, Group, Publish, PublishTo, Remark, StepFacts, Unfollowed, Uses};
 
 use self::{
     build::{Built, Shared},
@@ -171,6 +171,7 @@ impl Workflow {
                 secrets: step.secrets.clone(),
                 absent: plan.absent.clone().or_else(skipped),
                 instances: plan.first..last,
+                definition: prepare::definition(step),
                 again: plan.again.clone(),
                 unread: prepare::unread(step),
                 params: named.into_iter().collect(),

@@ -7,19 +7,22 @@ use std::{
 };
 
 use minijinja::value::Value;
+use serde_json::Value as Json;
 
 use super::{
     ExpandRequest,
+    facts::Definition,
     marks::Mark,
     matrix::{Axis, Matrix, Place},
     with::{Schema, known},
 };
 use crate::{
-    Catalogue, Diagnostic, InstanceId, Output, Uses,
+    Catalogue, Diagnostic, Digest, InstanceId, Output, Uses,
     expr::{Expr, Node, Template},
     reason::Cause,
     spec::{
         at::{At, Problems},
+        raw::Part,
         step::{Action, Step},
     },
     verdict::AT_MOST,
@@ -224,6 +227,30 @@ pub(super) fn prepare(step: &Step, context: &mut PrepareContext<'_>, problems: &
     }
     plan.sound &= problems.0.len() == before;
     plan
+}
+
+/// What a step does as it is written.
+pub(super) fn definition(step: &Step) -> Definition {
+    const KEYS: [&str; 5] = ["uses", "run", "with", "env", "inputs"];
+    let written = |(key, part): (&'static str, &Part)| match part {
+        Part::Value(template) | Part::With(template, _) => Some((key, template.node.written())),
+        _ => None,
+    };
+    let parts = step.parts.iter().filter(|(key, _)| KEYS.contains(key));
+    let written: BTreeMap<&str, Json> = parts.filter_map(written).collect();
+    let mut paths = BTreeSet::new();
+    written.values().for_each(|value| texts(value, &mut paths));
+    Definition { written: Digest::of(&serde_json::to_vec(&written).unwrap_or_default()), paths }
+}
+
+/// Every text in a value that no expression is in.
+fn texts(value: &Json, found: &mut BTreeSet<String>) {
+    match value {
+        Json::String(text) if !text.contains("${{") => _ = found.insert(text.clone()),
+        Json::Array(values) => values.iter().for_each(|value| texts(value, found)),
+        Json::Object(map) => map.values().for_each(|value| texts(value, found)),
+        _ => {}
+    }
 }
 
 /// The axes that nothing of what a step does names.

@@ -3,12 +3,13 @@
 use std::{cell::Cell, sync::Arc};
 
 use minijinja::value::Value;
+use serde_json::Value as Json;
 
 use super::{
     Expr, MOST, guarded,
     scan::end_of_expression,
     shown,
-    value::{from_yaml, key_text, to_text},
+    value::{from_yaml, key_text, to_json, to_text},
     weight,
 };
 use crate::{
@@ -51,6 +52,25 @@ impl Node {
             _ => None,
         };
         below?.at(rest)
+    }
+
+    /// As it was written, each expression as its text.
+    pub(crate) fn written(&self) -> Json {
+        let expression = |expr: &Expr| format!("${{{{ {} }}}}", expr.text);
+        match self {
+            Node::Const(value) => to_json(value).unwrap_or_default(),
+            Node::Expr(expr) => expression(expr).into(),
+            Node::Text(pieces) => {
+                let text = |piece: &Piece| match piece {
+                    Piece::Text(text) => text.clone(),
+                    Piece::Expr(expr) => expression(expr),
+                };
+                pieces.iter().map(text).collect::<String>().into()
+            }
+            Node::List(nodes) => nodes.iter().map(Node::written).collect(),
+            Node::Map(nodes) => nodes.iter().map(|(key, node)| (key.to_string(), node.written())).collect(),
+            Node::Broken => Json::Null,
+        }
     }
 
     /// As a path it may turn out to be the author's when its step begins: it does not begin with an output of another step.

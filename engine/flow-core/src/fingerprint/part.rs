@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::encode::{Encoder, LONG_TEXT};
-use crate::Digest;
+use crate::{Definition, Digest};
 
 /// Bytes that the parts of one instance may take, about; the database keeps values below 64 KB.
 pub(crate) const PARTS_LIMIT: usize = 40 * 1024;
@@ -215,6 +215,19 @@ impl Parts {
     pub(crate) fn without_metrics(&self) -> Parts {
         let base = self.base.iter().filter(|part| part.kind != PartKind::Metrics).cloned().collect();
         Parts { base, group: None }
+    }
+
+    /// Which program this is of those that its step has been: what the step is as written, its plugin, and the content of the inputs that
+    /// all its points have.
+    pub fn program(&self, step: &Definition) -> Digest {
+        let is_of_all_points = |part: &&Part| match &part.value {
+            PartValue::Tree { path, .. } => step.paths.contains(path),
+            _ => matches!(part.kind, PartKind::Plugin | PartKind::Version),
+        };
+        let mut bytes = Encoder::new("flow program 1\n");
+        bytes.digest(&step.written);
+        self.base.iter().filter(is_of_all_points).for_each(|part| part.encode(&mut bytes));
+        bytes.finish()
     }
 
     /// Tells the parts of a group's members, given in order of instance, that they are a group.

@@ -331,3 +331,46 @@ fn parts_stay_small_and_survive_storing() {
     sample.resolved.links[17].digest = Digest::of(b"changed");
     assert_ne!(sample.parts().digest(), before);
 }
+
+/// A digest of what a step of this text is, with the script's content.
+fn program(step: &str, script: &str) -> Vec<Digest> {
+    let source = crate::Source { path: "w.yaml".into(), text: format!("flow: 1\nsteps:\n{step}\n") };
+    let request = crate::ExpandRequest {
+        catalogue: &crate::Catalogue::default(),
+        machine: &sample().machine,
+        profile: None,
+        set: &[],
+        files: &[],
+        folder: "/lab",
+        shell_folder: "/lab",
+        batch: crate::Batch::default(),
+    };
+    let expansion = crate::parse(&source).and_then(|file| file.expand(&request)).unwrap_or_else(|e| panic!("{e:?}"));
+    let programs = expansion.instances.iter().map(|instance| {
+        let inputs = instance.inputs.iter().map(|input| {
+            let content = if input.path == "train.py" { script } else { &input.path };
+            Tree { digest: Digest::of(content.as_bytes()), manifest: None }
+        });
+        let sample = Sample { instance: instance.clone(), inputs: inputs.collect(), plugin: None, ..sample() };
+        sample.parts().program(&expansion.steps[0].definition)
+    });
+    programs.collect()
+}
+
+#[test]
+fn a_program_is_the_same_at_all_points_of_its_step_until_what_they_have_in_common_is_changed() {
+    const STEP: &str =
+        "  train: {matrix: {n: [1, 2]}, run: 'python train.py ${{ n }}', inputs: [train.py, 'data/${{ n }}']}";
+    let [first, second] = <[Digest; 2]>::try_from(program(STEP, "a")).unwrap();
+    assert_eq!(first, second);
+    let same = STEP.replace("train:", "renamed:").replace("[1, 2]", "[2, 5]").replace("run:", "retries: 1, run:");
+    assert_eq!(program(&same, "a"), [first, first]);
+    let changed = [
+        program(STEP, "b"),
+        program(&STEP.replace("py ${{ n }}", "py --fast ${{ n }}"), "a"),
+        program(&STEP.replace("inputs:", "env: {FAST: 1}, inputs:"), "a"),
+    ];
+    for (n, changed) in changed.iter().enumerate() {
+        assert!(changed[0] != first && changed[0] == changed[1], "{n}");
+    }
+}

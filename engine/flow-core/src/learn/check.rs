@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{
     history::History,
     observation::Observation,
-    surface::{Expected, Scale, Surface},
+    surface::{Expected, Placed, Scale, Surface},
 };
 use crate::{
     StepId,
@@ -63,15 +63,17 @@ pub struct Checked {
     pub predicted: Predicted,
 }
 
+/// For each point that is left out all others are looked at.
+const MOST_CHECKED: usize = 100;
+
 impl History<'_> {
     /// Predicts each point of a step that was measured from the others of it, and the points at either end of an axis that others
-    /// cross from all that are not there. What lies more than twice as far as all of these is left out.
+    /// cross from all that are not there; of more than [`MOST_CHECKED`] points so many, evenly. What lies more than twice as far as all of
+    /// these is left out.
     pub fn check(&self, step: StepId) -> Vec<Checked> {
         self.on_axes(step).flat_map(|(axes, seen)| left_out(axes, &seen)).collect()
     }
 }
-
-type Placed<'a> = (Vec<Coordinate>, &'a Observation);
 
 fn left_out(axes: &[String], seen: &[&Observation]) -> Vec<Checked> {
     let scale = Scale::of(axes, seen);
@@ -87,7 +89,8 @@ fn left_out(axes: &[String], seen: &[&Observation]) -> Vec<Checked> {
     if points.len() <= 2 {
         return Vec::new();
     }
-    let mut checked: Vec<Checked> = points.iter().flat_map(|point| told_without(&|at| at == point[0].0)).collect();
+    let tried = points.iter().step_by(points.len().div_ceil(MOST_CHECKED));
+    let mut checked: Vec<Checked> = tried.flat_map(|point| told_without(&|at| at == point[0].0)).collect();
     for (axis, end) in (0..axes.len()).flat_map(|axis| ends(axis, &points).map(move |end| (axis, end))) {
         let beyond = told_without(&|at| at[axis] == Coordinate::Number(end));
         checked.extend(beyond.into_iter().filter(|checked| checked.predicted.beyond));

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    history::History,
+    history::{History, OfStep},
     observation::{Observation, quietest},
     surface::{Expected, NOTICED, common},
 };
@@ -38,14 +38,22 @@ impl History<'_> {
     pub fn predict(&self, instance: &Instance) -> Prediction {
         let own = self.own(instance);
         let ended: Vec<&Observation> = own.iter().copied().filter(|seen| seen.outcome == Outcome::Ok).collect();
-        let (mut estimate, expected) =
-            if ended.is_empty() { self.of_others(instance) } else { self.of_own(instance, &ended) };
+        let of = self.of(instance.step);
+        let now: Vec<&Observation> = ended.iter().copied().filter(|seen| of.is_of_now(seen)).collect();
+        let (mut estimate, expected) = if !now.is_empty() {
+            self.of_own(instance, &now)
+        } else if ended.is_empty() {
+            self.of_others(instance)
+        } else {
+            // What it took before its step was changed, and what the change did to others.
+            self.of_points(instance).unwrap_or_else(|| self.of_own(instance, &ended))
+        };
         // Peaks, not medians: memory that does not suffice costs the attempt. However it ended, that is what it held.
         let peak = own.iter().map(|seen| seen.gpu_memory).max().filter(|peak| *peak > 0);
-        estimate.gpu_memory = if ended.is_empty() { estimate.gpu_memory.max(peak) } else { peak };
+        estimate.gpu_memory = if now.is_empty() { estimate.gpu_memory.max(peak) } else { peak };
         let gpus = &self.expansion.machine_of(instance).gpus;
         let here = |seen: &Observation| gpus.iter().any(|gpu| seen.gpu_model.as_ref() == Some(&gpu.name));
-        estimate.timed_alone = ended.iter().any(|seen| seen.is_calm() && seen.epoch_s.is_some() && here(seen));
+        estimate.timed_alone = now.iter().any(|seen| seen.is_calm() && seen.epoch_s.is_some() && here(seen));
         let cpu_work = self.cpu_work(instance);
         if let (Some((work, _)), Some(epoch)) = (cpu_work, expected.epoch.filter(|epoch| epoch.value > 0.0)) {
             estimate.cpu_milli = Some((work / epoch.value * 1e3).round() as u32);
@@ -58,17 +66,19 @@ impl History<'_> {
         self.own(instance).iter().any(|seen| seen.outcome == Outcome::Ok)
     }
 
+    /// From other points of its step.
+    fn of_points(&self, instance: &Instance) -> Option<(Estimate, Expected)> {
+        let model = self.expansion.machine_of(instance).gpus.first().map(|gpu| gpu.name.as_str());
+        let surface = self.others(instance)?;
+        let expected = surface.expect(&surface.locate(model, |axis| instance.axes.get(axis))?);
+        expected.wall.map(|_| (surface.estimate(&expected), expected))
+    }
+
     /// From other points of its step, else from all of its step, whatever they are.
     fn of_others(&self, instance: &Instance) -> (Estimate, Expected) {
-        let model = self.expansion.machine_of(instance).gpus.first().map(|gpu| gpu.name.as_str());
-        let of_points = || {
-            let surface = self.others(instance)?;
-            let expected = surface.expect(&surface.locate(model, |axis| instance.axes.get(axis))?);
-            expected.wall.map(|_| (surface.estimate(&expected), expected))
-        };
-        of_points().unwrap_or_else(|| {
+        self.of_points(instance).unwrap_or_else(|| {
             let of = self.of(instance.step);
-            let mut estimate = of.whole.get(|| of_step(&of.seen)).clone();
+            let mut estimate = of.whole.get(|| of_step(of)).clone();
             match (&mut estimate.source, self.otherwise(instance.step)) {
                 (EstimateSource::Step { never, .. }, _) => *never = self.never(instance),
                 (source, Some(otherwise)) => *source = EstimateSource::Otherwise(otherwise),
@@ -123,9 +133,14 @@ impl History<'_> {
     }
 }
 
-/// From attempts of other instances of its step, of which nothing better is known than that they are its step's.
-fn of_step(kin: &[Observation]) -> Estimate {
-    let ended: Vec<&Observation> = kin.iter().filter(|seen| seen.outcome == Outcome::Ok).collect();
+/// From attempts of other instances of its step, of which nothing better is known than that they are its step's: of what it is now, or
+/// where these are too few for an interval, of all that it has been.
+fn of_step(of: &OfStep) -> Estimate {
+    let mut ended: Vec<&Observation> = of.seen.iter().filter(|seen| seen.outcome == Outcome::Ok).collect();
+    let now: Vec<&Observation> = ended.iter().copied().filter(|seen| of.is_of_now(seen)).collect();
+    if now.len() > 2 {
+        ended = now;
+    }
     if ended.is_empty() {
         return Estimate::default();
     }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::{
     made::Made,
     observation::Observation,
-    surface::{Scale, Surface},
+    surface::{Programs, Scale, Surface, model_of},
 };
 use crate::{
     Expansion, GpuSharing, Instance, InstanceId, Outcome, StepId, StepResult,
@@ -44,6 +44,8 @@ pub(super) struct OfStep {
     pub(super) seen: Vec<Observation>,
     /// By the axes of its instances.
     pub(super) on: Vec<OnAxes>,
+    /// What it is now: what ended well last.
+    programs: Programs,
     /// What they all say.
     pub(super) whole: Made<Estimate>,
     /// The last that had other parameters than those in force: of those, the name and what it was. Nothing follows from it.
@@ -267,6 +269,9 @@ impl<'a> History<'a> {
 
 impl OfStep {
     fn insert(&mut self, seen: Observation) {
+        if seen.outcome == Outcome::Ok {
+            self.programs.insert(model_of(&seen).to_owned(), seen.program);
+        }
         for on in &mut self.on {
             let point: Option<Vec<Value>> = on.axes.iter().map(|name| seen.point.get(name).cloned()).collect();
             let Some(point) = point else { continue };
@@ -283,6 +288,11 @@ impl OfStep {
         }
         self.seen.push(seen);
         self.whole.one_more();
+    }
+
+    /// It was made by what the step is now, as far as that ran.
+    pub(super) fn is_of_now(&self, seen: &Observation) -> bool {
+        self.programs.get(model_of(seen)).is_none_or(|now| *now == seen.program)
     }
 
     fn on(&self, instance: &Instance) -> Option<&OnAxes> {

@@ -2,6 +2,8 @@
 //! and the interference coefficient of a GPU. Whoever drives the scheduler, live or simulated, hands observations in and events on; reads
 //! no store, and decides nothing.
 
+#[cfg(test)]
+mod changed_tests;
 mod check;
 mod estimate;
 mod history;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{GpuSharing, Mode, Outcome, RunId, StepResult, result::Phases};
+use crate::{Digest, GpuSharing, Mode, Outcome, RunId, StepResult, result::Phases};
 
 /// What one attempt used: the stuff of estimates.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,6 +40,9 @@ pub struct Observation {
     /// The point: axes and parameters, scalars only.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub point: BTreeMap<String, Value>,
+    /// Which of the programs that its step has been this one was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<Digest>,
     /// Mean time of the epochs that count, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch_s: Option<f64>,
@@ -92,6 +95,7 @@ impl Observation {
                 .chain(&result.axes)
                 .map(|(name, value)| (name.clone(), value.clone()))
                 .collect(),
+            program: seen.program,
             epoch_s: metric("epoch_time"),
             phases: result.usage.phases,
             images_per_s: metric("images_per_s"),

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::observation::Observation;
 use crate::{
-    Span,
-    predict::{Coordinate, Fit, Predicted, key},
+    Digest, Span,
+    predict::{Coordinate, Fit, MOST, Predicted, key},
     sched::{Distance, Estimate, EstimateSource},
     stats::median,
 };
@@ -94,6 +94,14 @@ impl Of {
     }
 }
 
+/// An attempt, and where it was.
+pub(super) type Placed<'o> = (Vec<Coordinate>, &'o Observation);
+
+/// None is a model of its own.
+pub(super) fn model_of(seen: &Observation) -> &str {
+    seen.gpu_model.as_deref().unwrap_or_default()
+}
+
 /// What is expected at a point.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Expected {
@@ -123,12 +131,17 @@ impl Expected {
 }
 
 /// The axes of points, and how far along each its numbers are moved to be above 0: by the least above 0 where there is a 0, as of
-/// `workers: [0, 2, 4, 8]`.
+/// `workers: [0, 2, 4, 8]`. With the programs that a step has been, which are told apart as names on one more axis.
 #[derive(Clone, Debug)]
 pub(super) struct Scale {
     pub(super) axes: Vec<String>,
     moved: Vec<f64>,
+    /// By GPU model, the program that ran there last; none where all were one.
+    programs: Option<Programs>,
 }
+
+/// By GPU model, the program that ran there last.
+pub(super) type Programs = BTreeMap<String, Option<Digest>>;
 
 impl Scale {
     pub(super) fn of(axes: &[String], seen: &[&Observation]) -> Scale {
@@ -138,13 +151,29 @@ impl Scale {
             values.for_each(|x| (zero, least) = (zero || x == 0.0, if x > 0.0 { least.min(x) } else { least }));
             if zero && least.is_finite() { least } else { 0.0 }
         };
-        Scale { axes: axes.to_vec(), moved: axes.iter().map(moved).collect() }
+        let is_one = seen.iter().all(|other| other.program == seen[0].program);
+        let programs = seen.iter().map(|seen| (model_of(seen).to_owned(), seen.program)).collect();
+        Scale {
+            axes: axes.to_vec(),
+            moved: axes.iter().map(moved).collect(),
+            programs: Some(programs).filter(|_| !is_one),
+        }
     }
 
-    /// Where a point is, and its GPU model. `None` where it is not on all axes.
+    /// Where a point of what its step is now is on a GPU model. `None` where it is not on all axes.
     pub(super) fn coordinates<'v>(
         &self,
         model: &str,
+        value: impl Fn(&str) -> Option<&'v Value>,
+    ) -> Option<Vec<Coordinate>> {
+        let program = self.programs.as_ref().and_then(|programs| *programs.get(model)?);
+        self.of_program(model, program, value)
+    }
+
+    fn of_program<'v>(
+        &self,
+        model: &str,
+        program: Option<Digest>,
         value: impl Fn(&str) -> Option<&'v Value>,
     ) -> Option<Vec<Coordinate>> {
         let on = |(axis, moved): (&String, &f64)| {
@@ -152,23 +181,42 @@ impl Scale {
             let number = value.as_f64().map(|x| x + moved).filter(|x| *x > 0.0);
             Some(number.map_or_else(|| Coordinate::Name(value.to_string()), Coordinate::Number))
         };
-        self.axes.iter().zip(&self.moved).map(on).chain([Some(Coordinate::Name(model.to_owned()))]).collect()
+        let name = |program: Option<Digest>| program.map(|program| program.to_string()).unwrap_or_default();
+        let program = self.programs.is_some().then(|| Some(Coordinate::Name(name(program))));
+        let model = Some(Coordinate::Name(model.to_owned()));
+        self.axes.iter().zip(&self.moved).map(on).chain([model]).chain(program).collect()
     }
 
     /// Where an attempt was.
     pub(super) fn place(&self, seen: &Observation) -> Option<Vec<Coordinate>> {
-        self.coordinates(seen.gpu_model.as_deref().unwrap_or_default(), |axis| seen.point.get(axis))
+        self.of_program(model_of(seen), seen.program, |axis| seen.point.get(axis))
+    }
+
+    /// With all that its step is now, and so many of the others that these are not lost among them.
+    fn thinned<'o>(&self, placed: Vec<Placed<'o>>) -> Vec<Placed<'o>> {
+        let Some(programs) = &self.programs else { return placed };
+        let is_of_now = |seen: &Observation| programs.get(model_of(seen)) == Some(&seen.program);
+        let points = |now: bool| {
+            let placed = placed.iter().filter(|(_, seen)| is_of_now(seen) == now);
+            placed.map(|(at, _)| key(at).collect::<Vec<_>>()).collect::<BTreeSet<_>>()
+        };
+        let earlier = points(false);
+        let room = MOST.saturating_sub(points(true).len()).max(MOST / 4);
+        let kept: BTreeSet<_> = earlier.iter().step_by(earlier.len().div_ceil(room).max(1)).collect();
+        let stays: Vec<bool> =
+            placed.iter().map(|(at, seen)| is_of_now(seen) || kept.contains(&key(at).collect::<Vec<_>>())).collect();
+        placed.into_iter().zip(stays).filter(|(_, stays)| *stays).map(|(placed, _)| placed).collect()
     }
 }
 
 impl Surface {
     pub(super) fn through(scale: &Scale, seen: &[&Observation]) -> Surface {
-        let (placed, seen): (Vec<Vec<Coordinate>>, Vec<&Observation>) =
-            seen.iter().filter_map(|seen| Some((scale.place(seen)?, *seen))).unzip();
+        let placed = seen.iter().filter_map(|seen| Some((scale.place(seen)?, *seen))).collect();
+        let (placed, seen): (Vec<Vec<Coordinate>>, Vec<&Observation>) = scale.thinned(placed).into_iter().unzip();
         let distinct = |of: usize| placed.iter().map(|at| key(&at[of..=of]).next()).collect::<BTreeSet<_>>().len();
         let (mut models, mut gpus): (Vec<String>, _) = (Vec::new(), BTreeMap::new());
         for seen in &seen {
-            let model = seen.gpu_model.clone().unwrap_or_default();
+            let model = model_of(seen).to_owned();
             models.retain(|other| *other != model);
             gpus.extend(seen.gpus.map(|gpus| (model.clone(), gpus)));
             models.push(model);
@@ -258,7 +306,11 @@ impl Surface {
             // The upper end, and nothing where it is too far from what was seen: then it has its GPU alone.
             gpu_memory: expected.gpu_memory.filter(|memory| !memory.far).map(|memory| memory.high as u64),
             gpu_busy_milli: expected.gpu_busy_whole.map(|busy| (busy.value * 1e3).round() as u32),
-            source: EstimateSource::Points { axes: self.varied.clone(), distance },
+            source: EstimateSource::Points {
+                axes: self.varied.clone(),
+                distance,
+                changed: self.scale.programs.is_some(),
+            },
             ..self.common.clone()
         }
     }

@@ -35,7 +35,7 @@ fn expansion() -> Expansion {
     expansion_of(WORKFLOW)
 }
 
-fn expansion_of(workflow: &str) -> Expansion {
+pub(super) fn expansion_of(workflow: &str) -> Expansion {
     let gpu = |index| GpuFacts { uuid: format!("GPU-{index}"), index, name: "A".into(), memory: 24 << 30 };
     let machine = Machine { gpus: (0..2).map(gpu).collect(), cpus: 16, memory: 64 << 30, ..Machine::default() };
     let source = Source { path: "test.yaml".into(), text: workflow.to_owned() };
@@ -93,6 +93,7 @@ fn observation(expansion: &Expansion, seen: Seen) -> (usize, Observation) {
         gpu_model: Some("A".to_owned()).filter(|_| at % 7 > 0),
         gpus: None,
         point: point.into_iter().chain(instance.axes.iter().map(|(n, v)| (n.clone(), v.clone()))).collect(),
+        program: None,
         epoch_s,
         phases: None,
         images_per_s: None,
@@ -184,7 +185,7 @@ fn what_a_sweep_is_told_grows_as_the_sweep_does_and_not_as_its_square() {
 }
 
 /// Trainings of `epochs` each that start for 9 s, take so long an epoch by batch, and half a second to end.
-fn trained(expansion: &Expansion, epoch: impl Fn(u64) -> f64) -> Vec<Observation> {
+pub(super) fn trained(expansion: &Expansion, epoch: impl Fn(u64) -> f64) -> Vec<Observation> {
     let (_, like) = observation(expansion, (0, 0, true, None, (false, true), (8, 0.95, 1.0), None, json!({})));
     let step = expansion.steps.iter().find(|step| step.name == "train").unwrap();
     let all = &expansion.instances[step.instances.start as usize..step.instances.end as usize];
@@ -254,7 +255,7 @@ fn start_up_is_expected_apart_from_epochs_that_go_by_iteration() {
     let startup = estimate.startup.unwrap().as_secs_f64();
     assert!((startup - 9.5).abs() < 0.2, "{startup}");
     assert!(estimate.gpu_busy_milli.unwrap().abs_diff(300) < 5, "for packing, from start to end");
-    let source = EstimateSource::Points { axes: vec!["batch".to_owned()], distance: Distance::Beyond };
+    let source = EstimateSource::Points { axes: vec!["batch".to_owned()], distance: Distance::Beyond, changed: false };
     assert_eq!((estimate.samples, estimate.source), (4, source));
 
     let checked = history.check(StepId(0));
@@ -280,7 +281,7 @@ fn an_axis_with_a_zero_is_one_of_numbers() {
     let mut history = History::new(&expansion, &all);
     history.remember(StepId(0), trained(&expansion, |workers| 1.0 + 8.0 / (1.0 + workers as f64)));
     let Prediction { estimate, expected, .. } = history.predict(&three);
-    let source = EstimateSource::Points { axes: vec!["batch".to_owned()], distance: Distance::Among };
+    let source = EstimateSource::Points { axes: vec!["batch".to_owned()], distance: Distance::Among, changed: false };
     assert_eq!((estimate.samples, estimate.source), (5, source));
     let epoch = expected.epoch.unwrap();
     assert!((epoch.value / 3.0 - 1.0).abs() < 0.1 && epoch.low < 3.0 && 3.0 < epoch.high, "{epoch:?}");

@@ -51,6 +51,33 @@ fn scattered(chance: &mut fastrand::Rng, value: f64) -> f64 {
     value * (1.0 + 0.02 * normal)
 }
 
+/// A measurement more is a run more, not a mean of some.
+#[test]
+fn nine_of_ten_runs_are_inside_however_much_runs_scatter() {
+    let mut chance = fastrand::Rng::with_seed(11);
+    for noise in [0.02, 0.1, 0.2] {
+        let mut run = |x: f64| (1.0 + x / 100.0) * ((noise / 0.02) * (scattered(&mut chance, 1.0) - 1.0)).exp();
+        let (mut inside, mut own, mut all) = (0, 0, 0);
+        for _ in 0..40 {
+            let mut measured = Vec::new();
+            for x in [16.0, 32.0, 64.0, 128.0, 256.0] {
+                measured.extend((0..4).map(|_| (at(x), run(x))));
+            }
+            let fit = Fit::of(&measured).unwrap();
+            for x in [20.0, 48.0, 100.0, 200.0] {
+                let predicted = fit.at(&at(x)).unwrap();
+                inside += usize::from((predicted.low..=predicted.high).contains(&run(x)));
+                let predicted = repeated(&[run(x), run(x), run(x), run(x)]).unwrap();
+                own += usize::from((predicted.low..=predicted.high).contains(&run(x)));
+                all += 1;
+            }
+        }
+        let share = |inside: usize| inside as f64 / all as f64;
+        assert!(share(inside) >= 0.85, "at {noise}: {} inside", share(inside));
+        assert!(share(own) >= 0.85, "at {noise}, of the point itself: {} inside", share(own));
+    }
+}
+
 type Truth = fn(f64, f64) -> f64;
 const TRUTHS: [(&str, Truth); 5] = [
     ("by iteration", |x, knee| 1.0 + x / knee),
@@ -269,6 +296,9 @@ fn parts_that_follow_one_another_are_as_sure_as_their_sum() {
     };
     let sum = Predicted::sum([(part(10.0, 3.0), 1.0), (part(2.0, 0.2), 20.0)]).unwrap();
     assert_eq!((sum.value, sum.low, sum.high), (50.0, 45.0, 55.0));
+    let far = |part: Predicted| Predicted { beyond: true, far: true, ..part };
+    let with = |small: Predicted| Predicted::sum([(part(10.0, 1.0), 1.0), (far(small), 1.0)]).unwrap().far;
+    assert!(!with(part(0.2, 0.1)) && with(part(0.5, 0.3)), "start-up of a blink is no reason to doubt the whole");
     assert_eq!(Predicted::sum([]), None);
 }
 

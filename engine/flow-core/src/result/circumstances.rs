@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Span, reason::ClosedBy};
+use crate::{Digest, Span, reason::ClosedBy};
 
 /// What a repository stood at: a commit, and whether a file that it tracks was another one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -60,6 +60,9 @@ pub struct Circumstances {
     /// Parameters of the workflow that it depends on, scalars that are no paths: what it took says little of what it takes with others.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub params: BTreeMap<String, Value>,
+    /// Which of the programs that its step has been this one was ([`Parts::program`](crate::fingerprint::Parts::program)).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<Digest>,
     /// Version of NVIDIA's driver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,

@@ -78,8 +78,13 @@ pub enum EstimateSource {
     Otherwise(OtherParameter),
     /// Attempts of the instance, and of steps that do the same work.
     Instance { own: bool, steps: Vec<String> },
-    /// Attempts at other points of its step, which vary along these axes.
-    Points { axes: Vec<String>, distance: Distance },
+    /// Attempts at other points of its step, which vary along these axes; some of before the step was changed.
+    Points {
+        axes: Vec<String>,
+        distance: Distance,
+        #[serde(default)]
+        changed: bool,
+    },
     /// Attempts of its step, whatever they were; too few of them give no interval. With the first axis on which none had its value.
     Step {
         interval: bool,

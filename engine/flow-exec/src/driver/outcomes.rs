@@ -253,6 +253,9 @@ impl Outcomes {
         };
         self.waiting_for_gpus.remove(&instance);
         let Some(decided) = self.decided.remove(&instance) else { return Ok(()) };
+        let expansion = &self.context.session.expansion;
+        let step = &expansion.steps[expansion.instances[instance.index()].step.index()];
+        result.circumstances.program = Some(decided.parts.program(&step.definition));
         if let Some(window) = &mut result.circumstances.corun {
             window.closed_by = closed_by;
         }

@@ -36,9 +36,10 @@ Examples:
 
 What has not run is predicted from all points of the step that have, along all axes at once: start-up, epochs and end
 apart, and whether an epoch takes its time by image or by iteration is what the points say. Nine of ten are expected
-inside the interval. --check predicts each point that has run from the others, between them and up to twice as far.
-What was imported from other machines counts where machines stand side by side. With --model no workflow is looked at, but
-all results of the store that have a model, a batch and `images_per_s`. --check says how good that is too.
+inside the interval. --check predicts each point that has run from the others, between them and up to twice as far; of
+more than 100 points every second, third, … one. What ran before a step was changed counts as far as it tells what the
+change did. What was imported from other machines counts where machines stand side by side. With --model no workflow is
+looked at, but all results of the store that have a model, a batch and `images_per_s`. --check says how good that is too.
 With --json there is one object a point; of --check one for each quantity of a point.")]
 pub(crate) struct Predict {
     /// A step, or STEP/AXIS=VALUE,…
@@ -403,7 +404,7 @@ fn render_checked(checked: &CheckedSteps) -> Vec<String> {
         return out;
     }
     for (step, checked) in &checked.steps {
-        out.push(format!("{}: each point that has run, predicted from the others, and the ends of an axis from all that is not there", styled(STRONG, step)));
+        out.push(format!("{}: points that have run, each predicted from the others, and the ends of an axis from all that is not there", styled(STRONG, step)));
         let mut rows =
             vec![["", "", "points", "median error", "in the interval", "half its width"].map(str::to_owned).to_vec()];
         for (quantity, beyond) in Quantity::ALL.into_iter().flat_map(|quantity| [(quantity, false), (quantity, true)]) {

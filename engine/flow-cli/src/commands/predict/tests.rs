@@ -17,7 +17,7 @@ fn a_prediction_says_how_sure_it_is() {
         cpu_milli: Some(2_340),
         timed_alone: true,
         samples: 3,
-        source: EstimateSource::Points { axes: vec!["batch".to_owned()], distance: Distance::Among },
+        source: EstimateSource::Points { axes: vec!["batch".to_owned()], distance: Distance::Among, changed: false },
     };
     let of = |value: f64, off: f64| {
         let known = repeated(&[value]).map(|of| Predicted { low: value / off, high: value * off, ..of });
@@ -120,7 +120,7 @@ fn a_check_says_how_far_predictions_were_off() {
     let plain: Vec<String> = lines.iter().map(|line| crate::terminal::plain(line).trim_end().to_owned()).collect();
     insta::assert_snapshot!(plain.join("\n"), @r"
     other: it ran with count=24000, not 4000
-    train: each point that has run, predicted from the others, and the ends of an axis from all that is not there
+    train: points that have run, each predicted from the others, and the ends of an axis from all that is not there
                                     points  median error  in the interval  half its width
       epoch time  between them      1       2 %           1 of 1           ±11 %
       epoch time  an octave beyond  1       17 %          0 of 1           ±11 %
