@@ -173,6 +173,15 @@ fn what_ran_predicts_what_did_not() {
     let value: serde_json::Value = serde_json::from_str(&predicted).unwrap();
     let [low, wall, high] = ["wall_low_s", "wall_s", "wall_high_s"].map(|key| value[key].as_f64().unwrap());
     assert!(value["instance"] == "a[n=30]" && low < wall && wall < high, "{predicted}");
+    // After a change one run tells of all its points.
+    space
+        .write("w.yaml", &space.read("w.yaml").replace("sleep 0.", "sleep 2."))
+        .flow(["run", "w.yaml", "a[n=20]"])
+        .expect(0);
+    let predicted = space.flow(["predict", "-w", "w.yaml", "a[n=40]", "--json"]).expect(0).stdout();
+    let value: serde_json::Value = serde_json::from_str(&predicted).unwrap();
+    let is_changed = value["source"].as_str().is_some_and(|source| source.ends_with("some of before it was changed"));
+    assert!(is_changed && value["wall_s"].as_f64().unwrap() > 1.5, "{predicted}");
     let whole = space.flow(["simulate", "-w", "w.yaml", "--cpus", "1", "--json"]).expect(0).stdout();
     assert!(whole.contains("\"jobs\":3"), "{whole}");
 }

@@ -45,7 +45,7 @@ pub(super) struct OfStep {
     /// By the axes of its instances.
     pub(super) on: Vec<OnAxes>,
     /// What it is now: what ended well last.
-    programs: Programs,
+    pub(super) now: Programs,
     /// What they all say.
     pub(super) whole: Made<Estimate>,
     /// The last that had other parameters than those in force: of those, the name and what it was. Nothing follows from it.
@@ -245,7 +245,9 @@ impl<'a> History<'a> {
     pub(super) fn others(&self, instance: &Instance) -> Option<&Surface> {
         let of = self.of(instance.step);
         let on = of.on(instance)?;
-        [true, false].into_iter().map(|calm| on.surface(calm, of)).find(|surface| surface.points > 1)
+        let calm = on.surface(true, of);
+        let best = if calm.suffices(&of.now) { calm } else { on.surface(false, of) };
+        Some(best).filter(|surface| surface.points > 1)
     }
 
     /// The first axis of an instance on which no attempt with its axes that ended well had its value, where there are such attempts.
@@ -269,8 +271,11 @@ impl<'a> History<'a> {
 
 impl OfStep {
     fn insert(&mut self, seen: Observation) {
-        if seen.outcome == Outcome::Ok {
-            self.programs.insert(model_of(&seen).to_owned(), seen.program);
+        if seen.outcome == Outcome::Ok
+            && self.now.insert(model_of(&seen).to_owned(), seen.program).is_some_and(|before| before != seen.program)
+        {
+            self.whole.forget();
+            self.on.iter_mut().flat_map(|on| &mut on.surfaces).for_each(Made::forget);
         }
         for on in &mut self.on {
             let point: Option<Vec<Value>> = on.axes.iter().map(|name| seen.point.get(name).cloned()).collect();
@@ -292,7 +297,7 @@ impl OfStep {
 
     /// It was made by what the step is now, as far as that ran.
     pub(super) fn is_of_now(&self, seen: &Observation) -> bool {
-        self.programs.get(model_of(seen)).is_none_or(|now| *now == seen.program)
+        self.now.get(model_of(seen)).is_none_or(|now| *now == seen.program)
     }
 
     fn on(&self, instance: &Instance) -> Option<&OnAxes> {

@@ -43,6 +43,11 @@ impl<T> Made<T> {
         self.there
     }
 
+    /// What was made is of something else.
+    pub(super) fn forget(&mut self) {
+        self.made.take();
+    }
+
     pub(super) fn one_more(&mut self) {
         self.there += 1;
         if self.made.get().is_some_and(|(of, _)| (self.there - of) * ANEW >= *of) {

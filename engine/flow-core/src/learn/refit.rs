@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::{
     history::{History, OnAxes},
     observation::Observation,
-    surface::{Scale, Surface},
+    surface::{Programs, Scale, Surface},
 };
 use crate::{InstanceId, StepId};
 
@@ -18,6 +18,7 @@ pub struct Refit {
     on: usize,
     axes: Vec<String>,
     ended: Vec<Observation>,
+    now: Programs,
     /// Of all observations and of those that nothing disturbed: how many there are.
     there: [usize; 2],
     made: [Option<Surface>; 2],
@@ -28,7 +29,7 @@ impl Refit {
         for calm in [true, false] {
             let seen: Vec<&Observation> = self.ended.iter().filter(|seen| !calm || seen.is_calm()).collect();
             let surface = Surface::through(&Scale::of(&self.axes, &seen), &seen);
-            let suffices = surface.points > 1;
+            let suffices = surface.suffices(&self.now);
             surface.make();
             self.made[usize::from(calm)] = Some(surface);
             if suffices {
@@ -41,9 +42,9 @@ impl Refit {
 
 impl OnAxes {
     /// Estimates would make something anew.
-    fn is_old(&self) -> bool {
+    fn is_old(&self, now: &Programs) -> bool {
         let [all, calm] = &self.surfaces;
-        let suffices = || calm.made().is_some_and(|surface| surface.points > 1);
+        let suffices = || calm.made().is_some_and(|surface| surface.suffices(now));
         self.ended.len() > 1 && !(calm.is_made() && (suffices() || all.is_made()))
     }
 }
@@ -65,10 +66,11 @@ impl History<'_> {
             on,
             axes: axes.axes.clone(),
             ended: axes.ended.iter().map(|&n| seen.seen[n].clone()).collect(),
+            now: seen.now.clone(),
             there: [0, 1].map(|calm| axes.surfaces[calm].there()),
             made: [None, None],
         };
-        seen.on.iter().enumerate().filter(|(_, axes)| axes.is_old()).map(refit).collect()
+        seen.on.iter().enumerate().filter(|(_, axes)| axes.is_old(&seen.now)).map(refit).collect()
     }
 
     pub fn take_in(&mut self, refit: Refit) {

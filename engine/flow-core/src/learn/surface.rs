@@ -136,8 +136,9 @@ impl Expected {
 pub(super) struct Scale {
     pub(super) axes: Vec<String>,
     moved: Vec<f64>,
-    /// By GPU model, the program that ran there last; none where all were one.
-    programs: Option<Programs>,
+    now: Programs,
+    /// Not all were one program.
+    changed: bool,
 }
 
 /// By GPU model, the program that ran there last.
@@ -151,12 +152,11 @@ impl Scale {
             values.for_each(|x| (zero, least) = (zero || x == 0.0, if x > 0.0 { least.min(x) } else { least }));
             if zero && least.is_finite() { least } else { 0.0 }
         };
-        let is_one = seen.iter().all(|other| other.program == seen[0].program);
-        let programs = seen.iter().map(|seen| (model_of(seen).to_owned(), seen.program)).collect();
         Scale {
             axes: axes.to_vec(),
             moved: axes.iter().map(moved).collect(),
-            programs: Some(programs).filter(|_| !is_one),
+            now: seen.iter().map(|seen| (model_of(seen).to_owned(), seen.program)).collect(),
+            changed: seen.iter().any(|other| other.program != seen[0].program),
         }
     }
 
@@ -166,8 +166,7 @@ impl Scale {
         model: &str,
         value: impl Fn(&str) -> Option<&'v Value>,
     ) -> Option<Vec<Coordinate>> {
-        let program = self.programs.as_ref().and_then(|programs| *programs.get(model)?);
-        self.of_program(model, program, value)
+        self.of_program(model, self.now.get(model).copied().flatten(), value)
     }
 
     fn of_program<'v>(
@@ -182,7 +181,7 @@ impl Scale {
             Some(number.map_or_else(|| Coordinate::Name(value.to_string()), Coordinate::Number))
         };
         let name = |program: Option<Digest>| program.map(|program| program.to_string()).unwrap_or_default();
-        let program = self.programs.is_some().then(|| Some(Coordinate::Name(name(program))));
+        let program = self.changed.then(|| Some(Coordinate::Name(name(program))));
         let model = Some(Coordinate::Name(model.to_owned()));
         self.axes.iter().zip(&self.moved).map(on).chain([model]).chain(program).collect()
     }
@@ -194,8 +193,10 @@ impl Scale {
 
     /// With all that its step is now, and so many of the others that these are not lost among them.
     fn thinned<'o>(&self, placed: Vec<Placed<'o>>) -> Vec<Placed<'o>> {
-        let Some(programs) = &self.programs else { return placed };
-        let is_of_now = |seen: &Observation| programs.get(model_of(seen)) == Some(&seen.program);
+        if !self.changed {
+            return placed;
+        }
+        let is_of_now = |seen: &Observation| self.now.get(model_of(seen)) == Some(&seen.program);
         let points = |now: bool| {
             let placed = placed.iter().filter(|(_, seen)| is_of_now(seen) == now);
             placed.map(|(at, _)| key(at).collect::<Vec<_>>()).collect::<BTreeSet<_>>()
@@ -241,6 +242,11 @@ impl Surface {
             placed,
             scale: scale.clone(),
         }
+    }
+
+    /// It needs no others: there are several points, and some are of what the step is now.
+    pub(super) fn suffices(&self, now: &Programs) -> bool {
+        self.points > 1 && self.scale.now.iter().all(|(model, program)| now.get(model) == Some(program))
     }
 
     /// Makes all that is asked for when something is expected of a point.
@@ -306,11 +312,7 @@ impl Surface {
             // The upper end, and nothing where it is too far from what was seen: then it has its GPU alone.
             gpu_memory: expected.gpu_memory.filter(|memory| !memory.far).map(|memory| memory.high as u64),
             gpu_busy_milli: expected.gpu_busy_whole.map(|busy| (busy.value * 1e3).round() as u32),
-            source: EstimateSource::Points {
-                axes: self.varied.clone(),
-                distance,
-                changed: self.scale.programs.is_some(),
-            },
+            source: EstimateSource::Points { axes: self.varied.clone(), distance, changed: self.scale.changed },
             ..self.common.clone()
         }
     }
