@@ -162,6 +162,7 @@ fn estimating(bencher: Bencher<'_, '_>, name: &str) {
         beside: false,
         undisturbed: true,
         energy_j: None,
+        lacks_a_part: false,
         images_per_s: None,
         phases: None,
         sharing: None,

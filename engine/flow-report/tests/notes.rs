@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use common::{With, input, result, run, text, view};
 use flow_core::reason::{Cause, NoMetrics, Spoiled};
-use flow_core::{Outcome, Series, StepResult};
+use flow_core::{Earlier, Outcome, Series, StepResult};
 use serde_json::json;
 
 /// Rows of epochs are of one result.
@@ -61,4 +61,28 @@ fn repetitions_that_did_not_end_well_are_said_to_have_failed() {
     assert!(english.contains(told), "{english}");
     let told = "7 个结果中有 2 个计入，2 个失败，1 个显存不足，1 个超时，其余没有可信的数值。";
     assert!(chinese.contains(told), "{chinese}");
+}
+
+#[test]
+fn what_went_on_from_a_checkpoint_is_told_where_its_wall_time_is_shown() {
+    let of = |batch: u32, unmeasured: u32| {
+        let mut one = result("s", &[("batch", json!(batch))], 1).epoch_time(16.0);
+        one.usage.wall_s = 100.0;
+        one.usage.earlier = Some(Earlier { jobs: 1, unmeasured, ..Earlier::default() });
+        one
+    };
+    let said = |results: Vec<StepResult>, column: &str| {
+        let with = json!({"from": "s", "rows": "batch", "columns": [column]});
+        let out = run("table", with, &input(vec![("s", view("torch/train", None, results))])).expect("a table");
+        ["table.en.md", "table.zh.md"].map(|path| text(&out, path))
+    };
+    let [english, chinese] = said(vec![of(16, 0), of(32, 0)], "wall");
+    let told = "The wall times of `s[batch=16]` and 1 more are of several attempts, each with a start-up of its own";
+    assert!(english.contains(told), "{english}");
+    assert!(chinese.contains("`s[batch=16]` 及另外 1 个实例的总用时由多次尝试相加而得"), "{chinese}");
+    let [english, _] = said(vec![of(16, 0)], "epoch_time");
+    assert!(!english.contains("attempt"), "an epoch's time is of one attempt: {english}");
+    let [english, _] = said(vec![of(16, 1), of(32, 0)], "wall");
+    assert!(english.contains("The times of `s[batch=16]` lack a part"), "{english}");
+    assert!(english.contains("The wall time of `s[batch=32]` is of several attempts"), "{english}");
 }

@@ -24,7 +24,8 @@ Examples:
   flow results > r.csv && python3 -c 'import pandas as p; print(p.read_csv(\"r.csv\"))'
 
 Axes are columns `axis.NAME`, metrics `NAME`, or `metric.NAME` where another column is called so, in the units of
-`flow show`; memory is in bytes, times in seconds, shares are ratios. With --all, columns `param.NAME` say what parameters
+`flow show`; memory is in bytes, times in seconds, shares are ratios. Of what went on from a checkpoint usage.attempts says
+how many attempts its times are of, and usage.attempts_unmeasured how many of these are missing in them. With --all, columns `param.NAME` say what parameters
 each run had.")]
 pub(crate) struct Results {
     /// Only of these steps, or instances such as 'train[lr=0.1]'
@@ -157,6 +158,10 @@ fn row(result: &StepResult, params: &Params) -> Map<String, Value> {
         ("usage.cpu_cores".to_owned(), json!(usage.cpu_cores)),
         ("usage.rss_peak".to_owned(), json!(usage.rss_peak)),
     ]);
+    if let Some(earlier) = &usage.earlier {
+        row.insert("usage.attempts".to_owned(), json!(earlier.jobs + 1));
+        row.insert("usage.attempts_unmeasured".to_owned(), json!(earlier.unmeasured));
+    }
     if let Some(most) = usage.gpus.iter().map(|gpu| gpu.memory_peak).max() {
         let load = usage.gpus.iter().map(|gpu| gpu.load_mean).sum::<f64>() / usage.gpus.len() as f64;
         row.insert("usage.gpu_memory_peak".to_owned(), json!(most));

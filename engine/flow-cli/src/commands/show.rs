@@ -90,7 +90,12 @@ fn line(shown: &Shown, result: Option<StepResult>, left: Option<&Left>) -> Vec<S
     let label = styled(STRONG, &shown.label);
     let Some(result) = result else { return vec![label, why_none(shown, left)] };
     let how = styled(style(&result), words::outcome(result.outcome));
-    vec![label, how, words::duration(result.usage.wall_s), came_to(&result)]
+    let attempts = match &result.usage.earlier {
+        Some(earlier) if earlier.unmeasured > 0 => " (a part is missing: it went on from a checkpoint)".to_owned(),
+        Some(earlier) => format!(" (in {} attempts)", earlier.jobs + 1),
+        None => String::new(),
+    };
+    vec![label, how, words::duration(result.usage.wall_s) + &attempts, came_to(&result)]
 }
 
 /// What a run that was killed has left, by label.

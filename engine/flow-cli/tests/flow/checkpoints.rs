@@ -60,6 +60,17 @@ fn what_goes_on_has_the_time_of_all_its_parts_and_says_which_nobody_measured() {
     let words =
         ", in 3 attempts: all but the last were ended in the middle; what one of them took is not known, for it was";
     assert!(shown.contains(words), "{shown}");
+    let row = space.flow(["results", "train", "--json"]).expect(0).stdout();
+    assert!(row.contains("\"usage.attempts\":3,\"usage.attempts_unmeasured\":1"), "{row}");
+    // Of how long a whole one takes it tells nothing.
+    let said = space.flow(["predict", "train"]).expect(0).stdout();
+    assert!(
+        said.starts_with("train: how long it takes is not known: 1 run of this instance, a part of which"),
+        "{said}"
+    );
+    let predicted: serde_json::Value =
+        serde_json::from_str(&space.flow(["predict", "train", "--json"]).expect(0).stdout()).unwrap();
+    assert_eq!((&predicted["wall_s"], &predicted["samples"]), (&serde_json::Value::Null, &1.into()), "{predicted}");
     space.flow(["get", "table", "--to", "table"]).expect(0);
     let table = space.read("table/table.en.md");
     assert!(table.contains("The times of `train` lack a part"), "{table}");

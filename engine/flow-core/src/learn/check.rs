@@ -32,7 +32,7 @@ impl Quantity {
 
     fn measured(self, seen: &Observation) -> Option<f64> {
         let value = match self {
-            Quantity::Wall => Some(seen.wall_s),
+            Quantity::Wall => seen.whole_s(),
             Quantity::Startup => seen.phases.map(|phases| phases.before_s),
             Quantity::Epoch => seen.epoch_s,
             Quantity::GpuMemory => Some(seen.gpu_memory as f64),

@@ -39,21 +39,22 @@ impl History<'_> {
         let own = self.own(instance);
         let ended: Vec<&Observation> = own.iter().copied().filter(|seen| seen.outcome == Outcome::Ok).collect();
         let of = self.of(instance.step);
-        let now: Vec<&Observation> = ended.iter().copied().filter(|seen| of.is_of_now(seen)).collect();
-        let (mut estimate, expected) = if !now.is_empty() {
-            self.of_own(instance, &now)
-        } else if ended.is_empty() {
-            self.of_others(instance)
-        } else {
+        let whole: Vec<&Observation> = ended.iter().copied().filter(|seen| seen.whole_s().is_some()).collect();
+        let now: Vec<&Observation> = whole.iter().copied().filter(|seen| of.is_of_now(seen)).collect();
+        let (mut estimate, expected) = match (now.is_empty(), whole.is_empty(), ended.is_empty()) {
+            (false, ..) => self.of_own(instance, &now),
             // What it took before its step was changed, and what the change did to others.
-            self.of_points(instance).unwrap_or_else(|| self.of_own(instance, &ended))
+            (_, false, _) => self.of_points(instance).unwrap_or_else(|| self.of_own(instance, &whole)),
+            (_, _, false) => self.timed_by_others(instance, self.of_own(instance, &ended)),
+            _ => self.of_others(instance),
         };
         // Peaks, not medians: memory that does not suffice costs the attempt. However it ended, that is what it held.
         let peak = own.iter().map(|seen| seen.gpu_memory).max().filter(|peak| *peak > 0);
         estimate.gpu_memory = if now.is_empty() { estimate.gpu_memory.max(peak) } else { peak };
         let gpus = &self.expansion.machine_of(instance).gpus;
         let here = |seen: &Observation| gpus.iter().any(|gpu| seen.gpu_model.as_ref() == Some(&gpu.name));
-        estimate.timed_alone = now.iter().any(|seen| seen.is_calm() && seen.epoch_s.is_some() && here(seen));
+        let alone = |seen: &&Observation| seen.is_calm() && seen.epoch_s.is_some() && here(seen) && of.is_of_now(seen);
+        estimate.timed_alone = ended.iter().any(alone);
         let cpu_work = self.cpu_work(instance);
         if let (Some((work, _)), Some(epoch)) = (cpu_work, expected.epoch.filter(|epoch| epoch.value > 0.0)) {
             estimate.cpu_milli = Some((work / epoch.value * 1e3).round() as u32);
@@ -88,6 +89,19 @@ impl History<'_> {
         })
     }
 
+    /// What is known of an instance each of whose own wall times lacks a part, with what others tell of the whole, if anything.
+    fn timed_by_others(&self, instance: &Instance, own: (Estimate, Expected)) -> (Estimate, Expected) {
+        let (others, at_point) = self.of_others(instance);
+        let (estimate, expected) = own;
+        if others.duration.is_none() {
+            return (estimate, expected);
+        }
+        let Estimate { duration, range, startup, samples, source, .. } = others;
+        let Expected { wall, startup: before, epochs, end, .. } = at_point;
+        let estimate = Estimate { duration, range, startup, samples, source, ..estimate };
+        (estimate, Expected { wall, startup: before, epochs, end, ..expected })
+    }
+
     /// With which other parameters a step ran, where it did: such attempts tell nothing.
     pub fn otherwise(&self, step: StepId) -> Option<OtherParameter> {
         let (name, was) = self.of(step).otherwise.as_ref()?;
@@ -101,7 +115,7 @@ impl History<'_> {
             repeated(&best.iter().filter_map(|seen| value(seen)).collect::<Vec<_>>())
         };
         let expected = Expected {
-            wall: again(&|seen| Some(seen.wall_s)),
+            wall: again(&Observation::whole_s),
             startup: again(&|seen| Some(seen.phases?.before_s)),
             epochs: best.iter().rev().find_map(|seen| Some(seen.phases?.epochs)),
             epoch: again(&|seen| seen.epoch_s),
@@ -110,7 +124,7 @@ impl History<'_> {
             gpu_busy: again(&Observation::busy_in_epochs).map(|busy| busy.at_most(1.0)),
             gpu_busy_whole: again(&|seen| Some(seen.busy())).map(|busy| busy.at_most(1.0)),
         };
-        let walls: Vec<f64> = best.iter().map(|seen| seen.wall_s).collect();
+        let walls: Vec<f64> = best.iter().filter_map(|seen| seen.whole_s()).collect();
         let mut estimate = common(&best);
         estimate.range = (walls.len() > 1).then(|| {
             let (low, high) =
@@ -136,7 +150,8 @@ impl History<'_> {
 /// From attempts of other instances of its step, of which nothing better is known than that they are its step's: of what it is now, or
 /// where these are too few for an interval, of all that it has been.
 fn of_step(of: &OfStep) -> Estimate {
-    let mut ended: Vec<&Observation> = of.seen.iter().filter(|seen| seen.outcome == Outcome::Ok).collect();
+    let is_whole = |seen: &&Observation| seen.outcome == Outcome::Ok && seen.whole_s().is_some();
+    let mut ended: Vec<&Observation> = of.seen.iter().filter(is_whole).collect();
     let now: Vec<&Observation> = ended.iter().copied().filter(|seen| of.is_of_now(seen)).collect();
     if now.len() > 2 {
         ended = now;

@@ -55,6 +55,9 @@ pub struct Observation {
     /// Energy of its GPUs, joules.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy_j: Option<f64>,
+    /// It went on from a checkpoint of an attempt that was killed together with flow: how long that took is not in its wall time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lacks_a_part: bool,
     /// Others of flow's own ran meanwhile, or anybody on its GPUs.
     #[serde(default)]
     pub beside: bool,
@@ -100,10 +103,16 @@ impl Observation {
             phases: result.usage.phases,
             images_per_s: metric("images_per_s"),
             energy_j: result.usage.energy_j,
+            lacks_a_part: result.usage.lacks_a_part(),
             beside: !seen.corunners.is_empty() || !seen.strangers.is_empty(),
             undisturbed: seen.neighbours.is_empty() && seen.strangers.is_empty() && !seen.short_of_cpu(),
             sharing: seen.sharing.clone(),
         }
+    }
+
+    /// Wall time, seconds, where it is that of all that was done.
+    pub(super) fn whole_s(&self) -> Option<f64> {
+        (!self.lacks_a_part).then_some(self.wall_s)
     }
 
     /// It was alone, or nobody disturbed it: what it took and kept busy is its own.

@@ -79,7 +79,7 @@ const OF: [Of; 11] = [
 impl Of {
     fn measured(self, seen: &Observation) -> Option<f64> {
         match self {
-            Of::Wall => Some(seen.wall_s),
+            Of::Wall => seen.whole_s(),
             Of::Before => seen.phases.map(|phases| phases.before_s).filter(|before| *before > NOTICED),
             Of::Epochs => seen.phases.map(|phases| f64::from(phases.epochs)),
             Of::Period => seen.phases.map(|phases| phases.period_s),
@@ -89,7 +89,7 @@ impl Of {
             Of::GpuBusy => seen.busy_in_epochs(),
             Of::GpuBusyWhole => Some(seen.busy()),
             Of::ImagesPerSecond => seen.images_per_s,
-            Of::Power => seen.energy_j.map(|energy| energy / seen.wall_s),
+            Of::Power => seen.energy_j.zip(seen.whole_s()).map(|(energy, wall)| energy / wall),
         }
     }
 }

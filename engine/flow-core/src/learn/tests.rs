@@ -98,6 +98,7 @@ fn observation(expansion: &Expansion, seen: Seen) -> (usize, Observation) {
         phases: None,
         images_per_s: None,
         energy_j: None,
+        lacks_a_part: false,
         beside,
         undisturbed,
         sharing: sharing.map(|(of, slowdown)| GpuSharing {
@@ -287,6 +288,35 @@ fn an_axis_with_a_zero_is_one_of_numbers() {
     assert!((epoch.value / 3.0 - 1.0).abs() < 0.1 && epoch.low < 3.0 && 3.0 < epoch.high, "{epoch:?}");
     let checked = history.check(StepId(0));
     assert_eq!(checked.iter().filter(|checked| checked.quantity == Quantity::Epoch).count(), 5);
+}
+
+#[test]
+fn a_wall_time_that_lacks_a_part_is_not_that_of_a_whole_training() {
+    let expansion = expansion_of(
+        "flow: 1\nsteps:\n  train: {matrix: {batch: [32, 64, 128, 256]}, run: 'train ${{ batch }}', gpus: 1}\n",
+    );
+    let mut all = trained(&expansion, |batch| 0.01 + 0.01 * batch as f64);
+    let (is, resumed) = (all[1].wall_s, &mut all[1]);
+    (resumed.wall_s, resumed.phases, resumed.lacks_a_part, resumed.epoch_s) = (1.0, None, true, Some(0.7));
+    let (alone, instance) = (vec![resumed.clone()], &expansion.instances[1]);
+    let told_by = |seen: Vec<Observation>| {
+        let mut history = History::new(&expansion, &expansion.instances);
+        history.remember(StepId(0), seen);
+        let Prediction { estimate, expected, .. } = history.predict(instance);
+        let its_own = (expected.epoch.unwrap().value, estimate.gpu_memory);
+        assert_eq!(its_own, (0.7, Some(4 << 30)), "of one epoch, and of memory, it tells as much as any");
+        (history, estimate)
+    };
+    let (history, estimate) = told_by(all);
+    let wall = estimate.duration.unwrap().as_secs_f64();
+    assert!((wall / is - 1.0).abs() < 0.1, "{wall} for {is}");
+    assert_eq!(estimate.samples, 4);
+    assert!(matches!(estimate.source, EstimateSource::Points { .. }), "{:?}", estimate.source);
+    let checked = history.check(StepId(0));
+    let walls = checked.iter().filter(|one| one.quantity == Quantity::Wall).map(|one| one.measured);
+    assert!(walls.clone().count() > 0 && walls.clone().all(|wall| wall > 9.0), "{checked:?}");
+    let (_, estimate) = told_by(alone);
+    assert_eq!((estimate.duration, estimate.range), (None, None));
 }
 
 #[test]

@@ -83,6 +83,11 @@ impl Earlier {
 }
 
 impl Usage {
+    /// It went on from an attempt that was killed together with flow: what that took is in no total.
+    pub fn lacks_a_part(&self) -> bool {
+        self.earlier.as_ref().is_some_and(|earlier| earlier.unmeasured > 0)
+    }
+
     /// Totals of a job that goes on from these, before its own samples are looked at.
     pub fn after(self, earlier: Option<Earlier>) -> Usage {
         let Some(before) = &earlier else { return self };

@@ -106,6 +106,7 @@ impl Checkpoint {
         let mut earlier = noted.map(|noted| noted.earlier).unwrap_or_default();
         earlier.jobs += 1;
         earlier.unmeasured += 1;
+        earlier.energy_j = None;
         let noted = serde_json::to_vec(&Noted { left, earlier }).unwrap_or_default();
         let _ = write_atomically(&self.note(), &noted);
         true
@@ -239,7 +240,7 @@ mod tests {
     fn what_goes_on_has_left_more_than_there_was() {
         let dir = tempfile::tempdir().unwrap();
         let (checkpoint, log) = (Checkpoint::at(dir.path().join("ab12")), dir.path().join("none"));
-        let part = |wall_s| Usage { wall_s, ..Usage::default() };
+        let part = |wall_s| Usage { wall_s, energy_j: Some(wall_s), ..Usage::default() };
         assert_eq!(checkpoint.continues(&part(1.0), &log), Err(Stopped::NoCheckpoint));
         fs::create_dir_all(checkpoint.folder().join("deep")).unwrap();
         assert_eq!(checkpoint.continues(&part(1.0), &log), Err(Stopped::NoCheckpoint));
@@ -259,6 +260,7 @@ mod tests {
         checkpoint.found();
         let found = checkpoint.earlier().unwrap();
         assert_eq!((found.jobs, found.unmeasured, found.wall_s), (3, 1, 3.0));
+        assert_eq!(found.energy_j, None, "that of one part is not known");
         let used = part(1.0).after(Some(found));
         fs::write(checkpoint.folder().join("deep/epoch"), "4").unwrap();
         assert_eq!(checkpoint.continues(&used, &log), Ok(()));

@@ -442,10 +442,13 @@ fn say(table: &mut Table, results: &[&StepResult]) {
     let own: Vec<&StepResult> = results.iter().copied().filter(|result| labels.insert(&result.label)).collect();
     let kept = own.iter().filter_map(|result| Some((&*result.label, result.accepted.as_deref()?)));
     Note::accepted(kept).into_iter().for_each(|note| _ = table.note(note));
-    let mut resumed =
-        own.iter().filter(|result| result.usage.earlier.as_ref().is_some_and(|earlier| earlier.unmeasured > 0));
-    if let Some(first) = resumed.next() {
-        table.note(Note::Resumed { label: first.label.clone(), more: resumed.count() as u32 });
+    let shows_wall = table.columns.iter().any(|column| column.name == "wall");
+    for whole in [false, true].into_iter().filter(|whole| !whole || shows_wall) {
+        let all = own.iter().map(|result| (&result.label, &result.usage));
+        let mut resumed = all.filter(|(_, usage)| usage.earlier.is_some() && usage.lacks_a_part() != whole);
+        if let Some((first, _)) = resumed.next() {
+            table.note(Note::Resumed { label: first.clone(), more: resumed.count() as u32, whole });
+        }
     }
     let mut missed: Vec<(&NoMetrics, &str, u32)> = Vec::new();
     for result in own.iter().filter(|result| result.outcome == Outcome::Ok) {

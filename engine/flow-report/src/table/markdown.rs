@@ -395,9 +395,14 @@ pub(crate) fn worded(note: &Note, words: &Words, lang: &str) -> String {
             let key = if *more == 0 { "note-accepted" } else { "note-accepted-several" };
             words.text(lang, key, &args.with("reason", safe::text(reason)))
         }
-        Note::Resumed { label, more } => {
-            let args = args.with("label", safe::code(label)).with("more", more.to_string());
-            words.text(lang, if *more == 0 { "note-resumed" } else { "note-resumed-several" }, &args)
+        Note::Resumed { label, more, whole } => {
+            let key = match (whole, more) {
+                (false, 0) => "note-resumed",
+                (false, _) => "note-resumed-several",
+                (true, 0) => "note-went-on",
+                (true, _) => "note-went-on-several",
+            };
+            words.text(lang, key, &args.with("label", safe::code(label)).with("more", more.to_string()))
         }
         Note::Hidden { name } => words.text(lang, "note-hidden", &args.with("name", safe::code(name))),
         Note::Company { alone, of } => {

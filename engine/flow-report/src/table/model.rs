@@ -260,6 +260,9 @@ pub enum Note {
         label: String,
         /// How many more there are.
         more: u32,
+        /// No part is missing, but the wall times that the table shows are of several attempts.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        whole: bool,
     },
     /// What a program reports is no number.
     NotANumber,

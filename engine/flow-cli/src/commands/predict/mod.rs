@@ -213,6 +213,10 @@ fn interval(of: Predicted, word: impl Fn(f64) -> String) -> String {
 
 /// Why nothing is known, and how it is told of a training of another length.
 fn unknown(estimate: &Estimate) -> String {
+    if let EstimateSource::Instance { .. } = estimate.source {
+        let runs = estimate_source(estimate);
+        return format!("how long it takes is not known: {runs}, a part of which nobody measured");
+    }
     let longer = match &estimate.source {
         EstimateSource::Otherwise(OtherParameter { name, is, .. }) if name == "epochs" => {
             format!("; leave it as it was and say --epochs {is}")
