@@ -12,8 +12,8 @@ use flow_exec::hardware::host_name;
 use super::Done;
 use crate::args::{About, Global, OfRun};
 use crate::error::CliError;
-use crate::output::{GOOD, Output, styled};
-use crate::screen::each_result;
+use crate::output::{GOOD, NOTE, Output, styled};
+use crate::screen::{InstanceState, View, each_result, is_failure};
 use crate::{place, words};
 
 /// Arguments of `flow export`.
@@ -44,6 +44,25 @@ fn is_replaced(file: &Path) -> bool {
     match File::open(file) {
         Ok(mut file) => file.read_exact(&mut found).is_ok() && found == HEAD,
         Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+/// How a run that has not ended well stands: who imports its results cannot tell that there were to be more.
+fn unfinished(view: &View, goes_on: bool, results: usize) -> Option<String> {
+    let needed = view.instances.values().filter(|shown| !matches!(shown.state, InstanceState::NotNeeded));
+    let of = format!("{} of {}", words::thousands(results), words::count(needed.count(), "result"));
+    let failed = view.instances.values().filter(|shown| match shown.state {
+        InstanceState::Settled(outcome) => is_failure(outcome),
+        _ => false,
+    });
+    let failed: Vec<&str> = failed.map(|shown| &*shown.label).collect();
+    let which = if failed.is_empty() { String::new() } else { format!("; failed: {}", words::named(&failed)) };
+    match view.exit {
+        Some(0) => None,
+        None if goes_on => Some(format!("goes on: {of} so far{which}")),
+        None => Some(format!("was killed: {of}{which}")),
+        Some(130) => Some(format!("was interrupted: {of}{which}")),
+        Some(_) => Some(format!("failed: {of}{which}")),
     }
 }
 
@@ -93,6 +112,9 @@ impl Export {
             styled(GOOD, "exported"),
             words::bytes(bytes.len() as u64)
         ))?;
+        if let Some(how) = unfinished(&view, dir.lives().is_some(), bundle.results.len()) {
+            output.note(format!("{} run {run} {how}", styled(NOTE, "note:")))?;
+        }
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use flow_testkit::TestSpace;
+use flow_testkit::{TestSpace, until};
+use nix::sys::signal::Signal;
 
 use crate::space;
 
@@ -80,6 +81,29 @@ fn results_of_another_machine_stand_beside_ones_own() {
     assert!(table.contains("There is no result of another machine"), "{table}");
     assert_eq!(fs::read_to_string(&marks).unwrap().lines().count(), 2);
     assert!(here.flow(["import", "in.bundle"]).expect(0).stdout().starts_with("imported"), "it can come again");
+}
+
+#[test]
+fn an_export_of_what_is_not_whole_says_so() {
+    let space = space();
+    space.write(
+        "w.yaml",
+        "flow: 1\nname: w\nsteps:\n  a: {run: 'true'}\n  b: {run: 'true'}\n  c: {needs: a, run: 'sleep 60'}\n",
+    );
+    let export = || space.flow(["export", "--bundle", "out.bundle"]).expect(0);
+    let mut flow = space.start(["run", "w.yaml"]);
+    until("the last one runs", || space.alive().iter().any(|(_, command)| command.starts_with("sleep 60")));
+    let said = export().stderr();
+    assert!(said.contains(" goes on: 2 of 3 results so far"), "{said}");
+    flow.signal(Signal::SIGKILL);
+    flow.wait();
+    assert!(export().stderr().contains(" was killed: 2 of 3 results"));
+    space.write("w.yaml", "flow: 1\nname: w\nsteps:\n  a: {run: 'true'}\n  b: {run: 'false'}\n");
+    space.flow(["run", "w.yaml"]).expect(1);
+    let said = export().stderr();
+    assert!(said.contains(" failed: 1 of 2 results; failed: b"), "{said}");
+    space.flow(["run", "w.yaml", "a"]).expect(0);
+    assert_eq!(export().stderr(), "");
 }
 
 #[test]
