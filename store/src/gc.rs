@@ -42,6 +42,8 @@ pub struct Freed {
     pub bytes: u64,
     /// Runs that stay, those among them of which only the journal does, for the sake of results that others use.
     pub kept: usize,
+    /// Files of other machines' results: nothing here makes these again, so that they go only when they are forgotten.
+    pub imports: usize,
     /// The database was damaged, and made anew before.
     pub rebuilt: Option<Rebuilt>,
     /// Runs and artifacts that stay because they belong to other users of a shared store, who alone can remove them.
@@ -108,9 +110,10 @@ impl Store {
         }
         let Marked { runs, reached } = Marked::of(self.dir(), keep)?;
         let count = |which: &dyn Fn(&Run) -> bool| runs.iter().filter(|run| which(run)).count();
-        let kept = count(&|run| run.stays && !run.theirs && !run.accepts);
+        let kept = count(&|run| run.stays && !run.theirs && !run.accepts && !run.imports);
+        let imports = count(&|run| run.imports);
         let others = (count(&|run| run.theirs), 0);
-        let mut freed = Freed { kept, rebuilt: self.rebuilt().cloned(), others, ..Freed::default() };
+        let mut freed = Freed { kept, imports, rebuilt: self.rebuilt().cloned(), others, ..Freed::default() };
         let mut batch = Batch::new();
         let mut objects = BTreeSet::new();
         let mut kept = BTreeSet::new();
@@ -177,10 +180,6 @@ impl Store {
         if !dry {
             self.apply(&batch)?;
             self.forget_last(&gone)?;
-            if runs.iter().any(|run| run.imports && !run.stays) {
-                // They say that there is nothing to do.
-                self.dir().drop_snapshots()?;
-            }
         }
         Ok(freed)
     }
@@ -203,11 +202,11 @@ impl Marked {
             let owner = fs::metadata(folder.path()).ok().map(|meta| meta.uid());
             let newer = newest.entry((run.file.clone(), owner)).or_default();
             let recent = newer.runs < keep.runs || keep.since.is_some_and(|since| run.began >= since);
-            let stays = recent || folder.has_jobs();
+            let stays = recent || folder.has_jobs() || run.imports;
             run.theirs = !stays && folder.others_results().is_some();
             run.stays = stays || run.theirs;
             // What was accepted stays as long as the run before it.
-            newer.runs += usize::from(!run.accepts);
+            newer.runs += usize::from(!run.accepts && !run.imports);
             if run.stays {
                 marked.reached.extend(run.reuses.iter().chain(&run.records));
             }
@@ -308,10 +307,7 @@ impl Run {
                     told.given = Given { profile: start.profile.map(|(name, _)| name), set: start.set };
                 }
                 Some((at, RunEvent::Accepted { file, .. })) => (run.file, run.began, run.accepts) = (file, at, true),
-                // Of each machine and workflow as many stay as of each workflow file.
-                Some((at, RunEvent::Imported { origin, .. })) => {
-                    (run.file, run.began, run.imports) = (format!("{}\0{}", origin.host, origin.workflow), at, true);
-                }
+                Some((_, RunEvent::Imported { .. })) => run.imports = true,
                 Some((_, RunEvent::Instance { instance, label, .. })) => _ = told.labels.insert(instance, label),
                 Some((_, RunEvent::Cached { instance, fingerprint, .. })) => {
                     run.reuses.push(fingerprint);
@@ -347,7 +343,7 @@ fn sweep_snapshots(dir: &StoreDir, runs: &[Run], dry: bool) -> Result<u64> {
 /// A checkpoint goes that was last written to before all runs that stay, and what lies beside it under its name with it. Says how many bytes
 /// and checkpoints that was.
 fn sweep_checkpoints(dir: &StoreDir, runs: &[Run], dry: bool) -> Result<(u64, usize)> {
-    let oldest = runs.iter().filter(|run| run.stays).map(|run| run.began).min();
+    let oldest = runs.iter().filter(|run| run.stays && !run.imports).map(|run| run.began).min();
     let mut written: BTreeMap<PathBuf, Option<u128>> = BTreeMap::new();
     let entries: Vec<_> = fs::read_dir(dir.checkpoints()).into_iter().flatten().flatten().collect();
     for entry in &entries {

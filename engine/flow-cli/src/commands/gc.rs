@@ -22,7 +22,8 @@ Examples:
   flow gc -n                             what would go
   flow gc --runs 3 --days 0              keep what the last three runs of each workflow reach
 
-What each step has from its last run stays as well, however many runs of other steps followed; with --runs 0 it goes too.")]
+What each step has from its last run stays as well, however many runs of other steps followed; with --runs 0 it goes too.
+Results of other machines stay, for nothing here makes them again: `flow forget MACHINE` drops them.")]
 pub(crate) struct Gc {
     /// Keep what the last so many runs of each workflow reach
     #[arg(long, value_name = "N", default_value_t = 10)]
@@ -86,6 +87,14 @@ fn render(freed: &Freed, dry: bool) -> String {
             format!("; left to the users who made them: {}", what.join(" and "))
         }
     };
+    let imports = match freed.imports {
+        0 => String::new(),
+        n => {
+            let stay = if n == 1 { "stays" } else { "stay" };
+            format!("; {} {stay} until `flow forget MACHINE`", words::count(n, "import"))
+        }
+    };
+    let others = others + &imports;
     if freed.runs + freed.results + freed.objects == 0 && freed.bytes == 0 {
         return format!("nothing to remove; {kept} {stay}{others}");
     }

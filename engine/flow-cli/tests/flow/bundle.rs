@@ -115,7 +115,7 @@ fn ones_own_results_are_not_another_machines() {
 }
 
 #[test]
-fn what_was_imported_goes_as_runs_do() {
+fn what_was_imported_stays_until_it_is_forgotten() {
     let (there, here) = two();
     there.flow(["run", "w.yaml", "--set", "marks=marks"]).expect(0);
     there.flow(["export", "--bundle", "later.bundle"]).expect(0);
@@ -125,10 +125,17 @@ fn what_was_imported_goes_as_runs_do() {
     }
     let imports = || here.flow(["runs"]).expect(0).stdout().matches("imported from").count();
     assert_eq!(imports(), 2);
-    here.flow(["gc", "--runs", "1", "--days", "0"]).expect(0);
-    assert_eq!(imports(), 1);
     here.flow(["run", "w.yaml"]).expect(0);
-    assert!(here.flow(["show", "table"]).expect(0).stdout().contains("12.5"), "the later one stays");
+    for args in [["gc", "-n", "--runs=1", "--days=0"], ["gc", "-v", "--runs=0", "--days=0"]] {
+        let said = here.flow(args).expect(0).stdout();
+        assert!(said.trim_end().ends_with("2 imports stay until `flow forget MACHINE`"), "{said}");
+        assert_eq!(imports(), 2, "nothing here makes them again");
+    }
+    here.flow(["run", "w.yaml"]).expect(0);
+    assert!(here.flow(["show", "table"]).expect(0).stdout().contains("12.5"));
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    here.flow(["forget", host.trim().split('.').next().unwrap()]).expect(0);
+    assert!(!here.flow(["gc", "-n"]).expect(0).stdout().contains("import"));
 }
 
 #[test]
