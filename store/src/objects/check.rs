@@ -3,7 +3,7 @@
 
 use std::{
     fmt,
-    fs::{self, Metadata},
+    fs::{self, File, FileTimes, Metadata},
     io,
     os::unix::fs::MetadataExt,
     path::Path,
@@ -14,7 +14,7 @@ use flow_core::{
     reason::{Damage, StoreAction},
 };
 
-use super::{Objects, STAMP, ingest, look, untouched};
+use super::{Objects, STAMP, ingest, look, stamp, untouched};
 use crate::{EntryKind, Result, StoreError, hash};
 
 /// An output that a result cannot be used without.
@@ -154,21 +154,24 @@ impl Objects {
         Ok((found != Some(artifact.digest)).then_some(Damage::Content))
     }
 
-    /// Removes what was kept to be read again where it is not as it was, and says so. Without `contents` only its kind and its time are
-    /// looked at. What is another user's cannot be read, and stays.
+    /// Removes what was kept to be read again where it is not as it was, and says so. Without `contents` only what has another time is
+    /// read, as in a copy of a store. What is another user's cannot be read, and stays.
     pub(crate) fn drop_damaged(&self, digest: &Digest, contents: bool) -> Result<bool> {
         let path = self.path(digest);
         let Some(meta) = look(&path)? else { return Ok(false) };
-        let looks = meta.is_file() && meta.mtime() == STAMP;
-        let sound = match looks && contents {
-            true => match hash::file(&path) {
+        let has_its_time = meta.mtime() == STAMP;
+        let sound = match meta.is_file() {
+            true if contents || !has_its_time => match hash::file(&path) {
                 Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => true,
                 found => readable(found)? == Some(*digest),
             },
-            false => looks,
+            is_file => is_file,
         };
         if !sound {
             self.remove(digest)?;
+        } else if !has_its_time {
+            // Its mode stays: nobody but its owner may read it. Where the time cannot be set it is read again the next time.
+            let _ = File::open(&path).and_then(|file| file.set_times(FileTimes::new().set_modified(stamp())));
         }
         Ok(!sound)
     }

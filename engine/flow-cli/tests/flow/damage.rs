@@ -1,8 +1,13 @@
 //! What can go wrong with a store: newer formats, damaged databases, full disks. Each in words, and nothing is lost.
 
-use std::{fs, io::Write, process::Command};
+use std::{
+    fs::{self, Permissions},
+    io::Write,
+    os::unix::fs::PermissionsExt,
+    process::Command,
+};
 
-use flow_testkit::{TestSpace, until};
+use flow_testkit::{TestSpace, files_below, until};
 
 use crate::space;
 
@@ -130,6 +135,35 @@ echo '{\"type\":\"outcome\",\"outcome\":\"ok\"}' >> ../messages.jsonl
     let said = space.flow(["run", "demo.yaml", "-f"]).expect(1).text();
     assert!(said.contains("exit code 127: cannot open library; the next run sets demo up again"), "{said}");
     space.flow(["run", "demo.yaml", "-f"]).expect(0);
+}
+
+#[test]
+fn a_copy_of_a_store_has_its_kept_logs() {
+    let space = space();
+    let workflow = |metric: &str| {
+        format!("flow: 1\nname: w\nsteps:\n  train: {{run: 'echo acc 1', metrics: {{stdout: 'acc {{{metric}}}'}}}}\n")
+    };
+    space.write("w.yaml", &workflow("acc"));
+    space.flow(["run", "w.yaml"]).expect(0);
+    let store = space.path(".flow");
+    let copied = Command::new("cp").arg("-r").args([&store, &space.path("copy")]).status().unwrap();
+    assert!(copied.success());
+    fs::remove_dir_all(&store).unwrap();
+    fs::rename(space.path("copy"), &store).unwrap();
+    for _ in 0..2 {
+        let said = space.flow(["doctor"]).expect(0).stdout();
+        assert!(said.starts_with("sound: "), "{said}");
+    }
+    space.write("w.yaml", &workflow("top1"));
+    space.flow(["run", "w.yaml"]).expect(0);
+    assert_eq!(space.ran(), Vec::<String>::new(), "its metrics are read again from the log");
+
+    for kept in files_below(&space.path(".flow/objects")) {
+        fs::set_permissions(&kept, Permissions::from_mode(0o600)).unwrap();
+        fs::write(kept, "something else").unwrap();
+    }
+    let said = space.flow(["doctor"]).expect(0).stdout();
+    assert!(said.contains("1 kept log or files of metrics had been damaged"), "{said}");
 }
 
 #[test]
