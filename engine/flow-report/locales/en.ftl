@@ -473,6 +473,7 @@ remark-unwatched = { $count ->
    *[other] While { $count } of the results were measured, among them { $label }, flow could not see whether other runs of their machine ran steps beside them.
 }
 remark-strangers = { $label } shared its GPU with other programs: { $names }.
+remark-strangers-unnamed = { $label } shared its GPU with other programs.
 remark-gpu-shared = { $count ->
     [1] { $label } shared its GPU: others used { $used } of its time
    *[other] { $count } of the results shared their GPUs: others used up to { $used } of a GPU's time, beside { $label }

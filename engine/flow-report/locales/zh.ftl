@@ -465,6 +465,7 @@ remark-unwatched = { $count ->
    *[other] 有 { $count } 个结果（其中有 { $label }）在测量时，flow 无法得知该机器上的其他运行是否同时执行了步骤。
 }
 remark-strangers = { $label } 运行时，其所用的 GPU 上还有其他程序：{ $names }。
+remark-strangers-unnamed = { $label } 运行时，其所用的 GPU 上还有其他程序。
 remark-gpu-shared = { $count ->
     [1] { $label } 运行时与其他进程共用 GPU：其他进程占用了 { $used } 的 GPU 时间
    *[other] 有 { $count } 个结果运行时与其他进程共用 GPU：其他进程最多占用了 { $used } 的 GPU 时间（{ $label }）

@@ -14,6 +14,7 @@
 mod analysis;
 mod assumed;
 mod builtins;
+mod caveats;
 mod chart;
 mod columns;
 mod findings;

@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{With, input, result, run, text, view};
-use flow_core::{Foreign, Outcome, StepResult};
+use common::{With, add_table, input, reported, result, run, text, view};
+use flow_core::{Foreign, Outcome, StepResult, Stranger};
 use serde_json::{Value, json};
 
 fn own(batch: u32, seconds: f64) -> StepResult {
@@ -108,4 +108,41 @@ fn what_ran_out_of_memory_there_is_a_row() {
     full.result = full.result.outcome(Outcome::OutOfMemory);
     let (csv, _) = table(json!({}), vec![full]).unwrap();
     assert!(csv.lines().any(|line| line.contains("64") && line.contains("out_of_memory")), "{csv}");
+}
+
+#[test]
+fn what_was_seen_beside_their_results_is_said_as_of_ones_own() {
+    let mut disturbed = on_h200(16, 2.0);
+    disturbed.result = disturbed.result.cpu_util(0.1).foreign_cpu(0.4);
+    let circumstances = &mut disturbed.result.circumstances;
+    circumstances.unwatched = true;
+    circumstances.gpu_shared = Some(0.3);
+    // As a bundle tells it.
+    circumstances.strangers = vec![Stranger { pid: 0, name: String::new(), gpu: String::new(), memory: 1 }];
+    let mut view = view("torch/train", None, vec![own(16, 8.0), own(32, 4.0)]);
+    view.imported = vec![disturbed, on_h200(32, 1.0)];
+    let report = |with: Value| {
+        let mut input = input(vec![("solo", view.clone())]);
+        add_table(&mut input, "t", with);
+        // A report is given no import: it knows of them what the table says.
+        input.steps.get_mut("solo").unwrap().imported.clear();
+        reported(&input, json!({"table": "t"}))
+    };
+    let both = report(
+        json!({"from": "solo", "rows": "batch", "split": "machine", "machines": true, "columns": ["epoch_time"]}),
+    );
+    insta::assert_snapshot!(both.lines().filter(|line| line.contains("lab4)`")).collect::<Vec<_>>().join("\n"), @"
+    `solo[batch=16] (lab4)` ran while other programs used 40.0 % of the CPU.
+    While `solo[batch=16] (lab4)` ran, flow could not see whether other runs of its machine ran steps beside it.
+    `solo[batch=16] (lab4)` shared its GPU with other programs.
+    `solo[batch=16] (lab4)` shared its GPU: others used 30.0 % of its time.
+    `solo[batch=16] (lab4)` 运行时，其他程序占用了 40.0% 的 CPU。
+    `solo[batch=16] (lab4)` 运行时，flow 无法得知该机器上的其他运行是否同时执行了步骤。
+    `solo[batch=16] (lab4)` 运行时，其所用的 GPU 上还有其他程序。
+    `solo[batch=16] (lab4)` 运行时与其他进程共用 GPU：其他进程占用了 30.0% 的 GPU 时间。
+    ");
+    let quiet = report(
+        json!({"from": "solo", "machines": true, "rows": ["batch", "machine"], "where": {"batch": 32}, "columns": ["epoch_time"]}),
+    );
+    assert!(!quiet.contains("lab4)`"), "what is not shown is not told of: {quiet}");
 }

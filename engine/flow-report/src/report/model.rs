@@ -23,6 +23,7 @@ use super::units::Units;
 use super::with::{ChartWith, Guess, Language, LoadWith, ReportWith, SectionWith, StepName};
 use crate::analysis::Analysis;
 use crate::assumed::Assumed;
+use crate::caveats::Caveats;
 use crate::columns::{gpu_shared, written};
 use crate::findings::{
     self, Besides, Changes, Computed, Disturbed, FindingMatch, Packed, Scoped, SectionFigures, common, compare, curves,
@@ -30,7 +31,7 @@ use crate::findings::{
 };
 use crate::safe;
 use crate::table::{Cell, Content, Reference, Row, Table};
-use crate::verdict::{FOREIGN_CPU, Member, TOLERANCE, Together, judge};
+use crate::verdict::{Member, TOLERANCE, Together, judge};
 
 /// The version of `report.json`.
 pub(crate) const REPORT_FORMAT: u32 = 12;
@@ -139,6 +140,10 @@ pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, 
     };
     let fake_gpus = used.iter().any(|r| r.circumstances.fake_gpus) || used.is_empty() && input.machine.fake_gpus;
     let setup = setup(with, input, &used, &measured);
+    let mut seen: Vec<(String, Caveats)> = used.iter().map(|r| (r.label.clone(), Caveats::of(r))).collect();
+    for section in &sections {
+        seen.extend(beside_theirs(&section.table).map(|(label, seen)| (label.clone(), seen.clone())));
+    }
     Ok(Report {
         format: REPORT_FORMAT,
         workflow: input.workflow.clone(),
@@ -152,14 +157,14 @@ pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, 
         runs: used.iter().map(|r| r.run.clone()).collect(),
         accepted: used.iter().filter_map(|r| Some((r.label.clone(), r.accepted.clone()?))).collect(),
         spoiled: used.iter().filter(|r| !r.spoiled.is_empty()).map(|r| (r.label.clone(), r.spoiled.clone())).collect(),
-        foreign_cpu: used.iter().filter_map(|r| Some((r.label.clone(), foreign_cpu(r)?))).collect(),
-        unwatched: used.iter().filter(|r| r.circumstances.unwatched).map(|r| r.label.clone()).collect(),
-        strangers: used
+        foreign_cpu: seen.iter().filter_map(|(label, seen)| Some((label.clone(), seen.foreign_cpu?))).collect(),
+        unwatched: seen.iter().filter(|(_, seen)| seen.unwatched).map(|(label, _)| label.clone()).collect(),
+        strangers: seen
             .iter()
-            .filter(|r| !r.circumstances.strangers.is_empty())
-            .map(|r| (r.label.clone(), r.circumstances.strangers.iter().map(|s| s.name.clone()).collect()))
+            .filter(|(_, seen)| !seen.strangers.is_empty())
+            .map(|(label, seen)| (label.clone(), seen.strangers.clone()))
             .collect(),
-        gpu_shared: used.iter().filter_map(|r| Some((r.label.clone(), gpu_shared(r)?))).collect(),
+        gpu_shared: seen.iter().filter_map(|(label, seen)| Some((label.clone(), seen.gpu_shared?))).collect(),
         doubts: Doubts::of(&measured, &otherwise),
         fake_gpus,
         template: with.template.clone(),
@@ -249,8 +254,9 @@ fn section<'a>(
             None => left_out.push((name.clone(), missing(step(name)?))),
         }
     }
-    let shared: BTreeSet<&str> =
+    let mut shared: BTreeSet<&str> =
         source.results.iter().filter(|r| gpu_shared(r).is_some()).map(|r| r.label.as_str()).collect();
+    shared.extend(beside_theirs(&table).filter(|(_, seen)| seen.gpu_shared.is_some()).map(|(label, _)| &**label));
     let axis = table.rows.last().map_or("", String::as_str);
     let fitted = analyses.iter().filter_map(|(_, found)| found.fits(axis)).collect();
     let searched = analyses.iter().filter_map(|(_, found)| found.searches()).collect();
@@ -290,7 +296,9 @@ fn section<'a>(
     findings.append(&mut of_rows);
     // What was packed for an answer has it first.
     findings.splice(..0, answer);
-    let foreign = source.results.iter().filter_map(|r| Some((r.label.as_str(), foreign_cpu(r)?))).collect();
+    let foreign = source.results.iter().filter_map(|r| Some((r.label.as_str(), Caveats::of(r).foreign_cpu?)));
+    let of_theirs = beside_theirs(&table).filter_map(|(label, seen)| Some((&**label, seen.foreign_cpu?)));
+    let foreign = foreign.chain(of_theirs).collect();
     let disturbed = findings::disturbed(&mut ledger, &findings, &analyses, &foreign);
     let computed = ledger.computed;
 
@@ -369,10 +377,10 @@ fn section<'a>(
     }))
 }
 
-/// What other programs used of the CPU beside a result, where that counts.
-fn foreign_cpu(result: &StepResult) -> Option<f64> {
-    let used = result.circumstances.foreign_cpu;
-    (result.usage.samples > 0 && used > FOREIGN_CPU).then_some(used)
+/// What was seen beside results of other machines that a table shows, by label.
+fn beside_theirs(table: &Table) -> impl Iterator<Item = (&String, &Caveats)> {
+    let shown: BTreeSet<&String> = table.body.iter().flat_map(|row| &row.cells).flat_map(|cell| &cell.of).collect();
+    table.beside_theirs.iter().filter(move |(label, _)| shown.contains(label))
 }
 
 /// What figures show that can be held against others, by the rules for all.

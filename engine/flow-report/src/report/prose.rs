@@ -153,9 +153,11 @@ pub(super) fn caveats(report: &Report, words: &Words, lang: &str) -> Vec<String>
         out.push(words.text(lang, "remark-unwatched", &args));
     }
     for (label, names) in &report.strangers {
-        let names: Vec<String> = names.iter().map(|name| safe::text(name)).collect();
+        // A bundle of another machine's results names none.
+        let names: Vec<String> = names.iter().filter(|name| !name.is_empty()).map(|name| safe::text(name)).collect();
+        let key = if names.is_empty() { "remark-strangers-unnamed" } else { "remark-strangers" };
         let args = Args::new().with("label", safe::code(label)).with("names", words.list(lang, &names));
-        out.push(words.text(lang, "remark-strangers", &args));
+        out.push(words.text(lang, key, &args));
     }
     if let Some((label, used)) = report.gpu_shared.iter().max_by(|a, b| a.1.total_cmp(b.1)) {
         let args = Args::new().with("label", safe::code(label)).with("used", share(*used));

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::epochs::EPOCH;
 use super::model::{Note, Table};
 use super::with::TableWith;
+use crate::caveats::Caveats;
 use crate::columns::written;
 
 pub(super) const MACHINE: &str = "machine";
@@ -54,6 +55,7 @@ pub(super) fn beside(with: &TableWith, view: &StepView, table: &mut Table) -> Re
     let theirs =
         theirs.into_iter().map(|of| on(of.result.clone(), machine_of(&of.result, Some(&of.host)), Some(&of.host)));
     let mut theirs: Vec<StepResult> = theirs.collect();
+    table.beside_theirs = Caveats::of_all(&theirs);
     let by_machine = with.rows.list().first().is_some_and(|row| row == MACHINE);
     let mut all = Vec::with_capacity(own.len() + theirs.len());
     for result in own {

@@ -1,6 +1,6 @@
 //! The table as a value. What `table.json` holds, and what a report reads.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flow_core::reason::{BuiltinFault, Hint};
 use flow_core::{
@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::with::{Derived, Text};
 use crate::Format;
+use crate::caveats::Caveats;
 
 /// The version of `table.json`.
 pub(crate) const TABLE_FORMAT: u32 = 1;
@@ -37,6 +38,9 @@ pub struct Table {
     /// What is to be said about cells, or about the table.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Note>,
+    /// What was seen beside results of other machines, by label: a report has these by way of the table alone.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) beside_theirs: BTreeMap<String, Caveats>,
     /// Why there is nothing to show.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub absent: Option<Cause>,
