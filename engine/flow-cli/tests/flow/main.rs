@@ -33,6 +33,7 @@ mod processes;
 mod publish;
 mod reading;
 mod reference;
+mod renamed;
 mod revision;
 mod secrets;
 mod served;

@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 use flow_core::{
-    Expansion, GpuSharing, Instance, InstanceId, StepId,
+    Digest, Expansion, GpuSharing, Instance, InstanceId, StepId, Uses,
     learn::{self, Checked, Forecast, History, Interference, Length, Observation, OnModel, Prediction},
     machine_of,
-    plan::Plan,
+    plan::{Force, Plan, State},
     sched::OtherParameter,
 };
 use flow_store::{HISTORY, Results, StoreError, device_shape, shapes};
 
-use super::{Knowledge, Session, imports};
+use super::{Knowledge, Session, imports, plan::plan};
 use crate::ExecError;
 
 /// What a run of these instances would hand to the scheduler if this is its plan.
@@ -27,7 +27,7 @@ pub fn forecast(
     let expansion = &session.expansion;
     let (results, settled) = (knowledge.results(), learn::settled(plan));
     let may_run = |id| !settled.contains_key(&id);
-    let observed = results.map(|results| observed(expansion, wanted, may_run, results)).transpose()?;
+    let observed = results.map(|results| observed(expansion, wanted, may_run, plan, results)).transpose()?;
     let history = observed.unwrap_or_default().history(expansion, &expansion.instances);
     Ok(learn::forecast(wanted, plan, &history))
 }
@@ -45,7 +45,7 @@ pub fn predict(
     let expansion = &session.expansion;
     let points = learn::points(expansion, point).map_err(ExecError::Usage)?;
     let all: Vec<InstanceId> = expansion.instances.iter().map(|instance| instance.id).collect();
-    let history = history(expansion, &points, &all, knowledge.results())?;
+    let history = history(session, knowledge, &points, &all)?;
     Ok((points.iter().map(|point| history.predict(point)).collect(), history.devices()))
 }
 
@@ -62,7 +62,7 @@ pub fn on_each_model(
     let expansion = &session.expansion;
     let points = learn::points(expansion, point).map_err(ExecError::Usage)?;
     let all: Vec<InstanceId> = expansion.instances.iter().map(|instance| instance.id).collect();
-    let mut history = history(expansion, &points, &all, knowledge.results())?;
+    let mut history = history(session, knowledge, &points, &all)?;
     if let (Some(dir), Some(first)) = (knowledge.dir(), points.first()) {
         let step = &expansion.steps[first.step.index()].name;
         let imported = imports::of_workflow(dir, &expansion.workflow)?.into_iter().filter(|of| of.result.step == *step);
@@ -97,7 +97,7 @@ pub fn check(session: &Session, knowledge: &Knowledge, step: Option<&str>) -> Re
         learn::points(expansion, step).map_err(ExecError::Usage)?;
     }
     let all: Vec<InstanceId> = expansion.instances.iter().map(|instance| instance.id).collect();
-    let history = history(expansion, &expansion.instances, &all, knowledge.results())?;
+    let history = history(session, knowledge, &expansion.instances, &all)?;
     let steps = (0..).map(StepId).zip(&expansion.steps).filter(|(_, of)| step.is_none_or(|name| name == of.name));
     // What steps that do the same have in common is told once, unless one of them is asked for.
     let steps = steps.filter(|(_, of)| of.work_of.is_none() || step.is_some());
@@ -115,13 +115,26 @@ pub fn check(session: &Session, knowledge: &Knowledge, step: Option<&str>) -> Re
 
 /// What the store has of earlier attempts of what is wanted and of the GPUs, to be asked about these instances.
 fn history<'a>(
-    expansion: &'a Expansion,
+    session: &'a Session,
+    knowledge: &Knowledge,
     instances: &'a [Instance],
     wanted: &[InstanceId],
-    results: Option<&dyn Results>,
-) -> Result<History<'a>, StoreError> {
-    let observed = results.map(|results| observed(expansion, wanted, |_| true, results)).transpose()?;
-    Ok(observed.unwrap_or_default().history(expansion, instances))
+) -> Result<History<'a>, ExecError> {
+    let expansion = &session.expansion;
+    let Some(results) = knowledge.results() else { return Ok(History::new(expansion, instances)) };
+    let mut observed = observed(expansion, wanted, |_| true, &Plan::default(), results)?;
+    // What has results from under another name only a plan tells, which looks at inputs: it is made of steps of which something was not
+    // seen. What cannot be planned, for want of an input, has none.
+    let steps: BTreeSet<StepId> = instances.iter().map(|instance| instance.step).collect();
+    let unseen = steps.into_iter().filter(|step| observed.lacks_some_of(expansion, *step));
+    let unseen: Vec<String> = unseen.map(|step| expansion.steps[step.index()].name.clone()).collect();
+    let plan = || plan(session, knowledge, &session.wanted(&unseen)?, &Force::Nothing);
+    if !unseen.is_empty()
+        && let Ok(plan) = plan()
+    {
+        observed.add_answers(expansion, &plan, results)?;
+    }
+    Ok(observed.history(expansion, instances))
 }
 
 /// Earlier attempts, by step, and what it cost to share GPUs, by model.
@@ -140,6 +153,7 @@ pub(super) fn observed(
     expansion: &Expansion,
     wanted: &[InstanceId],
     may_run: impl Fn(InstanceId) -> bool,
+    plan: &Plan,
     results: &dyn Results,
 ) -> Result<Observed, StoreError> {
     let mut observed = Observed::default();
@@ -155,6 +169,7 @@ pub(super) fn observed(
         needs_all || unseen.contains(&step) || unseen.contains(&expansion.work_of(step))
     };
     observed.read(expansion, &others.into_iter().filter(kin).collect::<Vec<_>>(), results)?;
+    observed.add_answers(expansion, plan, results)?;
     let models: BTreeSet<&String> = expansion.machine.gpus.iter().map(|gpu| &gpu.name).collect();
     for model in models {
         let told = results.history(&device_shape(model))?.into_iter().filter_map(|seen| seen.sharing);
@@ -199,6 +214,45 @@ impl Observed {
             self.steps.entry(step).or_default().extend(seen.into_iter().flatten());
         }
         Ok(unseen)
+    }
+
+    /// An instance of a step was not seen, and the step not so often that others would be left out.
+    fn lacks_some_of(&self, expansion: &Expansion, step: StepId) -> bool {
+        let facts = &expansion.steps[step.index()];
+        let seen = self.steps.get(&step).map_or(&[][..], Vec::as_slice);
+        if seen.len() >= HISTORY || matches!(facts.uses, Uses::Builtin(_)) {
+            return false;
+        }
+        let labels: BTreeSet<&str> = seen.iter().map(|seen| &*seen.label).collect();
+        facts.ids().any(|id| !labels.contains(&*expansion.instances[id.index()].label))
+    }
+
+    /// Of a step of which fewer attempts are known than a history holds: the results of a plan that its instances have from attempts
+    /// under another name.
+    fn add_answers(&mut self, expansion: &Expansion, plan: &Plan, results: &dyn Results) -> Result<(), StoreError> {
+        for (step, seen) in self.steps.iter_mut().filter(|(_, seen)| seen.len() < HISTORY) {
+            let known: BTreeSet<&str> = seen.iter().map(|seen| &*seen.label).collect();
+            let answer = |id: InstanceId| {
+                let at = plan.items.binary_search_by_key(&id, |item| item.id).ok()?;
+                let instance = &expansion.instances[id.index()];
+                match plan.items[at].state {
+                    State::Cached { fingerprint, .. } if !known.contains(&*instance.label) => {
+                        Some((instance, fingerprint))
+                    }
+                    _ => None,
+                }
+            };
+            let answers = expansion.steps[step.index()].ids().filter_map(answer).take(HISTORY - seen.len());
+            let (instances, fingerprints): (Vec<&Instance>, Vec<Digest>) = answers.unzip();
+            let found = results.results_of(&fingerprints)?.into_iter().zip(instances);
+            seen.extend(found.filter_map(|(result, instance)| {
+                let observed = Observation::of(&result?);
+                let axes = instance.axes.iter().map(|(name, value)| (name.clone(), value.clone()));
+                let point = observed.point.into_iter().chain(axes).collect();
+                Some(Observation { label: instance.label.to_string(), point, ..observed })
+            }));
+        }
+        Ok(())
     }
 
     /// To be asked about these instances.

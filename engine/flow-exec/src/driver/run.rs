@@ -189,7 +189,7 @@ pub(super) fn run_on<X: Executor>(
         let set_up = |plan: &Plan| set_up(&event_loop()?, &session, plan, store.dir(), observe);
         let taken = capture.take(previous.as_ref(), set_up)?;
         let may_run = |id| !taken.reused.contains_key(&id);
-        let observed = forecast::observed(&session.expansion, &wanted, may_run, &store)?;
+        let observed = forecast::observed(&session.expansion, &wanted, may_run, &taken.plan, &store)?;
         Ok::<_, ExecError>((left, strays, stood, taken, observed, store.begin(&run)?))
     };
     let (left, strays, stood, taken, observed, journal) = aside(&store, observe, prepare)?;
