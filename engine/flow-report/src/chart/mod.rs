@@ -2,6 +2,7 @@
 //! knows the chart library; what it is asked to draw is plain numbers and finished labels.
 
 mod clouds;
+mod foot;
 mod labels;
 pub(crate) mod lanes;
 mod palette;
@@ -9,17 +10,20 @@ mod palette;
 use std::sync::Arc;
 
 use kuva::TickFormat;
+use kuva::backend::svg::SvgBackend;
 use kuva::plot::annotations::{ShadedRegion, TextAnnotation};
 use kuva::plot::legend::{LegendEntry, LegendPosition, LegendShape};
 use kuva::plot::scatter::MarkerShape;
 use kuva::plot::{BarPlot, LinePlot, ScatterPlot};
 use kuva::render::layout::{ComputedLayout, Layout};
 use kuva::render::plots::Plot;
+use kuva::render::render::{Scene, render_multiple};
 
 use unicode_width::UnicodeWidthStr;
 
 use crate::safe;
 pub(crate) use clouds::{Cloud, clouds};
+use foot::Foot;
 pub(crate) use labels::Gap;
 use labels::{Said, broken, said};
 use palette::{COLOURS, DARK, LIGHT, LIGHTEST, SHADE, SHADED, Style, dashes};
@@ -39,8 +43,6 @@ const LABEL: usize = 40;
 const FOOT_LABEL: usize = 72;
 /// What a legend of one line takes beside that line.
 const AROUND_LEGEND: f64 = 30.0;
-/// Up to this many points an axis shows each by its name.
-const NAMED: usize = 12;
 /// Lines that are nowhere further apart than this share of the upright axis would cover each other.
 pub(crate) const COVERED: f64 = 0.015;
 
@@ -191,15 +193,11 @@ pub(crate) fn together(mut lines: Vec<Line>) -> Vec<Line> {
     drawn
 }
 
-/// Lines with a point at each measurement, and a cross where there is none; `ticks` names the positions along the axis, the same for
-/// all lines.
+/// Lines with a point at each measurement, and a cross where there is none; `ticks` names the values along the axis, the same for all
+/// lines.
 pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], labels: &Labels) -> String {
-    let named = ticks.len() <= NAMED;
-    // Doubled batch sizes stand at equal distances, as in the table; a fine sweep keeps its scale.
-    let place = |x: f64| match named {
-        true => ticks.iter().position(|(at, _)| *at == x).map_or(x, |at| at as f64 + 1.0),
-        false => x,
-    };
+    let axis = Foot::of(ticks);
+    let place = |x: f64| axis.place(x);
     let mut plots: Vec<Plot> = Vec::new();
     let values = lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y);
     // An error bar that goes below zero where no number is goes as far as the axis.
@@ -238,10 +236,7 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
     if let Some(scale) = scale {
         layout = scale.upright(layout);
     }
-    let (from, to) = match (named, ticks) {
-        (false, [(first, _), .., (last, _)]) => (*first, *last),
-        _ => (0.5, ticks.len() as f64 + 0.5),
-    };
+    let (from, to) = axis.range();
     let said = said(gaps, place, from, to);
     let share = |y: f64| scale.map_or(0.0, |scale| scale.share(y));
     let points = || lines.iter().flat_map(|line| &line.points).map(|(x, y)| (place(*x), share(*y)));
@@ -261,19 +256,7 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
         let text = TextAnnotation::new(safe::picture(text.line), text.middle, at);
         layout = layout.with_annotation(text.with_font_size(SMALL).with_color("#5c5c5c"));
     }
-    if named {
-        let names: Vec<String> = ticks.iter().map(|(_, name)| safe::picture(name)).collect();
-        let name = move |at: f64| {
-            let whole = (at - at.round()).abs() < 1e-6 && at >= 1.0;
-            whole.then(|| names.get(at.round() as usize - 1).cloned()).flatten().unwrap_or_default()
-        };
-        layout = layout
-            .with_x_tick_step(1.0)
-            .with_x_axis_min(0.5)
-            .with_x_axis_max(ticks.len() as f64 + 0.5)
-            .with_x_tick_format(TickFormat::Custom(Arc::new(name)));
-    }
-    render(plots, layout)
+    drawn(plots, axis.along(layout), |scene, computed| axis.draw(scene, computed))
 }
 
 /// Two or three bars for each name, as many as there are `names` for them.
@@ -390,12 +373,19 @@ fn layout(plots: &[Plot], labels: &Labels, legend: Vec<LegendEntry>) -> Layout {
     if legend.is_empty() { layout } else { layout.with_legend_entries(legend) }
 }
 
-/// As high as it takes for the drawing to have the same room whatever the legend needs.
 fn render(plots: Vec<Plot>, layout: Layout) -> String {
+    drawn(plots, layout, |_, _| ())
+}
+
+/// As high as it takes for the drawing to have the same room whatever the legend needs; `add` draws what the library does not draw.
+fn drawn(plots: Vec<Plot>, layout: Layout, add: impl Fn(&mut Scene, &ComputedLayout)) -> String {
     let computed = ComputedLayout::from_layout(&layout);
     let more = computed.legend_bottom_extra - computed.legend_line_height - AROUND_LEGEND;
     let layout = if more > 0.0 { layout.with_height(computed.height + more) } else { layout };
-    scalable(&renumbered(&kuva::render_to_svg(plots, layout))) + "\n"
+    let computed = ComputedLayout::from_layout(&layout);
+    let mut scene = render_multiple(plots, layout);
+    add(&mut scene, &computed);
+    scalable(&renumbered(&SvgBackend::new().render_scene(&scene))) + "\n"
 }
 
 /// With its size as coordinates, so that a page can show it smaller without cutting it off.

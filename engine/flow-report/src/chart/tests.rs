@@ -261,3 +261,57 @@ fn a_series_looks_the_same_whether_those_before_it_are_drawn_as_one_or_not() {
         assert_eq!(drawn.contains(&COLOURS[1].to_lowercase()), lines.len() == 3, "{second}: {drawn}");
     }
 }
+
+/// The names of ticks with where they stand along the foot.
+fn named_ticks(drawn: &str, names: &[&str]) -> Vec<(String, f64)> {
+    let named = || texts(drawn).into_iter().filter(|text| names.contains(&text.0.as_str()));
+    let foot = named().map(|text| text.2).fold(0.0, f64::max);
+    named().filter(|text| text.2 == foot).map(|(name, x, ..)| (name, x)).collect()
+}
+
+/// A chart over these values.
+fn over(values: &[f64]) -> String {
+    let line = Line { points: values.iter().map(|x| (*x, 700.0)).collect(), ..Line::default() };
+    let ticks: Vec<(f64, String)> = values.iter().map(|at| (*at, at.to_string())).collect();
+    curve(&[line], &[], &ticks, &Labels { x: "n".into(), y: String::new() })
+}
+
+#[test]
+fn values_stand_where_they_are_on_the_scale_that_spaces_them_more_evenly() {
+    let shares = |values: &[f64]| {
+        let names: Vec<String> = values.iter().map(f64::to_string).collect();
+        let ticks = named_ticks(&over(values), &names.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(ticks.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>(), names);
+        let (first, last) = (ticks[0].1, ticks[ticks.len() - 1].1);
+        ticks.iter().map(|(_, x)| (100.0 * (x - first) / (last - first)).round()).collect::<Vec<f64>>()
+    };
+    assert_eq!(shares(&[1.0, 2.0, 3.0, 10.0, 100.0]), [0.0, 15.0, 24.0, 50.0, 100.0]);
+    assert_eq!(shares(&[16.0, 32.0, 64.0, 128.0, 256.0]), [0.0, 25.0, 50.0, 75.0, 100.0]);
+    assert_eq!(shares(&[1.0, 2.0, 4.0, 6.0]), [0.0, 39.0, 77.0, 100.0], "workers");
+    assert_eq!(shares(&[1.0, 2.0, 3.0, 4.0, 5.0]), [0.0, 25.0, 50.0, 75.0, 100.0]);
+    assert_eq!(shares(&[50.0, 60.0, 80.0, 100.0]), [0.0, 20.0, 60.0, 100.0], "no wide range");
+    assert_eq!(shares(&[0.0, 10.0, 40.0, 160.0]), [0.0, 6.0, 25.0, 100.0], "zero has no logarithm");
+    assert_eq!(shares(&[-4.0, 0.0, 12.0]), [0.0, 25.0, 100.0]);
+}
+
+#[test]
+fn a_wide_sweep_of_many_doubled_values_is_spaced_evenly_too() {
+    let doubled: Vec<f64> = (0..18).map(|n| f64::from(1 << n)).collect();
+    let ticks = named_ticks(&over(&doubled), &["1", "2", "4"]);
+    assert_eq!(ticks.len(), 3, "{ticks:?}");
+    assert!((ticks[2].1 - 2.0 * ticks[1].1 + ticks[0].1).abs() < 0.1, "{ticks:?}");
+}
+
+#[test]
+fn names_of_ticks_that_have_no_room_are_left_out_and_their_ticks_are_not() {
+    let values = [0.0, 1.0, 2.0, 3.0, 500.0, 1000.0];
+    let drawn = over(&values);
+    let ticks = named_ticks(&drawn, &["0", "1", "2", "3", "500", "1000"]);
+    assert_eq!(ticks.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["0", "500", "1000"]);
+    let marks = |drawn: &str| drawn.matches("<line ").count();
+    assert_eq!(marks(&drawn) - marks(&over(&values[..5])), 2, "a tick and its line of the grid");
+    let wide: Vec<f64> = (0..12).map(|n| 1e9 + f64::from(n)).collect();
+    let drawn = over(&wide);
+    let named = wide.iter().filter(|at| drawn.contains(&format!(">{at}<"))).count();
+    assert!((4..=8).contains(&named), "{named} names of ten digits: {drawn}");
+}

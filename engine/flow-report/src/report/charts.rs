@@ -55,6 +55,10 @@ pub(super) fn charts(section: &Section, words: &Words, langs: &[&str], all: &[&s
     for (n, (point, body)) in sweeps(table).into_iter().enumerate() {
         let Some(rows) = table.rows.last() else { break };
         let key = table.rows.len() - 1;
+        // Along the axis, whatever the order of the table.
+        let mut body = body;
+        let along = |row: &Row| row.cells[key].number().unwrap_or(f64::NAN);
+        body.sort_by(|a, b| along(a).total_cmp(&along(b)));
         let ticks: Vec<(f64, String)> = body
             .iter()
             .filter_map(|row| match &row.cells[key].content {

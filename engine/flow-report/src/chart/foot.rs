@@ -1,0 +1,124 @@
+//! The axis along the foot of a curve: where its values stand, and which of their names have room.
+
+use std::sync::Arc;
+
+use kuva::AxisLabelOverlap;
+use kuva::TickFormat;
+use kuva::render::layout::{ComputedLayout, Layout};
+use kuva::render::render::{Primitive, Scene, TextAnchor};
+use unicode_width::UnicodeWidthStr;
+
+use super::{LETTER, Scale};
+use crate::safe;
+
+/// Up to this many values each has a tick.
+const NAMED: usize = 12;
+/// Over so wide a range values may stand by their logarithms; over a narrower one that would bend lines and spread little.
+const WIDE: f64 = 4.0;
+/// Positions that are as near to whole ones as rounding leaves them.
+const ROUNDING: f64 = 1e-6;
+/// Between two names of ticks.
+const BESIDE: f64 = 6.0;
+
+/// Values with their names, each at its place: the first at 1, the last at their count.
+pub(super) struct Foot {
+    values: Vec<(f64, String)>,
+    scale: Scale,
+}
+
+impl Foot {
+    pub(super) fn of(ticks: &[(f64, String)]) -> Foot {
+        let mut values = ticks.to_vec();
+        values.sort_by(|a, b| a.0.total_cmp(&b.0));
+        values.dedup_by(|a, b| a.0 == b.0);
+        let (from, to) = (values.first().map_or(0.0, |first| first.0), values.last().map_or(0.0, |last| last.0));
+        let [linear, logarithmic] = [false, true].map(|logarithmic| Scale { logarithmic, from, to });
+        // The sum of the squares of gaps is least where they are all alike.
+        let uneven = |scale: Scale| -> f64 {
+            values.windows(2).map(|pair| (scale.share(pair[1].0) - scale.share(pair[0].0)).powi(2)).sum()
+        };
+        let wide = from > 0.0 && to >= WIDE * from;
+        let scale = if wide && uneven(logarithmic) < uneven(linear) { logarithmic } else { linear };
+        Foot { values, scale }
+    }
+
+    /// Whether each value has a tick; else the library chooses round ones.
+    fn named(&self) -> bool {
+        self.values.len() <= NAMED || self.scale.logarithmic
+    }
+
+    pub(super) fn place(&self, value: f64) -> f64 {
+        if !self.named() {
+            return value;
+        }
+        let share = self.scale.share(value);
+        let place = if share.is_finite() { 1.0 + share * (self.values.len() - 1) as f64 } else { 1.0 };
+        if (place - place.round()).abs() < ROUNDING { place.round() } else { place }
+    }
+
+    /// Where the axis begins and ends.
+    pub(super) fn range(&self) -> (f64, f64) {
+        if self.named() { (0.5, self.values.len() as f64 + 0.5) } else { (self.scale.from, self.scale.to) }
+    }
+
+    /// Whether the values are so evenly spaced that the library can draw their ticks.
+    fn even(&self) -> bool {
+        self.values.iter().enumerate().all(|(n, (value, _))| self.place(*value) == n as f64 + 1.0)
+    }
+
+    pub(super) fn along(&self, layout: Layout) -> Layout {
+        if !self.named() {
+            return layout;
+        }
+        let (from, to) = self.range();
+        let names: Vec<String> = self.values.iter().map(|(_, name)| safe::picture(name)).collect();
+        let name = move |at: f64| {
+            let whole = (at - at.round()).abs() < ROUNDING && at >= 1.0;
+            whole.then(|| names.get(at.round() as usize - 1).cloned()).flatten().unwrap_or_default()
+        };
+        let layout =
+            layout.with_x_axis_min(from).with_x_axis_max(to).with_x_tick_format(TickFormat::Custom(Arc::new(name)));
+        let layout = layout.with_x_label_overlap(AxisLabelOverlap::Thin);
+        layout.with_x_tick_step(if self.even() { 1.0 } else { f64::INFINITY })
+    }
+
+    /// The ticks of values that are not evenly spaced, which the library has no way to place.
+    pub(super) fn draw(&self, scene: &mut Scene, computed: &ComputedLayout) {
+        if !self.named() || self.even() {
+            return;
+        }
+        let (top, foot) = (computed.margin_top, computed.height - computed.margin_bottom);
+        let mark = foot + computed.tick_mark_major;
+        let mut right = f64::NEG_INFINITY;
+        for (value, name) in &self.values {
+            let x = computed.map_x(self.place(*value));
+            let line = |y1, y2, stroke: &str, stroke_width| Primitive::Line {
+                x1: x,
+                y1,
+                x2: x,
+                y2,
+                stroke: stroke.into(),
+                stroke_width,
+                stroke_dasharray: None,
+            };
+            // Lines of the grid lie below all else.
+            scene.elements.insert(0, line(top, foot, &computed.theme.grid_color, computed.grid_stroke_width));
+            scene.add(line(foot, mark, &computed.theme.tick_color, computed.tick_stroke_width));
+            let half = 0.5 * LETTER * name.width() as f64;
+            if x - half < right {
+                continue;
+            }
+            right = x + half + BESIDE;
+            scene.add(Primitive::Text {
+                x,
+                y: mark + f64::from(computed.tick_size),
+                content: safe::picture(name),
+                size: computed.tick_size,
+                anchor: TextAnchor::Middle,
+                rotate: None,
+                bold: false,
+                color: None,
+            });
+        }
+    }
+}
