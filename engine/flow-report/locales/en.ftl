@@ -780,6 +780,7 @@ fit-none = { $goes ->
    *[both] { $column } does not follow from { $axis } alone: the curve chosen has R² = { $r2 } over { $points } points, so noise or something else decides too.
 }
 fit-proportional = { $column } is proportional to { $axis }: { $slope } for each unit of it.
+fit-proportional-so-far = { $column } is proportional to { $axis } as far as { $points } points tell (the intercept of a line, { $intercept }, is not told from 0): { $slope } for each unit of it.
 fit-affine = { $column } { $rises ->
     [yes] rises
    *[no] falls
@@ -806,6 +807,7 @@ fit-without-jumps = { $column } jumps along { $axis }, which none of the compare
 fit-quadratic = Of these curves a parabola says best how { $column } goes with { $axis }.
 fit-cubic = Of these curves a cubic says best how { $column } goes with { $axis }.
 fit-explains = R² is { $r2 } over { $points } points, the furthest of which is { $off } off.
+fit-furthest = The furthest of { $points } points is { $off } off.
 fit-explains-of-zero = R² is { $r2 } over { $points } points.
 fit-parabola-adds-nothing = A straight line suffices: a parabola adds nothing (F-test, p { $p }).
 fit-line-is-not-enough = A straight line is not enough: its AICc is { $more } above the least.

@@ -1059,6 +1059,7 @@ fit-none = { $goes ->
    *[both] { $column }不能仅由{ $axis }说明：选出的曲线 R² 仅为 { $r2 }，共 { $points } 个点，可见还有噪声或其他因素在起作用。
 }
 fit-proportional = { $column }与{ $axis }成正比：每单位 { $slope }。
+fit-proportional-so-far = 就 { $points } 个点而言，{ $column }与{ $axis }成正比（直线的截距 { $intercept } 与 0 无显著差异）：每单位 { $slope }。
 fit-affine = { $axis }每增加一个单位，{ $column }{ $rises ->
     [yes] 增加
    *[no] 减少
@@ -1088,6 +1089,7 @@ fit-without-jumps = { $column }随{ $axis }有跳变，而所比较的曲线均�
 fit-quadratic = 所比较的曲线中，二次曲线最能描述{ $column }随{ $axis }的变化。
 fit-cubic = 所比较的曲线中，三次曲线最能描述{ $column }随{ $axis }的变化。
 fit-explains = R² 为 { $r2 }，共 { $points } 个点，最大偏差为 { $off }。
+fit-furthest = { $points } 个点的最大偏差为 { $off }。
 fit-explains-of-zero = R² 为 { $r2 }，共 { $points } 个点。
 fit-parabola-adds-nothing = 直线已足够：二次项没有贡献（F 检验，p { $p }）。
 fit-line-is-not-enough = 线性拟合不足：其 AICc 比最优模型高 { $more }。

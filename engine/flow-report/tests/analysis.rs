@@ -52,6 +52,9 @@ fn an_entry_of_a_long_sweep_says_what_was_found_and_leaves_the_table_to_the_repo
         "{entry}"
     );
     assert!(entry.contains("18.5 处转折"), "{entry}");
+    // How far off the worst point is belongs to what is claimed of all of them.
+    assert_eq!(entry.matches("The furthest of ").count(), 3, "{entry}");
+    assert_eq!(entry.matches(" 个点的最大偏差为 ").count(), 3, "{entry}");
 }
 
 #[test]
@@ -386,6 +389,29 @@ fn points_on_no_curve_are_not_called_proportional() {
     assert!(english.contains("does not follow from work alone: the curve chosen has R² = 0.2"), "{english}");
     assert!(!english.contains("proportional") && !english.contains("suffices"), "{english}");
     assert!(chinese.contains("还有噪声或其他因素"), "{chinese}");
+}
+
+#[test]
+fn what_few_points_take_for_proportional_has_the_intercept_that_they_leave_possible() {
+    let of = |points: &[(u32, f64)]| {
+        let results =
+            points.iter().map(|(x, y)| result("s", &[("n", json!(x))], 1).on_cpu().metric("pages", *y, "MiB"));
+        let mut input = input(vec![("s", view("torch/train", None, results.collect()))]);
+        add_table(&mut input, "t", json!({"from": "s", "rows": "n", "columns": ["pages"]}));
+        add(&mut input, "fit", "line", json!({"table": "t", "y": "pages"}));
+        let report = reported(&input, &["line"]);
+        let both = bullets(&report).map(|bullets| bullets.join("\n"));
+        both.join("\n")
+    };
+    let exact: Vec<(u32, f64)> = (1..=5).map(|n| (n, 3.0 * f64::from(n))).collect();
+    let scattered = [(1, 3.3), (2, 5.7), (3, 9.6), (4, 11.4), (5, 15.3)];
+    insta::assert_snapshot!([of(&scattered), of(&exact)].join("\n\n"), @"
+    - pages is proportional to n as far as 5 points tell (the intercept of a line, 0.2 ± 1.9 MiB, is not told from 0): 3.01 ± 0.19 MiB for each unit of it. R² is 0.9890 over 5 points, the furthest of which is 8.8 % off. A straight line suffices: a parabola adds nothing (F-test, p = 0.75).
+    * 就 5 个点而言，pages 与 n 成正比（直线的截距 0.2 ± 1.9 MiB 与 0 无显著差异）：每单位 3.01 ± 0.19 MiB。R² 为 0.9890，共 5 个点，最大偏差为 8.8%。直线已足够：二次项没有贡献（F 检验，p = 0.75）。
+
+    - pages is proportional to n: 3 ± 0 MiB for each unit of it. R² is 1.000 over 5 points, the furthest of which is 0.0 % off. A straight line suffices: a parabola adds nothing (F-test, p = 1.00).
+    * pages 与 n 成正比：每单位 3 ± 0 MiB。R² 为 1.000，共 5 个点，最大偏差为 0.0%。直线已足够：二次项没有贡献（F 检验，p = 1.00）。
+    ");
 }
 
 #[test]

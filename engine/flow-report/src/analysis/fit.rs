@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use flow_core::Metric;
 use flow_core::reason::BuiltinFault;
-use flow_core::stats::{Choice, Fitted, Model, choose};
+use flow_core::stats::{Choice, Coefficient, Fitted, Model, choose};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +20,8 @@ use crate::words::{Args, Words, join};
 const BY_CHANCE: f64 = 0.05;
 /// A curve that explains less than this of the variation says little of any one point: the points are not "on" it.
 const EXPLAINS: f64 = 0.9;
+/// An intercept that is less than this share of the least that was measured makes no point notably another.
+const NEGLIGIBLE: f64 = 0.05;
 /// A drawn curve has so many points.
 const DRAWN: u32 = 100;
 
@@ -127,8 +129,18 @@ impl Fits {
     }
 
     pub(super) fn in_short(&self, jumps: &[&Sweeps], names: &Names<'_>, lang: &str) -> Vec<String> {
-        let first = |curve: &Fit| self.told(curve, names, lang).into_iter().next().unwrap_or_default();
-        let shape = |curve: &Fit| self.beside(curve, jumps, names, lang).unwrap_or_else(|| first(curve));
+        let told = |curve: &Fit| {
+            let told = self.told(curve, names, lang);
+            // What is not on any curve is not far off it.
+            let best = curve.choice.as_ref().map(Choice::best).filter(|_| told.len() > 1);
+            let off = best.and_then(|best| off(best, &curve.points, |show, off| names.words.figure(lang, show, off)));
+            let off = off.map(|off| {
+                let args = Args::new().with("points", curve.points.len().to_string()).with("off", off);
+                names.words.text(lang, "fit-furthest", &args)
+            });
+            names.words.sentences(lang, &told.into_iter().take(1).chain(off).collect::<Vec<_>>())
+        };
+        let shape = |curve: &Fit| self.beside(curve, jumps, names, lang).unwrap_or_else(|| told(curve));
         self.curves.iter().map(|curve| names.scoped(&curve.scope, names.capital(shape(curve), lang), lang)).collect()
     }
 
@@ -192,7 +204,17 @@ impl Fits {
                 });
                 return vec![say("fit-no-slope", about().with("slope", slope))];
             }
-            Model::Proportional => say("fit-proportional", about().with("slope", change(0))),
+            Model::Proportional => {
+                let args = about().with("slope", change(0));
+                match possible_intercept(choice, &curve.points) {
+                    Some(Coefficient { value, half }) => {
+                        let intercept = give_or_take(*value, *half) + &behind(&self.unit);
+                        let args = args.with("points", curve.points.len().to_string()).with("intercept", intercept);
+                        say("fit-proportional-so-far", args)
+                    }
+                    None => say("fit-proportional", args),
+                }
+            }
             Model::Affine => {
                 let args = about().with("slope", slope(1)).with("rises", up(1)).with("intercept", level(0));
                 say("fit-affine", args)
@@ -333,6 +355,13 @@ fn drawn(fit: &Fitted, points: &[(f64, f64)]) -> Vec<(f64, f64)> {
         if *first > 0.0 { first * (last / first).powf(part) } else { first + (last - first) * part }
     };
     (0..=DRAWN).map(|n| (x(n), fit.at(x(n)))).collect()
+}
+
+/// The intercept of the line that the points do not tell from one through 0, where it may matter.
+fn possible_intercept<'a>(choice: &'a Choice, points: &[(f64, f64)]) -> Option<&'a Coefficient> {
+    let intercept = choice.of(Model::Affine)?.coefficients.first()?;
+    let least = points.iter().map(|(_, y)| y.abs()).filter(|y| *y > 0.0).fold(f64::INFINITY, f64::min);
+    Some(intercept).filter(|intercept| intercept.value.abs() + intercept.half > NEGLIGIBLE * least)
 }
 
 fn key(model: Model) -> &'static str {
