@@ -428,3 +428,16 @@ fn the_series_of_what_is_read_again_is_kept() {
     let said = space.flow(["doctor", "--contents"]).expect(0).text();
     assert!(!said.contains("is gone"), "{said}");
 }
+
+#[test]
+fn a_run_says_which_columns_are_metrics_by_other_names_once_for_all_instances() {
+    let space = space();
+    let command = "printf 'epoch,temp °C,loss\\n1,${{ x }},3\\n' > log.csv";
+    let step =
+        format!("{{matrix: {{x: [20, 30]}}, run: \"{}\", metrics: {{csv: log.csv}}}}", command.replace('\\', "\\\\"));
+    space.write("m.yaml", &format!("flow: 1\nname: m\nsteps:\n  train: {step}\n"));
+    let said = space.flow(["run", "m.yaml"]).expect(0).stdout();
+    let told = "columns of `log.csv` are metrics by other names: `temp °C` as `temp__c`";
+    assert_eq!(said.matches(told).count(), 1, "{said}");
+    assert_eq!(result(&space, "train[x=20]")["metrics"]["temp__c"]["value"], 20.0);
+}

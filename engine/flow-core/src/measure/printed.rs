@@ -139,7 +139,14 @@ pub fn read_numbers(
         let mut rows = Vec::new();
         let read = file.read(files, ended, &mut rows);
         rows.into_iter().for_each(|row| reported.number(plain(MetricRow { name: hide(row.name), ..row })));
-        problem = problem.or(read.err());
+        match read {
+            Ok(renamed) if !renamed.is_empty() => {
+                let hidden = renamed.into_iter().map(|(column, metric)| (hide(column), metric.map(&hide)));
+                reported.renamed.insert(file.path().to_owned(), hidden.collect());
+            }
+            Ok(_) => {}
+            Err(error) => problem = problem.or(Some(error)),
+        }
     }
     problem
 }

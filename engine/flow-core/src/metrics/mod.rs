@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 pub use best::Best;
 pub use events::EventFile;
+pub(crate) use files::Renamed;
 pub use files::{MetricsFile, NumberFiles, event_file};
 pub use pattern::Pattern;
 
