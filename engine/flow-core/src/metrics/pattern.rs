@@ -20,8 +20,8 @@ struct Capture {
     name: String,
     unit: String,
     percent: bool,
-    /// The pattern goes on with a comma after it.
-    comma: bool,
+    /// What the pattern goes on with after it.
+    next: Option<char>,
 }
 
 /// Stands for no metric.
@@ -59,8 +59,8 @@ impl Pattern {
                     let printed = if unit.is_empty() { String::new() } else { format!(r"(?:\s*{})?", escape(unit)) };
                     source.push_str(&format!("({NUMBER}){printed}"));
                     let unit = if percent { "ratio" } else { unit };
-                    let comma = rest[end + 1..].starts_with(',');
-                    captures.push(Capture { name: name.to_owned(), unit: unit.to_owned(), percent, comma });
+                    let next = rest[end + 1..].chars().next();
+                    captures.push(Capture { name: name.to_owned(), unit: unit.to_owned(), percent, next });
                 }
                 rest = &rest[end + 1..];
                 if rest.starts_with('{') && !rest.starts_with("{{") && (any_text || !rest.starts_with("{_}")) {
@@ -122,10 +122,9 @@ impl Pattern {
     pub(crate) fn read(&self, line: &str, rows: &mut Vec<MetricRow>) {
         for found in self.regex.captures_iter(line) {
             let number = |n: usize| found.get(n + 1).and_then(|m| number(m.as_str()));
-            // Half a number is none: `0` of `0,85`.
+            // Half a number is none: `0` of `0,85`, `1_000` of `1_0000`.
             let half = |(n, capture): (usize, &Capture)| {
-                let whole = found.get(n + 1).filter(|m| m.as_str().parse::<i64>().is_ok());
-                whole.is_some_and(|m| !capture.comma && comma_goes_on(&line[m.end()..]))
+                found.get(n + 1).is_some_and(|m| goes_on(m.as_str(), &line[m.end()..], capture.next))
             };
             if self.captures.iter().enumerate().any(half) {
                 continue;
@@ -154,12 +153,12 @@ fn begins_word(text: &str) -> bool {
 }
 
 fn number(text: &str) -> Option<f64> {
-    text.replace(',', "").parse().ok()
+    text.replace(GROUPS, "").parse().ok()
 }
 
 /// 98.9 % is 0.989, and not the neighbour of it that a division gives.
 fn percentage(text: &str) -> Option<f64> {
-    let text = text.replace(',', "");
+    let text = text.replace(GROUPS, "");
     format!("{text}e-2").parse().ok().or_else(|| Some(text.parse::<f64>().ok()? / 100.0))
 }
 
@@ -190,13 +189,27 @@ fn factor(unit: &str, behind: &str) -> Option<f64> {
     Some(printed.zip(of(unit)).map_or(1.0, |(printed, unit)| printed / unit))
 }
 
-/// After a whole number, a comma and a digit follow at once.
-fn comma_goes_on(rest: &str) -> bool {
-    rest.strip_prefix(',').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+/// Whether a whole number does not end where a pattern found its end, which goes on with `next` there.
+fn goes_on(number: &str, behind: &str, next: Option<char>) -> bool {
+    let mut behind = behind.chars();
+    let first = behind.next().filter(|c| Some(*c) != next);
+    match first {
+        Some(c) if c.is_ascii_digit() => true,
+        // Behind groups of thousands a comma is one between numbers.
+        Some(c) if c == ',' && number.contains(GROUPS) => false,
+        Some(c) if GROUPS.contains(&c) => {
+            !number.contains(|c: char| c.is_alphabetic() || c == '.')
+                && behind.next().is_some_and(|c| c.is_ascii_digit())
+        }
+        _ => false,
+    }
 }
 
-/// What programs print for a number, also with commas between thousands.
-const NUMBER: &str = r"[-+]?(?:[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?|[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[-+]?(?i:nan|inf(?:inity)?)";
+/// What stands between thousands.
+const GROUPS: [char; 2] = [',', '_'];
+
+/// What programs print for a number, also with commas between thousands, or `_` as Python and Rust write them.
+const NUMBER: &str = r"[-+]?(?:[0-9]{1,3}(?:(?:,[0-9]{3})+|(?:_[0-9]{3})+)(?:\.[0-9]*)?|[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[-+]?(?i:nan|inf(?:inity)?)";
 
 #[cfg(test)]
 mod tests {
@@ -253,7 +266,18 @@ mod tests {
             ),
             ("Throughput: {speed:images/s}", "Throughput: 1,920", vec!["speed=1920 images/s"]),
             ("took {wall}", "took 1,234,567.5 ms", vec!["wall=1234567.5"]),
-            ("acc {acc}", "acc 0,85", vec![]),
+            (
+                "read {rows} rows",
+                "read 1_000 rows\nread 12_345_678 rows\nread -1_000.5 rows",
+                vec!["rows=1000", "rows=12345678", "rows=-1000.5"],
+            ),
+            ("acc {acc:%}", "acc 1_250%", vec!["acc=12.5 ratio"]),
+            ("epoch {epoch}", "epoch 1_000", vec![]),
+            ("at {a}_{b}", "at 1_000", vec!["a=1", "b=0"]),
+            ("at {a}", "at 1_\nat 2_x", vec!["a=1", "a=2"]),
+            // What are no groups of thousands may be the name of something.
+            ("acc {acc}", "acc 0,85\nacc 0_85\nacc 1000_000\nacc 1_0000\nacc 1,000_000", vec![]),
+            ("losses {a}", "losses nan,1\nlosses 1,920,5", vec!["a=NaN", "a=1920"]),
             ("losses {a},{b}", "losses 0.5,0.3\nlosses 1,2", vec!["a=0.5", "b=0.3", "a=1", "b=2"]),
             ("[{_}] loss {loss}", "[12:01 train.py:3] loss 0.5", vec!["loss=0.5"]),
             ("epoch {epoch}{_}loss {loss}", "epoch 3: lr 0.1, val_loss 9, loss 0.5", vec!["3:loss=0.5"]),
@@ -272,6 +296,7 @@ mod tests {
         let heading = Pattern::new("Epoch {epoch}/{_}").unwrap();
         assert!(heading.is_heading() && !Pattern::new("Epoch {epoch}: {loss}").unwrap().is_heading());
         assert_eq!(["Epoch 3/10", "Epoch 1.5/10", "Epochs"].map(|line| heading.epoch(line)), [Some(3), None, None]);
+        assert_eq!(Pattern::new("Epoch {epoch}").unwrap().epoch("Epoch 1_000"), Some(1000));
     }
 
     #[test]
