@@ -64,6 +64,18 @@ fn what_ran_at_once_is_compared_with_one_after_another() {
 }
 
 #[test]
+fn steps_that_ran_beside_others_by_chance_are_compared_with_nothing() {
+    let (mut input, with) = twelve(40, |_| {});
+    for alone in &mut input.steps.get_mut("alone").expect("a step").results {
+        alone.circumstances.mode = flow_core::Mode::Plain;
+    }
+    let out = run("report", with, &input).expect("a report");
+    let report = text(&out, "report.md");
+    assert!(!report.contains("Packed") && !report.contains("打包混部"), "{report}");
+    assert!(!out.files.contains_key("charts/packed_table-packed.svg"));
+}
+
+#[test]
 fn of_what_was_packed_in_several_runs_the_slowdowns_are_told_and_why_no_total() {
     let (input, with) = twelve(40, |result| result.run = flow_core::RunId("20260209-000000-0000".into()));
     let report = text(&run("report", with, &input).expect("a report"), "report.md");

@@ -41,8 +41,8 @@ pub(crate) struct PackedPart {
     pub(crate) without: Vec<String>,
 }
 
-/// Of a step and the one that it is `like`: nothing unless some of the first ran beside others. Compared is what ended well and
-/// in one go, with what was alone; how long all took is known only where that is all, and one run has all of it.
+/// Of a step and the one that it is `like`: nothing unless some of the first ran beside others, and the second was to be alone; steps that
+/// ran now beside others and now not ask nothing. Compared is what ended well and in one go, with what was alone; how long all took is known only where that is all, and one run has all of it.
 pub(crate) fn packed(
     ledger: &mut SectionFigures<'_>,
     together: &[StepResult],
@@ -60,7 +60,10 @@ pub(crate) fn packed(
     }
     let axes: Vec<String> = first.axes.keys().cloned().collect();
     let member = |result: &StepResult| {
-        let solo = result.run_alone(alone).filter(|solo| sound(solo) && solo.circumstances.corunners.is_empty())?;
+        let was_alone = |solo: &&StepResult| {
+            solo.circumstances.mode == Mode::Alone && solo.circumstances.corunners.is_empty() && sound(solo)
+        };
+        let solo = result.run_alone(alone).filter(was_alone)?;
         let alike = solo.params == result.params && solo.circumstances.gpu_models == result.circumstances.gpu_models;
         let point = axes.iter().map(|axis| result.axes.get(axis).map(written).unwrap_or_default()).collect();
         (alike && sound(result) && solo.usage.wall_s > 0.0).then_some(Member {
