@@ -22,9 +22,7 @@ const SAME_LEARNED: f64 = 0.02;
 const SIGNIFICANT: f64 = 0.05;
 /// So many rows of one sign are no chance: 2 · 0.5⁶ is 3 %.
 const ROWS: usize = 6;
-/// Words in the names of what training teaches a model, which differs from one training to the next.
-const LEARNED: [&str; 9] = ["top1", "top5", "accuracy", "acc", "error", "loss", "f1", "auc", "map"];
-/// Of these, those that tell how well a model does.
+/// Of what training teaches, what tells how well a model does.
 const ACCURACY: [&str; 4] = ["top1", "accuracy", "top5", "error_rate"];
 /// Columns that cost something.
 const COST: [&str; 5] = ["epoch_time", "iteration_time", "cpu_util", "gpu_memory", "energy"];
@@ -194,11 +192,6 @@ fn means(rows: &[Vec<f64>]) -> Vec<f64> {
     (0..places).map(|at| rows.iter().map(|row| row[at]).sum::<f64>() / rows.len() as f64).collect()
 }
 
-/// It is what a model learned, by a word of its name: `valid_loss`.
-fn learned(name: &str) -> bool {
-    name.split('_').any(|word| LEARNED.contains(&word))
-}
-
 fn found(
     ledger: &mut SectionFigures<'_>,
     (a, b): &(String, String),
@@ -217,7 +210,8 @@ fn found(
         if 2 * rows.len() <= column.expected {
             continue;
         }
-        if learned(&column.name) && column.repetitions.is_empty() {
+        let learned = trainings.teach(&column.name);
+        if learned && column.repetitions.is_empty() {
             let found = by_others(ledger, column, &rows, trainings, ends());
             match &found {
                 None => once.push(column.name.clone()),
@@ -229,7 +223,7 @@ fn found(
         let bound = column.none_up_to(SAME_LOAD);
         let cost = COST.contains(&column.name.as_str());
         free &= !cost || rows.iter().all(|(_, change)| *change <= bound);
-        if let Some(changed) = changed(ledger, at, column, &rows, ends(), learned(&column.name)) {
+        if let Some(changed) = changed(ledger, at, column, &rows, ends(), learned) {
             if let Finding::Changed { rises, borne, .. } = &changed {
                 // A few rows with a small change may be chance.
                 let sure = matches!(borne, Borne::Tested { .. } | Borne::Most { .. })
@@ -243,7 +237,7 @@ fn found(
         } else if let Some(changed) = changed_at(ledger.table, at, column, &rows, ends()) {
             free &= !(cost && matches!(changed, Finding::ChangedAt { rises: true, .. }));
             findings.push(changed);
-        } else if learned(&column.name) {
+        } else if learned {
             let found = same_learned(ledger, column, ends());
             same.extend(found.as_ref().and_then(no_worse));
             findings.extend(found.or_else(|| changed(ledger, at, column, &rows, ends(), false)));

@@ -3,26 +3,52 @@
 
 use std::collections::BTreeMap;
 
-use flow_core::{Outcome, StepResult, StepView};
+use flow_core::{Metric, Outcome, StepResult, StepView};
 use serde_json::Value;
 
 use crate::columns::{Datum, datum};
 
+/// The time that a program which tells its epochs has for each.
+const EPOCH_TIME: &str = "epoch_time";
+
+/// Words in the names of what training teaches a model, which differs from one training to the next.
+const LEARNED: [&str; 6] = ["top1", "top5", "accuracy", "acc", "f1", "auc"];
+/// Words that name other things as well, as the loss of a cable.
+const OF_EPOCHS: [&str; 3] = ["error", "loss", "map"];
+
 /// Steps some of whose instances may have been run more than once.
-#[derive(Default)]
-pub(crate) struct Trainings<'a>(Vec<&'a StepResult>);
+pub(crate) struct Trainings<'a> {
+    results: Vec<&'a StepResult>,
+    tell_epochs: bool,
+}
 
 impl<'a> Trainings<'a> {
     pub(crate) fn of(steps: [Option<&'a StepView>; 2]) -> Self {
-        let all = steps.into_iter().flatten().flat_map(|step| step.results.iter().chain(&step.again));
-        Trainings(all.filter(|result| result.outcome == Outcome::Ok && result.spoiled.is_empty()).collect())
+        let steps = || steps.into_iter().flatten();
+        let all = steps().flat_map(|step| step.results.iter().chain(&step.again));
+        let results = all.filter(|result| result.outcome == Outcome::Ok && result.spoiled.is_empty()).collect();
+        let by_epoch = |metric: (&String, &Metric)| metric.0 == EPOCH_TIME || metric.1.epochs.is_some();
+        let series = |step: &StepView| step.series.iter().flatten().any(|series| !series.epochs.is_empty());
+        let tells = |step: &StepView| series(step) || step.results.iter().any(|r| r.metrics.iter().any(by_epoch));
+        Trainings { results, tell_epochs: steps().any(tells) }
+    }
+
+    /// The same, of which none was repeated.
+    pub(crate) fn once(&self) -> Trainings<'static> {
+        Trainings { results: Vec::new(), tell_epochs: self.tell_epochs }
+    }
+
+    /// A column is what a model learned, by a word of its name: `valid_loss`.
+    pub(crate) fn teach(&self, column: &str) -> bool {
+        let told = |word: &str| LEARNED.contains(&word) || self.tell_epochs && OF_EPOCHS.contains(&word);
+        column.split('_').any(told)
     }
 
     /// The standard deviation of a column from one training to the next, relative to their mean if that is asked, with its degrees
     /// of freedom; none where nothing was repeated, or where chance has no part in it.
     pub(crate) fn spread(&self, column: &str, relative: bool) -> Option<(f64, u32)> {
         let mut same: BTreeMap<(&str, String), Vec<f64>> = BTreeMap::new();
-        for result in &self.0 {
+        for result in &self.results {
             let Some(Datum::Measured { value, .. }) = datum(result, column) else { continue };
             let place = (result.step.as_str(), Value::from_iter(result.axes.clone()).to_string());
             same.entry(place).or_default().push(if relative { value.ln() } else { value });

@@ -275,8 +275,9 @@ fn section<'a>(
     let (packed, answer) = packed.unzip();
     let mut changes = None;
     let corun = with.corun.as_ref().and_then(|name| input.steps.get(name));
+    let trainings = findings::Trainings::of([Some(source), corun]);
     if let Some(axis) = &with.compare
-        && let Some((of_columns, found)) = compare(&mut ledger, axis, &findings::Trainings::of([Some(source), corun]))?
+        && let Some((of_columns, found)) = compare(&mut ledger, axis, &trainings)?
     {
         changes = Some(of_columns);
         of_rows.extend(found);
@@ -284,7 +285,8 @@ fn section<'a>(
     let held = match &table.reference {
         Some(reference) => {
             let (now, then) = common(&table, &reference.table);
-            held(said(&then, with, BTreeSet::new())?, &said(&now, with, shared)?)
+            let trainings = trainings.once();
+            held(said(&then, with, BTreeSet::new(), &trainings)?, &said(&now, with, shared, &trainings)?)
         }
         None => Vec::new(),
     };
@@ -384,12 +386,17 @@ fn beside_theirs(table: &Table) -> impl Iterator<Item = (&String, &Caveats)> {
 }
 
 /// What figures show that can be held against others, by the rules for all.
-fn said(table: &Table, with: &SectionWith, shared: BTreeSet<&str>) -> Result<Vec<Scoped>, BuiltinFault> {
+fn said(
+    table: &Table,
+    with: &SectionWith,
+    shared: BTreeSet<&str>,
+    trainings: &findings::Trainings<'_>,
+) -> Result<Vec<Scoped>, BuiltinFault> {
     let mut ledger = SectionFigures::new(table);
     let mut findings = curves(&mut ledger, &Besides { shared, ..Besides::default() });
     findings.extend(schedules(&mut ledger, with.compare.is_some()));
     if let Some(axis) = &with.compare
-        && let Some((_, found)) = compare(&mut ledger, axis, &findings::Trainings::default())?
+        && let Some((_, found)) = compare(&mut ledger, axis, trainings)?
     {
         findings.extend(found);
     }
