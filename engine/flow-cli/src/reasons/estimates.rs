@@ -20,7 +20,7 @@ pub(crate) fn estimate_source(estimate: &Estimate) -> String {
             let own = if *own { "this instance and of " } else { "" };
             format!("{runs} of {own}{}, the same work", quoted(steps, " and "))
         }
-        EstimateSource::Points { axes, distance, changed } => {
+        EstimateSource::Points { axes, distance, changed, disturbed } => {
             let along = if axes.is_empty() { String::new() } else { format!(" of {}", quoted(axes, ", ")) };
             let distance = match distance {
                 Distance::Among => "",
@@ -28,7 +28,11 @@ pub(crate) fn estimate_source(estimate: &Estimate) -> String {
                 Distance::FarBeyond => ", far beyond them",
             };
             let changed = if *changed { ", some of before it was changed" } else { "" };
-            format!("{runs} of its step at other points{along}{distance}{changed}")
+            let disturbed = match disturbed {
+                0 => String::new(),
+                n => format!("; {n} more do not count, for others disturbed them"),
+            };
+            format!("{runs} of its step at other points{along}{distance}{changed}{disturbed}")
         }
         EstimateSource::Step { interval, never } => {
             let word = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -56,7 +60,8 @@ mod tests {
         let words = |samples, source| estimate_source(&Estimate { samples, source, ..Estimate::default() });
         let steps = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
         let images = OtherParameter { name: "images".to_owned(), was: json!(8_000), is: json!(100_000) };
-        let points = |distance| EstimateSource::Points { axes: steps(&["batch", "lr"]), distance, changed: false };
+        let points =
+            |distance| EstimateSource::Points { axes: steps(&["batch", "lr"]), distance, changed: false, disturbed: 0 };
         let said = [
             words(0, EstimateSource::NeverRan),
             words(0, EstimateSource::Otherwise(images)),
@@ -65,7 +70,10 @@ mod tests {
             words(1, EstimateSource::Instance { own: false, steps: steps(&["alone", "late"]) }),
             words(4, points(Distance::Among)),
             words(4, points(Distance::FarBeyond)),
-            words(1, EstimateSource::Points { axes: Vec::new(), distance: Distance::Beyond, changed: true }),
+            words(
+                1,
+                EstimateSource::Points { axes: Vec::new(), distance: Distance::Beyond, changed: true, disturbed: 12 },
+            ),
             words(3, EstimateSource::Step { interval: true, never: None }),
             words(1, EstimateSource::Step { interval: false, never: Some(("model".to_owned(), json!("vgg16"))) }),
         ];
@@ -77,7 +85,7 @@ mod tests {
         1 run of `alone` and `late`, the same work
         4 runs of its step at other points of `batch`, `lr`
         4 runs of its step at other points of `batch`, `lr`, far beyond them
-        1 run of its step at other points, beyond them, some of before it was changed
+        1 run of its step at other points, beyond them, some of before it was changed; 12 more do not count, for others disturbed them
         3 runs of its step
         1 run of its step, none with model=vgg16, too few for an interval
         ");

@@ -70,9 +70,9 @@ impl History<'_> {
     /// From other points of its step.
     fn of_points(&self, instance: &Instance) -> Option<(Estimate, Expected)> {
         let model = self.expansion.machine_of(instance).gpus.first().map(|gpu| gpu.name.as_str());
-        let surface = self.others(instance)?;
+        let (surface, disturbed) = self.others(instance)?;
         let expected = surface.expect(&surface.locate(model, |axis| instance.axes.get(axis))?);
-        expected.wall.map(|_| (surface.estimate(&expected), expected))
+        expected.wall.map(|_| (surface.estimate(&expected, disturbed), expected))
     }
 
     /// From other points of its step, else from all of its step, whatever they are.

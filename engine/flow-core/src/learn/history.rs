@@ -241,13 +241,16 @@ impl<'a> History<'a> {
         seen.filter(|seen| !seen.point.is_empty() || point_of(&seen.label) == point_of(&instance.label)).collect()
     }
 
-    /// What all points of its step say of an instance, at least two of them: best those that nothing disturbed.
-    pub(super) fn others(&self, instance: &Instance) -> Option<&Surface> {
+    /// What all points of its step say of an instance, at least two of them: best those that nothing disturbed. With how many attempts do
+    /// not count for that.
+    pub(super) fn others(&self, instance: &Instance) -> Option<(&Surface, u32)> {
         let of = self.of(instance.step);
         let on = of.on(instance)?;
         let calm = on.surface(true, of);
-        let best = if calm.suffices(&of.now) { calm } else { on.surface(false, of) };
-        Some(best).filter(|surface| surface.points > 1)
+        let [all_there, calm_there] = [false, true].map(|calm| on.surfaces[usize::from(calm)].there());
+        let disturbed = all_there.saturating_sub(calm_there) as u32;
+        let best = if calm.suffices(&of.now) { (calm, disturbed) } else { (on.surface(false, of), 0) };
+        Some(best).filter(|(surface, _)| surface.points > 1)
     }
 
     /// The first axis of an instance on which no attempt with its axes that ended well had its value, where there are such attempts.

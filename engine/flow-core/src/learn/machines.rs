@@ -37,7 +37,7 @@ impl History<'_> {
     /// A sentence: what would have to be measured.
     pub fn on_each_model(&self, instance: &Instance, length: Length) -> Result<Vec<OnModel>, String> {
         let label = &instance.label;
-        let surface =
+        let (surface, _) =
             self.others(instance).ok_or_else(|| format!("`{label}`: its step did not run at two points yet"))?;
         // What ran there had as many as it had; the request is this machine's.
         let asked = instance.axes.get("gpus").and_then(Value::as_u64).map(|gpus| gpus as u32);

@@ -296,8 +296,8 @@ impl Surface {
         expected
     }
 
-    /// The same as the scheduler is to know it.
-    pub(super) fn estimate(&self, expected: &Expected) -> Estimate {
+    /// The same as the scheduler is to know it, where so many more attempts were `disturbed` and do not count.
+    pub(super) fn estimate(&self, expected: &Expected, disturbed: u32) -> Estimate {
         let distance = match expected.wall {
             Some(wall) if wall.far => Distance::FarBeyond,
             Some(wall) if wall.beyond => Distance::Beyond,
@@ -312,7 +312,12 @@ impl Surface {
             // The upper end, and nothing where it is too far from what was seen: then it has its GPU alone.
             gpu_memory: expected.gpu_memory.filter(|memory| !memory.far).map(|memory| memory.high as u64),
             gpu_busy_milli: expected.gpu_busy_whole.map(|busy| (busy.value * 1e3).round() as u32),
-            source: EstimateSource::Points { axes: self.varied.clone(), distance, changed: self.scale.changed },
+            source: EstimateSource::Points {
+                axes: self.varied.clone(),
+                distance,
+                changed: self.scale.changed,
+                disturbed,
+            },
             ..self.common.clone()
         }
     }

@@ -144,7 +144,7 @@ proptest! {
                 ended.filter_map(point).collect::<BTreeSet<_>>().len()
             };
             let most = [points(true), points(false)].into_iter().find(|points| *points > 1);
-            prop_assert_eq!(history.others(instance).map(|surface| surface.points), most);
+            prop_assert_eq!(history.others(instance).map(|(surface, _)| surface.points), most);
         }
     }
 }
@@ -256,7 +256,12 @@ fn start_up_is_expected_apart_from_epochs_that_go_by_iteration() {
     let startup = estimate.startup.unwrap().as_secs_f64();
     assert!((startup - 9.5).abs() < 0.2, "{startup}");
     assert!(estimate.gpu_busy_milli.unwrap().abs_diff(300) < 5, "for packing, from start to end");
-    let source = EstimateSource::Points { axes: vec!["batch".to_owned()], distance: Distance::Beyond, changed: false };
+    let source = EstimateSource::Points {
+        axes: vec!["batch".to_owned()],
+        distance: Distance::Beyond,
+        changed: false,
+        disturbed: 0,
+    };
     assert_eq!((estimate.samples, estimate.source), (4, source));
 
     let checked = history.check(StepId(0));
@@ -267,6 +272,26 @@ fn start_up_is_expected_apart_from_epochs_that_go_by_iteration() {
             .iter()
             .all(|one| one.predicted.low <= one.measured * 1.001 && one.measured <= one.predicted.high * 1.001)
     );
+}
+
+#[test]
+fn what_does_not_count_for_others_disturbed_it_is_told() {
+    let expansion = expansion_of(
+        "flow: 1\nsteps:\n  train: {matrix: {batch: [32, 64, 128, 256]}, run: 'train ${{ batch }}', gpus: 1}\n",
+    );
+    let asked = super::points(&expansion, "train/batch=48").unwrap().remove(0);
+    let all = [expansion.instances.clone(), vec![asked.clone()]].concat();
+    for (alone, counts, left_out) in [(1, 4, 0), (2, 2, 2), (4, 4, 0)] {
+        let mut seen = trained(&expansion, |batch| batch as f64);
+        for (n, one) in seen.iter_mut().enumerate() {
+            (one.beside, one.undisturbed) = (n >= alone, false);
+        }
+        let mut history = History::new(&expansion, &all);
+        history.remember(StepId(0), seen);
+        let estimate = history.estimate(&asked);
+        let EstimateSource::Points { disturbed, .. } = estimate.source else { panic!("{estimate:?}") };
+        assert_eq!((estimate.samples, disturbed), (counts, left_out), "{alone} alone");
+    }
 }
 
 /// As of `workers: [0, 2, 4, 8]`.
@@ -282,7 +307,12 @@ fn an_axis_with_a_zero_is_one_of_numbers() {
     let mut history = History::new(&expansion, &all);
     history.remember(StepId(0), trained(&expansion, |workers| 1.0 + 8.0 / (1.0 + workers as f64)));
     let Prediction { estimate, expected, .. } = history.predict(&three);
-    let source = EstimateSource::Points { axes: vec!["batch".to_owned()], distance: Distance::Among, changed: false };
+    let source = EstimateSource::Points {
+        axes: vec!["batch".to_owned()],
+        distance: Distance::Among,
+        changed: false,
+        disturbed: 0,
+    };
     assert_eq!((estimate.samples, estimate.source), (5, source));
     let epoch = expected.epoch.unwrap();
     assert!((epoch.value / 3.0 - 1.0).abs() < 0.1 && epoch.low < 3.0 && 3.0 < epoch.high, "{epoch:?}");

@@ -78,12 +78,15 @@ pub enum EstimateSource {
     Otherwise(OtherParameter),
     /// Attempts of the instance, and of steps that do the same work.
     Instance { own: bool, steps: Vec<String> },
-    /// Attempts at other points of its step, which vary along these axes; some of before the step was changed.
+    /// Attempts at other points of its step, which vary along these axes; some of before the step was changed. So many more do not count,
+    /// for others disturbed them.
     Points {
         axes: Vec<String>,
         distance: Distance,
         #[serde(default)]
         changed: bool,
+        #[serde(default)]
+        disturbed: u32,
     },
     /// Attempts of its step, whatever they were; too few of them give no interval. With the first axis on which none had its value.
     Step {

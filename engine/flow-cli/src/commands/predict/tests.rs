@@ -17,7 +17,12 @@ fn a_prediction_says_how_sure_it_is() {
         cpu_milli: Some(2_340),
         timed_alone: true,
         samples: 3,
-        source: EstimateSource::Points { axes: vec!["batch".to_owned()], distance: Distance::Among, changed: false },
+        source: EstimateSource::Points {
+            axes: vec!["batch".to_owned()],
+            distance: Distance::Among,
+            changed: false,
+            disturbed: 0,
+        },
     };
     let of = |value: f64, off: f64| {
         let known = repeated(&[value]).map(|of| Predicted { low: value / off, high: value * off, ..of });
