@@ -182,6 +182,10 @@ fn what_ran_predicts_what_did_not() {
     let value: serde_json::Value = serde_json::from_str(&predicted).unwrap();
     let is_changed = value["source"].as_str().is_some_and(|source| source.contains("some of before it was changed"));
     assert!(is_changed && value["wall_s"].as_f64().unwrap() > 1.5, "{predicted}");
+    space.write("w.yaml", &space.read("w.yaml").replace("sleep 2.", "sleep 0."));
+    let predicted = space.flow(["predict", "-w", "w.yaml", "a/n=30", "--json"]).expect(0).stdout();
+    let value: serde_json::Value = serde_json::from_str(&predicted).unwrap();
+    assert!(value["wall_s"].as_f64().unwrap() < 1.5, "taken back: {predicted}");
     let whole = space.flow(["simulate", "-w", "w.yaml", "--cpus", "1", "--json"]).expect(0).stdout();
     assert!(whole.contains("\"jobs\":3"), "{whole}");
 }

@@ -62,6 +62,22 @@ fn one_run_of_a_changed_step_tells_what_the_change_does_to_all_its_points() {
 }
 
 #[test]
+fn what_is_changed_back_is_expected_as_it_was() {
+    let expansion = expansion_of(SWEEP);
+    let asked = at(&expansion, 48);
+    let all = [expansion.instances.clone(), vec![asked.clone()]].concat();
+    let mut history = History::new(&expansion, &all);
+    history.remember(StepId(0), [of_program(&expansion, 1, 1.0), of_program(&expansion, 2, 3.0)].concat());
+    // One that never ran is as good as none.
+    for (now, times) in [(9, 3.0), (1, 1.0), (9, 1.0), (2, 3.0)] {
+        history.set_program(StepId(0), Digest::of(&[now]));
+        assert_close(history.predict(&asked).expected.epoch, times * epoch(48), 0.04);
+        let own = history.predict(&expansion.instances[0]).expected.epoch;
+        assert_close(own, times * epoch(32), 0.04);
+    }
+}
+
+#[test]
 fn many_runs_of_before_do_not_hide_a_few_of_now() {
     let values: Vec<String> = (1..=200).map(|n| (8 * n).to_string()).collect();
     let expansion = expansion_of(&SWEEP.replace("32, 64, 128, 256, 512", &values.join(", ")));

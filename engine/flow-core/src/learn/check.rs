@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{
     history::History,
     observation::Observation,
-    surface::{Expected, Placed, Scale, Surface},
+    surface::{Expected, Placed, Programs, Scale, Surface},
 };
 use crate::{
     StepId,
@@ -68,15 +68,15 @@ const MOST_CHECKED: usize = 100;
 
 impl History<'_> {
     /// Predicts each point of a step that was measured from the others of it, and the points at either end of an axis that others
-    /// cross from all that are not there; of more than [`MOST_CHECKED`] points so many, evenly. What lies more than twice as far as all of
-    /// these is left out.
+    /// cross from all that are not there; of more than a hundred points at most as many, evenly. What lies more than twice as far as all
+    /// of these is left out.
     pub fn check(&self, step: StepId) -> Vec<Checked> {
-        self.on_axes(step).flat_map(|(axes, seen)| left_out(axes, &seen)).collect()
+        self.on_axes(step).flat_map(|(axes, seen)| left_out(axes, &seen, &self.of(step).now)).collect()
     }
 }
 
-fn left_out(axes: &[String], seen: &[&Observation]) -> Vec<Checked> {
-    let scale = Scale::of(axes, seen);
+fn left_out(axes: &[String], seen: &[&Observation], now: &Programs) -> Vec<Checked> {
+    let scale = Scale::of(axes, seen, now);
     let mut placed: Vec<Placed<'_>> = seen.iter().filter_map(|seen| Some((scale.place(seen)?, *seen))).collect();
     placed.sort_by(|a, b| key(&a.0).cmp(key(&b.0)));
     let points: Vec<&[Placed<'_>]> = placed.chunk_by(|a, b| a.0 == b.0).collect();

@@ -16,7 +16,7 @@ use super::{
     surface::{Programs, Scale, Surface, model_of},
 };
 use crate::{
-    Expansion, GpuSharing, Instance, InstanceId, Outcome, StepId, StepResult,
+    Digest, Expansion, GpuSharing, Instance, InstanceId, Outcome, StepId, StepResult,
     sched::{Estimate, Event, contention::coefficient},
 };
 
@@ -44,7 +44,7 @@ pub(super) struct OfStep {
     pub(super) seen: Vec<Observation>,
     /// By the axes of its instances.
     pub(super) on: Vec<OnAxes>,
-    /// What it is now: what ended well last.
+    /// What it is now.
     pub(super) now: Programs,
     /// What they all say.
     pub(super) whole: Made<Estimate>,
@@ -102,6 +102,15 @@ impl<'a> History<'a> {
         earlier.sort_by(|a, b| (a.at, &a.label, &a.run).cmp(&(b.at, &b.label, &b.run)));
         earlier.dedup_by(|a, b| (a.at, &a.label, &a.run) == (b.at, &b.label, &b.run));
         earlier.into_iter().for_each(|seen| self.insert(step, seen));
+    }
+
+    /// Which program a step is now, as far as that ran; else it is taken to be the one that ran last.
+    pub fn set_program(&mut self, step: StepId, program: Digest) {
+        let of = self.of_mut(step);
+        let ran = of.seen.iter().filter(|seen| seen.outcome == Outcome::Ok && seen.program == Some(program));
+        let ran: Programs = ran.map(|seen| (model_of(seen).to_owned(), seen.program)).collect();
+        of.now.extend(ran);
+        of.forget();
     }
 
     /// What it cost to share a GPU of this model, the oldest first.
@@ -277,8 +286,7 @@ impl OfStep {
         if seen.outcome == Outcome::Ok
             && self.now.insert(model_of(&seen).to_owned(), seen.program).is_some_and(|before| before != seen.program)
         {
-            self.whole.forget();
-            self.on.iter_mut().flat_map(|on| &mut on.surfaces).for_each(Made::forget);
+            self.forget();
         }
         for on in &mut self.on {
             let point: Option<Vec<Value>> = on.axes.iter().map(|name| seen.point.get(name).cloned()).collect();
@@ -298,6 +306,12 @@ impl OfStep {
         self.whole.one_more();
     }
 
+    /// What was made of observations is to be made anew.
+    fn forget(&mut self) {
+        self.whole.forget();
+        self.on.iter_mut().flat_map(|on| &mut on.surfaces).for_each(Made::forget);
+    }
+
     /// It was made by what the step is now, as far as that ran.
     pub(super) fn is_of_now(&self, seen: &Observation) -> bool {
         self.now.get(model_of(seen)).is_none_or(|now| *now == seen.program)
@@ -313,7 +327,7 @@ impl OnAxes {
         let seen = || self.ended.iter().map(|&n| &of.seen[n]).filter(|seen| !calm || seen.is_calm());
         self.surfaces[usize::from(calm)].get(|| {
             let seen: Vec<&Observation> = seen().collect();
-            Surface::through(&Scale::of(&self.axes, &seen), &seen)
+            Surface::through(&Scale::of(&self.axes, &seen, &of.now), &seen)
         })
     }
 }

@@ -28,7 +28,7 @@ impl Refit {
     pub fn make(mut self) -> Refit {
         for calm in [true, false] {
             let seen: Vec<&Observation> = self.ended.iter().filter(|seen| !calm || seen.is_calm()).collect();
-            let surface = Surface::through(&Scale::of(&self.axes, &seen), &seen);
+            let surface = Surface::through(&Scale::of(&self.axes, &seen, &self.now), &seen);
             let suffices = surface.suffices(&self.now);
             surface.make();
             self.made[usize::from(calm)] = Some(surface);

@@ -141,21 +141,25 @@ pub(super) struct Scale {
     changed: bool,
 }
 
-/// By GPU model, the program that ran there last.
+/// By GPU model, the program that a step is now: of those that ran there.
 pub(super) type Programs = BTreeMap<String, Option<Digest>>;
 
 impl Scale {
-    pub(super) fn of(axes: &[String], seen: &[&Observation]) -> Scale {
+    /// Of points on these axes. What their step is `now` may not be among them: then it is what ran last.
+    pub(super) fn of(axes: &[String], seen: &[&Observation], now: &Programs) -> Scale {
         let moved = |axis: &String| {
             let values = seen.iter().filter_map(|seen| seen.point.get(axis)?.as_f64());
             let (mut zero, mut least) = (false, f64::INFINITY);
             values.for_each(|x| (zero, least) = (zero || x == 0.0, if x > 0.0 { least.min(x) } else { least }));
             if zero && least.is_finite() { least } else { 0.0 }
         };
+        let mut there: Programs = seen.iter().map(|seen| (model_of(seen).to_owned(), seen.program)).collect();
+        let is_now = |seen: &&&Observation| now.get(model_of(seen)) == Some(&seen.program);
+        there.extend(seen.iter().filter(is_now).map(|seen| (model_of(seen).to_owned(), seen.program)));
         Scale {
             axes: axes.to_vec(),
             moved: axes.iter().map(moved).collect(),
-            now: seen.iter().map(|seen| (model_of(seen).to_owned(), seen.program)).collect(),
+            now: there,
             changed: seen.iter().any(|other| other.program != seen[0].program),
         }
     }

@@ -14,7 +14,7 @@ use super::{
 use crate::reason::Cause;
 use crate::why::{Reason, Why};
 use crate::{
-    AskedResults, Digest, Expansion, Instance, InstanceId, LateResult, Need, Outcome, Planned, RunId, Settled,
+    AskedResults, Digest, Expansion, Instance, InstanceId, LateResult, Need, Outcome, Planned, RunId, Settled, StepId,
     StepResult, Uses,
 };
 
@@ -22,6 +22,8 @@ use crate::{
 pub struct Plan {
     /// Every instance that was asked for or is needed, in order of id.
     pub items: Vec<Item>,
+    /// Which program a step is now ([`Parts::program`](crate::fingerprint::Parts::program)), as far as an instance of it was looked up.
+    pub programs: BTreeMap<StepId, Digest>,
 }
 
 /// One instance of a plan.
@@ -171,6 +173,7 @@ struct Fold<'a> {
     trusting: bool,
     known: Known,
     states: Vec<Option<State>>,
+    programs: BTreeMap<StepId, Digest>,
     /// What is to be looked up next, none of which needs another of them.
     next: Vec<Fingerprinted<'a>>,
     /// The instances of that.
@@ -181,12 +184,13 @@ impl<'a> Fold<'a> {
     fn new(context: &'a Context<'a>, wanted: &[InstanceId], force: &'a Force, trusting: bool) -> Self {
         let states = vec![None; context.expansion.instances.len()];
         let known = Known::new(context.expansion, wanted);
-        Fold { context, force, trusting, known, states, next: Vec::new(), is_next: BTreeSet::new() }
+        let (programs, next, is_next) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
+        Fold { context, force, trusting, known, states, programs, next, is_next }
     }
 
     fn end(mut self, wanted: &[InstanceId]) -> (Plan, Known) {
         let items = wanted.iter().filter_map(|id| self.states[id.index()].take().map(|state| Item { id: *id, state }));
-        (Plan { items: items.collect() }, self.known)
+        (Plan { items: items.collect(), programs: self.programs }, self.known)
     }
 
     /// Decides the next instance, or all but what is looked up for it. False where something was trusted to be there, is read now and
@@ -252,6 +256,10 @@ impl<'a> Fold<'a> {
         let expansion = self.context.expansion;
         for (id, decision) in ids.iter().zip(decisions) {
             let instance = &expansion.instances[id.index()];
+            if let Decision::Reuse { parts, .. } | Decision::Run { parts, .. } = &decision {
+                let definition = &expansion.steps[instance.step.index()].definition;
+                self.programs.entry(instance.step).or_insert_with(|| parts.program(definition));
+            }
             let decision = adjust(lookup, instance, decision);
             let since = match &decision {
                 Decision::Run { fingerprint, attempt, .. } if !self.force.covers(*id) => {

@@ -123,13 +123,14 @@ fn history<'a>(
     let expansion = &session.expansion;
     let Some(results) = knowledge.results() else { return Ok(History::new(expansion, instances)) };
     let mut observed = observed(expansion, wanted, |_| true, &Plan::default(), results)?;
-    // What has results from under another name only a plan tells, which looks at inputs: it is made of steps of which something was not
-    // seen. What cannot be planned, for want of an input, has none.
+    // What has results from under another name, and what a step is now of what it was, only a plan tells, which looks at inputs. What
+    // cannot be planned, for want of an input, goes without.
     let steps: BTreeSet<StepId> = instances.iter().map(|instance| instance.step).collect();
-    let unseen = steps.into_iter().filter(|step| observed.lacks_some_of(expansion, *step));
-    let unseen: Vec<String> = unseen.map(|step| expansion.steps[step.index()].name.clone()).collect();
-    let plan = || plan(session, knowledge, &session.wanted(&unseen)?, &Force::Nothing);
-    if !unseen.is_empty()
+    let asks = |step: &StepId| observed.lacks_some_of(expansion, *step) || observed.is_of_several(*step);
+    let asking = steps.into_iter().filter(asks).map(|step| expansion.steps[step.index()].name.clone());
+    let asking: Vec<String> = asking.collect();
+    let plan = || plan(session, knowledge, &session.wanted(&asking)?, &Force::Nothing);
+    if !asking.is_empty()
         && let Ok(plan) = plan()
     {
         observed.add_answers(expansion, &plan, results)?;
@@ -142,6 +143,8 @@ fn history<'a>(
 pub(super) struct Observed {
     steps: BTreeMap<StepId, Vec<Observation>>,
     sharing: Vec<(String, GpuSharing)>,
+    /// Which programs steps are now, as far as a plan tells.
+    programs: BTreeMap<StepId, Digest>,
 }
 
 /// What the store has of earlier attempts of what is wanted and of the GPUs, as far as that tells something of what `may_run`: on CPUs
@@ -166,9 +169,11 @@ pub(super) fn observed(
     let needs_all = runs.iter().any(is_measured_by_others);
     let kin = |id: &InstanceId| {
         let step = expansion.instances[id.index()].step;
-        needs_all || unseen.contains(&step) || unseen.contains(&expansion.work_of(step))
+        let is_unseen = unseen.contains(&step) || unseen.contains(&expansion.work_of(step));
+        needs_all || is_unseen || observed.is_of_several(step)
     };
-    observed.read(expansion, &others.into_iter().filter(kin).collect::<Vec<_>>(), results)?;
+    let kin: Vec<InstanceId> = others.into_iter().filter(kin).collect();
+    observed.read(expansion, &kin, results)?;
     observed.add_answers(expansion, plan, results)?;
     let models: BTreeSet<&String> = expansion.machine.gpus.iter().map(|gpu| &gpu.name).collect();
     for model in models {
@@ -216,6 +221,12 @@ impl Observed {
         Ok(unseen)
     }
 
+    /// A step was changed since some of it was seen.
+    fn is_of_several(&self, step: StepId) -> bool {
+        let seen = self.steps.get(&step).map_or(&[][..], Vec::as_slice);
+        seen.iter().any(|other| other.program != seen[0].program)
+    }
+
     /// An instance of a step was not seen, and the step not so often that others would be left out.
     fn lacks_some_of(&self, expansion: &Expansion, step: StepId) -> bool {
         let facts = &expansion.steps[step.index()];
@@ -230,6 +241,7 @@ impl Observed {
     /// Of a step of which fewer attempts are known than a history holds: the results of a plan that its instances have from attempts
     /// under another name.
     fn add_answers(&mut self, expansion: &Expansion, plan: &Plan, results: &dyn Results) -> Result<(), StoreError> {
+        self.programs.extend(&plan.programs);
         for (step, seen) in self.steps.iter_mut().filter(|(_, seen)| seen.len() < HISTORY) {
             let known: BTreeSet<&str> = seen.iter().map(|seen| &*seen.label).collect();
             let answer = |id: InstanceId| {
@@ -263,6 +275,7 @@ impl Observed {
             by_work.entry(expansion.work_of(step)).or_default().extend(seen);
         }
         by_work.into_iter().for_each(|(step, earlier)| history.remember(step, earlier));
+        self.programs.iter().for_each(|(step, program)| history.set_program(*step, *program));
         self.sharing.iter().for_each(|(model, sharing)| history.remember_sharing(model, sharing));
         history
     }
