@@ -15,10 +15,14 @@ pub(crate) fn estimate_source(estimate: &Estimate) -> String {
     match &estimate.source {
         EstimateSource::NeverRan => "never ran".to_owned(),
         EstimateSource::Otherwise(parameter) => ran_otherwise(parameter),
-        EstimateSource::Instance { steps, .. } if steps.is_empty() => format!("{runs} of this instance"),
-        EstimateSource::Instance { own, steps } => {
-            let own = if *own { "this instance and of " } else { "" };
-            format!("{runs} of {own}{}, the same work", quoted(steps, " and "))
+        EstimateSource::Instance { own, steps, changed } => {
+            let changed = if *changed { ", of another version of it" } else { "" };
+            let whose = match (own, &**steps) {
+                (_, []) => "this instance".to_owned(),
+                (true, steps) => format!("this instance and of {}, the same work", quoted(steps, " and ")),
+                (false, steps) => format!("{}, the same work", quoted(steps, " and ")),
+            };
+            format!("{runs} of {whose}{changed}")
         }
         EstimateSource::Points { axes, distance, changed, disturbed } => {
             let along = if axes.is_empty() { String::new() } else { format!(" of {}", quoted(axes, ", ")) };
@@ -27,7 +31,7 @@ pub(crate) fn estimate_source(estimate: &Estimate) -> String {
                 Distance::Beyond => ", beyond them",
                 Distance::FarBeyond => ", far beyond them",
             };
-            let changed = if *changed { ", some of before it was changed" } else { "" };
+            let changed = if *changed { ", some of another version of it" } else { "" };
             let disturbed = match disturbed {
                 0 => String::new(),
                 n => format!("; {n} more do not count, for others disturbed them"),
@@ -65,9 +69,9 @@ mod tests {
         let said = [
             words(0, EstimateSource::NeverRan),
             words(0, EstimateSource::Otherwise(images)),
-            words(3, EstimateSource::Instance { own: true, steps: Vec::new() }),
-            words(2, EstimateSource::Instance { own: true, steps: steps(&["alone"]) }),
-            words(1, EstimateSource::Instance { own: false, steps: steps(&["alone", "late"]) }),
+            words(3, EstimateSource::Instance { own: true, steps: Vec::new(), changed: true }),
+            words(2, EstimateSource::Instance { own: true, steps: steps(&["alone"]), changed: false }),
+            words(1, EstimateSource::Instance { own: false, steps: steps(&["alone", "late"]), changed: false }),
             words(4, points(Distance::Among)),
             words(4, points(Distance::FarBeyond)),
             words(
@@ -80,12 +84,12 @@ mod tests {
         insta::assert_snapshot!(said.join("\n"), @r"
         never ran
         it ran with images=8000, not 100000
-        3 runs of this instance
+        3 runs of this instance, of another version of it
         2 runs of this instance and of `alone`, the same work
         1 run of `alone` and `late`, the same work
         4 runs of its step at other points of `batch`, `lr`
         4 runs of its step at other points of `batch`, `lr`, far beyond them
-        1 run of its step at other points, beyond them, some of before it was changed; 12 more do not count, for others disturbed them
+        1 run of its step at other points, beyond them, some of another version of it; 12 more do not count, for others disturbed them
         3 runs of its step
         1 run of its step, none with model=vgg16, too few for an interval
         ");

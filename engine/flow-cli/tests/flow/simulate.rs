@@ -174,13 +174,13 @@ fn what_ran_predicts_what_did_not() {
     let [low, wall, high] = ["wall_low_s", "wall_s", "wall_high_s"].map(|key| value[key].as_f64().unwrap());
     assert!(value["instance"] == "a[n=30]" && low < wall && wall < high, "{predicted}");
     // After a change one run tells of all its points.
-    space
-        .write("w.yaml", &space.read("w.yaml").replace("sleep 0.", "sleep 2."))
-        .flow(["run", "w.yaml", "a[n=20]"])
-        .expect(0);
+    space.write("w.yaml", &space.read("w.yaml").replace("sleep 0.", "sleep 2."));
+    let before = space.flow(["predict", "-w", "w.yaml", "a[n=20]"]).expect(0).stdout();
+    assert!(before.contains("(1 run of this instance, of another version of it)"), "{before}");
+    space.flow(["run", "w.yaml", "a[n=20]"]).expect(0);
     let predicted = space.flow(["predict", "-w", "w.yaml", "a[n=40]", "--json"]).expect(0).stdout();
     let value: serde_json::Value = serde_json::from_str(&predicted).unwrap();
-    let is_changed = value["source"].as_str().is_some_and(|source| source.contains("some of before it was changed"));
+    let is_changed = value["source"].as_str().is_some_and(|source| source.contains("some of another version of it"));
     assert!(is_changed && value["wall_s"].as_f64().unwrap() > 1.5, "{predicted}");
     space.write("w.yaml", &space.read("w.yaml").replace("sleep 2.", "sleep 0."));
     let predicted = space.flow(["predict", "-w", "w.yaml", "a/n=30", "--json"]).expect(0).stdout();

@@ -72,7 +72,13 @@ impl History<'_> {
         let model = self.expansion.machine_of(instance).gpus.first().map(|gpu| gpu.name.as_str());
         let (surface, disturbed) = self.others(instance)?;
         let expected = surface.expect(&surface.locate(model, |axis| instance.axes.get(axis))?);
-        expected.wall.map(|_| (surface.estimate(&expected, disturbed), expected))
+        expected.wall.map(|_| {
+            let mut estimate = surface.estimate(&expected, disturbed);
+            if let EstimateSource::Points { changed, .. } = &mut estimate.source {
+                *changed |= self.of(instance.step).is_new;
+            }
+            (estimate, expected)
+        })
     }
 
     /// From other points of its step, else from all of its step, whatever they are.
@@ -143,7 +149,10 @@ impl History<'_> {
     fn whose(&self, instance: &Instance, seen: &[&Observation]) -> EstimateSource {
         let step = &*self.expansion.steps[instance.step.index()].name;
         let mut steps: BTreeSet<&str> = seen.iter().filter_map(|seen| seen.label.split('[').next()).collect();
-        EstimateSource::Instance { own: steps.remove(step), steps: steps.into_iter().map(str::to_owned).collect() }
+        let of = self.of(instance.step);
+        let changed = of.is_new || !seen.iter().any(|seen| of.is_of_now(seen));
+        let own = steps.remove(step);
+        EstimateSource::Instance { own, steps: steps.into_iter().map(str::to_owned).collect(), changed }
     }
 }
 

@@ -46,6 +46,8 @@ pub(super) struct OfStep {
     pub(super) on: Vec<OnAxes>,
     /// What it is now.
     pub(super) now: Programs,
+    /// What it is now never ran.
+    pub(super) is_new: bool,
     /// What they all say.
     pub(super) whole: Made<Estimate>,
     /// The last that had other parameters than those in force: of those, the name and what it was. Nothing follows from it.
@@ -107,8 +109,10 @@ impl<'a> History<'a> {
     /// Which program a step is now, as far as that ran; else it is taken to be the one that ran last.
     pub fn set_program(&mut self, step: StepId, program: Digest) {
         let of = self.of_mut(step);
-        let ran = of.seen.iter().filter(|seen| seen.outcome == Outcome::Ok && seen.program == Some(program));
+        let ended = || of.seen.iter().filter(|seen| seen.outcome == Outcome::Ok);
+        let ran = ended().filter(|seen| seen.program == Some(program));
         let ran: Programs = ran.map(|seen| (model_of(seen).to_owned(), seen.program)).collect();
+        of.is_new = ran.is_empty() && ended().all(|seen| seen.program.is_some());
         of.now.extend(ran);
         of.forget();
     }
@@ -255,10 +259,10 @@ impl<'a> History<'a> {
     pub(super) fn others(&self, instance: &Instance) -> Option<(&Surface, u32)> {
         let of = self.of(instance.step);
         let on = of.on(instance)?;
-        let calm = on.surface(true, of);
+        let [all, calm] = [false, true].map(|calm| on.surface(calm, of));
         let [all_there, calm_there] = [false, true].map(|calm| on.surfaces[usize::from(calm)].there());
         let disturbed = all_there.saturating_sub(calm_there) as u32;
-        let best = if calm.suffices(&of.now) { (calm, disturbed) } else { (on.surface(false, of), 0) };
+        let best = if calm.suffices(all, &of.now) { (calm, disturbed) } else { (all, 0) };
         Some(best).filter(|(surface, _)| surface.points > 1)
     }
 
@@ -276,17 +280,19 @@ impl<'a> History<'a> {
         of.on.iter().map(move |on| {
             let ended: Vec<&Observation> = on.ended.iter().map(|&n| &of.seen[n]).collect();
             let calm: Vec<&Observation> = ended.iter().copied().filter(|seen| seen.is_calm()).collect();
-            (&*on.axes, if calm.len() > 2 { calm } else { ended })
+            (&*on.axes, if calm.len() > 2 && 2 * calm.len() >= ended.len() { calm } else { ended })
         })
     }
 }
 
 impl OfStep {
     fn insert(&mut self, seen: Observation) {
-        if seen.outcome == Outcome::Ok
-            && self.now.insert(model_of(&seen).to_owned(), seen.program).is_some_and(|before| before != seen.program)
-        {
-            self.forget();
+        if seen.outcome == Outcome::Ok {
+            self.is_new = false;
+            let before = self.now.insert(model_of(&seen).to_owned(), seen.program);
+            if before.is_some_and(|before| before != seen.program) {
+                self.forget();
+            }
         }
         for on in &mut self.on {
             let point: Option<Vec<Value>> = on.axes.iter().map(|name| seen.point.get(name).cloned()).collect();

@@ -26,10 +26,6 @@ impl<T> Made<T> {
         &self.made.get_or_init(|| (self.there, make())).1
     }
 
-    pub(super) fn made(&self) -> Option<&T> {
-        self.made.get().map(|(_, made)| made)
-    }
-
     pub(super) fn is_made(&self) -> bool {
         self.made.get().is_some()
     }

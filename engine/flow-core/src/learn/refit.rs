@@ -26,26 +26,25 @@ pub struct Refit {
 
 impl Refit {
     pub fn make(mut self) -> Refit {
-        for calm in [true, false] {
+        let [all, calm] = [false, true].map(|calm| {
             let seen: Vec<&Observation> = self.ended.iter().filter(|seen| !calm || seen.is_calm()).collect();
-            let surface = Surface::through(&Scale::of(&self.axes, &seen, &self.now), &seen);
-            let suffices = surface.suffices(&self.now);
-            surface.make();
-            self.made[usize::from(calm)] = Some(surface);
-            if suffices {
-                break;
-            }
+            Surface::through(&Scale::of(&self.axes, &seen, &self.now), &seen)
+        });
+        if calm.suffices(&all, &self.now) {
+            calm.make();
+        } else {
+            all.make();
         }
+        self.made = [Some(all), Some(calm)];
         self
     }
 }
 
 impl OnAxes {
     /// Estimates would make something anew.
-    fn is_old(&self, now: &Programs) -> bool {
+    fn is_old(&self) -> bool {
         let [all, calm] = &self.surfaces;
-        let suffices = || calm.made().is_some_and(|surface| surface.suffices(now));
-        self.ended.len() > 1 && !(calm.is_made() && (suffices() || all.is_made()))
+        self.ended.len() > 1 && !(calm.is_made() && all.is_made())
     }
 }
 
@@ -70,7 +69,7 @@ impl History<'_> {
             there: [0, 1].map(|calm| axes.surfaces[calm].there()),
             made: [None, None],
         };
-        seen.on.iter().enumerate().filter(|(_, axes)| axes.is_old(&seen.now)).map(refit).collect()
+        seen.on.iter().enumerate().filter(|(_, axes)| axes.is_old()).map(refit).collect()
     }
 
     pub fn take_in(&mut self, refit: Refit) {

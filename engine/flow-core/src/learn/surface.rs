@@ -248,9 +248,10 @@ impl Surface {
         }
     }
 
-    /// It needs no others: there are several points, and some are of what the step is now.
-    pub(super) fn suffices(&self, now: &Programs) -> bool {
-        self.points > 1 && self.scale.now.iter().all(|(model, program)| now.get(model) == Some(program))
+    /// It needs no others: it has several points, half of `all` at least, and what the step is now.
+    pub(super) fn suffices(&self, all: &Surface, now: &Programs) -> bool {
+        let has_now = self.scale.now.iter().all(|(model, program)| now.get(model) == Some(program));
+        self.points > 1 && 2 * self.points >= all.points && has_now
     }
 
     /// Makes all that is asked for when something is expected of a point.

@@ -76,10 +76,15 @@ pub enum EstimateSource {
     NeverRan,
     /// Its step ran with another value of a parameter that it depends on, and that tells nothing.
     Otherwise(OtherParameter),
-    /// Attempts of the instance, and of steps that do the same work.
-    Instance { own: bool, steps: Vec<String> },
-    /// Attempts at other points of its step, which vary along these axes; some of before the step was changed. So many more do not count,
-    /// for others disturbed them.
+    /// Attempts of the instance, and of steps that do the same work; of another version of it than it is now.
+    Instance {
+        own: bool,
+        steps: Vec<String>,
+        #[serde(default)]
+        changed: bool,
+    },
+    /// Attempts at other points of its step, which vary along these axes; some of another version of the step than it is now. So many more
+    /// do not count, for others disturbed them.
     Points {
         axes: Vec<String>,
         distance: Distance,

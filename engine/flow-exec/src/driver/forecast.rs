@@ -123,14 +123,14 @@ fn history<'a>(
     let expansion = &session.expansion;
     let Some(results) = knowledge.results() else { return Ok(History::new(expansion, instances)) };
     let mut observed = observed(expansion, wanted, |_| true, &Plan::default(), results)?;
-    // What has results from under another name, and what a step is now of what it was, only a plan tells, which looks at inputs. What
+    // What has results from under another name, and which of its versions a step is now, only a plan tells, which looks at inputs. What
     // cannot be planned, for want of an input, goes without.
     let steps: BTreeSet<StepId> = instances.iter().map(|instance| instance.step).collect();
-    let asks = |step: &StepId| observed.lacks_some_of(expansion, *step) || observed.is_of_several(*step);
-    let asking = steps.into_iter().filter(asks).map(|step| expansion.steps[step.index()].name.clone());
-    let asking: Vec<String> = asking.collect();
-    let plan = || plan(session, knowledge, &session.wanted(&asking)?, &Force::Nothing);
-    if !asking.is_empty()
+    let steps = steps.into_iter().map(|step| &expansion.steps[step.index()]);
+    let steps = steps.filter(|step| !matches!(step.uses, Uses::Builtin(_))).map(|step| step.name.clone());
+    let steps: Vec<String> = steps.collect();
+    let plan = || plan(session, knowledge, &session.wanted(&steps)?, &Force::Nothing);
+    if !steps.is_empty()
         && let Ok(plan) = plan()
     {
         observed.add_answers(expansion, &plan, results)?;
@@ -225,17 +225,6 @@ impl Observed {
     fn is_of_several(&self, step: StepId) -> bool {
         let seen = self.steps.get(&step).map_or(&[][..], Vec::as_slice);
         seen.iter().any(|other| other.program != seen[0].program)
-    }
-
-    /// An instance of a step was not seen, and the step not so often that others would be left out.
-    fn lacks_some_of(&self, expansion: &Expansion, step: StepId) -> bool {
-        let facts = &expansion.steps[step.index()];
-        let seen = self.steps.get(&step).map_or(&[][..], Vec::as_slice);
-        if seen.len() >= HISTORY || matches!(facts.uses, Uses::Builtin(_)) {
-            return false;
-        }
-        let labels: BTreeSet<&str> = seen.iter().map(|seen| &*seen.label).collect();
-        facts.ids().any(|id| !labels.contains(&*expansion.instances[id.index()].label))
     }
 
     /// Of a step of which fewer attempts are known than a history holds: the results of a plan that its instances have from attempts
