@@ -336,17 +336,23 @@ impl Fit {
     fn believe(&mut self) {
         let mut best: Vec<Law> = Vec::new();
         let mut beliefs: Vec<(f64, Belief)> = self.weigh(&best);
-        let axes: Vec<(usize, (f64, f64, f64))> =
-            self.axes.0.iter().enumerate().filter_map(|(n, axis)| Some((n, (*axis)?))).collect();
-        for (axis, (first, last, _)) in axes {
-            if first == last {
-                continue;
-            }
+        let varied = |(n, axis): (usize, &Option<(f64, f64, f64)>)| {
+            axis.filter(|(first, last, _)| first != last).map(|(first, last, _)| (n, first, last))
+        };
+        let axes: Vec<(usize, f64, f64)> = self.axes.0.iter().enumerate().filter_map(varied).collect();
+        for &(axis, first, last) in &axes {
             for law in Law::along(axis, first, last) {
                 beliefs.extend(self.weigh(&[&best[..], &[law]].concat()));
             }
             let most = beliefs.iter().max_by(|(a, _), (b, _)| a.total_cmp(b));
             best = most.map(|(_, belief)| belief.laws.clone()).unwrap_or_default();
+        }
+        // Once more with the best that was found after them: else nothing of what is unsure along the first axes would be left.
+        for &(axis, first, last) in axes.iter().rev().skip(1) {
+            let others: Vec<Law> = best.iter().copied().filter(|law| law.axis != axis).collect();
+            for law in Law::along(axis, first, last).filter(|law| !best.contains(law)) {
+                beliefs.extend(self.weigh(&[&others[..], &[law]].concat()));
+            }
         }
         let most = beliefs.iter().map(|(ln, _)| *ln).fold(f64::NEG_INFINITY, f64::max);
         let mut of_smooth = vec![0.0; self.rooted.len()];

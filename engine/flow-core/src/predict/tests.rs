@@ -51,6 +51,24 @@ fn scattered(chance: &mut fastrand::Rng, value: f64) -> f64 {
     value * (1.0 + 0.02 * normal)
 }
 
+/// Which law goes along an axis is as unsure where there is another axis.
+#[test]
+fn an_octave_beyond_one_of_two_axes_nine_of_ten_are_inside() {
+    let mut chance = fastrand::Rng::with_seed(3);
+    for noise in [0.002, 0.01, 0.02] {
+        let mut run = |x: f64, y: f64| 0.03 * x * y * (1.0 + noise / 0.02 * (scattered(&mut chance, 1.0) - 1.0));
+        let point = |x: f64, y: f64| vec![Coordinate::Number(x), Coordinate::Number(y)];
+        let mut all = Vec::new();
+        for _ in 0..10 {
+            let grid = [2.0, 4.0, 6.0, 10.0].into_iter().flat_map(|x| [1.0, 2.0, 4.0].map(|y| (x, y)));
+            let fit = Fit::of(&grid.map(|(x, y)| (point(x, y), run(x, y))).collect::<Vec<_>>()).unwrap();
+            all.extend([1.0, 2.0, 4.0].map(|y| (run(18.0, y), fit.at(&point(18.0, y)).unwrap())));
+        }
+        let (error, inside, width) = quality(&all, true);
+        assert!(error < 0.06 && inside >= 0.9 && width < 0.1, "{noise}: {error:.3}, {inside:.2} inside, ±{width:.3}");
+    }
+}
+
 /// A measurement more is a run more, not a mean of some.
 #[test]
 fn nine_of_ten_runs_are_inside_however_much_runs_scatter() {
