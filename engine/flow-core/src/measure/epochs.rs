@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     Metric, Series,
-    metrics::{Metrics, Renamed, Summary},
+    metrics::{Columns, Metrics, Summary},
     result::Phases,
 };
 
@@ -42,12 +42,9 @@ pub struct Reported {
     pub at_once: bool,
     /// Which of its values a metric comes to, where that is said.
     summary: BTreeMap<String, Summary>,
-    /// By file, columns that have other names as metrics.
-    pub(super) renamed: BTreeMap<String, Vec<Renamed>>,
+    /// By file, what is to be told of the columns of tables.
+    pub(super) columns: BTreeMap<String, Columns>,
 }
-
-/// So many renamed columns of a file are told.
-const RENAMED: usize = 8;
 
 /// So many epochs are kept, the first: who counts millions of iterations as epochs does not fill the memory.
 pub const MOST_EPOCHS: usize = 100_000;
@@ -148,7 +145,7 @@ impl Reported {
             .then(|| format!("{unknown} is not known: the lines of several came at once, from a buffer or too fast"));
         let numbers = self.of_all_parts();
         let of_numbers = numbers.iter().filter_map(not_a_number).chain(untimed).chain(self.not_summed());
-        of_numbers.chain(self.renamed.iter().map(renamed)).collect()
+        of_numbers.chain(self.columns.iter().flat_map(|(file, columns)| columns.remarks(file))).collect()
     }
 
     /// The numbers of an epoch, by metric.
@@ -190,18 +187,6 @@ impl Reported {
         let of_numbers = || self.metrics.values().filter_map(|numbers| numbers.epochs.keys().next().copied()).min();
         self.epochs.first().map(|(epoch, ..)| *epoch).or_else(of_numbers)
     }
-}
-
-/// Which columns of a file have which other names as metrics.
-fn renamed((file, columns): (&String, &Vec<Renamed>)) -> String {
-    let one = |(column, metric): &Renamed| match metric {
-        Some(metric) => format!("`{column}` as `{metric}`"),
-        None => format!("`{column}` as none, for a name begins with a letter"),
-    };
-    let told: Vec<String> = columns.iter().take(RENAMED).map(one).collect();
-    let more = columns.len() - told.len();
-    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-    format!("columns of `{file}` are metrics by other names: {}{more}", told.join(", "))
 }
 
 /// What counts of an attempt.

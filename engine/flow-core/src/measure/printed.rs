@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{LINE_ENDS, Reported, Row, is_read};
 use crate::{
     ansi::without_escapes,
-    metrics::{MetricRow, Metrics, NumberFiles, Pattern},
+    metrics::{Columns, MetricRow, Metrics, NumberFiles, Pattern},
     reason::NoMetrics,
 };
 
@@ -136,17 +136,11 @@ pub fn read_numbers(
     let unseen = metrics.stdout.iter().enumerate().find(|(n, _)| !printed.found.contains(n));
     let mut problem = unseen.map(|(_, pattern)| NoMetrics::NoneMatches { pattern: pattern.text().to_owned() });
     for file in &metrics.files {
-        let mut rows = Vec::new();
-        let read = file.read(files, ended, &mut rows);
+        let (mut rows, mut columns) = (Vec::new(), Columns::default());
+        let read = file.read(files, ended, &mut rows, &mut columns);
         rows.into_iter().for_each(|row| reported.number(plain(MetricRow { name: hide(row.name), ..row })));
-        match read {
-            Ok(renamed) if !renamed.is_empty() => {
-                let hidden = renamed.into_iter().map(|(column, metric)| (hide(column), metric.map(&hide)));
-                reported.renamed.insert(file.path().to_owned(), hidden.collect());
-            }
-            Ok(_) => {}
-            Err(error) => problem = problem.or(Some(error)),
-        }
+        reported.columns.insert(file.path().to_owned(), columns.hidden(&hide));
+        problem = problem.or(read.err());
     }
     problem
 }

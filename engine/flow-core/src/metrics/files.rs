@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use super::{MetricRow, events, metric_name, push, whole};
+use super::{Columns, MetricRow, cut, events, push, table, whole};
 use crate::reason::NoMetrics;
 
 /// A place in the work folder that holds numbers.
@@ -20,9 +20,6 @@ pub enum MetricsFile {
     /// A folder with the event files of TensorBoard, in itself and in folders below.
     TensorBoard(String),
 }
-
-/// A column as its file names it, and the metric, if it has a name for one.
-pub(crate) type Renamed = (String, Option<String>);
 
 /// Whoever can open files: those of a work folder, or those that were kept of one.
 pub trait NumberFiles {
@@ -84,20 +81,20 @@ impl MetricsFile {
         }
     }
 
-    /// Reads its numbers, and which columns have other names as metrics. Where the program did not end by itself, a last line without an
-    /// end is half a line. What was read before something is wrong stays.
+    /// Reads its numbers, and what is to be told of the columns of a table. Where the program did not end by itself, a last line without
+    /// an end is half a line. What was read before something is wrong stays.
     ///
     /// # Errors
     /// It cannot be read, is not of its form, or holds no number.
-    pub fn read(
+    pub(crate) fn read(
         &self,
         files: &mut dyn NumberFiles,
         ended: bool,
         rows: &mut Vec<MetricRow>,
-    ) -> Result<Vec<Renamed>, NoMetrics> {
+        columns: &mut Columns,
+    ) -> Result<(), NoMetrics> {
         let file = || self.path().to_owned();
         let before = rows.len();
-        let mut renamed = Vec::new();
         if let MetricsFile::TensorBoard(folder) = self {
             let found = files.event_files(folder)?;
             if found.is_empty() {
@@ -114,14 +111,12 @@ impl MetricsFile {
             let end = if ended { text.len() } else { text.rfind('\n').map_or(0, |end| end + 1) };
             match self {
                 MetricsFile::Json(_) => read_json(self.path(), &text, rows)?,
+                MetricsFile::Csv(file) => *columns = read_csv(file, &text[..end], rows)?,
                 _ => self.read_lines(&text[..end], rows)?,
-            }
-            if matches!(self, MetricsFile::Csv(_)) {
-                renamed = renamed_columns(&text);
             }
         }
         match self {
-            _ if rows.len() > before => Ok(renamed),
+            _ if rows.len() > before => Ok(()),
             MetricsFile::Csv(_) => Err(NoMetrics::NoneInTable { file: file() }),
             _ => Err(NoMetrics::NoneInFile { file: file() }),
         }
@@ -132,10 +127,9 @@ impl MetricsFile {
     /// # Errors
     /// A line is not of its form.
     pub fn read_lines(&self, text: &str, rows: &mut Vec<MetricRow>) -> Result<(), NoMetrics> {
-        let text = text.trim_start_matches('\u{feff}');
         match self {
-            MetricsFile::Jsonl(file) => read_jsonl(file, text, rows),
-            MetricsFile::Csv(file) => read_csv(file, text, rows),
+            MetricsFile::Jsonl(file) => read_jsonl(file, text.trim_start_matches('\u{feff}'), rows),
+            MetricsFile::Csv(file) => read_csv(file, text, rows).map(|_| ()),
             MetricsFile::Json(_) | MetricsFile::TensorBoard(_) => Ok(()),
         }
     }
@@ -188,15 +182,6 @@ fn parse(text: &str) -> serde_json::Result<Value> {
     })
 }
 
-fn cut(line: &str) -> String {
-    const LONGEST: usize = 60;
-    let line = line.trim();
-    match line.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line.to_owned(),
-    }
-}
-
 /// Numbers of an object; of objects in it with both names joined. `{"value": 1, "unit": "s"}` is a number with its unit.
 fn read_object(object: &Map<String, Value>, rows: &mut Vec<MetricRow>) {
     fn below(prefix: &str, object: &Map<String, Value>, epoch: Option<u32>, rows: &mut Vec<MetricRow>) {
@@ -220,48 +205,13 @@ fn read_object(object: &Map<String, Value>, rows: &mut Vec<MetricRow>) {
     below("", object, epoch, rows);
 }
 
-/// Columns of numbers whose names are not those of their metrics, capital letters aside, with the metrics; of a name without a letter at
-/// its beginning there is none.
-fn renamed_columns(text: &str) -> Vec<Renamed> {
-    let mut reader = csv_reader(text);
-    let Ok(header) = reader.headers().cloned() else { return Vec::new() };
-    let named = header.iter().map(|name| (name.to_owned(), metric_name(name))).enumerate();
-    let is_other = |(_, (name, metric)): &(usize, Renamed)| metric.as_ref() != Some(&name.to_lowercase());
-    let mut unseen: Vec<(usize, Renamed)> = named.filter(|column| !column.1.0.is_empty() && is_other(column)).collect();
-    let mut renamed = Vec::new();
-    for record in reader.records().flatten() {
-        let has_number = |(at, _): &mut (usize, Renamed)| record.get(*at).is_some_and(|f| f.parse::<f64>().is_ok());
-        renamed.extend(unseen.extract_if(.., has_number));
-        if unseen.is_empty() {
-            break;
-        }
-    }
-    renamed.sort_by_key(|(at, _)| *at);
-    renamed.into_iter().map(|(_, column)| column).collect()
-}
-
-fn csv_reader(text: &str) -> csv::Reader<&[u8]> {
+fn read_csv(file: &str, text: &str, rows: &mut Vec<MetricRow>) -> Result<Columns, NoMetrics> {
     let text = text.trim_start_matches('\u{feff}');
-    csv::ReaderBuilder::new().flexible(true).trim(csv::Trim::All).from_reader(text.as_bytes())
-}
-
-fn read_csv(file: &str, text: &str, rows: &mut Vec<MetricRow>) -> Result<(), NoMetrics> {
     let header = text.lines().next().unwrap_or_default();
     if let Some(other) = [';', '\t'].into_iter().find(|c| header.contains(*c) && !header.contains(',')) {
         return Err(NoMetrics::NoCommas { file: file.to_owned(), tabs: other == '\t' });
     }
-    let mut reader = csv_reader(text);
-    let Ok(header) = reader.headers().cloned() else { return Ok(()) };
-    let epoch_at = header.iter().position(|name| name.eq_ignore_ascii_case("epoch"));
-    for record in reader.records().flatten() {
-        let epoch = epoch_at.and_then(|i| record.get(i)?.parse().ok()).and_then(whole);
-        for (i, (name, field)) in header.iter().zip(&record).enumerate() {
-            if Some(i) != epoch_at {
-                push(name, field.parse().ok(), "", epoch, rows);
-            }
-        }
-    }
-    Ok(())
+    Ok(table::read(text, rows))
 }
 
 #[cfg(test)]
@@ -286,20 +236,7 @@ mod tests {
 
     fn read(file: &MetricsFile, text: &str, ended: bool) -> Result<Vec<String>, NoMetrics> {
         let mut rows = Vec::new();
-        file.read(&mut One(text), ended, &mut rows).map(|_| shown(rows))
-    }
-
-    #[test]
-    fn columns_that_have_other_names_as_metrics_are_known() {
-        let csv = MetricsFile::Csv("m.csv".into());
-        let renamed = |text| csv.read(&mut One(text), true, &mut Vec::new()).expect("metrics");
-        let of = |name: &str, metric: Option<&str>| (name.to_owned(), metric.map(str::to_owned));
-        assert_eq!(
-            renamed(
-                "\u{feff}epoch,Loss,\"bytes written\",run name,temp °C,Größe,1st,\n1,2,3,a,,5,6,7\n2,2,3,b,4,5,6,7\n"
-            ),
-            [of("bytes written", Some("bytes_written")), of("temp °C", Some("temp__c")), of("1st", None)]
-        );
+        file.read(&mut One(text), ended, &mut rows, &mut Columns::default()).map(|()| shown(rows))
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod best;
 mod events;
 mod files;
 mod pattern;
+mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,9 +12,9 @@ use serde_json::{Map, Value, json};
 
 pub use best::Best;
 pub use events::EventFile;
-pub(crate) use files::Renamed;
 pub use files::{MetricsFile, NumberFiles, event_file};
 pub use pattern::Pattern;
+pub(crate) use table::Columns;
 
 /// `metrics:` of a step.
 #[derive(Clone, Debug, Default)]
@@ -146,6 +147,16 @@ fn push(name: &str, value: Option<f64>, unit: &str, epoch: Option<u32>, rows: &m
 
 fn finite(number: f64) -> f64 {
     if number.is_finite() { number } else { f64::NAN }
+}
+
+/// The begin of a text, for people.
+fn cut(line: &str) -> String {
+    const LONGEST: usize = 60;
+    let line = line.trim();
+    match line.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
 }
 
 fn whole(number: f64) -> Option<u32> {

@@ -1,5 +1,7 @@
 //! A pattern that stands for numbers in what a program prints, compiled. Knows one line.
 
+use std::sync::LazyLock;
+
 use regex::{Regex, escape};
 
 use super::{MetricRow, finite, whole};
@@ -150,6 +152,21 @@ impl Pattern {
 /// `loss` is no part of `val_loss`.
 fn begins_word(text: &str) -> bool {
     text.starts_with(|c: char| c.is_alphanumeric() || c == '_')
+}
+
+/// The number that a text is as a whole.
+pub(super) fn whole_number(text: &str) -> Option<f64> {
+    static WHOLE: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(&format!("^(?:{NUMBER})$")).unwrap_or_else(|e| unreachable!("{e}")));
+    text.parse().ok().or_else(|| number(text).filter(|_| WHOLE.is_match(text)))
+}
+
+/// It begins with a date, `2026-11-26`.
+pub(super) fn is_date(text: &str) -> bool {
+    static DATE: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new("^[0-9]{4}(?:-[0-9]{2}-|/[0-9]{2}/)[0-9]{2}").unwrap_or_else(|e| unreachable!("{e}"))
+    });
+    DATE.is_match(text)
 }
 
 fn number(text: &str) -> Option<f64> {
