@@ -140,7 +140,7 @@ pub(crate) fn without_folders(text: &str) -> String {
     while let Some(first) = rest.chars().next() {
         let before = &text[..text.len() - rest.len()];
         let end = if is_path(before, rest) { rest.find(ends).unwrap_or(rest.len()) } else { 0 };
-        let names = rest[..end].split(['/', '\\']).filter(|name| !name.is_empty() && !name.ends_with(':'));
+        let names = names(&rest[..end]).into_iter().filter(|name| !name.is_empty() && !name.ends_with(':'));
         match names.collect::<Vec<_>>().as_slice() {
             [_, .., last] => {
                 out.push_str("…/");
@@ -154,6 +154,20 @@ pub(crate) fn without_folders(text: &str) -> String {
         }
     }
     out
+}
+
+/// The names of a path in Markdown, where a `\` before a sign belongs to that.
+fn names(path: &str) -> Vec<&str> {
+    let is_sign = |at: usize| path[at..].starts_with(|c: char| c.is_ascii_punctuation());
+    let separates = |(at, c): &(usize, char)| *c == '/' || *c == '\\' && !is_sign(at + 1);
+    let mut names = Vec::new();
+    let mut from = 0;
+    for (at, _) in path.char_indices().filter(separates) {
+        names.push(&path[from..at]);
+        from = at + 1;
+    }
+    names.push(&path[from..]);
+    names
 }
 
 /// An absolute path begins here, and neither the rest of a link nor one to a place of the same site.
@@ -286,6 +300,7 @@ mod tests {
             "数据集：/home/me/photos，见 file:///home/me/a",
             "https://x.org/a/b //x.org/a [a](/docs/a.md) v7/v11 and/or /s 1 /a",
             "</p> <https://x.org/a/b> …/photos ./a/b ~/a/b ../a/b",
+            "/!\\[ x and /data/my\\_photos",
         ];
         insta::assert_snapshot!(told.map(without_folders).join("\n"), @r#"
         …/photos of mine
@@ -293,6 +308,7 @@ mod tests {
         数据集：…/photos，见 file://…/a
         https://x.org/a/b //x.org/a [a](/docs/a.md) v7/v11 and/or /s 1 /a
         </p> <https://x.org/a/b> …/photos ./a/b ~/a/b ../a/b
+        /!\[ x and …/my\_photos
         "#);
         let values =
             ["/photos", "/home/me/my photos/", "./photos", "synthetic photographs, 1000 in 10 classes", "/", "[/a/b]"];

@@ -16,7 +16,7 @@ use pulldown_cmark::{Event, Options, Parser, Tag};
 use serde_json::{Value, json};
 
 /// What has meant something else than itself somewhere.
-const NASTY: [&str; 32] = [
+const NASTY: [&str; 33] = [
     "(\t",
     "<script>alert(1)</script>",
     "<img src=x onerror=alert(1)>",
@@ -48,6 +48,7 @@ const NASTY: [&str; 32] = [
     "[^1]: note [ ] [x]",
     "back\\slash\\",
     "$\\frac{1}{2}$ \\$ ]]></text><g onload='x'>",
+    "/![ ",
     "=HYPERLINK(\"https://example.com\")",
 ];
 
