@@ -22,6 +22,8 @@ pub const CONTROLLER: &str = "controller";
 pub const FOUR_SECONDS: &str = "MessageTimeout=5";
 
 /// A cluster of its own. Ended when dropped, with all its jobs; also if the process of the test is killed.
+///
+/// Tests that start one are marked `#[ignore = "needs Slurm"]`: `engine/test.py` runs them if Slurm is installed.
 pub struct Cluster {
     dir: TempDir,
 }

@@ -65,6 +65,7 @@ fn log(cluster: &Cluster, name: &str) -> String {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn each_case_is_told_apart() {
     let cluster = Cluster::start(2, 2);
     let strange =
@@ -133,6 +134,7 @@ fn each_case_is_told_apart() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn refusals_are_told_apart() {
     let cluster = Cluster::start_with(1, 1, FOUR_SECONDS);
     let why = |job: flow_slurm::Job| {
@@ -152,6 +154,7 @@ fn refusals_are_told_apart() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn tasks_of_an_array_find_their_folders() {
     let cluster = Cluster::start(2, 0);
     let flow = cluster.folder().join("flow");
@@ -169,6 +172,7 @@ fn tasks_of_an_array_find_their_folders() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn of_an_array_that_waits_only_those_tasks_end_that_are_named() {
     let cluster = Cluster::start(1, 0);
     cluster.run("scontrol", ["update", "nodename=node1", "state=drain", "reason=test"]);
@@ -184,6 +188,7 @@ fn of_an_array_that_waits_only_those_tasks_end_that_are_named() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn nodes_and_limits_are_as_configured() {
     let cluster = Cluster::start_with(3, 2, "MaxArraySize=77\nMinJobAge=5");
     let limits = parse_config(&cluster.run("scontrol", CONFIG.iter().copied())).unwrap();
@@ -212,6 +217,7 @@ fn nodes_and_limits_are_as_configured() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn a_job_outlives_its_controller_and_its_node_s_daemon() {
     let cluster = Cluster::start_with(1, 1, FOUR_SECONDS);
     let waits = job(&cluster, "waits", "touch begun; while [ ! -e go ]; do sleep 0.1; done\n");
@@ -233,6 +239,7 @@ fn a_job_outlives_its_controller_and_its_node_s_daemon() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn nothing_is_left_of_it() {
     let cluster = Cluster::start(1, 0);
     let stays = job(&cluster, "stays", "(setsid sleep 1000 &) ; sleep 1000\n");

@@ -20,7 +20,7 @@ const ROUNDS: u64 = 30;
 #[test]
 #[ignore = "run by the other test"]
 fn writer() {
-    let dir = std::path::PathBuf::from(env::var_os("STORE").unwrap());
+    let Some(dir) = env::var_os("STORE").map(std::path::PathBuf::from) else { return };
     let round: u64 = env::var("ROUND").unwrap().parse().unwrap();
     let store = open(&dir.join(".flow")).unwrap();
     let id = RunId(format!("{round:04}"));

@@ -16,7 +16,7 @@ use flow_store::{Store, StoreDir, StoreError};
 #[test]
 #[ignore = "run by the other tests"]
 fn holder() {
-    let path = env::var_os("STORE").unwrap();
+    let Some(path) = env::var_os("STORE") else { return };
     let store = Store::open_alone(path.as_ref(), &me("flow run b.yaml"), |_| ControlFlow::Break(()));
     println!("\n{}", if store.is_ok() { "held" } else { "refused" });
     thread::sleep(Duration::from_secs(60));

@@ -26,8 +26,9 @@ use crate::common::{Tiny, keep, made, me, open, rebuilt, recorded, result, run, 
 #[test]
 #[ignore = "run by the other tests"]
 fn actor() {
+    let Some(path) = env::var_os("STORE").map(PathBuf::from) else { return };
     let var = |name: &str| env::var(name).unwrap();
-    let (path, name) = (PathBuf::from(var("STORE")), var("NAME"));
+    let name = var("NAME");
     let store = Store::open_for_run(
         &path,
         &me(&format!("flow run {name}.yaml")),

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::{reference::page, space};
 
 #[test]
+#[ignore = "needs Slurm"]
 fn a_cluster_is_shown_with_what_is_free() {
     let cluster = Cluster::start(3, 2);
     let mut space = space();
@@ -49,6 +50,7 @@ fn a_cluster_is_shown_with_what_is_free() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn a_simulation_takes_limits_and_tiers_from_the_cluster() {
     let conf = "PreemptType=preempt/partition_prio\nPreemptMode=CANCEL\nMaxArraySize=50\n\
                 PartitionName=high Nodes=ALL PriorityTier=10 State=UP\n\
@@ -84,6 +86,7 @@ fn a_simulation_takes_limits_and_tiers_from_the_cluster() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn a_simulation_takes_from_the_cluster_which_quality_of_service_preempts_which() {
     let cluster = Cluster::start_with(1, 4, "PreemptType=preempt/qos\nPreemptMode=REQUEUE");
     let mut space = space();
@@ -146,6 +149,7 @@ fn a_simulation_takes_from_the_cluster_which_quality_of_service_preempts_which()
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn a_simulation_refuses_a_partition_that_the_cluster_has_not() {
     let cluster = Cluster::start_with(1, 0, "PartitionName=high Nodes=ALL State=UP");
     let mut space = space();
@@ -187,6 +191,7 @@ fn a_simulation_refuses_a_partition_that_the_cluster_has_not() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn a_cluster_that_cannot_be_asked_is_said() {
     let mut space = space();
     let cluster = Cluster::start_with(1, 0, FOUR_SECONDS);
@@ -207,6 +212,7 @@ fn a_cluster_that_cannot_be_asked_is_said() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn what_the_page_has_people_type_runs() {
     let cluster = Cluster::start(2, 2);
     let page = page("slurm");

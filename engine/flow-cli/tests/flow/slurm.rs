@@ -100,6 +100,7 @@ impl Lab {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn while_a_run_goes_on_slurm_is_not_asked_what_its_nodes_have() {
     let steps = "\n  a: {matrix: {n: [0, 1]}, gpus: 1, run: 'until [ -e $HOME/on ]; do sleep 0.1; done'}\n";
     let mut lab = Lab::new(1, 1, steps);
@@ -127,6 +128,7 @@ fn while_a_run_goes_on_slurm_is_not_asked_what_its_nodes_have() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn a_step_means_the_same_on_slurm_as_here() {
     let lab = Lab::new(
         2,
@@ -167,6 +169,7 @@ fn a_step_means_the_same_on_slurm_as_here() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn a_failure_is_the_steps_own_and_a_refusal_is_said() {
     let lab = Lab::new(
         1,
@@ -194,6 +197,7 @@ fn a_failure_is_the_steps_own_and_a_refusal_is_said() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn a_group_is_one_job_with_its_barrier() {
     let lab = Lab::new(
         2,
@@ -241,6 +245,7 @@ fn barrier_beside_a_large_output(lab: &Lab) -> (f64, f64) {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn a_barrier_opens_while_a_large_output_is_stored() {
     let lab = Lab::new(1, 0, "");
     let tell = lab.space.path("tell").display().to_string();
@@ -274,6 +279,7 @@ fn a_barrier_opens_while_a_large_output_is_stored() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn what_is_cancelled_leaves_no_job() {
     let lab = Lab::new(1, 1, &sweep(4, 60, "gpus: 1"));
     // As a cluster is asked by default: whoever presses Ctrl-C does not wait for that.
@@ -289,6 +295,7 @@ fn what_is_cancelled_leaves_no_job() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn what_is_gone_already_is_not_taken_for_a_slurm_that_does_not_answer() {
     let lab = Lab::new(1, 1, &sweep(3, 60, "gpus: 1"));
     lab.space.write("w.yaml", &lab.space.read("w.yaml").replace("slurm: {poll: 1s}\n", ""));
@@ -305,6 +312,7 @@ fn what_is_gone_already_is_not_taken_for_a_slurm_that_does_not_answer() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn an_array_begins_in_the_schedulers_order() {
     let lab = Lab::new(1, 1, &sweep(12, 0, "gpus: 1"));
     let text = lab.space.flow(["run", "w.yaml"]).expect(0).text();
@@ -315,6 +323,7 @@ fn an_array_begins_in_the_schedulers_order() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn a_higher_priority_is_a_lower_nice_and_begins_first() {
     let step = |name: &str, priority: i32| {
         format!("\n  {name}: {{gpus: 1, priority: {priority}, run: 'echo {name} >> ORDER'}}")
@@ -335,6 +344,7 @@ fn a_higher_priority_is_a_lower_nice_and_begins_first() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn what_a_run_in_the_background_leaves_can_be_cancelled_or_joined() {
     let lab = Lab::new(1, 2, &sweep(2, 3, "gpus: 1"));
     lab.space.flow(["run", "w.yaml", "--detach"]).expect(0);
@@ -366,6 +376,7 @@ fn what_a_run_in_the_background_leaves_can_be_cancelled_or_joined() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn what_killed_runs_left_is_told_soon_whether_slurm_answers_or_not() {
     let lab = Lab::new(1, 0, "");
     for n in 1..=2 {
@@ -389,6 +400,7 @@ fn what_killed_runs_left_is_told_soon_whether_slurm_answers_or_not() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn jobs_of_a_killed_run_that_an_edit_makes_useless_are_ended() {
     let lab = Lab::new(1, 3, &sweep(3, 60, "gpus: 1"));
     let mut flow = lab.space.start(["run", "w.yaml"]);
@@ -404,6 +416,7 @@ fn jobs_of_a_killed_run_that_an_edit_makes_useless_are_ended() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn what_an_array_says_of_its_tasks_is_heard() {
     let steps = "
   a:
@@ -418,6 +431,7 @@ fn what_an_array_says_of_its_tasks_is_heard() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn what_somebody_else_cancels_has_failed() {
     let lab = Lab::new(1, 1, &sweep(1, 60, ""));
     let mut flow = lab.space.start(["run", "w.yaml"]);
@@ -428,6 +442,7 @@ fn what_somebody_else_cancels_has_failed() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn what_nodes_cannot_see_is_refused_before_anything_runs() {
     let lab = Lab::new(1, 0, "");
     let outside = tempfile::tempdir().unwrap();
@@ -446,6 +461,7 @@ fn what_nodes_cannot_see_is_refused_before_anything_runs() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn what_slurm_has_no_room_for_waits() {
     let lab = Lab::on(Cluster::start_with(1, 0, "MaxJobCount=4\nMinJobAge=2"), &sweep(6, 1, ""));
     let text = lab.space.flow(["run", "w.yaml"]).expect(0).text();

@@ -20,6 +20,7 @@ use crate::counted::{COUNT_ONCE_ON, once, sweep};
 const SIX_SECONDS: &str = "MessageTimeout=7";
 
 #[test]
+#[ignore = "needs Slurm"]
 fn with_its_controller_down_a_run_ends_and_leaves_its_jobs_to_the_next() {
     let lab = Lab::on(Cluster::start_with(1, 1, SIX_SECONDS), &sweep(3, 0, "gpus: 1"));
     lab.space.write("count.sh", COUNT_ONCE_ON);
@@ -45,6 +46,7 @@ fn with_its_controller_down_a_run_ends_and_leaves_its_jobs_to_the_next() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn a_controller_that_is_away_for_a_while_is_told_of_once() {
     let lab = Lab::on(Cluster::start_with(1, 2, SIX_SECONDS), &sweep(2, 2, "gpus: 1"));
     let other = lab.cluster.run("sbatch", ["--parsable", "--gres=gpu:1", "--output=/dev/null", "--wrap=sleep 1000"]);
@@ -68,6 +70,7 @@ fn a_controller_that_is_away_for_a_while_is_told_of_once() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn what_needs_no_controller_is_answered_and_done_without_one() {
     let workflow = "
   train: {gpus: 1, measured: true, run: 'echo loss 0.5', metrics: {stdout: 'loss {loss}'}}
@@ -102,6 +105,7 @@ fn what_needs_no_controller_is_answered_and_done_without_one() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn a_lost_node_costs_no_retry_and_a_dead_controller_nothing() {
     let lab = Lab::new(2, 1, &sweep(1, 5, "gpus: 1"));
     let mut flow = lab.space.start(["run", "w.yaml"]);
@@ -119,6 +123,7 @@ fn a_lost_node_costs_no_retry_and_a_dead_controller_nothing() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn what_a_controller_forgets_is_done_once_all_the_same() {
     let lab = Lab::new(1, 2, &sweep(2, 2, "gpus: 1"));
     let mut flow = lab.space.start(["run", "w.yaml"]);
@@ -134,6 +139,7 @@ fn what_a_controller_forgets_is_done_once_all_the_same() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn a_node_whose_daemon_dies_does_what_it_does() {
     let lab = Lab::new(1, 1, &sweep(1, 4, "gpus: 1"));
     let mut flow = lab.space.start(["run", "w.yaml"]);

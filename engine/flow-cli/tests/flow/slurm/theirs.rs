@@ -26,6 +26,7 @@ const STEPS: &str = "
 ";
 
 #[test]
+#[ignore = "needs Slurm"]
 fn what_the_killed_run_of_another_member_left_is_waited_for_and_never_done_twice() {
     let lab = Lab::new(1, 2, "");
     let folder = lab.space.path("").canonicalize().unwrap();

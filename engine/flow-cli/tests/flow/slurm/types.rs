@@ -21,6 +21,7 @@ publish: [{from: report, to: REPORT.md}]
 ";
 
 #[test]
+#[ignore = "needs Slurm"]
 fn the_type_of_gpu_is_an_axis_and_no_mean_is_over_it() {
     let lab = Lab::on(Cluster::start_mixed(3, 2, "h100 a100"), SWEEP);
     insta::assert_snapshot!(lab.space.flow(["hw", "--on", "slurm"]).expect(0).stdout(), @"
@@ -52,6 +53,7 @@ fn the_type_of_gpu_is_an_axis_and_no_mean_is_over_it() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn what_is_measured_has_to_say_which_type_it_is_to_have() {
     let lab =
         Lab::on(Cluster::start_mixed(2, 2, "h100 a100"), &SWEEP.replace("    slurm: {gpu_type: \"${{ gpu }}\"}\n", ""));

@@ -41,6 +41,7 @@ const STEPS: &str = "
 ";
 
 #[test]
+#[ignore = "needs Slurm"]
 fn a_nodes_clock_may_be_wrong() {
     at_once([3600, -3600], |off_by| {
         let lab = Lab::new(2, 0, STEPS);
@@ -86,6 +87,7 @@ fn a_nodes_clock_may_be_wrong() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn a_controller_that_lost_its_state_gives_numbers_to_others() {
     const OTHERS: u32 = 4;
     let lab = Lab::new(1, 0, &sweep(2, 0, ""));
@@ -123,6 +125,7 @@ fn a_controller_that_lost_its_state_gives_numbers_to_others() {
 }
 
 #[test]
+#[ignore = "needs Slurm"]
 fn what_a_controller_forgot_is_looked_for_together() {
     let mut lab = Lab::new(1, 0, &sweep(24, 3, ""));
     let said = lab.space.path("looks").display().to_string();
