@@ -32,7 +32,7 @@ pub struct Diagnosis {
     pub dropped: Vec<(String, String)>,
     /// Lists of what is in a folder that were damaged, and made again.
     pub relisted: usize,
-    /// Results whose load over time was damaged or gone, by label. They stay, with all their numbers.
+    /// Results whose load over time was damaged or gone, by label. They stay without it, with all their numbers.
     pub without_series: Vec<String>,
     /// Results whose artifacts the system refused to show, by label, and why. They stay.
     pub unseen: Vec<(String, String)>,
@@ -107,8 +107,8 @@ pub fn doctor(
     Ok((store, diagnosis))
 }
 
-/// sled can open a damaged file and be silent about what it lost; so can whoever removes or cuts a journal. What `flow gc` removed does not come back: its artifacts
-/// are gone.
+/// sled can open a damaged file and be silent about what it lost; so can whoever removes or cuts a journal. What `flow gc` dropped does
+/// not come back, because the journals say so.
 fn restore(store: &Store, diagnosis: &mut Diagnosis) -> Result<()> {
     let replay = Replay::read(store.dir())?;
     let mut batch = Batch::new();
@@ -127,6 +127,7 @@ fn check_results(store: &Store, contents: bool, diagnosis: &mut Diagnosis) -> Re
     let mut seen: BTreeMap<Digest, Checked> = BTreeMap::new();
     let mut lost: Vec<(StepResult, Lost)> = Vec::new();
     let mut kept: BTreeMap<Digest, String> = BTreeMap::new();
+    let mut batch = Batch::new();
     diagnosis.unreadable = store.drop_unreadable()?;
     store.each_result(|result| {
         diagnosis.results += 1;
@@ -146,8 +147,11 @@ fn check_results(store: &Store, contents: bool, diagnosis: &mut Diagnosis) -> Re
         if let Some(series) = result.series.filter(|_| contents) {
             match store.objects().whole(&series) {
                 Ok(Some(_)) => {}
-                Ok(None) => diagnosis.without_series.push(result.label.clone()),
-                Err(error) => diagnosis.unseen.push((result.label.clone(), error.to_string())),
+                Ok(None) => {
+                    diagnosis.without_series.push(result.label.clone());
+                    batch.results.push(StepResult { series: None, ..result });
+                }
+                Err(error) => diagnosis.unseen.push((result.label, error.to_string())),
             }
         }
     })?;
@@ -159,7 +163,6 @@ fn check_results(store: &Store, contents: bool, diagnosis: &mut Diagnosis) -> Re
         }
     }
     diagnosis.results -= lost.len();
-    let mut batch = Batch::new();
     for (result, damage) in lost {
         batch.forget(&result.fingerprint);
         for artifact in result.outputs.values() {

@@ -1,20 +1,24 @@
-//! `flow gc`: removes what no recent run reaches and no step would take up. Marks from the journals of the runs that stay, and sweeps files first, the
-//! database last: on a full disk the files make the room that the database needs in order to forget, or so much as to be opened.
-//! A kill in between leaves results whose artifacts are gone, which count as not there, and which the next `flow gc` forgets.
+//! `flow gc`: removes what no recent run reaches and no step would take up. Marks from the journals of the runs that stay.
+//!
+//! Results go from the database first, then from the journals, then their files: whenever it is killed, every result that is
+//! still found is whole, and the next `flow gc` does the rest. A journal that is still needed gets a line with the results that
+//! were dropped from it, so that nothing puts them back. On a full disk files go first, because the database needs room in order
+//! to forget. A kill then leaves results without their files, which count as not there.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, DirEntry},
+    io::ErrorKind,
     ops::ControlFlow,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
-use flow_core::{Digest, InstanceId, RunEvent, RunId, reason::StoreAction};
+use flow_core::{Digest, InstanceId, JournalLine, RunEvent, RunId, reason::StoreAction};
 use serde_json::Value;
 
 use crate::{
-    Batch, Holder, Rebuilt, Replay, Result, RunDir, Snapshot, Store, StoreDir, StoreError,
+    Batch, Holder, Journal, Rebuilt, Replay, Result, RunDir, Snapshot, Store, StoreDir, StoreError,
     journal::Lines,
     objects::{remove_tree, tree_size},
     open_database::OpenDatabase,
@@ -118,6 +122,7 @@ impl Store {
         let mut objects = BTreeSet::new();
         let mut kept = BTreeSet::new();
         let mut attempts = BTreeMap::new();
+        let mut readings = BTreeMap::new();
         self.each_result(|result| {
             if reached.contains(&result.fingerprint) {
                 objects.extend(result.objects());
@@ -130,7 +135,9 @@ impl Store {
         // Another reading of the same attempt may stay.
         self.each_attempt(|attempt, reading| {
             if !kept.contains(&reading) {
-                batch.attempts.push((attempt, attempts.get(&attempt).copied()));
+                let other = attempts.get(&attempt).copied();
+                batch.attempts.push((attempt, other));
+                readings.extend(other.map(|other| (reading, (attempt, other))));
             }
         })?;
         freed.results = batch.forgotten.len();
@@ -146,6 +153,20 @@ impl Store {
         let gone: Vec<(&str, &str)> = gone.iter().map(|(workflow, label)| (&**workflow, &**label)).collect();
         objects.extend(self.value_objects_without(&batch, &gone)?);
 
+        if !dry {
+            let forget = || self.apply(&batch).and_then(|()| self.forget_last(&gone));
+            match forget() {
+                Err(error) if error.is_disk_full() => {
+                    let (bytes, removed) = make_room(self.dir(), keep)?;
+                    (freed.bytes, freed.objects) = (freed.bytes + bytes, freed.objects + removed);
+                    forget()?;
+                }
+                forgotten => forgotten?,
+            }
+            for run in runs.iter().filter(|run| !run.stays) {
+                freed.bytes += run.drop_from_journal(self.dir(), &kept, &readings)?;
+            }
+        }
         let (bytes, checkpoints) = sweep_checkpoints(self.dir(), &runs, dry)?;
         freed.bytes += sweep_snapshots(self.dir(), &runs, dry)? + bytes;
         freed.checkpoints += checkpoints;
@@ -156,8 +177,7 @@ impl Store {
                 freed.others.0 += 1;
                 continue;
             }
-            // A rebuild of the database needs the journals of what is kept.
-            let needed = run.records.iter().any(|fingerprint| kept.contains(fingerprint));
+            let needed = run.is_needed(&kept);
             freed.bytes += match needed {
                 true => free(&attempts, dry)? + free(&folder.inputs(), dry)?,
                 false => free(folder.path(), dry)?,
@@ -176,10 +196,6 @@ impl Store {
                 Some(bytes) => (freed.bytes, freed.objects) = (freed.bytes + bytes, freed.objects + 1),
                 None => freed.others.1 += 1,
             }
-        }
-        if !dry {
-            self.apply(&batch)?;
-            self.forget_last(&gone)?;
         }
         Ok(freed)
     }
@@ -297,9 +313,10 @@ impl Run {
         let mut told = Told::default();
         let (file, records, reuses) = (String::new(), Vec::new(), Vec::new());
         let (accepts, imports, theirs, stays) = (false, false, false, false);
-        let mut run = Run { id, file, began: 0, accepts, imports, records, reuses, theirs, stays };
+        let mut run = Run { id, file, began: 0, ended: 0, end: 0, accepts, imports, records, reuses, theirs, stays };
         let mut lines = folder.lines(0)?;
         while let Some(line) = lines.as_mut().map_or(Ok(None), Lines::next_line)? {
+            run.ended = line.as_ref().map_or(run.ended, |line| line.at);
             match line.map(|line| (line.at, line.event)) {
                 Some((at, RunEvent::RunStarted(start))) => {
                     (run.file, run.began) = (start.file, at);
@@ -319,10 +336,46 @@ impl Run {
                     run.records.push(result.fingerprint);
                     told.results.insert(result.label, result.fingerprint);
                 }
+                Some((_, RunEvent::Dropped { results, .. })) => {
+                    run.records.retain(|fingerprint| !results.contains(fingerprint));
+                }
                 _ => {}
             }
         }
+        run.end = lines.map_or(0, |lines| lines.to);
         Ok((run, told))
+    }
+
+    /// A rebuild of the database needs the journals of what is kept.
+    fn is_needed(&self, kept: &BTreeSet<Digest>) -> bool {
+        self.records.iter().any(|fingerprint| kept.contains(fingerprint))
+    }
+
+    /// Removes the journal, or tells it which of its results are dropped. `readings` says of a dropped reading of an attempt
+    /// which other one stays. Returns how many bytes were freed.
+    fn drop_from_journal(
+        &self,
+        dir: &StoreDir,
+        kept: &BTreeSet<Digest>,
+        readings: &BTreeMap<Digest, (Digest, Digest)>,
+    ) -> Result<u64> {
+        let folder = dir.run(&self.id);
+        let is_others = is_of_others(&folder.path().join("attempts"));
+        if !is_others && !self.is_needed(kept) {
+            return free(&folder.journal(), false);
+        }
+        let results: Vec<Digest> = self.records.iter().filter(|record| !kept.contains(record)).copied().collect();
+        if results.is_empty() {
+            return Ok(0);
+        }
+        let readings = results.iter().filter_map(|dropped| readings.get(dropped).copied()).collect();
+        // The time of the last line: nobody is to take this for a run that went on until now.
+        let line = JournalLine { at: self.ended, event: RunEvent::Dropped { results, readings } };
+        match Journal::reopen(folder.journal(), self.end).and_then(|journal| journal.add(&[line], true)) {
+            // Another user of a shared store wrote it.
+            Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::PermissionDenied => Ok(0),
+            told => told.map(|_| 0),
+        }
     }
 }
 
@@ -368,6 +421,10 @@ struct Run {
     id: RunId,
     file: String,
     began: u64,
+    /// The time of its last line.
+    ended: u64,
+    /// Where its last whole line ends.
+    end: u64,
     /// It is no run, but a `flow accept`.
     accepts: bool,
     /// It is no run, but a `flow import`.
@@ -382,14 +439,14 @@ struct Run {
 /// Removes an artifact; `None` where it is a folder that another user of a shared store made, who alone can move it.
 fn remove_own(dir: &StoreDir, digest: &Digest) -> Result<Option<u64>> {
     match dir.objects().remove(digest) {
-        Err(StoreError::Io { source, .. }) if source.kind() == std::io::ErrorKind::PermissionDenied => Ok(None),
+        Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::PermissionDenied => Ok(None),
         removed => removed.map(Some),
     }
 }
 
 /// The attempts of a run are another user's of a shared store, who alone can look into them.
 fn is_of_others(attempts: &Path) -> bool {
-    fs::read_dir(attempts).is_err_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied)
+    fs::read_dir(attempts).is_err_and(|e| e.kind() == ErrorKind::PermissionDenied)
 }
 
 /// Removes a file or a folder, or only says how much that would free.

@@ -113,6 +113,15 @@ impl Journal {
         Ok(Journal { path, file: Arc::new(file) })
     }
 
+    /// The journal of a run that has ended, to append to. `end` is where its last whole line ends: what a killed writer left
+    /// behind it is cut off.
+    pub(crate) fn reopen(path: PathBuf, end: u64) -> Result<Journal> {
+        let file = file::open(File::options().append(true), &path);
+        let file = file.and_then(|file| file.set_len(end).map(|()| file));
+        let file = file.map_err(StoreError::io(StoreAction::Write, &path))?;
+        Ok(Journal { path, file: Arc::new(file) })
+    }
+
     /// Appends lines with one write.
     ///
     /// # Errors

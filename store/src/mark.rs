@@ -75,8 +75,8 @@ impl Mark {
 
 /// The line holds something for the database.
 pub fn is_record(line: &JournalLine) -> bool {
-    use RunEvent::{Forgotten, Observed, Recorded, Tried};
-    matches!(line.event, Recorded { .. } | Observed { .. } | Tried { .. } | Forgotten { .. })
+    use RunEvent::{Dropped, Forgotten, Observed, Recorded, Tried};
+    matches!(line.event, Recorded { .. } | Observed { .. } | Tried { .. } | Forgotten { .. } | Dropped { .. })
 }
 
 #[cfg(test)]

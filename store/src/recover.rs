@@ -177,6 +177,8 @@ impl OpenDatabase {
                 self.last(workflow, label)?.is_none_or(|last| last.run <= *run)
             }
             RunEvent::Forgotten { fingerprint, .. } => self.result(fingerprint)?.is_some(),
+            // Its results may be among what is read with it.
+            RunEvent::Dropped { .. } => true,
             _ => false,
         })
     }

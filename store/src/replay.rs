@@ -66,6 +66,8 @@ impl Replay {
         }
         let attempts = batch.results.iter().filter_map(|result| Some((attempt_of(result)?, result.fingerprint)));
         self.attempts.extend(attempts);
+        let readings = batch.attempts.into_iter().filter_map(|(attempt, reading)| Some((attempt, reading?)));
+        self.attempts.extend(readings);
         self.results.extend(batch.results.into_iter().map(|result| (result.fingerprint, result)));
     }
 

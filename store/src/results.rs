@@ -161,6 +161,11 @@ impl Batch {
                 self.results.retain(|result| result.fingerprint != *fingerprint);
                 self.forgotten.push(*fingerprint);
             }
+            RunEvent::Dropped { results, readings } => {
+                self.results.retain(|result| !results.contains(&result.fingerprint));
+                self.forgotten.extend(results);
+                self.attempts.extend(readings.iter().map(|(attempt, reading)| (*attempt, Some(*reading))));
+            }
             RunEvent::Observed { result } => self.observe(result),
             RunEvent::Tried { workflow, label, run, fingerprint, parts } => {
                 self.tried(workflow, label, *fingerprint, parts, run);

@@ -170,6 +170,13 @@ pub enum RunEvent {
         /// The instance that it was of.
         label: String,
     },
+    /// `flow gc` dropped results that this journal records. It is appended after the run has ended.
+    Dropped {
+        results: Vec<Digest>,
+        /// Attempts of which another reading stays, and its fingerprint.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        readings: BTreeMap<Digest, Digest>,
+    },
     /// A file was published, or was up to date.
     Published {
         /// The file, relative to the root where it is below it.
@@ -184,7 +191,7 @@ pub enum RunEvent {
         written: String,
         why: Withheld,
     },
-    /// The last line; where it is missing, the run was killed.
+    /// The last line that the run writes; where it is missing, the run was killed.
     RunEnded {
         /// 0 done, 1 a step failed, 130 interrupted.
         exit: i32,
@@ -249,6 +256,7 @@ impl Texts for RunEvent {
             | RunEvent::Imported { .. }
             | RunEvent::Foreign { .. }
             | RunEvent::Forgotten { .. }
+            | RunEvent::Dropped { .. }
             | RunEvent::Instance { plan: Planned::Cached | Planned::After { .. } | Planned::MayRepeat, .. }
             | RunEvent::Remarked { .. }
             | RunEvent::Cached { .. }

@@ -73,7 +73,7 @@ fn render(found: &Diagnosis) -> Vec<String> {
         out.push(note(format!("{lists} of what is in a folder had been damaged, made again from the folder itself")));
     }
     for label in &found.without_series {
-        // Nothing brings it back: this is no repair, and told again the next time.
+        // Nothing brings it back: this is no repair.
         out.push(format!("{} the load over time of {label} is gone; its numbers stay", styled(NOTE, "note:")));
     }
     if found.unkept > 0 {

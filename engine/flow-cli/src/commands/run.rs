@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn the_help_lists_all_events() {
         // Journals that are of no run have these besides.
-        let others = ["accepted", "imported", "foreign", "forgotten"];
+        let others = ["accepted", "imported", "foreign", "forgotten", "dropped"];
         let error = serde_json::from_str::<RunEvent>(r#"{"event": "?"}"#).unwrap_err().to_string();
         let known = error.split('`').skip(3).step_by(2).filter(|name| !others.contains(name));
         let help = <Run as clap::Args>::augment_args(clap::Command::new("run")).get_after_help().unwrap().to_string();

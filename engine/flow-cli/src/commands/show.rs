@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use clap::Args;
-use flow_core::{ArtifactKind, Mode, StepResult};
+use flow_core::{ArtifactKind, Digest, Mode, StepResult};
 use flow_store::{Objects, RunDir, StoreDir};
 use jiff::tz::TimeZone;
 
@@ -166,6 +166,10 @@ fn card(label: &str, result: &StepResult, objects: &Objects, zone: &TimeZone) ->
     let mut out = vec![format!("{}  {}", styled(STRONG, label), styled(style(result), words::outcome(result.outcome)))];
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut row = |name: &str, value: String| rows.push(vec![name.to_owned(), value]);
+    let place = |digest: &Digest| {
+        let path = objects.path(digest);
+        format!("{}{}", path.display(), if path.exists() { "" } else { "  (removed)" })
+    };
     if let Some(cause) = &result.cause {
         row("message", reasons::cause(cause));
     }
@@ -202,17 +206,17 @@ fn card(label: &str, result: &StepResult, objects: &Objects, zone: &TimeZone) ->
                 format!("{}, {}", words::count(artifact.files as usize, "file"), words::bytes(artifact.bytes))
             }
         };
-        row(&format!("outputs.{name}"), format!("{}  ({what})", objects.path(&artifact.digest).display()));
+        row(&format!("outputs.{name}"), format!("{}  ({what})", place(&artifact.digest)));
     }
     if let Some((kept, record)) = result.kept.as_ref().and_then(|kept| Some((kept, kept.record?))) {
         let cut = match kept.cut {
             0 => String::new(),
             cut => format!("  (without {} of its middle)", words::bytes(cut)),
         };
-        row("kept log", objects.path(&record).display().to_string() + &cut);
+        row("kept log", place(&record) + &cut);
     }
     if let Some(series) = &result.series {
-        row("series", objects.path(series).display().to_string());
+        row("series", place(series));
     }
     out.extend(words::columns(&rows).into_iter().map(|line| format!("  {line}")));
     out

@@ -39,6 +39,7 @@ pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
         | RunEvent::Imported { .. }
         | RunEvent::Foreign { .. }
         | RunEvent::Forgotten { .. }
+        | RunEvent::Dropped { .. }
         | RunEvent::Instance { .. }
         | RunEvent::RunEnded { .. } => None,
         RunEvent::Ended { spoiled, .. } if spoiled.is_empty() => None,

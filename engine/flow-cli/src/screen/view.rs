@@ -239,6 +239,7 @@ impl View {
             | RunEvent::Imported { .. }
             | RunEvent::Foreign { .. }
             | RunEvent::Forgotten { .. }
+            | RunEvent::Dropped { .. }
             | RunEvent::Remarked { .. }
             | RunEvent::Observed { .. }
             | RunEvent::Tried { .. }
