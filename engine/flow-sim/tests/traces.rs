@@ -1,5 +1,6 @@
 //! Published traces against their published results: two public simulators and an independent one agree on them.
 
+use flow_core::Time;
 use flow_core::sched::{Limits, policy};
 use flow_sim::{Cluster, Placement, Simulation, Summary, trace, waiting_over_time};
 
@@ -147,8 +148,7 @@ fn a_bad_trace_is_told_line_by_line() {
     };
     assert_eq!(
         told("job,submit_s,num_gpu,duration_s\n1,2,3,4\n"),
-        "1: there is no column `job_id`\n   the first line names the columns: job_id,submit_s,num_gpus,duration_s\n\
-         1: there is no column `num_gpus`\n   rename `num_gpu` to `num_gpus`\n"
+        "1: there is no column `job_id`\n   rename `job` to `job_id`, or write --columns job_id=job\n"
     );
     let rows = "job_id,submit_s,num_gpus,duration_s,priority\na,-1,1,5,\nb,0,1,,0\nc,x,2.5,1e99,high\nd,0,1\n";
     assert_eq!(
@@ -172,4 +172,119 @@ fn a_bad_trace_is_told_line_by_line() {
     let wide = trace::too_wide(&jobs, 8, None);
     assert_eq!((wide.len(), wide[0].line, &*wide[0].to_string()), (1, 3, "job b asks for 16 GPUs, and there are 8"));
     assert_eq!(trace::too_wide(&jobs, 64, Some("sjf-single"))[0].help, "use `sjf`, or leave such jobs out");
+}
+
+/// Jobs as `id submitted+duration gpus`, and what is told of others.
+fn read(text: &str, columns: &str) -> String {
+    let columns = if columns.is_empty() { trace::Columns::default() } else { trace::Columns::parse(columns).unwrap() };
+    match trace::read(text, &columns) {
+        Ok(trace) => {
+            let seconds = |from: Time, to: Time| (to - from).as_secs_f64();
+            let job = |job: &trace::Job| {
+                format!("{} {}+{} {}", job.id, seconds(Time(0), job.submitted), job.duration.as_secs_f64(), job.gpus)
+            };
+            let jobs: Vec<String> = trace.jobs.iter().map(job).collect();
+            format!("{}; {} left out, {} rounded", jobs.join(", "), trace.left_out, trace.rounded)
+        }
+        Err(errors) => errors.iter().map(|e| format!("{}: {e}; {}\n", e.line, e.help)).collect(),
+    }
+}
+
+#[test]
+fn public_traces_are_read_as_they_are_published() {
+    let swf = "; Version: 2.2\n; MaxProcs: 128\n\n 1 0 10 100 4 -1 -1 4 3600 -1 1 5 2 -1 1 0 -1 -1\n\
+               2 7 -1 50 -1 -1 -1 8 3600 -1 0 5 2 -1 1 0 -1 -1\n3 9 5 -1 -1 -1 -1 4 60 -1 5 5 2 -1 1 0 -1 -1\n\
+               4 20 5 30 2 -1 -1 2 60 -1 1 5 2 -1 1 0 -1 -1\n4 20 5 10 2 -1 -1 2 60 -1 2 5 2 -1 1 0 -1 -1\n";
+    let tiresias = "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n0,1,0,606,vgg19,164,30\n";
+    let helios = "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\n\
+                  7,u1,vc1,8,32,1,COMPLETED,2020-04-01 00:12:11,2020-04-01 00:12:20,2020-04-01 00:13:20,60,9\n\
+                  8,u1,vc1,0,4,1,FAILED,2020-04-01 00:12:01,2020-04-01 00:12:01,2020-04-01 00:12:04,3,0\n";
+    let pai = "a1,worker,2,Terminated,10.0,70.0,600.0,29.3,50.0,MISC\na1,ps,1,Terminated,10.0,70.5,600.0,29.3,,\n\
+               b2,worker,1,Failed,20.0,21.0,600.0,29.3,200.0,V100\nc3,worker,1,Running,30.0,,600.0,29.3,100.0,T4\n";
+    let pai_simulator = "job_id,num_inst,submit_time,num_cpu,num_gpu,gpu_type,duration,user\n5,3,4,6,1.0,V100,90,u\n";
+    let philly = "jobid,vc,user,submitted_time,num_gpu,run_time\napplication_1,v,u,2017-10-09 07:07:51,4,5.5\n";
+    let all = [swf, tiresias, helios, pai, pai_simulator, philly].map(|text| read(text, "")).join("\n");
+    assert_eq!(
+        all,
+        "1 0+100 4, 2 7+50 8, 4 20+30 2; 1 left out, 0 rounded\n\
+         0 0+164 1; 0 left out, 0 rounded\n\
+         8 0+3 0, 7 10+60 8; 0 left out, 0 rounded\n\
+         a1/worker 10+60 2, a1/ps 10+60.5 0, b2/worker 20+1 2; 1 left out, 1 rounded\n\
+         5 4+90 3; 0 left out, 0 rounded\n\
+         application_1 0+5.5 4; 0 left out, 0 rounded"
+    );
+    // The published file is the one whose schedule is known.
+    let rows = TIRESIAS.lines().skip(1).map(|line| {
+        let cells: Vec<&str> = line.split(',').collect();
+        format!("{},{},{},{},{},{},30\n", cells[0], cells[2], cells[1], cells[7], cells[6], cells[3])
+    });
+    let published = "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n".to_owned();
+    let published = rows.fold(published, |text, row| text + &row);
+    assert_eq!(trace::jobs(&published), trace::jobs(TIRESIAS));
+}
+
+#[test]
+fn columns_are_mapped_and_separated_by_semicolons_and_tabs_too() {
+    let own = "\u{feff}job_id;submit_s;num_gpus;duration_s\r\na;0;1;10\r\n";
+    assert_eq!(read(own, ""), "a 0+10 1; 0 left out, 0 rounded");
+    let tabs = "name\tarrival\tcards\tlasts\trank\na\t0\t1.5\t10\t3\n";
+    let mapped = "job_id=name,submit_s=arrival,num_gpus=cards,duration_s=lasts,priority=rank";
+    assert_eq!(read(tabs, mapped), "a 0+10 2; 0 left out, 1 rounded");
+    let wrong = ["submit_s", "submit=arrival", "tier=a,tier=b"].map(|text| trace::Columns::parse(text).unwrap_err());
+    assert_eq!(
+        wrong.join("\n"),
+        "`submit_s` is not NAME=COLUMN, as in submit_s=submit_time\n\
+         flow reads no column `submit` of a trace; did you mean `submit_s`?\n\
+         `tier` is given twice"
+    );
+}
+
+#[test]
+fn every_mistake_of_a_trace_is_told_at_once() {
+    let cases = [
+        ("Job ID,Submit,GPUs,Duration (s)\na,0,1,10\n", ""),
+        ("x,y\na,0\n", ""),
+        ("job_id,submit_s,num_gpus,duration_s\na,0,1,10\na,5,1,nan\nb,inf,-1,10\n", ""),
+        ("job_id,submit_s,num_gpus,duration_s,num_gpus\na,0,1,10,2\n", ""),
+        ("job_id,submit_s,num_gpus,took\na,0,1,10\n", "duration_s=tok"),
+        (
+            "1 0 10 100 4 -1 -1 4 3600 -1 1 5 2 -1 1 0 -1 -1\n1 x 10 100 4 -1 -1 4 3600 -1 1 5 2 -1 1 0 -1 -1\n1 2 3\n",
+            "",
+        ),
+        ("; SWF\n", "submit_s=start"),
+        ("job_id,num_gpu,submit_time,duration\na,1,2020-04-01 00:00:00,5\nb,1,7,5\nc,nan,2020-13-01 00:00:00,\n", ""),
+    ];
+    let told: Vec<String> = cases.map(|(text, columns)| read(text, columns)).to_vec();
+    assert_eq!(
+        told.join("--\n"),
+        "1: there is no column `job_id`; rename `Job ID` to `job_id`, or write --columns 'job_id=Job ID'\n\
+         1: there is no column `submit_s`; rename `Submit` to `submit_s`, or write --columns submit_s=Submit\n\
+         1: there is no column `num_gpus`; rename `GPUs` to `num_gpus`, or write --columns num_gpus=GPUs\n\
+         1: there is no column `duration_s`; rename `Duration (s)` to `duration_s`, or write --columns 'duration_s=Duration (s)'\n\
+         --\n\
+         1: there is no column `job_id`; the first line names x, y; a trace has job_id,submit_s,num_gpus,duration_s\n\
+         1: there is no column `submit_s`; the first line names x, y; a trace has job_id,submit_s,num_gpus,duration_s\n\
+         1: there is no column `num_gpus`; the first line names x, y; a trace has job_id,submit_s,num_gpus,duration_s\n\
+         1: there is no column `duration_s`; the first line names x, y; a trace has job_id,submit_s,num_gpus,duration_s\n\
+         --\n\
+         3: job a is on line 2 already; give each job an id of its own\n\
+         3: duration_s is `nan`, not a number of seconds; write seconds, as 90 or 90.5\n\
+         4: submit_s is `inf`, longer than can be simulated; write seconds, as 90 or 90.5\n\
+         4: num_gpus is `-1`, not a count of GPUs; write 0, 1, 2, …\n\
+         --\n\
+         1: there are two columns `num_gpus`; rename one of them\n\
+         --\n\
+         1: there is no column `tok`; write --columns duration_s=took\n\
+         --\n\
+         2: the submit time (field 2) is `x`, not a number of seconds; write a number, and -1 for what is not known\n\
+         2: job 1 is on line 1 already; give each job an id of its own\n\
+         3: 3 fields; a job in the Standard Workload Format has 18; write -1 for what is not known\n\
+         --\n\
+         1: there is no column `start`; columns of the Standard Workload Format have no names: leave --columns out\n\
+         --\n\
+         3: submit_time is `7`, not a number of seconds; write seconds, as 90 or 90.5\n\
+         4: submit_time is `2020-13-01 00:00:00`, not a number of seconds; write seconds, as 90 or 90.5\n\
+         4: num_gpu is `nan`, not a count of GPUs; write 0, 0.5, 1, 2, …\n\
+         4: duration is empty, and a job without it cannot be simulated; fill it in, or leave the job out\n"
+    );
 }

@@ -115,7 +115,7 @@ fn bad_input_is_told_with_its_line_and_the_way_out() {
     ];
     insta::assert_snapshot!(all.join(""), @r"
     error: bad.csv:1: there is no column `duration_s`
-    hint: the first line names the columns: job_id,submit_s,num_gpus,duration_s
+    hint: the first line names job_id, submit_s, num_gpus; a trace has job_id,submit_s,num_gpus,duration_s
     error: jobs.csv:3: job b asks for 4 GPUs, and there are 2
     hint: give more with --gpus NODESxGPUS, or leave the job out
     error: jobs.csv:3: job b asks for 4 GPUs, and policy `fifo-single` runs one GPU a job

@@ -164,12 +164,15 @@ faults! {
     /// What is wrong with a trace. The advice that planning gives stands beside it.
     TraceFault {
         TraceWithoutColumn { name: String } = "there is no column `{name}`",
+        TraceColumnTwice { name: String } = "there are two columns `{name}`",
+        TraceJobTwice { job: String, first: u64 } = "job {job} is on line {first} already",
+        TraceSwfFields { fields: u64 } = "{fields} fields; a job in the Standard Workload Format has 18",
         TraceWithoutJobs = "the trace has no jobs",
         TraceCellEmpty { column: String } = "{column} is empty, and a job without it cannot be simulated",
         TraceNoSeconds { column: String, text: String } = "{column} is `{text}`, not a number of seconds",
         TraceTooEarly { column: String, text: String } = "{column} is `{text}`, before the trace began",
         TraceTooLong { column: String, text: String } = "{column} is `{text}`, longer than can be simulated",
-        TraceNoCount { text: String } = "num_gpus is `{text}`, not a count of GPUs",
+        TraceNoCount { column: String, text: String } = "{column} is `{text}`, not a count of GPUs",
         TraceNoPriority { text: String } = "priority is `{text}`, not a whole number",
         TraceNoTier { text: String } = "tier is `{text}`, not a whole number from 0 on",
         TraceTooWide { job: String, gpus: u32, has: u32 } = "job {job} asks for {gpus} GPUs, and there are {has}",

@@ -16,7 +16,7 @@ use flow_core::sched::{Limits, policy};
 use flow_exec::{Qualities, Rules};
 use flow_report::{Gantt, LANGUAGES, Words};
 use flow_sim::SimError;
-use flow_sim::trace::TraceError;
+use flow_sim::trace::{Columns, TraceError};
 use flow_sim::{Cluster, Idle, Met, Simulation, Slurm, Summary};
 use flow_slurm::{Partition, Quality};
 
@@ -34,10 +34,13 @@ use crate::words;
 Examples:
   flow simulate --trace jobs.csv --gpus 8x8 --policy fifo,fit,easy,sjf
   flow simulate --trace jobs.csv --gpus 16x4 --policy srtf --placement best --json
+  flow simulate --trace jobs.csv --columns submit_s=arrival,num_gpus=gpus --gpus 16x4
+  flow simulate --trace KTH-SP2-1996-2.1-cln.swf --gpus 100x1 --policy fifo,easy
   flow simulate -w workflows/feb08.yaml --gpus '4 x TITAN Xp, 12196 MiB' --chart schedule.svg
   flow simulate --arrivals poisson --mix mix.csv --gpus 1x4 --density 0.5,0.7,0.9,1.1 --policy fifo,sjf,lyapunov
 
-A trace has a line a job, below one that names the columns: job_id,submit_s,num_gpus,duration_s. A mix has a line a kind
+A trace has a line a job, below one that names the columns: job_id,submit_s,num_gpus,duration_s. The Standard Workload
+Format and the public traces Philly, Helios, PAI and Tiresias are read as they are; --columns maps other names. A mix has a line a kind
 of job: name,duration_s and, if wanted, weight,gpus,spread,cpu_cores,gpu_busy,gpu_memory_gib. A workflow is simulated
 with what history knows of its steps. With --json there is one object a policy: policy, jobs, makespan_s,
 mean_time_in_system_s, mean_waiting_s, p50_time_in_system_s, p99_time_in_system_s, gpu_utilisation; of arrivals one for
@@ -59,6 +62,9 @@ pub(crate) struct Simulate {
     /// A trace of jobs, as CSV
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// Which columns of the trace are which, as submit_s=submit_time,num_gpus=gpus
+    #[arg(long, value_name = "LIST", requires = "trace", value_parser = Columns::parse)]
+    columns: Option<Columns>,
     /// A workflow: all its instances, as history expects them
     #[arg(short, long, value_name = "FILE")]
     workflow: Option<PathBuf>,
@@ -301,12 +307,18 @@ impl Simulate {
 fn bad(file: &Path, errors: &[TraceError]) -> Result<(), CliError> {
     const SHOWN: usize = 10;
     let Some(first) = errors.first() else { return Ok(()) };
-    let mut lines: Vec<String> =
-        errors.iter().take(SHOWN).map(|e| format!("{}:{}: {e}", file.display(), e.line)).collect();
+    // One hint for all, or one for each.
+    let each = errors.iter().any(|e| e.help != first.help);
+    let line = |e: &TraceError| {
+        let help = if each { format!("; {}", e.help) } else { String::new() };
+        format!("{}:{}: {e}{help}", file.display(), e.line)
+    };
+    let mut lines: Vec<String> = errors.iter().take(SHOWN).map(line).collect();
     if errors.len() > SHOWN {
         lines.push(format!("and {} more", errors.len() - SHOWN));
     }
-    Err(CliError::usage(lines.join("\n       ")).hint(first.help.clone()))
+    let wrong = CliError::usage(lines.join("\n       "));
+    Err(if each { wrong } else { wrong.hint(first.help.clone()) })
 }
 
 fn text(file: &Path) -> Result<String, CliError> {

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use flow_core::sched::{Limits, policy};
+use flow_sim::trace::Trace;
 use flow_sim::{Cluster, Placement, Simulation, Summary, trace};
 
 use super::{DEFAULT, Given, Simulate, Where, bad, table, text};
@@ -15,10 +16,22 @@ use crate::words;
 pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &mut Output) -> Result<(), CliError> {
     let cluster = Cluster::parse(asked.gpus.as_deref().unwrap_or_default())
         .map_err(|fault| CliError::usage(fault.to_string()))?;
-    let jobs = match trace::jobs(&text(file)?) {
-        Ok(jobs) => jobs,
+    let columns = asked.columns.clone().unwrap_or_default();
+    let Trace { jobs, left_out, rounded, is_swf } = match trace::read(&text(file)?, &columns) {
+        Ok(trace) => trace,
         Err(errors) => return bad(file, &errors),
     };
+    if is_swf {
+        note("processors of the Standard Workload Format count as GPUs".to_owned(), output)?;
+    }
+    if left_out > 0 {
+        let jobs = words::count(left_out, "job");
+        note(format!("without {jobs} for which the trace has no run time"), output)?;
+    }
+    if rounded > 0 {
+        let jobs = words::count(rounded, "job");
+        note(format!("{jobs} with a part of a GPU in the trace: a whole one here"), output)?;
+    }
     let mut tasks = trace::tasks(&jobs);
     let mut given = Given::new();
     for (job, task) in jobs.iter().zip(&mut tasks) {
@@ -30,7 +43,7 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
             Some(_) => "the cluster does not preempt by quality of service",
             None => "it counts with --slurm cluster alone, where that one preempts by quality of service",
         };
-        output.note(format!("{} the column qos is not used: {when}", styled(NOTE, "note:")))?;
+        note(format!("the column qos is not used: {when}"), output)?;
     }
     let placement = match asked.placement {
         Where::Count => Placement::Count,
@@ -67,4 +80,8 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
     let schedule = last.unwrap_or_default();
     let wide = |task: &flow_sim::SimTask| words::count(task.task.request.gpus as usize, "GPU");
     asked.draw(|| gantt(&tasks, &schedule, cluster.total() as usize, None, wide), global, output)
+}
+
+fn note(text: String, output: &mut Output) -> Result<(), CliError> {
+    Ok(output.note(format!("{} {text}", styled(NOTE, "note:")))?)
 }

@@ -1,0 +1,186 @@
+//! Which columns of a trace hold what: flow's own names, those of published traces, or the names that the user gives. Knows
+//! names only.
+
+use std::collections::BTreeMap;
+
+use flow_core::nearest;
+use flow_core::reason::TraceFault;
+
+use super::job::{COLUMNS, TraceError};
+
+/// Columns that a trace may have.
+const OPTIONAL: [&str; 3] = ["priority", "tier", "qos"];
+
+/// Names in published traces: Tiresias and Philly (`num_gpu`, `submit_time`, `duration`), Helios (`gpu_num`), PAI (`plan_gpu`
+/// of its table of tasks, `num_gpu` of its simulator).
+const PUBLISHED: [(&str, &[&str]); 4] = [
+    ("job_id", &["jobid", "job_name"]),
+    ("submit_s", &["submit_time", "submitted_time", "start_time"]),
+    ("num_gpus", &["num_gpu", "gpu_num", "plan_gpu"]),
+    ("duration_s", &["duration", "run_time", "runtime"]),
+];
+
+/// What a column with another name says in it: `Job`, `Duration (s)`, `GPUs`.
+const WORDS: [(&str, &[&str]); 4] = [
+    ("job_id", &["job"]),
+    ("submit_s", &["submit", "submission", "arriv"]),
+    ("num_gpus", &["gpu"]),
+    ("duration_s", &["duration", "run_time", "runtime"]),
+];
+
+/// PAI publishes its table of tasks without a first line that names the columns.
+pub(super) const PAI_TASKS: [&str; 10] = [
+    "job_name",
+    "task_name",
+    "inst_num",
+    "status",
+    "start_time",
+    "end_time",
+    "plan_cpu",
+    "plan_mem",
+    "plan_gpu",
+    "gpu_type",
+];
+
+/// What the columns of a trace are called, where they do not have flow's names: `submit_s=submit_time,num_gpus=gpus`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Columns(BTreeMap<String, String>);
+
+impl Columns {
+    /// # Errors
+    /// In words: a part is not OURS=THEIRS, or flow has no such column.
+    pub fn parse(text: &str) -> Result<Columns, String> {
+        let mut columns = BTreeMap::new();
+        for part in text.split(',') {
+            let Some((own, theirs)) = part.split_once('=').map(|(own, theirs)| (own.trim(), theirs.trim())) else {
+                return Err(format!("`{part}` is not NAME=COLUMN, as in submit_s=submit_time"));
+            };
+            let known = || COLUMNS.into_iter().chain(OPTIONAL);
+            if !known().any(|known| known == own) {
+                let near = nearest(own, known()).map(|near| format!("did you mean `{near}`?"));
+                let all = || format!("there are {}", known().collect::<Vec<_>>().join(", "));
+                return Err(format!("flow reads no column `{own}` of a trace; {}", near.unwrap_or_else(all)));
+            }
+            if columns.insert(own.to_owned(), theirs.to_owned()).is_some() {
+                return Err(format!("`{own}` is given twice"));
+            }
+        }
+        Ok(Columns(columns))
+    }
+
+    /// The first name that the user gives.
+    pub(super) fn first(&self) -> Option<&str> {
+        self.0.values().next().map(String::as_str)
+    }
+}
+
+/// How many GPUs a job has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Gpus {
+    pub(super) column: usize,
+    /// What is one GPU: 100 where the column has percentages.
+    pub(super) one: f64,
+    /// A job may have a part of one.
+    pub(super) parts: bool,
+    /// What is said is that of each of so many instances.
+    pub(super) instances: Option<usize>,
+}
+
+/// How long a job runs.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Lasts {
+    Column(usize),
+    /// From this one to that one.
+    Between(usize, usize),
+}
+
+/// Where everything is.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) id: usize,
+    /// A job has several tasks, each with a name and a row.
+    pub(super) task: Option<usize>,
+    pub(super) submitted: usize,
+    pub(super) gpus: Gpus,
+    pub(super) lasts: Lasts,
+    pub(super) priority: Option<usize>,
+    pub(super) tier: Option<usize>,
+    pub(super) quality: Option<usize>,
+}
+
+/// Finds the columns by the first line of a trace.
+///
+/// # Errors
+/// Every column that is missing, with the one that is nearly it; every name that stands twice.
+pub(super) fn find(header: &[&str], columns: &Columns) -> Result<Found, Vec<TraceError>> {
+    let at = |name: &str| header.iter().position(|known| *known == name);
+    let mut errors = Vec::new();
+    let mut named = |own: &str| {
+        let theirs = columns.0.get(own)?;
+        if at(theirs).is_none() {
+            errors.push(missing(theirs, header, |near| format!("write {}", option(own, near))));
+        }
+        Some(at(theirs).unwrap_or(usize::MAX))
+    };
+    let [id, submitted, gpus, lasts] = COLUMNS.map(|own| named(own).or_else(|| at(own)));
+    let [priority, tier, quality] = OPTIONAL.map(|own| named(own).or_else(|| at(own)));
+    let published = |n: usize| PUBLISHED[n].1.iter().find_map(|name| at(name));
+    let gpus = gpus.or_else(|| published(2)).map(|column| {
+        let name = header.get(column).copied().unwrap_or_default();
+        let instances = || at("num_inst").or_else(|| at("inst_num"));
+        Gpus {
+            column,
+            one: if name == "plan_gpu" { 100.0 } else { 1.0 },
+            parts: name != COLUMNS[2],
+            instances: PUBLISHED[2].1.contains(&name).then(instances).flatten(),
+        }
+    });
+    let between = || at("start_time").zip(at("end_time")).map(|(start, end)| Lasts::Between(start, end));
+    let lasts = lasts.or_else(|| published(3)).map(Lasts::Column).or_else(between);
+    // Where there are both, a job that waited began later than it was submitted.
+    let found = (id.or_else(|| published(0)), submitted.or_else(|| published(1)), gpus, lasts);
+    let present = [found.0.is_some(), found.1.is_some(), found.2.is_some(), found.3.is_some()];
+    for own in COLUMNS.into_iter().zip(present).filter(|(_, present)| !present).map(|(own, _)| own) {
+        errors.push(missing(own, header, |near| format!("rename `{near}` to `{own}`, or write {}", option(own, near))));
+    }
+    let used = |at: usize| {
+        let of_lasts = |lasts: &Lasts| match *lasts {
+            Lasts::Column(column) => column == at,
+            Lasts::Between(start, end) => start == at || end == at,
+        };
+        [found.0, found.1, found.2.map(|gpus| gpus.column), priority, tier, quality].contains(&Some(at))
+            || found.3.as_ref().is_some_and(of_lasts)
+    };
+    for (n, name) in header.iter().enumerate() {
+        if at(name).is_some_and(|first| first < n && used(first)) {
+            let what = TraceFault::TraceColumnTwice { name: (*name).to_owned() };
+            errors.push(TraceError::new(1, what, "rename one of them"));
+        }
+    }
+    match found {
+        (Some(id), Some(submitted), Some(gpus), Some(lasts)) if errors.is_empty() => {
+            let task = at("task_name");
+            Ok(Found { id, task, submitted, gpus, lasts, priority, tier, quality })
+        }
+        _ => Err(errors),
+    }
+}
+
+/// As a shell takes it.
+fn option(own: &str, theirs: &str) -> String {
+    let is_word = theirs.chars().all(|c| c.is_alphanumeric() || c == '_');
+    if is_word { format!("--columns {own}={theirs}") } else { format!("--columns '{own}={theirs}'") }
+}
+
+/// There is no column of a name; `near` says what to do with one that is nearly called so.
+fn missing(name: &str, header: &[&str], near: impl Fn(&str) -> String) -> TraceError {
+    let folded = |text: &str| text.to_lowercase().replace([' ', '-', '.'], "_");
+    let words = WORDS.iter().find(|(own, _)| *own == name).map_or(&[][..], |(_, words)| *words);
+    let part = |theirs: &&&str| words.iter().any(|word| folded(theirs).contains(word));
+    let found = nearest(name, header.iter().copied()).or_else(|| header.iter().find(part).copied());
+    let help = match found {
+        Some(found) => near(found),
+        None => format!("the first line names {}; a trace has {}", header.join(", "), COLUMNS.join(",")),
+    };
+    TraceError::new(1, TraceFault::TraceWithoutColumn { name: name.to_owned() }, help)
+}

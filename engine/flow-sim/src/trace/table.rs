@@ -1,0 +1,203 @@
+//! A trace as a table: a first line that names the columns, and a job a line below it.
+
+use flow_core::Time;
+use flow_core::reason::TraceFault;
+use jiff::{civil::DateTime, tz::TimeZone};
+
+use super::{
+    columns::{self, Columns, Found, Gpus, Lasts, PAI_TASKS},
+    job::{Ids, Job, SECONDS, Trace, TraceError, seconds},
+};
+
+/// What separates the columns.
+fn separator(text: &str) -> u8 {
+    let first = text.lines().find(|line| !line.trim().is_empty() && !line.starts_with('#')).unwrap_or_default();
+    let other = [';', '\t'].into_iter().find(|other| first.contains(*other)).filter(|_| !first.contains(','));
+    other.map_or(b',', |other| other as u8)
+}
+
+/// Jobs in the order of the text.
+pub(super) fn read(text: &str, columns: &Columns) -> Result<Trace, Vec<TraceError>> {
+    let mut builder = csv::ReaderBuilder::new();
+    builder.trim(csv::Trim::All).comment(Some(b'#')).delimiter(separator(text));
+    let first = builder.from_reader(text.as_bytes()).headers().map_err(|e| vec![broken(&e, text)])?.clone();
+    let is_unnamed = first.len() == PAI_TASKS.len() && first.get(3).is_some_and(|text| STATES.contains(&text));
+    let header: Vec<&str> = if is_unnamed { PAI_TASKS.to_vec() } else { first.iter().collect() };
+    let found = columns::find(&header, columns)?;
+    let mut reader = builder.has_headers(!is_unnamed).from_reader(text.as_bytes());
+    let (mut trace, mut errors) = (Trace::default(), Vec::new());
+    let (mut dates, mut first_date) = (None, f64::INFINITY);
+    let (mut rows, mut ids) = (Vec::new(), Ids::default());
+    for row in reader.records() {
+        let row = match row {
+            Ok(row) => row,
+            Err(e) => {
+                errors.push(broken(&e, text));
+                continue;
+            }
+        };
+        let line = line_of(row.position(), text);
+        let row = Row { cells: &row, header: &header, line };
+        let id = match found.task {
+            Some(task) => format!("{}/{}", row.cell(found.id), row.cell(task)),
+            None => row.cell(found.id).to_owned(),
+        };
+        errors.extend(ids.add(&id, line));
+        if row.has_not_ended(&found) {
+            trace.left_out += 1;
+            continue;
+        }
+        let submitted = row.time(found.submitted).and_then(|(at, is_date)| match dates.replace(is_date) {
+            Some(others) if others != is_date => Err(row.no_seconds(found.submitted)),
+            _ if is_date => Ok(at),
+            _ => seconds(at, row.cell(found.submitted), header[found.submitted], line).map(|_| at),
+        });
+        let lasts = match found.lasts {
+            Lasts::Column(column) => row.time(column).and_then(|(lasts, is_date)| match is_date {
+                true => Err(row.no_seconds(column)),
+                false => seconds(lasts, row.cell(column), header[column], line),
+            }),
+            Lasts::Between(start, end) => match (row.time(start), row.time(end)) {
+                (Ok((start, _)), Ok((ends, _))) => seconds(ends - start, row.cell(end), header[end], line),
+                (Err(error), _) | (_, Err(error)) => Err(error),
+            },
+        };
+        let gpus = row.gpus(&found.gpus);
+        let level = row.given(found.priority).map_or(Ok(0), |text| {
+            let what = || TraceFault::TraceNoPriority { text: text.to_owned() };
+            text.parse::<i64>().map_err(|_| TraceError::new(line, what(), "write 0 or 3"))
+        });
+        let tier = row.given(found.tier).map_or(Ok(1), |text| {
+            let what = || TraceFault::TraceNoTier { text: text.to_owned() };
+            text.parse::<u32>().map_err(|_| TraceError::new(line, what(), "write 1 or 10"))
+        });
+        match (submitted, gpus, lasts, level, tier) {
+            (Ok(submitted), Ok((gpus, is_part)), Ok(duration), Ok(priority), Ok(tier)) => {
+                trace.rounded += usize::from(is_part);
+                first_date = first_date.min(submitted);
+                let quality = row.given(found.quality).map(str::to_owned);
+                let job = Job { id, line, submitted: Time(0), gpus, duration, priority, tier, quality };
+                rows.push((job, submitted, row.cell(found.submitted).to_owned()));
+            }
+            (submitted, gpus, lasts, level, tier) => {
+                let wrong = [submitted.err(), gpus.err(), lasts.err(), level.err(), tier.err()];
+                errors.extend(wrong.into_iter().flatten());
+            }
+        }
+    }
+    // Dates count from the first of them.
+    let zero = if dates == Some(true) { first_date } else { 0.0 };
+    for (job, submitted, text) in rows {
+        match seconds(submitted - zero, &text, header[found.submitted], job.line) {
+            Ok(since) => trace.jobs.push(Job { submitted: Time(0) + since, ..job }),
+            Err(error) => errors.push(error),
+        }
+    }
+    errors.sort_by_key(|error| error.line);
+    if errors.is_empty() { Ok(trace) } else { Err(errors) }
+}
+
+/// States of tasks in PAI's table.
+const STATES: [&str; 4] = ["Terminated", "Failed", "Running", "Waiting"];
+
+/// A row of a table.
+struct Row<'a> {
+    cells: &'a csv::StringRecord,
+    header: &'a [&'a str],
+    line: u64,
+}
+
+impl<'a> Row<'a> {
+    fn cell(&self, column: usize) -> &'a str {
+        self.cells.get(column).unwrap_or_default()
+    }
+
+    /// What stands in a column that need not be there.
+    fn given(&self, column: Option<usize>) -> Option<&'a str> {
+        column.map(|column| self.cell(column)).filter(|text| !text.is_empty())
+    }
+
+    /// The trace does not say how long it ran, because it had not ended.
+    fn has_not_ended(&self, found: &Found) -> bool {
+        matches!(found.lasts, Lasts::Between(start, end) if self.cell(start).is_empty() || self.cell(end).is_empty())
+    }
+
+    /// Seconds, and whether they are those of a date since 1970.
+    fn time(&self, column: usize) -> Result<(f64, bool), TraceError> {
+        let text = self.cell(column);
+        if text.is_empty() {
+            let what = TraceFault::TraceCellEmpty { column: self.header[column].to_owned() };
+            return Err(TraceError::new(self.line, what, "fill it in, or leave the job out"));
+        }
+        if let Some(seconds) = text.parse::<f64>().ok().filter(|seconds| !seconds.is_nan()) {
+            return Ok((seconds, false));
+        }
+        let date = text.parse::<DateTime>().ok().and_then(|date| date.to_zoned(TimeZone::UTC).ok());
+        date.map(|date| (date.timestamp().as_duration().as_secs_f64(), true)).ok_or_else(|| self.no_seconds(column))
+    }
+
+    fn no_seconds(&self, column: usize) -> TraceError {
+        let (column, text) = (self.header[column].to_owned(), self.cell(column).to_owned());
+        TraceError::new(self.line, TraceFault::TraceNoSeconds { column, text }, SECONDS)
+    }
+
+    /// Whole GPUs, and whether the trace has a part of one.
+    fn gpus(&self, gpus: &Gpus) -> Result<(u32, bool), TraceError> {
+        let text = self.cell(gpus.column);
+        let wrong = |help: &str| {
+            let column = self.header[gpus.column].to_owned();
+            TraceError::new(self.line, TraceFault::TraceNoCount { column, text: text.to_owned() }, help)
+        };
+        if !gpus.parts {
+            return text.parse().map(|gpus| (gpus, false)).map_err(|_| wrong("write 0, 1, 2, …"));
+        }
+        let number = |text: &str| text.parse::<f64>().unwrap_or(f64::NAN);
+        // A task of PAI's without GPUs has nothing there.
+        let each = if text.is_empty() && gpus.one > 1.0 { 0.0 } else { number(text) / gpus.one };
+        let instances = self.given(gpus.instances).map_or(1.0, number);
+        // An instance is on one machine.
+        let whole = each.ceil() * instances;
+        match (0.0..=f64::from(u32::MAX)).contains(&whole) && each >= 0.0 {
+            true => Ok((whole as u32, each.fract() > 0.0)),
+            false => Err(wrong("write 0, 0.5, 1, 2, …")),
+        }
+    }
+}
+
+/// The line of a row, counted from 1. The reader stands behind the row before: what comes between, the second half of a
+/// Windows line's end among that, is no part of it.
+pub(crate) fn line_of(row: Option<&csv::Position>, text: &str) -> u64 {
+    let Some(row) = row else { return 1 };
+    let rest = text.as_bytes().get(row.byte() as usize..).unwrap_or_default();
+    let between = |line: &&[u8]| line.trim_ascii().is_empty() || line.starts_with(b"#");
+    row.line() + rest.split_inclusive(|byte| *byte == b'\n').take_while(between).count() as u64
+}
+
+/// A row that is no record of what was expected.
+pub(crate) fn unread(error: &csv::Error, text: &str, header: &csv::StringRecord) -> TraceError {
+    let csv::ErrorKind::Deserialize { err, .. } = error.kind() else { return broken(error, text) };
+    let line = line_of(error.position(), text);
+    let name = err.field().and_then(|field| header.get(field as usize));
+    let column = name.map(|name| format!("`{name}`: ")).unwrap_or_default();
+    TraceError::new(
+        line,
+        TraceFault::KindRefused { said: format!("{column}{}", err.kind()) },
+        "name the columns in the first line, and write numbers below",
+    )
+}
+
+fn broken(error: &csv::Error, text: &str) -> TraceError {
+    let line = line_of(error.position(), text);
+    match error.kind() {
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => TraceError::new(
+            line,
+            TraceFault::TraceLine { cells: *len, columns: *expected_len },
+            "write one cell a column; an empty one is unknown",
+        ),
+        _ => TraceError::new(
+            line,
+            TraceFault::TraceBroken { said: error.to_string() },
+            "a trace is UTF-8 text with commas",
+        ),
+    }
+}
