@@ -31,6 +31,17 @@ pub fn jobs(text: &str) -> Result<Vec<Job>, Vec<TraceError>> {
 /// All mistakes, in order of lines.
 pub fn read(text: &str, columns: &Columns) -> Result<Trace, Vec<TraceError>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if text.trim().is_empty() {
+        return Err(vec![without_jobs()]);
+    }
+    if text.trim_start().starts_with(['{', '[']) {
+        let what = TraceFault::TraceBroken { said: "it is JSON".to_owned() };
+        return Err(vec![TraceError::new(
+            1,
+            what,
+            "write a table, with one job a line below the names of the columns",
+        )]);
+    }
     let mut trace = match (swf::is_swf(text), columns.first()) {
         (true, None) => swf::read(text)?,
         (true, Some(name)) => {
@@ -41,11 +52,14 @@ pub fn read(text: &str, columns: &Columns) -> Result<Trace, Vec<TraceError>> {
         (false, _) => table::read(text, columns)?,
     };
     if trace.jobs.is_empty() {
-        let help = "write one job a line below the names of the columns";
-        return Err(vec![TraceError::new(1, TraceFault::TraceWithoutJobs, help)]);
+        return Err(vec![without_jobs()]);
     }
     trace.jobs.sort_by_key(|job| job.submitted);
     Ok(trace)
+}
+
+fn without_jobs() -> TraceError {
+    TraceError::new(1, TraceFault::TraceWithoutJobs, "write one job a line below the names of the columns")
 }
 
 /// Jobs that can never run: on `gpus` GPUs in all, or under a policy that gives each one.

@@ -253,6 +253,9 @@ fn every_mistake_of_a_trace_is_told_at_once() {
         ),
         ("; SWF\n", "submit_s=start"),
         ("job_id,num_gpu,submit_time,duration\na,1,2020-04-01 00:00:00,5\nb,1,7,5\nc,nan,2020-13-01 00:00:00,\n", ""),
+        ("job_id,num_gpu,start_time,end_time\na,1,9,5\n", ""),
+        ("[{\"jobid\": \"application_1\"}]\n", ""),
+        ("\n", ""),
     ];
     let told: Vec<String> = cases.map(|(text, columns)| read(text, columns)).to_vec();
     assert_eq!(
@@ -285,6 +288,12 @@ fn every_mistake_of_a_trace_is_told_at_once() {
          3: submit_time is `7`, not a number of seconds; write seconds, as 90 or 90.5\n\
          4: submit_time is `2020-13-01 00:00:00`, not a number of seconds; write seconds, as 90 or 90.5\n\
          4: num_gpu is `nan`, not a count of GPUs; write 0, 0.5, 1, 2, …\n\
-         4: duration is empty, and a job without it cannot be simulated; fill it in, or leave the job out\n"
+         4: duration is empty, and a job without it cannot be simulated; fill it in, or leave the job out\n\
+         --\n\
+         2: it cannot be read: the job ends before it begins; correct its times, or leave the job out\n\
+         --\n\
+         1: it cannot be read: it is JSON; write a table, with one job a line below the names of the columns\n\
+         --\n\
+         1: the trace has no jobs; write one job a line below the names of the columns\n"
     );
 }

@@ -58,6 +58,10 @@ pub(super) fn read(text: &str, columns: &Columns) -> Result<Trace, Vec<TraceErro
                 false => seconds(lasts, row.cell(column), header[column], line),
             }),
             Lasts::Between(start, end) => match (row.time(start), row.time(end)) {
+                (Ok((start, _)), Ok((ends, _))) if ends < start => {
+                    let what = TraceFault::TraceBroken { said: "the job ends before it begins".to_owned() };
+                    Err(TraceError::new(line, what, "correct its times, or leave the job out"))
+                }
                 (Ok((start, _)), Ok((ends, _))) => seconds(ends - start, row.cell(end), header[end], line),
                 (Err(error), _) | (_, Err(error)) => Err(error),
             },
