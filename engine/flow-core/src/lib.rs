@@ -71,7 +71,7 @@ pub use interval::Interval;
 pub use likeness::{hardware, likeness, unlike};
 pub use machine::{GpuFacts, Machine};
 pub use metrics::{
-    Best, EventFile, MetricRow, Metrics, MetricsFile, NumberFiles, Pattern, Summary, SummaryError, event_file,
+    Best, EventFile, Key, MetricRow, Metrics, MetricsFile, NumberFiles, Pattern, Summary, SummaryError, event_file,
     metric_letters,
 };
 pub use outcome::Outcome;

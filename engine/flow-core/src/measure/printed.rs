@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{LINE_ENDS, Reported, Row, is_read};
 use crate::{
     ansi::without_escapes,
-    metrics::{Columns, MetricRow, Metrics, NumberFiles, Pattern},
+    metrics::{Columns, Key, MetricRow, Metrics, NumberFiles, Pattern},
     reason::NoMetrics,
 };
 
@@ -95,8 +95,9 @@ impl Printed {
     ) -> u32 {
         let mut begun = 0;
         for row in rows {
-            let below = self.heading.filter(|_| row.epoch.is_none());
-            let epoch = row.epoch.or(below.map(|(epoch, _)| epoch));
+            let told = row.key.whole_epoch();
+            let below = self.heading.filter(|_| told.is_none());
+            let epoch = told.or(below.map(|(epoch, _)| epoch));
             if let Some(epoch) = epoch {
                 // An epoch ends with the last of its lines, which is known when the next one begins. Below the heading of the
                 // last one, what was in none before is of a test at the end, and no part of its time.
@@ -112,7 +113,8 @@ impl Printed {
                 }
                 self.began = now;
             }
-            reported.number(plain(MetricRow { epoch, ..row }));
+            let key = epoch.map_or(row.key, Key::of_epoch);
+            reported.number(plain(MetricRow { key, ..row }));
         }
         begun
     }
@@ -148,7 +150,7 @@ pub fn read_numbers(
 /// A plain program says no summary: times and rates come to their mean, everything else to its last value.
 fn plain(row: MetricRow) -> Row {
     let mean = row.name.ends_with("_time") || row.name.ends_with("_per_s") || row.unit == "s";
-    Row { name: row.name, value: row.value, unit: row.unit, epoch: row.epoch, mean }
+    Row { name: row.name, value: row.value, unit: row.unit, epoch: row.key.whole_epoch(), mean }
 }
 
 #[cfg(test)]

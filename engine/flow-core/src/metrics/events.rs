@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{MetricRow, push, whole};
+use super::{Key, MetricRow, push, whole};
 
 /// The scalar that some loggers write beside the others to tell the epoch of a step.
 const EPOCH: &str = "epoch";
@@ -51,7 +51,13 @@ impl EventFile {
         self.epochs.extend(epochs.into_iter().map(|scalar| (scalar.step, scalar.value)));
         for Scalar { tag, step, value } in scalars {
             let epoch = if self.epochs.is_empty() { Some(step as f64) } else { self.epochs.get(&step).copied() };
-            push(&format!("{}{tag}", self.run), Some(value), "", epoch.and_then(whole), rows);
+            push(
+                &format!("{}{tag}", self.run),
+                Some(value),
+                "",
+                epoch.and_then(whole).map_or(Key::default(), Key::of_epoch),
+                rows,
+            );
         }
         read
     }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use super::{Columns, MetricRow, cut, events, push, table, whole};
+use super::{Columns, Key, MetricRow, cut, events, push, table, whole};
 use crate::reason::NoMetrics;
 
 /// A place in the work folder that holds numbers.
@@ -184,25 +184,25 @@ fn parse(text: &str) -> serde_json::Result<Value> {
 
 /// Numbers of an object; of objects in it with both names joined. `{"value": 1, "unit": "s"}` is a number with its unit.
 fn read_object(object: &Map<String, Value>, rows: &mut Vec<MetricRow>) {
-    fn below(prefix: &str, object: &Map<String, Value>, epoch: Option<u32>, rows: &mut Vec<MetricRow>) {
+    fn below(prefix: &str, object: &Map<String, Value>, at: Key, rows: &mut Vec<MetricRow>) {
         for (key, value) in object {
             if prefix.is_empty() && key == "epoch" {
                 continue;
             }
             let name = if prefix.is_empty() { key.clone() } else { format!("{prefix}_{key}") };
             match value {
-                Value::Number(n) => push(&name, n.as_f64(), "", epoch, rows),
-                Value::String(text) if text == NOT_FINITE => push(&name, Some(f64::NAN), "", epoch, rows),
+                Value::Number(n) => push(&name, n.as_f64(), "", at, rows),
+                Value::String(text) if text == NOT_FINITE => push(&name, Some(f64::NAN), "", at, rows),
                 Value::Object(inner) => match (inner.get("value"), inner.get("unit")) {
-                    (Some(Value::Number(n)), Some(Value::String(unit))) => push(&name, n.as_f64(), unit, epoch, rows),
-                    _ => below(&name, inner, epoch, rows),
+                    (Some(Value::Number(n)), Some(Value::String(unit))) => push(&name, n.as_f64(), unit, at, rows),
+                    _ => below(&name, inner, at, rows),
                 },
                 _ => {}
             }
         }
     }
     let epoch = object.get("epoch").and_then(Value::as_f64).and_then(whole);
-    below("", object, epoch, rows);
+    below("", object, epoch.map_or(Key::default(), Key::of_epoch), rows);
 }
 
 fn read_csv(file: &str, text: &str, rows: &mut Vec<MetricRow>) -> Result<Columns, NoMetrics> {

@@ -42,11 +42,32 @@ pub enum Summary {
     },
 }
 
+/// The place of a number in a training, as the program printed it. Absent where it printed none.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Key {
+    /// The epoch, finite; a fraction such as 0.5 is allowed.
+    pub epoch: Option<f64>,
+    /// The step, iteration or batch, finite and whole.
+    pub step: Option<f64>,
+}
+
+impl Key {
+    /// The key of an epoch without a step.
+    pub fn of_epoch(epoch: u32) -> Key {
+        Key { epoch: Some(f64::from(epoch)), step: None }
+    }
+
+    /// The epoch, if it is whole.
+    pub fn whole_epoch(self) -> Option<u32> {
+        self.epoch.and_then(whole)
+    }
+}
+
 /// One number that was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricRow {
-    /// The epoch it belongs to; absent for the value of the whole attempt.
-    pub epoch: Option<u32>,
+    /// The epoch and step it belongs to.
+    pub key: Key,
     /// Its name in the protocol's form, `[a-z][a-z0-9_]*`.
     pub name: String,
     /// The number; NaN for whatever is not finite: a loss that diverged is something to know.
@@ -140,9 +161,9 @@ pub(crate) fn metric_name(name: &str) -> Option<String> {
 }
 
 /// Takes a number in, if it is one that has a name.
-fn push(name: &str, value: Option<f64>, unit: &str, epoch: Option<u32>, rows: &mut Vec<MetricRow>) {
+fn push(name: &str, value: Option<f64>, unit: &str, key: Key, rows: &mut Vec<MetricRow>) {
     let (Some(value), Some(name)) = (value, metric_name(name)) else { return };
-    rows.push(MetricRow { epoch, name, value: finite(value), unit: unit.to_owned() });
+    rows.push(MetricRow { key, name, value: finite(value), unit: unit.to_owned() });
 }
 
 fn finite(number: f64) -> f64 {
@@ -169,9 +190,10 @@ mod tests {
 
     pub(super) fn shown(rows: Vec<MetricRow>) -> Vec<String> {
         let row = |r: MetricRow| {
-            let epoch = r.epoch.map_or(String::new(), |e| format!("{e}:"));
+            let epoch = r.key.epoch.map_or(String::new(), |e| format!("{e}:"));
+            let step = r.key.step.map_or(String::new(), |s| format!("{s}@"));
             let unit = if r.unit.is_empty() { String::new() } else { format!(" {}", r.unit) };
-            format!("{epoch}{}={}{unit}", r.name, r.value)
+            format!("{epoch}{step}{}={}{unit}", r.name, r.value)
         };
         rows.into_iter().map(row).collect()
     }

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::{Regex, escape};
 
-use super::{MetricRow, finite, whole};
+use super::{Key, MetricRow, finite, whole};
 
 /// A `stdout:` pattern, compiled: `Epoch {epoch}: loss {train_loss}, acc {top1:%}`. Each `{name}` stands for a number, found
 /// anywhere in a line, but not within a word; blanks match any number of blanks. `{name:%}` is a percentage and kept as a ratio, `{name:s}` has the
@@ -132,6 +132,7 @@ impl Pattern {
                 continue;
             }
             let epoch = self.captures.iter().position(|c| c.name == EPOCH).and_then(number).and_then(whole);
+            let key = epoch.map_or(Key::default(), Key::of_epoch);
             for (n, capture) in self.captures.iter().enumerate().filter(|(_, c)| c.name != EPOCH) {
                 let text = found.get(n + 1).map_or("", |m| m.as_str());
                 let Some(value) = (if capture.percent { percentage(text) } else { self::number(text) }) else {
@@ -143,7 +144,7 @@ impl Pattern {
                     continue;
                 };
                 let value = finite(value * factor);
-                rows.push(MetricRow { epoch, name: capture.name.clone(), value, unit: capture.unit.clone() });
+                rows.push(MetricRow { key, name: capture.name.clone(), value, unit: capture.unit.clone() });
             }
         }
     }

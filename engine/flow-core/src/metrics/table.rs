@@ -1,6 +1,6 @@
 //! A table with a header, as text: from its fields to rows, and what is to be told of its columns.
 
-use super::{MetricRow, metric_name, pattern::whole_number, push, whole};
+use super::{Key, MetricRow, metric_name, pattern::whole_number, push, whole};
 
 /// What people are told of the columns of a table.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -110,11 +110,12 @@ pub(super) fn read(text: &str, rows: &mut Vec<MetricRow>) -> Columns {
     let mut columns: Vec<Column<'_>> = header.iter().map(Column::new).collect();
     for record in reader.records().flatten() {
         let epoch = epoch_at.and_then(|i| whole_number(record.get(i)?)).and_then(whole);
+        let key = epoch.map_or(Key::default(), Key::of_epoch);
         for (i, (column, field)) in columns.iter_mut().zip(&record).enumerate() {
             let value = whole_number(field);
             column.take(field, value.is_some());
             if Some(i) != epoch_at {
-                push(column.name, value, "", epoch, rows);
+                push(column.name, value, "", key, rows);
             }
         }
     }
