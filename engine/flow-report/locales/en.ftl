@@ -626,10 +626,7 @@ metrics-unread = its metrics were expected in { $file }: { $error }
 metrics-no-json = { $file } with its metrics is no JSON: { $error }
 metrics-no-numbers = { $file } with its metrics is neither an object of numbers nor a list of such
 metrics-bad-line = { $file } with its metrics: line { $line } is no JSON object: { $text }
-metrics-no-commas = { $file } with its metrics: line 1 has { $tabs ->
-    [yes] tabs
-   *[no] semicolons
-} between its names; expected commas
+metrics-no-header = the first row of { $file } with its metrics is numbers; expected a header with the names of the columns
 metrics-none-in-file = no number is in { $file }, which holds its metrics
 metrics-none-in-table = no number is below the header of { $file }, which holds its metrics
 metrics-no-event-file = no event file of TensorBoard is in { $file }, which holds its metrics

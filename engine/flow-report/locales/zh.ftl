@@ -614,10 +614,7 @@ metrics-unread = 指标应在 { $file } 中，但无法读取：{ $error }
 metrics-no-json = 指标文件 { $file } 不是 JSON：{ $error }
 metrics-no-numbers = 指标文件 { $file } 既不是数值对象，也不是此类对象的列表
 metrics-bad-line = 指标文件 { $file } 第 { $line } 行不是 JSON 对象：{ $text }
-metrics-no-commas = 指标文件 { $file } 第 1 行的列名之间是{ $tabs ->
-    [yes] 制表符
-   *[no] 分号
-}，应为逗号
+metrics-no-header = 指标文件 { $file } 的第一行是数值；该行应为列名
 metrics-none-in-file = 指标文件 { $file } 中没有数值
 metrics-none-in-table = 指标文件 { $file } 的表头下没有数值
 metrics-no-event-file = 指标目录 { $file } 中没有 TensorBoard 事件文件

@@ -361,7 +361,7 @@ impl Reasons<'_> {
             NoMetrics::BadLine { file: of, line, text } => {
                 self.say("metrics-bad-line", file(of).with("line", line.to_string()).with("text", self.text(text)))
             }
-            NoMetrics::NoCommas { file: of, tabs } => self.say("metrics-no-commas", file(of).with("tabs", yes(*tabs))),
+            NoMetrics::NoHeader { file: of } => self.say("metrics-no-header", file(of)),
             NoMetrics::NoneInFile { file: of } => self.say("metrics-none-in-file", file(of)),
             NoMetrics::NoneInTable { file: of } => self.say("metrics-none-in-table", file(of)),
             NoMetrics::NoEventFile { file: of } => self.say("metrics-no-event-file", file(of)),

@@ -437,7 +437,7 @@ fn a_run_says_which_columns_are_metrics_by_other_names_once_for_all_instances() 
         format!("{{matrix: {{x: [20, 30]}}, run: \"{}\", metrics: {{csv: log.csv}}}}", command.replace('\\', "\\\\"));
     space.write("m.yaml", &format!("flow: 1\nname: m\nsteps:\n  train: {step}\n"));
     let said = space.flow(["run", "m.yaml"]).expect(0).stdout();
-    let told = "columns of `log.csv` are metrics by other names: `temp °C` as `temp__c`";
+    let told = "names in `log.csv` are metrics by other names: `temp °C` as `temp__c`";
     assert_eq!(said.matches(told).count(), 1, "{said}");
     assert_eq!(result(&space, "train[x=20]")["metrics"]["temp__c"]["value"], 20.0);
 }

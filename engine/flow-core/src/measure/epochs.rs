@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     Metric, Series,
-    metrics::{Columns, Metrics, Summary},
+    metrics::{Columns, Metrics, NotRead, Summary, Unread, convert},
     result::Phases,
 };
 
@@ -44,6 +44,8 @@ pub struct Reported {
     summary: BTreeMap<String, Summary>,
     /// By file, what is to be told of the columns of tables.
     pub(super) columns: BTreeMap<String, Columns>,
+    /// What was printed and is not read.
+    pub(super) unread: Unread,
 }
 
 /// So many epochs are kept, the first: who counts millions of iterations as epochs does not fill the memory.
@@ -66,7 +68,16 @@ impl Reported {
     }
 
     pub fn number(&mut self, row: Row) {
-        let Row { name, value, unit, epoch, mean } = row;
+        let Row { name, mut value, mut unit, epoch, mean } = row;
+        // A metric keeps the unit that it had first.
+        let before = self.metrics.get(&name).or_else(|| self.earlier.get(&name));
+        if let Some(first) = before.map(|numbers| &numbers.unit).filter(|first| **first != unit) {
+            let Some(converted) = convert(value, &unit, first) else {
+                let text = format!("{value} {unit}");
+                return self.unread.note(&format!("`{name}`"), &text, &NotRead::OtherUnit);
+            };
+            (value, unit) = (converted, first.clone());
+        }
         let numbers = self.metrics.entry(name).or_insert_with(|| Numbers {
             epochs: BTreeMap::new(),
             last: value,
@@ -145,7 +156,8 @@ impl Reported {
             .then(|| format!("{unknown} is not known: the lines of several came at once, from a buffer or too fast"));
         let numbers = self.of_all_parts();
         let of_numbers = numbers.iter().filter_map(not_a_number).chain(untimed).chain(self.not_summed());
-        of_numbers.chain(self.columns.iter().flat_map(|(file, columns)| columns.remarks(file))).collect()
+        let of_files = self.columns.iter().flat_map(|(file, columns)| columns.remarks(file));
+        of_numbers.chain(self.unread.remarks()).chain(of_files).collect()
     }
 
     /// The numbers of an epoch, by metric.

@@ -44,6 +44,7 @@ impl Printed {
             let (mut printed, mut told) = (Printed::default(), Reported::default());
             printed.hear(patterns, part.iter().copied(), 0.0, &mut told);
             self.found.append(&mut printed.found);
+            reported.unread.join(std::mem::take(&mut told.unread));
             reported.goes_on_from(told);
         }
     }
@@ -65,15 +66,16 @@ impl Printed {
         for line in lines {
             let line = without_escapes(line);
             for (n, pattern) in patterns.iter().enumerate().filter(|(_, pattern)| pattern.is_heading()) {
-                let Some(epoch) = pattern.epoch(&line) else { continue };
+                let Some(key) = pattern.key(&line) else { continue };
                 self.found.insert(n);
+                let Some(epoch) = key.whole_epoch() else { continue };
                 if self.heading.is_none_or(|(last, _)| last != epoch) {
                     self.heading = Some((epoch, now));
                     ended.extend(self.end(reported));
                 }
             }
             for (n, pattern) in patterns.iter().enumerate().filter(|(_, pattern)| !pattern.is_heading()) {
-                pattern.read(&line, &mut rows);
+                pattern.read(&line, &mut rows, &mut reported.unread);
                 if !rows.is_empty() {
                     self.found.insert(n);
                 }
@@ -213,6 +215,15 @@ mod tests {
         // The epoch at hand is repeated: what it came to the last time counts.
         let (shown, ..) = read(&["epoch {epoch} acc {acc}"], &[("acc", "max")], &["epoch 1 acc 9", "epoch 1 acc 2"]);
         assert_eq!(shown[0], "acc=2 of 1");
+    }
+
+    #[test]
+    fn a_metric_keeps_its_first_unit() {
+        let (shown, reported, _) = read(&["mem {mem}"], &[], &["mem 1.5 GB\nmem 900 MB\nmem 3 s\nmem 2"]);
+        assert_eq!(shown, ["mem=0.9 of "]);
+        assert_eq!(reported.remarks(), ["`mem`: `3 s` has another unit (2 times)"]);
+        let (_, reported, _) = read(&["mem {mem}"], &[], &["mem 12G\nmem 13G"]);
+        assert_eq!(reported.remarks(), ["`{mem}` in `mem {mem}`: the unit of `12G` is ambiguous (2 times)"]);
     }
 
     #[test]

@@ -284,7 +284,7 @@ mod tests {
             tensor("weights", &floats, "histograms"),
         ]
         .concat();
-        let expected = ["1:loss_train=0.1", "2:loss_train=NaN", "1:acc=0.25", "1:lr=0.5", "1:images=7"];
+        let expected = ["1:loss_train=0.1", "2:loss_train=inf", "1:acc=0.25", "1:lr=0.5", "1:images=7"];
         assert_eq!(numbers("events.out.tfevents.1", &content), (expected.map(str::to_owned).to_vec(), None));
     }
 

@@ -1,11 +1,10 @@
 //! Files that hold numbers: JSON, JSON lines, CSV and the event files of TensorBoard. From their content to rows; opens none.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
-use serde_json::{Map, Value};
-
-use super::{Columns, Key, MetricRow, cut, events, push, table, whole};
+use super::{
+    Columns, MetricRow, cut, events,
+    json::{self, Node},
+    table::Table,
+};
 use crate::reason::NoMetrics;
 
 /// A place in the work folder that holds numbers.
@@ -81,7 +80,7 @@ impl MetricsFile {
         }
     }
 
-    /// Reads its numbers, and what is to be told of the columns of a table. Where the program did not end by itself, a last line without
+    /// Reads its numbers, and what is to be told of its names. Where the program did not end by itself, a last line without
     /// an end is half a line. What was read before something is wrong stays.
     ///
     /// # Errors
@@ -108,12 +107,16 @@ impl MetricsFile {
             }
         } else {
             let text = files.text(self.path())?;
-            let end = if ended { text.len() } else { text.rfind('\n').map_or(0, |end| end + 1) };
-            match self {
-                MetricsFile::Json(_) => read_json(self.path(), &text, rows)?,
-                MetricsFile::Csv(file) => *columns = read_csv(file, &text[..end], rows)?,
-                _ => self.read_lines(&text[..end], rows)?,
-            }
+            let lines = self.has_lines(&text);
+            let problem = if let Some(mut lines) = lines {
+                lines.feed(&text, rows);
+                let problem = lines.end(ended, rows);
+                *columns = lines.into_columns();
+                problem
+            } else {
+                read_json(self.path(), &text, columns, rows)
+            };
+            problem?;
         }
         match self {
             _ if rows.len() > before => Ok(()),
@@ -122,96 +125,139 @@ impl MetricsFile {
         }
     }
 
-    /// Reads the lines of a file that consists of lines: of JSON, or of CSV with its header first.
+    /// A reader of its lines, if it has such: of a file that was to be JSON and has an object a line, too, and not of one that was to
+    /// have an object a line and is one JSON text.
+    fn has_lines(&self, text: &str) -> Option<LineReader> {
+        let first =
+            text.trim_start_matches('\u{feff}').lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        let is_object = || matches!(json::parse(first), Ok(Node::Object(_)));
+        match self {
+            MetricsFile::Json(file) => {
+                let is_one = || json::parse(text.trim_start_matches('\u{feff}')).is_ok();
+                (is_object() && !is_one()).then(|| LineReader::jsonl(file))
+            }
+            MetricsFile::Jsonl(file) => {
+                let is_one = !is_object() && json::parse(text.trim_start_matches('\u{feff}')).is_ok();
+                (!is_one).then(|| LineReader::jsonl(file))
+            }
+            _ => self.lines(),
+        }
+    }
+
+    /// A reader of a file that consists of lines, of JSON or of CSV, as they come.
+    pub fn lines(&self) -> Option<LineReader> {
+        match self {
+            MetricsFile::Jsonl(file) => Some(LineReader::jsonl(file)),
+            MetricsFile::Csv(file) => Some(LineReader { file: file.clone(), lines: Lines::Csv(Box::default()) }),
+            MetricsFile::Json(_) | MetricsFile::TensorBoard(_) => None,
+        }
+    }
+}
+
+/// Reads a file that consists of lines piece by piece: while it is written, and when it is there.
+#[derive(Debug)]
+pub struct LineReader {
+    file: String,
+    lines: Lines,
+}
+
+#[derive(Debug)]
+enum Lines {
+    Jsonl(Jsonl),
+    Csv(Box<Table>),
+}
+
+/// Objects of JSON, one a line.
+#[derive(Debug, Default)]
+struct Jsonl {
+    columns: Columns,
+    /// A line that has no end yet.
+    rest: String,
+    /// How many lines came.
+    line: u32,
+    /// The first line that is not an object.
+    bad: Option<(u32, String)>,
+}
+
+impl LineReader {
+    fn jsonl(file: &str) -> LineReader {
+        LineReader { file: file.to_owned(), lines: Lines::Jsonl(Jsonl::default()) }
+    }
+
+    /// Reads what becomes whole with this text, which follows what came before.
+    pub fn feed(&mut self, text: &str, rows: &mut Vec<MetricRow>) {
+        match &mut self.lines {
+            Lines::Jsonl(lines) => lines.feed(text, rows),
+            Lines::Csv(table) => table.feed(text, rows),
+        }
+    }
+
+    /// There is no more. Where the program did not end by itself, a last line without an end is half a line.
     ///
     /// # Errors
     /// A line is not of its form.
-    pub fn read_lines(&self, text: &str, rows: &mut Vec<MetricRow>) -> Result<(), NoMetrics> {
-        match self {
-            MetricsFile::Jsonl(file) => read_jsonl(file, text.trim_start_matches('\u{feff}'), rows),
-            MetricsFile::Csv(file) => read_csv(file, text, rows).map(|_| ()),
-            MetricsFile::Json(_) | MetricsFile::TensorBoard(_) => Ok(()),
+    fn end(&mut self, ended: bool, rows: &mut Vec<MetricRow>) -> Result<(), NoMetrics> {
+        let file = || self.file.clone();
+        match &mut self.lines {
+            Lines::Jsonl(lines) => {
+                let rest = std::mem::take(&mut lines.rest);
+                if ended && !rest.trim().is_empty() {
+                    let bad = lines.bad.take();
+                    lines.read(&rest, rows);
+                    // Of a program that was killed within its last line.
+                    let half = lines.bad.take().filter(|_| lines.line == 1);
+                    lines.bad = bad.or(half);
+                }
+                let bad = lines.bad.take().map(|(line, text)| NoMetrics::BadLine { file: file(), line, text });
+                bad.map_or(Ok(()), Err)
+            }
+            Lines::Csv(table) => {
+                table.end(ended, rows);
+                if table.nameless { Err(NoMetrics::NoHeader { file: file() }) } else { Ok(()) }
+            }
+        }
+    }
+
+    fn into_columns(self) -> Columns {
+        match self.lines {
+            Lines::Jsonl(lines) => lines.columns,
+            Lines::Csv(table) => table.columns,
         }
     }
 }
 
-/// What programs write into JSON for what JSON has no number for, and texts, so that the same in a text is passed over.
-static BARE: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r#""(?:[^"\\]|\\.)*"|[-+]?\b(?:NaN|nan|Infinity|inf)\b"#).unwrap_or_else(|e| unreachable!("{e}"))
-});
+impl Jsonl {
+    fn feed(&mut self, text: &str, rows: &mut Vec<MetricRow>) {
+        for part in text.split_inclusive('\n') {
+            if !part.ends_with('\n') {
+                self.rest.push_str(part);
+            } else if self.rest.is_empty() {
+                self.read(part, rows);
+            } else {
+                let line = std::mem::take(&mut self.rest) + part;
+                self.read(&line, rows);
+            }
+        }
+    }
 
-/// Stands for it in what is parsed; no program writes this text.
-const NOT_FINITE: &str = "\u{0}NaN";
+    fn read(&mut self, line: &str, rows: &mut Vec<MetricRow>) {
+        self.line = self.line.saturating_add(1);
+        let text = if self.line == 1 { line.trim_start_matches('\u{feff}') } else { line };
+        if text.trim().is_empty() {
+            return;
+        }
+        let is_read = json::parse(text).is_ok_and(|node| json::read_line(&node, &mut self.columns, rows));
+        if !is_read && self.bad.is_none() {
+            self.bad = Some((self.line, cut(text)));
+        }
+    }
+}
 
-fn read_json(file: &str, text: &str, rows: &mut Vec<MetricRow>) -> Result<(), NoMetrics> {
+fn read_json(file: &str, text: &str, columns: &mut Columns, rows: &mut Vec<MetricRow>) -> Result<(), NoMetrics> {
     let file = || file.to_owned();
-    let text = text.trim_start_matches('\u{feff}');
-    match parse(text).map_err(|e| NoMetrics::NoJson { file: file(), error: e.to_string() })? {
-        Value::Object(object) => read_object(&object, rows),
-        Value::Array(list) => list.iter().filter_map(Value::as_object).for_each(|o| read_object(o, rows)),
-        _ => return Err(NoMetrics::NoNumbers { file: file() }),
-    }
-    Ok(())
-}
-
-fn read_jsonl(file: &str, text: &str, rows: &mut Vec<MetricRow>) -> Result<(), NoMetrics> {
-    for (n, whole) in text.split_inclusive('\n').enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        match parse(whole) {
-            Ok(Value::Object(object)) => read_object(&object, rows),
-            // Its program was killed within it.
-            _ if !whole.ends_with('\n') && n > 0 => {}
-            _ => {
-                let (file, line, text) = (file.to_owned(), n as u32 + 1, cut(whole));
-                return Err(NoMetrics::BadLine { file, line, text });
-            }
-        }
-    }
-    Ok(())
-}
-
-/// JSON, with `NaN` and `Infinity` as Python writes them.
-fn parse(text: &str) -> serde_json::Result<Value> {
-    serde_json::from_str(text).or_else(|error| {
-        let not_finite = Value::from(NOT_FINITE).to_string();
-        let known = BARE.replace_all(text, |found: &regex::Captures<'_>| match &found[0] {
-            quoted if quoted.starts_with('"') => quoted.to_owned(),
-            _ => not_finite.clone(),
-        });
-        // What is wrong is told of the text as it was.
-        serde_json::from_str(&known).map_err(|_| error)
-    })
-}
-
-/// Numbers of an object; of objects in it with both names joined. `{"value": 1, "unit": "s"}` is a number with its unit.
-fn read_object(object: &Map<String, Value>, rows: &mut Vec<MetricRow>) {
-    fn below(prefix: &str, object: &Map<String, Value>, at: Key, rows: &mut Vec<MetricRow>) {
-        for (key, value) in object {
-            if prefix.is_empty() && key == "epoch" {
-                continue;
-            }
-            let name = if prefix.is_empty() { key.clone() } else { format!("{prefix}_{key}") };
-            match value {
-                Value::Number(n) => push(&name, n.as_f64(), "", at, rows),
-                Value::String(text) if text == NOT_FINITE => push(&name, Some(f64::NAN), "", at, rows),
-                Value::Object(inner) => match (inner.get("value"), inner.get("unit")) {
-                    (Some(Value::Number(n)), Some(Value::String(unit))) => push(&name, n.as_f64(), unit, at, rows),
-                    _ => below(&name, inner, at, rows),
-                },
-                _ => {}
-            }
-        }
-    }
-    let epoch = object.get("epoch").and_then(Value::as_f64).and_then(whole);
-    below("", object, epoch.map_or(Key::default(), Key::of_epoch), rows);
-}
-
-fn read_csv(file: &str, text: &str, rows: &mut Vec<MetricRow>) -> Result<Columns, NoMetrics> {
-    let text = text.trim_start_matches('\u{feff}');
-    let header = text.lines().next().unwrap_or_default();
-    if let Some(other) = [';', '\t'].into_iter().find(|c| header.contains(*c) && !header.contains(',')) {
-        return Err(NoMetrics::NoCommas { file: file.to_owned(), tabs: other == '\t' });
-    }
-    Ok(table::read(text, rows))
+    let node = json::parse(text.trim_start_matches('\u{feff}'))
+        .map_err(|e| NoMetrics::NoJson { file: file(), error: e.to_string() })?;
+    if json::read(&node, columns, rows) { Ok(()) } else { Err(NoMetrics::NoNumbers { file: file() }) }
 }
 
 #[cfg(test)]
@@ -243,25 +289,20 @@ mod tests {
     fn reads_files() {
         let numbers = |file: &MetricsFile, text| read(file, text, true).expect("metrics");
         let json = MetricsFile::Json("m.json".into());
-        assert_eq!(
-            numbers(
-                &json,
-                r#"{"top1": 0.9, "val": {"loss": 1}, "time": {"value": 3, "unit": "s"}, "name": "x", "ok": true}"#
-            ),
-            ["time=3 s", "top1=0.9", "val_loss=1"]
-        );
         assert_eq!(numbers(&json, r#"[{"epoch": 1, "loss": 2}, {"epoch": 2, "loss": 1}]"#), ["1:loss=2", "2:loss=1"]);
-        assert_eq!(
-            numbers(&json, r#"{"loss": NaN, "low": -Infinity, "note": "NaN, \"inf\"", "top1": 0.9, "epoch": 0.5}"#),
-            ["loss=NaN", "low=NaN", "top1=0.9"]
-        );
+        let lines = "{\"epoch\": 1, \"loss\": 2}\n{\"epoch\": 2, \"loss\": 1}\n";
+        assert_eq!(numbers(&json, lines), ["1:loss=2", "2:loss=1"], "an object a line");
 
         let jsonl = MetricsFile::Jsonl("m.jsonl".into());
         assert_eq!(numbers(&jsonl, "{\"epoch\": 0, \"val/Acc\": 0.5}\n\n{\"loss\": 1}"), ["0:val_acc=0.5", "loss=1"]);
+        for array in ["[{\"epoch\": 1, \"loss\": 2}]", "[\n  {\"epoch\": 1,\n  \"loss\": 2}\n]\n"] {
+            assert_eq!(numbers(&jsonl, array), ["1:loss=2"], "{array}");
+        }
+        assert_eq!(numbers(&jsonl, "{\n  \"loss\": [2, 1]\n}\n"), ["1:loss=2", "2:loss=1"]);
 
         let csv = MetricsFile::Csv("m.csv".into());
         assert_eq!(
-            numbers(&csv, "\u{feff},epoch,train_loss,note\n0,1,0.5,\"a, b\"\n1,2,nan,x\n2,3,0.25\n"),
+            numbers(&csv, "\u{feff},epoch,train_loss,note\n0,1,0.5,\"a, b\"\n1,2,nan,x\n2,3,0.25,\n"),
             ["1:train_loss=0.5", "2:train_loss=NaN", "3:train_loss=0.25"]
         );
     }
@@ -291,7 +332,7 @@ mod tests {
         assert_eq!(wrong(jsonl, "{\"loss\": 1}\n{\"loss\": 0.\n"), NoMetrics::BadLine { file, line: 2, text });
         let csv = || MetricsFile::Csv("m.csv".into());
         let file = || "m.csv".to_owned();
-        assert_eq!(wrong(csv(), "epoch;loss\n1;2\n"), NoMetrics::NoCommas { file: file(), tabs: false });
+        assert_eq!(wrong(csv(), "1,0.5\n2,0.25\n"), NoMetrics::NoHeader { file: file() });
         assert_eq!(wrong(csv(), "epoch,loss\n"), NoMetrics::NoneInTable { file: file() });
         let board = MetricsFile::TensorBoard("runs".into());
         assert_eq!(wrong(board, ""), NoMetrics::NoEventFile { file: "runs".into() });

@@ -1,20 +1,28 @@
 //! `metrics:`: where the numbers of an unmodified program are, and which of several values counts. Does not open files.
 
 mod best;
+mod columns;
 mod events;
 mod files;
+mod json;
+mod number;
 mod pattern;
 mod table;
+mod units;
+mod unread;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
 pub use best::Best;
+pub(crate) use columns::Columns;
 pub use events::EventFile;
-pub use files::{MetricsFile, NumberFiles, event_file};
+pub use files::{LineReader, MetricsFile, NumberFiles, event_file};
+pub(crate) use number::NotRead;
 pub use pattern::Pattern;
-pub(crate) use table::Columns;
+pub(crate) use units::convert;
+pub(crate) use unread::Unread;
 
 /// `metrics:` of a step.
 #[derive(Clone, Debug, Default)]
@@ -57,6 +65,18 @@ impl Key {
         Key { epoch: Some(f64::from(epoch)), step: None }
     }
 
+    /// Sets the epoch, or else the step. False if it cannot be one.
+    fn set(&mut self, is_epoch: bool, value: f64) -> bool {
+        if is_epoch && value.is_finite() {
+            self.epoch = Some(value);
+        } else if !is_epoch && value.is_finite() && value.fract() == 0.0 {
+            self.step = Some(value);
+        } else {
+            return false;
+        }
+        true
+    }
+
     /// The epoch, if it is whole.
     pub fn whole_epoch(self) -> Option<u32> {
         self.epoch.and_then(whole)
@@ -70,7 +90,7 @@ pub struct MetricRow {
     pub key: Key,
     /// Its name in the protocol's form, `[a-z][a-z0-9_]*`.
     pub name: String,
-    /// The number; NaN for whatever is not finite: a loss that diverged is something to know.
+    /// The number, also NaN and infinite: a loss that diverged is something to know.
     pub value: f64,
     /// `ratio`, `s`, or empty.
     pub unit: String,
@@ -160,20 +180,24 @@ pub(crate) fn metric_name(name: &str) -> Option<String> {
     clean.starts_with(char::is_alphabetic).then(|| clean.to_owned())
 }
 
-/// Takes a number in, if it is one that has a name.
-fn push(name: &str, value: Option<f64>, unit: &str, key: Key, rows: &mut Vec<MetricRow>) {
-    let (Some(value), Some(name)) = (value, metric_name(name)) else { return };
-    rows.push(MetricRow { key, name, value: finite(value), unit: unit.to_owned() });
+/// What the metric of this name in a file is called; a name that begins with a digit has `n_` before it.
+pub(crate) fn readable_name(name: &str) -> Option<String> {
+    let clean = metric_letters(name.trim());
+    let clean = clean.trim_matches('_');
+    let number = if clean.starts_with(char::is_alphabetic) { "" } else { "n_" };
+    (!clean.is_empty()).then(|| format!("{number}{clean}"))
 }
 
-fn finite(number: f64) -> f64 {
-    if number.is_finite() { number } else { f64::NAN }
+/// Takes a number in, if it is one that has a name.
+fn push(name: &str, value: Option<f64>, unit: &str, key: Key, rows: &mut Vec<MetricRow>) {
+    let (Some(value), Some(name)) = (value, readable_name(name)) else { return };
+    rows.push(MetricRow { key, name, value, unit: unit.to_owned() });
 }
 
 /// The begin of a text, for people.
-fn cut(line: &str) -> String {
+fn cut(text: &str) -> String {
     const LONGEST: usize = 60;
-    let line = line.trim();
+    let line = text.trim().lines().next().unwrap_or_default();
     match line.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line.to_owned(),

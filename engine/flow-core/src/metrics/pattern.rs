@@ -4,30 +4,68 @@ use std::sync::LazyLock;
 
 use regex::{Regex, escape};
 
-use super::{Key, MetricRow, finite, whole};
+use super::{
+    Key, MetricRow,
+    number::{self, Asked, NUMBER, NotRead, Number},
+    units,
+    unread::Unread,
+};
 
-/// A `stdout:` pattern, compiled: `Epoch {epoch}: loss {train_loss}, acc {top1:%}`. Each `{name}` stands for a number, found
-/// anywhere in a line, but not within a word; blanks match any number of blanks. `{name:%}` is a percentage and kept as a ratio, `{name:s}` has the
-/// unit `s`, which may be printed behind it, and at the end of a pattern so may another unit of its kind, `{_}` is any text, `{{` is a brace. One that names the epoch alone, `Epoch {epoch}/`, is a heading: the lines below it are of
-/// that epoch.
+/// A `stdout:` pattern, compiled: `Epoch {epoch}: loss {train_loss}, acc {top1:%}`. Each `{name}` is a number, found anywhere in a
+/// line, but not within a word; blanks match any number of blanks. `{name:%}` is a percentage and kept as a ratio, `{name:s}` is
+/// converted to seconds, `{_}` is any text, `{{` is a brace. `{epoch}` and `{step}` are the place of the other numbers. A pattern that names
+/// nothing else, `Epoch {epoch}/`, is a heading: the lines below it belong there.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     text: String,
     regex: Regex,
     captures: Vec<Capture>,
+    /// It begins with a number.
+    open: bool,
 }
 
 #[derive(Clone, Debug)]
 struct Capture {
     name: String,
-    unit: String,
-    percent: bool,
-    /// What the pattern goes on with after it.
-    next: Option<char>,
+    unit: Option<String>,
+    /// The pattern says what comes behind the number, so that its end is known.
+    closed: bool,
 }
 
-/// Stands for no metric.
 const EPOCH: &str = "epoch";
+const STEP: &str = "step";
+
+impl Capture {
+    fn is_key(&self) -> bool {
+        self.name == EPOCH || self.name == STEP
+    }
+
+    fn asked(&self) -> Asked<'_> {
+        match &self.unit {
+            _ if self.is_key() => Asked::Key,
+            Some(unit) => Asked::In(unit),
+            None => Asked::Any,
+        }
+    }
+
+    /// What a pattern looks for: a number with a unit behind it, or what begins as a number does and is none.
+    fn regex(&self) -> String {
+        static UNITS: LazyLock<String> =
+            LazyLock::new(|| format!(r"(?:{})(?:/\pL+)?|\pL+/(?:s|sec|min|h)", units::alternatives()));
+        static TIMES: LazyLock<String> = LazyLock::new(|| {
+            format!(
+                r"[0-9]+ days?, ?[0-9:.]+|{NUMBER}(?:[ \t]*(?:h|m|min|s|ms|{}))(?:,?[ \t]*[0-9]+(?:\.[0-9]+)?[ \t]*[a-z]+)*",
+                "d|hours?|minutes?|seconds?"
+            )
+        });
+        let anything = r"[-+]?\.?[0-9]\S*?";
+        if self.is_key() {
+            return format!("({NUMBER}|{anything})");
+        }
+        let label = self.unit.as_deref().map(|unit| escape(unit) + "|").unwrap_or_default();
+        format!(r"({NUMBER}(?:[ \t]*(?:{label}{}))?|{}|{anything})", *UNITS, *TIMES)
+    }
+}
 
 impl Pattern {
     /// Compiles a pattern.
@@ -57,12 +95,12 @@ impl Pattern {
                 } else if captures.iter().any(|c| c.name == name) {
                     return Err(format!("`{{{name}}}` stands twice"));
                 } else {
-                    let percent = unit == "%";
-                    let printed = if unit.is_empty() { String::new() } else { format!(r"(?:\s*{})?", escape(unit)) };
-                    source.push_str(&format!("({NUMBER}){printed}"));
-                    let unit = if percent { "ratio" } else { unit };
-                    let next = rest[end + 1..].chars().next();
-                    captures.push(Capture { name: name.to_owned(), unit: unit.to_owned(), percent, next });
+                    let unit = Some(unit.to_owned()).filter(|unit| !unit.is_empty());
+                    let literal = rest[end + 1..].trim_start();
+                    let closed = !literal.is_empty() && (!literal.starts_with('{') || literal.starts_with("{{"));
+                    let capture = Capture { name: name.to_owned(), unit, closed };
+                    source.push_str(&capture.regex());
+                    captures.push(capture);
                 }
                 rest = &rest[end + 1..];
                 if rest.starts_with('{') && !rest.starts_with("{{") && (any_text || !rest.starts_with("{_}")) {
@@ -86,8 +124,9 @@ impl Pattern {
             return Err("the pattern names no number; `{loss}` stands for one".to_owned());
         }
         let start = if begins_word(text) { r"\b" } else { "" };
+        let open = text.starts_with('{') && !text.starts_with("{{") && !text.starts_with("{_}");
         let regex = Regex::new(&format!("{start}{source}")).map_err(|e| e.to_string())?;
-        Ok(Pattern { text: text.to_owned(), regex, captures })
+        Ok(Pattern { text: text.to_owned(), regex, captures, open })
     }
 
     pub fn text(&self) -> &str {
@@ -99,135 +138,78 @@ impl Pattern {
         self.captures.iter().any(|capture| capture.name == EPOCH)
     }
 
-    /// It tells the epoch of the lines below it.
+    /// It tells the epoch or step of the lines below it.
     pub(crate) fn is_heading(&self) -> bool {
         self.names().next().is_none()
     }
 
-    /// Nothing comes after its last number.
-    fn ends_with_number(&self) -> bool {
-        self.text.ends_with('}') && !self.text.ends_with("}}") && !self.text.ends_with("{_}")
-    }
-
     /// The metrics that it stands for.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.captures.iter().map(|capture| &*capture.name).filter(|name| *name != EPOCH)
+        self.captures.iter().filter(|capture| !capture.is_key()).map(|capture| &*capture.name)
     }
 
-    /// The epoch that a line tells, the last of several.
-    pub(crate) fn epoch(&self, line: &str) -> Option<u32> {
-        let at = 1 + self.captures.iter().position(|capture| capture.name == EPOCH)?;
-        self.regex.captures_iter(line).filter_map(|found| number(found.get(at)?.as_str()).and_then(whole)).last()
+    /// The epoch and step that a line tells, the last of several.
+    pub(crate) fn key(&self, line: &str) -> Option<Key> {
+        let found =
+            self.found(line).filter_map(|numbers| key(numbers.into_iter().map(|(capture, _, read)| (capture, read))));
+        found.filter(|key| *key != Key::default()).last()
     }
 
-    /// The numbers in a line, which has no colours.
-    pub(crate) fn read(&self, line: &str, rows: &mut Vec<MetricRow>) {
-        for found in self.regex.captures_iter(line) {
-            let number = |n: usize| found.get(n + 1).and_then(|m| number(m.as_str()));
-            // Half a number is none: `0` of `0,85`, `1_000` of `1_0000`.
-            let half = |(n, capture): (usize, &Capture)| {
-                found.get(n + 1).is_some_and(|m| goes_on(m.as_str(), &line[m.end()..], capture.next))
-            };
-            if self.captures.iter().enumerate().any(half) {
-                continue;
+    /// The numbers in a line, which has no colours. A text that was to be a number and is none is noted.
+    pub(crate) fn read(&self, line: &str, rows: &mut Vec<MetricRow>, unread: &mut Unread) {
+        for numbers in self.found(line) {
+            for (capture, text, read) in &numbers {
+                if let Err(why) = read {
+                    unread.note(&format!("`{{{}}}` in `{}`", capture.name, self.text), text, why);
+                }
             }
-            let epoch = self.captures.iter().position(|c| c.name == EPOCH).and_then(number).and_then(whole);
-            let key = epoch.map_or(Key::default(), Key::of_epoch);
-            for (n, capture) in self.captures.iter().enumerate().filter(|(_, c)| c.name != EPOCH) {
-                let text = found.get(n + 1).map_or("", |m| m.as_str());
-                let Some(value) = (if capture.percent { percentage(text) } else { self::number(text) }) else {
-                    continue;
-                };
-                // What is said in the middle of a pattern stands before what the pattern goes on with.
-                let behind = found.get(0).filter(|_| n + 1 == self.captures.len() && self.ends_with_number());
-                let Some(factor) = behind.map_or(Some(1.0), |m| factor(&capture.unit, &line[m.end()..])) else {
-                    continue;
-                };
-                let value = finite(value * factor);
-                rows.push(MetricRow { key, name: capture.name.clone(), value, unit: capture.unit.clone() });
+            let Some(key) = key(numbers.iter().map(|(capture, _, read)| (*capture, read.clone()))) else { continue };
+            for (capture, _, read) in numbers {
+                if let (false, Ok(Number { value, unit })) = (capture.is_key(), read) {
+                    rows.push(MetricRow { key, name: capture.name.clone(), value, unit });
+                }
             }
         }
     }
+
+    /// Each place in a line where the pattern is found: what it names, the text, and the number that it is.
+    fn found<'a>(
+        &'a self,
+        line: &'a str,
+    ) -> impl Iterator<Item = Vec<(&'a Capture, &'a str, Result<Number, NotRead>)>> {
+        self.regex.captures_iter(line).filter_map(move |found| {
+            let begin = found.get(0)?.start();
+            if self.open && line[..begin].ends_with(|c: char| c.is_alphanumeric() || "_.,-:'/".contains(c)) {
+                return None;
+            }
+            let one = |(n, capture): (usize, &'a Capture)| {
+                let at = found.get(n + 1)?;
+                let (text, behind) = (at.as_str(), &line[at.start()..]);
+                Some(if capture.closed {
+                    (capture, text, number::read(text, capture.asked()))
+                } else {
+                    let read = number::read_start(behind, capture.asked()).map(|(number, _)| number);
+                    (capture, number::found(behind), read)
+                })
+            };
+            self.captures.iter().enumerate().map(one).collect()
+        })
+    }
+}
+
+/// The epoch and step among what was found; nothing if one of them cannot be read.
+fn key<'a>(numbers: impl Iterator<Item = (&'a Capture, Result<Number, NotRead>)>) -> Option<Key> {
+    let mut key = Key::default();
+    for (capture, read) in numbers.filter(|(capture, _)| capture.is_key()) {
+        key.set(capture.name == EPOCH, read.ok()?.value).then_some(())?;
+    }
+    Some(key)
 }
 
 /// `loss` is no part of `val_loss`.
 fn begins_word(text: &str) -> bool {
     text.starts_with(|c: char| c.is_alphanumeric() || c == '_')
 }
-
-/// The number that a text is as a whole.
-pub(super) fn whole_number(text: &str) -> Option<f64> {
-    static WHOLE: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(&format!("^(?:{NUMBER})$")).unwrap_or_else(|e| unreachable!("{e}")));
-    text.parse().ok().or_else(|| number(text).filter(|_| WHOLE.is_match(text)))
-}
-
-/// It begins with a date, `2026-11-26`.
-pub(super) fn is_date(text: &str) -> bool {
-    static DATE: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new("^[0-9]{4}(?:-[0-9]{2}-|/[0-9]{2}/)[0-9]{2}").unwrap_or_else(|e| unreachable!("{e}"))
-    });
-    DATE.is_match(text)
-}
-
-fn number(text: &str) -> Option<f64> {
-    text.replace(GROUPS, "").parse().ok()
-}
-
-/// 98.9 % is 0.989, and not the neighbour of it that a division gives.
-fn percentage(text: &str) -> Option<f64> {
-    let text = text.replace(GROUPS, "");
-    format!("{text}e-2").parse().ok().or_else(|| Some(text.parse::<f64>().ok()? / 100.0))
-}
-
-/// Units of one kind, by how much of its first each is.
-const UNITS: [&[(&str, f64)]; 3] = [
-    &[("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("µs", 1e-6), ("μs", 1e-6), ("ns", 1e-9), ("min", 60.0), ("h", 3600.0)],
-    &[("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12)],
-    &[("B", 1.0), ("KiB", 1024.0), ("MiB", 1_048_576.0), ("GiB", 1_073_741_824.0)],
-];
-/// Behind a blank these mean something else too: `12 min 3 max`.
-const OTHER_WORDS: [&str; 3] = ["min", "h", "B"];
-
-/// By how much to multiply a number of this unit, where what is printed behind it is another unit of the same kind: `850µs`, `1.31 s` of
-/// `{elapsed:ms}`. `None` where the number is but a part: `2m3.5s`.
-fn factor(unit: &str, behind: &str) -> Option<f64> {
-    let (unit, rate) = unit.strip_suffix("/s").map_or((unit, ""), |unit| (unit, "/s"));
-    let Some(kind) = UNITS.iter().find(|kind| kind.iter().any(|(name, _)| *name == unit)) else { return Some(1.0) };
-    let word = behind.trim_start();
-    let end = word.find(|c: char| !c.is_alphabetic()).unwrap_or(word.len());
-    let (word, after) = word.split_at(end);
-    let is_attached = behind.starts_with(char::is_alphabetic);
-    if is_attached && after.starts_with(|c: char| c.is_ascii_digit()) {
-        return None;
-    }
-    let of = |wanted: &str| kind.iter().find(|(name, _)| *name == wanted).map(|(_, much)| *much);
-    let is_unit = (is_attached || !OTHER_WORDS.contains(&word)) && after.starts_with('/') != rate.is_empty();
-    let printed = of(word).filter(|_| is_unit && after.starts_with(rate));
-    Some(printed.zip(of(unit)).map_or(1.0, |(printed, unit)| printed / unit))
-}
-
-/// Whether a whole number does not end where a pattern found its end, which goes on with `next` there.
-fn goes_on(number: &str, behind: &str, next: Option<char>) -> bool {
-    let mut behind = behind.chars();
-    let first = behind.next().filter(|c| Some(*c) != next);
-    match first {
-        Some(c) if c.is_ascii_digit() => true,
-        // Behind groups of thousands a comma is one between numbers.
-        Some(c) if c == ',' && number.contains(GROUPS) => false,
-        Some(c) if GROUPS.contains(&c) => {
-            !number.contains(|c: char| c.is_alphabetic() || c == '.')
-                && behind.next().is_some_and(|c| c.is_ascii_digit())
-        }
-        _ => false,
-    }
-}
-
-/// What stands between thousands.
-const GROUPS: [char; 2] = [',', '_'];
-
-/// What programs print for a number, also with commas between thousands, or `_` as Python and Rust write them.
-const NUMBER: &str = r"[-+]?(?:[0-9]{1,3}(?:(?:,[0-9]{3})+|(?:_[0-9]{3})+)(?:\.[0-9]*)?|[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[-+]?(?i:nan|inf(?:inity)?)";
 
 #[cfg(test)]
 mod tests {
@@ -254,20 +236,20 @@ mod tests {
                     "elapsed=0.85 ms",
                     "elapsed=12.5 ms",
                     "elapsed=1500 ms",
+                    "elapsed=123500 ms",
                     "elapsed=7 ms",
                     "elapsed=3 ms",
-                    "elapsed=4 ms",
                 ],
             ),
             (
                 "rate {rate:MB/s}",
                 "rate 1.5 GB/s\nrate 850 kB/s\nrate 3 MB/s\nrate 4 GB\nrate 5 MiB/s",
-                vec!["rate=1500 MB/s", "rate=0.85 MB/s", "rate=3 MB/s", "rate=4 MB/s", "rate=5 MB/s"],
+                vec!["rate=1500 MB/s", "rate=0.85 MB/s", "rate=3 MB/s", "rate=5.24288 MB/s"],
             ),
             (
                 "- {t:s} - loss: {loss}",
                 "Epoch 1/5 - 0.5s - loss: 2\nEpoch 2/5 - 3 s - loss: 1\nEpoch 3/5 - 4 - loss: 0\n- 20ms - loss: 9",
-                vec!["t=0.5 s", "loss=2", "t=3 s", "loss=1", "t=4 s", "loss=0"],
+                vec!["t=0.5 s", "loss=2", "t=3 s", "loss=1", "t=4 s", "loss=0", "t=0.02 s", "loss=9"],
             ),
             (
                 "acc {acc:%}",
@@ -283,7 +265,7 @@ mod tests {
                 vec!["loss=0.3", "acc=0.91"],
             ),
             ("Throughput: {speed:images/s}", "Throughput: 1,920", vec!["speed=1920 images/s"]),
-            ("took {wall}", "took 1,234,567.5 ms", vec!["wall=1234567.5"]),
+            ("took {wall}", "took 1,234,567.5 ms", vec!["wall=1234567.5 ms"]),
             (
                 "read {rows} rows",
                 "read 1_000 rows\nread 12_345_678 rows\nread -1_000.5 rows",
@@ -292,10 +274,28 @@ mod tests {
             ("acc {acc:%}", "acc 1_250%", vec!["acc=12.5 ratio"]),
             ("epoch {epoch}", "epoch 1_000", vec![]),
             ("at {a}_{b}", "at 1_000", vec!["a=1", "b=0"]),
-            ("at {a}", "at 1_\nat 2_x", vec!["a=1", "a=2"]),
+            ("at {a}", "at 1_\nat 2_x", vec![]),
+            ("n={n},{_}", "n=1,234,x=2", vec!["n=1234"]),
+            ("{t} ms", "12.5 ms\nv1.5 ms\n1.13.1 ms\n 0,85 ms", vec!["t=12.5"]),
+            (
+                "peak {peak}, loss {loss}",
+                "peak 1.3 GB, loss 0.5\npeak 12G, loss 0.25",
+                vec!["peak=1.3 GB", "loss=0.5", "loss=0.25"],
+            ),
+            (
+                "took {t:s}, loss {loss}",
+                "took 2 h 3 m, loss 0.5\ntook 1 day, 0:01:23, loss 1",
+                vec!["t=7380 s", "loss=0.5", "t=86483 s", "loss=1"],
+            ),
+            ("took {t} {_}", "took 1.3 GB of", vec!["t=1.3 GB"]),
+            ("{v}, {_}", "12 images/s, 3", vec!["v=12 images/s"]),
+            ("{a} {b}", "1.5 GB 3", vec!["a=1.5 GB", "b=3"]),
+            ("step {step} loss {loss}", "step 1_000 loss 2\nstep 0.5 loss 3", vec!["1000@loss=2"]),
+            ("epoch {epoch} step {step}: {loss}", "epoch 0.5 step 3: -inf", vec!["0.5:3@loss=-inf"]),
+            ("epoch {epoch} loss {loss}", "epoch 3/10 loss 2\nepoch 3K loss 2", vec!["3:loss=2"]),
             // What are no groups of thousands may be the name of something.
             ("acc {acc}", "acc 0,85\nacc 0_85\nacc 1000_000\nacc 1_0000\nacc 1,000_000", vec![]),
-            ("losses {a}", "losses nan,1\nlosses 1,920,5", vec!["a=NaN", "a=1920"]),
+            ("losses {a}", "losses nan,1\nlosses 1,920,5", vec![]),
             ("losses {a},{b}", "losses 0.5,0.3\nlosses 1,2", vec!["a=0.5", "b=0.3", "a=1", "b=2"]),
             ("[{_}] loss {loss}", "[12:01 train.py:3] loss 0.5", vec!["loss=0.5"]),
             ("epoch {epoch}{_}loss {loss}", "epoch 3: lr 0.1, val_loss 9, loss 0.5", vec!["3:loss=0.5"]),
@@ -304,7 +304,9 @@ mod tests {
             ("loss {loss} {_}s", "loss 0.5  2.88s\nloss 0.4 in 3 s\nloss 0.3 of losses", vec!["loss=0.5", "loss=0.4"]),
         ] {
             let (pattern, mut rows) = (Pattern::new(pattern).expect("a pattern"), Vec::new());
-            text.lines().flat_map(|line| line.split('\r')).for_each(|line| pattern.read(line, &mut rows));
+            text.lines()
+                .flat_map(|line| line.split('\r'))
+                .for_each(|line| pattern.read(line, &mut rows, &mut Unread::default()));
             assert_eq!(shown(rows), expected, "{}", pattern.text());
         }
     }
@@ -313,8 +315,27 @@ mod tests {
     fn a_heading_tells_the_epoch_of_what_is_below() {
         let heading = Pattern::new("Epoch {epoch}/{_}").unwrap();
         assert!(heading.is_heading() && !Pattern::new("Epoch {epoch}: {loss}").unwrap().is_heading());
-        assert_eq!(["Epoch 3/10", "Epoch 1.5/10", "Epochs"].map(|line| heading.epoch(line)), [Some(3), None, None]);
-        assert_eq!(Pattern::new("Epoch {epoch}").unwrap().epoch("Epoch 1_000"), Some(1000));
+        let epoch = |epoch: f64| Some(Key { epoch: Some(epoch), step: None });
+        let keys = ["Epoch 3/10", "Epoch 1.5/10", "Epochs", "Epoch 2K/3"].map(|line| heading.key(line));
+        assert_eq!(keys, [epoch(3.0), epoch(1.5), None, None]);
+        let key = |pattern: &str, line: &str| Pattern::new(pattern).unwrap().key(line);
+        assert_eq!(key("Epoch {epoch}", "Epoch 1_000"), epoch(1000.0));
+        assert_eq!(key("[{epoch}, {step}]", "[1, 20]"), Some(Key { epoch: Some(1.0), step: Some(20.0) }));
+    }
+
+    #[test]
+    fn what_is_not_read_is_noted_once() {
+        let (pattern, mut rows, mut unread) =
+            (Pattern::new("peak {peak:MiB} acc {acc}").unwrap(), Vec::new(), Unread::default());
+        for line in ["peak 12G acc 0,85", "peak 13G acc 0.5", "peak none acc 1"] {
+            pattern.read(line, &mut rows, &mut unread);
+        }
+        assert_eq!(shown(rows), ["acc=0.5"]);
+        let of = "in `peak {peak:MiB} acc {acc}`";
+        let expected = format!(
+            "`{{acc}}` {of}: `0,85` is not a number (1 time); `{{peak}}` {of}: the unit of `12G` is ambiguous (2 times)"
+        );
+        assert_eq!(unread.remarks(), Some(expected));
     }
 
     #[test]

@@ -1,182 +1,293 @@
-//! A table with a header, as text: from its fields to rows, and what is to be told of its columns.
+//! A table with a header, read as it comes: a record counts when it is whole.
 
-use super::{Key, MetricRow, metric_name, pattern::whole_number, push, whole};
+use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 
-/// What people are told of the columns of a table.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Columns {
-    /// Those of numbers whose names are not those of their metrics, capital letters aside, with the metrics; of a name without a letter at
-    /// its beginning there is none.
-    renamed: Vec<(String, Option<String>)>,
-    /// Those in which there is something else than numbers.
-    unread: Vec<Unread>,
+use super::{
+    Key, MetricRow,
+    columns::{Columns, Field, Name, key_name},
+    number::{self, Asked},
+};
+
+/// A table as far as it was read.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    pub(super) columns: Columns,
+    /// What came before the header is whole, and how many lines that were passed over.
+    head: String,
+    passed: u64,
+    /// The last line that begins with `#`.
+    comment: Option<String>,
+    records: Option<Records>,
+    /// What tells each column from the others, with its name; nothing before the header.
+    header: Option<Vec<(String, String)>>,
+    /// The first row is of numbers, and nothing names them.
+    pub(super) nameless: bool,
 }
 
-/// What is no number in a column that is to have numbers.
-#[derive(Clone, Debug, PartialEq)]
-struct Unread {
-    column: String,
-    /// The first of it.
-    field: String,
-    rows: usize,
+/// The records of a table.
+#[derive(Debug)]
+struct Records {
+    reader: Reader,
+    delimiter: char,
+    /// The line where the record at hand begins, counted from the header.
+    line: u64,
+    text: Vec<u8>,
+    ends: Vec<usize>,
+    /// How much of these the record at hand has.
+    filled: (usize, usize),
 }
 
-/// So many columns of a file are told.
-const TOLD: usize = 8;
+impl Table {
+    /// Reads the records that become whole with this text, which follows what came before.
+    pub(super) fn feed(&mut self, text: &str, rows: &mut Vec<MetricRow>) {
+        if self.records.is_some() {
+            return self.records(text.as_bytes(), rows);
+        }
+        self.head.push_str(text);
+        let mut from = 0;
+        while let Some(end) = self.head[from..].find('\n').map(|end| from + end) {
+            let line = self.head[from..end].trim_start_matches('\u{feff}');
+            if let Some(comment) = line.trim_start().strip_prefix('#') {
+                self.comment = Some(comment.to_owned());
+            } else if !line.trim().is_empty() {
+                self.records = Some(Records::new(delimiter(line)));
+                let begin = end - line.len();
+                let table = std::mem::take(&mut self.head).split_off(begin);
+                return self.records(table.as_bytes(), rows);
+            }
+            self.passed += 1;
+            from = end + 1;
+        }
+        self.head.drain(..from);
+    }
 
-impl Columns {
-    /// With all texts of others changed.
-    pub(crate) fn hidden(self, hide: impl Fn(String) -> String) -> Columns {
-        let unread = |of: Unread| Unread { column: hide(of.column), field: hide(of.field), ..of };
-        Columns {
-            renamed: self.renamed.into_iter().map(|(column, metric)| (hide(column), metric.map(&hide))).collect(),
-            unread: self.unread.into_iter().map(unread).collect(),
+    /// There is no more. If the program `ended` by itself, a last line without an end is whole.
+    pub(super) fn end(&mut self, ended: bool, rows: &mut Vec<MetricRow>) {
+        if ended && self.records.is_none() && !self.head.is_empty() {
+            self.feed("\n", rows);
+        } else if ended {
+            self.records(&[], rows);
         }
     }
 
-    /// What is told, of a table in this file.
-    pub(crate) fn remarks(&self, file: &str) -> Vec<String> {
-        let renamed = self.renamed.iter().map(|(column, metric)| match metric {
-            Some(metric) => format!("`{column}` as `{metric}`"),
-            None => format!("`{column}` as none, for a name begins with a letter"),
-        });
-        let unread = self.unread.iter().enumerate().map(|(n, Unread { column, field, rows })| {
-            let of = if n == 0 { format!(" of `{file}`") } else { String::new() };
-            let rows = if *rows == 1 { "1 row".to_owned() } else { format!("{rows} rows") };
-            format!("`{column}`{of}: `{}` is no number ({rows})", super::cut(field))
-        });
-        let renamed = first(renamed, ", ").map(|all| format!("columns of `{file}` are metrics by other names: {all}"));
-        renamed.into_iter().chain(first(unread, "; ")).collect()
-    }
-}
-
-/// The first of many as one text, if there are any.
-fn first(mut all: impl ExactSizeIterator<Item = String>, between: &str) -> Option<String> {
-    let told: Vec<String> = all.by_ref().take(TOLD).collect();
-    let more = if all.len() > 0 { format!("{between}and {} more", all.len()) } else { String::new() };
-    (!told.is_empty()).then(|| told.join(between) + &more)
-}
-
-/// A column as far as it was read.
-struct Column<'a> {
-    name: &'a str,
-    metric: Option<String>,
-    numbers: usize,
-    /// Fields that are neither numbers nor empty, and the first of them.
-    others: usize,
-    other: String,
-    /// All of these begin as numbers do.
-    like_numbers: bool,
-}
-
-impl<'a> Column<'a> {
-    fn new(name: &'a str) -> Self {
-        let (metric, other) = (metric_name(name), String::new());
-        Column { name, metric, numbers: 0, others: 0, other, like_numbers: true }
-    }
-
-    fn take(&mut self, field: &str, is_number: bool) {
-        self.numbers += usize::from(is_number);
-        if !is_number && !field.is_empty() {
-            self.others += 1;
-            self.like_numbers &= like_number(field);
-            if self.others == 1 {
-                self.other = field.to_owned();
+    /// Reads records; without any text, the last one, which has no end.
+    fn records(&mut self, mut input: &[u8], rows: &mut Vec<MetricRow>) {
+        let Some(mut records) = self.records.take() else { return };
+        let is_end = input.is_empty();
+        while is_end || !input.is_empty() {
+            let (text, ends) = (&mut records.text[records.filled.0..], &mut records.ends[records.filled.1..]);
+            let (result, read, written, ended) = records.reader.read_record(input, text, ends);
+            input = &input[read..];
+            records.filled = (records.filled.0 + written, records.filled.1 + ended);
+            match result {
+                ReadRecordResult::OutputFull => records.text.resize(records.text.len() * 2, 0),
+                ReadRecordResult::OutputEndsFull => records.ends.resize(records.ends.len() * 2, 0),
+                ReadRecordResult::Record => {
+                    let text = String::from_utf8_lossy(&records.text[..records.filled.0]);
+                    let mut from = 0;
+                    let ends = records.ends[..records.filled.1].iter();
+                    let fields: Vec<&str> = ends
+                        .map(|end| text.get(std::mem::replace(&mut from, *end)..*end).unwrap_or_default().trim())
+                        .collect();
+                    self.record(&fields, self.passed + records.line, records.delimiter, rows);
+                    records.filled = (0, 0);
+                    records.line = records.reader.line();
+                }
+                ReadRecordResult::InputEmpty | ReadRecordResult::End => break,
+            }
+            if self.nameless {
+                break;
             }
         }
+        self.records = Some(records);
     }
 
-    fn is_renamed(&self) -> bool {
-        self.numbers > 0 && !self.name.is_empty() && self.metric.as_ref() != Some(&self.name.to_lowercase())
-    }
-
-    /// A column of plain text is to have no numbers.
-    fn is_unread(&self) -> bool {
-        self.metric.is_some() && self.others > 0 && (self.numbers > 0 || self.like_numbers)
-    }
-}
-
-/// It begins as a number does, and is no date.
-fn like_number(field: &str) -> bool {
-    let digits = field.trim_start_matches(['+', '-', '.']);
-    digits.starts_with(|c: char| c.is_ascii_digit()) && !super::pattern::is_date(digits)
-}
-
-/// Reads the rows of a table.
-pub(super) fn read(text: &str, rows: &mut Vec<MetricRow>) -> Columns {
-    let mut reader = csv::ReaderBuilder::new().flexible(true).trim(csv::Trim::All).from_reader(text.as_bytes());
-    let Ok(header) = reader.headers().cloned() else { return Columns::default() };
-    let epoch_at = header.iter().position(|name| name.eq_ignore_ascii_case("epoch"));
-    let mut columns: Vec<Column<'_>> = header.iter().map(Column::new).collect();
-    for record in reader.records().flatten() {
-        let epoch = epoch_at.and_then(|i| whole_number(record.get(i)?)).and_then(whole);
-        let key = epoch.map_or(Key::default(), Key::of_epoch);
-        for (i, (column, field)) in columns.iter_mut().zip(&record).enumerate() {
-            let value = whole_number(field);
-            column.take(field, value.is_some());
-            if Some(i) != epoch_at {
-                push(column.name, value, "", key, rows);
+    fn record(&mut self, fields: &[&str], line: u64, delimiter: char, rows: &mut Vec<MetricRow>) {
+        if fields.iter().all(|field| field.is_empty()) {
+            return;
+        }
+        let Some(header) = &self.header else {
+            let is_number = |field: &&&str| number::read(field, Asked::Any).is_ok();
+            if fields.iter().filter(|field| !field.is_empty()).all(|field| is_number(&field)) {
+                // `numpy.savetxt` writes the names behind a `#`.
+                let comment = self.comment.take().unwrap_or_default();
+                let names: Vec<&str> = comment.split(delimiter).map(str::trim).collect();
+                self.nameless = names.len() != fields.len() || comment.trim().is_empty();
+                if !self.nameless {
+                    self.names(&names);
+                    self.record(fields, line, delimiter, rows);
+                }
+            } else {
+                self.names(fields);
             }
+            return;
+        };
+        if fields.len() != header.len() {
+            return self.columns.ragged(line, header.len(), fields.len());
+        }
+        let mut key = Key::default();
+        for ((_, name), field) in header.iter().zip(fields).filter(|((id, _), _)| id.is_empty()) {
+            self.columns.take_key(name, Field::Text(field, ""), &mut key);
+        }
+        for ((id, _), field) in header.iter().zip(fields).filter(|((id, _), _)| !id.is_empty()) {
+            // Between semicolons a comma may be the sign before decimals or between thousands.
+            let field =
+                if delimiter == ';' && field.contains(',') { Field::Unclear(field) } else { Field::Text(field, "") };
+            self.columns.take(id, field, key, rows);
         }
     }
-    let renamed = columns.iter().filter(|column| column.is_renamed());
-    let unread = columns.iter().filter(|column| column.is_unread());
-    Columns {
-        renamed: renamed.map(|column| (column.name.to_owned(), column.metric.clone())).collect(),
-        unread: unread
-            .map(|column| Unread { column: column.name.to_owned(), field: column.other.clone(), rows: column.others })
-            .collect(),
+
+    /// Takes the names of a header: an epoch and a step have no `id`.
+    fn names(&mut self, fields: &[&str]) {
+        let mut keys = [false; 2];
+        let mut one = |(n, name): (usize, &&str)| {
+            let is_key = key_name(name).is_some_and(|epoch| !std::mem::replace(&mut keys[usize::from(epoch)], true));
+            (if is_key { String::new() } else { n.to_string() }, (*name).to_owned())
+        };
+        let header: Vec<(String, String)> = fields.iter().enumerate().map(&mut one).collect();
+        let name = |(id, name): &(String, String)| Name { id: id.clone(), metric: name.clone(), shown: name.clone() };
+        self.columns.name(header.iter().filter(|(id, _)| !id.is_empty()).map(name), true);
+        self.header = Some(header);
     }
+}
+
+impl Records {
+    fn new(delimiter: char) -> Records {
+        let reader = ReaderBuilder::new().delimiter(delimiter as u8).build();
+        Records { reader, delimiter, line: 1, text: vec![0; 4096], ends: vec![0; 64], filled: (0, 0) }
+    }
+}
+
+/// What is between the names of a header: commas, if there is one, else tabs or semicolons.
+fn delimiter(header: &str) -> char {
+    let mut quoted = false;
+    let outside: Vec<char> = header
+        .chars()
+        .filter(|c| {
+            quoted ^= *c == '"';
+            !quoted
+        })
+        .collect();
+    [',', '\t', ';'].into_iter().find(|c| outside.contains(c)).unwrap_or(',')
 }
 
 #[cfg(test)]
 mod tests {
     use super::{super::tests::shown, *};
 
+    /// What is read of a text that comes in pieces of this length.
+    fn read_in_pieces(text: &str, length: usize) -> (Vec<String>, Vec<String>) {
+        let (mut table, mut rows) = (Table::default(), Vec::new());
+        let chars: Vec<char> = text.chars().collect();
+        chars.chunks(length).for_each(|piece| table.feed(&piece.iter().collect::<String>(), &mut rows));
+        table.end(true, &mut rows);
+        (shown(rows), table.columns.remarks("m.csv"))
+    }
+
     fn told(text: &str) -> (Vec<String>, Vec<String>) {
-        let mut rows = Vec::new();
-        let columns = read(text, &mut rows);
-        (shown(rows), columns.remarks("m.csv"))
+        let whole = read_in_pieces(text, text.len().max(1));
+        for length in [1, 3, 7] {
+            assert_eq!(read_in_pieces(text, length), whole, "{text} in pieces of {length}");
+        }
+        whole
+    }
+
+    fn owned(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|text| (*text).to_owned()).collect()
     }
 
     #[test]
     fn columns_that_have_other_names_as_metrics_are_told() {
         let text = "epoch,Loss,\"bytes written\",run name,temp °C,Größe,1st,\n1,2,3,a,,5,6,7\n2,2,3,b,4,5,6,7\n";
-        let expected = "columns of `m.csv` are metrics by other names: `bytes written` as `bytes_written`, `temp °C` as `temp__c`, `1st` as none, for a name begins with a letter";
+        let expected = "names in `m.csv` are metrics by other names: `bytes written` as `bytes_written`, `temp °C` as `temp__c`, `1st` as `n_1st`";
         assert_eq!(told(text).1, [expected]);
     }
 
     #[test]
     fn numbers_are_read_as_in_patterns_and_what_is_none_is_told() {
-        let none: [&str; 0] = [];
         for (text, numbers, remarks) in [
             ("epoch,n\n\"1,000\",\"12,345.5\"\n", &["1000:n=12345.5"][..], &[][..]),
-            ("n,loss\n1_000,inf\n", &["n=1000", "loss=NaN"], &[]),
-            ("acc,run\n50%,a\n60%,b\n70%,c\n", &none, &["`acc` of `m.csv`: `50%` is no number (3 rows)"]),
+            ("n,loss\n1_000,inf\n", &["n=1000", "loss=inf"], &[]),
+            ("acc,run\n50%,a\n60%,b\n70%,c\n", &["acc=50 %", "acc=60 %", "acc=70 %"], &[]),
             (
-                "acc,loss,1st\n0.5,\"1,00\",3\nabc,\"0,85\",x\n,,\n",
-                &["acc=0.5"],
+                "acc,loss,2\n0.5,\"1,00\",3\nabc,\"0,85\",x\n,,\n",
+                &["acc=0.5", "n_2=3"],
                 &[
-                    "columns of `m.csv` are metrics by other names: `1st` as none, for a name begins with a letter",
-                    "`acc` of `m.csv`: `abc` is no number (1 row); `loss`: `1,00` is no number (2 rows)",
+                    "names in `m.csv` are metrics by other names: `2` as `n_2`",
+                    "`acc` of `m.csv`: `abc` is not a number (1 value); `loss`: `1,00` is not a number (2 values); `2`: `x` is not a number (1 value)",
                 ],
             ),
-            // Only below `epoch` there are numbers.
-            ("epoch,acc\n1,50%\n", &none, &["`acc` of `m.csv`: `50%` is no number (1 row)"]),
-            ("run,day\n3layers,2026-11-26\nbig,2026-11-27 10:00\n", &none, &[]),
+            ("epoch,mem\n1,12G\n", &[], &["`mem` of `m.csv`: the unit of `12G` is ambiguous (1 value)"]),
+            ("run,day\n3layers,2026-11-26\nbig,2026-11-27 10:00\n", &[], &[]),
+            ("Epoch,STEP,loss\n0.5,10,2\n1/2,20,1\n", &["0.5:10@loss=2", "1:20@loss=1"], &[]),
         ] {
-            let told = told(text);
-            assert_eq!(
-                (told.0, told.1),
-                (numbers.iter().map(|n| (*n).to_owned()).collect(), remarks.iter().map(|r| (*r).to_owned()).collect()),
-                "{text}"
-            );
+            assert_eq!(told(text), (owned(numbers), owned(remarks)), "{text}");
         }
-        let wide = told(&format!(
-            "{}\n{}\n",
-            ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"].join(","),
-            ["1%"; 10].join(",")
-        ));
-        assert!(wide.1[0].ends_with("`h`: `1%` is no number (1 row); and 2 more"), "{wide:?}");
+        let head: Vec<String> = (0..10).map(|n| format!("c{n}")).collect();
+        let wide = told(&format!("{}\n{}\n", head.join(","), ["1kg"; 10].join(",")));
+        assert!(wide.1[0].ends_with("`c7`: `1kg` is not a number (1 value); and 2 more"), "{wide:?}");
+    }
+
+    #[test]
+    fn a_row_that_has_not_the_fields_of_the_header_gives_no_numbers() {
+        for (text, numbers, remark) in [
+            (
+                "epoch,images,acc\n1,12,345,0.5\n2,12,345,0.6\n",
+                &[][..],
+                "`m.csv`, line 2: its numbers are not read, because it has 4 fields and the header has 3, the first of 2 such rows",
+            ),
+            (
+                "epoch,images,acc\n1,100,0.5\n2,0.6\n",
+                &["1:images=100", "1:acc=0.5"],
+                "`m.csv`, line 3: its numbers are not read, because it has 2 fields and the header has 3",
+            ),
+            (
+                "# a\n\nepoch,t\n1,\"x\ny\"\n2,3,\n",
+                &[],
+                "`m.csv`, line 6: its numbers are not read, because it has 3 fields and the header has 2",
+            ),
+        ] {
+            assert_eq!(told(text), (owned(numbers), owned(&[remark])), "{text}");
+        }
+    }
+
+    #[test]
+    fn no_two_columns_are_one() {
+        let text = "epoch,loss,Loss,val/loss,val_loss,loss,Epoch\n0,0.5,9,1,2,7,3\n";
+        let numbers = ["0:loss=0.5", "0:loss_3=9", "0:val_loss_2=1", "0:val_loss=2", "0:loss_2=7", "0:epoch_2=3"];
+        let remark = "names in `m.csv` are metrics by other names: `Loss` as `loss_3`, `val/loss` as `val_loss_2`, `loss` as `loss_2`, `Epoch` as `epoch_2`";
+        assert_eq!(told(text), (owned(&numbers), owned(&[remark])));
+    }
+
+    #[test]
+    fn comments_and_other_signs_between_fields_are_known() {
+        for (text, numbers) in [
+            ("# torch 2.1, host gpu7\nepoch,loss\n1,0.5\n2,0.25\n", &["1:loss=0.5", "2:loss=0.25"][..]),
+            ("#a\n# epoch,loss\n1,0.5\n2,0.25", &["1:loss=0.5", "2:loss=0.25"]),
+            ("epoch\tloss\n1\t1,000\n", &["1:loss=1000"]),
+            ("epoch;loss\n1;0.5\n2;0,25\n3;1,234\n", &["1:loss=0.5"]),
+            ("\u{feff}epoch,a;b\r\n1,2\r\n", &["1:a_b=2"]),
+            ("\n\nepoch,loss\n\n1,2\n", &["1:loss=2"]),
+        ] {
+            assert_eq!(told(text).0, owned(numbers), "{text}");
+        }
+        for (text, nameless) in [("1,0.5\n2,0.25\n", true), ("# a,b,c\n1,0.5\n", true), ("a,1\n2,3\n", false)] {
+            let mut table = Table::default();
+            table.feed(text, &mut Vec::new());
+            assert_eq!(table.nameless, nameless, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_quoted_field_may_have_lines_and_one_without_end_costs_no_more() {
+        let text = "epoch,note,loss\n1,\"multi\n7,x,0.001\nend\",0.4\n2,\"a, b\",0.2\n";
+        assert_eq!(told(text), (owned(&["1:loss=0.4", "2:loss=0.2"]), vec![]));
+        let (mut table, mut rows) = (Table::default(), Vec::new());
+        table.feed("epoch,loss\n1,0.5\n2,\"", &mut rows);
+        for _ in 0..1_000_000 {
+            table.feed("x\n", &mut rows);
+        }
+        table.end(true, &mut rows);
+        assert_eq!(shown(rows), ["1:loss=0.5"]);
     }
 }

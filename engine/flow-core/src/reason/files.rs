@@ -70,12 +70,8 @@ pub enum NoMetrics {
         /// The line, cut where it is long.
         text: String,
     },
-    /// Something else than commas stands between the names of its header.
-    NoCommas {
-        file: String,
-        /// They are tabs; semicolons if not.
-        tabs: bool,
-    },
+    /// Its first row is of numbers, and no line names them.
+    NoHeader { file: String },
     /// The file holds no number.
     NoneInFile { file: String },
     /// The table holds no number below its header.
@@ -147,7 +143,7 @@ texts! {
     }
     NoMetrics {
         Unread { file, error }, NoJson { file, error }, NoNumbers { file }, BadLine { file, line, text },
-        NoCommas { file, tabs }, NoneInFile { file }, NoneInTable { file }, NoEventFile { file }, BadEvent { file, at },
+        NoHeader { file }, NoneInFile { file }, NoneInTable { file }, NoEventFile { file }, BadEvent { file, at },
         NoneMatches { pattern },
     }
     Refusal {

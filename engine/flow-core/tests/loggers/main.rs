@@ -121,8 +121,8 @@ fn every_recipe_reads_what_its_logger_writes() {
     keras, 3 epochs: accuracy=0.7333 loss=0.5873 test_accuracy=0.7312 val_accuracy=0.6875 val_loss=0.5234
     keras, 3 epochs: accuracy=0.7333 loss=0.5873 test_accuracy=0.7312 val_accuracy=0.6875 val_loss=0.5234
     keras_csv, 3 epochs: accuracy=0.7333 loss=0.5873 val_accuracy=0.6875 val_loss=0.5234
-    lightning, 3 epochs: step=11.0000 train_loss=0.2744 val_acc=0.9812 val_loss=0.2500
-    transformers, 3 epochs: eval_accuracy=0.5312 eval_loss=0.6932 eval_runtime=1.0109 eval_samples_per_second=31.6540 eval_steps_per_second=3.9570 grad_norm=0.1397 learning_rate=0.0004 loss=0.6869 step=12.0000 total_flos=18745344.0000 train_loss=0.6909 train_runtime=11.9584 train_samples_per_second=16.0560 train_steps_per_second=1.0030
+    lightning, 3 epochs: train_loss=0.2744 val_acc=0.9812 val_loss=0.2500
+    transformers, 3 epochs: eval_accuracy=0.5312 eval_loss=0.6932 eval_runtime=1.0109 eval_samples_per_second=31.6540 eval_steps_per_second=3.9570 grad_norm=0.1397 learning_rate=0.0004 loss=0.6869 total_flos=18745344.0000 train_loss=0.6909 train_runtime=11.9584 train_samples_per_second=16.0560 train_steps_per_second=1.0030
     transformers_log, 3 epochs: eval_accuracy=0.5312 eval_loss=0.6932 loss=0.6869
     timm, 3 epochs: eval_loss=0.7053 eval_top1=50.0000 eval_top5=100.0000 lr=0.0100 train_loss=0.6953
     sklearn, 4 epochs: accuracy=0.3600 loss=0.7235

@@ -9,7 +9,7 @@ use std::{
 };
 
 use flow_core::{
-    EventFile, MetricRow, Metrics, MetricsFile, NumberFiles,
+    EventFile, LineReader, MetricRow, Metrics, MetricsFile, NumberFiles,
     measure::{EndedEpoch, Printed, Reported},
     reason::NoMetrics,
 };
@@ -87,20 +87,18 @@ struct Followed {
     file: MetricsFile,
     path: PathBuf,
     lines: Lines,
-    /// The first line of a CSV file.
-    header: Option<String>,
+    reader: LineReader,
 }
 
 impl Following {
     pub(super) fn new(metrics: &Metrics, work: &Path) -> Following {
-        let of_lines = |file: &&MetricsFile| matches!(file, MetricsFile::Jsonl(_) | MetricsFile::Csv(_));
         let followed = |file: &MetricsFile| Followed::new(file.clone(), work.join(file.path()));
         let folder = |file: &MetricsFile| match file {
             MetricsFile::TensorBoard(folder) => Some(EventFolder::new(work.join(folder))),
             _ => None,
         };
         Following {
-            files: metrics.files.iter().filter(of_lines).map(followed).collect(),
+            files: metrics.files.iter().filter_map(followed).collect(),
             folders: metrics.files.iter().filter_map(folder).collect(),
             printed: Printed::default(),
             reported: Reported::default(),
@@ -138,25 +136,22 @@ impl Following {
 }
 
 impl Followed {
-    fn new(file: MetricsFile, path: PathBuf) -> Followed {
-        Followed { file, lines: Lines::new(path.clone(), b"\n"), path, header: None }
+    /// Of a file that consists of lines.
+    fn new(file: MetricsFile, path: PathBuf) -> Option<Followed> {
+        let reader = file.lines()?;
+        Some(Followed { file, lines: Lines::new(path.clone(), b"\n"), path, reader })
     }
 
-    /// The numbers of whole lines that are new. What is wrong with a line is told at the end, when all of them are read.
+    /// The numbers of records that are new and whole. What is wrong with one is told at the end, when all of them are read.
     fn read(&mut self, rows: &mut Vec<MetricRow>) {
-        if self.lines.is_another() {
-            *self = Followed::new(self.file.clone(), self.path.clone());
+        if self.lines.is_another()
+            && let Some(anew) = Followed::new(self.file.clone(), self.path.clone())
+        {
+            *self = anew;
         }
         for line in self.lines.poll().ok().flatten().unwrap_or_default() {
-            let line = String::from_utf8_lossy(&line);
-            let _ = match (&self.file, &self.header) {
-                (MetricsFile::Csv(_), None) => {
-                    self.header = Some(line.into_owned());
-                    continue;
-                }
-                (MetricsFile::Csv(_), Some(header)) => self.file.read_lines(&format!("{header}\n{line}\n"), rows),
-                _ => self.file.read_lines(&format!("{line}\n"), rows),
-            };
+            self.reader.feed(&String::from_utf8_lossy(&line), rows);
+            self.reader.feed("\n", rows);
         }
     }
 }
@@ -220,7 +215,7 @@ pub(super) fn how_far(epoch: Option<u32>, reported: &Reported) -> Option<String>
     };
     let units = reported.units(numbers.keys());
     let shown = |(name, value): (&String, &f64)| match units.get(name).map(String::as_str) {
-        _ if !value.is_finite() => format!("{name} NaN"),
+        _ if !value.is_finite() => format!("{name} {value}"),
         Some("ratio") => format!("{name} {:.2} %", value * 100.0),
         Some(unit) => format!("{name} {value:.4} {unit}"),
         None => format!("{name} {value:.4}"),
@@ -254,6 +249,20 @@ mod tests {
         fs::write(dir.path().join("m.jsonl"), "{\"step\": 3}\nnoise\n").unwrap();
         assert_eq!(look(rewritten, 6.0), seen(&[], "epoch 2: acc 9.0000, loss 1.0000"));
         assert_eq!(following.end().map(|(epoch, _)| epoch), Some(2));
+    }
+
+    #[test]
+    fn a_field_of_several_lines_is_one_field_while_it_is_written_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = vec![MetricsFile::Csv("log.csv".into())];
+        let mut following = Following::new(&Metrics { files, ..Metrics::default() }, dir.path());
+        let mut look = |text: &str, now| {
+            fs::write(dir.path().join("log.csv"), text).unwrap();
+            following.look(now, &Secrets::default()).1
+        };
+        assert_eq!(look("epoch,note,loss\n1,\"multi\n7,x,0.001\nend", 1.0), None, "the record is not whole");
+        let now = look("epoch,note,loss\n1,\"multi\n7,x,0.001\nend\",0.4\n", 2.0);
+        assert_eq!(now.as_deref(), Some("epoch 1: loss 0.4000"));
     }
 
     #[test]

@@ -1,0 +1,226 @@
+//! The names in a file of numbers, columns of a table or keys of JSON, and what was found under each. Two names are never one metric.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    Key, MetricRow, cut, metric_letters,
+    number::{self, Asked, NotRead, Number},
+    readable_name,
+    unread::{not_read, several},
+};
+
+/// What is under a name.
+#[derive(Clone, Debug)]
+pub(super) enum Field<'a> {
+    /// With its unit, or nothing.
+    Number(f64, &'a str),
+    /// With the unit that it is in, or nothing.
+    Text(&'a str, &'a str),
+    /// It begins as a number and may be one of two.
+    Unclear(&'a str),
+    /// A list of so many values, where one value belongs.
+    List(usize),
+}
+
+/// A name in a file.
+#[derive(Clone, Debug)]
+pub(super) struct Name {
+    /// What tells it from all others of the file.
+    pub(super) id: String,
+    /// What makes the name of its metric.
+    pub(super) metric: String,
+    /// As people see it.
+    pub(super) shown: String,
+}
+
+/// What came under a name.
+#[derive(Clone, Debug, PartialEq)]
+struct Column {
+    name: String,
+    /// What it is called as a metric; nothing of a name without letters and digits, and of an epoch or a step.
+    metric: Option<String>,
+    /// It is called otherwise than its name says.
+    renamed: bool,
+    numbers: usize,
+    /// Texts that are neither numbers nor empty, and the first of them.
+    others: usize,
+    other: (String, NotRead),
+    /// All of these begin as numbers do.
+    like_numbers: bool,
+}
+
+/// A row that has more or fewer fields than the header.
+#[derive(Clone, Debug, PartialEq)]
+struct Ragged {
+    line: u64,
+    expected: usize,
+    found: usize,
+    rows: usize,
+}
+
+/// All names of a file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Columns {
+    all: Vec<Column>,
+    /// By what tells one from another.
+    index: BTreeMap<String, usize>,
+    taken: BTreeSet<String>,
+    ragged: Option<Ragged>,
+}
+
+/// Whether this is the name of an epoch (`Some(true)`) or of a step (`Some(false)`).
+pub(super) fn key_name(name: &str) -> Option<bool> {
+    let is = |key: &str| name.eq_ignore_ascii_case(key);
+    if is("epoch") { Some(true) } else { is("step").then_some(false) }
+}
+
+impl Columns {
+    /// Gives metrics to names that are new. One that is written as its metric is called comes first, and another one is `NAME_2`.
+    /// `remarked` are also those whose letters alone differ.
+    pub(super) fn name(&mut self, names: impl Iterator<Item = Name>, remarked: bool) {
+        let mut ids = BTreeSet::new();
+        let is_new = |name: &Name| !self.index.contains_key(&name.id) && ids.insert(name.id.clone());
+        let new: Vec<Name> = names.filter(is_new).collect();
+        let metrics: Vec<Option<String>> = new.iter().map(|name| readable_name(&name.metric)).collect();
+        let mut given: Vec<Option<String>> = vec![None; new.len()];
+        for exact in [true, false] {
+            for ((name, metric), given) in new.iter().zip(&metrics).zip(&mut given) {
+                let Some(metric) = metric.as_ref().filter(|metric| (**metric == name.metric) == exact) else {
+                    continue;
+                };
+                let free = |name: &String| key_name(name).is_none() && !self.taken.contains(name);
+                let mut names = std::iter::once(metric.clone()).chain((2..).map(|n: u32| format!("{metric}_{n}")));
+                *given = names.find(free);
+                self.taken.extend(given.clone());
+            }
+        }
+        for (Name { id, metric: written, shown }, metric) in new.into_iter().zip(given) {
+            let plain =
+                if remarked { written.to_lowercase() } else { metric_letters(&written).trim_matches('_').to_owned() };
+            let renamed = !written.is_empty() && metric.as_ref() != Some(&plain);
+            self.index.insert(id, self.all.len());
+            self.all.push(Column { metric, renamed, ..Column::new(&shown) });
+        }
+    }
+
+    /// Reads what is under a name that is known.
+    pub(super) fn take(&mut self, id: &str, field: Field<'_>, key: Key, rows: &mut Vec<MetricRow>) {
+        let Some(column) = self.index.get(id).and_then(|at| self.all.get_mut(*at)) else { return };
+        if let (Some(Number { value, unit }), Some(name)) = (column.read(field, Asked::Any), &column.metric) {
+            rows.push(MetricRow { key, name: name.clone(), value, unit });
+        }
+    }
+
+    /// Reads an epoch (or else a step) into a key.
+    pub(super) fn take_key(&mut self, name: &str, field: Field<'_>, key: &mut Key) {
+        let at = *self.index.entry(format!("\0{name}")).or_insert_with(|| {
+            self.all.push(Column::new(name));
+            self.all.len() - 1
+        });
+        let Some(column) = self.all.get_mut(at) else { return };
+        if let Some(Number { value, .. }) = column.read(field.clone(), Asked::Key)
+            && !key.set(key_name(name) == Some(true), value)
+        {
+            column.note(&value.to_string(), NotRead::NotANumber);
+        }
+    }
+
+    /// A row that has not the fields of the header; its numbers may stand under any name.
+    pub(super) fn ragged(&mut self, line: u64, expected: usize, found: usize) {
+        self.ragged.get_or_insert(Ragged { line, expected, found, rows: 0 }).rows += 1;
+    }
+
+    /// With all texts of others changed.
+    pub(crate) fn hidden(self, hide: impl Fn(String) -> String) -> Columns {
+        let column = |of: Column| Column {
+            name: hide(of.name),
+            metric: of.metric.map(&hide),
+            other: (hide(of.other.0), of.other.1),
+            ..of
+        };
+        Columns {
+            all: self.all.into_iter().map(column).collect(),
+            index: BTreeMap::new(),
+            taken: BTreeSet::new(),
+            ..self
+        }
+    }
+
+    /// What people are told of a file of this name.
+    pub(crate) fn remarks(&self, file: &str) -> Vec<String> {
+        let renamed: Vec<String> =
+            self.all.iter().filter(|c| c.renamed && c.numbers > 0).map(Column::renaming).collect();
+        let renamed = several(renamed.into_iter(), ", ")
+            .map(|all| format!("names in `{file}` are metrics by other names: {all}"));
+        let unread: Vec<&Column> = self.all.iter().filter(|column| column.is_unread()).collect();
+        let unread = unread.iter().enumerate().map(|(n, column)| {
+            let of = if n == 0 { format!(" of `{file}`") } else { String::new() };
+            not_read(&format!("`{}`{of}", column.name), &column.other.0, &column.other.1, column.others, "value")
+        });
+        let ragged = self.ragged.as_ref().map(|Ragged { line, expected, found, rows }| {
+            let more = if *rows == 1 { String::new() } else { format!(", the first of {rows} such rows") };
+            format!("`{file}`, line {line}: its numbers are not read, because it has {found} fields and the header has {expected}{more}")
+        });
+        renamed.into_iter().chain(several(unread, "; ")).chain(ragged).collect()
+    }
+}
+
+impl Column {
+    fn new(name: &str) -> Column {
+        Column {
+            name: name.to_owned(),
+            metric: None,
+            renamed: false,
+            numbers: 0,
+            others: 0,
+            other: Default::default(),
+            like_numbers: true,
+        }
+    }
+
+    fn read(&mut self, field: Field<'_>, asked: Asked<'_>) -> Option<Number> {
+        let read = match &field {
+            Field::Number(value, unit) => Ok(Number { value: *value, unit: (*unit).to_owned() }),
+            Field::Text(text, _) if text.trim().is_empty() => return None,
+            Field::Text(text, "") => number::read(text, asked),
+            Field::Text(text, unit) => number::read(text, Asked::In(unit)),
+            Field::Unclear(_) => Err(NotRead::NotANumber),
+            Field::List(_) => Err(NotRead::List),
+        };
+        match (read, field) {
+            (Ok(number), _) => {
+                self.numbers += 1;
+                Some(number)
+            }
+            (Err(why), Field::Text(text, _) | Field::Unclear(text)) => {
+                self.like_numbers &= number::is_like_number(text.trim());
+                self.note(text, why);
+                None
+            }
+            (Err(why), Field::List(length)) => {
+                self.note(&format!("[{length} values]"), why);
+                None
+            }
+            (Err(_), Field::Number(..)) => None,
+        }
+    }
+
+    fn note(&mut self, text: &str, why: NotRead) {
+        self.others += 1;
+        if self.others == 1 {
+            self.other = (cut(text), why);
+        }
+    }
+
+    /// A column of plain text is to have no numbers.
+    fn is_unread(&self) -> bool {
+        self.others > 0 && !self.name.is_empty() && (self.numbers > 0 || self.like_numbers)
+    }
+
+    fn renaming(&self) -> String {
+        match &self.metric {
+            Some(metric) => format!("`{}` as `{metric}`", self.name),
+            None => format!("`{}` as none, because it has neither letters nor digits", self.name),
+        }
+    }
+}

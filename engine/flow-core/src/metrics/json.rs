@@ -1,0 +1,377 @@
+//! Numbers in JSON: an object, a list of objects, or an object a line. Names come in the order in which they were written.
+
+use std::{collections::BTreeMap, fmt, sync::LazyLock};
+
+use regex::Regex;
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, SeqAccess, Visitor},
+};
+
+use super::{
+    Key, MetricRow,
+    columns::{Columns, Field, Name, key_name},
+};
+
+/// A value of JSON, as far as it matters here.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Node {
+    Nothing,
+    Number(f64),
+    Text(String),
+    List(Vec<Node>),
+    /// With all names, also where one is there twice.
+    Object(Vec<(String, Node)>),
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Node, D::Error> {
+        deserializer.deserialize_any(NodeVisitor)
+    }
+}
+
+struct NodeVisitor;
+
+impl<'de> Visitor<'de> for NodeVisitor {
+    type Value = Node;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Node, E> {
+        Ok(Node::Nothing)
+    }
+
+    fn visit_unit<E>(self) -> Result<Node, E> {
+        Ok(Node::Nothing)
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Node, E> {
+        Ok(Node::Number(number as f64))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Node, E> {
+        Ok(Node::Number(number as f64))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Node, E> {
+        Ok(Node::Number(number))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Node, E> {
+        Ok(Node::Text(text.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<Node, A::Error> {
+        let mut list = Vec::new();
+        while let Some(one) = all.next_element()? {
+            list.push(one);
+        }
+        Ok(Node::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut all: A) -> Result<Node, A::Error> {
+        let mut object = Vec::new();
+        while let Some(one) = all.next_entry()? {
+            object.push(one);
+        }
+        Ok(Node::Object(object))
+    }
+}
+
+/// What programs write into JSON for numbers that JSON has not, and numbers that are too large; and texts, so that the same in one is
+/// passed over.
+static BARE: LazyLock<Regex> = LazyLock::new(|| {
+    let numbers = r"[-+]?\b(?:NaN|nan|Infinity|inf)\b|-?\b[0-9][0-9.]*(?:[eE][-+]?[0-9]+)?\b";
+    Regex::new(&format!(r#""(?:[^"\\]|\\.)*"|{numbers}"#)).unwrap_or_else(|e| unreachable!("{e}"))
+});
+
+/// JSON, with `NaN` and `Infinity` as Python writes them. They stand as texts, as numbers in quotes do.
+pub(super) fn parse(text: &str) -> serde_json::Result<Node> {
+    serde_json::from_str(text).or_else(|error| {
+        let known = BARE.replace_all(text, |found: &regex::Captures<'_>| match &found[0] {
+            quoted if quoted.starts_with('"') => quoted.to_owned(),
+            number if number.parse().is_ok_and(f64::is_finite) => number.to_owned(),
+            other => format!("\"{other}\""),
+        });
+        // What is wrong is told of the text as it was.
+        serde_json::from_str(&known).map_err(|_| error)
+    })
+}
+
+/// Reads an object of numbers or a list of such; false if it is neither.
+pub(super) fn read(node: &Node, columns: &mut Columns, rows: &mut Vec<MetricRow>) -> bool {
+    match node {
+        Node::Object(object) => read_object(object, true, columns, rows),
+        _ => return read_line(node, columns, rows),
+    }
+    true
+}
+
+/// Reads an object that is one of many, or a list of such; false if it is neither.
+pub(super) fn read_line(node: &Node, columns: &mut Columns, rows: &mut Vec<MetricRow>) -> bool {
+    match node {
+        Node::Object(object) => read_object(object, false, columns, rows),
+        Node::List(list) if list.iter().all(|one| matches!(one, Node::Object(_) | Node::Nothing)) => {
+            list.iter().for_each(|one| _ = read_line(one, columns, rows));
+        }
+        Node::Nothing => {}
+        _ => return false,
+    }
+    true
+}
+
+/// Between the names in the path of a value, behind that of a list, and before the number of a name that comes again.
+const BELOW: &str = "\0.";
+const EACH: &str = "\0[";
+const AGAIN: &str = "\0#";
+
+/// A value with what tells it from others, its name, and its place.
+struct Found<'a> {
+    id: String,
+    name: String,
+    field: Field<'a>,
+    key: Key,
+}
+
+/// What is found in an object and those in it.
+struct Reading<'a, 'c> {
+    columns: &'c mut Columns,
+    /// The file is one object: a list of objects with an epoch or a step is a log.
+    alone: bool,
+    /// A list of numbers is a series: the file is one object, and no number tells its epoch.
+    series: bool,
+    found: Vec<Found<'a>>,
+    lists: Vec<(String, String, &'a [Node])>,
+}
+
+/// Reads an object that is alone in its file, or one of many.
+fn read_object(object: &[(String, Node)], alone: bool, columns: &mut Columns, rows: &mut Vec<MetricRow>) {
+    let has_key = object.iter().any(|(name, node)| key_name(name).is_some() && !matches!(node, Node::List(_)));
+    let mut reading = Reading { columns, alone, series: alone && !has_key, found: Vec::new(), lists: Vec::new() };
+    reading.object(object, "", "", Key::default(), true);
+    let Reading { columns, found, lists, .. } = reading;
+    let mut all = series(&lists, columns);
+    all.extend(found);
+    let name = |Found { id, name, .. }: &Found<'_>| {
+        let shown = id.split(AGAIN).next().unwrap_or_default().replace(BELOW, ".").replace(EACH, "[]");
+        Name { id: id.clone(), metric: name.clone(), shown }
+    };
+    columns.name(all.iter().map(name), false);
+    all.into_iter().for_each(|Found { id, field, key, .. }| columns.take(&id, field, key, rows));
+}
+
+/// The n-th values of all lists are of the n-th epoch, or of that in a list `epoch`.
+fn series<'a>(lists: &[(String, String, &'a [Node])], columns: &mut Columns) -> Vec<Found<'a>> {
+    let (keys, lists): (Vec<_>, Vec<_>) = lists.iter().partition(|(id, ..)| key_name(id).is_some());
+    let longest = lists.iter().map(|(.., list)| list.len()).max().unwrap_or(0);
+    let mut all = Vec::new();
+    for n in 0..longest {
+        let mut key = Key::default();
+        for (name, _, list) in &keys {
+            if let Some(field) = list.get(n).and_then(field) {
+                columns.take_key(name, field, &mut key);
+            }
+        }
+        if keys.is_empty() {
+            key.epoch = Some(n as f64 + 1.0);
+        }
+        for (id, name, list) in &lists {
+            let Some(field) = list.get(n).and_then(field) else { continue };
+            all.push(Found { id: id.clone(), name: name.clone(), field, key });
+        }
+    }
+    all
+}
+
+fn field(node: &Node) -> Option<Field<'_>> {
+    match node {
+        Node::Number(value) => Some(Field::Number(*value, "")),
+        Node::Text(text) => Some(Field::Text(text, "")),
+        Node::List(list) if has_numbers(node) => Some(Field::List(list.len())),
+        Node::List(_) | Node::Nothing | Node::Object(_) => None,
+    }
+}
+
+fn has_numbers(node: &Node) -> bool {
+    match node {
+        Node::Number(_) => true,
+        Node::List(list) => list.iter().any(has_numbers),
+        Node::Object(object) => object.iter().any(|(_, node)| has_numbers(node)),
+        Node::Text(_) | Node::Nothing => false,
+    }
+}
+
+/// It is a list of objects with an epoch or a step.
+fn is_log(node: &Node) -> bool {
+    let is_row =
+        |one: &Node| matches!(one, Node::Object(object) if object.iter().any(|(name, _)| key_name(name).is_some()));
+    matches!(node, Node::List(list) if list.iter().any(is_row) && list.iter().all(|one| matches!(one, Node::Object(_))))
+}
+
+impl<'a> Reading<'a, '_> {
+    /// Reads an object below a name. Of the object of a line or a file its epoch and step are `outermost`.
+    fn object(&mut self, object: &'a [(String, Node)], id: &str, name: &str, outer: Key, outermost: bool) {
+        let mut key = outer;
+        let mut keys = [false; 2];
+        let mut rest = Vec::new();
+        for (own, node) in object {
+            match (key_name(own).filter(|_| outermost), field(node)) {
+                (Some(epoch), Some(field))
+                    if !matches!(field, Field::List(_)) && !std::mem::replace(&mut keys[usize::from(epoch)], true) =>
+                {
+                    self.columns.take_key(own, field, &mut key);
+                }
+                _ => rest.push((own, node)),
+            }
+        }
+        let of_objects = |node: &Node| self.alone && is_log(node);
+        let only_one = rest.iter().filter(|(_, node)| of_objects(node)).count() == 1;
+        // The log comes before what is known at the end.
+        rest.sort_by_key(|(_, node)| !of_objects(node));
+        let rest: Vec<_> = rest.into_iter().map(|(own, node)| (own, node, of_objects(node))).collect();
+        let mut before: BTreeMap<&str, usize> = BTreeMap::new();
+        for (own, node, is_log) in rest {
+            let join = |prefix: &str, between: &str| match prefix {
+                "" => own.clone(),
+                prefix => format!("{prefix}{between}{own}"),
+            };
+            // The same name a second time in one object is another one.
+            let times = before.entry(own).or_default();
+            let again = if *times == 0 { String::new() } else { format!("{AGAIN}{times}") };
+            *times += 1;
+            let (id, full) = (join(id, BELOW) + &again, join(name, "_"));
+            match node {
+                Node::Object(inner) => self.below(inner, id, full, key),
+                Node::List(list) if is_log => {
+                    let name = if only_one { name } else { &full };
+                    for one in list {
+                        if let Node::Object(inner) = one {
+                            self.object(inner, &format!("{id}{EACH}"), name, Key::default(), true);
+                        }
+                    }
+                }
+                Node::List(list)
+                    if self.series && !list.iter().any(|one| matches!(one, Node::List(_) | Node::Object(_))) =>
+                {
+                    self.lists.push((id, full, list));
+                }
+                _ => {
+                    let Some(field) = field(node) else { continue };
+                    self.found.push(Found { id, name: full, field, key });
+                }
+            }
+        }
+    }
+
+    /// An object in another one, or a number with its unit: `{"value": 1, "unit": "s"}`.
+    fn below(&mut self, inner: &'a [(String, Node)], id: String, name: String, key: Key) {
+        let of = |wanted: &str| inner.iter().find(|(name, _)| name == wanted).map(|(_, node)| node);
+        let field = match (of("value"), of("unit")) {
+            (Some(Node::Number(value)), Some(Node::Text(unit))) => Field::Number(*value, unit),
+            (Some(Node::Text(text)), Some(Node::Text(unit))) => Field::Text(text, unit),
+            _ => return self.object(inner, &id, &name, key, false),
+        };
+        self.found.push(Found { id, name, field, key });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::tests::shown, *};
+
+    fn told(text: &str, is_line: bool) -> (Vec<String>, Vec<String>) {
+        let (mut columns, mut rows) = (Columns::default(), Vec::new());
+        let node = parse(text).expect(text);
+        let is_read =
+            if is_line { read_line(&node, &mut columns, &mut rows) } else { read(&node, &mut columns, &mut rows) };
+        assert!(is_read, "{text}");
+        (shown(rows), columns.remarks("m.json"))
+    }
+
+    #[test]
+    fn numbers_are_read_from_every_shape() {
+        for (text, numbers) in [
+            (
+                r#"{"top1": 0.9, "val": {"loss": 1}, "time": {"value": 3, "unit": "s"}, "name": "x", "ok": true, "none": null}"#,
+                &["top1=0.9", "val_loss=1", "time=3 s"][..],
+            ),
+            (
+                r#"{"epoch": 3, "val_acc": "0.9321", "memory": "1.3 GB", "time": {"value": "3", "unit": "s"}}"#,
+                &["3:val_acc=0.9321", "3:memory=1.3 GB", "3:time=3 s"],
+            ),
+            (
+                r#"[{"epoch": 0.5, "step": 10, "loss": 2}, {"Epoch": "1", "Step": 20, "loss": 1}]"#,
+                &["0.5:10@loss=2", "1:20@loss=1"],
+            ),
+            (
+                r#"{"loss": NaN, "low": -Infinity, "high": Infinity, "note": "NaN, \"inf\"", "top1": 0.9}"#,
+                &["loss=NaN", "low=-inf", "high=inf", "top1=0.9"],
+            ),
+            (
+                r#"{"loss": [3, 2, null, 0], "val": {"loss": ["3.5", NaN]}}"#,
+                &["1:loss=3", "1:val_loss=3.5", "2:loss=2", "2:val_loss=NaN", "4:loss=0"],
+            ),
+            (r#"{"epoch": [0, 1], "loss": [3, 2]}"#, &["0:loss=3", "1:loss=2"]),
+            (
+                r#"{"eval_steps": 500, "epoch": 2.0, "log_history": [{"loss": 2.0, "epoch": 1.0, "step": 5}, {"loss": 1.0, "epoch": 2.0, "step": 10}]}"#,
+                &["1:5@loss=2", "2:10@loss=1", "2:eval_steps=500"],
+            ),
+            (
+                r#"{"train": [{"epoch": 1, "loss": 2}], "val": [{"epoch": 1, "loss": 3}]}"#,
+                &["1:train_loss=2", "1:val_loss=3"],
+            ),
+            (r#"{"0": {"precision": 0.5}, "1": {"precision": 0.25}}"#, &["n_0_precision=0.5", "n_1_precision=0.25"]),
+        ] {
+            assert_eq!(told(text, false).0, numbers, "{text}");
+        }
+    }
+
+    #[test]
+    fn no_two_names_are_one() {
+        for (text, numbers, remark) in [
+            (r#"{"Loss": 1, "loss": 2}"#, &["loss_2=1", "loss=2"][..], "`Loss` as `loss_2`"),
+            (
+                r#"{"val/loss": 1, "val_loss": 2, "val": {"loss": 3}}"#,
+                &["val_loss_3=1", "val_loss=2", "val_loss_2=3"],
+                "`val/loss` as `val_loss_3`, `val.loss` as `val_loss_2`",
+            ),
+            (r#"{"loss": 1, "loss": 2}"#, &["loss=1", "loss_2=2"], "`loss` as `loss_2`"),
+            (r#"{"loss_2": 1, "loss": 2, "LOSS": 3}"#, &["loss_2=1", "loss=2", "loss_3=3"], "`LOSS` as `loss_3`"),
+            (r#"{"1st": 1, "n_1st": 2}"#, &["n_1st_2=1", "n_1st=2"], "`1st` as `n_1st_2`"),
+        ] {
+            let remark = format!("names in `m.json` are metrics by other names: {remark}");
+            assert_eq!(told(text, true), (numbers.iter().map(|n| (*n).to_owned()).collect(), vec![remark]), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_read_is_told() {
+        for (text, numbers, remark) in [
+            (
+                r#"{"loss": 1e400, "acc": 0.5}"#,
+                &["acc=0.5"][..],
+                "`loss` of `m.json`: `1e400` is not a number (1 value)",
+            ),
+            (r#"{"epoch": 1, "iou": [0.5, 0.25]}"#, &[], "`iou` of `m.json`: `[2 values]` is a list (1 value)"),
+            (
+                r#"{"epoch": 1, "classes": [{"iou": 0.5}, {"iou": 0.25}], "acc": 1}"#,
+                &["1:acc=1"],
+                "`classes` of `m.json`: `[2 values]` is a list (1 value)",
+            ),
+            (
+                r#"{"memory": "12G", "sha": "3f2a9c1", "day": "2026-11-26", "model": "3layers"}"#,
+                &[],
+                "`memory` of `m.json`: the unit of `12G` is ambiguous (1 value)",
+            ),
+            (r#"{"torch": "1.13.1", "acc": 1}"#, &["acc=1"], "`torch` of `m.json`: `1.13.1` is not a number (1 value)"),
+        ] {
+            assert_eq!(
+                told(text, false),
+                (numbers.iter().map(|n| (*n).to_owned()).collect(), vec![remark.to_owned()]),
+                "{text}"
+            );
+        }
+    }
+}
