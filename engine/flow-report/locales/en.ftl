@@ -631,7 +631,11 @@ metrics-none-in-file = no number is in { $file }, which holds its metrics
 metrics-none-in-table = no number is below the header of { $file }, which holds its metrics
 metrics-no-event-file = no event file of TensorBoard is in { $file }, which holds its metrics
 metrics-bad-event = the event file { $file } with its metrics is damaged from byte { $at } on, and what comes behind it is not read
-metrics-none-matches = no line that it printed matches the pattern of its metrics, { $pattern }; `flow logs` shows the lines
+metrics-unmatched-nearest = { $pattern } (nearest: { $line })
+metrics-none-matches = no line that it printed matches { $several ->
+    [yes] these patterns
+   *[no] the pattern
+} of its metrics: { $patterns }; `flow logs` shows the lines
 refusal-other-protocol = plugin { $plugin } speaks protocol { $theirs }, this flow speaks { $ours }: { $newer ->
     [yes] use a newer flow
    *[no] build the plugin against the present protocol

@@ -619,7 +619,11 @@ metrics-none-in-file = 指标文件 { $file } 中没有数值
 metrics-none-in-table = 指标文件 { $file } 的表头下没有数值
 metrics-no-event-file = 指标目录 { $file } 中没有 TensorBoard 事件文件
 metrics-bad-event = 指标所在的事件文件 { $file } 从第 { $at } 字节起损坏，其后内容未读取
-metrics-none-matches = 程序输出中没有一行符合指标的模式 { $pattern }；可用 `flow logs` 查看输出
+metrics-unmatched-nearest = { $pattern }（最接近的一行：{ $line }）
+metrics-none-matches = 程序输出中没有一行符合{ $several ->
+    [yes] 下列指标模式
+   *[no] 指标的模式
+}：{ $patterns }；可用 `flow logs` 查看输出
 refusal-other-protocol = 插件 { $plugin } 使用协议 { $theirs }，本版 flow 使用协议 { $ours }：{ $newer ->
     [yes] 请使用更新的 flow
    *[no] 请按现行协议重新构建插件

@@ -2,7 +2,7 @@
 
 use flow_core::reason::{
     BatchEnd, Cause, Damage, Fault, Filling, Lack, Memory, NoMetrics, ProcessEnd, ProfileReason, Refusal, Spoiled,
-    Stopped,
+    Stopped, Unmatched,
 };
 use flow_core::verdict::Call;
 use serde_json::Value;
@@ -366,8 +366,17 @@ impl Reasons<'_> {
             NoMetrics::NoneInTable { file: of } => self.say("metrics-none-in-table", file(of)),
             NoMetrics::NoEventFile { file: of } => self.say("metrics-no-event-file", file(of)),
             NoMetrics::BadEvent { file: of, at } => self.say("metrics-bad-event", file(of).with("at", at.to_string())),
-            NoMetrics::NoneMatches { pattern } => {
-                self.say("metrics-none-matches", Args::new().with("pattern", self.code(pattern)))
+            NoMetrics::NoneMatches { patterns } => {
+                let one = |of: &Unmatched| match &of.nearest {
+                    Some(line) => {
+                        let args = Args::new().with("pattern", self.code(&of.pattern)).with("line", self.code(line));
+                        self.say("metrics-unmatched-nearest", args)
+                    }
+                    None => self.code(&of.pattern),
+                };
+                let all = patterns.iter().map(one).collect::<Vec<_>>().join(", ");
+                let args = Args::new().with("several", yes(patterns.len() > 1)).with("patterns", all);
+                self.say("metrics-none-matches", args)
             }
         }
     }

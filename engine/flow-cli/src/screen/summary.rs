@@ -3,7 +3,7 @@
 
 use std::mem::discriminant;
 
-use flow_core::{AttemptId, Outcome};
+use flow_core::{AttemptId, Outcome, reason::Cause};
 use indexmap::IndexMap;
 
 use super::view::{InstanceState, Shown, View, is_failure};
@@ -194,7 +194,12 @@ fn ran(view: &View, out: &mut Vec<String>) {
 
 /// How many of a sweep have no numbers where these were to be; of one alone its own line says it.
 fn without_numbers(view: &View, out: &mut Vec<String>) {
-    let why = |shown: &Shown| Some(Because::Settled(Outcome::Ok, Some(shown.no_metrics()?.clone())));
+    // The lines that are nearest to a pattern have other numbers in each.
+    let alike_cause = |cause: &Cause| match cause {
+        Cause::NoMetrics { problem } => Cause::NoMetrics { problem: problem.without_lines() },
+        other => other.clone(),
+    };
+    let why = |shown: &Shown| Some(Because::Settled(Outcome::Ok, Some(alike_cause(shown.no_metrics()?))));
     let missed = view.instances.values().filter_map(|shown| Some((shown, why(shown)?)));
     let mut steps: IndexMap<&str, Vec<(&Shown, Because)>> = IndexMap::new();
     missed.for_each(|(shown, why)| steps.entry(&shown.step).or_default().push((shown, why)));

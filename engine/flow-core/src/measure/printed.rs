@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{LINE_ENDS, Reported, Row, is_read};
 use crate::{
     ansi::without_escapes,
-    metrics::{Columns, Key, MetricRow, Metrics, NumberFiles, Pattern},
-    reason::NoMetrics,
+    metrics::{Columns, Key, MetricRow, Metrics, Nearest, NumberFiles, Pattern},
+    reason::{NoMetrics, Unmatched},
 };
 
 /// Stands below what was printed by an attempt that was ended in the middle, in the log of those that go on from its checkpoint.
@@ -27,6 +27,8 @@ pub struct Printed {
     heading: Option<(u32, f64)>,
     /// Which of the patterns were found.
     found: BTreeSet<usize>,
+    /// The lines that are most like the others.
+    nearest: BTreeMap<usize, Nearest>,
 }
 
 impl Printed {
@@ -66,7 +68,10 @@ impl Printed {
         for line in lines {
             let line = without_escapes(line);
             for (n, pattern) in patterns.iter().enumerate().filter(|(_, pattern)| pattern.is_heading()) {
-                let Some(key) = pattern.key(&line) else { continue };
+                let Some(key) = pattern.key(&line) else {
+                    self.compare(n, pattern, &line);
+                    continue;
+                };
                 self.found.insert(n);
                 let Some(epoch) = key.whole_epoch() else { continue };
                 if self.heading.is_none_or(|(last, _)| last != epoch) {
@@ -76,7 +81,9 @@ impl Printed {
             }
             for (n, pattern) in patterns.iter().enumerate().filter(|(_, pattern)| !pattern.is_heading()) {
                 pattern.read(&line, &mut rows, &mut reported.unread);
-                if !rows.is_empty() {
+                if rows.is_empty() {
+                    self.compare(n, pattern, &line);
+                } else {
                     self.found.insert(n);
                 }
                 begun += self.take(rows.drain(..), now, reported, &mut ended);
@@ -84,6 +91,28 @@ impl Printed {
         }
         reported.at_once |= begun > 1;
         ended
+    }
+
+    /// A line that a pattern was not found in, which may be the nearest to it.
+    fn compare(&mut self, n: usize, pattern: &Pattern, line: &str) {
+        if !self.found.contains(&n) {
+            self.nearest.entry(n).or_default().compare(pattern, line);
+        }
+    }
+
+    /// The patterns that were not found, and name a number that no other pattern found.
+    fn unmatched(&self, patterns: &[Pattern]) -> Option<NoMetrics> {
+        let found: BTreeSet<&str> =
+            self.found.iter().filter_map(|n| patterns.get(*n)).flat_map(Pattern::declared).collect();
+        let is_missing = |(n, pattern): &(usize, &Pattern)| {
+            !self.found.contains(n) && pattern.declared().any(|name| !found.contains(name))
+        };
+        let unmatched = |(n, pattern): (usize, &Pattern)| Unmatched {
+            pattern: pattern.text().to_owned(),
+            nearest: self.nearest.get(&n).and_then(Nearest::line).map(str::to_owned),
+        };
+        let patterns: Vec<Unmatched> = patterns.iter().enumerate().filter(is_missing).map(unmatched).collect();
+        (!patterns.is_empty()).then_some(NoMetrics::NoneMatches { patterns })
     }
 
     /// Takes numbers in that were found at `now`: of the epoch that they name, or else of that of the heading above them. Says how
@@ -137,8 +166,7 @@ pub fn read_numbers(
     hide: impl Fn(String) -> String,
     reported: &mut Reported,
 ) -> Option<NoMetrics> {
-    let unseen = metrics.stdout.iter().enumerate().find(|(n, _)| !printed.found.contains(n));
-    let mut problem = unseen.map(|(_, pattern)| NoMetrics::NoneMatches { pattern: pattern.text().to_owned() });
+    let mut problem = printed.unmatched(&metrics.stdout);
     for file in &metrics.files {
         let (mut rows, mut columns) = (Vec::new(), Columns::default());
         let read = file.read(files, ended, &mut rows, &mut columns);
@@ -215,6 +243,29 @@ mod tests {
         // The epoch at hand is repeated: what it came to the last time counts.
         let (shown, ..) = read(&["epoch {epoch} acc {acc}"], &[("acc", "max")], &["epoch 1 acc 9", "epoch 1 acc 2"]);
         assert_eq!(shown[0], "acc=2 of 1");
+    }
+
+    #[test]
+    fn all_patterns_without_a_match_are_named_each_with_the_nearest_line() {
+        let unmatched = |patterns: &[&str], log: &str| match read(patterns, &[], &[log]).2 {
+            Some(NoMetrics::NoneMatches { patterns }) => {
+                patterns.into_iter().map(|of| (of.pattern, of.nearest.unwrap_or_default())).collect()
+            }
+            other => {
+                assert_eq!(other, None);
+                Vec::new()
+            }
+        };
+        let expected =
+            |all: &[(&str, &str)]| all.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect::<Vec<_>>();
+        assert_eq!(
+            unmatched(&["Loss: {loss}", "acc={acc}", "f1 {f1}", "auc {auc}"], "loss=0.5\nacc=0.9"),
+            expected(&[("Loss: {loss}", "loss=0.5"), ("f1 {f1}", ""), ("auc {auc}", "")])
+        );
+        // Two patterns may be for the same number, and one of them is enough; NaN is a number.
+        assert_eq!(unmatched(&["loss={loss}", "Loss: {loss}"], "loss=nan"), []);
+        assert_eq!(unmatched(&["loss={loss}", "Loss: {loss}, {acc}"], "loss=1").len(), 1);
+        assert_eq!(unmatched(&["peak {peak}"], "peak 12G"), expected(&[("peak {peak}", "peak 12G")]));
     }
 
     #[test]

@@ -148,6 +148,11 @@ impl Pattern {
         self.captures.iter().filter(|capture| !capture.is_key()).map(|capture| &*capture.name)
     }
 
+    /// Everything that it names, epoch and step too.
+    pub(crate) fn declared(&self) -> impl Iterator<Item = &str> {
+        self.captures.iter().map(|capture| &*capture.name)
+    }
+
     /// The epoch and step that a line tells, the last of several.
     pub(crate) fn key(&self, line: &str) -> Option<Key> {
         let found =

@@ -87,8 +87,40 @@ pub enum NoMetrics {
         /// The place in the file, in bytes.
         at: u64,
     },
-    /// No printed line matches the pattern.
-    NoneMatches { pattern: String },
+    /// No printed line matches these patterns.
+    NoneMatches {
+        /// In the order in which they were declared.
+        patterns: Vec<Unmatched>,
+    },
+}
+
+/// A pattern that no line matches.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct Unmatched {
+    pub pattern: String,
+    /// The line that is most like it, if one has any of its words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nearest: Option<String>,
+}
+
+impl NoMetrics {
+    /// The same of another instance, whose lines may have other numbers.
+    pub fn without_lines(&self) -> NoMetrics {
+        let plain = |of: &Unmatched| Unmatched { pattern: of.pattern.clone(), nearest: None };
+        match self {
+            NoMetrics::NoneMatches { patterns } => {
+                NoMetrics::NoneMatches { patterns: patterns.iter().map(plain).collect() }
+            }
+            other => other.clone(),
+        }
+    }
+}
+
+impl Texts for Unmatched {
+    fn texts(&mut self, each: &mut dyn FnMut(&mut String)) {
+        self.pattern.texts(each);
+        self.nearest.texts(each);
+    }
 }
 
 /// Why a program was not let go on.
@@ -144,7 +176,7 @@ texts! {
     NoMetrics {
         Unread { file, error }, NoJson { file, error }, NoNumbers { file }, BadLine { file, line, text },
         NoHeader { file }, NoneInFile { file }, NoneInTable { file }, NoEventFile { file }, BadEvent { file, at },
-        NoneMatches { pattern },
+        NoneMatches { patterns },
     }
     Refusal {
         OtherProtocol { plugin, theirs, ours }, NoHello { protocol }, MessagesUnread { error }, LogUnread { error },

@@ -26,7 +26,7 @@ pub use fault::{
     BodyFault, ExprFault, Fault, FileFault, FileKind, FoundValue, GpuFault, NameList, ParameterFault, Several,
     StartFault, StoreFault, VariableFault,
 };
-pub use files::{Filling, NoMetrics, Refusal};
+pub use files::{Filling, NoMetrics, Refusal, Unmatched};
 pub use lack::Lack;
 pub use publish::Withheld;
 pub use spoiled::{Damage, Spoiled};

@@ -453,7 +453,7 @@ fn say(table: &mut Table, results: &[&StepResult]) {
     let mut missed: Vec<(&NoMetrics, &str, u32)> = Vec::new();
     for result in own.iter().filter(|result| result.outcome == Outcome::Ok) {
         let Some(Cause::NoMetrics { problem }) = &result.cause else { continue };
-        match missed.iter_mut().find(|(known, ..)| *known == problem) {
+        match missed.iter_mut().find(|(known, ..)| known.without_lines() == problem.without_lines()) {
             Some((_, _, more)) => *more += 1,
             None => missed.push((problem, &result.label, 0)),
         }
