@@ -94,7 +94,7 @@ pub enum RunEvent {
         /// Counted from 1, as the program counted it.
         epoch: u32,
         /// Metrics of that epoch; NaN where the program gave none that is finite.
-        #[serde(deserialize_with = "crate::result::not_finite::map")]
+        #[serde(with = "crate::result::not_finite::map")]
         metrics: BTreeMap<String, f64>,
         /// Units of those that have one: `ratio`, `s`.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

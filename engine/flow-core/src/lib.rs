@@ -77,7 +77,7 @@ pub use metrics::{
 pub use outcome::Outcome;
 pub use result::{
     Artifact, ArtifactKind, Circumstances, CorunGpus, CorunWindow, Earlier, GpuSharing, GpuUsage, Kept, KeptInput,
-    Metric, Mode, Revision, Series, StepResult, Stranger, Usage,
+    Metric, Mode, Point, Revision, Series, StepResult, Stranger, TimedEpoch, Usage,
 };
 pub use schema::{schema, schema_with};
 pub use sheet::Sheet;

@@ -1,8 +1,8 @@
 //! Reasons in words, of any catalogue: for reports as Markdown, for others as plain text. It knows no report.
 
 use flow_core::reason::{
-    BatchEnd, Cause, Damage, Fault, Filling, Lack, Memory, NoMetrics, ProcessEnd, ProfileReason, Refusal, Spoiled,
-    Stopped, Unmatched,
+    BatchEnd, Cause, Caveat, Damage, Fault, Filling, Lack, Memory, NoMetrics, ProcessEnd, ProfileReason, Refusal,
+    Spoiled, Stopped, Unmatched,
 };
 use flow_core::verdict::Call;
 use serde_json::Value;
@@ -160,6 +160,16 @@ impl Reasons<'_> {
                 self.say("spoiled-other-hardware", args)
             }
             Spoiled::Said { text } => self.prose(text),
+        }
+    }
+
+    /// Why numbers may not be those of the whole attempt.
+    pub fn caveat(&self, caveat: &Caveat) -> String {
+        let args = Args::new();
+        match caveat {
+            Caveat::FirstValues { kept, printed } => self
+                .say("caveat-first-values", args.with("kept", kept.to_string()).with("printed", printed.to_string())),
+            Caveat::OutputUnread { bytes } => self.say("caveat-output-unread", args.with("size", size(*bytes))),
         }
     }
 

@@ -17,7 +17,7 @@ fn swept() -> BuiltinInput {
             results.push(made.epoch_time(3.0).metric("top1", top1, "ratio").metric("val/<loss>", -0.2, ""));
             let mut of = Series::default();
             let losses = (1..=4).map(|epoch| (epoch, 0.3 - 0.1 * f64::from(epoch) * (1.0 + lr)));
-            of.epochs.insert("val/<loss>".into(), losses.collect());
+            of.metrics.insert("val/<loss>".into(), common::curve(&losses.collect::<Vec<_>>()));
             series.push(Some(of));
         }
     }
@@ -85,7 +85,8 @@ fn epochs_that_are_called_otherwise_are_no_short_epochs() {
         let mut step =
             view("torch/profile", None, vec![result("s", &[], 0).on_cpu().noisy("epoch_time", 0.4, "s", 0.1, 2)]);
         let mut series = Series::default();
-        series.epochs.insert("step_time".into(), (1..=3).map(|n| (n, 0.01 * f64::from(n))).collect());
+        let times: Vec<_> = (1..=3).map(|n| (n, 0.01 * f64::from(n))).collect();
+        series.metrics.insert("step_time".into(), common::curve(&times));
         step.results[0] = step.results[0].clone().metric("step_time", 0.03, "s");
         step.series = vec![Some(series)];
         input.steps.insert("s".into(), step);
@@ -127,7 +128,7 @@ fn rows_on_more_gpus_are_a_line_of_their_own() {
 fn the_load_is_drawn_from_the_first_epoch_on() {
     let drawn = |epochs: Vec<(u32, f64, f64)>| {
         let mut step = view("torch/train", None, vec![result("s", &[("batch", json!(16))], 1).epoch_time(5.0)]);
-        let mut series = Series { epoch_times: epochs, ..Series::default() };
+        let mut series = Series { epoch_times: common::timed(&epochs), ..Series::default() };
         let samples = (0..20).map(|t| (f64::from(t), if t < 6 { 0.1 } else { 0.9 })).collect();
         series.samples = [("cpu".to_owned(), samples)].into();
         step.series = vec![Some(series)];
@@ -157,7 +158,7 @@ fn load_and_memory_are_drawn_of_named_instances_beside_what_was_published() {
         let samples = |value: f64| (0..20).map(|t| (f64::from(t), value)).collect::<Vec<_>>();
         let samples = [("cpu", 0.1), ("gpu0_load", used), ("gpu0_memory", used * 100.0 * f64::from(1 << 20))]
             .map(|(name, value)| (name.to_owned(), samples(value)));
-        let epoch_times = vec![(1, 0.0, 5.0), (2, 5.0, 10.0)];
+        let epoch_times = common::timed(&[(1, 0.0, 5.0), (2, 5.0, 10.0)]);
         (result, Some(Series { samples: samples.into(), epoch_times, ..Series::default() }))
     };
     let (results, series) = [of(16, 0.25), of(64, 0.5), of(256, 0.75)].into_iter().unzip();

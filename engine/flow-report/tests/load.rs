@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 fn said(at_ends: &[f64], columns: &Value) -> String {
     let series = |at_ends: f64| {
         let mut series = feb08::series();
-        series.epoch_times = vec![(1, 0.0, 3.0), (2, 4.5, 7.5), (3, 9.0, 12.0)];
-        let inside = |t: f64| series.epoch_times.iter().any(|(_, begin, end)| t >= *begin && t < *end);
+        series.epoch_times = common::timed(&[(1, 0.0, 3.0), (2, 4.5, 7.5), (3, 9.0, 12.0)]);
+        let inside = |t: f64| series.epoch_times.iter().any(|of| t >= of.began && t < of.ended);
         let cpu = (0..480).map(|n| f64::from(n) / 40.0).map(|t| (t, if inside(t) { 0.25 } else { at_ends }));
         series.samples = [("cpu".to_owned(), cpu.collect())].into();
         Some(series)
@@ -106,8 +106,8 @@ fn whether_larger_batches_use_the_gpu_better_is_said_and_held_against_what_was_p
 fn stripes_that_would_hide_the_lines_are_not_drawn() {
     let picture = |epochs: u32| {
         let mut solo = view("torch/train", None, vec![result("s", &[], 1).epoch_time(3.0)]);
-        let times = (0..epochs).map(|n| (n + 1, f64::from(n), f64::from(n) + 0.9)).collect();
-        solo.series = vec![Some(flow_core::Series { epoch_times: times, ..feb08::series() })];
+        let times: Vec<_> = (0..epochs).map(|n| (n + 1, f64::from(n), f64::from(n) + 0.9)).collect();
+        solo.series = vec![Some(flow_core::Series { epoch_times: common::timed(&times), ..feb08::series() })];
         let mut input = input(vec![("s", solo)]);
         add_table(&mut input, "t", json!({"from": "s", "columns": ["epoch_time"]}));
         let out = run("report", json!({"languages": ["en"], "sections": [{"table": "t"}]}), &input).expect("a report");

@@ -18,8 +18,8 @@ fn a_note_counts_results_and_no_epochs() {
         one.accepted = Some("a comment".into());
         one
     };
-    let epochs = BTreeMap::from([("loss".to_owned(), vec![(1, 0.5), (2, 0.3), (3, 0.2)])]);
-    let series = Some(Series { epochs, epoch_times: Vec::new(), samples: BTreeMap::new() });
+    let metrics = BTreeMap::from([("loss".to_owned(), common::curve(&[(1, 0.5), (2, 0.3), (3, 0.2)]))]);
+    let series = Some(Series { metrics, epoch_times: Vec::new(), samples: BTreeMap::new() });
     let said = |batches: &[u32]| {
         let mut tune = view("torch/train", None, batches.iter().copied().map(of).collect());
         tune.series = vec![series.clone(); batches.len()];

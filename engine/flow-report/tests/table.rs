@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{With, add_table, input, number, published, result, run, text, view};
+use common::{With, add_table, curve, input, number, published, result, run, text, timed, view};
 use flow_core::reason::{Cause, Memory, Spoiled};
 use flow_core::{Outcome, Series};
 use serde_json::{Value, json};
@@ -391,11 +391,11 @@ fn a_row_of_each_epoch() {
         .gpu_load(0.75, 0.2);
     let broken = result("tune", &[("batch", json!(32))], 1).outcome(Outcome::OutOfMemory);
     let series = Series {
-        epochs: BTreeMap::from([
-            ("valid_loss".to_owned(), vec![(1, 0.5), (2, 0.2)]),
-            ("epoch_time".to_owned(), vec![(1, 3.0), (2, 2.0)]),
+        metrics: BTreeMap::from([
+            ("valid_loss".to_owned(), curve(&[(1, 0.5), (2, 0.2)])),
+            ("epoch_time".to_owned(), curve(&[(1, 3.0), (2, 2.0)])),
         ]),
-        epoch_times: vec![(1, 1.0, 4.0), (2, 4.5, 6.5)],
+        epoch_times: timed(&[(1, 1.0, 4.0), (2, 4.5, 6.5)]),
         samples: BTreeMap::from([
             ("gpu0_load".to_owned(), vec![(2.0, 0.4), (3.0, 0.6), (4.2, 0.0), (5.0, 1.0)]),
             ("gpu0_memory".to_owned(), vec![(2.0, 1e9), (5.0, 2e9)]),
@@ -410,9 +410,79 @@ fn a_row_of_each_epoch() {
     let files = &input.steps["t"].files;
     insta::assert_snapshot!(String::from_utf8_lossy(&files[0]["table.csv"]), @"
     batch,epoch,valid_loss,epoch_time [s],gpu_load [%],parameters
-    16,1,0.5,3,50,1000000
-    16,2,0.2,2,100,1000000
+    16,1,0.5,3,50,NA
+    16,2,0.2,2,100,NA
     32,—,out_of_memory,out_of_memory,out_of_memory,out_of_memory
+    ");
+}
+
+/// A series from points of part, epoch, step and value.
+fn series_of(metrics: &[(&str, &[(u32, Option<f64>, Option<f64>, f64)])]) -> Series {
+    let point = |&(part, epoch, step, value): &(u32, Option<f64>, Option<f64>, f64)| flow_core::Point {
+        part,
+        key: flow_core::Key { epoch, step },
+        value,
+    };
+    let metrics = metrics.iter().map(|(name, points)| ((*name).to_owned(), points.iter().map(point).collect()));
+    Series { metrics: metrics.collect(), ..Series::default() }
+}
+
+fn rows_of(rows: &str, series: Series) -> String {
+    let trained = result("tune", &[], 1).metric("loss", 1.0, "").metric("acc", 0.5, "").metric("test_acc", 0.4, "");
+    let mut tune = view("torch/train", None, vec![trained]);
+    tune.series = vec![Some(series)];
+    let with = json!({"from": "tune", "rows": [rows], "columns": ["loss", "acc", "test_acc"]});
+    let out = run("table", with, &input(vec![("tune", tune)])).expect("a table");
+    let notes = text(&out, "table.en.md");
+    let notes = notes.lines().filter(|line| !line.starts_with('|') && !line.is_empty()).map(str::trim);
+    text(&out, "table.csv") + &notes.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn rows_have_what_was_printed_in_them_or_a_gap() {
+    // A second `fit`, whose epochs begin again and which prints no accuracy.
+    let twice = series_of(&[
+        ("loss", &[(0, Some(0.0), None, 3.0), (0, Some(1.0), None, 2.0), (1, Some(0.0), None, 1.0)]),
+        ("acc", &[(0, Some(1.0), None, 0.5)]),
+    ]);
+    insta::assert_snapshot!(rows_of("epoch", twice), @"
+    part,epoch,loss,acc,test_acc
+    0,0,3,NA,NA
+    0,1,2,0.5,NA
+    1,0,1,NA,NA
+    `test_acc` was printed without an epoch or a step, so it is in no row.
+    ");
+    // Losses between epochs, and an evaluation at their ends.
+    let fractions = series_of(&[
+        (
+            "loss",
+            &[
+                (0, Some(0.5), None, 2.0),
+                (0, Some(0.99), None, 1.5),
+                (0, Some(1.49), None, 1.2),
+                (0, Some(1.98), None, 1.0),
+            ],
+        ),
+        ("acc", &[(0, Some(1.0), None, 0.3), (0, Some(2.0), None, 0.5)]),
+    ]);
+    insta::assert_snapshot!(rows_of("epoch", fractions), @"
+    epoch,loss,acc,test_acc
+    1,1.5,0.3,NA
+    2,1,0.5,NA
+    `test_acc` was printed without an epoch or a step, so it is in no row.
+    ");
+    let steps = series_of(&[("loss", &[(0, None, Some(250.0), 2.0), (0, None, Some(500.0), 1.0)])]);
+    insta::assert_snapshot!(rows_of("step", steps.clone()), @"
+    step,loss,acc,test_acc
+    250,2,NA,NA
+    500,1,NA,NA
+    `acc` was printed without an epoch or a step, so it is in no row.
+    `test_acc` was printed without an epoch or a step, so it is in no row.
+    ");
+    insta::assert_snapshot!(rows_of("epoch", steps), @"
+    epoch,loss,acc,test_acc
+    —,1,0.5,0.4
+    The values have steps and no epochs: `rows: step` gives a row to each step.
     ");
 }
 
@@ -423,9 +493,9 @@ fn epochs_of_one_run_on_either_side_bear_no_test() {
     let mut series = Vec::new();
     for (device, longer) in [("gpu", 1.0), ("cpu", 1.5)] {
         results.push(result("tune", &[("device", json!(device))], 1).metric("step_time", longer, "s"));
-        let times = (1..=10).map(|epoch| (epoch, longer * (1.0 + 0.01 * f64::from(epoch)))).collect();
-        let epochs = BTreeMap::from([("step_time".to_owned(), times)]);
-        series.push(Some(Series { epochs, epoch_times: Vec::new(), samples: BTreeMap::new() }));
+        let times: Vec<_> = (1..=10).map(|epoch| (epoch, longer * (1.0 + 0.01 * f64::from(epoch)))).collect();
+        let metrics = BTreeMap::from([("step_time".to_owned(), curve(&times))]);
+        series.push(Some(Series { metrics, epoch_times: Vec::new(), samples: BTreeMap::new() }));
     }
     let mut tune = view("torch/train", None, results);
     tune.series = series;

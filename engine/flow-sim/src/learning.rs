@@ -7,7 +7,8 @@ use flow_core::learn::History;
 use flow_core::measure::{CoRunners, GpuLook, GpuSamples, HostSamples, Reported, Used, gather};
 use flow_core::sched::{Event, contention::Host};
 use flow_core::{
-    AttemptId, Circumstances, Digest, Expansion, GpuId, InstanceId, Outcome, RunId, Span, StepResult, Time, Usage,
+    AttemptId, Circumstances, Digest, Expansion, GpuId, InstanceId, Outcome, RunId, Span, StepResult, Time, TimedEpoch,
+    Usage,
 };
 
 use crate::{Attempt, Schedule, arrivals::normal};
@@ -139,7 +140,8 @@ impl<'a> Learning<'a> {
         let at = self.seconds(now);
         let Some(watched) = self.watched.get_mut(&attempt) else { return 0 };
         watched.epochs += 1;
-        watched.reported.epoch(watched.epochs, watched.epoch_began, at);
+        let (epoch, began) = (watched.epochs, watched.epoch_began);
+        watched.reported.epoch(TimedEpoch { part: 0, epoch, began, ended: at });
         watched.epoch_began = at;
         watched.epochs
     }
@@ -182,6 +184,7 @@ impl<'a> Learning<'a> {
             Usage { wall_s: ended - watched.began, cpu_s: watched.cpu_s, phases: gathered.phases, ..Usage::default() };
         let host = watched.on_host.load(&gathered.spans);
         let mut result = StepResult {
+            caveats: Vec::new(),
             fingerprint: Digest::of(instance.label.as_bytes()),
             workflow: self.expansion.workflow.clone(),
             step: self.expansion.steps[instance.step.index()].name.clone(),

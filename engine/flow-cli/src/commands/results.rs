@@ -151,6 +151,10 @@ fn row(result: &StepResult, params: &Params) -> Map<String, Value> {
     };
     row.extend(result.axes.iter().map(|(name, value)| (format!("axis.{name}"), value.clone())));
     row.extend(params.iter().map(|(name, value)| (format!("param.{name}"), value.clone())));
+    if !result.caveats.is_empty() {
+        let caveats: Vec<String> = result.caveats.iter().map(crate::reasons::caveat).collect();
+        row.insert("caveats".to_owned(), json!(caveats.join("; ")));
+    }
     let usage = &result.usage;
     row.extend([
         ("usage.wall_s".to_owned(), json!(usage.wall_s)),
@@ -179,7 +183,8 @@ fn row(result: &StepResult, params: &Params) -> Map<String, Value> {
 fn number(value: f64) -> Value {
     const EXACT: f64 = 9e15;
     match value {
-        value if !value.is_finite() => json!("NaN"),
+        value if value.is_nan() => json!("NaN"),
+        value if value.is_infinite() => json!(if value > 0.0 { "Infinity" } else { "-Infinity" }),
         value if value.fract() == 0.0 && value.abs() < EXACT => json!(value as i64),
         value => json!(value),
     }

@@ -176,6 +176,9 @@ fn card(label: &str, result: &StepResult, objects: &Objects, zone: &TimeZone) ->
     for why in &result.spoiled {
         row("spoiled", reasons::spoiled(why));
     }
+    for caveat in &result.caveats {
+        row("caveat", reasons::caveat(caveat));
+    }
     if let Some(reason) = &result.accepted {
         row("accepted", reason.clone());
     }

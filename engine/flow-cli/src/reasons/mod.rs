@@ -8,7 +8,7 @@ mod why;
 use std::sync::LazyLock;
 
 use flow_core::plan::NotAccepted;
-use flow_core::reason::{Cause, Lack, ProfileReason, Spoiled, Withheld};
+use flow_core::reason::{Cause, Caveat, Lack, ProfileReason, Spoiled, Withheld};
 use flow_core::verdict::Call;
 use flow_core::{Outcome, Remark, Repeat, Span, Unfollowed};
 use flow_report::{Reasons, Words};
@@ -48,6 +48,11 @@ pub(crate) fn lack(lack: &Lack) -> String {
 /// Why a measurement is not to be trusted.
 pub(crate) fn spoiled(spoiled: &Spoiled) -> String {
     english().spoiled(spoiled)
+}
+
+/// Why numbers may not be those of the whole attempt.
+pub(crate) fn caveat(caveat: &Caveat) -> String {
+    english().caveat(caveat)
 }
 
 /// Why a profile is in force.

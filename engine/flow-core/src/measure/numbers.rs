@@ -1,66 +1,250 @@
-//! The values of one metric, by epoch, and which of them it comes to.
+//! The values of one metric in the order in which they were printed, and which of them it comes to.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
-use crate::metrics::{Best, Summary};
+use crate::{
+    Point,
+    metrics::{Best, Key, Summary},
+};
 
-/// What was said of one metric.
+/// More values of a metric are counted and not kept: who prints millions of them does not fill the memory.
+pub(super) const MOST_POINTS: usize = 100_000;
+
+/// Everything that was printed of one metric.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Numbers {
-    pub(super) epochs: BTreeMap<u32, f64>,
-    /// As told last, of whatever epoch.
+    /// In the order in which they were printed. Of consecutive values with the same place the last one; the first [`MOST_POINTS`].
+    pub(super) points: Vec<Point>,
+    /// How many values with a place of their own came after these.
+    pub(super) not_kept: u64,
+    /// The least and the most of all that were printed, those that are not kept included; NaN is neither.
+    extremes: Option<(Point, Point)>,
+    /// The one printed last, if it was on a line that a progress bar may have drawn over since.
+    redrawable: Option<Point>,
+    /// Printed last.
     pub(super) last: f64,
-    /// The least and the most of all that were told; what is not a number is none.
-    pub(super) range: (f64, f64),
     pub(super) unit: String,
+    /// It comes to its mean over the rows that count, else to its last value.
     pub(super) mean: bool,
 }
 
 impl Numbers {
-    /// These were told after them: an epoch that is told again counts as it was told last.
-    fn go_on(&mut self, next: &Numbers) {
-        self.epochs.extend(&next.epochs);
-        self.range = (self.range.0.min(next.range.0), self.range.1.max(next.range.1));
-        (self.last, self.mean) = (next.last, next.mean);
-        self.unit.clone_from(&next.unit);
+    pub(super) fn new(mean: bool) -> Numbers {
+        Numbers {
+            points: Vec::new(),
+            not_kept: 0,
+            extremes: None,
+            redrawable: None,
+            last: f64::NAN,
+            unit: String::new(),
+            mean,
+        }
     }
 
-    /// The best with its epoch; of a metric without epochs, the best of all that were told.
-    fn best(&self, best: Best) -> Option<(Option<u32>, f64)> {
-        if !self.epochs.is_empty() {
-            return best.of(self.epochs.iter().map(|(epoch, value)| (Some(*epoch), *value)));
+    /// One more was printed. One on a `redrawable` line counts for the least and the most only if [`Numbers::stays`] follows.
+    pub(super) fn push(&mut self, point: Point, redrawable: bool) {
+        self.last = point.value;
+        let drawn_over = self.redrawable.take().is_some();
+        let is_same_row = |last: &&mut Point| {
+            (last.part, last.key) == (point.part, point.key) && (drawn_over || point.key != Key::default())
+        };
+        let has_room = self.points.len() < MOST_POINTS;
+        match self.points.last_mut().filter(is_same_row).filter(|_| self.not_kept == 0) {
+            Some(last) => *last = point,
+            None if has_room => self.points.push(point),
+            None => self.not_kept += 1,
         }
-        let (least, most) = self.range;
-        best.of([(None, least), (None, most)].into_iter())
+        match redrawable {
+            true => self.redrawable = Some(point),
+            false => self.count(point),
+        }
+    }
+
+    /// The line of the value printed last was not drawn over.
+    pub(super) fn stays(&mut self) {
+        if let Some(point) = self.redrawable.take() {
+            self.count(point);
+        }
+    }
+
+    /// It counts for the least and the most.
+    fn count(&mut self, point: Point) {
+        if point.value.is_nan() {
+            return;
+        }
+        let (least, most) = self.extremes.get_or_insert((point, point));
+        if point.value < least.value {
+            *least = point;
+        }
+        if point.value > most.value {
+            *most = point;
+        }
+    }
+
+    /// The first point with the best value of all that were printed.
+    fn best(&self, best: Best) -> Option<Point> {
+        let printed = self.extremes.iter().flat_map(|(least, most)| [*least, *most]);
+        let all = printed.chain(self.points.iter().chain(&self.redrawable).copied());
+        best.of(all.map(|point| (point, point.value))).map(|(point, _)| point)
+    }
+
+    /// The last value in this part and whole epoch.
+    pub(super) fn at_epoch(&self, part: u32, epoch: u32) -> Option<f64> {
+        let epoch = f64::from(epoch);
+        // Within a part epochs of a metric do not decrease.
+        let near = self
+            .points
+            .iter()
+            .rev()
+            .take_while(|p| p.part >= part && p.key.epoch.is_none_or(|at| p.part > part || at >= epoch));
+        near.filter(|point| point.part == part && point.key.epoch == Some(epoch)).map(|point| point.value).next()
+    }
+
+    /// The last value in the row of a point: of the same part, epoch and step, or of the same part and epoch if one has no step.
+    fn at_row_of(&self, point: &Point) -> Option<f64> {
+        let is_in_row = |other: &&Point| {
+            let same = |a: Option<f64>, b: Option<f64>| a.is_none() || b.is_none() || a == b;
+            let keyed = point.key.epoch.is_some() && other.key.epoch.is_some()
+                || point.key.step.is_some() && other.key.step.is_some();
+            keyed
+                && other.part == point.part
+                && same(other.key.epoch, point.key.epoch)
+                && same(other.key.step, point.key.step)
+        };
+        self.points.iter().rev().find(is_in_row).map(|other| other.value)
+    }
+
+    /// What a later attempt printed that goes on from a checkpoint of this one. It undoes what was printed at its first epoch and later.
+    fn go_on(&mut self, next: &Numbers, part: u32) {
+        let first = next.points.iter().find(|point| point.key != Key::default()).map(|point| point.key);
+        let is_undone = |point: &Point| {
+            let Some(first) = first else { return false };
+            let later = |own: Option<f64>, first: Option<f64>| own.zip(first).map(|(own, first)| own >= first);
+            let undone = later(point.key.epoch, first.epoch).or(later(point.key.step, first.step));
+            point.part > part || point.part == part && undone == Some(true)
+        };
+        self.points.retain(|point| !is_undone(point));
+        if self.extremes.as_ref().is_some_and(|(least, most)| is_undone(least) || is_undone(most)) {
+            self.extremes = None;
+            self.points.clone().into_iter().for_each(|point| self.count(point));
+        }
+        let moved = |point: &Point| Point { part: point.part + part, ..*point };
+        let room = MOST_POINTS.saturating_sub(self.points.len());
+        self.not_kept += next.not_kept + next.points.len().saturating_sub(room) as u64;
+        self.points.extend(next.points.iter().take(room).map(moved));
+        let (next_least, next_most) = next.extremes.as_ref().map(|(least, most)| (moved(least), moved(most))).unzip();
+        next_least.into_iter().chain(next_most).for_each(|point| self.count(point));
+        self.last = next.last;
+        self.unit.clone_from(&next.unit);
     }
 }
 
-/// What a metric comes to where that is said, if it has such a value.
+/// What a metric comes to with a `summary`, if it has such a value.
 pub(super) fn summed(all: &BTreeMap<String, Numbers>, numbers: &Numbers, summary: &Summary) -> Option<f64> {
     match summary {
         Summary::Last => Some(numbers.last),
-        Summary::Best(best) => Some(numbers.best(*best).map_or(numbers.last, |(_, value)| value)),
-        Summary::At { best, of } => {
-            let (epoch, _) = all.get(of)?.best(*best)?;
-            numbers.epochs.get(&epoch?).copied()
-        }
+        Summary::Best(best) => Some(numbers.best(*best).map_or(numbers.last, |point| point.value)),
+        Summary::At { best, of } => numbers.at_row_of(&all.get(of)?.best(*best)?),
     }
 }
 
-/// The metrics of a training in parts: the `earlier` ones, and what its `last` part told.
-pub(super) fn all_parts<'a>(
+/// The metrics of a training in parts: the `earlier` ones, and what its `last` attempt printed.
+pub(super) fn all_attempts<'a>(
     earlier: &BTreeMap<String, Numbers>,
     last: &'a BTreeMap<String, Numbers>,
 ) -> Cow<'a, BTreeMap<String, Numbers>> {
     if earlier.is_empty() {
         return Cow::Borrowed(last);
     }
+    let part = earlier.values().flat_map(|numbers| &numbers.points).map(|point| point.part).max().unwrap_or(0);
     let mut all = earlier.clone();
     for (name, numbers) in last {
         match all.get_mut(name).filter(|_| !numbers.mean) {
-            Some(before) => before.go_on(numbers),
+            Some(before) => before.go_on(numbers, part),
             None => _ = all.insert(name.clone(), numbers.clone()),
         }
     }
     Cow::Owned(all)
+}
+
+/// Counts the parts of what is printed in one place: a part begins when the epoch of a metric decreases, or the step of one without epochs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Parts {
+    part: u32,
+    /// The key of each metric in this part that was printed last.
+    last: BTreeMap<String, Key>,
+}
+
+impl Parts {
+    /// How often a part began after the first.
+    pub(super) fn count(&self) -> u32 {
+        self.part
+    }
+
+    /// The part of these metrics, which were printed together.
+    pub(super) fn of<'a>(&mut self, names: impl Iterator<Item = &'a str> + Clone, key: Key) -> u32 {
+        let decreases = |last: &Key| match (last.epoch.zip(key.epoch), last.step.zip(key.step)) {
+            (Some((before, now)), _) => now < before,
+            (None, Some((before, now))) => now < before,
+            (None, None) => false,
+        };
+        if names.clone().filter_map(|name| self.last.get(name)).any(decreases) {
+            self.part += 1;
+            self.last.clear();
+        }
+        for name in names.filter(|_| key != Key::default()) {
+            match self.last.get_mut(name) {
+                Some(last) => *last = key,
+                None => _ = self.last.insert(name.to_owned(), key),
+            }
+        }
+        self.part
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(epoch: Option<f64>, step: Option<f64>) -> Key {
+        Key { epoch, step }
+    }
+
+    fn parts(printed: &[(&str, Key)]) -> Vec<u32> {
+        let mut parts = Parts::default();
+        printed.iter().map(|(names, key)| parts.of(names.split(' '), *key)).collect()
+    }
+
+    #[test]
+    fn a_part_begins_when_the_epoch_of_a_metric_decreases() {
+        let epochs = |of: &[(&'static str, f64)]| -> Vec<u32> {
+            parts(&of.iter().map(|(name, epoch)| (*name, key(Some(*epoch), None))).collect::<Vec<_>>())
+        };
+        assert_eq!(
+            epochs(&[("loss", 0.0), ("loss", 1.0), ("loss", 0.0), ("loss", 1.0), ("loss", 0.0)]),
+            [0, 0, 1, 1, 2]
+        );
+        assert_eq!(epochs(&[("loss", 1.0), ("val", 1.0), ("loss", 1.0), ("loss", 2.0)]), [0, 0, 0, 0]);
+        // A second fit prints another metric as well.
+        assert_eq!(epochs(&[("loss", 0.0), ("loss", 1.0), ("acc loss", 0.0), ("acc", 1.0)]), [0, 0, 1, 1]);
+        // A validation that lags behind is no new part.
+        assert_eq!(epochs(&[("loss", 1.0), ("loss", 2.0), ("val", 1.0), ("loss", 3.0), ("val", 2.0)]), [0, 0, 0, 0, 0]);
+        assert_eq!(
+            epochs(&[("loss", 0.5), ("loss", 0.99), ("eval", 1.0), ("loss", 1.49), ("loss", 0.5)]),
+            [0, 0, 0, 0, 1]
+        );
+    }
+
+    #[test]
+    fn steps_count_where_there_are_no_epochs() {
+        let step = |n| key(None, Some(n));
+        assert_eq!(parts(&[("lr", step(0.0)), ("lr", step(50.0)), ("lr", step(0.0))]), [0, 0, 1]);
+        // A step that counts the batches of an epoch begins again with each.
+        let batch = |epoch, n| key(Some(epoch), Some(n));
+        assert_eq!(parts(&[("loss", batch(1.0, 90.0)), ("loss", batch(2.0, 0.0)), ("lr", Key::default())]), [0, 0, 0]);
+        assert_eq!(
+            parts(&[("loss", step(900.0)), ("val", step(1.0)), ("loss", step(910.0)), ("val", step(2.0))]),
+            [0, 0, 0, 0]
+        );
+    }
 }

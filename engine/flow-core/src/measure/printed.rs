@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{LINE_ENDS, Reported, Row, is_read};
+use super::{LINE_ENDS, Reported, Row, is_read, numbers::Parts};
 use crate::{
+    TimedEpoch,
     ansi::without_escapes,
-    metrics::{Columns, Key, MetricRow, Metrics, Nearest, NumberFiles, Pattern},
+    metrics::{Columns, Key, MetricRow, Metrics, MetricsFile, Nearest, NumberFiles, Pattern},
     reason::{NoMetrics, Unmatched},
 };
 
@@ -21,10 +22,19 @@ pub type EndedEpoch = (u32, BTreeMap<String, f64>);
 pub struct Printed {
     /// When the epoch at hand began, or the next one will.
     began: f64,
-    /// The epoch of the lines that came last: it ends with them, or goes on.
-    epoch: Option<u32>,
-    /// The epoch that the last heading told, and when.
-    heading: Option<(u32, f64)>,
+    /// Part and epoch of the lines that came last: it ends with them, or continues.
+    epoch: Option<(u32, u32)>,
+    /// The key that the last heading had, and when that was printed.
+    heading: Option<(Key, f64)>,
+    parts: Parts,
+    /// The key of the line that came last.
+    key: Option<Key>,
+    /// The whole epoch that was printed last.
+    whole: Option<u32>,
+    /// There were fractional epochs, such as 0.5.
+    fractions: bool,
+    /// Metrics of the line that came last, if a progress bar may draw over it.
+    redrawable: Vec<String>,
     /// Which of the patterns were found.
     found: BTreeSet<usize>,
     /// The lines that are most like the others.
@@ -37,14 +47,13 @@ impl Printed {
         self.began = at;
     }
 
-    /// It goes on from the checkpoint of attempts that printed this: what they told of epochs that are not told again counts as well. When
-    /// that was is of no account, for times are of the attempt that has them.
+    /// It goes on from the checkpoint of attempts that printed this: what they printed of epochs that are not repeated counts as well.
+    /// When that was is of no account, because times are of the attempt that has them.
     pub fn goes_on_from(&mut self, patterns: &[Pattern], earlier: &[u8], reported: &mut Reported) {
-        let lines = earlier.split(|byte| LINE_ENDS.contains(byte));
-        let lines: Vec<&[u8]> = lines.filter(|line| is_read(line)).collect();
-        for part in lines.split(|line| *line == PART_ENDS.as_bytes()) {
+        let lines = split_lines(earlier);
+        for attempt in lines.split(|line| *line == PART_ENDS.as_bytes()) {
             let (mut printed, mut told) = (Printed::default(), Reported::default());
-            printed.hear(patterns, part.iter().copied(), 0.0, &mut told);
+            printed.hear(patterns, attempt.iter().copied(), 0.0, &mut told);
             self.found.append(&mut printed.found);
             reported.unread.join(std::mem::take(&mut told.unread));
             reported.goes_on_from(told);
@@ -52,11 +61,18 @@ impl Printed {
     }
 
     /// The epoch of the lines that came last.
-    pub fn epoch(&self) -> Option<u32> {
+    pub fn epoch(&self) -> Option<(u32, u32)> {
         self.epoch
     }
 
-    /// Lines that were found at one look, at `now`. Returns the epochs that ended with them.
+    /// Where it is, if it prints steps or fractions of epochs: `step 500`.
+    pub fn place(&self) -> Option<String> {
+        let key = self.key.filter(|key| key.whole_epoch().is_none())?;
+        key.epoch.map(|epoch| format!("epoch {epoch}")).or_else(|| Some(format!("step {}", key.step?)))
+    }
+
+    /// Lines that were found at one look, at `now`, without `\n` at their ends; a `\r` that ends one is still there. Returns the epochs
+    /// that ended with them.
     pub fn hear<'a>(
         &mut self,
         patterns: &[Pattern],
@@ -66,6 +82,15 @@ impl Printed {
     ) -> Vec<EndedEpoch> {
         let (mut ended, mut begun, mut rows) = (Vec::new(), 0, Vec::new());
         for line in lines {
+            // An empty line behind `\r` is the end `\r\n` of that line.
+            let above = std::mem::take(&mut self.redrawable);
+            if line.is_empty() {
+                reported.stay(above.into_iter());
+            }
+            let (line, redrawable) = match line.strip_suffix(b"\r") {
+                Some(line) => (line, true),
+                None => (line, false),
+            };
             let line = without_escapes(line);
             for (n, pattern) in patterns.iter().enumerate().filter(|(_, pattern)| pattern.is_heading()) {
                 let Some(key) = pattern.key(&line) else {
@@ -73,9 +98,8 @@ impl Printed {
                     continue;
                 };
                 self.found.insert(n);
-                let Some(epoch) = key.whole_epoch() else { continue };
-                if self.heading.is_none_or(|(last, _)| last != epoch) {
-                    self.heading = Some((epoch, now));
+                if self.heading.is_none_or(|(last, _)| last != key) {
+                    self.heading = Some((key, now));
                     ended.extend(self.end(reported));
                 }
             }
@@ -83,13 +107,17 @@ impl Printed {
                 pattern.read(&line, &mut rows, &mut reported.unread);
                 if rows.is_empty() {
                     self.compare(n, pattern, &line);
-                } else {
-                    self.found.insert(n);
+                    continue;
                 }
-                begun += self.take(rows.drain(..), now, reported, &mut ended);
+                self.found.insert(n);
+                if redrawable {
+                    self.redrawable.extend(rows.iter().map(|row| row.name.clone()));
+                }
+                begun += self.rows(rows.drain(..), redrawable, now, reported, &mut ended);
             }
         }
         reported.at_once |= begun > 1;
+        reported.parts = self.parts.count();
         ended
     }
 
@@ -115,45 +143,96 @@ impl Printed {
         (!patterns.is_empty()).then_some(NoMetrics::NoneMatches { patterns })
     }
 
-    /// Takes numbers in that were found at `now`: of the epoch that they name, or else of that of the heading above them. Says how
-    /// many epochs begin with them.
+    /// Takes numbers that were found at `now` in a file.
     pub fn take(
         &mut self,
         rows: impl Iterator<Item = MetricRow>,
         now: f64,
         reported: &mut Reported,
         ended: &mut Vec<EndedEpoch>,
+    ) {
+        self.rows(rows, false, now, reported, ended);
+    }
+
+    /// Takes numbers that were found at `now`: of the epoch that they name, or else of that of the heading above them. Returns how
+    /// many epochs begin with them.
+    fn rows(
+        &mut self,
+        rows: impl Iterator<Item = MetricRow>,
+        redrawable: bool,
+        now: f64,
+        reported: &mut Reported,
+        ended: &mut Vec<EndedEpoch>,
     ) -> u32 {
         let mut begun = 0;
-        for row in rows {
-            let told = row.key.whole_epoch();
-            let below = self.heading.filter(|_| told.is_none());
-            let epoch = told.or(below.map(|(epoch, _)| epoch));
-            if let Some(epoch) = epoch {
-                // An epoch ends with the last of its lines, which is known when the next one begins. Below the heading of the
-                // last one, what was in none before is of a test at the end, and no part of its time.
-                let goes_on = self.epoch == Some(epoch);
-                let of_it = below.is_none() || reported.is_usual(&row.name, epoch);
-                if let Some((_, _, end)) = reported.epochs.last_mut().filter(|_| goes_on) {
-                    *end = if of_it { now } else { *end };
-                } else {
-                    ended.extend(self.end(reported));
-                    begun += 1;
-                    let began = below.map_or(self.began, |(_, at)| if at < now { at } else { self.began });
-                    self.epoch = reported.epoch(epoch, began, now).then_some(epoch);
+        let all: Vec<MetricRow> = rows.collect();
+        for together in all.chunk_by(|a, b| a.key == b.key) {
+            let own = together[0].key;
+            let below = self
+                .heading
+                .filter(|(heading, _)| own.epoch.is_none() && (heading.epoch.is_some() || own == Key::default()));
+            let heading = below.map(|(key, _)| key).unwrap_or_default();
+            let key = Key { epoch: own.epoch.or(heading.epoch), step: own.step.or(heading.step) };
+            self.key = Some(key);
+            let part = self.parts.of(together.iter().map(|row| &*row.name), key);
+            self.fractions |= key.epoch.is_some_and(|epoch| epoch.fract() != 0.0);
+            match key.whole_epoch() {
+                Some(epoch) => {
+                    let begins = self.epoch != Some((part, epoch));
+                    begun += u32::from(begins);
+                    let below = below.map(|(_, at)| at);
+                    // Below the heading of the last epoch, what was in none before is of a test at the end, and no part of its time.
+                    let of_it = below.is_none() || together.iter().any(|row| reported.is_usual(&row.name, part, epoch));
+                    self.time((part, epoch), below, of_it, now, reported, ended);
                 }
-                self.began = now;
+                None if key.epoch.is_some() => ended.extend(self.end(reported)),
+                None => {}
             }
-            let key = epoch.map_or(row.key, Key::of_epoch);
-            reported.number(plain(MetricRow { key, ..row }));
+            for row in together {
+                reported.take(plain(MetricRow { key, ..row.clone() }, part), redrawable);
+            }
         }
         begun
     }
 
+    /// A line of this part and epoch came at `now`, maybe below a heading. An epoch ends with the last of its lines, which is known when
+    /// the next one begins.
+    fn time(
+        &mut self,
+        (part, epoch): (u32, u32),
+        below: Option<f64>,
+        of_it: bool,
+        now: f64,
+        reported: &mut Reported,
+        ended: &mut Vec<EndedEpoch>,
+    ) {
+        let continues = self.epoch == Some((part, epoch));
+        let last = reported.epochs.last_mut().filter(|last| continues && (last.part, last.epoch) == (part, epoch));
+        if let Some(last) = last {
+            last.ended = if of_it { now } else { last.ended };
+        } else if !continues {
+            ended.extend(self.end(reported));
+            let began = below.map_or(self.began, |at| if at < now { at } else { self.began });
+            // Where epochs are logged in fractions, 0.8, 1.6, 2.0, the time since the last whole one may be that of several.
+            let is_next = self.whole.map_or(epoch <= 1, |before| before.checked_add(1) == Some(epoch));
+            let is_timed = !self.fractions || is_next;
+            let timed = is_timed && reported.epoch(TimedEpoch { part, epoch, began, ended: now });
+            self.epoch = (timed || !is_timed).then_some((part, epoch));
+        }
+        self.whole = Some(epoch);
+        self.began = now;
+    }
+
     /// There are no more lines: the epoch at hand ends with those that came.
     pub fn end(&mut self, reported: &Reported) -> Option<EndedEpoch> {
-        self.epoch.take().map(|epoch| (epoch, reported.of_epoch(epoch)))
+        self.epoch.take().map(|(part, epoch)| (epoch, reported.of_epoch(part, epoch)))
     }
+}
+
+/// The lines of a log, as [`Printed::hear`] wants them.
+fn split_lines(log: &[u8]) -> Vec<&[u8]> {
+    let lines = log.split_inclusive(|byte| LINE_ENDS.contains(byte));
+    lines.map(|line| line.strip_suffix(b"\n").unwrap_or(line)).filter(|line| is_read(line)).collect()
 }
 
 /// Reads the files in which a program left its numbers, when what it printed is read. Says what is wrong first of all places where
@@ -167,20 +246,35 @@ pub fn read_numbers(
     reported: &mut Reported,
 ) -> Option<NoMetrics> {
     let mut problem = printed.unmatched(&metrics.stdout);
+    let mut places: BTreeMap<String, String> =
+        reported.names().map(|name| (name.clone(), "what it printed".to_owned())).collect();
     for file in &metrics.files {
         let (mut rows, mut columns) = (Vec::new(), Columns::default());
         let read = file.read(files, ended, &mut rows, &mut columns);
-        rows.into_iter().for_each(|row| reported.number(plain(MetricRow { name: hide(row.name), ..row })));
+        rows.iter_mut().for_each(|row| row.name = hide(std::mem::take(&mut row.name)));
+        let names: BTreeSet<&str> = rows.iter().map(|row| &*row.name).collect();
+        reported.replace(names.into_iter(), &format!("`{}`", hide(file.path().to_owned())), &mut places);
+        file_rows(&rows, matches!(file, MetricsFile::TensorBoard(_)), reported);
         reported.columns.insert(file.path().to_owned(), columns.hidden(&hide));
         problem = problem.or(read.err());
     }
     problem
 }
 
+/// Takes the rows of a whole file. Each of the `separate` metrics, as TensorBoard's tags are, has parts of its own.
+fn file_rows(rows: &[MetricRow], separate: bool, reported: &mut Reported) {
+    let mut all: BTreeMap<&str, Parts> = BTreeMap::new();
+    for together in rows.chunk_by(|a, b| a.key == b.key && (!separate || a.name == b.name)) {
+        let stream = if separate { &*together[0].name } else { "" };
+        let part = all.entry(stream).or_default().of(together.iter().map(|row| &*row.name), together[0].key);
+        together.iter().for_each(|row| reported.number(plain(row.clone(), part)));
+    }
+}
+
 /// A plain program says no summary: times and rates come to their mean, everything else to its last value.
-fn plain(row: MetricRow) -> Row {
+fn plain(row: MetricRow, part: u32) -> Row {
     let mean = row.name.ends_with("_time") || row.name.ends_with("_per_s") || row.unit == "s";
-    Row { name: row.name, value: row.value, unit: row.unit, epoch: row.key.whole_epoch(), mean }
+    Row { name: row.name, value: row.value, unit: row.unit, key: row.key, part, mean }
 }
 
 #[cfg(test)]
@@ -198,14 +292,19 @@ mod tests {
         let (last, earlier) = parts.split_last().unwrap();
         let earlier: String = earlier.iter().map(|part| format!("{part}\n{PART_ENDS}\n")).collect();
         printed.goes_on_from(&metrics.stdout, earlier.as_bytes(), &mut reported);
-        for (line, n) in last.lines().zip(1..) {
-            printed.hear(&metrics.stdout, [line.as_bytes()].into_iter(), f64::from(n), &mut reported);
+        for (line, n) in split_lines(last.as_bytes()).into_iter().zip(1..) {
+            printed.hear(&metrics.stdout, [line].into_iter(), f64::from(n), &mut reported);
         }
         let problem = read_numbers(&metrics, &printed, &mut NoFiles, true, |name| name, &mut reported);
         let gathered = gather(&reported, 0.0, 9.0, None);
         let shown = |(name, metric): (&String, &crate::Metric)| {
-            let epochs = gathered.series.epochs.get(name).into_iter().flatten().map(|(epoch, _)| epoch.to_string());
-            format!("{name}={} of {}", metric.value, epochs.collect::<Vec<_>>().join(" "))
+            let points = gathered.series.metrics.get(name).into_iter().flatten();
+            let place = |point: &crate::Point| {
+                let part = if point.part > 0 { format!("{}/", point.part) } else { String::new() };
+                let epoch = point.key.epoch.map(|epoch| epoch.to_string());
+                part + &epoch.or_else(|| Some(format!("@{}", point.key.step?))).unwrap_or_else(|| "·".to_owned())
+            };
+            format!("{name}={} of {}", metric.value, points.map(place).collect::<Vec<_>>().join(" "))
         };
         (gathered.metrics.iter().map(shown).collect(), reported, problem)
     }
@@ -237,7 +336,8 @@ mod tests {
         let (shown, reported, problem) = read(&patterns, &[("acc", "max")], &parts);
         let expected = ["acc=9 of 1 2 3 4 5 6", "epoch_time=1 of 4 5 6", "images_per_s=40 of 4 5 6", "lr=0.5 of "];
         assert_eq!((shown, problem), (expected.map(str::to_owned).to_vec(), None));
-        assert_eq!(reported.epochs, [(4, 0.0, 1.0), (5, 1.0, 2.0), (6, 2.0, 3.0)]);
+        let times: Vec<_> = reported.epochs.iter().map(|of| (of.epoch, of.began, of.ended)).collect();
+        assert_eq!(times, [(4, 0.0, 1.0), (5, 1.0, 2.0), (6, 2.0, 3.0)]);
         assert_eq!(reported.latest()["acc"], 7.0);
         assert_eq!(reported.remarks(), Vec::<String>::new());
         // The epoch at hand is repeated: what it came to the last time counts.
@@ -281,8 +381,58 @@ mod tests {
     fn a_heading_is_of_its_own_part_and_one_that_printed_nothing_more_has_all_before_it() {
         let patterns = ["Epoch {epoch}", "val {val}"];
         let (shown, ..) = read(&patterns, &[("val", "min")], &["Epoch 1\nval 4\nEpoch 2", "val 9\nEpoch 2\nval 5"]);
-        assert_eq!(shown[1], "val=4 of 1 2");
+        assert_eq!(shown[1], "val=4 of 1 · 2");
         let (shown, _, problem) = read(&patterns, &[], &["Epoch 1\nval 4", "done"]);
         assert_eq!((shown, problem), (vec!["val=4 of 1".to_owned()], None));
+    }
+
+    #[test]
+    fn a_second_training_is_a_part_of_its_own() {
+        let log = "epoch 0 acc 0.8\nepoch 1 acc 0.9\nepoch 2 acc 0.7\nepoch 0 acc 0.1\nepoch 1 acc 0.2";
+        let (shown, reported, _) = read(&["epoch {epoch} acc {acc}"], &[("acc", "max")], &[log]);
+        assert_eq!(shown[0], "acc=0.9 of 0 1 2 1/0 1/1");
+        let parts: Vec<_> = reported.epochs.iter().map(|of| (of.part, of.epoch)).collect();
+        assert_eq!(parts, [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]);
+        assert!(reported.remarks()[0].starts_with("the epoch decreases once in what it printed"));
+    }
+
+    #[test]
+    fn a_line_of_the_validation_is_in_the_row_of_its_epoch() {
+        let log = "epoch 1 loss 3\nepoch 1 val 4\nepoch 2 loss 2\nepoch 2 val 3";
+        let (shown, reported, _) = read(&["epoch {epoch} loss {loss}", "epoch {epoch} val {val}"], &[], &[log]);
+        assert_eq!(shown, ["epoch_time=2 of 1 2", "loss=2 of 1 2", "val=3 of 1 2"]);
+        assert_eq!(reported.remarks(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn fractions_of_epochs_are_in_the_curve_and_times_are_of_whole_ones() {
+        let log = "loss 2 epoch 0.5\nloss 1.5 epoch 0.99\neval 1.4 epoch 1.0\nloss 1.2 epoch 1.49\nloss 1 epoch 1.98\neval 1.1 epoch 2";
+        let patterns = ["loss {loss} epoch {epoch}", "eval {eval} epoch {epoch}"];
+        let (shown, reported, _) = read(&patterns, &[], &[log]);
+        assert_eq!(shown, ["epoch_time=3 of 1 2", "eval=1.1 of 1 2", "loss=1 of 0.5 0.99 1.49 1.98"]);
+        assert_eq!(reported.remarks(), Vec::<String>::new());
+        // Of 0.8, 1.6, 2.4, … the whole ones are no single epochs.
+        let log = "loss 2 epoch 1.2\nloss 2 epoch 2\nloss 2 epoch 2.8\nloss 2 epoch 4";
+        let (shown, ..) = read(&patterns[..1], &[], &[log]);
+        assert_eq!(shown, ["loss=2 of 1.2 2 2.8 4"]);
+    }
+
+    #[test]
+    fn values_without_an_epoch_keep_their_order() {
+        let (shown, ..) = read(&["loss {loss}", "lr {lr}"], &[("loss", "min")], &["loss 3\nloss 1\nlr 0.1\nloss 2"]);
+        assert_eq!(shown, ["loss=1 of · · ·", "lr=0.1 of "]);
+    }
+
+    #[test]
+    fn a_progress_bar_leaves_what_it_drew_last() {
+        let bar = "epoch 1 acc 1.0\repoch 1 acc 0.5\repoch 1 acc 0.6\nepoch 2 acc 0.9\repoch 2 acc 0.7\n";
+        let (shown, ..) = read(&["epoch {epoch} acc {acc}"], &[("acc", "max")], &[bar]);
+        assert_eq!(shown[0], "acc=0.7 of 1 2");
+        let (shown, ..) = read(&["acc {acc}"], &[("acc", "max")], &["acc 1\racc 0.5\racc 0.6\nacc 0.7\r"]);
+        assert_eq!(shown[0], "acc=0.7 of · ·");
+        // `\r\n` ends a line.
+        let (shown, ..) =
+            read(&["epoch {epoch} acc {acc}"], &[("acc", "max")], &["epoch 1 acc 1\r\nepoch 1 acc 0.5\r\n"]);
+        assert_eq!(shown[0], "acc=1 of 1");
     }
 }

@@ -36,6 +36,7 @@ pub fn sum_up(reported: &Reported, seen: Seen<'_>, result: &mut StepResult) -> S
         window.epochs = gathered.in_window;
     }
     result.metrics = gathered.metrics;
+    result.caveats = reported.caveats();
     result.usage.phases = gathered.phases;
     let load = host.load(&gathered.spans);
     (circumstances.foreign_cpu, circumstances.cpu_saturated) = (load.foreign_cpu, load.cpu_saturated);
@@ -92,6 +93,9 @@ pub fn read_again(
                 printed.begins(release);
             }
             printed.hear(&metrics.stdout, lines.into_iter(), at, &mut reported);
+        }
+        if !metrics.stdout.is_empty() {
+            reported.skips(record.unread());
         }
         let ended = result.outcome == Outcome::Ok;
         problem = read_numbers(metrics, &printed, files, ended, |name| name, &mut reported);

@@ -87,6 +87,18 @@ impl Looks {
         self.0.last().map(|look| (look.to, look.at as f64 / 1e6))
     }
 
+    /// So many bytes between its parts were not read, the ones from and to which the log was `cut` aside.
+    pub fn unread(&self, cut: Option<(u64, u64)>) -> u64 {
+        let (gone, back) = cut.unwrap_or((0, 0));
+        let mut at = 0;
+        let gap = |look: &Look| {
+            let (from, to) = (std::mem::replace(&mut at, look.to), look.from);
+            let gone = to.min(back).saturating_sub(from.max(gone));
+            to.saturating_sub(from).saturating_sub(gone)
+        };
+        self.0.iter().map(gap).sum()
+    }
+
     /// What was read since so many parts were known, and after how many it comes: after none where neighbours became one since.
     pub fn news(&self, known: &mut usize) -> Option<(usize, Looks)> {
         let before = std::mem::replace(known, self.0.len());
@@ -125,6 +137,12 @@ impl From<Looks> for Vec<(u64, u64, i64)> {
 }
 
 impl Record {
+    /// So many bytes of the log were not read, or were read and are not kept.
+    pub fn unread(&self) -> u64 {
+        let cut = self.cut.map_or(0, |(from, to)| to.saturating_sub(from));
+        self.looks.unread(self.cut) + cut
+    }
+
     /// The lines of each look with its time, out of the log, less what was given back of it.
     pub fn lines<'a>(&'a self, log: &'a [u8]) -> impl Iterator<Item = (f64, Vec<&'a [u8]>)> {
         self.looks.0.iter().map(|look| (look.at as f64 / 1e6, self.lines_of(log, *look)))
@@ -165,8 +183,9 @@ fn ends(byte: &u8) -> bool {
     LINE_ENDS.contains(byte)
 }
 
+/// Without the end of the line. A `\r` stays, because a progress bar draws over what is before it.
 fn without_end(line: &[u8]) -> &[u8] {
-    line.split_last().filter(|(last, _)| ends(last)).map_or(line, |(_, text)| text)
+    line.strip_suffix(b"\n").unwrap_or(line)
 }
 
 /// A line that is too long means nothing; in one with a zero, a part was given back while it was read.
@@ -193,7 +212,7 @@ mod tests {
         let back: Record = serde_json::from_slice(&stored).unwrap();
         assert_eq!(back, record);
         let log = "one\ntwo\r\n10%overend";
-        let expected = [(10.0, "one"), (10.25, "two||10%"), (1_800_000_000.123_457, "end")];
+        let expected = [(10.0, "one"), (10.25, "two\r||10%"), (1_800_000_000.123_457, "end")];
         assert_eq!(lines(&back, log), expected.map(|(at, text)| (at, text.to_owned())));
     }
 
@@ -211,6 +230,17 @@ mod tests {
             let texts: Vec<String> = lines(&record, &kept).into_iter().map(|(_, text)| text).collect();
             assert_eq!(texts, [first, second], "{gone}..{back}");
         }
+    }
+
+    #[test]
+    fn what_was_not_read_is_counted_once() {
+        let mut record = Record::default();
+        for (from, to) in [(0, 10), (10, 20), (50, 60)] {
+            record.looks.push(from, to, 1.0);
+        }
+        assert_eq!(record.unread(), 30);
+        record.cut = Some((15, 40));
+        assert_eq!(record.unread(), 35, "10 bytes of the 30 are among the 25 that are gone");
     }
 
     #[test]

@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{Key, MetricRow, push, whole};
+use super::{Key, MetricRow, push};
 
 /// The scalar that some loggers write beside the others to tell the epoch of a step.
 const EPOCH: &str = "epoch";
+/// How Keras begins the tags of what it logs by epoch; the steps of these are epochs.
+const BY_EPOCH: &str = "epoch_";
 
 /// A scalar, as it was logged.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,27 +18,69 @@ struct Scalar {
     value: f64,
 }
 
-/// Reads the scalars of the event file at `path`, below the folder that was named. A folder between them is a run of its own, and its
-/// name comes before its tags. A step counts as an epoch, unless a scalar tells the epoch. A record whose end is not there yet
-/// is passed over; returned is where a record is damaged, behind which nothing is read.
-pub(super) fn read(path: &str, bytes: &[u8], rows: &mut Vec<MetricRow>) -> Option<u64> {
-    EventFile::new(path).take(bytes, rows).err()
+/// What a record holds.
+#[derive(Clone, Debug, PartialEq)]
+enum Logged {
+    Scalar(Scalar),
+    /// The program started again at this step: what was logged at it and later is void.
+    Restart(i64),
+}
+
+/// The event files of one folder and the folders below it. Each folder is a run of its own, and its name comes before its tags.
+#[derive(Debug, Default)]
+pub(super) struct Runs(BTreeMap<String, Vec<Scalar>>);
+
+impl Runs {
+    /// Reads the event file at `path` below the folder, behind those that were read before it. A record whose end is not there yet is
+    /// passed over; returned is where a record is damaged, behind which nothing is read.
+    pub(super) fn read(&mut self, path: &str, bytes: &[u8]) -> Option<u64> {
+        let scalars = self.0.entry(run_of(path)).or_default();
+        let mut take = |logged| match logged {
+            Logged::Scalar(scalar) => scalars.push(scalar),
+            Logged::Restart(step) => scalars.retain(|scalar| scalar.step < step),
+        };
+        records(bytes, &mut |record| event(record, &mut take)).err()
+    }
+
+    /// Their numbers, in the order in which they were logged.
+    pub(super) fn rows(self, rows: &mut Vec<MetricRow>) {
+        for (run, scalars) in self.0 {
+            let epochs =
+                scalars.iter().filter(|scalar| scalar.tag == EPOCH).map(|scalar| (scalar.step, scalar.value)).collect();
+            scalars.into_iter().for_each(|scalar| row(&run, scalar, &epochs, rows));
+        }
+    }
+}
+
+/// What comes before the tags of an event file.
+fn run_of(path: &str) -> String {
+    path.rsplit_once('/').map(|(run, _)| format!("{run}/")).unwrap_or_default()
+}
+
+fn row(run: &str, Scalar { tag, step, value }: Scalar, epochs: &BTreeMap<i64, f64>, rows: &mut Vec<MetricRow>) {
+    if tag == EPOCH {
+        return;
+    }
+    let key = match tag.starts_with(BY_EPOCH) {
+        true => Key { epoch: Some(step as f64), step: None },
+        false => Key { epoch: epochs.get(&step).copied().filter(|epoch| epoch.is_finite()), step: Some(step as f64) },
+    };
+    push(&format!("{run}{tag}"), Some(value), "", key, rows);
 }
 
 /// An event file that is read while it is written.
 #[derive(Clone, Debug, Default)]
 pub struct EventFile {
-    /// What comes before its tags.
     run: String,
     /// The epochs of steps, where a scalar tells them.
     epochs: BTreeMap<i64, f64>,
+    by_epoch: bool,
 }
 
 impl EventFile {
     /// The one at `path`, below the folder that was named; nothing of it is read.
     pub fn new(path: &str) -> EventFile {
-        let run = path.rsplit_once('/').map(|(run, _)| format!("{run}/")).unwrap_or_default();
-        EventFile { run, epochs: BTreeMap::new() }
+        EventFile { run: run_of(path), ..EventFile::default() }
     }
 
     /// Reads the scalars of the whole records with which `bytes` begin, and says how many bytes these are: the next reading begins
@@ -46,25 +90,22 @@ impl EventFile {
     /// Where a record is damaged.
     pub fn take(&mut self, bytes: &[u8], rows: &mut Vec<MetricRow>) -> Result<usize, u64> {
         let mut scalars = Vec::new();
-        let read = records(bytes, &mut |record| event(record, &mut scalars));
-        let (epochs, scalars): (Vec<_>, Vec<_>) = scalars.into_iter().partition(|scalar| scalar.tag == EPOCH);
-        self.epochs.extend(epochs.into_iter().map(|scalar| (scalar.step, scalar.value)));
-        for Scalar { tag, step, value } in scalars {
-            let epoch = if self.epochs.is_empty() { Some(step as f64) } else { self.epochs.get(&step).copied() };
-            push(
-                &format!("{}{tag}", self.run),
-                Some(value),
-                "",
-                epoch.and_then(whole).map_or(Key::default(), Key::of_epoch),
-                rows,
-            );
-        }
+        let mut take = |logged| {
+            if let Logged::Scalar(scalar) = logged {
+                scalars.push(scalar);
+            }
+        };
+        let read = records(bytes, &mut |record| event(record, &mut take));
+        self.epochs
+            .extend(scalars.iter().filter(|scalar| scalar.tag == EPOCH).map(|scalar| (scalar.step, scalar.value)));
+        self.by_epoch |= scalars.iter().any(|scalar| scalar.tag.starts_with(BY_EPOCH));
+        scalars.into_iter().for_each(|scalar| row(&self.run, scalar, &self.epochs, rows));
         read
     }
 
-    /// A scalar tells its epochs; else its steps count as such, and may be batches.
+    /// Its epochs are known: a scalar says them, or they are the steps of its tags.
     pub fn tells_epochs(&self) -> bool {
-        !self.epochs.is_empty()
+        self.by_epoch || !self.epochs.is_empty()
     }
 }
 
@@ -161,15 +202,23 @@ fn varint(rest: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// `Event { step = 2, summary = 5 }`, `Summary { value = 1 }`, `Value { tag = 1, simple_value = 2, tensor = 8, metadata = 9 }`.
-fn event(record: &[u8], scalars: &mut Vec<Scalar>) {
-    let (mut step, mut summary) = (0, None);
+/// What the field `status` of a session log says where a program starts.
+const START: u64 = 1;
+
+/// `Event { step = 2, summary = 5, session_log = 7 { status = 1 } }`, `Summary { value = 1 }`,
+/// `Value { tag = 1, simple_value = 2, tensor = 8, metadata = 9 }`.
+fn event(record: &[u8], take: &mut dyn FnMut(Logged)) {
+    let (mut step, mut summary, mut restart) = (0, None, false);
     for field in fields(record) {
         match field {
             (2, Field::Number(n)) => step = n as i64,
             (5, Field::Bytes(bytes)) => summary = Some(bytes),
+            (7, Field::Bytes(log)) => restart = fields(log).any(|field| matches!(field, (1, Field::Number(START)))),
             _ => {}
         }
+    }
+    if restart {
+        take(Logged::Restart(step));
     }
     for field in fields(summary.unwrap_or_default()) {
         let (1, Field::Bytes(logged)) = field else { continue };
@@ -184,7 +233,7 @@ fn event(record: &[u8], scalars: &mut Vec<Scalar>) {
             }
         }
         if let (Some(tag), Some(value), false) = (tag, value, foreign) {
-            scalars.push(Scalar { tag, step, value });
+            take(Logged::Scalar(Scalar { tag, step, value }));
         }
     }
 }
@@ -243,10 +292,13 @@ mod tests {
     }
 
     fn logged(step: u8, value: &[u8]) -> Vec<u8> {
-        let event = [&[2 << 3, step][..], &bytes(5, &bytes(1, value))].concat();
+        framed(&[&[2 << 3, step][..], &bytes(5, &bytes(1, value))].concat())
+    }
+
+    fn framed(event: &[u8]) -> Vec<u8> {
         let length = (event.len() as u64).to_le_bytes();
         let sum = |of: &[u8]| (masked(of) as u32).to_le_bytes();
-        [&length[..], &sum(&length), &event, &sum(&event)].concat()
+        [&length[..], &sum(&length), event, &sum(event)].concat()
     }
 
     fn simple(step: u8, tag: &str, value: f32) -> Vec<u8> {
@@ -259,8 +311,9 @@ mod tests {
     }
 
     fn numbers(path: &str, content: &[u8]) -> (Vec<String>, Option<u64>) {
-        let mut rows = Vec::new();
-        let damaged = read(path, content, &mut rows);
+        let (mut runs, mut rows) = (Runs::default(), Vec::new());
+        let damaged = runs.read(path, content);
+        runs.rows(&mut rows);
         (shown(rows), damaged)
     }
 
@@ -284,7 +337,7 @@ mod tests {
             tensor("weights", &floats, "histograms"),
         ]
         .concat();
-        let expected = ["1:loss_train=0.1", "2:loss_train=inf", "1:acc=0.25", "1:lr=0.5", "1:images=7"];
+        let expected = ["1@loss_train=0.1", "2@loss_train=inf", "1@acc=0.25", "1@lr=0.5", "1@images=7"];
         assert_eq!(numbers("events.out.tfevents.1", &content), (expected.map(str::to_owned).to_vec(), None));
     }
 
@@ -292,7 +345,34 @@ mod tests {
     fn a_scalar_can_tell_the_epoch_and_a_folder_is_a_run() {
         let content = [simple(49, "loss", 2.0), simple(49, "epoch", 3.0), simple(60, "loss", 1.0)].concat();
         let rows = numbers("version_0/val/events.out.tfevents.1", &content).0;
-        assert_eq!(rows, ["3:version_0_val_loss=2", "version_0_val_loss=1"]);
+        assert_eq!(rows, ["3:49@version_0_val_loss=2", "60@version_0_val_loss=1"]);
+    }
+
+    /// The record of a session that starts at a step.
+    fn start(step: u8) -> Vec<u8> {
+        framed(&[&[2 << 3, step][..], &bytes(7, &[1 << 3, 1])].concat())
+    }
+
+    #[test]
+    fn what_a_restarted_program_logs_again_replaces_what_it_logged_before() {
+        let first = [simple(1, "loss", 3.0), simple(2, "loss", 2.0), simple(3, "loss", 9.0)].concat();
+        let again = [start(3), simple(3, "loss", 1.0)].concat();
+        let mut runs = Runs::default();
+        for (path, content) in [("val/e.1", &simple(3, "loss", 7.0)), ("e.1", &first), ("e.2", &again)] {
+            assert_eq!(runs.read(path, content), None);
+        }
+        let mut rows = Vec::new();
+        runs.rows(&mut rows);
+        assert_eq!(shown(rows), ["1@loss=3", "2@loss=2", "3@loss=1", "3@val_loss=7"]);
+    }
+
+    #[test]
+    fn steps_of_what_keras_logs_by_epoch_are_epochs() {
+        let content = [simple(0, "epoch_loss", 2.0), simple(64, "evaluation_loss_vs_iterations", 1.0)].concat();
+        assert_eq!(
+            numbers("train/e", &content).0,
+            ["0:train_epoch_loss=2", "64@train_evaluation_loss_vs_iterations=1"]
+        );
     }
 
     #[test]
@@ -300,7 +380,7 @@ mod tests {
         let (first, second) = (simple(1, "loss", 2.0), simple(2, "loss", 1.0));
         let both = [&first[..], &second].concat();
         for cut in first.len()..both.len() {
-            assert_eq!(numbers("e", &both[..cut]), (vec!["1:loss=2".to_owned()], None), "{cut}");
+            assert_eq!(numbers("e", &both[..cut]), (vec!["1@loss=2".to_owned()], None), "{cut}");
         }
         for at in 0..both.len() {
             let mut spoilt = both.clone();
@@ -320,7 +400,7 @@ mod tests {
         }
         assert_eq!(
             (from, shown(rows)),
-            (content.len(), ["1:val_loss=2", "2:val_loss=1", "3:val_loss=0.5"].map(str::to_owned).to_vec())
+            (content.len(), ["1@val_loss=2", "2@val_loss=1", "3@val_loss=0.5"].map(str::to_owned).to_vec())
         );
     }
 
@@ -328,7 +408,7 @@ mod tests {
         #[test]
         fn whatever_it_holds_nothing_panics(content in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
             let _ = numbers("e", &content);
-            event(&content, &mut Vec::new());
+            event(&content, &mut |_| {});
             scalar_of(&content);
         }
     }

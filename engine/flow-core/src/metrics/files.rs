@@ -99,11 +99,15 @@ impl MetricsFile {
             if found.is_empty() {
                 return Err(NoMetrics::NoEventFile { file: file() });
             }
+            let (mut runs, mut damaged) = (events::Runs::default(), None);
             for path in found {
                 let whole = event_file(folder, &path);
-                if let Some(at) = events::read(&path, &files.bytes(&whole)?, rows) {
-                    return Err(NoMetrics::BadEvent { file: whole, at });
-                }
+                let at = runs.read(&path, &files.bytes(&whole)?);
+                damaged = damaged.or(at.map(|at| NoMetrics::BadEvent { file: whole, at }));
+            }
+            runs.rows(rows);
+            if let Some(damaged) = damaged {
+                return Err(damaged);
             }
         } else {
             let text = files.text(self.path())?;

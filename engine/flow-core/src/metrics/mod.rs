@@ -92,7 +92,7 @@ pub struct MetricRow {
     pub key: Key,
     /// Its name in the protocol's form, `[a-z][a-z0-9_]*`.
     pub name: String,
-    /// The number, also NaN and infinite: a loss that diverged is something to know.
+    /// The number, which may be NaN or infinite: a loss that diverged is something to know.
     pub value: f64,
     /// `ratio`, `s`, or empty.
     pub unit: String,

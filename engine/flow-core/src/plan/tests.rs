@@ -16,6 +16,7 @@ use crate::{
 
 fn result(outcome: Outcome) -> StepResult {
     StepResult {
+        caveats: vec![],
         fingerprint: Digest::of(b""),
         workflow: "w".into(),
         step: "solo".into(),

@@ -14,6 +14,7 @@ pub fn without_attempt(
 ) -> StepResult {
     let instance = &expansion.instances[id.index()];
     StepResult {
+        caveats: Vec::new(),
         fingerprint: Digest([0; 32]),
         workflow: expansion.workflow.clone(),
         step: expansion.steps[instance.step.index()].name.clone(),

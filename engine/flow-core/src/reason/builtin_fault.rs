@@ -48,8 +48,8 @@ faults! {
         ChartOfNoColumn { column: String, error: Box<BuiltinFault> } = "`charts: {column}`: {error}",
         ChartOverNames { column: String, text: String, axis: String } =
             "`charts: {column}`: `{text}` of the rows' last axis `{axis}` is no number, and a chart is drawn over numbers",
-        ChartNotByEpoch { column: String, known: NameList } =
-            "`charts: {{column: {column}, over: epoch}}`: no instance has it by epoch; there are {known}",
+        ChartNotBySeries { column: String, axis: String, known: NameList } =
+            "`charts: {{column: {column}, over: {axis}}}`: no instance has it by {axis}; there are {known}",
         ChartOfNoInstance { step: String, point: String } =
             "`charts: {{load: {point}}}`: no instance of `{step}` is that",
         CompareWithoutSplit { axis: String, step: String } =

@@ -5,6 +5,7 @@
 mod batch;
 mod builtin_fault;
 mod cause;
+mod caveat;
 mod fault;
 mod files;
 mod lack;
@@ -22,6 +23,7 @@ use crate::Outcome;
 pub use batch::{BatchEnd, Stopped};
 pub use builtin_fault::{AxesHint, BuiltinFault, Expected, Hint, TraceFault, Unit};
 pub use cause::{Cause, Memory, ProcessEnd};
+pub use caveat::Caveat;
 pub use fault::{
     BodyFault, ExprFault, Fault, FileFault, FileKind, FoundValue, GpuFault, NameList, ParameterFault, Several,
     StartFault, StoreFault, VariableFault,

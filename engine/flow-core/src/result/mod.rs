@@ -14,13 +14,13 @@ use serde_json::Value;
 
 use crate::{
     Digest, Outcome, RunId,
-    reason::{Cause, Spoiled},
+    reason::{Cause, Caveat, Spoiled},
 };
 
 pub use circumstances::{Circumstances, CorunGpus, CorunWindow, GpuSharing, Mode, Revision, Stranger};
 pub use kept::{Kept, KeptInput};
 pub(crate) use numbers::not_finite;
-pub use numbers::{Metric, Series};
+pub use numbers::{Metric, Point, Series, TimedEpoch};
 pub(crate) use usage::Phases;
 pub use usage::{Earlier, GpuUsage, Usage};
 
@@ -47,6 +47,9 @@ pub struct StepResult {
     /// Reasons for which the measurement is not to be trusted; empty for a sound one. Spoiled results are never reused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spoiled: Vec<Spoiled>,
+    /// Why its metrics may not be those of the whole attempt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub caveats: Vec<Caveat>,
     /// The run that produced it.
     pub run: RunId,
     /// When the attempt began, milliseconds since 1970.

@@ -34,6 +34,7 @@ pub(super) fn ended(e: &Expansion) -> Results {
             values: vec![],
         };
         StepResult {
+            caveats: vec![],
             outcome: Outcome::Ok,
             outputs: instance.outputs.iter().map(|o| (o.name.clone(), artifact(&o.name))).collect::<IndexMap<_, _>>(),
             metrics: BTreeMap::from([("top1".to_owned(), metric)]),

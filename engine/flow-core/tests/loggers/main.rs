@@ -78,7 +78,7 @@ fn read(written: &serde_yaml::Value, left: &mut Left<'_>) -> (String, usize, Opt
     let gathered = gather(&reported, 0.0, 1e3, None);
     let of_program = gathered.metrics.iter().filter(|(name, _)| *name != "epoch_time");
     let numbers: Vec<String> = of_program.map(|(name, metric)| format!("{name}={:.4}", metric.value)).collect();
-    (numbers.join(" "), gathered.series.epochs.values().next().map_or(0, Vec::len), problem)
+    (numbers.join(" "), gathered.series.metrics.values().next().map_or(0, Vec::len), problem)
 }
 
 #[test]

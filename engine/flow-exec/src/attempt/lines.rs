@@ -73,7 +73,7 @@ impl Lines {
         lines
     }
 
-    /// Whole lines, without their ends, that are new since the last look; `None` if there is nothing more to read for now.
+    /// Whole lines, without `\n` at their ends, that are new since the last look; `None` if there is nothing more to read for now.
     ///
     /// # Errors
     /// The file is there and cannot be read, or is no regular file.
@@ -104,7 +104,8 @@ impl Lines {
                         self.passed_over += 1;
                         continue;
                     }
-                    line.extend_from_slice(text);
+                    // Numbers before `\r` may be drawn over, so who reads them needs it.
+                    line.extend_from_slice(if *end == b'\r' { part } else { text });
                     if !is_read(&line) {
                         self.passed_over += 1;
                         continue;

@@ -132,6 +132,7 @@ pub(crate) fn finish(end: End<'_>, seen: &Observed) -> (StepResult, Option<Store
     let paths = instance.outputs.iter().filter(|output| outputs.contains_key(&output.name));
     let paths = paths.map(|output| (output.name.clone(), output.path.clone())).collect();
     let mut result = StepResult {
+        caveats: Vec::new(),
         fingerprint: end.fingerprint,
         workflow: end.workflow.to_owned(),
         step: end.step.to_owned(),

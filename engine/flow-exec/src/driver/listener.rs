@@ -8,8 +8,8 @@ use std::{
 };
 
 use flow_core::{
-    Metrics,
-    measure::{LINE_ENDS, Looks, MOST_EPOCHS, Printed, Record, Reported, Row, kept_time, read_numbers},
+    Key, Metrics, TimedEpoch,
+    measure::{LINE_ENDS, Looks, Printed, Record, Reported, Row, kept_time, read_numbers},
     reason::{NoMetrics, Refusal},
 };
 use flow_protocol::{Message, Summary};
@@ -183,8 +183,8 @@ impl Listener {
         news.epochs.extend(self.printed.end(&self.reported));
         news.epochs.extend(self.following.as_mut().and_then(Following::end));
         let ignored = self.follower.as_ref().map_or(0, Follower::ignored);
-        if self.reported.too_many {
-            news.notices.push(format!("it told more epochs than can be kept: the first {MOST_EPOCHS} are"));
+        if self.metrics.is_some() && self.prints_metrics {
+            self.reported.skips(self.looks.unread(None));
         }
         if ignored > 0 {
             let lines = if ignored == 1 { "1 line".to_owned() } else { format!("{ignored} lines") };
@@ -285,14 +285,16 @@ impl Listener {
                 // Whatever its clock says: within the attempt, and not in the future.
                 let within = |time: f64| time.min(now).max(self.began);
                 self.told = true;
-                if self.reported.epoch(epoch, within(started_at), within(ended_at)) {
-                    news.epochs.push((epoch, self.reported.of_epoch(epoch)));
+                let (began, ended) = (within(started_at), within(ended_at));
+                if self.reported.epoch(TimedEpoch { part: 0, epoch, began, ended }) {
+                    news.epochs.push((epoch, self.reported.of_epoch(0, epoch)));
                 }
             }
             Message::Metric { name, value, unit, epoch, summary } => {
                 let (name, unit) = (self.secrets.hide(name), self.secrets.hide(unit));
                 self.told = true;
-                self.reported.number(Row { name, value, unit, epoch, mean: summary == Summary::Mean });
+                let key = epoch.map(Key::of_epoch).unwrap_or_default();
+                self.reported.number(Row { name, value, unit, key, part: 0, mean: summary == Summary::Mean });
             }
             Message::Ready => news.ready = true,
             Message::Sufficed => news.sufficed = true,
@@ -309,7 +311,7 @@ impl Listener {
         let Some(metrics) = self.metrics.as_ref().filter(|_| self.prints_metrics) else { return };
         let texts = lines.iter().map(Vec::as_slice);
         news.epochs.extend(self.printed.hear(&metrics.stdout, texts, at, &mut self.reported));
-        news.progress = how_far(self.printed.epoch(), &self.reported).map(|text| (None, text)).or(news.progress.take());
+        news.progress = how_far(&self.printed, &self.reported).map(|text| (None, text)).or(news.progress.take());
     }
 }
 
@@ -339,6 +341,10 @@ mod tests {
         (folder, listener)
     }
 
+    fn times(listener: &Listener) -> Vec<(u32, f64, f64)> {
+        listener.reported.epochs.iter().map(|of| (of.epoch, of.began, of.ended)).collect()
+    }
+
     fn numbers(epochs: &[(u32, BTreeMap<String, f64>)]) -> Vec<(u32, f64)> {
         epochs.iter().map(|(epoch, metrics)| (*epoch, metrics["loss"])).collect()
     }
@@ -363,7 +369,7 @@ mod tests {
         fs::write(folder.log(), "epoch 1 loss 9\nepoch 2 loss 5\nepoch 2 loss 4\nepoch 3 loss 2").unwrap();
         assert_eq!(numbers(&listener.listen(16.0).epochs), []);
         assert_eq!(numbers(&listener.listen_to_the_end(17.0, true).epochs), [(2, 4.0), (3, 2.0)]);
-        assert_eq!(listener.reported.epochs, [(1, 10.0, 12.0), (2, 12.0, 15.0), (3, 15.0, 17.0)]);
+        assert_eq!(times(&listener), [(1, 10.0, 12.0), (2, 12.0, 15.0), (3, 15.0, 17.0)]);
     }
 
     #[test]
@@ -379,7 +385,7 @@ mod tests {
         fs::write(folder.log(), "warming up\nepoch 1 loss 9\n").unwrap();
         listener.listen_to_the_end(15.0, true);
         assert_eq!((listener.released, listener.facts["node"].as_str()), (Some(12.0), "n1"));
-        assert_eq!(listener.reported.epochs, [(1, 12.0, 15.0)]);
+        assert_eq!(times(&listener), [(1, 12.0, 15.0)]);
     }
 
     #[test]
@@ -397,7 +403,7 @@ mod tests {
         let news = listener.listen_to_the_end(20.0, true);
         let facts: Vec<(&str, &str)> = listener.facts.iter().map(|(k, v)| (&**k, &**v)).collect();
         assert_eq!(facts, [("device", "cuda"), ("torch", "2.11"), ("torch plugin", "0.1.0")]);
-        assert_eq!(listener.reported.epochs, [(1, 10.0, 20.0)]);
+        assert_eq!(times(&listener), [(1, 10.0, 20.0)]);
         assert_eq!(news.notices, ["not of the protocol, and ignored: 1 line of its messages"]);
     }
 

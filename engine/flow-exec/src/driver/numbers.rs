@@ -126,7 +126,7 @@ impl Following {
         if self.told_elsewhere {
             return (Vec::new(), None);
         }
-        (ended, how_far(self.printed.epoch(), &self.reported))
+        (ended, how_far(&self.printed, &self.reported))
     }
 
     /// The last epoch, when the program has ended.
@@ -206,12 +206,13 @@ impl Logged {
 }
 
 /// `epoch 3: loss 0.5000, top1 91.50 %`: what the numbers that came last say of a program; nothing while there is none.
-pub(super) fn how_far(epoch: Option<u32>, reported: &Reported) -> Option<String> {
-    let (head, numbers) = match epoch {
-        Some(epoch) => (format!("epoch {epoch}: "), reported.of_epoch(epoch)),
+pub(super) fn how_far(printed: &Printed, reported: &Reported) -> Option<String> {
+    let (head, numbers) = match (printed.epoch(), printed.place()) {
+        (Some((part, epoch)), _) => (format!("epoch {epoch}: "), reported.of_epoch(part, epoch)),
+        (None, Some(place)) => (format!("{place}: "), reported.latest()),
         // Between two epochs what was said of the last one still stands.
-        None if !reported.epochs.is_empty() => return None,
-        None => (String::new(), reported.latest()),
+        (None, None) if !reported.epochs.is_empty() => return None,
+        (None, None) => (String::new(), reported.latest()),
     };
     let units = reported.units(numbers.keys());
     let shown = |(name, value): (&String, &f64)| match units.get(name).map(String::as_str) {
@@ -277,7 +278,7 @@ mod tests {
         let write = |bytes: usize| fs::write(dir.path().join("logs/events.out.tfevents.1"), &LOGGED[..bytes]).unwrap();
         write(LOGGED.len() / 2);
         assert_eq!(look(2.0), (vec![], None), "it was not searched for again");
-        insta::assert_snapshot!(look(3.0).1.unwrap_or_default(), @"epoch 6: evaluation_accuracy_vs_iterations 0.6250");
+        insta::assert_snapshot!(look(3.0).1.unwrap_or_default(), @"step 6: evaluation_accuracy_vs_iterations 0.6250");
         assert_eq!(look(3.5), (vec![], None), "nothing is new");
         write(LOGGED.len());
         insta::assert_snapshot!(look(4.0).1.unwrap_or_default(), @"epoch 2: epoch_accuracy 0.6875, epoch_loss 0.5234");

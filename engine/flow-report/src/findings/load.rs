@@ -120,15 +120,15 @@ fn ends(
 /// How much the CPU works in the middle half of epochs, and in their last tenth and until the next begins.
 fn middle_and_ends(series: &Series) -> Option<(f64, f64)> {
     let epochs = &series.epoch_times;
-    let until = |n: usize| epochs.get(n + 1).map_or(epochs[n].2, |next| next.1);
+    let until = |n: usize| epochs.get(n + 1).map_or(epochs[n].ended, |next| next.began);
     let part = |n: usize, t: f64| {
-        let (_, begin, end) = epochs[n];
+        let (begin, end) = epochs[n].span();
         let at = (t - begin) / (end - begin);
         (at, t <= until(n))
     };
     let (mut middle, mut ends) = (Vec::new(), Vec::new());
     for (t, load) in series.samples.get("cpu")? {
-        let Some(n) = epochs.iter().rposition(|(_, begin, _)| t >= begin) else { continue };
+        let Some(n) = epochs.iter().rposition(|of| *t >= of.began) else { continue };
         match part(n, *t) {
             (at, _) if (0.25..=0.75).contains(&at) => middle.push(*load),
             (at, true) if at >= 0.9 => ends.push(*load),

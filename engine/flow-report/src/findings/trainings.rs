@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use flow_core::{Metric, Outcome, StepResult, StepView};
+use flow_core::{Key, Metric, Outcome, StepResult, StepView};
 use serde_json::Value;
 
 use crate::columns::{Datum, datum};
@@ -28,7 +28,12 @@ impl<'a> Trainings<'a> {
         let all = steps().flat_map(|step| step.results.iter().chain(&step.again));
         let results = all.filter(|result| result.outcome == Outcome::Ok && result.spoiled.is_empty()).collect();
         let by_epoch = |metric: (&String, &Metric)| metric.0 == EPOCH_TIME || metric.1.epochs.is_some();
-        let series = |step: &StepView| step.series.iter().flatten().any(|series| !series.epochs.is_empty());
+        let series = |step: &StepView| {
+            step.series
+                .iter()
+                .flatten()
+                .any(|series| series.metrics.values().flatten().any(|point| point.key != Key::default()))
+        };
         let tells = |step: &StepView| series(step) || step.results.iter().any(|r| r.metrics.iter().any(by_epoch));
         Trainings { results, tell_epochs: steps().any(tells) }
     }

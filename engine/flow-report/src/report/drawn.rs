@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use flow_core::reason::BuiltinFault;
-use flow_core::{Outcome, Series, StepResult};
+use flow_core::{Outcome, Point, Series, StepResult};
 use serde::{Deserialize, Serialize};
 
-use super::with::{ChartWith, OverWith};
+use super::with::{Along, ChartWith, OverWith};
 use crate::chart;
 use crate::columns::{point, written};
 use crate::format::Format;
-use crate::table::{Content, Curve, Row, Table, by_gpus, unknown_column};
+use crate::table::{Content, Curve, PART, Row, Table, by_gpus, unknown_column};
 
 /// A chart, in the units that it is shown in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -49,7 +49,7 @@ impl Drawn {
     ) -> Result<Option<Drawn>, BuiltinFault> {
         match chart {
             ChartWith::Column(column) => of_table(column, table).map(Some),
-            ChartWith::Over(OverWith { column, .. }) => over_epochs(column, results).map(Some),
+            ChartWith::Over(OverWith { column, over }) => over_series(column, *over, results).map(Some),
             ChartWith::Load(_) => Ok(None),
         }
     }
@@ -100,35 +100,46 @@ fn of_table(name: &str, table: &Table) -> Result<Drawn, BuiltinFault> {
     Ok(Drawn { column: name.to_owned(), axis: axis.clone(), show: show.unwrap_or_default(), lines, ticks, spreads })
 }
 
-/// A metric over the epochs of each instance that ended well.
-fn over_epochs(name: &str, results: &[(&StepResult, Option<&Series>)]) -> Result<Drawn, BuiltinFault> {
+/// A metric over the epochs or steps of each instance that ended well. Each part of its series is a line of its own.
+fn over_series(name: &str, along: Along, results: &[(&StepResult, Option<&Series>)]) -> Result<Drawn, BuiltinFault> {
     let ended = || results.iter().filter(|(result, _)| result.outcome == Outcome::Ok);
-    let told = |series: &Series| series.epochs.get(name).cloned().unwrap_or_default();
-    let mut known: Vec<&str> =
-        ended().filter_map(|(_, series)| *series).flat_map(|series| series.epochs.keys()).map(String::as_str).collect();
-    known.sort_unstable();
-    known.dedup();
-    if !known.is_empty() && !known.contains(&name) {
-        return Err(BuiltinFault::ChartNotByEpoch { column: name.to_owned(), known: known.into_iter().collect() });
+    let place = |point: &Point| match along {
+        Along::Epoch => point.key.epoch,
+        Along::Step => point.key.step,
+    };
+    let points_of = |series: &Series| -> Vec<(u32, f64, f64)> {
+        let points = series.metrics.get(name).into_iter().flatten();
+        points.filter_map(|point| Some((point.part, place(point)?, point.value))).collect()
+    };
+    let has_place = |(_, points): &(&String, &Vec<Point>)| points.iter().any(|point| place(point).is_some());
+    let all = ended().filter_map(|(_, series)| *series).flat_map(|series| &series.metrics);
+    let known: BTreeSet<&str> = all.filter(has_place).map(|(name, _)| name.as_str()).collect();
+    let axis = along.axis().to_owned();
+    if !known.is_empty() && !known.contains(name) {
+        let known = known.into_iter().collect();
+        return Err(BuiltinFault::ChartNotBySeries { column: name.to_owned(), axis, known });
     }
     let unit = ended().find_map(|(result, _)| Some(result.metrics.get(name)?.unit.clone())).unwrap_or_default();
-    let values: Vec<f64> = ended().filter_map(|(_, series)| Some(told((*series)?))).flatten().map(|(_, v)| v).collect();
+    let values: Vec<f64> =
+        ended().filter_map(|(_, series)| Some(points_of((*series)?))).flatten().map(|of| of.2).collect();
     let show = Format::for_unit(&unit, values.iter().copied());
     // What all instances have in common tells none of them apart.
     let differs = |axis: &str| ended().any(|(result, _)| result.axes.get(axis) != results[0].0.axes.get(axis));
     let mut lines = Vec::new();
-    let mut epochs = BTreeSet::new();
+    let mut whole = BTreeSet::new();
     for (result, series) in ended() {
-        let values = series.map(told).unwrap_or_default();
-        epochs.extend(values.iter().map(|(epoch, _)| *epoch));
+        let points = series.map(points_of).unwrap_or_default();
+        let several = points.iter().any(|(part, ..)| *part > 0);
         let own = result.axes.iter().filter(|(axis, _)| differs(axis));
         let label: Vec<String> = own.map(|(axis, value)| point(axis, &written(value))).collect();
-        let points: Vec<(f64, f64)> = values.iter().map(|(epoch, v)| (f64::from(*epoch), v * show.factor)).collect();
-        if !points.is_empty() {
-            let (name, points) = (label.join(", "), chart::thinned(&points));
-            lines.push(DrawnLine { name, gpus: None, points, ends: Vec::new() });
+        for of_part in points.chunk_by(|a, b| a.0 == b.0) {
+            let part = several.then(|| point(PART, &of_part[0].0.to_string()));
+            let name = label.iter().cloned().chain(part).collect::<Vec<_>>().join(", ");
+            whole.extend(of_part.iter().filter(|(_, at, _)| at.fract() == 0.0).map(|(_, at, _)| *at as i64));
+            let points: Vec<(f64, f64)> = of_part.iter().map(|(_, at, value)| (*at, value * show.factor)).collect();
+            lines.push(DrawnLine { name, gpus: None, points: chart::thinned(&points), ends: Vec::new() });
         }
     }
-    let ticks = epochs.into_iter().map(|epoch| (f64::from(epoch), epoch.to_string())).collect();
-    Ok(Drawn { column: name.to_owned(), axis: "epoch".into(), show, lines, ticks, spreads: BTreeSet::new() })
+    let ticks = whole.into_iter().map(|at| (at as f64, at.to_string())).collect();
+    Ok(Drawn { column: name.to_owned(), axis, show, lines, ticks, spreads: BTreeSet::new() })
 }

@@ -76,7 +76,7 @@ impl Load {
             (0, host) => wanted.push(("memory_share", "rss".to_owned(), host as f64)),
             (total, _) => wanted.push(("gpu_memory_share", format!("gpu{gpu}_memory"), total as f64)),
         }
-        let epochs = series.epoch_times.iter().map(|(_, begin, _)| *begin);
+        let epochs = series.epoch_times.iter().map(|epoch| epoch.began);
         let first = epochs.reduce(f64::min);
         // Too little of the load may be known since then to show it.
         let shown = |since: &f64| {
@@ -91,12 +91,12 @@ impl Load {
         };
         // Many stripes hide the lines.
         let few = series.epoch_times.len() <= SHADED;
-        let odd = series.epoch_times.iter().filter(|(epoch, ..)| few && epoch % 2 == 1);
+        let odd = series.epoch_times.iter().filter(|of| few && of.epoch % 2 == 1);
         Load {
             label: result.label.clone(),
             of_epochs: first.is_some(),
             lines: wanted.into_iter().filter_map(line).collect(),
-            odd_epochs: odd.map(|(_, begin, end)| (round(begin - start), round(end - start))).collect(),
+            odd_epochs: odd.map(|of| (round(of.began - start), round(of.ended - start))).collect(),
             earlier: earlier(result, table),
         }
     }

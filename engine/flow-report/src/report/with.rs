@@ -163,7 +163,7 @@ pub(crate) struct LoadWith {
 pub(crate) struct OverWith {
     /// The metric.
     pub(crate) column: String,
-    /// `epoch`.
+    /// `epoch` or `step`.
     pub(crate) over: Along,
 }
 
@@ -173,6 +173,18 @@ pub(crate) struct OverWith {
 pub(crate) enum Along {
     /// The epochs of each instance.
     Epoch,
+    /// The steps of each instance.
+    Step,
+}
+
+impl Along {
+    /// What the axis is called.
+    pub(crate) fn axis(self) -> &'static str {
+        match self {
+            Along::Epoch => "epoch",
+            Along::Step => "step",
+        }
+    }
 }
 
 /// The name of a step.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flow_core::reason::{AxesHint, BuiltinFault};
 use flow_core::{
-    BuiltinInput, Interval, Outcome, StepResult,
+    BuiltinInput, Interval, Outcome, Point, Series, StepResult,
     reason::{Cause, NoMetrics, Spoiled},
     stats,
 };
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::derive::derive;
 use super::digits::{Reading, refine};
-use super::epochs;
+use super::epochs::{self, Along};
 use super::groups::{Groups, Measured, add};
 use super::machines;
 use super::model::{Cell, Column, Content, Ended, Note, Reference, Row, Spread, TABLE_FORMAT, Table};
@@ -56,12 +56,31 @@ pub(crate) fn build(with: &TableWith, input: &BuiltinInput) -> Result<Table, Bui
     }
 
     let axes: Vec<&str> = first.axes.keys().map(String::as_str).collect();
-    let of_epochs: Vec<StepResult>;
-    if epochs::are_rows(with, &axes) {
+    let in_series: Vec<StepResult>;
+    let with_parts: TableWith;
+    let mut with = with;
+    if let Some(along) = Along::of(with, &axes) {
         let series = |at: usize| view.series.get(at).and_then(Option::as_ref);
-        let all = all.iter().enumerate().filter(|(_, result)| meant(result));
-        of_epochs = all.flat_map(|(at, result)| epochs::each(result, series(at))).collect();
-        results = of_epochs.iter().collect();
+        let all = || all.iter().enumerate().filter(|(_, result)| meant(result));
+        let parts = all().any(|(at, _)| series(at).is_some_and(Series::has_parts));
+        if parts {
+            with_parts = with.with_parts();
+            with = &with_parts;
+        }
+        in_series = all().flat_map(|(at, result)| epochs::each(result, series(at), along, parts)).collect();
+        for column in &with.columns {
+            let (_, name) = parse_column(column.text())?;
+            let whole = results.iter().any(|result| result.metrics.contains_key(&name));
+            if whole && !in_series.iter().any(|row| datum(row, &name).is_some()) {
+                table.note(Note::OfTheWhole { name });
+            }
+        }
+        results = in_series.iter().collect();
+        let steps = all().filter_map(|(at, _)| series(at)).flat_map(|series| series.metrics.values().flatten());
+        let has = |is: fn(&Point) -> bool| steps.clone().any(is);
+        if along == Along::Epoch && !has(|point| point.key.epoch.is_some()) && has(|point| point.key.step.is_some()) {
+            table.note(Note::StepsOnly);
+        }
     }
     tabulate(with, &results, &mut table)?;
     if let Some(reference) = with.reference.as_ref().filter(|reference| reference.when) {
@@ -90,11 +109,11 @@ fn tabulate(with: &TableWith, results: &[&StepResult], table: &mut Table) -> Res
     key_columns(table, &groups);
     let mut readings: Vec<(String, Reading)> = Vec::new();
     for column in &with.columns {
-        let (text, label) = match column {
-            ColumnWith::Name(name) => (name, None),
-            ColumnWith::Labelled(labelled) => (&labelled.column, Some(labelled.label.clone())),
+        let label = match column {
+            ColumnWith::Name(_) => None,
+            ColumnWith::Labelled(labelled) => Some(labelled.label.clone()),
         };
-        let (derived, name) = parse_column(text)?;
+        let (derived, name) = parse_column(column.text())?;
         if table.rows.contains(&name) && derived.is_none() {
             label_key(table, &name, label);
             continue;
@@ -135,7 +154,7 @@ pub(super) fn rows(
     for (at, (key, names)) in used.into_iter().enumerate() {
         for name in names {
             let repetitions = key == "over" && REPETITIONS.contains(&name.as_str());
-            let epochs = key == "rows" && name == epochs::EPOCH;
+            let epochs = key == "rows" && [epochs::EPOCH, epochs::STEP, epochs::PART].contains(&name.as_str());
             let known = axes.contains(&name.as_str()) || repetitions && repeats || epochs;
             if !known {
                 let (of, name, step) = (key.to_owned(), name.clone(), with.from.clone());
@@ -241,6 +260,9 @@ fn label_key(table: &mut Table, name: &str, label: Option<Text>) {
 /// A name that no result has is more often a slip than a metric that this machine lacks: the table says so.
 fn known(table: &mut Table, name: &str, results: &[&StepResult]) {
     let any_ok = results.iter().any(|r| r.outcome == Outcome::Ok);
+    if table.notes.contains(&Note::OfTheWhole { name: name.to_owned() }) {
+        return;
+    }
     if any_ok && !results.iter().any(|r| datum(r, name).is_some()) && name != "outcome" {
         let nearest = results
             .iter()
@@ -325,6 +347,12 @@ fn cell(table: &mut Table, name: &str, with: &TableWith, results: &[&StepResult]
     let Some(((first_value, first), rest)) = measured.split_first() else {
         return Cell { notes, ..Cell::new(Content::Absent) };
     };
+    for result in measured.iter().map(|(_, result)| result).filter(|result| result.metrics.contains_key(name)) {
+        if !result.caveats.is_empty() {
+            let (label, caveats) = (result.label.clone(), result.caveats.clone());
+            notes.push(table.note(Note::Caveats { label, caveats }));
+        }
+    }
     let like = likeness(first);
     if let Some((what, one, other)) = rest.iter().find_map(|(_, r)| unlike(&like, &likeness(r))) {
         let note = table.note(Note::Unlike { what, one, other });

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::build::{left_out, rows};
 use super::derive::no_difference;
-use super::epochs::{self, EPOCH};
+use super::epochs::{Along, EPOCH, STEP};
 use super::machines::{self, MACHINE};
 use super::with::{ColumnWith, Derived, TableWith, parse_column};
 use crate::columns::{USAGE, same, written};
@@ -79,7 +79,7 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
                 say(at, Diagnostic::new(no_difference(&name, split.map(Vec::len)).to_string()));
             }
             Ok((_, name)) => {
-                let epochs = name == EPOCH && epochs::are_rows(&with, &names);
+                let epochs = [EPOCH, STEP].contains(&&*name) && Along::of(&with, &names).is_some();
                 let known = source.and_then(|step| columns(step, &names)).filter(|k| !k.contains(&&*name) && !epochs);
                 if let Some(known) = known {
                     let what = Diagnostic::new(format!("no result of step `{}` will have `{name}`", with.from));

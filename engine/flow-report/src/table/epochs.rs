@@ -1,52 +1,94 @@
-//! Epochs as rows: a result with values of each epoch becomes a result of each epoch.
+//! Epochs or steps as rows: a result with a series becomes one result for each epoch, or each step.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
-use flow_core::{GpuUsage, Metric, Outcome, Series, StepResult, Usage};
+use flow_core::{GpuUsage, Metric, Outcome, Point, Series, StepResult, Usage};
 use serde_json::Value;
 
 use super::with::TableWith;
 
 /// What the rows are called; an axis of that name goes before.
 pub(crate) const EPOCH: &str = "epoch";
+pub(crate) const STEP: &str = "step";
+/// The rows above these, if the epoch begins again within a result.
+pub(crate) const PART: &str = "part";
 
-/// Whether the rows of a step with these axes are to be epochs.
-pub(super) fn are_rows(with: &TableWith, axes: &[&str]) -> bool {
-    with.rows.list().iter().any(|axis| axis == EPOCH) && !axes.contains(&EPOCH)
+/// What a row of a series is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Along {
+    Epoch,
+    Step,
 }
 
-/// The results of each epoch. One without epochs, which ran out of memory perhaps, stays one.
-pub(super) fn each(result: &StepResult, series: Option<&Series>) -> Vec<StepResult> {
-    let numbers: BTreeSet<u32> = match series.filter(|_| result.outcome == Outcome::Ok) {
-        Some(series) => series.epochs.values().flatten().map(|(epoch, _)| *epoch).collect(),
-        None => BTreeSet::new(),
-    };
-    let Some(series) = series.filter(|_| !numbers.is_empty()) else {
-        let mut whole = result.clone();
-        whole.axes.insert(EPOCH.to_owned(), Value::from("—"));
-        return vec![whole];
-    };
-    numbers.into_iter().map(|epoch| one(result, series, epoch)).collect()
+impl Along {
+    /// What the rows of a step with these axes are to be, if not axes alone.
+    pub(super) fn of(with: &TableWith, axes: &[&str]) -> Option<Along> {
+        let named = |name: &str| with.rows.list().iter().any(|axis| axis == name) && !axes.contains(&name);
+        if named(EPOCH) { Some(Along::Epoch) } else { named(STEP).then_some(Along::Step) }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Along::Epoch => EPOCH,
+            Along::Step => STEP,
+        }
+    }
+
+    /// The row of a point. One at a fraction of an epoch, 0.5, is in the row of the epoch that is under way, 1.
+    fn row(self, point: &Point) -> Option<i64> {
+        let place = match self {
+            Along::Epoch => point.key.epoch?.ceil(),
+            Along::Step => point.key.step?,
+        };
+        Some(place as i64)
+    }
 }
 
-fn one(result: &StepResult, series: &Series, epoch: u32) -> StepResult {
-    let mut of_epoch = result.clone();
-    of_epoch.axes.insert(EPOCH.to_owned(), epoch.into());
-    for (name, values) in &series.epochs {
-        let value = values.iter().find(|(of, _)| *of == epoch).map(|(_, value)| *value);
-        match (value, result.metrics.get(name)) {
-            (Some(value), Some(whole)) => {
-                let metric = Metric { value, unit: whole.unit.clone(), epochs: None, sd: None, values: Vec::new() };
-                of_epoch.metrics.insert(name.clone(), metric);
-            }
-            _ => {
-                of_epoch.metrics.remove(name);
+/// The results of each row. One without such rows, because it ran out of memory perhaps, stays one.
+pub(super) fn each(result: &StepResult, series: Option<&Series>, along: Along, parts: bool) -> Vec<StepResult> {
+    let mut rows: BTreeMap<(u32, i64), BTreeMap<&str, f64>> = BTreeMap::new();
+    let known = series.filter(|_| result.outcome == Outcome::Ok);
+    for (name, points) in known.into_iter().flat_map(|series| &series.metrics) {
+        for point in points {
+            if let Some(row) = along.row(point) {
+                rows.entry((point.part, row)).or_default().insert(name, point.value);
             }
         }
     }
-    let window = series.epoch_times.iter().find(|(of, ..)| *of == epoch);
-    of_epoch.usage = window.map_or_else(Usage::default, |(_, from, to)| used(result, series, (*from, *to)));
-    of_epoch
+    let with_axes = |mut result: StepResult, part: Value, row: Value| {
+        if parts {
+            result.axes.insert(PART.to_owned(), part);
+        }
+        result.axes.insert(along.name().to_owned(), row);
+        result
+    };
+    let Some(series) = known.filter(|_| !rows.is_empty()) else {
+        return vec![with_axes(result.clone(), Value::from("—"), Value::from("—"))];
+    };
+    let one = |((part, row), values)| {
+        let of_row = StepResult {
+            metrics: metrics(result, values),
+            usage: usage(result, series, along, (part, row)),
+            ..result.clone()
+        };
+        with_axes(of_row, part.into(), row.into())
+    };
+    rows.into_iter().map(one).collect()
+}
+
+/// What was printed in a row, and nothing else: a number of the whole attempt is in no row.
+fn metrics(result: &StepResult, values: BTreeMap<&str, f64>) -> BTreeMap<String, Metric> {
+    let metric = |(name, value): (&str, f64)| {
+        let unit = result.metrics.get(name).map(|whole| whole.unit.clone()).unwrap_or_default();
+        (name.to_owned(), Metric { value, unit, epochs: None, sd: None, values: Vec::new() })
+    };
+    values.into_iter().map(metric).collect()
+}
+
+fn usage(result: &StepResult, series: &Series, along: Along, (part, row): (u32, i64)) -> Usage {
+    let is_row = |of: &&flow_core::TimedEpoch| along == Along::Epoch && (of.part, i64::from(of.epoch)) == (part, row);
+    let epoch = series.epoch_times.iter().find(is_row);
+    epoch.map_or_else(Usage::default, |epoch| used(result, series, epoch.span()))
 }
 
 /// What was used in a window, from the samples in it.

@@ -363,6 +363,14 @@ pub(crate) fn worded(note: &Note, words: &Words, lang: &str) -> String {
             "note-spoiled",
             &args.with("label", safe::code(label)).with("why", words.reasons(lang).all_spoiled(reasons)),
         ),
+        Note::Caveats { label, caveats } => {
+            let reasons = words.reasons(lang);
+            let all: Vec<String> = caveats.iter().map(|caveat| reasons.caveat(caveat)).collect();
+            let why = all.join(&words.mark(&[lang], "mark-semicolon"));
+            words.text(lang, "note-caveats", &args.with("label", safe::code(label)).with("why", why))
+        }
+        Note::OfTheWhole { name } => words.text(lang, "note-of-the-whole", &args.with("name", safe::code(name))),
+        Note::StepsOnly => words.text(lang, "note-steps-only", &args),
         Note::NoMetrics { label, more, problem } => {
             let why = words.reasons(lang).cause(&Cause::NoMetrics { problem: problem.clone() });
             let args = args.with("label", safe::code(label)).with("more", more.to_string()).with("why", why);

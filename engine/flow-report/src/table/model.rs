@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use flow_core::reason::{BuiltinFault, Hint};
 use flow_core::{
     Outcome, StepView, nearest,
-    reason::{Cause, NoMetrics, Spoiled},
+    reason::{Cause, Caveat, NoMetrics, Spoiled},
 };
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -232,6 +232,12 @@ pub enum Note {
         more: u32,
         problem: NoMetrics,
     },
+    /// Metrics may not be those of the whole attempt.
+    Caveats { label: String, caveats: Vec<Caveat> },
+    /// The rows are epochs or steps, and this metric was printed without one.
+    OfTheWhole { name: String },
+    /// Rows were to be epochs, and the values have steps only.
+    StepsOnly,
     /// Fewer results than there are instances.
     Partial {
         used: u32,

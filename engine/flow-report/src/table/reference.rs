@@ -380,6 +380,7 @@ fn unsaid(metric: &str) -> Option<&'static str> {
 /// A result of which nothing is known but its place.
 fn earlier(now: &StepResult, label: String) -> StepResult {
     StepResult {
+        caveats: Vec::new(),
         fingerprint: Digest([0; 32]),
         workflow: now.workflow.clone(),
         step: now.step.clone(),

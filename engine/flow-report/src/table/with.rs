@@ -6,6 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::epochs::{EPOCH, PART, STEP};
+
 /// `with:` of `flow/table`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -16,7 +18,7 @@ pub struct TableWith {
     /// Which of its instances, by values of axes: `{policy: fifo}`. By default all.
     #[serde(default, rename = "where", skip_serializing_if = "IndexMap::is_empty")]
     pub only: IndexMap<String, Value>,
-    /// The axis, or axes, that make the rows; by default every axis that nothing else names. `epoch` gives a row to each epoch.
+    /// The axis, or axes, that make the rows; by default every axis that nothing else names. `epoch` gives a row to each epoch, `step` to each step.
     #[serde(default)]
     pub rows: OneOrMany,
     /// An axis whose values stand beside each other: every measured column once for each.
@@ -80,6 +82,16 @@ pub enum ColumnWith {
     Name(String),
     /// `{column: epoch_time, label: {en: Time, zh: 用时}}`
     Labelled(Labelled),
+}
+
+impl ColumnWith {
+    /// What it names, without its label.
+    pub(crate) fn text(&self) -> &str {
+        match self {
+            ColumnWith::Name(name) => name,
+            ColumnWith::Labelled(labelled) => &labelled.column,
+        }
+    }
 }
 
 /// A column with a label.
@@ -154,6 +166,16 @@ impl OneOrMany {
             OneOrMany::One(one) => std::slice::from_ref(one),
             OneOrMany::Many(many) => many,
         }
+    }
+}
+
+impl TableWith {
+    /// With a row for each part of a series, above its epochs or steps.
+    pub(super) fn with_parts(&self) -> TableWith {
+        let mut rows = self.rows.list().to_vec();
+        let at = rows.iter().position(|row| [EPOCH, STEP].contains(&row.as_str())).unwrap_or(rows.len());
+        rows.insert(at, PART.to_owned());
+        TableWith { rows: OneOrMany::Many(rows), ..self.clone() }
     }
 }
 

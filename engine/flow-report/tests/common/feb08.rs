@@ -141,13 +141,13 @@ pub(crate) fn without_gpus() -> BuiltinInput {
 
 /// Three epochs of a run whose CPU rests between them.
 pub(crate) fn series() -> Series {
-    let epoch_times = vec![(1, 1.0, 4.4), (2, 4.8, 8.0), (3, 8.4, 11.6)];
+    let epoch_times = [(1, 1.0, 4.4), (2, 4.8, 8.0), (3, 8.4, 11.6)];
     let cpu = (0..25).map(|i| {
         let t = f64::from(i) * 0.5;
         let busy = epoch_times.iter().any(|(_, begin, end)| t >= *begin && t <= *end);
         (t, if busy { 0.93 + 0.04 * f64::from(i % 3) / 2.0 } else { 0.35 })
     });
-    let mut series = Series { epoch_times: epoch_times.clone(), ..Series::default() };
+    let mut series = Series { epoch_times: super::timed(&epoch_times), ..Series::default() };
     series.samples.insert("cpu".into(), cpu.collect());
     series
 }

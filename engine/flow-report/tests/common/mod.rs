@@ -7,8 +7,8 @@ pub(crate) mod feb08;
 use std::collections::{BTreeMap, BTreeSet};
 
 use flow_core::{
-    BuiltinInput, BuiltinOutput, Builtins, Circumstances, CorunGpus, CorunWindow, Digest, GpuUsage, Metric, Mode,
-    Outcome, RunId, StepResult, StepView, Usage,
+    BuiltinInput, BuiltinOutput, Builtins, Circumstances, CorunGpus, CorunWindow, Digest, GpuUsage, Key, Metric, Mode,
+    Outcome, Point, RunId, StepResult, StepView, TimedEpoch, Usage,
     reason::{Cause, Memory},
 };
 use flow_report::Reports;
@@ -23,6 +23,7 @@ pub(crate) fn result(step: &str, axes: &[(&str, Value)], gpus: usize) -> StepRes
         axes.iter().map(|(k, v)| format!("{k}={}", v.as_str().map_or_else(|| v.to_string(), str::to_owned))).collect();
     let label = if point.is_empty() { step.to_owned() } else { format!("{step}[{}]", point.join(",")) };
     StepResult {
+        caveats: vec![],
         fingerprint: Digest::of(label.as_bytes()),
         workflow: "feb08".into(),
         step: step.into(),
@@ -271,4 +272,14 @@ pub(crate) fn reported(input: &BuiltinInput, section: Value) -> String {
     let report = text(&run("report", with, input).expect("a report"), "report.md");
     honest(&report);
     report
+}
+
+/// The values of a metric by epoch.
+pub(crate) fn curve(values: &[(u32, f64)]) -> Vec<Point> {
+    values.iter().map(|&(epoch, value)| Point { part: 0, key: Key::of_epoch(epoch), value }).collect()
+}
+
+/// Epochs with begin and end.
+pub(crate) fn timed(epochs: &[(u32, f64, f64)]) -> Vec<TimedEpoch> {
+    epochs.iter().map(|&(epoch, began, ended)| TimedEpoch { part: 0, epoch, began, ended }).collect()
 }
