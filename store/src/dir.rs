@@ -22,8 +22,8 @@ use nix::sys::statfs::{FsType, statfs};
 
 use crate::{Result, StoreError, file, objects::mounts};
 
-/// The version of the store's format. Older ones are brought over by [`crate::bring_over`], newer ones refused.
-pub const STORE_FORMAT: u32 = 2;
+/// The version of the store's format. All others are refused.
+pub const STORE_FORMAT: u32 = 3;
 /// A link in a store to a folder of this machine, where its database lies then.
 const LOCAL: &str = "local";
 /// Magic numbers of file systems that lie on other machines, as the kernel documents them.
@@ -75,7 +75,7 @@ impl StoreDir {
                 Err(StoreError::Newer { path: format, found, known: STORE_FORMAT })
             }
             FormatFile::Number(found) if found < STORE_FORMAT => {
-                Err(StoreError::Older { path: format, found, known: STORE_FORMAT })
+                Err(StoreError::Older { path: path.to_owned(), found, known: STORE_FORMAT })
             }
             FormatFile::Number(_) => Ok(Some(dir)),
             FormatFile::Damaged(found) => Err(StoreError::Malformed {
@@ -86,19 +86,6 @@ impl StoreDir {
                 ))),
             }),
         }
-    }
-
-    /// A store of an earlier format, and which that is.
-    pub(crate) fn older(path: &Path) -> Result<Option<(StoreDir, u32)>> {
-        match StoreDir::existing(path) {
-            Err(StoreError::Older { found, .. }) => Ok(Some((StoreDir::at(path), found))),
-            existing => existing.map(|_| None),
-        }
-    }
-
-    /// Writes down that the store has this flow's format.
-    pub(crate) fn write_format(&self) -> Result<()> {
-        self.write_atomically(&self.format_file(), format!("{STORE_FORMAT}\n").as_bytes())
     }
 
     /// An existing store, or a new one, which is for its owner alone. A lab that shares one makes the folder first.
@@ -130,7 +117,7 @@ impl StoreDir {
         let dir = StoreDir::at(path);
         // Nobody wants a store in their repository.
         dir.write_atomically(&path.join(".gitignore"), b"*\n")?;
-        dir.write_format()?;
+        dir.write_atomically(&dir.format_file(), format!("{STORE_FORMAT}\n").as_bytes())?;
         Ok(dir)
     }
 

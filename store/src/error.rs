@@ -32,8 +32,8 @@ pub enum StoreError {
         known: u32,
     },
     /// Written by an earlier flow.
-    #[error("`{}` has format {found}, an earlier flow's, and this one has {known}: `flow doctor` brings the store over, and \
-        nothing runs again for it", path.display())]
+    #[error("the store `{}` has format {found}, and this flow reads format {known} only: to start a new store, rename this folder, or \
+        name another one with --store or in FLOW_STORE. The flow that wrote it still reads it", path.display())]
     Older {
         path: PathBuf,
         found: u32,

@@ -29,7 +29,6 @@
 
 mod ahead;
 mod asked;
-mod bring_over;
 mod bytes;
 mod capture;
 mod claims;
@@ -39,7 +38,6 @@ mod dir;
 mod doctor;
 mod error;
 mod file;
-mod format1;
 mod gc;
 mod group;
 mod hash;
@@ -70,7 +68,6 @@ mod store;
 mod wire;
 
 pub use ahead::Ahead;
-pub use bring_over::{BroughtOver, bring_over};
 pub use capture::{CAPTURE_FILES, Captured, Captures, Wanted};
 pub use claims::{Claimant, Claims};
 pub use commit::{Commit, Unapplied};

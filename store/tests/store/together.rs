@@ -145,7 +145,9 @@ fn a_path_of_any_length_has_a_socket_and_a_left_one_is_replaced() {
 
 fn greeting(flow: &str, protocol: u32) -> Vec<u8> {
     let who = serde_json::to_value(me("flow run old.yaml")).unwrap();
-    let hello = json!({"protocol": protocol, "format": 2, "flow": flow, "who": who, "later": true}).to_string();
+    let hello =
+        json!({"protocol": protocol, "format": flow_store::STORE_FORMAT, "flow": flow, "who": who, "later": true})
+            .to_string();
     [&u32::try_from(hello.len()).unwrap().to_le_bytes()[..], hello.as_bytes()].concat()
 }
 

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use clap::Args;
-use flow_store::{Diagnosis, StoreDir, bring_over, doctor};
+use flow_store::{Diagnosis, StoreDir, doctor};
 
 use super::Done;
 use crate::args::{About, Global};
@@ -16,7 +16,7 @@ use crate::words;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A database that is damaged is moved aside and made anew from the journals of the runs. A result whose files are gone
-or damaged is dropped: the next run makes it again. A store of an earlier flow is brought over. Processes that a killed run left alive are killed.")]
+or damaged is dropped: the next run makes it again. Processes that a killed run left alive are killed.")]
 pub(crate) struct Doctor {
     /// Read every file and hash it again, which takes as long as reading the store does
     #[arg(long)]
@@ -32,14 +32,6 @@ impl Doctor {
         if let Some(was) = StoreDir::mend_format(&workspace.store, &place::me(), |_| ControlFlow::Break(()))? {
             let mended = "the file that tells the store's format was damaged";
             output.line(format!("{} {mended} ({was}); the runs tell what it was", styled(NOTE, "repaired:")))?;
-        }
-        if let Some(brought) = bring_over(&workspace.store, &place::me(), |_| ControlFlow::Break(()))? {
-            let (results, runs) = (words::count(brought.results, "result"), words::count(brought.runs, "run"));
-            output.line(format!(
-                "{} the store had format {}, with {results} of {runs}",
-                styled(NOTE, "brought over:"),
-                brought.from
-            ))?;
         }
         let place = StoreLocation::find(global, &self.about)?;
         let (_store, found) = doctor(place.store.path(), &place::me(), |_| ControlFlow::Break(()), self.contents)?;

@@ -73,7 +73,7 @@ fn a_first_run_that_was_killed_while_it_made_the_database_is_no_hindrance() {
     for len in [0, 5, 30, whole.len() - 4, whole.len() - 1] {
         for folder in ["db", "db.new"] {
             let space = space();
-            space.write("make.yaml", &workflow(2, 0)).write(".flow/format", "2\n");
+            space.write("make.yaml", &workflow(2, 0)).write(".flow/format", "3\n");
             fs::create_dir_all(space.path(".flow").join(folder).join("blobs")).unwrap();
             fs::write(space.path(".flow").join(folder).join("conf"), &whole[..len]).unwrap();
             space.flow(["run", "make.yaml"]).expect(0);
@@ -288,13 +288,13 @@ fn a_damaged_format_is_said_and_mended_where_the_runs_tell_it() {
         }
         let said = space.flow(["doctor"]).expect(0).text();
         assert!(said.contains("repaired: the file that tells the store's format"), "{said}");
-        assert_eq!(space.read(".flow/format"), "2\n");
+        assert_eq!(space.read(".flow/format"), "3\n");
         goes_on(&space);
     }
     let space = space();
     space.write(".flow/format", "").write("make.yaml", &workflow(1, 0));
     let said = space.flow(["doctor"]).expect(1).stderr();
-    assert!(said.contains("no run tells which flow made the store: write 2 into it"), "{said}");
+    assert!(said.contains("no run tells which flow made the store: write 3 into it"), "{said}");
     assert_eq!(space.read(".flow/format"), "");
 }
 
