@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{Digest, Machine, Outcome, RunId, StepResult};
 
 /// The version of the form.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// A longer file is none.
 pub const LONGEST_BUNDLE: u64 = 256 << 20;
 /// What a result can come to in the store is far less.
@@ -190,7 +190,7 @@ fn check_origin(origin: &Origin) -> Result<(), String> {
 /// What a run cannot have come to.
 fn check(result: &StepResult) -> Result<(), String> {
     let usage = &result.usage;
-    let measured = [usage.wall_s, usage.cpu_s, usage.cpu_cores].into_iter().chain(usage.energy_j);
+    let measured = [usage.wall_s, usage.cpu_s, usage.cpu_cores, usage.energy_j].into_iter().flatten();
     match measured.into_iter().find(|value| !value.is_finite() || *value < 0.0) {
         Some(value) => Err(format!("`{}` cannot have used {value}", result.label)),
         None if !result.outputs.is_empty() || result.series.is_some() || result.kept.is_some() => {

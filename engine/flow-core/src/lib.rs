@@ -76,8 +76,8 @@ pub use metrics::{
 };
 pub use outcome::Outcome;
 pub use result::{
-    Artifact, ArtifactKind, Circumstances, CorunGpus, CorunWindow, Earlier, GpuSharing, GpuUsage, Kept, KeptInput,
-    Metric, Mode, Point, Revision, Series, StepResult, Stranger, TimedEpoch, Usage,
+    Artifact, ArtifactKind, Circumstances, CorunGpus, CorunWindow, Earlier, GPU_LOAD_SPAN, GpuSharing, GpuUsage, Kept,
+    KeptInput, Metric, Mode, Point, Revision, Series, StepResult, Stranger, TimedEpoch, Usage,
 };
 pub use schema::{schema, schema_with};
 pub use sheet::Sheet;

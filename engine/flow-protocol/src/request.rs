@@ -74,10 +74,18 @@ pub struct Exit {
     pub started_at: f64,
     /// Seconds since 1970 when it was reaped.
     pub ended_at: f64,
-    /// CPU time of the program and of the descendants that it reaped, in seconds.
-    pub cpu_s: f64,
+    /// CPU time of the program and of its descendants, in seconds. This and the three below are absent where they are not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_s: Option<f64>,
     /// Largest resident set of one process, in bytes.
-    pub max_rss: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_rss: Option<u64>,
+    /// Bytes that the program and its descendants read from storage.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_read: Option<u64>,
+    /// Bytes that they wrote to storage.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_written: Option<u64>,
     /// The kernel killed it for want of memory.
     #[serde(default)]
     pub oom_killed: bool,

@@ -28,7 +28,7 @@ impl Caveats {
     pub(crate) fn of(result: &StepResult) -> Caveats {
         let seen = &result.circumstances;
         Caveats {
-            foreign_cpu: Some(seen.foreign_cpu).filter(|used| result.usage.samples > 0 && *used > FOREIGN_CPU),
+            foreign_cpu: seen.foreign_cpu.filter(|used| *used > FOREIGN_CPU),
             unwatched: seen.unwatched,
             strangers: seen.strangers.iter().map(|stranger| stranger.name.clone()).collect(),
             gpu_shared: gpu_shared(result),

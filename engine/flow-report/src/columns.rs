@@ -17,45 +17,95 @@ pub(crate) enum Datum {
     Declared { text: String, number: Option<f64> },
     /// The program reported NaN or infinity.
     NotANumber,
-    /// Not measured here: a GPU's figure without a GPU.
+    /// Nobody measured it here: a GPU's figure without a GPU.
     NotMeasured,
 }
 
-/// The measurements of flow itself, `(name, unit)`, in the order in which they are documented.
-pub(crate) const USAGE: [(&str, &str); 28] = [
-    ("wall", "s"),
-    ("cpu_time", "s"),
-    ("cpu_util", "ratio"),
-    ("cpu_util_peak", "ratio"),
-    ("cpu_cores", ""),
-    ("memory", "bytes"),
-    ("disk_read", "bytes"),
-    ("disk_written", "bytes"),
-    ("gpu_memory", "bytes"),
-    ("gpu_memory_mean", "bytes"),
-    ("gpu_memory_share", "ratio"),
-    ("gpu_load", "ratio"),
-    ("gpu_load_peak", "ratio"),
-    ("gpu_load_above_90", "ratio"),
-    ("gpu_memory_load", "ratio"),
-    ("gpu_memory_load_peak", "ratio"),
-    ("gpu_memory_load_above_90", "ratio"),
-    ("gpu_power", "W"),
-    ("energy", "J"),
-    ("foreign_cpu", "ratio"),
-    ("cpu_saturated", "ratio"),
-    ("gpu_shared", "ratio"),
-    ("sampler_cpu", "ratio"),
-    ("gpus", ""),
-    ("cpus", ""),
-    ("gpu_model", ""),
-    ("cpu_model", ""),
-    ("pcie", ""),
+/// Something that flow itself measures: its name as a column, its unit, and what it is in a result.
+pub(crate) struct Measure {
+    pub(crate) name: &'static str,
+    pub(crate) unit: &'static str,
+    value: Figure,
+}
+
+enum Figure {
+    Number(fn(&StepResult) -> Option<f64>),
+    /// What was given, not measured.
+    Text(fn(&StepResult) -> Option<String>),
+}
+
+/// All of them, in the order in which they are documented.
+pub(crate) const USAGE: [Measure; 28] = [
+    number("wall", "s", |r| r.usage.wall_s),
+    number("cpu_time", "s", |r| r.usage.cpu_s),
+    number("cpu_util", "ratio", |r| r.usage.cpu_util),
+    number("cpu_util_peak", "ratio", |r| r.usage.cpu_util_peak),
+    number("cpu_cores", "", |r| r.usage.cpu_cores),
+    number("memory", "bytes", |r| Some(r.usage.rss_peak? as f64)),
+    number("disk_read", "bytes", |r| Some(r.usage.disk_read? as f64)),
+    number("disk_written", "bytes", |r| Some(r.usage.disk_written? as f64)),
+    number("gpu_memory", "bytes", |r| busiest(r, |gpu| Some(gpu.memory_peak? as f64))),
+    number("gpu_memory_mean", "bytes", |r| busiest(r, |gpu| Some(gpu.memory_mean? as f64))),
+    number("gpu_memory_share", "ratio", gpu_memory_share),
+    number("gpu_load", "ratio", |r| busiest(r, |gpu| gpu.load_mean)),
+    number("gpu_load_peak", "ratio", |r| busiest(r, |gpu| gpu.load_peak)),
+    number("gpu_load_above_90", "ratio", |r| busiest(r, |gpu| gpu.load_above_90)),
+    number("gpu_memory_load", "ratio", |r| busiest(r, |gpu| gpu.memory_load_mean)),
+    number("gpu_memory_load_peak", "ratio", |r| busiest(r, |gpu| gpu.memory_load_peak)),
+    number("gpu_memory_load_above_90", "ratio", |r| busiest(r, |gpu| gpu.memory_load_above_90)),
+    number("gpu_power", "W", gpu_power),
+    number("energy", "J", |r| r.usage.energy_j),
+    number("foreign_cpu", "ratio", |r| r.circumstances.foreign_cpu),
+    number("cpu_saturated", "ratio", |r| r.circumstances.cpu_saturated),
+    number("gpu_shared", "ratio", |r| r.circumstances.gpu_shared),
+    number("sampler_cpu", "ratio", |r| r.usage.sampler_cpu),
+    text("gpus", |r| gpus(r).filter(|n| *n > 0).map(|n| n.to_string())),
+    text("cpus", |r| Some(r.circumstances.cpus).filter(|n| *n > 0).map(|n| n.to_string())),
+    text("gpu_model", |r| r.circumstances.gpu_models.first().cloned()),
+    text("cpu_model", |r| Some(r.circumstances.cpu_model.clone()).filter(|model| !model.is_empty())),
+    text("pcie", |r| {
+        let (generation, width) = r.usage.gpus.iter().find_map(|gpu| gpu.pcie)?;
+        Some(format!("{generation}.0 x{width}"))
+    }),
 ];
+
+const fn number(name: &'static str, unit: &'static str, value: fn(&StepResult) -> Option<f64>) -> Measure {
+    Measure { name, unit, value: Figure::Number(value) }
+}
+
+const fn text(name: &'static str, value: fn(&StepResult) -> Option<String>) -> Measure {
+    Measure { name, unit: "", value: Figure::Text(value) }
+}
+
+/// Of several GPUs the highest value, because that GPU is the limit. It is known only if all of them are.
+fn busiest(result: &StepResult, of: fn(&GpuUsage) -> Option<f64>) -> Option<f64> {
+    let all: Option<Vec<f64>> = result.usage.gpus.iter().map(of).collect();
+    all?.into_iter().reduce(f64::max)
+}
+
+fn gpu_memory_share(result: &StepResult) -> Option<f64> {
+    let gpus = result.usage.gpus.iter().zip(&result.circumstances.gpu_memory_total);
+    let shares = gpus.filter(|(_, total)| **total > 0);
+    shares.filter_map(|(gpu, total)| Some(gpu.memory_peak? as f64 / *total as f64)).reduce(f64::max)
+}
+
+/// Of all GPUs together.
+fn gpu_power(result: &StepResult) -> Option<f64> {
+    let gpus = &result.usage.gpus;
+    gpus.iter().map(|gpu| gpu.power_mean).sum::<Option<f64>>().filter(|_| !gpus.is_empty())
+}
+
+/// A number that flow measured, by the name of its column: `None` if nobody measured it. Whoever shows one asks here.
+pub fn measured(result: &StepResult, name: &str) -> Option<f64> {
+    match USAGE.iter().find(|known| known.name == name)?.value {
+        Figure::Number(value) => value(result).filter(|value| value.is_finite()),
+        Figure::Text(_) => None,
+    }
+}
 
 /// flow measures something of that name.
 pub(crate) fn is_usage(name: &str) -> bool {
-    USAGE.iter().any(|(known, _)| *known == name)
+    USAGE.iter().any(|known| known.name == name)
 }
 
 /// Of this result flow measured what has that name: an earlier figure that somebody else measured has no machine.
@@ -75,8 +125,8 @@ pub(crate) fn datum(result: &StepResult, name: &str) -> Option<Datum> {
     if let Some(value) = result.axes.get(name) {
         return Some(declared(value));
     }
-    if let Some((_, unit)) = USAGE.iter().find(|(known, _)| *known == name).filter(|_| measures(result, name)) {
-        return Some(usage(result, name, unit));
+    if let Some(known) = USAGE.iter().find(|known| known.name == name).filter(|_| measures(result, name)) {
+        return Some(usage(result, known));
     }
     if let Some(metric) = result.metrics.get(name) {
         let unit = metric.unit.clone();
@@ -93,7 +143,7 @@ pub(crate) fn datum(result: &StepResult, name: &str) -> Option<Datum> {
 
 /// Every name that some column of this result could have.
 pub(crate) fn names(result: &StepResult) -> impl Iterator<Item = &str> {
-    let usage = USAGE.iter().map(|(name, _)| *name);
+    let usage = USAGE.iter().map(|known| known.name);
     let metrics = result.metrics.keys().map(String::as_str);
     let params = result.params.keys().chain(result.circumstances.facts.keys()).map(String::as_str);
     result.axes.keys().map(String::as_str).chain(metrics).chain(usage).chain(params)
@@ -152,58 +202,10 @@ pub(crate) fn gpu_shared(result: &StepResult) -> Option<f64> {
     circumstances.gpu_shared.filter(|share| circumstances.mode != Mode::Corun && *share > GPU_SHARED)
 }
 
-fn usage(result: &StepResult, name: &str, unit: &str) -> Datum {
-    let (usage, circumstances) = (&result.usage, &result.circumstances);
-    let most = |of: fn(&GpuUsage) -> f64| usage.gpus.iter().map(of).reduce(f64::max);
-    let told = |of: fn(&GpuUsage) -> f64| most(of).filter(|_| result.tells_gpu_load());
-    let text = |text: Option<String>| match text {
-        Some(text) => Datum::Declared { number: text.parse().ok(), text },
-        None => Datum::NotMeasured,
+fn usage(result: &StepResult, of: &Measure) -> Datum {
+    let datum = match of.value {
+        Figure::Number(_) => measured(result, of.name).map(|value| Datum::Measured { value, unit: of.unit.to_owned() }),
+        Figure::Text(value) => value(result).map(|text| Datum::Declared { number: text.parse().ok(), text }),
     };
-    let placed = circumstances.host_cpus > 0;
-    let value = match name {
-        // Of a result that was never placed, or an earlier figure, these are zeros that nobody measured.
-        "wall" => Some(usage.wall_s).filter(|wall| placed || *wall > 0.0),
-        "cpu_time" => placed.then_some(usage.cpu_s),
-        "disk_read" => placed.then_some(usage.disk_read as f64),
-        "disk_written" => placed.then_some(usage.disk_written as f64),
-        // So are these without a sample of `/proc`.
-        "cpu_util" => (usage.samples > 0).then_some(usage.cpu_util),
-        "cpu_util_peak" => (usage.samples > 0).then_some(usage.cpu_util_peak),
-        "cpu_cores" => (usage.samples > 0).then_some(usage.cpu_cores),
-        "memory" => (usage.samples > 0).then_some(usage.rss_peak as f64),
-        "foreign_cpu" => (usage.samples > 0).then_some(circumstances.foreign_cpu),
-        "cpu_saturated" => (usage.samples > 0).then_some(circumstances.cpu_saturated),
-        "sampler_cpu" => (usage.samples > 0).then_some(usage.sampler_cpu),
-        "gpu_shared" => circumstances.gpu_shared,
-        // Of several GPUs the busiest: it is the one that limits.
-        "gpu_memory" => most(|g| g.memory_peak as f64),
-        "gpu_memory_mean" => most(|g| g.memory_mean as f64),
-        "gpu_memory_share" => {
-            let shares = usage.gpus.iter().zip(&circumstances.gpu_memory_total).filter(|(_, total)| **total > 0);
-            shares.map(|(gpu, total)| gpu.memory_peak as f64 / *total as f64).reduce(f64::max)
-        }
-        "gpu_load" => told(|g| g.load_mean),
-        "gpu_load_peak" => most(|g| g.load_peak),
-        "gpu_load_above_90" => told(|g| g.load_above_90),
-        "gpu_memory_load" => told(|g| g.memory_load_mean),
-        "gpu_memory_load_peak" => most(|g| g.memory_load_peak),
-        "gpu_memory_load_above_90" => told(|g| g.memory_load_above_90),
-        // All of them together.
-        "gpu_power" => usage.gpus.iter().map(|g| g.power_mean).sum::<Option<f64>>().filter(|_| !usage.gpus.is_empty()),
-        "energy" => usage.energy_j,
-        "gpus" => return text(gpus(result).filter(|n| *n > 0).map(|n| n.to_string())),
-        "cpus" => return text(placed.then(|| circumstances.cpus.to_string())),
-        "gpu_model" => return text(circumstances.gpu_models.first().cloned()),
-        "cpu_model" => return text(placed.then(|| circumstances.cpu_model.clone())),
-        "pcie" => {
-            let link = usage.gpus.iter().find_map(|g| g.pcie);
-            return text(link.map(|(generation, width)| format!("{generation}.0 x{width}")));
-        }
-        _ => None,
-    };
-    match value.filter(|v| v.is_finite()) {
-        Some(value) => Datum::Measured { value, unit: unit.to_owned() },
-        None => Datum::NotMeasured,
-    }
+    datum.unwrap_or(Datum::NotMeasured)
 }

@@ -35,6 +35,10 @@ pub struct Format {
 impl Format {
     /// For values in a metric's unit (`s`, `bytes`, `ratio`, anything else as it is), with digits that suit the values.
     pub fn for_unit(unit: &str, values: impl Iterator<Item = f64> + Clone) -> Self {
+        // A unit is chosen by the numbers, and without any there is none to choose.
+        if values.clone().next().is_none() {
+            return Format::count();
+        }
         let most = values.clone().map(f64::abs).fold(0.0, f64::max);
         let whole = values.clone().all(|v| v.fract() == 0.0);
         // What would read as zero stands with a power of ten of its own, and does not count here.
@@ -56,6 +60,7 @@ impl Format {
             "s" => plain("s", 1.0, 3, 2),
             // The unit that GPU tools print; only what is far beyond one card reads better in GiB.
             "bytes" if most >= 512.0 * GIB => plain("GiB", 1.0 / GIB, 3, 1),
+            "bytes" if most > 0.0 && most < 0.1 * MIB => plain("KiB", 1.0 / 1024.0, 2, 1),
             "bytes" => plain("MiB", 1.0 / MIB, 2, 2),
             "ratio" => {
                 let decimals = if least < 0.01 { 2 } else { 1 };
@@ -242,6 +247,8 @@ mod tests {
             (of("s", &[357_669.0, 668_908.0], 357_669.0), "99.4"),
             (of("s", &[32_994.0, 301.0], 301.0), "5.0"),
             (of("bytes", &[1113.0 * MIB], 1113.0 * MIB), "1113"),
+            (of("bytes", &[4096.0, 0.0], 4096.0), "4.0"),
+            (of("bytes", &[], 0.0), "0"),
             (of("ratio", &[0.58, 0.205], 0.205), "20.5 %"),
             (of("ratio", &[0.005155], 0.005155), "0.52 %"),
             (of("", &[0.076692], 0.076692), "0.07669"),

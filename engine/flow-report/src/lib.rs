@@ -32,6 +32,7 @@ mod words;
 
 pub use assumed::{Assumed, AssumedKind, AssumedLoad, AssumedSlurm};
 pub use builtins::Reports;
+pub use columns::measured;
 pub use format::Format;
 pub use gantt::{Bar, Gantt};
 pub use reasons::Reasons;

@@ -3,7 +3,7 @@
 
 use flow_core::sched::contention::{self, Host, Load};
 use flow_core::verdict::{Group, Times, groups, typical};
-use flow_core::{CorunGpus, Outcome, StepResult, StepView};
+use flow_core::{CorunGpus, GpuUsage, Outcome, StepResult, StepView};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -357,15 +357,14 @@ fn predicted(
     measure: &str,
     sharing: Option<f64>,
 ) -> Option<Vec<f64>> {
-    let sampled = |result: &StepResult| (result.usage.samples > 0).then_some(result.usage.cpu_cores);
     let words =
         |result: &StepResult| -> Vec<Value> { result.axes.values().filter(|v| !v.is_number()).cloned().collect() };
-    let work = |result: &StepResult| Some(sampled(result)? * number(result, measure)?);
+    let work = |result: &StepResult| Some(result.usage.cpu_cores? * number(result, measure)?);
     let (mut loads, mut times, mut next, mut cores) = (Vec::new(), Vec::new(), 0, 0);
     for ((_, alone), usual) in pairs.iter().zip(usual) {
         let alone = (*alone)?;
         let time = usual.filter(|time| *time > 0.0)?;
-        sampled(alone)?;
+        alone.usage.cpu_cores?;
         let gpus = alone.usage.gpus.len();
         // Without a GPU the CPU does the training as well, and that is the member's own.
         let like =
@@ -376,7 +375,7 @@ fn predicted(
         cores = cores.max(alone.circumstances.host_cpus);
         loads.push(Load {
             cores: works.iter().sum::<f64>() / works.len().max(1) as f64 / time,
-            gpu_busy: alone.usage.gpus.iter().map(|gpu| gpu.load_mean).fold(0.0, f64::max),
+            gpu_busy: alone.usage.gpus.iter().filter_map(GpuUsage::load).fold(0.0, f64::max),
             gpus: (first..first + gpus).collect(),
         });
         times.push(time);
@@ -434,7 +433,7 @@ fn rulings(pairs: &[(&StepResult, &StepResult)], placement: CorunGpus) -> Vec<Ru
         used,
         alone: None,
     };
-    let saturated = pairs.iter().any(|(member, _)| member.circumstances.cpu_saturated > 0.5);
+    let saturated = pairs.iter().any(|(member, _)| member.circumstances.cpu_saturated.is_some_and(|share| share > 0.5));
     // Each is a mean over the member's own epochs, so that their sum may come to a little more than there is.
     let cpu = used("cpu_util").map(|all| all.iter().sum::<f64>().min(1.0));
     let mut rulings = vec![ruling(Resource::Cpu, asked("cpu_util"), cpu, saturated)];

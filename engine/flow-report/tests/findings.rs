@@ -237,11 +237,13 @@ fn a_time_of_which_only_noise_is_known_goes_no_way() {
 
 #[test]
 fn the_load_of_epochs_that_are_over_at_once_is_not_told() {
-    let of = |batch: u32, time: f64, load: f64| {
+    let of = |batch: u32, time: f64, load: Option<f64>| {
         let result = result("s", &[("batch", json!(batch))], 1).noisy("epoch_time", time, "s", 0.01, 4);
-        result.gpu_load(load, 0.1).cpu_util(0.1)
+        let mut result = result.gpu_load(0.0, 0.1).cpu_util(0.1);
+        result.usage.gpus[0].load_mean = load;
+        result
     };
-    let mut input = input(vec![("s", view("torch/train", None, vec![of(16, 2.0, 0.97), of(256, 0.1, 0.0)]))]);
+    let mut input = input(vec![("s", view("torch/train", None, vec![of(16, 2.0, Some(0.97)), of(256, 0.1, None)]))]);
     add_table(
         &mut input,
         "t",

@@ -133,7 +133,7 @@ fn everything(mut all: BuiltinInput) -> BuiltinInput {
         Spoiled::InputChanged { path: "photos".into() },
         Spoiled::Stranger { pid: 7, name: "python".into(), gpu: "0".into() },
     ];
-    solo[2].circumstances.foreign_cpu = 0.17;
+    solo[2].circumstances.foreign_cpu = Some(0.17);
     solo[3].circumstances.strangers =
         vec![flow_core::Stranger { pid: 7, name: "python3".into(), gpu: "GPU-0".into(), memory: 1 << 30 }];
     solo[4].circumstances.gpu_shared = Some(0.2);

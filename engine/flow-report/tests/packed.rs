@@ -14,7 +14,7 @@ fn twelve(all: u64, spoil: impl Fn(&mut StepResult)) -> (BuiltinInput, Value) {
     let of = |step: &str, wall: &dyn Fn(u64) -> f64| -> Vec<StepResult> {
         let make = |(n, (model, batch)): (usize, (&str, i32))| {
             let mut result = result(step, &[("model", json!(model)), ("batch", json!(batch))], 1).epoch_time(0.5);
-            result.usage.wall_s = wall(n as u64);
+            result.usage.wall_s = Some(wall(n as u64));
             result.ended_at = result.started_at + 7_000;
             result
         };
@@ -92,8 +92,8 @@ fn what_went_on_from_a_checkpoint_is_left_out_of_what_was_packed_and_that_is_sai
     let (mut input, with) = twelve(40, |result| result.outcome = Outcome::Failed);
     let alone = &mut input.steps.get_mut("alone").expect("the step").results[9];
     // As an H100 gave it: 39 s after 48 s of an attempt that was interrupted, with two starts.
-    alone.usage.earlier = Some(flow_core::Earlier { jobs: 1, wall_s: 48.1, ..flow_core::Earlier::default() });
-    alone.usage.wall_s = 87.1;
+    alone.usage.earlier = Some(flow_core::Earlier { jobs: 1, wall_s: Some(48.1), ..flow_core::Earlier::default() });
+    alone.usage.wall_s = Some(87.1);
     let report = text(&run("report", with, &input).expect("a report"), "report.md");
     honest(&report);
     insta::assert_snapshot!(bullets(&report).map(|lines| lines[0]).join("\n"), @r"
@@ -121,7 +121,7 @@ fn of_many_that_cannot_be_compared_the_first_are_named() {
 #[test]
 fn what_was_packed_beside_other_programs_bears_little() {
     let (mut input, with) = twelve(40, |_| ());
-    input.steps.get_mut("alone").expect("the step").results[2].circumstances.foreign_cpu = 0.967;
+    input.steps.get_mut("alone").expect("the step").results[2].circumstances.foreign_cpu = Some(0.967);
     let report = text(&run("report", with, &input).expect("a report"), "report.md");
     honest(&report);
     insta::assert_snapshot!(bullets(&report).map(|lines| lines[0]).join("\n"), @r"

@@ -142,8 +142,8 @@ fn a_guess_is_confirmed_refuted_or_left_open() {
         let mut input = feb08::with_gpus();
         // What was used together is not known where the use alone is another.
         if let Some(alone) = alone {
-            input.steps["solo"].results.iter_mut().for_each(|result| result.usage.cpu_util = alone);
-            input.steps["together"].results.iter_mut().for_each(|result| result.usage.samples = 0);
+            input.steps["solo"].results.iter_mut().for_each(|result| result.usage.cpu_util = Some(alone));
+            input.steps["together"].results.iter_mut().for_each(|result| result.usage.cpu_util = None);
         }
         let mut with = feb08::with();
         with["sections"][1]["notes"]["guess"] = json!({"resource": resource, "en": "so I think", "zh": "我这样想"});
@@ -227,7 +227,7 @@ fn whose_cpus_a_share_is_of_is_said_where_runs_had_fewer_than_the_host() {
     let results = [8, 16].map(|batch| {
         let mut result = result("s", &[("batch", json!(batch))], 0).epoch_time(6.0);
         (result.circumstances.cpus, result.circumstances.host_cpus) = (1, 2);
-        (result.usage.cpu_cores, result.usage.cpu_util, result.usage.samples) = (0.99, 0.495, 10);
+        (result.usage.cpu_cores, result.usage.cpu_util) = (Some(0.99), Some(0.495));
         result
     });
     let mut input = input(vec![("s", view("torch/train", None, results.into()))]);
@@ -248,7 +248,7 @@ fn what_is_not_there_is_said() {
     input.steps["solo"].results[4].accepted = Some("a comment changed".into());
     input.steps["solo"].results[1].spoiled = vec![Spoiled::InputChanged { path: "photos".into() }];
     input.steps["solo"].results[1].circumstances.fake_gpus = true;
-    input.steps["solo"].results[2].circumstances.foreign_cpu = 0.17;
+    input.steps["solo"].results[2].circumstances.foreign_cpu = Some(0.17);
     let stranger = flow_core::Stranger { pid: 7, name: "python3".into(), gpu: "GPU-0".into(), memory: 1 << 30 };
     input.steps["solo"].results[3].circumstances.strangers = vec![stranger];
     let table = input.steps["solo_table"].with.clone();
@@ -332,11 +332,8 @@ fn odd_names_and_values_read_as_they_were_written() {
     };
     let names = ["x*y*", "<b>", "a_b", "_u_", ""];
     let mut results: Vec<_> = names.iter().flat_map(|name| [at(name, 0.1, 2.0), at(name, 0.5, 2.5)]).collect();
-    results[0].circumstances.foreign_cpu = 0.5;
-    results[3].circumstances.foreign_cpu = 0.25;
-    for result in &mut results {
-        result.usage.samples = 10;
-    }
+    results[0].circumstances.foreign_cpu = Some(0.5);
+    results[3].circumstances.foreign_cpu = Some(0.25);
     results[2].spoiled = vec![Spoiled::InputChanged { path: "photos".into() }];
     let sweep = (1..=4_u32).map(|b| result("t", &[("b", json!(b))], 1).epoch_time(8.0 / f64::from(b)));
     let mut input = input(vec![("s", view("x/y", None, results)), ("t", view("x/y", None, sweep.collect()))]);
@@ -474,10 +471,10 @@ proptest::proptest! {
                 if let Some(metric) = result.metrics.get_mut("top1") {
                     metric.value += top1;
                 }
-                result.usage.cpu_util *= cpu;
+                result.usage.cpu_util = result.usage.cpu_util.map(|share| share * cpu);
                 for gpu in &mut result.usage.gpus {
-                    gpu.memory_peak = (gpu.memory_peak as f64 * memory) as u64;
-                    gpu.load_mean *= cpu;
+                    gpu.memory_peak = gpu.memory_peak.map(|bytes| (bytes as f64 * memory) as u64);
+                    gpu.load_mean = gpu.load_mean.map(|load| load * cpu);
                 }
                 match end {
                     0 => result.outcome = Outcome::OutOfMemory,

@@ -384,11 +384,17 @@ fn mistakes_are_told_with_the_way_out() {
 
 #[test]
 fn a_row_of_each_epoch() {
-    let trained = result("tune", &[("batch", json!(16))], 1)
+    let mut trained = result("tune", &[("batch", json!(16))], 1)
         .metric("valid_loss", 0.2, "")
         .metric("epoch_time", 2.0, "s")
         .metric("parameters", 1e6, "")
-        .gpu_load(0.75, 0.2);
+        .gpu_load(0.75, 0.2)
+        .foreign_cpu(0.65);
+    let seen = &mut trained.circumstances;
+    (seen.cpu_saturated, seen.gpu_shared) = (Some(1.0), Some(0.3));
+    let used = &mut trained.usage;
+    (used.cpu_s, used.sampler_cpu, used.energy_j) = (Some(3.5), Some(0.01), Some(700.0));
+    (used.disk_read, used.disk_written, used.gpus[0].load_above_90) = (Some(4096), Some(120 << 20), Some(0.5));
     let broken = result("tune", &[("batch", json!(32))], 1).outcome(Outcome::OutOfMemory);
     let series = Series {
         metrics: BTreeMap::from([
@@ -413,6 +419,53 @@ fn a_row_of_each_epoch() {
     16,1,0.5,3,50,NA
     16,2,0.2,2,100,NA
     32,—,out_of_memory,out_of_memory,out_of_memory,out_of_memory
+    ");
+    // Of an epoch nobody measured these, and the whole's values are other numbers. No unit is chosen from nothing.
+    let columns = json!([
+        "wall",
+        "cpu_time",
+        "cpu_util",
+        "cpu_cores",
+        "memory",
+        "disk_read",
+        "disk_written",
+        "energy",
+        "gpu_load_above_90",
+        "gpu_memory_load_above_90",
+        "gpu_power",
+        "foreign_cpu",
+        "cpu_saturated",
+        "gpu_shared",
+        "sampler_cpu"
+    ]);
+    add_table(&mut input, "w", json!({"from": "tune", "where": {"batch": 16}, "rows": ["epoch"], "columns": columns}));
+    insta::assert_snapshot!(String::from_utf8_lossy(&input.steps["w"].files[0]["table.csv"]), @"
+    epoch,wall [s],cpu_time,cpu_util,cpu_cores,memory,disk_read,disk_written,energy,gpu_load_above_90,gpu_memory_load_above_90,gpu_power,foreign_cpu,cpu_saturated,gpu_shared,sampler_cpu
+    1,3,NA,NA,NA,NA,NA,NA,NA,NA,NA,NA,NA,NA,NA,NA
+    2,2,NA,NA,NA,NA,NA,NA,NA,NA,NA,NA,NA,NA,NA,NA
+    ");
+}
+
+#[test]
+fn the_load_of_a_gpu_in_an_epoch_of_less_than_a_second_is_a_gap() {
+    let trained = result("tune", &[], 1).metric("loss", 0.2, "").gpu_load(0.75, 0.2);
+    let series = Series {
+        metrics: BTreeMap::from([("loss".to_owned(), curve(&[(1, 0.5), (2, 0.2)]))]),
+        epoch_times: timed(&[(1, 1.0, 1.5), (2, 2.0, 3.0)]),
+        samples: BTreeMap::from([
+            ("gpu0_load".to_owned(), vec![(1.2, 0.4), (2.5, 0.6)]),
+            ("gpu0_memory".to_owned(), vec![(1.2, 1048576.0), (2.5, 2097152.0)]),
+        ]),
+    };
+    let mut tune = view("torch/train", None, vec![trained]);
+    tune.series = vec![Some(series)];
+    let mut input = input(vec![("tune", tune)]);
+    let columns = json!(["gpu_load", "gpu_load_peak", "gpu_memory", "gpu_memory_load"]);
+    add_table(&mut input, "t", json!({"from": "tune", "rows": ["epoch"], "columns": columns}));
+    insta::assert_snapshot!(String::from_utf8_lossy(&input.steps["t"].files[0]["table.csv"]), @"
+    epoch,gpu_load [%],gpu_load_peak [%],gpu_memory [MiB],gpu_memory_load
+    1,NA,40,1,NA
+    2,60,60,2,NA
     ");
 }
 

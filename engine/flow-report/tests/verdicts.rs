@@ -216,7 +216,7 @@ fn what_was_repeated_is_shown_with_how_sure_it_is_and_predicted_from_all_runs() 
     let runs = |step: &str, times: [f64; 2], n: u32| {
         [(16, times[0]), (32, times[1])].map(|(batch, time)| {
             let mut run = result(step, &[("batch", json!(batch))], 0).epoch_time(time).cpu_util(0.2);
-            run.usage.rss_peak = 8 << 30;
+            run.usage.rss_peak = Some(8 << 30);
             run.repetition = (n > 0).then_some(n);
             run.label += &format!(" {n}");
             if step == "solo" { run } else { run.corun("pair", CorunGpus::Shared, 2, 3) }
@@ -316,13 +316,13 @@ fn what_was_not_full_while_all_ran_does_not_limit() {
 fn members_are_shown_with_what_they_used_while_together() {
     let at = |step: &str, batch: u32, cpu: f64| {
         let mut result = result(step, &[("batch", json!(batch))], 1).epoch_time(6.0).cpu_util(cpu).gpu_memory(2704.0);
-        result.usage.cpu_util_peak = 1.5 * cpu;
+        result.usage.cpu_util_peak = Some(1.5 * cpu);
         result.gpu_load(0.97, 0.43)
     };
     let of = |step: &str, time: f64| {
         [(16, 0.3), (32, 0.45)].map(|(batch, cpu)| {
             let mut result = at(step, batch, cpu).epoch_time(time);
-            result.usage.gpus[0].load_peak = 1.0;
+            result.usage.gpus[0].load_peak = Some(1.0);
             result
         })
     };

@@ -180,8 +180,12 @@ impl<'a> Learning<'a> {
             there.map(|other| self.expansion.instances[other.instance.index()].label.to_string()).collect()
         };
         let gathered = gather(&watched.reported, watched.began, ended, None);
-        let whole =
-            Usage { wall_s: ended - watched.began, cpu_s: watched.cpu_s, phases: gathered.phases, ..Usage::default() };
+        let whole = Usage {
+            wall_s: Some(ended - watched.began),
+            cpu_s: Some(watched.cpu_s),
+            phases: gathered.phases,
+            ..Usage::default()
+        };
         let host = watched.on_host.load(&gathered.spans);
         let mut result = StepResult {
             caveats: Vec::new(),

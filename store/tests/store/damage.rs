@@ -124,7 +124,7 @@ fn what_failed_attempts_used_is_known_again_when_the_database_is_rebuilt() {
     let journal = store.begin(&RunId("20260208-153012-3f2a".into())).unwrap();
     let kept = result("solo[batch=16]", 1);
     let mut failed = result("solo[batch=16]", 2);
-    (failed.outcome, failed.usage.rss_peak) = (Outcome::OutOfMemory, 7 << 30);
+    (failed.outcome, failed.usage.rss_peak) = (Outcome::OutOfMemory, Some(7 << 30));
     let tried = RunEvent::Tried {
         workflow: failed.workflow.clone(),
         label: failed.label.clone(),
@@ -140,7 +140,7 @@ fn what_failed_attempts_used_is_known_again_when_the_database_is_rebuilt() {
         (history, store.last("feb08", "solo[batch=16]").unwrap(), store.result(&failed.fingerprint).unwrap())
     };
     let before = known(&store);
-    let peaks: Vec<u64> = before.0[0].iter().map(|seen| seen.rss_peak).collect();
+    let peaks: Vec<u64> = before.0[0].iter().filter_map(|seen| seen.rss_peak).collect();
     assert_eq!((peaks, &before.2), (vec![1 << 20, 7 << 30], &None));
     assert_eq!(before.1.as_ref().unwrap().parts, json!({"batch": 2}));
     drop(store);

@@ -432,7 +432,7 @@ fn what_is_read_again_is_observed_once() {
     let first = result("solo", 1);
     run(&store, "a.yaml", "1", std::slice::from_ref(&first), &[]);
     let mut second = StepResult { fingerprint: result("solo", 2).fingerprint, ..first };
-    second.usage.cpu_cores = 7.0;
+    second.usage.cpu_cores = Some(7.0);
     let mut line = recorded(&second, json!({}));
     if let RunEvent::Recorded { read_again, .. } = &mut line.event {
         *read_again = true;
@@ -440,6 +440,6 @@ fn what_is_read_again_is_observed_once() {
     keep(&store, &store.begin(&RunId("2".into())).unwrap(), vec![line]).unwrap();
     let shape = &flow_store::shapes("feb08", "solo", "solo")[0];
     let seen = |results: &dyn Results| results.history(shape).unwrap().iter().map(|o| o.cpu_cores).collect::<Vec<_>>();
-    assert_eq!(seen(&store), [7.0]);
-    assert_eq!(seen(&Replay::read(store.dir()).unwrap()), [7.0]);
+    assert_eq!(seen(&store), [Some(7.0)]);
+    assert_eq!(seen(&Replay::read(store.dir()).unwrap()), [Some(7.0)]);
 }

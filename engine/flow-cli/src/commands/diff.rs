@@ -304,13 +304,15 @@ fn settings(before: &RunStart, after: &RunStart) -> Vec<Vec<String>> {
 fn numbers(was: &StepResult, is: &StepResult) -> Vec<(String, Both)> {
     // What takes so short a time, flow's own steps above all, takes another one each time.
     const SHORT_S: f64 = 0.01;
-    let short = was.usage.wall_s.max(is.usage.wall_s) < SHORT_S;
+    let wall = |result: &StepResult| flow_report::measured(result, "wall");
+    let short = [was, is].into_iter().filter_map(wall).all(|took| took < SHORT_S);
     // A time that lacks a part is compared with none.
     let whole = ![was, is].iter().any(|result| result.usage.lacks_a_part());
     let all = |result: &StepResult| -> BTreeMap<String, Metric> {
         let mut all = result.metrics.clone();
-        let wall = Metric { value: result.usage.wall_s, unit: "s".into(), epochs: None, sd: None, values: vec![] };
-        all.extend((whole && !short).then_some(("wall".to_owned(), wall)));
+        let took = wall(result).filter(|_| whole && !short);
+        let metric = |value| Metric { value, unit: "s".into(), epochs: None, sd: None, values: vec![] };
+        all.extend(took.map(|value| ("wall".to_owned(), metric(value))));
         all
     };
     let (was, is) = (all(was), all(is));

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use clap::Args;
 use flow_core::{JournalLine, Outcome, RunEvent, StepResult};
+use flow_report::measured;
 use serde_json::{Map, Value, json};
 
 use super::{Done, find};
@@ -24,7 +25,7 @@ Examples:
   flow results > r.csv && python3 -c 'import pandas as p; print(p.read_csv(\"r.csv\"))'
 
 Axes are columns `axis.NAME`, metrics `NAME`, or `metric.NAME` where another column is called so, in the units of
-`flow show`; memory is in bytes, times in seconds, shares are ratios. Of what went on from a checkpoint usage.attempts says
+`flow show`; memory is in bytes, times in seconds, shares are ratios. What nobody measured is empty, in JSON null, never 0. Of what went on from a checkpoint usage.attempts says
 how many attempts its times are of, and usage.attempts_unmeasured how many of these are missing in them. With --all, columns `param.NAME` say what parameters
 each run had.")]
 pub(crate) struct Results {
@@ -156,20 +157,17 @@ fn row(result: &StepResult, params: &Params) -> Map<String, Value> {
         row.insert("caveats".to_owned(), json!(caveats.join("; ")));
     }
     let usage = &result.usage;
-    row.extend([
-        ("usage.wall_s".to_owned(), json!(usage.wall_s)),
-        ("usage.cpu_s".to_owned(), json!(usage.cpu_s)),
-        ("usage.cpu_cores".to_owned(), json!(usage.cpu_cores)),
-        ("usage.rss_peak".to_owned(), json!(usage.rss_peak)),
-    ]);
+    let known = |name: &str| measured(result, name).map_or(Value::Null, number);
+    let columns = [("wall_s", "wall"), ("cpu_s", "cpu_time"), ("cpu_cores", "cpu_cores"), ("rss_peak", "memory")];
+    row.extend(columns.map(|(column, name)| (format!("usage.{column}"), known(name))));
     if let Some(earlier) = &usage.earlier {
         row.insert("usage.attempts".to_owned(), json!(earlier.jobs + 1));
         row.insert("usage.attempts_unmeasured".to_owned(), json!(earlier.unmeasured));
     }
-    if let Some(most) = usage.gpus.iter().map(|gpu| gpu.memory_peak).max() {
-        let load = usage.gpus.iter().map(|gpu| gpu.load_mean).sum::<f64>() / usage.gpus.len() as f64;
-        row.insert("usage.gpu_memory_peak".to_owned(), json!(most));
-        row.insert("usage.gpu_load_mean".to_owned(), json!(load));
+    if !usage.gpus.is_empty() {
+        let loads: Option<f64> = usage.gpus.iter().map(|gpu| gpu.load_mean).sum();
+        row.insert("usage.gpu_memory_peak".to_owned(), known("gpu_memory"));
+        row.insert("usage.gpu_load_mean".to_owned(), json!(loads.map(|sum| sum / usage.gpus.len() as f64)));
         row.insert("usage.gpus".to_owned(), json!(result.circumstances.gpu_models.join(", ")));
     }
     for (name, metric) in &result.metrics {

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use clap::Args;
-use flow_core::{ArtifactKind, Digest, Mode, StepResult};
+use flow_core::{ArtifactKind, Digest, GpuUsage, Mode, StepResult};
+use flow_report::measured;
 use flow_store::{Objects, RunDir, StoreDir};
 use jiff::tz::TimeZone;
 
@@ -95,7 +96,8 @@ fn line(shown: &Shown, result: Option<StepResult>, left: Option<&Left>) -> Vec<S
         Some(earlier) => format!(" (in {} attempts)", earlier.jobs + 1),
         None => String::new(),
     };
-    vec![label, how, words::duration(result.usage.wall_s) + &attempts, came_to(&result)]
+    let took = result.usage.wall_s.map(words::duration).unwrap_or_default();
+    vec![label, how, took + &attempts, came_to(&result)]
 }
 
 /// What a run that was killed has left, by label.
@@ -236,46 +238,58 @@ fn usage(result: &StepResult, row: &mut impl FnMut(&str, String)) {
         };
         format!(", in {} attempts: {ended} ended in the middle{unmeasured}", earlier.jobs + 1)
     });
-    row("wall time", words::duration(usage.wall_s) + &jobs.unwrap_or_default());
+    let known = |name: &str, unit: &str| measured(result, name).map(|value| words::metric(value, unit));
+    if let Some(wall_s) = measured(result, "wall") {
+        row("wall time", words::duration(wall_s) + &jobs.unwrap_or_default());
+    }
     if usage.swept > 0 {
         let what = if usage.swept == 1 { "process" } else { "processes" };
         row("left running", format!("{} {what}, ended with it", usage.swept));
     }
-    if usage.cpu_s > 0.0 {
-        let mean =
-            format!("{} cores, {} of the host", words::cores(usage.cpu_cores), words::metric(usage.cpu_util, "ratio"));
-        row(
-            "CPU",
-            format!("{mean} (peak {}), {}", words::metric(usage.cpu_util_peak, "ratio"), words::duration(usage.cpu_s)),
-        );
-    }
-    if usage.samples > 0 && usage.rss_peak > 0 {
-        row("memory", format!("{} at the peak", words::bytes(usage.rss_peak)));
-    }
-    if usage.disk_read + usage.disk_written > 0 {
-        row("disk", format!("{} read, {} written", words::bytes(usage.disk_read), words::bytes(usage.disk_written)));
-    }
+    let peak = known("cpu_util_peak", "ratio").map(|peak| format!(" (peak {peak})")).unwrap_or_default();
+    let cpu = [
+        measured(result, "cpu_cores").map(|cores| format!("{} cores", words::cores(cores))),
+        known("cpu_util", "ratio").map(|share| format!("{share} of the host{peak}")),
+        measured(result, "cpu_time").map(words::duration),
+    ];
+    row_of("CPU", cpu, row);
+    row_of("memory", [known("memory", "bytes").map(|bytes| format!("{bytes} at the peak"))], row);
+    let disk = [("disk_read", "read"), ("disk_written", "written")];
+    row_of("disk", disk.map(|(name, how)| Some(format!("{} {how}", known(name, "bytes")?))), row);
     for (i, gpu) in usage.gpus.iter().enumerate() {
-        let unverified = if gpu.unverified { ", unverified" } else { "" };
-        let link = gpu.pcie.map(|(generation, width)| format!(", PCIe {generation}.0 x{width}")).unwrap_or_default();
-        row(
-            &format!("GPU {i}"),
-            format!(
-                "{} at the peak{unverified}; load {} (peak {}, above 90 % for {} of the time), memory-controller load {}{link}",
-                words::bytes(gpu.memory_peak),
-                words::metric(gpu.load_mean, "ratio"),
-                words::metric(gpu.load_peak, "ratio"),
-                words::metric(gpu.load_above_90, "ratio"),
-                words::metric(gpu.memory_load_mean, "ratio"),
-            ),
-        );
+        row_of(&format!("GPU {i}"), on_gpu(gpu), row);
     }
-    if usage.samples > 0 {
-        row("measuring", format!("took {} of one core", words::metric(usage.sampler_cpu, "ratio")));
+    row_of("measuring", [known("sampler_cpu", "ratio").map(|share| format!("took {share} of one core"))], row);
+    row_of("energy", [measured(result, "energy").map(|joules| format!("{} J", words::number(joules)))], row);
+}
+
+/// A row of what is known; none if nothing is.
+fn row_of(name: &str, parts: impl IntoIterator<Item = Option<String>>, row: &mut impl FnMut(&str, String)) {
+    let known: Vec<String> = parts.into_iter().flatten().collect();
+    if !known.is_empty() {
+        row(name, known.join(", "));
     }
-    if let Some(energy) = usage.energy_j {
-        row("energy", format!("{} J", words::number(energy)));
-    }
+}
+
+/// What is known of the use of one GPU.
+fn on_gpu(gpu: &GpuUsage) -> [Option<String>; 4] {
+    let share = |value: Option<f64>| value.map(|value| words::metric(value, "ratio"));
+    let unverified = if gpu.unverified { " (unverified)" } else { "" };
+    let peak = share(gpu.load_peak).map(|peak| format!("peak {peak}"));
+    let full = share(gpu.load_above_90).map(|time| format!("above 90 % for {time} of the time"));
+    let more = [peak, full].into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let load = match (share(gpu.load_mean), more.is_empty()) {
+        (Some(mean), true) => Some(format!("load {mean}")),
+        (Some(mean), false) => Some(format!("load {mean} ({more})")),
+        (None, true) => None,
+        (None, false) => Some(format!("load: {more}")),
+    };
+    [
+        gpu.memory_peak.map(|bytes| format!("{} at the peak{unverified}", words::bytes(bytes))),
+        load,
+        share(gpu.memory_load_mean).map(|load| format!("memory-controller load {load}")),
+        gpu.pcie.map(|(generation, width)| format!("PCIe {generation}.0 x{width}")),
+    ]
 }
 
 fn circumstances(result: &StepResult, row: &mut impl FnMut(&str, String)) {
@@ -288,8 +302,11 @@ fn circumstances(result: &StepResult, row: &mut impl FnMut(&str, String)) {
     row("mode", mode.to_owned());
     let gpus = if seen.gpu_models.is_empty() { String::new() } else { format!(" and {}", seen.gpu_models.join(", ")) };
     let declared = if seen.fake_gpus { " (declared, not there)" } else { "" };
-    let cpus = format!("{} of {}", seen.cpus, words::count(seen.host_cpus as usize, "CPU"));
-    row("on", format!("{cpus} ({}){gpus}{declared}", seen.cpu_model));
+    let host = words::count(seen.host_cpus as usize, "CPU");
+    let cpus = if seen.cpus > 0 { format!("{} of {host}", seen.cpus) } else { host };
+    if seen.host_cpus > 0 {
+        row("on", format!("{cpus} ({}){gpus}{declared}", seen.cpu_model));
+    }
     if let Some(window) = &seen.corun {
         let length = words::duration(window.closed_at - window.released_at);
         let epochs = words::count(window.epochs as usize, "epoch");
@@ -309,11 +326,12 @@ fn circumstances(result: &StepResult, row: &mut impl FnMut(&str, String)) {
     if let Some(shared) = seen.gpu_shared.filter(|shared| *shared >= 0.005) {
         row("GPU shared", format!("others used {} of it", words::metric(shared, "ratio")));
     }
-    if seen.foreign_cpu >= 0.005 {
-        row("foreign CPU", format!("{} of the host", words::metric(seen.foreign_cpu, "ratio")));
+    let counts = |name: &str| measured(result, name).filter(|share| *share >= 0.005);
+    if let Some(share) = counts("foreign_cpu") {
+        row("foreign CPU", format!("{} of the host", words::metric(share, "ratio")));
     }
-    if seen.cpu_saturated >= 0.005 {
-        row("CPU saturated", format!("{} of the time", words::metric(seen.cpu_saturated, "ratio")));
+    if let Some(share) = counts("cpu_saturated") {
+        row("CPU saturated", format!("{} of the time", words::metric(share, "ratio")));
     }
     for (name, value) in &seen.facts {
         row(name, value.clone());

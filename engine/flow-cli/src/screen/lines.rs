@@ -120,10 +120,11 @@ fn recorded(result: &StepResult) -> String {
 /// That it used more memory than it asks for, which others may have counted on.
 fn beyond(result: &StepResult) -> String {
     let (usage, asked) = (&result.usage, &result.circumstances);
-    let gpu = usage.gpus.iter().map(|gpu| gpu.memory_peak).max().unwrap_or(0);
+    let gpu = usage.gpus.iter().filter_map(|gpu| gpu.memory_peak).max();
     let both = [("memory", usage.rss_peak, asked.memory), ("gpu_memory", gpu, asked.gpu_memory)];
-    let beyond =
-        both.into_iter().filter_map(|(key, used, asked)| Some((key, used, asked.filter(|asked| used > *asked)?)));
+    let beyond = both
+        .into_iter()
+        .filter_map(|(key, used, asked)| Some((key, used?, asked.filter(|asked| used > Some(*asked))?)));
     beyond
         .map(|(key, used, asked)| {
             format!("; it used {} at the peak, `{key}` says {}", words::bytes(used), words::bytes(asked))

@@ -48,6 +48,7 @@ mod together;
 mod told;
 mod torture;
 mod trust;
+mod unmeasured;
 
 use std::thread;
 

@@ -203,9 +203,9 @@ impl<'a> History<'a> {
             }
             return;
         }
-        if let (Some(epoch_s), Some(of)) = (seen.epoch_s, self.instance(&seen.label)) {
+        if let (Some(cores), Some(epoch_s), Some(of)) = (seen.cpu_cores, seen.epoch_s, self.instance(&seen.label)) {
             let (sum, attempts) = self.work.entry(self.dataset(of)).or_default();
-            (*sum, *attempts) = (*sum + seen.cpu_cores * epoch_s, *attempts + 1);
+            (*sum, *attempts) = (*sum + cores * epoch_s, *attempts + 1);
         }
         self.of_mut(step).insert(seen);
     }

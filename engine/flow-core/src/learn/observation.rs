@@ -21,9 +21,11 @@ pub struct Observation {
     /// Wall time, seconds.
     pub wall_s: f64,
     /// Mean CPU use in cores.
-    pub cpu_cores: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_cores: Option<f64>,
     /// Peak resident memory, bytes.
-    pub rss_peak: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rss_peak: Option<u64>,
     /// Peak memory of the busiest GPU, bytes; 0 without GPUs.
     pub gpu_memory: u64,
     /// Mean load of the busiest GPU over the epochs that count, or where these are too short to tell, from start to end, 0 to 1.
@@ -74,7 +76,7 @@ impl Observation {
     pub fn of(result: &StepResult) -> Observation {
         let (gpus, seen) = (&result.usage.gpus, &result.circumstances);
         let whole = gpus.iter().filter_map(|gpu| gpu.load_whole).reduce(f64::max);
-        let over_epochs = gpus.iter().map(|gpu| gpu.load_mean).fold(0.0, f64::max);
+        let over_epochs = gpus.iter().filter_map(|gpu| gpu.load_mean).reduce(f64::max);
         let metric = |name: &str| result.metrics.get(name).map(|metric| metric.value).filter(|value| value.is_finite());
         Observation {
             label: result.label.clone(),
@@ -82,11 +84,11 @@ impl Observation {
             at: result.ended_at,
             outcome: result.outcome,
             mode: seen.mode,
-            wall_s: result.usage.wall_s,
-            cpu_cores: result.usage.cpu_cores,
+            wall_s: result.usage.wall_s.unwrap_or(0.0),
+            cpu_cores: result.usage.cores(),
             rss_peak: result.usage.rss_peak,
-            gpu_memory: gpus.iter().map(|gpu| gpu.memory_peak).max().unwrap_or(0),
-            gpu_load: whole.filter(|_| !result.tells_gpu_load()).unwrap_or(over_epochs),
+            gpu_memory: gpus.iter().filter_map(|gpu| gpu.memory_peak).max().unwrap_or(0),
+            gpu_load: over_epochs.or(whole).unwrap_or(0.0),
             gpu_load_whole: whole,
             gpu_model: seen.gpu_models.first().cloned(),
             gpus: Some(seen.gpu_models.len() as u32),

@@ -7,7 +7,7 @@ use super::{
     observation::{Observation, quietest},
 };
 use crate::{
-    AttemptId, GpuFacts, GpuId, GpuSharing, Instance, InstanceId, Outcome, StepResult,
+    AttemptId, GpuFacts, GpuId, GpuSharing, GpuUsage, Instance, InstanceId, Outcome, StepResult,
     measure::{CoRunner, Other, Reported, beside},
     sched::contention::{UNKNOWN_DEVICE, hoped, learned},
     stats::median,
@@ -67,9 +67,9 @@ pub fn of_group<'r>(
                 && alone.circumstances.gpu_models == together.circumstances.gpu_models
         };
         let alone = together.run_alone(solo.clone()).filter(comparable)?;
-        busy += alone.usage.gpus.iter().map(|gpu| gpu.load_mean).fold(0.0, f64::max);
+        busy += alone.usage.gpus.iter().filter_map(GpuUsage::load).reduce(f64::max)?;
         slowdown += epoch(together)? / epoch(alone)?;
-        cores += alone.usage.cpu_cores;
+        cores += alone.usage.cores()?;
     }
     let members = together.len() as f64;
     (cores < f64::from(together.first()?.circumstances.host_cpus)).then_some(GpuSharing {
@@ -112,7 +112,7 @@ impl History<'_> {
             epoch_s: of(|seen| seen.epoch_s.unwrap_or(0.0))?,
             busy: of(|seen| seen.gpu_load)?,
             epochs: of(|seen| if seen.gpu_load > 0.0 { (seen.busy() / seen.gpu_load).min(1.0) } else { 1.0 })?,
-            cores: of(|seen| seen.cpu_cores)?,
+            cores: median(own.iter().filter_map(|seen| seen.cpu_cores).collect())?,
         })
     }
 

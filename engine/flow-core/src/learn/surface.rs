@@ -330,12 +330,12 @@ impl Surface {
 
 /// What goes with no point: medians.
 pub(super) fn common(seen: &[&Observation]) -> Estimate {
-    let milli = |value: fn(&Observation) -> f64| {
-        median(seen.iter().map(|seen| value(seen)).collect()).map(|value| (value * 1e3).round() as u32)
+    let milli = |value: fn(&Observation) -> Option<f64>| {
+        median(seen.iter().filter_map(|seen| value(seen)).collect()).map(|value| (value * 1e3).round() as u32)
     };
     Estimate {
         cpu_milli: milli(|seen| seen.cpu_cores),
-        gpu_busy_milli: milli(Observation::busy).filter(|_| seen.iter().any(|seen| seen.gpu_memory > 0)),
+        gpu_busy_milli: milli(|seen| Some(seen.busy())).filter(|_| seen.iter().any(|seen| seen.gpu_memory > 0)),
         ..Estimate::default()
     }
 }

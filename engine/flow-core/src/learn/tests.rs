@@ -85,8 +85,8 @@ fn observation(expansion: &Expansion, seen: Seen) -> (usize, Observation) {
         outcome: if ok { Outcome::Ok } else { Outcome::OutOfMemory },
         mode: Mode::Plain,
         wall_s: epoch_s.unwrap_or(1.0) * 5.0 + at as f64,
-        cpu_cores: cores,
-        rss_peak: 0,
+        cpu_cores: Some(cores),
+        rss_peak: None,
         gpu_memory: gib << 30,
         gpu_load: load,
         gpu_load_whole: beside.then_some(load / 2.0),
@@ -449,7 +449,7 @@ steps:
     let instance = &expansion.instances[expansion.steps[1].instances.start as usize];
     let ran = |images: u32| {
         let mut result = without_attempt(&expansion, instance.id, Outcome::Ok, None, &RunId("r".into()), 1);
-        result.usage.wall_s = 60.0;
+        result.usage.wall_s = Some(60.0);
         result.circumstances.params = BTreeMap::from([("images".to_owned(), json!(images)), ("rate".into(), json!(1))]);
         Observation::of(&result)
     };
@@ -482,7 +482,7 @@ steps:
     let waiting = expansion.instances.iter().map(|instance| instance.id).skip(2).collect();
     let mut history = History::new(&expansion, &expansion.instances);
     let mut result = without_attempt(&expansion, InstanceId(1), Outcome::Ok, None, &RunId("r".into()), 1);
-    result.usage.wall_s = 60.0;
+    result.usage.wall_s = Some(60.0);
     let told = history.learn(InstanceId(1), &result, &waiting).into_iter().filter_map(|event| match event {
         Event::Learned { instance, estimate } => Some((instance.0, estimate.duration?.as_secs_f64(), estimate.source)),
         _ => None,
@@ -529,7 +529,7 @@ fn what_is_made_aside_says_what_is_made_here() {
     let mut made = 0;
     for (n, instance) in trainings.enumerate() {
         let mut result = without_attempt(&expansion, instance.id, Outcome::Ok, None, &RunId("r".into()), n as u64);
-        result.usage.wall_s = 60.0 + 10.0 * n as f64;
+        result.usage.wall_s = Some(60.0 + 10.0 * n as f64);
         result.circumstances.gpu_models = vec!["A".to_owned()];
         let told = here.learn(instance.id, &result, &waiting);
         assert!(aside.observe(instance.id, &result).is_none());

@@ -48,29 +48,20 @@ struct Sample {
     at: f64,
     span: f64,
     memory: f64,
-    load: f64,
-    memory_load: f64,
-    load_full: f64,
-    memory_load_full: f64,
+    load: Option<f64>,
+    memory_load: Option<f64>,
+    load_full: Option<f64>,
+    memory_load_full: Option<f64>,
     shared: Option<f64>,
     watts: Option<f64>,
 }
 
 /// As it is kept: its fields in their order, for there are thousands.
-#[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-enum Kept {
-    Whole(f64, f64, f64, f64, f64, f64, f64, Option<f64>, Option<f64>),
-    /// Before power was kept.
-    Unmetered(f64, f64, f64, f64, f64, f64, f64, Option<f64>),
-}
+type Kept = (f64, f64, f64, Option<f64>, Option<f64>, Option<f64>, Option<f64>, Option<f64>, Option<f64>);
 
 impl From<Kept> for Sample {
     fn from(kept: Kept) -> Sample {
-        let (at, span, memory, load, memory_load, load_full, memory_load_full, shared, watts) = match kept {
-            Kept::Whole(a, b, c, d, e, f, g, h, watts) => (a, b, c, d, e, f, g, h, watts),
-            Kept::Unmetered(a, b, c, d, e, f, g, h) => (a, b, c, d, e, f, g, h, None),
-        };
+        let (at, span, memory, load, memory_load, load_full, memory_load_full, shared, watts) = kept;
         Sample { at, span, memory, load, memory_load, load_full, memory_load_full, shared, watts }
     }
 }
@@ -78,7 +69,7 @@ impl From<Kept> for Sample {
 impl From<Sample> for Kept {
     fn from(sample: Sample) -> Kept {
         let Sample { at, span, memory, load, memory_load, load_full, memory_load_full, shared, watts } = sample;
-        Kept::Whole(at, span, memory, load, memory_load, load_full, memory_load_full, shared, watts)
+        (at, span, memory, load, memory_load, load_full, memory_load_full, shared, watts)
     }
 }
 
@@ -90,8 +81,8 @@ struct OnCard {
     samples: Vec<Sample>,
     memory_now: u64,
     memory_peak: u64,
-    load_peak: f64,
-    memory_load_peak: f64,
+    load_peak: Option<f64>,
+    memory_load_peak: Option<f64>,
     unverified: bool,
     joules: Option<(f64, f64)>,
     /// Power over the time since the counter of energy was read, or ever.
@@ -192,17 +183,18 @@ impl GpuSamples {
             let known = card.strangers.entry(stranger.pid).or_insert_with(|| stranger.clone());
             known.memory = known.memory.max(stranger.memory);
         }
-        let (load, memory_load) = (seen.load.unwrap_or(0.0), seen.memory_load.unwrap_or(0.0));
-        card.load_peak = card.load_peak.max(load);
-        card.memory_load_peak = card.memory_load_peak.max(memory_load);
+        let GpuLook { load, memory_load, .. } = seen;
+        card.load_peak = highest(card.load_peak, load);
+        card.memory_load_peak = highest(card.memory_load_peak, memory_load);
+        let full = |load: f64| f64::from(load > FULL);
         card.samples.push(Sample {
             at: seen.at,
             span,
             memory: seen.memory as f64,
             load,
             memory_load,
-            load_full: f64::from(load > FULL),
-            memory_load_full: f64::from(memory_load > FULL),
+            load_full: load.map(full),
+            memory_load_full: memory_load.map(full),
             shared: seen.shared,
             watts: seen.watts,
         });
@@ -226,8 +218,7 @@ impl GpuSamples {
         self.cards.iter().any(|card| card.unverified)
     }
 
-    /// What it comes to. Means cover the windows, or the whole attempt if there are none or no look lies in them; peaks, sums and
-    /// strangers always the whole.
+    /// What it comes to. Means cover the windows, or the whole attempt if there are none; peaks, sums and strangers always the whole.
     pub fn figures(&self, windows: &[Window]) -> GpuFigures {
         let seen = self.cards.iter().filter(|card| card.looks > 0);
         let gpus: Vec<GpuUsage> = seen.map(|card| card.usage(windows)).collect();
@@ -245,12 +236,13 @@ impl GpuSamples {
     pub fn series(&self, origin: f64) -> BTreeMap<String, Vec<(f64, f64)>> {
         let mut series = BTreeMap::new();
         for (n, card) in self.cards.iter().enumerate().filter(|(_, card)| !card.samples.is_empty()) {
-            let mut column = |name: &str, value: fn(&Sample) -> f64| {
-                let points = card.samples.iter().map(|s| (round(s.at - origin, 1e3), round(value(s), 1e4)));
+            let mut column = |name: &str, value: fn(&Sample) -> Option<f64>| {
+                let points =
+                    card.samples.iter().filter_map(|s| Some((round(s.at - origin, 1e3), round(value(s)?, 1e4))));
                 series.insert(format!("gpu{n}_{name}"), points.collect());
             };
             column("load", |s| s.load);
-            column("memory", |s| s.memory);
+            column("memory", |s| Some(s.memory));
             column("memory_load", |s| s.memory_load);
         }
         series
@@ -259,29 +251,30 @@ impl GpuSamples {
 
 impl OnCard {
     fn usage(&self, windows: &[Window]) -> GpuUsage {
-        let mean = |value: fn(&Sample) -> f64| self.mean(windows, |s| Some(value(s))).unwrap_or(0.0);
+        let mean = |value: fn(&Sample) -> Option<f64>| self.mean(windows, value);
         GpuUsage {
             uuid: self.uuid.clone(),
-            memory_peak: self.memory_peak,
-            memory_mean: mean(|s| s.memory).round() as u64,
+            memory_peak: Some(self.memory_peak),
+            memory_mean: mean(|s| Some(s.memory)).map(|bytes| bytes.round() as u64),
             unverified: self.unverified,
             load_mean: mean(|s| s.load),
-            load_whole: self.mean(&[], |s| Some(s.load)),
+            load_whole: self.mean(&[], |s| s.load),
             load_peak: self.load_peak,
             load_above_90: mean(|s| s.load_full),
             memory_load_mean: mean(|s| s.memory_load),
             memory_load_peak: self.memory_load_peak,
             memory_load_above_90: mean(|s| s.memory_load_full),
-            power_mean: self.mean(windows, |s| s.watts),
+            power_mean: mean(|s| s.watts),
             pcie: self.pcie,
         }
     }
 
-    /// The counter where there is one, else power over time.
+    /// The counter where there is one, else power over time. A counter that has not moved yet tells nothing.
     fn energy(&self) -> Option<f64> {
-        match self.joules {
-            Some((first, last)) => Some((last - first).max(0.0) + self.integrated.unwrap_or(0.0)),
-            None => self.integrated,
+        let counted = self.joules.map(|(first, last)| last - first).filter(|joules| *joules > 0.0);
+        match (counted, self.integrated) {
+            (Some(counted), since) => Some(counted + since.unwrap_or(0.0)),
+            (None, integrated) => integrated,
         }
     }
 
@@ -290,19 +283,24 @@ impl OnCard {
     }
 }
 
+fn highest(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    a.into_iter().chain(b).reduce(f64::max)
+}
+
 fn merge(pair: &[Sample]) -> Sample {
     let [a, b] = pair else { return pair[0] };
     let span = a.span + b.span;
     let mean = |x: f64, y: f64| (x * a.span + y * b.span) / span;
+    // Of two stretches of which one is known, that one.
     let both = |x: Option<f64>, y: Option<f64>| x.zip(y).map(|(x, y)| mean(x, y)).or(x).or(y);
     Sample {
         at: b.at,
         span,
         memory: mean(a.memory, b.memory),
-        load: mean(a.load, b.load),
-        memory_load: mean(a.memory_load, b.memory_load),
-        load_full: mean(a.load_full, b.load_full),
-        memory_load_full: mean(a.memory_load_full, b.memory_load_full),
+        load: both(a.load, b.load),
+        memory_load: both(a.memory_load, b.memory_load),
+        load_full: both(a.load_full, b.load_full),
+        memory_load_full: both(a.memory_load_full, b.memory_load_full),
         shared: both(a.shared, b.shared),
         watts: both(a.watts, b.watts),
     }
@@ -337,14 +335,14 @@ mod tests {
     fn means_cover_the_windows_and_peaks_the_whole() {
         let samples = ten_seconds();
         let of = |windows: &[Window]| samples.figures(windows).gpus.remove(0);
-        let close = |a: f64, b: f64| (a - b).abs() < 1e-6;
+        let close = |a: Option<f64>, b: f64| (a.unwrap() - b).abs() < 1e-6;
         assert!(close(of(&[]).load_mean, 0.75) && close(of(&[]).load_above_90, 0.5), "{:?}", of(&[]));
-        assert!(of(&[(101.0, 103.0)]).load_whole.is_some_and(|load| close(load, 0.75)));
+        assert!(close(of(&[(101.0, 103.0)]).load_whole, 0.75));
         assert!(close(of(&[(101.0, 103.0)]).load_mean, 0.5) && close(of(&[(106.0, 110.0)]).load_above_90, 1.0));
-        assert!(of(&[(101.0, 103.0)]).power_mean.is_some_and(|watts| close(watts, 100.0)));
-        assert_eq!((of(&[(101.0, 103.0)]).memory_mean, of(&[(101.0, 103.0)]).memory_peak), (1_000, 2_000));
-        assert_eq!((of(&[]).load_peak, of(&[]).memory_load_peak, of(&[]).pcie), (1.0, 0.25, Some((5, 16))));
-        assert!(close(samples.figures(&[]).energy_j.unwrap(), 1_000.0), "power over time");
+        assert!(close(of(&[(101.0, 103.0)]).power_mean, 100.0));
+        assert_eq!((of(&[(101.0, 103.0)]).memory_mean, of(&[(101.0, 103.0)]).memory_peak), (Some(1_000), Some(2_000)));
+        assert_eq!((of(&[]).load_peak, of(&[]).memory_load_peak, of(&[]).pcie), (Some(1.0), Some(0.25), Some((5, 16))));
+        assert!(close(samples.figures(&[]).energy_j, 1_000.0), "power over time");
         assert_eq!(samples.memory_now(), [2_000]);
         assert_eq!(samples.series(100.0)["gpu0_memory"].last(), Some(&(10.0, 2_000.0)));
     }
@@ -388,15 +386,25 @@ mod tests {
             samples.push(0, GpuLook { at: f64::from(n) / 10.0, load: Some(load), ..GpuLook::default() });
         }
         let usage = samples.figures(&[(0.0, 5_000.0)]).gpus.remove(0);
-        assert!((usage.load_mean - 0.5).abs() < 1e-9 && (usage.load_above_90 - 0.5).abs() < 1e-9, "{usage:?}");
+        let close = |share: Option<f64>| (share.unwrap() - 0.5).abs() < 1e-9;
+        assert!(close(usage.load_mean) && close(usage.load_above_90), "{usage:?}");
         assert!(samples.cards[0].samples.len() < MOST);
     }
 
     #[test]
-    fn samples_from_before_power_was_kept_are_read() {
-        let older: Sample = serde_json::from_str("[1.0, 0.1, 5.0, 0.5, 0.25, 0.0, 0.0, null]").unwrap();
-        assert_eq!((older.load, older.watts), (0.5, None));
-        let sample = Sample { watts: Some(300.0), ..older };
-        assert_eq!(serde_json::from_str::<Sample>(&serde_json::to_string(&sample).unwrap()).unwrap(), sample);
+    fn what_the_driver_does_not_tell_is_not_known() {
+        let mut samples = GpuSamples::since(100.0, ["GPU-a".to_owned()]);
+        for n in 1..=10 {
+            samples.push(0, GpuLook { at: 100.0 + f64::from(n), memory: 5, joules: Some(70.0), ..GpuLook::default() });
+        }
+        let figures = samples.figures(&[]);
+        assert_eq!(figures.energy_j, None, "the counter has not moved");
+        let told = GpuUsage { uuid: "GPU-a".into(), memory_peak: Some(5), memory_mean: Some(5), ..GpuUsage::default() };
+        assert_eq!(figures.gpus, std::slice::from_ref(&told), "no load, no power");
+        assert_eq!(samples.series(100.0)["gpu0_load"], []);
+        // Nobody looked in this window, and the mean of the whole is another number.
+        assert_eq!(samples.figures(&[(50.0, 60.0)]).gpus, [GpuUsage { memory_mean: None, ..told }]);
+        let kept: GpuSamples = serde_json::from_str(&serde_json::to_string(&samples).unwrap()).unwrap();
+        assert_eq!(kept, samples);
     }
 }

@@ -23,10 +23,6 @@ pub struct Used {
     pub cpu_s: f64,
     /// Sum of the resident sets, bytes.
     pub rss: u64,
-    /// Bytes read from storage.
-    pub disk_read: u64,
-    /// Bytes written to storage.
-    pub disk_written: u64,
 }
 
 /// What was seen in one stretch of time.
@@ -68,19 +64,18 @@ pub struct HostSamples {
     since: f64,
     samples: Vec<Sample>,
     count: u32,
-    cores_peak: f64,
-    rss_peak: u64,
-    disk_read: u64,
-    disk_written: u64,
+    /// `None` if all stretches were too short to tell.
+    cores_peak: Option<f64>,
+    rss_peak: Option<u64>,
 }
 
 /// The host's part of the circumstances.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct HostLoad {
     /// Mean CPU use of processes that are not ours, as a share of the host.
-    pub foreign_cpu: f64,
+    pub foreign_cpu: Option<f64>,
     /// Share of time in which the host's CPUs were at least 95 % busy.
-    pub cpu_saturated: f64,
+    pub cpu_saturated: Option<f64>,
 }
 
 impl HostSamples {
@@ -111,9 +106,8 @@ impl HostSamples {
     /// CPUs that were busy with the part of it that was not ours.
     pub fn push(&mut self, at: f64, since_last: Option<f64>, used: &Used, host: Option<(f64, f64)>) {
         let span = (at - self.since).min(since_last.unwrap_or(f64::INFINITY));
-        self.disk_read += used.disk_read;
-        self.disk_written += used.disk_written;
-        self.rss_peak = self.rss_peak.max(used.rss);
+        // A process that has ended and was not reaped yet holds nothing.
+        self.rss_peak = self.rss_peak.max(Some(used.rss).filter(|rss| *rss > 0));
         if span <= 0.0 {
             return;
         }
@@ -131,7 +125,7 @@ impl HostSamples {
     fn add(&mut self, sample: Sample) {
         // The system counts in hundredths of a second: a share of a very short stretch says nothing.
         if sample.span >= 0.1 {
-            self.cores_peak = self.cores_peak.max(sample.cpu_s / sample.span);
+            self.cores_peak = Some(self.cores_peak.unwrap_or(0.0).max(sample.cpu_s / sample.span));
         }
         self.samples.push(sample);
         if self.samples.len() >= MOST {
@@ -139,20 +133,21 @@ impl HostSamples {
         }
     }
 
-    /// What the attempt used, added to what is known of its whole: wall and CPU time, its largest resident set. Means cover the
-    /// windows, or the whole attempt if there are none or no sample lies in them; peaks and sums always the whole.
+    /// What the attempt used, added to what its exit says of its whole. Means cover the windows, or the whole attempt if there are
+    /// none; peaks always the whole. If no sample lies in the windows, their means are not known.
     pub fn usage(&self, whole: Usage, windows: &[Window], host_cpus: u32) -> Usage {
-        let mean = if whole.wall_s > 0.0 { whole.cpu_s / whole.wall_s } else { 0.0 };
-        let cpu_cores = mean_over(windows, self.values(|s| Some(s.cpu_s / s.span))).unwrap_or(mean);
-        let host_cpus = f64::from(host_cpus.max(1));
+        let cpu_cores = match windows {
+            [] => whole.cores_of_whole(),
+            windows => mean_over(windows, self.values(|s| Some(s.cpu_s / s.span))),
+        };
+        let share = |cores: f64| cores / f64::from(host_cpus.max(1));
         Usage {
-            cpu_util: cpu_cores / host_cpus,
-            cpu_util_peak: self.cores_peak.max(cpu_cores) / host_cpus,
+            cpu_util: cpu_cores.map(share),
+            cpu_util_peak: self.cores_peak.map(|peak| share(peak.max(cpu_cores.unwrap_or(0.0)))),
             cpu_cores,
             rss_peak: self.rss_peak.max(whole.rss_peak),
-            disk_read: self.disk_read,
-            disk_written: self.disk_written,
             samples: self.count,
+            sampler_cpu: whole.sampler_cpu.filter(|_| self.count > 0),
             ..whole
         }
     }
@@ -161,8 +156,8 @@ impl HostSamples {
     pub fn load(&self, windows: &[Window]) -> HostLoad {
         let saturated = |s: &Sample| s.host_busy.map(|busy| f64::from(busy >= SATURATED));
         HostLoad {
-            foreign_cpu: mean_over_or_whole(windows, self.values(|s| s.foreign)).unwrap_or(0.0),
-            cpu_saturated: mean_over_or_whole(windows, self.values(saturated)).unwrap_or(0.0),
+            foreign_cpu: mean_over_or_whole(windows, self.values(|s| s.foreign)),
+            cpu_saturated: mean_over_or_whole(windows, self.values(saturated)),
         }
     }
 
@@ -210,7 +205,7 @@ mod tests {
     use super::*;
 
     fn whole(wall_s: f64, cpu_s: f64) -> Usage {
-        Usage { wall_s, cpu_s, rss_peak: 10, ..Usage::default() }
+        Usage { wall_s: Some(wall_s), cpu_s: Some(cpu_s), rss_peak: Some(10), ..Usage::default() }
     }
 
     /// Ten seconds: one core in the first half, three in the second; a stranger in the second half.
@@ -226,7 +221,7 @@ mod tests {
                 foreign: Some(if late { 0.25 } else { 0.0 }),
                 rss: 1000 * n as u64,
             });
-            samples.rss_peak = 20_000;
+            samples.rss_peak = Some(20_000);
         }
         samples
     }
@@ -235,24 +230,48 @@ mod tests {
     fn means_cover_the_windows_and_peaks_the_whole() {
         let samples = ten_seconds();
         let usage = |windows: &[Window]| samples.usage(whole(10.0, 21.0), windows, 4);
-        assert_eq!((usage(&[]).cpu_cores, usage(&[]).cpu_util), (2.1, 0.525));
-        assert_eq!(usage(&[(101.0, 103.0)]).cpu_cores, 1.0);
-        assert_eq!(usage(&[(104.0, 106.0)]).cpu_cores, 2.0);
-        assert_eq!(usage(&[(101.0, 102.0), (107.0, 110.0)]).cpu_cores, 2.5);
-        assert_eq!(usage(&[(101.0, 102.0)]).cpu_util_peak, 0.75);
-        assert_eq!((usage(&[]).rss_peak, usage(&[]).wall_s, usage(&[]).cpu_s), (20_000, 10.0, 21.0));
-        // Nothing was seen there.
-        assert_eq!(usage(&[(90.0, 91.0)]).cpu_cores, 2.1);
-        assert_eq!(samples.load(&[(105.0, 110.0)]), HostLoad { foreign_cpu: 0.25, cpu_saturated: 1.0 });
-        assert_eq!(samples.load(&[]), HostLoad { foreign_cpu: 0.125, cpu_saturated: 0.5 });
+        assert_eq!((usage(&[]).cpu_cores, usage(&[]).cpu_util), (Some(2.1), Some(0.525)));
+        assert_eq!(usage(&[(101.0, 103.0)]).cpu_cores, Some(1.0));
+        assert_eq!(usage(&[(104.0, 106.0)]).cpu_cores, Some(2.0));
+        assert_eq!(usage(&[(101.0, 102.0), (107.0, 110.0)]).cpu_cores, Some(2.5));
+        assert_eq!(usage(&[(101.0, 102.0)]).cpu_util_peak, Some(0.75));
+        let all = usage(&[]);
+        assert_eq!((all.rss_peak, all.wall_s, all.cpu_s), (Some(20_000), Some(10.0), Some(21.0)));
+        let load = |foreign_cpu, cpu_saturated| HostLoad { foreign_cpu, cpu_saturated };
+        assert_eq!(samples.load(&[(105.0, 110.0)]), load(Some(0.25), Some(1.0)));
+        assert_eq!(samples.load(&[]), load(Some(0.125), Some(0.5)));
+    }
+
+    #[test]
+    fn what_was_not_seen_is_not_known() {
+        let samples = ten_seconds();
+        let before = [(90.0, 91.0)];
+        let usage = samples.usage(whole(10.0, 21.0), &before, 4);
+        assert_eq!((usage.cpu_cores, usage.cpu_util), (None, None), "no sample lies in the window");
+        assert_eq!((usage.cpu_util_peak, usage.cores()), (Some(0.75), Some(2.1)), "the whole is known");
+        assert_eq!(samples.load(&before), HostLoad::default());
+        let nobody_looked = HostSamples::default().usage(Usage::default(), &[], 4);
+        assert_eq!(nobody_looked, Usage::default());
+        // The system counts in hundredths: the peak over less than a tenth of a second is not known, and the rest is.
+        let mut short = HostSamples::since(100.0);
+        short.push(100.05, None, &Used { cpu_s: 0.05, rss: 0 }, None);
+        let usage = short.usage(Usage { sampler_cpu: Some(0.01), ..Usage::default() }, &[], 4);
+        assert_eq!((usage.samples, usage.sampler_cpu), (1, Some(0.01)));
+        assert_eq!((usage.cpu_util_peak, usage.rss_peak), (None, None));
+        assert_eq!(short.load(&[]), HostLoad::default());
     }
 
     #[test]
     fn a_short_attempt_has_no_samples_and_still_a_usage() {
-        let usage = HostSamples::default().usage(whole(0.5, 0.25), &[(1.0, 1.2)], 2);
-        assert_eq!((usage.cpu_cores, usage.cpu_util, usage.rss_peak, usage.samples), (0.5, 0.25, 10, 0));
+        let usage = |windows: &[Window]| HostSamples::default().usage(whole(0.5, 0.25), windows, 2);
+        assert_eq!((usage(&[]).cpu_cores, usage(&[]).cpu_util), (Some(0.5), Some(0.25)));
+        let epochs = usage(&[(1.0, 1.2)]);
+        assert_eq!(
+            (epochs.cpu_cores, epochs.cpu_util_peak, epochs.rss_peak, epochs.samples),
+            (None, None, Some(10), 0)
+        );
         assert!(HostSamples::default().series(0.0, 2).is_empty());
-        assert_eq!(HostSamples::default().usage(whole(0.0, 0.0), &[], 0).cpu_cores, 0.0);
+        assert_eq!(HostSamples::default().usage(whole(0.0, 0.0), &[], 0).cpu_cores, None);
     }
 
     #[test]
@@ -270,10 +289,10 @@ mod tests {
             });
         }
         assert!(samples.samples.len() < MOST);
-        let cores = samples.usage(whole(0.0, 0.0), &[(0.0, 25_000.0)], 1).cpu_cores;
+        let cores = samples.usage(whole(0.0, 0.0), &[(0.0, 25_000.0)], 1).cpu_cores.unwrap();
         assert!((cores - 1.0).abs() < 1e-9, "{cores}");
-        assert_eq!(samples.cores_peak, 2.0);
+        assert_eq!(samples.cores_peak, Some(2.0));
         assert_eq!(samples.series(0.0, 1)["rss"].last().unwrap().0, 25_000.0);
-        assert_eq!(samples.load(&[]).foreign_cpu, 0.0);
+        assert_eq!(samples.load(&[]).foreign_cpu, None);
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{GpuSamples, HostSamples, Printed, Record, Reported, gather, read_numbers};
 use crate::{
-    Outcome,
+    GpuUsage, Outcome,
     metrics::{Metrics, NumberFiles},
     reason::Cause,
     result::{Series, StepResult},
@@ -50,21 +50,23 @@ pub fn sum_up(reported: &Reported, seen: Seen<'_>, result: &mut StepResult) -> S
             there.push(one);
         }
     }
-    result.usage = host.usage(std::mem::take(&mut result.usage), &gathered.spans, circumstances.host_cpus);
+    let host_cpus = circumstances.host_cpus;
+    result.usage = host.usage(std::mem::take(&mut result.usage), &gathered.spans, host_cpus);
     (result.usage.gpus, result.usage.energy_j) = (figures.gpus, figures.energy_j);
+    if !result.tells_gpu_load() {
+        result.usage.gpus.iter_mut().for_each(GpuUsage::forget_loads);
+    }
     let usage = &mut result.usage;
     if let Some(earlier) = &usage.earlier {
         // Its own epochs do not tell what those before took.
         usage.phases = None;
-        usage.disk_read += earlier.disk_read;
-        usage.disk_written += earlier.disk_written;
         usage.energy_j = usage.energy_j.zip(earlier.energy_j).map(|(own, before)| own + before);
         for (gpu, before) in usage.gpus.iter_mut().zip(&earlier.gpu_memory_peak) {
             gpu.memory_peak = gpu.memory_peak.max(*before);
         }
     }
     let mut series = gathered.series;
-    series.samples = host.series(started_at, circumstances.host_cpus);
+    series.samples = host.series(started_at, host_cpus);
     series.samples.extend(gpus.series(started_at));
     series
 }
@@ -105,4 +107,42 @@ pub fn read_again(
     }
     let series = sum_up(&reported, record.seen(), result);
     (series, reported.remarks())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{Digest, measure::GpuLook};
+
+    /// Four epochs of this length, with a GPU that is busy throughout.
+    fn loads(length: f64) -> GpuUsage {
+        let mut result: StepResult = serde_json::from_value(json!({
+            "fingerprint": Digest::of(b"a"), "workflow": "w", "step": "a", "label": "a", "axes": {}, "outcome": "ok", "run": "1",
+            "started_at": 0, "ended_at": 1,
+        }))
+        .unwrap();
+        let mut gpus = GpuSamples::since(100.0, ["GPU-a".to_owned()]);
+        for n in 1..=100 {
+            let (load, memory_load) = (Some(1.0), Some(0.25));
+            gpus.push(0, GpuLook { at: 100.0 + f64::from(n) / 10.0, load, memory_load, ..GpuLook::default() });
+        }
+        let mut reported = Reported::of(None);
+        for epoch in 1..=4 {
+            let begin = 100.0 + length * f64::from(epoch - 1);
+            reported.epoch(crate::TimedEpoch { part: 0, epoch, began: begin, ended: begin + length });
+        }
+        let host = HostSamples::default();
+        sum_up(&reported, Seen { started_at: 100.0, ended_at: 110.0, host: &host, gpus: &gpus }, &mut result);
+        result.usage.gpus.remove(0)
+    }
+
+    #[test]
+    fn the_load_of_epochs_that_are_over_at_once_is_not_known() {
+        let (long, short) = (loads(1.0), loads(0.2));
+        assert_eq!((long.load_mean, long.load_above_90, long.memory_load_mean), (Some(1.0), Some(1.0), Some(0.25)));
+        assert_eq!((short.load_mean, short.load_above_90, short.memory_load_mean), (None, None, None));
+        assert_eq!((short.load_whole, short.load_peak, short.load()), (Some(1.0), Some(1.0), Some(1.0)));
+    }
 }

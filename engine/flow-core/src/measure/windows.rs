@@ -18,13 +18,13 @@ pub(super) fn mean_over(windows: &[Window], values: impl Iterator<Item = (f64, f
     (weight > 0.0).then(|| sum / weight)
 }
 
-/// The same; of all values where there are no windows, or nothing was seen in them.
-pub(super) fn mean_over_or_whole(
-    windows: &[Window],
-    values: impl Iterator<Item = (f64, f64, f64)> + Clone,
-) -> Option<f64> {
-    let whole = [(f64::NEG_INFINITY, f64::INFINITY)];
-    mean_over(windows, values.clone()).or_else(|| mean_over(&whole, values))
+/// The same, or the mean of all values if there are no windows. If nothing was seen in the windows, their mean is not known: that of the
+/// whole is another number.
+pub(super) fn mean_over_or_whole(windows: &[Window], values: impl Iterator<Item = (f64, f64, f64)>) -> Option<f64> {
+    match windows {
+        [] => mean_over(&[(f64::NEG_INFINITY, f64::INFINITY)], values),
+        windows => mean_over(windows, values),
+    }
 }
 
 pub(super) fn round(value: f64, digits: f64) -> f64 {

@@ -234,7 +234,7 @@ impl MachineTrainings<'_> {
             tried,
             wider,
             waited: median(like.iter().filter_map(|of| of.waited).collect()),
-            foreign: median(like.iter().map(|of| of.foreign).collect()),
+            foreign: median(like.iter().filter_map(|of| of.foreign).collect()),
             unvalidated: longer.is_none(),
         })
     }

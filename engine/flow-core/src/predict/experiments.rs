@@ -50,7 +50,7 @@ pub struct Experiment {
     /// The part of an epoch in which it waited for data.
     pub waited: Option<f64>,
     /// The part of the host's CPUs that others used meanwhile.
-    pub foreign: f64,
+    pub foreign: Option<f64>,
     /// Memory of each of its GPUs.
     pub card: Option<u64>,
     /// To run another one like it.
@@ -62,7 +62,7 @@ pub struct Experiment {
 impl Experiment {
     /// It waited for data, or others used the CPUs: how long it took says little of the network.
     pub(super) fn is_disturbed(&self) -> bool {
-        self.foreign > FOREIGN || self.waited.is_some_and(|waited| waited > WAITS)
+        self.foreign.is_some_and(|share| share > FOREIGN) || self.waited.is_some_and(|waited| waited > WAITS)
     }
 }
 
@@ -127,7 +127,8 @@ fn metric(result: &StepResult, name: &str) -> Option<f64> {
 /// One that ended well, that nobody disturbed, on hardware that is there.
 fn experiment(host: Option<&str>, result: &StepResult) -> Option<Experiment> {
     let (seen, usage) = (&result.circumstances, &result.usage);
-    let sound = result.outcome == Outcome::Ok && result.spoiled.is_empty() && !seen.fake_gpus && usage.wall_s > 0.0;
+    let wall_s = usage.wall_s.filter(|wall_s| *wall_s > 0.0)?;
+    let sound = result.outcome == Outcome::Ok && result.spoiled.is_empty() && !seen.fake_gpus;
     let undisturbed = seen.neighbours.is_empty() && !seen.short_of_cpu();
     let calm = seen.strangers.is_empty() && (seen.corunners.is_empty() || undisturbed);
     // A trunk that is not trained is another training.
@@ -144,7 +145,7 @@ fn experiment(host: Option<&str>, result: &StepResult) -> Option<Experiment> {
     let images = seen.facts.get("train_images").and_then(|images| images.parse::<u32>().ok());
     let trained = images.map(|images| f64::from(images / point.batch * point.batch)).filter(|images| *images > 0.0);
     let phases = usage.phases;
-    let memory = usage.gpus.iter().map(|gpu| gpu.memory_peak).max().filter(|memory| *memory > 0);
+    let memory = usage.gpus.iter().filter_map(|gpu| gpu.memory_peak).max().filter(|memory| *memory > 0);
     let above_none = |seconds: f64| Some(seconds).filter(|seconds| *seconds > NOTICED);
     let parts = [
         Some(pace),
@@ -152,7 +153,7 @@ fn experiment(host: Option<&str>, result: &StepResult) -> Option<Experiment> {
         phases.and_then(|phases| above_none(phases.before_s)),
         phases.and_then(|phases| above_none(phases.after_s)),
         memory.map(|memory| memory as f64),
-        usage.energy_j.map(|energy| energy / usage.wall_s).filter(|power| *power > 0.0),
+        usage.energy_j.map(|energy| energy / wall_s).filter(|power| *power > 0.0),
     ];
     Some(Experiment {
         machine: machine_of(result, host),
@@ -165,7 +166,7 @@ fn experiment(host: Option<&str>, result: &StepResult) -> Option<Experiment> {
         card: seen.gpu_memory.or_else(|| seen.gpu_memory_total.iter().min().copied()),
         workflow: result.workflow.clone(),
         step: result.step.clone(),
-        wall_s: usage.wall_s,
+        wall_s,
     })
 }
 

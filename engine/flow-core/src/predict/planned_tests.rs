@@ -73,7 +73,7 @@ fn known(seed: u64, machines: &[(&str, f64)], (own, runs): (f64, f64), left_out:
                     precision: "fp32".into(),
                     parts,
                     waited: Some(0.01),
-                    foreign: 0.02,
+                    foreign: Some(0.02),
                     card: Some(80 << 30),
                     workflow: "fit".into(),
                     step: "train".into(),
@@ -275,7 +275,7 @@ fn trainings_that_were_not_left_in_peace_count_where_there_are_no_others() {
     );
     let quick = result("resnet50", json!({}));
     let mut beside = quick.clone();
-    beside.circumstances.foreign_cpu = 0.5;
+    beside.circumstances.foreign_cpu = Some(0.5);
     let count = |of: &[&StepResult]| Known::of(of.iter().map(|of| (None, *of))).experiments.len();
     assert_eq!((count(&[&waiting, &beside]), count(&[&waiting, &quick, &beside]), count(&[&quick])), (2, 1, 1));
 }
@@ -300,7 +300,7 @@ proptest! {
                 precision: String::new(),
                 parts: [Some(pace), None, None, None, memory, None],
                 waited: None,
-                foreign: 0.0,
+                foreign: Some(0.0),
                 card: None,
                 workflow: "w".into(),
                 step: "s".into(),

@@ -23,7 +23,7 @@ impl Revision {
     }
 }
 
-/// What was true while an attempt ran. Numbers taken under unlike circumstances are never averaged.
+/// What was true while an attempt ran. Numbers taken under unlike circumstances are never averaged. JSON leaves out what is not known.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Circumstances {
     /// How it was declared to run.
@@ -46,13 +46,17 @@ pub struct Circumstances {
     /// Wall-clock limit that it had: the one that the step declared, or that of its job on Slurm where this is shorter. A recorded time-out is reused only under a limit that is no longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Span>,
-    /// CPUs of the placement.
+    /// CPUs of the placement; 0 without one.
+    #[serde(default, skip_serializing_if = "super::is_zero")]
     pub cpus: u32,
-    /// CPUs of the host.
+    /// CPUs of the host; 0 where nothing ran.
+    #[serde(default, skip_serializing_if = "super::is_zero")]
     pub host_cpus: u32,
     /// CPU model of the host.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cpu_model: String,
-    /// Host memory, bytes.
+    /// Host memory, bytes; 0 where it is not known.
+    #[serde(default, skip_serializing_if = "super::is_zero")]
     pub host_memory: u64,
     /// The commit that the repository of the run's root stood at. A fact for people: what a step reads is in its fingerprint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -92,9 +96,11 @@ pub struct Circumstances {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_shared: Option<f64>,
     /// Mean CPU use of processes that are not flow's, as a share of the host.
-    pub foreign_cpu: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub foreign_cpu: Option<f64>,
     /// Share of samples in which the host's CPUs were at least 95 % busy.
-    pub cpu_saturated: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_saturated: Option<f64>,
     /// The GPUs were declared, not real.
     #[serde(default)]
     pub fake_gpus: bool,
@@ -109,7 +115,7 @@ pub struct Circumstances {
 impl Circumstances {
     /// The CPUs of the host ran out, in more than a tenth of the samples.
     pub(crate) fn short_of_cpu(&self) -> bool {
-        self.cpu_saturated > 0.1
+        self.cpu_saturated.is_some_and(|share| share > 0.1)
     }
 }
 

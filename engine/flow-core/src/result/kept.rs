@@ -26,7 +26,7 @@ pub struct Kept {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub inputs: BTreeMap<String, KeptInput>,
     /// So many bytes of its log were given back while it wrote, and are not kept.
-    #[serde(default, skip_serializing_if = "no_bytes")]
+    #[serde(default, skip_serializing_if = "super::is_zero")]
     pub cut: u64,
 }
 
@@ -46,8 +46,4 @@ impl Kept {
         let texts = self.inputs.values().filter(|input| input.text).map(|input| &input.digest);
         self.record.iter().chain(self.files.values()).chain(texts).copied()
     }
-}
-
-fn no_bytes(bytes: &u64) -> bool {
-    *bytes == 0
 }

@@ -91,15 +91,15 @@ pub(crate) fn is_alone_of(alone: &IndexMap<String, Value>, member: &IndexMap<Str
     alone.iter().all(|(axis, value)| member.get(axis).is_none_or(|own| own == value))
 }
 
-/// NVIDIA's driver averages a GPU's load over up to so many seconds.
-const LOAD_IS_OVER: f64 = 1.0;
+/// NVIDIA's driver averages a GPU's load over up to so many seconds: over a shorter time it is not known.
+pub const GPU_LOAD_SPAN: f64 = 1.0;
 
 impl StepResult {
     /// The epochs that count took long enough for the load of a GPU in them to be known: what the driver tells of a shorter time is in
     /// part of the time before.
-    pub fn tells_gpu_load(&self) -> bool {
+    pub(crate) fn tells_gpu_load(&self) -> bool {
         let epochs = self.metrics.get("epoch_time").and_then(|time| Some(time.value * f64::from(time.epochs?)));
-        epochs.is_none_or(|whole| whole >= LOAD_IS_OVER)
+        epochs.is_none_or(|whole| whole >= GPU_LOAD_SPAN)
     }
 
     /// The run alone that a member of a co-run group is a copy of, among the results of the step that it is `like`: equal on every
@@ -155,6 +155,6 @@ pub enum ArtifactKind {
     Folder,
 }
 
-pub(crate) fn is_zero(count: &u32) -> bool {
-    *count == 0
+pub(crate) fn is_zero<N: Default + PartialEq>(count: &N) -> bool {
+    *count == N::default()
 }

@@ -1,44 +1,56 @@
 //! What flow measured of an attempt from outside.
 
+use std::ops::Add;
+
 use serde::{Deserialize, Serialize};
 
-/// What flow itself measured of an attempt. Means cover the epochs that count, or the whole attempt if it has none.
+/// What flow itself measured of an attempt. Means cover the epochs that count, or the whole attempt if it has none. `None` means that
+/// nobody measured it: a 0 is always a measured one. JSON leaves it out, so expressions see it as undefined.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
     /// Wall time from start to exit, seconds.
-    pub wall_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wall_s: Option<f64>,
     /// CPU time of the whole process tree, user and system, seconds.
-    pub cpu_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_s: Option<f64>,
     /// Mean CPU use as a share of the whole host, 0 to 1.
-    pub cpu_util: f64,
-    pub cpu_util_peak: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_util: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_util_peak: Option<f64>,
     /// Mean CPU use in cores.
-    pub cpu_cores: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_cores: Option<f64>,
     /// Peak of the summed resident sets, bytes.
-    pub rss_peak: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rss_peak: Option<u64>,
     /// Bytes read from storage.
-    pub disk_read: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_read: Option<u64>,
     /// Bytes written to storage.
-    pub disk_written: u64,
-    /// One entry a GPU of the placement, in its order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_written: Option<u64>,
+    /// One entry for each GPU of the placement that was looked at, in its order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<GpuUsage>,
-    /// Energy of the GPUs of the placement, joules, where the driver tells.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Energy of the GPUs of the placement, joules.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub energy_j: Option<f64>,
-    /// How many samples of `/proc` this rests on.
+    /// Number of samples of `/proc` behind these values.
+    #[serde(default, skip_serializing_if = "super::is_zero")]
     pub samples: u32,
-    /// What measuring all that ran at the time took, as a share of one core.
-    #[serde(default)]
-    pub sampler_cpu: f64,
+    /// The share of one core that measuring took, for everything that ran at the time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sampler_cpu: Option<f64>,
     /// How many processes it left running when it ended, which were ended then.
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub swept: u32,
     /// What its wall time is made of, where it told its epochs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub phases: Option<Phases>,
     /// What it used before it went on, in attempts that were ended in the middle: in the totals and peaks above already.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub earlier: Option<Earlier>,
 }
 
@@ -50,18 +62,23 @@ pub struct Earlier {
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub unmeasured: u32,
     /// From start to exit of each, seconds.
-    pub wall_s: f64,
-    pub cpu_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wall_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_s: Option<f64>,
     /// The highest, bytes.
-    pub rss_peak: u64,
-    pub disk_read: u64,
-    pub disk_written: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rss_peak: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_read: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_written: Option<u64>,
     /// Where the driver told it of every one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub energy_j: Option<f64>,
     /// The highest on each GPU of the placement, bytes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub gpu_memory_peak: Vec<u64>,
+    pub gpu_memory_peak: Vec<Option<u64>>,
 }
 
 impl Earlier {
@@ -88,17 +105,37 @@ impl Usage {
         self.earlier.as_ref().is_some_and(|earlier| earlier.unmeasured > 0)
     }
 
+    /// Mean CPU use in cores: over the epochs that count, or else from start to exit.
+    pub fn cores(&self) -> Option<f64> {
+        self.cpu_cores.or_else(|| self.cores_of_whole())
+    }
+
+    pub(crate) fn cores_of_whole(&self) -> Option<f64> {
+        let wall_s = self.wall_s.filter(|wall| *wall > 0.0)?;
+        Some(self.cpu_s? / wall_s)
+    }
+
     /// Totals of a job that goes on from these, before its own samples are looked at.
     pub fn after(self, earlier: Option<Earlier>) -> Usage {
-        let Some(before) = &earlier else { return self };
+        // Attempts that nobody measured add nothing.
+        let Some(before) = earlier.as_ref().filter(|earlier| earlier.jobs > earlier.unmeasured) else {
+            return Usage { earlier, ..self };
+        };
         Usage {
-            wall_s: self.wall_s + before.wall_s,
-            cpu_s: self.cpu_s + before.cpu_s,
+            wall_s: sum(self.wall_s, before.wall_s),
+            cpu_s: sum(self.cpu_s, before.cpu_s),
             rss_peak: self.rss_peak.max(before.rss_peak),
+            disk_read: sum(self.disk_read, before.disk_read),
+            disk_written: sum(self.disk_written, before.disk_written),
             earlier,
             ..self
         }
     }
+}
+
+/// A sum is known if both parts are.
+fn sum<N: Add<Output = N>>(one: Option<N>, other: Option<N>) -> Option<N> {
+    one.zip(other).map(|(one, other)| one + other)
 }
 
 /// What the wall time of an attempt with epochs is made of: `before_s + epochs × period_s + after_s`.
@@ -119,29 +156,78 @@ pub struct Phases {
 pub struct GpuUsage {
     pub uuid: String,
     /// Peak memory of the attempt's processes, bytes.
-    pub memory_peak: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_peak: Option<u64>,
     /// Mean memory, bytes.
-    pub memory_mean: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_mean: Option<u64>,
     /// Per-process figures were not to be had: the card against its state before the start.
     #[serde(default)]
     pub unverified: bool,
     /// Mean GPU load, 0 to 1: the share of time in which a kernel ran.
-    pub load_mean: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_mean: Option<f64>,
     /// The same from start to end, whatever counts: also what comes before the first epoch and after the last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub load_whole: Option<f64>,
-    pub load_peak: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_peak: Option<f64>,
     /// Share of time with GPU load above 90 %.
-    pub load_above_90: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_above_90: Option<f64>,
     /// Mean load of the memory controller, 0 to 1.
-    pub memory_load_mean: f64,
-    pub memory_load_peak: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_load_mean: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_load_peak: Option<f64>,
     /// Share of time with memory-controller load above 90 %.
-    pub memory_load_above_90: f64,
-    /// Mean power, watts, where the driver tells.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_load_above_90: Option<f64>,
+    /// Mean power, watts.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub power_mean: Option<f64>,
     /// PCIe generation and width in use under load.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pcie: Option<(u32, u32)>,
+}
+
+impl GpuUsage {
+    /// Mean GPU load over the epochs that count, or from start to end if these are too short to tell.
+    pub fn load(&self) -> Option<f64> {
+        self.load_mean.or(self.load_whole)
+    }
+
+    /// Forgets the means over epochs that were too short for the driver to tell.
+    pub(crate) fn forget_loads(&mut self) {
+        (self.load_mean, self.load_above_90, self.memory_load_mean, self.memory_load_above_90) = Default::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_total_of_several_attempts_is_known_if_each_part_is() {
+        let own =
+            Usage { wall_s: Some(2.0), cpu_s: Some(1.0), rss_peak: Some(7), disk_read: Some(1), ..Usage::default() };
+        let after = |earlier| own.clone().after(Some(earlier));
+        let before = Earlier { jobs: 1, wall_s: Some(3.0), rss_peak: Some(9), ..Earlier::default() };
+        let both = after(before.clone());
+        assert_eq!((both.wall_s, both.cpu_s, both.rss_peak, both.disk_read), (Some(5.0), None, Some(9), None));
+        // It was killed together with flow: the totals are those of the rest, and say that a part is missing.
+        let killed = after(Earlier { jobs: 1, unmeasured: 1, ..Earlier::default() });
+        assert_eq!((killed.wall_s, killed.cpu_s, killed.lacks_a_part()), (Some(2.0), Some(1.0), true));
+        let one_of_two = after(Earlier { jobs: 2, unmeasured: 1, ..before });
+        assert_eq!((one_of_two.wall_s, one_of_two.cpu_s), (Some(5.0), None));
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_written() {
+        assert_eq!(serde_json::to_string(&Usage::default()).unwrap(), "{}");
+        assert_eq!(serde_json::from_str::<Usage>("{}").unwrap(), Usage::default());
+        let nothing = Usage { disk_written: Some(0), ..Usage::default() };
+        assert_eq!(serde_json::to_string(&nothing).unwrap(), r#"{"disk_written":0}"#, "a measured 0 is one");
+        assert_eq!(serde_json::from_str::<Usage>(r#"{"cpu_s": null}"#).unwrap(), Usage::default());
+    }
 }

@@ -223,7 +223,7 @@ const WALL: &str = "wall";
 /// A number of a result that was measured and is one.
 fn time(result: &StepResult, measure: &str) -> Option<f64> {
     let time = match measure {
-        WALL => Some(result.usage.wall_s),
+        WALL => result.usage.wall_s,
         _ => result.metrics.get(measure).map(|metric| metric.value),
     };
     time.filter(|time| result.outcome == Outcome::Ok && time.is_finite() && *time > 0.0)
@@ -258,7 +258,7 @@ fn measure(pairs: &Round<'_>) -> &'static str {
 /// The measurement beside which other programs used the most of the CPU, if that was too much.
 fn disturbed(pairs: &Round<'_>) -> Option<Verdict> {
     let all = pairs.iter().flat_map(|(member, solo)| [Some(*member), *solo]).flatten();
-    let sampled = all.filter(|run| run.usage.samples > 0).map(|run| (run, run.circumstances.foreign_cpu));
+    let sampled = all.filter_map(|run| Some((run, run.circumstances.foreign_cpu?)));
     let (result, used) = sampled.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, used)| *used > FOREIGN_CPU)?;
     Some(Verdict::ForeignCpu { label: result.label.clone(), used })
 }
@@ -303,7 +303,9 @@ fn refused(pairs: &Round<'_>, measure: &str) -> Option<Verdict> {
     }
     let overlaps = |member: &StepResult| match &member.circumstances.corun {
         // A program without epochs must have spent most of its time beside all the others.
-        Some(window) if measure == WALL => window.closed_at - window.released_at >= 0.8 * member.usage.wall_s,
+        Some(window) if measure == WALL => {
+            member.usage.wall_s.is_some_and(|wall_s| window.closed_at - window.released_at >= 0.8 * wall_s)
+        }
         Some(window) => window.epochs > 0,
         None => false,
     };

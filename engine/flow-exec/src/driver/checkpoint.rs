@@ -240,7 +240,7 @@ mod tests {
     fn what_goes_on_has_left_more_than_there_was() {
         let dir = tempfile::tempdir().unwrap();
         let (checkpoint, log) = (Checkpoint::at(dir.path().join("ab12")), dir.path().join("none"));
-        let part = |wall_s| Usage { wall_s, energy_j: Some(wall_s), ..Usage::default() };
+        let part = |wall_s| Usage { wall_s: Some(wall_s), energy_j: Some(wall_s), ..Usage::default() };
         assert_eq!(checkpoint.continues(&part(1.0), &log), Err(Stopped::NoCheckpoint));
         fs::create_dir_all(checkpoint.folder().join("deep")).unwrap();
         assert_eq!(checkpoint.continues(&part(1.0), &log), Err(Stopped::NoCheckpoint));
@@ -253,13 +253,13 @@ mod tests {
         let used = part(2.0).after(checkpoint.earlier());
         assert_eq!(checkpoint.continues(&used, &log), Ok(()));
         let earlier = checkpoint.earlier().unwrap();
-        assert_eq!((earlier.jobs, earlier.wall_s), (2, 3.0));
+        assert_eq!((earlier.jobs, earlier.wall_s), (2, Some(3.0)));
         checkpoint.found();
         assert_eq!(checkpoint.earlier(), Some(earlier.clone()), "all of it is noted");
         fs::write(checkpoint.folder().join("deep/epoch"), "3").unwrap();
         checkpoint.found();
         let found = checkpoint.earlier().unwrap();
-        assert_eq!((found.jobs, found.unmeasured, found.wall_s), (3, 1, 3.0));
+        assert_eq!((found.jobs, found.unmeasured, found.wall_s), (3, 1, Some(3.0)));
         assert_eq!(found.energy_j, None, "that of one part is not known");
         let used = part(1.0).after(Some(found));
         fs::write(checkpoint.folder().join("deep/epoch"), "4").unwrap();

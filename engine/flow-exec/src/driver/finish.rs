@@ -149,7 +149,7 @@ pub(crate) fn finish(end: End<'_>, seen: &Observed) -> (StepResult, Option<Store
         paths,
         metrics: BTreeMap::new(),
         params: scalars(end.resolved),
-        usage: Usage { sampler_cpu: seen.cost, ..sampler::whole(exit) }.after(end.earlier),
+        usage: Usage { sampler_cpu: Some(seen.cost), ..sampler::whole(exit) }.after(end.earlier),
         circumstances,
         series: None,
         kept: None,

@@ -216,7 +216,7 @@ pub(super) mod tests {
                 if *looks {
                     listener.listen(now);
                     gpus.push(0, GpuLook { at: now, load: Some(*took), memory: 9, ..GpuLook::default() });
-                    host.push(now, None, &Used { cpu_s: took / 3.0, rss: 7, ..Used::default() }, Some((0.5, 0.1)));
+                    host.push(now, None, &Used { cpu_s: took / 3.0, rss: 7 }, Some((0.5, 0.1)));
                 }
                 if released && n == 2 {
                     listener.released(now);
@@ -247,7 +247,7 @@ pub(super) mod tests {
             // As after a reading that found nothing.
             let mut other = live.clone();
             (other.metrics, other.series, other.cause) = (Default::default(), None, None);
-            other.usage.cpu_cores = 99.0;
+            other.usage.cpu_cores = Some(99.0);
             let again = read_again(store.objects(), other, metrics, instance, true).unwrap().unwrap();
             prop_assert!(!earlier || live.metrics.contains_key("loss"));
             prop_assert_eq!(again.result, live);

@@ -37,7 +37,7 @@ use super::{
     oom::OomKills,
     output::{Outputs, PIECE},
     record::Record,
-    spawn::{self, Reaped, Stack},
+    spawn::{self, Reaped, Stack, Totals},
     tree::{self, ATTEMPTS, Children, Mark, Tree},
     unsettled::UnsettledEnds,
     written,
@@ -104,8 +104,8 @@ struct Attempt {
     by_itself: bool,
     /// What is written down if that was well, and by itself.
     unsettled: Option<Unsettled>,
-    /// CPU time of orphans of this attempt that we reaped.
-    orphans_cpu_s: f64,
+    /// What orphans of this attempt used that we reaped.
+    of_orphans: Vec<Totals>,
     oom_killed: bool,
     ending: Option<Ending>,
     /// Processes that outlived the main one and had to be told to end.
@@ -265,7 +265,7 @@ impl Server {
                         ended: None,
                         by_itself: false,
                         unsettled: start.unsettled.clone(),
-                        orphans_cpu_s: 0.0,
+                        of_orphans: Vec::new(),
                         oom_killed: false,
                         ending: None,
                         swept: BTreeSet::new(),
@@ -337,7 +337,7 @@ impl Server {
             let Some(reaped) = spawn::reap(Pid::from_raw(pid)) else { break };
             let Some(attempt) = of.and_then(|of| self.attempts.get_mut(&of)) else { continue };
             if main.is_none() {
-                attempt.orphans_cpu_s += reaped.cpu_s;
+                attempt.of_orphans.push(reaped.totals);
                 if reaped.code == Some(0) {
                     // It was about to end: helpers of Python's multiprocessing outlive their program by a moment.
                     attempt.swept.remove(&pid);
@@ -426,13 +426,17 @@ impl Server {
             outputs.end(&mut self.piece);
         }
         let Some((reaped, ended_at)) = attempt.ended else { return };
+        let mut totals = reaped.totals;
+        attempt.of_orphans.into_iter().for_each(|of_one| totals.add(of_one));
         let exit = Exit {
             code: reaped.code,
             signal: reaped.signal,
             started_at: attempt.started_at,
             ended_at,
-            cpu_s: reaped.cpu_s + attempt.orphans_cpu_s,
+            cpu_s: Some(totals.cpu_s),
             max_rss: reaped.max_rss,
+            disk_read: totals.disk.map(|(read, _)| read),
+            disk_written: totals.disk.map(|(_, written)| written),
             oom_killed: attempt.oom_killed,
             swept: u32::try_from(attempt.swept.len()).unwrap_or(u32::MAX),
             spawn_error: None,

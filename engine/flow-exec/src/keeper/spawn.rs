@@ -7,6 +7,7 @@ use std::{
     os::fd::AsRawFd,
     path::Path,
     ptr,
+    sync::LazyLock,
 };
 
 use flow_core::reason::{Fault, FileFault, StartFault};
@@ -24,11 +25,30 @@ use super::Start;
 pub(super) struct Reaped {
     pub code: Option<i32>,
     pub signal: Option<i32>,
-    pub cpu_s: f64,
-    /// Resident peak, bytes; 0 where it is not above the keeper's own, with whose memory each program begins: then it says
-    /// nothing of the program.
-    pub max_rss: u64,
+    pub totals: Totals,
+    /// Resident peak, bytes. Each program begins with the keeper's memory, so a peak that is not above the keeper's own is not known.
+    pub max_rss: Option<u64>,
 }
+
+/// What processes used in all.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Totals {
+    pub cpu_s: f64,
+    /// Bytes read from storage and written to it, if the kernel counts them.
+    pub disk: Option<(u64, u64)>,
+}
+
+impl Totals {
+    pub(super) fn add(&mut self, other: Totals) {
+        self.cpu_s += other.cpu_s;
+        self.disk = self.disk.zip(other.disk).map(|(a, b)| (a.0 + b.0, a.1 + b.1));
+    }
+}
+
+/// A kernel that is built without the accounting of storage says 0 for everybody. One with it has this file.
+static COUNTS_STORAGE: LazyLock<bool> = LazyLock::new(|| Path::new("/proc/self/io").exists());
+/// The unit of `ru_inblock` and `ru_oublock`, bytes.
+const BLOCK: u64 = 512;
 
 /// Memory for the stack of a child until it executes its program.
 pub(super) struct Stack(Vec<u128>);
@@ -214,12 +234,16 @@ pub(super) fn reap(pid: Pid) -> Option<Reaped> {
         (status, used)
     };
     let own = getrusage(UsageWho::RUSAGE_SELF).map_or(i64::MAX, |own| own.max_rss());
+    let bytes = |blocks: i64| blocks.unsigned_abs() * BLOCK;
     let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
     Some(Reaped {
         code: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
         signal: libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status)),
-        cpu_s: seconds(used.ru_utime) + seconds(used.ru_stime),
-        max_rss: if used.ru_maxrss > own { used.ru_maxrss as u64 * 1024 } else { 0 },
+        totals: Totals {
+            cpu_s: seconds(used.ru_utime) + seconds(used.ru_stime),
+            disk: COUNTS_STORAGE.then(|| (bytes(used.ru_inblock), bytes(used.ru_oublock))),
+        },
+        max_rss: (used.ru_maxrss > own).then(|| used.ru_maxrss.unsigned_abs() * 1024),
     })
 }
 

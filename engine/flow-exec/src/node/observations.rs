@@ -217,7 +217,7 @@ mod tests {
         observations.is_beside(AttemptId(7), true);
         for n in 1..=looks {
             let at = BEGAN + f64::from(n) * 0.5;
-            host.push(at, Some(0.5), &Used { cpu_s: 0.5, ..Used::default() }, None);
+            host.push(at, Some(0.5), &Used { cpu_s: 0.5, rss: 0 }, None);
             log.push(u64::from(n - 1) * 7, u64::from(n) * 7, at);
             let around = Surroundings { elsewhere: n, ..Surroundings::default() };
             observations.look(at, &log, around, |written| NewSamples {

@@ -23,19 +23,12 @@ pub(super) struct Reading {
     pub attempts: BTreeMap<AttemptId, Used>,
 }
 
-/// Running totals of one process: its own, and what it took over from children that it reaped.
-#[derive(Clone, Copy, Debug, Default)]
-struct Totals {
-    ticks: u64,
-    read: u64,
-    written: u64,
-}
-
 #[derive(Debug)]
 struct LastReading {
     parent: i32,
     attempt: Option<AttemptId>,
-    totals: Totals,
+    /// CPU time: its own, and what it took over from children that it reaped.
+    ticks: u64,
 }
 
 pub(super) struct Meter {
@@ -85,38 +78,28 @@ impl Meter {
         self.engine = self.engine.filter(|engine| nix::unistd::getppid().as_raw() == *engine);
         let now = self.read(roots);
         let mut reading = Reading { at, ..Reading::default() };
-        let mut totals: BTreeMap<AttemptId, (Totals, u64)> = BTreeMap::new();
+        let mut totals: BTreeMap<AttemptId, (u64, u64)> = BTreeMap::new();
         let mut ours_ticks = 0;
         for (seen, rss) in now.values() {
-            ours_ticks += seen.totals.ticks;
+            ours_ticks += seen.ticks;
             let Some(attempt) = seen.attempt else { continue };
             let (sum, rss_sum) = totals.entry(attempt).or_default();
-            sum.ticks += seen.totals.ticks;
-            sum.read += seen.totals.read;
-            sum.written += seen.totals.written;
+            *sum += seen.ticks;
             *rss_sum += rss * self.page;
         }
         // The totals of a process that ended are with its parent now, who reaped it. If that was the keeper, they have
         // left the attempt.
-        let mut before: BTreeMap<AttemptId, Totals> = BTreeMap::new();
+        let mut before: BTreeMap<AttemptId, u64> = BTreeMap::new();
         for (pid, seen) in &self.ours {
             let Some(attempt) = seen.attempt else { continue };
             if now.contains_key(pid) || seen.parent != self.keeper {
-                let sum = before.entry(attempt).or_default();
-                sum.ticks += seen.totals.ticks;
-                sum.read += seen.totals.read;
-                sum.written += seen.totals.written;
+                *before.entry(attempt).or_default() += seen.ticks;
             }
         }
         for (attempt, (sum, rss)) in totals {
             let was = before.get(&attempt).copied().unwrap_or_default();
-            let used = Used {
-                cpu_s: sum.ticks.saturating_sub(was.ticks) as f64 / self.ticks_per_second,
-                rss,
-                disk_read: sum.read.saturating_sub(was.read),
-                disk_written: sum.written.saturating_sub(was.written),
-            };
-            reading.attempts.insert(attempt, used);
+            let cpu_s = sum.saturating_sub(was) as f64 / self.ticks_per_second;
+            reading.attempts.insert(attempt, Used { cpu_s, rss });
         }
         self.ours = now.into_iter().map(|(pid, (seen, _))| (pid, seen)).collect();
         let host = self.host(at, ours_ticks as f64 / self.ticks_per_second);
@@ -166,13 +149,8 @@ impl Meter {
                 })
             });
             let reaped = stat.cutime.max(0) + stat.cstime.max(0);
-            let io = attempt.and_then(|_| Process::new(*pid).ok()?.io().ok());
-            let totals = Totals {
-                ticks: stat.utime + stat.stime + reaped.cast_unsigned(),
-                read: io.map_or(0, |io| io.read_bytes),
-                written: io.map_or(0, |io| io.write_bytes),
-            };
-            ours.insert(*pid, (LastReading { parent: stat.ppid, attempt, totals }, stat.rss));
+            let ticks = stat.utime + stat.stime + reaped.cast_unsigned();
+            ours.insert(*pid, (LastReading { parent: stat.ppid, attempt, ticks }, stat.rss));
         }
         self.foreign = foreign;
         ours

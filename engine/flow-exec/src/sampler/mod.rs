@@ -34,12 +34,14 @@ const EVERY: Duration = Duration::from_millis(500);
 /// by then.
 const FIRST: Duration = Duration::from_millis(150);
 
-/// What an attempt used as a whole, as its exit tells it: CPU time better than any sample.
+/// What an attempt used as a whole, as its exit says: a sample ends before the attempt does. What never started took no time.
 pub fn whole(exit: &Exit) -> Usage {
     Usage {
-        wall_s: (exit.ended_at - exit.started_at).max(0.0),
+        wall_s: Some(exit.ended_at - exit.started_at).filter(|wall_s| *wall_s > 0.0),
         cpu_s: exit.cpu_s,
         rss_peak: exit.max_rss,
+        disk_read: exit.disk_read,
+        disk_written: exit.disk_written,
         swept: exit.swept,
         ..Usage::default()
     }

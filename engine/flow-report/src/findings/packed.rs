@@ -66,11 +66,8 @@ pub(crate) fn packed(
         let solo = result.run_alone(alone).filter(was_alone)?;
         let alike = solo.params == result.params && solo.circumstances.gpu_models == result.circumstances.gpu_models;
         let point = axes.iter().map(|axis| result.axes.get(axis).map(written).unwrap_or_default()).collect();
-        (alike && sound(result) && solo.usage.wall_s > 0.0).then_some(Member {
-            point,
-            alone: solo.usage.wall_s,
-            packed: result.usage.wall_s,
-        })
+        let (alone, packed) = (solo.usage.wall_s?, result.usage.wall_s?);
+        (alike && sound(result) && alone > 0.0).then_some(Member { point, alone, packed })
     };
     let mut members = Vec::new();
     let mut without = Vec::new();
@@ -80,7 +77,8 @@ pub(crate) fn packed(
             None => without.push(result.label.clone()),
         }
     }
-    let foreign = together.iter().chain(alone).map(|result| result.circumstances.foreign_cpu).fold(0.0, f64::max);
+    let foreign =
+        together.iter().chain(alone).filter_map(|result| result.circumstances.foreign_cpu).fold(0.0, f64::max);
     if members.is_empty() {
         return None;
     }

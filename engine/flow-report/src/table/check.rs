@@ -106,6 +106,6 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
 /// Everything that a column of this step can be called, where the workflow alone tells.
 fn columns<'a>(step: &'a PlannedStep, axes: &[&'a str]) -> Option<Vec<&'a str>> {
     let metrics = step.metrics.as_ref()?.iter().map(String::as_str);
-    let usage = USAGE.iter().map(|(name, _)| *name);
+    let usage = USAGE.iter().map(|known| known.name);
     Some(metrics.chain(axes.iter().copied()).chain(usage).chain(["outcome"]).collect())
 }

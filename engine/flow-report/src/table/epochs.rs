@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flow_core::{GpuUsage, Metric, Outcome, Point, Series, StepResult, Usage};
+use flow_core::{GPU_LOAD_SPAN, GpuUsage, Metric, Outcome, Point, Series, StepResult, Usage};
 use serde_json::Value;
 
 use super::with::TableWith;
@@ -66,11 +66,12 @@ pub(super) fn each(result: &StepResult, series: Option<&Series>, along: Along, p
         return vec![with_axes(result.clone(), Value::from("—"), Value::from("—"))];
     };
     let one = |((part, row), values)| {
-        let of_row = StepResult {
+        let mut of_row = StepResult {
             metrics: metrics(result, values),
             usage: usage(result, series, along, (part, row)),
             ..result.clone()
         };
+        forget_whole(&mut of_row);
         with_axes(of_row, part.into(), row.into())
     };
     rows.into_iter().map(one).collect()
@@ -97,33 +98,39 @@ fn used(result: &StepResult, series: &Series, (from, to): (f64, f64)) -> Usage {
         let samples = series.samples.get(name).into_iter().flatten();
         samples.filter(|(at, _)| (from..=to).contains(at)).map(|(_, value)| *value).collect()
     };
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    let most = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
-    let mut usage = Usage { wall_s: to - from, ..Usage::default() };
+    let mean = |values: &[f64]| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
+    let most = |values: &[f64]| values.iter().copied().reduce(f64::max);
     let cpu = within("cpu");
-    if !cpu.is_empty() {
-        usage.samples = cpu.len() as u32;
-        (usage.cpu_util, usage.cpu_util_peak) = (mean(&cpu), most(&cpu));
-        usage.cpu_cores = mean(&within("cpu_cores"));
-        usage.rss_peak = most(&within("rss")) as u64;
-    }
-    for (n, gpu) in result.usage.gpus.iter().enumerate() {
-        let load = within(&format!("gpu{n}_load"));
-        if load.is_empty() {
-            return Usage { gpus: Vec::new(), ..usage };
-        }
-        let (memory, memory_load) = (within(&format!("gpu{n}_memory")), within(&format!("gpu{n}_memory_load")));
-        usage.gpus.push(GpuUsage {
+    let of_gpu = |(n, gpu): (usize, &GpuUsage)| {
+        let of = |name: &str| within(&format!("gpu{n}_{name}"));
+        let (memory, load, memory_load) = (of("memory"), of("load"), of("memory_load"));
+        let told = |mean: Option<f64>| mean.filter(|_| to - from >= GPU_LOAD_SPAN);
+        GpuUsage {
             uuid: gpu.uuid.clone(),
-            memory_peak: most(&memory) as u64,
-            memory_mean: mean(&memory) as u64,
-            load_mean: mean(&load),
+            memory_peak: most(&memory).map(|bytes| bytes as u64),
+            memory_mean: mean(&memory).map(|bytes| bytes as u64),
+            load_mean: told(mean(&load)),
             load_peak: most(&load),
-            memory_load_mean: mean(&memory_load),
+            memory_load_mean: told(mean(&memory_load)),
             memory_load_peak: most(&memory_load),
             pcie: gpu.pcie,
             ..GpuUsage::default()
-        });
+        }
+    };
+    Usage {
+        wall_s: Some(to - from),
+        cpu_util: mean(&cpu),
+        cpu_util_peak: most(&cpu),
+        cpu_cores: mean(&within("cpu_cores")),
+        rss_peak: most(&within("rss")).filter(|bytes| *bytes > 0.0).map(|bytes| bytes as u64),
+        samples: cpu.len() as u32,
+        gpus: result.usage.gpus.iter().enumerate().map(of_gpu).collect(),
+        ..Usage::default()
     }
-    usage
+}
+
+/// What is known of the whole run alone is a gap in the row of an epoch.
+fn forget_whole(of_epoch: &mut StepResult) {
+    let seen = &mut of_epoch.circumstances;
+    (seen.foreign_cpu, seen.cpu_saturated, seen.gpu_shared) = (None, None, None);
 }

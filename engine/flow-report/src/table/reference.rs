@@ -355,7 +355,7 @@ fn unit(now: &[&StepResult], name: &str) -> Option<String> {
         Datum::Measured { unit, .. } => Some(unit),
         _ => None,
     });
-    let usage = || USAGE.iter().find(|(known, _)| *known == name).map(|(_, unit)| (*unit).to_owned());
+    let usage = || USAGE.iter().find(|known| known.name == name).map(|known| known.unit.to_owned());
     measured.or_else(usage)
 }
 

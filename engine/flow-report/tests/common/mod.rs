@@ -112,24 +112,23 @@ impl With for StepResult {
     }
     fn gpu_memory(mut self, mib: f64) -> Self {
         for gpu in &mut self.usage.gpus {
-            gpu.memory_peak = (mib * MIB) as u64;
+            gpu.memory_peak = Some((mib * MIB) as u64);
         }
         self
     }
     fn cpu_util(mut self, share: f64) -> Self {
-        self.usage.cpu_util = share;
-        self.usage.cpu_cores = share * f64::from(self.circumstances.host_cpus);
-        self.usage.samples = 100;
+        self.usage.cpu_util = Some(share);
+        self.usage.cpu_cores = Some(share * f64::from(self.circumstances.host_cpus));
         self
     }
     fn foreign_cpu(mut self, share: f64) -> Self {
-        self.circumstances.foreign_cpu = share;
+        self.circumstances.foreign_cpu = Some(share);
         self
     }
     fn gpu_load(mut self, load: f64, memory: f64) -> Self {
         for gpu in &mut self.usage.gpus {
-            gpu.load_mean = load;
-            gpu.memory_load_mean = memory;
+            gpu.load_mean = Some(load);
+            gpu.memory_load_mean = Some(memory);
         }
         self
     }
