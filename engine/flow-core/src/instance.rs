@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use crate::{
     CorunGpus, Digest, GroupId, InstanceId, Mode, Outcome, Span, StepId, StepResult,
     reason::{Cause, Lack},
+    shell::Shell,
 };
 
 /// One point of a step's matrix (and one repetition of it).
@@ -281,8 +282,12 @@ pub struct Resolved {
 /// What an instance does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
-    /// A command line. Without shell characters it is split and executed directly, else given to `sh -c`.
-    Command(String),
+    /// A command.
+    Command {
+        line: String,
+        /// As declared: what runs it if it needs a shell ([`crate::shell::runner`]).
+        shell: Shell,
+    },
     /// A step of a plugin.
     Plugin {
         plugin: String,

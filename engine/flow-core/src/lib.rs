@@ -39,6 +39,7 @@ mod result;
 pub mod sched;
 mod schema;
 mod sheet;
+pub mod shell;
 mod source;
 mod spec;
 pub mod stats;

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     Provided,
+    shell::Shell,
     spec::{
         keys::{self, Key, Kind},
         slurm,
@@ -154,6 +155,7 @@ fn property(key: &Key) -> Value {
             let live = crate::sched::policy::POLICIES.iter().filter(|(_, make)| !make().preemptive());
             json!({"enum": live.map(|(name, _)| *name).collect::<Vec<_>>()})
         }
+        Kind::Shell => json!({"enum": Shell::ALL.map(|(name, _)| name)}),
         Kind::On => json!({"enum": crate::Place::ALL.map(|(name, _)| name)}),
         Kind::Slurm(whole) => slurm(whole, member),
         Kind::Path | Kind::Command => json!({"type": "string", "minLength": 1}),

@@ -1,8 +1,8 @@
 //! Reasons in words, of any catalogue: for reports as Markdown, for others as plain text. It knows no report.
 
 use flow_core::reason::{
-    BatchEnd, Cause, Caveat, Damage, Fault, Filling, Lack, Memory, NoMetrics, ProcessEnd, ProfileReason, Refusal,
-    Spoiled, Stopped, Unmatched,
+    BatchEnd, Cause, Caveat, Damage, ExitHint, Fault, Filling, Lack, Memory, NoMetrics, ProcessEnd, ProfileReason,
+    Refusal, Spoiled, Stopped, Unmatched,
 };
 use flow_core::verdict::Call;
 use serde_json::Value;
@@ -84,9 +84,16 @@ impl Reasons<'_> {
             Cause::SaidFailed => self.say("cause-said-failed", args),
             Cause::SaidOk { end } => self.say("cause-said-ok", args.with("end", self.end(end))),
             Cause::SaidNothing { end } => self.say("cause-said-nothing", args.with("end", self.end(end))),
-            Cause::Exited { end, last_line: None } => self.say("cause-exited", args.with("end", self.end(end))),
-            Cause::Exited { end, last_line: Some(line) } => {
-                self.say("cause-exited-line", args.with("end", self.end(end)).with("line", self.prose(line)))
+            Cause::Exited { end, last_line } => {
+                let args = args.with("end", self.end(end));
+                let said = match last_line {
+                    None => self.say("cause-exited", args),
+                    Some(line) => self.say("cause-exited-line", args.with("line", self.prose(line))),
+                };
+                match ExitHint::of(end, last_line.as_deref()) {
+                    None => said,
+                    Some(hint) => self.joined(vec![said, self.exit_hint(hint)]),
+                }
             }
             Cause::OutOfMemory { memory, said: None } => {
                 self.say("cause-out-of-memory", args.with("gpu", yes(*memory == Memory::Gpu)))
@@ -337,6 +344,15 @@ impl Reasons<'_> {
             ProcessEnd::Signal { name } => self.say("end-signal", Args::new().with("name", self.text(name))),
             ProcessEnd::Unknown => self.say("end-unknown", Args::new()),
         }
+    }
+
+    fn exit_hint(&self, hint: ExitHint) -> String {
+        let key = match hint {
+            ExitHint::BrokenPipe => "hint-broken-pipe",
+            ExitHint::Module => "hint-module",
+            ExitHint::Conda => "hint-conda",
+        };
+        self.say(key, Args::new())
     }
 
     fn filling(&self, what: &Filling) -> String {

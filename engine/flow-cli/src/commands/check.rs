@@ -1,10 +1,13 @@
 //! `flow check`.
 
+use std::collections::BTreeSet;
 use std::mem;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use flow_core::shell::{Runner, Script, runner};
+use flow_core::{Expansion, InstanceId, StepFacts};
 use flow_exec::Session;
 
 use super::Done;
@@ -18,6 +21,7 @@ use crate::{place, reasons, words};
 #[command(after_help = "\
 Examples:
   flow check workflows/*.yaml            every error of every file, with its line
+  flow check -v feb08.yaml               and which shell runs each step
   flow check feb08.yaml --gpus '4 x H200, 140 GiB'    as it would be on such a machine")]
 pub(crate) struct Check {
     #[command(flatten)]
@@ -59,6 +63,11 @@ impl Check {
                     for remark in expansion.remarks.iter().map(reasons::remark).chain(unfit) {
                         output.line(format!("   {remark}"))?;
                     }
+                    if output.verbose {
+                        for line in runners(expansion) {
+                            output.line(format!("   {line}"))?;
+                        }
+                    }
                     if n == last {
                         // The process ends: a large workflow is not taken apart before.
                         mem::forget(session);
@@ -68,5 +77,26 @@ impl Check {
             }
         }
         Ok(worst)
+    }
+}
+
+/// What runs each step with a command: `train: bash -eo pipefail`.
+fn runners(expansion: &Expansion) -> Vec<String> {
+    let of_step = |step: &StepFacts| {
+        let commands = step.instances.clone().filter_map(|id| expansion.command(InstanceId(id)));
+        let runners: BTreeSet<String> = commands.map(|(line, shell)| in_words(&runner(&line, shell))).collect();
+        let runners = Vec::from_iter(runners).join("; ");
+        (!runners.is_empty()).then(|| format!("{}: {runners}", step.name))
+    };
+    expansion.steps.iter().filter_map(of_step).collect()
+}
+
+fn in_words(runner: &Runner<'_>) -> String {
+    match runner {
+        Runner::Direct(words) => format!("starts {} directly", words.first().map_or("", String::as_str)),
+        Runner::Shell(shell) => shell.argv().join(" "),
+        Runner::Script(Script { interpreter, argument, .. }) => {
+            ["#!", interpreter, argument.map_or("", |_| " "), argument.unwrap_or_default()].concat()
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Why something runs, in words.
 
-use flow_core::fingerprint::PartKind;
+use flow_core::fingerprint::{PartKind, RUNNER};
 use flow_core::why::{FileChange, InputChange, Reason, Unfit, Why};
 use flow_core::{Outcome, Span};
 use serde_json::Value;
@@ -117,6 +117,14 @@ fn value_in_words(kind: PartKind, name: &str, was: Option<&Value>, is: Option<&V
         }
         PartKind::Measured => return measured_in_words(name, was, is),
         PartKind::Version => return format!("{name} works differently in this version of flow"),
+        PartKind::Command if name == RUNNER => {
+            return match (was, is) {
+                // An earlier flow ran everything that needs a shell with `sh`, and did not write it down.
+                (None, Some(is)) => format!("{} runs it, was sh", short(is)),
+                (Some(was), None) => format!("{} ran it, now it starts without a shell", short(was)),
+                _ => then_and_now("its shell", "was", "is", was, is),
+            };
+        }
         PartKind::Command => "the command".to_owned(),
         PartKind::Protocol => "the plugin protocol".to_owned(),
         PartKind::Seed => "the seed".to_owned(),

@@ -39,6 +39,7 @@ mod secrets;
 mod served;
 mod several;
 mod sharing;
+mod shell;
 mod signals;
 mod simulate;
 mod slurm;

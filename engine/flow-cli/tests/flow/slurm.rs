@@ -178,7 +178,7 @@ fn a_failure_is_the_steps_own_and_a_refusal_is_said() {
   three: {run: 'echo why; exit 3'}
   segv: {run: 'kill -SEGV $$'}
   late: {run: sleep 60, timeout: 1s}
-  hungry: {run: 'x=$(yes | head -c 300m); sleep 20; echo done', memory: 100MiB}
+  hungry: {run: 'x=$(yes | head -c 300m || true); sleep 20; echo done', memory: 100MiB}
   wrong: {run: 'true', slurm: {options: [--constraint=nothing]}}
 ",
     );

@@ -20,6 +20,7 @@ use crate::{
     Catalogue, Diagnostic, Digest, InstanceId, Output, Uses,
     expr::{Expr, Node, Template},
     reason::Cause,
+    shell::Shell,
     spec::{
         at::{At, Problems},
         raw::Part,
@@ -44,6 +45,7 @@ pub(super) struct StepPlan {
     pub(super) schema: Option<Arc<Schema>>,
     /// `run:`, folded.
     pub(super) command: Option<Template>,
+    pub(super) shell: Shell,
     /// `with:`, folded; an empty mapping where there is none.
     pub(super) with: Template,
     /// `env:`, folded.
@@ -168,6 +170,7 @@ pub(super) fn prepare(step: &Step, context: &mut PrepareContext<'_>, problems: &
         continues: false,
         schema: None,
         command: None,
+        shell: step.shell,
         with: empty.clone(),
         env: empty,
         uniform: true,
@@ -231,7 +234,7 @@ pub(super) fn prepare(step: &Step, context: &mut PrepareContext<'_>, problems: &
 
 /// What a step does as it is written.
 pub(super) fn definition(step: &Step) -> Definition {
-    const KEYS: [&str; 5] = ["uses", "run", "with", "env", "inputs"];
+    const KEYS: [&str; 6] = ["uses", "run", "shell", "with", "env", "inputs"];
     let written = |(key, part): (&'static str, &Part)| match part {
         Part::Value(template) | Part::With(template, _) => Some((key, template.node.written())),
         _ => None,

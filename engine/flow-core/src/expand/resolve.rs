@@ -21,10 +21,11 @@ use super::{
 use crate::{
     Body, Diagnostic, Input, Instance, InstanceId, Link, Render, Resolved, Settled, StepResult,
     expr::{
-        EvalError, Item, Items, Scope, Steps, Template, shown,
+        EvalError, Item, Items, Node, Piece, Scope, Steps, Template, shown,
         value::{from_json, to_json, to_text},
     },
     reason::{BodyFault, Fault, Several, VariableFault},
+    shell::Shell,
     spec::{
         at::{At, On, Problem},
         typed,
@@ -55,11 +56,12 @@ impl Expansion {
             Uses::Command => {
                 let no_command = || Fault::from(format!("`{}` has no command", instance.label));
                 let template = plan.command.as_ref().ok_or_else(no_command)?;
-                Body::Command(to_text(&evaluate(template, "")?).map_err(|error| BodyFault::NoCommand {
+                let line = to_text(&evaluate(template, "")?).map_err(|error| BodyFault::NoCommand {
                     label: label(),
                     place: self.place(&template.at, On::Key),
                     error: error.into(),
-                })?)
+                })?;
+                Body::Command { line, shell: plan.shell }
             }
             Uses::Plugin { plugin, step } => Body::Plugin {
                 plugin: plugin.clone(),
@@ -74,6 +76,26 @@ impl Expansion {
         let mut resolved = Resolved { body, env, links: links.into_iter().collect(), inputs: Vec::new() };
         self.name_inputs(instance, plan, &mut resolved, render);
         Ok(resolved)
+    }
+
+    /// The command of an instance and its declared shell, before anything has run. Values that only results have are left as a word.
+    pub fn command(&self, id: InstanceId) -> Option<(String, Shell)> {
+        let instance = self.instances.get(id.index())?;
+        match self.resolve(id, &BTreeMap::<InstanceId, StepResult>::new(), Render::Paths) {
+            Ok(Resolved { body: Body::Command { line, shell }, .. }) => Some((line, shell)),
+            Ok(_) => None,
+            Err(_) => {
+                let plan = &self.late.plans[instance.step.index()];
+                let line = match &plan.command.as_ref()?.node {
+                    Node::Text(pieces) => pieces.iter().map(|piece| match piece {
+                        Piece::Text(text) => text,
+                        Piece::Expr(_) => "value",
+                    }),
+                    _ => return None,
+                };
+                Some((line.collect(), plan.shell))
+            }
+        }
     }
 
     /// Where an input that is read in place lies, as its program is told.

@@ -7,7 +7,7 @@
 //!
 //! | in | out |
 //! | --- | --- |
-//! | the resolved command, or the resolved `with:` leaf by leaf (an artifact counts as its digest) | the step's name, its place in the file, comments, the order of keys |
+//! | the resolved command and its declared shell or `#!` interpreter, unless it starts directly; or the resolved `with:` leaf by leaf (an artifact counts as its digest) | the step's name, its place in the file, comments, the order of keys |
 //! | the plugin's digest and protocol version | where the plugin lies, the version that it prints |
 //! | for a built-in: its version, and every result, title and setting that it sees | how often and in which run a result was reused |
 //! | digests of the artifacts that it reads | the name of the step that made them |
@@ -56,7 +56,7 @@ mod encode;
 mod part;
 mod walk;
 
-pub use part::{Group, Part, PartKind, PartValue, Parts};
+pub use part::{Group, Part, PartKind, PartValue, Parts, RUNNER};
 pub use walk::{Provider, Subject, Tree, walk};
 
 #[cfg(test)]

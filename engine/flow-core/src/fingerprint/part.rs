@@ -9,6 +9,10 @@ use crate::{Definition, Digest};
 /// Bytes that the parts of one instance may take, about; the database keeps values below 64 KB.
 pub(crate) const PARTS_LIMIT: usize = 40 * 1024;
 
+/// The name of the part of [`PartKind::Command`] that has the shell or the interpreter of a command. Commands that start directly
+/// have none, and neither has a result from a flow that ran all others with `sh -e`.
+pub const RUNNER: &str = "shell";
+
 /// Everything that one fingerprint was made from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Parts {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     Body, BuiltinInput, CorunGpus, CorunMember, Digest, Exclusive, GpuFacts, GroupId, Input, Instance, InstanceId,
-    Link, Machine, Outcome, Output, Resolved, ResourceRequest, Span, StepId,
+    Link, Machine, Outcome, Output, Resolved, ResourceRequest, Span, StepId, shell::Shell,
 };
 
 /// An instance with everything that a fingerprint is made from, to be changed one thing at a time.
@@ -113,7 +113,7 @@ impl Sample {
     pub(crate) fn with(&mut self) -> &mut serde_json::Map<String, Value> {
         match &mut self.resolved.body {
             Body::Plugin { with, .. } | Body::Builtin { with, .. } => with,
-            Body::Command(_) => unreachable!("the sample is a plugin's step"),
+            Body::Command { .. } => unreachable!("the sample is a plugin's step"),
         }
     }
 }
@@ -132,7 +132,7 @@ fn changed(change: impl FnOnce(&mut Sample)) -> Digest {
 #[test]
 fn the_encoding_is_frozen() {
     let command = changed(|s| {
-        s.resolved.body = Body::Command("python train.py --lr 0.1".into());
+        s.resolved.body = Body::Command { line: "python train.py --lr 0.1".into(), shell: Shell::Bash };
         s.plugin = None;
         s.instance.measured = false;
     });

@@ -3,8 +3,11 @@
 
 use serde_json::{Map, Value};
 
-use super::part::{Part, PartKind, PartValue, Parts};
-use crate::{Body, BuiltinInput, CorunGpus, Digest, Input, Instance, Machine, Mode, Outcome, Resolved, StepResult};
+use super::part::{Part, PartKind, PartValue, Parts, RUNNER};
+use crate::{
+    Body, BuiltinInput, CorunGpus, Digest, Input, Instance, Machine, Mode, Outcome, Resolved, StepResult,
+    shell::{Runner, runner},
+};
 
 /// A declared input as it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,13 +108,21 @@ fn input_part(input: &Input, tree: &Tree) -> Part {
 
 fn body(parts: &mut Vec<Part>, resolved: &Resolved, provider: &Provider<'_>) {
     let uses = match &resolved.body {
-        Body::Command(_) => "command".to_owned(),
+        Body::Command { .. } => "command".to_owned(),
         Body::Plugin { plugin, step, .. } => format!("{plugin}/{step}"),
         Body::Builtin { name, .. } => format!("flow/{name}"),
     };
     parts.push(part(PartKind::Uses, "", PartValue::Is(uses.as_str().into())));
     match &resolved.body {
-        Body::Command(line) => parts.push(part(PartKind::Command, "", PartValue::of(Value::String(line.clone())))),
+        Body::Command { line, shell } => {
+            parts.push(part(PartKind::Command, "", PartValue::of(Value::String(line.clone()))));
+            let runner = match runner(line, *shell) {
+                Runner::Direct(_) => None,
+                Runner::Shell(shell) => Some(shell.name()),
+                Runner::Script(script) => Some(script.interpreter),
+            };
+            parts.extend(runner.map(|name| part(PartKind::Command, RUNNER, PartValue::of(name.into()))));
+        }
         Body::Plugin { with, .. } | Body::Builtin { with, .. } => parameters(parts, with),
     }
     match provider {

@@ -383,7 +383,7 @@ fn provider<'a>(
 ) -> Result<Provider<'a>, Refusal> {
     let missing = |uses: String| Refusal { outcome: Outcome::Failed, cause: Cause::NotProvided { uses } };
     match &resolved.body {
-        Body::Command(_) => Ok(Provider::Command),
+        Body::Command { .. } => Ok(Provider::Command),
         Body::Plugin { plugin, step, .. } => {
             let facts = context.catalogue.plugins.get(plugin);
             let facts = facts.ok_or_else(|| missing(format!("{plugin}/{step}")))?;

@@ -209,6 +209,34 @@ pub enum ProcessEnd {
     Unknown,
 }
 
+/// What the exit code and the last line of a command reveal, beyond their own words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExitHint {
+    /// A command wrote to a pipe whose reader had ended.
+    BrokenPipe,
+    /// `module` is a function that this shell does not have.
+    Module,
+    /// `conda activate` needs a function that this shell does not have.
+    Conda,
+}
+
+impl ExitHint {
+    pub fn of(end: &ProcessEnd, last_line: Option<&str>) -> Option<ExitHint> {
+        const BROKEN_PIPE: i32 = 128 + 13;
+        let line = last_line.unwrap_or_default();
+        let says = |words: &[&str]| words.iter().any(|word| line.contains(word));
+        match end {
+            ProcessEnd::Code { code: 127 } if says(&["module: ", "ml: "]) => Some(ExitHint::Module),
+            ProcessEnd::Code { code: 127 } if says(&["conda: ", "mamba: "]) => Some(ExitHint::Conda),
+            ProcessEnd::Code { code: 1 } if says(&["conda init", "conda activate", "mamba shell"]) => {
+                Some(ExitHint::Conda)
+            }
+            ProcessEnd::Code { code: BROKEN_PIPE } => Some(ExitHint::BrokenPipe),
+            _ => None,
+        }
+    }
+}
+
 crate::compiled_once::compiled_once!(Cause);
 
 without!(Memory);
@@ -225,4 +253,26 @@ texts! {
         Batch { job, end }, Ended { outcome },
     }
     ProcessEnd { Code { code }, Signal { name }, Unknown {} }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exits_that_reveal_more() {
+        for (code, line, hint) in [
+            (141, None, Some(ExitHint::BrokenPipe)),
+            (141, Some("epoch 3"), Some(ExitHint::BrokenPipe)),
+            (127, Some("bash: line 1: module: command not found"), Some(ExitHint::Module)),
+            (127, Some("sh: 1: module: not found"), Some(ExitHint::Module)),
+            (127, Some("bash: line 2: conda: command not found"), Some(ExitHint::Conda)),
+            (1, Some("CondaError: Run 'conda init' before 'conda activate'"), Some(ExitHint::Conda)),
+            (127, Some("bash: line 1: pyton: command not found"), None),
+            (1, Some("ModuleNotFoundError: No module named 'torch'"), None),
+            (1, None, None),
+        ] {
+            assert_eq!(ExitHint::of(&ProcessEnd::Code { code }, line), hint, "{code} {line:?}");
+        }
+    }
 }

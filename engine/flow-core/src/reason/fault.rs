@@ -277,6 +277,7 @@ faults! {
         NoSession { error: Box<Fault> } = "no new session: {error}",
         NoEntry { path: String, error: Box<Fault> } = "cannot enter {path}: {error}",
         NotOnPath { program: String } = "`{program}` is not a program on the PATH; install it, or give its path",
+        NoBash = "`bash` is not on the PATH, and this command needs a shell; install it, or write `shell: sh` into the step",
         NoInterpreter { program: String } = "`{program}` is there, but the interpreter in its first line is not",
         NotThere { program: String } =
             "`{program}` is not there, looked for from the step's work folder; only what `inputs:` lists appears in it",

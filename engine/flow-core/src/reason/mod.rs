@@ -22,7 +22,7 @@ use crate::Outcome;
 
 pub use batch::{BatchEnd, Stopped};
 pub use builtin_fault::{AxesHint, BuiltinFault, Expected, Hint, TraceFault, Unit};
-pub use cause::{Cause, Memory, ProcessEnd};
+pub use cause::{Cause, ExitHint, Memory, ProcessEnd};
 pub use caveat::Caveat;
 pub use fault::{
     BodyFault, ExprFault, Fault, FileFault, FileKind, FoundValue, GpuFault, NameList, ParameterFault, Several,

@@ -47,6 +47,8 @@ pub(crate) enum Kind {
     /// `plugin/step`.
     Uses,
     Command,
+    /// What runs a command that needs a shell.
+    Shell,
     /// The name of a scheduling policy.
     Policy,
     On,
@@ -134,8 +136,9 @@ pub(crate) const STEP: &[Key] = &[
         "run",
         Kind::Command,
         ALL,
-        "A command; started directly, or by `sh -e` where it has a shell's characters: a script of several lines ends at the first that fails, as in CI. What may fail is followed by `|| true`; of a pipe the last command counts.",
+        "A command. flow starts a plain command directly. Anything else runs in a shell and ends at the first command that fails ([more](#the-shell)).",
     ),
+    key("shell", Kind::Shell, PLAIN, "The shell of a `run` that needs one: `bash` by default, or `sh`."),
     key("with", Kind::With, ALL, "Parameters of the step that `uses` names."),
     key("like", Kind::Step, PLAIN, "A step to copy; keys here replace its keys."),
     key("matrix", Kind::Matrix, PARAMS_MACHINE, "Axes: for each a list, or one expression that gives a list."),

@@ -17,6 +17,7 @@ use super::{
 use crate::{
     Diagnostic,
     expr::{Node, Template},
+    shell::{Shell, script},
 };
 
 impl Reader<'_> {
@@ -95,6 +96,9 @@ impl Reader<'_> {
             }
             _ => {
                 let template = Template::parse(yaml, at, self.problems);
+                if key.kind == Kind::Command {
+                    self.script(yaml, at);
+                }
                 match template.as_const() {
                     Some(value) => {
                         let value = value.clone();
@@ -128,6 +132,7 @@ impl Reader<'_> {
             Kind::Outputs => files::outputs(value).map(drop),
             Kind::Command => command(value),
             Kind::On => slurm::on(value).map(drop),
+            Kind::Shell => shell(value).map(drop),
             Kind::Slurm(_) => slurm::job(value).map(drop),
             Kind::Secrets => typed::texts(value, "a list of names of environment variables")
                 .and_then(|names| names.iter().try_for_each(|n| typed::variable(n))),
@@ -135,6 +140,15 @@ impl Reader<'_> {
         };
         if let Err(wrong) = result {
             self.wrong(at, wrong);
+        }
+    }
+
+    /// A script below its `#!` line.
+    fn script(&mut self, yaml: &Yaml, at: &At) {
+        if yaml.as_str().and_then(script).is_some_and(|script| script.is_empty()) {
+            let what = Diagnostic::new("nothing follows the `#!` line");
+            let help = "write the script below `run: |`, which keeps its lines; `run: >` joins them";
+            self.problems.value(at, what.help(help));
         }
     }
 
@@ -207,6 +221,20 @@ impl Reader<'_> {
 /// `null` means the default.
 pub(crate) fn nullable(kind: Kind) -> bool {
     matches!(kind, Kind::Size | Kind::Duration | Kind::Count(1) | Kind::Repeat)
+}
+
+/// `shell:`.
+pub(crate) fn shell(value: &Value) -> Typed<Shell> {
+    let named = value.as_str().and_then(Shell::named);
+    named.map_or_else(
+        || {
+            typed::expected(
+                value,
+                "`bash` or `sh`; another interpreter goes on the first line of `run: |`, as `#!/usr/bin/env python3`",
+            )
+        },
+        Ok,
+    )
 }
 
 pub(crate) fn command(value: &Value) -> Typed<()> {

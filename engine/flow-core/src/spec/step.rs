@@ -6,10 +6,17 @@ use serde_json::{Map, Value as Json};
 
 use super::{
     at::{At, Problems},
+    part,
     raw::{Part, Parts, RawStep, When},
     slurm, typed,
 };
-use crate::{Diagnostic, Outcome, Place, expr::Template, graph::around, metrics::Metrics};
+use crate::{
+    Diagnostic, Outcome, Place,
+    expr::{Node, Piece, Template},
+    graph::around,
+    metrics::Metrics,
+    shell::Shell,
+};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
@@ -30,6 +37,7 @@ pub(crate) struct Step {
     pub(crate) measured: Option<bool>,
     pub(crate) record: Arc<[Outcome]>,
     pub(crate) secrets: Vec<String>,
+    pub(crate) shell: Shell,
     pub(crate) parts: Parts,
 }
 
@@ -161,6 +169,7 @@ fn inherit(keys: &mut Parts, base: &Parts) {
         "exclusive" => own.has("corun"),
         "uses" | "with" => own.has("run"),
         "run" | "outputs" | "metrics" => own.has("uses"),
+        "shell" => own.has("uses") || own.value("run").is_some_and(is_script),
         "like" => true,
         _ => false,
     };
@@ -169,6 +178,16 @@ fn inherit(keys: &mut Parts, base: &Parts) {
         if !own.has(key) && !displaced(&own, key) {
             keys.push(key, part.clone());
         }
+    }
+}
+
+/// The command begins with a `#!` line.
+fn is_script(run: &Template) -> bool {
+    let starts = |text: &str| text.trim_start().starts_with("#!");
+    match &run.node {
+        Node::Const(value) => value.as_str().is_some_and(starts),
+        Node::Text(pieces) => matches!(pieces.first(), Some(Piece::Text(text)) if starts(text)),
+        _ => false,
     }
 }
 
@@ -196,6 +215,7 @@ fn take_apart(own: usize, raw: RawStep, copy: Option<Merged>, problems: &mut Pro
         measured: None,
         record: Arc::default(),
         secrets: Vec::new(),
+        shell: Shell::default(),
         parts: Parts::default(),
     };
     let place = |key: &str| match keys.get(key) {
@@ -219,6 +239,14 @@ fn take_apart(own: usize, raw: RawStep, copy: Option<Merged>, problems: &mut Pro
     if command && keys.has("with") {
         let what = Diagnostic::new("`with` belongs to `uses`");
         problems.key(&place("with"), what.help("write values into the command as `${{ }}`"));
+    }
+    if keys.has("shell") && keys.value("run").is_some_and(is_script) {
+        let what = Diagnostic::new("`shell` and the `#!` line of `run` both say what runs the script");
+        problems.key(&place("shell"), what.help("keep one of them"));
+    }
+    if keys.has("shell") && keys.has("uses") && !command {
+        let what = Diagnostic::new("`shell` belongs to `run`");
+        problems.key(&place("shell"), what.help("a plugin's step starts its own program"));
     }
     for key in ["outputs", "metrics"] {
         if keys.has(key) && keys.has("uses") && !command {
@@ -252,6 +280,9 @@ fn take_apart(own: usize, raw: RawStep, copy: Option<Merged>, problems: &mut Pro
             (_, Part::When(when)) => step.when = Some(when.clone()),
             (_, Part::Metrics(metrics, _)) => step.metrics = Some(metrics.clone()),
             ("measured", Part::Value(t)) => step.measured = t.as_const().and_then(|v| typed::boolean(v).ok()),
+            ("shell", Part::Value(t)) => {
+                step.shell = t.as_const().and_then(|value| part::shell(value).ok()).unwrap_or_default();
+            }
             ("record", Part::Value(t)) => {
                 step.record = t.as_const().and_then(|v| typed::outcomes(v).ok()).unwrap_or_default().into()
             }

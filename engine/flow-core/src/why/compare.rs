@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{FileChange, Files, InputChange, Reason};
 use crate::Digest;
-use crate::fingerprint::{PartKind, PartValue, Parts};
+use crate::fingerprint::{PartKind, PartValue, Parts, RUNNER};
 
 /// What differs between the parts of two fingerprints; empty only if the fingerprints are equal. `files` looks up the
 /// files of an input folder by the digest of its manifest, where they were kept.
@@ -32,6 +32,13 @@ pub fn compare(old: &Parts, new: &Parts, files: &mut dyn FnMut(&Digest) -> Optio
         } else {
             differences(kind, &old, &new, &artifacts, files, &mut reasons);
         }
+    }
+    let of_command =
+        |reason: &Reason, of: &str| matches!(reason, Reason::Value { kind: PartKind::Command, name, .. } if name == of);
+    if reasons.iter().any(|reason| of_command(reason, "")) {
+        // Another command may need a shell that the first did not need.
+        let shows = |reason: &Reason| !matches!(reason, Reason::Value { was, is, .. } if was.is_none() || is.is_none());
+        reasons.retain(|reason| !of_command(reason, RUNNER) || shows(reason));
     }
     if let Some(Reason::Value { kind: PartKind::Uses, .. }) = reasons.first() {
         // Another program has other parameters: only what lies outside of it is worth a word.

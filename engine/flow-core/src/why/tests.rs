@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::fingerprint::tests::{Sample, sample};
 use crate::fingerprint::{Parts, Tree};
-use crate::{Body, Exclusive, Link};
+use crate::{Body, Exclusive, Link, shell::Shell};
 
 fn why(change: impl FnOnce(&mut Sample)) -> Vec<Reason> {
     let mut new = sample();
@@ -38,7 +38,7 @@ fn each_change_is_one_reason() {
     assert_eq!(why(|s| s.instance.exclusive = Exclusive::No), [mode]);
     assert_eq!(why(|s| s.instance.measured = false), [Reason::Measurement(false)]);
     let command = |s: &mut Sample| {
-        s.resolved.body = Body::Command("python train.py".into());
+        s.resolved.body = Body::Command { line: "python train.py".into(), shell: Shell::Bash };
         s.plugin = None;
     };
     assert_eq!(why(command), [value(PartKind::Uses, "", json!("torch/train"), json!("command"))]);
@@ -58,7 +58,7 @@ fn commands_show_paths_for_digests() {
     let command = |batch: u32, artifact: &[u8]| {
         let mut sample = sample();
         let digest = Digest::of(artifact);
-        sample.resolved.body = Body::Command(format!("train {digest} --batch {batch}"));
+        sample.resolved.body = Body::Command { line: format!("train {digest} --batch {batch}"), shell: Shell::Bash };
         sample.resolved.links = vec![Link { path: "in/dataset".into(), digest }];
         sample.plugin = None;
         sample.parts()

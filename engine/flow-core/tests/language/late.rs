@@ -52,7 +52,7 @@ fn command(e: &Expansion, label: &str) -> (String, Vec<String>) {
     let resolved = resolve(e, label, &ended(e)).unwrap_or_else(|error| panic!("{error}"));
     let links = resolved.links.into_iter().map(|l| l.path).collect();
     match resolved.body {
-        Body::Command(command) => (command, links),
+        Body::Command { line, .. } => (line, links),
         other => panic!("no command: {other:?}"),
     }
 }
@@ -220,7 +220,7 @@ fn what_cannot_be_compared_is_never_the_best() {
     ));
     let mut settled = ended(&e);
     let told = |settled: &Results, label: &str| match resolve(&e, label, settled) {
-        Ok(Resolved { body: Body::Command(command), .. }) => command,
+        Ok(Resolved { body: Body::Command { line, .. }, .. }) => line,
         Ok(other) => panic!("{:?}", other.body),
         Err(error) => error,
     };

@@ -6,9 +6,10 @@ use flow_core::{Diagnostic, Provided, Source, parse, parse_with, schema, schema_
 use serde_json::{Value, json};
 
 /// The keys of a step as people are told them.
-const KEYS: [&str; 28] = [
+const KEYS: [&str; 29] = [
     "uses",
     "run",
+    "shell",
     "with",
     "like",
     "matrix",
@@ -69,6 +70,8 @@ fn schema_and_reader_agree() {
     for (step, good) in [
         ("run: x", true),
         ("run: [x]", false),
+        ("{run: x, shell: sh}", true),
+        ("{run: x, shell: zsh}", false),
         ("uses: a/b", true),
         ("uses: a", false),
         ("{uses: a/b, run: x}", false),

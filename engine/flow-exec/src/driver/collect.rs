@@ -113,7 +113,7 @@ pub(super) fn run_builtin(context: &RunContext, builtin: Builtin) -> Collected {
             builtin::input(expansion, id, &context.known, &running.resolved.inputs, &context.objects, lies)
                 .and_then(|input| builtin::run(&*context.builtins, name, &input, &running.folder.work().join(place)))
         }
-        Body::Plugin { .. } | Body::Command(_) => Err("it is no built-in step".into()),
+        Body::Plugin { .. } | Body::Command { .. } => Err("it is no built-in step".into()),
     };
     let code = Some(i32::from(done.is_err()));
     let exit = Exit { code, started_at: began, ended_at: clock::unix_seconds(), ..Exit::default() };
@@ -171,7 +171,8 @@ pub(super) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
             instance,
             resolved: &running.resolved,
             fingerprint: fingerprint.unwrap_or(Digest([0; 32])),
-            attempt: attempt_fingerprint.filter(|_| !is_unwatched && matches!(running.resolved.body, Body::Command(_))),
+            attempt: attempt_fingerprint
+                .filter(|_| !is_unwatched && matches!(running.resolved.body, Body::Command { .. })),
             metrics: expansion.steps[instance.step.index()].metrics.as_deref(),
             secrets: &context.secrets,
             folder: &running.folder,

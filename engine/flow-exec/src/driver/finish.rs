@@ -262,7 +262,7 @@ fn other_hardware(instance: &Instance, seen: &Circumstances) -> Option<Spoiled> 
 fn scalars(resolved: &Resolved) -> BTreeMap<String, Value> {
     let with = match &resolved.body {
         Body::Plugin { with, .. } | Body::Builtin { with, .. } => with,
-        Body::Command(_) => return BTreeMap::new(),
+        Body::Command { .. } => return BTreeMap::new(),
     };
     let scalar = |value: &Value| !value.is_object() && !value.is_array() && !value.is_null();
     with.iter().filter(|(_, value)| scalar(value)).map(|(name, value)| (name.clone(), value.clone())).collect()

@@ -10,17 +10,25 @@ use std::{
     sync::Arc,
 };
 
-use flow_core::{Artifact, Body, Input, Instance, Machine, Resolved, reason::Filling, sched::Placement};
+use flow_core::{
+    Artifact, Body, Input, Instance, Machine, Resolved,
+    reason::Filling,
+    sched::Placement,
+    shell::{Runner, Script, Shell, runner},
+};
 use flow_protocol as protocol;
 use flow_store::{Captured, Captures, Inputs, Materialised, Objects, StoreError};
 use serde_json::Value;
 use walkdir::WalkDir;
 
 use super::{Session, capture};
-use crate::{ExecError, attempt::Folder, keeper, plugins::Plugin};
+use crate::{ExecError, attempt::Folder, plugins::Plugin};
 
 /// A larger file is no script.
 const LONGEST_SCRIPT: u64 = 1 << 20;
+
+/// A command with a `#!` line, in the work folder.
+const SCRIPT: &str = ".flow-run";
 
 /// An argument of this length or more is refused by Linux.
 const LONGEST_ARGUMENT: usize = 128 << 10;
@@ -143,9 +151,9 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
     }
     let (mut announces, mut barrier) = (false, None);
     let argv = match &start.resolved.body {
-        Body::Command(command) => {
+        Body::Command { line, shell } => {
             if start.members.is_some() {
-                let caller = if calls_ready(command.as_bytes()) { Some("its command".to_owned()) } else { caller };
+                let caller = if calls_ready(line.as_bytes()) { Some("its command".to_owned()) } else { caller };
                 announces = caller.is_some();
                 barrier = Some(match caller {
                     Some(caller) => format!("is awaited at the barrier: {caller} calls `flow ready`"),
@@ -154,7 +162,7 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
                     }
                 });
             }
-            argv(command, start.folder)?
+            argv(line, *shell, start.folder)?
         }
         Body::Plugin { plugin, step, with } => {
             let found = start.session.plugins.iter().find(|p| p.name() == plugin);
@@ -173,16 +181,28 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
     Ok(Launch { argv, env: environment(start), announces, barrier, linked, captured })
 }
 
-/// The program and arguments of a command. A script that is too long to be one argument lies in a file.
-fn argv(command: &str, folder: &Folder) -> Result<Vec<String>, Filling> {
-    let argv = keeper::command_argv(command);
-    let [shell, option, script] = argv.as_slice() else { return Ok(argv) };
-    if (shell.as_str(), option.as_str()) != ("sh", "-ec") || script.len() < LONGEST_ARGUMENT {
-        return Ok(argv);
+/// The program and arguments of a command. Scripts that are too long to be one argument are in a file, and so are those with a `#!`
+/// line: in the work folder, because an interpreter looks for modules beside its script.
+fn argv(command: &str, shell: Shell, folder: &Folder) -> Result<Vec<String>, Filling> {
+    let write = |file: PathBuf, text: &str| {
+        fs::write(&file, text).map_err(|e| not_made(&file, &e))?;
+        Ok(file.display().to_string())
+    };
+    match runner(command, shell) {
+        Runner::Direct(words) => Ok(words),
+        Runner::Shell(shell) => {
+            let argv = shell.argv().iter().map(|word| (*word).to_owned());
+            Ok(if command.len() < LONGEST_ARGUMENT {
+                argv.chain(["-c".to_owned(), command.to_owned()]).collect()
+            } else {
+                argv.chain([write(folder.path().join("script"), command)?]).collect()
+            })
+        }
+        Runner::Script(Script { interpreter, argument, text }) => {
+            let file = write(folder.work().join(SCRIPT), text)?;
+            Ok([interpreter].into_iter().chain(argument).map(str::to_owned).chain([file]).collect())
+        }
     }
-    let file = folder.path().join("script");
-    fs::write(&file, script).map_err(|e| not_made(&file, &e))?;
-    Ok(vec![shell.clone(), "-e".into(), file.display().to_string()])
 }
 
 /// What stands for an input; `None`: the author's own. One that a step wrote into, or that did not seem to be needed when the run

@@ -10,7 +10,10 @@ use std::{
     sync::LazyLock,
 };
 
-use flow_core::reason::{Fault, FileFault, StartFault};
+use flow_core::{
+    reason::{Fault, FileFault, StartFault},
+    shell::Shell,
+};
 use nix::{
     errno::Errno,
     libc,
@@ -105,18 +108,20 @@ pub(super) fn start(start: &Start, log: &File, stack: &mut Stack) -> Result<Pid,
         None => Ok(pid),
         Some(failed) => {
             reap(pid);
-            Err(fault(failed, program, &start.cwd))
+            Err(fault(failed, program, start))
         }
     }
 }
 
-fn fault(failed: Failed, program: &str, cwd: &Path) -> StartFault {
+fn fault(failed: Failed, program: &str, Start { argv, cwd, .. }: &Start) -> StartFault {
+    let bash: Vec<String> = Shell::Bash.argv().iter().map(|word| (*word).to_owned()).collect();
     let (name, path) = (program, cwd.display().to_string());
     let program = program.to_owned();
     match failed {
         Failed::Session(e) => StartFault::NoSession { error: system(Errno::from_raw(e)) },
         Failed::Folder(e) => StartFault::NoEntry { path, error: system(Errno::from_raw(e)) },
         Failed::Program(e) => match Errno::from_raw(e) {
+            Errno::ENOENT | Errno::ENOTDIR if argv.starts_with(&bash) => StartFault::NoBash,
             Errno::ENOENT | Errno::ENOTDIR if !name.contains('/') => StartFault::NotOnPath { program },
             Errno::ENOENT if cwd.join(name).exists() => StartFault::NoInterpreter { program },
             Errno::ENOENT | Errno::ENOTDIR => StartFault::NotThere { program },

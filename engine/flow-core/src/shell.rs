@@ -1,0 +1,275 @@
+//! Which program runs the command of a step, told from its text and from `shell:` alone: never from what a machine has.
+
+use serde::{Deserialize, Serialize};
+
+/// `shell:`: what runs a command that needs a shell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Shell {
+    #[default]
+    Bash,
+    Sh,
+}
+
+impl Shell {
+    /// As it is written.
+    pub const ALL: [(&'static str, Shell); 2] = [("bash", Shell::Bash), ("sh", Shell::Sh)];
+
+    /// The shell with this name.
+    pub fn named(name: &str) -> Option<Shell> {
+        Shell::ALL.iter().find(|(known, _)| *known == name).map(|(_, shell)| *shell)
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Shell::Bash => "bash",
+            Shell::Sh => "sh",
+        }
+    }
+
+    /// The shell with its options. `-c` and a command, or a file, follow. A script ends at the first command that fails; bash
+    /// reads no start-up files, and with it a pipe fails if any command in it fails.
+    pub fn argv(self) -> &'static [&'static str] {
+        match self {
+            Shell::Bash => &["bash", "--noprofile", "--norc", "-eo", "pipefail"],
+            Shell::Sh => &["sh", "-e"],
+        }
+    }
+}
+
+/// What runs a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Runner<'a> {
+    /// No shell: a program and its arguments.
+    Direct(Vec<String>),
+    Shell(Shell),
+    /// The command is a script that begins with `#!`.
+    Script(Script<'a>),
+}
+
+/// A script that names its own interpreter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Script<'a> {
+    pub interpreter: &'a str,
+    /// The rest of the `#!` line. The kernel passes it as one argument, and so does flow.
+    pub argument: Option<&'a str>,
+    /// From `#!` on.
+    pub text: &'a str,
+}
+
+/// What runs this command: the interpreter of its `#!` line; no shell, if a shell would only split it into words; otherwise the
+/// declared shell.
+///
+/// ```
+/// # use flow_core::shell::{Runner, Shell, runner};
+/// let words = ["python", "train.py", "--name", "a b"].map(String::from);
+/// assert_eq!(runner("python train.py --name 'a b'", Shell::Bash), Runner::Direct(words.to_vec()));
+/// assert_eq!(runner("python train.py | tee log.txt", Shell::Bash), Runner::Shell(Shell::Bash));
+/// ```
+pub fn runner(command: &str, shell: Shell) -> Runner<'_> {
+    match script(command) {
+        Some(script) => Runner::Script(script),
+        None => words(command).map_or(Runner::Shell(shell), Runner::Direct),
+    }
+}
+
+/// The script that a command is, if its first line begins with `#!`. Empty lines before it do not count.
+pub fn script(command: &str) -> Option<Script<'_>> {
+    let text = command.trim_start();
+    let line = text.strip_prefix("#!")?.lines().next()?.trim();
+    let (interpreter, argument) = match line.split_once(char::is_whitespace) {
+        Some((interpreter, argument)) => (interpreter, Some(argument.trim_start())),
+        None => (line, None),
+    };
+    (!interpreter.is_empty()).then_some(Script { interpreter, argument, text })
+}
+
+impl Script<'_> {
+    /// Nothing follows the `#!` line: it was folded into one line, `run: >`, or is all there is.
+    pub fn is_empty(&self) -> bool {
+        self.text.lines().skip(1).all(|line| line.trim().is_empty())
+    }
+}
+
+/// The words of a command, if a shell would do no more than split it.
+pub fn words(command: &str) -> Option<Vec<String>> {
+    if needs_shell(command) {
+        return None;
+    }
+    let words = shlex::split(command)?;
+    let program = words.first()?;
+    (!program.is_empty() && !SHELL_WORDS.contains(&program.as_str())).then_some(words)
+}
+
+/// Characters that mean something to a shell beyond words and quotes.
+const SHELL: &[char] =
+    &['|', '&', ';', '<', '>', '(', ')', '$', '`', '\n', '*', '?', '[', ']', '{', '}', '#', '~', '!', '='];
+
+/// Words that a shell executes itself: its own, and functions that the environments of clusters and Python define.
+const SHELL_WORDS: &[&str] = &[
+    ".",
+    ":",
+    "alias",
+    "break",
+    "builtin",
+    "case",
+    "cd",
+    "command",
+    "continue",
+    "declare",
+    "enable",
+    "eval",
+    "exec",
+    "exit",
+    "export",
+    "for",
+    "function",
+    "getopts",
+    "hash",
+    "if",
+    "jobs",
+    "let",
+    "local",
+    "mapfile",
+    "popd",
+    "pushd",
+    "read",
+    "readarray",
+    "readonly",
+    "return",
+    "select",
+    "set",
+    "shift",
+    "shopt",
+    "source",
+    "time",
+    "times",
+    "trap",
+    "type",
+    "typeset",
+    "ulimit",
+    "umask",
+    "unalias",
+    "unset",
+    "until",
+    "wait",
+    "while", //
+    "conda",
+    "mamba",
+    "micromamba",
+    "ml",
+    "module",
+    "spack",
+];
+
+/// Whether a character that is special to a shell stands outside of single quotes. Inside double quotes only what a
+/// shell expands there counts; a backslash outside of quotes is left to the shell unless it is plain.
+fn needs_shell(command: &str) -> bool {
+    let mut quote = None;
+    let mut first_word = true;
+    let mut chars = command.trim().chars();
+    while let Some(c) = chars.next() {
+        match (quote, c) {
+            (None, '\'' | '"') => quote = Some(c),
+            (Some(q), c) if q == c => quote = None,
+            (Some('\''), _) => {}
+            (Some(_), '$' | '`' | '\\' | '!') => return true,
+            (Some(_), _) => {}
+            (None, '\\') => {
+                chars.next();
+            }
+            // `NAME=value program` sets a variable; `--name=value` is a word.
+            (None, '=') if !first_word => {}
+            (None, c) if c.is_whitespace() && c != '\n' => first_word = false,
+            (None, c) if SHELL.contains(&c) => return true,
+            (None, _) => {}
+        }
+    }
+    quote.is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_commands_are_split() {
+        let direct: &[(&str, &[&str])] = &[
+            ("cp a b", &["cp", "a", "b"]),
+            ("  python train.py\t--lr 0.1  ", &["python", "train.py", "--lr", "0.1"]),
+            ("python train.py --lr=0.1", &["python", "train.py", "--lr=0.1"]),
+            ("echo 'a $b; c' \"d e\"", &["echo", "a $b; c", "d e"]),
+            (r"echo a\ b", &["echo", "a b"]),
+            ("printf '%s' 'a > b'", &["printf", "%s", "a > b"]),
+            ("echo ''", &["echo", ""]),
+            ("./run.sh 图", &["./run.sh", "图"]),
+        ];
+        for (command, argv) in direct {
+            let argv = argv.iter().map(|word| (*word).to_owned()).collect();
+            assert_eq!(runner(command, Shell::Bash), Runner::Direct(argv), "{command}");
+        }
+    }
+
+    #[test]
+    fn others_go_to_the_declared_shell() {
+        let shell = [
+            "a | b",
+            "a > b",
+            "a && b",
+            "a; b",
+            "a &",
+            "echo $HOME",
+            "echo `x`",
+            "ls *.png",
+            "echo ~",
+            "X=1 program",
+            "echo \"$HOME\"",
+            "cd x",
+            "exit 3",
+            "export",
+            "a\nb",
+            "echo 'open",
+            "# nothing",
+            "",
+            "''",
+            "[ -e a ]",
+            "! false",
+            "echo {a,b}",
+            "echo a?",
+            "\"a\\\"b\" c",
+            "source env.sh",
+            "module load cuda",
+            "conda activate x",
+            "time python train.py",
+            "shopt -s nullglob",
+        ];
+        for command in shell {
+            assert_eq!(runner(command, Shell::Bash), Runner::Shell(Shell::Bash), "{command}");
+            assert_eq!(runner(command, Shell::Sh), Runner::Shell(Shell::Sh), "{command}");
+        }
+    }
+
+    #[test]
+    fn a_script_names_its_interpreter() {
+        for (text, interpreter, argument, empty) in [
+            ("#!/bin/bash\necho {1..3}\n", "/bin/bash", None, false),
+            ("#! /bin/sh -eu\necho\n", "/bin/sh", Some("-eu"), false),
+            ("\n  #!/usr/bin/env -S python3 -u\nprint(1)", "/usr/bin/env", Some("-S python3 -u"), false),
+            ("#!/usr/bin/env python3\r\nprint(1)\r\n", "/usr/bin/env", Some("python3"), false),
+            ("#!/bin/bash", "/bin/bash", None, true),
+            (
+                "#!/bin/bash for x in a b; do echo $x; done\n\n",
+                "/bin/bash",
+                Some("for x in a b; do echo $x; done"),
+                true,
+            ),
+        ] {
+            let found = script(text).unwrap_or_else(|| panic!("{text}"));
+            assert_eq!((found.interpreter, found.argument, found.is_empty()), (interpreter, argument, empty), "{text}");
+            assert_eq!(runner(text, Shell::Sh), Runner::Script(found));
+        }
+        for text in ["echo #!/bin/bash", "# !/bin/bash\necho", "#!", "#!\necho x", "echo\n#!/bin/sh"] {
+            assert_eq!(script(text), None, "{text}");
+        }
+    }
+}
