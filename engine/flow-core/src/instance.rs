@@ -398,7 +398,15 @@ pub fn selects(selector: &str, label: &str) -> bool {
         let other = matches!(text, "" | "null" | "true" | "false") || text.parse::<f64>().is_ok();
         (!other).then(|| format!("{axis}={text}"))
     };
-    let is = |pair: &String| there.iter().any(|own| own == pair || bare(own).is_some_and(|own| own == *pair));
+    // `lr=1` and `lr=1e0` are one number.
+    let number = |pair: &str| -> Option<(String, f64)> {
+        let (axis, value) = pair.split_once('=')?;
+        Some((axis.to_owned(), value.parse().ok()?))
+    };
+    let is = |pair: &String| {
+        let same = |own: &String| number(own).is_some_and(|own| number(pair) == Some(own));
+        there.iter().any(|own| own == pair || same(own) || bare(own).is_some_and(|own| own == *pair))
+    };
     step == own && wanted.iter().all(is)
 }
 
@@ -415,6 +423,10 @@ mod tests {
         for no in ["sol", "solo[batch=1]", "solo[batch=16,lr=1]", "together[batch=16]", "solo[16]"] {
             assert!(!selects(no, label), "{no}");
         }
+        for yes in ["a[lr=1]", "a[lr=1.0]", "a[lr=1e0]", "a[wd=1e-3]", "a[wd=0.0010]"] {
+            assert!(selects(yes, "a[lr=1,wd=0.001]"), "{yes}");
+        }
+        assert!(!selects("a[lr=1]", "a[lr=10]") && !selects("a[v=3.1]", "a[v=\"3.10\"]"));
         assert!(selects("a[name=a b]", "a[name=\"a b\",n=1]") && selects("a[name=\"a b\"]", "a[name=\"a b\",n=1]"));
         assert!(!selects("a[n=1]", "a[n=\"1\"]") && !selects("a[n=-1]", "a[n=\"-1\"]"));
     }

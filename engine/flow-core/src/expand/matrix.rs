@@ -14,7 +14,7 @@ use crate::{
     Diagnostic, Digest, InstanceId,
     expr::{
         Template,
-        value::{describe, to_json},
+        value::{describe, json_text, to_json, wholes},
     },
     spec::at::Problems,
 };
@@ -100,6 +100,7 @@ pub(super) fn axis(name: &Arc<str>, template: &Template, value: &Value, problems
     let mut values: Vec<AxisValue> = Vec::new();
     let mut texts = BTreeSet::new();
     for (i, value) in value.try_iter().into_iter().flatten().enumerate() {
+        let value = wholes(&value);
         let read = read(name, &value);
         let wrong = match read {
             Ok(one) if !texts.insert(one.text.clone()) => {
@@ -151,7 +152,7 @@ fn json(value: &Value) -> Result<Json, String> {
 /// does not print; a long one is cut and told apart by its digest.
 fn shown(value: &Json) -> String {
     const LONG: usize = 60;
-    let Json::String(text) = value else { return value.to_string() };
+    let Json::String(text) = value else { return json_text(value.clone()) };
     let other = text.is_empty() || matches!(text.as_str(), "null" | "true" | "false") || text.parse::<f64>().is_ok();
     let short = if text.chars().count() > LONG {
         let head: String = text.chars().take(LONG / 2).collect();

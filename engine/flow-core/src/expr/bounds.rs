@@ -13,9 +13,9 @@ use minijinja::{
 
 use super::{
     faults::refused,
-    fence::{NUMBER, SIZED, fenced_template},
+    fence::{NUMBER, SIZED, TEXT, fenced_template},
     scope::results,
-    value::describe,
+    value::{describe, wholes},
 };
 use crate::reason::ExprFault;
 
@@ -80,6 +80,7 @@ pub(super) fn fill(env: &mut Environment<'_>, own: Vec<(&'static str, Value)>) {
         env.add_filter(name, move |state: &mut State<'_, '_>, args: Rest<ValueOrKwargs>| {
             let args: Vec<Value> = args.0.into_iter().map(ValueOrKwargs::into_value).collect();
             before(name, state, &args)?;
+            let args = if matches!(name, "join" | "string") { args.iter().map(wholes).collect() } else { args };
             let made = filter.call(state, &args)?;
             count(state, weight(&made, MOST).ok_or_else(too_large)?)?;
             Ok::<Value, Error>(made)
@@ -88,6 +89,10 @@ pub(super) fn fill(env: &mut Environment<'_>, own: Vec<(&'static str, Value)>) {
     env.add_filter(SIZED, |state: &mut State<'_, '_>, value: Value| {
         count(state, weight(&value, MOST).ok_or_else(too_large)?)?;
         Ok::<Value, Error>(value)
+    });
+    env.add_filter(TEXT, |state: &mut State<'_, '_>, value: Value| {
+        count(state, weight(&value, MOST).ok_or_else(too_large)?)?;
+        Ok::<Value, Error>(wholes(&value))
     });
     env.add_filter(NUMBER, |value: Value| match value.kind() {
         ValueKind::Number | ValueKind::Bool | ValueKind::Undefined => Ok(value),

@@ -18,7 +18,9 @@ const LINKS: usize = 250;
 
 /// The filter behind an operand of `*`.
 pub(super) const NUMBER: &str = "_number";
-/// The filter behind an operand of `+`, `~`, `in` and of comparisons, and behind what was made.
+/// The filter behind an operand of `~`.
+pub(super) const TEXT: &str = "_text";
+/// The filter behind an operand of `+`, `in` and of comparisons, and behind what was made.
 pub(super) const SIZED: &str = "_sized";
 
 /// The expression with its operands weighed. The error says what of it is too much.
@@ -295,7 +297,8 @@ impl<'a> Fence<'a> {
                 self.link();
                 self.operand = false;
             }
-            Token::Sign('+' | '~') if self.operand => self.weigh(SIZED),
+            Token::Sign('+') if self.operand => self.weigh(SIZED),
+            Token::Sign('~') if self.operand => self.weigh(TEXT),
             Token::Sign('*') if self.operand => self.weigh(NUMBER),
             Token::Compare if self.operand => self.weigh(SIZED),
             Token::Sign(_) | Token::Power | Token::Compare => self.operator(),
@@ -392,16 +395,16 @@ mod tests {
         for (text, expected) in [
             ("a", "a"),
             ("a + b", "a|_sized + b|_sized"),
-            ("a~b * c", "a|_sized~b|_number * c|_number"),
+            ("a~b * c", "a|_text~b|_number * c|_number"),
             ("-a * -b - c", "-a|_number * -b|_number - c"),
             ("a ** b * c ** 2 * d", "a ** b|_number * c|_number ** 2|_number * d|_number"),
             ("f(*a, b * 2, **c) * 2", "f(*a, b|_number * 2|_number, **c)|_number * 2|_number"),
             ("x | default(1) + 1.5e-3", "x | default(1)|_sized + 1.5e-3|_sized"),
-            ("x is divisibleby -3 ~ y", "x is divisibleby -3|_sized ~ y|_sized"),
+            ("x is divisibleby -3 ~ y", "x is divisibleby -3|_text ~ y|_text"),
             ("x is odd + 1 if a.in * 2 else b", "x is odd|_sized + 1|_sized if a.in|_number * 2|_number else b"),
             (
                 "'a * b' ~ \"it\\\"s\" ~ x[1 * 2:3].0.e",
-                "'a * b'|_sized ~ \"it\\\"s\"|_sized ~ (x|_sized)[1|_number * 2|_number:3].0.e|_sized",
+                "'a * b'|_text ~ \"it\\\"s\"|_text ~ (x|_sized)[1|_number * 2|_number:3].0.e|_text",
             ),
             ("not a + b in c", "not a|_sized + b|_sized in c|_sized"),
             ("a not in b and not c", "a|_sized not in b|_sized and not c"),
@@ -415,7 +418,7 @@ mod tests {
             ("f([1])(x)|g(k=[2]) in [3]", "f([1]|_sized)(x)|g(k=[2]|_sized)|_sized in [3]|_sized"),
             (
                 "2 * [1] if [] else [1][0] ~ 1",
-                "2|_number * [1]|_number if []|_sized else [1][0|_sized]|_sized ~ 1|_sized",
+                "2|_number * [1]|_number if []|_sized else [1][0|_sized]|_text ~ 1|_text",
             ),
             ("1 + + 2) * ", "1|_sized + + 2|_sized)|_number * "),
         ] {
@@ -429,7 +432,7 @@ mod tests {
             ("a + b {{- a + b -}} {# a + b #} c", "a + b {{- ( a|_sized + b|_sized )|_sized -}} {# a + b #} c"),
             (
                 "{% set x = '%}' ~ x %}{{ {'a': {}} }}",
-                "{% set x = '%}'|_sized ~ x|_sized %}{{ ({'a'|_sized: {}|_sized}|_sized)|_sized }}",
+                "{% set x = '%}'|_text ~ x|_text %}{{ ({'a'|_sized: {}|_sized}|_sized)|_sized }}",
             ),
             ("{% for x in [1] recursive %}{% endfor %}", "{% for x in [1]|_sized recursive %}{% endfor %}"),
             ("{%- for x, y in z if x in y %}{% endfor %}", "{%- for x, y in z if x|_sized in y|_sized %}{% endfor %}"),

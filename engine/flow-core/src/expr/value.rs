@@ -5,7 +5,10 @@ use std::borrow::Cow;
 use minijinja::value::{Value, ValueKind};
 use serde_json::{Map, Value as Json};
 
-use super::{faults::fault, scope::Metrics};
+use super::{
+    faults::fault,
+    scope::{Items, Metrics},
+};
 use crate::reason::{ExprFault, Fault, FoundValue};
 
 /// A YAML value without expressions. The error says which value no workflow can hold.
@@ -17,7 +20,7 @@ pub(crate) fn from_yaml(yaml: &serde_yaml::Value) -> Result<Value, String> {
         Yaml::Number(n) => match (n.as_u64(), n.as_i64(), n.as_f64()) {
             (Some(n), _, _) => Value::from(n),
             (_, Some(n), _) => Value::from(n),
-            (_, _, Some(n)) if n.is_finite() => Value::from(n),
+            (_, _, Some(n)) if n.is_finite() => whole(n).map_or(Value::from(n), Value::from),
             _ => return Err(format!("{n} is no finite number")),
         },
         Yaml::String(s) => Value::from(s.as_str()),
@@ -31,6 +34,24 @@ pub(crate) fn from_yaml(yaml: &serde_yaml::Value) -> Result<Value, String> {
         }
         Yaml::Tagged(tagged) => return Err(format!("the tag `{}` has no meaning here", tagged.tag)),
     })
+}
+
+/// The integer that a number is, if it is one that a program holds exactly: `1e5` is 100000, and so is `1e6 / 10`.
+pub(crate) fn whole(number: f64) -> Option<i64> {
+    (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64)
+}
+
+/// The same value, with integers for all whole numbers in it.
+pub(crate) fn wholes(value: &Value) -> Value {
+    match value.kind() {
+        ValueKind::Number if !value.is_integer() => {
+            f64::try_from(value.clone()).ok().and_then(whole).map_or_else(|| value.clone(), Value::from)
+        }
+        ValueKind::Seq if value.downcast_object_ref::<Items>().is_none() => {
+            value.try_iter().into_iter().flatten().map(|item| wholes(&item)).collect()
+        }
+        _ => value.clone(),
+    }
 }
 
 /// A key of a mapping; numbers and the like are taken as their text.
@@ -108,12 +129,30 @@ fn invalid(value: &Value) -> Fault {
     value.get_attr("x").err().map_or_else(|| ExprFault::NotMade.into(), |e| fault(&e))
 }
 
-/// As it stands inside of a text or a command: numbers and truth values as YAML writes them, lists and mappings as JSON.
+/// As it appears inside of a text or a command: numbers and truth values as YAML writes them, lists and mappings as JSON.
 pub(crate) fn to_text(value: &Value) -> Result<String, Fault> {
     match value.kind() {
         ValueKind::String => Ok(value.as_str().unwrap_or_default().to_owned()),
         ValueKind::None => Err(ExprFault::NullInText.into()),
-        _ => Ok(to_json(value)?.to_string()),
+        _ => Ok(json_text(to_json(value)?)),
+    }
+}
+
+/// JSON as text, whole numbers without a point or an exponent.
+pub(crate) fn json_text(json: Json) -> String {
+    fn plain(json: Json) -> Json {
+        match json {
+            Json::Number(n) if n.is_f64() => n.as_f64().and_then(whole).map_or(Json::Number(n), Json::from),
+            Json::Array(list) => list.into_iter().map(plain).collect(),
+            Json::Object(map) => map.into_iter().map(|(key, value)| (key, plain(value))).collect(),
+            other => other,
+        }
+    }
+    // Beyond this not every integer is a number of the machine, and beyond that digits would not mean anything.
+    const LONGEST: f64 = 1e21;
+    match json.as_f64() {
+        Some(n) if json.is_f64() && n.fract() == 0.0 && n.abs() < LONGEST => format!("{:.0}", n + 0.0),
+        _ => plain(json).to_string(),
     }
 }
 
@@ -132,5 +171,31 @@ pub(crate) fn describe(value: &Value) -> FoundValue {
         ValueKind::Seq | ValueKind::Iterable => FoundValue::List { text: shown() },
         ValueKind::Map => FoundValue::Mapping { text: shown() },
         kind => FoundValue::Other { type_name: kind.to_string() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_have_no_point_and_no_exponent() {
+        for (yaml, text) in [
+            ("1e5", "100000"),
+            ("1.0", "1"),
+            ("-2.50e1", "-25"),
+            ("-0.0", "0"),
+            ("1e18", "1000000000000000000"),
+            ("6.02e23", "6.02e+23"),
+            ("0.001", "0.001"),
+            ("3.10", "3.1"),
+            ("18446744073709551615", "18446744073709551615"),
+            ("[1.0, 0.5, {a: 1e3}]", "[1,0.5,{\"a\":1000}]"),
+            ("'1.0'", "1.0"),
+        ] {
+            let value = from_yaml(&serde_yaml::from_str(yaml).unwrap()).unwrap();
+            assert_eq!(to_text(&value).unwrap(), text, "{yaml}");
+        }
+        assert_eq!(to_text(&Value::from(5.0)).unwrap(), "5");
     }
 }

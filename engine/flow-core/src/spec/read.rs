@@ -366,10 +366,12 @@ fn file_name(value: &Value) -> Typed<String> {
 /// Keys that people know from elsewhere.
 fn elsewhere(name: &str) -> Option<(&'static str, &'static str)> {
     Some(match name {
-        "depends_on" | "dependencies" | "deps" | "after" => ("the key for that is", "needs"),
+        "depends_on" | "dependencies" | "after" => ("the key for that is", "needs"),
+        "deps" => ("the key for that is", "inputs"),
+        "outs" | "artifacts" => ("the key for that is", "outputs"),
         "if" => ("the key for that is", "when"),
         "strategy" => ("here it is just", "matrix"),
-        "cmd" | "command" | "script" | "shell" => ("the key for that is", "run"),
+        "cmd" | "command" | "script" => ("the key for that is", "run"),
         "jobs" | "tasks" | "stages" => ("the key for that is", "steps"),
         "args" | "parameters" | "options" => ("the key for that is", "with"),
         "resources" => ("say it as", "gpus` and `cpus"),

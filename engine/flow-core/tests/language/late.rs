@@ -79,7 +79,7 @@ fn commands() {
     ));
     for (label, expected, links) in [
         ("text[lr=0.001,name=\"it's\",on=true]", r#"train --lr 0.001 --name "it's" --on=true --list [1,2]"#, vec![]),
-        ("text[lr=1.0,name=plain,on=true]", "train --lr 1.0 --name plain --on=true --list [1,2]", vec![]),
+        ("text[lr=1,name=plain,on=true]", "train --lr 1 --name plain --on=true --list [1,2]", vec![]),
         ("one[v=7]", "use in/data at 0", vec!["in/data"]),
         ("named", "in/two/model ok", vec!["in/two/model"]),
         ("several", "in/data/0 in/data/1", vec!["in/data/0", "in/data/1"]),

@@ -6,6 +6,7 @@ mod fuzz;
 mod include;
 mod late;
 mod schema;
+mod text;
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
