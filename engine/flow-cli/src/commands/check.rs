@@ -13,7 +13,7 @@ use flow_exec::Session;
 use super::Done;
 use crate::args::{About, Global, Selection};
 use crate::error::CliError;
-use crate::output::{GOOD, Output, styled};
+use crate::output::{GOOD, NOTE, Output, styled};
 use crate::{place, reasons, words};
 
 /// Arguments of `flow check`.
@@ -59,6 +59,9 @@ impl Check {
                         words::count(expansion.instances.len(), "instance"),
                         words::count(expansion.steps.len(), "step"),
                     ))?;
+                    for warning in session.warnings() {
+                        output.line(format!("   {} {warning}", styled(NOTE, "warning:")))?;
+                    }
                     let unfit = expansion.unfit(&all).map(|(instance, lack)| reasons::unfit(&instance.label, lack));
                     for remark in expansion.remarks.iter().map(reasons::remark).chain(unfit) {
                         output.line(format!("   {remark}"))?;

@@ -23,7 +23,7 @@ fn what_runs_on_a_lost_card_starts_again_elsewhere() {
 flow: 1
 name: lost
 steps:
-  train: {matrix: {n: [1, 2, 3]}, run: ./lose.sh, inputs: [lose.sh, hold.sh], gpus: 1}
+  train: {matrix: {n: [1, 2, 3]}, run: './lose.sh ${{ n }}', inputs: [lose.sh, hold.sh], gpus: 1}
 ",
     );
     let mut flow = space.start(["run", "lost.yaml"]);

@@ -92,7 +92,7 @@ profiles: {quick: {params: {epochs: 2}}}
 steps:
   train: {run: "echo loss ${{ params.epochs }}", metrics: {stdout: "loss {loss}"}}
   tab: {uses: flow/table, with: {from: train, columns: [loss]}}
-  rep: {uses: flow/report, with: {sections: [{table: tab}]}}
+  rep: {uses: flow/report, with: {sections: [{table: tab, title: "${{ note }}"}]}}
 publish: [{from: rep, to: docs/rep.md}, {from: rep, whats_new: README.md}]
 "#;
 

@@ -1,5 +1,7 @@
 //! Parameters in force: defaults, then the profile, then `--set`. And which profile that is.
 
+use std::collections::BTreeSet;
+
 use indexmap::IndexMap;
 use minijinja::value::{Value, ValueKind};
 
@@ -15,6 +17,7 @@ use crate::{
         at::{At, On, Problems},
         hints,
         raw::Profile,
+        unread::ReadParams,
     },
 };
 
@@ -56,8 +59,10 @@ pub(super) fn choose(workflow: &Workflow, request: &ExpandRequest<'_>, problems:
         }
     }
     let written = params.clone();
+    let reads = (!request.set.is_empty()).then(|| ReadParams::of(workflow));
     for (at, given) in request.set.iter().enumerate() {
-        if let Err(what) = set(&mut params, given, request.files.get(at), request.shell_folder) {
+        let Some(reads) = &reads else { break };
+        if let Err(what) = set(&mut params, given, request.files.get(at), request.shell_folder, reads) {
             problems.add(&At::root(), On::Nothing, what);
         }
     }
@@ -136,6 +141,7 @@ fn set(
     given: &str,
     file: Option<&String>,
     folder: &str,
+    reads: &ReadParams,
 ) -> Result<(), Diagnostic> {
     let Some((name, text)) = given.split_once('=') else {
         return Err(Diagnostic::new(format!("`--set {given}` sets nothing")).label("expected NAME=VALUE"));
@@ -150,28 +156,39 @@ fn set(
             None => format!("`--set {given}`: {what}"),
         })
     };
-    if !params.contains_key(name) {
+    let path: Vec<&str> = name.split('.').collect();
+    let known = |params: &IndexMap<String, Value>, what: Diagnostic, name: &str| {
+        let read: Vec<String> = reads.below(|name| params.contains_key(name)).collect();
+        let last = format!(".{name}");
+        let longer = read.iter().find(|read| read.contains('.') && (read.starts_with(name) || read.ends_with(&last)));
+        let names: BTreeSet<&str> =
+            params.keys().chain(&read).map(String::as_str).filter(|other| *other != name).collect();
+        match longer {
+            Some(longer) => what.help(format!("did you mean `{longer}`?")),
+            None => what.nearest(name, names),
+        }
+    };
+    let Some(param) = within(params, &path) else {
         let what = wrong(format!("the workflow has no parameter `{name}`"));
-        return Err(what.nearest(name, params.keys().map(String::as_str)));
-    }
-    let yaml = serde_yaml::from_str::<serde_yaml::Value>(text).map_err(|e| hints::words(&e));
-    let value = yaml.and_then(|yaml| from_yaml(&yaml)).map_err(|message| {
+        return Err(known(params, what, name));
+    };
+    let yaml = || serde_yaml::from_str::<serde_yaml::Value>(text).map_err(|e| hints::words(&e));
+    let value = as_text(&param, text, appends).map_or_else(|| from_yaml(&yaml()?), Ok).map_err(|message| {
         wrong(format!("the value is no YAML: {message}")).help(format!("quote it: --set '{name}=\"{text}\"'"))
     })?;
     let value = relative_to(folder, &value);
-    let Some(param) = params.get_mut(name) else { return Ok(()) };
     let (is_list, scalar) = (|value: &Value| value.kind() == ValueKind::Seq, ValueKind::Map != value.kind());
     // `8,16` is a list to a shell, and a text to YAML.
     let parts: Vec<&str> = value.as_str().unwrap_or(text).split(',').map(str::trim).collect();
     let list = parts.join(", ");
     let several = value.as_str().is_some() && parts.len() > 1 && parts.iter().all(|part| part.parse::<f64>().is_ok());
-    *param = match (is_list(param), is_list(&value)) {
-        (true, true) if appends => Value::from(items(param).chain(items(&value)).collect::<Vec<_>>()),
-        (true, false) if appends && several && !items(param).any(|item| item.as_str().is_some()) => {
+    let value = match (is_list(&param), is_list(&value)) {
+        (true, true) if appends => Value::from(items(&param).chain(items(&value)).collect::<Vec<_>>()),
+        (true, false) if appends && several && !items(&param).any(|item| item.as_str().is_some()) => {
             let what = format!("the items of `{name}` are no texts, and this is {}", describe(&value));
             return Err(wrong(what).help(format!("--set '{name}+=[{list}]' appends each")));
         }
-        (true, false) if appends => Value::from(items(param).chain([value]).collect::<Vec<_>>()),
+        (true, false) if appends => Value::from(items(&param).chain([value]).collect::<Vec<_>>()),
         (false, _) if appends => {
             let what = wrong(format!("`{name}` is no list to append to"));
             return Err(what.help(format!("--set '{name}={text}' replaces it")));
@@ -191,9 +208,62 @@ fn set(
                 what.help("a parameter has one value, with a point in it, `0.1`; several are a list for an axis")
             );
         }
-        _ => merge(param, &value),
+        _ => value,
     };
+    if let Some(unread) =
+        leaves(&path, &value).into_iter().find(|leaf| !reads.has(&leaf.iter().map(String::as_str).collect::<Vec<_>>()))
+    {
+        let unread = unread.join(".");
+        let what = wrong(format!("nothing in the workflow reads `{unread}`"));
+        return Err(known(params, what, &unread));
+    }
+    let value = path[1..].iter().rev().fold(value, |value, key| Value::from_pairs([(*key, value)]));
+    if let Some(param) = params.get_mut(path[0]) {
+        *param = merge(param, &value);
+    }
     Ok(())
+}
+
+/// The value at a path of keys, `opt.momentum`.
+fn within(params: &IndexMap<String, Value>, path: &[&str]) -> Option<Value> {
+    let (first, rest) = path.split_first()?;
+    let start = params.get(*first)?.clone();
+    rest.iter().try_fold(start, |value, key| value.get_attr(key).ok().filter(|value| !value.is_undefined()))
+}
+
+/// The paths of what a value sets: of a mapping those of its members.
+fn leaves(path: &[&str], value: &Value) -> Vec<Vec<String>> {
+    let here: Vec<String> = path.iter().map(|key| (*key).to_owned()).collect();
+    if value.kind() != ValueKind::Map || value.len() == Some(0) {
+        return vec![here];
+    }
+    let below = |key: Value| {
+        let name = key.to_string();
+        let path: Vec<&str> = path.iter().copied().chain([&*name]).collect();
+        leaves(&path, &value.get_item(&key).unwrap_or_default())
+    };
+    value.try_iter().into_iter().flatten().flat_map(below).collect()
+}
+
+/// What is given for a text, or for a list of texts, is text as it is written: `1.10`, `0x10`, `Answer: yes`. Quotes around all of it are
+/// those of YAML.
+fn as_text(param: &Value, text: &str, appends: bool) -> Option<Value> {
+    let unquoted = || {
+        let bare = text.trim();
+        let is_quoted =
+            bare.len() > 1 && ['"', '\''].iter().any(|quote| bare.starts_with(*quote) && bare.ends_with(*quote));
+        let inside = if is_quoted { serde_yaml::from_str::<String>(bare).ok() } else { None };
+        Value::from(inside.unwrap_or_else(|| text.to_owned()))
+    };
+    let is_list = || text.trim_start().starts_with(['[', '-', '\n']);
+    match param.kind() {
+        ValueKind::String => Some(unquoted()),
+        ValueKind::Seq if param.len() != Some(0) && items(param).all(|item| item.as_str().is_some()) => {
+            let list = if is_list() { serde_yaml::from_str::<Vec<String>>(text).ok() } else { None };
+            list.map(Value::from).or_else(|| appends.then(unquoted))
+        }
+        _ => None,
+    }
 }
 
 fn items(list: &Value) -> impl Iterator<Item = Value> {

@@ -40,7 +40,7 @@ use minijinja::{Expression, value::Value};
 pub(crate) use bounds::{MOST, guarded, weight};
 pub use bounds::{is_guarded, render_bounded};
 pub(crate) use environment::{FILTERS, TESTS, globals, has_filter, has_test};
-pub(crate) use scan::{Field, ROOTS, Reads, end_of_expression};
+pub(crate) use scan::{Field, ROOTS, Reads, end_of_expression, paths};
 pub(crate) use scope::{ITEM_FIELDS, Item, Items, Scope, Steps};
 pub(crate) use template::{EvalError, Node, Piece, Template};
 

@@ -77,6 +77,26 @@ pub(crate) fn reads(text: &str) -> Reads {
     reads
 }
 
+/// What a text of the expression language reads of each name, as far as dots go: `opt.lr` as `["opt", "lr"]`. What is behind `opt[x]`
+/// is not told, so this is all of `opt`.
+pub(crate) fn paths(text: &str) -> Vec<Vec<String>> {
+    let mut tokens = tokens(text).into_iter().peekable();
+    let mut paths = Vec::new();
+    let mut after_dot = false;
+    while let Some(token) = tokens.next() {
+        after_dot = match token {
+            Token::Name(name) if !after_dot => {
+                let mut path = vec![name];
+                path.extend(std::iter::from_fn(|| attribute(&mut tokens)));
+                paths.push(path);
+                false
+            }
+            other => other == Token::Dot,
+        };
+    }
+    paths
+}
+
 #[derive(Clone, Debug, PartialEq)]
 enum Token {
     Name(String),

@@ -190,6 +190,11 @@ pub(crate) fn outputs(value: &Value) -> Typed<Vec<Output>> {
     if wrong.is_empty() { Ok(clean) } else { Err(wrong) }
 }
 
+/// It looks like a shell's pattern, `*.csv`.
+pub(super) fn is_pattern(path: &str) -> bool {
+    path.contains(['*', '?'])
+}
+
 /// A path in the work folder, cleaned of `.` and doubled slashes.
 fn inside(path: &str) -> Typed<String> {
     let parts = || path.split('/').filter(|p| !p.is_empty() && *p != ".");
@@ -200,7 +205,7 @@ fn inside(path: &str) -> Typed<String> {
                 .label("expected a relative path without `..`"),
         );
     }
-    if path.contains(['*', '?']) {
+    if is_pattern(path) {
         return other(
             Diagnostic::new(format!("the output `{path}` is a pattern"))
                 .label("expected the path of a file or a folder")

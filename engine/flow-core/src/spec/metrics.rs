@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use minijinja::value::Value;
 use serde_yaml::Value as Yaml;
 
-use super::{at::At, read::Reader, typed};
+use super::{at::At, files, read::Reader, typed};
 use crate::{
     Diagnostic,
     metrics::{Metrics, MetricsFile, Pattern, Summary, SummaryError, metric_name},
@@ -35,6 +35,13 @@ impl Reader<'_> {
                         if path.starts_with('/') || path.split('/').any(|part| part == "..") || path.is_empty() {
                             let what = Diagnostic::new(format!("`{path}` is not in the step's work folder"));
                             self.problems.value(&at, what.label("expected a relative path without `..`"));
+                        }
+                        if files::is_pattern(&path) {
+                            let what = Diagnostic::new(format!("`{path}` is a pattern"));
+                            self.problems.value(
+                                &at,
+                                what.help(format!("`{kind}` takes no patterns: name each file, as a list")),
+                            );
                         }
                         metrics.files.extend(MetricsFile::new(kind, path));
                     }

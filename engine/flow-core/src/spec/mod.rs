@@ -16,6 +16,7 @@ pub(crate) mod slurm;
 mod spans;
 pub(crate) mod step;
 pub(crate) mod typed;
+pub(crate) mod unread;
 mod yaml;
 
 pub(crate) use crate::expr::value::describe;
@@ -68,6 +69,7 @@ pub fn parse_with(
     let (mut file, sources) = include::files(source, read, &mut problems)?;
     let mut steps = step::resolve(std::mem::take(&mut file.steps), &mut problems);
     names::check(&file, &mut steps, &mut problems);
+    unread::check(&mut steps, &mut problems);
     Ok(Workflow { sources: sources.into(), file: Arc::new(file), steps: Arc::new(steps), problems: problems.0 })
 }
 
@@ -166,6 +168,43 @@ impl Workflow {
     /// What is wrong as far as the text alone tells; [`Workflow::expand`] returns these too.
     pub fn errors(&self) -> Vec<Diagnostic> {
         self.locate(self.problems.clone())
+    }
+
+    /// What is allowed and is probably not meant: axes that nothing reads, numbers that lose their spelling.
+    pub fn warnings(&self) -> Vec<Diagnostic> {
+        self.locate(unread::axes(self)).into_iter().chain(self.respelled()).collect()
+    }
+
+    /// One warning about all numbers that print in another way than they are written.
+    fn respelled(&self) -> Option<Diagnostic> {
+        /// A larger file was written by a program.
+        const LARGEST: usize = 1 << 20;
+        const SHOWN: usize = 3;
+        let numbers = unread::numbers(self);
+        if numbers.is_empty() || self.sources().any(|source| source.text.len() > LARGEST) {
+            return None;
+        }
+        let spelled = |found: &Diagnostic| {
+            let source = found.source.as_deref().unwrap_or(self.source());
+            source.text.get(found.span.clone()?).map(str::to_owned)
+        };
+        let mut first = None;
+        let mut told: Vec<String> = Vec::new();
+        for found in self.locate(numbers) {
+            let Some(spelled) = spelled(&found).filter(|spelled| unread::loses(spelled, &found.message)) else {
+                continue;
+            };
+            let one = format!("`{spelled}` prints as {}", found.message);
+            if !told.contains(&one) {
+                told.push(one);
+            }
+            first.get_or_insert(found);
+        }
+        let more = told.len().saturating_sub(SHOWN);
+        told.truncate(SHOWN);
+        let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+        let what = Diagnostic::new(format!("{}{more}", told.join(", "))).help("quote it to keep the text");
+        first.map(|first| Diagnostic { span: first.span, source: first.source, ..what })
     }
 
     /// The file it was read from.

@@ -300,7 +300,7 @@ profiles:
   small: {when: machine.gpus == 0, gpus: 0, params: {a: 2, l: [3], m: {y: {w: 3}}}}
   other: {params: {a: 9}}
 steps:
-  s: {run: x, gpus: 1}
+  s: {run: 'x ${{ [l, m, p] }}', gpus: 1}
 ";
     let params = |gpus, profile, set: &[&str]| {
         let e = expand_on(text, &machine(gpus), profile, set).unwrap_or_else(|wrong| panic!("{}", shown(text, &wrong)));

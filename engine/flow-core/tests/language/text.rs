@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flow_core::{Body, Expansion, InstanceId, Render, StepResult};
+use flow_core::{Body, Diagnostic, Expansion, InstanceId, Render, Source, StepResult, parse};
 
 use super::{expand_on, machine, shown};
 
@@ -52,4 +52,102 @@ fn axes_print_and_are_selected_as_numbers() {
     let twice = "flow: 1\nsteps:\n  a: {matrix: {lr: [1, 1.0]}, run: 'x ${{ lr }}'}\n";
     let said = shown(twice, &expand_on(twice, &machine(0), None, &[]).map(drop).expect_err("one value twice"));
     assert!(said.contains("`lr=1` stands twice"), "{said}");
+}
+
+#[test]
+fn a_text_stays_text_when_it_is_set() {
+    let text = "flow: 1\nparams: {prompt: Say hi, tag: v1, layers: '64', tags: [a, b], opt: {name: adam, lr: 0.1}, n: 1}\nsteps:\n  a: {run: '${{ prompt }}|${{ tag }}|${{ layers }}|${{ tags }}|${{ opt.name }}|${{ opt.lr }}|${{ n }}'}\n";
+    let plain = "Say hi|v1|64|[\"a\",\"b\"]|adam|0.1|1";
+    for (set, was, is) in [
+        (&["prompt=Answer: yes or no"][..], "Say hi", "Answer: yes or no"),
+        (&["prompt=- item"], "Say hi", "- item"),
+        (&["prompt=Write C # code"], "Say hi", "Write C # code"),
+        (&["prompt={x: 1}"], "Say hi", "{x: 1}"),
+        (&["prompt='quoted: once'"], "Say hi", "quoted: once"),
+        (&["prompt=\"a\" and \"b\""], "Say hi", "\"a\" and \"b\""),
+        (&["tag=1.10"], "v1", "1.10"),
+        (&["tag=true"], "v1", "true"),
+        (&["tag=~"], "v1", "~"),
+        (&["layers=0x10"], "64", "0x10"),
+        (&["tags=[1.10, yes]"], "[\"a\",\"b\"]", "[\"1.10\",\"yes\"]"),
+        (&["tags+=2.50"], "[\"a\",\"b\"]", "[\"a\",\"b\",\"2.50\"]"),
+        (&["opt.name=1e3"], "adam", "1e3"),
+        (&["opt.lr=1e3"], "0.1", "1000"),
+        (&["opt={lr: 3}"], "0.1", "3"),
+        (&["n=2.0"], "|1", "|2"),
+    ] {
+        let expected = match plain.rsplit_once(was) {
+            Some((before, behind)) => format!("{before}{is}{behind}"),
+            None => panic!("{was}"),
+        };
+        assert_eq!(printed(text, set), Ok(expected), "{set:?}");
+    }
+}
+
+fn warnings(text: &str) -> String {
+    let workflow = parse(&Source { path: "t.yaml".into(), text: text.to_owned() }).expect("a workflow");
+    shown(text, &workflow.warnings())
+}
+
+#[test]
+fn numbers_that_lose_their_spelling_are_warned_about_once() {
+    let text = "flow: 1\nparams: {py: 3.10, ok: 1e5, small: 1e-4, zero: 0.0, quoted: '1.10'}\nsteps:\n  a:\n    matrix: {v: [3.9, 3.10, 1.20], sha: [0e1, 61e9540, 12e5]}\n    run: x ${{ v }} ${{ sha }}\n    env: {TAG: 2.50}\n";
+    let said = warnings(text);
+    assert_eq!(
+        said,
+        "2:14: `3.10` prints as 3.1, `1.20` prints as 1.2, `0e1` prints as 0, and 1 more; quote it to keep the text"
+    );
+    assert_eq!(warnings("flow: 1\nparams: {lr: 0.1, n: 1e5}\nsteps:\n  a: {run: x}\n"), "");
+}
+
+#[test]
+fn axes_that_nothing_reads_are_warned_about() {
+    let text = |steps: &str| format!("flow: 1\nsteps:\n{steps}");
+    let said = warnings(&text("  a: {matrix: {lr: [1, 2]}, run: train}\n  b: {like: a, exclusive: true}\n"));
+    assert_eq!(
+        said,
+        "3:16: nothing in `a` reads its axis `lr`, so all its values do the same; write `${{ lr }}` into `run`, or `repeat:` for repetitions"
+    );
+    for read in [
+        "run: 'x ${{ lr }}'",
+        "run: x, when: lr > 1",
+        "run: x, env: {LR: '${{ lr }}'}",
+        "run: x, inputs: ['f${{ lr }}']",
+        "run: x, outputs: ['f${{ lr }}']",
+        "run: x, cpus: '${{ lr }}'",
+        "run: x, seed: '${{ lr }}'",
+        "run: x, corun: {group: '${{ lr }}'}",
+        "run: 'x ${{ steps.data.out }}'",
+        "run: x, needs: [data]",
+    ] {
+        let data = "  data: {matrix: {lr: [1, 2]}, run: 'x ${{ lr }}', outputs: [o]}\n";
+        assert_eq!(warnings(&text(&format!("{data}  a: {{matrix: {{lr: [1, 2]}}, {read}}}\n"))), "", "{read}");
+    }
+}
+
+/// The messages about a workflow.
+fn wrong(text: &str, set: &[&str]) -> String {
+    let said = |wrong: Vec<Diagnostic>| shown(text, &wrong);
+    expand_on(text, &machine(0), None, set).map(drop).map_err(said).err().unwrap_or_default()
+}
+
+#[test]
+fn what_is_set_and_not_read_is_refused() {
+    let text = "flow: 1\nparams: {lr: 0.1, lrs: [1], unread: 1, opt: {momentum: 0.9, nesterov: true}, whole: {a: 1}}\nsteps:\n  a: {run: 'x ${{ lr }} ${{ lrs }} ${{ opt.momentum }} ${{ whole | tojson }}'}\n";
+    for (set, expected) in [
+        ("unread=2", "-: `--set unread=2`: nothing in the workflow reads `unread`"),
+        ("opt.mom=1", "-: `--set opt.mom=1`: the workflow has no parameter `opt.mom`; did you mean `opt.momentum`?"),
+        (
+            "opt={mom: 1}",
+            "-: `--set opt={mom: 1}`: nothing in the workflow reads `opt.mom`; did you mean `opt.momentum`?",
+        ),
+        ("opt.nesterov=false", "-: `--set opt.nesterov=false`: nothing in the workflow reads `opt.nesterov`"),
+        ("lrx=1", "-: `--set lrx=1`: the workflow has no parameter `lrx`; did you mean `lr`?"),
+    ] {
+        let said = wrong(text, &[set]);
+        assert!(said.starts_with(expected), "{set}: {said}");
+    }
+    for set in ["lr=1", "lrs=[2]", "opt.momentum=1", "opt={momentum: 1}", "whole={b: 2}", "whole.a=3"] {
+        assert_eq!(wrong(text, &[set]), "", "{set}");
+    }
 }

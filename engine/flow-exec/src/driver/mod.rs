@@ -36,6 +36,7 @@ mod numbers;
 mod orphans;
 mod outbox;
 mod outcomes;
+mod params_file;
 mod peers;
 mod placements;
 mod plan;

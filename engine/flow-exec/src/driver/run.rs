@@ -428,8 +428,9 @@ fn beginning(
     });
     let remarks = expansion.remarks.iter().map(|remark| RunEvent::Remarked { remark: remark.clone() });
     let troubles = expansion.machine.gpu_troubles.iter();
-    let troubles = troubles.map(|fault| RunEvent::Notice { instance: None, text: fault.to_string() });
-    let events = std::iter::once(start).chain(instances).chain(remarks).chain(troubles);
+    let notices = troubles.map(ToString::to_string).chain(session.warnings());
+    let notices = notices.map(|text| RunEvent::Notice { instance: None, text });
+    let events = std::iter::once(start).chain(instances).chain(remarks).chain(notices);
     events.map(|event| JournalLine { at, event }).collect()
 }
 

@@ -16,7 +16,7 @@ use flow_core::{
 use flow_store::StoreDir;
 
 use super::{
-    batch, imports,
+    batch, imports, params_file,
     slurm::{Cluster, Impossible, Unasked, Unmet},
 };
 use crate::{
@@ -103,6 +103,16 @@ impl Session {
     /// Diagnostics about this workflow as an error.
     pub fn wrong(&self, diagnostics: Vec<Diagnostic>) -> ExecError {
         ExecError::Workflow { source_text: Box::new(self.workflow.source().clone()), diagnostics }
+    }
+
+    /// What the workflow says and probably does not mean, each with its place.
+    pub fn warnings(&self) -> Vec<String> {
+        let in_words = |what: Diagnostic| {
+            let source = what.source.as_deref().unwrap_or(self.workflow.source());
+            let place = what.line_column(&source.text).map(|(line, column)| format!(":{line}:{column}"));
+            format!("{}{}: {what}", source.path, place.unwrap_or_default())
+        };
+        self.workflow.warnings().into_iter().map(in_words).collect()
     }
 
     /// A path as written in the workflow, made absolute.
@@ -292,7 +302,7 @@ impl Basis {
         let found = plugins::Plugins::discover(&workspace.plugins, workspace.own_plugins.as_deref(), &cache)?;
         let (mut set, mut files) = (Vec::new(), Vec::new());
         for file in &request.params {
-            set.extend(values_of(file)?);
+            set.extend(params_file::values_of(file, LONGEST)?);
             files.resize(set.len(), file.display().to_string());
         }
         set.extend(request.set.iter().cloned());
@@ -440,24 +450,6 @@ fn included(path: &str) -> Result<String, Diagnostic> {
         }
         _ => Diagnostic::new(format!("`{path}` cannot be included: {e}")),
     })
-}
-
-/// A file of values of parameters, as `--set` takes them: YAML, so JSON too.
-fn values_of(file: &Path) -> Result<Vec<String>, ExecError> {
-    let shown = file.display();
-    let wrong = |why: String| {
-        ExecError::Usage(format!("--params {shown}: {why}; expected a mapping of parameters to values, `lr: 0.1`"))
-    };
-    let text = text::read(file, LONGEST).map_err(|e| wrong(e.to_string()))?;
-    let values: serde_yaml::Mapping = serde_yaml::from_str(&text).map_err(|e| wrong(e.to_string()))?;
-    values
-        .iter()
-        .map(|(name, value)| {
-            let name = name.as_str().ok_or_else(|| wrong(format!("{name:?} is no name")))?;
-            let value = serde_json::to_string(value).map_err(|e| wrong(format!("`{name}`: {e}")))?;
-            Ok(format!("{name}={value}"))
-        })
-        .collect()
 }
 
 /// Why a variable cannot be a secret. Its value is not told.
