@@ -22,6 +22,7 @@ pub fn schema() -> Value {
         "$defs": {
             "expression": {"type": "string", "pattern": r"\$\{\{[\s\S]*\}\}", "description": "A text with `${{ }}` in it."},
             "name": {"type": "string", "pattern": "^[a-z][a-z0-9_]*$"},
+            "points": {"type": "array", "items": {"type": "object", "minProperties": 1, "propertyNames": {"$ref": "#/$defs/name"}}},
             "plain": {"not": {"$ref": "#/$defs/expression"}},
             "scalar": {"type": ["string", "number", "boolean"]},
             "size": {"type": "string", "pattern": r"^\s*[0-9]+(\.[0-9]*)?\s*[KMGTPE]?i?[Bb]?\s*$"},
@@ -166,6 +167,7 @@ fn property(key: &Key) -> Value {
             "type": "object",
             "minProperties": 1,
             "propertyNames": {"$ref": "#/$defs/name"},
+            "properties": {"include": {"$ref": "#/$defs/points"}, "exclude": {"$ref": "#/$defs/points"}},
             "additionalProperties": member(json!({"type": "array", "minItems": 1})),
         }),
         Kind::StepList => {

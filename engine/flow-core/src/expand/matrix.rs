@@ -37,23 +37,31 @@ pub(super) struct AxisValue {
     pub(super) text: String,
 }
 
+/// A value and the axis that it belongs to.
+pub(super) type AxisOf = (Arc<str>, AxisValue);
+
 #[derive(Clone, Debug, Default)]
 pub(super) struct Matrix {
     pub(super) axes: Vec<Axis>,
+    /// The points, each with its position on the axes that it has; absent if every value meets every other.
+    pub(super) points: Option<Vec<Vec<Option<usize>>>>,
 }
 
 impl Matrix {
     /// How many points it has; one without axes.
     pub(super) fn len(&self) -> usize {
-        self.axes.iter().map(|a| a.values.len()).product()
+        self.points.as_ref().map_or_else(|| self.axes.iter().map(|a| a.values.len()).product(), Vec::len)
     }
 
     /// The position on each axis of a point; the first axis is the slowest.
-    pub(super) fn digits(&self, point: usize) -> Vec<usize> {
+    pub(super) fn digits(&self, point: usize) -> Vec<Option<usize>> {
+        if let Some(points) = &self.points {
+            return (0..self.axes.len()).map(|axis| points[point].get(axis).copied().flatten()).collect();
+        }
         let mut rest = point;
-        let mut digits = vec![0; self.axes.len()];
+        let mut digits = vec![None; self.axes.len()];
         for (digit, axis) in digits.iter_mut().zip(&self.axes).rev() {
-            *digit = rest % axis.values.len();
+            *digit = Some(rest % axis.values.len());
             rest /= axis.values.len();
         }
         digits
@@ -61,7 +69,67 @@ impl Matrix {
 
     /// The values at a point.
     pub(super) fn at(&self, point: usize) -> impl Iterator<Item = (&Axis, &AxisValue)> {
-        self.axes.iter().zip(self.digits(point)).map(|(axis, digit)| (axis, &axis.values[digit]))
+        self.axes.iter().zip(self.digits(point)).filter_map(|(axis, digit)| Some((axis, &axis.values[digit?])))
+    }
+
+    /// Leaves points out and adds others, as GitHub Actions does: `exclude` leaves out every point with all values of an entry. An entry of
+    /// `include` adds its further values to every point that has those of its values that axes have. If there is none, it is a point of
+    /// its own.
+    pub(super) fn shape(&mut self, exclude: &[Vec<AxisOf>], include: &[Vec<AxisOf>]) {
+        let own = self.axes.len();
+        let count = if own == 0 { 0 } else { self.len() };
+        let mut points: Vec<Vec<Option<usize>>> = (0..count).map(|point| self.digits(point)).collect();
+        let find = |axes: &[Axis], (name, value): &AxisOf| {
+            let axis = axes.iter().position(|axis| axis.name == *name)?;
+            Some((axis, axes[axis].values.iter().position(|known| known.text == value.text)))
+        };
+        let has = |axes: &[Axis], point: &[Option<usize>], of: &AxisOf| {
+            find(axes, of).is_some_and(|(axis, digit)| digit.is_some() && point[axis] == digit)
+        };
+        points.retain(|point| !exclude.iter().any(|entry| entry.iter().all(|of| has(&self.axes, point, of))));
+        let originals = points.len();
+        for entry in include {
+            let (of_axes, further): (Vec<&AxisOf>, Vec<&AxisOf>) =
+                entry.iter().partition(|(name, _)| self.axes[..own].iter().any(|axis| axis.name == *name));
+            let matches = |point: &usize| of_axes.iter().all(|of| has(&self.axes, &points[*point], of));
+            let matching: Vec<usize> = (0..originals).filter(matches).collect();
+            let (changed, values) = match matching.is_empty() {
+                true => {
+                    points.push(Vec::new());
+                    (vec![points.len() - 1], entry.iter().collect())
+                }
+                false => (matching, further),
+            };
+            for of in values {
+                let (axis, digit) = self.place(of);
+                for point in &changed {
+                    let point = &mut points[*point];
+                    point.resize(point.len().max(axis + 1), None);
+                    point[axis] = Some(digit);
+                }
+            }
+            if changed[..] == [points.len() - 1] && points.len() > originals {
+                let twin = points.last().is_some_and(|last| points[..points.len() - 1].contains(last));
+                if twin {
+                    points.pop();
+                }
+            }
+        }
+        self.points = Some(points);
+    }
+
+    /// The position of a value on its axis; both are added if they are new.
+    fn place(&mut self, (name, value): &AxisOf) -> (usize, usize) {
+        let axis = self.axes.iter().position(|axis| axis.name == *name).unwrap_or_else(|| {
+            self.axes.push(Axis { name: name.clone(), values: Vec::new() });
+            self.axes.len() - 1
+        });
+        let values = &mut self.axes[axis].values;
+        let digit = values.iter().position(|known| known.text == value.text).unwrap_or_else(|| {
+            values.push(value.clone());
+            values.len() - 1
+        });
+        (axis, digit)
     }
 
     /// `step[version=v7,batch=16]`.
@@ -117,6 +185,17 @@ pub(super) fn axis(name: &Arc<str>, template: &Template, value: &Value, problems
         return None;
     }
     Some(Axis { name: name.clone(), values })
+}
+
+/// One value of an axis, in an entry of `include` or `exclude`.
+pub(super) fn value(name: &str, template: &Template, scope: &Value, problems: &mut Problems) -> Option<AxisValue> {
+    let value = template.eval(scope).map_err(|error| error.report(template, problems)).ok()?;
+    read(name, &wholes(&value))
+        .map_err(|message| {
+            let what = Diagnostic::new(format!("the axis `{name}` cannot have this value: {message}"));
+            problems.value(&template.at, what);
+        })
+        .ok()
 }
 
 fn read(name: &str, value: &Value) -> Result<AxisValue, String> {
@@ -211,7 +290,8 @@ impl Agreement {
         let mut agreement = Agreement { common, repetition: both_repeat, members: BTreeMap::new() };
         for (id, (point, repetition)) in members {
             let digits = read.digits(point as usize);
-            let key = agreement.key(read_axes.iter().map(|j| Some(digits[*j])), repetition);
+            let digit = |j: &usize| Some(digits[*j].unwrap_or(read.axes[*j].values.len()));
+            let key = agreement.key(read_axes.iter().map(digit), repetition);
             if let Some(key) = key {
                 agreement.members.entry(key).or_default().push(id);
             }
@@ -222,14 +302,18 @@ impl Agreement {
     /// The instances that belong to one of the reader's, ascending.
     pub(super) fn of(&self, reader: &Matrix, place: Place) -> &[InstanceId] {
         let digits = reader.digits(place.0 as usize);
-        let key = self.key(self.common.iter().map(|(i, table, _)| table[digits[*i]]), place.1);
+        // A point without an axis belongs to those without it.
+        let digit = |(i, table, size): &(usize, Vec<Option<usize>>, usize)| {
+            digits[*i].map_or(Some(*size), |digit| table[digit])
+        };
+        let key = self.key(self.common.iter().map(digit), place.1);
         key.and_then(|key| self.members.get(&key)).map_or(&[], Vec::as_slice)
     }
 
     fn key(&self, digits: impl Iterator<Item = Option<usize>>, repetition: Option<u32>) -> Option<u64> {
         let mut key = if self.repetition { u64::from(repetition.unwrap_or(0)) } else { 0 };
         for ((_, _, size), digit) in self.common.iter().zip(digits) {
-            key = key * *size as u64 + digit? as u64;
+            key = key * (*size as u64 + 1) + digit? as u64;
         }
         Some(key)
     }

@@ -13,7 +13,7 @@ use super::{
     ExpandRequest,
     facts::Definition,
     marks::Mark,
-    matrix::{Axis, Matrix, Place},
+    matrix::{Axis, AxisOf, Matrix, Place},
     with::{Schema, known},
 };
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
     shell::Shell,
     spec::{
         at::{At, Problems},
-        raw::Part,
+        raw::{Part, RawMatrix, RawPoint},
         step::{Action, Step},
     },
     verdict::AT_MOST,
@@ -340,7 +340,8 @@ pub(super) const MOST: usize = 1_000_000;
 
 fn matrix(step: &Step, absent: &mut Option<Arc<Cause>>, scope: &Value, problems: &mut Problems) -> Matrix {
     let mut axes: Vec<Axis> = Vec::new();
-    for (name, template) in &step.axes {
+    let mut empty = None;
+    for (name, template) in &step.matrix.axes {
         let value = match template.eval(scope) {
             Ok(value) => value,
             Err(error) => {
@@ -350,7 +351,7 @@ fn matrix(step: &Step, absent: &mut Option<Arc<Cause>>, scope: &Value, problems:
         };
         let Some(axis) = super::matrix::axis(name, template, &value, problems) else { continue };
         if axis.values.is_empty() {
-            *absent = Some(Arc::new(Cause::EmptyAxis { axis: name.to_string() }));
+            empty = Some(name);
         }
         axes.push(axis);
     }
@@ -360,7 +361,23 @@ fn matrix(step: &Step, absent: &mut Option<Arc<Cause>>, scope: &Value, problems:
         problems.key(&step.at.key("matrix"), what);
         return Matrix::default();
     }
-    Matrix { axes }
+    let mut matrix = Matrix { axes, points: None };
+    let RawMatrix { exclude, include, .. } = &step.matrix;
+    if !exclude.is_empty() || !include.is_empty() {
+        let mut evaluate = |all: &[RawPoint]| -> Vec<Vec<AxisOf>> {
+            let mut value = |(name, template): &(Arc<str>, Template)| {
+                super::matrix::value(name, template, scope, problems).map(|value| (name.clone(), value))
+            };
+            all.iter().map(|point| point.values.iter().filter_map(&mut value).collect()).collect()
+        };
+        matrix.shape(&evaluate(exclude), &evaluate(include));
+        if matrix.len() == 0 && empty.is_none() {
+            let what = Diagnostic::new("`exclude` leaves no point of the matrix");
+            problems.key(&step.at.key("matrix"), what);
+        }
+    }
+    *absent = empty.filter(|_| matrix.len() == 0).map(|axis| Arc::new(Cause::EmptyAxis { axis: axis.to_string() }));
+    matrix
 }
 
 /// What can be told of `with` before there are instances.

@@ -141,7 +141,12 @@ pub(crate) const STEP: &[Key] = &[
     key("shell", Kind::Shell, PLAIN, "The shell of a `run` that needs one: `bash` by default, or `sh`."),
     key("with", Kind::With, ALL, "Parameters of the step that `uses` names."),
     key("like", Kind::Step, PLAIN, "A step to copy; keys here replace its keys."),
-    key("matrix", Kind::Matrix, PARAMS_MACHINE, "Axes: for each a list, or one expression that gives a list."),
+    key(
+        "matrix",
+        Kind::Matrix,
+        PARAMS_MACHINE,
+        "Axes: for each a list, or one expression that gives a list. `include` and `exclude` change the points ([more](#instances)).",
+    ),
     key("needs", Kind::StepList, PLAIN, "Steps that come before, without their data."),
     key("when", Kind::When, PARAMS_MACHINE_AXES, "An expression; where it is false the instance is skipped."),
     key("inputs", Kind::Inputs, PARAMS_AXES, "Files and folders that appear in the work folder."),

@@ -9,7 +9,7 @@ use super::{
     at::At,
     files,
     keys::{self, Key, Kind},
-    raw::{Part, RawStep},
+    raw::{Part, RawMatrix, RawPoint, RawStep},
     read::Reader,
     slurm,
     typed::{self, Typed},
@@ -44,23 +44,26 @@ impl Reader<'_> {
     fn part(&mut self, key: &'static Key, yaml: &Yaml, at: &At) -> Option<Part> {
         match key.kind {
             Kind::Matrix => {
-                let mut axes = Vec::new();
+                let mut matrix = RawMatrix::default();
                 for (name, value, at) in self.mapping(yaml, at, "`matrix`") {
-                    let good = self.name(&name, &at, "an axis") && self.free(&name, &at, "an axis");
-                    let before = self.problems.0.len();
-                    let axis = Template::parse(value, &at, self.problems);
-                    if self.problems.0.len() == before && good {
-                        self.axis(&name, &axis);
-                    }
-                    // Where its values are wrong its name is known all the same.
-                    if good {
-                        axes.push((Arc::from(name), axis));
+                    match &*name {
+                        "include" => matrix.include = self.points(&name, value, &at),
+                        "exclude" => matrix.exclude = self.points(&name, value, &at),
+                        _ => matrix.axes.extend(self.one_axis(&name, value, &at)),
                     }
                 }
-                if axes.is_empty() && matches!(yaml, Yaml::Mapping(m) if m.is_empty()) {
+                if matches!(yaml, Yaml::Mapping(m) if m.is_empty()) {
                     self.problems.key(at, Diagnostic::new("the matrix has no axes").help("leave `matrix` out"));
                 }
-                Some(Part::Matrix(axes))
+                let axes: Vec<&str> = matrix.axes.iter().map(|(name, _)| &**name).collect();
+                for (name, template) in matrix.exclude.iter().flat_map(|point| &point.values) {
+                    if !axes.contains(&&**name) {
+                        let what =
+                            Diagnostic::new(format!("`exclude` names `{name}`, which is no axis of this matrix"));
+                        self.problems.key(&template.at, what.nearest(name, axes.iter().copied()));
+                    }
+                }
+                Some(Part::Matrix(matrix))
             }
             Kind::When => self.when(yaml, at).map(Part::When),
             Kind::Step | Kind::Uses => {
@@ -196,6 +199,37 @@ impl Reader<'_> {
             Kind::Env | Kind::Inputs | Kind::Outputs => {}
             _ => self.problems.value(&template.at, Diagnostic::new(format!("`{}` is a mapping", key.name))),
         }
+    }
+
+    /// An axis whose name is sound. Where its values are wrong its name is known all the same.
+    fn one_axis(&mut self, name: &str, yaml: &Yaml, at: &At) -> Option<(Arc<str>, Template)> {
+        let good = self.name(name, at, "an axis") && self.free(name, at, "an axis");
+        let before = self.problems.0.len();
+        let axis = Template::parse(yaml, at, self.problems);
+        if self.problems.0.len() == before && good {
+            self.axis(name, &axis);
+        }
+        good.then(|| (Arc::from(name), axis))
+    }
+
+    /// `include:` or `exclude:` of a matrix.
+    fn points(&mut self, key: &str, yaml: &Yaml, at: &At) -> Vec<RawPoint> {
+        let Yaml::Sequence(list) = yaml else {
+            let what = Diagnostic::new(format!("`{key}` of a matrix is no list"));
+            self.problems.value(at, what.label("expected a list of points, `[{batch: 8, lr: 0.1}]`"));
+            return Vec::new();
+        };
+        let mut points = Vec::new();
+        for (n, point) in list.iter().enumerate() {
+            let mut values = Vec::new();
+            for (name, value, at) in self.mapping(point, &at.index(n), &format!("a point of `{key}`")) {
+                if self.name(&name, &at, "an axis") && self.free(&name, &at, "an axis") {
+                    values.push((Arc::from(name), Template::parse(value, &at, self.problems)));
+                }
+            }
+            points.push(RawPoint { values });
+        }
+        points
     }
 
     fn axis(&mut self, name: &str, axis: &Template) {

@@ -97,12 +97,41 @@ impl FromIterator<(&'static str, Part)> for Parts {
     }
 }
 
+/// `matrix:`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RawMatrix {
+    pub(crate) axes: Vec<(Arc<str>, Template)>,
+    /// Points with these values are left out.
+    pub(crate) exclude: Vec<RawPoint>,
+    /// Values for the points that they match, or points of their own.
+    pub(crate) include: Vec<RawPoint>,
+}
+
+impl RawMatrix {
+    /// The axes, and those that only `include` has, each with a value as written.
+    pub(crate) fn all(&self) -> Vec<(Arc<str>, Template)> {
+        let mut all = self.axes.clone();
+        for (name, template) in self.include.iter().flat_map(|point| &point.values) {
+            if !all.iter().any(|(known, _)| known == name) {
+                all.push((name.clone(), template.clone()));
+            }
+        }
+        all
+    }
+}
+
+/// An entry of `include` or `exclude`.
+#[derive(Clone, Debug)]
+pub(crate) struct RawPoint {
+    pub(crate) values: Vec<(Arc<str>, Template)>,
+}
+
 /// The value of one key of a step.
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
     Value(Template),
     With(Template, Arc<serde_json::Map<String, serde_json::Value>>),
-    Matrix(Vec<(Arc<str>, Template)>),
+    Matrix(RawMatrix),
     When(When),
     Names(Vec<(String, At)>),
     Metrics(Arc<Metrics>, At),
@@ -113,7 +142,10 @@ impl Part {
     pub(crate) fn visit(&self, see: &mut dyn FnMut(&Expr, &At)) {
         match self {
             Part::Value(template) | Part::With(template, _) => template.visit(see),
-            Part::Matrix(axes) => axes.iter().for_each(|(_, template)| template.visit(see)),
+            Part::Matrix(matrix) => {
+                let points = matrix.exclude.iter().chain(&matrix.include).flat_map(|point| &point.values);
+                matrix.axes.iter().chain(points).for_each(|(_, template)| template.visit(see));
+            }
             Part::When(when) => see(&when.expr, &when.at),
             Part::Names(_) | Part::Metrics(..) => {}
         }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json};
 use super::{
     at::{At, Problems},
     part,
-    raw::{Part, Parts, RawStep, When},
+    raw::{Part, Parts, RawMatrix, RawStep, When},
     slurm, typed,
 };
 use crate::{
@@ -30,7 +30,9 @@ pub(crate) struct Step {
     pub(crate) action: Action,
     pub(crate) with: Option<Template>,
     pub(crate) written: Arc<Map<String, Json>>,
+    /// Every axis that an instance may have.
     pub(crate) axes: Vec<(Arc<str>, Template)>,
+    pub(crate) matrix: RawMatrix,
     pub(crate) needs: Vec<(String, At)>,
     pub(crate) when: Option<When>,
     pub(crate) metrics: Option<Arc<Metrics>>,
@@ -209,6 +211,7 @@ fn take_apart(own: usize, raw: RawStep, copy: Option<Merged>, problems: &mut Pro
         with: None,
         written: Arc::default(),
         axes: Vec::new(),
+        matrix: RawMatrix::default(),
         needs: Vec::new(),
         when: None,
         metrics: None,
@@ -276,7 +279,7 @@ fn take_apart(own: usize, raw: RawStep, copy: Option<Merged>, problems: &mut Pro
             (_, Part::With(template, written)) => {
                 (step.with, step.written) = (Some(template.clone()), written.clone());
             }
-            (_, Part::Matrix(axes)) => step.axes = axes.clone(),
+            (_, Part::Matrix(matrix)) => (step.axes, step.matrix) = (matrix.all(), matrix.clone()),
             (_, Part::When(when)) => step.when = Some(when.clone()),
             (_, Part::Metrics(metrics, _)) => step.metrics = Some(metrics.clone()),
             ("measured", Part::Value(t)) => step.measured = t.as_const().and_then(|v| typed::boolean(v).ok()),

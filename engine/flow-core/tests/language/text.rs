@@ -151,3 +151,49 @@ fn what_is_set_and_not_read_is_refused() {
         assert_eq!(wrong(text, &[set]), "", "{set}");
     }
 }
+
+#[test]
+fn a_matrix_has_points_more_and_less() {
+    let labels = |matrix: &str| {
+        let text = format!(
+            "flow: 1\nsteps:\n  a: {{matrix: {matrix}, run: 'x ${{{{ os | default(0) }}}} ${{{{ bs | default(0) }}}} ${{{{ extra | default(0) }}}}'}}\n"
+        );
+        let text = if matrix.contains("extra") { text } else { text.replace(" ${{ extra | default(0) }}", "") };
+        let e = expand_on(&text, &machine(0), None, &[]).unwrap_or_else(|wrong| panic!("{}", shown(&text, &wrong)));
+        let labels: Vec<String> = e.instances.iter().map(|i| i.label[1..].to_owned()).collect();
+        (labels.join(" "), command(&e, e.instances.len() as u32 - 1))
+    };
+    for (matrix, expected, last) in [
+        (
+            "{os: [a, b], bs: [1, 2], exclude: [{os: a, bs: 1}], include: [{os: c, bs: 9}]}",
+            "[os=a,bs=2] [os=b,bs=1] [os=b,bs=2] [os=c,bs=9]",
+            "x c 9",
+        ),
+        ("{os: [a, b], bs: [1, 2], exclude: [{os: a}]}", "[os=b,bs=1] [os=b,bs=2]", "x b 2"),
+        ("{os: [a, b], bs: [1], include: [{os: a, extra: 5}]}", "[os=a,bs=1,extra=5] [os=b,bs=1]", "x b 1 0"),
+        (
+            "{os: [a], bs: [1, 2], include: [{extra: 5}, {extra: 6, bs: 2}]}",
+            "[os=a,bs=1,extra=5] [os=a,bs=2,extra=6]",
+            "x a 2 6",
+        ),
+        ("{os: [a], bs: [1], include: [{os: b}, {os: b, bs: 1}, {os: b}]}", "[os=a,bs=1] [os=b] [os=b,bs=1]", "x b 1"),
+        ("{include: [{os: a, bs: 1}, {os: b, bs: 2}]}", "[os=a,bs=1] [os=b,bs=2]", "x b 2"),
+        ("{os: [a, b], bs: ['${{ 1 + 1 }}', 1.0], exclude: [{bs: 2.0, os: b}, {bs: 1}]}", "[os=a,bs=2]", "x a 2"),
+    ] {
+        assert_eq!(labels(matrix), (expected.to_owned(), last.to_owned()), "{matrix}");
+    }
+}
+
+#[test]
+fn points_of_two_steps_agree() {
+    let text = "flow: 1\nsteps:\n  a: {matrix: {os: [a, b], bs: [1, 2], exclude: [{os: a, bs: 1}], include: [{os: c, bs: 9}]}, run: 'x ${{ os }} ${{ bs }}', outputs: [o]}\n  b: {matrix: {os: [a, b, c]}, run: 'x ${{ os }} ${{ steps.a | length }}'}\n";
+    let e = expand_on(text, &machine(0), None, &[]).expect("a workflow");
+    let needs = |label: &str| {
+        let instance = e.instances.iter().find(|i| *i.label == *label).expect(label);
+        let of = |need: &flow_core::Need| e.instances[need.on.index()].label.to_string();
+        instance.needs.iter().map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(needs("b[os=a]"), ["a[os=a,bs=2]"]);
+    assert_eq!(needs("b[os=b]"), ["a[os=b,bs=1]", "a[os=b,bs=2]"]);
+    assert_eq!(needs("b[os=c]"), ["a[os=c,bs=9]"]);
+}
