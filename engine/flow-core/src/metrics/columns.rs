@@ -79,7 +79,7 @@ impl Columns {
     /// `remarked` are also those whose letters alone differ.
     pub(super) fn name(&mut self, names: impl Iterator<Item = Name>, remarked: bool) {
         let mut ids = BTreeSet::new();
-        let is_new = |name: &Name| !self.index.contains_key(&name.id) && ids.insert(name.id.clone());
+        let is_new = |name: &Name| !self.knows(&name.id) && ids.insert(name.id.clone());
         let new: Vec<Name> = names.filter(is_new).collect();
         let metrics: Vec<Option<String>> = new.iter().map(|name| readable_name(&name.metric)).collect();
         let mut given: Vec<Option<String>> = vec![None; new.len()];
@@ -101,6 +101,11 @@ impl Columns {
             self.index.insert(id, self.all.len());
             self.all.push(Column { metric, renamed, ..Column::new(&shown) });
         }
+    }
+
+    /// Whether this name was given a metric, or none.
+    pub(super) fn knows(&self, id: &str) -> bool {
+        self.index.contains_key(id)
     }
 
     /// Reads what is under a name that is known.
@@ -158,8 +163,8 @@ impl Columns {
             not_read(&format!("`{}`{of}", column.name), &column.other.0, &column.other.1, column.others, "value")
         });
         let ragged = self.ragged.as_ref().map(|Ragged { line, expected, found, rows }| {
-            let more = if *rows == 1 { String::new() } else { format!(", the first of {rows} such rows") };
-            format!("`{file}`, line {line}: its numbers are not read, because it has {found} fields and the header has {expected}{more}")
+            let more = if *rows == 1 { String::new() } else { format!(" ({rows} such rows)") };
+            format!("`{file}`, line {line} is not read: expected {expected} fields, found {found}{more}")
         });
         renamed.into_iter().chain(several(unread, "; ")).chain(ragged).collect()
     }

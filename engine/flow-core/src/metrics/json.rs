@@ -158,7 +158,8 @@ fn read_object(object: &[(String, Node)], alone: bool, columns: &mut Columns, ro
         let shown = id.split(AGAIN).next().unwrap_or_default().replace(BELOW, ".").replace(EACH, "[]");
         Name { id: id.clone(), metric: name.clone(), shown }
     };
-    columns.name(all.iter().map(name), false);
+    let new: Vec<Name> = all.iter().filter(|found| !columns.knows(&found.id)).map(name).collect();
+    columns.name(new.into_iter(), false);
     all.into_iter().for_each(|Found { id, field, key, .. }| columns.take(&id, field, key, rows));
 }
 

@@ -50,7 +50,10 @@ impl Table {
             if let Some(comment) = line.trim_start().strip_prefix('#') {
                 self.comment = Some(comment.to_owned());
             } else if !line.trim().is_empty() {
-                self.records = Some(Records::new(delimiter(line)));
+                // The names may be those of the comment, and then this line may have commas before decimals.
+                let is_row = line.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c));
+                let names = self.comment.as_deref().filter(|_| is_row).unwrap_or(line);
+                self.records = Some(Records::new(delimiter(names)));
                 let begin = end - line.len();
                 let table = std::mem::take(&mut self.head).split_off(begin);
                 return self.records(table.as_bytes(), rows);
@@ -107,7 +110,7 @@ impl Table {
             return;
         }
         let Some(header) = &self.header else {
-            let is_number = |field: &&&str| number::read(field, Asked::Any).is_ok();
+            let is_number = |field: &&&str| number::read(field, Asked::Any).is_ok() || number::is_like_number(field);
             if fields.iter().filter(|field| !field.is_empty()).all(|field| is_number(&field)) {
                 // `numpy.savetxt` writes the names behind a `#`.
                 let comment = self.comment.take().unwrap_or_default();
@@ -234,18 +237,14 @@ mod tests {
             (
                 "epoch,images,acc\n1,12,345,0.5\n2,12,345,0.6\n",
                 &[][..],
-                "`m.csv`, line 2: its numbers are not read, because it has 4 fields and the header has 3, the first of 2 such rows",
+                "`m.csv`, line 2 is not read: expected 3 fields, found 4 (2 such rows)",
             ),
             (
                 "epoch,images,acc\n1,100,0.5\n2,0.6\n",
                 &["1:images=100", "1:acc=0.5"],
-                "`m.csv`, line 3: its numbers are not read, because it has 2 fields and the header has 3",
+                "`m.csv`, line 3 is not read: expected 3 fields, found 2",
             ),
-            (
-                "# a\n\nepoch,t\n1,\"x\ny\"\n2,3,\n",
-                &[],
-                "`m.csv`, line 6: its numbers are not read, because it has 3 fields and the header has 2",
-            ),
+            ("# a\n\nepoch,t\n1,\"x\ny\"\n2,3,\n", &[], "`m.csv`, line 6 is not read: expected 2 fields, found 3"),
         ] {
             assert_eq!(told(text), (owned(numbers), owned(&[remark])), "{text}");
         }
@@ -264,6 +263,7 @@ mod tests {
         for (text, numbers) in [
             ("# torch 2.1, host gpu7\nepoch,loss\n1,0.5\n2,0.25\n", &["1:loss=0.5", "2:loss=0.25"][..]),
             ("#a\n# epoch,loss\n1,0.5\n2,0.25", &["1:loss=0.5", "2:loss=0.25"]),
+            ("# epoch;loss\n1;0,5\n2;0.25\n", &["2:loss=0.25"]),
             ("epoch\tloss\n1\t1,000\n", &["1:loss=1000"]),
             ("epoch;loss\n1;0.5\n2;0,25\n3;1,234\n", &["1:loss=0.5"]),
             ("\u{feff}epoch,a;b\r\n1,2\r\n", &["1:a_b=2"]),
