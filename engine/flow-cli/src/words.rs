@@ -102,7 +102,8 @@ pub(crate) fn cores(value: f64) -> String {
 /// A metric with its unit: bytes and ratios as people read them.
 pub(crate) fn metric(value: f64, unit: &str) -> String {
     match unit {
-        _ if !value.is_finite() => "NaN".to_owned(),
+        _ if value.is_nan() => "NaN".to_owned(),
+        _ if value.is_infinite() => if value > 0.0 { "∞" } else { "−∞" }.to_owned(),
         "bytes" => bytes(value.max(0.0) as u64),
         "ratio" => format!("{} %", number(value * 100.0)),
         // As durations: an epoch may take milliseconds, and what it differs by less.

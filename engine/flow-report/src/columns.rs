@@ -6,6 +6,7 @@ use flow_core::{
     reason::{Cause, Memory},
 };
 pub(crate) use flow_core::{hardware, likeness, unlike};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// A value of a result, before it is shown.
@@ -15,10 +16,47 @@ pub(crate) enum Datum {
     Measured { value: f64, unit: String },
     /// Something that was declared or told: an axis, a parameter, a model's name. The number, where it is one.
     Declared { text: String, number: Option<f64> },
-    /// The program reported NaN or infinity.
-    NotANumber,
+    /// The program reported NaN or an infinite number.
+    NotFinite(NotFinite),
     /// Nobody measured it here: a GPU's figure without a GPU.
     NotMeasured,
+}
+
+/// What a program reported instead of a finite number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NotFinite {
+    Nan,
+    Infinity,
+    MinusInfinity,
+}
+
+impl NotFinite {
+    fn of(value: f64) -> NotFinite {
+        match value {
+            f64::INFINITY => NotFinite::Infinity,
+            f64::NEG_INFINITY => NotFinite::MinusInfinity,
+            _ => NotFinite::Nan,
+        }
+    }
+
+    /// As a CSV file has it.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            NotFinite::Nan => "NaN",
+            NotFinite::Infinity => "Infinity",
+            NotFinite::MinusInfinity => "-Infinity",
+        }
+    }
+
+    /// As people see it.
+    pub(crate) fn symbol(self) -> &'static str {
+        match self {
+            NotFinite::Nan => "NaN",
+            NotFinite::Infinity => "∞",
+            NotFinite::MinusInfinity => "−∞",
+        }
+    }
 }
 
 /// Something that flow itself measures: its name as a column, its unit, and what it is in a result.
@@ -132,7 +170,7 @@ pub(crate) fn datum(result: &StepResult, name: &str) -> Option<Datum> {
         let unit = metric.unit.clone();
         return Some(match metric.value.is_finite() {
             true => Datum::Measured { value: metric.value, unit },
-            false => Datum::NotANumber,
+            false => Datum::NotFinite(NotFinite::of(metric.value)),
         });
     }
     if let Some(value) = result.params.get(name) {

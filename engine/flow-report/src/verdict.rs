@@ -393,7 +393,7 @@ fn number(result: &StepResult, name: &str) -> Option<f64> {
     match datum(result, name)? {
         Datum::Measured { value, .. } => Some(value),
         Datum::Declared { number, .. } => number,
-        Datum::NotANumber | Datum::NotMeasured => None,
+        Datum::NotFinite(_) | Datum::NotMeasured => None,
     }
 }
 

@@ -279,7 +279,7 @@ fn what_diverged_is_said_and_never_a_dash() {
     |         32 |       NaN (a) |      — |
     |         64 |       NaN (a) |      — |
 
-    (a) NaN: the program reported something that is no number (NaN or infinity); a loss that does so has diverged.
+    (a) The program reported NaN or an infinite number. A loss that does so has diverged.
     "#);
     insta::assert_snapshot!(text(&out, "table.zh.md"), @r#"
     | 批大小 | 训练损失 | 增长率 |

@@ -380,7 +380,7 @@ fn scalars_of_tensorboard_are_shown_while_they_are_logged() {
     let step = format!("{{run: '{command}', inputs: [events], metrics: {{tensorboard: runs}}}}");
     space.write("m.yaml", &format!("flow: 1\nname: m\nsteps:\n  train: {step}\n"));
     let mut flow = space.start(["run", "m.yaml"]);
-    let shown = "epoch 3: accuracy_val 0.8000, loss_train 0.3333";
+    let shown = "step 3: accuracy_val 0.8000, loss_train 0.3333";
     until("the status tells them", || space.flow(["status"]).stdout().contains(shown));
     flow.signal(Signal::SIGINT);
     assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());

@@ -371,7 +371,7 @@ mod tests {
     #[test]
     fn a_metric_keeps_its_first_unit() {
         let (shown, reported, _) = read(&["mem {mem}"], &[], &["mem 1.5 GB\nmem 900 MB\nmem 3 s\nmem 2"]);
-        assert_eq!(shown, ["mem=0.9 of "]);
+        assert_eq!(shown, ["mem=0.9 of · ·"]);
         assert_eq!(reported.remarks(), ["`mem`: `3 s` has another unit (2 times)"]);
         let (_, reported, _) = read(&["mem {mem}"], &[], &["mem 12G\nmem 13G"]);
         assert_eq!(reported.remarks(), ["`{mem}` in `mem {mem}`: the unit of `12G` is ambiguous (2 times)"]);

@@ -1,9 +1,11 @@
 //! What an attempt comes to in its result: numbers and series by what was reported, usage and circumstances by the epochs that count.
 //! When it has ended, and again from what was kept of it.
 
+use std::collections::BTreeMap;
+
 use super::{GpuSamples, HostSamples, Printed, Record, Reported, gather, read_numbers};
 use crate::{
-    GpuUsage, Outcome,
+    GpuUsage, Metric, Outcome,
     metrics::{Metrics, NumberFiles},
     reason::Cause,
     result::{Series, StepResult},
@@ -80,6 +82,7 @@ pub fn read_again(
     log: &[u8],
     files: &mut dyn NumberFiles,
 ) -> (Series, Vec<String>) {
+    let before = result.metrics.clone();
     let mut reported = Reported::of(metrics);
     let mut problem = None;
     if let Some(metrics) = metrics {
@@ -106,7 +109,25 @@ pub fn read_again(
         result.cause = problem.map(|problem| Cause::NoMetrics { problem });
     }
     let series = sum_up(&reported, record.seen(), result);
-    (series, reported.remarks())
+    let mut remarks = reported.remarks();
+    remarks.extend(changed(&before, &result.metrics));
+    (series, remarks)
+}
+
+/// Which numbers are others than they were, as a sentence.
+fn changed(before: &BTreeMap<String, Metric>, after: &BTreeMap<String, Metric>) -> Option<String> {
+    const NAMED: usize = 5;
+    let shown = |metric: &Metric| format!("{} {}", metric.value, metric.unit).trim().to_owned();
+    let change = |(name, was): (&String, &Metric)| match after.get(name) {
+        Some(is) if shown(is) == shown(was) => None,
+        Some(is) => Some(format!("`{name}` was {}, is {}", shown(was), shown(is))),
+        None => Some(format!("`{name}` was {} and is not read", shown(was))),
+    };
+    let all: Vec<String> = before.iter().filter_map(change).collect();
+    let more = all.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    let first = all.iter().take(NAMED).cloned().collect::<Vec<_>>().join("; ");
+    (!all.is_empty()).then(|| format!("its numbers were read again and changed: {first}{more}"))
 }
 
 #[cfg(test)]
@@ -144,5 +165,20 @@ mod tests {
         assert_eq!((long.load_mean, long.load_above_90, long.memory_load_mean), (Some(1.0), Some(1.0), Some(0.25)));
         assert_eq!((short.load_mean, short.load_above_90, short.memory_load_mean), (None, None, None));
         assert_eq!((short.load_whole, short.load_peak, short.load()), (Some(1.0), Some(1.0), Some(1.0)));
+    }
+
+    #[test]
+    fn numbers_that_are_read_otherwise_than_before_are_named() {
+        let metric =
+            |value, unit: &str| Metric { value, unit: unit.to_owned(), epochs: None, sd: None, values: vec![] };
+        let numbers = |all: &[(&str, f64, &str)]| -> BTreeMap<String, Metric> {
+            all.iter().map(|(name, value, unit)| ((*name).to_owned(), metric(*value, unit))).collect()
+        };
+        let before = numbers(&[("acc", 0.5, "ratio"), ("n", 1.13, ""), ("peak", 1.3, "MiB")]);
+        assert_eq!(changed(&before, &before), None);
+        let after = numbers(&[("acc", 0.5, "ratio"), ("new", 1.0, ""), ("peak", 1240.0, "MiB")]);
+        let expected =
+            "its numbers were read again and changed: `n` was 1.13 and is not read; `peak` was 1.3 MiB, is 1240 MiB";
+        assert_eq!(changed(&before, &after).as_deref(), Some(expected));
     }
 }

@@ -3,7 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Key, MetricRow, push};
+use super::{
+    Key, MetricRow,
+    columns::{self, Columns, Name},
+    push,
+};
 
 /// The scalar that some loggers write beside the others to tell the epoch of a step.
 const EPOCH: &str = "epoch";
@@ -43,11 +47,20 @@ impl Runs {
     }
 
     /// Their numbers, in the order in which they were logged.
-    pub(super) fn rows(self, rows: &mut Vec<MetricRow>) {
+    pub(super) fn rows(self, names: &mut Columns, rows: &mut Vec<MetricRow>) {
+        let named = |(run, scalar): (&String, &Scalar)| {
+            let tag = format!("{run}{}", scalar.tag);
+            Name { id: tag.clone(), metric: tag.clone(), shown: tag }
+        };
+        let all = self.0.iter().flat_map(|(run, scalars)| scalars.iter().map(move |scalar| (run, scalar)));
+        names.name(all.filter(|(_, scalar)| scalar.tag != EPOCH).map(named), false);
         for (run, scalars) in self.0 {
             let epochs =
                 scalars.iter().filter(|scalar| scalar.tag == EPOCH).map(|scalar| (scalar.step, scalar.value)).collect();
-            scalars.into_iter().for_each(|scalar| row(&run, scalar, &epochs, rows));
+            for scalar in scalars.iter().filter(|scalar| scalar.tag != EPOCH) {
+                let field = columns::Field::Number(scalar.value, "");
+                names.take(&format!("{run}{}", scalar.tag), field, key(scalar, &epochs), rows);
+            }
         }
     }
 }
@@ -57,15 +70,11 @@ fn run_of(path: &str) -> String {
     path.rsplit_once('/').map(|(run, _)| format!("{run}/")).unwrap_or_default()
 }
 
-fn row(run: &str, Scalar { tag, step, value }: Scalar, epochs: &BTreeMap<i64, f64>, rows: &mut Vec<MetricRow>) {
-    if tag == EPOCH {
-        return;
+fn key(Scalar { tag, step, .. }: &Scalar, epochs: &BTreeMap<i64, f64>) -> Key {
+    match tag.starts_with(BY_EPOCH) {
+        true => Key { epoch: Some(*step as f64), step: None },
+        false => Key { epoch: epochs.get(step).copied().filter(|epoch| epoch.is_finite()), step: Some(*step as f64) },
     }
-    let key = match tag.starts_with(BY_EPOCH) {
-        true => Key { epoch: Some(step as f64), step: None },
-        false => Key { epoch: epochs.get(&step).copied().filter(|epoch| epoch.is_finite()), step: Some(step as f64) },
-    };
-    push(&format!("{run}{tag}"), Some(value), "", key, rows);
 }
 
 /// An event file that is read while it is written.
@@ -99,7 +108,9 @@ impl EventFile {
         self.epochs
             .extend(scalars.iter().filter(|scalar| scalar.tag == EPOCH).map(|scalar| (scalar.step, scalar.value)));
         self.by_epoch |= scalars.iter().any(|scalar| scalar.tag.starts_with(BY_EPOCH));
-        scalars.into_iter().for_each(|scalar| row(&self.run, scalar, &self.epochs, rows));
+        for scalar in scalars.iter().filter(|scalar| scalar.tag != EPOCH) {
+            push(&format!("{}{}", self.run, scalar.tag), Some(scalar.value), "", key(scalar, &self.epochs), rows);
+        }
         read
     }
 
@@ -313,7 +324,7 @@ mod tests {
     fn numbers(path: &str, content: &[u8]) -> (Vec<String>, Option<u64>) {
         let (mut runs, mut rows) = (Runs::default(), Vec::new());
         let damaged = runs.read(path, content);
-        runs.rows(&mut rows);
+        runs.rows(&mut Columns::default(), &mut rows);
         (shown(rows), damaged)
     }
 
@@ -362,8 +373,18 @@ mod tests {
             assert_eq!(runs.read(path, content), None);
         }
         let mut rows = Vec::new();
-        runs.rows(&mut rows);
+        runs.rows(&mut Columns::default(), &mut rows);
         assert_eq!(shown(rows), ["1@loss=3", "2@loss=2", "3@loss=1", "3@val_loss=7"]);
+    }
+
+    #[test]
+    fn no_two_tags_are_one_metric() {
+        let content = [simple(1, "Loss/val", 2.0), simple(1, "loss_val", 1.0)].concat();
+        let (mut runs, mut columns, mut rows) = (Runs::default(), Columns::default(), Vec::new());
+        assert_eq!(runs.read("e", &content), None);
+        runs.rows(&mut columns, &mut rows);
+        assert_eq!(shown(rows), ["1@loss_val_2=2", "1@loss_val=1"]);
+        assert_eq!(columns.remarks("logs"), ["names in `logs` are metrics by other names: `Loss/val` as `loss_val_2`"]);
     }
 
     #[test]

@@ -105,7 +105,7 @@ impl MetricsFile {
                 let at = runs.read(&path, &files.bytes(&whole)?);
                 damaged = damaged.or(at.map(|at| NoMetrics::BadEvent { file: whole, at }));
             }
-            runs.rows(rows);
+            runs.rows(columns, rows);
             if let Some(damaged) = damaged {
                 return Err(damaged);
             }

@@ -26,6 +26,9 @@ pub use pattern::Pattern;
 pub(crate) use units::convert;
 pub(crate) use unread::Unread;
 
+/// Version of how numbers are read. A change that reads another number from the same text needs a new one.
+const READER: u32 = 1;
+
 /// `metrics:` of a step.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
@@ -106,7 +109,8 @@ impl Metrics {
         self.files.is_empty().then(|| names.into_iter().map(str::to_owned).collect())
     }
 
-    /// As it is hashed: each place under its kind, one as itself and several as a list.
+    /// As it is hashed: each place under its kind, one as itself and several as a list, with the version of the reader: what a newer
+    /// one may read otherwise is read again from what is kept.
     pub(crate) fn value(&self) -> Value {
         let mut kinds: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for file in &self.files {
@@ -119,6 +123,7 @@ impl Metrics {
         };
         let places = kinds.into_iter().filter(|(_, places)| !places.is_empty());
         let mut all: Map<String, Value> = places.map(|(kind, at)| (kind.to_owned(), one_or_all(at))).collect();
+        all.insert("reader".to_owned(), json!(READER));
         if !self.summary.is_empty() {
             let summary = self.summary.iter().map(|(name, summary)| (name.clone(), json!(summary.to_string())));
             all.insert("summary".to_owned(), summary.collect());

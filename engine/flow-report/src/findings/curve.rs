@@ -302,7 +302,7 @@ fn frontier(
     // The last one before it that did run; one that failed says nothing about memory.
     let ran = |row: &&usize| {
         columns.iter().any(|at| match table.body[**row].cells[*at].content {
-            Content::Number { .. } | Content::NotANumber => true,
+            Content::Number { .. } | Content::NotFinite { .. } => true,
             Content::Outcome { outcome, .. } => outcome == Outcome::Ok,
             _ => false,
         })

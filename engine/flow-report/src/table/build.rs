@@ -20,7 +20,7 @@ use super::machines;
 use super::model::{Cell, Column, Content, Ended, Note, Reference, Row, Spread, TABLE_FORMAT, Table};
 use super::reference;
 use super::with::{ColumnWith, TableWith, Text, parse_column};
-use crate::columns::{self, Datum, datum, is_declared, likeness, names, same, unlike, written};
+use crate::columns::{self, Datum, NotFinite, datum, is_declared, likeness, names, same, unlike, written};
 use crate::format::Format;
 
 /// Builds the table that `with` describes.
@@ -329,9 +329,15 @@ fn cell(table: &mut Table, name: &str, with: &TableWith, results: &[&StepResult]
         let note = table.note(Note::Spoiled { label: spoiled.label.clone(), reasons: spoiled.spoiled.clone() });
         return Cell { notes: vec![note], ..Cell::new(Content::Spoiled) };
     }
-    // One of several makes their mean no number either.
-    if sound.iter().any(|r| matches!(datum(r, name), Some(Datum::NotANumber))) {
-        return Cell { notes: vec![table.note(Note::NotANumber)], ..Cell::new(Content::NotANumber) };
+    // One of several makes their mean not finite either.
+    let not_finite = |r: &&StepResult| match datum(r, name) {
+        Some(Datum::NotFinite(what)) => Some(what),
+        _ => None,
+    };
+    if let Some(what) = sound.iter().find_map(not_finite) {
+        let same = sound.iter().filter_map(not_finite).all(|other| other == what);
+        let what = if same { what } else { NotFinite::Nan };
+        return Cell { notes: vec![table.note(Note::NotANumber)], ..Cell::new(Content::NotFinite { what }) };
     }
     let measured: Vec<(f64, &StepResult)> = sound
         .iter()

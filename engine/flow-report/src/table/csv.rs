@@ -68,7 +68,7 @@ fn values(content: &Content, column: &Column, column_spread: &Option<Spread>) ->
         Content::Number { value, spread, .. } => (number(*value), spread),
         Content::Text { text, .. } => (safe::cell(text), &None),
         Content::Outcome { outcome, .. } => (outcome.to_string(), &None),
-        Content::NotANumber => ("NaN".into(), &None),
+        Content::NotFinite { what } => (what.text().into(), &None),
         Content::Spoiled => ("spoiled".into(), &None),
         Content::Unlike => ("unlike".into(), &None),
         Content::GpusChange { .. } | Content::Absent => ("NA".into(), &None),

@@ -283,7 +283,7 @@ pub(crate) fn content(content: &Content, column: &Column, words: &Words, langs: 
         }
         Content::Text { text, .. } => safe::text(text),
         Content::Outcome { outcome, gpu } => join(langs.iter().map(|lang| ended(*outcome, *gpu, words, lang))),
-        Content::NotANumber => words.joined(langs, "cell-not-a-number"),
+        Content::NotFinite { what } => what.symbol().to_owned(),
         Content::Spoiled => words.joined(langs, "cell-spoiled"),
         Content::Unlike => words.joined(langs, "cell-unlike"),
         Content::GpusChange { from, to } => {

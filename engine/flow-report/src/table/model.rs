@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::with::{Derived, Text};
 use crate::Format;
 use crate::caveats::Caveats;
+use crate::columns::NotFinite;
 
 /// The version of `table.json`.
 pub(crate) const TABLE_FORMAT: u32 = 1;
@@ -157,8 +158,8 @@ pub enum Content {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         gpu: bool,
     },
-    /// The program reported NaN or infinity.
-    NotANumber,
+    /// The program reported NaN or an infinite number.
+    NotFinite { what: NotFinite },
     /// There is a number, but it is not to be trusted.
     Spoiled,
     /// There are several, taken under unlike circumstances.
