@@ -43,6 +43,7 @@ pub(crate) fn reason(reason: &Reason) -> String {
                 FileChange::Removed => format!("it no longer reads the output of `{path}`"),
             }
         }
+        Reason::Order(step) => format!("the outputs of `{step}` that it reads come in another order"),
         Reason::Input(path, change) => input_in_words(path, change),
         Reason::Measurement(true) => "it is a measurement now".to_owned(),
         Reason::Measurement(false) => "it is no measurement any more".to_owned(),

@@ -204,7 +204,13 @@ impl Artifacts<'_> {
             digests
         };
         if sorted(&self.old) == sorted(&self.new) {
-            return; // A step was renamed, at most.
+            // A step was renamed at most, or its outputs come in another order.
+            if self.old.keys().eq(self.new.keys()) {
+                let moved = self.new.iter().filter(|(path, digest)| self.old.get(*path) != Some(*digest));
+                let steps: BTreeSet<&str> = moved.filter_map(|(path, _)| path.split('/').nth(1)).collect();
+                reasons.extend(steps.into_iter().map(|step| Reason::Order(step.to_owned())));
+            }
+            return;
         }
         for (path, digest) in &self.new {
             match self.old.get(path) {

@@ -65,6 +65,8 @@ pub enum Reason {
     PluginRebuilt(String),
     /// What another step produced, by its path below `in/`.
     Artifact(String, FileChange),
+    /// The order of the outputs that it reads of this step.
+    Order(String),
     /// A declared input, by its path.
     Input(String, InputChange),
     /// It is a measurement now (true), or is none any more (false).

@@ -54,6 +54,21 @@ fn a_changed_artifact_is_one_reason() {
 }
 
 #[test]
+fn outputs_in_another_order_are_no_other_version_of_flow() {
+    let command = |first: &[u8], second: &[u8]| {
+        let mut sample = sample();
+        let (first, second) = (Digest::of(first), Digest::of(second));
+        sample.resolved.body = Body::Command { line: format!("cat {first} {second}"), shell: Shell::Bash };
+        let link = |path: &str, digest| Link { path: path.into(), digest };
+        sample.resolved.links = vec![link("in/a/0", first), link("in/a/1", second)];
+        sample.plugin = None;
+        sample.parts()
+    };
+    let reasons = compare(&command(b"1", b"2"), &command(b"2", b"1"), &mut |_| None);
+    assert_eq!(reasons, [Reason::Order("a".into())]);
+}
+
+#[test]
 fn commands_show_paths_for_digests() {
     let command = |batch: u32, artifact: &[u8]| {
         let mut sample = sample();
