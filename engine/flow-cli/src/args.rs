@@ -66,22 +66,30 @@ fn place(text: &str) -> Result<Place, String> {
     Place::named(text).ok_or_else(|| format!("expected {}", known()))
 }
 
-/// The workflow that a command is about, where that need not be said.
+/// The workflow that a command reads, if one is named.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct About {
-    /// The workflow file [default: the last run's, or the only one here and in workflows/]
+pub(crate) struct WorkflowArg {
+    /// The workflow file [default: the only one in this folder, else the last run's, else the only one in workflows/]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) workflow: Option<PathBuf>,
 }
 
-impl About {
+impl WorkflowArg {
     /// Takes the first of the words that names a YAML file for the workflow, unless one is named already.
-    pub(crate) fn or_first_file(mut self, mut words: Vec<String>) -> (About, Vec<String>) {
+    pub(crate) fn or_first_file(mut self, mut words: Vec<String>) -> (WorkflowArg, Vec<String>) {
         if self.workflow.is_none() {
             self.workflow = words.iter().position(|word| is_workflow(word)).map(|at| words.remove(at).into());
         }
         (self, words)
     }
+}
+
+/// The workflow whose store and runs a command is about, if one is named.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct About {
+    /// The workflow file whose store and runs are meant [default: all runs in this folder's store]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) workflow: Option<PathBuf>,
 }
 
 /// Whether a word is a workflow file, and no step.

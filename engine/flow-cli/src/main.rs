@@ -2,6 +2,7 @@
 
 mod allocator;
 mod args;
+mod at_hand;
 mod builtins;
 mod commands;
 mod diagnostics;

@@ -1,7 +1,6 @@
 //! Which store, and which run of which workflow, a command is about. Reads; takes no lock.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +8,8 @@ use flow_core::{InstanceId, JournalLine, RunEvent, RunId, RunStart};
 use flow_exec::{Knowledge, Session, SessionRequest, Workspace, clock};
 use flow_store::{Holder, Import, ProcessIdentity, Rebuilt, Replay, Results, RunDir, Store, StoreDir, StoreError};
 
-use crate::args::{About, Global, OfRun, Selection};
+use crate::args::{About, Global, OfRun, Selection, WorkflowArg};
+use crate::at_hand;
 use crate::error::CliError;
 use crate::output::{NOTE, Output, styled};
 use crate::screen::{Shown, View};
@@ -345,47 +345,30 @@ pub(crate) fn doing() -> String {
 }
 
 /// What opens a workflow: the file that was named, else the one at hand.
-pub(crate) fn session(global: &Global, about: &About, selection: &Selection) -> Result<SessionRequest, CliError> {
-    let file = match &about.workflow {
+pub(crate) fn session(
+    global: &Global,
+    named: &WorkflowArg,
+    selection: &Selection,
+    output: &mut Output,
+) -> Result<SessionRequest, CliError> {
+    let file = match &named.workflow {
         Some(file) => file.clone(),
-        None => workflow_at_hand(global)?,
+        None => workflow_at_hand(global, output)?,
     };
     Ok(request(global, file, selection))
 }
 
-/// The workflow that a command means which names none: the last run's, else the only one here.
-pub(crate) fn workflow_at_hand(global: &Global) -> Result<PathBuf, CliError> {
-    let which = "which workflow? its file is missing";
-    let place = StoreLocation::find(global, &About { workflow: None }).ok();
-    let last = place.and_then(|place| {
+/// The workflow that a command means which names none; says which.
+pub(crate) fn workflow_at_hand(global: &Global, output: &mut Output) -> Result<PathBuf, CliError> {
+    let last = || {
+        let place = StoreLocation::find(global, &About { workflow: None }).ok()?;
         let start = start(&place.store.run(&place.run(None).ok()?)).ok()??;
-        Some(PathBuf::from(near(&place.workspace.root.join(start.file))))
-    });
-    if let Some(last) = last.filter(|file| file.is_file()) {
-        return Ok(last);
-    }
-    let here = [".", "workflows"].into_iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
-    let mut found: Vec<PathBuf> = here.map(|entry| entry.path()).filter(|path| looks_like_workflow(path)).collect();
-    found.sort();
-    let names: Vec<String> =
-        found.iter().map(|path| path.strip_prefix(".").unwrap_or(path).display().to_string()).collect();
-    match names.as_slice() {
-        [one] => Ok(PathBuf::from(one)),
-        [] => Err(CliError::usage(which).hint("name one, or let `flow init` write a small one to begin with")),
-        several => Err(CliError::usage(which).hint(format!("there are {}", several.join(", ")))),
-    }
-}
-
-/// A YAML file that says of itself that it is one.
-fn looks_like_workflow(path: &Path) -> bool {
-    const HEAD: u64 = 4096;
-    let yaml = path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
-    let head = || {
-        let mut head = Vec::new();
-        flow_exec::text::open_regular(path).ok()?.take(HEAD).read_to_end(&mut head).ok()?;
-        Some(head)
+        let file = PathBuf::from(near(&place.workspace.root.join(start.file)));
+        file.is_file().then_some(file)
     };
-    yaml && head().is_some_and(|head| head.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"flow:")))
+    let file = at_hand::choose(Path::new("."), last)?;
+    output.note(format!("workflow: {}", file.display()))?;
+    Ok(file)
 }
 
 /// What opens the workflow in `file`.

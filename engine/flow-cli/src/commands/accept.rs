@@ -13,7 +13,7 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 use super::Done;
-use crate::args::{About, Global, Selection};
+use crate::args::{Global, Selection, WorkflowArg};
 use crate::error::CliError;
 use crate::output::{FAINT, GOOD, NOTE, Output, styled};
 use crate::reasons::{self, Because};
@@ -35,7 +35,7 @@ pub(crate) struct Accept {
     #[arg(long, value_name = "TEXT")]
     reason: String,
     #[command(flatten)]
-    about: About,
+    about: WorkflowArg,
     #[command(flatten)]
     selection: Selection,
 }
@@ -45,7 +45,7 @@ impl Accept {
         if self.reason.trim().is_empty() {
             return Err(CliError::usage("the reason is empty: reports show it to whoever reads the numbers"));
         }
-        let request = place::session(global, &self.about, &self.selection)?;
+        let request = place::session(global, &self.about, &self.selection, output)?;
         let session = place::open(&request, output)?;
         if let Some(unasked) = session.unasked.as_ref().filter(|unasked| !unasked.remembered) {
             // What a measurement would be of is not known.

@@ -11,7 +11,7 @@ use flow_core::{Expansion, InstanceId, StepFacts};
 use flow_exec::Session;
 
 use super::Done;
-use crate::args::{About, Global, Selection};
+use crate::args::{Global, Selection, WorkflowArg};
 use crate::error::CliError;
 use crate::output::{GOOD, NOTE, Output, styled};
 use crate::{place, reasons, words};
@@ -25,7 +25,7 @@ Examples:
   flow check feb08.yaml --gpus '4 x H200, 140 GiB'    as it would be on such a machine")]
 pub(crate) struct Check {
     #[command(flatten)]
-    about: About,
+    about: WorkflowArg,
     /// Workflow files, as with -w
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -38,7 +38,7 @@ impl Check {
         let mut requests: Vec<_> =
             self.files.into_iter().map(|file| place::request(global, file, &self.selection)).collect();
         if requests.is_empty() || self.about.workflow.is_some() {
-            requests.push(place::session(global, &self.about, &self.selection)?);
+            requests.push(place::session(global, &self.about, &self.selection, output)?);
         }
         let mut worst = ExitCode::SUCCESS;
         let last = requests.len() - 1;

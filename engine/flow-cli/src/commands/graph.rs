@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use flow_core::Expansion;
 
 use super::Done;
-use crate::args::{About, Global, Selection};
+use crate::args::{Global, Selection, WorkflowArg};
 use crate::output::Output;
 use crate::place;
 
@@ -21,7 +21,7 @@ Examples:
   flow graph workflows/feb08.yaml --format mermaid     for a README")]
 pub(crate) struct Graph {
     #[command(flatten)]
-    about: About,
+    about: WorkflowArg,
     /// The workflow file, as with -w
     #[arg(conflicts_with = "workflow")]
     file: Option<PathBuf>,
@@ -48,8 +48,8 @@ type Steps<'a> = Vec<(&'a str, usize, Vec<&'a str>)>;
 
 impl Graph {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        let about = About { workflow: self.about.workflow.or(self.file) };
-        let request = place::session(global, &about, &self.selection)?;
+        let about = WorkflowArg { workflow: self.about.workflow.or(self.file) };
+        let request = place::session(global, &about, &self.selection, output)?;
         let session = place::open(&request, output)?;
         let steps = steps(&session.expansion);
         let text = match self.format {

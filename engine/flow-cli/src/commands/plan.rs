@@ -15,7 +15,7 @@ use flow_exec::{ForceRequest, Session, SessionRequest};
 use indexmap::{IndexMap, IndexSet};
 
 use super::{Done, predict::takes};
-use crate::args::{About, Global, Selection};
+use crate::args::{Global, Selection, WorkflowArg};
 use crate::output::{BAD, FAINT, GOOD, NOTE, Output, STRONG, styled};
 use crate::reasons::{self, Alike, Because};
 use crate::{place, words};
@@ -30,11 +30,11 @@ const LONGEST: usize = 80;
 #[command(after_help = "\
 Examples:
   flow plan workflows/feb08.yaml                   what would run, and why
-  flow plan solo --set epochs=8                    what this change would cost, of the last run's workflow
+  flow plan solo --set epochs=8                    what this change would cost
   flow plan workflows/feb08.yaml --exit-code       exit with 3 if there is work, for scripts")]
 pub(crate) struct Plan {
     #[command(flatten)]
-    about: About,
+    about: WorkflowArg,
     /// The workflow file (*.yaml), as with -w, and the steps or instances to plan with what they need [default: all]
     #[arg(value_name = "FILE|STEP")]
     words: Vec<String>,
@@ -51,7 +51,7 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let (about, targets) = self.about.or_first_file(self.words);
-        let session = place::session(global, &about, &self.selection)?;
+        let session = place::session(global, &about, &self.selection, output)?;
         show(&session, &targets, &ForceRequest::Nothing, self.exit_code, self.json, output)
     }
 }

@@ -40,7 +40,7 @@ settled, interrupted, notice, published, withheld and run_ended; the same lines 
 runs/<id>/journal.jsonl."
 )]
 pub(crate) struct Run {
-    /// The workflow file [default: the last run's, or the only one here and in workflows/]
+    /// The workflow file [default: the only one in this folder, else the last run's, else the only one in workflows/]
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
     /// Run only these steps, or instances such as 'solo[batch=16]', and what they need
@@ -91,11 +91,7 @@ impl Run {
         let (file, targets, force) = sort_out(self.file, self.targets, self.force);
         let file = match file {
             Some(file) => file,
-            None => {
-                let file = place::workflow_at_hand(global)?;
-                output.note(format!("workflow: {}", file.display()))?;
-                file
-            }
+            None => place::workflow_at_hand(global, output)?,
         };
         let session = place::request(global, file, &self.selection);
         if let Some(name) = self.policy.as_deref().filter(|name| policy::named(name).is_none()) {

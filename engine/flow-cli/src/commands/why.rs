@@ -12,7 +12,7 @@ use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
 
 use super::Done;
-use crate::args::{About, Global, Selection};
+use crate::args::{Global, Selection, WorkflowArg};
 use crate::error::CliError;
 use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
 use crate::reasons::{self, Because};
@@ -33,14 +33,14 @@ pub(crate) struct Why {
     #[arg(required = true, value_name = "STEP")]
     steps: Vec<String>,
     #[command(flatten)]
-    about: About,
+    about: WorkflowArg,
     #[command(flatten)]
     selection: Selection,
 }
 
 impl Why {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        let request = place::session(global, &self.about, &self.selection)?;
+        let request = place::session(global, &self.about, &self.selection, output)?;
         let session = place::open(&request, output)?;
         let wanted = session.wanted(&self.steps)?;
         let Force::Only(asked) = Force::named(&session.expansion, &self.steps).map_err(|d| session.wrong(d))? else {

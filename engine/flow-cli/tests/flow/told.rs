@@ -1,6 +1,6 @@
 //! What is told of a run and of a plan is true, adds up, and is as short as what happened.
 
-use flow_testkit::until;
+use flow_testkit::{Ran, until};
 
 use crate::space;
 
@@ -175,4 +175,27 @@ fn of_many_instances_each_command_says_little() {
     assert!(said(&["diff", &before, &other, "-v"]).contains("  train[lr=1,seed=0] loss  1 "), "-v tells each");
     let all = said(&["results", "train", "--all"]);
     assert!(all.contains(",param.lrs,param.seeds,") && all.contains(r#","[2,3,4,5]","[0,1]","#), "{all}");
+}
+
+#[test]
+fn the_only_workflow_of_the_folder_goes_before_the_last_run_and_is_named_first() {
+    let space = space();
+    let workflow = |name: &str| format!("flow: 1\nname: {name}\nsteps: {{{name}: {{run: echo {name}}}}}\n");
+    space.write("first.yaml", &workflow("first")).write("second.yaml", &workflow("second"));
+    space.write("sub/own.yaml", &workflow("own")).write("sub/config.yaml", "lr: 1\n");
+    space.flow(["run", "first.yaml"]).expect(0);
+    let named = |ran: Ran| ran.stderr().lines().next().unwrap_or_default().to_owned();
+    let commands: [&[&str]; 6] = [&["check"], &["plan"], &["why", "own"], &["graph"], &["run", "-n"], &["run"]];
+    for args in commands {
+        assert_eq!(named(space.flow_in("sub", args).expect(0)), "workflow: own.yaml", "{args:?}");
+    }
+    assert_eq!(space.ran(), ["own"]);
+    // With several, here or below, the last run's counts, and a file that is named goes before all.
+    assert_eq!(named(space.flow(["plan"]).expect(0)), "workflow: sub/own.yaml");
+    space.flow(["run", "second.yaml"]).expect(0);
+    assert_eq!(named(space.flow(["plan"]).expect(0)), "workflow: second.yaml");
+    space.write("sub/other.yaml", &workflow("other"));
+    let said = named(space.flow_in("sub", ["plan"]).expect(0));
+    assert!(said.starts_with("workflow: ") && said.ends_with("/second.yaml") && !said.contains("sub"), "{said}");
+    assert_eq!(named(space.flow_in("sub", ["plan", "own.yaml"]).expect(0)), "");
 }

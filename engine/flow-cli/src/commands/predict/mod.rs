@@ -14,7 +14,7 @@ use flow_exec::CheckedSteps;
 use serde_json::json;
 
 use super::Done;
-use crate::args::{About, Global, Selection};
+use crate::args::{Global, Selection, WorkflowArg};
 use crate::error::CliError;
 use crate::output::{FAINT, Output, STRONG, styled};
 use crate::reasons::{estimate_source, ran_otherwise};
@@ -46,7 +46,7 @@ pub(crate) struct Predict {
     #[arg(value_name = "STEP/POINT", required_unless_present_any = ["check", "model"], conflicts_with = "model")]
     point: Option<String>,
     #[command(flatten)]
-    about: About,
+    about: WorkflowArg,
     #[command(flatten)]
     selection: Selection,
     /// Predict every point that has run from the others, of one step or all, and say how far off that is
@@ -90,7 +90,7 @@ impl Predict {
         if let Some(model) = &self.model {
             return self.plan(model, global, output);
         }
-        let mut request = place::session(global, &self.about, &self.selection)?;
+        let mut request = place::session(global, &self.about, &self.selection, output)?;
         // What ran elsewhere is predicted by what it took there.
         request.any_machine = true;
         let session = place::open(&request, output)?;

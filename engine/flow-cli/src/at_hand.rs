@@ -1,0 +1,195 @@
+//! Which workflow a command means that does not name a file.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use flow_core::{Diagnostic, Source, parse_with};
+use flow_exec::text;
+
+use crate::error::CliError;
+
+/// A file says within so many bytes that it is a workflow.
+const HEAD: u64 = 64 << 10;
+/// Longer files are not searched for what they include.
+const LONGEST: u64 = 1 << 20;
+
+/// The only workflow in `folder`, else the last run's, else the only one in `folder/workflows`. Relative to `folder`, but for
+/// the last run's.
+pub(crate) fn choose(folder: &Path, last: impl FnOnce() -> Option<PathBuf>) -> Result<PathBuf, CliError> {
+    let mut here = workflows(folder, "");
+    if let [one] = here.as_mut_slice() {
+        return Ok(std::mem::take(one));
+    }
+    if let Some(last) = last() {
+        return Ok(last);
+    }
+    here.extend(workflows(folder, "workflows"));
+    let which = CliError::usage("which workflow? its file is missing");
+    match here.as_mut_slice() {
+        [one] => Ok(std::mem::take(one)),
+        [] => Err(which.hint("name one, or let `flow init` write a small one to begin with")),
+        several => {
+            let names: Vec<String> = several.iter().map(|name| name.display().to_string()).collect();
+            Err(which.hint(format!("there are {}", names.join(", "))))
+        }
+    }
+}
+
+/// The workflows in a folder below `root`, by name. A file that another one includes is a part of that one.
+fn workflows(root: &Path, below: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(root.join(below)).into_iter().flatten().flatten();
+    let names = entries.map(|entry| Path::new(below).join(entry.file_name()));
+    let mut found: Vec<(PathBuf, bool)> = names
+        .filter(|name| is_yaml(name))
+        .filter_map(|name| {
+            let head = head(&root.join(&name))?;
+            has_key(&head, b"flow").then(|| (name, has_key(&head, b"include")))
+        })
+        .collect();
+    found.sort();
+    if found.len() > 1 {
+        let including: Vec<&Path> =
+            found.iter().filter(|(_, includes)| *includes).map(|(name, _)| name.as_path()).collect();
+        let parts: BTreeSet<PathBuf> = including.into_iter().flat_map(|name| included(root, name)).collect();
+        // Files that include each other in a cycle are all still there to be chosen and refused.
+        if found.iter().any(|(name, _)| !parts.contains(name)) {
+            found.retain(|(name, _)| !parts.contains(name));
+        }
+    }
+    found.into_iter().map(|(name, _)| name).collect()
+}
+
+/// As the shell's `*.yaml` and `*.yml`: without hidden files.
+fn is_yaml(name: &Path) -> bool {
+    let hidden = name.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
+    !hidden && name.extension().is_some_and(|extension| extension == "yaml" || extension == "yml")
+}
+
+/// The beginning of a regular file.
+fn head(path: &Path) -> Option<Vec<u8>> {
+    let mut head = Vec::new();
+    text::open_regular(path).ok()?.take(HEAD).read_to_end(&mut head).ok()?;
+    Some(head)
+}
+
+/// Whether a line at the margin begins with the key, so that a file with a mistake in it counts as well.
+fn has_key(text: &[u8], key: &[u8]) -> bool {
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+    text.split(|byte| *byte == b'\n').any(|line| {
+        let line = line.strip_prefix(b"{").unwrap_or(line);
+        let (quote, line) = match line {
+            [quote @ (b'"' | b'\''), rest @ ..] => (std::slice::from_ref(quote), rest),
+            _ => (&[][..], line),
+        };
+        let rest = line.strip_prefix(key).and_then(|rest| rest.strip_prefix(quote));
+        rest.is_some_and(|rest| rest.trim_ascii_start().starts_with(b":"))
+    })
+}
+
+/// What a file includes, and what that includes, but itself.
+fn included(root: &Path, name: &Path) -> Vec<PathBuf> {
+    let path = name.to_string_lossy().into_owned();
+    let Ok(text) = text::read(&root.join(name), LONGEST) else { return Vec::new() };
+    let mut all = Vec::new();
+    // What is wrong with the file is shown when it is opened.
+    drop(parse_with(&Source { path, text }, &mut |path| {
+        all.push(PathBuf::from(path));
+        text::read(&root.join(path), LONGEST).map_err(|e| Diagnostic::new(e.to_string()))
+    }));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FLOW: &str = "flow: 1\nsteps: {a: {run: 'true'}}\n";
+
+    /// What is chosen where the last run was of `../last.yaml`, or the words of the refusal.
+    fn chosen(files: &[(&str, &str)], last: Option<&str>) -> String {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            fs::write(path, text).expect("a file");
+        }
+        match choose(folder.path(), || last.map(PathBuf::from)) {
+            Ok(file) => file.display().to_string(),
+            Err(CliError::Usage { hint, .. }) => hint.unwrap_or_default(),
+            Err(_) => "another error".to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_only_workflow_of_the_folder_goes_before_the_last_run() {
+        let part = "flow: 1\nsteps: {b: {run: 'true'}}\n";
+        let including = |what: &str| format!("flow: 1\ninclude: {what}\nsteps: {{a: {{run: 'true'}}}}\n");
+        let (one, list, chain) = (including("b.yaml"), including("[b.yaml, c.yml]"), including("parts/x.yaml"));
+        let (round, own) = (including("a.yaml"), including("a.yaml"));
+        let up = including("../c.yml");
+        let long = format!("# {}\n{FLOW}", "licence ".repeat(2000));
+        let last = "../last.yaml";
+        let cases: &[(&[(&str, &str)], &str)] = &[
+            (&[("a.yaml", FLOW)], "a.yaml"),
+            (&[("a.yml", FLOW)], "a.yml"),
+            (&[("a.yaml", FLOW), ("b.yaml", FLOW)], last),
+            (&[], last),
+            // Others lie elsewhere.
+            (&[("a.yaml", FLOW), ("workflows/b.yaml", FLOW), ("workflows/c.yaml", FLOW)], "a.yaml"),
+            (&[("a.yaml", FLOW), ("sub/b.yaml", FLOW)], "a.yaml"),
+            (&[("workflows/b.yaml", FLOW)], last),
+            (&[("sub/b.yaml", FLOW)], last),
+            // What is no workflow.
+            (&[("a.yaml", FLOW), ("config.yaml", "lr: 1\nmodel:\n  flow: 1\n")], "a.yaml"),
+            (&[("a.yaml", FLOW), ("b.yaml", "workflow: 1\nflows: 2\nflow_rate: 3\n# flow: 1\n")], "a.yaml"),
+            (&[("a.yaml", FLOW), ("b.yaml", ""), ("c.txt", FLOW), ("d.yaml.bak", FLOW), ("e.yaml~", FLOW)], "a.yaml"),
+            (&[("a.yaml", FLOW), (".b.yaml", FLOW), ("c.yaml/d", FLOW)], "a.yaml"),
+            (&[("config.yaml", "lr: 1\n")], last),
+            // Other spellings, and one with a mistake.
+            (&[("a.yaml", "\u{feff}flow: 1\r\nsteps: {}\r\n")], "a.yaml"),
+            (&[("a.yaml", "name: x\n\"flow\": 1\n")], "a.yaml"),
+            (&[("a.yaml", "'flow' : 1\n")], "a.yaml"),
+            (&[("a.yaml", "{\"flow\": 1, \"steps\": {}}")], "a.yaml"),
+            (&[("a.yaml", "flow: 1\nsteps: [")], "a.yaml"),
+            (&[("a.yaml", &long)], "a.yaml"),
+            // Parts of the only one.
+            (&[("a.yaml", &one), ("b.yaml", part)], "a.yaml"),
+            (&[("a.yaml", &list), ("b.yaml", part), ("c.yml", part)], "a.yaml"),
+            (&[("a.yaml", &chain), ("parts/x.yaml", &up), ("c.yml", part)], "a.yaml"),
+            (&[("a.yaml", &one), ("b.yaml", part), ("c.yml", FLOW)], last),
+            (&[("a.yaml", &own)], "a.yaml"),
+            (&[("a.yaml", &one), ("b.yaml", &round)], last),
+            (&[("a.yaml", &one)], "a.yaml"),
+        ];
+        for (files, expected) in cases {
+            assert_eq!(chosen(files, Some(last)), *expected, "{files:?}");
+        }
+    }
+
+    #[test]
+    fn without_a_last_run_the_only_one_counts_and_several_are_named() {
+        let cases: &[(&[(&str, &str)], &str)] = &[
+            (&[("a.yaml", FLOW)], "a.yaml"),
+            (&[("workflows/b.yaml", FLOW)], "workflows/b.yaml"),
+            (&[("b.yaml", FLOW), ("a.yaml", FLOW)], "there are a.yaml, b.yaml"),
+            (
+                &[("b.yaml", FLOW), ("a.yaml", FLOW), ("workflows/c.yaml", FLOW)],
+                "there are a.yaml, b.yaml, workflows/c.yaml",
+            ),
+            (
+                &[
+                    ("workflows/a.yaml", FLOW),
+                    ("workflows/b.yaml", "flow: 1\ninclude: parts.yaml\n"),
+                    ("workflows/parts.yaml", FLOW),
+                ],
+                "there are workflows/a.yaml, workflows/b.yaml",
+            ),
+            (&[], "name one, or let `flow init` write a small one to begin with"),
+        ];
+        for (files, expected) in cases {
+            assert_eq!(chosen(files, None), *expected, "{files:?}");
+        }
+    }
+}
