@@ -113,7 +113,10 @@ note-median = Median of at least { $of } repetitions, with the least and the lar
 note-simulated = ± is half the width of the 95 % confidence interval of the mean of { $of } simulations. Columns of a row are of the same jobs: their differences are surer than these intervals, and are judged seed by seed, with Bonferroni's correction for all pairs of columns (where an order turns, in all rows).
 note-unlike = Taken under unlike circumstances, so neither averaged nor compared ({ $what }: { $one } and { $other }).
 note-caveats = { $label }: { $why }.
-note-of-the-whole = { $name } was printed without an epoch or a step, so it is in no row.
+note-of-the-whole = { $name } was printed without { $axis ->
+    [step] a step
+   *[epoch] an epoch
+}, so it is in no row.
 note-steps-only = The values have steps and no epochs: `rows: step` gives a row to each step.
 note-spoiled = { $label } is not to be trusted: { $why }.
 note-no-metrics = { $label } lacks metrics: { $why }

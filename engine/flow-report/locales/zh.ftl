@@ -112,7 +112,10 @@ note-median = 至少 { $of } 次重复的中位数，括号内为最小值与最
 note-simulated = ± 为 { $of } 次模拟均值的 95 % 置信区间半宽。同一行各列使用相同的作业，其差异按随机种子逐对比较，比这些区间更可靠；并对所有列对作 Bonferroni 校正（判断次序是否改变时，对所有行的列对校正）。
 note-unlike = 测量条件不同，既不取平均也不作比较（{ $what }：{ $one } 与 { $other }）。
 note-caveats = { $label }：{ $why }。
-note-of-the-whole = { $name } 没有按轮次或步数输出，因此不在任何一行中。
+note-of-the-whole = { $name } 没有按{ $axis ->
+    [step] 步数
+   *[epoch] 轮次
+}输出，因此不在任何一行中。
 note-steps-only = 各值只有步数（step），没有轮数（epoch）：用 `rows: step` 可按步列出。
 note-spoiled = { $label } 的测量受到干扰，不可采信：{ $why }。
 note-no-metrics = { $label } 缺少指标：{ $why }

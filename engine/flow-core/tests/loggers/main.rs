@@ -78,7 +78,9 @@ fn read(written: &serde_yaml::Value, left: &mut Left<'_>) -> (String, usize, Opt
     let gathered = gather(&reported, 0.0, 1e3, None);
     let of_program = gathered.metrics.iter().filter(|(name, _)| *name != "epoch_time");
     let numbers: Vec<String> = of_program.map(|(name, metric)| format!("{name}={:.4}", metric.value)).collect();
-    (numbers.join(" "), gathered.series.metrics.values().next().map_or(0, Vec::len), problem)
+    let keyed = |points: &Vec<flow_core::Point>| points.iter().filter(|p| p.key != flow_core::Key::default()).count();
+    let epochs = gathered.series.metrics.values().map(keyed).find(|values| *values > 0).unwrap_or(0);
+    (numbers.join(" "), epochs, problem)
 }
 
 #[test]

@@ -228,7 +228,7 @@ mod tests {
         let (mut lines, mut file) = lines(&dir);
         assert_eq!(lines.poll().unwrap(), None);
         write!(file, "10%\r20%\r\none\ntw").unwrap();
-        assert_eq!(text(&mut lines), ["10%", "20%", "", "one"]);
+        assert_eq!(text(&mut lines), ["10%\r", "20%\r", "", "one"]);
         write!(file, "o\nthr").unwrap();
         assert_eq!(lines.poll().unwrap().unwrap(), [b"two".to_vec()]);
         assert_eq!((lines.unfinished(), lines.unfinished()), (Some(b"thr".to_vec()), None));

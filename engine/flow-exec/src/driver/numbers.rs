@@ -247,7 +247,7 @@ mod tests {
         // A logger that meets another metric writes its file anew.
         let rewritten = "epoch,loss,acc\n2,1,9\n";
         assert_eq!(look(rewritten, 5.0), seen(&[1], "epoch 2: acc 9.0000, loss 1.0000"));
-        fs::write(dir.path().join("m.jsonl"), "{\"step\": 3}\nnoise\n").unwrap();
+        fs::write(dir.path().join("m.jsonl"), "{\"lr\": 3}\nnoise\n").unwrap();
         assert_eq!(look(rewritten, 6.0), seen(&[], "epoch 2: acc 9.0000, loss 1.0000"));
         assert_eq!(following.end().map(|(epoch, _)| epoch), Some(2));
     }
@@ -278,7 +278,7 @@ mod tests {
         let write = |bytes: usize| fs::write(dir.path().join("logs/events.out.tfevents.1"), &LOGGED[..bytes]).unwrap();
         write(LOGGED.len() / 2);
         assert_eq!(look(2.0), (vec![], None), "it was not searched for again");
-        insta::assert_snapshot!(look(3.0).1.unwrap_or_default(), @"step 6: evaluation_accuracy_vs_iterations 0.6250");
+        insta::assert_snapshot!(look(3.0).1.unwrap_or_default(), @"epoch 0: epoch_accuracy 0.4875, epoch_loss 0.7474");
         assert_eq!(look(3.5), (vec![], None), "nothing is new");
         write(LOGGED.len());
         insta::assert_snapshot!(look(4.0).1.unwrap_or_default(), @"epoch 2: epoch_accuracy 0.6875, epoch_loss 0.5234");

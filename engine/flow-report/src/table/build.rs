@@ -64,7 +64,7 @@ pub(crate) fn build(with: &TableWith, input: &BuiltinInput) -> Result<Table, Bui
         let all = || all.iter().enumerate().filter(|(_, result)| meant(result));
         let parts = all().any(|(at, _)| series(at).is_some_and(Series::has_parts));
         if parts {
-            with_parts = with.with_parts();
+            with_parts = epochs::with_parts(with);
             with = &with_parts;
         }
         in_series = all().flat_map(|(at, result)| epochs::each(result, series(at), along, parts)).collect();
@@ -72,7 +72,7 @@ pub(crate) fn build(with: &TableWith, input: &BuiltinInput) -> Result<Table, Bui
             let (_, name) = parse_column(column.text())?;
             let whole = results.iter().any(|result| result.metrics.contains_key(&name));
             if whole && !in_series.iter().any(|row| datum(row, &name).is_some()) {
-                table.note(Note::OfTheWhole { name });
+                table.note(Note::OfTheWhole { name, axis: along.name().to_owned() });
             }
         }
         results = in_series.iter().collect();
@@ -260,7 +260,8 @@ fn label_key(table: &mut Table, name: &str, label: Option<Text>) {
 /// A name that no result has is more often a slip than a metric that this machine lacks: the table says so.
 fn known(table: &mut Table, name: &str, results: &[&StepResult]) {
     let any_ok = results.iter().any(|r| r.outcome == Outcome::Ok);
-    if table.notes.contains(&Note::OfTheWhole { name: name.to_owned() }) {
+    let is_explained = |note: &Note| matches!(note, Note::OfTheWhole { name: of, .. } if of == name);
+    if table.notes.iter().any(is_explained) {
         return;
     }
     if any_ok && !results.iter().any(|r| datum(r, name).is_some()) && name != "outcome" {

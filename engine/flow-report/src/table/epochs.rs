@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use flow_core::{GPU_LOAD_SPAN, GpuUsage, Metric, Outcome, Point, Series, StepResult, Usage};
 use serde_json::Value;
 
-use super::with::TableWith;
+use super::with::{OneOrMany, TableWith};
 
 /// What the rows are called; an axis of that name goes before.
 pub(crate) const EPOCH: &str = "epoch";
@@ -27,7 +27,7 @@ impl Along {
         if named(EPOCH) { Some(Along::Epoch) } else { named(STEP).then_some(Along::Step) }
     }
 
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Along::Epoch => EPOCH,
             Along::Step => STEP,
@@ -42,6 +42,14 @@ impl Along {
         };
         Some(place as i64)
     }
+}
+
+/// `with` that has a row for each part of a series, above its epochs or steps.
+pub(super) fn with_parts(with: &TableWith) -> TableWith {
+    let mut rows = with.rows.list().to_vec();
+    let at = rows.iter().position(|row| [EPOCH, STEP].contains(&row.as_str())).unwrap_or(rows.len());
+    rows.insert(at, PART.to_owned());
+    TableWith { rows: OneOrMany::Many(rows), ..with.clone() }
 }
 
 /// The results of each row. One without such rows, because it ran out of memory perhaps, stays one.

@@ -369,7 +369,10 @@ pub(crate) fn worded(note: &Note, words: &Words, lang: &str) -> String {
             let why = all.join(&words.mark(&[lang], "mark-semicolon"));
             words.text(lang, "note-caveats", &args.with("label", safe::code(label)).with("why", why))
         }
-        Note::OfTheWhole { name } => words.text(lang, "note-of-the-whole", &args.with("name", safe::code(name))),
+        Note::OfTheWhole { name, axis } => {
+            let args = args.with("name", safe::code(name)).with("axis", axis.clone());
+            words.text(lang, "note-of-the-whole", &args)
+        }
         Note::StepsOnly => words.text(lang, "note-steps-only", &args),
         Note::NoMetrics { label, more, problem } => {
             let why = words.reasons(lang).cause(&Cause::NoMetrics { problem: problem.clone() });

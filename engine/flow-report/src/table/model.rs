@@ -235,8 +235,8 @@ pub enum Note {
     },
     /// Metrics may not be those of the whole attempt.
     Caveats { label: String, caveats: Vec<Caveat> },
-    /// The rows are epochs or steps, and this metric was printed without one.
-    OfTheWhole { name: String },
+    /// The rows are epochs, or steps, and this metric was printed without one.
+    OfTheWhole { name: String, axis: String },
     /// Rows were to be epochs, and the values have steps only.
     StepsOnly,
     /// Fewer results than there are instances.

@@ -6,8 +6,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::epochs::{EPOCH, PART, STEP};
-
 /// `with:` of `flow/table`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -166,16 +164,6 @@ impl OneOrMany {
             OneOrMany::One(one) => std::slice::from_ref(one),
             OneOrMany::Many(many) => many,
         }
-    }
-}
-
-impl TableWith {
-    /// With a row for each part of a series, above its epochs or steps.
-    pub(super) fn with_parts(&self) -> TableWith {
-        let mut rows = self.rows.list().to_vec();
-        let at = rows.iter().position(|row| [EPOCH, STEP].contains(&row.as_str())).unwrap_or(rows.len());
-        rows.insert(at, PART.to_owned());
-        TableWith { rows: OneOrMany::Many(rows), ..self.clone() }
     }
 }
 

@@ -1,3 +1,5 @@
+//! Which epochs count, and what a series comes to. Reads no text.
+
 use super::*;
 
 fn reported(times: &[(u32, f64, f64)]) -> Reported {
