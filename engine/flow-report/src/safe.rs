@@ -140,6 +140,9 @@ pub(crate) fn without_folders(text: &str) -> String {
     while let Some(first) = rest.chars().next() {
         let before = &text[..text.len() - rest.len()];
         let end = if is_path(before, rest) { rest.find(ends).unwrap_or(rest.len()) } else { 0 };
+        // The sign at which the path ends may be escaped: its `\` stays with it.
+        let backslashes = rest[..end].len() - rest[..end].trim_end_matches('\\').len();
+        let end = end - backslashes % 2;
         let names = names(&rest[..end]).into_iter().filter(|name| !name.is_empty() && !name.ends_with(':'));
         match names.collect::<Vec<_>>().as_slice() {
             [_, .., last] => {
@@ -156,15 +159,17 @@ pub(crate) fn without_folders(text: &str) -> String {
     out
 }
 
-/// The names of a path in Markdown, where a `\` before a sign belongs to that.
+/// The names of a path in Markdown. A `\` before a sign belongs to that sign; `\\` is one backslash, which separates.
 fn names(path: &str) -> Vec<&str> {
-    let is_sign = |at: usize| path[at..].starts_with(|c: char| c.is_ascii_punctuation());
-    let separates = |(at, c): &(usize, char)| *c == '/' || *c == '\\' && !is_sign(at + 1);
     let mut names = Vec::new();
     let mut from = 0;
-    for (at, _) in path.char_indices().filter(separates) {
-        names.push(&path[from..at]);
-        from = at + 1;
+    let mut chars = path.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        let escaped = chars.next_if(|(_, next)| c == '\\' && next.is_ascii_punctuation());
+        if c == '/' || c == '\\' && escaped.is_none_or(|(_, sign)| sign == '\\') {
+            names.push(&path[from..at]);
+            from = escaped.map_or(at, |(at, _)| at) + 1;
+        }
     }
     names.push(&path[from..]);
     names
@@ -301,6 +306,7 @@ mod tests {
             "https://x.org/a/b //x.org/a [a](/docs/a.md) v7/v11 and/or /s 1 /a",
             "</p> <https://x.org/a/b> …/photos ./a/b ~/a/b ../a/b",
             "/!\\[ x and /data/my\\_photos",
+            "/\\\\®\\<b> C:\\\\Users\\\\me /data/a\\<b>",
         ];
         insta::assert_snapshot!(told.map(without_folders).join("\n"), @r#"
         …/photos of mine
@@ -309,6 +315,7 @@ mod tests {
         https://x.org/a/b //x.org/a [a](/docs/a.md) v7/v11 and/or /s 1 /a
         </p> <https://x.org/a/b> …/photos ./a/b ~/a/b ../a/b
         /!\[ x and …/my\_photos
+        /\\®\<b> …/me …/a\<b>
         "#);
         let values =
             ["/photos", "/home/me/my photos/", "./photos", "synthetic photographs, 1000 in 10 classes", "/", "[/a/b]"];

@@ -16,7 +16,7 @@ use pulldown_cmark::{Event, Options, Parser, Tag};
 use serde_json::{Value, json};
 
 /// What has meant something else than itself somewhere.
-const NASTY: [&str; 33] = [
+const NASTY: [&str; 34] = [
     "(\t",
     "<script>alert(1)</script>",
     "<img src=x onerror=alert(1)>",
@@ -49,6 +49,7 @@ const NASTY: [&str; 33] = [
     "back\\slash\\",
     "$\\frac{1}{2}$ \\$ ]]></text><g onload='x'>",
     "/![ ",
+    "/\\®<script>alert(1)</script>",
     "=HYPERLINK(\"https://example.com\")",
 ];
 
