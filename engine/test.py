@@ -8,6 +8,8 @@ Arguments are passed on to `cargo test`: `python3 engine/test.py -p flow-cli --t
 Some tests start a Slurm of their own. If it is not installed and you are root on Debian or Ubuntu, this script installs it.
 If it still is not, these tests do not run, and the last line says how many they are and what to install. libtorch, which the
 torch plugin needs, comes from `plugins/torch/setup.py`.
+
+Property tests get the same inputs in every run. Set `PROPTEST_RNG_SEED` to another number to try others.
 """
 
 import os
@@ -51,9 +53,10 @@ def main():
     if not has_slurm() and os.geteuid() == 0 and shutil.which("apt-get"):
         install_slurm()
     command = cargo_test(sys.argv[1:], has_slurm())
+    environment = {"PROPTEST_RNG_SEED": "1", **os.environ}
     ignored = 0
     try:
-        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as tests:
+        with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE) as tests:
             for line in tests.stdout:
                 ignored += MARK in line
                 sys.stdout.buffer.write(line)
