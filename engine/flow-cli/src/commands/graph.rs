@@ -1,11 +1,12 @@
 //! `flow graph`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use flow_core::Expansion;
+use indexmap::IndexMap;
 
 use super::Done;
 use crate::args::{Global, Selection, WorkflowArg};
@@ -63,25 +64,17 @@ impl Graph {
 }
 
 fn steps(expansion: &Expansion) -> Steps<'_> {
-    let mut order = Vec::new();
-    let mut needs: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
-    // Instances stand in a topological order, so their steps do.
+    // Instances are in topological order, so the first instances of their steps are, too.
+    let mut needs: IndexMap<usize, BTreeSet<usize>> = IndexMap::new();
     for instance in &expansion.instances {
-        let step = instance.step.index();
-        if !order.contains(&step) {
-            order.push(step);
-        }
         let on = instance.needs.iter().map(|need| expansion.instances[need.on.index()].step.index());
-        needs.entry(step).or_default().extend(on);
+        needs.entry(instance.step.index()).or_default().extend(on);
     }
     let name = |step: usize| &*expansion.steps[step].name;
-    order
-        .into_iter()
-        .map(|step| {
-            let before = needs.remove(&step).unwrap_or_default().into_iter().map(name).collect();
-            (name(step), expansion.steps[step].ids().count(), before)
-        })
-        .collect()
+    let row = |(step, on): (usize, BTreeSet<usize>)| {
+        (name(step), expansion.steps[step].ids().count(), on.into_iter().map(name).collect())
+    };
+    needs.into_iter().map(row).collect()
 }
 
 fn named(name: &str, count: usize) -> String {
