@@ -54,9 +54,12 @@ pub struct Reported {
     twice: Vec<(String, String, String)>,
     /// So many bytes of its output were not read.
     skipped: u64,
-    /// How often a part began in what it printed, after the first.
-    pub(super) parts: u32,
+    /// By place, how often a part began in it after the first.
+    pub(super) parts: BTreeMap<String, u32>,
 }
+
+/// The place of numbers that a program printed.
+pub(super) const PRINTED: &str = "what it printed";
 
 /// So many epochs are timed, the first: who counts millions of iterations as epochs does not fill the memory.
 pub const MOST_EPOCHS: usize = 100_000;
@@ -201,13 +204,13 @@ impl Reported {
             }
             Caveat::OutputUnread { .. } => None,
         });
-        let parts = (self.parts > 0).then(|| {
-            let times = if self.parts == 1 { "once".to_owned() } else { format!("{} times", self.parts) };
-            let hint = "if several processes print, spell in the pattern what tells them apart, such as `[rank0]`";
-            format!(
-                "the epoch decreases {times} in what it printed, so its series have {} parts; {hint}",
-                self.parts + 1
-            )
+        let parts = self.parts.iter().filter(|(_, more)| **more > 0).map(|(place, more)| {
+            let times = if *more == 1 { "once".to_owned() } else { format!("{more} times") };
+            let hint = match place == PRINTED {
+                true => "if several processes print, spell in the pattern what tells them apart, such as `[rank0]`",
+                false => "if it should hold one run only, let the program write a new file",
+            };
+            format!("the epoch or step decreases {times} in {place}, so its series have {} parts; {hint}", more + 1)
         });
         let numbers = self.of_all_attempts();
         let of_numbers = numbers

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{LINE_ENDS, Reported, Row, is_read, numbers::Parts};
+use super::{LINE_ENDS, Reported, Row, epochs::PRINTED, is_read, numbers::Parts};
 use crate::{
     TimedEpoch,
     ansi::without_escapes,
@@ -117,7 +117,7 @@ impl Printed {
             }
         }
         reported.at_once |= begun > 1;
-        reported.parts = self.parts.count();
+        reported.parts.insert(PRINTED.to_owned(), self.parts.count());
         ended
     }
 
@@ -247,28 +247,32 @@ pub fn read_numbers(
 ) -> Option<NoMetrics> {
     let mut problem = printed.unmatched(&metrics.stdout);
     let mut places: BTreeMap<String, String> =
-        reported.names().map(|name| (name.clone(), "what it printed".to_owned())).collect();
+        reported.names().map(|name| (name.clone(), PRINTED.to_owned())).collect();
     for file in &metrics.files {
         let (mut rows, mut columns) = (Vec::new(), Columns::default());
         let read = file.read(files, ended, &mut rows, &mut columns);
         rows.iter_mut().for_each(|row| row.name = hide(std::mem::take(&mut row.name)));
         let names: BTreeSet<&str> = rows.iter().map(|row| &*row.name).collect();
-        reported.replace(names.into_iter(), &format!("`{}`", hide(file.path().to_owned())), &mut places);
-        file_rows(&rows, matches!(file, MetricsFile::TensorBoard(_)), reported);
+        let place = format!("`{}`", hide(file.path().to_owned()));
+        reported.replace(names.into_iter(), &place, &mut places);
+        let parts = file_rows(&rows, matches!(file, MetricsFile::TensorBoard(_)), reported);
+        reported.parts.insert(place, parts);
         reported.columns.insert(file.path().to_owned(), columns.hidden(&hide));
         problem = problem.or(read.err());
     }
     problem
 }
 
-/// Takes the rows of a whole file. Each of the `separate` metrics, as TensorBoard's tags are, has parts of its own.
-fn file_rows(rows: &[MetricRow], separate: bool, reported: &mut Reported) {
+/// Takes the rows of a whole file. Each of the `separate` metrics, as TensorBoard's tags are, has parts of its own. Returns how often a
+/// part begins after the first, in the metric that has most.
+fn file_rows(rows: &[MetricRow], separate: bool, reported: &mut Reported) -> u32 {
     let mut all: BTreeMap<&str, Parts> = BTreeMap::new();
     for together in rows.chunk_by(|a, b| a.key == b.key && (!separate || a.name == b.name)) {
         let stream = if separate { &*together[0].name } else { "" };
         let part = all.entry(stream).or_default().of(together.iter().map(|row| &*row.name), together[0].key);
         together.iter().for_each(|row| reported.number(plain(row.clone(), part)));
     }
+    all.values().map(Parts::count).max().unwrap_or(0)
 }
 
 /// A plain program says no summary: times and rates come to their mean, everything else to its last value.
@@ -393,7 +397,37 @@ mod tests {
         assert_eq!(shown[0], "acc=0.9 of 0 1 2 1/0 1/1");
         let parts: Vec<_> = reported.epochs.iter().map(|of| (of.part, of.epoch)).collect();
         assert_eq!(parts, [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]);
-        assert!(reported.remarks()[0].starts_with("the epoch decreases once in what it printed"));
+        assert!(reported.remarks()[0].starts_with("the epoch or step decreases once in what it printed"));
+    }
+
+    #[test]
+    fn a_second_training_in_a_file_is_told_as_one_that_is_printed() {
+        let step = |step: f64| Key { epoch: None, step: Some(step) };
+        type Case<'a> = (&'a [(&'a str, Key)], bool, u32);
+        let table: [Case<'_>; 6] = [
+            (&[("acc", Key::of_epoch(0)), ("acc", Key::of_epoch(1)), ("acc", Key::of_epoch(0))], false, 1),
+            (&[("acc", Key::of_epoch(1)), ("acc", Key::of_epoch(1)), ("acc", Key::of_epoch(2))], false, 0),
+            (&[("loss", Key::of_epoch(1)), ("val", Key::of_epoch(0)), ("val", Key::of_epoch(1))], false, 0),
+            (&[("lr", step(0.0)), ("lr", step(5.0)), ("lr", step(0.0)), ("lr", step(5.0)), ("lr", step(0.0))], true, 2),
+            // Each tag of TensorBoard starts on its own.
+            (&[("a", step(0.0)), ("a", step(9.0)), ("b", step(0.0)), ("b", step(9.0))], true, 0),
+            (&[("a", step(0.0)), ("a", Key::default()), ("a", step(1.0))], true, 0),
+        ];
+        for (rows, separate, parts) in table {
+            let row = |(name, key): &(&str, Key)| MetricRow {
+                name: (*name).to_owned(),
+                value: 1.0,
+                unit: String::new(),
+                key: *key,
+            };
+            let rows: Vec<MetricRow> = rows.iter().map(row).collect();
+            assert_eq!(file_rows(&rows, separate, &mut Reported::default()), parts, "{rows:?}");
+        }
+        let mut reported = Reported::default();
+        reported.parts = [(PRINTED.to_owned(), 0), ("`log.csv`".to_owned(), 2)].into();
+        let said = "the epoch or step decreases 2 times in `log.csv`, so its series have 3 parts; \
+                    if it should hold one run only, let the program write a new file";
+        assert_eq!(reported.remarks(), [said]);
     }
 
     #[test]
