@@ -63,7 +63,7 @@ impl Steps {
             metrics.insert("slurm_wait".to_owned(), metric(&study, "s", wait));
             metrics.insert("slurm_calls".to_owned(), metric(&study, "", calls));
         }
-        Ok(BuiltinOutput { files, metrics, cause: None })
+        Ok(BuiltinOutput { files, metrics, ..BuiltinOutput::default() })
     }
 }
 

@@ -83,6 +83,8 @@ pub struct BuiltinOutput {
     pub metrics: BTreeMap<String, Metric>,
     /// What is to be said of it, if anything.
     pub cause: Option<Cause>,
+    /// What its author should know, a sentence each.
+    pub notices: Vec<String>,
 }
 
 /// One entry of `publish:` to carry out.

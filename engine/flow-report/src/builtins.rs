@@ -94,7 +94,8 @@ impl Builtins for Reports {
                 Ok(BuiltinOutput {
                     files: files.into_iter().map(|(path, text)| (path, text.into_bytes())).collect(),
                     metrics: BTreeMap::from([("rows".to_owned(), count(table.body.len()))]),
-                    cause: None,
+                    notices: table::unknown_columns(&table, input),
+                    ..BuiltinOutput::default()
                 })
             }
             "report" => {
@@ -103,7 +104,7 @@ impl Builtins for Reports {
                 let cause = (report.sections.is_empty()).then_some(Cause::NothingToShow);
                 let files = report::render(&report, &with, &self.words)?;
                 let metrics = BTreeMap::from([("sections".to_owned(), count(report.sections.len()))]);
-                Ok(BuiltinOutput { files, metrics, cause })
+                Ok(BuiltinOutput { files, metrics, cause, ..BuiltinOutput::default() })
             }
             "fit" => Ok(analysis::fit(&parameters(&input.with)?, input, &self.words)?),
             "jumps" => Ok(analysis::jumps(&parameters(&input.with)?, input, &self.words)?),

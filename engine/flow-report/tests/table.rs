@@ -233,6 +233,7 @@ fn words_where_there_is_no_number() {
     ];
     let with = json!({"from": "s", "columns": ["gpus", "epoch_tme", "epoch_time", "growth(epoch_time)", "outcome"]});
     let out = run("table", with, &input(vec![("s", view("torch/train", None, results))])).expect("a table");
+    assert_eq!(out.notices, ["no result has the column `epoch_tme`; did you mean `epoch_time`?"]);
     insta::assert_snapshot!(text(&out, "table.en.md"), @r#"
     | Batch size |         GPUs |         epoch_tme |    Epoch time (s) | Growth | Outcome           |
     |-----------:|-------------:|------------------:|------------------:|-------:|-------------------|

@@ -138,6 +138,7 @@ pub(super) fn run_builtin(context: &RunContext, builtin: Builtin) -> Collected {
         let result = &mut collected.result;
         result.metrics.extend(output.metrics);
         result.cause = result.cause.take().or(output.cause);
+        collected.notices.extend(output.notices);
     }
     collected
 }

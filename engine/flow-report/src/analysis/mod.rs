@@ -103,7 +103,7 @@ fn written(
         let text = tables.chain([sentences.collect::<String>()]).collect::<Vec<_>>().join("\n");
         files.insert(format!("analysis.{lang}.md"), text.into_bytes());
     }
-    Ok(BuiltinOutput { files, metrics, cause: None })
+    Ok(BuiltinOutput { files, metrics, ..BuiltinOutput::default() })
 }
 
 fn jumps_of(analyses: &[(String, Analysis)]) -> Vec<&jumps::Sweeps> {

@@ -24,5 +24,5 @@ pub(crate) use curve::{Curve, by_gpus};
 pub(crate) use digits::{Reading, enough, refine};
 pub(crate) use epochs::{EPOCH, PART};
 pub(crate) use markdown::{Grid, Names, content, earlier, in_short, inline, markdown, name, worded};
-pub(crate) use model::unknown_column;
+pub(crate) use model::{unknown_column, unknown_columns};
 pub(crate) use with::{ByLanguage, Derived, Text};

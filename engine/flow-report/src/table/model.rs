@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flow_core::reason::{BuiltinFault, Hint};
 use flow_core::{
-    Outcome, StepView, nearest,
+    BuiltinInput, Outcome, StepView, nearest,
     reason::{Cause, Caveat, NoMetrics, Spoiled},
 };
 use indexmap::IndexMap;
@@ -423,6 +423,25 @@ impl Table {
     pub fn labels(&self) -> std::collections::BTreeSet<&str> {
         self.body.iter().flat_map(|r| &r.cells).flat_map(|c| &c.of).map(String::as_str).collect()
     }
+}
+
+/// What to say of the columns that no result has, each with the nearest name or the metrics that there are.
+pub(crate) fn unknown_columns(table: &Table, input: &BuiltinInput) -> Vec<String> {
+    let results = input.steps.values().flat_map(|view| &view.results);
+    let metrics: BTreeSet<&str> = results.flat_map(|result| result.metrics.keys()).map(String::as_str).collect();
+    let unknown = |note: &Note| {
+        let Note::NoColumn { name, nearest } = note else { return None };
+        let hint = match nearest {
+            Some(nearest) => format!("; did you mean `{nearest}`?"),
+            None if metrics.is_empty() => String::new(),
+            None => {
+                let all: Vec<String> = metrics.iter().map(|metric| format!("`{metric}`")).collect();
+                format!("; the metrics are {}", all.join(", "))
+            }
+        };
+        Some(format!("no result has the column `{name}`{hint}"))
+    };
+    table.notes.iter().filter_map(unknown).collect()
 }
 
 /// What to say of a column that a table has not.
