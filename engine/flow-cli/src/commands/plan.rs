@@ -127,9 +127,9 @@ fn render(
         } else {
             rows.extend(crowd.iter().map(|item| {
                 let label = expansion.instances[item.id.index()].label.to_string();
-                let why = because(&item.state).words();
+                let why = because(&item.state);
                 let short = !verbose && matches!(item.state, State::Run(_));
-                let why = if short { words::fit(&why, LONGEST) } else { why };
+                let why = if short { words::fit(&why.words_within(LONGEST), LONGEST) } else { why.words() };
                 row(&item.state, label, why, takes(&tasks[item.id.index()].estimate))
             }));
         }
@@ -217,11 +217,14 @@ fn common(crowd: &[&Item]) -> String {
         }
         state => because(state),
     });
-    let mut forms = reasons::alike(said.map(|because| ((), because)));
+    let mut forms = reasons::alike(said.map(|because| (because.clone(), because)));
     let others = forms.len().saturating_sub(1);
     forms.sort_by_key(|form| Reverse(form.count));
-    let most = forms.first().map(Alike::words).unwrap_or_default();
-    let most = if matches!(crowd[0].state, State::Run(_)) { words::fit(&most, LONGEST) } else { most };
+    let within = |form: &Alike<Because>| form.put(&form.of.words_within(LONGEST.saturating_sub(form.put("").len())));
+    let most = match matches!(crowd[0].state, State::Run(_)) {
+        true => words::fit(&forms.first().map(within).unwrap_or_default(), LONGEST),
+        false => forms.first().map(Alike::words).unwrap_or_default(),
+    };
     match others {
         0 => most,
         n => format!("{most}; {} (-v)", words::count(n, "other reason")),

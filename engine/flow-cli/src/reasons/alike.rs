@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{settled, why};
+use super::{settled, why, why_within};
 
 /// Why an instance is as it is.
 #[derive(Clone, Debug)]
@@ -32,6 +32,14 @@ impl Because {
                 format!("while the verdict on {group} is undecided, up to {at_most} runs of each")
             }
             Because::Words(words) => words.clone(),
+        }
+    }
+
+    /// The same where there is room for so many columns: values are left out first.
+    pub(crate) fn words_within(&self, columns: usize) -> String {
+        match self {
+            Because::Runs(reasons) => why_within(reasons, columns),
+            _ => self.words(),
         }
     }
 
@@ -75,7 +83,12 @@ pub(crate) struct Alike<T> {
 impl<T> Alike<T> {
     /// The reason, and that others have it with values of their own.
     pub(crate) fn words(&self) -> String {
-        if self.differ { format!("{}; the others alike", self.said) } else { self.said.clone() }
+        self.put(&self.said)
+    }
+
+    /// The same with the reason in these words.
+    pub(crate) fn put(&self, said: &str) -> String {
+        if self.differ { format!("{said}; the others alike") } else { said.to_owned() }
     }
 }
 

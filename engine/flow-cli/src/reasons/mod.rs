@@ -18,7 +18,7 @@ use crate::words;
 pub(crate) use alike::{Alike, Because, alike};
 pub(crate) use estimates::{estimate_source, ran_otherwise};
 pub(crate) use waits::{queued, queued_alike, waits};
-pub(crate) use why::{reason, why};
+pub(crate) use why::{reason, why, why_within};
 
 fn english() -> Reasons<'static> {
     static WORDS: LazyLock<Words> = LazyLock::new(Words::new);

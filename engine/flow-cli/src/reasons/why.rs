@@ -7,6 +7,9 @@ use serde_json::Value;
 
 use crate::words;
 
+/// How most short reasons end.
+const CHANGED: &str = " changed";
+
 /// All reasons in one line.
 pub(crate) fn why(why: &Why) -> String {
     let mut words: Vec<String> = why.first.iter().map(reason).collect();
@@ -16,6 +19,50 @@ pub(crate) fn why(why: &Why) -> String {
         more => words.push(format!("{more} more reasons")),
     }
     words.join("; ")
+}
+
+/// The same where there is room for so many columns. Values are left out first, then whole reasons, which are counted.
+pub(crate) fn why_within(why: &Why, columns: usize) -> String {
+    let whole = self::why(why);
+    let all = why.first.len() + why.more as usize;
+    if all < 2 || words::wide(&whole) <= columns {
+        return whole;
+    }
+    let mut short: Vec<String> = why.first.iter().map(without_values).collect();
+    // More of these have room.
+    short.sort_by_key(|words| !has_changed(words));
+    let said = |shown: usize| match short.len() - shown + why.more as usize {
+        0 => together(&short[..shown]),
+        rest => format!("{}; {}", together(&short[..shown]), words::count(rest, "more reason")),
+    };
+    (1..=short.len()).rev().map(said).find(|said| words::wide(said) <= columns).unwrap_or_else(|| said(1))
+}
+
+/// What a reason is about.
+fn without_values(one: &Reason) -> String {
+    match one {
+        Reason::Value { kind, name, was: Some(_), is: Some(_) }
+            if !matches!(kind, PartKind::Uses | PartKind::Measured) =>
+        {
+            value_in_words(*kind, name, Some(&Value::Null), Some(&Value::Null))
+        }
+        other => reason(other),
+    }
+}
+
+fn has_changed(words: &str) -> bool {
+    words.ends_with(CHANGED) && !words.contains(", ")
+}
+
+/// Several short reasons, with all that changed in one list.
+fn together(reasons: &[String]) -> String {
+    let (changed, others): (Vec<&String>, Vec<&String>) = reasons.iter().partition(|words| has_changed(words));
+    if changed.len() < 2 {
+        return reasons.join("; ");
+    }
+    let subject = |words: &String| words.trim_end_matches(CHANGED).trim_start_matches("the ").to_owned();
+    let changed = changed.into_iter().map(subject).collect::<Vec<_>>().join(", ") + CHANGED;
+    [changed].into_iter().chain(others.into_iter().cloned()).collect::<Vec<_>>().join("; ")
 }
 
 pub(crate) fn reason(reason: &Reason) -> String {
@@ -269,9 +316,38 @@ mod tests {
 
     #[test]
     fn many_reasons_are_counted() {
-        let reasons: Vec<Reason> = ["a", "b", "c", "d", "e"].map(|p| Reason::PluginRebuilt(p.into())).into();
-        let words = "plugin a was rebuilt; plugin b was rebuilt; plugin c was rebuilt; 2 more reasons";
-        assert_eq!(why(&Why::of(&reasons)), words);
+        let reasons: Vec<Reason> = (0..10).map(|n| Reason::PluginRebuilt(n.to_string())).collect();
+        let said = why(&Why::of(&reasons));
+        assert!(said.ends_with("; plugin 7 was rebuilt; 2 more reasons"), "{said}");
+    }
+
+    #[test]
+    fn where_there_is_little_room_all_causes_are_named_without_their_values() {
+        let value = |name: &str, was: &str, is: &str| Reason::Value {
+            kind: if name.is_empty() { PartKind::Command } else { PartKind::Variable },
+            name: name.into(),
+            was: Some(json!(was)),
+            is: Some(json!(is)),
+        };
+        let input = |path: &str| Reason::Input(path.into(), InputChange::Whole(FileChange::Changed));
+        let new = Reason::Input("c.txt".into(), InputChange::Whole(FileChange::Added));
+        let all = [
+            value("", "cat a.txt b.txt", "cat -n a.txt b.txt"),
+            input("a.txt"),
+            new,
+            input("b.txt"),
+            value("N", "1", "2"),
+        ];
+        let within = |reasons: &[Reason], columns| why_within(&Why::of(reasons), columns);
+        assert_eq!(within(&all, 200), why(&Why::of(&all)));
+        assert_eq!(
+            within(&all, 90),
+            "command, input `a.txt`, input `b.txt`, variable `N` changed; input `c.txt` is new"
+        );
+        assert_eq!(within(&all, 50), "command, input `a.txt` changed; 3 more reasons");
+        assert_eq!(within(&all, 9), "the command changed; 4 more reasons");
+        let one = [value("", "cat a.txt b.txt", "cat -n a.txt b.txt")];
+        assert_eq!(within(&one, 9), "the command was `cat a.txt b.txt`, is `cat -n a.txt b.txt`");
     }
 
     #[test]

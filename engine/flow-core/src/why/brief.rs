@@ -7,7 +7,9 @@ use serde_json::Value;
 use super::{InputChange, Reason, Unfit};
 use crate::reason::Texts;
 
-/// How many reasons, and how many files of an input, are named one by one.
+/// How many reasons are named one by one.
+const REASONS: usize = 8;
+/// How many files of an input are named one by one.
 const NAMED: usize = 3;
 /// A longer text is cut.
 const LONGEST: usize = 60;
@@ -28,8 +30,8 @@ fn is_zero(more: &u32) -> bool {
 impl Why {
     /// Of all reasons, the most telling first.
     pub fn of(reasons: &[Reason]) -> Why {
-        let first = reasons.iter().take(NAMED).cloned().map(Reason::brief).collect();
-        Why { first, more: reasons.len().saturating_sub(NAMED) as u32 }
+        let first = reasons.iter().take(REASONS).cloned().map(Reason::brief).collect();
+        Why { first, more: reasons.len().saturating_sub(REASONS) as u32 }
     }
 }
 

@@ -41,14 +41,31 @@ pub fn compare(old: &Parts, new: &Parts, files: &mut dyn FnMut(&Digest) -> Optio
         reasons.retain(|reason| !of_command(reason, RUNNER) || shows(reason));
     }
     if let Some(Reason::Value { kind: PartKind::Uses, .. }) = reasons.first() {
-        // Another program has other parameters: only what lies outside of it is worth a word.
-        reasons.truncate(1);
+        // Another program has other parameters: only what both programs have is worth a word.
+        reasons.retain(is_of_any_program);
+    }
+    let members = |parts: &Parts| parts.group.map(|group| group.members);
+    if members(old) != members(new) {
+        reasons.push(Reason::Group);
     }
     if reasons.is_empty() {
         // Equal parts, and yet another fingerprint: the group, or an encoding of another version of flow.
         reasons.push(if old.group == new.group { Reason::Format } else { Reason::Group });
     }
     reasons
+}
+
+/// Says something about a step whose program is another one.
+pub(super) fn is_of_any_program(reason: &Reason) -> bool {
+    match reason {
+        Reason::Value { kind: PartKind::Uses, .. } => true,
+        Reason::Value { kind, was, is, .. } => {
+            matches!(kind, PartKind::Variable | PartKind::Seed | PartKind::Axis) && was.is_some() && is.is_some()
+        }
+        Reason::Artifact(_, FileChange::Changed) => true,
+        Reason::Input(_, change) => !matches!(change, InputChange::Whole(FileChange::Added | FileChange::Removed)),
+        _ => false,
+    }
 }
 
 type OfKind<'a> = BTreeMap<&'a str, &'a PartValue>;

@@ -42,6 +42,14 @@ fn each_change_is_one_reason() {
         s.plugin = None;
     };
     assert_eq!(why(command), [value(PartKind::Uses, "", json!("torch/train"), json!("command"))]);
+    let is_kept = |reason: &Reason| super::compare::is_of_any_program(reason);
+    let of = |kind, was: Option<Value>, is| Reason::Value { kind, name: "n".to_owned(), was, is };
+    let input = |change| Reason::Input("train.py".to_owned(), change);
+    assert!(is_kept(&of(PartKind::Variable, Some(json!(1)), Some(json!(2)))));
+    assert!(!is_kept(&of(PartKind::Parameter, Some(json!(1)), Some(json!(2)))));
+    assert!(!is_kept(&of(PartKind::Variable, None, Some(json!(2)))));
+    assert!(is_kept(&input(InputChange::Whole(FileChange::Changed))));
+    assert!(!is_kept(&input(InputChange::Whole(FileChange::Added))));
 }
 
 #[test]
@@ -115,6 +123,24 @@ fn changed_files_are_named() {
 }
 
 #[test]
+fn a_group_of_more_members_is_named_beside_what_else_changed() {
+    let group = |batches: &[u32]| {
+        let mut members: Vec<Parts> = batches
+            .iter()
+            .map(|batch| {
+                let mut sample = sample();
+                sample.with().insert("batch".into(), json!(batch));
+                sample.parts()
+            })
+            .collect();
+        Parts::join(&mut members);
+        members.remove(0)
+    };
+    let batch = value(PartKind::Parameter, "batch", json!(16), json!(32));
+    assert_eq!(compare(&group(&[16, 64]), &group(&[32, 64, 128]), &mut |_| None), [batch, Reason::Group]);
+}
+
+#[test]
 fn another_member_changes_the_group() {
     let group = |batches: [u32; 2]| {
         let mut members = batches.map(|batch| {
@@ -133,9 +159,9 @@ fn another_member_changes_the_group() {
 
 #[test]
 fn the_journal_has_a_few_reasons_and_long_values_where_they_differ() {
-    let reasons: Vec<Reason> = ["a", "b", "c", "d", "e"].map(|p| Reason::PluginRebuilt(p.into())).into();
+    let reasons: Vec<Reason> = (0..10).map(|n| Reason::PluginRebuilt(n.to_string())).collect();
     let why = Why::of(&reasons);
-    assert_eq!((why.first.as_slice(), why.more), (&reasons[..3], 2));
+    assert_eq!((why.first.as_slice(), why.more), (&reasons[..8], 2));
     let long = |word: &str| json!(format!("{} {word} {}", "x ".repeat(40), "y ".repeat(40)));
     let differ = value(PartKind::Command, "", json!("… x x one y y …"), json!("… x x two y y …"));
     let brief = value(PartKind::Command, "", long("one"), long("two")).brief();
