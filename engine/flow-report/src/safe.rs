@@ -79,9 +79,50 @@ pub(crate) fn prose(sentence: &str) -> String {
     parts.iter().enumerate().map(part).collect()
 }
 
-/// The author's own Markdown, on one line.
+/// The author's own Markdown, on one line. It may come from a file that somebody else wrote: HTML and pictures read as they were
+/// written, outside of code.
 pub(crate) fn authors(markdown: &str) -> String {
-    one_line(markdown.trim())
+    let line = one_line(markdown.trim());
+    let mut out = String::with_capacity(line.len());
+    let mut rest = &*line;
+    while let Some(first) = rest.chars().next() {
+        let run = rest.len() - rest.trim_start_matches('`').len();
+        let (escaped, taken) = match first {
+            '\\' if rest.len() == 1 => (true, 1),
+            '\\' if rest[1..].starts_with(|c: char| c.is_ascii_punctuation()) => (false, 2),
+            '`' => end_of_code(&rest[run..], run).map_or((true, 1), |end| (false, run + end)),
+            '<' => (!is_link(rest), 1),
+            '!' => (rest[1..].starts_with('['), 1),
+            other => (false, other.len_utf8()),
+        };
+        if escaped {
+            out.push('\\');
+        }
+        out.push_str(&rest[..taken]);
+        rest = &rest[taken..];
+    }
+    out
+}
+
+/// Behind the sign that closes a piece of code, which begins here behind so many backticks.
+fn end_of_code(rest: &str, run: usize) -> Option<usize> {
+    let mut at = 0;
+    while let Some(from) = rest[at..].find('`') {
+        let here = &rest[at + from..];
+        let ticks = here.len() - here.trim_start_matches('`').len();
+        at += from + ticks;
+        if ticks == run {
+            return Some(at);
+        }
+    }
+    None
+}
+
+/// `<https://…>` or `<mailto:…>`, which is a link and no HTML.
+fn is_link(rest: &str) -> bool {
+    let inside = rest[1..].split_once('>').map_or("", |(inside, _)| inside);
+    ["http://", "https://", "mailto:"].iter().any(|scheme| inside.starts_with(scheme))
+        && !inside.contains(|c: char| c.is_whitespace() || c == '<')
 }
 
 /// Finished Markdown where a line begins: its first signs make it no heading, list, quotation or code.
@@ -254,6 +295,38 @@ mod tests {
         **h**
         v7: i
         ");
+    }
+
+    #[test]
+    fn what_authors_write_has_neither_html_nor_pictures() {
+        let same = [
+            "**v7** against *v11*",
+            "`a<b>` and ``x ` <y>``",
+            "[a](https://x)",
+            "<https://x.org>",
+            "a \\< b",
+            "a & b",
+            "$x$",
+        ];
+        assert_eq!(same.map(authors), same);
+        for (written, shown) in [
+            ("a <b>b</b>", "a \\<b>b\\</b>"),
+            ("![p](https://x/p.png)", "\\![p](https://x/p.png)"),
+            ("![p][1]", "\\![p][1]"),
+            ("<img src=https://x/p.png>", "\\<img src=https://x/p.png>"),
+            ("<https://x onerror=y>", "\\<https://x onerror=y>"),
+            // The backslash is escaped, and what follows it is not.
+            ("\\\\<b>", "\\\\\\<b>"),
+            // Without a partner it would make code of what follows, and HTML of what was code.
+            ("a ` b", "a \\` b"),
+            ("``` <b>", "\\`\\`\\` \\<b>"),
+            ("`a`` <b>", "\\`a\\`\\` \\<b>"),
+            ("a\\", "a\\\\"),
+            ("<", "\\<"),
+            ("a\n<b>", "a \\<b>"),
+        ] {
+            assert_eq!(authors(written), shown, "{written}");
+        }
     }
 
     #[test]
