@@ -244,8 +244,8 @@ fn groups_that_ran_again_are_drawn_with_their_longest_and_shortest() {
     assert!(twice.matches("<line").count() > once.matches("<line").count(), "{twice}");
 }
 
-/// The beginning of a PNG, which is what a report looks at.
-const PNG: &[u8] = b"\x89PNG\r\n\x1a\n and what is in it";
+/// The beginning of a PNG of 2 × 3 pixels, which is what a report looks at.
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x02\0\0\0\x03 and what is in it";
 
 /// A report with a picture of a step that kept these files.
 fn pictured(picture: Value, files: &[(&str, &[u8])]) -> Result<BuiltinOutput, String> {
@@ -289,4 +289,40 @@ fn what_is_no_picture_is_refused() {
         "`pictures: {from: plot}`: it has no such output that is a PNG, JPEG or WebP file of 4 MiB at the most; `outputs: [plot.png]` keeps one"
     );
     assert!(pictured(json!({"from": "plot", "output": "b"}), &[("a", svg), ("b", PNG)]).is_ok());
+}
+
+#[test]
+fn a_picture_that_no_reader_could_show_is_refused() {
+    let png = |width: u32, height: u32| {
+        [&b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"[..], &width.to_be_bytes(), &height.to_be_bytes()].concat()
+    };
+    let webp = |chunk: &[u8], rest: &[u8]| [&b"RIFF\x40\0\0\0WEBP"[..], chunk, &[40, 0, 0, 0], rest].concat();
+    // A comment of two bytes, then the frame.
+    let jpeg = |frame: &[u8]| [&b"\xff\xd8\xff\xfe\0\x04ab"[..], frame].concat();
+    let frame = b"\xff\xc0\0\x11\x08\0\x10\0\x20\x03";
+    let huge = b"\xff\xc2\0\x11\x08\xc3\x50\xc3\x50\x03";
+    let fine = "";
+    let broken = "the header of the picture is broken, so no reader could show it";
+    let large = "and a report shows up to 50 million; save a smaller one";
+    let table: [(&str, Vec<u8>, &str); 15] = [
+        ("PNG", png(800, 600), fine),
+        ("PNG of 50 million", png(10_000, 5_000), fine),
+        ("PNG of more", png(50_000, 50_000), large),
+        ("PNG of the largest numbers", png(u32::MAX, u32::MAX), large),
+        ("PNG without width", png(0, 600), broken),
+        ("PNG's first bytes", b"\x89PNG\r\n\x1a\n".to_vec(), broken),
+        ("PNG of text", b"\x89PNG\r\n\x1a\n and what is in it".to_vec(), broken),
+        ("JPEG", jpeg(frame), fine),
+        ("JPEG of more", jpeg(huge), large),
+        ("JPEG of text", b"\xff\xd8\xff a text and no picture".to_vec(), broken),
+        ("JPEG cut off", jpeg(&frame[..6]), broken),
+        ("WebP with loss", webp(b"VP8 ", b"\0\0\0\x9d\x01\x2a\x20\0\x10\0"), fine),
+        ("WebP without loss", webp(b"VP8L", b"\x2f\x1f\xc0\x03\0\0"), fine),
+        ("WebP of text", webp(b"VP8 ", b"a text and no picture"), broken),
+        ("WebP of another chunk", webp(b"TEXT", b"a text and no picture"), broken),
+    ];
+    for (name, bytes, expected) in table {
+        let said = pictured(json!({"from": "plot"}), &[("plot", &bytes)]).err().unwrap_or_default();
+        assert!(said.ends_with(expected) && said.is_empty() == expected.is_empty(), "{name}: {said}");
+    }
 }

@@ -41,6 +41,10 @@ faults! {
             "`pictures: {{from: {step}}}`: it has no such output that is a PNG, JPEG or WebP file of 4 MiB at the most; `outputs: [plot.png]` keeps one",
         OtherPicture { step: String } =
             "`pictures: {{from: {step}}}`: what it wrote is no PNG, JPEG or WebP file, whatever its name; save it as one of these",
+        BrokenPicture { step: String } =
+            "`pictures: {{from: {step}}}`: the header of the picture is broken, so no reader could show it",
+        PictureTooLarge { step: String, width: u64, height: u64, most: u64 } =
+            "`pictures: {{from: {step}}}`: it has {width} × {height} pixels, and a report shows up to {most} million; save a smaller one",
         ScheduleOfNone { step: String, point: String } = "`schedules`: step `{step}` has no instance at `where: {point}`",
         ScheduleOfSeveral { point: String, one: String, other: String } =
             "`schedules`: `where: {point}` means `{one}` and `{other}`; choose one",

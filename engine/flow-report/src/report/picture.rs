@@ -10,6 +10,9 @@ use super::with::PictureWith;
 use crate::columns::same;
 use crate::table::Text;
 
+/// A larger one would need gigabytes of a reader's memory.
+const MOST_MEGAPIXELS: u64 = 50;
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Picture {
     /// The instance that made it.
@@ -39,6 +42,23 @@ impl Kind {
             [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some(Kind::Webp),
             _ => None,
         }
+    }
+
+    /// Width and height, as its header says; `None` if that is broken.
+    fn pixels(self, bytes: &[u8]) -> Option<(u64, u64)> {
+        let is_whole = match self {
+            Kind::Png => bytes.get(8..16) == Some(b"\0\0\0\rIHDR"),
+            // Its size is looked for by its segments.
+            Kind::Jpeg => true,
+            Kind::Webp => match bytes.get(12..16)? {
+                b"VP8 " => bytes.get(23..26) == Some(&[0x9d, 0x01, 0x2a]),
+                b"VP8L" => bytes.get(20) == Some(&0x2f),
+                chunk => chunk == b"VP8X",
+            },
+        };
+        let size = imagesize::blob_size(bytes).ok().filter(|_| is_whole)?;
+        let (width, height) = (size.width as u64, size.height as u64);
+        (width > 0 && height > 0).then_some((width, height))
     }
 
     /// How the names of such files end, and their type without `image/`.
@@ -94,6 +114,12 @@ impl Picture {
         let Some(kind) = Kind::of(bytes) else {
             return Err(BuiltinFault::OtherPicture { step });
         };
+        let Some((width, height)) = kind.pixels(bytes) else {
+            return Err(BuiltinFault::BrokenPicture { step });
+        };
+        if width.saturating_mul(height) > MOST_MEGAPIXELS * 1_000_000 {
+            return Err(BuiltinFault::PictureTooLarge { step, width, height, most: MOST_MEGAPIXELS });
+        }
         let (label, title) = (result.label.clone(), with.title.clone());
         Ok(Some(Picture { label, title, kind, data: BASE64.encode(bytes) }))
     }
