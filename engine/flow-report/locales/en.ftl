@@ -603,6 +603,7 @@ cause-gpu-lost = GPU { $gpu } ({ $model }) was lost while it ran
 cause-gpu-lost-how = GPU { $gpu } ({ $model }) was lost while it ran ({ $how })
 cause-set-up-again = { $how }; the next run sets { $plugin } up again
 end-code = ended with exit code { $code }
+hint-killed = flow did not kill it; the OOM killer of a container or a control group may have: `dmesg` shows that
 hint-broken-pipe = a command in a pipe wrote after its reader, such as `head`, had ended (SIGPIPE); `|| true` accepts that
 hint-module = this shell has no `module`; begin the script with `source /etc/profile.d/modules.sh`, or the file that defines it here
 hint-conda = this shell cannot activate environments; begin the script with `source PREFIX/etc/profile.d/conda.sh`, with the folder of conda for PREFIX, or use `PREFIX/bin/conda run -n ENV …`

@@ -591,6 +591,7 @@ cause-gpu-lost = 运行期间 GPU { $gpu }（{ $model }）丢失
 cause-gpu-lost-how = 运行期间 GPU { $gpu }（{ $model }）丢失（{ $how }）
 cause-set-up-again = { $how }；下次运行将重新安装 { $plugin }
 end-code = 以退出码 { $code } 结束
+hint-killed = 并非 flow 所杀；可能是容器或 cgroup 的 OOM killer：可用 `dmesg` 查看
 hint-broken-pipe = 管道的读取方（如 `head`）先行结束，写入方因此收到 SIGPIPE；可用 `|| true` 忽略
 hint-module = 此 shell 中没有 `module`；请在脚本开头 `source /etc/profile.d/modules.sh`，或本机定义它的文件
 hint-conda = 此 shell 无法激活环境；请在脚本开头 `source PREFIX/etc/profile.d/conda.sh`（PREFIX 为 conda 的安装目录），或使用 `PREFIX/bin/conda run -n ENV …`

@@ -351,6 +351,7 @@ impl Reasons<'_> {
             ExitHint::BrokenPipe => "hint-broken-pipe",
             ExitHint::Module => "hint-module",
             ExitHint::Conda => "hint-conda",
+            ExitHint::Killed => "hint-killed",
         };
         self.say(key, Args::new())
     }

@@ -218,11 +218,14 @@ pub enum ExitHint {
     Module,
     /// `conda activate` needs a function that this shell does not have.
     Conda,
+    /// Something other than flow killed it.
+    Killed,
 }
 
 impl ExitHint {
     pub fn of(end: &ProcessEnd, last_line: Option<&str>) -> Option<ExitHint> {
         const BROKEN_PIPE: i32 = 128 + 13;
+        const KILLED: i32 = 128 + 9;
         let line = last_line.unwrap_or_default();
         let says = |words: &[&str]| words.iter().any(|word| line.contains(word));
         match end {
@@ -232,6 +235,8 @@ impl ExitHint {
                 Some(ExitHint::Conda)
             }
             ProcessEnd::Code { code: BROKEN_PIPE } => Some(ExitHint::BrokenPipe),
+            ProcessEnd::Code { code: KILLED } => Some(ExitHint::Killed),
+            ProcessEnd::Signal { name } if name == "SIGKILL" => Some(ExitHint::Killed),
             _ => None,
         }
     }
@@ -271,8 +276,12 @@ mod tests {
             (127, Some("bash: line 1: pyton: command not found"), None),
             (1, Some("ModuleNotFoundError: No module named 'torch'"), None),
             (1, None, None),
+            (137, Some("Killed"), Some(ExitHint::Killed)),
         ] {
             assert_eq!(ExitHint::of(&ProcessEnd::Code { code }, line), hint, "{code} {line:?}");
+        }
+        for (name, hint) in [("SIGKILL", Some(ExitHint::Killed)), ("SIGSEGV", None)] {
+            assert_eq!(ExitHint::of(&ProcessEnd::Signal { name: name.to_owned() }, None), hint, "{name}");
         }
     }
 }

@@ -12,12 +12,17 @@ use procfs::{
     process::{MountInfo, Process},
 };
 
+use walkdir::WalkDir;
+
 use crate::clock;
 
 /// The host's count is of everybody: only what is fresh is believed to be of a step.
 const OF_THE_HOST: (&str, Duration) = ("/proc/vmstat", Duration::from_secs(1));
 /// A program that held much takes a while to end when it is killed.
 const OF_THE_GROUP: Duration = Duration::from_secs(10);
+
+/// Of a control group of version 1.
+const OF_VERSION_1: &str = "memory.oom_control";
 
 /// The count, as it was lately.
 pub(super) struct OomKills {
@@ -69,10 +74,26 @@ fn take(counts: &mut [u64; 2], now: u64) -> bool {
     rose
 }
 
-/// All files that count write it so.
+/// All files that count write it so. A group of version 1 counts no kills in groups below it, which a step may have made.
 fn count(file: &Path) -> Option<u64> {
+    let own = own_count(file)?;
+    match (file.file_name(), file.parent()) {
+        (Some(name), Some(group)) if name == OF_VERSION_1 => Some(own + below(group)),
+        _ => Some(own),
+    }
+}
+
+fn own_count(file: &Path) -> Option<u64> {
     let text = fs::read_to_string(file).ok()?;
     text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+}
+
+fn below(group: &Path) -> u64 {
+    /// A tree of more groups is not a step's.
+    const MOST_GROUPS: usize = 1000;
+    let walk = WalkDir::new(group).min_depth(1).into_iter().filter_entry(|entry| entry.file_type().is_dir());
+    let groups = walk.take(MOST_GROUPS).flatten();
+    groups.filter_map(|group| own_count(&group.path().join(OF_VERSION_1))).sum()
 }
 
 /// The file of our own group, of either version of control groups, where it can be read and counts.
@@ -88,7 +109,7 @@ fn file_of(group: &ProcessCGroup, mount: &MountInfo) -> Option<PathBuf> {
     let has = |controller: &str| mount.super_options.contains_key(controller);
     let name = match (group.controllers.as_slice(), mount.fs_type.as_str()) {
         ([], "cgroup2") => "memory.events",
-        (controllers, "cgroup") if has("memory") && controllers.iter().any(|c| c == "memory") => "memory.oom_control",
+        (controllers, "cgroup") if has("memory") && controllers.iter().any(|c| c == "memory") => OF_VERSION_1,
         _ => return None,
     };
     let below = Path::new(&group.pathname).strip_prefix(&mount.root).ok()?;
@@ -109,6 +130,27 @@ mod tests {
         assert!(take(&mut counts, 6) && take(&mut counts, 6) && !take(&mut counts, 6), "two at once");
         // It came between the last two looks, or before them.
         assert!(take(&mut [6, 7], 7) && !take(&mut [7, 7], 7));
+    }
+
+    #[test]
+    fn kills_in_groups_that_a_step_made_count() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |group: &str, name: &str, kills: u64| {
+            let group = dir.path().join(group);
+            fs::create_dir_all(&group).unwrap();
+            fs::write(group.join(name), format!("oom_kill_disable 0\nunder_oom 0\noom_kill {kills}\n")).unwrap();
+        };
+        for name in [OF_VERSION_1, "memory.events"] {
+            write("", name, 1);
+            write("step", name, 2);
+            write("step/train", name, 4);
+        }
+        assert_eq!(count(&dir.path().join(OF_VERSION_1)), Some(7));
+        // Version 2 counts those below by itself.
+        assert_eq!(count(&dir.path().join("memory.events")), Some(1));
+        fs::remove_dir_all(dir.path().join("step")).unwrap();
+        assert_eq!(count(&dir.path().join(OF_VERSION_1)), Some(1), "of a group that is gone nothing is known");
+        assert_eq!(count(&dir.path().join("gone").join(OF_VERSION_1)), None);
     }
 
     #[test]
