@@ -4,6 +4,8 @@ use std::{io, path::Path, path::PathBuf};
 
 use flow_core::reason::{Fault, StoreAction, StoreFault};
 
+use nix::sys::statvfs::statvfs;
+
 use crate::Holder;
 
 /// Short for results of this crate.
@@ -13,7 +15,7 @@ pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The system refused something.
-    #[error("cannot {what} `{}`: {source}{}", path.display(), hint(source))]
+    #[error("cannot {what} `{}`: {source}{}", path.display(), hint(path, source))]
     Io {
         /// What flow was about to do.
         what: StoreAction,
@@ -83,11 +85,12 @@ impl StoreError {
 impl From<&StoreError> for Fault {
     fn from(error: &StoreError) -> Self {
         match error {
-            StoreError::Io { what, path, source } => {
-                let (which, path, error) = (*what, path.display().to_string(), Box::new(source.into()));
-                match disk_full(source) {
-                    true => StoreFault::StoreFull { which, path, error }.into(),
-                    false => StoreFault::StoreRefused { which, path, error }.into(),
+            StoreError::Io { what, path: at, source } => {
+                let (which, path, error) = (*what, at.display().to_string(), Box::new(source.into()));
+                match Lack::of(at, source) {
+                    Some(Lack::Inodes) => StoreFault::NoInodes { which, path, error }.into(),
+                    Some(Lack::Bytes) => StoreFault::StoreFull { which, path, error }.into(),
+                    None => StoreFault::StoreRefused { which, path, error }.into(),
                 }
             }
             StoreError::Malformed { path, detail } => {
@@ -109,10 +112,68 @@ fn disk_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-fn hint(error: &io::Error) -> &'static str {
-    if disk_full(error) {
-        "; make room by hand, a few MiB, which `flow gc` needs to remove what old runs left; then run again: nothing recorded is lost"
-    } else {
-        ""
+/// What a full disk lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lack {
+    Bytes,
+    Inodes,
+}
+
+impl Lack {
+    /// `None` if the disk is not full. Some file systems have no fixed number of inodes and report 0 in all.
+    fn of(path: &Path, error: &io::Error) -> Option<Lack> {
+        if !disk_full(error) {
+            return None;
+        }
+        let found = path.ancestors().find_map(|there| statvfs(there).ok());
+        let has_inodes = found.is_none_or(|found| {
+            let bytes = found.blocks_available() * found.fragment_size();
+            has_inodes(found.files(), found.files_available(), bytes)
+        });
+        Some(if has_inodes { Lack::Bytes } else { Lack::Inodes })
+    }
+}
+
+/// Whether a full disk has inodes left, of so many in all, if it has so many bytes left. A few of either may be free again by now.
+fn has_inodes(all: u64, left: u64, bytes: u64) -> bool {
+    const FEW_INODES: u64 = 16;
+    const FEW_BYTES: u64 = 1 << 20;
+    all == 0 || left >= FEW_INODES || left > 0 && bytes < FEW_BYTES
+}
+
+fn hint(path: &Path, error: &io::Error) -> &'static str {
+    match Lack::of(path, error) {
+        Some(Lack::Inodes) => {
+            "; the file system has no inodes left: remove some files, of whatever size; then run again: nothing recorded is lost"
+        }
+        Some(Lack::Bytes) => {
+            "; make room by hand, a few MiB, which `flow gc` needs to remove what old runs left; then run again: nothing recorded is lost"
+        }
+        None => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_lacks_inodes_or_bytes() {
+        const GIB: u64 = 1 << 30;
+        for (all, left, bytes, expected) in [
+            (1000, 0, GIB, false),
+            (1000, 2, GIB, false),
+            (1000, 0, 0, false),
+            (1000, 2, 0, true),
+            (1000, 500, 0, true),
+            (1000, 500, GIB, true),
+            // It has no fixed number of them.
+            (0, 0, 0, true),
+        ] {
+            assert_eq!(has_inodes(all, left, bytes), expected, "{all} {left} {bytes}");
+        }
+        let path = Path::new("/nowhere/at/all");
+        assert_eq!(hint(path, &io::Error::from(io::ErrorKind::NotFound)), "");
+        assert!(hint(path, &io::Error::from(io::ErrorKind::StorageFull)).contains("a few MiB"));
     }
 }

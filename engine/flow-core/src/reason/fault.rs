@@ -205,6 +205,8 @@ faults! {
     /// What the store cannot do, or has no longer.
     StoreFault {
         StoreRefused { which: StoreAction, path: String, error: Box<Fault> } = "cannot {which} `{path}`: {error}",
+        NoInodes { which: StoreAction, path: String, error: Box<Fault> } =
+            "cannot {which} `{path}`: {error}; the file system has no inodes left: remove some files, of whatever size; then run again: nothing recorded is lost",
         StoreFull { which: StoreAction, path: String, error: Box<Fault> } =
             "cannot {which} `{path}`: {error}; make room by hand, a few MiB, which `flow gc` needs to remove what old runs left; then run again: nothing recorded is lost",
         Malformed { path: String, error: Box<Fault> } = "`{path}` is not what was expected: {error}",
@@ -283,6 +285,7 @@ faults! {
             "`{program}` is not there, looked for from the step's work folder; only what `inputs:` lists appears in it",
         NotExecutable { program: String } = "`{program}` is not executable; `chmod +x` it, or name its interpreter",
         NotAProgram { program: String } = "`{program}` is neither a program nor a script with `#!` in its first line",
+        VariableTooLong { program: String, variable: String, size: String } = "`{program}`: the variable `{variable}` is too long for the system ({size}); put the text into a file under `inputs:`, and only its path under `env:`",
         ArgumentsTooLong { program: String } = "`{program}`: the arguments and variables together are too long; a script of several lines under `run: |` can write the same into a file",
         CannotStart { program: String, error: Box<Fault> } = "`{program}` cannot be started: {error}",
         Unredacted { path: String, error: Box<Fault> } = "its output cannot be looked at for secrets in {path}: {error}",

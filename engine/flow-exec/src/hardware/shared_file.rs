@@ -80,6 +80,10 @@ pub(super) fn keep_young(file: &File) {
     }
 }
 
+fn folder_of(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new("/"))
+}
+
 /// A user as people know them.
 pub(super) fn name(user: Uid) -> String {
     User::from_uid(user).ok().flatten().map_or_else(|| format!("user {user}"), |user| user.name)
@@ -105,15 +109,38 @@ pub(super) fn unusable(path: &Path, error: &io::Error, what: &str, whom: &str) -
             };
             let (owner, us) = (Uid::from_raw(found.uid()), Uid::effective());
             let remove = if kind.is_dir() { "rm -r" } else { "rm" };
-            let way_out = if owner == us || us.is_root() {
+            let way_out = if error.kind() == io::ErrorKind::ReadOnlyFilesystem {
+                format!("`{}` is mounted read-only", folder_of(path).display())
+            } else if owner == us || us.is_root() {
                 format!("`{remove} {shown}` makes room for a new one")
             } else {
                 format!("ask {}, whose it is, for `{remove} {shown}`", name(owner))
             };
             (why, way_out)
         }
-        Err(_) => (words(), format!("see to the folder `{}`", path.parent().unwrap_or(Path::new("/")).display())),
+        Err(_) => (words(), format!("see to the folder `{}`", folder_of(path).display())),
     };
     let other = format!("{LOCKS_VAR} names another folder, the same for all who share {whom}");
     format!("`{shown}` cannot be {what}: {why}; {way_out}, or {other}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_on_a_read_only_file_system_is_not_to_be_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("flow-machine.ledger");
+        let said = |error: Errno| {
+            let said = unusable(&path, &error.into(), "used", "the machine");
+            said.replace(&*dir.path().to_string_lossy(), "TMP")
+        };
+        let other = "or FLOW_GPU_LOCKS names another folder, the same for all who share the machine";
+        let read_only = "`TMP/flow-machine.ledger` cannot be used: read-only file system";
+        assert_eq!(said(Errno::EROFS), format!("{read_only}; see to the folder `TMP`, {other}"));
+        fs::write(&path, "").unwrap();
+        assert_eq!(said(Errno::EROFS), format!("{read_only}; `TMP` is mounted read-only, {other}"));
+        assert!(said(Errno::EIO).contains("; `rm TMP/flow-machine.ledger` makes room for a new one, "));
+    }
 }
