@@ -97,7 +97,12 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// The name that was probably meant: near by edits, where a swap of neighbours is one, or the same but for its case.
+/// How many edits make one text the other; a swap of neighbours is one.
+pub fn edits(one: &str, other: &str) -> usize {
+    strsim::damerau_levenshtein(one, other)
+}
+
+/// The name that was probably meant: near by edits, or the same but for its case. Never the wrong name itself.
 pub fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let folded = wrong.to_lowercase();
     // In a name of one or two letters everything is near.
@@ -106,8 +111,8 @@ pub fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
     names
         .into_iter()
         // Edits change the length by one each.
-        .filter(|name| name.chars().count().abs_diff(length) <= far)
-        .map(|name| (strsim::damerau_levenshtein(&folded, &name.to_lowercase()), name))
+        .filter(|name| *name != wrong && name.chars().count().abs_diff(length) <= far)
+        .map(|name| (edits(&folded, &name.to_lowercase()), name))
         .filter(|(distance, _)| *distance <= far)
         .min()
         .map(|(_, name)| name)
@@ -125,6 +130,8 @@ mod tests {
         assert_eq!(nearest("WHEN", names), Some("when"));
         assert_eq!(nearest("gpus", names), None);
         assert_eq!(nearest("a", ["b"]), None);
+        assert_eq!(nearest("needs", names), None, "it is no hint to say the same again");
+        assert_eq!(nearest("needs", ["needs", "need"]), Some("need"));
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub use bundle::{Bundle, Foreign, LONGEST_BUNDLE, Origin, machine_of};
 pub use catalogue::{
     Catalogue, PlannedStep, PlannedWith, PluginFacts, Provided, Tolerances, WithCheck, WithVerdicts, WrongWith,
 };
-pub use diagnostic::{Diagnostic, nearest};
+pub use diagnostic::{Diagnostic, edits, nearest};
 pub use digest::{BadDigest, Digest};
 pub use event::{JOURNAL_FORMAT, JournalLine, Planned, Repeat, RunEvent, RunStart};
 pub use expand::{

@@ -105,8 +105,24 @@ impl Reasons<'_> {
             Cause::NotListed { path, because } => self
                 .say("cause-not-listed", args.with("path", self.code(path)).with("how", self.how(because.as_deref()))),
             Cause::NoMetrics { problem } => self.no_metrics(problem),
-            Cause::NoOutput { output, path } => {
-                self.say("cause-no-output", args.with("output", self.code(output)).with("path", self.code(path)))
+            Cause::NoOutput { output, path, new, more, work } => {
+                let args = args.with("output", self.code(output)).with("path", self.code(path));
+                let said = self.say("cause-no-output", args);
+                let Some(work) = work else { return said };
+                let files: Vec<String> = new.iter().map(|file| self.code(file)).collect();
+                let files = files.join(&self.words.mark(&[self.lang], "list-comma"));
+                let args = Args::new().with("work", self.code(work)).with("more", more.to_string());
+                let args = args.with("files", files);
+                let key = match (new.is_empty(), more) {
+                    (true, _) => "cause-no-output-nothing",
+                    (false, 0) => "cause-no-output-new",
+                    (false, _) => "cause-no-output-new-more",
+                };
+                self.joined(vec![said, self.say(key, args)])
+            }
+            Cause::OutputUnseen { output, path, error } => {
+                let args = args.with("output", self.code(output)).with("path", self.code(path));
+                self.say("cause-output-unseen", args.with("error", self.fault(error)))
             }
             Cause::NotKept { error } => self.say("cause-not-kept", args.with("error", self.fault(error))),
             Cause::GpuLost { gpu, model, because } => {

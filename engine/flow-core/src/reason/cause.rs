@@ -144,6 +144,23 @@ pub enum Cause {
         output: String,
         /// Where it was expected.
         path: String,
+        /// New files in its work folder, those with the most similar names.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        new: Vec<String>,
+        /// How many more there are.
+        #[serde(default)]
+        more: u32,
+        /// Its work folder, from the workflow's folder if it is below that. Unknown to an earlier flow.
+        #[serde(default)]
+        work: Option<String>,
+    },
+    /// It ended well, and whether an output is there cannot be told.
+    OutputUnseen {
+        output: String,
+        /// Where it was expected.
+        path: String,
+        /// What looking at it said.
+        error: Fault,
     },
     /// What it produced cannot be kept.
     NotKept {
@@ -253,7 +270,8 @@ texts! {
         MemberFailed { label }, RunCancelled {}, Decided { group, looks, verdict }, NotRun {}, GpuGone {}, NotStarted { error }, NotFilled { what },
         Builtin { error }, NothingToShow {}, NoSchedule {}, Said { text }, SaidFailed {}, SaidOk { end },
         SaidNothing { end }, Exited { end, last_line }, OutOfMemory { memory, said }, KilledForMemory {},
-        TimedOut { limit }, NotListed { path, because }, NoMetrics { problem }, NoOutput { output, path },
+        TimedOut { limit }, NotListed { path, because }, NoMetrics { problem }, NoOutput { output, path, new, more, work },
+        OutputUnseen { output, path, error },
         NotKept { error }, GpuLost { gpu, model, because }, SetUpAgain { plugin, because }, Refused { refusal },
         Batch { job, end }, Ended { outcome },
     }

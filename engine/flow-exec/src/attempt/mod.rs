@@ -2,6 +2,7 @@
 //! log. Does not start anything and knows no scheduler.
 
 mod follow;
+mod leftover;
 mod lines;
 mod log;
 mod memory;
@@ -19,6 +20,7 @@ use flow_core::{Program, Usage};
 use flow_protocol::{Exit, Request, file};
 
 pub(crate) use follow::Follower;
+pub use leftover::leftover;
 pub(crate) use lines::Lines;
 pub(crate) use log::Bound;
 pub use log::{FIRST, NEWEST, left_out, open_log};

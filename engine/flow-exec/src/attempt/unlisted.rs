@@ -34,7 +34,9 @@ pub fn unlisted(lines: &[String], work: &Path, beside: &Path) -> Option<String> 
             let down = |path: &str| {
                 !path.is_empty() && !path.starts_with('/') && path.split('/').all(|part| !matches!(part, "" | ".."))
             };
-            let unlisted = |path: &String| down(path) && !work.join(path).exists() && beside.join(path).exists();
+            let unlisted = |path: &String| {
+                down(path) && work.join(path).try_exists().is_ok_and(|is_there| !is_there) && beside.join(path).exists()
+            };
             paths.into_iter().find(unlisted)
         })
     })

@@ -1,11 +1,15 @@
 //! From an ended attempt to its result: outcome, outputs into the store, numbers, usage, circumstances, and what is kept of it.
 //! Stores no result.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use flow_core::{
     Body, Circumstances, CorunWindow, Digest, Earlier, Exclusive, Expansion, Instance, Machine, Metrics, Outcome,
-    Resolved, RunId, Series, StepResult, Stranger, Usage,
+    Output, Resolved, RunId, Series, StepResult, Stranger, Usage,
     measure::{Record, Seen, sum_up},
     reason::{Cause, Spoiled, Texts},
     sched::Placement,
@@ -20,7 +24,7 @@ use super::{
     listener::Listener,
 };
 use crate::{
-    attempt::{Ended, Folder, conclude, unlisted},
+    attempt::{Ended, Folder, conclude, leftover, unlisted},
     hardware, sampler,
     secrets::Secrets,
 };
@@ -96,11 +100,8 @@ pub(crate) fn finish(end: End<'_>, seen: &Observed) -> (StepResult, Option<Store
         let work = end.folder.work();
         for output in instance.outputs.iter() {
             let path = work.join(&output.path);
-            if !path.exists() && outcome == Outcome::Ok {
-                let (output, path) = (output.name.clone(), output.path.clone());
-                (outcome, cause) = (Outcome::Failed, Some(Cause::NoOutput { output, path }));
-            }
-            if outcome != Outcome::Ok {
+            if let Some(why) = absent(output, instance, end.resolved, &work, end.beside) {
+                (outcome, cause) = (Outcome::Failed, Some(why));
                 break;
             }
             // Whoever joins an attempt again finds all of it.
@@ -111,7 +112,10 @@ pub(crate) fn finish(end: End<'_>, seen: &Observed) -> (StepResult, Option<Store
             };
             match ingested {
                 Ok(artifact) => drop(outputs.insert(output.name.clone(), artifact)),
-                Err(error) => (outcome, cause) = (Outcome::Failed, Some(not_kept(&error))),
+                Err(error) => {
+                    (outcome, cause) = (Outcome::Failed, Some(not_kept(&error)));
+                    break;
+                }
             }
         }
     }
@@ -200,6 +204,26 @@ fn store_series(series: &Series, objects: &Objects) -> Result<Option<Digest>, St
 
 fn not_kept(error: &StoreError) -> Cause {
     Cause::NotKept { error: error.into() }
+}
+
+/// Why an output cannot be taken from the work folder, if it cannot.
+fn absent(output: &Output, instance: &Instance, resolved: &Resolved, work: &Path, beside: &Path) -> Option<Cause> {
+    /// So many new files are named.
+    const NAMED: usize = 3;
+    let (name, path) = (output.name.clone(), output.path.clone());
+    let error = fs::symlink_metadata(work.join(&path)).err()?;
+    if error.kind() != io::ErrorKind::NotFound {
+        return Some(Cause::OutputUnseen { output: name, path, error: error.into() });
+    }
+    let inputs = instance.inputs.iter().chain(&resolved.inputs).map(|input| PathBuf::from(&*input.place()));
+    let outputs = instance.outputs.iter().map(|output| PathBuf::from(&output.path));
+    // What it reads of other steps is in `in`.
+    let known: BTreeSet<PathBuf> = inputs.chain(outputs).chain(["in".into()]).collect();
+    let mut new = leftover(work, &known, &path);
+    let more = new.len().saturating_sub(NAMED) as u32;
+    new.truncate(NAMED);
+    let shown = work.strip_prefix(beside).unwrap_or(work).display().to_string();
+    Some(Cause::NoOutput { output: name, path, new, more, work: Some(shown) })
 }
 
 /// What is known of the circumstances before the start.

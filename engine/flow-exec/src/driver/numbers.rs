@@ -32,7 +32,9 @@ impl NumberFiles for InWork<'_> {
 
     fn event_files(&mut self, folder: &str) -> Result<Vec<String>, NoMetrics> {
         let path = self.0.join(folder);
-        fs::metadata(&path).map_err(unread(folder))?;
+        if fs::metadata(&path).map_err(unread(folder))?.is_dir() {
+            fs::read_dir(&path).map_err(unread(folder))?;
+        }
         Ok(event_files_in(&path))
     }
 
