@@ -51,7 +51,8 @@ impl Reader<'_> {
                 None => {
                     let mut what = Diagnostic::new(format!("{what} has no key `{name}`"))
                         .nearest(&name, self.problems.offer(known.iter().map(|k| k.name)));
-                    if let Some((word, key)) = elsewhere(&name) {
+                    let is_here = |key: &str| known.iter().any(|known| key.split('`').next() == Some(known.name));
+                    if let Some((word, key)) = elsewhere(&name).filter(|(_, key)| is_here(key)) {
                         what.help = vec![format!("{word} `{key}`")];
                     }
                     self.problems.key(&at, what);
@@ -366,9 +367,9 @@ fn file_name(value: &Value) -> Typed<String> {
 /// Keys that people know from elsewhere.
 fn elsewhere(name: &str) -> Option<(&'static str, &'static str)> {
     Some(match name {
-        "depends_on" | "dependencies" | "after" => ("the key for that is", "needs"),
-        "deps" => ("the key for that is", "inputs"),
-        "outs" | "artifacts" => ("the key for that is", "outputs"),
+        "depends_on" | "depends" | "dependencies" | "requires" | "after" => ("the key for that is", "needs"),
+        "deps" | "dep" | "sources" => ("the key for that is", "inputs"),
+        "outs" | "artifacts" | "artefacts" => ("the key for that is", "outputs"),
         "if" => ("the key for that is", "when"),
         "strategy" => ("here it is just", "matrix"),
         "cmd" | "command" | "script" => ("the key for that is", "run"),
