@@ -210,6 +210,16 @@ impl<'a> Fingerprinted<'a> {
                 Err(refusal) => return refuse(&instances, instance, &refusal),
             }
         }
+        // A group with a changed member has as many members as before: only the changed one has a reason of its own.
+        let is_changed = |found: &Candidate| {
+            let is_other_group = |reason: &Reason| matches!(reason, Reason::Group | Reason::NeverRan);
+            !found.reasons.is_empty() && !found.reasons.iter().any(is_other_group)
+        };
+        if let Some((changed, _)) = instances.iter().zip(&found).find(|(_, found)| is_changed(found)) {
+            let because = Reason::GroupMember(changed.label.to_string());
+            let only_group = found.iter_mut().filter(|found| found.reasons == [Reason::Group]);
+            only_group.for_each(|found| found.reasons = vec![because.clone()]);
+        }
         match instances.iter().zip(&found).find(|(_, found)| !found.reasons.is_empty()) {
             None => found.into_iter().zip(&instances).filter_map(|(found, instance)| found.reuse(instance)).collect(),
             Some((first, _)) => {

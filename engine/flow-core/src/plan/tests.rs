@@ -8,7 +8,7 @@ use super::{Context, Decision, Force, Lookup, Reading, Sought, Standing, State, 
 use crate::fingerprint::{Parts, Tree, tests::instance};
 use crate::plan::unfit;
 use crate::reason::{Cause, Fault, Spoiled};
-use crate::why::{Files, Unfit};
+use crate::why::{FileChange, Files, InputChange, Reason, Unfit};
 use crate::{
     AskedResults, Catalogue, Circumstances, CorunGpus, CorunWindow, Digest, ExpandRequest, Expansion, Input, Instance,
     InstanceId, LateResult, Machine, Metrics, Outcome, RunId, Settled, Source, Span, StepResult, Stranger, Usage,
@@ -233,6 +233,58 @@ fn what_another_run_recorded_between_two_looks_is_not_recorded_again() {
     let settled = BTreeMap::<InstanceId, StepResult>::new();
     let found = decide(&context, &[InstanceId(0)], &settled, &mut Meanwhile { result: None }, &Force::Nothing);
     assert!(matches!(&found[..], [Decision::Reuse { read_again: None, .. }]), "{found:?}");
+}
+
+/// A store that knows under what parts instances were done before, whose inputs have this content now.
+struct Before {
+    parts: BTreeMap<String, Parts>,
+    content: BTreeMap<&'static str, &'static str>,
+}
+
+impl Lookup for Before {
+    fn input(&mut self, input: &Input) -> Result<Tree, Fault> {
+        Ok(Tree { digest: Digest::of(self.content[&*input.path].as_bytes()), manifest: None })
+    }
+
+    fn stands(&mut self, _: &Instance) -> Option<Standing> {
+        None
+    }
+
+    fn result(&mut self, _: &Digest) -> Result<Option<StepResult>, Fault> {
+        Ok(None)
+    }
+
+    fn last(&mut self, label: &str) -> Option<Parts> {
+        self.parts.get(label).cloned()
+    }
+
+    fn files(&mut self, _: &Digest) -> Option<Files> {
+        None
+    }
+}
+
+#[test]
+fn a_member_that_did_not_change_runs_for_the_one_that_did() {
+    let text = "flow: 1\nname: w\nsteps: {a: {matrix: {n: [1, 2]}, run: 'cat f${{ n }}', inputs: ['f${{ n }}'], \
+        corun: {group: g, gpus: shared}}}\n";
+    let (expansion, catalogue) = (expanded(text), Catalogue::default());
+    let context = Context { expansion: &expansion, catalogue: &catalogue };
+    let wanted = [InstanceId(0), InstanceId(1)];
+    let settled = BTreeMap::<InstanceId, StepResult>::new();
+    let mut world = Before { parts: BTreeMap::new(), content: [("f1", "x"), ("f2", "x")].into() };
+    let decided = |world: &mut Before| {
+        let found = decide(&context, &wanted, &settled, world, &Force::Nothing);
+        let run = |decision| match decision {
+            Decision::Run { parts, reasons, .. } => (parts, reasons),
+            other => panic!("{other:?}"),
+        };
+        found.into_iter().map(run).unzip::<Parts, Vec<Reason>, Vec<_>, Vec<_>>()
+    };
+    let (parts, _) = decided(&mut world);
+    world.parts = ["a[n=1]", "a[n=2]"].map(str::to_owned).into_iter().zip(parts).collect();
+    world.content.insert("f2", "y");
+    let changed = Reason::Input("f2".into(), InputChange::Whole(FileChange::Changed));
+    assert_eq!(decided(&mut world).1, [vec![Reason::GroupMember("a[n=2]".into())], vec![changed]]);
 }
 
 /// A store that is far: it has all results, and counts how often somebody goes there.
