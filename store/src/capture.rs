@@ -22,10 +22,11 @@ use std::{
 use flow_core::{ArtifactKind, Digest, reason::StoreAction};
 
 use crate::{
-    Inputs, Result, StoreError, hash,
+    Activity, Inputs, Result, StoreError, hash,
     ignored::Ignored,
     inputs::{SeenKind, StampedInput},
     objects::remove_tree,
+    sparse,
     stamp::Stamp,
 };
 
@@ -177,7 +178,7 @@ impl Captures {
         }
         let bytes =
             begun.iter().filter(|begun| matches!(begun.way, Way::Copy)).map(|begun| begun.seen.tree.bytes).sum();
-        for (job, done) in jobs.iter().zip(hash::in_parallel(&jobs, bytes, |job| Ok(job.copy()))?) {
+        for (job, done) in jobs.iter().zip(hash::in_parallel(&jobs, bytes, |job| Ok(job.copy(&inputs.activity)))?) {
             if let Err(error) = done {
                 failed.entry(job.of).or_insert(error);
             }
@@ -321,16 +322,15 @@ impl Begun {
 }
 
 impl Job {
-    fn copy(&self) -> Result<(), Failed> {
+    fn copy(&self, activity: &Activity) -> Result<(), Failed> {
         let refused = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => Failed::Changed,
             _ => Failed::Refused(error),
         };
-        // std copies with copy_file_range, which shares blocks where that is possible.
-        fs::copy(&self.from, &self.to).map_err(refused)?;
+        sparse::copy(&self.from, &self.to, activity).map_err(refused)?;
         let file = File::open(&self.to).map_err(refused)?;
         let executable = hash::is_executable(&file.metadata().map_err(refused)?);
-        let (content, _) = hash::content_digest(&file).map_err(refused)?;
+        let (content, _) = sparse::content_digest(&file, activity).map_err(refused)?;
         if hash::file_digest(content, executable) != self.digest {
             return Err(Failed::Changed);
         }

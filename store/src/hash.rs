@@ -10,7 +10,7 @@
 
 use std::{
     fs::{self, File, Metadata},
-    io::{self, Read},
+    io,
     num::NonZero,
     os::unix::fs::MetadataExt,
     path::{Component, Path, PathBuf},
@@ -25,7 +25,7 @@ use flow_core::{
 use rayon::{ThreadPool, ThreadPoolBuilder, prelude::*};
 use walkdir::WalkDir;
 
-use crate::{Entry, EntryKind, Manifest, Result, StoreError, file::file_kind};
+use crate::{Activity, Entry, EntryKind, Manifest, Result, StoreError, file::file_kind, sparse::content_digest};
 
 /// Below this many files, threads cost more than they give.
 const WORTH_THREADS: usize = 64;
@@ -156,20 +156,6 @@ pub(crate) fn file_digest(content: Digest, executable: bool) -> Digest {
     if executable { Digest(blake3::derive_key("flow executable file 1", &content.0)) } else { content }
 }
 
-/// The digest of what an open file holds, and how many bytes that is.
-pub(crate) fn content_digest(mut file: &File) -> io::Result<(Digest, u64)> {
-    let mut hasher = blake3::Hasher::new();
-    let mut buffer = [0_u8; 64 << 10];
-    loop {
-        match file.read(&mut buffer) {
-            Ok(0) => return Ok((Digest(*hasher.finalize().as_bytes()), hasher.count())),
-            Ok(n) => _ = hasher.update(&buffer[..n]),
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
-}
-
 /// Does the same to many things, on several threads if there are many; results in their order, the first error in it.
 pub(crate) fn in_parallel<T: Sync, R: Send>(
     items: &[T],
@@ -203,37 +189,41 @@ pub(crate) fn listing_digest(found: &[FolderEntry]) -> Digest {
 }
 
 /// The digest of what lies at `path`, read anew.
-pub(crate) fn content(path: &Path, kind: ArtifactKind) -> Result<Digest> {
+pub(crate) fn content(path: &Path, kind: ArtifactKind, activity: &Activity) -> Result<Digest> {
     match kind {
-        ArtifactKind::File => file(path),
-        ArtifactKind::Folder => Ok(folder(path)?.digest()),
+        ArtifactKind::File => file(path, activity),
+        ArtifactKind::Folder => Ok(folder(path, activity)?.digest()),
     }
 }
 
 /// The manifest of the folder at `path`, read anew.
-pub(crate) fn folder(path: &Path) -> Result<Manifest> {
-    manifest(&walk(path, Links::Keep)?, |entry| {
+pub(crate) fn folder(path: &Path, activity: &Activity) -> Result<Manifest> {
+    manifest(path, &walk(path, Links::Keep)?, activity, |entry| {
         let path = path.join(&entry.path);
-        Ok((file(&path)?, entry.meta.len()))
+        Ok((file(&path, activity)?, entry.meta.len()))
     })
 }
 
 /// The digest of a file, read anew.
-pub(crate) fn file(path: &Path) -> Result<Digest> {
+pub(crate) fn file(path: &Path, activity: &Activity) -> Result<Digest> {
     let read = || {
         let file = File::open(path)?;
-        let executable = is_executable(&file.metadata()?);
-        Ok(file_digest(content_digest(&file)?.0, executable))
+        let meta = file.metadata()?;
+        let _begun = activity.begin("hashing", path, meta.len());
+        Ok(file_digest(content_digest(&file, activity)?.0, is_executable(&meta)))
     };
     read().map_err(StoreError::io(StoreAction::Read, path))
 }
 
-/// The manifest of what was found, with the files' digests and lengths as `digest` tells them.
+/// The manifest of what was found at `path`, with the files' digests and lengths as `digest` tells them.
 pub(crate) fn manifest(
+    path: &Path,
     found: &[FolderEntry],
+    activity: &Activity,
     digest: impl Fn(&FolderEntry) -> Result<(Digest, u64)> + Sync,
 ) -> Result<Manifest> {
     let size = found.iter().map(|entry| entry.meta.len()).sum();
+    let _begun = activity.begin("hashing", path, size);
     // The first is the folder itself.
     let entries = in_parallel(found.get(1..).unwrap_or_default(), size, |entry| {
         let kind = match &entry.kind {

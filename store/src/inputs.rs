@@ -16,7 +16,7 @@ use flow_core::{ArtifactKind, Digest, reason::StoreAction};
 use indexmap::{Equivalent, IndexMap};
 
 use crate::{
-    Manifest, Objects, Result, StoreError,
+    Activity, Manifest, Objects, Result, StoreError,
     hash::{self, FolderEntry, FoundKind, Links},
     ignored::{Ignored, worth_telling},
     stamp::{Counts, KnownFile, Stamp, Stats},
@@ -36,6 +36,7 @@ pub struct Tree {
 /// The inputs of one run, each hashed once. Several threads may ask at once; while one hashes, others have their answers.
 pub struct Inputs {
     objects: Option<Objects>,
+    pub(crate) activity: Activity,
     now: i64,
     known: HashMap<PathBuf, KnownFile>,
     /// Where `.flowignore` is looked for, from here down.
@@ -88,13 +89,20 @@ impl Inputs {
     /// Files whose digest is known.
     pub(crate) fn knowing(known: HashMap<PathBuf, KnownFile>, objects: Option<Objects>, now: SystemTime) -> Inputs {
         let (root, named, doubted, seen) = (None, BTreeSet::new(), Mutex::default(), Mutex::default());
-        Inputs { objects, now: nanoseconds(now), known, root, named, doubted, seen }
+        let (activity, now) = (Activity::default(), nanoseconds(now));
+        Inputs { objects, activity, now, known, root, named, doubted, seen }
     }
 
     /// Those of a workflow: `.flowignore` is heeded from its root down, and what is `named` as an input is none that is ignored.
     #[must_use]
     pub fn of_workflow(self, root: PathBuf, named: BTreeSet<PathBuf>) -> Inputs {
         Inputs { root: Some(root), named, ..self }
+    }
+
+    /// The same, whose hashing is this activity.
+    #[must_use]
+    pub fn doing(self, activity: Activity) -> Inputs {
+        Inputs { activity, ..self }
     }
 
     /// The digest of a file, or of a folder with all in it that is no editor's and not ignored; links are followed.
@@ -194,7 +202,7 @@ impl Inputs {
         let digest = if by_listing {
             hash::listing_digest(&found)
         } else {
-            let manifest = hash::manifest(&found, |entry| {
+            let manifest = hash::manifest(path, &found, &self.activity, |entry| {
                 let (_, digest) = self.file(&path.join(&entry.path), &entry.meta)?;
                 Ok((digest, entry.meta.len()))
             })?;
@@ -230,7 +238,7 @@ impl Inputs {
         let stamp = Stamp::of(meta);
         match self.known(path).filter(|known| known.stamp == stamp) {
             Some(known) => Ok((stamp, known.digest)),
-            None => Ok((stamp, hash::file(path)?)),
+            None => Ok((stamp, hash::file(path, &self.activity)?)),
         }
     }
 
@@ -251,7 +259,9 @@ impl Inputs {
         let settled = hash::in_parallel(&fresh, bytes, |file| {
             let sure = file.stamp.is_settled(now)
                 && match file.what {
-                    SeenKind::Content(digest) => hash::file(&file.path).is_ok_and(|found| found == digest),
+                    SeenKind::Content(digest) => {
+                        hash::file(&file.path, &self.activity).is_ok_and(|found| found == digest)
+                    }
                     SeenKind::Folder | SeenKind::Length => true,
                 }
                 && file.is_as_it_was();

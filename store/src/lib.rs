@@ -27,6 +27,7 @@
 //! Nothing here decides whether a result may be reused, knows how steps run, or prints. Time is an argument.
 #![forbid(unsafe_code)]
 
+mod activity;
 mod ahead;
 mod asked;
 mod bytes;
@@ -62,11 +63,13 @@ mod run;
 mod serve;
 mod snapshot;
 mod socket;
+mod sparse;
 mod stamp;
 mod status;
 mod store;
 mod wire;
 
+pub use activity::{Activity, Doing};
 pub use ahead::Ahead;
 pub use capture::{CAPTURE_FILES, Captured, Captures, Wanted};
 pub use claims::{Claimant, Claims};

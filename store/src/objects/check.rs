@@ -100,11 +100,11 @@ impl Objects {
     fn restore(&self, artifact: &Artifact, path: &Path) -> Result<bool> {
         let manifest = match artifact.kind {
             ArtifactKind::File => None,
-            ArtifactKind::Folder => readable(hash::folder(path))?,
+            ArtifactKind::Folder => readable(hash::folder(path, &self.activity))?,
         };
         let found = match (&manifest, artifact.kind) {
             (Some(manifest), _) => Some(manifest.digest()),
-            (None, ArtifactKind::File) => readable(hash::file(path))?,
+            (None, ArtifactKind::File) => readable(hash::file(path, &self.activity))?,
             (None, ArtifactKind::Folder) => None,
         };
         let sound = found == Some(artifact.digest);
@@ -150,7 +150,7 @@ impl Objects {
         if let Some(damage) = self.check(artifact)? {
             return Ok(Some(damage));
         }
-        let found = readable(hash::content(&self.path(&artifact.digest), artifact.kind))?;
+        let found = readable(hash::content(&self.path(&artifact.digest), artifact.kind, &self.activity))?;
         Ok((found != Some(artifact.digest)).then_some(Damage::Content))
     }
 
@@ -161,7 +161,7 @@ impl Objects {
         let Some(meta) = look(&path)? else { return Ok(false) };
         let has_its_time = meta.mtime() == STAMP;
         let sound = match meta.is_file() {
-            true if contents || !has_its_time => match hash::file(&path) {
+            true if contents || !has_its_time => match hash::file(&path, &self.activity) {
                 Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => true,
                 found => readable(found)? == Some(*digest),
             },

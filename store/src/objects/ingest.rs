@@ -20,8 +20,9 @@ use nix::{
 
 use super::{Objects, look, mounts, remove_tree, stamp, untouched};
 use crate::{
-    Result, StoreError,
+    Activity, Result, StoreError,
     hash::{self, FolderEntry, FoundKind, Links},
+    sparse::{self, content_digest},
 };
 
 /// What becomes of the name that an artifact had before.
@@ -158,7 +159,7 @@ impl Objects {
         let made = || {
             let mut file = File::options().write(true).create_new(true).mode(0o600).open(&temporary)?;
             write(&mut file)?;
-            let taken = hash::content_digest(&File::open(&temporary)?)?;
+            let taken = content_digest(&File::open(&temporary)?, &self.activity)?;
             file.set_permissions(Permissions::from_mode(PRIVATE))?;
             file.set_times(FileTimes::new().set_modified(stamp()))?;
             Ok(taken)
@@ -204,12 +205,12 @@ impl Objects {
 
     fn ingest_copy(&self, path: &Path) -> Result<Artifact> {
         let temporary = self.workplace()?;
-        copy_tree(path, &temporary).inspect_err(|_| drop_half(&temporary))?;
+        copy_tree(path, &temporary, &self.activity).inspect_err(|_| drop_half(&temporary))?;
         if temporary.is_dir() { self.ingest_folder(&temporary) } else { self.ingest_file(&temporary) }
     }
 
     fn link_file(&self, path: &Path) -> Result<Artifact> {
-        let (digest, bytes) = settle_file(path)?;
+        let (digest, bytes) = settle_file(path, &self.activity)?;
         let artifact = Artifact { digest, kind: ArtifactKind::File, bytes, files: 1 };
         let target = self.path(&digest);
         match look(&target)? {
@@ -228,7 +229,7 @@ impl Objects {
     }
 
     fn ingest_file(&self, path: &Path) -> Result<Artifact> {
-        let (digest, bytes) = settle_file(path)?;
+        let (digest, bytes) = settle_file(path, &self.activity)?;
         let artifact = Artifact { digest, kind: ArtifactKind::File, bytes, files: 1 };
         let target = self.path(&digest);
         match look(&target)? {
@@ -245,12 +246,12 @@ impl Objects {
 
     fn ingest_folder(&self, path: &Path) -> Result<Artifact> {
         let found = hash::walk(path, Links::Keep)?;
-        let manifest = hash::manifest(&found, |entry| {
+        let manifest = hash::manifest(path, &found, &self.activity, |entry| {
             let whole = path.join(&entry.path);
             if entry.meta.nlink() > 1 {
                 self.unshare(&whole)?;
             }
-            settle_file(&whole)
+            settle_file(&whole, &self.activity)
         })?;
         // The deepest first: a folder's time changes with what is made in it.
         for entry in found.iter().rev().filter(|entry| entry.kind == FoundKind::Folder) {
@@ -291,7 +292,7 @@ impl Objects {
             Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => remove_tree(path).map(drop),
             Err(e) if e.kind() == io::ErrorKind::CrossesDevices => {
                 let temporary = self.workplace()?;
-                copy_tree(path, &temporary).inspect_err(|_| drop_half(&temporary))?;
+                copy_tree(path, &temporary, &self.activity).inspect_err(|_| drop_half(&temporary))?;
                 resettle(&temporary)?;
                 fs::rename(&temporary, target).map_err(StoreError::io(StoreAction::MoveIntoStore, path))?;
                 remove_tree(path).map(drop)
@@ -303,19 +304,21 @@ impl Objects {
     /// Gives a file that has several names a copy of its own under this one.
     fn unshare(&self, path: &Path) -> Result<()> {
         let temporary = self.workplace()?;
-        fs::copy(path, &temporary)
-            .and_then(|_| fs::rename(&temporary, path))
+        sparse::copy(path, &temporary, &self.activity)
+            .and_then(|()| fs::rename(&temporary, path))
             .map_err(StoreError::io(StoreAction::Copy, path))
             .inspect_err(|_| drop_half(&temporary))
     }
 }
 
 /// Hashes a file, makes it read-only and gives it the store's time, all through one open file.
-fn settle_file(path: &Path) -> Result<(Digest, u64)> {
+fn settle_file(path: &Path, activity: &Activity) -> Result<(Digest, u64)> {
     let settle = || {
         let file = File::open(path)?;
-        let executable = hash::is_executable(&file.metadata()?);
-        let (content, bytes) = hash::content_digest(&file)?;
+        let meta = file.metadata()?;
+        let _begun = activity.begin("hashing", path, meta.len());
+        let executable = hash::is_executable(&meta);
+        let (content, bytes) = content_digest(&file, activity)?;
         file.set_permissions(read_only(executable))?;
         file.set_times(FileTimes::new().set_modified(stamp()))?;
         Ok((hash::file_digest(content, executable), bytes))
@@ -356,18 +359,19 @@ fn read_only(executable: bool) -> Permissions {
 }
 
 /// Copies a file, or a folder with everything in it; links as links.
-pub(super) fn copy_tree(from: &Path, to: &Path) -> Result<()> {
+pub(super) fn copy_tree(from: &Path, to: &Path, activity: &Activity) -> Result<()> {
     let meta = fs::symlink_metadata(from).map_err(StoreError::io(StoreAction::Copy, from))?;
     if meta.is_file() {
-        return fs::copy(from, to).map(drop).map_err(StoreError::io(StoreAction::Copy, from));
+        return sparse::copy(from, to, activity).map_err(StoreError::io(StoreAction::Copy, from));
     }
     let found = hash::walk(from, Links::Keep)?;
+    let _begun = activity.begin("copying", from, found.iter().map(|entry| entry.meta.len()).sum());
     for entry in &found {
         let (source, target) = (from.join(&entry.path), to.join(&entry.path));
         match &entry.kind {
             FoundKind::Folder => fs::create_dir(&target),
             FoundKind::Link(link) => std::os::unix::fs::symlink(link, &target),
-            FoundKind::File => fs::copy(&source, &target).map(drop),
+            FoundKind::File => sparse::copy(&source, &target, activity),
         }
         .map_err(StoreError::io(StoreAction::Copy, &source))?;
     }

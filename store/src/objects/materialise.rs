@@ -9,7 +9,7 @@ use flow_core::{
 use walkdir::WalkDir;
 
 use super::{Objects, ingest, look};
-use crate::{EntryKind, Manifest, Result, StoreError, hash};
+use crate::{EntryKind, Manifest, Result, StoreError, hash, sparse};
 
 /// Larger artifacts are linked, not copied.
 const COPY_LIMIT: u64 = 1 << 30;
@@ -67,31 +67,37 @@ impl Objects {
             return Ok(Materialised::Linked(Artifact { digest: *digest, kind, bytes, files }));
         }
         match manifest {
-            // The copy takes the mode over; std copies with copy_file_range, which shares blocks where that is possible.
-            None => _ = fs::copy(&object, dest).map_err(StoreError::io(StoreAction::CopyTo, dest))?,
-            Some(manifest) => copy_folder(&object, &manifest, bytes, dest).inspect_err(|_| ingest::drop_half(dest))?,
+            // The copy takes the mode over.
+            None => {
+                let copied = sparse::copy(&object, dest, &self.activity);
+                copied.map_err(StoreError::io(StoreAction::CopyTo, dest)).inspect_err(|_| ingest::drop_half(dest))?;
+            }
+            Some(manifest) => {
+                self.copy_folder(&object, &manifest, bytes, dest).inspect_err(|_| ingest::drop_half(dest))?
+            }
         }
         Ok(Materialised::Copied)
     }
-}
 
-fn copy_folder(object: &Path, manifest: &Manifest, bytes: u64, dest: &Path) -> Result<()> {
-    let make = |path: &Path| fs::create_dir(path).map_err(StoreError::io(StoreAction::Create, path));
-    make(dest)?;
-    // A folder comes before what is in it: the order of paths.
-    for entry in manifest.entries.iter().filter(|entry| entry.kind == EntryKind::Folder) {
-        make(&dest.join(&entry.path))?;
-    }
-    hash::in_parallel(&manifest.entries, bytes, |entry| {
-        let to = dest.join(&entry.path);
-        match &entry.kind {
-            EntryKind::Folder => Ok(()),
-            EntryKind::Link(target) => std::os::unix::fs::symlink(target, &to),
-            EntryKind::File { .. } => fs::copy(object.join(&entry.path), &to).map(drop),
+    fn copy_folder(&self, object: &Path, manifest: &Manifest, bytes: u64, dest: &Path) -> Result<()> {
+        let make = |path: &Path| fs::create_dir(path).map_err(StoreError::io(StoreAction::Create, path));
+        let _begun = self.activity.begin("copying", dest, bytes);
+        make(dest)?;
+        // A folder comes before what is in it: the order of paths.
+        for entry in manifest.entries.iter().filter(|entry| entry.kind == EntryKind::Folder) {
+            make(&dest.join(&entry.path))?;
         }
-        .map_err(StoreError::io(StoreAction::CopyTo, &to))
-    })?;
-    Ok(())
+        hash::in_parallel(&manifest.entries, bytes, |entry| {
+            let to = dest.join(&entry.path);
+            match &entry.kind {
+                EntryKind::Folder => Ok(()),
+                EntryKind::Link(target) => std::os::unix::fs::symlink(target, &to),
+                EntryKind::File { .. } => sparse::copy(&object.join(&entry.path), &to, &self.activity),
+            }
+            .map_err(StoreError::io(StoreAction::CopyTo, &to))
+        })?;
+        Ok(())
+    }
 }
 
 #[cfg(test)]

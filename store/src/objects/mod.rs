@@ -31,7 +31,7 @@ use flow_core::{
 pub use check::Lost;
 pub use materialise::Materialised;
 
-use crate::{Manifest, Result, StoreDir, StoreError, file, hash, manifest::folder_digest};
+use crate::{Activity, Manifest, Result, StoreDir, StoreError, file, hash, manifest::folder_digest};
 
 /// The modification time of everything in the store: the second day of 1980, for zip files know no earlier year.
 pub(crate) const STAMP: i64 = 315_619_200;
@@ -41,6 +41,7 @@ pub(crate) const STAMP: i64 = 315_619_200;
 pub struct Objects {
     dir: StoreDir,
     root: PathBuf,
+    activity: Activity,
 }
 
 impl StoreDir {
@@ -51,7 +52,13 @@ impl StoreDir {
 
 impl Objects {
     pub(crate) fn new(dir: &StoreDir) -> Objects {
-        Objects { dir: dir.clone(), root: dir.path().join("objects") }
+        Objects { dir: dir.clone(), root: dir.path().join("objects"), activity: Activity::default() }
+    }
+
+    /// The same, whose hashing and copying is this activity.
+    #[must_use]
+    pub fn doing(&self, activity: Activity) -> Objects {
+        Objects { activity, ..self.clone() }
     }
 
     /// Where an artifact lies. Read-only: whoever gives it to a program uses [`Objects::materialise`].
@@ -138,7 +145,7 @@ impl Objects {
             return Ok(manifest);
         }
         let path = self.path(digest);
-        let manifest = hash::folder(&path)?;
+        let manifest = hash::folder(&path, &self.activity)?;
         if manifest.digest() == *digest {
             return Ok(manifest);
         }

@@ -1,0 +1,122 @@
+//! Hashing and copying that may take long: whoever waits for it can end it, and see how far it is.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+/// Work on files that can be ended. Clones are the same activity.
+#[derive(Clone, Debug, Default)]
+pub struct Activity {
+    ended: Arc<AtomicBool>,
+    current: Arc<Mutex<Option<Arc<Current>>>>,
+}
+
+#[derive(Debug)]
+struct Current {
+    verb: &'static str,
+    path: PathBuf,
+    total: u64,
+    done: AtomicU64,
+}
+
+/// What an activity is doing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doing {
+    /// `hashing`, `copying`.
+    pub verb: &'static str,
+    /// The file or folder.
+    pub path: PathBuf,
+    /// In bytes, of so many.
+    pub done: u64,
+    pub total: u64,
+}
+
+/// Until it is dropped, this is what the activity does.
+pub(crate) struct Begun<'a>(Option<&'a Activity>);
+
+impl Activity {
+    /// An activity that ends with this one and shows its own progress.
+    #[must_use]
+    pub fn part(&self) -> Activity {
+        Activity { ended: Arc::clone(&self.ended), current: Arc::default() }
+    }
+
+    /// Ends it: what hashes or copies fails at its next block.
+    pub fn end(&self) {
+        self.ended.store(true, Ordering::SeqCst);
+    }
+
+    pub fn is_ended(&self) -> bool {
+        self.ended.load(Ordering::SeqCst)
+    }
+
+    pub fn doing(&self) -> Option<Doing> {
+        self.current().as_ref().map(|current| Doing {
+            verb: current.verb,
+            path: current.path.clone(),
+            done: current.done.load(Ordering::Relaxed).min(current.total),
+            total: current.total,
+        })
+    }
+
+    fn current(&self) -> MutexGuard<'_, Option<Arc<Current>>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Shows a piece of work, unless it is a part of the one that is shown.
+    pub(crate) fn begin(&self, verb: &'static str, path: &Path, total: u64) -> Begun<'_> {
+        let mut current = self.current();
+        if current.is_some() {
+            return Begun(None);
+        }
+        *current = Some(Arc::new(Current { verb, path: path.to_owned(), total, done: AtomicU64::new(0) }));
+        Begun(Some(self))
+    }
+
+    /// So many more bytes are done.
+    pub(crate) fn advance(&self, bytes: u64) {
+        if let Some(current) = &*self.current() {
+            current.done.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// # Errors
+    /// It was ended.
+    pub fn check(&self) -> io::Result<()> {
+        if self.is_ended() { Err(io::Error::other("interrupted")) } else { Ok(()) }
+    }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        if let Some(activity) = self.0 {
+            *activity.current() = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_ends_with_the_whole_and_shows_its_own_progress() {
+        let whole = Activity::default();
+        let part = whole.part();
+        let folder = part.begin("hashing", Path::new("out"), 100);
+        let file = part.begin("copying", Path::new("out/a"), 10);
+        part.advance(7);
+        drop(file);
+        let doing = Doing { verb: "hashing", path: "out".into(), done: 7, total: 100 };
+        assert_eq!((part.doing(), whole.doing()), (Some(doing), None));
+        drop(folder);
+        assert_eq!((part.doing(), part.is_ended()), (None, false));
+        whole.end();
+        assert!(part.check().is_err());
+    }
+}
