@@ -146,7 +146,12 @@ impl TestSpace {
     /// # Panics
     /// It cannot be started.
     pub fn start_with_nohup<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Running {
-        Running::start(self.under(&["nohup"], args), self.dir.path())
+        self.start_under(&["nohup"], args)
+    }
+
+    /// Starts `flow` by another program.
+    pub fn start_under<S: AsRef<OsStr>>(&self, program: &[&str], args: impl IntoIterator<Item = S>) -> Running {
+        Running::start(self.under(program, args), self.dir.path())
     }
 
     /// The command line of `flow`, begun by another program.

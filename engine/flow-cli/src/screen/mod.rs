@@ -74,6 +74,7 @@ impl<'a> Screen<'a> {
             Update::Progress { attempt, fraction, text } => self.view.progress(attempt, fraction, text),
             Update::Status(status) => self.view.status(*status),
             Update::Setup { plugin, line } => self.setup_line(&plugin, &line)?,
+            Update::Doing(what) => self.output.note(what)?,
             Update::Held(holder) => self.held(&holder)?,
         }
         match &mut self.face {

@@ -44,6 +44,50 @@ fn the_second_interrupt_kills() {
     until("the keeper has ended as well", || space.alive().is_empty());
 }
 
+/// Hashing its output takes minutes, also where no byte of it is read.
+const HUGE: &str = "flow: 1\nname: huge\nsteps:\n  huge: {run: 'echo ran >> RAN; truncate -s 1T huge', outputs: [huge], timeout: 2s}\n";
+
+#[test]
+fn the_second_interrupt_leaves_hashing_and_the_next_run_takes_it_up() {
+    let space = space();
+    space.write("huge.yaml", &HUGE.replace("RAN", &space.path("ran").display().to_string()));
+    let attempt = || fs::read_dir(space.path(".flow/runs")).ok()?.flatten().next();
+    let output = || attempt().map(|run| run.path().join("attempts/0/work/huge")).filter(|path| path.exists());
+    let mut flow = space.start(["run", "huge.yaml"]);
+    until("its output is hashed", || output().is_some() && flow.said().contains("started"));
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    assert!(flow.is_alive(), "its time limit is over, and bounds its program only: {}", flow.said());
+    flow.signal(Signal::SIGINT);
+    until("it says that it waits", || flow.said().contains("once more"));
+    let begin = std::time::Instant::now();
+    flow.signal(Signal::SIGINT);
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
+    assert!(begin.elapsed().as_secs() < 3, "it does not wait for the hash");
+    assert!(!space.journal().iter().any(|line| line["event"] == "recorded"), "nothing is recorded as done");
+    until("the keeper has ended as well", || space.alive().is_empty());
+    // What takes no time is enough for the rest.
+    fs::File::options().write(true).open(output().unwrap()).unwrap().set_len(1 << 20).unwrap();
+    let said = space.flow(["run", "huge.yaml"]).expect(0).stdout();
+    assert_eq!(fs::read_to_string(space.path("ran")).unwrap(), "ran\n", "{said}");
+    space.flow(["get", "huge", "--to", "got"]).expect(0);
+    space.flow(["doctor"]).expect(0);
+}
+
+#[test]
+fn what_was_ignored_at_the_start_stays_ignored() {
+    let space = space();
+    space.write("long.yaml", "flow: 1\nname: long\nsteps:\n  long: {run: sleep 88}\n");
+    // As a shell without job control starts what it leaves in the background.
+    let mut flow = space.start_under(&["env", "--ignore-signal=INT"], ["run", "long.yaml"]);
+    until("the step runs", || space.alive().iter().any(|(_, command)| command.starts_with("sleep 88")));
+    flow.signal(Signal::SIGINT);
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    assert!(flow.is_alive() && !flow.said().contains("interrupted"), "{}", flow.said());
+    flow.signal(Signal::SIGTERM);
+    assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
+    until("nothing is left", || space.alive().is_empty());
+}
+
 #[test]
 fn a_run_that_is_stopped_is_told_so() {
     let (space, flow) = running(POLITE);

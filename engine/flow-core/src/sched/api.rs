@@ -254,9 +254,12 @@ pub enum Event {
         /// In the placement's order.
         gpu_memory: Vec<u64>,
     },
-    /// Its process tree is gone, and what it left is being collected. It still holds its placement, for collecting is work as
-    /// well, but its time limit counts no more, and nothing ends it from here on.
+    /// Its process tree is gone: its time limit counts no more, and nothing ends it from here on. It still holds its placement. A step
+    /// that runs inside flow is in this state from its start.
     Collecting { attempt: AttemptId },
+    /// Its placement is free. Its outputs may take long to collect, and nobody waits for that but the steps that read them. After
+    /// [`Event::Collecting`].
+    Freed { attempt: AttemptId },
     /// What it ran on was lost under it, which is no failure of its own: it is tried again at once, a few times. Before
     /// [`Event::Exited`].
     Lost { attempt: AttemptId },

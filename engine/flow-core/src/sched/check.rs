@@ -58,8 +58,9 @@ impl Core {
                 }
                 let ledger = &self.feasibility.now;
                 let holds = ledger.holders.get(&attempt).is_some_and(|held| held.instance == id);
-                if !holds && !ledger.queued.contains(&attempt) {
-                    return wrong("its attempt holds nothing");
+                let freed = self.live.get(&attempt).is_some_and(|live| live.freed.is_some());
+                if (holds || ledger.queued.contains(&attempt)) == freed {
+                    return wrong("its attempt does not hold what it should");
                 }
             }
             TaskState::Paused { until } if !self.timers.contains(&(until, Timer::Retry(node.unit))) => {
@@ -90,9 +91,12 @@ impl Core {
     fn check_counts(&self) -> Result<(), String> {
         let count = |wanted: fn(TaskState) -> bool| self.nodes.iter().filter(|node| wanted(node.state)).count();
         let running = count(|state| matches!(state, TaskState::Running { .. }));
-        if running != self.live.len() || running != self.feasibility.now.attempts() {
+        let freed = self.live.values().filter(|live| live.freed.is_some()).count();
+        if running != self.live.len() || running != self.feasibility.now.attempts() + freed {
             let (live, held) = (self.live.len(), self.feasibility.now.attempts());
-            return Err(format!("{running} instances run, {live} attempts are known, {held} hold something"));
+            return Err(format!(
+                "{running} instances run, {live} attempts are known, {held} hold something, {freed} do not any more"
+            ));
         }
         if self.unsettled + count(|state| matches!(state, TaskState::Settled { .. })) != self.nodes.len() {
             return Err(format!("{} instances are said to be unsettled", self.unsettled));

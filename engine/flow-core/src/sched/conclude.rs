@@ -13,10 +13,11 @@ impl Core {
     pub(super) fn ended(&mut self, attempt: AttemptId, outcome: Outcome, spoiled: bool, out: &mut Vec<Action>) {
         let Some(live) = self.live.get(&attempt) else { return };
         let (instance, outcome, shared) = (live.instance, live.killed.unwrap_or(outcome), live.shared);
+        let held = live.freed.unwrap_or_else(|| self.feasibility.now.held(attempt));
         let unit = self.node(instance).unit;
-        self.node_mut(unit).lost |= outcome == Outcome::Failed && self.feasibility.now.lost_under(attempt);
+        self.node_mut(unit).lost |= outcome == Outcome::Failed && held.lost;
         if outcome == Outcome::OutOfMemory && shared {
-            self.out_of_memory_beside_others(attempt, instance);
+            self.out_of_memory_beside_others(held.peak, instance);
         }
         self.set(instance, TaskState::Ended { attempt, outcome, spoiled });
         if self.group(unit).is_some() {
@@ -36,8 +37,7 @@ impl Core {
 
     /// It ran out of memory beside others although it was expected to fit: the estimate is raised, and it is tried once more
     /// with its GPUs to itself, for only that says what it needs.
-    fn out_of_memory_beside_others(&mut self, attempt: AttemptId, instance: InstanceId) {
-        let peak = self.feasibility.now.peak(attempt);
+    fn out_of_memory_beside_others(&mut self, peak: u64, instance: InstanceId) {
         let node = &mut self.nodes[instance.index()];
         if node.alone_since || node.task.corun.is_some() {
             return;

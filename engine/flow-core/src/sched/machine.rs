@@ -40,6 +40,7 @@ impl Scheduler {
             Event::Sufficed { attempt } => core.sufficed(attempt, out),
             Event::Sampled { attempt, gpu_memory } => core.sampled(attempt, &gpu_memory),
             Event::Collecting { attempt } => core.collecting(attempt),
+            Event::Freed { attempt } => core.freed(attempt),
             // What follows is no retry of the author's,
             Event::Lost { attempt } => core.note(attempt, |unit| unit.lost = true),
             // a part of the same,
@@ -196,6 +197,14 @@ impl Core {
         }
     }
 
+    fn freed(&mut self, attempt: AttemptId) {
+        let Some(live) = self.live.get_mut(&attempt).filter(|live| live.freed.is_none()) else { return };
+        let now = &mut self.feasibility.now;
+        live.freed = Some(now.held(attempt));
+        now.release(attempt);
+        self.dirty = true;
+    }
+
     /// What waits or will is placed and ranked by what is known now; what runs, by what was known when it started.
     fn learned(&mut self, instance: InstanceId, estimate: Estimate) {
         let Some(node) = self.nodes.get(instance.index()).filter(|node| !node.alone_since) else { return };
@@ -245,7 +254,7 @@ impl Core {
         self.ending = Ending::Cancelled;
         // Nothing of ours waits for other runs any more, and they are to hear of it.
         self.dirty = true;
-        self.end_all(out);
+        self.end_all(grace == Span(0), out);
         let live: Vec<AttemptId> = self.live.keys().copied().collect();
         for attempt in live {
             self.kill(attempt, grace, Outcome::Cancelled, out);

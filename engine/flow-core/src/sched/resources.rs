@@ -21,6 +21,15 @@ pub(super) enum Exclusivity {
     Batch,
 }
 
+/// What is remembered of a placement when it is free again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Held {
+    /// A GPU of it does not answer any more.
+    pub(super) lost: bool,
+    /// The most that was reserved or seen in use on one of its GPUs.
+    pub(super) peak: u64,
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Allocation {
     pub(super) instance: InstanceId,
@@ -229,8 +238,13 @@ impl Allocations {
         placement.gpus.iter().flat_map(|gpu| &self.gpus[gpu.index()].holders).map(|hold| hold.attempt).collect()
     }
 
+    /// What of its placement counts when it has ended.
+    pub(super) fn held(&self, attempt: AttemptId) -> Held {
+        Held { lost: self.lost_under(attempt), peak: self.peak(attempt) }
+    }
+
     /// The most that an attempt reserved or was seen to use of one GPU.
-    pub(super) fn peak(&self, attempt: AttemptId) -> u64 {
+    fn peak(&self, attempt: AttemptId) -> u64 {
         let holds = self.gpus.iter().flat_map(|gpu| &gpu.holders).filter(|hold| hold.attempt == attempt);
         holds.map(|hold| hold.reserved.max(hold.used)).max().unwrap_or(0)
     }

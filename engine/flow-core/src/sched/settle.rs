@@ -57,7 +57,7 @@ impl Core {
         let TaskState::Settled { outcome, fine: false, .. } = self.node(id).state else { return };
         self.fail(id, outcome);
         if self.ending == Ending::Failed(id) {
-            self.end_all(out);
+            self.end_all(false, out);
         }
     }
 
@@ -80,15 +80,17 @@ impl Core {
         }
     }
 
-    /// Nothing new starts: whatever neither runs nor is being asked about or stored is cancelled.
-    pub(super) fn end_all(&mut self, out: &mut Vec<Action>) {
+    /// Nothing new starts: whatever neither runs nor is being stored is cancelled. `at_once`: also what is being asked about.
+    pub(super) fn end_all(&mut self, at_once: bool, out: &mut Vec<Action>) {
         let (outcome, because) = (Outcome::Cancelled, self.blame_for_ending());
         for index in 0..self.nodes.len() {
             let instance = InstanceId(index as u32);
-            if matches!(
-                self.node(instance).state,
-                TaskState::Pending | TaskState::Waiting { .. } | TaskState::Paused { .. }
-            ) {
+            let ends = match self.node(instance).state {
+                TaskState::Pending | TaskState::Waiting { .. } | TaskState::Paused { .. } => true,
+                TaskState::Asked => at_once,
+                _ => false,
+            };
+            if ends {
                 out.push(Action::Settle { instance, outcome, because });
                 self.set(instance, TaskState::Settled { outcome, fine: false, blame: because });
             }

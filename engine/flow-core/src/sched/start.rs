@@ -58,6 +58,7 @@ impl Core {
             stopped: false,
             killed: None,
             collecting: false,
+            freed: None,
         };
         self.live.insert(attempt, live);
         // Until the process is there, so that one that never comes ends as well. How long a batch system lets it wait is no time of its

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::api::{Answer, Capacity, Limits, Task};
 use super::demand::Demand;
-use super::resources::Feasibility;
+use super::resources::{Feasibility, Held};
 use crate::{AttemptId, CorunGpus, GroupId, InstanceId, Outcome, Span, Time};
 
 /// Resources held back for a unit that could not start.
@@ -145,6 +145,8 @@ pub(super) struct RunningAttempt {
     pub(super) killed: Option<Outcome>,
     /// Its processes are gone; what they left is being collected.
     pub(super) collecting: bool,
+    /// It holds nothing any more; what it held.
+    pub(super) freed: Option<Held>,
 }
 
 impl RunningAttempt {

@@ -67,7 +67,7 @@ impl Core {
             self.end_after_failure(id, out);
         }
         if self.ending != Ending::No {
-            self.end_all(out);
+            self.end_all(false, out);
         }
     }
 

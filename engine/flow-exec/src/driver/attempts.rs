@@ -1,10 +1,15 @@
 //! What starts and follows attempts: from a placement to a filled folder, a running program, its messages, its end. What takes
-//! its time, filling and collecting, are jobs aside; between them an attempt still holds its placement. How one begins stands in
+//! its time, filling and collecting, are jobs aside; it holds its placement until its program has ended. How one begins stands in
 //! `beginning`. Decides nothing.
 
 mod beginning;
 
-use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    sync::Arc,
+    time::Duration,
+};
 
 use super::{
     cards::Cards,
@@ -17,7 +22,7 @@ use super::{
     listener::Listener,
     outbox::Outbox,
     outcomes::Outcomes,
-    placements::{Placements, cards_of},
+    placements::{EndedProgram, Placements, cards_of},
     polling::{LISTEN, LISTEN_AFAR, PollSchedule},
     running::Running,
     windows::CorunWindows,
@@ -30,7 +35,7 @@ use crate::{
 use flow_core::{
     AttemptId, InstanceId, Outcome, RunEvent, Span,
     measure::CoRunners,
-    reason::{ClosedBy, Refusal},
+    reason::{Cause, ClosedBy, Refusal},
     sched::Event,
 };
 
@@ -45,6 +50,8 @@ pub(super) struct Attempts<X> {
     /// Who runs beside whom.
     corunners: CoRunners,
     others: Others,
+    /// Attempts that were [given up](Self::give_up).
+    pub(super) given_up: BTreeSet<AttemptId>,
     /// Jobs of earlier runs that were to be joined by attempts which do not begin after all.
     pub(super) unjoined: Vec<Intent>,
 }
@@ -60,6 +67,7 @@ impl<X: Executor> Attempts<X> {
             windows: CorunWindows::default(),
             corunners: CoRunners::default(),
             others: Others::default(),
+            given_up: BTreeSet::new(),
             unjoined: Vec::new(),
         }
     }
@@ -106,7 +114,7 @@ impl<X: Executor> Attempts<X> {
 
     /// What the status tells of them.
     pub(super) fn status(&self) -> Vec<flow_store::Running> {
-        let held = self.placements.status();
+        let held = self.placements.status(clock::unix_seconds());
         let mut all: Vec<_> = held
             .chain(self.running.iter().map(|(id, running)| running.shown(*id, self.context.instance(running.instance))))
             .collect();
@@ -123,11 +131,37 @@ impl<X: Executor> Attempts<X> {
         jobs
     }
 
-    /// Nothing of it runs, and what it leaves is being collected.
-    fn hold(&mut self, attempt: AttemptId, running: &Running, out: &mut Outbox) {
-        out.tell(Event::Collecting { attempt });
+    /// What it leaves is being collected, or it is a step of flow's own.
+    fn hold(&mut self, attempt: AttemptId, running: &Running) {
         let shown = running.shown(attempt, self.context.instance(running.instance));
-        self.placements.collect(attempt, shown);
+        let (activity, since) = (running.activity.clone(), clock::unix_seconds());
+        let is_kept = (running.joinable || running.unsettled) && running.killed.is_none();
+        self.placements.collect(attempt, EndedProgram { shown, activity, since, is_kept, is_told: false });
+    }
+
+    /// What people are told of collecting that takes long.
+    pub(super) fn slow(&mut self) -> Vec<String> {
+        let slow = self.placements.slow(clock::unix_seconds()).into_iter();
+        let tell = |(instance, text)| format!("{}: {text}", self.context.instance(instance).label);
+        slow.map(tell).map(|text| self.context.secrets.hide(text)).collect()
+    }
+
+    /// Nobody waits any more for what is being filled or collected: it counts as cancelled, and what is done there comes to nothing.
+    pub(super) fn give_up(&mut self, outcomes: &mut Outcomes, out: &mut Outbox) {
+        for (attempt, held) in self.placements.give_up() {
+            self.given_up.insert(attempt);
+            let (instance, outcome) = (held.instance, Outcome::Cancelled);
+            if let Some(ended) = held.ended {
+                if ended.is_kept {
+                    let text =
+                        "its program has ended; the next `flow run` collects its outputs and does not run it again";
+                    out.notice(Some(instance), text.to_owned());
+                }
+                out.say(RunEvent::Ended { instance, attempt, outcome, cause: None, spoiled: Vec::new() });
+            }
+            outcomes.unstarted(attempt, outcome, Some(Cause::RunCancelled));
+            out.tell(Event::Exited { attempt, outcome, spoiled: false });
+        }
     }
 
     /// What the executor tells of an attempt, but for its end. What is said of an attempt that is not running any more is late, and
@@ -163,8 +197,9 @@ impl<X: Executor> Attempts<X> {
     }
 
     /// An attempt has ended: with the first of them the window of its group is over.
-    pub(super) fn closes(&mut self, attempt: AttemptId, end: &Ended, cards: &mut Cards) {
+    pub(super) fn closes(&mut self, attempt: AttemptId, end: &Ended, cards: &mut Cards, out: &mut Outbox) {
         let Some(running) = self.running.get_mut(&attempt) else { return };
+        out.tell(Event::Collecting { attempt });
         // An end may be told twice, and its GPUs are let go of once.
         let untracked = || if running.batch { Default::default() } else { cards.untrack(attempt) };
         running.seen_of_gpus = Some(running.seen_of_gpus.take().unwrap_or_else(untracked));
@@ -217,7 +252,12 @@ impl<X: Executor> Attempts<X> {
         let gpu_ids: Vec<usize> = cards_of(&running.placement).collect();
         // The scheduler is to know of a lost card before it hears of the end.
         let lost = if exit.code == Some(0) { None } else { cards.lost(&gpu_ids).cloned() };
-        self.hold(attempt, &running, out);
+        self.hold(attempt, &running);
+        // A failure is collected at once, and nothing is to start before it is known.
+        if exit.code == Some(0) {
+            self.placements.free(attempt);
+            out.tell(Event::Freed { attempt });
+        }
         let decided = outcomes.decided(running.instance);
         let is_unwatched =
             running.rejoined && there.is_none() && self.context.instance(running.instance).slurm.is_none();
@@ -238,17 +278,21 @@ impl<X: Executor> Attempts<X> {
         })
     }
 
-    /// What an attempt left is collected: it holds nothing any more, and its group knows what closed its window.
-    pub(super) fn collected(&mut self, collected: &Collected) {
-        self.placements.is_over(collected.attempt);
+    /// What an attempt left is collected, unless nobody waits for that any more: it holds nothing, and its group knows what closed its
+    /// window.
+    pub(super) fn collected(&mut self, collected: &Collected) -> bool {
+        if self.placements.is_over(collected.attempt).is_none() {
+            return false;
+        }
         if collected.result.outcome == Outcome::Ok {
-            return;
+            return true;
         }
         let instance = self.context.instance(collected.instance);
         if let Some(corun) = &instance.corun {
             let label = instance.label.to_string();
             self.windows.blame(corun.group, collected.attempt, &label, collected.result.outcome);
         }
+        true
     }
 
     /// What closed the window of an instance's group, where it was not the first member's ordinary end.

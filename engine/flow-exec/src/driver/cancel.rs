@@ -16,7 +16,10 @@ use flow_store::{End, RunDir};
 use nix::sys::signal::{Signal, raise};
 use tokio::{
     signal::unix::{self, SignalKind, signal},
-    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+    sync::{
+        mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+        oneshot,
+    },
 };
 
 use crate::{ExecError, clock};
@@ -30,9 +33,23 @@ const DEAF: Duration = Duration::from_secs(3);
 pub(super) struct Cancel {
     run: RunDir,
     asked: UnboundedReceiver<End>,
+    kinds: Vec<SignalKind>,
     signals: Vec<unix::Signal>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// A signal ends this process as long as it is kept.
+pub(super) struct Leaving {
+    stay: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.stay.take();
+        self.thread.take().map(JoinHandle::join);
+    }
 }
 
 #[derive(Default)]
@@ -53,7 +70,7 @@ impl Cancel {
         let (theirs, folder) = (Arc::clone(&shared), run.clone());
         let thread = thread::Builder::new().name("cancel".into()).spawn(move || theirs.look(&folder, &tell));
         let thread = thread.map_err(ExecError::io("start", "the thread that looks for `flow cancel`"))?;
-        Ok(Cancel { run, asked, signals: Vec::new(), shared, thread: Some(thread) })
+        Ok(Cancel { run, asked, kinds: Vec::new(), signals: Vec::new(), shared, thread: Some(thread) })
     }
 
     /// From here on it is the loop that ends the run, also by signals, unless it leaves its jobs (`leaves_jobs`) to the run that comes
@@ -62,26 +79,39 @@ impl Cancel {
     /// # Errors
     /// Signals cannot be received.
     pub(super) fn listen(&mut self, leaves_jobs: bool) -> Result<(), ExecError> {
-        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-        // `nohup` ignores the hangup, and a terminal that closes ends nothing then.
-        let kinds =
-            kinds.into_iter().filter(|kind| !(leaves_jobs || *kind == SignalKind::hangup() && ignores_hangup()));
+        self.kinds = if leaves_jobs { Vec::new() } else { heeded() };
         let cannot = |e| ExecError::Fault(format!("signals cannot be received: {e}"));
-        self.signals = kinds.map(signal).collect::<Result<_, _>>().map_err(cannot)?;
+        self.signals = self.kinds.iter().map(|kind| signal(*kind)).collect::<Result<_, _>>().map_err(cannot)?;
         self.shared.heard.store(true, Ordering::SeqCst);
         Ok(())
     }
 
+    /// The loop is over and all results are recorded: as long as the answer is kept, a signal ends this process at once.
+    pub(super) fn loop_is_over(&mut self) -> Leaving {
+        self.shared.heard.store(false, Ordering::SeqCst);
+        self.signals.clear();
+        let kinds = std::mem::take(&mut self.kinds);
+        let (stay, stays) = oneshot::channel();
+        let wait = move || {
+            let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_io().build() else { return };
+            runtime.block_on(async {
+                let signals: Result<Vec<_>, _> = kinds.into_iter().map(signal).collect();
+                let Ok(mut signals) = signals else { return };
+                tokio::select! {
+                    _ = stays => {}
+                    () = first(&mut signals) => leave(),
+                }
+            });
+        };
+        // Without such a thread it ends by itself, later.
+        Leaving { stay: Some(stay), thread: thread::Builder::new().name("signals".into()).spawn(wait).ok() }
+    }
+
     /// Waits until the run is told to end. Nothing is lost when the future is dropped.
     pub(super) async fn asked(&mut self) -> End {
-        let signals = &mut self.signals;
-        let signalled = std::future::poll_fn(|task| {
-            let came = signals.iter_mut().any(|signal| matches!(signal.poll_recv(task), Poll::Ready(Some(()))));
-            if came { Poll::Ready(()) } else { Poll::Pending }
-        });
         tokio::select! {
             biased;
-            () = signalled => End::Soon,
+            () = first(&mut self.signals) => End::Soon,
             Some(end) = self.asked.recv() => {
                 self.shared.pending.store(false, Ordering::SeqCst);
                 end
@@ -130,10 +160,22 @@ impl Shared {
     }
 }
 
-/// This process was started so that it ignores a terminal that closes.
-fn ignores_hangup() -> bool {
-    let ignored = || procfs::process::Process::myself()?.status().map(|status| status.sigign);
-    ignored().is_ok_and(|signals| signals & 1 << (Signal::SIGHUP as i32 - 1) != 0)
+/// The first of these signals.
+async fn first(signals: &mut [unix::Signal]) {
+    std::future::poll_fn(|task| {
+        let came = signals.iter_mut().any(|signal| matches!(signal.poll_recv(task), Poll::Ready(Some(()))));
+        if came { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+/// The signals that end a run. `nohup` ignores the hangup, and a shell without job control ignores Ctrl-C in what it starts in the
+/// background: what was ignored at the start stays ignored.
+fn heeded() -> Vec<SignalKind> {
+    let ignored = procfs::process::Process::myself().and_then(|me| me.status()).map_or(0, |status| status.sigign);
+    let kinds = [SignalKind::interrupt(), SignalKind::hangup()].into_iter();
+    let kinds = kinds.filter(|kind| ignored & 1 << (kind.as_raw_value() - 1) == 0);
+    kinds.chain([SignalKind::terminate()]).collect()
 }
 
 /// Ends this process as Ctrl-C would; that is ignored where a shell started us in the background.

@@ -9,7 +9,7 @@ use flow_core::{
     Digest, Input, InstanceId, RunId,
     plan::{Decision, Force, Plan, plan_of_run},
 };
-use flow_store::{Captures, Inputs, Snapshot, Stood, Store, Wanted};
+use flow_store::{Activity, Captures, Inputs, Snapshot, Stood, Store, Wanted};
 
 use super::{
     Session,
@@ -32,6 +32,7 @@ pub(super) struct Capture<'a> {
     pub(super) stood: &'a [Option<Stood>],
     /// What goes on since a run that does not live any more.
     pub(super) going_on: &'a BTreeMap<Digest, RunId>,
+    pub(super) activity: &'a Activity,
 }
 
 /// What it begins with.
@@ -59,7 +60,7 @@ impl Capture<'_> {
         mut set_up: impl FnMut(&Plan) -> Result<bool, ExecError>,
     ) -> Result<Taken, ExecError> {
         let Capture { session, store, .. } = *self;
-        let inputs = inputs_of(session, Some(store.objects().clone()), previous);
+        let inputs = inputs_of(session, Some(store.objects().clone()), previous).doing(self.activity.clone());
         let captures = Captures::new(store.dir().run(self.run).inputs());
         let mut tries = 0;
         loop {

@@ -179,7 +179,7 @@ pub(super) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
             folder: &running.folder,
             beside: &session.workspace.folder,
             captured: &context.run_dir.inputs().join("0"),
-            objects: &context.objects,
+            objects: &context.objects.doing(running.activity.clone()),
             exit: &exit,
             killed: running.killed,
             instead,

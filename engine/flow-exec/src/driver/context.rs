@@ -13,7 +13,7 @@ use std::{
 use flow_core::{
     AskedResults, Builtins, Digest, Instance, InstanceId, LateResult, Revision, RunId, Settled, StepResult, plan::Force,
 };
-use flow_store::{Captures, Inputs, Objects, RunDir, Stood, Store};
+use flow_store::{Activity, Captures, Inputs, Objects, RunDir, Stood, Store};
 
 use super::{
     Session, checkpoint::Checkpoint, lookup::Recorded, orphans::OrphanedWork, run_claims::RunClaims,
@@ -58,6 +58,8 @@ pub(crate) struct RunContext {
     /// The highest `priority` of what is to run on Slurm, where it can only be lowered.
     pub(crate) highest_priority: i64,
     pub(crate) silence: Silence,
+    /// All hashing and copying of the run.
+    pub(crate) activity: Activity,
 }
 
 /// A notice that the process holding the store does not answer. The thread that asked blocks; the event loop takes the

@@ -23,7 +23,7 @@ use super::{
     Update,
     aside::{Aside, Done, ToRecord},
     attempts::Attempts,
-    cancel::Cancel,
+    cancel::{Cancel, Leaving},
     cards::Cards,
     context::RunContext,
     deferred::DeferredUnits,
@@ -44,6 +44,8 @@ use crate::{
 
 /// How long a step may take to end when it is asked to.
 pub(crate) const GRACE: Span = Span::from_millis(10_000);
+/// How much longer than its programs an interrupted run takes at most to collect what they left.
+const LAST: Span = Span::from_millis(500);
 
 /// What the loop works with. Each part owns what it changes; what they have to tell goes through the outbox.
 pub(super) struct EventLoop<'a, X> {
@@ -63,6 +65,8 @@ pub(super) struct EventLoop<'a, X> {
     aside: Aside,
     cancel: Cancel,
     pub(super) interrupted: bool,
+    /// From then on nobody waits for what is being filled or collected.
+    gives_up_at: Option<Time>,
     listened_at: Time,
     /// What has ended and is not collected yet: nothing is of a program that is being listened to, or whose card may be lost.
     ended: Vec<(AttemptId, Box<executor::Ended>)>,
@@ -121,6 +125,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             aside: Aside::new(Arc::clone(&context)),
             cancel: from.cancel,
             interrupted: false,
+            gives_up_at: None,
             listened_at: Time(0),
             ended: Vec::new(),
             finished: false,
@@ -179,6 +184,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
                 }
                 self.see_to_ends();
                 let now = self.clock.now();
+                self.give_up(now);
                 if !self.aside.is_listening() && now - self.listened_at >= LISTEN {
                     self.listened_at = now;
                     self.aside.listen(self.attempts.lend_listeners(clock::unix_seconds()));
@@ -206,6 +212,24 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             self.aside.end_jobs(Some(std::mem::take(&mut self.attempts.unjoined)));
         }
         self.aside.is_ending_jobs()
+    }
+
+    /// Everything is settled and recorded.
+    pub(super) fn is_over(&mut self) -> Leaving {
+        self.cancel.loop_is_over()
+    }
+
+    /// Once the time is up that an interrupted run has, what is hashed, copied or read is left as it is.
+    fn give_up(&mut self, now: Time) {
+        if self.gives_up_at.is_none_or(|at| now < at) {
+            return;
+        }
+        self.context.activity.end();
+        for (attempt, end) in std::mem::take(&mut self.ended) {
+            let (outcomes, cards, out) = (&self.outcomes, &mut self.cards, &mut self.out);
+            let _ = self.attempts.on_exited(attempt, *end, outcomes, cards, out);
+        }
+        self.attempts.give_up(&mut self.outcomes, &mut self.out);
     }
 
     /// All events of this instant, one decision, the actions, and what is to be written.
@@ -289,7 +313,10 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             Action::Stop { attempts } => self.attempts.stop(&attempts),
             Action::Kill { attempt, grace, outcome } => self.attempts.kill(attempt, grace, outcome),
             Action::Record { instance, attempt } => {
-                self.ends.record(instance, attempt);
+                // What was given up the next run takes up: nothing of it is settled.
+                if !self.attempts.given_up.contains(&attempt) {
+                    self.ends.record(instance, attempt);
+                }
                 let to_record = ToRecord { instance, attempt, closed_by: self.attempts.closed_by(instance) };
                 match self.outcomes.spoiled_unit(instance, attempt) {
                     Some(unit) => self.aside.look_for_earlier(unit, to_record),
@@ -345,7 +372,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             executor::Event::Waits { attempt, queued } => attempts.waits(attempt, queued),
             executor::Event::Notice(text) => out.notice(None, text),
             executor::Event::Ended { attempt, end } => {
-                attempts.closes(attempt, &end, &mut self.cards);
+                attempts.closes(attempt, &end, &mut self.cards, out);
                 if end.exit.code != Some(0) {
                     self.cards.doubt(attempt, &attempts.gpus_of(attempt));
                 }
@@ -373,7 +400,10 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     }
 
     fn on_done(&mut self, done: Done) -> Result<(), ExecError> {
+        let given_up = self.context.activity.is_ended();
         match done {
+            // The scheduler does not wait for it any more.
+            Done::LookedUp(_) | Done::Elsewhere(_) | Done::NotClaimed(_) if given_up => {}
             Done::LookedUp(mut answers) => {
                 self.elsewhere.wait_for(std::mem::take(&mut answers.elsewhere), &mut self.out);
                 self.outcomes.looked_up(answers, &mut self.recorder, &mut self.out)?;
@@ -392,7 +422,9 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             Done::NotClaimed(error) => return Err(error.into()),
             Done::Collected(collected) => {
                 // The scheduler says what becomes of it.
-                self.attempts.collected(&collected);
+                if !self.attempts.collected(&collected) {
+                    return Ok(());
+                }
                 let (attempt, ending) = (collected.attempt, self.scheduler.is_ending());
                 let (result, goes_on) = self.ends.tell(*collected, ending, &mut self.history, &mut self.out);
                 self.outcomes.ended(attempt, result, goes_on);
@@ -420,6 +452,8 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         }
         self.out.say(RunEvent::Interrupted { grace: Some(grace).filter(|grace| grace.0 > 0), again });
         self.out.tell(Event::Cancel { grace });
+        let up = self.clock.now() + grace + LAST;
+        self.gives_up_at = Some(self.gives_up_at.map_or(up, |at| at.min(up)));
     }
 
     /// What is safe is told: to the screen, and to the scheduler, in the order in which it happened.
@@ -440,6 +474,9 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     fn show_status(&mut self, ended: Option<i32>) {
         if let Some(silence) = self.context.silence.take() {
             self.screen.notice(silence);
+        }
+        for text in self.attempts.slow() {
+            self.screen.notice(text);
         }
         let (session, known) = (&self.context.session, &self.context.known);
         let others = (&self.cards, &self.rivals, &self.elsewhere);

@@ -96,6 +96,8 @@ pub enum Update {
     },
     /// The run as it stands, a few times a second.
     Status(Box<Status>),
+    /// What is being hashed or copied before the run begins, and how far that is.
+    Doing(String),
     /// Another process holds the store; waiting.
     Held(String),
 }

@@ -3,15 +3,38 @@
 
 use std::collections::BTreeMap;
 
+use bytesize::ByteSize;
 use flow_core::{AttemptId, Instance, InstanceId, Outcome, sched::Placement};
+use flow_store::{Activity, Doing};
+
+/// Hashing and copying that takes longer is shown, seconds.
+pub(super) const SLOW: f64 = 5.0;
 
 /// An attempt that is filled before its program runs, or collected after it.
 pub(super) struct Held {
     pub(super) instance: InstanceId,
     /// It is to be ended with this outcome before it has begun.
     pub(super) killed: Option<Outcome>,
-    /// For the status, where its program ran.
-    running: Option<flow_store::Running>,
+    /// Where its program ran.
+    pub(super) ended: Option<EndedProgram>,
+}
+
+/// A program that has ended and whose outputs are being collected.
+pub(super) struct EndedProgram {
+    pub(super) shown: flow_store::Running,
+    pub(super) activity: Activity,
+    /// Seconds since 1970.
+    pub(super) since: f64,
+    /// If this run does not collect its outputs, the next one does.
+    pub(super) is_kept: bool,
+    /// People know that it takes long.
+    pub(super) is_told: bool,
+}
+
+impl EndedProgram {
+    fn slow(&self, now: f64) -> Option<String> {
+        self.activity.doing().filter(|_| now - self.since >= SLOW).map(|doing| progress(&doing))
+    }
 }
 
 #[derive(Default)]
@@ -31,7 +54,7 @@ impl Placements {
         if !placement.gpus.is_empty() {
             self.gpus.insert(attempt, placement.gpus.iter().map(|gpu| gpu.index()).collect());
         }
-        self.held.insert(attempt, Held { instance, killed: None, running: None });
+        self.held.insert(attempt, Held { instance, killed: None, ended: None });
     }
 
     /// Its folder is filled, or cannot be.
@@ -39,9 +62,20 @@ impl Placements {
         self.held.remove(&attempt)
     }
 
-    /// Nothing of it runs any more, and what it left is to be collected.
-    pub(super) fn collect(&mut self, attempt: AttemptId, running: flow_store::Running) {
-        self.held.insert(attempt, Held { instance: running.instance, killed: None, running: Some(running) });
+    /// What it left is to be collected.
+    pub(super) fn collect(&mut self, attempt: AttemptId, ended: EndedProgram) {
+        self.held.insert(attempt, Held { instance: ended.shown.instance, killed: None, ended: Some(ended) });
+    }
+
+    /// Its GPUs are free.
+    pub(super) fn free(&mut self, attempt: AttemptId) {
+        self.gpus.remove(&attempt);
+    }
+
+    /// Nobody waits for what is being filled or collected any more.
+    pub(super) fn give_up(&mut self) -> BTreeMap<AttemptId, Held> {
+        self.held.keys().for_each(|attempt| _ = self.gpus.remove(attempt));
+        std::mem::take(&mut self.held)
     }
 
     /// It holds nothing any more.
@@ -67,9 +101,24 @@ impl Placements {
         self.held.values().any(|held| held.instance == instance)
     }
 
-    /// What the status tells of those that are collected.
-    pub(super) fn status(&self) -> impl Iterator<Item = flow_store::Running> {
-        self.held.values().filter_map(|held| held.running.clone())
+    /// What the status shows of those that are collected: after a while, which file is being hashed or copied.
+    pub(super) fn status(&self, now: f64) -> impl Iterator<Item = flow_store::Running> {
+        self.held.values().filter_map(|held| held.ended.as_ref()).map(move |ended| {
+            let mut shown = ended.shown.clone();
+            shown.text = ended.slow(now).or(shown.text);
+            shown
+        })
+    }
+
+    /// Collecting that is found to take long: of which instance, and what is being done. Each once.
+    pub(super) fn slow(&mut self, now: f64) -> Vec<(InstanceId, String)> {
+        let ended = self.held.values_mut().filter_map(|held| held.ended.as_mut()).filter(|ended| !ended.is_told);
+        let slow = ended.filter_map(|ended| {
+            let text = ended.slow(now)?;
+            ended.is_told = true;
+            Some((ended.shown.instance, text))
+        });
+        slow.collect()
     }
 }
 
@@ -85,4 +134,28 @@ pub(super) fn given(instance: &Instance, placement: Placement) -> Placement {
 /// The GPUs of a placement, by their number among the machine's.
 pub(super) fn cards_of(placement: &Placement) -> impl Iterator<Item = usize> {
     placement.gpus.iter().map(|gpu| gpu.index())
+}
+
+/// `hashing big.bin, 12.0 of 60.0 GiB`.
+pub(super) fn progress(doing: &Doing) -> String {
+    let name = doing.path.file_name().unwrap_or(doing.path.as_os_str()).to_string_lossy();
+    let size = |bytes: u64| ByteSize(bytes).display().iec().to_string();
+    let (done, total) = (size(doing.done), size(doing.total));
+    let done = match (done.split_once(' '), total.split_once(' ')) {
+        (Some((number, unit)), Some((_, same))) if unit == same => number.to_owned(),
+        _ => done,
+    };
+    format!("{} {name}, {done} of {total}", doing.verb)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_is_a_few_words() {
+        let of = |done, total| progress(&Doing { verb: "hashing", path: "/w/out/big.bin".into(), done, total });
+        assert_eq!(of(12 << 30, 60 << 30), "hashing big.bin, 12.0 of 60.0 GiB");
+        assert_eq!(of(3 << 20, 60 << 30), "hashing big.bin, 3.0 MiB of 60.0 GiB");
+    }
 }

@@ -6,7 +6,10 @@ use std::{
     ops::ControlFlow,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     process,
-    sync::{Arc, mpsc},
+    sync::{
+        Arc,
+        mpsc::{self, RecvTimeoutError},
+    },
     thread,
     time::Duration,
 };
@@ -20,12 +23,12 @@ use flow_core::{
         policy::{self as policies, Policy},
     },
 };
-use flow_store::{Holder, Snapshot, Status, Store};
+use flow_store::{Activity, Holder, Snapshot, Status, Store};
 
 use super::{
     PublishedFile, Session, Update,
     adopted::AdoptedAttempts,
-    cancel::Cancel,
+    cancel::{Cancel, Leaving},
     capture::{Capture, Taken},
     composite::CompositeExecutor,
     context::{Known, RunContext, Silence},
@@ -38,6 +41,7 @@ use super::{
     local::Local,
     lookup::Recorded,
     orphans::OrphanedWork,
+    placements::{SLOW, progress},
     publish::{Published, WithheldFile, publish, targets},
     request::{RunEnd, RunOptions},
     revision,
@@ -171,6 +175,7 @@ pub(super) fn run_on<X: Executor>(
         store.dir().drop_snapshots()?;
     }
     let cancel = Cancel::watch(store.dir().run(&run), options.detached)?;
+    let activity = Activity::default();
     let recorded = Recorded::lately(store.dir(), &session.expansion.workflow);
     let prepare = |observe: &mut dyn FnMut(Update)| {
         let left = OrphanedWork::look(&store, &run);
@@ -185,6 +190,7 @@ pub(super) fn run_on<X: Executor>(
             force: &force,
             stood: &stood,
             going_on: &left.to_follow(),
+            activity: &activity,
         };
         let set_up = |plan: &Plan| set_up(&event_loop()?, &session, plan, store.dir(), observe);
         let taken = capture.take(previous.as_ref(), set_up)?;
@@ -192,7 +198,7 @@ pub(super) fn run_on<X: Executor>(
         let observed = forecast::observed(&session.expansion, &wanted, may_run, &taken.plan, &store)?;
         Ok::<_, ExecError>((left, strays, stood, taken, observed, store.begin(&run)?))
     };
-    let (left, strays, stood, taken, observed, journal) = aside(&store, observe, prepare)?;
+    let (left, strays, stood, taken, observed, journal) = aside(&store, &activity, observe, prepare)?;
     let Taken { inputs, captures, plan, reused, notices } = taken;
 
     let claimed = RunClaims::nothing(store.dir(), &run)?;
@@ -212,7 +218,7 @@ pub(super) fn run_on<X: Executor>(
 
     let context = Arc::new(RunContext {
         builtins,
-        objects: store.objects().clone(),
+        objects: store.objects().doing(activity.clone()),
         run_dir: store.dir().run(&run),
         run,
         wanted,
@@ -233,6 +239,7 @@ pub(super) fn run_on<X: Executor>(
         leaves_jobs: options.detached && session.expansion.has_batch(),
         highest_priority: highest_priority(&session.expansion.instances),
         silence: Silence::of(&store),
+        activity,
         recorded,
         store,
         session,
@@ -280,7 +287,7 @@ pub(super) fn run_on<X: Executor>(
     let driven = drive(&context, reused, beginning, tasks, &replace);
     // Where it did not come to its end.
     context.captures.clear();
-    let Driven { published, withheld, exit, counts } = driven?;
+    let Driven { published, withheld, exit, counts, leaving: _leaving } = driven?;
 
     let own = wanted.iter().map(|id| &session.expansion.instances[id.index()]).filter(|instance| {
         let builtin = matches!(session.expansion.steps[instance.step.index()].uses, Uses::Builtin(_));
@@ -300,9 +307,13 @@ pub(super) fn run_on<X: Executor>(
 /// yet nobody else could.
 fn aside<T: Send>(
     store: &Store,
+    activity: &Activity,
     observe: &mut dyn FnMut(Update),
     work: impl FnOnce(&mut dyn FnMut(Update)) -> Result<T, ExecError> + Send,
 ) -> Result<T, ExecError> {
+    const LOOK: Duration = Duration::from_secs(1);
+    /// So many seconds pass until it is shown what is hashed or copied.
+    const SHOW: u32 = SLOW as u32;
     /// As large as that of the first thread.
     const STACK: usize = 8 << 20;
     let (tell, told) = mpsc::channel();
@@ -320,8 +331,20 @@ fn aside<T: Send>(
             done.unwrap_or_else(|panic| resume_unwind(panic))
         });
         let work = work.map_err(ExecError::io("start", "the thread that plans"))?;
-        while let Ok(Some(update)) = told.recv() {
-            observe(update);
+        let mut seconds = 0;
+        loop {
+            match told.recv_timeout(LOOK) {
+                Ok(Some(update)) => observe(update),
+                Ok(None) | Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    seconds += 1;
+                    if seconds % SHOW == 0
+                        && let Some(doing) = activity.doing()
+                    {
+                        observe(Update::Doing(progress(&doing)));
+                    }
+                }
+            }
         }
         work.join().unwrap_or_else(|panic| resume_unwind(panic))
     })
@@ -332,6 +355,7 @@ struct Driven {
     withheld: Vec<WithheldFile>,
     exit: i32,
     counts: BTreeMap<String, u32>,
+    leaving: Leaving,
 }
 
 /// The loop, from the first task to what is published, and how it ended.
@@ -351,7 +375,15 @@ fn drive<X: Executor>(
         }
     }
     reused.into_iter().for_each(|(id, decision)| live.reuse_before(id, decision));
-    event_loop()?.block_on(live.run(Event::Submitted(tasks)))?;
+    let runtime = event_loop()?;
+    let ran = runtime.block_on(live.run(Event::Submitted(tasks)));
+    if live.interrupted {
+        // Nobody waits for what is still done aside.
+        context.activity.end();
+        runtime.shutdown_background();
+    }
+    ran?;
+    let leaving = live.is_over();
 
     let aside = context.run_dir.path().join("not-published");
     let publishing = context.claimed.publishing()?;
@@ -374,7 +406,7 @@ fn drive<X: Executor>(
     let (not_published, counts) = (failures.collect(), live.outcomes.counts.clone());
     last.push(RunEvent::RunEnded { exit, counts: counts.clone(), run: None, not_published });
     live.end(last, exit)?;
-    Ok(Driven { published, withheld, exit, counts })
+    Ok(Driven { published, withheld, exit, counts, leaving })
 }
 
 /// Jobs wait for disks as often as for a core, so there may be more of them than cores; not so many that they only get in each

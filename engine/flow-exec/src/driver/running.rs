@@ -6,7 +6,7 @@ use flow_core::{
     Artifact, AttemptId, Body, Circumstances, Instance, InstanceId, Outcome, Resolved, measure::GpuSamples,
     sched::Placement,
 };
-use flow_store::{Captured, Queued};
+use flow_store::{Activity, Captured, Queued};
 
 use super::{context::RunContext, executor::Work, fill::Prepared, listener::Listener};
 use crate::{
@@ -53,6 +53,8 @@ pub(super) struct Running {
     pub(super) text: String,
     /// Its job waits elsewhere.
     pub(super) queued: Option<Queued>,
+    /// What flow itself does for it.
+    pub(super) activity: Activity,
 }
 
 impl Running {
@@ -109,6 +111,7 @@ impl Running {
                 since: (began * 1e3) as u64,
                 advice: None,
             }),
+            activity: context.activity.part(),
             folder: folder.clone(),
             resolved,
         };

@@ -171,7 +171,16 @@ impl World {
         let (verb, rest) = words.split_first().unwrap();
         if matches!(
             *verb,
-            "begins" | "collecting" | "continues" | "hopeless" | "lost" | "exit" | "ready" | "sufficed" | "spawn_fails"
+            "begins"
+                | "collecting"
+                | "freed"
+                | "continues"
+                | "hopeless"
+                | "lost"
+                | "exit"
+                | "ready"
+                | "sufficed"
+                | "spawn_fails"
         ) {
             let outcomes = |word: &&&str| !self.ids.contains_key(**word);
             let spoiled = rest.contains(&"spoiled");
@@ -186,6 +195,7 @@ impl World {
                         "continues" => Event::Continues { attempt },
                         "lost" => Event::Lost { attempt },
                         "collecting" => Event::Collecting { attempt },
+                        "freed" => Event::Freed { attempt },
                         "hopeless" => Event::Hopeless { attempt },
                         "exit" => Event::Exited { attempt, outcome: how, spoiled },
                         "ready" => Event::Ready { attempt },

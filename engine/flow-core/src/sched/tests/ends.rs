@@ -227,6 +227,29 @@ fn what_has_ended_is_collected_in_peace() {
          9 exit a     | record a; start b
          10 exit b    | record b; finish",
     );
+    // Others start before its outputs are there; what reads them does not.
+    case(
+        "cpus=1",
+        "a timeout=5
+         b
+         c needs=a",
+        "0 submit     | start a
+         4 collecting a |
+         4 freed a    | start b
+         9 exit b     | record b
+         9 exit a     | record a; start c
+         10 exit c    | record c; finish",
+    );
+    // What its GPU was is remembered.
+    case(
+        "gpus=2x10",
+        "a gpus=1",
+        "0 submit     | start a on 0
+         4 collecting a |
+         4 lose 0     |
+         4 freed a    |
+         5 exit a failed | discard a until 5; start a on 1",
+    );
     // Nothing ends it any more: what was there to be done is done.
     case(
         "cpus=2",

@@ -120,7 +120,8 @@ impl<X: Executor> Attempts<X> {
         if self.context.instance(running.instance).corun.is_some() {
             out.tell(Event::Ready { attempt });
         }
-        self.hold(attempt, &running, out);
+        out.tell(Event::Collecting { attempt });
+        self.hold(attempt, &running);
         let fingerprint = outcomes.decided(running.instance).map(|decided| decided.fingerprint);
         Some(Builtin { attempt, running, fingerprint })
     }

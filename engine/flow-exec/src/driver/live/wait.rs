@@ -33,7 +33,8 @@ impl<X: Executor> EventLoop<'_, X> {
         let alone = self.attempts.is_empty();
         let gathering = self.recorder.gather_until(alone).filter(|_| !self.recorder.is_committing()).map(span);
         let theirs = self.elsewhere.due().map(span);
-        let dues = [until_wake, until_room, gathering, listening, watching, aside, theirs];
+        let giving_up = self.gives_up_at.filter(|at| now < *at).map(span);
+        let dues = [until_wake, until_room, gathering, listening, watching, aside, theirs, giving_up];
         let Some(pause) = dues.into_iter().flatten().min() else {
             return Err(ExecError::Fault("nothing runs, nothing is due, and yet not every step is settled".to_owned()));
         };
