@@ -18,7 +18,7 @@ use std::{
     panic,
     path::{Path, PathBuf},
     sync::{
-        Arc, Once,
+        Arc, Mutex, Once,
         atomic::{AtomicBool, Ordering},
         mpsc,
     },
@@ -32,6 +32,7 @@ use nix::{sys::statvfs::statvfs, unistd::Uid};
 use crate::{
     Objects, Result, StoreDir, StoreError,
     bytes::{Bytes, Each, EachUntil, Found, stands_in},
+    error::LIMIT,
     file,
     objects::remove_tree,
 };
@@ -184,6 +185,7 @@ impl Db {
             let full = format!("less than {} KiB are free on its disk", ROOM >> 10);
             return Err(StoreError::io(StoreAction::Open, &path)(io::Error::new(io::ErrorKind::StorageFull, full)));
         }
+        may_start_threads().map_err(StoreError::io(StoreAction::UseDatabase, &path))?;
         let config = sled::Config::default().path(&path).cache_capacity(64 << 20).flush_every_ms(None);
         // The lock of sled itself can outlive a killed process by a moment, as ours can.
         let mut tries = 0;
@@ -290,6 +292,23 @@ fn free(folder: &Path) -> Result<u64> {
     // Some of it is kept for root.
     let blocks = if Uid::effective().is_root() { found.blocks_free() } else { found.blocks_available() };
     Ok(blocks as u64 * found.fragment_size() as u64)
+}
+
+/// sled waits for ever for a thread that could not be started.
+///
+/// # Errors
+/// Fewer threads can be started than it needs, and flow besides.
+fn may_start_threads() -> io::Result<()> {
+    const THREADS: usize = 8;
+    let gate = Mutex::new(());
+    thread::scope(|scope| {
+        // They live until this is dropped.
+        let _closed = gate.lock();
+        (0..THREADS).try_for_each(|_| {
+            thread::Builder::new().stack_size(64 << 10).spawn_scoped(scope, || drop(gate.lock())).map(drop)
+        })
+    })
+    .map_err(|e| io::Error::other(format!("{THREADS} threads cannot be started: {e}{LIMIT}")))
 }
 
 /// Calls sled, and turns what it says into our errors. On a damaged file it panics here and there.

@@ -108,6 +108,9 @@ impl From<StoreError> for Fault {
     }
 }
 
+/// Why no process or thread could be started.
+pub const LIMIT: &str = "; `ulimit -u` limits the processes and threads of a user, and `pids.max` those of a container";
+
 fn disk_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

@@ -76,7 +76,7 @@ pub use claims::{Claimant, Claims};
 pub use commit::{Commit, Unapplied};
 pub use dir::{STORE_FORMAT, StoreDir};
 pub use doctor::{Diagnosis, doctor};
-pub use error::{Result, StoreError};
+pub use error::{LIMIT, Result, StoreError};
 pub use file::regular;
 pub use gc::{Freed, Keep, gc};
 pub use group::{GroupStore, init_for_group};

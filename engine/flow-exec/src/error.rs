@@ -3,7 +3,7 @@
 use std::{io, path::PathBuf};
 
 use flow_core::{Diagnostic, Source};
-use flow_store::StoreError;
+use flow_store::{LIMIT, StoreError};
 
 use crate::{driver::NoAnswer, keeper::KeeperGone, plugins::PluginError};
 
@@ -46,7 +46,7 @@ pub enum ExecError {
     #[error("cannot {what} `{}`: {source}", path.display())]
     NoFile { what: &'static str, path: PathBuf, source: io::Error },
     /// The system refused something.
-    #[error("cannot {what} `{}`: {source}", path.display())]
+    #[error("cannot {what} `{}`: {source}{}", path.display(), limit(source))]
     Io {
         /// `create`, `start`.
         what: &'static str,
@@ -56,6 +56,10 @@ pub enum ExecError {
     /// The scheduler found itself in a state that must not be. A fault of flow; the journal is whole.
     #[error("a fault of flow, please report it: {0}")]
     Fault(String),
+}
+
+fn limit(error: &io::Error) -> &'static str {
+    if error.kind() == io::ErrorKind::WouldBlock { LIMIT } else { "" }
 }
 
 impl ExecError {
