@@ -4,6 +4,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read, Write},
+    ops::ControlFlow,
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
@@ -18,11 +19,41 @@ use nix::fcntl::OFlag;
 /// # Errors
 /// It is not there, cannot be read, is no regular file, longer than that, or not UTF-8.
 pub fn read(path: &Path, longest: u64) -> io::Result<String> {
-    String::from_utf8(read_bytes(path, longest)?).map_err(|error| {
-        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
-        io::Error::new(io::ErrorKind::InvalidData, Fault::from(FileFault::NotText { line: line as u64 }))
-    })
+    String::from_utf8(read_bytes(path, longest)?)
+        .map_err(|error| not_text(lines_in(&error.as_bytes()[..error.utf8_error().valid_up_to()])))
+}
+
+/// Hands over the text in a file of any length, piece by piece until `take` breaks off.
+///
+/// # Errors
+/// As [`read`], but that it is too long.
+pub fn pieces(path: &Path, take: &mut dyn FnMut(&str) -> ControlFlow<()>) -> io::Result<()> {
+    const PIECE: u64 = 1 << 20;
+    let mut file = open_regular(path)?;
+    let (mut bytes, mut lines) = (Vec::new(), 0);
+    loop {
+        let read = (&mut file).take(PIECE).read_to_end(&mut bytes)?;
+        let valid = match std::str::from_utf8(&bytes) {
+            Ok(_) => bytes.len(),
+            // A character that the next piece ends.
+            Err(error) if error.error_len().is_none() && read > 0 => error.valid_up_to(),
+            Err(error) => return Err(not_text(lines + lines_in(&bytes[..error.valid_up_to()]))),
+        };
+        if read == 0 || take(std::str::from_utf8(&bytes[..valid]).unwrap_or_default()).is_break() {
+            return Ok(());
+        }
+        lines += lines_in(&bytes[..valid]);
+        bytes.drain(..valid);
+    }
+}
+
+fn lines_in(text: &[u8]) -> u64 {
+    text.iter().filter(|byte| **byte == b'\n').count() as u64
+}
+
+/// Behind so many lines.
+fn not_text(lines: u64) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, Fault::from(FileFault::NotText { line: lines + 1 }))
 }
 
 /// What is in a file of at most `longest` bytes.
@@ -113,6 +144,16 @@ mod tests {
         assert_eq!(why(&path("large")), "it has 10.0 GiB, and such a file is read up to 4 B");
         assert!(why(Path::new("/proc/self/status")).contains("is read up to 4 B"), "its length is told as 0");
         assert_eq!(why(&path("bytes")), "it is not UTF-8 text in line 2");
+        let mut all = String::new();
+        let mut take = |piece: &str| {
+            all.push_str(piece);
+            ControlFlow::Continue(())
+        };
+        fs::write(path("long"), format!("a{}", "\u{e9}\n".repeat(1 << 20))).unwrap();
+        pieces(&path("long"), &mut take).unwrap();
+        assert_eq!(all, fs::read_to_string(path("long")).unwrap(), "a character in two pieces");
+        let bytes = pieces(&path("bytes"), &mut |_| ControlFlow::Continue(())).unwrap_err();
+        assert_eq!(bytes.to_string(), "it is not UTF-8 text in line 2");
         assert_eq!(read(&path("none"), 4).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

@@ -249,30 +249,64 @@ pub fn read_numbers(
     let mut places: BTreeMap<String, String> =
         reported.names().map(|name| (name.clone(), PRINTED.to_owned())).collect();
     for file in &metrics.files {
-        let (mut rows, mut columns) = (Vec::new(), Columns::default());
-        let read = file.read(files, ended, &mut rows, &mut columns);
-        rows.iter_mut().for_each(|row| row.name = hide(std::mem::take(&mut row.name)));
-        let names: BTreeSet<&str> = rows.iter().map(|row| &*row.name).collect();
+        let mut columns = Columns::default();
         let place = format!("`{}`", hide(file.path().to_owned()));
-        reported.replace(names.into_iter(), &place, &mut places);
-        let parts = file_rows(&rows, matches!(file, MetricsFile::TensorBoard(_)), reported);
-        reported.parts.insert(place, parts);
+        let mut of_file = FileRows::new(matches!(file, MetricsFile::TensorBoard(_)));
+        let mut take = |mut rows: Vec<MetricRow>| {
+            rows.iter_mut().for_each(|row| row.name = hide(std::mem::take(&mut row.name)));
+            let new = of_file.new_names(&rows);
+            reported.replace(new.iter().map(String::as_str), &place, &mut places);
+            of_file.take(&rows, reported);
+        };
+        let read = file.read(files, ended, &mut take, &mut columns);
+        reported.parts.insert(place, of_file.parts());
         reported.columns.insert(file.path().to_owned(), columns.hidden(&hide));
         problem = problem.or(read.err());
     }
     problem
 }
 
-/// Takes the rows of a whole file. Each of the `separate` metrics, as TensorBoard's tags are, has parts of its own. Returns how often a
-/// part begins after the first, in the metric that has most.
-fn file_rows(rows: &[MetricRow], separate: bool, reported: &mut Reported) -> u32 {
-    let mut all: BTreeMap<&str, Parts> = BTreeMap::new();
-    for together in rows.chunk_by(|a, b| a.key == b.key && (!separate || a.name == b.name)) {
-        let stream = if separate { &*together[0].name } else { "" };
-        let part = all.entry(stream).or_default().of(together.iter().map(|row| &*row.name), together[0].key);
-        together.iter().for_each(|row| reported.number(plain(row.clone(), part)));
+/// The rows of a file as they come. Each of the `separate` metrics, as TensorBoard's tags are, has parts of its own.
+struct FileRows {
+    separate: bool,
+    names: BTreeSet<String>,
+    all: BTreeMap<String, Parts>,
+}
+
+impl FileRows {
+    fn new(separate: bool) -> FileRows {
+        FileRows { separate, names: BTreeSet::new(), all: BTreeMap::new() }
     }
-    all.values().map(Parts::count).max().unwrap_or(0)
+
+    /// Names that no row had before.
+    fn new_names(&mut self, rows: &[MetricRow]) -> BTreeSet<String> {
+        let mut new = BTreeSet::new();
+        for row in rows {
+            if !self.names.contains(&row.name) {
+                self.names.insert(row.name.clone());
+                new.insert(row.name.clone());
+            }
+        }
+        new
+    }
+
+    fn take(&mut self, rows: &[MetricRow], reported: &mut Reported) {
+        let separate = self.separate;
+        for together in rows.chunk_by(|a, b| a.key == b.key && (!separate || a.name == b.name)) {
+            let stream = if separate { &*together[0].name } else { "" };
+            if !self.all.contains_key(stream) {
+                self.all.insert(stream.to_owned(), Parts::default());
+            }
+            let Some(parts) = self.all.get_mut(stream) else { continue };
+            let part = parts.of(together.iter().map(|row| &*row.name), together[0].key);
+            together.iter().for_each(|row| reported.number(plain(row.clone(), part)));
+        }
+    }
+
+    /// How often a part begins after the first, in the metric that has most.
+    fn parts(&self) -> u32 {
+        self.all.values().map(Parts::count).max().unwrap_or(0)
+    }
 }
 
 /// A plain program says no summary: times and rates come to their mean, everything else to its last value.
@@ -421,7 +455,10 @@ mod tests {
                 key: *key,
             };
             let rows: Vec<MetricRow> = rows.iter().map(row).collect();
-            assert_eq!(file_rows(&rows, separate, &mut Reported::default()), parts, "{rows:?}");
+            let mut of_file = FileRows::new(separate);
+            // Wherever a piece of the file ends.
+            rows.chunks(2).for_each(|rows| of_file.take(rows, &mut Reported::default()));
+            assert_eq!(of_file.parts(), parts, "{rows:?}");
         }
         let mut reported = Reported::default();
         reported.parts = [(PRINTED.to_owned(), 0), ("`log.csv`".to_owned(), 2)].into();

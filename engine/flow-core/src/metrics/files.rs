@@ -1,11 +1,13 @@
 //! Files that hold numbers: JSON, JSON lines, CSV and the event files of TensorBoard. From their content to rows; opens none.
 
+use std::ops::ControlFlow;
+
 use super::{
     Columns, MetricRow, cut, events,
     json::{self, Node},
-    table::Table,
+    table::{LONGEST_RECORD, Table},
 };
-use crate::reason::NoMetrics;
+use crate::reason::{FileFault, NoMetrics};
 
 /// A place in the work folder that holds numbers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,6 +29,15 @@ pub trait NumberFiles {
     /// # Errors
     /// It cannot be read.
     fn text(&mut self, file: &str) -> Result<String, NoMetrics>;
+
+    /// Hands over the text of a file, however long it is, piece by piece until `take` breaks off.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn pieces(&mut self, file: &str, take: &mut dyn FnMut(&str) -> ControlFlow<()>) -> Result<(), NoMetrics> {
+        let _ = take(&self.text(file)?);
+        Ok(())
+    }
 
     /// The event files in a folder and below, by their paths in it, in order.
     ///
@@ -80,8 +91,8 @@ impl MetricsFile {
         }
     }
 
-    /// Reads its numbers, and what is to be told of its names. Where the program did not end by itself, a last line without
-    /// an end is half a line. What was read before something is wrong stays.
+    /// Reads its numbers, handing them over as they come, and what is to be told of its names. Where the program did not end by itself,
+    /// a last line without an end is half a line. What was read before something is wrong stays.
     ///
     /// # Errors
     /// It cannot be read, is not of its form, or holds no number.
@@ -89,11 +100,15 @@ impl MetricsFile {
         &self,
         files: &mut dyn NumberFiles,
         ended: bool,
-        rows: &mut Vec<MetricRow>,
+        take: &mut dyn FnMut(Vec<MetricRow>),
         columns: &mut Columns,
     ) -> Result<(), NoMetrics> {
         let file = || self.path().to_owned();
-        let before = rows.len();
+        let (mut rows, mut is_any) = (Vec::new(), false);
+        let mut take = |rows: &mut Vec<MetricRow>| {
+            is_any |= !rows.is_empty();
+            take(std::mem::take(rows));
+        };
         if let MetricsFile::TensorBoard(folder) = self {
             let found = files.event_files(folder)?;
             if found.is_empty() {
@@ -105,28 +120,65 @@ impl MetricsFile {
                 let at = runs.read(&path, &files.bytes(&whole)?);
                 damaged = damaged.or(at.map(|at| NoMetrics::BadEvent { file: whole, at }));
             }
-            runs.rows(columns, rows);
+            runs.rows(columns, &mut rows);
+            take(&mut rows);
             if let Some(damaged) = damaged {
                 return Err(damaged);
             }
+        } else if let Some(mut lines) = self.read_lines(files, &mut take)? {
+            let problem = lines.end(ended, &mut rows);
+            take(&mut rows);
+            *columns = lines.into_columns();
+            problem?;
         } else {
             let text = files.text(self.path())?;
-            let lines = self.has_lines(&text);
-            let problem = if let Some(mut lines) = lines {
-                lines.feed(&text, rows);
-                let problem = lines.end(ended, rows);
+            let problem = if let Some(mut lines) = self.has_lines(&text) {
+                lines.feed(&text, &mut rows);
+                let problem = lines.end(ended, &mut rows);
                 *columns = lines.into_columns();
                 problem
             } else {
-                read_json(self.path(), &text, columns, rows)
+                read_json(self.path(), &text, columns, &mut rows)
             };
+            take(&mut rows);
             problem?;
         }
         match self {
-            _ if rows.len() > before => Ok(()),
+            _ if is_any => Ok(()),
             MetricsFile::Csv(_) => Err(NoMetrics::NoneInTable { file: file() }),
             _ => Err(NoMetrics::NoneInFile { file: file() }),
         }
+    }
+
+    /// Reads a file of any length line by line, if its first line shows that it has such. `None`: it is to be read as a whole.
+    fn read_lines(
+        &self,
+        files: &mut dyn NumberFiles,
+        take: &mut dyn FnMut(&mut Vec<MetricRow>),
+    ) -> Result<Option<LineReader>, NoMetrics> {
+        let (mut reader, mut head, mut rows) = (None, String::new(), Vec::new());
+        match self {
+            MetricsFile::Csv(_) => reader = self.lines(),
+            MetricsFile::Jsonl(_) => {}
+            MetricsFile::Json(_) | MetricsFile::TensorBoard(_) => return Ok(None),
+        }
+        files.pieces(self.path(), &mut |piece| {
+            if reader.is_none() {
+                head.push_str(piece);
+                let mut lines = head.trim_start_matches('\u{feff}').split_inclusive('\n');
+                match lines.find(|line| !line.trim().is_empty()).filter(|line| line.ends_with('\n')) {
+                    Some(line) if is_object(line) => reader = self.lines(),
+                    None if head.len() <= LONGEST_RECORD => return ControlFlow::Continue(()),
+                    _ => return ControlFlow::Break(()),
+                }
+            }
+            let text = if head.is_empty() { piece } else { &head };
+            reader.iter_mut().for_each(|reader| reader.feed(text, &mut rows));
+            head.clear();
+            take(&mut rows);
+            ControlFlow::Continue(())
+        })?;
+        Ok(reader)
     }
 
     /// A reader of its lines, if it has such: of a file that was to be JSON and has an object a line, too, and not of one that was to
@@ -134,7 +186,7 @@ impl MetricsFile {
     fn has_lines(&self, text: &str) -> Option<LineReader> {
         let first =
             text.trim_start_matches('\u{feff}').lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-        let is_object = || matches!(json::parse(first), Ok(Node::Object(_)));
+        let is_object = || is_object(first);
         match self {
             MetricsFile::Json(file) => {
                 let is_one = || json::parse(text.trim_start_matches('\u{feff}')).is_ok();
@@ -156,6 +208,10 @@ impl MetricsFile {
             MetricsFile::Json(_) | MetricsFile::TensorBoard(_) => None,
         }
     }
+}
+
+fn is_object(line: &str) -> bool {
+    matches!(json::parse(line), Ok(Node::Object(_)))
 }
 
 /// Reads a file that consists of lines piece by piece: while it is written, and when it is there.
@@ -181,6 +237,10 @@ struct Jsonl {
     line: u32,
     /// The first line that is not an object.
     bad: Option<(u32, String)>,
+    /// The line at hand is too long to be read.
+    passing: bool,
+    /// There was such a line.
+    too_long: bool,
 }
 
 impl LineReader {
@@ -213,11 +273,15 @@ impl LineReader {
                     lines.bad = bad.or(half);
                 }
                 let bad = lines.bad.take().map(|(line, text)| NoMetrics::BadLine { file: file(), line, text });
-                bad.map_or(Ok(()), Err)
+                bad.or(lines.too_long.then(|| too_long(file()))).map_or(Ok(()), Err)
             }
             Lines::Csv(table) => {
                 table.end(ended, rows);
-                if table.nameless { Err(NoMetrics::NoHeader { file: file() }) } else { Ok(()) }
+                match table {
+                    _ if table.nameless => Err(NoMetrics::NoHeader { file: file() }),
+                    _ if table.too_long => Err(too_long(file())),
+                    _ => Ok(()),
+                }
             }
         }
     }
@@ -233,8 +297,15 @@ impl LineReader {
 impl Jsonl {
     fn feed(&mut self, text: &str, rows: &mut Vec<MetricRow>) {
         for part in text.split_inclusive('\n') {
-            if !part.ends_with('\n') {
+            let is_whole = part.ends_with('\n');
+            if self.passing {
+                self.passing = !is_whole;
+            } else if !is_whole {
                 self.rest.push_str(part);
+                if self.rest.len() > LONGEST_RECORD {
+                    self.line = self.line.saturating_add(1);
+                    (self.rest, self.passing, self.too_long) = (String::new(), true, true);
+                }
             } else if self.rest.is_empty() {
                 self.read(part, rows);
             } else {
@@ -257,6 +328,12 @@ impl Jsonl {
     }
 }
 
+fn too_long(file: String) -> NoMetrics {
+    let most = "64.0 MiB".to_owned();
+    let fault = FileFault::TooLong { size: format!("a line or a row of more than {most}"), most };
+    NoMetrics::Unread { file, error: fault.into() }
+}
+
 fn read_json(file: &str, text: &str, columns: &mut Columns, rows: &mut Vec<MetricRow>) -> Result<(), NoMetrics> {
     let file = || file.to_owned();
     let node = json::parse(text.trim_start_matches('\u{feff}'))
@@ -275,6 +352,13 @@ mod tests {
             Ok(self.0.to_owned())
         }
 
+        /// In small pieces, and no more than are asked for.
+        fn pieces(&mut self, _: &str, take: &mut dyn FnMut(&str) -> ControlFlow<()>) -> Result<(), NoMetrics> {
+            let chars: Vec<char> = self.0.chars().collect();
+            let _ = chars.chunks(3).try_for_each(|piece| take(&piece.iter().collect::<String>()));
+            Ok(())
+        }
+
         fn event_files(&mut self, _: &str) -> Result<Vec<String>, NoMetrics> {
             Ok(Vec::new())
         }
@@ -286,7 +370,8 @@ mod tests {
 
     fn read(file: &MetricsFile, text: &str, ended: bool) -> Result<Vec<String>, NoMetrics> {
         let mut rows = Vec::new();
-        file.read(&mut One(text), ended, &mut rows, &mut Columns::default()).map(|()| shown(rows))
+        let mut take = |more: Vec<MetricRow>| rows.extend(more);
+        file.read(&mut One(text), ended, &mut take, &mut Columns::default()).map(|()| shown(rows))
     }
 
     #[test]
@@ -309,6 +394,23 @@ mod tests {
             numbers(&csv, "\u{feff},epoch,train_loss,note\n0,1,0.5,\"a, b\"\n1,2,nan,x\n2,3,0.25,\n"),
             ["1:train_loss=0.5", "2:train_loss=NaN", "3:train_loss=0.25"]
         );
+    }
+
+    #[test]
+    fn a_line_of_any_length_takes_bounded_memory() {
+        let long = "x".repeat(LONGEST_RECORD + 9);
+        for (file, head, tail) in [
+            (MetricsFile::Csv("m".into()), "epoch,loss\n1,0.5\n2,\"", "\n3,0.1\n"),
+            (MetricsFile::Jsonl("m".into()), "{\"epoch\": 1, \"loss\": 0.5}\n{\"note\": \"", "\"}\n"),
+        ] {
+            let (mut lines, mut rows) = (file.lines().unwrap(), Vec::new());
+            for text in [head, &long, &long, tail] {
+                lines.feed(text, &mut rows);
+            }
+            let why = lines.end(true, &mut rows).expect_err("it is told");
+            assert!(matches!(why, NoMetrics::Unread { .. }), "{why:?}");
+            assert_eq!(shown(rows), ["1:loss=0.5"]);
+        }
     }
 
     #[test]

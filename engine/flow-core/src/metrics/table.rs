@@ -8,6 +8,9 @@ use super::{
     number::{self, Asked},
 };
 
+/// Of a file that is read line by line, no line and no row of a table may have more bytes.
+pub(super) const LONGEST_RECORD: usize = 64 << 20;
+
 /// A table as far as it was read.
 #[derive(Debug, Default)]
 pub(super) struct Table {
@@ -22,6 +25,8 @@ pub(super) struct Table {
     header: Option<Vec<(String, String)>>,
     /// The first row is of numbers, and nothing names them.
     pub(super) nameless: bool,
+    /// A record is longer than any that is read, as behind a quote that nobody closes. What follows is not read either.
+    pub(super) too_long: bool,
 }
 
 /// The records of a table.
@@ -40,6 +45,9 @@ struct Records {
 impl Table {
     /// Reads the records that become whole with this text, which follows what came before.
     pub(super) fn feed(&mut self, text: &str, rows: &mut Vec<MetricRow>) {
+        if self.too_long {
+            return;
+        }
         if self.records.is_some() {
             return self.records(text.as_bytes(), rows);
         }
@@ -83,6 +91,10 @@ impl Table {
             input = &input[read..];
             records.filled = (records.filled.0 + written, records.filled.1 + ended);
             match result {
+                ReadRecordResult::OutputFull if records.text.len() >= LONGEST_RECORD => {
+                    self.too_long = true;
+                    return;
+                }
                 ReadRecordResult::OutputFull => records.text.resize(records.text.len() * 2, 0),
                 ReadRecordResult::OutputEndsFull => records.ends.resize(records.ends.len() * 2, 0),
                 ReadRecordResult::Record => {

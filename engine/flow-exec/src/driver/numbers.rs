@@ -5,6 +5,7 @@ use std::{
     collections::BTreeMap,
     fs,
     io::{self, Read, Seek, SeekFrom},
+    ops::ControlFlow,
     path::{Path, PathBuf},
 };
 
@@ -17,7 +18,7 @@ use walkdir::WalkDir;
 
 use crate::{attempt::Lines, secrets::Secrets, text};
 
-/// Of a file of numbers.
+/// Of a file of numbers that is read as a whole.
 const LONGEST: u64 = 64 << 20;
 /// How many entries of a folder are looked at.
 pub(crate) const MOST_ENTRIES: usize = 10_000;
@@ -28,6 +29,10 @@ pub(crate) struct InWork<'a>(pub(crate) &'a Path);
 impl NumberFiles for InWork<'_> {
     fn text(&mut self, file: &str) -> Result<String, NoMetrics> {
         text_in(&self.0.join(file), file)
+    }
+
+    fn pieces(&mut self, file: &str, take: &mut dyn FnMut(&str) -> ControlFlow<()>) -> Result<(), NoMetrics> {
+        text::pieces(&self.0.join(file), take).map_err(unread(file))
     }
 
     fn event_files(&mut self, folder: &str) -> Result<Vec<String>, NoMetrics> {

@@ -1,6 +1,9 @@
 //! Reading the metrics of a finished attempt again, from what the store keeps of it. What the numbers come to is the core's to say.
 
-use std::path::{Path, PathBuf};
+use std::{
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+};
 
 use flow_core::{
     Digest, Instance, Kept, Metrics, MetricsFile, NumberFiles, StepResult, event_file,
@@ -11,6 +14,7 @@ use flow_core::{
 use flow_store::{Objects, StoreError};
 
 use super::numbers::{bytes_in, event_files_in, is_event_file, text_in, unread};
+use crate::text;
 
 /// The result with its numbers as `metrics` say now; `None` where what would have to be read is not kept. With `keep` its series
 /// is put into the store.
@@ -113,6 +117,14 @@ impl NumberFiles for Stored<'_> {
             Some(text) => Ok(text),
             None => text_in(&self.lies(file)?, file),
         }
+    }
+
+    fn pieces(&mut self, file: &str, take: &mut dyn FnMut(&str) -> ControlFlow<()>) -> Result<(), NoMetrics> {
+        match self.own(file).and_then(|bytes| String::from_utf8(bytes).ok()) {
+            Some(text) => _ = take(&text),
+            None => text::pieces(&self.lies(file)?, take).map_err(unread(file))?,
+        }
+        Ok(())
     }
 
     fn event_files(&mut self, folder: &str) -> Result<Vec<String>, NoMetrics> {
