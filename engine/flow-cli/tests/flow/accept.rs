@@ -16,6 +16,8 @@ fn accept_keeps_the_old_results_and_says_so() {
     space.flow(["gc", "--runs", "1", "--days", "0"]).expect(0);
     std::fs::write(space.path(".flow/db/db"), vec![7; 100_000]).unwrap();
     space.flow(["doctor"]);
+    let planned = space.flow(["plan", "cats.yaml"]).expect(0).stdout();
+    assert!(planned.contains("2 results of train were accepted"), "{planned}");
     assert_eq!(again(&space, &[]), ["table"], "the table says so");
     assert_eq!(again(&space, &[]), [""; 0]);
     space.flow(["gc", "--runs", "1", "--days", "0"]).expect(0);

@@ -7,9 +7,9 @@ use serde_json::Value;
 use super::{Context, Force, Lookup, Sought, Standing, again::again, standing_for, unfit};
 use crate::fingerprint::{Parts, Provider, Subject, walk};
 use crate::reason::{Cause, Fault};
-use crate::why::{Reason, Unfit, compare};
+use crate::why::{Reason, Unfit, compare, name_accepted};
 use crate::{
-    Body, BuiltinInput, Digest, Instance, InstanceId, Metrics, Outcome, Render, Resolved, Settled, StepResult,
+    Body, BuiltinInput, Digest, Instance, InstanceId, Metrics, Outcome, Render, Resolved, Settled, StepResult, Uses,
 };
 
 /// What becomes of an instance whose needs are settled.
@@ -110,6 +110,8 @@ struct Member<'a> {
     fingerprint: Digest,
     attempt: Digest,
     parts: Parts,
+    /// Labels of what it sees that `flow accept` kept.
+    accepted: BTreeSet<String>,
 }
 
 impl<'a> Fingerprinted<'a> {
@@ -174,6 +176,7 @@ impl<'a> Fingerprinted<'a> {
             fingerprint: parts.digest(),
             attempt: attempt.digest(),
             parts,
+            accepted: accepted(context, instance, settled),
         });
         Ok(Fingerprinted { context, members: members.collect(), forced, undecided })
     }
@@ -275,7 +278,7 @@ impl Candidate {
 }
 
 fn find(
-    Member { instance, fingerprint, attempt, parts }: Member<'_>,
+    Member { instance, fingerprint, attempt, parts, accepted }: Member<'_>,
     metrics: Option<&Metrics>,
     lookup: &mut dyn Lookup,
     forced: bool,
@@ -308,7 +311,8 @@ fn find(
             (None, None) => vec![Reason::NeverRan],
             (None, Some(last)) => {
                 let nearest = nearest(last, &parts, &mut || lookup.recorded(&instance.label));
-                let differences = compare(&nearest, &parts, &mut |manifest| lookup.files(manifest));
+                let mut differences = compare(&nearest, &parts, &mut |manifest| lookup.files(manifest));
+                name_accepted(&mut differences, &nearest, &parts, &accepted);
                 if differences.is_empty() { vec![Reason::NoResult] } else { differences }
             }
         },
@@ -325,6 +329,14 @@ pub(super) fn difference(earlier: &Parts, now: &Parts) -> (usize, usize) {
     let changed = compare(earlier, now, &mut |_| None);
     let set = changed.iter().filter(|reason| matches!(reason, Reason::Value { .. }));
     (set.count(), changed.len())
+}
+
+/// Labels of results that one of flow's own steps sees and that `flow accept` kept.
+fn accepted(context: &Context<'_>, instance: &Instance, settled: &dyn Settled) -> BTreeSet<String> {
+    let step = &context.expansion.steps[instance.step.index()];
+    let needs = instance.needs.iter().filter(|_| matches!(step.uses, Uses::Builtin(_)));
+    let results = needs.filter_map(|need| settled.result(need.on)).filter(|result| result.accepted.is_some());
+    results.map(|result| result.label.clone()).collect()
 }
 
 /// What to compare an instance with: what it was last, but where the author set something else then, what differs least, of several

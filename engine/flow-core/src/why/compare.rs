@@ -133,11 +133,52 @@ fn results(old: &OfKind<'_>, new: &OfKind<'_>) -> Vec<Reason> {
         let step = label.split('[').next().unwrap_or(label);
         found.entry((step, change)).or_default().push(label);
     }
-    let reason = |((step, change), labels): ((&str, FileChange), Vec<&str>)| {
-        let of = if let [one] = labels[..] { one } else { step };
-        Reason::Results { of: of.to_owned(), change, count: labels.len() as u32 }
+    let points = |step, change| {
+        let mut points: Vec<_> = found.get(&(step, change)).into_iter().flatten().map(|label| point(label)).collect();
+        points.sort_unstable();
+        points
     };
-    found.into_iter().map(reason).collect()
+    let mut reasons = Vec::new();
+    for ((step, change), labels) in &found {
+        if *change != FileChange::Changed && points(step, FileChange::Added) == points(step, FileChange::Removed) {
+            let reason = Reason::Said(format!("the axes of {step} come in another order"));
+            if !reasons.contains(&reason) {
+                reasons.push(reason);
+            }
+            continue;
+        }
+        let of = if let [one] = labels[..] { one } else { step };
+        reasons.push(Reason::Results { of: of.to_owned(), change: *change, count: labels.len() as u32 });
+    }
+    reasons
+}
+
+/// The step and the axes of a label, in an order that does not depend on how they are written.
+fn point(label: &str) -> Vec<&str> {
+    let mut parts: Vec<&str> = label.split(['[', ',', ']']).collect();
+    parts[1..].sort_unstable();
+    parts
+}
+
+/// Replaces "results changed" by what is true if `flow accept` kept all these results: `accepted` are their labels.
+pub(crate) fn name_accepted(reasons: &mut [Reason], old: &Parts, new: &Parts, accepted: &BTreeSet<String>) {
+    let digests = |parts: &Parts| -> BTreeMap<String, PartValue> {
+        let results = parts.base.iter().filter(|part| part.kind == PartKind::Result);
+        results.map(|part| (part.name.clone(), part.value.clone())).collect()
+    };
+    let (old, new) = (digests(old), digests(new));
+    for reason in reasons {
+        let Reason::Results { of, change: FileChange::Changed, count } = reason else { continue };
+        let is_of = |label: &str| label == of || label.split('[').next() == Some(of);
+        let mut changed =
+            new.iter().filter(|(label, now)| is_of(label) && old.get(*label).is_some_and(|was| was != *now));
+        if changed.all(|(label, _)| accepted.contains(label)) {
+            *reason = Reason::Said(match count {
+                1 => format!("the result of {of} was accepted"),
+                count => format!("{count} results of {of} were accepted"),
+            });
+        }
+    }
 }
 
 /// `None` where nothing of it differs that is part of the fingerprint.

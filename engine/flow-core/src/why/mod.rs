@@ -17,6 +17,7 @@ use crate::fingerprint::PartKind;
 use crate::{Digest, Outcome, Span, reason::Spoiled};
 
 pub use brief::Why;
+pub(crate) use compare::name_accepted;
 pub use compare::compare;
 
 /// The digest of each file of a folder, by path.
@@ -88,7 +89,7 @@ pub enum Reason {
     Many(PartKind),
     /// The way in which fingerprints are made.
     Format,
-    /// In words that have no form of their own here: an earlier flow's.
+    /// In words that have no form of their own here.
     Said(String),
 }
 

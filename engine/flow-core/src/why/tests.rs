@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::fingerprint::tests::{Sample, sample};
-use crate::fingerprint::{Parts, Tree};
+use crate::fingerprint::{Part, PartValue, Parts, Tree};
 use crate::{Body, Exclusive, Link, shell::Shell};
 
 fn why(change: impl FnOnce(&mut Sample)) -> Vec<Reason> {
@@ -168,4 +168,52 @@ fn the_journal_has_a_few_reasons_and_long_values_where_they_differ() {
     assert_eq!((&brief, &brief.clone().brief()), (&differ, &differ));
     let json = serde_json::to_string(&why).unwrap();
     assert_eq!(serde_json::from_str::<Why>(&json).unwrap(), why);
+}
+
+/// What a table sees: results by label, and their content.
+fn table(results: &[(&str, &str)]) -> Parts {
+    let part = |(label, content): &(&str, &str)| Part {
+        kind: PartKind::Result,
+        name: (*label).to_owned(),
+        value: PartValue::Digest(Digest::of(content.as_bytes())),
+    };
+    Parts { base: results.iter().map(part).collect(), group: None }
+}
+
+#[test]
+fn results_that_a_table_sees_say_what_is_true_of_them() {
+    let said = |text: &str| Reason::Said(text.to_owned());
+    let results = |of: &str, change, count| Reason::Results { of: of.to_owned(), change, count };
+    let (changed, added, removed) = (FileChange::Changed, FileChange::Added, FileChange::Removed);
+    let old = [("t[a=1,b=x]", "1"), ("t[a=2,b=x]", "2"), ("u", "u")];
+    /// What the table sees now, the labels that were accepted, and the reasons.
+    type Case<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str], Vec<Reason>);
+    let cases: [Case<'_>; 7] = [
+        (&[("t[a=1,b=x]", "1'"), ("t[a=2,b=x]", "2"), ("u", "u")], &[], vec![results("t[a=1,b=x]", changed, 1)]),
+        (
+            &[("t[b=x,a=1]", "1'"), ("t[b=x,a=2]", "2'"), ("u", "u")],
+            &[],
+            vec![said("the axes of t come in another order")],
+        ),
+        (
+            &[("t[b=x,a=1]", "1'"), ("t[b=x,a=3]", "2'"), ("u", "u")],
+            &[],
+            vec![results("t", removed, 2), results("t", added, 2)],
+        ),
+        (
+            &[("t[a=1,b=x]", "1'"), ("t[a=2,b=x]", "2'"), ("u", "u")],
+            &["t[a=1,b=x]", "t[a=2,b=x]"],
+            vec![said("2 results of t were accepted")],
+        ),
+        (&[("t[a=1,b=x]", "1'"), ("t[a=2,b=x]", "2'"), ("u", "u")], &["t[a=1,b=x]"], vec![results("t", changed, 2)]),
+        (&[("t[a=1,b=x]", "1"), ("t[a=2,b=x]", "2"), ("u", "v")], &["u"], vec![said("the result of u was accepted")]),
+        (&[("t[a=1,b=x]", "1"), ("u", "u")], &[], vec![results("t[a=2,b=x]", removed, 1)]),
+    ];
+    for (new, accepted, expected) in cases {
+        let (old, new) = (table(&old), table(new));
+        let mut reasons = compare(&old, &new, &mut |_| None);
+        let accepted = accepted.iter().map(|label| (*label).to_owned()).collect();
+        name_accepted(&mut reasons, &old, &new, &accepted);
+        assert_eq!(reasons, expected);
+    }
 }
