@@ -303,7 +303,7 @@ pub(crate) fn results(store: &StoreDir, output: &mut Output) -> Result<Box<dyn R
 
 /// Opens a workflow, and says where a cluster that it is to run on does not answer.
 pub(crate) fn open(request: &SessionRequest, output: &mut Output) -> Result<Session, CliError> {
-    let session = Session::open(request, &crate::builtins::Steps::new())?;
+    let session = flow_exec::open(request, &crate::builtins::Steps::new())?;
     if let Some(unasked) = &session.unasked {
         output.error(format!("{} {unasked}", styled(NOTE, "note:")))?;
     }

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    AttemptId, CorunGpus, Digest, InstanceId, Machine, Origin, Outcome, Remark, Revision, RunId, Span, StepResult,
+    AttemptId, CorunGpus, Digest, InstanceId, Machine, Origin, Outcome, Place, Remark, Revision, RunId, Span,
+    StepResult,
     reason::{Cause, ProfileReason, Spoiled, Texts, Withheld},
     why::Why,
 };
@@ -316,6 +317,9 @@ pub struct RunStart {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<String>,
     pub policy: String,
+    /// `--on` as given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on: Option<Place>,
     /// The commit that the repository of its root stood at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<Revision>,

@@ -153,6 +153,13 @@ impl Place {
     /// As it is written.
     pub const ALL: [(&'static str, Place); 2] = [("local", Place::Local), ("slurm", Place::Slurm)];
 
+    pub fn name(self) -> &'static str {
+        match self {
+            Place::Local => "local",
+            Place::Slurm => "slurm",
+        }
+    }
+
     /// The place of that name.
     pub fn named(name: &str) -> Option<Place> {
         Place::ALL.iter().find(|(known, _)| *known == name).map(|(_, place)| *place)

@@ -57,6 +57,7 @@ fn run_with(
         set: texts(set),
         targets: texts(targets),
         policy: "critical-path".into(),
+        on: None,
         note: None,
         revision: None,
         machine: Machine::default(),

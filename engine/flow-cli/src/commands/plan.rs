@@ -123,11 +123,11 @@ fn render(
             let name = &expansion.steps[expansion.instances[crowd[0].id.index()].step.index()].name;
             let each: Vec<&Estimate> = crowd.iter().map(|item| &tasks[item.id.index()].estimate).collect();
             let what = format!("{name} × {}", words::thousands(crowd.len()));
-            rows.push(row(&crowd[0].state, what, common(&crowd), takes_each(&each)));
+            rows.push(row(&crowd[0].state, what, common(expansion, &crowd), takes_each(&each)));
         } else {
             rows.extend(crowd.iter().map(|item| {
                 let label = expansion.instances[item.id.index()].label.to_string();
-                let why = because(&item.state);
+                let why = because(expansion, item);
                 let short = !verbose && matches!(item.state, State::Run(_));
                 let why = if short { words::fit(&why.words_within(LONGEST), LONGEST) } else { why.words() };
                 row(&item.state, label, why, takes(&tasks[item.id.index()].estimate))
@@ -210,12 +210,12 @@ fn crowds<'p>(expansion: &Expansion, plan: &'p CorePlan) -> Vec<Vec<&'p Item>> {
 }
 
 /// The reason that most of a crowd have; of what is decided later, the steps and not the instances that it waits for.
-fn common(crowd: &[&Item]) -> String {
+fn common(expansion: &Expansion, crowd: &[&Item]) -> String {
     let said = crowd.iter().map(|item| match &item.state {
         State::After(labels) => {
             Because::Words(once(labels.iter().map(|label| label.split('[').next().unwrap_or(label))))
         }
-        state => because(state),
+        _ => because(expansion, item),
     });
     let mut forms = reasons::alike(said.map(|because| (because.clone(), because)));
     let others = forms.len().saturating_sub(1);
@@ -281,13 +281,17 @@ fn whole(session: &Session, plan: &CorePlan, forecast: Forecast) -> Option<Strin
 }
 
 /// Why this becomes of an instance.
-fn because(state: &State) -> Because {
-    match state {
+fn because(expansion: &Expansion, item: &Item) -> Because {
+    match &item.state {
         State::Cached { read_again: true, .. } => Because::Words(words::READ_AGAIN.to_owned()),
         State::Cached { outcome: Outcome::Ok, .. } => Because::Words(String::new()),
         State::Cached { outcome, .. } => Because::Settled(*outcome, None),
         State::Run(all) => Because::Runs(Why::of(all)),
-        State::GoesOn { since, .. } => Because::Words(format!("since run {since}, and is not started again")),
+        State::GoesOn { since, .. } => {
+            let is_job = expansion.instances[item.id.index()].slurm.is_some();
+            let place = if is_job { "as a job of Slurm " } else { "" };
+            Because::Words(format!("{place}since run {since}, and is not started again"))
+        }
         State::After(labels) => Because::Words(once(labels.iter().map(String::as_str))),
         State::MayRepeat { group, at_most } => Because::MayRepeat { group: group.clone(), at_most: *at_most },
         State::NotNeeded { cause } => Because::Settled(Outcome::Skipped, Some(cause.clone())),

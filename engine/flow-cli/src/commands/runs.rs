@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use flow_core::{Origin, Revision, RunId, RunStart};
+use flow_core::{Origin, Place, Revision, RunId, RunStart};
 use flow_exec::clock;
 use flow_store::{Import, Status};
 use jiff::tz::TimeZone;
@@ -35,6 +35,7 @@ struct ListedRun {
     workflow: String,
     file: String,
     set: Vec<String>,
+    on: Option<Place>,
     note: Option<String>,
     revision: Option<Revision>,
     status: Option<Status>,
@@ -82,7 +83,8 @@ impl Runs {
             if self.json {
                 let (workflow, file, set) = (start.workflow.clone(), start.file.clone(), start.set.clone());
                 let (note, revision) = (start.note.clone(), start.revision.clone());
-                output.json(&ListedRun { run: run.to_string(), workflow, file, set, note, revision, status })?;
+                let (run, on) = (run.to_string(), start.on);
+                output.json(&ListedRun { run, workflow, file, set, on, note, revision, status })?;
                 continue;
             }
             let life = living.iter().find(|one| one.run == *run).map(|one| one.holder.process.stopped());
@@ -173,6 +175,7 @@ fn row(run: String, start: &RunStart, status: Option<&Status>, goes_on: &str, no
 /// What was set on the command line, and the note.
 fn settings(start: &RunStart) -> String {
     let note = start.note.as_ref().map(|note| format!("“{note}”"));
-    let words: Vec<String> = start.set.iter().cloned().chain(note).collect();
+    let on = start.on.map(|place| format!("--on {}", place.name()));
+    let words: Vec<String> = on.into_iter().chain(start.set.iter().cloned()).chain(note).collect();
     words.join(" ")
 }

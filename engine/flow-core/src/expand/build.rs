@@ -42,6 +42,12 @@ pub(super) struct Shared<'a> {
 }
 
 impl Shared<'_> {
+    /// Where an instance runs: where a killed run left it running, else as its step or the workflow says.
+    fn on(&self, step: &Step, label: &str) -> Place {
+        let left = self.request.batch.left.and_then(|left| left.get(label)).copied();
+        left.or(step.on()).unwrap_or(self.on)
+    }
+
     /// Where an instance will run, as far as that is known.
     fn machine(&self, batch: bool) -> &Machine {
         self.request.batch.node.filter(|_| batch).unwrap_or(self.request.machine)
@@ -79,7 +85,6 @@ pub(super) fn build(
     let before = problems.0.len();
     let keys = Keys::new(step, &plans[at], shared.scope, problems);
     let is_group = step.parts.has("corun");
-    let batch = !step.is_builtin() && step.on().unwrap_or(shared.on) == Place::Slurm;
     plans[at].first = instances.len() as u32;
     if plans[at].absent.is_some() {
         return;
@@ -136,6 +141,7 @@ pub(super) fn build(
             let place = (point as u32, repetition);
             let label =
                 repetition.map_or_else(|| first_label.clone(), |n| plan.matrix.label(&plan.name, point, Some(n)));
+            let batch = !step.is_builtin() && shared.on(step, &label) == Place::Slurm;
             let id = InstanceId(instances.len() as u32);
             let mut instance = Instance {
                 id,

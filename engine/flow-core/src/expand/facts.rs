@@ -1,6 +1,10 @@
 //! What expansion takes and gives.
 
-use std::{collections::BTreeSet, ops::Range, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+    sync::Arc,
+};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -35,6 +39,8 @@ pub struct Batch<'a> {
     pub on: Option<Place>,
     /// The largest of the nodes on which its jobs run.
     pub node: Option<&'a Machine>,
+    /// Where instances run that a killed run left running, by label: they stay there.
+    pub left: Option<&'a BTreeMap<String, Place>>,
 }
 
 /// Something about an expansion that is worth a line to people.

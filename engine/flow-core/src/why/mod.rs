@@ -17,8 +17,8 @@ use crate::fingerprint::PartKind;
 use crate::{Digest, Outcome, Span, reason::Spoiled};
 
 pub use brief::Why;
-pub(crate) use compare::name_accepted;
 pub use compare::compare;
+pub(crate) use compare::name_accepted;
 
 /// The digest of each file of a folder, by path.
 pub type Files = BTreeMap<String, Digest>;

@@ -478,3 +478,33 @@ fn what_only_comes_after_a_step_does_not_follow_it() {
     assert_eq!(unfollowed(&["reads"], &["a"]), Vec::<String>::new());
     assert_eq!(unfollowed(&["plot"], &["reads"]), Vec::<String>::new());
 }
+
+#[test]
+fn what_a_killed_run_left_stays_where_it_runs() {
+    use flow_core::{Batch, Place};
+    let text = "flow: 1\nname: w\nparams: {e: 5}\nsteps:\n  a: {matrix: {n: [1, 2]}, run: 'echo ${{ n }} ${{e}}', \
+        timeout: 2h, when: e > 1, env: {S: 1}, metrics: {stdout: 'x {x}'}}\n  b: {like: a, on: local}\n";
+    let source = flow_core::Source { path: "w.yaml".into(), text: text.into() };
+    let left = [("a[n=2]".to_owned(), Place::Slurm), ("b[n=1]".to_owned(), Place::Slurm)].into();
+    let local = [("a[n=1]".to_owned(), Place::Local)].into();
+    let expand = |on, left| {
+        let batch = Batch { on, node: None, left: Some(left) };
+        let request = flow_core::ExpandRequest {
+            catalogue: &flow_core::Catalogue::default(),
+            machine: &machine(0),
+            profile: None,
+            set: &[],
+            files: &[],
+            folder: "/lab",
+            shell_folder: "/lab",
+            batch,
+        };
+        flow_core::parse(&source).and_then(|file| file.expand(&request)).expect("a workflow")
+    };
+    let there = |expansion: &Expansion| -> String {
+        expansion.instances.iter().map(|i| if i.slurm.is_some() { 's' } else { 'l' }).collect()
+    };
+    assert_eq!(there(&expand(None, &left)), "lssl");
+    assert_eq!(there(&expand(Some(Place::Local), &left)), "lssl");
+    assert_eq!(there(&expand(Some(Place::Slurm), &local)), "lsll", "`on: local` in the file stays");
+}

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use flow_core::{AttemptId, Digest, RunId};
+use flow_core::{AttemptId, Digest, JournalLine, Place, RunEvent, RunId};
 use flow_store::{DaemonState, Results, RunDir, Store, StoreDir};
 
 use super::intents::{self, Intent, Member, Standing};
@@ -62,14 +62,32 @@ pub(crate) fn seen(dir: &StoreDir) -> Vec<Intent> {
 
 /// Which of these the next run follows instead of beginning them anew, by fingerprint: since which run.
 pub(crate) fn to_follow(dir: &StoreDir, left: &[Intent]) -> BTreeMap<Digest, RunId> {
-    let follows = |intent: &&Intent| match intent.here {
-        Some(_) => intent.standing(dir) == Standing::Sound,
-        None => intent.members.iter().all(|member| member.folder.is_dir()) && !intent.is_marked(),
-    };
     let of = |intent: &Intent| -> Vec<_> {
         intent.members.iter().map(|member| (member.fingerprint, intent.run.clone())).collect()
     };
-    left.iter().filter(follows).flat_map(of).collect()
+    left.iter().filter(|intent| is_followed(dir, intent)).flat_map(of).collect()
+}
+
+fn is_followed(dir: &StoreDir, intent: &Intent) -> bool {
+    match intent.here {
+        Some(_) => intent.standing(dir) == Standing::Sound,
+        None => intent.members.iter().all(|member| member.folder.is_dir()) && !intent.is_marked(),
+    }
+}
+
+/// Where killed runs of this user and of the workflow file `file` left something that the next run follows, by label.
+pub(crate) fn places(dir: &StoreDir, file: &str) -> BTreeMap<String, Place> {
+    let is_of_file = |run: &RunDir| match run.first_line() {
+        Ok(Some(JournalLine { event: RunEvent::RunStarted(start), .. })) => start.file == file,
+        _ => false,
+    };
+    let own = dead(dir).filter(|run| run.others().is_none() && is_of_file(run)).inspect(settled);
+    let followed = own.flat_map(|run| intents::of(&run)).filter(|intent| is_followed(dir, intent));
+    let of = |intent: Intent| {
+        let place = if intent.here.is_some() { Place::Local } else { Place::Slurm };
+        intent.members.into_iter().map(move |member| (member.label, place)).collect::<Vec<_>>()
+    };
+    followed.flat_map(of).collect()
 }
 
 /// Returns when what is left of a dead run is written down.

@@ -13,6 +13,7 @@ mod cleanup;
 mod collect;
 mod composite;
 mod context;
+mod continued;
 mod corunners;
 mod daemon;
 mod decisions;
@@ -64,6 +65,7 @@ mod windows;
 use flow_core::{AttemptId, JournalLine};
 use flow_store::Status;
 
+pub use continued::open;
 pub use forecast::{CheckedSteps, check, forecast, on_each_model, predict};
 pub use imports::{import, named};
 pub(crate) use intents::Intent;

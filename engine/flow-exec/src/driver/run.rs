@@ -32,6 +32,7 @@ use super::{
     capture::{Capture, Taken},
     composite::CompositeExecutor,
     context::{Known, RunContext, Silence},
+    continued::continued,
     daemon, decisions,
     executor::Executor,
     forecast,
@@ -120,7 +121,8 @@ pub(super) fn run_on<X: Executor>(
     let machine = hardware::machine(options.session.gpus.as_deref()).map_err(ExecError::Usage)?;
     let basis = Basis::read(&options.session, machine)?;
     let also = format!("{:?} {:?}", options.publish, options.policy);
-    let key = |plugins: &BTreeMap<_, _>, included: &[Digest]| basis.key(plugins, included, &*builtins, &also);
+    let key_of =
+        |plugins: &BTreeMap<_, _>, included: &[Digest], also: &str| basis.key(plugins, included, &*builtins, also);
 
     // Nothing changed since the last run: its snapshot answers by looking at files, without the workflow and the database.
     let existing = basis.workspace.existing_store()?;
@@ -130,14 +132,15 @@ pub(super) fn run_on<X: Executor>(
         && let summary = Summary::of(snapshot)
         && let Some(plugins) = basis.plugins(&summary.plugins)
         && let Some(included) = basis.included(&summary.included)
-        && snapshot.still_holds(&basis.workspace.make_store()?, &key(&plugins, &included))
+        && snapshot.still_holds(&basis.workspace.make_store()?, &key_of(&plugins, &included, &also))
         && existing.as_ref().is_some_and(|dir| is_last(dir, snapshot.run(), &basis.workspace))
         && !keeper::may_be_left(&basis.workspace.store)
     {
         return Ok(summary.unchanged(snapshot.run().clone()));
     }
     pages::keep_small();
-    let session = basis.open(&*builtins, false)?;
+    let session = continued(&basis, &*builtins, false, &options.force)?;
+    let also = if session.left.is_empty() { also } else { format!("{also} {:?}", session.left) };
     let wanted = session.wanted(&options.targets)?;
     let force = options.force.of(&session)?;
     let policy_name = options.policy.as_deref().or(session.expansion.policy.as_deref()).unwrap_or(policies::DEFAULT);
@@ -145,7 +148,7 @@ pub(super) fn run_on<X: Executor>(
     let plugins = session.plugins.iter().map(|plugin| plugin.name());
     let digest = |name: &str| Some((name.to_owned(), session.catalogue.plugins.get(name)?.digest));
     let included: Vec<_> = session.workflow.sources().skip(1).map(|file| Digest::of(file.text.as_bytes())).collect();
-    let key = key(&plugins.filter_map(digest).collect(), &included);
+    let key = key_of(&plugins.filter_map(digest).collect(), &included, &also);
     let revision = revision::ask(&session.workspace.root, &targets(&session));
 
     if previous.is_none() {
@@ -443,6 +446,7 @@ fn beginning(
         set: session.set.clone(),
         targets: options.targets.clone(),
         policy: policy.to_owned(),
+        on: options.session.on,
         revision,
         machine: expansion.machine.clone(),
         knows_nodes: session.cluster.is_some() && session.unasked.is_none(),

@@ -68,6 +68,8 @@ pub struct Session {
     pub unasked: Option<Unasked>,
     /// It was not asked, for this run goes on, which it told what there is.
     pub told_by: Option<RunId>,
+    /// Where instances run that a killed run left running, by label.
+    pub(crate) left: BTreeMap<String, Place>,
 }
 
 impl Session {
@@ -77,7 +79,7 @@ impl Session {
     /// The file cannot be read; everything that is wrong with it; a plugin's description is broken.
     pub fn open(request: &SessionRequest, builtins: &dyn Builtins) -> Result<Session, ExecError> {
         let machine = hardware::machine(request.gpus.as_deref()).map_err(ExecError::Usage)?;
-        Basis::read(request, machine)?.open(builtins, true)
+        Basis::read(request, machine)?.open(builtins, true, BTreeMap::new())
     }
 
     /// As [`Session::open`], on hardware that need not be there: the nodes of a cluster, to which all goes where the workflow says
@@ -92,7 +94,7 @@ impl Session {
         cluster: bool,
     ) -> Result<Session, ExecError> {
         let imagined = Some(if cluster { Imagined::Cluster } else { Imagined::Machine });
-        Basis { imagined, ..Basis::read(request, machine)? }.open(builtins, true)
+        Basis { imagined, ..Basis::read(request, machine)? }.open(builtins, true, BTreeMap::new())
     }
 
     /// What decisions are made about.
@@ -362,7 +364,13 @@ impl Basis {
     }
 
     /// Parses and expands it, with what other machines came to where it shows that. Who only `informs` does not wait long for Slurm.
-    pub(super) fn open(&self, builtins: &dyn Builtins, informs: bool) -> Result<Session, ExecError> {
+    /// `left` says where instances run that a killed run left running.
+    pub(super) fn open(
+        &self,
+        builtins: &dyn Builtins,
+        informs: bool,
+        left: BTreeMap<String, Place>,
+    ) -> Result<Session, ExecError> {
         let Basis { workspace, source, machine, found, .. } = self;
         let wrong = |diagnostics| ExecError::Workflow { source_text: Box::new(source.clone()), diagnostics };
         let workflow = parse_with(source, &mut included).map_err(wrong)?.with_partition(batch::usual_partition());
@@ -375,7 +383,8 @@ impl Basis {
             Some(Imagined::Cluster) => (!workflow.wants_slurm(None)).then_some(Place::Slurm),
         };
         let (mut cluster, mut unasked, mut told_by) = (None, None, None);
-        if self.imagined.is_none() && workflow.wants_slurm(on) {
+        let follows_jobs = left.values().any(|place| *place == Place::Slurm);
+        if self.imagined.is_none() && (workflow.wants_slurm(on) || follows_jobs) {
             // A store that is not used remembers nothing.
             let dir = workspace.existing_store().ok().flatten();
             match look(workflow.slurm(), dir.as_ref(), informs) {
@@ -395,7 +404,7 @@ impl Basis {
                 files: &self.files,
                 folder: &workspace.folder.to_string_lossy(),
                 shell_folder: &self.shell_folder.to_string_lossy(),
-                batch: Batch { on, node: cluster.as_ref().map(|cluster| &cluster.node) },
+                batch: Batch { on, node: cluster.as_ref().map(|cluster| &cluster.node), left: Some(&left) },
             })
             .map_err(wrong)?;
         if expansion.shows_machines()
@@ -405,7 +414,7 @@ impl Basis {
         }
         batch::job_limits(cluster.as_ref(), &mut expansion);
         let (workspace, set) = (workspace.clone(), self.set.clone());
-        Ok(Session { workspace, workflow, catalogue, plugins, expansion, set, cluster, unasked, told_by })
+        Ok(Session { workspace, workflow, catalogue, plugins, expansion, set, cluster, unasked, told_by, left })
     }
 }
 

@@ -227,3 +227,58 @@ fn a_training_with_other_metrics_goes_on_but_not_beside_a_job_that_was_left() {
     assert_eq!(began, [("1".to_owned(), 2), ("2".to_owned(), 1)], "the last one begins apart: {}", flow.said());
     lab.expect_no_job();
 }
+
+#[test]
+#[ignore = "needs Slurm"]
+fn what_a_killed_run_left_is_followed_whatever_on_says_now() {
+    let anywhere = |steps: &str| HEAD.replace("on: slurm\n", "") + steps;
+    let steps = sweep(2, 4, "");
+    let mut lab = Lab::new(1, 0, &steps);
+    for (first, next, place) in [
+        (&["--on", "slurm"][..], &[][..], "as a job of Slurm since run"),
+        (&["--on", "slurm"], &["--on", "local"], "as a job of Slurm since run"),
+        (&["--detach"], &["--on", "slurm"], "since run"),
+    ] {
+        lab = lab.anew(&steps);
+        lab.space.write("w.yaml", &anywhere(&steps));
+        let began = || lab.lines("began") == once(2);
+        if first == ["--detach"] {
+            lab.space.flow(["run", "w.yaml", "--detach", "-j", "2"]).expect(0);
+            until("both run", began);
+            let status = lab.space.flow(["status", "--json"]).expect(0).stdout();
+            let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+            let pid = i32::try_from(status["pid"].as_i64().unwrap()).unwrap();
+            nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+        } else {
+            let mut flow = lab.space.start([&["run", "w.yaml"], first].concat());
+            until("both run", began);
+            flow.kill();
+            let runs = lab.space.flow(["runs"]).expect(0).stdout();
+            assert!(runs.contains("--on slurm"), "{runs}");
+        }
+        let planned = lab.space.flow([&["plan", "w.yaml"], next].concat()).expect(0).stdout();
+        assert!(planned.contains(&format!("count × 2  {place}")) && planned.contains("2 go on\n"), "{planned}");
+        let text = lab.space.flow([&["run", "w.yaml"], next].concat()).expect(0).text();
+        assert_eq!((lab.lines("began"), lab.lines("did")), (once(2), once(2)), "{text}");
+        lab.expect_no_job();
+    }
+}
+
+#[test]
+#[ignore = "needs Slurm"]
+fn what_an_edit_made_useless_runs_where_on_says_now() {
+    let lab = Lab::new(1, 0, "");
+    let write = |seconds: u32| {
+        let steps = sweep(2, seconds, "");
+        lab.space.write("w.yaml", &(HEAD.replace("on: slurm\n", "") + &steps));
+    };
+    write(60);
+    let mut flow = lab.space.start(["run", "w.yaml", "--on", "slurm"]);
+    until("both run", || lab.lines("began") == once(2));
+    flow.kill();
+    write(0);
+    let text = lab.space.flow(["run", "w.yaml"]).expect(0).text();
+    assert!(!text.contains("queued"), "{text}");
+    assert_eq!(lab.lines("did"), once(2), "{text}");
+    lab.expect_no_job();
+}
