@@ -104,6 +104,9 @@ impl StoreLocation {
             if let Some(run) = others {
                 return Ok(run);
             }
+            if let Some(import) = self.imports()?.pop() {
+                return Ok(import.id);
+            }
             let whose = self.file.as_ref().map(|file| format!(" of {file}")).unwrap_or_default();
             return Err(CliError::usage(format!("there is no run{whose} in `{}`", self.store.path().display())));
         };

@@ -70,7 +70,14 @@ impl Export {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let (place, dir, view) = place::run(global, &OfRun { about: self.about, run: self.run })?;
         let began = dir.first_line()?.map_or(0, |line| line.at);
-        let Some(start) = &view.start else { return Err(CliError::usage("the journal of the run has no beginning")) };
+        if let Some(origin) = &view.imported {
+            let text =
+                format!("these results were imported from {}: only the store that made them exports them", origin.host);
+            return Err(CliError::usage(text));
+        }
+        let Some(start) = &view.start else {
+            return Err(CliError::usage("that run was killed before its journal began"));
+        };
         let results = place::results(&place.store, output)?;
         let mut found: Vec<StepResult> = Vec::new();
         each_result(view.instances.values(), &*results, |_, result| {

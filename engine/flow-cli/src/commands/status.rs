@@ -50,6 +50,12 @@ impl Status {
         }
         let others = if self.of.run.is_none() { elsewhere(&place, &living) } else { None };
         let (dir, mut view) = place.view(which.as_deref())?;
+        if let Some(origin) = &view.imported {
+            let results = words::count(view.instances.len(), "result");
+            let (workflow, host) = (&origin.workflow, &origin.host);
+            output.line(format!("imported {results} of {workflow} from {host}; `flow show STEP` shows them"))?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let status = dir.status()?;
         if self.json {
             output.json(&status)?;

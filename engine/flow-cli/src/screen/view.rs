@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 use flow_core::reason::{Cause, Withheld};
-use flow_core::{AttemptId, Digest, InstanceId, JournalLine, Outcome, Planned, RunEvent, RunId, RunStart, StepResult};
+use flow_core::{
+    AttemptId, Digest, InstanceId, JournalLine, Origin, Outcome, Planned, RunEvent, RunId, RunStart, StepResult,
+};
 use flow_store::{Results, Status, Waiting};
 use serde_json::Value;
 
@@ -42,6 +44,8 @@ pub(crate) struct View {
     pub(crate) waiting: Vec<(String, String)>,
     /// Who holds the store that this run waits for.
     pub(crate) held: Option<String>,
+    /// It is no run of this store, and holds results of this one.
+    pub(crate) imported: Option<Origin>,
 }
 
 /// Instances of a step and its attempts, counted.
@@ -235,9 +239,16 @@ impl View {
                 self.exit = Some(*exit);
                 self.not_published.clone_from(not_published);
             }
+            RunEvent::Imported { origin, .. } => {
+                self.started_at = line.at;
+                self.imported = Some((**origin).clone());
+                self.exit = Some(0);
+            }
+            RunEvent::Foreign { result } => {
+                let instance = InstanceId(self.instances.len() as u32);
+                self.instances.insert(instance, Shown::imported(result));
+            }
             RunEvent::Accepted { .. }
-            | RunEvent::Imported { .. }
-            | RunEvent::Foreign { .. }
             | RunEvent::Forgotten { .. }
             | RunEvent::Dropped { .. }
             | RunEvent::Remarked { .. }
@@ -354,6 +365,19 @@ impl InstanceState {
 }
 
 impl Shown {
+    fn imported(result: &StepResult) -> Shown {
+        Shown {
+            label: result.label.clone(),
+            step: result.step.clone(),
+            planned: Planned::Cached,
+            state: InstanceState::Done(result.outcome),
+            reason: None,
+            attempts: Vec::new(),
+            fingerprint: Some(result.fingerprint),
+            result: Some(Box::new(result.clone())),
+        }
+    }
+
     pub(crate) fn attempt(&self) -> Option<AttemptId> {
         self.attempts.last().copied()
     }

@@ -164,3 +164,17 @@ fn a_file_that_is_none_changes_nothing() {
     );
     assert!(here.flow(["export", "--bundle", "no/such/folder"]).expect(1).text().contains("cannot be written"));
 }
+
+#[test]
+fn imported_results_are_shown() {
+    let (_there, here) = two();
+    let said = |args: &[&str]| here.flow(args).expect(0).text();
+    let imported = here.flow(["import", "in.bundle"]).expect(0);
+    let id = String::from_utf8_lossy(imported.raw()).trim().rsplit(": ").next().unwrap().to_owned();
+    for args in [&["show", "train[version=v7,batch=8]"][..], &["show", "train[version=v7,batch=8]", "--run", &id]] {
+        let row = |line: &str| line.trim_start().starts_with("epoch_time ");
+        assert!(said(args).lines().any(row), "{}", said(args));
+    }
+    assert_eq!(said(&["results", "train"]).lines().count(), 3, "{}", said(&["results", "train"]));
+    assert!(said(&["status"]).contains("imported 3 results of sweep from "), "{}", said(&["status"]));
+}
