@@ -153,6 +153,19 @@ impl Inputs {
         self.seen().retain(|(path, _), _| paths.iter().all(|forgotten| apart(path, forgotten)));
     }
 
+    /// The files of an input, relative to it: of a folder those that count, and of a file an empty path.
+    ///
+    /// # Errors
+    /// As of [`Inputs::hash_path`].
+    pub fn files(&self, path: &Path) -> Result<Vec<PathBuf>> {
+        if !path.is_dir() {
+            return Ok(vec![PathBuf::new()]);
+        }
+        let rules = Ignored::of(path, self.root.as_deref(), &self.named)?;
+        let (found, _) = hash::walk_but(path, Links::Follow, |path, is_folder| rules.covers(path, is_folder))?;
+        Ok(found.into_iter().filter(|entry| entry.kind == FoundKind::File).map(|entry| entry.path).collect())
+    }
+
     /// What is in a folder and is no part of the input that it is, relative to it.
     ///
     /// # Errors

@@ -42,7 +42,7 @@ pub(crate) enum Color {
 }
 
 /// A workflow file and what decides what it expands to.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Selection {
     /// Set a parameter: key=value, with a YAML value; key+=value appends to a list; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{
     AttemptId, CorunGpus, Digest, InstanceId, Machine, Origin, Outcome, Place, Remark, Revision, RunId, Span,
@@ -57,6 +57,9 @@ pub enum RunEvent {
         step: String,
         /// What the plan says at the start.
         plan: Planned,
+        /// The keys of its step as written, at the step's first instance, for `flow diff`.
+        #[serde(default, skip_serializing_if = "Map::is_empty")]
+        written: Map<String, Value>,
     },
     /// Something about the workflow on this machine.
     Remarked { remark: Remark },

@@ -16,7 +16,7 @@ use flow_core::{
     reason::ProfileReason,
 };
 use flow_store::{Diagnosis, Keep, Replay, Results, Store, doctor, gc};
-use serde_json::json;
+use serde_json::{Map, json};
 
 use crate::common::{keep, me, open, recorded, result, scratch, write};
 
@@ -68,7 +68,8 @@ fn run_with(
     let mut lines = vec![JournalLine { at: 1, event: RunEvent::RunStarted(Box::new(start)) }];
     for (n, kept) in (0..).zip(records.iter().chain(reuses.iter().copied())) {
         let (label, step) = (kept.label.clone(), kept.step.clone());
-        let event = RunEvent::Instance { instance: InstanceId(n), label, step, plan: Planned::MayRepeat };
+        let event =
+            RunEvent::Instance { instance: InstanceId(n), label, step, plan: Planned::MayRepeat, written: Map::new() };
         lines.push(JournalLine { at: 1, event });
     }
     lines.extend(records.iter().map(|kept| recorded(kept, json!({}))));

@@ -13,6 +13,7 @@ use flow_core::why::Why;
 use flow_core::{Expansion, InstanceId, JournalLine, Outcome, Planned, RunEvent, Unfollowed};
 use flow_exec::{ForceRequest, Session, SessionRequest};
 use indexmap::{IndexMap, IndexSet};
+use serde_json::Map;
 
 use super::{Done, predict::takes};
 use crate::args::{Global, Selection, WorkflowArg};
@@ -96,6 +97,7 @@ fn line(expansion: &Expansion, item: &Item) -> JournalLine {
         label: instance.label.to_string(),
         step: expansion.steps[instance.step.index()].name.clone(),
         plan: Planned::from(&item.state),
+        written: Map::new(),
     };
     JournalLine { at: flow_exec::clock::unix_millis(), event }
 }

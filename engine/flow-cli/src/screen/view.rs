@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 use flow_core::reason::{Cause, Withheld};
+use flow_core::why::WrittenSteps;
 use flow_core::{
     AttemptId, Digest, InstanceId, JournalLine, Origin, Outcome, Planned, RunEvent, RunId, RunStart, StepResult,
 };
@@ -44,6 +45,8 @@ pub(crate) struct View {
     pub(crate) waiting: Vec<(String, String)>,
     /// Who holds the store that this run waits for.
     pub(crate) held: Option<String>,
+    /// The steps as they were written.
+    pub(crate) written: WrittenSteps,
     /// It is no run of this store, and holds results of this one.
     pub(crate) imported: Option<Origin>,
 }
@@ -148,7 +151,10 @@ impl View {
                 self.started_at = line.at;
                 self.start = Some((**start).clone());
             }
-            RunEvent::Instance { instance, label, step, plan } => {
+            RunEvent::Instance { instance, label, step, plan, written } => {
+                if !written.is_empty() {
+                    self.written.insert(step.clone(), written.clone());
+                }
                 let shown = Shown {
                     label: label.clone(),
                     step: step.clone(),

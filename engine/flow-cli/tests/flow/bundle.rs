@@ -166,7 +166,7 @@ fn a_file_that_is_none_changes_nothing() {
 }
 
 #[test]
-fn imported_results_are_shown() {
+fn imported_results_are_shown_and_compared_and_it_is_said_what_a_bundle_lacks() {
     let (_there, here) = two();
     let said = |args: &[&str]| here.flow(args).expect(0).text();
     let imported = here.flow(["import", "in.bundle"]).expect(0);
@@ -177,4 +177,12 @@ fn imported_results_are_shown() {
     }
     assert_eq!(said(&["results", "train"]).lines().count(), 3, "{}", said(&["results", "train"]));
     assert!(said(&["status"]).contains("imported 3 results of sweep from "), "{}", said(&["status"]));
+    here.write("w.yaml", &SWEEP.replace("100 / batch", "200 / batch"));
+    here.flow(["run", "w.yaml"]).expect(0);
+    let own = here.journal()[0]["run"].as_str().unwrap().to_owned();
+    let differ = said(&["diff", &id, &own]);
+    assert!(differ.contains("note: before is imported from "), "{differ}");
+    assert!(differ.contains("a bundle holds results, and neither the workflow nor its files"), "{differ}");
+    let row = |line: &str| line.contains("train[version=v7,batch=8] epoch_time") && line.contains("+100.0 %");
+    assert!(differ.lines().any(row) && !differ.contains("params."), "{differ}");
 }

@@ -114,3 +114,48 @@ fn of_steps_that_do_the_same_it_is_said_whose_result_is_told_of_and_forgotten() 
     assert_eq!(said(&["forget", "s"]), "forgotten: 2 results of 2 instances, also those of t[n=1], t[n=2]\n");
     assert!(said(&["plan", "w.yaml"]).contains("6 instances: 6 to run"));
 }
+
+#[test]
+fn what_changed_in_the_workflow_is_said_before_and_after_it_runs() {
+    let space = space();
+    let write = |scale: u32, epochs: u32| {
+        let step = format!(
+            "train:\n    matrix: {{lr: [1, 2], seed: [0, 1]}}\n    run: sh train.sh ${{{{ lr }}}} --epochs {epochs}\n    \
+             env: {{SCALE: \"{scale}\"}}\n    inputs: [train.sh, data]\n"
+        );
+        space.write("m.yaml", &format!("flow: 1\nname: m\nsteps:\n  {step}"));
+    };
+    space.write("train.sh", "echo one\n").write("data/a.csv", "1\n");
+    let run = || {
+        space.flow(["run", "m.yaml"]).expect(0);
+        space.journal()[0]["run"].as_str().unwrap().to_owned()
+    };
+    let said = |args: &[&str]| space.flow(args).expect(0).stdout();
+    write(1, 5);
+    let first = run();
+    assert_eq!(said(&["diff", "now"]), "nothing differs since run RUN\n");
+    write(2, 3);
+    space.write("train.sh", "echo two\n").write("data/b.csv", "2\n");
+    let edits = "workflow
+  train env.SCALE: 1 → 2
+  train run: sh train.sh ${{ lr }} --epochs 5 → sh train.sh ${{ lr }} --epochs 3
+inputs
+  data/b.csv is new: 2 B (ID)
+  train.sh changed
+    @@ -1 +1 @@
+    -echo one
+    +echo two
+";
+    let without_id = |text: String| {
+        let (before, rest) = text.split_once(" B (").unwrap_or((&text, ""));
+        format!("{before} B (ID){}", rest.split_once(')').unwrap_or_default().1)
+    };
+    for args in [&["diff", "now"][..], &["diff", &first], &["diff", &first, "now"]] {
+        assert_eq!(without_id(said(args)), edits);
+    }
+    let second = run();
+    let differ = without_id(said(&["diff", &first, &second]));
+    assert!(differ.starts_with(edits) && !differ.contains("changes\n"), "{differ}");
+    let wrong = space.flow(["diff", "now", &first]).expect(2).text();
+    assert!(wrong.contains("`now` comes last"), "{wrong}");
+}

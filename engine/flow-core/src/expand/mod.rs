@@ -29,6 +29,7 @@ mod prepare;
 mod resolve;
 mod view;
 mod with;
+mod written;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -11,6 +11,7 @@ use super::{
     decide::{Fingerprinted, Undecided},
     without_attempt,
 };
+use crate::fingerprint::Parts;
 use crate::reason::Cause;
 use crate::why::{Reason, Why};
 use crate::{
@@ -115,6 +116,18 @@ impl From<&State> for Planned {
 /// Plans `wanted`, which is ascending and closed under needs.
 pub fn plan(context: &Context<'_>, wanted: &[InstanceId], lookup: &mut dyn Lookup, force: &Force) -> Plan {
     fold(context, wanted, lookup, force, &mut |_, _, decision| decision).0
+}
+
+/// The parts of the fingerprints that `wanted` have now, as far as they are known before anything runs.
+pub fn parts(context: &Context<'_>, wanted: &[InstanceId], lookup: &mut dyn Lookup) -> BTreeMap<InstanceId, Parts> {
+    let mut found = BTreeMap::new();
+    fold(context, wanted, lookup, &Force::Nothing, &mut |_, instance, decision| {
+        if let Decision::Run { parts, .. } | Decision::Reuse { parts, .. } = &decision {
+            found.insert(instance.id, parts.clone());
+        }
+        decision
+    });
+    found
 }
 
 /// The same for a run that follows at once: `found` is given what is reused, which need not be looked up again. What

@@ -17,7 +17,7 @@ mod tests;
 
 pub use accept::{Accepted, NotAccepted, accept};
 pub use decide::{Decision, decide};
-pub use fold::{Item, Plan, State, plan, plan_of_run};
+pub use fold::{Item, Plan, State, parts, plan, plan_of_run};
 pub use force::Force;
 pub use reuse::{Standing, standing_for, unfit};
 pub use without::without_attempt;

@@ -4,6 +4,7 @@
 
 mod brief;
 mod compare;
+mod written;
 
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use crate::{Digest, Outcome, Span, reason::Spoiled};
 pub use brief::Why;
 pub use compare::compare;
 pub(crate) use compare::name_accepted;
+pub use written::{WrittenChange, WrittenSteps, written_changes};
 
 /// The digest of each file of a folder, by path.
 pub type Files = BTreeMap<String, Digest>;

@@ -480,7 +480,7 @@ fn what_only_comes_after_a_step_does_not_follow_it() {
 }
 
 #[test]
-fn what_a_killed_run_left_stays_where_it_runs() {
+fn what_a_killed_run_left_stays_where_it_runs_and_steps_are_told_as_written() {
     use flow_core::{Batch, Place};
     let text = "flow: 1\nname: w\nparams: {e: 5}\nsteps:\n  a: {matrix: {n: [1, 2]}, run: 'echo ${{ n }} ${{e}}', \
         timeout: 2h, when: e > 1, env: {S: 1}, metrics: {stdout: 'x {x}'}}\n  b: {like: a, on: local}\n";
@@ -507,4 +507,6 @@ fn what_a_killed_run_left_stays_where_it_runs() {
     assert_eq!(there(&expand(None, &left)), "lssl");
     assert_eq!(there(&expand(Some(Place::Local), &left)), "lssl");
     assert_eq!(there(&expand(Some(Place::Slurm), &local)), "lsll", "`on: local` in the file stays");
+    let written = serde_json::to_string(&expand(None, &local).written(flow_core::StepId(1))).expect("JSON");
+    insta::assert_snapshot!(written, @r#"{"env":{"S":1},"matrix":{"n":[1,2]},"metrics":{"stdout":"x {x}"},"on":"local","run":"echo ${{ n }} ${{ e }}","timeout":"2h","when":"e > 1"}"#);
 }

@@ -28,7 +28,7 @@ const LONGEST_FILE: u64 = 4 << 20;
 const LONGEST_OTHER: u64 = 256 << 10;
 /// Of an input, a text that is kept, and files of a folder that is looked into.
 const LONGEST_SOURCE: u64 = 256 << 10;
-const MOST_SOURCES: usize = 64;
+pub(super) const MOST_SOURCES: usize = 64;
 
 /// Keeps what there is. The numbers were to be where `metrics` says; `missed`, if they were not found there.
 ///
@@ -91,17 +91,23 @@ pub(super) fn keep_inputs(
             if secrets.stand_in(&name) {
                 continue;
             }
-            let Ok(content) = text::read_bytes(file.path(), LONGEST_FILE) else { continue };
-            let (digest, bytes) = (Digest::of(&content), content.len() as u64);
-            let text = bytes <= LONGEST_SOURCE
-                && std::str::from_utf8(&content).is_ok_and(|text| !text.contains('\0') && !secrets.stand_in(text));
-            if text && !objects.path(&digest).exists() {
+            let Some((input, content)) = source(file.path(), secrets) else { continue };
+            if input.text && !objects.path(&input.digest).exists() {
                 objects.store_private(|file| file.write_all(&content))?;
             }
-            kept.insert(name, KeptInput { digest, bytes, text });
+            kept.insert(name, input);
         }
     }
     Ok(kept)
+}
+
+/// What is kept of an input file, and its content; `None` for one that is large or cannot be read.
+pub(super) fn source(path: &Path, secrets: &Secrets) -> Option<(KeptInput, Vec<u8>)> {
+    let content = text::read_bytes(path, LONGEST_FILE).ok()?;
+    let (digest, bytes) = (Digest::of(&content), content.len() as u64);
+    let text = bytes <= LONGEST_SOURCE
+        && std::str::from_utf8(&content).is_ok_and(|text| !text.contains('\0') && !secrets.stand_in(text));
+    Some((KeptInput { digest, bytes, text }, content))
 }
 
 /// What of a log is not there, or is too much to be kept.

@@ -9,7 +9,8 @@ use std::{
 
 use flow_core::{
     Digest, InstanceId, JournalLine, RunEvent, StepResult,
-    plan::{Accepted, Force, Plan, accept as accept_core, plan as plan_core},
+    fingerprint::Parts,
+    plan::{self, Accepted, Force, Plan, accept as accept_core, plan as plan_core},
 };
 use flow_store::{Batch, Holder, Objects, Rebuilt, Replay, Results, Snapshot, Store, StoreDir, StoreError};
 
@@ -114,6 +115,21 @@ impl Knowledge {
 /// The store cannot be read.
 pub fn plan(session: &Session, knowledge: &Knowledge, wanted: &[InstanceId], force: &Force) -> Result<Plan, ExecError> {
     knowledge.with_world(session, Recorded::lately, |world| plan_core(&session.context(), wanted, world, force))
+}
+
+/// What the fingerprints of these instances are made from now, by label, as far as that is known before anything runs.
+///
+/// # Errors
+/// The store cannot be read.
+pub fn parts(
+    session: &Session,
+    knowledge: &Knowledge,
+    wanted: &[InstanceId],
+) -> Result<BTreeMap<String, Parts>, ExecError> {
+    let parts =
+        knowledge.with_world(session, Recorded::lately, |world| plan::parts(&session.context(), wanted, world))?;
+    let label = |id: InstanceId| session.expansion.instances[id.index()].label.to_string();
+    Ok(parts.into_iter().map(|(id, parts)| (label(id), parts)).collect())
 }
 
 /// What came of `flow forget`.

@@ -25,6 +25,8 @@ use flow_core::{
 };
 use flow_store::{Activity, Holder, Snapshot, Status, Store};
 
+use serde_json::Map;
+
 use super::{
     PublishedFile, Session, Update,
     adopted::AdoptedAttempts,
@@ -453,13 +455,17 @@ fn beginning(
         instances: plan.items.len() as u32,
         pid: process::id(),
     }));
+    // Instances of a step follow each other.
+    let mut told = None;
     let instances = plan.items.iter().map(|item| {
         let instance = &expansion.instances[item.id.index()];
+        let is_first = told.replace(instance.step) != Some(instance.step);
         RunEvent::Instance {
             instance: item.id,
             label: instance.label.to_string(),
             step: expansion.steps[instance.step.index()].name.clone(),
             plan: Planned::from(&item.state),
+            written: if is_first { expansion.written(instance.step) } else { Map::new() },
         }
     });
     let remarks = expansion.remarks.iter().map(|remark| RunEvent::Remarked { remark: remark.clone() });

@@ -1,0 +1,204 @@
+//! What somebody changed between two runs: the workflow, the files, and what else fingerprints are made from.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use flow_core::fingerprint::{PartKind, Parts};
+use flow_core::why::{self, Files, InputChange, Reason, WrittenChange, written_changes};
+use flow_core::{Digest, KeptInput};
+use flow_store::{EntryKind, Objects};
+use serde_json::Value;
+
+use super::Side;
+use crate::output::{BAD, FAINT, GOOD, STRONG, styled};
+use crate::unified::unified;
+use crate::{reasons, words};
+
+/// A longer value, or one of several lines, is shown as lines that differ.
+const LONGEST: usize = 40;
+
+/// What differs in the steps as they are written.
+pub(super) fn workflow(before: &Side, after: &Side) -> Vec<String> {
+    if before.written.is_empty() || after.written.is_empty() {
+        return Vec::new();
+    }
+    let is_part = [before, after].iter().any(|side| !side.start.targets.is_empty());
+    let changes = written_changes(&before.written, &after.written, is_part);
+    let heading = (!changes.is_empty()).then(|| styled(STRONG, "workflow"));
+    heading.into_iter().chain(changes.iter().flat_map(change)).collect()
+}
+
+fn change(change: &WrittenChange) -> Vec<String> {
+    let (steps, key, was, is) = match change {
+        WrittenChange::Added(step) => return vec![format!("  {step} is new")],
+        WrittenChange::Removed(step) => return vec![format!("  {step} is gone")],
+        WrittenChange::Renamed { was, is } => return vec![format!("  {was} is now called {is}")],
+        WrittenChange::Key { steps, key, was, is } => (steps, key, was.as_ref(), is.as_ref()),
+    };
+    let steps = steps.join(", ");
+    // The text, unless it would be read as another value.
+    let same_text = was.map(plain) == is.map(plain);
+    let text = |value: Option<&Value>| value.map(|value| if same_text { value.to_string() } else { plain(value) });
+    let (was, is) = (text(was), text(is));
+    let fits = |text: &Option<String>| text.as_ref().is_none_or(|text| text.len() <= LONGEST && !text.contains('\n'));
+    if fits(&was) && fits(&is) {
+        let none = || "—".to_owned();
+        return vec![format!("  {steps} {key}: {} → {}", was.unwrap_or_else(none), is.unwrap_or_else(none))];
+    }
+    let (was, is) = (was.unwrap_or_default(), is.unwrap_or_default());
+    let mut lines = unified(&was, &is);
+    if was.lines().count().max(is.lines().count()) == 1 {
+        // Which line of one it is says nothing.
+        lines.retain(|line| !line.starts_with("@@"));
+    }
+    std::iter::once(format!("  {steps} {key}")).chain(hunks(&lines)).collect()
+}
+
+/// A value about as it is written in YAML.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", items.iter().map(plain).collect::<Vec<_>>().join(", ")),
+        other => other.to_string(),
+    }
+}
+
+/// Files that steps were given in both runs, or in one of them, as far as they are kept; each change once, however many read it. With
+/// the names of these files.
+pub(super) fn inputs(before: &Side, after: &Side, objects: &Objects) -> (Vec<String>, BTreeSet<String>) {
+    let mut changes: BTreeSet<(&String, Option<&KeptInput>, Option<&KeptInput>)> = BTreeSet::new();
+    for (label, was) in &before.inputs {
+        let Some(is) = after.inputs.get(label).filter(|is| !is.is_empty() && !was.is_empty()) else { continue };
+        let both = was.keys().chain(is.keys()).map(|name| (name, was.get(name), is.get(name)));
+        changes.extend(both.filter(|(_, was, is)| was != is));
+    }
+    let text = |side: &Side, input: &KeptInput| {
+        let kept = || String::from_utf8(objects.read_private(&input.digest)?).ok();
+        side.texts.get(&input.digest).cloned().or_else(|| input.text.then(kept).flatten())
+    };
+    let about = |input: &KeptInput| format!("{} ({})", words::bytes(input.bytes), &input.digest.to_string()[..8]);
+    let mut out = Vec::new();
+    if !changes.is_empty() {
+        out.push(styled(STRONG, "inputs"));
+    }
+    let names = changes.iter().map(|(name, ..)| (*name).clone()).collect();
+    for (name, was, is) in changes {
+        match (was, is) {
+            (Some(was), Some(is)) => match (text(before, was), text(after, is)) {
+                (Some(was), Some(is)) => {
+                    out.push(format!("  {name} changed"));
+                    out.extend(hunks(&unified(&was, &is)));
+                }
+                _ => out.push(format!("  {name} changed: was {}, is {}", about(was), about(is))),
+            },
+            (None, Some(is)) => out.push(format!("  {name} is new: {}", about(is))),
+            (Some(was), None) => out.push(format!("  {name} is gone: was {}", about(was))),
+            (None, None) => {}
+        }
+    }
+    (out, names)
+}
+
+/// What else differs in what instances are made from: no workflow, no parameter and no file that was shown says it.
+pub(super) fn others(before: &Side, after: &Side, files: &BTreeSet<String>, objects: &Objects) -> Vec<String> {
+    let explained = Explained::of(before, after, files);
+    let mut changes: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (label, was) in &before.parts {
+        let Some(is) = after.parts.get(label) else { continue };
+        for reason in why::compare(was, is, &mut |digest| files_of(objects, digest)) {
+            if !explained.has(label, &reason) {
+                changes.entry(reasons::reason(&reason)).or_default().push(label);
+            }
+        }
+    }
+    let heading = (!changes.is_empty()).then(|| styled(STRONG, "changes"));
+    let line = |(reason, labels): (String, Vec<&str>)| match labels[..] {
+        [one] => format!("  {one}: {reason}"),
+        [first, ..] => format!("  {first} and {} more: {reason}", words::thousands(labels.len() - 1)),
+        [] => reason,
+    };
+    heading.into_iter().chain(changes.into_iter().map(line)).collect()
+}
+
+/// The files of a folder, as far as its list is kept.
+fn files_of(objects: &Objects, manifest: &Digest) -> Option<Files> {
+    let file = |entry: flow_store::Entry| match entry.kind {
+        EntryKind::File { digest, .. } => Some((entry.path.to_string_lossy().into_owned(), digest)),
+        _ => None,
+    };
+    Some(objects.manifest(manifest).ok()??.entries.into_iter().filter_map(file).collect())
+}
+
+/// What was shown already, and what follows from that.
+struct Explained<'a> {
+    files: &'a BTreeSet<String>,
+    /// Parameters differ, or it is not known how the steps were written.
+    values: Option<bool>,
+    /// Steps whose keys differ.
+    steps: BTreeSet<String>,
+    /// Steps with instances that differ.
+    differ: BTreeSet<&'a str>,
+}
+
+impl<'a> Explained<'a> {
+    fn of(before: &'a Side, after: &'a Side, files: &'a BTreeSet<String>) -> Explained<'a> {
+        let is_written = !before.written.is_empty() && !after.written.is_empty();
+        let keys = |change: WrittenChange| match change {
+            WrittenChange::Key { steps, .. } => steps,
+            _ => Vec::new(),
+        };
+        let changes = if is_written { written_changes(&before.written, &after.written, true) } else { Vec::new() };
+        let differ = |(label, was): (&'a String, &Parts)| {
+            let is = after.parts.get(label)?;
+            (is != was).then(|| step_of(label))
+        };
+        Explained {
+            files,
+            values: is_written.then(|| before.start.params != after.start.params),
+            steps: changes.into_iter().flat_map(keys).collect(),
+            differ: before.parts.iter().filter_map(differ).collect(),
+        }
+    }
+
+    fn has(&self, label: &str, reason: &Reason) -> bool {
+        match reason {
+            Reason::Value { kind: PartKind::Measured | PartKind::Version | PartKind::Protocol, .. } => false,
+            Reason::Value { .. } | Reason::Measurement(_) => {
+                self.values.is_some_and(|params| params || self.steps.contains(step_of(label)))
+            }
+            Reason::Input(path, change) => {
+                let is_shown = |name: &str| self.files.contains(name);
+                match change {
+                    InputChange::Files { named, .. } => {
+                        named.iter().any(|(file, _)| is_shown(&format!("{path}/{file}")))
+                    }
+                    InputChange::Whole(_) | InputChange::Listing | InputChange::By => {
+                        self.files.iter().any(|name| name == path || name.starts_with(&format!("{path}/")))
+                    }
+                }
+            }
+            Reason::Artifact(path, _) => path.split('/').nth(1).is_some_and(|step| self.differ.contains(step_of(step))),
+            // Results that a table reads have a section of their own.
+            Reason::Results { .. } | Reason::Seen(..) | Reason::Set(_) | Reason::Said(_) | Reason::Many(_) => true,
+            _ => false,
+        }
+    }
+}
+
+fn step_of(label: &str) -> &str {
+    label.split('[').next().unwrap_or(label)
+}
+
+/// A difference as it is shown, cut where it is long.
+fn hunks(lines: &[String]) -> Vec<String> {
+    const SHOWN: usize = 40;
+    let shown = |line: &String| match line.as_bytes().first() {
+        Some(b'+') => styled(GOOD, line),
+        Some(b'-') => styled(BAD, line),
+        Some(b'@') => styled(FAINT, line),
+        _ => line.clone(),
+    };
+    let more = lines.len().saturating_sub(SHOWN);
+    let cut =
+        (more > 0).then(|| format!("… {} more {}", words::thousands(more), if more == 1 { "line" } else { "lines" }));
+    lines.iter().take(SHOWN).map(shown).chain(cut).map(|line| format!("    {line}")).collect()
+}

@@ -1,0 +1,276 @@
+//! `flow diff`.
+
+mod causes;
+mod results;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::ExitCode;
+
+use clap::Args;
+use flow_core::fingerprint::Parts;
+use flow_core::sched::policy;
+use flow_core::why::WrittenSteps;
+use flow_core::{Digest, JOURNAL_FORMAT, KeptInput, Origin, Place, RunEvent, RunId, RunStart, StepId, StepResult};
+use flow_exec::Session;
+use flow_store::{Results, StoreDir};
+use indexmap::IndexMap;
+use serde_json::Value;
+
+use super::Done;
+use crate::args::{About, Global, Selection};
+use crate::error::CliError;
+use crate::output::{FAINT, NOTE, Output, STRONG, styled};
+use crate::place::{self, StoreLocation};
+use crate::screen::{InstanceState, View, each_result};
+use crate::words;
+
+/// The workflow, its files and its settings as the next run would find them.
+const NOW: &str = "now";
+
+/// Arguments of `flow diff`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  flow diff 3f2a 91bc                    runs by the ends of their ids; `flow runs` lists them
+  flow diff now                          what you edited since the last run, before it runs
+  flow diff 3f2a now                     what you edited since that run
+
+Many instances of a step are told as one, with the least and the largest of their numbers; -v tells each.")]
+pub(crate) struct Diff {
+    /// A run, by its id or the end of it; `now` alone compares the last run with now
+    before: String,
+    /// Another run, or `now`: the workflow, its files and settings as they are [default: now]
+    after: Option<String>,
+    #[command(flatten)]
+    about: About,
+}
+
+/// A run as far as it is compared, or what would run now.
+struct Side {
+    start: RunStart,
+    /// How each instance was settled, by label.
+    settled: IndexMap<String, String>,
+    results: BTreeMap<String, StepResult>,
+    /// What their fingerprints are made of, as far as a journal tells, and those of what failed.
+    parts: BTreeMap<String, Parts>,
+    /// Small input files, by label and name.
+    inputs: BTreeMap<String, BTreeMap<String, KeptInput>>,
+    /// Their texts, if these are not in the store.
+    texts: BTreeMap<Digest, String>,
+    /// The steps as they are written; none if that is not known.
+    written: WrittenSteps,
+    /// It was imported.
+    origin: Option<Origin>,
+}
+
+impl Diff {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+        let place = StoreLocation::find(global, &self.about)?;
+        let (before, after) = match (&*self.before, self.after.as_deref()) {
+            (NOW, None) => (None, NOW),
+            (NOW, Some(_)) => {
+                return Err(CliError::usage("`now` comes last").hint("`flow diff RUN now` shows what you edited"));
+            }
+            (run, after) => (Some(run), after.unwrap_or(NOW)),
+        };
+        let is_now = after == NOW;
+        let (before, after) = {
+            let results = place::results(&place.store, output)?;
+            let side = |run: Option<&str>| side(place.view(run)?.1, &*results, &place.store);
+            (side(before)?, if is_now { None } else { Some(side(Some(after))?) })
+        };
+        let after = match after {
+            Some(after) => after,
+            None => now(global, &self.about, &place, &before, output)?,
+        };
+        for (side, name) in [(&before, "before"), (&after, "after")] {
+            if let Some(origin) = &side.origin {
+                let text = format!(
+                    "{name} is imported from {}: a bundle holds results, and neither the workflow nor its files",
+                    origin.host
+                );
+                output.note(format!("{} {text}", styled(NOTE, "note:")))?;
+            }
+        }
+        // What somebody changed, before what came of it.
+        let objects = place.store.objects();
+        let mut lines = Vec::new();
+        section(&mut lines, "settings", settings(&before, &after));
+        lines.extend(causes::workflow(&before, &after));
+        let (inputs, files) = causes::inputs(&before, &after, &objects);
+        lines.extend(inputs);
+        lines.extend(causes::others(&before, &after, &files, &objects));
+        if !is_now {
+            lines.extend(results::compare(&before, &after, output.verbose));
+        }
+        if lines.is_empty() {
+            output.line(match (is_now, &before.origin) {
+                (true, Some(_)) => "a bundle has nothing that could be compared with now".to_owned(),
+                (true, None) => format!("nothing differs since run {}", before.start.run),
+                (false, _) => "nothing differs".to_owned(),
+            })?;
+        }
+        for line in lines {
+            output.line(line)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn side(view: View, kept: &dyn Results, store: &StoreDir) -> Result<Side, CliError> {
+    let start = match (&view.start, &view.imported) {
+        (Some(start), _) => start.clone(),
+        (None, Some(origin)) => imported(origin, view.instances.len()),
+        (None, None) => return Err(CliError::failed("that run was killed before its journal began")),
+    };
+    let (mut settled, mut results) = (IndexMap::new(), BTreeMap::new());
+    // Nobody asked for what was not needed.
+    let shown = view.instances.values().filter(|shown| !matches!(shown.state, InstanceState::NotNeeded));
+    each_result(shown, kept, |shown, result| {
+        let how = match &shown.state {
+            InstanceState::NotNeeded | InstanceState::Waiting | InstanceState::Running => "not settled",
+            InstanceState::Cached(outcome, _) | InstanceState::Done(outcome) | InstanceState::Settled(outcome) => {
+                words::outcome(*outcome)
+            }
+        };
+        settled.insert(shown.label.clone(), how.to_owned());
+        results.extend(result.map(|result| (shown.label.clone(), result)));
+        Ok(())
+    })?;
+    let from = results.values().map(|result: &StepResult| &result.run).chain([&start.run]);
+    let mut parts = BTreeMap::new();
+    for run in from.collect::<BTreeSet<_>>() {
+        let of_it = parts_of(store, run).into_iter();
+        // Of a result that was reused, those of the run that made it.
+        parts.extend(of_it.filter(|(label, _)| results.get(label).map_or(&start.run, |result| &result.run) == run));
+    }
+    let kept = |(label, result): (&String, &StepResult)| Some((label.clone(), result.kept.as_ref()?.inputs.clone()));
+    let inputs = results.iter().filter_map(kept).collect();
+    let (written, origin) = (view.written, view.imported);
+    Ok(Side { start, settled, results, parts, inputs, texts: BTreeMap::new(), written, origin })
+}
+
+/// What is known of the run of another machine.
+fn imported(origin: &Origin, instances: usize) -> RunStart {
+    RunStart {
+        run: origin.run.clone(),
+        flow: origin.flow.clone(),
+        workflow: origin.workflow.clone(),
+        machine: origin.machine.clone(),
+        instances: instances as u32,
+        ..nothing()
+    }
+}
+
+fn nothing() -> RunStart {
+    RunStart {
+        format: JOURNAL_FORMAT,
+        run: RunId(NOW.to_owned()),
+        flow: env!("CARGO_PKG_VERSION").to_owned(),
+        file: String::new(),
+        workflow: String::new(),
+        profile: None,
+        params: BTreeMap::new(),
+        note: None,
+        set: Vec::new(),
+        targets: Vec::new(),
+        policy: policy::DEFAULT.to_owned(),
+        on: None,
+        revision: None,
+        machine: flow_core::Machine::default(),
+        knows_nodes: false,
+        instances: 0,
+        pid: 0,
+    }
+}
+
+/// What a bare `flow run` would run now of the workflow that is named, else of that of the run `before`.
+fn now(
+    global: &Global,
+    about: &About,
+    place: &StoreLocation,
+    before: &Side,
+    output: &mut Output,
+) -> Result<Side, CliError> {
+    let file = match &about.workflow {
+        Some(file) => file.clone(),
+        None if before.start.file.is_empty() => place::workflow_at_hand(global, output)?,
+        None => place::near(&place.workspace.root.join(&before.start.file)).into(),
+    };
+    let session = place::open(&place::request(global, file, &Selection::default()), output)?;
+    let knowledge = place::knowledge(&session, output)?;
+    let present = flow_exec::present_inputs(&session)?;
+    let Session { workspace, expansion, .. } = &session;
+    let start = RunStart {
+        file: workspace.name(&workspace.file),
+        workflow: expansion.workflow.clone(),
+        profile: expansion.profile.clone(),
+        params: expansion.params.clone(),
+        policy: expansion.policy.clone().unwrap_or_else(|| policy::DEFAULT.to_owned()),
+        machine: expansion.machine.clone(),
+        instances: expansion.instances.len() as u32,
+        ..nothing()
+    };
+    let steps = (0..).map(StepId).zip(&expansion.steps).filter(|(_, step)| !step.instances.is_empty());
+    Ok(Side {
+        start,
+        settled: IndexMap::new(),
+        results: BTreeMap::new(),
+        parts: flow_exec::parts(&session, &knowledge, &session.wanted(&[])?)?,
+        inputs: present.files,
+        texts: present.texts,
+        written: steps.map(|(id, step)| (step.name.clone(), expansion.written(id))).collect(),
+        origin: None,
+    })
+}
+
+/// What the fingerprints were made of that a run recorded or tried, by label; nothing where its journal is gone.
+fn parts_of(store: &StoreDir, run: &RunId) -> BTreeMap<String, Parts> {
+    let mut all = BTreeMap::new();
+    let _ = store.run(run).read_journal(|line| {
+        let (label, parts) = match line.event {
+            RunEvent::Recorded { result, parts, .. } => (result.label, parts),
+            RunEvent::Tried { label, parts, .. } => (label, parts),
+            _ => return,
+        };
+        all.extend(serde_json::from_value(parts).ok().map(|parts| (label, parts)));
+    });
+    all
+}
+
+fn section(out: &mut Vec<String>, heading: &str, mut rows: Vec<Vec<String>>) {
+    if rows.is_empty() {
+        return;
+    }
+    rows.insert(0, ["", "before", "after", ""].map(|head| styled(FAINT, head)).to_vec());
+    out.push(styled(STRONG, heading));
+    out.extend(words::columns(&rows).into_iter().map(|line| format!("  {line}")));
+}
+
+fn settings(before: &Side, after: &Side) -> Vec<Vec<String>> {
+    let flat = |start: &RunStart| -> BTreeMap<String, String> {
+        let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let mut all: BTreeMap<String, String> =
+            start.params.iter().map(|(name, value)| (format!("params.{name}"), plain(value))).collect();
+        let gpus: Vec<&str> = start.machine.gpus.iter().map(|gpu| &*gpu.name).collect();
+        all.insert("workflow".into(), start.workflow.clone());
+        all.insert("flow".into(), start.flow.clone());
+        all.insert("policy".into(), start.policy.clone());
+        all.insert("on".into(), start.on.map_or("as the workflow says", Place::name).to_owned());
+        all.insert("profile".into(), start.profile.as_ref().map_or("none".into(), |(name, _)| name.clone()));
+        all.insert("machine".into(), format!("{} × {}", start.machine.cpus, start.machine.cpu_model));
+        all.insert("GPUs".into(), if gpus.is_empty() { "none".into() } else { gpus.join(", ") });
+        all
+    };
+    // Nobody knows them of an imported run.
+    let unknown = |name: &str| ["policy", "profile", "on"].contains(&name) || name.starts_with("params.");
+    let is_imported = before.origin.is_some() || after.origin.is_some();
+    let (before, after) = (flat(&before.start), flat(&after.start));
+    let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let value = |side: &BTreeMap<String, String>, name| side.get(name).cloned().unwrap_or_else(|| "—".into());
+    names
+        .into_iter()
+        .filter(|name| before.get(*name) != after.get(*name) && !(is_imported && unknown(name)))
+        .map(|name| vec![name.clone(), words::fit(&value(&before, name), 40), words::fit(&value(&after, name), 40)])
+        .collect()
+}

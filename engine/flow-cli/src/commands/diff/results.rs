@@ -1,0 +1,115 @@
+//! What differs in how instances ended, and in their numbers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::Hash;
+
+use flow_core::{Metric, StepResult};
+use indexmap::{IndexMap, IndexSet};
+
+use super::{Side, section};
+use crate::words;
+
+/// How instances ended, and their numbers: each, or as one those of a step that are many.
+pub(super) fn compare(before: &Side, after: &Side, each: bool) -> Vec<String> {
+    let labels: IndexSet<&String> = after.settled.keys().chain(before.settled.keys()).collect();
+    let (mut ends, mut metrics) = (Vec::new(), Vec::new());
+    for label in labels {
+        let (was, is) = (before.settled.get(label), after.settled.get(label));
+        if was != is {
+            let end = |side: Option<&String>| side.cloned().unwrap_or_else(|| "—".to_owned());
+            ends.push((label, end(was), end(is)));
+        }
+        if let (Some(was), Some(is)) = (before.results.get(label), after.results.get(label))
+            && (was.fingerprint != is.fingerprint || was.run != is.run)
+        {
+            metrics.extend(numbers(was, is).into_iter().map(|(name, both)| (label, name, both)));
+        }
+    }
+    let mut out = Vec::new();
+    let ends = alike(ends.into_iter().map(|(label, was, is)| (label, (was, is), ())), each);
+    let row = |(what, (was, is), _): (String, (String, String), Vec<()>)| vec![what, was, is];
+    section(&mut out, "instances", ends.into_iter().map(row).collect());
+    let numbers = alike(metrics.into_iter(), each);
+    let row = |(what, name, both): (String, String, Vec<Both>)| {
+        let side = |of: fn(&Both) -> &Option<Metric>| span(both.iter().filter_map(|both| of(both).as_ref()));
+        vec![format!("{what} {name}"), side(|both| &both.0), side(|both| &both.1), changed(&both)]
+    };
+    section(&mut out, "results", numbers.into_iter().map(row).collect());
+    out
+}
+
+/// A number before and after.
+type Both = (Option<Metric>, Option<Metric>);
+
+/// What is the same of many instances of a step, told as one unless each is asked for: whom it is about, what it is, and the rest of
+/// each.
+fn alike<'a, K: Eq + Hash + Clone, V>(
+    all: impl Iterator<Item = (&'a String, K, V)>,
+    each: bool,
+) -> Vec<(String, K, Vec<V>)> {
+    const MANY: usize = 4;
+    let mut steps: IndexMap<(&str, K), Vec<(&String, V)>> = IndexMap::new();
+    for (label, key, value) in all {
+        let step = label.split('[').next().unwrap_or(label);
+        steps.entry((step, key)).or_default().push((label, value));
+    }
+    let mut out = Vec::new();
+    for ((step, key), of) in steps {
+        if of.len() >= MANY && !each {
+            let what = format!("{step} × {}", words::thousands(of.len()));
+            out.push((what, key, of.into_iter().map(|(_, value)| value).collect()));
+        } else {
+            out.extend(of.into_iter().map(|(label, value)| (label.clone(), key.clone(), vec![value])));
+        }
+    }
+    out
+}
+
+/// The least and the largest of some numbers, which may be one.
+fn span<'a>(metrics: impl Iterator<Item = &'a Metric>) -> String {
+    let mut all: Vec<&Metric> = metrics.collect();
+    all.sort_by(|a, b| a.value.total_cmp(&b.value));
+    let word = |metric: &Metric| words::metric(metric.value, &metric.unit);
+    match (all.first().map(|metric| word(metric)), all.last().map(|metric| word(metric))) {
+        (Some(least), Some(most)) if least != most => format!("{least} to {most}"),
+        (Some(one), _) => one,
+        (None, _) => "—".to_owned(),
+    }
+}
+
+/// The change of some numbers in per cent.
+fn changed(both: &[Both]) -> String {
+    let change = |(was, is): &Both| match (was, is) {
+        (Some(was), Some(is)) if was.value != 0.0 => Some((is.value - was.value) / was.value.abs() * 100.0),
+        _ => None,
+    };
+    let mut all: Vec<f64> = both.iter().filter_map(change).collect();
+    all.sort_by(f64::total_cmp);
+    let word = |change: &f64| format!("{change:+.1} %").replace('-', "−");
+    match (all.first().map(word), all.last().map(word)) {
+        (Some(least), Some(most)) if least != most => format!("{least} to {most}"),
+        (Some(one), _) => one,
+        (None, _) => String::new(),
+    }
+}
+
+/// Numbers that differ, by name.
+fn numbers(was: &StepResult, is: &StepResult) -> Vec<(String, Both)> {
+    // What takes so short a time, flow's own steps above all, takes another one each time.
+    const SHORT_S: f64 = 0.01;
+    let wall = |result: &StepResult| flow_report::measured(result, "wall");
+    let short = [was, is].into_iter().filter_map(wall).all(|took| took < SHORT_S);
+    // A time that lacks a part is compared with none.
+    let whole = ![was, is].iter().any(|result| result.usage.lacks_a_part());
+    let all = |result: &StepResult| -> BTreeMap<String, Metric> {
+        let mut all = result.metrics.clone();
+        let took = wall(result).filter(|_| whole && !short);
+        let metric = |value| Metric { value, unit: "s".into(), epochs: None, sd: None, values: vec![] };
+        all.extend(took.map(|value| ("wall".to_owned(), metric(value))));
+        all
+    };
+    let (was, is) = (all(was), all(is));
+    let names: BTreeSet<&String> = was.keys().chain(is.keys()).collect();
+    let differ = names.into_iter().filter(|name| was.get(*name).map(|m| m.value) != is.get(*name).map(|m| m.value));
+    differ.map(|name| (name.clone(), (was.get(name).cloned(), is.get(name).cloned()))).collect()
+}
