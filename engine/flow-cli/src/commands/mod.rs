@@ -18,6 +18,7 @@ pub(crate) mod hw;
 pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod logs;
+mod past;
 pub(crate) mod plan;
 pub(crate) mod plugins;
 pub(crate) mod predict;
@@ -33,6 +34,7 @@ pub(crate) mod simulate;
 pub(crate) mod status;
 pub(crate) mod store;
 pub(crate) mod why;
+mod why_then;
 
 use std::{path::PathBuf, process::ExitCode};
 

@@ -8,7 +8,9 @@ use flow_core::{ArtifactKind, Digest, GpuUsage, Mode, StepResult};
 use flow_report::measured;
 use flow_store::{Objects, RunDir, StoreDir};
 use jiff::tz::TimeZone;
+use serde_json::{Value, json};
 
+use super::past::{AsRun, Past};
 use super::{Done, find};
 use crate::args::{Global, OfRun};
 use crate::error::CliError;
@@ -50,6 +52,7 @@ impl Show {
         let found = find(&view, &self.step)?;
         let results = place::results(&place.store, output)?;
         let objects = place.store.objects();
+        let mut past = Past::of(&place.store);
         if found.len() >= MANY && !self.json && !output.verbose {
             let mut rows = Vec::new();
             each_result(found, &*results, |shown, result| {
@@ -63,9 +66,10 @@ impl Show {
         }
         each_result(found, &*results, |shown, result| {
             match result {
-                Some(result) if self.json => output.json(&result)?,
+                Some(result) if self.json => output.json(&with_start(&result, &mut past, shown)?)?,
                 Some(result) => {
-                    for line in card(&shown.label, &result, &objects, &TimeZone::system()) {
+                    let began = Began { how: past.as_run(&result), why: why_it_ran(&result, &mut past, shown) };
+                    for line in card(&shown.label, &result, &began, &objects, &TimeZone::system()) {
                         output.line(line)?;
                     }
                     if let Some(text) = made(&result, &objects, global.lang.as_deref())? {
@@ -81,6 +85,31 @@ impl Show {
         })?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// How the attempt began that made a result.
+struct Began {
+    how: AsRun,
+    why: Option<String>,
+}
+
+fn why_it_ran(result: &StepResult, past: &mut Past<'_>, shown: &Shown) -> Option<String> {
+    let reason = past.reason(&result.run, &result.fingerprint, &shown.label)?;
+    Some(reason.words())
+}
+
+/// A result as it is kept, with how its attempt began.
+fn with_start(result: &StepResult, past: &mut Past<'_>, shown: &Shown) -> Result<Value, CliError> {
+    let unwritable = |e: serde_json::Error| CliError::failed(format!("the result cannot be written: {e}"));
+    let mut value = serde_json::to_value(result).map_err(unwritable)?;
+    let AsRun { command, env } = past.as_run(result);
+    let because = why_it_ran(result, past, shown);
+    if let Some(all) = value.as_object_mut() {
+        all.extend(command.map(|command| ("command".to_owned(), command.into())));
+        all.extend((!env.is_empty()).then(|| ("env".to_owned(), json!(env))));
+        all.extend(because.map(|because| ("ran_because".to_owned(), because.into())));
+    }
+    Ok(value)
 }
 
 /// From so many instances on each is a line.
@@ -164,7 +193,7 @@ fn made(result: &StepResult, objects: &Objects, lang: Option<&str>) -> Result<Op
 }
 
 /// Everything about a result, in words.
-fn card(label: &str, result: &StepResult, objects: &Objects, zone: &TimeZone) -> Vec<String> {
+fn card(label: &str, result: &StepResult, began: &Began, objects: &Objects, zone: &TimeZone) -> Vec<String> {
     let mut out = vec![format!("{}  {}", styled(STRONG, label), styled(style(result), words::outcome(result.outcome)))];
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut row = |name: &str, value: String| rows.push(vec![name.to_owned(), value]);
@@ -187,6 +216,17 @@ fn card(label: &str, result: &StepResult, objects: &Objects, zone: &TimeZone) ->
     row("run", format!("{}, {}", result.run, words::date(result.started_at, zone)));
     if let Some(revision) = &result.circumstances.revision {
         row("commit", words::revision(revision));
+    }
+    if let Some(why) = &began.why {
+        row("ran because", why.clone());
+    }
+    if let Some(command) = &began.how.command {
+        let mut lines = command.trim_end().lines();
+        row("command", lines.next().unwrap_or_default().to_owned());
+        lines.for_each(|line| row("", line.to_owned()));
+    }
+    for (name, value) in &began.how.env {
+        row(&format!("env.{name}"), value.replace('\n', " "));
     }
     row("fingerprint", result.fingerprint.short());
     for (name, metric) in &result.metrics {

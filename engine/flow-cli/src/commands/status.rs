@@ -21,8 +21,12 @@ use crate::{reasons, words};
 #[command(after_help = "\
 Examples:
   flow status                            the runs that go on, or the last one
+  flow status 3f2a                       an earlier run, and why its steps ran
   flow status --json                     its status file, for scripts")]
 pub(crate) struct Status {
+    /// A run, by its id or the end of it, as --run names it
+    #[arg(value_name = "RUN", conflicts_with = "run")]
+    asked: Option<String>,
     #[command(flatten)]
     of: OfRun,
     /// The status file as it is
@@ -31,7 +35,8 @@ pub(crate) struct Status {
 }
 
 impl Status {
-    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+    pub(crate) fn execute(mut self, global: &Global, output: &mut Output) -> Done {
+        self.of.run = self.of.run.or(self.asked.take());
         let place = StoreLocation::find(global, &self.of.about)?;
         let mut living = place.living()?;
         let mut which = self.of.run.clone();

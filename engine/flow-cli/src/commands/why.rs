@@ -11,7 +11,7 @@ use flow_store::{RunDir, Status};
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
 
-use super::Done;
+use super::{Done, why_then};
 use crate::args::{Global, Selection, WorkflowArg};
 use crate::error::CliError;
 use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
@@ -26,6 +26,7 @@ Examples:
   flow why solo                          every instance of the step
   flow why 'solo[version=v7,batch=16]'   one of them
   flow why solo --set lr=0.1             what this change would do
+  flow why solo --run 3f2a               why it ran in an earlier run
 
 While a run goes on it says what a step waits for.")]
 pub(crate) struct Why {
@@ -34,12 +35,18 @@ pub(crate) struct Why {
     steps: Vec<String>,
     #[command(flatten)]
     about: WorkflowArg,
+    /// Why it ran in this run, by its id or the end of it, instead of what would run now
+    #[arg(long, value_name = "ID", conflicts_with_all = ["set", "params", "profile", "gpus", "on"])]
+    run: Option<String>,
     #[command(flatten)]
     selection: Selection,
 }
 
 impl Why {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+        if let Some(run) = &self.run {
+            return why_then::of_run(global, self.about.workflow, run, &self.steps, output);
+        }
         let request = place::session(global, &self.about, &self.selection, output)?;
         let session = place::open(&request, output)?;
         let wanted = session.wanted(&self.steps)?;
@@ -72,6 +79,9 @@ impl Why {
         let asked: Vec<Asked<'_>> = asked.iter().map(|item| (label(item.id), &item.state)).collect();
         for line in answer(&asked, output.verbose) {
             output.line(line)?;
+        }
+        if let Some(dir) = knowledge.dir() {
+            why_then::since(dir, &asked, output)?;
         }
         let may_be_kept = |(_, state): &(_, &State)| matches!(state, State::Cached { .. } | State::After(_));
         let kept: BTreeSet<InstanceId> = ids

@@ -116,7 +116,7 @@ fn of_steps_that_do_the_same_it_is_said_whose_result_is_told_of_and_forgotten() 
 }
 
 #[test]
-fn what_changed_in_the_workflow_is_said_before_and_after_it_runs() {
+fn what_changed_in_the_workflow_is_said_before_and_after_it_runs_and_the_morning_after() {
     let space = space();
     let write = |scale: u32, epochs: u32| {
         let step = format!(
@@ -156,6 +156,22 @@ inputs
     let second = run();
     let differ = without_id(said(&["diff", &first, &second]));
     assert!(differ.starts_with(edits) && !differ.contains("changes\n"), "{differ}");
+    let why = "the command was `sh train.sh 1 --epochs 5`, is `sh train.sh 1 --epochs 3`; the variable `SCALE` was 1, is 2; \
+               input `data/b.csv` is new; 1 more reason";
+    // Nothing to do, and it is known why it ran.
+    run();
+    let told = said(&["why", "train", "--run", &second]);
+    assert_eq!(told, format!("train × 4: ran: {why}; the others alike\n"));
+    assert_eq!(said(&["why", "train", "--run", &first]), "train × 4: ran: its first run\n");
+    assert!(said(&["status", &second]).contains(why), "{}", said(&["status", &second]));
+    let now = said(&["why", "train"]);
+    assert!(now.contains("cached, nothing changed") && now.contains(&format!("ran in run RUN: {why}")), "{now}");
+    let shown = said(&["show", "train[lr=1,seed=0]"]);
+    let rows = ["  ran because  the command was", "  command      sh train.sh 1 --epochs 3\n", "  env.SCALE    2\n"];
+    assert!(rows.iter().all(|row| shown.contains(row)), "{shown}");
+    let json: serde_json::Value = serde_json::from_str(&said(&["show", "train[lr=1,seed=0]", "--json"])).unwrap();
+    assert_eq!((&json["command"], &json["env"]["SCALE"]), (&"sh train.sh 1 --epochs 3".into(), &"2".into()));
+    assert_eq!(json["ran_because"], why);
     let wrong = space.flow(["diff", "now", &first]).expect(2).text();
     assert!(wrong.contains("`now` comes last"), "{wrong}");
 }

@@ -9,6 +9,20 @@ use super::{FileChange, Files, InputChange, Reason};
 use crate::Digest;
 use crate::fingerprint::{PartKind, PartValue, Parts, RUNNER};
 
+/// The command that an instance ran, with paths for the digests of artifacts, and the variables that its workflow set for it. There is no
+/// command if the step is a plugin's, or if the command was too long to keep.
+pub fn as_run(parts: &Parts) -> (Option<String>, BTreeMap<String, String>) {
+    let artifacts = artifacts(parts);
+    let of = |kind: PartKind| parts.base.iter().filter(move |part| part.kind == kind);
+    let text = |value: &PartValue| match shown(value, &artifacts) {
+        Value::String(text) => text,
+        other => other.to_string(),
+    };
+    let command = of(PartKind::Command).find(|part| part.name.is_empty() && matches!(part.value, PartValue::Is(_)));
+    let env = of(PartKind::Variable).map(|part| (part.name.clone(), text(&part.value)));
+    (command.map(|part| text(&part.value)), env.collect())
+}
+
 /// What differs between the parts of two fingerprints; empty only if the fingerprints are equal. `files` looks up the
 /// files of an input folder by the digest of its manifest, where they were kept.
 pub fn compare(old: &Parts, new: &Parts, files: &mut dyn FnMut(&Digest) -> Option<Files>) -> Vec<Reason> {

@@ -18,8 +18,8 @@ use crate::fingerprint::PartKind;
 use crate::{Digest, Outcome, Span, reason::Spoiled};
 
 pub use brief::Why;
-pub use compare::compare;
 pub(crate) use compare::name_accepted;
+pub use compare::{as_run, compare};
 pub use written::{WrittenChange, WrittenSteps, written_changes};
 
 /// The digest of each file of a folder, by path.

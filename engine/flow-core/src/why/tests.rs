@@ -217,3 +217,18 @@ fn results_that_a_table_sees_say_what_is_true_of_them() {
         assert_eq!(reasons, expected);
     }
 }
+
+#[test]
+fn the_command_as_it_ran_has_paths_and_the_variables_are_those_of_the_workflow() {
+    let mut sample = sample();
+    let digest = Digest::of(b"v7");
+    sample.resolved.body = Body::Command { line: format!("train {digest} --epochs 5"), shell: Shell::Bash };
+    sample.resolved.links = vec![Link { path: "in/dataset".into(), digest }];
+    sample.resolved.env = [("SCALE".to_owned(), "1".to_owned()), ("DATA".to_owned(), digest.to_string())].into();
+    sample.plugin = None;
+    let (command, env) = as_run(&sample.parts());
+    assert_eq!(command.as_deref(), Some("train in/dataset --epochs 5"));
+    assert_eq!(env, [("DATA".into(), "in/dataset".into()), ("SCALE".into(), "1".into())].into());
+    sample.resolved.body = Body::Command { line: "x".repeat(2_000), shell: Shell::Bash };
+    assert_eq!(as_run(&sample.parts()).0, None, "too long to keep");
+}

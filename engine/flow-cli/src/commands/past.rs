@@ -1,0 +1,87 @@
+//! What earlier runs wrote down of results: why the attempt ran, with which command and which variables. Each journal is read once.
+
+use std::collections::BTreeMap;
+
+use flow_core::fingerprint::Parts;
+use flow_core::{Digest, InstanceId, RunEvent, RunId, StepResult, why};
+use flow_store::StoreDir;
+use serde_json::Value;
+
+use crate::reasons::Because;
+use crate::screen::{Shown, View};
+
+/// The runs that were asked about.
+pub(crate) struct Past<'a> {
+    store: &'a StoreDir,
+    runs: BTreeMap<RunId, OneRun>,
+}
+
+#[derive(Default)]
+struct OneRun {
+    view: View,
+    parts: BTreeMap<Digest, Parts>,
+    by_fingerprint: BTreeMap<Digest, InstanceId>,
+    by_label: BTreeMap<String, InstanceId>,
+}
+
+/// How an instance was started.
+#[derive(Default)]
+pub(crate) struct AsRun {
+    pub(crate) command: Option<String>,
+    /// Variables that the workflow sets, and its secrets without their values.
+    pub(crate) env: BTreeMap<String, String>,
+}
+
+impl<'a> Past<'a> {
+    pub(crate) fn of(store: &'a StoreDir) -> Past<'a> {
+        Past { store, runs: BTreeMap::new() }
+    }
+
+    /// A run whose journal is gone, or is somebody else's, is empty.
+    fn run(&mut self, run: &RunId) -> &OneRun {
+        let store = self.store;
+        self.runs.entry(run.clone()).or_insert_with(|| {
+            let mut one = OneRun::default();
+            let _ = store.run(run).read_journal(|line| {
+                one.view.event(&line);
+                if let RunEvent::Recorded { result, parts, .. } = line.event {
+                    one.parts.extend(serde_json::from_value(parts).ok().map(|parts| (result.fingerprint, parts)));
+                }
+            });
+            for (id, shown) in &one.view.instances {
+                one.by_fingerprint.extend(shown.fingerprint.map(|fingerprint| (fingerprint, *id)));
+                one.by_label.insert(shown.label.clone(), *id);
+            }
+            one
+        })
+    }
+
+    /// Why the attempt ran that made the result of a fingerprint, or under a label.
+    pub(crate) fn reason(&mut self, run: &RunId, fingerprint: &Digest, label: &str) -> Option<Because> {
+        let shown = self.run(run).find(fingerprint, label)?;
+        shown.reason.clone().filter(|reason| matches!(reason, Because::Runs(_)))
+    }
+
+    /// How the attempt was started that made a result.
+    pub(crate) fn as_run(&mut self, result: &StepResult) -> AsRun {
+        let run = self.run(&result.run);
+        let Some(shown) = run.find(&result.fingerprint, &result.label) else { return AsRun::default() };
+        let parts = shown.fingerprint.and_then(|fingerprint| run.parts.get(&fingerprint));
+        let (command, mut env) = parts.map(why::as_run).unwrap_or_default();
+        let written = run.view.written.get(&shown.step);
+        // A long command is not kept as it ran, but as it was written.
+        let as_written = || Some(written?.get("run")?.as_str()?.to_owned());
+        let secrets = written.and_then(|keys| keys.get("secrets"));
+        let secrets = secrets.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+        env.extend(secrets.map(|name| (name.to_owned(), "***".to_owned())));
+        AsRun { command: command.or_else(as_written), env }
+    }
+}
+
+impl OneRun {
+    /// What `flow accept` kept has another fingerprint now, and what was renamed another label.
+    fn find(&self, fingerprint: &Digest, label: &str) -> Option<&Shown> {
+        let id = self.by_fingerprint.get(fingerprint).or_else(|| self.by_label.get(label))?;
+        self.view.instances.get(id)
+    }
+}
