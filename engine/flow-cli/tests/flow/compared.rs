@@ -157,7 +157,7 @@ inputs
     let differ = without_id(said(&["diff", &first, &second]));
     assert!(differ.starts_with(edits) && !differ.contains("changes\n"), "{differ}");
     let why = "the command was `sh train.sh 1 --epochs 5`, is `sh train.sh 1 --epochs 3`; the variable `SCALE` was 1, is 2; \
-               input `data/b.csv` is new; 1 more reason";
+               input `data/b.csv` is new; input `train.sh` changed";
     // Nothing to do, and it is known why it ran.
     run();
     let told = said(&["why", "train", "--run", &second]);
