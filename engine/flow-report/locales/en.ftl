@@ -7,7 +7,7 @@ mark-semicolon = ;{" "}
 mark-colon = :{" "}
 mark-stop = .{" "}
 mark-between-sentences = {" "}
-mark-percent = {" "}%
+mark-percent = %
 list-comma = ,{" "}
 list-and = {" "}and{" "}
 list-more = { $n } more
@@ -44,8 +44,8 @@ column-error_rate = Error rate
 column-accuracy = Accuracy
 column-top1 = Top-1
 column-top5 = Top-5
-column-gmac = 10⁹ multiply-accumulates
-column-gmac_norm_act = 10⁹ multiply-accumulates, with normalisations and activations
+column-gmac = GMACs
+column-gmac_norm_act = GMACs, with normalisations and activations
 column-parameters = Parameters
 column-auxiliary_parameters = Parameters of auxiliary heads
 column-layers = Layers
@@ -66,10 +66,10 @@ column-memory_share = Share of host memory
 column-gpu_memory_limit = GPU memory limit
 column-gpu_load = GPU utilisation
 column-gpu_load_peak = Peak GPU utilisation
-column-gpu_load_above_90 = Time with GPU utilisation above 90 %
-column-gpu_memory_load = GPU memory busy time
-column-gpu_memory_load_peak = Peak GPU memory busy time
-column-gpu_memory_load_above_90 = Time with GPU memory busy above 90 %
+column-gpu_load_above_90 = Time with GPU utilisation above 90%
+column-gpu_memory_load = Memory-controller utilisation
+column-gpu_memory_load_peak = Peak memory-controller utilisation
+column-gpu_memory_load_above_90 = Time with GPU memory busy above 90%
 column-epoch = Epoch
 column-step = Step
 column-part = Part
@@ -101,7 +101,7 @@ outcome-does_not_fit = does not fit
 outcome-failed = failed
 outcome-cancelled = cancelled
 outcome-skipped = skipped
-cell-spoiled = spoiled
+cell-spoiled = disturbed
 cell-unlike = not comparable
 cell-gpus-change = { $from }→{ $to } GPUs
 
@@ -110,7 +110,7 @@ table-absent = No table: step { $step } has no instances ({ $why }).
 note-mean = Mean ± standard deviation of at least { $of } results.
 note-mean-over = Mean ± standard deviation over { $over }, of at least { $of } results.
 note-median = Median of at least { $of } repetitions, with the least and the largest.
-note-simulated = ± is half the width of the 95 % confidence interval of the mean of { $of } simulations. Columns of a row are of the same jobs: their differences are surer than these intervals, and are judged seed by seed, with Bonferroni's correction for all pairs of columns (where an order turns, in all rows).
+note-simulated = ± is half the width of the 95% confidence interval of the mean of { $of } simulations. Columns of a row are of the same jobs: their differences are surer than these intervals, and are judged seed by seed, with Bonferroni's correction for all pairs of columns (where an order turns, in all rows).
 note-unlike = Taken under unlike circumstances, so neither averaged nor compared ({ $what }: { $one } and { $other }).
 note-caveats = { $label }: { $why }.
 note-of-the-whole = { $name } was printed without { $axis ->
@@ -157,7 +157,7 @@ finding-time-same = { $time } is { $range }, whatever the { $axis }.
 finding-time-flat = { $time } hardly depends on { $axis }: { $range }.
 finding-no-trend = { $time } goes up and down with { $axis }, without a trend: { $range }.
 finding-uneven = { $time } goes up and down with { $axis }: it is shortest at { $low } ({ $least }) and longest at { $high } ({ $most }).
-finding-memory-faster = From { $axis } { $from } to { $to }, { $memory } grows by { $grows } while { $time } falls by { $falls }: from here on memory grows faster than time falls.
+finding-memory-faster = { $axis } { $from } is the last step that pays. At { $to }, { $memory } grows by { $grows } and { $time } falls by only { $falls }, so memory × time rises.
 finding-memory-not-flat = { $memory } is not flat where { $axis } is small: { $least } at { $from }, { $most } at { $to }.
 finding-memory-flat = Up to { $axis } { $at }, { $memory } hardly changes: { $range }.
 finding-load-goes = { $load } { $rises ->
@@ -183,10 +183,10 @@ finding-linear = { $column } is linear in { $axis }: { $intercept } { $sign } { 
 jump = { $from } and { $to } ({ $height })
 finding-jumps = { $column } jumps between { $axis } { $jumps }.
 finding-jumps-multiple = { $column } jumps between { $axis } { $jumps }: at the multiples of { $multiple }.
-finding-bound-gpu = GPU utilisation is { $range }: most of the time the GPU is at work.
-finding-bound-cpu = CPU-bound: { $range } of the CPUs that the runs were given are in use.
-finding-bound-cpu-of = CPU-bound: { $range } of the CPUs that the runs were given are in use. Each had { $own } of { $host }, and CPU use is of all { $host }.
-finding-bound-data = Waiting for data limits the speed: { $range } of an epoch.
+finding-bound-gpu = GPU-bound: GPU utilisation is { $range }.
+finding-bound-cpu = CPU-bound: { $range } of the given CPUs are in use.
+finding-bound-cpu-of = CPU-bound: { $range } of the given CPUs are in use ({ $own } of { $host }; CPU use is a share of all { $host }).
+finding-bound-data = Data-bound: { $range } of an epoch is spent waiting for data.
 finding-bursts = { $which ->
     [every] In every result the CPU works more at the ends of epochs (their last tenth, and until the next begins) than in their middle half, by most in { $label }: { $ends } against { $middle }
     [some] In some of the results the CPU works more at the ends of epochs (their last tenth, and until the next begins) than in their middle half, by most in { $label }: { $ends } against { $middle }
@@ -196,21 +196,21 @@ finding-no-bursts = The CPU does not burst at the ends of epochs (their last ten
 finding-estimate = { $column } differs from { $of } by { $range } (median of the absolute differences { $typical }).
 finding-estimate-one = { $column } differs from { $of } by { $most }.
 finding-agrees = Earlier figures of { $column } that are found again to their last digit: { $same } of { $of }. The largest difference is { $most }.
-finding-unchanged = From { $a } to { $b }, { $column } is unchanged (the largest difference is { $most }).
+finding-unchanged = From { $a } to { $b }, { $column } is unchanged (differences below { $most }).
 finding-hardly-changed = From { $a } to { $b }, { $column } { $how ->
-    [rises] rises by { $most } at the most, and falls in no row
-    [falls] falls by { $most } at the most, and rises in no row
-   *[both] changes by { $most } at the most
+    [rises] rises by less than { $most }, and falls in no row
+    [falls] falls by less than { $most }, and rises in no row
+   *[both] changes by less than { $most }
 }.
-finding-within-repetitions = From { $a } to { $b }, no change of { $column } stands out of how much repetitions differ: { $mean } on average, 95 % confidence interval { $interval }.
+finding-within-repetitions = From { $a } to { $b }, no change of { $column } stands out of how much repetitions differ: { $mean } on average, 95% confidence interval { $interval }.
 finding-same-learned = From { $a } to { $b }, { $column } { $told ->
     [yes] changes little
    *[no] is the same within its run-to-run spread
-}: the 95 % confidence interval of the change is { $interval }.
+}: the 95% confidence interval of the change is { $interval }.
 finding-learned-change = From { $a } to { $b }, { $column } { $how ->
     [times] is { $mean } on average
    *[change] changes by { $mean } on average
-} (95 % confidence interval, from how much repeated trainings differ: { $interval }){ $told ->
+} (95% confidence interval, from how much repeated trainings differ: { $interval }){ $told ->
     [yes] {""}
    *[no] , which is not told from chance
 }.
@@ -223,12 +223,12 @@ finding-changed-two = From { $a } to { $b }, { $column } { $how ->
     [times] is { $range } in both rows
     [rises] rises in both rows, by { $range }
    *[falls] falls in both rows, by { $range }
-} (too few for an interval or a test).
+}.
 finding-changed-few = From { $a } to { $b }, { $column } { $how ->
     [times] is { $range } in every row
     [rises] rises in every row, by { $range }
    *[falls] falls in every row, by { $range }
-} (mean { $mean }, 95 % confidence interval { $interval }; too few rows for a sign test).
+}.
 finding-changed-tested = From { $a } to { $b }, { $column } { $how ->
     [times] is { $range } in every row
     [rises] rises in every row, by { $range }
@@ -283,8 +283,8 @@ computed-r2 = R² of { $column } over { $axis }
 computed-least = Least { $column }
 computed-most = Largest { $column }
 computed-mean-change = Mean change of { $column }
-computed-low-change = Change of { $column }, lower end of the 95 % confidence interval
-computed-high-change = Change of { $column }, upper end of the 95 % confidence interval
+computed-low-change = Change of { $column }, lower end of the 95% confidence interval
+computed-high-change = Change of { $column }, upper end of the 95% confidence interval
 computed-pairs = Pairs in the sign test of { $column }
 computed-median-change = Median change of { $column }
 computed-rows-changed = Rows in which { $column } changes so
@@ -308,7 +308,7 @@ computed-most-off = { $column } against { $of }, most
 computed-typical-off = { $column } against { $of }, median of the absolute differences
 computed-apart = { $column } at { $axis } { $at }, the highest over the lowest, less 1
 computed-interval = { $value } ({ $range })
-computed-behind = { $column } of { $part } less that of { $than } at { $axis } { $at }, with its simultaneous 95 % confidence interval
+computed-behind = { $column } of { $part } less that of { $than } at { $axis } { $at }, with its simultaneous 95% confidence interval
 computed-middle = CPU use in the middle half of the epochs of { $label }
 computed-ends = CPU use at the ends of the epochs of { $label }
 column-waiting_share = Share of an epoch spent waiting for data
@@ -318,13 +318,9 @@ column-own_cpu_util = Use of the CPUs given
 together-members = Alone and together
 together-used = Use while together
 together-sum = Sum of { $group }
-note-gpu-load = GPU utilisation is the share of time in which a kernel ran on the GPU, however little of it that filled.
-note-gpu-memory-load = GPU memory busy time is the share of time in which GPU memory was read or written, not how much of its bandwidth that took.
+note-gpu-load = GPU utilisation is the share of time in which a kernel ran, however small.
+note-gpu-memory-load = Memory-controller utilisation is the share of time with a read or write of GPU memory, not a share of its bandwidth.
 note-short-load = The driver averages a GPU's load over up to a second, so it is not told of epochs that take less in all.
-note-gain-short = ± is half the width of a 95 % interval{ $once ->
-    [yes] ; where a group ran once, how much runs differ is assumed in that of the throughput, and left out of that of a slowdown.
-   *[no] .
-}
 note-windows = Each figure is of the member's own epochs while all ran: the windows are not quite the same, and a sum may come to a little more than there is.
 note-all-runs = Times alone and together are geometric means of all runs of each that count, or of all where none does. The table above leaves out runs that were made only for a verdict.
 together-more-cpus = Alone each was given only a part of the CPUs: the gain is { $more ->
@@ -332,8 +328,8 @@ together-more-cpus = Alone each was given only a part of the CPUs: the gain is {
    *[no] no more than that of more CPUs
 }.
 together-groups = Verdicts
-note-gain = ± is half the width of an interval that holds for at least 95 % of groups, however often they are repeated.{ $once ->
-    [yes] {" "}That is otherwise where a group ran once. There the ± of the throughput assumes a standard deviation of at least { $assumed } between runs, which was not measured; and the ± of a slowdown is twice its standard error from epoch to epoch (where that is not known, as if both times had a standard deviation of { $usual }). It leaves out how much runs differ, so it is no 95 % interval, and the ± of the throughput does not follow from it.
+note-gain = ± is the half-width of a 95% interval.{ $once ->
+    [yes] {" "}If a group ran once, the ± of its throughput assumes a run-to-run SD of { $assumed }, and the ± of a slowdown covers the spread between epochs only ({ $usual } if that is unknown).
    *[no] {""}
 }
 packed-members = Alone and packed
@@ -344,7 +340,7 @@ together-together = { $column } together
 together-predicted = { $column } together, predicted from alone
 together-off = Prediction off by
 together-of-group = { $value } ({ $group })
-together-interference = Members of a group on shared GPUs are predicted to slow down by an interference coefficient times what they ask of a GPU beyond 100 %. { $known ->
+together-interference = Members of a group on shared GPUs are predicted to slow down by an interference coefficient times what they ask of a GPU beyond 100%. { $known ->
     [none] What sharing costs on this GPU model had not been measured: the coefficient is taken to be 1.
     [all] As measured on this GPU model before, it is { $each }.
    *[some] As measured on this GPU model before, it is { $each }; elsewhere, where nothing had been measured, it is taken to be 1.
@@ -370,7 +366,7 @@ verdict-parallel = parallel
 verdict-parallel-within = parallel (within { $tolerance })
 verdict-only-concurrent = only concurrent
 verdict-no-gain = no gain
-verdict-slower = loses
+verdict-slower = slower than serial
 verdict-too-noisy = undecided
 verdict-overlap = not enough overlap
 verdict-out-of-memory = out of memory
@@ -451,7 +447,7 @@ guess-confirmed-relieved = **Confirmed**: { $what } is what limits { $groups }, 
    *[other] where it suffices
 }, runs in parallel.
 guess-confirmed-alone = **Confirmed**: { $what } is what limits the runs.
-guess-refuted = **Refuted**: { $what } is not what limits { $groups }.
+guess-refuted = **Not supported**: by its figures, { $what } does not limit { $groups }.
 guess-open = **Open**: the figures neither confirm nor refute that it is { $what }.
 
 ## The page
@@ -461,9 +457,9 @@ setup-gpus-there = the machine has { $there }
 setup-versions = Versions
 setup-profile = Profile
 setup-profile-value = { $profile } ({ $why })
-setup-set = Parameters not as in the file
+setup-set = Parameters set on the command line
 setup-runs = Runs
-setup-commit = Commit
+setup-commit = Git commit
 setup-commit-clean = { $commit }
 setup-commit-dirty = { $commit }, with changes not committed
 section-title = { $step } by { $rows }
@@ -508,9 +504,9 @@ chart-gpus = { $gpus ->
    *[other] { $gpus } GPUs
 }
 chart-bars = Error bars: { $kinds }.
-chart-merged = Lines that are nowhere further apart than { $share } of the upright axis are drawn as one, the first of those named.
+chart-merged = Lines that differ by less than { $share } of the y axis are drawn as one.
 chart-bars-sd = standard deviation
-chart-bars-interval = 95 % confidence interval of the mean
+chart-bars-interval = 95% confidence interval of the mean
 chart-bars-range = from the least to the largest
 chart-bars-runs = from the shortest to the longest of repeated runs
 chart-alone = alone
@@ -705,19 +701,19 @@ chart-schedule-caption = Schedule of { $label }{ $of ->
 chart-schedule-how = A bar is a job, on every GPU that it holds; jobs that share a GPU lie one above the other.
 column-policy = Policy
 column-density = Density
-column-time_in_system = Mean time in system
-column-time_in_system_p99 = P99 time in system
+column-time_in_system = Mean JCT
+column-time_in_system_p99 = P99 JCT
 column-waiting = Mean waiting
-column-makespan = Total time
+column-makespan = Makespan
 column-gpu_use = GPU use
-column-gpu_held = GPUs held
+column-gpu_held = GPU allocation
 column-cpu_use = CPU use
 side = { $name } ({ $value })
 rival = { $name } ({ $by }, { $range })
 rival-alike = { $name } (no difference in the digits shown)
-rivals = Not told apart from { $name }, by differences and their simultaneous 95 % confidence intervals: { $rivals }.
+rivals = Not told apart from { $name }, by differences and their simultaneous 95% confidence intervals: { $rivals }.
 finding-best = At { $axis } { $at }, { $column } is lowest with { $best } and highest with { $worst }.
-finding-none-told = At { $axis } { $at }, no difference of { $column } can be told, whatever the { $split }: the largest, from { $best } to { $worst }, is { $by }, with a simultaneous 95 % confidence interval of { $range }.
+finding-none-told = At { $axis } { $at }, { $column } does not tell { $split } values apart: { $best } to { $worst }, a difference of { $by } (95% interval { $range }).
 finding-order = { $column }, from the lowest: { $order }.
 order-place = { $axis } { $value }
 order-pair = { $first } has less than { $second }
@@ -757,7 +753,7 @@ assumed-v = Lyapunov: a GPU-second of the service that a job is expected to take
 assumed-preempts = Running jobs make room for those of a higher tier that would else wait, within { $grace } s, and begin anew, three times at most.
 assumed-preempts-kept = Running jobs make room for those of a higher tier that would else wait, within { $grace } s, and go on from a checkpoint, one every { $every } s.
 assumed-slurm = Slurm: flow says which jobs are submitted, and Slurm starts them by tier, by priority and in order, letting later ones pass that fit while earlier ones do not; a job has one node, and GPUs alone count. flow has at most { $queue } jobs in the queue; an array has at most { $array } tasks; the controller knows at most { $jobs } jobs, those too that ended in the last { $remembered } s; every job waits { $delay } s for those of others; jobs start every { $tick } s, { $rate } a second at the most; a call of sbatch takes { $submit } s, and flow sees an end after { $notice } s.
-assumed-sharing = Sharing: a job joins others on a GPU where memory suffices, nobody is predicted to take more than 2 times as long as alone, and what is done at once grows by a quarter of a job at least. Beyond 100 % of a GPU's time all on it slow down alike; nothing of that was measured.
+assumed-sharing = Sharing: a job joins others on a GPU where memory suffices, nobody is predicted to take more than 2 times as long as alone, and what is done at once grows by a quarter of a job at least. Beyond 100% of a GPU's time all on it slow down alike; nothing of that was measured.
 column-estimate_error = Error of run-time estimates
 column-v = V
 
@@ -766,7 +762,7 @@ analysis-of = Of
 analysis-points = Points
 fit-title = { $column } over { $axis }: which curve
 fit-curve = Curve
-fit-coefficients = Coefficients (± 95 % confidence)
+fit-coefficients = Coefficients (± 95% confidence)
 fit-r2 = R²
 fit-adjusted-r2 = Adjusted R²
 fit-off = Off by at most
@@ -797,6 +793,7 @@ fit-none = { $goes ->
     [down] { $column } falls with { $axis } from each point to the next, but none of the compared curves has its form: the one chosen has R² = { $r2 } over { $points } points.
    *[both] { $column } does not follow from { $axis } alone: the curve chosen has R² = { $r2 } over { $points } points, so noise or something else decides too.
 }
+fit-far = None of the compared curves holds for { $column } over { $axis }: the best, a { $curve }, is off by up to { $off }.
 fit-proportional = { $column } is proportional to { $axis }: { $slope } for each unit of it.
 fit-proportional-so-far = { $column } is proportional to { $axis } as far as { $points } points tell (the intercept of a line, { $intercept }, is not told from 0): { $slope } for each unit of it.
 fit-affine = { $column } { $rises ->
@@ -836,10 +833,10 @@ jumps-multiple = At the multiples of
 jumps-fluctuation = Fluctuation
 jumps-fluctuation-share = Fluctuation, of the level
 jumps-between = Between
-jumps-height = Height (± 95 % confidence)
+jumps-height = Height (± 95% confidence)
 jumps-note = A jump is a change of level from one point to the next that no curve, bend, outlier, growing or correlated noise explains as well, and that lasts for three points at least; points off the curve after which the level is as before are outliers, not jumps. Of 100 sweeps of 16 to 70 points without any jump (lines, curves, waves, outliers, noise that correlates by up to 0.5 from one point to the next) at most one is given a jump, and about two where it correlates by 0.7 or more. The height of a jump is what the level changes by beyond the slope of the curve, with outliers left out: it is not the difference of the two points. Fluctuation is the standard deviation about the curve with its jumps and outliers.
 jumps-alone = Points of { $column } along { $axis } off the curve
-jumps-by = Off by (± 95 % confidence)
+jumps-by = Off by (± 95% confidence)
 jumps-off = { $at } ({ $off })
 jumps-outliers = Points are off the curve without a change of level after them, which is no jump: { $axis } { $points }.
 jumps-at-multiples = { $what ->
@@ -923,11 +920,92 @@ note-unmatched = { $lines ->
 held-title = Found in { $file }, and found now
 held-then = Found in { $file }
 held-now = Found now
-held-holds = Holds
+held-holds = Reproduced
 held-yes = yes
-held-differs = otherwise
-held-gone = not found now
+held-differs = no, different
+held-gone = no, not found
 held-new = not found there
-held-open = not decided now
+held-open = undecided
 held-note = Both by the same rules, over the rows and columns that both have, on as many GPUs where that is known. How far the earlier figures vary is not known.
-note-no-reference = The earlier figures of { $file } are not shown: the `when:` of the `reference:` is false here.
+note-no-reference = Not compared with { $file }: `reference.when` is false on this machine.
+
+## The first screen
+answer-none = No effect stands out.
+answer-one-row = There is one result and nothing to compare it with.
+answer-no-number = No result has a number to compare.
+answer-parallel = { $group }, parallel: run them together; the worst slowdown is { $worst }.
+answer-none-slower = { $group }, parallel: run them together; none is measurably slower than alone.
+answer-only-concurrent = { $group }, only concurrent: run them together for throughput ({ $gain } times that of one after another), not for speed (worst slowdown { $worst }).
+answer-no-gain = { $group }, no gain: together they do { $gain } times the work of one after another, with a worst slowdown of { $worst }.
+answer-slower = { $group }, slower than serial: run them one after another; together they do { $gain } times the work, with a worst slowdown of { $worst }.
+answer-undecided = { $group }: undecided. { $looks ->
+    [one] 1 run of each is
+   *[other] { $looks } runs of each are
+} not enough: { $gain } times the work of one after another.
+answer-undecided-more = { $group }: undecided after { $looks ->
+    [one] 1 run
+   *[other] { $looks } runs
+} of each: { $gain } times the work of one after another. About { $more ->
+    [one] 1 more run
+   *[other] { $more } more runs
+} of each would decide.
+answer-limit = Bottleneck: { $limit }.
+front-worst = Worst slowdown
+front-limit = Bottleneck
+front-demand-cpu = CPU demand / used
+front-demand-gpu = GPU demand / used
+front-finding = Finding
+front-then = Then
+front-now = Now
+front-compared = Compared with { $file }
+front-details = All measurements, charts, findings and method
+front-setup = Set-up, versions and remarks
+front-data = data
+front-remarks = { $more ->
+    [one] One more remark is below.
+   *[other] { $more } more remarks are below.
+}
+front-cost = { $results ->
+    [one] 1 result
+   *[other] { $results } results
+}, { $time }
+front-cost-gpu = { $results ->
+    [one] 1 result
+   *[other] { $results } results
+}, { $time } of GPU time
+finding-goes-up = { $column } rises with { $axis }, from { $first } at { $from } to { $last } at { $to }.
+finding-goes-down = { $column } falls with { $axis }, from { $first } at { $from } to { $last } at { $to }.
+finding-varies = { $column } varies with { $axis }: lowest { $first } at { $from }, highest { $last } at { $to }.
+finding-stays = { $column } hardly depends on { $axis }: { $first } to { $last }.
+finding-winner = Best { $column }: { $value } at { $point }; next { $second } at { $next }.
+finding-winner-once = Each point ran once, so the run-to-run spread is unknown: `repeat: 3` measures it.
+finding-winner-same = { $tied ->
+    [one] { $next } has the same value.
+   *[other] { $tied } other points have the same value.
+}
+finding-winner-clear = The lead is larger than the run-to-run spread.
+finding-winner-tied = { $tied ->
+    [one] One other point
+   *[other] { $tied } other points
+} cannot be distinguished from it.
+finding-winner-more = { $tied ->
+    [one] One other point
+   *[other] { $tied } other points
+} cannot be distinguished from it; about { $more } runs of each would separate it from { $next }.
+brief-about = { $column }
+brief-about-time = where { $column } stops falling
+brief-about-pays = largest step at which memory × time falls
+brief-about-frontier = out of memory at
+brief-about-line = { $column }, a straight line
+brief-about-jumps = jumps of { $column }
+brief-about-cost = cheaper at the same { $column }
+brief-about-turns = where the order by { $column } changes
+brief-flattens = { $at }
+brief-falls = not by { $at }
+brief-flat = flat, { $range }
+brief-flat-to = flat to { $at }, { $range }
+brief-least = shortest at { $at }
+brief-pays = { $at }
+brief-line = yes, R² = { $r2 }
+brief-same = same
+held-opposite = no, the opposite

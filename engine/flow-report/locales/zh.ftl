@@ -43,8 +43,8 @@ column-error_rate = 错误率
 column-accuracy = 准确率
 column-top1 = Top-1 准确率
 column-top5 = Top-5 准确率
-column-gmac = 乘加次数（10⁹）
-column-gmac_norm_act = 乘加次数，含归一化与激活（10⁹）
+column-gmac = 计算量（GMACs）
+column-gmac_norm_act = 计算量，含归一化与激活（GMACs）
 column-parameters = 参数量
 column-auxiliary_parameters = 辅助分类器的参数量
 column-layers = 层数
@@ -65,10 +65,10 @@ column-memory_share = 内存占用率
 column-gpu_memory_limit = 显存上限
 column-gpu_load = GPU 利用率
 column-gpu_load_peak = GPU 利用率峰值
-column-gpu_load_above_90 = GPU 利用率高于 90 % 的时间占比
-column-gpu_memory_load = 显存读写时间占比
-column-gpu_memory_load_peak = 显存读写时间占比峰值
-column-gpu_memory_load_above_90 = 显存读写时间占比高于 90 % 的时间占比
+column-gpu_load_above_90 = GPU 利用率高于 90% 的时间占比
+column-gpu_memory_load = 显存控制器利用率
+column-gpu_memory_load_peak = 显存控制器利用率峰值
+column-gpu_memory_load_above_90 = 显存控制器利用率高于 90% 的时间占比
 column-epoch = 轮次
 column-step = 步数
 column-part = 训练段
@@ -109,7 +109,7 @@ table-absent = 无表格：步骤 { $step } 没有实例（{ $why }）。
 note-mean = 均值 ± 标准差，每格至少 { $of } 个结果。
 note-mean-over = 对{ $over }取均值 ± 标准差，每格至少 { $of } 个结果。
 note-median = 至少 { $of } 次重复的中位数，括号内为最小值与最大值。
-note-simulated = ± 为 { $of } 次模拟均值的 95 % 置信区间半宽。同一行各列使用相同的作业，其差异按随机种子逐对比较，比这些区间更可靠；并对所有列对作 Bonferroni 校正（判断次序是否改变时，对所有行的列对校正）。
+note-simulated = ± 为 { $of } 次模拟均值的 95% 置信区间半宽。同一行各列使用相同的作业，其差异按随机种子逐对比较，比这些区间更可靠；并对所有列对作 Bonferroni 校正（判断次序是否改变时，对所有行的列对校正）。
 note-unlike = 测量条件不同，既不取平均也不作比较（{ $what }：{ $one } 与 { $other }）。
 note-caveats = { $label }：{ $why }。
 note-of-the-whole = { $name } 没有按{ $axis ->
@@ -156,7 +156,7 @@ finding-time-same = { $time }不随{ $axis }变化，均为 { $range }。
 finding-time-flat = { $time }几乎不随{ $axis }变化：{ $range }。
 finding-no-trend = { $time }随{ $axis }时升时降，没有趋势：{ $range }。
 finding-uneven = { $time }随{ $axis }时升时降：{ $low } 时最短（{ $least }），{ $high } 时最长（{ $most }）。
-finding-memory-faster = { $axis }从 { $from } 增至 { $to } 时，{ $memory }增加 { $grows }，而{ $time }只减少 { $falls }：此后{ $memory }增幅超过用时降幅。
+finding-memory-faster = { $axis }超过 { $from } 后不再划算：到 { $to } 时，{ $memory }增加 { $grows }，{ $time }只减少 { $falls }，显存 × 用时上升。
 finding-memory-not-flat = { $axis }较小时，{ $memory }并非不变：{ $from } 时为 { $least }，{ $to } 时为 { $most }。
 finding-memory-flat = { $axis }不超过 { $at } 时，{ $memory }几乎不变：{ $range }。
 finding-load-goes = { $load }随{ $axis }{ $rises ->
@@ -182,34 +182,34 @@ finding-linear = { $column }与{ $axis }成线性关系：{ $intercept } { $sign
 jump = { $from } 与 { $to }（{ $height }）
 finding-jumps = { $column }在{ $axis } { $jumps }之间跳变。
 finding-jumps-multiple = { $column }在{ $axis } { $jumps }之间跳变，均位于 { $multiple } 的倍数处。
-finding-bound-gpu = GPU 利用率为 { $range }：GPU 大部分时间都在工作。
+finding-bound-gpu = 瓶颈在 GPU：GPU 利用率为 { $range }。
 finding-bound-cpu = 瓶颈在 CPU：所分配 CPU 的利用率为 { $range }。
-finding-bound-cpu-of = 瓶颈在 CPU：所分配 CPU 的利用率为 { $range }。每次运行分得 { $own } 个 CPU，主机共 { $host } 个，“CPU 利用率”按主机全部 CPU 计。
-finding-bound-data = 瓶颈为数据加载：等待数据占每轮用时的 { $range }。
+finding-bound-cpu-of = 瓶颈在 CPU：所分配 CPU 的利用率为 { $range }（分得 { $own } 个，主机共 { $host } 个；“CPU 利用率”按全部 { $host } 个计）。
+finding-bound-data = 瓶颈在数据加载：等待数据占每轮用时的 { $range }。
 finding-bursts = { $which ->
-    [every] 在所有结果中，各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 利用率均高于轮中段（中间一半），差值最大的是 { $label }：{ $ends } 对 { $middle }
-    [some] 在部分结果中，各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 利用率高于轮中段（中间一半），差值最大的是 { $label }：{ $ends } 对 { $middle }
-   *[one] { $label } 各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 利用率高于轮中段（中间一半）：{ $ends } 对 { $middle }
+    [every] 在所有结果中，各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 利用率均高于轮中段（中间一半），差值最大的是 { $label }：{ $ends } vs. { $middle }
+    [some] 在部分结果中，各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 利用率高于轮中段（中间一半），差值最大的是 { $label }：{ $ends } vs. { $middle }
+   *[one] { $label } 各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 利用率高于轮中段（中间一半）：{ $ends } vs. { $middle }
 }。
-finding-no-bursts = 各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 没有突发负载：与轮中段（中间一半）相比，差值最大时也只是 { $ends } 对 { $middle }（{ $label }）。
+finding-no-bursts = 各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 没有突发负载：与轮中段（中间一半）相比，差值最大时也只是 { $ends } vs. { $middle }（{ $label }）。
 finding-estimate = { $column }相对{ $of }的误差为 { $range }（绝对误差的中位数为 { $typical }）。
 finding-estimate-one = { $column }相对{ $of }的误差为 { $most }。
 finding-agrees = { $column }的 { $of } 个先前数值中，有 { $same } 个在给出的位数内得到重现；最大相差 { $most }。
-finding-unchanged = 从 { $a } 到 { $b }，{ $column }没有变化（最大差异为 { $most }）。
+finding-unchanged = 从 { $a } 到 { $b }，{ $column }没有变化（差异小于 { $most }）。
 finding-hardly-changed = 从 { $a } 到 { $b }，{ $column }{ $how ->
-    [rises] 至多上升 { $most }，且各行均未下降
-    [falls] 至多下降 { $most }，且各行均未上升
-   *[both] 的变化至多为 { $most }
+    [rises] 上升不到 { $most }，且各行均未下降
+    [falls] 下降不到 { $most }，且各行均未上升
+   *[both] 的变化小于 { $most }
 }。
-finding-within-repetitions = 从 { $a } 到 { $b }，{ $column }的变化未超出重复运行的波动：平均 { $mean }，95 % 置信区间为 { $interval }。
+finding-within-repetitions = 从 { $a } 到 { $b }，{ $column }的变化未超出重复运行的波动：平均 { $mean }，95% 置信区间为 { $interval }。
 finding-same-learned = 从 { $a } 到 { $b }，{ $column }{ $told ->
     [yes] 变化很小
    *[no] 的差异在重复训练的波动范围之内
-}：变化的 95 % 置信区间为 { $interval }。
+}：变化的 95% 置信区间为 { $interval }。
 finding-learned-change = 从 { $a } 到 { $b }，{ $column }平均{ $how ->
     [times] 变为{ $mean }
    *[change] 变化 { $mean }
-}（按重复训练的波动估计，95 % 置信区间为 { $interval }）{ $told ->
+}（按重复训练的波动估计，95% 置信区间为 { $interval }）{ $told ->
     [yes] {""}
    *[no] ，无法与随机波动区分
 }。
@@ -222,12 +222,12 @@ finding-changed-two = 从 { $a } 到 { $b }，{ $column }在两行中均{ $how -
     [times] 变为{ $range }
     [rises] 上升，幅度为 { $range }
    *[falls] 下降，幅度为 { $range }
-}（行数过少，不足以给出置信区间或做显著性检验）。
+}。
 finding-changed-few = 从 { $a } 到 { $b }，{ $column }在各行均{ $how ->
     [times] 变为{ $range }
     [rises] 上升，幅度为 { $range }
    *[falls] 下降，幅度为 { $range }
-}（平均 { $mean }，95 % 置信区间为 { $interval }；行数过少，不足以做符号检验）。
+}。
 finding-changed-tested = 从 { $a } 到 { $b }，{ $column }在各行均{ $how ->
     [times] 变为{ $range }
     [rises] 上升，幅度为 { $range }
@@ -248,9 +248,9 @@ finding-changed-at = 从 { $a } 到 { $b }，{ $axis }为 { $places }时{ $colum
    *[no] 下降
 }；其余各处未见显著变化。
 finding-one-training = 从 { $a } 到 { $b }，无法判断{ $columns }有无差异：各配置仅训练一次，重复训练之间的波动未知。
-finding-packed = 全部任务打包混部用时 { $packed }，串行执行需 { $alone }：吞吐量是串行执行的 { $gain } 倍。各任务的总用时是单独运行的 { $range } 倍。
-finding-packed-in-runs = 打包混部的任务分在多次运行中完成，而非同一次，因此全部完成的总用时未知。各任务的总用时是单独运行的 { $range } 倍。
-finding-packed-in-part = 打包混部使全部 { $of } 个任务提前多少完成，尚无法得知：{ $without } 不能与{ $n ->
+finding-packed = 全部任务同卡混部用时 { $packed }，串行执行需 { $alone }：吞吐量是串行执行的 { $gain } 倍。各任务的总用时是单独运行的 { $range } 倍。
+finding-packed-in-runs = 同卡混部的任务分在多次运行中完成，而非同一次，因此全部完成的总用时未知。各任务的总用时是单独运行的 { $range } 倍。
+finding-packed-in-part = 同卡混部使全部 { $of } 个任务提前多少完成，尚无法得知：{ $without } 不能与{ $n ->
     [1] 单独运行
    *[other] 各自的单独运行
 }比较，因为两次运行之一缺失、未正常结束、受到干扰、曾从检查点继续或条件不同。其余 { $compared } 个任务的总用时是单独运行的 { $range } 倍。
@@ -262,7 +262,7 @@ finding-foreign-table = { $several ->
     [yes] 本表部分结果测量时，其他程序最多占用了 { $used } 的 CPU（{ $label } 运行时最多）
    *[no] { $label } 运行时，其他程序占用了 { $used } 的 CPU
 }，因此这一结论以及由此类用时得出的其他结论可能受其影响。
-finding-packed-foreign = 期间其他程序最多占用了 { $used } 的 CPU，因此无法得知其中有多少来自打包混部。
+finding-packed-foreign = 期间其他程序最多占用了 { $used } 的 CPU，因此无法得知其中有多少来自同卡混部。
 finding-repeated-differs = { $column }随{ $axis }的差异超出重复运行的波动：均值为 { $range }（F 检验，p { $p }）。
 finding-repeated-alike = { $column }随{ $axis }的差异未超出重复运行的波动：均值为 { $range }（F 检验，p { $p }）。
 finding-cost-free = 无代价的改进：与 { $a } 相比，{ $better ->
@@ -282,23 +282,23 @@ computed-r2 = { $column }对{ $axis }的 R²
 computed-least = { $column }最小值
 computed-most = { $column }最大值
 computed-mean-change = { $column }的平均变化
-computed-low-change = { $column }变化的 95 % 置信区间下限
-computed-high-change = { $column }变化的 95 % 置信区间上限
+computed-low-change = { $column }变化的 95% 置信区间下限
+computed-high-change = { $column }变化的 95% 置信区间上限
 computed-pairs = { $column }符号检验的配对数
 computed-median-change = { $column }变化的中位数
 computed-rows-changed = { $column }如此变化的行数
 computed-rows = 两者都有{ $column }的行数
 computed-sign-test = { $column }符号检验的 p 值
 computed-f-test = { $column }对{ $axis }的 F 检验 p 值，对本节全部 F 检验作 Holm 校正
-computed-compared = 打包混部与单独运行可比较的任务数
-computed-packed = 打包混部的任务总数
+computed-compared = 同卡混部与单独运行可比较的任务数
+computed-packed = 同卡混部的任务总数
 computed-foreign-beside = { $label } 运行时其他程序的 CPU 利用率
 computed-foreign = 测量期间其他程序的最大 CPU 利用率
-computed-at-once = 打包混部的总完成时间
+computed-at-once = 同卡混部的总完成时间
 computed-one-by-one = 串行执行的总完成时间
-computed-gain = 打包混部相对串行执行的吞吐量
-computed-least-slowdown = 打包混部相对单独运行的最小减速倍数
-computed-most-slowdown = 打包混部相对单独运行的最大减速倍数
+computed-gain = 同卡混部相对串行执行的吞吐量
+computed-least-slowdown = 同卡混部相对单独运行的最小减速倍数
+computed-most-slowdown = 同卡混部相对单独运行的最大减速倍数
 computed-off = { $column }与先前数值的最大差异
 computed-as-given = { $column }在给出的位数内与先前数值相同的个数
 computed-given = { $column }先前数值的个数
@@ -307,7 +307,7 @@ computed-most-off = { $column }相对{ $of }的误差，最大值
 computed-typical-off = { $column }相对{ $of }的绝对误差，中位数
 computed-apart = { $axis }为 { $at } 时{ $column }的最高值与最低值之比减 1
 computed-interval = { $value }（{ $range }）
-computed-behind = { $axis }为 { $at } 时 { $part } 与 { $than } 的{ $column }之差及其 95 % 联合置信区间
+computed-behind = { $axis }为 { $at } 时 { $part } 与 { $than } 的{ $column }之差及其 95% 联合置信区间
 computed-middle = { $label } 轮中段的 CPU 利用率
 computed-ends = { $label } 轮末尾的 CPU 利用率
 column-waiting_share = 等待数据的时间占比
@@ -318,25 +318,21 @@ together-members = 单独运行与同时运行
 together-used = 同时运行期间的资源占用
 together-sum = { $group } 合计
 note-gpu-load = GPU 利用率指有核函数运行的时间占比，不反映核函数占用了多少计算单元。
-note-gpu-memory-load = 显存读写时间占比指有读写发生的时间占比，不反映占用了多少带宽。
+note-gpu-memory-load = 显存控制器利用率指有读写发生的时间占比，不反映占用了多少带宽。
 note-short-load = 驱动程序给出的 GPU 负载是至多一秒内的平均值；各轮合计不足一秒者，不列出负载。
-note-gain = ± 为区间半宽，无论重复多少次，置信水平均不低于 95 %。{ $once ->
-    [yes] 只运行一次的组除外：其吞吐量的 ± 假设各次运行之间的标准差至少为 { $assumed }，该值未经实测；其减速的 ± 取各轮波动所对应标准误差的两倍（各轮波动未知时，按两次用时的标准差均为 { $usual } 计），不含各次运行之间的差异，因此不是 95 % 置信区间，也不能由它推出吞吐量的 ±。
+note-gain = ± 为 95% 区间的半宽。{ $once ->
+    [yes] 仅运行一次的组：吞吐量的 ± 按运行间标准差 { $assumed } 假设；减速比的 ± 只含轮间波动（未知时按 { $usual } 计），不是 95% 置信区间。
    *[no] {""}
 }
-note-gain-short = ± 为 95 % 区间的半宽{ $once ->
-    [yes] ；只运行一次的组，各次运行之间的波动在吞吐量的 ± 中为假设值，在减速的 ± 中未计入。
-   *[no] 。
-}
-note-windows = 各项数值只统计该任务在全体同时运行期间的各轮；各任务的统计时段不完全一致，合计可能略高于 100 %。
+note-windows = 各项数值只统计该任务在全体同时运行期间的各轮；各任务的统计时段不完全一致，合计可能略高于 100%。
 note-all-runs = 单独与同时运行的用时均为各自所有有效运行的几何平均（若均无效，则为所有运行的）；上表不含仅为得出结论而追加的运行。
 together-more-cpus = 单独运行时各只分得部分 CPU：吞吐量的提升{ $more ->
     [yes] 也来自更多的 CPU
    *[no] 不超过 CPU 数的增加
 }。
 together-groups = 结论
-packed-members = 单独运行与打包混部
-packed-packed = 打包混部的{ $column }
+packed-members = 单独运行与同卡混部
+packed-packed = 同卡混部的{ $column }
 packed-slowdown = 减速倍数
 together-alone = 单独运行的{ $column }
 together-together = 同时运行的{ $column }
@@ -443,7 +439,7 @@ guess-confirmed-relieved = **已证实**：{ $groups } 的瓶颈正是{ $what }�
    *[other] 该资源充足的
 } { $relieved } 可以并行。
 guess-confirmed-alone = **已证实**：瓶颈正是{ $what }。
-guess-refuted = **已否定**：{ $groups } 的瓶颈不是{ $what }。
+guess-refuted = **数据不支持**：按其数值，{ $groups } 的瓶颈不是{ $what }。
 guess-open = **未定**：现有数据既不能证实也不能否定原因是{ $what }。
 
 ## 页面
@@ -453,9 +449,9 @@ setup-gpus-there = 本机共 { $there } 块
 setup-versions = 软件版本
 setup-profile = 配置
 setup-profile-value = { $profile }（{ $why }）
-setup-set = 与文件不同的参数
+setup-set = 命令行覆盖的参数
 setup-runs = 运行编号
-setup-commit = 提交
+setup-commit = Git 提交
 setup-commit-clean = { $commit }
 setup-commit-dirty = { $commit }，含未提交的修改
 section-title = { $step }：不同{ $rows }下的结果
@@ -499,17 +495,17 @@ chart-gpus = { $gpus ->
    *[other] { $gpus } 块 GPU
 }
 chart-bars = 误差线：{ $kinds }。
-chart-merged = 处处相距不超过纵轴 { $share } 的几条线只画一条，即所列的第一条。
+chart-merged = 相差不到 y 轴 { $share } 的几条线画为一条。
 chart-bars-sd = 标准差
-chart-bars-interval = 均值的 95 % 置信区间
+chart-bars-interval = 均值的 95% 置信区间
 chart-bars-range = 最小值至最大值
 chart-bars-runs = 重复运行中的最短至最长用时
 chart-alone = 单独运行
 chart-predicted = 同时运行（由单独运行预测）
 chart-together = 同时运行
 chart-together-alt = 单独运行与同时运行的对比
-chart-packed = 打包混部
-chart-packed-alt = 单独运行与打包混部的总用时
+chart-packed = 同卡混部
+chart-packed-alt = 单独运行与同卡混部的总用时
 chart-time = 时间
 chart-time-epochs = 自第一轮开始的时间
 chart-load = 占用率
@@ -540,7 +536,7 @@ cause-run-cancelled = 运行被取消
 cause-decided = { $group } 的结论已经明确，无需再运行：各运行 { $looks } 次，{ $verdict }
 cause-decided-not = { $group } 无法比较，再运行也不会改变
 cause-not-run = 未运行
-cause-gpu-gone = 所需的 GPU 已丢失
+cause-gpu-gone = 所需的 GPU 已掉卡
 cause-not-started = 无法启动
 cause-not-started-because = 无法启动：{ $error }
 cause-builtin = 内置步骤报错：{ $error }
@@ -591,8 +587,8 @@ cause-no-output-new = 其工作目录 { $work } 中的新文件：{ $files }
 cause-no-output-new-more = 其工作目录 { $work } 中的新文件：{ $files }，另有 { $more } 个
 cause-output-unseen = flow 无法查看其输出 { $output }（{ $path }）：{ $error }
 cause-not-kept = 产物无法保存：{ $error }
-cause-gpu-lost = 运行期间 GPU { $gpu }（{ $model }）丢失
-cause-gpu-lost-how = 运行期间 GPU { $gpu }（{ $model }）丢失（{ $how }）
+cause-gpu-lost = 运行期间 GPU { $gpu }（{ $model }）掉卡
+cause-gpu-lost-how = 运行期间 GPU { $gpu }（{ $model }）掉卡（{ $how }）
 cause-set-up-again = { $how }；下次运行将重新安装 { $plugin }
 end-code = 以退出码 { $code } 结束
 hint-killed = 并非 flow 所杀；可能是容器或 cgroup 的 OOM killer：可用 `dmesg` 查看
@@ -806,7 +802,7 @@ fault-not-a-program = { $program } 既不是程序，也不是第一行以 `#!` 
 fault-variable-too-long = { $program }：变量 { $variable } 过长（{ $size }），系统不接受；请将内容写入文件，把该文件列入 `inputs:`，在 `env:` 中只写其路径
 fault-arguments-too-long = { $program }：参数与变量合计过长；`run: |` 下的多行脚本可将其写入文件
 fault-cannot-start = { $program } 无法启动：{ $error }
-fault-unredacted = 无法在 { $path } 中检查其输出是否含有机密：{ $error }
+fault-unredacted = 无法在 { $path } 中检查其输出是否含有密钥：{ $error }
 fault-runs-already = 第 { $attempt } 次执行已在运行
 fault-too-many-attempts = 一次运行最多 { $most } 次执行；请重新运行以继续
 fault-no-log = 无法写入 { $path }：{ $error }
@@ -819,7 +815,7 @@ fault-no-card = 有 NVIDIA 驱动，但本进程看不到任何显卡
 fault-cards-not-counted = NVIDIA 驱动未给出显卡数量：{ $said }
 fault-cards-hidden = { $variable } 为 { $value }，隐藏了本机的所有 GPU
 fault-divided = GPU { $gpu }（{ $model }）已用 MIG 切分，而 flow 只分配整块显卡；可用 `nvidia-smi -mig 0` 恢复
-fault-card-lost = GPU { $gpu } 已丢失；flow 将不使用它
+fault-card-lost = GPU { $gpu } 已掉卡；flow 将不使用它
 fault-card-off-the-bus = GPU { $gpu } 已从总线脱落；重启机器之前 flow 不使用它
 fault-card-forbidden = 当前用户无权使用 GPU { $gpu }；请查看 /dev/nvidia* 的权限
 fault-card-unknown = 无法查询 GPU { $gpu } 的信息（{ $said }）；flow 将不使用它
@@ -850,7 +846,7 @@ fault-input-unread = { $path } 无法读取：{ $error }
 fault-input-too-large = { $path } 大于 { $most } MiB
 fault-output-not-written = { $path } 无法写入：{ $error }
 fault-series-unread = { $label } 的逐轮数据无法读取：{ $said }
-fault-trace-unread = 轨迹 { $path } 无法读取：{ $error }
+fault-trace-unread = 作业 trace { $path } 无法读取：{ $error }
 fault-no-such-step = 没有步骤 { $step }
 fault-no-source = `from` 所指的步骤 { $step } 不存在
 fault-not-a-table = `table` 所指的步骤 { $step } 不是 flow/table
@@ -929,12 +925,12 @@ fault-no-density = 没有 `density`：请给出所需 GPU 时间与可用 GPU �
 fault-density-outside = `density` 为 { $value }，应为 GPU 时间之比，例如 0.9
 fault-empty-mix = 没有权重大于 0 的作业类型；请给出一种，或指定 `trace`
 fault-one-priority = 所有作业优先级相同时，`priority` 即为 `easy`；请增大 `priorities`，或使用 `easy`
-fault-one-priority-in-trace = 所有作业优先级相同时，`priority` 即为 `easy`；该轨迹中的优先级没有差别
+fault-one-priority-in-trace = 所有作业优先级相同时，`priority` 即为 `easy`；该作业 trace中的优先级没有差别
 fault-kind-too-wide = 作业类型 { $kind_name } 需要 { $gpus } 块 GPU，而现有 { $has } 块
 fault-trace-with-mix = `trace` 已说明作业何时到达：请去掉 `mix` 和 `density`
 fault-trace-shares = `trace` 未说明作业的占用情况，因此不能使用 `share` 共享 GPU
-fault-bad-trace = 轨迹第 { $line } 行：{ $mistake }
-fault-trace-without-mistake = 轨迹无法读取
+fault-bad-trace = 作业 trace第 { $line } 行：{ $mistake }
+fault-trace-without-mistake = 作业 trace无法读取
 fault-simulation-fails = 模拟失败：“{ $said }”
 fault-did-you-mean = 是否指 { $near }？
 fault-it-has = 现有 { $names }
@@ -952,10 +948,10 @@ fault-trace-without-column = 没有列 { $name }
 fault-trace-column-twice = 列 { $name } 出现两次
 fault-trace-job-twice = 作业 { $job } 已出现在第 { $first } 行
 fault-trace-swf-fields = 有 { $fields } 个字段；标准作业格式（SWF）中每个作业有 18 个
-fault-trace-without-jobs = 轨迹中没有作业
+fault-trace-without-jobs = 作业 trace中没有作业
 fault-trace-cell-empty = { $column } 为空，缺少它的作业无法模拟；请填写，或去掉该作业
 fault-trace-no-seconds = { $column } 为 { $text }，不是秒数；应写作 90 或 90.5
-fault-trace-too-early = { $column } 为 { $text }，早于轨迹的开始；请平移所有时刻，使最早的为 0
+fault-trace-too-early = { $column } 为 { $text }，早于作业 trace的开始；请平移所有时刻，使最早的为 0
 fault-trace-too-long = { $column } 为 { $text }，超出可模拟的范围；应写作 90 或 90.5
 fault-trace-no-count = { $column } 为 { $text }，不是 GPU 数；应写作 0、1、2 等
 fault-trace-no-priority = `priority` 为 { $text }，不是整数
@@ -995,19 +991,19 @@ chart-schedule-caption = { $label } { $of ->
 chart-schedule-how = 每个色条是一个作业，占用几块 GPU 就画在几行中；共享同一块 GPU 的作业上下叠放。
 column-policy = 策略
 column-density = 到达密度
-column-time_in_system = 平均逗留时间
-column-time_in_system_p99 = 逗留时间 P99
+column-time_in_system = 平均作业完成时间（JCT）
+column-time_in_system_p99 = 作业完成时间 P99
 column-waiting = 平均等待时间
-column-makespan = 总时间
+column-makespan = makespan（完工时间）
 column-gpu_use = GPU 利用率
 column-gpu_held = GPU 分配率
 column-cpu_use = CPU 利用率
 side = { $name }（{ $value }）
 rival = { $name }（{ $by }，{ $range }）
 rival-alike = { $name }（按所示精度无差异）
-rivals = 按差值及其 95 % 联合置信区间，与 { $name } 无法区分的有：{ $rivals }。
+rivals = 按差值及其 95% 联合置信区间，与 { $name } 无法区分的有：{ $rivals }。
 finding-best = { $axis }为 { $at } 时，{ $column }最低的是 { $best }；最高的是 { $worst }。
-finding-none-told = { $axis }为 { $at } 时，各{ $split }的{ $column }无法区分：差距最大的是 { $best }与 { $worst }，相差 { $by }，95 % 联合置信区间为 { $range }。
+finding-none-told = { $axis }为 { $at } 时，{ $column }无法区分各{ $split }：{ $best }至{ $worst }，相差 { $by }（95% 区间为 { $range }）。
 finding-order = { $column }由低到高依次为：{ $order }。
 order-place = { $axis }为 { $value }
 order-pair = { $first } 低于 { $second }
@@ -1036,7 +1032,7 @@ assumed-cluster = 集群：{ $cluster }（节点数 × 每节点 GPU 数）{ $co
    *[no] ；不计 CPU
 }。
 assumed-arrivals = { $jobs } 个作业相互独立地到达（泊松过程），类型按所占比例随机抽取，用时服从对数正态分布。到达密度为作业所需 GPU 时间与可用 GPU 时间之比。
-assumed-trace = 轨迹 { $file } 中的 { $jobs } 个作业：到达时刻、占用 GPU 数与用时均按记录。
+assumed-trace = 作业 trace { $file } 中的 { $jobs } 个作业：到达时刻、占用 GPU 数与用时均按记录。
 assumed-seeds = 模拟 { $seeds } 次，随机种子为 0 至 { $last }：同一种子下各策略面对相同的作业，到达密度越高，作业到达得越快。差异按种子逐对计算。
 assumed-once = 没有随机因素，因此只模拟一次：换一批作业差异会如何，无从得知。
 assumed-known = 各策略准确知道每个作业独占时的用时。
@@ -1047,7 +1043,7 @@ assumed-v = Lyapunov：作业预计所需的每 GPU·秒相当于等待 V 秒，
 assumed-preempts = 运行中的作业须在 { $grace } s 内为层级更高、否则要等待的作业让出 GPU，之后从头开始，最多三次。
 assumed-preempts-kept = 运行中的作业须在 { $grace } s 内为层级更高、否则要等待的作业让出 GPU，之后从检查点继续；每 { $every } s 一个检查点。
 assumed-slurm = Slurm：由 flow 决定提交哪些作业，Slurm 依层级、优先级和先后顺序启动；排在前面的作业放不下时，放得下的后续作业可以先启动。每个作业只用一个节点，只计 GPU。flow 在队列中最多有 { $queue } 个作业；一个作业数组最多 { $array } 个任务；控制器最多记录 { $jobs } 个作业，其中包括最近 { $remembered } s 内结束的；每个作业因他人的作业等待 { $delay } s；每 { $tick } s 启动一次作业，每秒最多 { $rate } 个；一次 sbatch 调用耗时 { $submit } s，作业结束 { $notice } s 后 flow 得知。
-assumed-sharing = 共享：显存足够、预测没有作业用时超过独占时的 2 倍，且同时完成的工作至少增加四分之一个作业时，才与其他作业共用 GPU。一块 GPU 的负载超过 100 % 时，其上作业同等变慢；这些都未经实测。
+assumed-sharing = 共享：显存足够、预测没有作业用时超过独占时的 2 倍，且同时完成的工作至少增加四分之一个作业时，才与其他作业共用 GPU。一块 GPU 的负载超过 100% 时，其上作业同等变慢；这些都未经实测。
 column-estimate_error = 用时估计误差
 column-v = V
 
@@ -1056,7 +1052,7 @@ analysis-of = 对象
 analysis-points = 点数
 fit-title = { $column }随{ $axis }变化的曲线类型
 fit-curve = 曲线
-fit-coefficients = 系数（± 95 % 置信区间）
+fit-coefficients = 系数（± 95% 置信区间）
 fit-r2 = R²
 fit-adjusted-r2 = 调整后 R²
 fit-off = 最大偏差
@@ -1084,6 +1080,7 @@ fit-none = { $goes ->
     [down] { $column }随{ $axis }逐点下降，但所比较的曲线都不合其形状：选出的曲线 R² 仅为 { $r2 }，共 { $points } 个点。
    *[both] { $column }不能仅由{ $axis }说明：选出的曲线 R² 仅为 { $r2 }，共 { $points } 个点，可见还有噪声或其他因素在起作用。
 }
+fit-far = { $column }与{ $axis }的关系不符合所比较的任何曲线：最好的一条（{ $curve }）最多相差 { $off }。
 fit-proportional = { $column }与{ $axis }成正比：每单位 { $slope }。
 fit-proportional-so-far = 就 { $points } 个点而言，{ $column }与{ $axis }成正比（直线的截距 { $intercept } 与 0 无显著差异）：每单位 { $slope }。
 fit-affine = { $axis }每增加一个单位，{ $column }{ $rises ->
@@ -1126,10 +1123,10 @@ jumps-multiple = 位于其倍数处
 jumps-fluctuation = 波动
 jumps-fluctuation-share = 相对波动
 jumps-between = 位置
-jumps-height = 高度（± 95 % 置信区间）
+jumps-height = 高度（± 95% 置信区间）
 jumps-note = 跳变指相邻两点之间均值水平的突变，且曲线、折点、离群点、逐渐增大或自相关的噪声都不能同样好地解释，并至少持续三个点；偏离曲线而其后水平不变的点视为离群点，不算跳变。对 16 至 70 个点且没有跳变的扫描（直线、曲线、波形、含离群点者，以及相邻点噪声相关系数不超过 0.5 者），每 100 次误报至多 1 次；相关系数达 0.7 及以上时约 2 次。跳变的高度指扣除曲线自身斜率与离群点之后的水平变化，并非两点数值之差。波动为各点对含跳变与离群点的曲线的标准差。
 jumps-alone = { $column }在{ $axis }的哪些点偏离曲线
-jumps-by = 偏离（± 95 % 置信区间）
+jumps-by = 偏离（± 95% 置信区间）
 jumps-off = { $at }（{ $off }）
 jumps-outliers = 有的点偏离曲线，但其后水平不变，不算跳变：{ $axis } { $points }。
 jumps-at-multiples = { $what ->
@@ -1203,14 +1200,89 @@ note-unmatched = { $lines ->
     [1] { $file } 中有 1 行与此表任何一行都不对应，未列出：{ $first }。
    *[other] { $file } 中有 { $lines } 行与此表任何一行都不对应，未列出，第一行为 { $first }。
 }
-held-title = { $file } 中的发现与现在的发现
-held-then = { $file } 中的发现
-held-now = 现在的发现
-held-holds = 是否成立
-held-yes = 成立
-held-differs = 有所不同
-held-gone = 现在未发现
-held-new = 先前未发现
-held-open = 现在尚无法判断
+held-title = 与 { $file } 的结论对比
+held-then = { $file } 中的结论
+held-now = 现在的结论
+held-holds = 是否复现
+held-yes = 是
+held-differs = 否，不同
+held-gone = 否，未出现
+held-new = 先前没有
+held-open = 无法判断
 held-note = 两者采用相同的规则，只看双方都有的行与列；GPU 数已知时，只比较 GPU 数相同者。先前数值的波动情况未知。
-note-no-reference = 不列出 { $file } 中的先前数值：`reference:` 的 `when:` 在此不成立。
+note-no-reference = 未与 { $file } 对比：本机不满足 `reference.when`。
+
+## 首屏
+answer-none = 没有明显的差异。
+answer-one-row = 只有一个结果，没有可比较的对象。
+answer-no-number = 没有可比较的数值。
+answer-parallel = { $group }，可并行：建议同时运行，最大减速为 { $worst }。
+answer-none-slower = { $group }，可并行：建议同时运行，没有任务明显变慢。
+answer-only-concurrent = { $group }，仅并发：同时运行可提高吞吐量（串行执行的 { $gain } 倍），但各任务变慢（最大减速 { $worst }）。
+answer-no-gain = { $group }，没有收益：同时运行的吞吐量是串行执行的 { $gain } 倍，最大减速为 { $worst }。
+answer-slower = { $group }，不如串行：建议串行执行；同时运行的吞吐量只有串行的 { $gain } 倍，最大减速为 { $worst }。
+answer-undecided = { $group }：尚无法判断。{ $looks ->
+   *[other] 各运行 { $looks } 次还不够
+}：吞吐量是串行执行的 { $gain } 倍。
+answer-undecided-more = { $group }：{ $looks ->
+   *[other] 各运行 { $looks } 次
+}后尚无法判断：吞吐量是串行执行的 { $gain } 倍。{ $more ->
+   *[other] 各再运行约 { $more } 次
+}即可判断。
+answer-limit = 瓶颈：{ $limit }。
+front-worst = 最大减速
+front-limit = 瓶颈
+front-demand-cpu = CPU 需求 / 实际占用
+front-demand-gpu = GPU 需求 / 实际占用
+front-finding = 结论
+front-then = 先前
+front-now = 现在
+front-compared = 与 { $file } 对比
+front-details = 全部测量、图表、结论与方法
+front-setup = 环境、版本与说明
+front-data = 数据
+front-remarks = { $more ->
+   *[other] 另有 { $more } 条说明，见下。
+}
+front-cost = { $results ->
+   *[other] { $results } 个结果
+}，{ $time }
+front-cost-gpu = { $results ->
+   *[other] { $results } 个结果
+}，GPU 时间 { $time }
+finding-goes-up = { $column }随{ $axis }上升：{ $from } 时为 { $first }，{ $to } 时为 { $last }。
+finding-goes-down = { $column }随{ $axis }下降：{ $from } 时为 { $first }，{ $to } 时为 { $last }。
+finding-varies = { $column }随{ $axis }变化：{ $from } 时最低（{ $first }），{ $to } 时最高（{ $last }）。
+finding-stays = { $column }几乎不随{ $axis }变化：{ $first } 至 { $last }。
+finding-winner = { $column }最佳为 { $value }（{ $point }）；其次为 { $second }（{ $next }）。
+finding-winner-once = 各点仅运行一次，运行间波动未知：可用 `repeat: 3` 测出。
+finding-winner-same = { $tied ->
+    [one] { $next } 的数值相同。
+   *[other] 另有 { $tied } 个点数值相同。
+}
+finding-winner-clear = 领先幅度超出运行间波动。
+finding-winner-tied = { $tied ->
+    [one] 另有一个点
+   *[other] 另有 { $tied } 个点
+}与之无法区分。
+finding-winner-more = { $tied ->
+    [one] 另有一个点
+   *[other] 另有 { $tied } 个点
+}与之无法区分；各运行约 { $more } 次才能与 { $next } 区分。
+brief-about = { $column }
+brief-about-time = { $column }不再下降处
+brief-about-pays = 显存 × 用时仍下降的最大值
+brief-about-frontier = 显存不足
+brief-about-line = { $column }是否为直线
+brief-about-jumps = { $column }的跳变
+brief-about-cost = { $column }相同而代价更低
+brief-about-turns = { $column }排序改变处
+brief-flattens = { $at }
+brief-falls = 到 { $at } 仍未停止
+brief-flat = 持平，{ $range }
+brief-flat-to = 到 { $at } 持平，{ $range }
+brief-least = { $at } 时最短
+brief-pays = { $at }
+brief-line = 是，R² = { $r2 }
+brief-same = 相同
+held-opposite = 否，相反

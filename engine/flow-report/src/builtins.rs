@@ -34,11 +34,21 @@ impl Reports {
     pub fn text(&self, files: impl Fn(&str) -> Option<Vec<u8>>, lang: Option<&str>) -> Result<Option<String>, String> {
         let Some(lang) = known(lang)? else {
             let text = report_of(&files, "report.md").map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-            return Ok(text.map(|text| publish::without_charts(&text)));
+            return Ok(text.map(|text| publish::for_terminal(&text)));
         };
         let json = report_of(&files, "report.json");
         let text = json.map(|json| report::in_language(&json, &self.words, lang)).transpose()?;
-        Ok(text.map(|text| publish::without_charts(&text)))
+        Ok(text.map(|text| publish::for_terminal(&text)))
+    }
+
+    /// What a report answers, a line for each section, as text: in one language, or in its first.
+    ///
+    /// # Errors
+    /// As of `text`.
+    pub fn answers(&self, files: impl Fn(&str) -> Option<Vec<u8>>, lang: Option<&str>) -> Result<Vec<String>, String> {
+        let lang = known(lang)?;
+        let json = report_of(&files, "report.json");
+        json.map_or(Ok(Vec::new()), |json| report::answers(&json, &self.words, lang))
     }
 
     /// The same with its charts as one page of HTML: in one language, or in each of the report's one after the other.

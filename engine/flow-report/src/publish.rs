@@ -216,6 +216,19 @@ fn entry(job: &PublishJob) -> Result<String, String> {
     Ok(format!("{}\n[{}]({link})\n", without_double_blanks(text.lines()), safe::text(report)))
 }
 
+/// The text of a report for a terminal: without charts, and with nothing folded.
+pub(crate) fn for_terminal(text: &str) -> String {
+    let text = without_charts(text);
+    let unfolded = text.lines().filter_map(|line| {
+        let inside = |begin: &str, end: &str| line.strip_prefix(begin).and_then(|rest| rest.strip_suffix(end));
+        if matches!(line, "<details>" | "</details>") || inside("<a id=\"", "\"></a>").is_some() {
+            return None;
+        }
+        Some(inside("<summary>", "</summary>").map_or_else(|| line.to_owned(), |title| format!("**{title}**")))
+    });
+    without_double_blanks(unfolded.collect::<Vec<_>>().iter().map(String::as_str))
+}
+
 /// The text of a report for a place where its charts are not, nor what is said of them below each.
 pub(crate) fn without_charts(text: &str) -> String {
     let mut chart = false;

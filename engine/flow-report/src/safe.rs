@@ -233,6 +233,21 @@ pub fn value_without_folders(value: &str) -> String {
     }
 }
 
+/// What a line of Markdown of flow's own reads as: without escapes, code marks and bold.
+pub(crate) fn plain(markdown: &str) -> String {
+    let mut out = String::with_capacity(markdown.len());
+    let mut chars = markdown.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' if chars.peek().is_some_and(char::is_ascii_punctuation) => out.extend(chars.next()),
+            '`' => {}
+            '*' if chars.next_if_eq(&'*').is_some() => {}
+            c => out.push(c),
+        }
+    }
+    out
+}
+
 /// As a text of a picture. XML allows none of what is hidden; between two dollar signs the library sees a formula.
 pub(crate) fn picture(text: &str) -> String {
     one_line(text).replace('$', "\\$")

@@ -40,13 +40,13 @@ fn published_iteration_times_bend_and_no_parabola_says_it() {
 }
 
 #[test]
-fn an_entry_of_a_long_sweep_says_what_was_found_and_leaves_the_table_to_the_report() {
+fn an_entry_of_a_long_sweep_says_what_was_found_and_leaves_most_rows_to_the_report() {
     let mut input = iterations();
     add(&mut input, "fit", "line", json!({"table": "t", "y": "iteration_time"}));
     add(&mut input, "jumps", "jumps", json!({"table": "t", "y": "iteration_time"}));
     let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t", "analyses": ["line", "jumps"]}]});
     let entry = text(&run("report", with, &input).expect("a report"), "entry.md");
-    assert!(!entry.contains("\n|") && entry.lines().count() < 20, "{entry}");
+    assert!(entry.matches("\n|").count() <= 12 && entry.lines().count() < 25, "{entry}");
     assert!(
         entry.contains("resnet18: Iteration time bends where batch size is 18.5") && !entry.contains("R²"),
         "{entry}"
@@ -78,11 +78,11 @@ fn epoch_times_are_a_cost_of_images_and_one_of_iterations() {
         let of_fit = |line: &&str| line.contains("R²");
         said.lines().filter(of_fit).collect::<Vec<_>>().join("\n")
     });
-    insta::assert_snapshot!(both.join("\n"), @"
-    - made_up: Epoch time is 1.985 ± 0.076 s + 400.7 ± 6.2 s / batch size: a part that stays, and one that batch size shares out. R² is 0.999775 over 10 points, the furthest of which is 2.2 % off. A straight line is not enough: its AICc is 77.4 above the least.
-    - resnet18: Epoch time is 8.6 ± 4.3 s + 707 ± 12 s / batch size: a part that stays, and one that batch size shares out. R² is 0.999583 over 10 points, the furthest of which is 35.8 % off. A straight line is not enough: its AICc is 76.1 above the least.
-    * made_up：每轮用时 = 1.985 ± 0.076 s + 400.7 ± 6.2 s / 批大小：一部分固定，另一部分与批大小成反比。R² 为 0.999775，共 10 个点，最大偏差为 2.2%。线性拟合不足：其 AICc 比最优模型高 77.4。
-    * resnet18：每轮用时 = 8.6 ± 4.3 s + 707 ± 12 s / 批大小：一部分固定，另一部分与批大小成反比。R² 为 0.999583，共 10 个点，最大偏差为 35.8%。线性拟合不足：其 AICc 比最优模型高 76.1。
+    insta::assert_snapshot!(both.join("\n"), @r"
+    - made_up: Epoch time is 1.985 ± 0.076 s + 400.7 ± 6.2 s / batch size: a part that stays, and one that batch size shares out. R² is 0.999775 over 10 points, the furthest of which is 2.2% off. A straight line is not enough: its AICc is 77.4 above the least.
+    - resnet18: Epoch time is 8.6 ± 4.3 s + 707 ± 12 s / batch size: a part that stays, and one that batch size shares out. R² is 0.999583 over 10 points, the furthest of which is 35.8% off. A straight line is not enough: its AICc is 76.1 above the least.
+    - made_up：每轮用时 = 1.985 ± 0.076 s + 400.7 ± 6.2 s / 批大小：一部分固定，另一部分与批大小成反比。R² 为 0.999775，共 10 个点，最大偏差为 2.2%。线性拟合不足：其 AICc 比最优模型高 77.4。
+    - resnet18：每轮用时 = 8.6 ± 4.3 s + 707 ± 12 s / 批大小：一部分固定，另一部分与批大小成反比。R² 为 0.999583，共 10 个点，最大偏差为 35.8%。线性拟合不足：其 AICc 比最优模型高 76.1。
     ");
 }
 
@@ -252,9 +252,10 @@ fn a_line_with_jumps_is_told_no_bend_and_jumps_elsewhere_than_at_multiples_are_s
     assert!(chinese.contains("去除跳变后，直线即已足够"), "{chinese}");
     // The curve of that sentence stands in the table: its line rises by 0.5.
     let report = of(&[16, 32, 48]);
-    let title = "| with its jumps taken out, line: a + b x / 去除跳变后，直线：a + b x";
-    let row = report.lines().find(|line| line.contains(title));
-    assert!(row.is_some_and(|row| row.contains("b = 0.49996 ± 0.00043")), "{report}");
+    for title in ["| with its jumps taken out, line: a + b x", "| 去除跳变后，直线：a + b x"] {
+        let row = report.lines().find(|line| line.contains(title));
+        assert!(row.is_some_and(|row| row.contains("b = 0.49996 ± 0.00043")), "{report}");
+    }
     assert!(english.contains("at the multiples of 16") && !english.contains("No one number"), "{english}");
     let [english, chinese] = said(&[7, 29, 50]);
     assert!(english.contains("No one number has all of these places at its multiples."), "{english}");
@@ -279,7 +280,7 @@ fn slopes_and_heights_of_percentages_are_in_points_and_levels_in_per_cent() {
     let mut line = of(&[0.501, 0.519, 0.542, 0.559, 0.581]);
     add(&mut line, "fit", "fit", json!({"table": "t", "y": "acc"}));
     let [english, chinese] = said(&line, &["fit"]);
-    let told = "acc rises by 2.00 ± 0.16 points for each unit of x; the intercept is 48.04 ± 0.52 %.";
+    let told = "acc rises by 2.00 ± 0.16 points for each unit of x; the intercept is 48.04 ± 0.52%.";
     assert!(english.contains(told), "{english}");
     let told = "x 每增加一个单位，acc 增加 2.00 ± 0.16 个百分点；截距为 48.04 ± 0.52%。";
     assert!(chinese.contains(told), "{chinese}");
@@ -292,7 +293,8 @@ fn slopes_and_heights_of_percentages_are_in_points_and_levels_in_per_cent() {
     let [english, chinese] = bullets(&report).map(|bullets| bullets.join("\n"));
     assert!(english.contains("jumps between x 16 and 17 (10.") && english.contains(" points)"), "{english}");
     assert!(chinese.contains(" 个百分点）"), "{chinese}");
-    assert!(report.contains(" points / 个百分点 |") && !english.contains(" %)"), "{report}");
+    assert!(report.contains(" points |") && report.contains(" 个百分点 |"), "{report}");
+    assert!(!english.contains("%)"), "{report}");
 }
 
 #[test]
@@ -405,12 +407,12 @@ fn what_few_points_take_for_proportional_has_the_intercept_that_they_leave_possi
     };
     let exact: Vec<(u32, f64)> = (1..=5).map(|n| (n, 3.0 * f64::from(n))).collect();
     let scattered = [(1, 3.3), (2, 5.7), (3, 9.6), (4, 11.4), (5, 15.3)];
-    insta::assert_snapshot!([of(&scattered), of(&exact)].join("\n\n"), @"
-    - pages is proportional to n as far as 5 points tell (the intercept of a line, 0.2 ± 1.9 MiB, is not told from 0): 3.01 ± 0.19 MiB for each unit of it. R² is 0.9890 over 5 points, the furthest of which is 8.8 % off. A straight line suffices: a parabola adds nothing (F-test, p = 0.75).
-    * 就 5 个点而言，pages 与 n 成正比（直线的截距 0.2 ± 1.9 MiB 与 0 无显著差异）：每单位 3.01 ± 0.19 MiB。R² 为 0.9890，共 5 个点，最大偏差为 8.8%。直线已足够：二次项没有贡献（F 检验，p = 0.75）。
+    insta::assert_snapshot!([of(&scattered), of(&exact)].join("\n\n"), @r"
+    - pages is proportional to n as far as 5 points tell (the intercept of a line, 0.2 ± 1.9 MiB, is not told from 0): 3.01 ± 0.19 MiB for each unit of it. R² is 0.9890 over 5 points, the furthest of which is 8.8% off. A straight line suffices: a parabola adds nothing (F-test, p = 0.75).
+    - 就 5 个点而言，pages 与 n 成正比（直线的截距 0.2 ± 1.9 MiB 与 0 无显著差异）：每单位 3.01 ± 0.19 MiB。R² 为 0.9890，共 5 个点，最大偏差为 8.8%。直线已足够：二次项没有贡献（F 检验，p = 0.75）。
 
-    - pages is proportional to n: 3 ± 0 MiB for each unit of it. R² is 1.000 over 5 points, the furthest of which is 0.0 % off. A straight line suffices: a parabola adds nothing (F-test, p = 1.00).
-    * pages 与 n 成正比：每单位 3 ± 0 MiB。R² 为 1.000，共 5 个点，最大偏差为 0.0%。直线已足够：二次项没有贡献（F 检验，p = 1.00）。
+    - pages is proportional to n: 3 ± 0 MiB for each unit of it. R² is 1.000 over 5 points, the furthest of which is 0.0% off. A straight line suffices: a parabola adds nothing (F-test, p = 1.00).
+    - pages 与 n 成正比：每单位 3 ± 0 MiB。R² 为 1.000，共 5 个点，最大偏差为 0.0%。直线已足够：二次项没有贡献（F 检验，p = 1.00）。
     ");
 }
 
@@ -433,11 +435,11 @@ fn what_four_points_do_not_tell_is_not_told() {
     };
     assert_eq!(["line through 0", "hyperbola"].map(above), ["—", "0.0"], "{shown}");
     let [english, chinese] = said(&input, &["line"]);
-    assert!(
-        english.contains("batch size: batch size shares it out, and no part that stays is told from 0."),
-        "{english}"
-    );
-    assert!(chinese.contains("与批大小成反比，固定部分与 0 无显著差异。"), "{chinese}");
+    // A point that is further off than half of its value is not on the curve.
+    let far = "resnet18: None of the compared curves holds for epoch time over batch size: the best, a hyperbola: a + b / x, \
+               is off by up to 88.4%.";
+    assert!(english.contains(far), "{english}");
+    assert!(chinese.contains("不符合所比较的任何曲线") && chinese.contains("88.4%"), "{chinese}");
 }
 
 #[test]
@@ -474,17 +476,17 @@ fn tiny_coefficients_have_digits_and_what_is_zero_has_no_share() {
     let charge = of("charge", |x| 1.6e-12 * x * (1.0 + 0.004 * (x * 7.0 % 3.0 - 1.0)));
     let bent = of("bent", |x| 2e-9 + 3e-11 * x + 4.7e-12 * x * x + 1e-13 * (x * 7.0 % 3.0 - 1.0));
     let exact = of("exact", |x| 1e-9 * x * x);
-    insta::assert_snapshot!([charge, bent, exact].join("\n\n"), @"
-    - charge is proportional to x: 1.5993e-12 ± 4.2e-15 for each unit of it. R² is 0.999958 over 10 points, the furthest of which is 0.44 % off. A straight line suffices: a parabola adds nothing (F-test, p = 0.61).
-    * charge 与 x 成正比：每单位 1.5993e-12 ± 4.2e-15。R² 为 0.999958，共 10 个点，最大偏差为 0.44%。直线已足够：二次项没有贡献（F 检验，p = 0.61）。
+    insta::assert_snapshot!([charge, bent, exact].join("\n\n"), @r"
+    - charge is proportional to x: 1.5993e-12 ± 4.2e-15 for each unit of it. R² is 0.999958 over 10 points, the furthest of which is 0.44% off. A straight line suffices: a parabola adds nothing (F-test, p = 0.61).
+    - charge 与 x 成正比：每单位 1.5993e-12 ± 4.2e-15。R² 为 0.999958，共 10 个点，最大偏差为 0.44%。直线已足够：二次项没有贡献（F 检验，p = 0.61）。
     b = 1.5993e-12 ± 4.2e-15
 
-    - Of these curves a parabola says best how bent goes with x. R² is 1.000000 over 10 points, the furthest of which is 0.01 % off. A straight line is not enough: its AICc is 115.3 above the least.
-    * 所比较的曲线中，二次曲线最能描述 bent 随 x 的变化。R² 为 1.000000，共 10 个点，最大偏差为 0.01%。线性拟合不足：其 AICc 比最优模型高 115.3。
+    - Of these curves a parabola says best how bent goes with x. R² is 1.000000 over 10 points, the furthest of which is 0.01% off. A straight line is not enough: its AICc is 115.3 above the least.
+    - 所比较的曲线中，二次曲线最能描述 bent 随 x 的变化。R² 为 1.000000，共 10 个点，最大偏差为 0.01%。线性拟合不足：其 AICc 比最优模型高 115.3。
     a = 1.99994e-9 ± 1.8e-13, b = 3.0032e-11 ± 9.1e-14, c = 4.6966e-12 ± 9.7e-15
 
     - Of these curves a parabola says best how exact goes with x. R² is 1.000 over 10 points. A straight line is not enough: its AICc is 512.9 above the least.
-    * 所比较的曲线中，二次曲线最能描述 exact 随 x 的变化。R² 为 1.000，共 10 个点。线性拟合不足：其 AICc 比最优模型高 512.9。
+    - 所比较的曲线中，二次曲线最能描述 exact 随 x 的变化。R² 为 1.000，共 10 个点。线性拟合不足：其 AICc 比最优模型高 512.9。
     a = 1.3e-23 ± 1.4e-23, b = −4.4e-24 ± 7.3e-24, c = 1.0000e-9 ± 7.9e-25
     ");
 }
@@ -504,10 +506,10 @@ fn steps_of_what_does_not_scatter_are_jumps() {
     let out = add(&mut input, "jumps", "jumps", json!({"table": "t", "y": "held"}));
     assert_eq!((metric(&out, "jumps"), metric(&out, "fluctuation")), (6.0, 0.0));
     let both = said(&input, &["jumps"]);
-    insta::assert_snapshot!(both.join("\n"), @"
+    insta::assert_snapshot!(both.join("\n"), @r"
     - each: held jumps between x 16 and 17 (10 ± 0), 32 and 33 (10 ± 0) and 48 and 49 (10 ± 0): at the multiples of 16.
     - all: held jumps between x 16 and 17 (5 ± 0), 32 and 33 (5 ± 0) and 48 and 49 (5 ± 0): at the multiples of 16.
-    * each：held 在 x 16 与 17（10 ± 0）、32 与 33（10 ± 0）和 48 与 49（10 ± 0）之间跳变，均位于 16 的倍数处。
-    * all：held 在 x 16 与 17（5 ± 0）、32 与 33（5 ± 0）和 48 与 49（5 ± 0）之间跳变，均位于 16 的倍数处。
+    - each：held 在 x 16 与 17（10 ± 0）、32 与 33（10 ± 0）和 48 与 49（10 ± 0）之间跳变，均位于 16 的倍数处。
+    - all：held 在 x 16 与 17（5 ± 0）、32 与 33（5 ± 0）和 48 与 49（5 ± 0）之间跳变，均位于 16 的倍数处。
     ");
 }

@@ -14,7 +14,7 @@ fn what_is_against_the_best_is_what_a_reader_takes_from_it() {
     let out = add(&mut input, "best", "best", json!({"table": "t", "column": "top1"}));
     let shown = text(&out, "analysis.en.md");
     // 71.5 less 70.8 would be 0.7.
-    assert!(shown.contains("71.46 %") && shown.contains("70.84 %") && shown.contains("−0.6 |"), "{shown}");
+    assert!(shown.contains("71.46%") && shown.contains("70.84%") && shown.contains("−0.6 |"), "{shown}");
 }
 
 #[test]

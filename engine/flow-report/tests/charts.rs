@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{With, input, result, run, text, view};
+use common::{With, input, result, run, text, view, whole};
 use flow_core::{BuiltinInput, BuiltinOutput, CorunGpus, Series, StepView};
 use serde_json::{Value, json};
 
@@ -42,14 +42,18 @@ fn report(input: &BuiltinInput, section: Value) -> Result<BuiltinOutput, String>
 fn a_chart_of_any_column_and_loss_curves_of_instances_are_a_line_each() {
     let charts = json!({"charts": ["top1", {"column": "val/<loss>", "over": "epoch"}]});
     let out = report(&swept(), charts).expect("a report");
-    let shown = text(&out, "report.md");
+    let shown = whole(&out, "report.md");
     let pictures: Vec<&str> = shown.lines().filter(|line| line.contains("t-chart-")).collect();
     insta::assert_snapshot!(pictures.join("\n"), @r"
-    ![Top-1 over learning rate / Top-1 准确率随学习率的变化](charts/t-chart-1.svg)\
-    ![val/\<loss> over epoch / val/\<loss>随轮次的变化](charts/t-chart-2.svg)\
+    ![Top-1 over learning rate](charts/t-chart-1.en.svg)\
+    ![val/\<loss> over epoch](charts/t-chart-2.en.svg)\
+    ![Top-1 准确率随学习率的变化](charts/t-chart-1.zh.svg)\
+    ![val/\<loss>随轮次的变化](charts/t-chart-2.zh.svg)\
     ");
-    let top1 = text(&out, "charts/t-chart-1.svg");
-    assert!(top1.contains("width=1") && top1.contains("width=2") && top1.contains("学习率"), "{top1}");
+    for (lang, axis) in [("en", "Learning rate"), ("zh", "学习率")] {
+        let top1 = text(&out, &format!("charts/t-chart-1.{lang}.svg"));
+        assert!(top1.contains("width=1") && top1.contains("width=2") && top1.contains(axis), "{top1}");
+    }
     let loss = text(&out, "charts/t-chart-2.svg");
     assert!(loss.contains("width=1, lr=0.01") && loss.contains("lr=1"), "{loss}");
     // What an author or a program calls something is text in a picture, whatever it says.
@@ -105,21 +109,23 @@ fn epochs_that_are_called_otherwise_are_no_short_epochs() {
 
 #[test]
 fn rows_on_more_gpus_are_a_line_of_their_own() {
-    let sweep = |gpus: [usize; 4]| {
+    let sweep = |gpus: [usize; 4], lang: &str| {
         let batches = [16, 32, 64, 128].into_iter().zip(gpus).zip([20.0, 14.0, 11.0, 6.1]);
         let of = |((batch, gpus), time)| result("s", &[("batch", json!(batch))], gpus).epoch_time(time);
         let mut input = input(vec![("s", view("torch/train", None, batches.map(of).collect()))]);
         common::add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "columns": ["gpus", "epoch_time"]}));
         let section = json!({"table": "t", "charts": ["epoch_time"]});
         let out = run("report", json!({"languages": ["en", "zh"], "sections": [section]}), &input).expect("a report");
-        ["t-epoch_time", "t-chart-1"].map(|name| text(&out, &format!("charts/{name}.svg")))
+        ["t-epoch_time", "t-chart-1"].map(|name| text(&out, &format!("charts/{name}.{lang}.svg")))
     };
-    for drawn in sweep([1, 1, 1, 2]) {
-        assert!(drawn.contains("1 GPU / 1 块 GPU") && drawn.contains("2 GPUs / 2 块 GPU"), "{drawn}");
+    let english = sweep([1, 1, 1, 2], "en").map(|drawn| (drawn, ["1 GPU", "2 GPUs"]));
+    let chinese = sweep([1, 1, 1, 2], "zh").map(|drawn| (drawn, ["1 块 GPU", "2 块 GPU"]));
+    for (drawn, [one, two]) in english.into_iter().chain(chinese) {
+        assert!(drawn.contains(one) && drawn.contains(two), "{drawn}");
         // A single point is a marker of its own.
         assert_eq!(drawn.matches("<circle").count(), 4, "{drawn}");
     }
-    for drawn in sweep([1; 4]) {
+    for drawn in sweep([1; 4], "en") {
         assert!(!drawn.contains("1 GPU"), "{drawn}");
     }
 }
@@ -134,19 +140,21 @@ fn the_load_is_drawn_from_the_first_epoch_on() {
         step.series = vec![Some(series)];
         let mut input = input(vec![("s", step)]);
         common::add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "columns": ["epoch_time"]}));
-        let out =
-            run("report", json!({"languages": ["en", "zh"], "sections": [{"table": "t"}]}), &input).expect("a report");
+        let section = json!({"table": "t", "charts": [{"load": {"batch": 16}}]});
+        let out = run("report", json!({"languages": ["en", "zh"], "sections": [section]}), &input).expect("a report");
         let model: Value = serde_json::from_str(&text(&out, "report.json")).expect("JSON");
-        (model["sections"][0]["loads"][0].clone(), text(&out, "charts/t-load.svg"))
+        let svgs = ["en", "zh"].map(|lang| text(&out, &format!("charts/t-load.{lang}.svg")));
+        (model["sections"][0]["loads"][0].clone(), svgs)
     };
-    let (load, svg) = drawn(vec![(1, 6.0, 11.0), (2, 11.0, 16.0)]);
+    let (load, [english, chinese]) = drawn(vec![(1, 6.0, 11.0), (2, 11.0, 16.0)]);
     let points = load["lines"][0][1].as_array().expect("points");
     assert_eq!((&points[0], points.len()), (&json!([0.0, 90.0]), 14));
     assert_eq!(load["odd_epochs"], json!([[0.0, 5.0]]));
-    assert!(svg.contains("Time since the first epoch began / 自第一轮开始的时间 (s)"), "{svg}");
-    let (load, svg) = drawn(vec![]);
+    assert!(english.contains("Time since the first epoch began (s)"), "{english}");
+    assert!(chinese.contains("自第一轮开始的时间 (s)"), "{chinese}");
+    let (load, [english, chinese]) = drawn(vec![]);
     assert_eq!(load["lines"][0][1].as_array().map(Vec::len), Some(20));
-    assert!(svg.contains("Time / 时间 (s)"), "{svg}");
+    assert!(english.contains("Time (s)") && chinese.contains("时间 (s)"), "{english}\n{chinese}");
 }
 
 /// Of the instances that the author names, with the share of memory, and with what earlier figures say of the same.
@@ -210,9 +218,13 @@ fn means_are_drawn_with_their_spread_and_the_report_says_which() {
     common::add_table(&mut input, "t", with);
     let section = json!({"table": "t", "charts": ["top1"]});
     let out = run("report", json!({"languages": ["en", "zh"], "sections": [section]}), &input).expect("a report");
-    let shown = text(&out, "report.md");
-    let said = "(charts/t-chart-1.svg)\\\nError bars: standard deviation.\\\n误差线：标准差。";
-    assert!(shown.contains(said), "{shown}");
+    let shown = whole(&out, "report.md");
+    for said in [
+        "(charts/t-chart-1.en.svg)\\\nError bars: standard deviation.\n",
+        "(charts/t-chart-1.zh.svg)\\\n误差线：标准差。\n",
+    ] {
+        assert!(shown.contains(said), "{shown}");
+    }
     let model: Value = serde_json::from_str(&text(&out, "report.json")).expect("JSON");
     let ends = model["sections"][0]["drawn"][0]["lines"][0]["ends"][0].clone();
     assert!((ends[1].as_f64().expect("a number") - 10.0).abs() < 1e-9, "{ends}");
@@ -230,7 +242,7 @@ fn groups_that_ran_again_are_drawn_with_their_longest_and_shortest() {
         common::add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "columns": ["epoch_time"]}));
         let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t", "corun": "g"}]});
         let out = run("report", with, &input).expect("a report");
-        (text(&out, "report.md"), text(&out, "charts/t-together.svg"))
+        (whole(&out, "report.md"), text(&out, "charts/t-together.svg"))
     };
     let (shown, once) = drawn(&together);
     assert!(!shown.contains("Error bars"), "{shown}");
@@ -260,8 +272,9 @@ fn pictured(picture: Value, files: &[(&str, &[u8])]) -> Result<BuiltinOutput, St
 fn a_picture_that_a_step_made_stands_in_the_report_and_in_the_page() {
     let title = json!({"en": "Confusion <matrix>", "zh": "混淆矩阵"});
     let out = pictured(json!({"from": "plot", "title": title}), &[("matrix", PNG)]).expect("a report");
-    let shown = text(&out, "report.md");
-    assert!(shown.contains("![Confusion \\<matrix> / 混淆矩阵](charts/t-picture-1.png)"), "{shown}");
+    let shown = whole(&out, "report.md");
+    assert!(shown.contains("![Confusion \\<matrix>](charts/t-picture-1.png)"), "{shown}");
+    assert!(shown.contains("![混淆矩阵](charts/t-picture-1.png)"), "{shown}");
     assert_eq!(out.files["charts/t-picture-1.png"], PNG);
     let page = flow_report::Reports::new().page(|file| out.files.get(file).cloned(), None);
     let page = page.expect("a page").expect("a report");

@@ -34,25 +34,25 @@ fn rows_are_judged_together() {
     let mut but_one = fourteen.clone();
     but_one[0].1 = 1.7;
     let told = [&four[..], &fourteen, &but_one, &four[..1], &[(5.0, 5.1), (5.0, 4.9)], &[(5.0, 5.0), (4.0, 4.001)]];
-    insta::assert_snapshot!(told.map(times).join("\n\n"), @r#"
-    - From v7 to v11, epoch time falls in every row, by 2 % to 3 % (mean −3 %, 95 % confidence interval −4 % to −2 %; too few rows for a sign test).
-    * 从 v7 到 v11，每轮用时在各行均下降，幅度为 2% 至 3%（平均 −3%，95% 置信区间为 −4% 至 −2%；行数过少，不足以做符号检验）。
+    insta::assert_snapshot!(told.map(times).join("\n\n"), @r"
+    - From v7 to v11, epoch time falls in every row, by 2% to 3%.
+    - 从 v7 到 v11，每轮用时在各行均下降，幅度为 2% 至 3%。
 
-    - From v7 to v11, epoch time falls in every row, by 2 % to 11 % (sign test over 14 pairs, p = 0.00012).
-    * 从 v7 到 v11，每轮用时在各行均下降，幅度为 2% 至 11%（符号检验，14 对，p = 0.00012）。
+    - From v7 to v11, epoch time falls in every row, by 2% to 11% (sign test over 14 pairs, p = 0.00012).
+    - 从 v7 到 v11，每轮用时在各行均下降，幅度为 2% 至 11%（符号检验，14 对，p = 0.00012）。
 
-    - From v7 to v11, epoch time falls by 2 % to 11 % in 13 of 14 rows (sign test, p = 0.0018); the median of all rows is −5 %.
-    * 从 v7 到 v11，每轮用时在 14 行中的 13 行下降，幅度为 2% 至 11%（符号检验，p = 0.0018）；全部各行的中位数为 −5%。
+    - From v7 to v11, epoch time falls by 2% to 11% in 13 of 14 rows (sign test, p = 0.0018); the median of all rows is −5%.
+    - 从 v7 到 v11，每轮用时在 14 行中的 13 行下降，幅度为 2% 至 11%（符号检验，p = 0.0018）；全部各行的中位数为 −5%。
 
-    - From v7 to v11, epoch time falls by 3 %.
-    * 从 v7 到 v11，每轮用时下降 3%。
+    - From v7 to v11, epoch time falls by 3%.
+    - 从 v7 到 v11，每轮用时下降 3%。
 
-    - From v7 to v11, epoch time changes by 2 % at the most.
-    * 从 v7 到 v11，每轮用时的变化至多为 2%。
+    - From v7 to v11, epoch time changes by less than 3%.
+    - 从 v7 到 v11，每轮用时的变化小于 3%。
 
-    - From v7 to v11, epoch time is unchanged (the largest difference is 0 %).
-    * 从 v7 到 v11，每轮用时没有变化（最大差异为 0%）。
-    "#);
+    - From v7 to v11, epoch time is unchanged (differences below 1%).
+    - 从 v7 到 v11，每轮用时没有变化（差异小于 1%）。
+    ");
 }
 
 #[test]
@@ -63,24 +63,24 @@ fn what_doubles_is_told_in_times_and_two_rows_tell_no_interval() {
     let mixed =
         [(2.0, 4.2), (3.0, 3.3), (4.0, 4.2), (2.0, 2.5), (3.0, 2.4), (1.0, 1.1), (1.0, 1.2), (1.0, 1.3), (1.0, 1.2)];
     let told = [&devices[..], &some, &mixed, &devices[..1], &[(2.0, 1.9), (3.0, 2.4)], &[(2.0, 3.9), (3.0, 4.8)]];
-    insta::assert_snapshot!(told.map(times).join("\n\n"), @"
-    - From v7 to v11, epoch time is 36 to 41 times as long in both rows (too few for an interval or a test).
-    * 从 v7 到 v11，每轮用时在两行中均变为原来的 36 至 41 倍（行数过少，不足以给出置信区间或做显著性检验）。
+    insta::assert_snapshot!(told.map(times).join("\n\n"), @r"
+    - From v7 to v11, epoch time is 36 to 41 times as long in both rows.
+    - 从 v7 到 v11，每轮用时在两行中均变为原来的 36 至 41 倍。
 
-    - From v7 to v11, epoch time is 2.10 to 2.60 times as long in every row (mean 2.28×, 95 % confidence interval 1.69 to 3.08×; too few rows for a sign test).
-    * 从 v7 到 v11，每轮用时在各行均变为原来的 2.10 至 2.60 倍（平均 2.28 倍，95% 置信区间为 1.69 至 3.08 倍；行数过少，不足以做符号检验）。
+    - From v7 to v11, epoch time is 2.10 to 2.60 times as long in every row.
+    - 从 v7 到 v11，每轮用时在各行均变为原来的 2.10 至 2.60 倍。
 
     - From v7 to v11, epoch time is 1.05 to 2.10 times as long in 8 of 9 rows (sign test, p = 0.039); the median of all rows is 1.20×.
-    * 从 v7 到 v11，每轮用时在 9 行中的 8 行变为原来的 1.05 至 2.10 倍（符号检验，p = 0.039）；全部各行的中位数为 1.20 倍。
+    - 从 v7 到 v11，每轮用时在 9 行中的 8 行变为原来的 1.05 至 2.10 倍（符号检验，p = 0.039）；全部各行的中位数为 1.20 倍。
 
     - From v7 to v11, epoch time is 41 times as long.
-    * 从 v7 到 v11，每轮用时变为原来的 41 倍。
+    - 从 v7 到 v11，每轮用时变为原来的 41 倍。
 
-    - From v7 to v11, epoch time falls in both rows, by 5 % to 20 % (too few for an interval or a test).
-    * 从 v7 到 v11，每轮用时在两行中均下降，幅度为 5% 至 20%（行数过少，不足以给出置信区间或做显著性检验）。
+    - From v7 to v11, epoch time falls in both rows, by 5% to 20%.
+    - 从 v7 到 v11，每轮用时在两行中均下降，幅度为 5% 至 20%。
 
-    - From v7 to v11, epoch time rises in both rows, by 60 % to 95 % (too few for an interval or a test).
-    * 从 v7 到 v11，每轮用时在两行中均上升，幅度为 60% 至 95%（行数过少，不足以给出置信区间或做显著性检验）。
+    - From v7 to v11, epoch time rises in both rows, by 60% to 95%.
+    - 从 v7 到 v11，每轮用时在两行中均上升，幅度为 60% 至 95%。
     ");
     let of = |version: &str, row: i32, tokens: f64| {
         result("s", &[("version", json!(version)), ("batch", json!(row))], 1).metric("tokens", tokens, "")
@@ -94,9 +94,9 @@ fn what_doubles_is_told_in_times_and_two_rows_tell_no_interval() {
 #[test]
 fn changes_that_are_all_small_have_a_digit_more_and_their_median() {
     let pairs: Vec<(f64, f64)> = (0..12).map(|row| (9.0, 9.0 * (0.9996 + 0.0007 * f64::from(row)))).collect();
-    insta::assert_snapshot!(times(&pairs), @"
-    - From v7 to v11, epoch time rises by 0.1 % to 0.7 % in 10 of 12 rows (sign test, p = 0.0020); the median of all rows is +0.3 %.
-    * 从 v7 到 v11，每轮用时在 12 行中的 10 行上升，幅度为 0.1% 至 0.7%（符号检验，p = 0.0020）；全部各行的中位数为 +0.3%。
+    insta::assert_snapshot!(times(&pairs), @r"
+    - From v7 to v11, epoch time rises by 0.1% to 0.7% in 10 of 12 rows (sign test, p = 0.0020); the median of all rows is +0.3%.
+    - 从 v7 到 v11，每轮用时在 12 行中的 10 行上升，幅度为 0.1% 至 0.7%（符号检验，p = 0.0020）；全部各行的中位数为 +0.3%。
     ");
 }
 
@@ -105,11 +105,11 @@ fn what_changes_little_and_one_way_says_which() {
     // As one H200 gave them, and the same with a row that rises.
     let measured = [(8.55, 8.54), (6.62, 6.50), (5.71, 5.55), (5.37, 5.18)];
     let told = [times(&measured), times(&[measured.as_slice(), &[(5.0, 5.1)]].concat())];
-    insta::assert_snapshot!(told.join("\n"), @"
-    - From v7 to v11, epoch time falls by 4 % at the most, and rises in no row.
-    * 从 v7 到 v11，每轮用时至多下降 4%，且各行均未上升。
-    - From v7 to v11, epoch time changes by 4 % at the most.
-    * 从 v7 到 v11，每轮用时的变化至多为 4%。
+    insta::assert_snapshot!(told.join("\n"), @r"
+    - From v7 to v11, epoch time falls by less than 4%, and rises in no row.
+    - 从 v7 到 v11，每轮用时下降不到 4%，且各行均未上升。
+    - From v7 to v11, epoch time changes by less than 4%.
+    - 从 v7 到 v11，每轮用时的变化小于 4%。
     ");
 }
 
@@ -128,15 +128,15 @@ fn what_is_learned_is_judged_by_repeated_trainings_only() {
             .map(|v| [1, 2, 3].map(|batch| (0..trainings).map(move |n| at(v, batch, n)).collect::<Vec<_>>()));
         bullets(&compared("top1", all.concat().concat())).concat().join("\n")
     };
-    insta::assert_snapshot!([trained(1, 0.03), trained(3, 0.03), trained(3, 0.0)].join("\n\n"), @"
+    insta::assert_snapshot!([trained(1, 0.03), trained(3, 0.03), trained(3, 0.0)].join("\n\n"), @r"
     - From v7 to v11, no judgement of top-1: a row rests on one training, and how much repeated trainings differ is not known.
-    * 从 v7 到 v11，无法判断 Top-1 准确率有无差异：各配置仅训练一次，重复训练之间的波动未知。
+    - 从 v7 到 v11，无法判断 Top-1 准确率有无差异：各配置仅训练一次，重复训练之间的波动未知。
 
     - From v7 to v11, top-1 rises in every row, by 2.4 to 3.6 points (sign test over 9 pairs, p = 0.0039).
-    * 从 v7 到 v11，Top-1 准确率在各行均上升，幅度为 2.4 至 3.6 个百分点（符号检验，9 对，p = 0.0039）。
+    - 从 v7 到 v11，Top-1 准确率在各行均上升，幅度为 2.4 至 3.6 个百分点（符号检验，9 对，p = 0.0039）。
 
-    - From v7 to v11, top-1 is the same within its run-to-run spread: the 95 % confidence interval of the change is −0.3 to +0.7 points.
-    * 从 v7 到 v11，Top-1 准确率的差异在重复训练的波动范围之内：变化的 95% 置信区间为 −0.3 至 +0.7 个百分点。
+    - From v7 to v11, top-1 is the same within its run-to-run spread: the 95% confidence interval of the change is −0.3 to +0.7 points.
+    - 从 v7 到 v11，Top-1 准确率的差异在重复训练的波动范围之内：变化的 95% 置信区间为 −0.3 至 +0.7 个百分点。
     ");
 }
 
@@ -153,8 +153,8 @@ fn a_loss_or_an_error_is_a_trainings_only_where_epochs_are_told() {
     };
     insta::assert_snapshot!(
         [told("loss", false), told("max_error", false), told("loss", true), told("acc", false)].join("\n"), @"
-    - From v7 to v11, loss falls in every row, by 80 % (sign test over 6 pairs, p = 0.031).
-    - From v7 to v11, max_error falls in every row, by 80 % (sign test over 6 pairs, p = 0.031).
+    - From v7 to v11, loss falls in every row, by 80% (sign test over 6 pairs, p = 0.031).
+    - From v7 to v11, max_error falls in every row, by 80% (sign test over 6 pairs, p = 0.031).
     - From v7 to v11, no judgement of loss: a row rests on one training, and how much repeated trainings differ is not known.
     - From v7 to v11, no judgement of acc: a row rests on one training, and how much repeated trainings differ is not known.
     ");
@@ -182,31 +182,31 @@ fn one_training_a_row_is_judged_by_trainings_that_were_repeated_for_a_verdict() 
         bullets(&reported(&input, json!({"table": "t", "compare": "version"}))).concat().join("\n")
     };
     let top1 = |gain: f64, noise: f64| told(&["top1"], gain, noise);
-    insta::assert_snapshot!([top1(0.003, 0.002), top1(0.03, 0.002), top1(0.0, 0.02), top1(0.01, 0.0)].join("\n\n"), @"
-    - From v7 to v11, top-1 is the same within its run-to-run spread: the 95 % confidence interval of the change is −0.2 to +0.8 points.
-    * 从 v7 到 v11，Top-1 准确率的差异在重复训练的波动范围之内：变化的 95% 置信区间为 −0.2 至 +0.8 个百分点。
+    insta::assert_snapshot!([top1(0.003, 0.002), top1(0.03, 0.002), top1(0.0, 0.02), top1(0.01, 0.0)].join("\n\n"), @r"
+    - From v7 to v11, top-1 is the same within its run-to-run spread: the 95% confidence interval of the change is −0.2 to +0.8 points.
+    - 从 v7 到 v11，Top-1 准确率的差异在重复训练的波动范围之内：变化的 95% 置信区间为 −0.2 至 +0.8 个百分点。
 
-    - From v7 to v11, top-1 changes by +3.0 points on average (95 % confidence interval, from how much repeated trainings differ: +2.5 to +3.5 points).
-    * 从 v7 到 v11，Top-1 准确率平均变化 +3.0 个百分点（按重复训练的波动估计，95% 置信区间为 +2.5 至 +3.5 个百分点）。
+    - From v7 to v11, top-1 changes by +3.0 points on average (95% confidence interval, from how much repeated trainings differ: +2.5 to +3.5 points).
+    - 从 v7 到 v11，Top-1 准确率平均变化 +3.0 个百分点（按重复训练的波动估计，95% 置信区间为 +2.5 至 +3.5 个百分点）。
 
-    - From v7 to v11, top-1 changes by 0.0 points on average (95 % confidence interval, from how much repeated trainings differ: −4.9 to +4.9 points), which is not told from chance.
-    * 从 v7 到 v11，Top-1 准确率平均变化 0.0 个百分点（按重复训练的波动估计，95% 置信区间为 −4.9 至 +4.9 个百分点），无法与随机波动区分。
+    - From v7 to v11, top-1 changes by 0.0 points on average (95% confidence interval, from how much repeated trainings differ: −4.9 to +4.9 points), which is not told from chance.
+    - 从 v7 到 v11，Top-1 准确率平均变化 0.0 个百分点（按重复训练的波动估计，95% 置信区间为 −4.9 至 +4.9 个百分点），无法与随机波动区分。
 
     - From v7 to v11, no judgement of top-1: a row rests on one training, and how much repeated trainings differ is not known.
-    * 从 v7 到 v11，无法判断 Top-1 准确率有无差异：各配置仅训练一次，重复训练之间的波动未知。
+    - 从 v7 到 v11，无法判断 Top-1 准确率有无差异：各配置仅训练一次，重复训练之间的波动未知。
     ");
     let both = |gain: f64| {
         let all = told(&["epoch_time", "top1"], gain, 0.001);
         all.lines().filter(|line| line.contains("op-1") && line.contains("v7")).collect::<Vec<_>>().join("\n")
     };
-    insta::assert_snapshot!([both(0.008), both(-0.008)].join("\n\n"), @"
-    - From v7 to v11, top-1 changes little: the 95 % confidence interval of the change is +0.6 to +1.0 points.
+    insta::assert_snapshot!([both(0.008), both(-0.008)].join("\n\n"), @r"
+    - From v7 to v11, top-1 changes little: the 95% confidence interval of the change is +0.6 to +1.0 points.
     - Cost-free: v11 lowers epoch time against v7, with slightly better top-1.
-    * 从 v7 到 v11，Top-1 准确率变化很小：变化的 95% 置信区间为 +0.6 至 +1.0 个百分点。
-    * 无代价的改进：与 v7 相比，v11 降低了每轮用时，且 Top-1 准确率略优。
+    - 从 v7 到 v11，Top-1 准确率变化很小：变化的 95% 置信区间为 +0.6 至 +1.0 个百分点。
+    - 无代价的改进：与 v7 相比，v11 降低了每轮用时，且 Top-1 准确率略优。
 
-    - From v7 to v11, top-1 changes little: the 95 % confidence interval of the change is −1.0 to −0.6 points.
-    * 从 v7 到 v11，Top-1 准确率变化很小：变化的 95% 置信区间为 −1.0 至 −0.6 个百分点。
+    - From v7 to v11, top-1 changes little: the 95% confidence interval of the change is −1.0 to −0.6 points.
+    - 从 v7 到 v11，Top-1 准确率变化很小：变化的 95% 置信区间为 −1.0 至 −0.6 个百分点。
     ");
 }
 
@@ -237,9 +237,9 @@ fn what_only_shares_a_sign_in_two_rows_is_the_same_and_may_cost_less() {
         [&[(7.0, 0.852), (7.1, 0.853), (6.9, 0.850)], &[(5.0, 0.858), (5.1, 0.862), (4.9, 0.859)]];
     insta::assert_snapshot!(seeds(&[[v7[0], v11[0]], [v7[1], v11[1]]]), @"
     - v7: Epoch time differs with batch size by more than repetitions do: means of 8.0 to 10.0 s (F-test, p < 0.0001).
-    - v7: No difference of top-1 with batch size stands out of the noise of repetitions: means of 85.1 % to 85.9 % (F-test, p = 0.055).
-    - From v7 to v11, epoch time falls in every row, by 30 % to 38 % (sign test over 6 pairs, p = 0.031).
-    - From v7 to v11, top-1 is the same within its run-to-run spread: the 95 % confidence interval of the change is −0.4 to +0.6 points.
+    - v7: No difference of top-1 with batch size stands out of the noise of repetitions: means of 85.1% to 85.9% (F-test, p = 0.055).
+    - From v7 to v11, epoch time falls in every row, by 30% to 38% (sign test over 6 pairs, p = 0.031).
+    - From v7 to v11, top-1 is the same within its run-to-run spread: the 95% confidence interval of the change is −0.4 to +0.6 points.
     - Cost-free: v11 lowers epoch time against v7 at the same top-1.
     ");
 }
@@ -253,19 +253,19 @@ fn what_changes_by_no_more_than_repetitions_is_told_with_its_interval() {
         [&[(7.151, 0.9), (6.802, 0.9), (6.443, 0.9)], &[(2.133, 0.9), (1.979, 0.9), (2.216, 0.9)]];
     insta::assert_snapshot!(seeds(&[[little[0], much[0]], [little[1], much[1]]]), @"
     - v7: Epoch time differs with batch size by more than repetitions do: means of 2.10 to 7.15 s (F-test, p = 0.00037).
-    - From v7 to v11, no change of epoch time stands out of how much repetitions differ: −2 % on average, 95 % confidence interval −10 % to +6 %.
-    - From v7 to v11, top-1 is the same within its run-to-run spread: the 95 % confidence interval of the change is 0.0 points.
+    - From v7 to v11, no change of epoch time stands out of how much repetitions differ: −2% on average, 95% confidence interval −10% to +6%.
+    - From v7 to v11, top-1 is the same within its run-to-run spread: the 95% confidence interval of the change is 0.0 points.
     ");
 }
 
 #[test]
-fn the_mean_of_changes_lies_among_the_changes() {
-    // Each row falls by 40 %, and half of its pairs of trainings by far more, half of them not at all.
+fn the_change_of_means_is_told_and_not_that_of_pairs() {
+    // Each row falls by 40%, and half of its pairs of trainings by far more, half of them not at all.
     let v7: &[(f64, f64)] = &[(100.0, 0.9), (10.0, 0.9)];
     let v11: &[(f64, f64)] = &[(50.0, 0.9), (16.0, 0.9)];
     let told = seeds(&[[v7, v11], [v7, v11]]);
     let line = told.lines().find(|line| line.contains("v7 to v11, epoch time")).expect("a change");
-    assert!(line.contains("by 40 % (mean −40 %, 95 % confidence interval −"), "{line}");
+    assert!(line.ends_with("epoch time falls in every row, by 40%."), "{line}");
 }
 
 /// What is said of the column from v7 to v11, and its table of changes.
@@ -278,9 +278,10 @@ fn changes(column: &str, unit: &str, pairs: &[(f64, f64)]) -> String {
     let said = bullets(&report).concat().into_iter().filter(|line| line.contains("v11")).collect::<Vec<_>>();
     let table = report.split_once("Change from v7 to v11").map_or("", |(_, more)| more);
     let table = table.lines().skip_while(|line| !line.starts_with('|'));
-    let table = table.take_while(|line| !line.starts_with(['-', '*', '<']) && !line.starts_with("Computed"));
+    let table = table.take_while(|line| !line.starts_with(['-', '#', '<']) && !line.starts_with("Computed"));
     let table: Vec<&str> = table.map(str::trim_end).filter(|line| !line.is_empty()).collect();
-    [said, table].concat().join("\n")
+    let chinese: Vec<&str> = report.lines().filter(|line| line.starts_with("以差值")).collect();
+    [said, table, chinese].concat().join("\n")
 }
 
 #[test]
@@ -291,59 +292,59 @@ fn what_begins_at_zero_changes_in_every_row_and_is_no_ratio() {
     let rising = [(0.0, 2.0), (4.0, 5.0), (10.0, 14.0)];
     let none = [(0.0, 0.0), (0.0, 0.0)];
     let told = [&some[..], &all, &rising, &none].map(|pairs| changes("fails", "", pairs));
-    insta::assert_snapshot!(told.join("\n\n"), @"
-    | Batch size / 批大小 | fails |
-    |--------------------:|------:|
-    |                   0 |    +7 |
-    |                   1 |    +9 |
-    |                   2 |    −2 |
-    |                   3 |    −4 |
-    |                   4 |    −6 |
-    |                   5 |   −10 |
-    |                   6 |   −10 |
-    |                   7 |   −10 |
+    insta::assert_snapshot!(told.join("\n\n"), @r"
+    | Batch size | fails |
+    |-----------:|------:|
+    |          0 |    +7 |
+    |          1 |    +9 |
+    |          2 |    −2 |
+    |          3 |    −4 |
+    |          4 |    −6 |
+    |          5 |   −10 |
+    |          6 |   −10 |
+    |          7 |   −10 |
     The changes of fails are differences: from 0, and where a value is negative, there is no ratio.
     以差值给出变化的有 fails：起始值为 0 或含负值时，比值没有意义。
 
     - From v7 to v11, fails rises in every row, by 0.10 to 0.50 (sign test over 6 pairs, p = 0.031).
-    * 从 v7 到 v11，fails 在各行均上升，幅度为 0.10 至 0.50（符号检验，6 对，p = 0.031）。
-    | Batch size / 批大小 | fails |
-    |--------------------:|------:|
-    |                   0 | +0.10 |
-    |                   1 | +0.20 |
-    |                   2 | +0.30 |
-    |                   3 | +0.35 |
-    |                   4 | +0.40 |
-    |                   5 | +0.50 |
+    - 从 v7 到 v11，fails 在各行均上升，幅度为 0.10 至 0.50（符号检验，6 对，p = 0.031）。
+    | Batch size | fails |
+    |-----------:|------:|
+    |          0 | +0.10 |
+    |          1 | +0.20 |
+    |          2 | +0.30 |
+    |          3 | +0.35 |
+    |          4 | +0.40 |
+    |          5 | +0.50 |
     The changes of fails are differences: from 0, and where a value is negative, there is no ratio.
     以差值给出变化的有 fails：起始值为 0 或含负值时，比值没有意义。
 
-    - From v7 to v11, fails rises in every row, by 1 to 4 (mean +2, 95 % confidence interval −1 to +6; too few rows for a sign test).
-    * 从 v7 到 v11，fails 在各行均上升，幅度为 1 至 4（平均 +2，95% 置信区间为 −1 至 +6；行数过少，不足以做符号检验）。
-    | Batch size / 批大小 | fails |
-    |--------------------:|------:|
-    |                   0 |    +2 |
-    |                   1 |    +1 |
-    |                   2 |    +4 |
+    - From v7 to v11, fails rises in every row, by 1 to 4.
+    - 从 v7 到 v11，fails 在各行均上升，幅度为 1 至 4。
+    | Batch size | fails |
+    |-----------:|------:|
+    |          0 |    +2 |
+    |          1 |    +1 |
+    |          2 |    +4 |
     The changes of fails are differences: from 0, and where a value is negative, there is no ratio.
     以差值给出变化的有 fails：起始值为 0 或含负值时，比值没有意义。
 
-    - From v7 to v11, fails is unchanged (the largest difference is 0).
-    * 从 v7 到 v11，fails 没有变化（最大差异为 0）。
-    | Batch size / 批大小 | fails |
-    |--------------------:|------:|
-    |                   0 |     0 |
-    |                   1 |     0 |
+    - From v7 to v11, fails is unchanged (differences below 1).
+    - 从 v7 到 v11，fails 没有变化（差异小于 1）。
+    | Batch size | fails |
+    |-----------:|------:|
+    |          0 |     0 |
+    |          1 |     0 |
     The changes of fails are differences: from 0, and where a value is negative, there is no ratio.
     以差值给出变化的有 fails：起始值为 0 或含负值时，比值没有意义。
     ");
-    insta::assert_snapshot!(changes("waited", "s", &[(0.0, 2.5), (4.0, 5.0)]), @"
-    - From v7 to v11, waited rises in both rows, by 1.0 to 2.5 s (too few for an interval or a test).
-    * 从 v7 到 v11，waited 在两行中均上升，幅度为 1.0 至 2.5 s（行数过少，不足以给出置信区间或做显著性检验）。
-    | Batch size / 批大小 | waited (s) |
-    |--------------------:|-----------:|
-    |                   0 |       +2.5 |
-    |                   1 |       +1.0 |
+    insta::assert_snapshot!(changes("waited", "s", &[(0.0, 2.5), (4.0, 5.0)]), @r"
+    - From v7 to v11, waited rises in both rows, by 1.0 to 2.5 s.
+    - 从 v7 到 v11，waited 在两行中均上升，幅度为 1.0 至 2.5 s。
+    | Batch size | waited (s) |
+    |-----------:|-----------:|
+    |          0 |       +2.5 |
+    |          1 |       +1.0 |
     The changes of waited are differences: from 0, and where a value is negative, there is no ratio.
     以差值给出变化的有 waited：起始值为 0 或含负值时，比值没有意义。
     ");
@@ -355,39 +356,39 @@ fn the_direction_is_that_of_the_difference_where_values_are_negative() {
     let below = [(5.0, -3.0), (6.0, -1.0), (9.0, 2.0)];
     let little = [(-100.0, -101.0), (-90.0, -89.0), (-80.0, -80.5)];
     let told = [&rising[..], &below, &little].map(|pairs| changes("balance", "", pairs));
-    insta::assert_snapshot!(told.join("\n\n"), @"
+    insta::assert_snapshot!(told.join("\n\n"), @r"
     - From v7 to v11, balance rises in every row, by 10 (sign test over 8 pairs, p = 0.0078).
-    * 从 v7 到 v11，balance 在各行均上升，幅度为 10（符号检验，8 对，p = 0.0078）。
-    | Batch size / 批大小 | balance |
-    |--------------------:|--------:|
-    |                   0 |     +10 |
-    |                   1 |     +10 |
-    |                   2 |     +10 |
-    |                   3 |     +10 |
-    |                   4 |     +10 |
-    |                   5 |     +10 |
-    |                   6 |     +10 |
-    |                   7 |     +10 |
+    - 从 v7 到 v11，balance 在各行均上升，幅度为 10（符号检验，8 对，p = 0.0078）。
+    | Batch size | balance |
+    |-----------:|--------:|
+    |          0 |     +10 |
+    |          1 |     +10 |
+    |          2 |     +10 |
+    |          3 |     +10 |
+    |          4 |     +10 |
+    |          5 |     +10 |
+    |          6 |     +10 |
+    |          7 |     +10 |
     The changes of balance are differences: from 0, and where a value is negative, there is no ratio.
     以差值给出变化的有 balance：起始值为 0 或含负值时，比值没有意义。
 
-    - From v7 to v11, balance falls in every row, by 7 to 8 (mean −7, 95 % confidence interval −9 to −6; too few rows for a sign test).
-    * 从 v7 到 v11，balance 在各行均下降，幅度为 7 至 8（平均 −7，95% 置信区间为 −9 至 −6；行数过少，不足以做符号检验）。
-    | Batch size / 批大小 | balance |
-    |--------------------:|--------:|
-    |                   0 |      −8 |
-    |                   1 |      −7 |
-    |                   2 |      −7 |
+    - From v7 to v11, balance falls in every row, by 7 to 8.
+    - 从 v7 到 v11，balance 在各行均下降，幅度为 7 至 8。
+    | Batch size | balance |
+    |-----------:|--------:|
+    |          0 |      −8 |
+    |          1 |      −7 |
+    |          2 |      −7 |
     The changes of balance are differences: from 0, and where a value is negative, there is no ratio.
     以差值给出变化的有 balance：起始值为 0 或含负值时，比值没有意义。
 
-    - From v7 to v11, balance changes by 1.0 at the most.
-    * 从 v7 到 v11，balance 的变化至多为 1.0。
-    | Batch size / 批大小 | balance |
-    |--------------------:|--------:|
-    |                   0 |    −1.0 |
-    |                   1 |    +1.0 |
-    |                   2 |    −0.5 |
+    - From v7 to v11, balance changes by less than 1.1.
+    - 从 v7 到 v11，balance 的变化小于 1.1。
+    | Batch size | balance |
+    |-----------:|--------:|
+    |          0 |    −1.0 |
+    |          1 |    +1.0 |
+    |          2 |    −0.5 |
     The changes of balance are differences: from 0, and where a value is negative, there is no ratio.
     以差值给出变化的有 balance：起始值为 0 或含负值时，比值没有意义。
     ");

@@ -96,8 +96,9 @@ fn stained(mut all: BuiltinInput, by: &str) -> BuiltinInput {
             if let Some(version) = result.axes.shift_remove("version") {
                 result.axes.insert_before(0, name.clone(), version);
             }
+            // Whether more of a metric is better is told by its name, and this one tells nothing.
             if let Some(top1) = result.metrics.remove("top1") {
-                result.metrics.insert(format!("{name}_top1"), top1);
+                result.metrics.insert(format!("{name}_seen"), top1);
             }
         }
         if let Some(why) = &mut view.absent {
@@ -110,7 +111,7 @@ fn stained(mut all: BuiltinInput, by: &str) -> BuiltinInput {
     let gpu = GpuFacts { uuid: by.into(), index: 0, name: format!("{by}H200"), memory: 1 << 30 };
     all.machine = Machine { gpus: vec![gpu], cpus: 2, cpu_model: format!("{by}EPYC"), ..Machine::default() };
     let solo = json!({"from": "solo", "rows": "batch", "split": name,
-        "columns": ["gpus", "gpu_memory", "cpu_util", "epoch_time", "growth(epoch_time)", format!("{name}_top1"), "odd",
+        "columns": ["gpus", "gpu_memory", "cpu_util", "epoch_time", "growth(epoch_time)", format!("{name}_seen"), "odd",
             "gpu_model", "torch", "nosuch", {"column": "wall", "label": {"en": format!("{by}Wall"), "zh": format!("{by}用时")}}]});
     add_table(&mut all, "solo_table", solo);
     add_table(

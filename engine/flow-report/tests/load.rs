@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{With, add_table, bullets, feb08, honest, input, result, run, text, view};
+use common::{With, add_table, bullets, feb08, honest, input, result, run, text, view, whole};
 use serde_json::{Value, json};
 
 /// What is said of trainings whose CPU use at the ends of epochs is this, and a quarter else.
@@ -20,7 +20,8 @@ fn said(at_ends: &[f64], columns: &Value) -> String {
     solo.series = at_ends.iter().map(|at_ends| series(*at_ends)).collect();
     let mut input = input(vec![("s", solo)]);
     add_table(&mut input, "t", json!({"from": "s", "columns": columns}));
-    let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t"}]});
+    let section = json!({"table": "t", "charts": [{"load": {"batch": 8}}]});
+    let with = json!({"languages": ["en", "zh"], "sections": [section]});
     let report = text(&run("report", with, &input).expect("a report"), "report.md");
     honest(&report);
     let of_ends = |line: &&str| line.contains("ends of epochs") || line.contains("各轮末尾");
@@ -31,15 +32,15 @@ fn said(at_ends: &[f64], columns: &Value) -> String {
 fn bursts_at_the_ends_of_epochs_are_told_of_the_results_that_have_them() {
     let time = json!(["epoch_time"]);
     let told = [&[0.9][..], &[0.9, 0.8], &[0.2, 0.9, 0.8], &[0.2, 0.9]].map(|at_ends| said(at_ends, &time));
-    insta::assert_snapshot!(told.join("\n"), @"
-    - In `s[batch=8]` the CPU works more at the ends of epochs (their last tenth, and until the next begins) than in their middle half: 75.3 % against 25.0 %.
-    * `s[batch=8]` 各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 利用率高于轮中段（中间一半）：75.3% 对 25.0%。
-    - In every result the CPU works more at the ends of epochs (their last tenth, and until the next begins) than in their middle half, by most in `s[batch=8]`: 75.3 % against 25.0 %.
-    * 在所有结果中，各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 利用率均高于轮中段（中间一半），差值最大的是 `s[batch=8]`：75.3% 对 25.0%。
-    - In some of the results the CPU works more at the ends of epochs (their last tenth, and until the next begins) than in their middle half, by most in `s[batch=16]`: 75.3 % against 25.0 %.
-    * 在部分结果中，各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 利用率高于轮中段（中间一半），差值最大的是 `s[batch=16]`：75.3% 对 25.0%。
-    - In `s[batch=16]` the CPU works more at the ends of epochs (their last tenth, and until the next begins) than in their middle half: 75.3 % against 25.0 %.
-    * `s[batch=16]` 各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 利用率高于轮中段（中间一半）：75.3% 对 25.0%。
+    insta::assert_snapshot!(told.join("\n"), @r"
+    - In `s[batch=8]` the CPU works more at the ends of epochs (their last tenth, and until the next begins) than in their middle half: 75.3% against 25.0%.
+    - `s[batch=8]` 各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 利用率高于轮中段（中间一半）：75.3% vs. 25.0%。
+    - In every result the CPU works more at the ends of epochs (their last tenth, and until the next begins) than in their middle half, by most in `s[batch=8]`: 75.3% against 25.0%.
+    - 在所有结果中，各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 利用率均高于轮中段（中间一半），差值最大的是 `s[batch=8]`：75.3% vs. 25.0%。
+    - In some of the results the CPU works more at the ends of epochs (their last tenth, and until the next begins) than in their middle half, by most in `s[batch=16]`: 75.3% against 25.0%.
+    - 在部分结果中，各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 利用率高于轮中段（中间一半），差值最大的是 `s[batch=16]`：75.3% vs. 25.0%。
+    - In `s[batch=16]` the CPU works more at the ends of epochs (their last tenth, and until the next begins) than in their middle half: 75.3% against 25.0%.
+    - `s[batch=16]` 各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 利用率高于轮中段（中间一半）：75.3% vs. 25.0%。
     ");
 }
 
@@ -51,23 +52,24 @@ fn the_load_that_is_drawn_is_of_a_result_that_the_table_shows() {
     let drawn = |of: Value| {
         let mut input = input(vec![("s", solo.clone())]);
         add_table(&mut input, "t", of);
-        let with = json!({"languages": ["en"], "sections": [{"table": "t"}]});
-        let report = text(&run("report", with, &input).expect("a report"), "report.md");
+        let section = json!({"table": "t", "charts": [{"load": {}}]});
+        let with = json!({"languages": ["en"], "sections": [section]});
+        let report = whole(&run("report", with, &input).expect("a report"), "report.md");
         let picture = report.lines().find(|line| line.starts_with("![Load")).map(str::to_owned);
         picture.expect("a picture of the load")
     };
     let all = drawn(json!({"from": "s", "columns": ["epoch_time"]}));
-    assert!(all.starts_with("![Load and memory over time of s[batch=32]"), "{all}");
+    assert!(all.starts_with("![Load and memory over time of s[batch=8]"), "{all}");
     let some = drawn(json!({"from": "s", "where": {"batch": 16}, "columns": ["epoch_time"]}));
     assert!(some.starts_with("![Load and memory over time of s[batch=16]"), "{some}");
 }
 
 #[test]
 fn that_there_are_no_bursts_is_said_where_it_is_asked() {
-    insta::assert_snapshot!(said(&[0.22], &json!(["epoch_time", "cpu_util"])), @r#"
-    - The CPU does not burst at the ends of epochs (their last tenth, and until the next begins): at the most its use is 22.7 % there against 25.0 % in their middle half (`s[batch=8]`).
-    * 各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 没有突发负载：与轮中段（中间一半）相比，差值最大时也只是 22.7% 对 25.0%（`s[batch=8]`）。
-    "#);
+    insta::assert_snapshot!(said(&[0.22], &json!(["epoch_time", "cpu_util"])), @r"
+    - The CPU does not burst at the ends of epochs (their last tenth, and until the next begins): at the most its use is 22.7% there against 25.0% in their middle half (`s[batch=8]`).
+    - 各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 没有突发负载：与轮中段（中间一半）相比，差值最大时也只是 22.7% vs. 25.0%（`s[batch=8]`）。
+    ");
     assert_eq!(said(&[0.22], &json!(["epoch_time"])), "");
 }
 
@@ -94,12 +96,16 @@ fn whether_larger_batches_use_the_gpu_better_is_said_and_held_against_what_was_p
             .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
             .collect::<Vec<_>>()
     };
-    insta::assert_snapshot!(said([0.52, 0.75, 0.93]).join("\n"), @"
-    | GPU utilisation rises with batch size, from 50 % at 16 to 90 % at 256. / GPU 利用率随批大小上升：16 时为 50%，256 时为 90%。 | GPU utilisation rises with batch size, from 52.0 % at 16 to 93.0 % at 256. / GPU 利用率随批大小上升：16 时为 52.0%，256 时为 93.0%。 | yes / 成立 |
-    - GPU utilisation rises with batch size, from 52.0 % at 16 to 93.0 % at 256.
-    * GPU 利用率随批大小上升：16 时为 52.0%，256 时为 93.0%。
+    insta::assert_snapshot!(said([0.52, 0.75, 0.93]).join("\n"), @r"
+    | GPU utilisation rises with batch size, from 50% at 16 to 90% at 256. | GPU utilisation rises with batch size, from 52.0% at 16 to 93.0% at 256. | yes |
+    - GPU utilisation rises with batch size, from 52.0% at 16 to 93.0% at 256.
+    | GPU 利用率随批大小上升：16 时为 50%，256 时为 90%。 | GPU 利用率随批大小上升：16 时为 52.0%，256 时为 93.0%。 | 是 |
+    - GPU 利用率随批大小上升：16 时为 52.0%，256 时为 93.0%。
     ");
-    insta::assert_snapshot!(said([0.974, 0.988, 0.97]).join("\n"), @"| GPU utilisation rises with batch size, from 50 % at 16 to 90 % at 256. / GPU 利用率随批大小上升：16 时为 50%，256 时为 90%。 | — | not found now / 现在未发现 |");
+    insta::assert_snapshot!(said([0.974, 0.988, 0.97]).join("\n"), @r"
+    | GPU utilisation rises with batch size, from 50% at 16 to 90% at 256. | — | no, not found |
+    | GPU 利用率随批大小上升：16 时为 50%，256 时为 90%。 | — | 否，未出现 |
+    ");
 }
 
 #[test]
@@ -110,8 +116,9 @@ fn stripes_that_would_hide_the_lines_are_not_drawn() {
         solo.series = vec![Some(flow_core::Series { epoch_times: common::timed(&times), ..feb08::series() })];
         let mut input = input(vec![("s", solo)]);
         add_table(&mut input, "t", json!({"from": "s", "columns": ["epoch_time"]}));
-        let out = run("report", json!({"languages": ["en"], "sections": [{"table": "t"}]}), &input).expect("a report");
-        (text(&out, "report.md").contains("odd epochs shaded"), text(&out, "charts/t-load.svg").contains("odd epochs"))
+        let section = json!({"table": "t", "charts": [{"load": {}}]});
+        let out = run("report", json!({"languages": ["en"], "sections": [section]}), &input).expect("a report");
+        (whole(&out, "report.md").contains("odd epochs shaded"), text(&out, "charts/t-load.svg").contains("odd epochs"))
     };
     assert_eq!((picture(10), picture(70)), ((true, true), (false, false)));
 }

@@ -132,10 +132,10 @@ fn what_was_seen_beside_their_results_is_said_as_of_ones_own() {
         json!({"from": "solo", "rows": "batch", "split": "machine", "machines": true, "columns": ["epoch_time"]}),
     );
     insta::assert_snapshot!(both.lines().filter(|line| line.contains("lab4)`")).collect::<Vec<_>>().join("\n"), @"
-    `solo[batch=16] (lab4)` ran while other programs used 40.0 % of the CPU.
+    `solo[batch=16] (lab4)` ran while other programs used 40.0% of the CPU.
     While `solo[batch=16] (lab4)` ran, flow could not see whether other runs of its machine ran steps beside it.
     `solo[batch=16] (lab4)` shared its GPU with other programs.
-    `solo[batch=16] (lab4)` shared its GPU: others used 30.0 % of its time.
+    `solo[batch=16] (lab4)` shared its GPU: others used 30.0% of its time.
     `solo[batch=16] (lab4)` 运行时，其他程序占用了 40.0% 的 CPU。
     `solo[batch=16] (lab4)` 运行时，flow 无法得知该机器上的其他运行是否同时执行了步骤。
     `solo[batch=16] (lab4)` 运行时，其所用的 GPU 上还有其他程序。

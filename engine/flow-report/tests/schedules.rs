@@ -67,84 +67,132 @@ fn a_section_shows_the_schedules_that_it_names() {
     insta::assert_snapshot!(report, @r"
     # mobilenet_v2: batch size, and dataset v7 against v11
 
-    **mobilenet_v2：批大小，以及数据集 v7 与 v11 的对比**
+    - Model: mobilenet_v2
+    - Epochs: 4
+    - Runs: `20260208-153012-3f2a`
 
-    2026-02-08
+    ## `alone` by density
 
-    - Model / 模型: mobilenet_v2
-    - Epochs / 训练轮数: 4
-    - Runs / 运行编号: `20260208-153012-3f2a`
+    [data](charts/t.csv)
 
-    ## `alone` by density / `alone`：不同到达密度下的结果
+    Mean JCT (h)
 
-    Mean time in system / 平均逗留时间 (h)
+    | Density |  fifo |  sjf | lyapunov |
+    |--------:|------:|-----:|---------:|
+    |     0.5 |  1.11 | 1.03 |     1.06 |
+    |     1.1 | 10.00 | 2.69 |     2.92 |
 
-    | Density / 到达密度 |  fifo |  sjf | lyapunov |
-    |-------------------:|------:|-----:|---------:|
-    |                0.5 |  1.11 | 1.03 |     1.06 |
-    |                1.1 | 10.00 | 2.69 |     2.92 |
+    ![Schedule of alone[policy=fifo,density=1.1]](charts/schedule-1.en.svg)\
+    Schedule of `alone[policy=fifo,density=1.1]` in the first of 5 simulations: the first 11.2 of 30 hours. A bar is a job, on every GPU that it holds; jobs that share a GPU lie one above the other.
 
-    ![Schedule of alone[policy=fifo,density=1.1] / alone[policy=fifo,density=1.1] 的调度过程](charts/schedule-1.svg)\
-    Schedule of `alone[policy=fifo,density=1.1]` in the first of 5 simulations: the first 11.2 of 30 hours. A bar is a job, on every GPU that it holds; jobs that share a GPU lie one above the other.\
+    ![Schedule of alone[policy=sjf,density=1.1]](charts/schedule-2.en.svg)\
+    Schedule of `alone[policy=sjf,density=1.1]` in the first of 5 simulations: the first 11.2 of 25 hours.
+
+    - At density 1.1, mean JCT is lowest with sjf (2.69 h) and highest with fifo (10.00 h). Not told apart from sjf, by differences and their simultaneous 95% confidence intervals: lyapunov (+0.22 h, −0.63 to +1.07 h).
+
+    Computed for the findings
+
+    | Figure                                                                                              |                      Value |
+    |-----------------------------------------------------------------------------------------------------|---------------------------:|
+    | Mean JCT of lyapunov less that of sjf at density 1.1, with its simultaneous 95% confidence interval | +0.22 h (−0.63 to +1.07 h) |
+
+    ## `alone` by density
+
+    [data](charts/u.csv)
+
+    Makespan (h)
+
+    | Density | fifo | sjf | lyapunov |
+    |--------:|-----:|----:|---------:|
+    |     0.5 |  100 | 100 |      100 |
+    |     1.1 |  100 | 100 |      100 |
+
+    GPU use
+
+    | Density |  fifo |   sjf | lyapunov |
+    |--------:|------:|------:|---------:|
+    |     0.5 | 25.0% | 27.5% |    26.0% |
+    |     1.1 | 55.0% | 60.5% |    57.2% |
+
+    ![GPU use over density](charts/u-gpu_use.en.svg)
+
+    - At density 1.1, makespan differs by 0.0% at the most, whatever the policy: 100 h.
+    - GPU use is 60.5% at the most, with sjf at density 1.1.
+
+    Computed for the findings
+
+    | Figure                                                       | Value |
+    |--------------------------------------------------------------|------:|
+    | Makespan at density 1.1, the highest over the lowest, less 1 |  0.0% |
+
+    ## 中文
+    ### mobilenet_v2：批大小，以及数据集 v7 与 v11 的对比
+
+    - 模型：mobilenet_v2
+    - 训练轮数：4
+    - 运行编号：`20260208-153012-3f2a`
+
+    ## `alone`：不同到达密度下的结果
+
+    [数据](charts/t.csv)
+
+    平均作业完成时间（JCT） (h)
+
+    | 到达密度 |  fifo |  sjf | lyapunov |
+    |---------:|------:|-----:|---------:|
+    |      0.5 |  1.11 | 1.03 |     1.06 |
+    |      1.1 | 10.00 | 2.69 |     2.92 |
+
+    ![alone[policy=fifo,density=1.1] 的调度过程](charts/schedule-1.zh.svg)\
     `alone[policy=fifo,density=1.1]` 在 5 次模拟中第一次的调度过程：前 11.2 小时（共 30 小时）。每个色条是一个作业，占用几块 GPU 就画在几行中；共享同一块 GPU 的作业上下叠放。
 
-    ![Schedule of alone[policy=sjf,density=1.1] / alone[policy=sjf,density=1.1] 的调度过程](charts/schedule-2.svg)\
-    Schedule of `alone[policy=sjf,density=1.1]` in the first of 5 simulations: the first 11.2 of 25 hours.\
+    ![alone[policy=sjf,density=1.1] 的调度过程](charts/schedule-2.zh.svg)\
     `alone[policy=sjf,density=1.1]` 在 5 次模拟中第一次的调度过程：前 11.2 小时（共 25 小时）。
 
-    ![Mean time in system over density / 平均逗留时间随到达密度的变化](charts/t-time_in_system.svg)
+    - 到达密度为 1.1 时，平均作业完成时间（JCT）最低的是 sjf（2.69 h）；最高的是 fifo（10.00 h）。按差值及其 95% 联合置信区间，与 sjf 无法区分的有：lyapunov（+0.22 h，−0.63 至 +1.07 h）。
 
-    - At density 1.1, mean time in system is lowest with sjf (2.69 h) and highest with fifo (10.00 h). Not told apart from sjf, by differences and their simultaneous 95 % confidence intervals: lyapunov (+0.22 h, −0.63 to +1.07 h).
+    上述结论所依据的计算值
 
-    * 到达密度为 1.1 时，平均逗留时间最低的是 sjf（2.69 h）；最高的是 fifo（10.00 h）。按差值及其 95% 联合置信区间，与 sjf 无法区分的有：lyapunov（+0.22 h，−0.63 至 +1.07 h）。
+    | 指标                                                                                 |                        数值 |
+    |--------------------------------------------------------------------------------------|----------------------------:|
+    | 到达密度为 1.1 时 lyapunov 与 sjf 的平均作业完成时间（JCT）之差及其 95% 联合置信区间 | +0.22 h（−0.63 至 +1.07 h） |
 
-    Computed for the findings / 上述结论所依据的计算值
+    ## `alone`：不同到达密度下的结果
 
-    | Figure / 指标                                                                                                                                                                               |                                             Value / 数值 |
-    |---------------------------------------------------------------------------------------------------------------------------------------------------------------------------------------------|---------------------------------------------------------:|
-    | Mean time in system of lyapunov less that of sjf at density 1.1, with its simultaneous 95 % confidence interval / 到达密度为 1.1 时 lyapunov 与 sjf 的平均逗留时间之差及其 95% 联合置信区间 | +0.22 h (−0.63 to +1.07 h) / +0.22 h（−0.63 至 +1.07 h） |
+    [数据](charts/u.csv)
 
-    ## `alone` by density / `alone`：不同到达密度下的结果
+    makespan（完工时间） (h)
 
-    Total time / 总时间 (h)
+    | 到达密度 | fifo | sjf | lyapunov |
+    |---------:|-----:|----:|---------:|
+    |      0.5 |  100 | 100 |      100 |
+    |      1.1 |  100 | 100 |      100 |
 
-    | Density / 到达密度 | fifo | sjf | lyapunov |
-    |-------------------:|-----:|----:|---------:|
-    |                0.5 |  100 | 100 |      100 |
-    |                1.1 |  100 | 100 |      100 |
+    GPU 利用率
 
-    GPU use / GPU 利用率
+    | 到达密度 |  fifo |   sjf | lyapunov |
+    |---------:|------:|------:|---------:|
+    |      0.5 | 25.0% | 27.5% |    26.0% |
+    |      1.1 | 55.0% | 60.5% |    57.2% |
 
-    | Density / 到达密度 |   fifo |    sjf | lyapunov |
-    |-------------------:|-------:|-------:|---------:|
-    |                0.5 | 25.0 % | 27.5 % |   26.0 % |
-    |                1.1 | 55.0 % | 60.5 % |   57.2 % |
+    ![GPU 利用率随到达密度的变化](charts/u-gpu_use.zh.svg)
 
-    ![Total time over density / 总时间随到达密度的变化](charts/u-makespan.svg)\
-    Lines that are nowhere further apart than 1.5 % of the upright axis are drawn as one, the first of those named.\
-    处处相距不超过纵轴 1.5% 的几条线只画一条，即所列的第一条。
+    - 到达密度为 1.1 时，各策略的 makespan（完工时间）相差至多 0.0%：100 h。
+    - GPU 利用率最高为 60.5%，出现在到达密度为 1.1 的 sjf。
 
-    ![GPU use over density / GPU 利用率随到达密度的变化](charts/u-gpu_use.svg)
+    上述结论所依据的计算值
 
-    - At density 1.1, total time differs by 0.0 % at the most, whatever the policy: 100 h.
-    - GPU use is 60.5 % at the most, with sjf at density 1.1.
-
-    * 到达密度为 1.1 时，各策略的总时间相差至多 0.0%：100 h。
-    * GPU 利用率最高为 60.5%，出现在到达密度为 1.1 的 sjf。
-
-    Computed for the findings / 上述结论所依据的计算值
-
-    | Figure / 指标                                                                                                    | Value / 数值 |
-    |------------------------------------------------------------------------------------------------------------------|-------------:|
-    | Total time at density 1.1, the highest over the lowest, less 1 / 到达密度为 1.1 时总时间的最高值与最低值之比减 1 | 0.0 % / 0.0% |
+    | 指标                                                           | 数值 |
+    |----------------------------------------------------------------|-----:|
+    | 到达密度为 1.1 时 makespan（完工时间）的最高值与最低值之比减 1 | 0.0% |
     ");
     // Both end where the first must, and count who waits on one scale.
-    let [one, other] = ["charts/schedule-1.svg", "charts/schedule-2.svg"].map(|file| text(&out, file));
+    let [one, other] = ["charts/schedule-1.en.svg", "charts/schedule-2.zh.svg"].map(|file| text(&out, file));
     assert!(one.contains("alone[policy=fifo,density=1.1]: the first 11.2 of 30 hours"), "{}", &one[..900]);
     assert!(other.contains("前 11.2 小时（共 25 小时）"), "{}", &other[..900]);
     // In the terminal there is neither the picture nor its caption, and the words are made anew.
     let told = Reports::new().text(|file| out.files.get(file).cloned(), Some("zh")).expect("a text").expect("a report");
-    assert!(told.contains("平均逗留时间") && !told.contains("调度过程"), "{told}");
+    assert!(told.contains("平均作业完成时间") && !told.contains("调度过程"), "{told}");
 }
 
 #[test]
@@ -159,9 +207,10 @@ fn a_short_schedule_is_drawn_whole_and_one_that_is_not_there_is_left_out() {
     let report = text(&out, "report.md");
     let told: Vec<&str> = report.lines().filter(|line| line.contains("chedule") || line.contains("Left out")).collect();
     insta::assert_snapshot!(told.join("\n"), @r"
-    ![Schedule of alone[policy=fifo,density=0.5] / alone[policy=fifo,density=0.5] 的调度过程](charts/schedule-1.svg)\
-    Schedule of `alone[policy=fifo,density=0.5]` in the first of 5 simulations. A bar is a job, on every GPU that it holds; jobs that share a GPU lie one above the other.\
     Left out: `alone[policy=fifo,density=1.1]` (no memory).
+    ![Schedule of alone[policy=fifo,density=0.5]](charts/schedule-1.en.svg)\
+    Schedule of `alone[policy=fifo,density=0.5]` in the first of 5 simulations. A bar is a job, on every GPU that it holds; jobs that share a GPU lie one above the other.
+    ![alone[policy=fifo,density=0.5] 的调度过程](charts/schedule-1.zh.svg)\
     ");
     assert!(!out.files.contains_key("charts/schedule-2.svg"));
 }
@@ -213,8 +262,11 @@ fn policies_are_compared_on_the_same_seeds() {
         ("srtf", &[(1.1, [9.99, 9.00, 6.10, 11.50, 4.90])]),
     ]);
     insta::assert_snapshot!(found, @r"
-    - At density 1.1, mean time in system is lowest with priority (8.13 h) and highest with fifo (10.02 h). Not told apart from priority, by differences and their simultaneous 95 % confidence intervals: srtf (+0.17 h, −0.94 to +1.27 h).
-    * 到达密度为 1.1 时，平均逗留时间最低的是 priority（8.13 h）；最高的是 fifo（10.02 h）。按差值及其 95% 联合置信区间，与 priority 无法区分的有：srtf（+0.17 h，−0.94 至 +1.27 h）。
+    - At density 1.1, mean JCT is lowest with priority (8.13 h) and highest with fifo (10.02 h). Not told apart from priority, by differences and their simultaneous 95% confidence intervals: srtf (+0.17 h, −0.94 to +1.27 h).
+    - 模型：mobilenet_v2
+    - 训练轮数：4
+    - 运行编号：`20260208-153012-3f2a`
+    - 到达密度为 1.1 时，平均作业完成时间（JCT）最低的是 priority（8.13 h）；最高的是 fifo（10.02 h）。按差值及其 95% 联合置信区间，与 priority 无法区分的有：srtf（+0.17 h，−0.94 至 +1.27 h）。
     ");
 }
 
@@ -245,10 +297,19 @@ fn where_the_order_turns_is_found_over_all_rows() {
         ),
     ]);
     insta::assert_snapshot!(found, @r"
-    - At density 0.9, mean time in system is lowest with fifo-single (3.44 h) and highest with fifo (4.40 h). Not told apart from fifo-single, by differences and their simultaneous 95 % confidence intervals: easy (+0.04 h, −0.20 to +0.28 h).
-    - The order by mean time in system turns with density: fifo has less than fifo-single at 0.5 (1.14 against 1.44 h) and more at 0.9 (4.40 against 3.44 h).
-    * 到达密度为 0.9 时，平均逗留时间最低的是 fifo-single（3.44 h）；最高的是 fifo（4.40 h）。按差值及其 95% 联合置信区间，与 fifo-single 无法区分的有：easy（+0.04 h，−0.20 至 +0.28 h）。
-    * 平均逗留时间的高低次序随到达密度而变：fifo 在 0.5 时低于 fifo-single（1.14 对 1.44 h），在 0.9 时高于后者（4.40 对 3.44 h）。
+    - fifo: Mean JCT rises with density, from 1.14 h at 0.5 to 4.40 h at 0.9.
+    - fifo-single: Mean JCT rises with density, from 1.44 h at 0.5 to 3.44 h at 0.9.
+    - easy: Mean JCT rises with density, from 1.14 h at 0.5 to 3.48 h at 0.9.
+    - At density 0.9, mean JCT is lowest with fifo-single (3.44 h) and highest with fifo (4.40 h). Not told apart from fifo-single, by differences and their simultaneous 95% confidence intervals: easy (+0.04 h, −0.20 to +0.28 h).
+    - The order by mean JCT turns with density: fifo has less than fifo-single at 0.5 (1.14 against 1.44 h) and more at 0.9 (4.40 against 3.44 h).
+    - 模型：mobilenet_v2
+    - 训练轮数：4
+    - 运行编号：`20260208-153012-3f2a`
+    - fifo：平均作业完成时间（JCT）随到达密度上升：0.5 时为 1.14 h，0.9 时为 4.40 h。
+    - fifo-single：平均作业完成时间（JCT）随到达密度上升：0.5 时为 1.44 h，0.9 时为 3.44 h。
+    - easy：平均作业完成时间（JCT）随到达密度上升：0.5 时为 1.14 h，0.9 时为 3.48 h。
+    - 到达密度为 0.9 时，平均作业完成时间（JCT）最低的是 fifo-single（3.44 h）；最高的是 fifo（4.40 h）。按差值及其 95% 联合置信区间，与 fifo-single 无法区分的有：easy（+0.04 h，−0.20 至 +0.28 h）。
+    - 平均作业完成时间（JCT）的高低次序随到达密度而变：fifo 在 0.5 时低于 fifo-single（1.14 对 1.44 h），在 0.9 时高于后者（4.40 对 3.44 h）。
     ");
 }
 
@@ -277,19 +338,19 @@ fn what_a_simulation_takes_for_granted_stands_in_its_report_once() {
     let told = told.split_once("\n\nComputed").map_or(told, |(told, _)| told);
     assert_eq!(report.matches("Median duration").count(), 1, "{report}");
     insta::assert_snapshot!(told, @r"
-    , not measured / 以下为假设，并非实测
+    , not measured
 
-    | Kind of job / 作业类型 | Of all jobs / 占全部作业 | GPUs / GPU 数 | Median duration alone (min) / 独占时的用时中位数 (min) | Spread of durations (deviation of their logarithm) / 用时的离散程度（对数标准差） | Cores kept busy / 占用 CPU 核数 | GPU busy / GPU 忙碌时间占比 | Memory on each GPU (GiB) / 每块 GPU 的显存 (GiB) |
-    |------------------------|-------------------------:|--------------:|-------------------------------------------------------:|----------------------------------------------------------------------------------:|--------------------------------:|----------------------------:|-------------------------------------------------:|
-    | vgg16                  |                     25 % |             2 |                                                     90 |                                                                               0.6 |                               6 |                        62 % |                                                9 |
-    | resnet50               |                     75 % |             2 |                                                     90 |                                                                               0.6 |                               6 |                        62 % |                                                9 |
+    | Kind of job | Of all jobs | GPUs | Median duration alone (min) | Spread of durations (deviation of their logarithm) | Cores kept busy | GPU busy | Memory on each GPU (GiB) |
+    |-------------|------------:|-----:|----------------------------:|---------------------------------------------------:|----------------:|---------:|-------------------------:|
+    | vgg16       |         25% |    2 |                          90 |                                                0.6 |               6 |      62% |                        9 |
+    | resnet50    |         75% |    2 |                          90 |                                                0.6 |               6 |      62% |                        9 |
 
-    - Cluster: 1x4 (nodes × GPUs), 32 cores that all jobs share. / 集群：1x4（节点数 × 每节点 GPU 数），所有作业共用 32 个 CPU 核。
-    - 300 jobs arrive independently of each other (a Poisson process), each of a kind drawn by its share, its duration log-normal. The density of arrivals is the GPU time that they ask for over what there is. / 300 个作业相互独立地到达（泊松过程），类型按所占比例随机抽取，用时服从对数正态分布。到达密度为作业所需 GPU 时间与可用 GPU 时间之比。
-    - 30 simulations, with seeds 0 to 29: the jobs of a seed are the same under every policy, and arrive the faster the higher the density. Differences are taken seed by seed. / 模拟 30 次，随机种子为 0 至 29：同一种子下各策略面对相同的作业，到达密度越高，作业到达得越快。差异按种子逐对计算。
-    - How long a job takes alone is told to the policies with a log-normal error, whose logarithm has the deviation 0, 0.5 (0: exactly). / 各策略得知的用时带有对数正态误差，其对数标准差为 0, 0.5（0 表示准确）。
-    - The priority of a job is one of 3 levels, each as likely, whatever its kind; for policy priority a level is worth an hour of waiting. / 作业的优先级在 3 级中等概率抽取，与类型无关；在 priority 策略下，一级相当于等待一小时。
-    - Lyapunov: a GPU-second of the service that a job is expected to take is worth V seconds of waiting, V = 1, 10. / Lyapunov：作业预计所需的每 GPU·秒相当于等待 V 秒，V = 1, 10。
+    - Cluster: 1x4 (nodes × GPUs), 32 cores that all jobs share.
+    - 300 jobs arrive independently of each other (a Poisson process), each of a kind drawn by its share, its duration log-normal. The density of arrivals is the GPU time that they ask for over what there is.
+    - 30 simulations, with seeds 0 to 29: the jobs of a seed are the same under every policy, and arrive the faster the higher the density. Differences are taken seed by seed.
+    - How long a job takes alone is told to the policies with a log-normal error, whose logarithm has the deviation 0, 0.5 (0: exactly).
+    - The priority of a job is one of 3 levels, each as likely, whatever its kind; for policy priority a level is worth an hour of waiting.
+    - Lyapunov: a GPU-second of the service that a job is expected to take is worth V seconds of waiting, V = 1, 10.
     ");
 }
 
@@ -310,14 +371,14 @@ fn traced(times: [(&str, f64, f64); 3]) -> String {
 #[test]
 fn policies_on_one_trace_are_told_in_their_order() {
     let found = traced([("fifo", 991_000.0, 8.0), ("easy", 421_000.0, 8.0), ("srtf", 180_000.0, 8.0)]);
-    assert!(found.contains("Total time is 2222 h, whatever the policy."), "{found}");
-    assert!(found.contains("总时间不随策略变化，均为 2222 h。"), "{found}");
+    assert!(found.contains("Makespan is 2222 h, whatever the policy."), "{found}");
+    assert!(found.contains("Makespan（完工时间）不随策略变化，均为 2222 h。"), "{found}");
     let found = traced([("fifo", 991_000.0, 8.0), ("easy", 421_000.0, 8.1), ("srtf", 180_000.0, 8.0)]);
-    insta::assert_snapshot!(found, @"
-    - Mean time in system, from the lowest: srtf (50.0 h), easy (116.9 h) and fifo (275.3 h).
-    - Total time hardly depends on policy: 2222 to 2250 h.
-    * 平均逗留时间由低到高依次为：srtf（50.0 h）、easy（116.9 h）和 fifo（275.3 h）。
-    * 总时间几乎不随策略变化：2222 至 2250 h。
+    insta::assert_snapshot!(found, @r"
+    - Mean JCT, from the lowest: srtf (50.0 h), easy (116.9 h) and fifo (275.3 h).
+    - Makespan hardly depends on policy: 2222 to 2250 h.
+    - 平均作业完成时间（JCT）由低到高依次为：srtf（50.0 h）、easy（116.9 h）和 fifo（275.3 h）。
+    - Makespan（完工时间）几乎不随策略变化：2222 至 2250 h。
     ");
 }
 
@@ -346,11 +407,10 @@ fn against(trace: &[(&str, f64)], simulated: &[(&str, [f64; 5])]) -> [String; 2]
     let out = run("report", json!({"languages": ["en", "zh"], "sections": sections}), &input).expect("a report");
     let report = text(&out, "report.md");
     honest(&report);
-    let of = |sign: &str, mark: &str| {
-        let bullets = report.lines().filter(|line| line.starts_with(sign) && line.contains(mark));
-        bullets.collect::<Vec<_>>().join("\n")
-    };
-    [of("- ", "by_error"), of("* ", "by_error")]
+    common::bullets(&report).map(|bullets| {
+        let bullets: Vec<&str> = bullets.into_iter().filter(|line| line.contains("by_error")).collect();
+        bullets.join("\n")
+    })
 }
 
 #[test]
@@ -362,11 +422,11 @@ fn the_order_on_a_trace_is_compared_with_that_of_simulations() {
         ("lyapunov", [4.8, 3.6, 2.6, 5.6, 4.4]),
     ];
     let [english, chinese] = against(&[("fifo", 275.0), ("easy", 117.0), ("sjf", 73.0), ("srtf", 50.0)], &simulated);
-    insta::assert_snapshot!(english, @"- By mean time in system, the order is that of `by_error` at error of run-time estimates 0, as far as sjf, easy and fifo are told apart there.");
-    insta::assert_snapshot!(chinese, @"* 按平均逗留时间，次序与 `by_error` 中用时估计误差为 0 时一致（以其中可区分的 sjf、easy 和 fifo 为限）。");
+    insta::assert_snapshot!(english, @"- By mean JCT, the order is that of `by_error` at error of run-time estimates 0, as far as sjf, easy and fifo are told apart there.");
+    insta::assert_snapshot!(chinese, @"- 按平均作业完成时间（JCT），次序与 `by_error` 中用时估计误差为 0 时一致（以其中可区分的 sjf、easy 和 fifo 为限）。");
     let [english, chinese] = against(&[("fifo", 100.0), ("easy", 117.0), ("sjf", 73.0)], &simulated);
-    insta::assert_snapshot!(english, @"- By mean time in system, the order is only in part that of `by_error` at error of run-time estimates 0: here fifo has less than easy, and there the other way round. Whatever else of sjf, fifo and easy is told apart there comes in the same order here.");
-    insta::assert_snapshot!(chinese, @"* 按平均逗留时间，次序与 `by_error` 中用时估计误差为 0 时仅部分一致：此处 fifo 低于 easy，彼处相反；sjf、fifo 和 easy 中其余可区分者次序相同。");
+    insta::assert_snapshot!(english, @"- By mean JCT, the order is only in part that of `by_error` at error of run-time estimates 0: here fifo has less than easy, and there the other way round. Whatever else of sjf, fifo and easy is told apart there comes in the same order here.");
+    insta::assert_snapshot!(chinese, @"- 按平均作业完成时间（JCT），次序与 `by_error` 中用时估计误差为 0 时仅部分一致：此处 fifo 低于 easy，彼处相反；sjf、fifo 和 easy 中其余可区分者次序相同。");
     let [english, _] = against(&[("fifo", 50.0), ("easy", 117.0)], &simulated);
     assert!(english.contains("the order is not that of") && !english.contains("Whatever else"), "{english}");
     let [english, _] = against(&[("sjf", 50.0), ("lyapunov", 117.0)], &simulated);
@@ -393,9 +453,9 @@ fn what_changes_where_it_is_dense_is_said_of_there() {
     let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t", "compare": "mode"}]});
     let report = text(&run("report", with, &input).expect("a report"), "report.md");
     honest(&report);
-    insta::assert_snapshot!(common::bullets(&report).concat().join("\n"), @"
-    - From alone to shared, total time falls at density 0.9 (−4 %) and 1.1 (−14 %); elsewhere no change can be told.
-    * 从 alone 到 shared，到达密度为 0.9（−4%）和 1.1（−14%）时总时间下降；其余各处未见显著变化。
+    insta::assert_snapshot!(common::bullets(&report).concat().join("\n"), @r"
+    - From alone to shared, makespan falls at density 0.9 (−4%) and 1.1 (−14%); elsewhere no change can be told.
+    - 从 alone 到 shared，到达密度为 0.9（−4%）和 1.1（−14%）时 makespan（完工时间）下降；其余各处未见显著变化。
     ");
 }
 
@@ -416,8 +476,8 @@ fn where_the_best_is_no_better_than_the_worst_nothing_is_best() {
     let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t"}]});
     let report = text(&run("report", with, &input).expect("a report"), "report.md");
     honest(&report);
-    insta::assert_snapshot!(common::bullets(&report).concat().join("\n"), @"
-    - At density 1.1, no difference of mean time in system can be told, whatever the policy: the largest, from sjf (2.06 h) to fifo (2.55 h), is 0.49 h, with a simultaneous 95 % confidence interval of −1.90 to +2.88 h.
-    * 到达密度为 1.1 时，各策略的平均逗留时间无法区分：差距最大的是 sjf（2.06 h）与 fifo（2.55 h），相差 0.49 h，95% 联合置信区间为 −1.90 至 +2.88 h。
+    insta::assert_snapshot!(common::bullets(&report).concat().join("\n"), @r"
+    - At density 1.1, mean JCT does not tell policy values apart: sjf (2.06 h) to fifo (2.55 h), a difference of 0.49 h (95% interval −1.90 to +2.88 h).
+    - 到达密度为 1.1 时，平均作业完成时间（JCT）无法区分各策略：sjf（2.06 h）至 fifo（2.55 h），相差 0.49 h（95% 区间为 −1.90 至 +2.88 h）。
     ");
 }

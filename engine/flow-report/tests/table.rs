@@ -90,14 +90,14 @@ fn a_growth_column_cannot_be_another_tables() {
     };
     assert_eq!(got("growth(gpu_memory) v7 [%]"), right("mem_growth_pct"));
     assert_eq!(got("growth(epoch_time) v7 [%]"), right("epoch_v7_growth_pct"));
-    insta::assert_snapshot!(text(&out, "table.en.md"), @r#"
+    insta::assert_snapshot!(text(&out, "table.en.md"), @r"
     | Batch size | GPUs | GPU memory, v7 (MiB) | Growth, v7 | GPU memory, v11 (MiB) | Growth, v11 | Epoch time, v7 (s) | Growth, v7 | Epoch time, v11 (s) | Growth, v11 |
     |-----------:|-----:|---------------------:|-----------:|----------------------:|------------:|-------------------:|-----------:|--------------------:|------------:|
     |         16 |    1 |                 2361 |          — |                  2361 |           — |               18.1 |          — |                16.5 |           — |
-    |         32 |    1 |                 4175 |      +77 % |                  4175 |       +77 % |               16.2 |      −10 % |                14.4 |       −13 % |
-    |         64 |    1 |                 7627 |      +83 % |                  7627 |       +83 % |               15.4 |       −5 % |                13.6 |        −6 % |
+    |         32 |    1 |                 4175 |       +77% |                  4175 |        +77% |               16.2 |       −10% |                14.4 |        −13% |
+    |         64 |    1 |                 7627 |       +83% |                  7627 |        +83% |               15.4 |        −5% |                13.6 |         −6% |
     |        128 |    2 |                 7737 |   1→2 GPUs |                  7737 |    1→2 GPUs |               11.3 |   1→2 GPUs |                 8.7 |    1→2 GPUs |
-    "#);
+    ");
     insta::assert_snapshot!(text(&out, "table.zh.md"), @r#"
     | 批大小 | GPU 数 | 显存，v7 (MiB) | 增长率，v7 | 显存，v11 (MiB) | 增长率，v11 | 每轮用时，v7 (s) | 增长率，v7 | 每轮用时，v11 (s) | 增长率，v11 |
     |-------:|-------:|---------------:|-----------:|----------------:|------------:|-----------------:|-----------:|------------------:|------------:|
@@ -154,15 +154,15 @@ fn means_over_seeds_and_medians_of_repetitions() {
     let with = json!({"from": "s", "over": "seed", "columns": ["top1"]});
     let results = seeds("s", &[0.94, 0.95, 0.96]);
     let out = run("table", with.clone(), &input(vec![("s", view("torch/train", None, results))])).expect("a table");
-    insta::assert_snapshot!(text(&out, "table.en.md") + &text(&out, "table.csv"), @r#"
-    | Batch size |        Top-1 |
-    |-----------:|-------------:|
-    |         16 | 95.0 ± 1.0 % |
+    insta::assert_snapshot!(text(&out, "table.en.md") + &text(&out, "table.csv"), @r"
+    | Batch size |       Top-1 |
+    |-----------:|------------:|
+    |         16 | 95.0 ± 1.0% |
 
     Mean ± standard deviation over seed, of at least 3 results.
     batch,top1 [%],top1 sd [%],top1 n
     16,95,1,3
-    "#);
+    ");
 
     let mut results = seeds("s", &[0.94, 0.95, 0.96]);
     results[1].circumstances.cpus = 2;
@@ -234,13 +234,13 @@ fn words_where_there_is_no_number() {
     let with = json!({"from": "s", "columns": ["gpus", "epoch_tme", "epoch_time", "growth(epoch_time)", "outcome"]});
     let out = run("table", with, &input(vec![("s", view("torch/train", None, results))])).expect("a table");
     assert_eq!(out.notices, ["no result has the column `epoch_tme`; did you mean `epoch_time`?"]);
-    insta::assert_snapshot!(text(&out, "table.en.md"), @r#"
+    insta::assert_snapshot!(text(&out, "table.en.md"), @r"
     | Batch size |         GPUs |         epoch_tme |    Epoch time (s) | Growth | Outcome           |
     |-----------:|-------------:|------------------:|------------------:|-------:|-------------------|
     |         16 |            1 |                 — |                20 |      — | ok                |
     |         32 |            1 | out of GPU memory | out of GPU memory |      — | out of GPU memory |
     |         64 |            1 |         timed out |         timed out |      — | timed out         |
-    |        128 |            1 |       spoiled (a) |       spoiled (a) |      — | ok                |
+    |        128 |            1 |     disturbed (a) |     disturbed (a) |      — | ok                |
     |        256 | does not fit |      does not fit |      does not fit |      — | does not fit      |
     |        512 |            1 |           skipped |           skipped |      — | skipped           |
     |       1024 |            1 |            failed |            failed |      — | failed            |
@@ -248,7 +248,7 @@ fn words_where_there_is_no_number() {
     No result has `epoch_tme`; is `epoch_time` meant?  
     (a) `s[batch=128]` is not to be trusted: another process used the GPU.  
     `s[batch=16]` is an earlier result, kept although what it depends on has changed: only a comment changed
-    "#);
+    ");
     insta::assert_snapshot!(text(&out, "table.zh.md"), @r#"
     | 批大小 |             GPU 数 |          epoch_tme |       每轮用时 (s) | 增长率 | 结果               |
     |-------:|-------------------:|-------------------:|-------------------:|-------:|--------------------|
@@ -346,11 +346,11 @@ fn without_a_gpu_its_columns_are_dashes() {
     let results = vec![result("s", &[("batch", json!(8))], 0).epoch_time(20.0).cpu_util(0.97).on_cpu()];
     let with = json!({"from": "s", "columns": ["gpus", "gpu_memory", "gpu_load", "cpu_util", "epoch_time"]});
     let out = run("table", with, &input(vec![("s", view("torch/train", None, results))])).expect("a table");
-    insta::assert_snapshot!(text(&out, "table.en.md"), @r#"
+    insta::assert_snapshot!(text(&out, "table.en.md"), @r"
     | Batch size | GPUs | GPU memory | GPU utilisation | CPU use | Epoch time (s) |
     |-----------:|-----:|-----------:|----------------:|--------:|---------------:|
-    |          8 |    — |          — |               — |  97.0 % |             20 |
-    "#);
+    |          8 |    — |          — |               — |   97.0% |             20 |
+    ");
 }
 
 #[test]

@@ -66,6 +66,7 @@ impl Attach {
             return Err(CliError::failed(format!("run {id} was killed")).hint("the next run goes on where it was"));
         };
         let ended = Ended {
+            answers: Vec::new(),
             run: id.to_string(),
             exit: Some(exit),
             published: view.published.clone(),

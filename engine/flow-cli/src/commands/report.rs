@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::ArtifactKind;
+use flow_exec::Workspace;
 
 use super::{Done, find};
 use crate::args::{Global, OfRun};
@@ -19,6 +20,7 @@ use crate::screen::{View, each_result};
 Examples:
   flow report                            where the last run's reports are
   flow report --print                    the report itself, Markdown
+  flow report --print --answer           what it answers, and nothing else
   flow report --lang zh                  the report in one language, of the results it was made of
   flow report --html -o report.html      one file to send: text, tables and charts, and nothing to load")]
 pub(crate) struct Report {
@@ -29,6 +31,9 @@ pub(crate) struct Report {
     /// Print the report
     #[arg(short, long)]
     print: bool,
+    /// With --print: the answer of each section alone
+    #[arg(long, requires = "print", conflicts_with = "html")]
+    answer: bool,
     /// As a page of HTML with its charts, in each of its languages or in that of --lang
     #[arg(long)]
     html: bool,
@@ -73,7 +78,11 @@ impl Report {
             let folder = result.outputs.values().find(|artifact| artifact.kind == ArtifactKind::Folder);
             let Some(folder) = folder else { return Ok(()) };
             let read = |file: &str| objects.read(&folder.digest, file).ok();
-            let text = if self.html { builtins.page(read, lang) } else { builtins.text(read, lang) };
+            let text = match (self.html, self.answer) {
+                (true, _) => builtins.page(read, lang),
+                (_, true) => builtins.answers(read, lang).map(|all| (!all.is_empty()).then(|| all.join("\n"))),
+                _ => builtins.text(read, lang),
+            };
             reports.extend(text.map_err(CliError::usage)?.map(|text| (shown.label.clone(), text)));
             Ok(())
         })?;
@@ -86,6 +95,43 @@ impl Report {
             }
         }
         only("report", reports)
+    }
+}
+
+/// So many lines say what a report answers at the end of a run.
+const ANSWERS: usize = 3;
+
+/// What the reports that a run made answer. A report that cannot be read answers nothing: its step has said why.
+pub(crate) fn answers(
+    workspace: &Workspace,
+    view: &View,
+    made: &[String],
+    global: &Global,
+    output: &mut Output,
+) -> Vec<String> {
+    let builtins = flow_report::Reports::new();
+    let mut all = Vec::new();
+    let reports = view.instances.values().filter(|shown| made.contains(&shown.label));
+    let read = || {
+        let Some(store) = workspace.existing_store()? else { return Ok(()) };
+        let results = place::results(&store, output)?;
+        let objects = store.objects();
+        each_result(reports, &*results, |_, result| {
+            let outputs = result.map(|result| result.outputs).unwrap_or_default();
+            let Some(folder) = outputs.into_values().find(|artifact| artifact.kind == ArtifactKind::Folder) else {
+                return Ok(());
+            };
+            let read = |file: &str| objects.read(&folder.digest, file).ok();
+            let answers = builtins.answers(read, global.lang.as_deref()).map_err(CliError::usage)?;
+            let more = answers.len().saturating_sub(ANSWERS);
+            all.extend(answers.into_iter().take(ANSWERS));
+            all.extend((more > 0).then(|| format!("{more} more: flow report --print --answer")));
+            Ok(())
+        })
+    };
+    match read() {
+        Ok(()) => all,
+        Err::<(), CliError>(_) => Vec::new(),
     }
 }
 

@@ -9,7 +9,7 @@ use flow_core::sched::policy;
 use flow_core::{AttemptId, JournalLine, RunEvent};
 use flow_exec::{ForceRequest, PublishRequest, RunEnd, RunOptions, Workspace, attempt, hardware};
 
-use super::{Done, detach, plan};
+use super::{Done, detach, plan, report};
 use crate::args::{Global, Selection, is_workflow};
 use crate::error::CliError;
 use crate::output::Output;
@@ -143,8 +143,10 @@ impl Run {
             }
         } else {
             let length = Length::of(output);
+            let answers =
+                if end.unchanged { Vec::new() } else { report::answers(&workspace, &view, &end.made, global, output) };
             // How the run ended is its exit code, also where nobody reads the words any more.
-            let mut lines = words(&view, &end, &workspace, length);
+            let mut lines = words(&view, &end, answers, &workspace, length);
             if output.verbose {
                 let unfollowed = reasons::unfollowed(&end.unfollowed);
                 lines.extend(unfollowed.iter().map(|line| format!("  {:<9} {line}", "kept")));
@@ -181,7 +183,13 @@ fn sort_out(
 }
 
 /// The summary of a run that has ended.
-pub(crate) fn words(view: &View, end: &RunEnd, workspace: &Workspace, length: Length) -> Vec<String> {
+pub(crate) fn words(
+    view: &View,
+    end: &RunEnd,
+    answers: Vec<String>,
+    workspace: &Workspace,
+    length: Length,
+) -> Vec<String> {
     let ended = Ended {
         run: end.run.to_string(),
         exit: Some(end.exit),
@@ -191,6 +199,7 @@ pub(crate) fn words(view: &View, end: &RunEnd, workspace: &Workspace, length: Le
             .iter()
             .map(|file| (place::near(&file.path), place::near(&file.written), reasons::withheld(&file.why)))
             .collect(),
+        answers,
         made: end.made.clone(),
         unchanged: end.unchanged.then(|| end.counts.values().sum()),
         all: false,

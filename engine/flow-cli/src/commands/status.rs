@@ -81,6 +81,7 @@ impl Status {
             (status, _) => {
                 status.into_iter().for_each(|status| view.status(status));
                 let ended = Ended {
+                    answers: Vec::new(),
                     run: run.map(|run| run.to_string()).unwrap_or_default(),
                     exit: view.exit,
                     published: view.published.clone(),

@@ -20,6 +20,8 @@ pub(crate) struct Ended {
     pub(crate) published: Vec<(String, bool)>,
     /// Reports and entries that were not published: the published file, where it is instead, and why.
     pub(crate) withheld: Vec<(String, String, String)>,
+    /// What the reports answer.
+    pub(crate) answers: Vec<String>,
     /// Tables and reports that it made.
     pub(crate) made: Vec<String>,
     /// Nothing had changed since that run, with so many results.
@@ -76,6 +78,7 @@ pub(crate) fn summary(
         out[told..].iter_mut().for_each(|line| *line = words::fit(line, columns));
     }
     without_numbers(view, &mut out);
+    out.extend(ended.answers.iter().map(|answer| format!("  {} {answer}", styled(STRONG, "answer:  "))));
     published(&ended.published, &mut out);
     for (path, written, why) in &ended.withheld {
         out.push(format!("  {:<9} {written}", "written"));
@@ -92,7 +95,7 @@ pub(crate) fn summary(
     out
 }
 
-/// What was published: the charts of a report, which lie in the folder beside it that has its name, in one line.
+/// What was published: the charts and tables of a report, which are in the folder beside it with its name, in one line.
 fn published(files: &[(String, bool)], out: &mut Vec<String>) {
     let how = |changed: bool| if changed { "published" } else { "unchanged" };
     let mut files = files.iter().peekable();
@@ -103,7 +106,7 @@ fn published(files: &[(String, bool)], out: &mut Vec<String>) {
         while let Some((_, changed)) = files.next_if(|(path, _)| path.starts_with(&folder)) {
             (all, new) = (all + 1, new + usize::from(*changed));
         }
-        let of = if new == 0 || new == all { words::count(all, "picture") } else { format!("{new} of {all} pictures") };
+        let of = if new == 0 || new == all { words::count(all, "file") } else { format!("{new} of {all} files") };
         if all > 0 {
             out.push(format!("  {:<9} {of} in {folder}", how(new > 0)));
         }

@@ -144,6 +144,7 @@ fn the_summary() {
     let mut view = View::default();
     journal().iter().for_each(|line| view.event(line));
     let ended = Ended {
+        answers: Vec::new(),
         run: "20260208-153012-3f2a".into(),
         exit: Some(1),
         all: false,
@@ -173,7 +174,7 @@ fn the_summary() {
       skipped   four[batch=16]: `machine.gpus >= 4` is false
       skipped   table: solo[batch=32] did not succeed
       published reports/feb08.md
-      published 1 of 2 pictures in reports/feb08/
+      published 1 of 2 files in reports/feb08/
       unchanged README.md
     ");
     let short = summary(&view, &ended, Length { short: true, columns: None }, &mut |_, _| Vec::new());
@@ -183,6 +184,7 @@ fn the_summary() {
 #[test]
 fn nothing_to_do() {
     let ended = Ended {
+        answers: Vec::new(),
         run: "20260208-153012-3f2a".into(),
         exit: Some(0),
         all: false,
@@ -262,6 +264,7 @@ fn whatever_a_journal_holds_a_run_looks_the_same() {
         }
         let published = vec![(format!("{by}README.md"), true)];
         let ended = Ended {
+            answers: Vec::new(),
             run: by.into(),
             exit: Some(1),
             all: false,
@@ -402,6 +405,7 @@ fn failing(why: &[&str]) -> String {
         event(json!({"event": "settled", "instance": n, "outcome": "failed", "cause": cause}));
     }
     let ended = |all| Ended {
+        answers: Vec::new(),
         run: "r".into(),
         exit: Some(1),
         all,

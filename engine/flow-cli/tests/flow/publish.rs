@@ -126,7 +126,7 @@ fn a_trial_replaces_nothing_that_is_published() {
     // The head says what is not as in the file.
     let text = space.flow(["run", "a.yaml", "--set", "epochs=1", "--publish"]).expect(0).text();
     assert!(text.contains("published docs/rep.md"), "{text}");
-    assert!(files().0.contains("- Parameters not as in the file: `epochs=1`"), "{}", files().0);
+    assert!(files().0.contains("- Parameters set on the command line: `epochs=1`"), "{}", files().0);
     let text = space.flow(["run", "a.yaml"]).expect(0).text();
     assert!(text.contains("published docs/rep.md") && files() == published, "{text}");
 }
@@ -139,8 +139,8 @@ fn what_somebody_wrote_into_a_published_text_is_not_lost() {
     let edit = |file: &str, before: &str, words: &str| {
         space.write(file, &space.read(file).replacen(before, &format!("{words}\n\n{before}"), 1));
     };
-    edit("docs/rep.md", "## ", "My introduction.");
-    edit("README.md", "#### ", "My remark.");
+    edit("docs/rep.md", "<details>", "My introduction.");
+    edit("README.md", "| loss", "My remark.");
     let edited = || (space.read("docs/rep.md"), space.read("README.md"));
     let mine = edited();
     assert!(mine.0.contains("My introduction.") && mine.1.contains("My remark."), "{mine:?}");
@@ -159,7 +159,7 @@ fn what_somebody_wrote_into_a_published_text_is_not_lost() {
     let text = space.flow(["run", "a.yaml", "-f", "rep"]).expect(0).text();
     assert!(text.contains("published docs/rep.md") && text.contains("published README.md"), "{text}");
     assert!(edited().0.contains("13"), "{}", edited().0);
-    edit("docs/rep.md", "## ", "My introduction.");
+    edit("docs/rep.md", "<details>", "My introduction.");
     let text = space.flow(["run", "a.yaml", "--publish"]).expect(0).text();
     assert!(text.contains("published docs/rep.md") && !edited().0.contains("My introduction."), "{text}");
 }

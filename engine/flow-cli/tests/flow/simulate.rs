@@ -144,11 +144,12 @@ fn a_simulation_is_a_step_like_others() {
     space.flow(["run", "s.yaml"]).expect(0);
     let report = space.read("r.md");
     assert!(
-        report.contains("](r/schedule-1.svg)\\\nSchedule of `s[policy=sjf]` in the first of 2 simulations"),
+        report.contains("](r/schedule-1.en.svg)\\\nSchedule of `s[policy=sjf]` in the first of 2 simulations"),
         "{report}"
     );
-    let picture = space.read("r/schedule-1.svg");
-    assert!(picture.contains("GPU 1") && picture.contains("排队作业数"), "{picture}");
+    let (picture, chinese) = (space.read("r/schedule-1.en.svg"), space.read("r/schedule-1.zh.svg"));
+    assert!(picture.contains("GPU 1") && !picture.contains("排队作业数"), "{picture}");
+    assert!(chinese.contains("排队作业数"), "{chinese}");
     assert!(!report.contains("AMD") && !report.contains("GPU: "), "it was simulated, on no machine: {report}");
     let again = space.flow(["run", "s.yaml"]).expect(0).text();
     assert!(again.contains("nothing to do") || again.contains("cached"), "{again}");

@@ -13,6 +13,10 @@ pub enum Best {
 /// Words in names of what is to be little, and of what is to be much.
 const LITTLE: &[&str] = &[
     "loss",
+    "logloss",
+    "mlogloss",
+    "l1",
+    "l2",
     "error",
     "err",
     "mse",
@@ -23,11 +27,14 @@ const LITTLE: &[&str] = &[
     "bce",
     "perplexity",
     "ppl",
+    "bpc",
+    "bpb",
     "wer",
     "cer",
     "fid",
     "eer",
     "time",
+    "runtime",
     "wall",
     "latency",
     "duration",
@@ -47,6 +54,9 @@ const MUCH: &[&str] = &[
     "auc",
     "auroc",
     "map",
+    "ap",
+    "ndcg",
+    "elbo",
     "iou",
     "miou",
     "dice",
@@ -87,7 +97,7 @@ const TURNS: &[&str] = &[
     "variance",
 ];
 /// How names of rates end.
-const RATE: &str = "_per_s";
+const RATES: [&str; 3] = ["_per_s", "_per_sec", "_per_second"];
 
 impl Best {
     /// What is better of a metric by its name, where that says so: `val_loss`, `top1`. One that says both, `accuracy_loss`, says nothing,
@@ -98,7 +108,7 @@ impl Best {
         if says(TURNS) {
             return None;
         }
-        match (says(LITTLE), says(MUCH) || name.ends_with(RATE)) {
+        match (says(LITTLE), says(MUCH) || RATES.iter().any(|end| name.ends_with(end))) {
             (true, false) => Some(Best::Min),
             (false, true) => Some(Best::Max),
             _ => None,

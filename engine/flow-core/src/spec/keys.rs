@@ -177,7 +177,12 @@ pub(crate) const STEP: &[Key] = &[
     ),
     key("seed", Kind::Integer, PARAMS_AXES, "The seed; 0 by default."),
     key("record", Kind::Record, PLAIN, "Outcomes that are results, not failures."),
-    key("timeout", Kind::Duration, PARAMS_AXES, "Wall-clock limit of the program, `90s`, `2h`. What flow does after it, such as hashing outputs, does not count."),
+    key(
+        "timeout",
+        Kind::Duration,
+        PARAMS_AXES,
+        "Wall-clock limit of the program, `90s`, `2h`. What flow does after it, such as hashing outputs, does not count.",
+    ),
     key(
         "retries",
         Kind::Count(0),

@@ -20,7 +20,7 @@ use crate::table::{Cell, Content, Grid, Names, Reading, Spread, Table, enough, u
 use crate::words::{Args, join};
 
 /// How likely chance may be to have made a difference that counts, over all comparisons.
-const LEVEL: f64 = 0.05;
+pub(crate) const LEVEL: f64 = 0.05;
 /// So many points are shown.
 const SHOWN: usize = 10;
 
@@ -121,7 +121,7 @@ pub(super) fn rank(with: &BestWith, table: &Table) -> Result<Ranking, BuiltinFau
 }
 
 /// The p-value of a difference of two means; nothing where one was not repeated.
-fn differs(a: &Cell, b: &Cell) -> Option<f64> {
+pub(crate) fn differs(a: &Cell, b: &Cell) -> Option<f64> {
     let p = |difference: f64, variance: f64, freedom: f64| match variance > 0.0 {
         true => t_tail(difference / variance.sqrt(), freedom),
         false if difference == 0.0 => 1.0,

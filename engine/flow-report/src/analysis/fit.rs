@@ -18,6 +18,8 @@ use crate::words::{Args, Words, join};
 
 /// What is more likely than this by chance alone adds nothing.
 const BY_CHANCE: f64 = 0.05;
+/// A curve that a point is further off than this share of what was measured there says nothing of that point.
+const FAR: f64 = 0.5;
 /// A curve that explains less than this of the variation says little of any one point: the points are not "on" it.
 const EXPLAINS: f64 = 0.9;
 /// An intercept that is less than this share of the least that was measured makes no point notably another.
@@ -194,6 +196,13 @@ impl Fits {
         if best.r2 < EXPLAINS && !flat {
             let args = about().with("r2", r2(best.r2)).with("points", curve.points.len().to_string());
             return vec![say("fit-none", args.with("goes", course(&curve.points)))];
+        }
+        // Over decades, R² is that of the largest points alone.
+        let furthest = furthest(best, &curve.points);
+        if furthest.is_finite() && furthest > FAR && !flat {
+            let curve_name = names.words.text(lang, &format!("fit-curve-{}", key(best.model)), &Args::new());
+            let off = off(best, &curve.points, |show, off| names.words.figure(lang, show, off)).unwrap_or_default();
+            return vec![say("fit-far", about().with("curve", curve_name).with("off", off))];
         }
         let up = |at: usize| if best.coefficients[at].value >= 0.0 { "yes" } else { "no" };
         let mut told = vec![match best.model {
@@ -411,9 +420,14 @@ fn r2(value: f64) -> String {
     shown.number(value)
 }
 
+/// How far the furthest point is off a curve, as a share of what was measured there.
+fn furthest(fit: &Fitted, points: &[(f64, f64)]) -> f64 {
+    points.iter().map(|(x, y)| (fit.at(*x) / y - 1.0).abs()).fold(0.0, f64::max)
+}
+
 /// How far the point that is furthest from the curve is from it, as a share of what was measured there; of 0 nothing is a share.
 fn off(fit: &Fitted, points: &[(f64, f64)], shown: impl Fn(&Format, f64) -> String) -> Option<String> {
-    let off = points.iter().map(|(x, y)| (fit.at(*x) / y - 1.0).abs()).fold(0.0, f64::max);
+    let off = furthest(fit, points);
     off.is_finite().then(|| shown(&Format::for_unit("ratio", [off].into_iter()), off))
 }
 

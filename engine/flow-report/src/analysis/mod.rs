@@ -19,7 +19,7 @@ use crate::safe;
 use crate::table::{Content, Curve, Grid, Names, Row, Table, by_gpus, unknown_column};
 use crate::words::{LANGUAGES, Words};
 
-pub(crate) use best::BestWith;
+pub(crate) use best::{BestWith, LEVEL, differs};
 pub(crate) use check::{check_best, check_fit, check_jumps};
 pub(crate) use fit::FitWith;
 pub(crate) use jumps::JumpsWith;
@@ -300,7 +300,10 @@ fn unit(table: &Table, column: &str) -> String {
 
 /// Behind a number of a column that is shown in this unit.
 fn behind(unit: &str) -> String {
-    if unit.is_empty() { String::new() } else { format!(" {}", safe::text(unit)) }
+    match unit {
+        "" | "%" => unit.to_owned(),
+        unit => format!(" {}", safe::text(unit)),
+    }
 }
 
 /// Behind a difference of two such numbers: of percentages it is in percentage points.

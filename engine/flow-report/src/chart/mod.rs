@@ -3,6 +3,7 @@
 
 mod clouds;
 mod foot;
+mod frame;
 mod labels;
 pub(crate) mod lanes;
 mod palette;
@@ -24,6 +25,7 @@ use unicode_width::UnicodeWidthStr;
 use crate::safe;
 pub(crate) use clouds::{Cloud, clouds};
 use foot::Foot;
+pub(crate) use frame::framed;
 pub(crate) use labels::Gap;
 use labels::{Said, broken, said};
 use palette::{COLOURS, DARK, LIGHT, LIGHTEST, SHADE, SHADED, Style, dashes};
@@ -87,6 +89,8 @@ impl Bar {
 pub(crate) struct Labels {
     pub(crate) x: String,
     pub(crate) y: String,
+    /// The y axis need not begin at zero: what it shows is no time, size or count.
+    pub(crate) free: bool,
 }
 
 /// An axis, from its beginning to its end.
@@ -115,6 +119,16 @@ impl Scale {
             return Some(Scale { logarithmic: true, from: round_below(least), to: round_above(most) });
         }
         Scale::from_zero(values)
+    }
+
+    /// The same of what need not begin at zero: if all values are in the upper half of such an axis, it begins below the least.
+    fn follows(values: impl Iterator<Item = f64> + Clone) -> Option<Scale> {
+        let (least, most) = values.clone().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)));
+        let room = 0.08 * (most - least);
+        match least > 0.5 * most && room > 0.0 {
+            true => Some(Scale { logarithmic: false, from: least - room, to: most + room }),
+            false => Scale::of(values),
+        }
     }
 
     /// Where so much of the axis lies below.
@@ -162,14 +176,15 @@ fn round_above(value: f64) -> f64 {
 }
 
 /// Lines that would cover each other as one, with all their names; a single line has no other to be told from.
-pub(crate) fn together(mut lines: Vec<Line>) -> Vec<Line> {
+pub(crate) fn together(mut lines: Vec<Line>, free: bool) -> Vec<Line> {
     let single = lines.len() == 1;
     // A place that only some have may be that of another.
     if lines.iter().any(|line| line.place.is_none()) {
         lines.iter_mut().enumerate().for_each(|(n, line)| line.place = Some(n));
     }
     let all = lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y);
-    let scale = Scale::of(all.clone()).unwrap_or(Scale { logarithmic: false, from: 0.0, to: top(all) });
+    let scale = if free { Scale::follows(all.clone()) } else { Scale::of(all.clone()) };
+    let scale = scale.unwrap_or(Scale { logarithmic: false, from: 0.0, to: top(all) });
     let near = |a: f64, b: f64| (scale.share(a) - scale.share(b)).abs() <= COVERED;
     // A name of several parts has commas of its own.
     let apart = if lines.iter().any(|line| line.name.contains(", ")) { "; " } else { ", " };
@@ -203,7 +218,8 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
     // An error bar that goes below zero where no number is goes as far as the axis.
     let ends = lines.iter().flat_map(|line| &line.ends).flat_map(|(_, low, high)| [low.max(0.0), *high]);
     let ends = ends.filter(|end| *end > 0.0);
-    let scale = Scale::of(values.chain(ends));
+    let values = values.chain(ends);
+    let scale = if labels.free { Scale::follows(values) } else { Scale::of(values) };
     let lowest = scale.map_or(f64::NEG_INFINITY, |scale| scale.from);
     for (n, line) in lines.iter().enumerate() {
         let Style { colour, marker, dashes } = Style::of(line.place.unwrap_or(n));

@@ -38,7 +38,7 @@ fn numbers_that_zero_would_crowd_stand_by_their_logarithms() {
         points: vec![(1.0, 0.2), (2.0, at), (3.0, 0.15)],
         ..Line::default()
     };
-    let losses = together(vec![line("16", 0.13), line("32", 0.3), line("256", 3059.0), line("64", 0.2)]);
+    let losses = together(vec![line("16", 0.13), line("32", 0.3), line("256", 3059.0), line("64", 0.2)], false);
     assert_eq!(losses.len(), 4, "on a logarithmic axis they do not cover each other");
     let ticks = [1.0, 2.0, 3.0].map(|at| (at, at.to_string()));
     let drawn = curve(&losses, &[], &ticks, &Labels::default());
@@ -71,7 +71,7 @@ fn lines_differ_without_colours_and_a_gap_says_why() {
 fn lines_that_would_cover_each_other_are_one() {
     let line =
         |name: &str, end: f64| Line { name: name.into(), points: vec![(0.5, 1.0), (0.9, end)], ..Line::default() };
-    let named = |lines: Vec<Line>| together(lines).into_iter().map(|line| line.name).collect::<Vec<_>>();
+    let named = |lines: Vec<Line>| together(lines, false).into_iter().map(|line| line.name).collect::<Vec<_>>();
     assert_eq!(named(vec![line("fifo", 10.0), line("sjf", 3.0), line("easy", 3.1)]), ["fifo", "sjf, easy"]);
     assert_eq!(named(vec![line("fifo", 10.0), line("sjf", 10.0)]), ["fifo, sjf"]);
     assert_eq!(named(vec![line("fifo", 10.0)]), [""]);
@@ -89,7 +89,7 @@ fn a_name_that_the_legend_has_no_room_for_goes_on_in_the_next_line() {
         ..Line::default()
     });
     let other = Line { name: "lr=0.1, seed=0".into(), points: vec![(1.0, 0.5), (2.0, 0.5)], ..Line::default() };
-    let lines = together(seeds.chain([other]).collect());
+    let lines = together(seeds.chain([other]).collect(), false);
     let ticks = [1.0, 2.0].map(|at| (at, at.to_string()));
     let drawn = curve(&lines, &[], &ticks, &Labels::default());
     let texts: Vec<&str> = drawn.split('>').filter_map(|part| part.strip_suffix("</text")).collect();
@@ -109,11 +109,11 @@ fn error_bars_go_from_end_to_end_and_have_room() {
         ends,
         ..Line::default()
     };
-    let draw = |ends| curve(&together(vec![line(ends)]), &[], &ticks, &Labels::default());
+    let draw = |ends| curve(&together(vec![line(ends)], false), &[], &ticks, &Labels::default());
     let (without, with) = (draw(vec![]), draw(vec![(1.0, 4.0, 6.0), (2.0, -1.0, 19.0)]));
     assert!(with.contains(">20<") && !without.contains(">20<"), "{with}");
     assert_eq!(with.matches("stroke=\"#0072b2\" stroke-width=\"1\"").count(), 6, "{with}");
-    let apart = together(vec![line(vec![(1.0, 4.0, 6.0)]), line(vec![(1.0, 1.0, 9.0)])]);
+    let apart = together(vec![line(vec![(1.0, 4.0, 6.0)]), line(vec![(1.0, 1.0, 9.0)])], false);
     assert_eq!(apart.len(), 2, "lines that spread otherwise are not one");
     let bar = |value: f64, ends| Bar { value, ends };
     let groups = [("v7".to_owned(), vec![bar(10.0, None), bar(12.0, Some((9.0, 18.0)))])];
@@ -161,7 +161,7 @@ fn what_stands_along_an_axis_has_room_there() {
     let ticks = [1.0, 2.0].map(|at| (at, at.to_string()));
     let y = "Time of all epochs measured / 实测的全部轮用时 (s)".to_owned();
     let x = "Work of all iterations of the training (10¹² multiply-accumulates) / 整个训练中全部迭代的计算量（10¹² 次乘加）".to_owned();
-    let drawn = curve(&[line], &[], &ticks, &Labels { x, y });
+    let drawn = curve(&[line], &[], &ticks, &Labels { x, y, free: false });
     let (turned, others): (Vec<_>, Vec<_>) = texts(&drawn).into_iter().partition(|text| text.3);
     let turned: Vec<String> = turned.into_iter().map(|text| text.0).collect();
     assert_eq!(turned, ["Time of all epochs measured /", "实测的全部轮用时 (s)"]);
@@ -255,7 +255,7 @@ fn a_series_looks_the_same_whether_those_before_it_are_drawn_as_one_or_not() {
     let ticks = [1.0, 2.0].map(|at| (at, at.to_string()));
     let last = COLOURS[2].to_lowercase();
     for second in [3.01, 4.0] {
-        let lines = together(vec![line("fifo", 3.0), line("sjf", second), line("lyapunov", 1.0)]);
+        let lines = together(vec![line("fifo", 3.0), line("sjf", second), line("lyapunov", 1.0)], false);
         let drawn = curve(&lines, &[], &ticks, &Labels::default());
         assert!(drawn.contains(&last), "{second}: {drawn}");
         assert_eq!(drawn.contains(&COLOURS[1].to_lowercase()), lines.len() == 3, "{second}: {drawn}");
@@ -273,7 +273,7 @@ fn named_ticks(drawn: &str, names: &[&str]) -> Vec<(String, f64)> {
 fn over(values: &[f64]) -> String {
     let line = Line { points: values.iter().map(|x| (*x, 700.0)).collect(), ..Line::default() };
     let ticks: Vec<(f64, String)> = values.iter().map(|at| (*at, at.to_string())).collect();
-    curve(&[line], &[], &ticks, &Labels { x: "n".into(), y: String::new() })
+    curve(&[line], &[], &ticks, &Labels { x: "n".into(), y: String::new(), free: false })
 }
 
 #[test]
@@ -314,4 +314,16 @@ fn names_of_ticks_that_have_no_room_are_left_out_and_their_ticks_are_not() {
     let drawn = over(&wide);
     let named = wide.iter().filter(|at| drawn.contains(&format!(">{at}<"))).count();
     assert!((4..=8).contains(&named), "{named} names of ten digits: {drawn}");
+}
+
+#[test]
+fn an_axis_follows_accuracies_and_not_times() {
+    let of = |values: [f64; 3], free: bool| {
+        let scale = if free { Scale::follows(values.into_iter()) } else { Scale::of(values.into_iter()) };
+        scale.map(|scale| (scale.from, scale.to))
+    };
+    let (from, to) = of([97.1, 98.4, 97.9], true).expect("an axis");
+    assert!((96.9..97.1).contains(&from) && (98.4..98.6).contains(&to), "{from} to {to}");
+    assert_eq!(of([97.1, 98.4, 97.9], false).expect("an axis").0, 0.0);
+    assert_eq!(of([0.1, 0.9, 0.5], true).expect("an axis").0, 0.0, "most of it is used");
 }

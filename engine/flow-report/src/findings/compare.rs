@@ -354,17 +354,14 @@ fn changed(
         // Two points of a sweep are no sample of it.
         (true, false) if !repeated && rows.len() == 2 => Borne::Two,
         (true, false) => {
-            let changes = if repeated { &column.estimates } else { &pairs };
-            let (mean, [low, high]) = mean_change(changes, column.relative)?;
-            if one_sided && (low..=high).contains(&0.0) {
-                return None;
+            if one_sided {
+                let changes = if repeated { &column.estimates } else { &pairs };
+                let (_, [low, high]) = mean_change(changes, column.relative)?;
+                if (low..=high).contains(&0.0) {
+                    return None;
+                }
             }
-            let mut bear = |what, value| ledger.computed(None, of(what), value, column.show.clone());
-            Borne::Few {
-                mean: bear(|column| What::MeanChange { column }, mean),
-                low: bear(|column| What::LowChange { column }, low),
-                high: bear(|column| What::HighChange { column }, high),
-            }
+            Borne::Few
         }
         (false, true) if !repeated => Borne::Most {
             some: count(ledger, of(|column| What::RowsChanged { column }), some),

@@ -19,8 +19,9 @@ const FAR: f64 = 4.0;
 const SMALL: f64 = 4.0;
 /// A load that changes by less along an axis does not go with it, and one that goes with it turns back by less.
 const LOAD: (f64, f64) = (0.05, 0.03);
-/// A straight line must explain this much.
+/// A straight line must explain this much, and no point may be further from it, as a share of its own value.
 const STRAIGHT: f64 = 0.98;
+const OFF_LINE: f64 = 0.1;
 
 /// A point of a curve.
 #[derive(Clone)]
@@ -168,7 +169,7 @@ fn flattens(ledger: &SectionFigures<'_>, axis: &str, time: &str, points: &[Point
                 0 if time == "iteration_time" => {}
                 0 => found.push(Finding::NeverFalls { time, axis, at: text, value, rises }),
                 _ => {
-                    let stops = points[at + 1..].iter().all(|p| p.y >= points[at].y);
+                    let stops = last.y >= points[at].y || points[at + 1..].iter().all(|p| p.y >= points[at].y);
                     found.push(Finding::Flattens { time, axis, at: text, value, rises, stops });
                 }
             }
@@ -186,17 +187,14 @@ fn memory_faster(
     let pairs: Vec<(&Point, &Point)> =
         comparable(t).iter().filter_map(|t| Some((comparable(m).iter().find(|m| m.row == t.row)?, t))).collect();
     let change = |a: &Point, b: &Point| b.y / a.y - 1.0;
-    // Once memory has begun to grow faster than time falls, it must stay so to be said.
-    let faster = |w: &[(&Point, &Point)]| {
-        let (grows, falls) = (change(w[0].0, w[1].0), -change(w[0].1, w[1].1));
-        grows > SAME && grows > falls
-    };
-    let at = pairs.windows(2).position(faster)?;
-    if pairs.len() < 3 || !pairs.windows(2).skip(at).all(faster) {
+    // Once the product has begun to rise, it must stay so to be said.
+    let rises = |w: &[(&Point, &Point)]| w[1].0.y * w[1].1.y > w[0].0.y * w[0].1.y;
+    let at = pairs.windows(2).position(rises)?;
+    if pairs.len() < 3 || !pairs.windows(2).skip(at).all(rises) {
         return None;
     }
     let (from, to) = (&pairs[at], &pairs[at + 1]);
-    if change(from.1, to.1) >= 0.0 {
+    if change(from.1, to.1) >= 0.0 || change(from.0, to.0) <= SAME {
         return None;
     }
     let grows = growth(ledger, curve, axis, memory, from.0, to.0)?;
@@ -329,6 +327,10 @@ fn straight(
     let choice = choose(&points.iter().map(|p| (p.x, p.y)).collect::<Vec<_>>())?;
     let fit = choice.of(Model::Affine).filter(|line| line.r2 >= STRAIGHT)?;
     let [constant, rise] = fit.coefficients[..] else { return None };
+    let off = |p: &Point| (constant.value + rise.value * p.x - p.y).abs() > OFF_LINE * p.y.abs();
+    if points.iter().any(off) {
+        return None;
+    }
     if !matches!(choice.best().model, Model::Proportional | Model::Affine) {
         return None;
     }

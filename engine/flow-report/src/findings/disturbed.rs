@@ -64,10 +64,6 @@ impl Disturbed {
         self.analyses.get(&analysis)?.get(&at)
     }
 
-    pub(crate) fn of_analysis(&self, at: usize) -> bool {
-        self.analyses.contains_key(&at)
-    }
-
     /// The most of all.
     pub(crate) fn most(&self) -> Option<&Beside> {
         let all = self.findings.values().chain(self.analyses.values().flat_map(BTreeMap::values));

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Finding, Scoped};
+use super::{Course, Finding, Scoped};
 
 /// A finding of earlier figures and the one of now that is about the same; one of them at least is there.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -20,6 +20,8 @@ pub(crate) enum Holds {
     Yes,
     /// Something is found, but another thing or at another place.
     Differs,
+    /// What rose falls now, or what fell rises.
+    Opposite,
     /// Nothing is found now.
     Gone,
     /// Nothing was found then.
@@ -39,7 +41,10 @@ pub(crate) fn held(then: Vec<Scoped>, now: &[Scoped]) -> Vec<FindingMatch> {
         let now = at.map(|at| left.remove(at).clone());
         let holds = match &now {
             None => Holds::Gone,
-            Some(now) if claim(&then.finding) == claim(&now.finding) => Holds::Yes,
+            Some(now) if opposite(&then.finding, &now.finding) => Holds::Opposite,
+            Some(now) if claim(&then.finding) == claim(&now.finding) && alike(&then.finding, &now.finding) => {
+                Holds::Yes
+            }
             Some(_) => Holds::Differs,
         };
         all.push(FindingMatch { then: Some(then), now, holds });
@@ -48,8 +53,37 @@ pub(crate) fn held(then: Vec<Scoped>, now: &[Scoped]) -> Vec<FindingMatch> {
     all
 }
 
+/// Whether one says that it rises and the other that it falls.
+fn opposite(a: &Finding, b: &Finding) -> bool {
+    let sign = |finding: &Finding| match finding {
+        Finding::Changed { rises, .. } | Finding::ChangedAt { rises, .. } | Finding::LoadGoes { rises, .. } => {
+            Some(*rises)
+        }
+        Finding::LearnedChange { mean, .. } => Some(mean.value > 0.0),
+        Finding::Goes { course: Course::Rises, .. } => Some(true),
+        Finding::Goes { course: Course::Falls, .. } => Some(false),
+        _ => None,
+    };
+    sign(a).zip(sign(b)).is_some_and(|(a, b)| a != b)
+}
+
+/// Whether an effect is as large as the other, within this factor.
+const AS_LARGE: f64 = 2.0;
+
+fn alike(a: &Finding, b: &Finding) -> bool {
+    let size = |finding: &Finding| match finding {
+        Finding::Changed { least, most, .. } => Some((least.value + most.value).abs() / 2.0),
+        Finding::LearnedChange { mean, .. } => Some(mean.value.abs()),
+        Finding::Goes { course: Course::Rises | Course::Falls, from, to, .. } => {
+            Some((to.1.value - from.1.value).abs() / from.1.value.abs().max(to.1.value.abs()))
+        }
+        _ => None,
+    };
+    size(a).zip(size(b)).is_none_or(|(a, b)| a.max(b) <= AS_LARGE * a.min(b))
+}
+
 /// What a finding is about. Of loads over time, of repetitions and of what ran at once, there are no earlier figures.
-fn topic(finding: &Finding) -> Option<(&'static str, &str)> {
+pub(crate) fn topic(finding: &Finding) -> Option<(&'static str, &str)> {
     Some(match finding {
         Finding::Flattens { time, .. }
         | Finding::NeverFalls { time, .. }
@@ -76,6 +110,8 @@ fn topic(finding: &Finding) -> Option<(&'static str, &str)> {
         | Finding::Order { column, .. } => ("best", column),
         Finding::AtMost { column, .. } => ("most", column),
         Finding::Turns { column, .. } => ("turns", column),
+        Finding::Goes { column, .. } => ("course", column),
+        Finding::Winner { column, .. } => ("winner", column),
         Finding::Agrees { .. }
         | Finding::Bound { .. }
         | Finding::Ends { .. }
@@ -126,6 +162,13 @@ fn claim(finding: &Finding) -> (&'static str, Vec<&str>) {
         Finding::Turns { turns, .. } => {
             ("turns", turns.iter().flat_map(|turn| [&*turn.first, &*turn.second, &*turn.from, &*turn.to]).collect())
         }
+        Finding::Goes { course, .. } => match course {
+            Course::Rises => ("rises", vec![]),
+            Course::Falls => ("falls", vec![]),
+            Course::Varies => ("varies", vec![]),
+            Course::Stays => ("same", vec![]),
+        },
+        Finding::Winner { point, .. } => ("winner", vec![point]),
         Finding::Agrees { .. }
         | Finding::Bound { .. }
         | Finding::Ends { .. }

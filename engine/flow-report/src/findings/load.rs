@@ -63,18 +63,17 @@ fn bound(
         (r.circumstances.mode != flow_core::Mode::Plain && cpus > 0.0 && share <= HELD).then_some(share)
     };
     let cpu = all(&own).filter(full);
-    // Who waits for data may do so because the CPUs are full that prepare it.
-    let limits = match gpu {
-        Some(values) => vec![(Bound::Gpu, "gpu_load", values)],
-        None => [(Bound::Data, "waiting_share", data), (Bound::Cpu, "own_cpu_util", cpu)]
+    // A step has one bottleneck. Who waits for data while the CPUs are full waits for these.
+    let limits =
+        [(Bound::Gpu, "gpu_load", gpu), (Bound::Cpu, "own_cpu_util", cpu), (Bound::Data, "waiting_share", data)]
             .into_iter()
-            .filter_map(|(by, column, values)| Some((by, column, values?)))
-            .collect(),
-    };
+            .find_map(|(by, column, values)| Some((by, column, values?)));
     let had = |r: &StepResult| (r.circumstances.cpus, r.circumstances.host_cpus);
     let cpus = results.first().map(|(r, _)| had(r)).filter(|(own, host)| own < host);
     let cpus = cpus.filter(|cpus| results.iter().all(|(r, _)| had(r) == *cpus));
-    let told = limits.into_iter().map(|(by, column, values)| {
+    let told = limits.map(|(by, column, values)| {
+        // The clocks of the CPUs and of the wall differ a little: nobody uses more than there is.
+        let values: Vec<f64> = values.into_iter().map(|value| value.min(1.0)).collect();
         let show = Format::for_unit("ratio", values.iter().copied());
         let least = values.iter().copied().fold(f64::INFINITY, f64::min);
         let most = values.iter().copied().fold(0.0, f64::max);
@@ -82,7 +81,7 @@ fn bound(
         let most = ledger.computed(scope, What::Most { column: column.into() }, most, show);
         Finding::Bound { by, least, most, cpus: cpus.filter(|_| by == Bound::Cpu) }
     });
-    told.collect()
+    told.into_iter().collect()
 }
 
 fn ends(

@@ -9,6 +9,7 @@ mod computed;
 mod curve;
 mod disturbed;
 mod estimates;
+mod goes;
 mod held;
 mod load;
 mod order;
@@ -17,6 +18,7 @@ mod repeated;
 mod schedule;
 mod stats;
 mod trainings;
+mod winner;
 mod words;
 
 use flow_core::{Interval, Outcome};
@@ -31,13 +33,15 @@ pub(crate) use compare::{Changes, compare, readable};
 pub(crate) use curve::{Besides, curves};
 pub(crate) use disturbed::{Beside, Disturbed, disturbed};
 pub(crate) use estimates::estimates;
-pub(crate) use held::{FindingMatch, Holds, held};
+pub(crate) use goes::goes;
+pub(crate) use held::{FindingMatch, Holds, held, topic};
 pub(crate) use load::load;
 pub(crate) use order::order_of;
 pub(crate) use packed::{AllPacked, Member, Packed, PackedPart, packed};
 pub(crate) use repeated::{is_noise, repeated};
 pub(crate) use schedule::schedules;
 pub(crate) use trainings::Trainings;
+pub(crate) use winner::winner;
 
 /// A number of the prose, and where the reader finds it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -93,7 +97,7 @@ pub(crate) enum Finding {
     NoTrend { time: String, axis: String, least: Figure, most: Figure },
     /// The time goes up and down along the axis, and leads somewhere: where it is least, and where most.
     Uneven { time: String, axis: String, least: (String, Figure), most: (String, Figure) },
-    /// From here on memory grows faster than time falls.
+    /// The product of memory and time falls up to `from`, and rises from there on.
     MemoryFaster { memory: String, time: String, axis: String, from: String, to: String, grows: Figure, falls: Figure },
     /// Memory hardly goes with the axis up to `at`, where it is within these.
     MemoryFlat { memory: String, axis: String, at: String, least: Figure, most: Figure },
@@ -185,6 +189,26 @@ pub(crate) enum Finding {
     Agrees { column: String, most: Figure, as_given: Figure, of: Figure },
     /// How far a column that tells another beforehand is off it at the most; of several rows also the least, and the median of the sizes.
     Estimate { column: String, of: String, most: Figure, more: Option<(Figure, Figure)> },
+    /// How a column goes along the axis: from its first to its last value, or from its lowest to its highest.
+    Goes { column: String, axis: String, course: Course, from: (String, Figure), to: (String, Figure) },
+    /// The best point of a sweep, and what its repetitions tell.
+    Winner {
+        column: String,
+        /// Less is better.
+        least: bool,
+        point: String,
+        value: Figure,
+        /// The second best.
+        next: (String, Figure),
+        /// How many points have a number.
+        points: usize,
+        /// Points that are not told from the best.
+        tied: Vec<String>,
+        /// Every point was repeated.
+        repeated: bool,
+        /// How many runs of each point would tell the best from the second best.
+        more: Option<u32>,
+    },
     /// The same accuracy at lower cost, or a slightly `better` one.
     CostFree {
         accuracy: String,
@@ -204,8 +228,8 @@ pub(crate) enum Borne {
     OneRow,
     /// Both rows, which tell no interval.
     Two,
-    /// Every row, of which there are too few for a test: the mean change with its 95 % confidence interval.
-    Few { mean: Figure, low: Figure, high: Figure },
+    /// Every row, of which there are too few for a test.
+    Few,
     /// Every row, and a sign test over these pairs.
     Tested { pairs: Figure, p: Figure },
     /// So many rows, all of one run on either side, so that no test tells how runs differ.
@@ -255,6 +279,16 @@ pub(crate) enum Bound {
     Cpu,
     /// A large share of the epoch is spent waiting for data.
     Data,
+}
+
+/// How a column goes along an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Course {
+    Rises,
+    Falls,
+    Varies,
+    Stays,
 }
 
 /// Of how many results something is so.

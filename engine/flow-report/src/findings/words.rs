@@ -3,7 +3,7 @@
 use flow_core::Outcome;
 
 use super::compare::is_told;
-use super::{AllPacked, Among, Borne, Bound, Figure, Finding, PackedPart, Scoped, Side, TiedPart};
+use super::{AllPacked, Among, Borne, Bound, Course, Figure, Finding, PackedPart, Scoped, Side, TiedPart};
 use crate::format::{Format, term};
 use crate::safe;
 use crate::table::Names;
@@ -29,6 +29,13 @@ impl Figure {
     /// Behind the name of what it is.
     fn relation(&self) -> String {
         self.show.relation(self.value)
+    }
+
+    /// What it is less than: its size, rounded up to the next figure that can be read.
+    fn bound(&self, words: &Words, lang: &str) -> String {
+        let step = 10_f64.powi(-i32::from(self.show.decimals)) / self.show.factor;
+        let size = self.value.abs();
+        words.figure(lang, &Format { signed: false, ..self.show.clone() }, ((size / step).floor() + 1.0) * step)
     }
 
     /// Without its sign, for a sentence whose verb has it.
@@ -213,7 +220,7 @@ impl Finding {
             }
             Finding::Unchanged { column, a, b, most, one_way } => {
                 let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
-                let args = args.with("most", most.size(words, lang));
+                let args = args.with("most", most.bound(words, lang));
                 let how = if !one_way {
                     "both"
                 } else if most.value > 0.0 {
@@ -282,10 +289,7 @@ impl Finding {
                 match borne {
                     Borne::OneRow => say("finding-changed", args),
                     Borne::Two => say("finding-changed-two", args),
-                    Borne::Few { mean, low, high } => {
-                        let interval = span(low, high, true, words, lang);
-                        say("finding-changed-few", args.with("mean", text(mean)).with("interval", interval))
-                    }
+                    Borne::Few => say("finding-changed-few", args),
                     Borne::Tested { pairs, p } => {
                         say("finding-changed-tested", args.with("pairs", text(pairs)).with("p", p.relation()))
                     }
@@ -401,6 +405,38 @@ impl Finding {
                 let args = args.with("column", inline(column)).with("axis", inline(axis));
                 let range = span(least, most, true, words, lang);
                 say(key, args.with("range", range).with("p", p.relation()))
+            }
+            Finding::Goes { column, axis, course, from, to } => {
+                let args = args.with("column", inline(column)).with("axis", inline(axis));
+                let end = |(at, figure): &(String, Figure)| (safe::text(at), figure.text(words, lang));
+                let ((from, first), (to, last)) = (end(from), end(to));
+                if *course == Course::Stays && first == last {
+                    return say("finding-time-same", args.with("time", inline(column)).with("range", first));
+                }
+                let key = match course {
+                    Course::Rises => "finding-goes-up",
+                    Course::Falls => "finding-goes-down",
+                    Course::Varies => "finding-varies",
+                    Course::Stays => "finding-stays",
+                };
+                say(key, args.with("from", from).with("first", first).with("to", to).with("last", last))
+            }
+            Finding::Winner { column, point, value, next, points, tied, repeated, more, .. } => {
+                let args = || Args::new().with("column", inline(column)).with("point", safe::text(point));
+                let args = || args().with("value", value.text(words, lang)).with("next", safe::text(&next.0));
+                let args = || args().with("second", next.1.text(words, lang)).count("tied", tied.len());
+                let told = say("finding-winner", args());
+                let sure = match (repeated, tied.is_empty(), more) {
+                    _ if points < &2 => None,
+                    (false, true, _) => Some(say("finding-winner-once", args())),
+                    (false, false, _) => Some(say("finding-winner-same", args())),
+                    (true, true, _) => Some(say("finding-winner-clear", args())),
+                    (true, false, None) => Some(say("finding-winner-tied", args())),
+                    (true, false, Some(more)) => {
+                        Some(say("finding-winner-more", args().with("more", more.to_string())))
+                    }
+                };
+                words.sentences(lang, &std::iter::once(told).chain(sure).collect::<Vec<_>>())
             }
             Finding::CostFree { accuracy, a, b, cheaper, better } => {
                 let cheaper: Vec<String> = cheaper.iter().map(|name| inline(name)).collect();

@@ -10,16 +10,34 @@ use super::model::Section;
 use super::picture::Picture;
 use super::schedule::Scheduled;
 use crate::chart;
-use crate::findings::Member;
+use crate::columns::is_usage;
+use crate::findings::{Course, Finding, Member};
 use crate::format::Format;
 use crate::gantt::Frame;
 use crate::safe;
 use crate::table::{Cell, Column, Content, Names, Row, Table, by_gpus, content, earlier};
 use crate::words::{Args, Words, join};
 
+/// What a chart is of.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Shows {
+    /// A column over the rows.
+    Column(String),
+    /// What the author asked for.
+    Asked,
+    Analysis,
+    Together,
+    Packed,
+    Load,
+    Schedule,
+    Picture,
+}
+
 /// A chart, as a template refers to it.
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 pub(super) struct Chart {
+    #[serde(skip)]
+    pub(super) shows: Shows,
     /// Its file, beside the other charts.
     pub(super) file: String,
     /// What it shows, for who does not see it.
@@ -46,12 +64,25 @@ const CURVES: [&str; 9] = [
     "cpu_use",
 ];
 
-/// `langs` are those of the text around, `all` those of the report.
-pub(super) fn charts(section: &Section, words: &Words, langs: &[&str], all: &[&str]) -> Vec<Chart> {
+/// All charts of a section in one language, each with a title and this caption in the picture. If the report has `several`
+/// languages, the language is in their names.
+pub(super) fn charts(section: &Section, words: &Words, lang: &str, several: bool, caption: &str) -> Vec<Chart> {
+    let mut charts = all_charts(section, words, &[lang], &[lang]);
+    for chart in charts.iter_mut().filter(|chart| chart.picture.is_none()) {
+        chart.svg = chart::framed(&chart.svg, &safe::plain(&chart.alt), caption);
+        if let Some(stem) = chart.file.strip_suffix(".svg").filter(|_| several) {
+            chart.file = format!("{stem}.{lang}.svg");
+        }
+    }
+    charts
+}
+
+fn all_charts(section: &Section, words: &Words, langs: &[&str], all: &[&str]) -> Vec<Chart> {
     let table = &section.table;
     let names = Names { table, words };
     let mut charts = schedule_charts(&section.schedules, words, langs, all);
     let axis = |axis: &str| join(all.iter().map(|lang| names.plain(axis, lang)));
+    let columns = curves(section);
     for (n, (point, body)) in sweeps(table).into_iter().enumerate() {
         let Some(rows) = table.rows.last() else { break };
         let key = table.rows.len() - 1;
@@ -66,7 +97,8 @@ pub(super) fn charts(section: &Section, words: &Words, langs: &[&str], all: &[&s
                 _ => None,
             })
             .collect();
-        for column in CURVES {
+        for column in &columns {
+            let column = column.as_str();
             let (mut shown, mut spreads) = (None, BTreeSet::new());
             let mut lines = Vec::new();
             for (place, part) in table.parts().into_iter().enumerate() {
@@ -94,11 +126,13 @@ pub(super) fn charts(section: &Section, words: &Words, langs: &[&str], all: &[&s
                 }
             }
             let Some(show) = shown.filter(|_| !lines.is_empty() && ticks.len() == body.len()) else { continue };
-            let labels = chart::Labels { x: axis(rows), y: axis(column) + &unit(&show) };
+            let free = is_free(&show, lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y));
+            let labels = chart::Labels { x: axis(rows), y: axis(column) + &unit(&show), free };
             let gaps = gaps(section, &body, column, words, all);
-            let (lines, merged) = merged(lines);
+            let (lines, merged) = merged(lines, free);
             let of_point = if point.is_some() { format!("-{}", n + 1) } else { String::new() };
             charts.push(Chart {
+                shows: Shows::Column(column.to_owned()),
                 file: format!("{}-{column}{of_point}.svg", section.name),
                 alt: join(langs.iter().map(|lang| {
                     let args =
@@ -126,13 +160,14 @@ pub(super) fn charts(section: &Section, words: &Words, langs: &[&str], all: &[&s
         };
         let shown =
             |name: &str| table.columns.iter().find(|c| c.name == name).map_or_else(String::new, |c| unit(&c.show));
-        let labels = chart::Labels { x: axis(x) + &shown(x), y: axis(y) + &shown(y) };
+        let labels = chart::Labels { x: axis(x) + &shown(x), y: axis(y) + &shown(y), free: false };
         let alt = langs.iter().map(|lang| {
             let args = Args::new().with("column", names.head(y, lang)).with("axis", names.inline(x, lang));
             words.text(lang, "chart-over", &args)
         });
         let (file, alt) = (format!("{}-{step}.svg", section.name), join(alt));
-        charts.push(Chart { file, alt, caption: String::new(), svg: chart::clouds(&clouds, &labels), picture: None });
+        let svg = chart::clouds(&clouds, &labels);
+        charts.push(Chart { shows: Shows::Analysis, file, alt, caption: String::new(), svg, picture: None });
     }
     charts.extend(together_chart(section, words, langs, all, &names));
     charts.extend(packed_chart(section, words, langs, all, &names));
@@ -154,16 +189,19 @@ fn asked(section: &Section, n: usize, drawn: &Drawn, words: &Words, langs: &[&st
         like: None,
         place: Some(place),
     });
-    let (lines, merged) = merged(lines.collect());
+    let lines: Vec<chart::Line> = lines.collect();
+    let free = is_free(&drawn.show, lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y));
+    let (lines, merged) = merged(lines, free);
     if lines.is_empty() {
         return None;
     }
-    let labels = chart::Labels { x: axis(&drawn.axis), y: axis(&drawn.column) + &unit(&drawn.show) };
+    let labels = chart::Labels { x: axis(&drawn.axis), y: axis(&drawn.column) + &unit(&drawn.show), free };
     let alt = langs.iter().map(|lang| {
         let args = Args::new().with("column", names.head(&drawn.column, lang));
         words.text(lang, "chart-over", &args.with("axis", names.inline(&drawn.axis, lang)))
     });
     Some(Chart {
+        shows: Shows::Asked,
         file: format!("{}-chart-{}.svg", section.name, n + 1),
         alt: join(alt),
         caption: caption(&drawn.spreads, merged, words, langs),
@@ -172,10 +210,35 @@ fn asked(section: &Section, n: usize, drawn: &Drawn, words: &Words, langs: &[&st
     })
 }
 
+/// Columns that are drawn without being asked for: those of `CURVES`, and the first that the program reports and that is best
+/// somewhere, or goes somewhere.
+fn curves(section: &Section) -> Vec<String> {
+    let mut columns: Vec<String> = CURVES.map(str::to_owned).into();
+    let reported = |name: &&String| !is_usage(name) && !CURVES.contains(&name.as_str());
+    let of = |pick: fn(&Finding) -> Option<&String>| {
+        section.findings.iter().filter_map(|one| pick(&one.finding)).find(reported).cloned()
+    };
+    let best = of(|finding| if let Finding::Winner { column, .. } = finding { Some(column) } else { None });
+    let goes = || {
+        of(|finding| match finding {
+            Finding::Goes { column, course, .. } if *course != Course::Stays => Some(column),
+            _ => None,
+        })
+    };
+    columns.extend(best.or_else(goes));
+    columns
+}
+
+/// Whether the axis of such values need not begin at zero: it does for times, sizes and counts.
+fn is_free(show: &Format, mut values: impl Iterator<Item = f64>) -> bool {
+    let length = ["ns", "µs", "ms", "s", "min", "h", "B", "kB", "MB", "GB", "KiB", "MiB", "GiB", "TiB"];
+    !length.contains(&show.unit.as_str()) && values.any(|value| value.fract() != 0.0)
+}
+
 /// Lines that would cover each other as one, and whether there are such.
-fn merged(lines: Vec<chart::Line>) -> (Vec<chart::Line>, bool) {
+fn merged(lines: Vec<chart::Line>, free: bool) -> (Vec<chart::Line>, bool) {
     let all = lines.len();
-    let drawn = chart::together(lines);
+    let drawn = chart::together(lines, free);
     let merged = drawn.len() < all;
     (drawn, merged)
 }
@@ -215,6 +278,7 @@ fn made(section: &Section, n: usize, picture: &Picture, langs: &[&str]) -> Chart
         None => safe::text(&picture.label),
     };
     Chart {
+        shows: Shows::Picture,
         file: format!("{}-picture-{}.{}", section.name, n + 1, picture.kind.name()),
         alt,
         caption: String::new(),
@@ -286,8 +350,14 @@ fn gaps(section: &Section, body: &[&Row], column: &str, words: &Words, all: &[&s
 
 fn together_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str], names: &Names<'_>) -> Option<Chart> {
     let mut bars = Vec::new();
-    for member in section.together.iter().flat_map(|g| &g.members) {
-        let point: Vec<String> = member.axes.values().map(crate::columns::written).collect();
+    let members = || section.together.iter().flat_map(|g| &g.members);
+    let first = members().next()?;
+    // What all members have in common tells none of them apart.
+    let differs = |axis: &&String| members().any(|m| m.axes.get(*axis) != first.axes.get(*axis));
+    let differing: Vec<&String> = first.axes.keys().filter(differs).collect();
+    for member in members() {
+        let values = differing.iter().filter_map(|axis| member.axes.get(*axis));
+        let point: Vec<String> = values.map(crate::columns::written).collect();
         let bar = |value: f64, ends: Option<(f64, f64)>| chart::Bar { value, ends };
         let (alone, together) = (bar(member.alone?, member.alone_ends), bar(member.together?, member.together_ends));
         bars.push((point.join(" "), [Some(alone), member.predicted.map(|time| bar(time, None)), Some(together)]));
@@ -298,9 +368,9 @@ fn together_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str]
     let repeated = bars.iter().flat_map(|(_, times)| times).flatten().any(|bar| bar.ends.is_some());
     let spreads = repeated.then(|| "runs".to_owned()).into_iter().collect();
     let measure = section.together.first()?.measure.clone();
-    let x = section.together.iter().flat_map(|g| &g.members).next()?;
-    let x = axes(&x.axes.keys().collect::<Vec<_>>(), all, names);
-    let labels = chart::Labels { x, y: join(all.iter().map(|l| names.plain(&measure, l))) + &unit(&show) };
+    let x = axes(&differing, all, names);
+    let y = join(all.iter().map(|l| names.plain(&measure, l))) + &unit(&show);
+    let labels = chart::Labels { x, y, free: false };
     let shown = |times: [Option<chart::Bar>; 3]| {
         let kept = times.into_iter().enumerate().filter(|(at, _)| predicted || *at != 1);
         kept.filter_map(|(_, bar)| Some(bar?.times(show.factor))).collect::<Vec<chart::Bar>>()
@@ -314,6 +384,7 @@ fn together_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str]
     let named: Vec<String> = keys.iter().map(|key| words.joined(all, key)).collect();
     let named: Vec<&str> = named.iter().map(String::as_str).collect();
     Some(Chart {
+        shows: Shows::Together,
         file: format!("{}-together.svg", section.name),
         alt: words.joined(langs, "chart-together-alt"),
         caption: spreading(&spreads, words, langs),
@@ -329,9 +400,10 @@ fn packed_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str], 
     let times = |m: &Member| [m.alone, m.packed].map(bar).to_vec();
     let bars: Vec<(String, Vec<chart::Bar>)> = packed.members.iter().map(|m| (m.point.join(" "), times(m))).collect();
     let plain = |name: &str| join(all.iter().map(|lang| names.plain(name, lang)));
-    let labels = chart::Labels { x: axes(&packed.axes, all, names), y: plain("wall") + &unit(&show) };
+    let labels = chart::Labels { x: axes(&packed.axes, all, names), y: plain("wall") + &unit(&show), free: false };
     let (alone, at_once) = (words.joined(all, "chart-alone"), words.joined(all, "chart-packed"));
     Some(Chart {
+        shows: Shows::Packed,
         file: format!("{}-packed.svg", section.name),
         alt: words.joined(langs, "chart-packed-alt"),
         caption: String::new(),
@@ -369,11 +441,13 @@ fn load_chart(section: &Section, n: usize, load: &Load, words: &Words, langs: &[
     let labels = chart::Labels {
         x: format!("{} (s)", words.joined(all, if load.of_epochs { "chart-time-epochs" } else { "chart-time" })),
         y: format!("{} (%)", words.joined(all, "chart-load")),
+        free: false,
     };
     let args = || Args::new().with("label", safe::text(&load.label));
     let shaded = if load.odd_epochs.is_empty() { "no" } else { "yes" };
     let number = if n == 0 { String::new() } else { format!("-{}", n + 1) };
     Chart {
+        shows: Shows::Load,
         file: format!("{}-load{number}.svg", section.name),
         alt: join(langs.iter().map(|lang| words.text(lang, "chart-load-alt", &args().with("shaded", shaded)))),
         caption: String::new(),
@@ -399,6 +473,7 @@ fn schedule_charts(schedules: &[Scheduled], words: &Words, langs: &[&str], all: 
             safe::line(&words.sentences(lang, &told))
         });
         Chart {
+            shows: Shows::Schedule,
             file: file.clone(),
             alt: join(langs.iter().map(|lang| words.text(lang, "chart-schedule-alt", &args(lang, safe::text(label))))),
             caption: caption.collect::<Vec<_>>().join("\\\n"),

@@ -32,16 +32,7 @@ pub(crate) fn held(section: &Section, words: &Words, langs: &[&str]) -> Option<T
     };
     let heads = [of_file("held-then"), words.joined(langs, "held-now"), words.joined(langs, "held-holds")];
     let mut grid = Grid { heads: heads.map(|head| (head, false)).into(), rows: Vec::new() };
-    let holds = |holds: Holds| {
-        let key = match holds {
-            Holds::Yes => "held-yes",
-            Holds::Differs => "held-differs",
-            Holds::Gone => "held-gone",
-            Holds::New => "held-new",
-            Holds::Open => "held-open",
-        };
-        words.joined(langs, key)
-    };
+    let holds = |holds: Holds| words.joined(langs, holds_key(holds));
     for FindingMatch { then, now, holds: so } in &section.held {
         let said = |found: &Option<Scoped>| match found {
             Some(found) => join(langs.iter().map(|lang| found.worded(words, lang, &names))),
@@ -66,8 +57,19 @@ pub(crate) fn held(section: &Section, words: &Words, langs: &[&str]) -> Option<T
     Some(Titled { title: safe::line(&of_file("held-title")), text })
 }
 
+pub(super) fn holds_key(holds: Holds) -> &'static str {
+    match holds {
+        Holds::Yes => "held-yes",
+        Holds::Differs => "held-differs",
+        Holds::Opposite => "held-opposite",
+        Holds::Gone => "held-gone",
+        Holds::New => "held-new",
+        Holds::Open => "held-open",
+    }
+}
+
 /// Whether the verdict of then is that of now.
-fn stands(then: &Together, now: &Together) -> Holds {
+pub(super) fn stands(then: &Together, now: &Together) -> Holds {
     match now.verdict.call().filter(|_| !now.verdict.is_undecided()) {
         None => Holds::Open,
         call if call == then.verdict.call() => Holds::Yes,

@@ -1,5 +1,6 @@
 //! A report as one page of HTML: its Markdown, and its charts as pictures inside it. The page loads nothing and runs nothing.
-//! HTML in the Markdown, which only an author can have written, stands there as text.
+//! Of HTML in the Markdown, `<details>`, `<summary>` and anchors are kept, which a report folds with; all other HTML, which only an
+//! author can have written, stands there as text.
 
 use std::collections::BTreeMap;
 
@@ -76,6 +77,8 @@ fn typeset(article: &Article) -> Typeset {
     let mut heading = false;
     let mut links = Vec::new();
     let mut pictures = 0;
+    // How many folds are open.
+    let mut open = 0;
     let mut out: Vec<Event<'_>> = Vec::new();
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH;
     let mut events = Parser::new_ext(&article.markdown, options).peekable();
@@ -112,20 +115,29 @@ fn typeset(article: &Article) -> Typeset {
                     out.push(raw(format!("<span class=\"caption\">{label}</span>")));
                 }
             }
-            Event::Start(Tag::Link { ref dest_url, .. }) => {
-                links.push(safe::link(dest_url).is_ok());
-                out.extend(links.last().is_some_and(|leads| *leads).then_some(event));
+            Event::Start(Tag::Link { link_type, dest_url, title, id }) => {
+                links.push(safe::link(&dest_url).is_ok());
+                // Each language has its own targets.
+                let dest_url = match dest_url.strip_prefix('#') {
+                    Some(target) => format!("#{}-{target}", article.lang).into(),
+                    None => dest_url,
+                };
+                let link = Event::Start(Tag::Link { link_type, dest_url, title, id });
+                out.extend(links.last().is_some_and(|leads| *leads).then_some(link));
             }
             Event::End(TagEnd::Link) => out.extend(links.pop().is_some_and(|leads| leads).then_some(event)),
             Event::Start(Tag::HtmlBlock) => {
                 let html = text_until(&mut events, TagEnd::HtmlBlock);
-                if !is_comment(&html) {
+                if let Some(kept) = folds(&html, &article.lang, &mut open) {
+                    out.push(raw(kept));
+                } else if !is_comment(&html) {
                     out.extend([Event::Start(Tag::Paragraph), Event::Text(html.into()), Event::End(TagEnd::Paragraph)]);
                 }
             }
-            Event::InlineHtml(html) | Event::Html(html) => {
-                out.extend((!is_comment(&html)).then_some(Event::Text(html)))
-            }
+            Event::InlineHtml(html) | Event::Html(html) => match folds(&html, &article.lang, &mut open) {
+                Some(kept) => out.push(raw(kept)),
+                None => out.extend((!is_comment(&html)).then_some(Event::Text(html))),
+            },
             Event::Text(ref text) | Event::Code(ref text) if heading => {
                 headings.iter_mut().next_back().into_iter().for_each(|heading| heading.text += text);
                 out.push(event);
@@ -133,6 +145,7 @@ fn typeset(article: &Article) -> Typeset {
             other => out.push(other),
         }
     }
+    out.push(raw("</details>".repeat(open)));
     let mut html = String::new();
     push_html(&mut html, out.into_iter());
     Typeset { html, headings }
@@ -150,6 +163,34 @@ fn text_until<'a>(events: &mut impl Iterator<Item = Event<'a>>, end: TagEnd) -> 
         }
     }
     text
+}
+
+/// The same HTML if it is nothing but the begin or the end of a fold, its summary, or the target of a link; `open` counts folds, so
+/// that each that begins also ends.
+fn folds(html: &str, lang: &str, open: &mut usize) -> Option<String> {
+    let mut kept = String::new();
+    let mut depth = *open;
+    for line in html.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let inside = |begin: &str, end: &str| line.strip_prefix(begin).and_then(|rest| rest.strip_suffix(end));
+        if line == "<details>" {
+            depth += 1;
+            kept += "<details>\n";
+        } else if line == "</details>" {
+            depth = depth.checked_sub(1)?;
+            kept += "</details>\n";
+        } else if let Some(summary) = inside("<summary>", "</summary>") {
+            kept += &format!("<summary>{}</summary>\n", HtmlEscape(summary));
+        } else if line != "</a>" {
+            let id = inside("<a id=\"", "\"></a>").or_else(|| inside("<a id=\"", "\">"))?;
+            let plain = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+            if id.is_empty() || !id.chars().all(plain) {
+                return None;
+            }
+            kept += &format!("<a id=\"{lang}-{id}\"></a>");
+        }
+    }
+    *open = depth;
+    Some(kept)
 }
 
 fn is_comment(html: &str) -> bool {

@@ -92,16 +92,72 @@ fn looked(group: &Together, words: &Words, lang: &str) -> Option<String> {
     }
 }
 
-/// The same with only what limits it.
-pub(crate) fn in_short(groups: &[Together], words: &Words, lang: &str) -> Vec<String> {
-    let show = slowdowns(groups);
-    let short = |group: &Together| {
-        let limits = rulings(group, RULINGS[0].0, RULINGS[0].1, words, lang);
-        let more = more_cpus(group, words, lang);
-        let said: Vec<String> = [judged(group, &show, words, lang)].into_iter().chain(more).chain(limits).collect();
-        words.sentences(lang, &said)
-    };
-    groups.iter().map(short).collect()
+/// The verdict of a group as an answer: what to do, the verdict, what that costs, and what limits it.
+pub(super) fn answer(group: &Together, words: &Words, lang: &str) -> String {
+    let said: Vec<String> = [headline(group, words, lang)].into_iter().chain(limits(group, words, lang)).collect();
+    words.sentences(lang, &said)
+}
+
+/// What limits a group that is slower than alone, if that is known.
+pub(super) fn limits(group: &Together, words: &Words, lang: &str) -> Option<String> {
+    let mut out = Vec::from_iter(more_cpus(group, words, lang));
+    let limit = limiting(group, words, lang).filter(|_| group.slower);
+    out.extend(limit.map(|limit| words.text(lang, "answer-limit", &Args::new().with("limit", limit))));
+    (!out.is_empty()).then(|| words.sentences(lang, &out))
+}
+
+/// The same without what limits it.
+pub(super) fn headline(group: &Together, words: &Words, lang: &str) -> String {
+    let name = || Args::new().with("group", safe::text(&group.group));
+    let gain = group.gain.map(|gain| times_of(gain, Format::number)).unwrap_or_default();
+    let worst = worst(group, words, lang);
+    let args = || name().with("gain", gain.clone()).with("worst", worst.clone().unwrap_or_default());
+    let say = |key: &str| words.text(lang, key, &args());
+    let none_slower = group.members.iter().filter_map(|m| group.slowdown(m)).all(|(slower, _)| slower <= 0.0);
+    match &group.verdict {
+        Verdict::Parallel if none_slower => say("answer-none-slower"),
+        Verdict::Parallel => say("answer-parallel"),
+        Verdict::OnlyConcurrent => say("answer-only-concurrent"),
+        Verdict::NoGain => say("answer-no-gain"),
+        Verdict::SlowerThanOneAfterAnother => say("answer-slower"),
+        Verdict::TooNoisy => {
+            let looks = args().count("looks", group.counted() as usize);
+            match group.more {
+                Some(more) => words.text(lang, "answer-undecided-more", &looks.count("more", more as usize)),
+                None => words.text(lang, "answer-undecided", &looks),
+            }
+        }
+        // An answer is in bold as a whole.
+        _ => judged(group, &slowdowns(std::slice::from_ref(group)), words, lang).replace("**", ""),
+    }
+}
+
+/// The verdict with the throughput, in a cell.
+pub(super) fn brief(group: &Together, words: &Words, lang: &str) -> String {
+    let verdict = words.text(lang, verdict_key(&group.verdict), &Args::new());
+    match group.gain {
+        Some((gain, _)) => format!("{verdict}{}{}", words.mark(&[lang], "mark-comma"), Format::times().cell(gain)),
+        None => verdict,
+    }
+}
+
+/// How much slower than alone the slowest member is: `2%`, `2.2×`.
+pub(super) fn worst(group: &Together, words: &Words, lang: &str) -> Option<String> {
+    let slower = group.members.iter().filter_map(|m| Some(group.slowdown(m)?.0));
+    let worst = slower.max_by(f64::total_cmp)?.max(0.0);
+    let show = Format { signed: false, ..Format::changes(std::iter::once(worst)) };
+    Some(match show.ratio {
+        true => words.text(lang, "unit-times", &Args::new().with("n", Format::times().number(1.0 + worst))),
+        false => words.figure(lang, &show, worst),
+    })
+}
+
+/// `GPU (demand 297%, used 100%)`: the resources that limit a group.
+pub(super) fn limiting(group: &Together, words: &Words, lang: &str) -> Option<String> {
+    let mut limits = group.rulings.iter().filter(|ruling| ruling.ruled == Ruled::In);
+    // Waiting for data is how a lack of CPUs shows.
+    let cpu = group.rulings.iter().any(|ruling| ruling.ruled == Ruled::In && ruling.resource == Resource::Cpu);
+    limits.find(|ruling| !(cpu && ruling.resource == Resource::Data)).map(|of| ruling(of, words, lang))
 }
 
 /// How resources are ruled, with the messages that list them.
@@ -232,8 +288,10 @@ fn ruling(ruling: &Ruling, words: &Words, lang: &str) -> String {
         (Some(asked), Some(alone), _) => {
             words.text(lang, "ruling-change", &args.with("alone", figure(alone)).with("together", figure(asked)))
         }
+        // Sums of means over windows that differ a little: no more is used than there is.
         (Some(asked), None, Some(used)) => {
-            words.text(lang, "ruling-used", &args.with("asked", figure(asked)).with("used", figure(used)))
+            let used = figure(used.min(1.0));
+            words.text(lang, "ruling-used", &args.with("asked", figure(asked)).with("used", used))
         }
         (Some(asked), None, None) => words.text(lang, "ruling-asked", &args.with("asked", figure(asked))),
         (None, ..) => what,

@@ -30,7 +30,7 @@ const SHADED: usize = 20;
 const FEWEST: usize = 4;
 
 impl Load {
-    /// Those of a section: of the instances that its author names, or of the last one that ran and was watched.
+    /// Those of the instances that the author of a section names.
     pub(super) fn all(
         asked: &[&LoadWith],
         table: &Table,
@@ -42,9 +42,6 @@ impl Load {
             let tells = !series.epoch_times.is_empty() || !result.usage.gpus.is_empty();
             (tells && result.outcome == Outcome::Ok).then(|| Load::of(result, series, table))
         };
-        if asked.is_empty() {
-            return Ok(results.iter().rev().find_map(seen).into_iter().collect());
-        }
         let mut loads = Vec::new();
         for LoadWith { load } in asked {
             let is_meant = |result: &StepResult| {

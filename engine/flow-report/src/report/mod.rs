@@ -1,11 +1,13 @@
 //! Reports: what the steps that a report names come to, as one model, worded in each language and laid out by templates.
 
+mod answer;
 mod assumptions;
+mod brief;
 mod charts;
 mod check;
 mod doubts;
 mod drawn;
-mod entry;
+mod front;
 mod gains;
 mod guess;
 mod held;
@@ -24,5 +26,5 @@ mod with;
 
 pub(crate) use check::{check, verdicts};
 pub(crate) use model::report;
-pub(crate) use render::{in_language, page, render};
+pub(crate) use render::{answers, in_language, page, render};
 pub(crate) use with::ReportWith;

@@ -34,7 +34,10 @@ use crate::table::{Cell, Content, Reference, Row, Table};
 use crate::verdict::{Member, TOLERANCE, Together, judge};
 
 /// The version of `report.json`.
-pub(crate) const REPORT_FORMAT: u32 = 12;
+pub(crate) const REPORT_FORMAT: u32 = 13;
+
+/// A chart that nobody asked for has no more lines.
+const LINES: usize = 8;
 
 /// Everything that a report says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -75,9 +78,39 @@ pub(crate) struct Report {
     pub(crate) doubts: Doubts,
     /// The GPUs were declared, not real.
     pub(crate) fake_gpus: bool,
+    /// What the measurements took.
+    #[serde(default)]
+    pub(crate) cost: Cost,
+    /// Each language has a file of its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) split: bool,
     /// The author's own template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) template: Option<String>,
+}
+
+/// What the programs whose results are shown took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Cost {
+    pub(crate) results: usize,
+    /// From start to end, in s, summed.
+    pub(crate) wall: f64,
+    /// The same times the GPUs held, in GPU-s.
+    pub(crate) gpu: f64,
+}
+
+impl Cost {
+    fn of(results: &[&StepResult]) -> Cost {
+        let mut cost = Cost::default();
+        let mut seen = BTreeSet::new();
+        for result in results.iter().filter(|result| seen.insert((&result.fingerprint, result.repetition))) {
+            let wall = result.ended_at.saturating_sub(result.started_at) as f64 / 1000.0;
+            cost.results += 1;
+            cost.wall += wall;
+            cost.gpu += wall * result.circumstances.gpu_models.len() as f64;
+        }
+        cost
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -167,6 +200,8 @@ pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, 
         gpu_shared: seen.iter().filter_map(|(label, seen)| Some((label.clone(), seen.gpu_shared?))).collect(),
         doubts: Doubts::of(&measured, &otherwise),
         fake_gpus,
+        cost: Cost::of(&measured),
+        split: with.split,
         template: with.template.clone(),
     })
 }
@@ -195,9 +230,18 @@ struct Used<'a> {
     schedules: usize,
     /// Steps whose load is told.
     loads: BTreeSet<String>,
+    /// Names of sections.
+    names: BTreeSet<String>,
 }
 
 impl<'a> Used<'a> {
+    /// A name for a section of this table that no other section has: its files and links carry it.
+    fn name(&mut self, table: &str) -> String {
+        let numbered = (2..).map(|n| format!("{table}-{n}"));
+        let mut names = std::iter::once(table.to_owned()).chain(numbered);
+        names.find(|name| self.names.insert(name.clone())).unwrap_or_default()
+    }
+
     fn add(&mut self, view: &StepView, results: impl IntoIterator<Item = &'a StepResult> + Clone) {
         self.all.extend(results.clone());
         if !view.uses.as_deref().is_some_and(|uses| uses.starts_with("flow/")) {
@@ -261,15 +305,24 @@ fn section<'a>(
     let fitted = analyses.iter().filter_map(|(_, found)| found.fits(axis)).collect();
     let searched = analyses.iter().filter_map(|(_, found)| found.searches()).collect();
     let mut ledger = SectionFigures::new(&table);
-    let mut findings = curves(&mut ledger, &Besides { shared: shared.clone(), fitted, searched });
+    let besides = Besides { shared: shared.clone(), fitted, searched };
+    let mut findings = curves(&mut ledger, &besides);
     // The load of one step is told, and shown, where it first appears.
     let first = used.loads.insert(table.from.clone()) || with.notes.guess.is_some();
     let mut of_load = if first { findings::load(&mut ledger, &with_series) } else { Vec::new() };
+    // How the CPU works over an epoch is said if a chart of the load shows it.
+    let shows_load = with.charts.iter().any(|chart| matches!(chart, ChartWith::Load(_)));
+    of_load.retain(|one| shows_load || !matches!(one.finding, findings::Finding::Ends { .. }));
     let mut of_rows = schedules(&mut ledger, with.compare.is_some());
     of_rows.extend(order(with, &table, input)?);
     let repeated = repeated(&mut ledger);
     findings.retain(|one| !findings::is_noise(one, &repeated));
     of_rows.extend(repeated);
+    if with.compare.is_none() {
+        let all = [&*findings, &*of_rows].concat();
+        findings.extend(findings::goes(&ledger, &besides, &all));
+        of_rows.extend(findings::winner(&ledger, &all).filter(|_| analyses.is_empty() && with.corun.is_none()));
+    }
     let alone = source.like.as_ref().and_then(|like| input.steps.get(like));
     let packed = alone.and_then(|alone| findings::packed(&mut ledger, &source.results, &alone.results));
     let (packed, answer) = packed.unzip();
@@ -335,7 +388,7 @@ fn section<'a>(
     let shown: BTreeSet<&str> =
         table.body.iter().flat_map(|row| &row.cells).flat_map(|cell| &cell.of).map(String::as_str).collect();
     let with_series: Vec<_> = with_series.into_iter().filter(|(result, _)| shown.contains(&*result.label)).collect();
-    let loads = if first || !asked.is_empty() { Load::all(&asked, &table, &with_series)? } else { Vec::new() };
+    let loads = Load::all(&asked, &table, &with_series)?;
     let guess = match &with.notes.guess {
         Some(Guess::Blames(blames)) => Some(judge_guess(blames.resource, &together, &findings)),
         _ => None,
@@ -354,8 +407,17 @@ fn section<'a>(
         pictures.extend(Picture::of(one, step(&one.from)?, left_out, missing)?);
     }
     let drawn = with.charts.iter().filter_map(|chart| Drawn::of(chart, &table, &with_series).transpose());
-    let drawn = drawn.collect::<Result<Vec<_>, _>>()?;
-    let name = with.table.clone();
+    let mut drawn = drawn.collect::<Result<Vec<_>, _>>()?;
+    // A sweep over several axes has a line for each point of the others.
+    if with.charts.is_empty() && table.rows.len() > 1 && table.split.is_none() {
+        let best = findings.iter().find_map(|one| match &one.finding {
+            findings::Finding::Winner { column, .. } => Some(ChartWith::Column(column.clone())),
+            _ => None,
+        });
+        let of_best = best.and_then(|chart| Drawn::of(&chart, &table, &with_series).ok().flatten());
+        drawn.extend(of_best.filter(|drawn| drawn.lines.len() <= LINES));
+    }
+    let name = used.name(&with.table);
     let with = with.clone();
     let assumed = assumed(source);
     Ok(Some(Section {

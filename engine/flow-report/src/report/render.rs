@@ -6,14 +6,16 @@ use flow_core::reason::BuiltinFault;
 use minijinja::{Environment, UndefinedBehavior, context, syntax::SyntaxConfig};
 use serde::{Deserialize, Serialize};
 
+use super::answer::answer;
 use super::charts::{Chart, charts};
 use super::held::{self, Titled};
 use super::model::{REPORT_FORMAT, Report, Section};
 use super::picture::Picture;
-use super::with::{Layout, ReportWith, Value};
-use super::{assumptions, entry, html, prose, together};
+use super::with::{ReportWith, Value};
+use super::{assumptions, front, html, prose, together};
+use crate::format::Format;
 use crate::safe;
-use crate::table::{Content, Grid, Names, in_short, markdown, name};
+use crate::table::{Content, Grid, Names, csv, markdown, name};
 use crate::words::{Args, Words, join};
 
 /// The built-in templates by name: the whole report, and the entry of What's New.
@@ -22,18 +24,24 @@ const TEMPLATES: [(&str, &str); 2] = [
     ("entry.md", include_str!("../../templates/entry.md.j2")),
 ];
 
-/// What a template is given, in the languages of one block.
+/// What a template is given, in one language.
 #[derive(Serialize)]
 struct Page {
-    title: Vec<String>,
+    lang: String,
+    title: String,
+    /// The title in the other languages.
+    other_titles: Vec<String>,
     date: String,
-    setup: Vec<LabelledValue>,
-    /// What of it an entry needs.
-    short_setup: Vec<LabelledValue>,
+    /// Day, model, hardware and what it took, on one line.
+    head: String,
+    /// Where the report stands in its other languages, and its numbers: links.
+    links: Vec<String>,
     sections: Vec<PageSection>,
-    /// Bullets of an entry in each language, of all sections.
-    findings: Vec<Vec<String>>,
+    setup: Vec<LabelledValue>,
+    setup_title: String,
     remarks: Vec<String>,
+    /// The first remark, and how many more there are.
+    remark: Option<String>,
 }
 
 #[derive(Clone, Serialize)]
@@ -45,50 +53,115 @@ struct LabelledValue {
 
 #[derive(Serialize)]
 struct PageSection {
+    /// The step whose table it shows: a name for links that stays.
+    id: String,
     title: String,
+    answer: String,
+    /// The title, as a link, and the answer in short: a line of the list of sections.
+    headline: String,
+    /// The table, the chart and the bullets of its first screen.
     table: String,
-    /// What of it an entry needs.
-    short_table: String,
+    chart: Option<Chart>,
+    bullets: Vec<String>,
+    compared: Option<Titled>,
+    /// Its first screen is folded, but for the answer.
+    folded: bool,
+    details_title: String,
+    /// A link to the numbers of the table.
+    data: String,
+    full_table: String,
     more: Vec<Titled>,
     /// What simulations take for granted.
     assumed: Option<Titled>,
     /// Figures computed for the findings.
     computed: Option<Titled>,
+    /// All other charts.
     charts: Vec<Chart>,
-    /// Bullets of each language, in order.
-    bullets: Vec<Vec<String>>,
+    /// All findings and notes.
+    findings: Vec<String>,
 }
 
-/// All files of a report: `report.md`, `entry.md`, `report.json`, `charts/*.svg`.
+/// From this section on, a page folds all but the answer.
+const FOLDED: usize = 3;
+
+/// All files of a report: `report.md` (and `report.zh.md` if each language has a file), `entry.md`, `report.json`, `charts/*.svg`
+/// and `charts/*.csv`.
 pub(crate) fn render(
     report: &Report,
     with: &ReportWith,
     words: &Words,
 ) -> Result<BTreeMap<String, Vec<u8>>, BuiltinFault> {
     let langs: Vec<&str> = with.languages.iter().map(|l| l.code()).collect();
-    let blocks: Vec<Vec<&str>> = match with.layout {
-        Layout::Interleaved => vec![langs.clone()],
-        Layout::Separate => langs.iter().map(|lang| vec![*lang]).collect(),
-    };
+    let several = langs.len() > 1;
     let mut files = BTreeMap::new();
-    for (file, _) in TEMPLATES {
-        let text = blocks.iter().map(|block| block_of(file, report, words, block, &langs));
-        files.insert(file.to_owned(), text.collect::<Result<Vec<_>, _>>()?.join("\n---\n\n").into_bytes());
+    let mut whole = String::new();
+    for (at, lang) in langs.iter().enumerate() {
+        let text = page_of(TEMPLATES[0].0, report, words, lang, &langs)?;
+        match at {
+            0 => whole = text,
+            _ if report.split => {
+                files.insert(format!("report.{lang}.md"), text.into_bytes());
+            }
+            _ => {
+                let name = words.text(lang, "language", &Args::new());
+                whole += &format!("\n---\n\n## {name}\n\n{}", below(&text));
+            }
+        }
     }
+    files.insert(TEMPLATES[0].0.into(), whole.into_bytes());
+    let entry = page_of(TEMPLATES[1].0, report, words, langs.first().copied().unwrap_or("en"), &langs)?;
+    files.insert(TEMPLATES[1].0.into(), entry.into_bytes());
     for section in &report.sections {
-        for chart in charts(section, words, &langs, &langs) {
+        for chart in langs.iter().flat_map(|lang| charts(section, words, lang, several, &caption(report, words, lang)))
+        {
             let bytes = chart.picture.map_or_else(|| chart.svg.into_bytes(), |picture| picture.bytes());
             files.insert(format!("charts/{}", chart.file), bytes);
         }
+        files.insert(format!("charts/{}.csv", section.name), csv(&section.table).into_bytes());
     }
     let json = serde_json::to_string_pretty(report).map_err(|e| BuiltinFault::NotWritten { said: e.to_string() })?;
     files.insert("report.json".into(), (json + "\n").into_bytes());
     Ok(files)
 }
 
+/// With headings two levels further down: below the heading of a language.
+fn below(text: &str) -> String {
+    let mut code = false;
+    let mut out = String::with_capacity(text.len());
+    for line in text.lines() {
+        code ^= line.trim_start().starts_with("```");
+        let level = line.chars().take_while(|c| *c == '#').count();
+        if !code && (1..=4).contains(&level) && line[level..].starts_with(' ') {
+            out.push_str("##");
+        }
+        out.push_str(line);
+        out.push('\n');
+    }
+    out
+}
+
 /// The text of a report in one language, of its `report.json`.
 pub(crate) fn in_language(json: &[u8], words: &Words, lang: &str) -> Result<String, String> {
-    block_of(TEMPLATES[0].0, &read(json)?, words, &[lang], &[lang]).map_err(|fault| fault.to_string())
+    page_of(TEMPLATES[0].0, &read(json)?, words, lang, &[lang]).map_err(|fault| fault.to_string())
+}
+
+/// The answer of each section of a report, of its `report.json`: in this language, or in its first.
+pub(crate) fn answers(json: &[u8], words: &Words, lang: Option<&str>) -> Result<Vec<String>, String> {
+    let report = read(json)?;
+    let lang = lang.or(report.languages.first().map(|lang| lang.code())).unwrap_or("en");
+    let several = report.sections.len() > 1;
+    let answer = |section: &Section| {
+        let answer = answer(section);
+        let said = match several {
+            true => front::headline(section, &answer, words, lang),
+            false => front::lead(section, &answer, words, lang),
+        };
+        match several {
+            true => behind(&prose::title(section, words, lang), said, words, lang),
+            false => said,
+        }
+    };
+    Ok(report.sections.iter().map(answer).map(|answer| safe::plain(&answer)).collect())
 }
 
 /// A report with its charts as one page, of its `report.json`: in one language, or in each of its own.
@@ -96,16 +169,27 @@ pub(crate) fn page(json: &[u8], words: &Words, lang: Option<&str>) -> Result<Str
     let report = read(json)?;
     let langs = lang.map_or_else(|| report.languages.iter().map(|lang| lang.code()).collect(), |lang| vec![lang]);
     let article = |lang: &&str| {
-        let text = block_of(TEMPLATES[0].0, &report, words, &[lang], &[lang]).map_err(|fault| fault.to_string())?;
-        let charts = report.sections.iter().flat_map(|section| charts(section, words, &[lang], &[lang]));
+        let text = page_of(TEMPLATES[0].0, &report, words, lang, &[lang]).map_err(|fault| fault.to_string())?;
+        let charts = report
+            .sections
+            .iter()
+            .flat_map(|section| charts(section, words, lang, false, &caption(&report, words, lang)));
         Ok(html::Article {
             lang: (*lang).to_owned(),
             name: words.text(lang, "language", &Args::new()),
-            markdown: safe::without_folders(&text),
+            markdown: safe::without_folders(&without_data(&text, &report, words, lang)),
             charts: charts.map(|chart| (chart.file, shown(chart.svg, chart.picture.as_ref()))).collect(),
         })
     };
     Ok(html::page(&langs.iter().map(article).collect::<Result<Vec<_>, String>>()?))
+}
+
+/// Without links to the files of numbers, which are not beside a page.
+fn without_data(text: &str, report: &Report, words: &Words, lang: &str) -> String {
+    report.sections.iter().fold(text.to_owned(), |text, section| {
+        let link = data_link(section, words, lang);
+        text.replace(&format!(" · {link}"), "").replace(&format!("\n{link}\n"), "\n")
+    })
 }
 
 /// A drawing, or an image in its place; a page says beside it what it shows.
@@ -126,8 +210,8 @@ fn read(json: &[u8]) -> Result<Report, String> {
     serde_json::from_slice(json).map_err(|e| format!("the report cannot be read: {e}"))
 }
 
-/// A file of the report in the languages of one block.
-fn block_of(file: &str, report: &Report, words: &Words, block: &[&str], all: &[&str]) -> Result<String, BuiltinFault> {
+/// A file of the report in one language, of those that it has.
+fn page_of(file: &str, report: &Report, words: &Words, lang: &str, langs: &[&str]) -> Result<String, BuiltinFault> {
     let built_in = TEMPLATES.iter().find(|(name, _)| *name == file).map_or("", |(_, text)| text);
     let own = report.template.as_deref().filter(|_| file == TEMPLATES[0].0);
     let mut env = Environment::new();
@@ -139,7 +223,7 @@ fn block_of(file: &str, report: &Report, words: &Words, block: &[&str], all: &[&
     let syntax =
         SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(|e| fails(e.to_string()))?;
     env.set_syntax(syntax);
-    let page = content(report, words, block, all);
+    let page = content(report, words, lang, langs, file == TEMPLATES[1].0);
     let name = if own.is_some() { "template" } else { file };
     let page = context! { ..minijinja::Value::from(minijinja::value::Serde(&page)) };
     let rendered = flow_core::render_bounded(env, name, own.unwrap_or(built_in), page);
@@ -165,50 +249,147 @@ fn tidy(text: &str) -> String {
     out
 }
 
-/// An entry shows the tables of a report with no more; else each question has what was found, and its table is in the report.
-const ENTRY_TABLES: usize = 3;
-/// Nor does it show a table of more rows.
-const ENTRY_ROWS: usize = 12;
+/// An answer behind what it is of, which may be a question.
+fn behind(title: &str, said: String, words: &Words, lang: &str) -> String {
+    format!("{title}{}{said}", mark_behind(title.trim_end_matches('*'), words, lang))
+}
 
-/// The page in the languages of a block; charts are shared by all blocks, so what stands in them is in all languages.
-fn content(report: &Report, words: &Words, langs: &[&str], all: &[&str]) -> Page {
-    let title = langs.iter().map(|lang| {
-        let by = &report.title;
-        by.get(*lang).or_else(|| by.get("")).or_else(|| by.get("en")).or_else(|| by.values().next())
-    });
+fn mark_behind(title: &str, words: &Words, lang: &str) -> String {
+    let asks = title.ends_with(['?', '？']);
+    words.mark(&[lang], if asks { "mark-between-sentences" } else { "mark-colon" })
+}
+
+fn title_in(report: &Report, lang: &str) -> String {
+    let by = &report.title;
     // A name that stands for a title is no Markdown.
-    let said = |title: Option<&String>| match title {
+    match by.get(lang).or_else(|| by.get("")).or_else(|| by.get("en")).or_else(|| by.values().next()) {
         Some(title) if *title != report.workflow => safe::authors(title),
         _ => safe::text(&report.workflow),
-    };
-    let mut titles: Vec<String> = Vec::new();
-    for text in title.map(said) {
-        if !titles.contains(&text) {
-            titles.push(text);
+    }
+}
+
+/// The page in one language; an entry has bullets in all of them.
+fn content(report: &Report, words: &Words, lang: &str, langs: &[&str], entry: bool) -> Page {
+    let title = title_in(report, lang);
+    let mut other_titles: Vec<String> = langs.iter().map(|other| title_in(report, other)).collect();
+    other_titles.retain(|other| *other != title);
+    other_titles.dedup();
+    let mut said = BTreeSet::new();
+    let several = langs.len() > 1;
+    let sections = report.sections.iter().enumerate();
+    let sections = sections.map(|(at, one)| section(one, words, lang, several, at >= FOLDED, &mut said));
+    let mut sections: Vec<PageSection> = sections.collect();
+    // In one file with another language, a target has the language in its name.
+    for page in sections.iter_mut() {
+        if !report.split && langs.first() != Some(&lang) {
+            page.id += &format!("-{lang}");
         }
+        let link = format!("**[{}](#{})**", page.title, page.id);
+        page.headline = format!("{link}{}{}", mark_behind(&page.title, words, lang), page.headline);
     }
-    let (mut said, mut noted) = (BTreeSet::new(), BTreeSet::new());
-    let mut sections: Vec<PageSection> =
-        report.sections.iter().map(|s| section(s, words, langs, all, &mut said)).collect();
-    let few = report.sections.len() <= ENTRY_TABLES;
-    for (page, section) in
-        sections.iter_mut().zip(&report.sections).filter(|(_, section)| few && section.table.body.len() <= ENTRY_ROWS)
-    {
-        page.short_table = in_short(&section.table, words, langs, &mut noted);
+    if entry {
+        entry_bullets(report, &mut sections, words, langs);
     }
+    let remarks = prose::remarks(report, words, lang);
+    let remark = remarks.first().map(|first| match remarks.len() - 1 {
+        0 => first.clone(),
+        more => {
+            words.sentences(lang, &[first.clone(), words.text(lang, "front-remarks", &Args::new().count("more", more))])
+        }
+    });
     Page {
-        title: titles,
+        lang: lang.to_owned(),
+        title,
+        other_titles,
         date: report.date.clone(),
-        setup: setup(report, words, langs),
-        short_setup: short(setup(report, words, langs), report.setup.parameters.len()),
-        findings: langs.iter().enumerate().map(|(at, lang)| listed(entry::bullets(report, words, lang), at)).collect(),
+        head: head(report, words, lang),
+        links: links(report, words, lang, langs),
         sections,
-        remarks: langs
-            .iter()
-            .flat_map(|lang| prose::remarks(report, words, lang))
-            .map(|text| safe::line(&text))
-            .collect(),
+        setup: setup(report, words, &[lang]),
+        setup_title: words.text(lang, "front-setup", &Args::new()),
+        remarks: remarks.iter().map(|text| safe::line(text)).collect(),
+        remark: remark.map(|text| safe::line(&text)),
     }
+}
+
+/// An entry has at most so many lines, and so many of them are its title and its head, with the blank lines between.
+const ENTRY: usize = 25;
+const HEAD: usize = 8;
+
+/// What an entry says of its sections, in each language: an answer each, of as many as it has room for.
+fn entry_bullets(report: &Report, sections: &mut [PageSection], words: &Words, langs: &[&str]) {
+    let table = sections.first().map_or(0, |page| page.table.lines().count());
+    let room = ENTRY.saturating_sub(HEAD + table) / langs.len().max(1);
+    for (at, (page, section)) in sections.iter_mut().zip(&report.sections).enumerate() {
+        page.findings.clear();
+        page.folded = at > 0;
+        if at > 0 && at >= room {
+            continue;
+        }
+        let answer = answer(section);
+        let titled = |lang: &&str| {
+            if report.sections.len() == 1 {
+                return front::lead(section, &answer, words, lang);
+            }
+            let said = front::headline(section, &answer, words, lang);
+            behind(&format!("**{}**", prose::title(section, words, lang)), said, words, lang)
+        };
+        page.findings = langs.iter().map(titled).map(|text| format!("- {}", safe::line(&text))).collect();
+    }
+}
+
+/// Day, model, hardware, and what was measured.
+fn head(report: &Report, words: &Words, lang: &str) -> String {
+    let setup = &report.setup;
+    let mut parts = vec![report.date.clone()];
+    parts.extend(setup.parameters.iter().find(|(name, _)| name == "model").map(|(_, value)| safe::text(value)));
+    let own = setup.more.iter().take(1).map(|own| match &own.value {
+        Value::Number(n) => format!("{} {n}", safe::authors(own.label.of(lang))),
+        Value::Text(text) => safe::authors(text.of(lang)),
+    });
+    parts.extend(own);
+    parts.extend(setup.gpus.iter().map(|(model, count, _)| format!("{count} × {}", safe::text(model))));
+    let cpus = setup.cpus.iter().map(|(model, count)| match setup.gpus.is_empty() {
+        true => format!("{count} CPUs ({})", safe::text(model)),
+        false => format!("{count} CPUs"),
+    });
+    parts.extend(cpus);
+    let cost = report.cost;
+    if cost.results > 0 && cost.wall > 0.0 {
+        let (all, show) = if cost.gpu > 0.0 { (cost.gpu, "front-cost-gpu") } else { (cost.wall, "front-cost") };
+        let time = words.figure(lang, &Format::for_unit("s", std::iter::once(all)), all);
+        parts.push(words.text(lang, show, &Args::new().count("results", cost.results).with("time", time)));
+    }
+    parts.retain(|part| !part.is_empty());
+    parts.join(" · ")
+}
+
+/// The same in a picture.
+fn caption(report: &Report, words: &Words, lang: &str) -> String {
+    safe::plain(&head(report, words, lang))
+}
+
+fn links(report: &Report, words: &Words, lang: &str, langs: &[&str]) -> Vec<String> {
+    let first = langs.first() == Some(&lang);
+    let other = langs.iter().enumerate().filter(|(_, other)| **other != lang).map(|(at, other)| {
+        let name = words.text(other, "language", &Args::new());
+        match (report.split, at) {
+            (true, 0) => format!("[{name}](report.md)"),
+            (true, _) => format!("[{name}](report.{other}.md)"),
+            (false, 0) => String::new(),
+            (false, _) => format!("[{name}](#{name})"),
+        }
+    });
+    let mut links: Vec<String> = other.filter(|link| !link.is_empty() && (first || report.split)).collect();
+    if let [only] = report.sections.as_slice() {
+        links.push(data_link(only, words, lang));
+    }
+    links
+}
+
+fn data_link(section: &Section, words: &Words, lang: &str) -> String {
+    let name = words.text(lang, "front-data", &Args::new());
+    format!("[{name}](charts/{}.csv)", safe::target(&section.name, "%#?"))
 }
 
 fn setup(report: &Report, words: &Words, langs: &[&str]) -> Vec<LabelledValue> {
@@ -297,30 +478,19 @@ fn setup(report: &Report, words: &Words, langs: &[&str]) -> Vec<LabelledValue> {
     lines
 }
 
-/// On a line what was trained, the author's own, and on a line the machine: the rest is in the report.
-fn short(mut lines: Vec<LabelledValue>, parameters: usize) -> Vec<LabelledValue> {
-    let machine = lines.iter().position(|line| line.label == "CPU");
-    lines.truncate(machine.map_or(lines.len(), |at| at + 1));
-    let mut one = |from: usize, count: usize| {
-        let rest: Vec<LabelledValue> = lines.drain(from + 1..from + count).collect();
-        rest.iter().for_each(|line| lines[from].value += &format!("; {}{}{}", line.label, line.colon, line.value));
-    };
-    if let Some(cpu) = machine {
-        one(cpu - 1, 2);
-    }
-    if parameters > 1 {
-        one(0, parameters);
-    }
-    lines
+fn listed(bullets: impl IntoIterator<Item = String>) -> Vec<String> {
+    bullets.into_iter().map(|text| format!("- {}", safe::line(&text))).collect()
 }
 
-/// As a list. Neighbouring lists take different signs, or Markdown would make them one.
-fn listed(bullets: Vec<String>, at: usize) -> Vec<String> {
-    let sign = if at.is_multiple_of(2) { '-' } else { '*' };
-    bullets.into_iter().map(|text| format!("{sign} {}", safe::line(&text))).collect()
-}
-
-fn section(section: &Section, words: &Words, langs: &[&str], all: &[&str], said: &mut BTreeSet<String>) -> PageSection {
+fn section(
+    section: &Section,
+    words: &Words,
+    lang: &str,
+    several: bool,
+    folded: bool,
+    said: &mut BTreeSet<String>,
+) -> PageSection {
+    let langs: &[&str] = &[lang];
     let names = Names { table: &section.table, words };
     let mut more = Vec::new();
     if let Some(changes) = &section.changes {
@@ -406,14 +576,32 @@ fn section(section: &Section, words: &Words, langs: &[&str], all: &[&str], said:
         }
         Titled { title: words.joined(langs, "computed-heading"), text: grid.typeset(words, langs).markdown() }
     });
+    let mut charts = charts(section, words, lang, several, "");
+    let answer = answer(section);
+    let first = front::chart(section, &answer, &charts).map(|at| charts.remove(at));
+    // The author's notes have their place among the findings.
+    let notes = prose::notes(section, words, lang);
+    let limits = front::limits(section, words, lang);
+    let room = front::BULLETS.saturating_sub(notes.len() + limits.len()).max(1);
+    let bullets = answer.findings.iter().take(room).map(|said| front::sentence(*said, section, words, lang));
+    let bullets = limits.into_iter().chain(bullets.filter(|said| !said.is_empty())).chain(notes);
     PageSection {
-        title: join(langs.iter().map(|lang| prose::title(section, words, lang))),
-        table: markdown(&section.table, words, langs),
-        short_table: String::new(),
+        id: section.name.clone(),
+        title: prose::title(section, words, lang),
+        answer: front::lead(section, &answer, words, lang),
+        headline: front::headline(section, &answer, words, lang),
+        table: front::table(section, &answer, words, lang),
+        chart: first,
+        bullets: listed(bullets),
+        compared: front::compared(section, words, lang),
+        folded,
+        details_title: words.text(lang, "front-details", &Args::new()),
+        data: data_link(section, words, lang),
+        full_table: markdown(&section.table, words, langs),
         more,
         assumed,
         computed,
-        charts: charts(section, words, langs, all),
-        bullets: langs.iter().enumerate().map(|(at, lang)| listed(prose::bullets(section, words, lang), at)).collect(),
+        charts,
+        findings: listed(prose::bullets(section, words, lang)),
     }
 }

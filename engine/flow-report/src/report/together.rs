@@ -203,18 +203,6 @@ pub(crate) fn intervals(groups: &[Together], words: &Words, langs: &[&str]) -> O
     Some(join(langs.iter().map(note)))
 }
 
-/// The same in few words, for an entry.
-pub(super) fn intervals_in_short<'a>(
-    groups: impl Iterator<Item = &'a Together>,
-    words: &Words,
-    lang: &str,
-) -> Option<String> {
-    let mut told = groups.filter(|g| matches!(g.gain, Some((_, Some(_))))).peekable();
-    told.peek()?;
-    let once = if told.any(|g| !g.repeated) { "yes" } else { "no" };
-    Some(words.text(lang, "note-gain-short", &Args::new().with("once", once)))
-}
-
 /// That the sum of what members used may be more than there is, where it is.
 pub(crate) fn windows(groups: &[Together], words: &Words, langs: &[&str]) -> Option<String> {
     let all = |group: &Together| group.members.iter().map(|m| m.used.cpu).sum::<Option<f64>>();

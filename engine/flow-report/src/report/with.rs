@@ -18,9 +18,9 @@ pub(crate) struct ReportWith {
     /// What the report shows, in order.
     #[schemars(length(min = 1))]
     pub(crate) sections: Vec<SectionWith>,
-    /// How languages stand together.
+    /// A file for each language, `NAME.md` and `NAME.zh.md`; by default one file has all languages, one after the other.
     #[serde(default)]
-    pub(crate) layout: Layout,
+    pub(crate) split: bool,
     /// The day of the report, `2026-02-08`; by default the day of its newest result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) date: Option<String>,
@@ -52,17 +52,6 @@ impl Language {
             Language::Zh => "zh",
         }
     }
-}
-
-/// How languages stand together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Layout {
-    /// Set-up and tables once, then what they say in one language after the other.
-    #[default]
-    Interleaved,
-    /// The whole report in one language, then in the other.
-    Separate,
 }
 
 /// A line of the set-up list.
@@ -126,6 +115,9 @@ pub(crate) struct SectionWith {
     /// Its heading, in Markdown; by default the step and its rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) title: Option<Text>,
+    /// What the section answers, in Markdown; by default what flow computes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) answer: Option<Text>,
     /// The author's question, guess and to-do, in Markdown.
     #[serde(default)]
     pub(crate) notes: Notes,

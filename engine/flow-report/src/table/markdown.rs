@@ -1,7 +1,5 @@
 //! Tables as Markdown that also lines up in a terminal, Chinese characters being two columns wide.
 
-use std::collections::BTreeSet;
-
 use flow_core::{Outcome, reason::Cause};
 use unicode_width::UnicodeWidthStr;
 
@@ -23,6 +21,18 @@ impl Grid {
     /// As figures are written in these languages.
     pub(crate) fn typeset(mut self, words: &Words, langs: &[&str]) -> Self {
         self.rows.iter_mut().flatten().for_each(|cell| *cell = words.typeset(langs, cell));
+        self
+    }
+
+    /// Without columns that say nothing of any row.
+    pub(crate) fn without_empty(mut self) -> Self {
+        let says =
+            |at: usize| self.rows.is_empty() || self.rows.iter().any(|row| row.get(at).is_some_and(|c| c != "—"));
+        let kept: Vec<usize> = (0..self.heads.len()).filter(|at| says(*at)).collect();
+        self.heads = kept.iter().map(|at| self.heads[*at].clone()).collect();
+        for row in &mut self.rows {
+            *row = kept.iter().filter_map(|at| row.get(*at).cloned()).collect();
+        }
         self
     }
 
@@ -59,15 +69,6 @@ impl Grid {
 
 /// A table as Markdown in one language, or in several at once, with its notes below.
 pub(crate) fn markdown(table: &Table, words: &Words, langs: &[&str]) -> String {
-    set(table, words, langs, usize::MAX, &mut BTreeSet::new())
-}
-
-/// The same where there is little room: of a table that is shown column by column the first column, and no note that was `said`.
-pub(crate) fn in_short(table: &Table, words: &Words, langs: &[&str], said: &mut BTreeSet<String>) -> String {
-    set(table, words, langs, 1, said)
-}
-
-fn set(table: &Table, words: &Words, langs: &[&str], most: usize, said: &mut BTreeSet<String>) -> String {
     if let Some(why) = &table.absent {
         let texts = langs.iter().map(|lang| {
             words.text(
@@ -81,14 +82,19 @@ fn set(table: &Table, words: &Words, langs: &[&str], most: usize, said: &mut BTr
     let table = &beside(table);
     let numbered: Vec<usize> =
         (0..table.notes.len()).filter(|at| cells(table).any(|cell| cell.notes.contains(at))).collect();
-    let grids: Vec<String> =
-        columnwise(table).iter().take(most).map(|part| one_grid(part, words, langs, &numbered)).collect();
-    let notes: Vec<String> =
-        notes(table, words, langs).into_iter().filter(|note| said.insert(note.trim_end().to_owned())).collect();
+    let grids: Vec<String> = columnwise(table).iter().map(|part| one_grid(part, words, langs, &numbered)).collect();
+    let notes = notes(table, words, langs);
     match notes.is_empty() {
         true => grids.join("\n"),
         false => format!("{}\n{}\n", grids.join("\n"), notes.join("\n").trim_end()),
     }
+}
+
+/// A table without earlier figures as Markdown, with what its own notes say and nothing about its columns.
+pub(crate) fn plain(table: &Table, words: &Words, lang: &str) -> String {
+    let notes: Vec<String> = table.notes.iter().map(|note| safe::line(&worded(note, words, lang))).collect();
+    let grid = one_grid(table, words, &[lang], &[]);
+    if notes.is_empty() { grid } else { format!("{grid}\n{}\n", notes.join("  \n")) }
 }
 
 /// Side by side so many parts of a split can be read, with several columns of each.

@@ -11,6 +11,7 @@ mod groups;
 mod machines;
 mod markdown;
 mod model;
+mod narrow;
 mod reference;
 mod with;
 
@@ -23,6 +24,7 @@ pub(crate) use csv::csv;
 pub(crate) use curve::{Curve, by_gpus};
 pub(crate) use digits::{Reading, enough, refine};
 pub(crate) use epochs::{EPOCH, PART};
-pub(crate) use markdown::{Grid, Names, content, earlier, in_short, inline, markdown, name, worded};
+pub(crate) use markdown::{Grid, Names, content, earlier, inline, markdown, name, plain, worded};
 pub(crate) use model::{unknown_column, unknown_columns};
+pub(crate) use narrow::narrow;
 pub(crate) use with::{ByLanguage, Derived, Text};

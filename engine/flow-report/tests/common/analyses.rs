@@ -3,7 +3,7 @@
 use flow_core::{BuiltinInput, BuiltinOutput};
 use serde_json::{Value, json};
 
-use super::{bullets, honest, result, run, text, view};
+use super::{bullets, honest, result, run, text, view, whole};
 
 /// Puts an analysis among the steps, as the engine does.
 pub(crate) fn add(input: &mut BuiltinInput, uses: &str, name: &str, with: Value) -> BuiltinOutput {
@@ -25,10 +25,11 @@ pub(crate) fn reported(input: &BuiltinInput, analyses: &[&str]) -> String {
     let out = run("report", with, input).expect("a report");
     let report = text(&out, "report.md");
     honest(&report);
+    let page = whole(&out, "report.md");
     for (path, bytes) in out.files.iter().filter(|(path, _)| path.ends_with(".svg")) {
         let svg = std::str::from_utf8(bytes).expect("UTF-8");
         assert!(roxmltree::Document::parse(svg).is_ok(), "{path}");
-        assert!(report.contains(path.as_str()), "{path} is in no report");
+        assert!(page.contains(path.as_str()), "{path} is in no report");
     }
     report
 }

@@ -116,6 +116,7 @@ pub(crate) fn without_gpus() -> BuiltinInput {
             result.params.insert("size".into(), json!(64));
             result.run.0 = "20261121-101500-77aa".into();
             result.ended_at = 1_795_256_100_000;
+            result.started_at = result.ended_at - 60_000;
             if factor > 1.0 { result.corun(version, CorunGpus::Own, 3, 2) } else { result }
         });
         of.collect()

@@ -1,0 +1,81 @@
+//! How a measured column goes along the rows, for columns that no other finding is about: it rises, falls, varies, or stays.
+
+use super::curve::Besides;
+use super::held::topic;
+use super::winner::is_time;
+use super::{Course, Finding, Scoped, SectionFigures};
+use crate::table::{Column, Content, Curve};
+
+/// A share that changes by less than this stays, and so does any other number that changes by less than `SAME` of its largest.
+const SAME_SHARE: f64 = 0.02;
+const SAME: f64 = 0.05;
+/// What rises or falls turns back by no more than this share of its whole way.
+const BACK: f64 = 0.2;
+/// What is measured of the measurement, or of the machine.
+const NOT_ASKED: [&str; 6] = ["foreign_cpu", "sampler_cpu", "cpu_saturated", "gpu_shared", "gpus", "cpus"];
+
+/// A sentence for each column of each curve of which neither `found` nor an analysis says anything.
+pub(crate) fn goes(ledger: &SectionFigures<'_>, besides: &Besides<'_>, found: &[Scoped]) -> Vec<Scoped> {
+    let table = ledger.table;
+    let Some(axis) = table.rows.last().filter(|axis| *axis != "epoch" && *axis != "step") else { return Vec::new() };
+    let mut all = Vec::new();
+    for curve in Curve::all(table) {
+        let own = |(_, column): &(usize, &Column)| {
+            !column.key && column.derived.is_none() && !column.earlier && column.part == curve.part
+        };
+        for (at, column) in table.columns.iter().enumerate().filter(own) {
+            let told = |one: &Scoped| {
+                let about = topic(&one.finding).is_some_and(|(_, about)| about == column.name);
+                let noise = matches!(&one.finding, Finding::Repeated { column: of, .. } if *of == column.name);
+                one.scope == curve.scope && (about || noise)
+            };
+            let name = column.name.as_str();
+            let analysed = besides.fitted.contains(name) || besides.searched.contains(name);
+            // A run that shares its GPU takes longer, and other programs are in the figures of that GPU.
+            let shared =
+                |row: &usize| table.body[*row].cells[at].of.iter().any(|label| besides.shared.contains(label.as_str()));
+            let disturbed = (is_time(column) || name.starts_with("gpu_")) && curve.rows.iter().any(shared);
+            if NOT_ASKED.contains(&name) || analysed || disturbed || found.iter().any(told) {
+                continue;
+            }
+            let finding = along(ledger, &curve, axis, at);
+            all.extend(finding.map(|finding| Scoped { scope: curve.scope.clone(), finding }));
+        }
+    }
+    all
+}
+
+fn along(ledger: &SectionFigures<'_>, curve: &Curve, axis: &str, column: usize) -> Option<Finding> {
+    let table = ledger.table;
+    let key = table.rows.len() - 1;
+    let points = curve.rows.iter().filter_map(|row| {
+        let cells = &table.body[*row].cells;
+        let Content::Text { text, number: Some(x) } = &cells[key].content else { return None };
+        let Content::Number { value, .. } = cells[column].content else { return None };
+        Some((*x, text, value, ledger.cell(*row, column)?))
+    });
+    let mut points: Vec<_> = points.collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let gpus = curve.rows.iter().filter_map(|row| table.body[*row].cells[column].gpus);
+    if points.len() < 3 || gpus.collect::<std::collections::BTreeSet<_>>().len() > 1 {
+        return None;
+    }
+    let by = |a: &&(f64, &String, f64, super::Figure), b: &&(f64, &String, f64, super::Figure)| a.2.total_cmp(&b.2);
+    let (low, high) = (points.iter().min_by(by)?, points.iter().max_by(by)?);
+    let (first, last) = (points.first()?, points.last()?);
+    let way = high.2 - low.2;
+    let share = table.columns[column].show.unit == "%";
+    let stays = if share { way < SAME_SHARE } else { way <= SAME * high.2.abs().max(low.2.abs()) };
+    let sign = (last.2 - first.2).signum();
+    let back = points.windows(2).map(|w| -sign * (w[1].2 - w[0].2)).fold(0.0, f64::max);
+    let one_way = back <= BACK * way && (last.2 - first.2).abs() >= (1.0 - BACK) * way;
+    let (course, from, to) = match (stays, one_way) {
+        (true, _) => (Course::Stays, low, high),
+        (false, true) if sign > 0.0 => (Course::Rises, first, last),
+        (false, true) => (Course::Falls, first, last),
+        (false, false) => (Course::Varies, low, high),
+    };
+    let end = |(_, text, _, figure): &(f64, &String, f64, super::Figure)| ((*text).clone(), figure.clone());
+    let (column, axis) = (table.columns[column].name.clone(), axis.to_owned());
+    Some(Finding::Goes { column, axis, course, from: end(from), to: end(to) })
+}

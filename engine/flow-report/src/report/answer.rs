@@ -1,0 +1,168 @@
+//! Which sentences of a section answer what it asks, and which come next: a ranking of all that was found, by what the section asks.
+
+use super::model::Section;
+use crate::findings::{Borne, Course, Finding, topic};
+use crate::verdict::{Together, Verdict};
+
+/// A sentence of a section, by its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    /// The verdict of a co-run group.
+    Group(usize),
+    /// A sentence of an analysis.
+    Analysis(usize, usize),
+    Finding(usize),
+}
+
+/// What a section says first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) lead: Vec<Said>,
+    pub(super) findings: Vec<Said>,
+}
+
+/// So many sentences are an answer, and so many findings stand beside it.
+const LEAD: usize = 3;
+const FINDINGS: usize = 5;
+/// A second sentence joins the answer from this rank on. Below the other one, a finding stands in the details alone.
+const SECOND: u32 = 85;
+const LEAST: u32 = 30;
+/// Of so many parts the same is said.
+const PARTS: usize = 3;
+
+/// What a section asks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asks {
+    Together,
+    Analysis,
+    Compare,
+    Sweep,
+}
+
+pub(super) fn answer(section: &Section) -> Answer {
+    let asks = match section {
+        _ if !section.together.is_empty() => Asks::Together,
+        _ if !section.analyses.is_empty() => Asks::Analysis,
+        _ if section.with.compare.is_some() => Asks::Compare,
+        _ => Asks::Sweep,
+    };
+    let mut groups: Vec<usize> = (0..section.together.len()).collect();
+    groups.sort_by_key(|at| order(&section.together[*at]));
+    let groups = groups.into_iter().map(|at| (100, Said::Group(at)));
+    let rank_of_analysis = if asks == Asks::Analysis { 95 } else { 84 };
+    let analyses = section.analyses.iter().enumerate().flat_map(|(at, (_, found))| {
+        (0..found.scopes().len()).map(move |curve| (rank_of_analysis, Said::Analysis(at, curve)))
+    });
+    let findings = section.findings.iter().enumerate().map(|(at, one)| {
+        let rank = rank(&one.finding, asks);
+        // Of parts that are compared, what each does alone comes second.
+        let scoped = one.scope.is_some() && matches!(asks, Asks::Compare | Asks::Together);
+        (if scoped { rank.saturating_sub(40) } else { rank }, Said::Finding(at))
+    });
+    let mut all: Vec<(u32, Said)> = groups.chain(analyses).chain(findings).collect();
+    all.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
+    let about = |said: &Said| match said {
+        Said::Finding(at) => {
+            let one = &section.findings[*at];
+            let repeated = match &one.finding {
+                Finding::Repeated { column, .. } => Some(column.as_str()),
+                _ => None,
+            };
+            let column = topic(&one.finding).map(|(_, column)| column).or(repeated);
+            column.map(|column| (one.scope.as_deref(), column))
+        }
+        _ => None,
+    };
+    let mut out = Answer::default();
+    let mut told: Vec<(Option<&str>, &str)> = Vec::new();
+    for (rank, said) in all {
+        let about = about(&said);
+        // The same of many parts is in the details.
+        let again = |(scope, column): (Option<&str>, &str)| {
+            let parts = told.iter().filter(|(_, told)| *told == column).count();
+            told.contains(&(scope, column)) || scope.is_some() && parts >= PARTS
+        };
+        if about.is_some_and(again) {
+            continue;
+        }
+        let joins =
+            out.lead.is_empty() || out.lead.len() < LEAD && rank >= SECOND && same_kind(out.lead[0], said, section);
+        if joins && out.findings.is_empty() {
+            out.lead.push(said);
+        } else if out.findings.len() < FINDINGS && rank >= LEAST {
+            out.findings.push(said);
+        } else {
+            continue;
+        }
+        told.extend(about);
+    }
+    out
+}
+
+/// Verdicts of several groups are one answer, and so are two effects; a verdict and an effect are not.
+fn same_kind(first: Said, next: Said, section: &Section) -> bool {
+    match (first, next) {
+        (Said::Group(_), Said::Group(_)) | (Said::Analysis(..), Said::Analysis(..)) => true,
+        (Said::Finding(a), Said::Finding(b)) => {
+            section.findings[a].scope == section.findings[b].scope || section.findings[b].scope.is_none()
+        }
+        _ => false,
+    }
+}
+
+/// The better verdict first.
+fn order(group: &Together) -> u8 {
+    match group.verdict {
+        Verdict::Parallel => 0,
+        Verdict::OnlyConcurrent => 1,
+        Verdict::NoGain => 2,
+        Verdict::SlowerThanOneAfterAnother => 3,
+        _ => 4,
+    }
+}
+
+/// How much a finding says about what is asked, from 0 to 100. A larger effect comes before a smaller one.
+fn rank(finding: &Finding, asks: Asks) -> u32 {
+    let size = |value: f64| (value.abs().min(1.0) * 9.0) as u32;
+    match finding {
+        Finding::Packed { .. } => 98,
+        Finding::CostFree { .. } => 93,
+        Finding::Best { .. } | Finding::NoneTold { .. } | Finding::Alike { .. } | Finding::Order { .. } => 92,
+        Finding::OrderOf { .. } => 88,
+        Finding::Agrees { .. } => 70,
+        // A row alone, or two, bear less than all of them.
+        Finding::Changed { most, borne: Borne::OneRow | Borne::Two, .. } => 76 + size(most.value),
+        Finding::Changed { most, .. } => 82 + size(most.value),
+        Finding::LearnedChange { .. } => 80,
+        Finding::ChangedAt { .. } => 72,
+        Finding::SameLearned { .. } => 62,
+        Finding::WithinRepetitions { .. } => 50,
+        Finding::Unchanged { .. } => 42,
+        Finding::OneTraining { .. } => 20,
+        Finding::Winner { .. } => 90,
+        Finding::Flattens { .. }
+        | Finding::NeverFalls { .. }
+        | Finding::StillFalling { .. }
+        | Finding::TimeFlat { .. }
+        | Finding::Uneven { .. }
+        | Finding::NoTrend { .. } => 87,
+        Finding::Jumps { .. } => 86,
+        Finding::Goes { course: Course::Stays, .. } => 25,
+        Finding::Goes { from, to, .. } => {
+            70 + 2 * size((to.1.value - from.1.value) / to.1.value.abs().max(from.1.value.abs()))
+        }
+        Finding::Frontier { .. } => 75,
+        Finding::Repeated { differs: true, .. } => 68,
+        Finding::Repeated { .. } => 44,
+        Finding::Bound { .. } => 66,
+        Finding::MemoryFaster { .. } => 60,
+        Finding::AtMost { .. } => 58,
+        Finding::Estimate { .. } => 57,
+        Finding::Turns { .. } => 55,
+        Finding::LoadGoes { .. } => 48,
+        Finding::Linear { .. } if asks == Asks::Sweep => 46,
+        Finding::MemoryNotFlat { .. } | Finding::MemoryFlat { .. } => 34,
+        Finding::Linear { .. } => 28,
+        Finding::Ends { .. } => 32,
+    }
+}

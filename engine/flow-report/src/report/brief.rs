@@ -1,0 +1,104 @@
+//! A finding in a few words, for a cell of the table that compares it with the earlier one: what it is about, and what it says.
+
+use crate::findings::{Course, Figure, Finding, Scoped};
+use crate::safe;
+use crate::table::Names;
+use crate::words::Args;
+
+/// What it is about: `v7: epoch time`.
+pub(super) fn label(one: &Scoped, names: &Names<'_>, lang: &str) -> Option<String> {
+    let (kind, column) = crate::findings::topic(&one.finding)?;
+    let args = Args::new().with("column", names.inline(column, lang));
+    let key = match kind {
+        "time" => "brief-about-time",
+        "memory against time" => "brief-about-pays",
+        "frontier" => "brief-about-frontier",
+        "line" => "brief-about-line",
+        "jumps" => "brief-about-jumps",
+        "cost" => "brief-about-cost",
+        "turns" => "brief-about-turns",
+        _ => "brief-about",
+    };
+    let said = names.capital(names.words.text(lang, key, &args), lang);
+    let change = match &one.finding {
+        Finding::Changed { a, b, .. }
+        | Finding::Unchanged { a, b, .. }
+        | Finding::SameLearned { a, b, .. }
+        | Finding::LearnedChange { a, b, .. }
+        | Finding::WithinRepetitions { a, b, .. }
+        | Finding::ChangedAt { a, b, .. } => Some(format!("{} → {}", safe::text(a), safe::text(b))),
+        _ => None,
+    };
+    let comma = names.words.mark(&[lang], "mark-comma");
+    let said = change.map_or_else(|| said.clone(), |change| format!("{said}{comma}{change}"));
+    Some(names.scoped(&one.scope, said, lang))
+}
+
+/// What it says of that.
+pub(super) fn value(finding: &Finding, names: &Names<'_>, lang: &str) -> String {
+    let words = names.words;
+    let say = |key: &str, args: Args| words.text(lang, key, &args);
+    let at = |at: &str, figure: &Figure| {
+        say("side", Args::new().with("name", safe::text(at)).with("value", figure.text(words, lang)))
+    };
+    let range = |a: &Figure, b: &Figure| {
+        let (from, to) = (a.text(words, lang), b.text(words, lang));
+        if from == to { from } else { say("range", Args::new().with("from", from).with("to", to)) }
+    };
+    match finding {
+        Finding::Flattens { at: place, value, .. } => say("brief-flattens", Args::new().with("at", at(place, value))),
+        Finding::StillFalling { at: place, value, .. } => say("brief-falls", Args::new().with("at", at(place, value))),
+        Finding::NeverFalls { at: place, value, .. } => say("brief-flattens", Args::new().with("at", at(place, value))),
+        Finding::TimeFlat { least, most, .. }
+        | Finding::NoTrend { least, most, .. }
+        | Finding::Alike { least, most, .. } => say("brief-flat", Args::new().with("range", range(least, most))),
+        Finding::Uneven { least, .. } => say("brief-least", Args::new().with("at", at(&least.0, &least.1))),
+        Finding::MemoryFaster { from, .. } => say("brief-pays", Args::new().with("at", safe::text(from))),
+        Finding::MemoryFlat { at: place, least, most, .. } => {
+            say("brief-flat-to", Args::new().with("at", safe::text(place)).with("range", range(least, most)))
+        }
+        Finding::MemoryNotFlat { least, most, .. } => range(least, most),
+        Finding::LoadGoes { from, to, .. } => range(&from.1, &to.1),
+        Finding::Goes { course: Course::Stays, from, to, .. } => {
+            say("brief-flat", Args::new().with("range", range(&from.1, &to.1)))
+        }
+        Finding::Goes { from, to, .. } => range(&from.1, &to.1),
+        Finding::Frontier { at, .. } => safe::text(at),
+        Finding::Linear { r2, .. } => say("brief-line", Args::new().with("r2", r2.text(words, lang))),
+        Finding::Jumps { jumps, .. } => {
+            let each: Vec<String> =
+                jumps.iter().map(|(from, to, _)| format!("{}→{}", safe::text(from), safe::text(to))).collect();
+            each.join(&words.mark(&[lang], "mark-comma"))
+        }
+        Finding::Changed { least, most, .. } => range(least, most),
+        Finding::Unchanged { .. } | Finding::SameLearned { .. } | Finding::WithinRepetitions { .. } => {
+            say("brief-same", Args::new())
+        }
+        Finding::LearnedChange { mean, .. } => mean.text(words, lang),
+        Finding::ChangedAt { places, .. } => {
+            let each: Vec<String> = places.iter().map(|(place, figure)| at(place, figure)).collect();
+            each.join(&words.mark(&[lang], "mark-comma"))
+        }
+        Finding::CostFree { b, .. } => safe::text(b),
+        Finding::Best { best, .. } => at(&best.name, &best.value),
+        Finding::NoneTold { best, .. } => at(&best.0, &best.1),
+        Finding::Order { order, .. } => {
+            let each: Vec<String> = order.iter().map(|(name, _)| safe::text(name)).collect();
+            each.join(" < ")
+        }
+        Finding::AtMost { most, .. } => most.text(words, lang),
+        Finding::Turns { turns, .. } => {
+            let each = turns.iter().map(|turn| format!("{}/{}", safe::text(&turn.first), safe::text(&turn.second)));
+            each.collect::<Vec<_>>().join(&words.mark(&[lang], "mark-comma"))
+        }
+        Finding::Winner { point, value, .. } => at(point, value),
+        Finding::Bound { .. }
+        | Finding::Ends { .. }
+        | Finding::OneTraining { .. }
+        | Finding::OrderOf { .. }
+        | Finding::Packed { .. }
+        | Finding::Repeated { .. }
+        | Finding::Agrees { .. }
+        | Finding::Estimate { .. } => "—".into(),
+    }
+}

@@ -1,0 +1,300 @@
+//! The first screen of a section in one language: its answer, one table, one chart, and a few findings. All else is in its details.
+
+use super::answer::{Answer, Said};
+use super::charts::{Chart, Shows};
+use super::held::Titled;
+use super::judged::{self, limiting, verdict_key, worst};
+use super::model::Section;
+use super::{brief, gains, together};
+use crate::columns::written;
+use crate::findings::{Finding, Holds, topic};
+use crate::format::Format;
+use crate::safe;
+use crate::table::{Content, Grid, Names, Row, Table, narrow, plain};
+use crate::verdict::{Resource, Together};
+use crate::words::{Args, Words};
+
+/// So many groups stand beside each other in the table of an answer; of more, each is a row.
+const BESIDE: usize = 4;
+/// A table of an analysis with more columns or rows is in the details alone.
+const COLUMNS: usize = 6;
+const ROWS: usize = 12;
+/// So many findings and notes stand on the first screen.
+pub(super) const BULLETS: usize = 5;
+/// Of so many groups it is said what limits them.
+const LIMITS: usize = 2;
+/// So many earlier findings are compared on the first screen.
+const COMPARED: usize = 5;
+
+/// The sentence, with what may have disturbed what it rests on.
+pub(super) fn sentence(said: Said, section: &Section, words: &Words, lang: &str) -> String {
+    let names = Names { table: &section.table, words };
+    let (text, beside) = match said {
+        // What limits each of several groups is a finding.
+        Said::Group(at) if section.together.len() > 1 => (judged::headline(&section.together[at], words, lang), None),
+        Said::Group(at) => (judged::answer(&section.together[at], words, lang), None),
+        Said::Analysis(at, sentence) => {
+            let (_, found) = &section.analyses[at];
+            let all = found.in_short(&section.analyses, &section.table, words, lang);
+            (all.into_iter().nth(sentence).unwrap_or_default(), section.disturbed.of_sentence(at, sentence))
+        }
+        Said::Finding(at) => (section.findings[at].worded(words, lang, &names), section.disturbed.of_finding(at)),
+    };
+    match beside {
+        Some(beside) => words.sentences(lang, &[text, beside.worded(words, lang)]),
+        None => text,
+    }
+}
+
+/// What the section answers, in the author's words or else in flow's; that nothing stands out, if nothing does.
+pub(super) fn lead(section: &Section, answer: &Answer, words: &Words, lang: &str) -> String {
+    if let Some(own) = &section.with.answer {
+        return safe::authors(own.of(lang));
+    }
+    together_said(answer.lead.iter().map(|said| sentence(*said, section, words, lang)), section, words, lang)
+}
+
+/// The same in short, for a list of several sections.
+pub(super) fn headline(section: &Section, answer: &Answer, words: &Words, lang: &str) -> String {
+    if section.with.answer.is_some() || answer.lead.is_empty() {
+        return lead(section, answer, words, lang);
+    }
+    let short = |said: &Said| match said {
+        Said::Group(at) => judged::headline(&section.together[*at], words, lang),
+        said => sentence(*said, section, words, lang),
+    };
+    let most = if section.together.is_empty() { 1 } else { 2 };
+    together_said(answer.lead.iter().take(most).map(short), section, words, lang)
+}
+
+/// What limits each of several groups.
+pub(super) fn limits(section: &Section, words: &Words, lang: &str) -> Vec<String> {
+    let several = section.together.len() > 1;
+    let groups = section.together.iter().filter(|_| several);
+    let said = groups.filter_map(|group| {
+        let args =
+            Args::new().with("scope", safe::text(&group.group)).with("text", judged::limits(group, words, lang)?);
+        Some(words.text(lang, "scoped", &args))
+    });
+    said.take(LIMITS).collect()
+}
+
+fn together_said(said: impl Iterator<Item = String>, section: &Section, words: &Words, lang: &str) -> String {
+    // All of it is bold.
+    let said: Vec<String> =
+        said.map(|text| text.replace("**", "").trim().to_owned()).filter(|text| !text.is_empty()).collect();
+    if !said.is_empty() {
+        return words.sentences(lang, &said);
+    }
+    let nothing = words.text(lang, nothing(&section.table), &Args::new());
+    match only_row(section, words, lang) {
+        Some(values) => format!("{values}{}{nothing}", words.mark(&[lang], "mark-stop")),
+        None => nothing,
+    }
+}
+
+/// So many values of a single row are an answer.
+const VALUES: usize = 4;
+
+/// What a table with one row says: its first values.
+fn only_row(section: &Section, words: &Words, lang: &str) -> Option<String> {
+    let table = &section.table;
+    let [row] = table.body.as_slice() else { return None };
+    let names = Names { table, words };
+    let colon = words.mark(&[lang], "mark-colon");
+    let values = row.cells.iter().zip(&table.columns).filter(|(_, column)| !column.key && !column.earlier);
+    let values = values.filter_map(|(cell, column)| {
+        let value = words.figure(lang, &column.show, cell.number()?);
+        Some(format!("{}{colon}{value}", names.head(&column.name, lang)))
+    });
+    let values: Vec<String> = values.take(VALUES).collect();
+    (!values.is_empty()).then(|| values.join(&words.mark(&[lang], "mark-semicolon")))
+}
+
+/// Why there is nothing to say of a table.
+fn nothing(table: &Table) -> &'static str {
+    let measured = |row: &Row| row.cells.iter().any(|cell| matches!(cell.content, Content::Number { .. }));
+    match table.body.len() {
+        _ if !table.body.iter().any(measured) => "answer-no-number",
+        1 if table.parts().len() == 1 => "answer-one-row",
+        _ => "answer-none",
+    }
+}
+
+/// The table that carries the answer.
+pub(super) fn table(section: &Section, answer: &Answer, words: &Words, lang: &str) -> String {
+    if !section.together.is_empty() {
+        return groups(section, words, lang);
+    }
+    let names = Names { table: &section.table, words };
+    if let Some(packed) = &section.packed {
+        return together::packed(packed, words, &[lang], &names).without_empty().typeset(words, &[lang]).markdown();
+    }
+    let shown = section.analyses.iter();
+    let mut shown = shown.flat_map(|(_, found)| found.tables(&section.analyses, &section.table, words, &[lang]));
+    let fits = |grid: &Grid| grid.heads.len() <= COLUMNS && grid.rows.len() <= ROWS;
+    if let Some(grid) = shown.next().map(|of| of.grid.without_empty()).filter(fits) {
+        return grid.typeset(words, &[lang]).markdown();
+    }
+    let findings = answer.lead.iter().chain(&answer.findings).filter_map(|said| match said {
+        Said::Finding(at) => Some(&section.findings[*at].finding),
+        _ => None,
+    });
+    let about: Vec<&str> = findings.filter_map(|one| topic(one).map(|(_, column)| column)).collect();
+    let ranked = section.findings.iter().find_map(|one| match &one.finding {
+        Finding::Winner { column, .. } => Some(column.as_str()),
+        _ => None,
+    });
+    plain(&narrow(&section.table, &about, ranked), words, lang)
+}
+
+/// Co-run groups beside each other: what each took alone and together, and what that comes to.
+fn groups(section: &Section, words: &Words, lang: &str) -> String {
+    let groups = &section.together;
+    if groups.len() > BESIDE {
+        return rows_of_groups(groups, words, lang);
+    }
+    let names = Names { table: &section.table, words };
+    let measure = groups.first().map_or("", |group| group.measure.as_str());
+    let members = || groups.iter().flat_map(|group| &group.members);
+    let times = members().flat_map(|m| [m.alone, m.together]).flatten().collect::<Vec<f64>>();
+    let time = Format::for_unit("s", times.iter().copied());
+    let mut grid = Grid { heads: vec![(String::new(), false)], rows: Vec::new() };
+    grid.heads.extend(groups.iter().map(|group| (safe::text(&group.group), true)));
+    let mut row = |label: String, cell: &dyn Fn(&Together) -> String| {
+        grid.rows.push([label].into_iter().chain(groups.iter().map(cell)).collect());
+    };
+    // What all groups have in common is said once, beside the label.
+    let same: Vec<_> = groups.iter().map(|group| points(group, groups, &names, lang)).collect();
+    let of = match same[0].clone().filter(|of| same.iter().all(|other| other.as_ref() == Some(of))) {
+        Some(of) => format!("{}{of}", words.mark(&[lang], "mark-comma")),
+        None => String::new(),
+    };
+    let joined = |group: &Together, of: fn(&crate::verdict::Member) -> Option<f64>| {
+        let cells = group.members.iter().map(|m| of(m).map_or_else(|| "—".into(), |v| time.cell(v)));
+        cells.collect::<Vec<_>>().join(" / ")
+    };
+    let unit = time.head().map(|unit| format!(" ({unit})")).unwrap_or_default();
+    let label = |key: &str| words.text(lang, key, &Args::new().with("column", names.head(measure, lang)));
+    row(format!("{}{of}{unit}", label("together-alone")), &|group| joined(group, |m| m.alone));
+    row(format!("{}{unit}", label("together-together")), &|group| joined(group, |m| m.together));
+    let text = |key: &str| words.text(lang, key, &Args::new());
+    row(text("front-worst"), &|group| worst(group, words, lang).unwrap_or_else(|| "—".into()));
+    row(text("together-gain"), &|group| {
+        group.gain.map_or_else(|| "—".into(), |gain| gains::times_of(gain, Format::cell))
+    });
+    for kind in [Resource::Cpu, Resource::Gpu] {
+        if groups.iter().any(|group| demand(group, kind).is_some()) {
+            let key = format!("front-demand-{}", kind.key());
+            row(text(&key), &|group| demand(group, kind).unwrap_or_else(|| "—".into()));
+        }
+    }
+    row(format!("**{}**", text("together-verdict")), &|group| format!("**{}**", text(verdict_key(&group.verdict))));
+    grid.typeset(words, &[lang]).markdown()
+}
+
+/// What tells the members of a group apart, if one axis does: `batch size 32 / 64 / 128`.
+fn points(group: &Together, all: &[Together], names: &Names<'_>, lang: &str) -> Option<String> {
+    let first = group.members.first()?;
+    let differs = |axis: &&String| {
+        all.iter().any(|group| group.members.iter().any(|m| m.axes.get(*axis) != group.members[0].axes.get(*axis)))
+    };
+    let mut axes = first.axes.keys().filter(differs);
+    let (axis, None) = (axes.next()?, axes.next()) else { return None };
+    let values: Option<Vec<String>> =
+        group.members.iter().map(|m| Some(safe::text(&written(m.axes.get(axis)?)))).collect();
+    Some(format!("{} {}", names.inline(axis, lang), values?.join(" / ")))
+}
+
+/// `171% / 99%`: what is asked of a resource, and what was used of it.
+fn demand(group: &Together, kind: Resource) -> Option<String> {
+    let ruling = group.rulings.iter().find(|ruling| ruling.resource == kind)?;
+    let share = gains::share();
+    let asked = share.cell(ruling.asked?);
+    Some(ruling.used.map_or_else(|| asked.clone(), |used| format!("{asked} / {}", share.cell(used.min(1.0)))))
+}
+
+fn rows_of_groups(groups: &[Together], words: &Words, lang: &str) -> String {
+    let heads = [
+        ("together-group", false),
+        ("together-verdict", false),
+        ("together-gain", true),
+        ("front-worst", true),
+        ("front-limit", false),
+    ];
+    let heads = heads.map(|(key, right)| (words.text(lang, key, &Args::new()), right)).into();
+    let row = |group: &Together| {
+        vec![
+            safe::text(&group.group),
+            words.text(lang, verdict_key(&group.verdict), &Args::new()),
+            group.gain.map_or_else(|| "—".into(), |gain| gains::times_of(gain, Format::cell)),
+            worst(group, words, lang).unwrap_or_else(|| "—".into()),
+            limiting(group, words, lang).unwrap_or_else(|| "—".into()),
+        ]
+    };
+    let grid = Grid { heads, rows: groups.iter().take(ROWS).map(row).collect() };
+    grid.without_empty().typeset(words, &[lang]).markdown()
+}
+
+/// The chart that shows the answer, by its place: what the author asked for, or what the section compares, before all others.
+pub(super) fn chart(section: &Section, answer: &Answer, charts: &[Chart]) -> Option<usize> {
+    let about = answer.lead.iter().find_map(|said| match said {
+        Said::Finding(at) => topic(&section.findings[*at].finding).map(|(_, column)| column),
+        _ => None,
+    });
+    let rank = |chart: &Chart| match &chart.shows {
+        Shows::Together | Shows::Packed => 0,
+        Shows::Asked => 1,
+        Shows::Analysis => 2,
+        Shows::Column(column) if about == Some(column.as_str()) => 3,
+        Shows::Column(_) => 4,
+        Shows::Schedule | Shows::Picture => 5,
+        Shows::Load => 6,
+    };
+    (0..charts.len()).min_by_key(|at| rank(&charts[*at]))
+}
+
+/// Earlier findings and those of now, those first that do not agree.
+pub(super) fn compared(section: &Section, words: &Words, lang: &str) -> Option<Titled> {
+    let reference = section.table.reference.as_ref()?;
+    let names = Names { table: &section.table, words };
+    let mut rows: Vec<(Holds, Vec<String>)> = Vec::new();
+    for now in &section.together {
+        let Some(then) = now.earlier.as_deref() else { continue };
+        let says = |group: &Together| judged::brief(group, words, lang);
+        let holds = super::held::stands(then, now);
+        rows.push((holds, vec![safe::text(&now.group), says(then), says(now)]));
+    }
+    for found in &section.held {
+        let either = found.now.as_ref().or(found.then.as_ref())?;
+        let Some(label) = brief::label(either, &names, lang) else { continue };
+        let says = |one: &Option<crate::findings::Scoped>| {
+            one.as_ref().map_or_else(|| "—".into(), |one| brief::value(&one.finding, &names, lang))
+        };
+        rows.push((found.holds, vec![label, says(&found.then), says(&found.now)]));
+    }
+    let order = |holds: &Holds| match holds {
+        Holds::Opposite => 0,
+        Holds::Differs => 1,
+        Holds::Yes => 2,
+        Holds::Open => 3,
+        Holds::Gone => 4,
+        Holds::New => 5,
+    };
+    rows.retain(|(holds, _)| *holds != Holds::New);
+    let groups = section.together.iter().filter(|group| group.earlier.is_some()).count();
+    rows[groups..].sort_by_key(|(holds, _)| order(holds));
+    rows.truncate(COMPARED);
+    if rows.is_empty() {
+        return None;
+    }
+    let heads = ["front-finding", "front-then", "front-now", "held-holds"];
+    let heads = heads.map(|key| (words.text(lang, key, &Args::new()), false)).into();
+    let cells = |(holds, mut cells): (Holds, Vec<String>)| {
+        cells.push(words.text(lang, super::held::holds_key(holds), &Args::new()));
+        cells
+    };
+    let grid = Grid { heads, rows: rows.into_iter().map(cells).collect() };
+    let title = words.text(lang, "front-compared", &Args::new().with("file", safe::code(&reference.file)));
+    Some(Titled { title, text: grid.typeset(words, &[lang]).markdown() })
+}

@@ -1,0 +1,373 @@
+//! What a report shows before anything is unfolded: the answer first, a table, a chart and a few findings, in one language.
+
+mod common;
+
+use common::{With, add_table, feb08, figures, first_screens, input, result, run, view, whole};
+use flow_core::{BuiltinInput, CorunGpus, Outcome, StepResult};
+use serde_json::{Value, json};
+
+/// The cells of a line of a table.
+fn cells(line: &str) -> Vec<String> {
+    let line = line.trim().trim_start_matches('|').trim_end_matches('|');
+    line.replace("\\|", "/").split('|').map(|cell| cell.trim().to_owned()).collect()
+}
+
+/// The tables of a text, as rows of cells without the line below the head.
+fn tables(text: &str) -> Vec<Vec<Vec<String>>> {
+    let blocks = text.split("\n\n").map(|block| block.lines().filter(|line| line.starts_with('|')));
+    let rows = blocks.map(|block| block.enumerate().filter(|(n, _)| *n != 1).map(|(_, line)| cells(line)).collect());
+    rows.filter(|rows: &Vec<_>| !rows.is_empty()).collect()
+}
+
+/// Without code, links and the names of files, in which any language may stand.
+fn prose(line: &str) -> String {
+    let outside: String = line.split('`').step_by(2).collect();
+    outside
+        .replace("[中文](#中文)", "")
+        .split("](")
+        .map(|part| part.split_once(')').map_or(part, |(_, rest)| rest))
+        .collect()
+}
+
+/// Without numbers that count runs or points: they are told, and not measured.
+fn measured(text: &str) -> String {
+    let words: Vec<&str> = text.split(' ').collect();
+    let counts = |next: &&str| ["other", "more", "run", "个", "次"].iter().any(|unit| next.starts_with(unit));
+    let kept = words.iter().enumerate().filter(|(n, _)| !words.get(n + 1).is_some_and(counts));
+    kept.map(|(_, word)| *word).collect::<Vec<_>>().join(" ")
+}
+
+/// Whether there is a run of English words that no name would be.
+fn english(line: &str) -> bool {
+    let word = |word: &&str| word.len() > 1 && word.chars().all(|c| c.is_ascii_lowercase());
+    prose(line).split(' ').collect::<Vec<_>>().windows(3).any(|three| three.iter().all(word))
+}
+
+fn chinese(line: &str) -> bool {
+    prose(line).chars().any(|c| ('\u{2e80}'..='\u{9fff}').contains(&c) || ('\u{ff00}'..='\u{ffef}').contains(&c))
+}
+
+/// The first screens of a report with these sections in both languages, after what holds of all of them was checked.
+fn screens(input: &BuiltinInput, sections: &[Value]) -> [String; 2] {
+    checked(input, json!({"languages": ["en", "zh"], "sections": sections}))
+}
+
+fn checked(input: &BuiltinInput, with: Value) -> [String; 2] {
+    let sections = with["sections"].as_array().map_or(0, Vec::len);
+    let page = whole(&run("report", with, input).expect("a report"), "report.md");
+    let (first, second) = page.split_once("\n## 中文\n").expect("two halves");
+    let halves = [first, second].map(|half| tables(half).concat().concat().join(" | "));
+    let screens = first_screens(&page);
+    for (lang, (screen, all)) in ["en", "zh"].into_iter().zip(screens.iter().zip(&halves)) {
+        let screen = screen.trim();
+        let answers: Vec<&str> =
+            screen.lines().filter(|line| line.starts_with("- **[") || line.starts_with("**")).collect();
+        let early = screen.lines().take(10).any(|line| answers.contains(&line));
+        assert!(early, "{lang}: no answer in the first ten lines of\n{screen}");
+        let lines = screen.lines().count();
+        assert!(lines <= 40 + 30 * sections, "{lang}: {lines} lines in\n{screen}");
+        let shown = figures(all);
+        for answer in answers {
+            assert_eq!(answer.matches("**").count(), 2, "{lang}: bold inside of bold in {answer}");
+            let answer = measured(&prose(answer));
+            for figure in figures(&answer) {
+                assert!(shown.contains(&figure), "{lang}: {figure} of `{answer}` is in no table of\n{page}");
+            }
+        }
+        for table in tables(screen) {
+            let columns = table[0].len();
+            assert!(columns <= 6, "{lang}: {columns} columns in\n{screen}");
+            let empty = (0..columns).find(|at| table.len() > 1 && table[1..].iter().all(|row| row[*at] == "—"));
+            assert_eq!(empty, None, "{lang}: an empty column in\n{screen}");
+        }
+        // In a report of several sections a heading is before the findings of each.
+        for section in screen.split("<a id=") {
+            let findings = section.lines().filter(|line| line.starts_with("- ") && !line.starts_with("- **["));
+            assert!(findings.count() <= 5, "{lang}: more than five findings in\n{section}");
+        }
+        let foreign = screen.lines().find(|line| if lang == "en" { chinese(line) } else { english(line) });
+        assert_eq!(foreign, None, "{lang}: another language in\n{screen}");
+    }
+    screens.map(|screen| screen.trim().to_owned())
+}
+
+/// Learning rates and batch sizes, each of so many seeds: `tops[lr][batch]` is the accuracy.
+fn sweep(tops: [[f64; 2]; 2], seeds: u32) -> BuiltinInput {
+    let mut results = Vec::new();
+    for (n, (lr, tops)) in [0.01, 0.1].into_iter().zip(tops).enumerate() {
+        for (m, (batch, top)) in [32, 128].into_iter().zip(tops).enumerate() {
+            for seed in 0..seeds {
+                // A seed is not the better one everywhere.
+                let noise = if seeds == 1 { 0.0 } else { [0.0, 0.002, -0.0015][(seed as usize + 2 * n + m) % 3] };
+                let mut axes = vec![("lr", json!(lr)), ("batch", json!(batch))];
+                if seeds > 1 {
+                    axes.push(("seed", json!(seed)));
+                }
+                let of = result("train", &axes, 1).metric("val_acc", top + noise, "ratio");
+                results.push(of.metric("train_loss", 1.1 - top - noise, ""));
+            }
+        }
+    }
+    let mut input = input(vec![("train", view("torch/train", None, results))]);
+    let mut table = json!({"from": "train", "rows": ["lr", "batch"], "columns": ["val_acc", "train_loss"]});
+    if seeds > 1 {
+        table["over"] = json!("seed");
+    }
+    add_table(&mut input, "t", table);
+    input
+}
+
+const CLEAR: [[f64; 2]; 2] = [[0.861, 0.842], [0.913, 0.887]];
+const SAME: [[f64; 2]; 2] = [[0.9; 2]; 2];
+const TIED: [[f64; 2]; 2] = [[0.861, 0.842], [0.913, 0.911]];
+
+#[test]
+fn of_two_machines_of_one_workflow() {
+    for input in [feb08::with_gpus(), feb08::without_gpus()] {
+        checked(&input, feb08::with());
+    }
+}
+
+#[test]
+fn of_a_sweep() {
+    let section = json!({"table": "t"});
+    let screens = screens(&sweep(CLEAR, 3), &[section]);
+    insta::assert_snapshot!(screens.join("\n\n## 中文\n"), @r"
+    # mobilenet_v2: batch size, and dataset v7 against v11
+
+    2026-02-08 · mobilenet_v2 · 1 × NVIDIA TITAN Xp · 16 CPUs · 12 results, 15.3 h of GPU time · [中文](#中文) · [data](charts/t.csv)
+
+    **Best val_acc: 91.3% at lr=0.1, batch=32; next 88.7% at lr=0.1, batch=128. The lead is larger than the run-to-run spread.**
+
+    | Learning rate | Batch size |     val_acc |   Training loss |
+    |--------------:|-----------:|------------:|----------------:|
+    |          0.01 |         32 | 86.1 ± 0.2% | 0.2388 ± 0.0018 |
+    |          0.01 |        128 | 84.2 ± 0.2% | 0.2578 ± 0.0018 |
+    |           0.1 |         32 | 91.3 ± 0.2% | 0.1868 ± 0.0018 |
+    |           0.1 |        128 | 88.7 ± 0.2% | 0.2128 ± 0.0018 |
+
+    Mean ± standard deviation over seed, of at least 3 results.
+
+    ![val_acc over batch size](charts/t-chart-1.en.svg)\
+    Error bars: standard deviation.
+
+    - lr=0.01: val_acc differs with batch size by more than repetitions do: means of 84.2% to 86.1% (F-test, p = 0.00037).
+    - lr=0.01: Training loss differs with batch size by more than repetitions do: means of 0.2388 to 0.2578 (F-test, p = 0.00037).
+    - lr=0.1: val_acc differs with batch size by more than repetitions do: means of 88.7% to 91.3% (F-test, p = 0.00022).
+    - lr=0.1: Training loss differs with batch size by more than repetitions do: means of 0.1868 to 0.2128 (F-test, p = 0.00022).
+
+
+
+    ---
+
+    ## 中文
+    ### mobilenet_v2：批大小，以及数据集 v7 与 v11 的对比
+
+    2026-02-08 · mobilenet_v2 · 1 × NVIDIA TITAN Xp · 16 CPUs · 12 个结果，GPU 时间 15.3 h · [数据](charts/t.csv)
+
+    **val_acc 最佳为 91.3%（lr=0.1, batch=32）；其次为 88.7%（lr=0.1, batch=128）。领先幅度超出运行间波动。**
+
+    | 学习率 | 批大小 |     val_acc |        训练损失 |
+    |-------:|-------:|------------:|----------------:|
+    |   0.01 |     32 | 86.1 ± 0.2% | 0.2388 ± 0.0018 |
+    |   0.01 |    128 | 84.2 ± 0.2% | 0.2578 ± 0.0018 |
+    |    0.1 |     32 | 91.3 ± 0.2% | 0.1868 ± 0.0018 |
+    |    0.1 |    128 | 88.7 ± 0.2% | 0.2128 ± 0.0018 |
+
+    对随机种子取均值 ± 标准差，每格至少 3 个结果。
+
+    ![val_acc 随批大小的变化](charts/t-chart-1.zh.svg)\
+    误差线：标准差。
+
+    - lr=0.01：val_acc 随批大小的差异超出重复运行的波动：均值为 84.2% 至 86.1%（F 检验，p = 0.00037）。
+    - lr=0.01：训练损失随批大小的差异超出重复运行的波动：均值为 0.2388 至 0.2578（F 检验，p = 0.00037）。
+    - lr=0.1：val_acc 随批大小的差异超出重复运行的波动：均值为 88.7% 至 91.3%（F 检验，p = 0.00022）。
+    - lr=0.1：训练损失随批大小的差异超出重复运行的波动：均值为 0.1868 至 0.2128（F 检验，p = 0.00022）。
+    ");
+}
+
+#[test]
+fn of_sweeps_without_repetitions_and_with_ties() {
+    let answers = [(CLEAR, 1), (TIED, 1), (TIED, 3), (SAME, 1), (SAME, 3)].map(|(tops, seeds)| {
+        let halves = screens(&sweep(tops, seeds), &[json!({"table": "t"})]);
+        halves.map(|half| half.lines().find(|line| line.starts_with("**")).expect("an answer").to_owned()).join("\n")
+    });
+    insta::assert_snapshot!(answers.join("\n"), @r"
+    **Best val_acc: 91.3% at lr=0.1, batch=32; next 88.7% at lr=0.1, batch=128. Each point ran once, so the run-to-run spread is unknown: `repeat: 3` measures it.**
+    **val_acc 最佳为 91.3%（lr=0.1, batch=32）；其次为 88.7%（lr=0.1, batch=128）。各点仅运行一次，运行间波动未知：可用 `repeat: 3` 测出。**
+    **Best val_acc: 91.3% at lr=0.1, batch=32; next 91.1% at lr=0.1, batch=128. Each point ran once, so the run-to-run spread is unknown: `repeat: 3` measures it.**
+    **val_acc 最佳为 91.3%（lr=0.1, batch=32）；其次为 91.1%（lr=0.1, batch=128）。各点仅运行一次，运行间波动未知：可用 `repeat: 3` 测出。**
+    **Best val_acc: 91.3% at lr=0.1, batch=32; next 91.1% at lr=0.1, batch=128. One other point cannot be distinguished from it; about 13 runs of each would separate it from lr=0.1, batch=128.**
+    **val_acc 最佳为 91.3%（lr=0.1, batch=32）；其次为 91.1%（lr=0.1, batch=128）。另有 1 个点与之无法区分；各运行约 13 次才能与 lr=0.1, batch=128 区分。**
+    **No effect stands out.**
+    **没有明显的差异。**
+    **Best val_acc: 90.0% at lr=0.1, batch=32; next 90.0% at lr=0.01, batch=32. 3 other points cannot be distinguished from it.**
+    **val_acc 最佳为 90.0%（lr=0.1, batch=32）；其次为 90.0%（lr=0.01, batch=32）。另有 3 个点与之无法区分。**
+    ");
+}
+
+fn versions(batches: &[u32]) -> Vec<StepResult> {
+    let of = |version: &str, batch: u32, factor: f64| {
+        let axes = [("version", json!(version)), ("batch", json!(batch))];
+        let made = result("solo", &axes, 1).noisy("epoch_time", factor * 200.0 / f64::from(batch), "s", 0.1, 3);
+        made.gpu_memory(1000.0 + 20.0 * f64::from(batch)).cpu_util(0.3 * factor).metric("top1", 0.9, "ratio")
+    };
+    batches.iter().flat_map(|batch| [of("v7", *batch, 1.0), of("v11", *batch, 0.8)]).collect()
+}
+
+#[test]
+fn of_two_versions_that_are_compared() {
+    let mut input = input(vec![("solo", view("torch/train", None, versions(&[8, 16, 32, 64])))]);
+    let columns = json!(["epoch_time", "gpu_memory", "cpu_util", "top1"]);
+    add_table(&mut input, "t", json!({"from": "solo", "rows": "batch", "split": "version", "columns": columns}));
+    let [english, _] = screens(&input, &[json!({"table": "t", "compare": "version"})]);
+    let answer = english.lines().find(|line| line.starts_with("**")).expect("an answer");
+    assert!(answer.contains("v7") && answer.contains("v11") && answer.contains("20%"), "{answer}");
+}
+
+#[test]
+fn of_five_groups() {
+    let groups = [("a", 1.0), ("b", 1.3), ("c", 1.6), ("d", 2.4), ("e", 3.1)];
+    let at = |group: &str, batch: u32| [("pair", json!(group)), ("batch", json!(batch))];
+    let alone =
+        groups.iter().flat_map(|(group, _)| [16, 32].map(|batch| result("s", &at(group, batch), 1).epoch_time(20.0)));
+    let ran = groups.iter().flat_map(|(group, factor)| {
+        [16, 32].map(|batch| {
+            result("g", &at(group, batch), 1).epoch_time(20.0 * factor).corun(group, CorunGpus::Shared, 2, 3)
+        })
+    });
+    let mut input = input(vec![
+        ("s", view("torch/train", None, alone.collect())),
+        ("g", view("torch/train", Some("s"), ran.collect())),
+    ]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": ["pair", "batch"], "columns": ["epoch_time"]}));
+    screens(&input, &[json!({"table": "t", "corun": "g"})]);
+}
+
+#[test]
+fn of_a_single_row_and_of_no_number() {
+    let one = |made: StepResult| {
+        let mut input = input(vec![("solo", view("torch/train", None, vec![made]))]);
+        let columns = json!(["epoch_time", "gpu_memory", "top1"]);
+        add_table(&mut input, "t", json!({"from": "solo", "rows": "batch", "columns": columns}));
+        let halves = screens(&input, &[json!({"table": "t"})]);
+        halves.map(|half| half.lines().find(|line| line.starts_with("**")).expect("an answer").to_owned())
+    };
+    let at = || result("solo", &[("batch", json!(16))], 1);
+    let [english, chinese] = one(at().epoch_time(12.0).metric("top1", 0.9, "ratio"));
+    assert_eq!(english, "**Epoch time: 12 s; Top-1: 90.0%. There is one result and nothing to compare it with.**");
+    assert_eq!(chinese, "**每轮用时：12 s；Top-1 准确率：90.0%。只有一个结果，没有可比较的对象。**");
+    for none in [at(), at().outcome(Outcome::Failed)] {
+        let [english, chinese] = one(none);
+        assert_eq!(english, "**No result has a number to compare.**");
+        assert_eq!(chinese, "**没有可比较的数值。**");
+    }
+    let failed = [16, 32, 64].map(|batch| result("solo", &[("batch", json!(batch))], 1).outcome(Outcome::OutOfMemory));
+    let mut none = input(vec![("solo", view("torch/train", None, failed.to_vec()))]);
+    add_table(&mut none, "t", json!({"from": "solo", "rows": "batch", "columns": ["epoch_time", "top1"]}));
+    screens(&none, &[json!({"table": "t"})]);
+}
+
+#[test]
+fn of_a_long_sweep() {
+    let at = |n: u32| {
+        let made = result("solo", &[("batch", json!(n))], 1).epoch_time(3.0 + 200.0 / f64::from(n));
+        made.gpu_memory(900.0 + 20.0 * f64::from(n)).cpu_util(0.2).metric(
+            "val_acc",
+            0.9 - 0.002 * f64::from(n),
+            "ratio",
+        )
+    };
+    let mut input = input(vec![("solo", view("torch/train", None, (1..=60).map(at).collect()))]);
+    let columns =
+        json!(["epoch_time", "growth(epoch_time)", "gpu_memory", "growth(gpu_memory)", "cpu_util", "val_acc"]);
+    add_table(&mut input, "t", json!({"from": "solo", "rows": "batch", "columns": columns}));
+    screens(&input, &[json!({"table": "t"})]);
+    let two = json!({"table": "t", "title": {"en": "The same again", "zh": "同上"}});
+    add_table(&mut input, "u", json!({"from": "solo", "rows": "batch", "columns": columns}));
+    screens(&input, &[json!({"table": "t"}), json!({"table": "u"}), two]);
+}
+
+#[test]
+fn of_tables_that_are_wide_or_by_epoch() {
+    // More axes than fit, and as many numbers.
+    let names = ["a", "b", "c", "d", "e", "f", "g"];
+    let at = |n: u32| {
+        let axes: Vec<(&str, Value)> = names.iter().enumerate().map(|(k, name)| (*name, json!((n >> k) & 1))).collect();
+        let made = result("s", &axes, 1).epoch_time(10.0 + f64::from(n)).metric(
+            "val_acc",
+            0.5 + 0.003 * f64::from(n),
+            "ratio",
+        );
+        made.metric("f1", 0.4, "ratio").metric("mae", 3.0 - 0.01 * f64::from(n), "").gpu_memory(900.0)
+    };
+    let mut wide = input(vec![("s", view("torch/train", None, (0..128).map(at).collect()))]);
+    let columns = json!(["epoch_time", "val_acc", "f1", "mae", "gpu_memory"]);
+    add_table(&mut wide, "t", json!({"from": "s", "rows": names, "columns": columns}));
+    let [english, _] = screens(&wide, &[json!({"table": "t"})]);
+    assert!(english.contains(" | val_acc |"), "{english}");
+
+    // As many parts.
+    let policies = ["fifo", "easy", "sjf", "srtf", "las", "gittins", "lyapunov", "priority"];
+    let of = |policy: &str, density: f64| {
+        let values = [1.0, 1.1, 0.9].map(|by| by * density * (3_600.0 + 100.0 * policy.len() as f64));
+        result("sim", &[("policy", json!(policy)), ("density", json!(density))], 0).seeds(
+            "time_in_system",
+            &values,
+            "s",
+        )
+    };
+    let results = policies.map(|policy| [0.5, 0.7, 0.9].map(|density| of(policy, density))).concat();
+    let mut parts = input(vec![("sim", view("flow/simulate", None, results))]);
+    add_table(
+        &mut parts,
+        "t",
+        json!({"from": "sim", "rows": "density", "split": "policy", "columns": ["time_in_system"]}),
+    );
+    screens(&parts, &[json!({"table": "t"})]);
+
+    // One training by epoch.
+    let mut step = view("torch/train", None, vec![result("s", &[], 1).epoch_time(9.0)]);
+    let mut series = flow_core::Series::default();
+    let losses: Vec<(u32, f64)> = (1..=60).map(|epoch| (epoch, 2.0 / f64::from(epoch))).collect();
+    series.metrics.insert("train_loss".into(), common::curve(&losses));
+    step.results[0] = step.results[0].clone().metric("train_loss", 0.03, "");
+    step.series = vec![Some(series)];
+    let mut epochs = input(vec![("s", step)]);
+    add_table(&mut epochs, "t", json!({"from": "s", "rows": "epoch", "columns": ["train_loss"]}));
+    screens(&epochs, &[json!({"table": "t"})]);
+}
+
+#[test]
+fn of_analyses_and_of_many_groups() {
+    let at = |model: &str, batch: u32, by: f64| {
+        let time = by * (2.0 + 0.5 * f64::from(batch) + if batch > 16 { 4.0 } else { 0.0 });
+        result("s", &[("model", json!(model)), ("batch", json!(batch))], 1).metric("iteration_time", time / 1000.0, "s")
+    };
+    let models = [("alexnet", 1.0), ("resnet18", 1.7), ("vgg16", 2.9)];
+    let results = models.iter().flat_map(|(model, by)| (1..=32).map(|batch| at(model, batch, *by)));
+    let mut input = input(vec![("s", view("torch/train", None, results.collect()))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": ["model", "batch"], "columns": ["iteration_time"]}));
+    for uses in ["fit", "jumps"] {
+        common::analyses::add(&mut input, uses, uses, json!({"table": "t", "y": "iteration_time"}));
+    }
+    common::analyses::add(&mut input, "best", "best", json!({"table": "t", "column": "iteration_time"}));
+    for analyses in [&["fit"][..], &["jumps"], &["best"], &["fit", "jumps", "best"]] {
+        screens(&input, &[json!({"table": "t", "analyses": analyses})]);
+    }
+
+    let at = |group: u32, batch: u32| [("pair", json!(format!("pair-{group}"))), ("batch", json!(batch))];
+    let all = || (0..15).flat_map(|group| [16, 32].map(|batch| (group, batch)));
+    let alone = all().map(|(group, batch)| result("s", &at(group, batch), 1).epoch_time(20.0).cpu_util(0.3));
+    let ran = all().map(|(group, batch)| {
+        let made = result("g", &at(group, batch), 1).epoch_time(20.0 + 3.0 * f64::from(group)).cpu_util(0.3);
+        let made = if group == 7 { made.outcome(Outcome::OutOfMemory) } else { made };
+        made.corun(&format!("pair-{group}"), CorunGpus::Shared, 2, 3)
+    });
+    let mut input = common::input(vec![
+        ("s", view("torch/train", None, alone.collect())),
+        ("g", view("torch/train", Some("s"), ran.collect())),
+    ]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": ["pair", "batch"], "columns": ["epoch_time"]}));
+    screens(&input, &[json!({"table": "t", "corun": "g"})]);
+}
