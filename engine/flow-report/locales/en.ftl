@@ -323,9 +323,9 @@ note-gpu-memory-load = Memory-controller utilisation is the share of time with a
 note-short-load = The driver averages a GPU's load over up to a second, so it is not told of epochs that take less in all.
 note-windows = Each figure is of the member's own epochs while all ran: the windows are not quite the same, and a sum may come to a little more than there is.
 note-all-runs = Times alone and together are geometric means of all runs of each that count, or of all where none does. The table above leaves out runs that were made only for a verdict.
-together-more-cpus = Alone each was given only a part of the CPUs: the gain is { $more ->
-    [yes] also that of more CPUs
-   *[no] no more than that of more CPUs
+together-more-cpus = Alone, each run had only some of the CPUs, which { $more ->
+    [yes] explains a part of the gain
+   *[no] explains the whole gain
 }.
 together-groups = Verdicts
 note-gain = ± is the half-width of a 95% interval.{ $once ->

@@ -326,9 +326,9 @@ note-gain = ± 为 95% 区间的半宽。{ $once ->
 }
 note-windows = 各项数值只统计该任务在全体同时运行期间的各轮；各任务的统计时段不完全一致，合计可能略高于 100%。
 note-all-runs = 单独与同时运行的用时均为各自所有有效运行的几何平均（若均无效，则为所有运行的）；上表不含仅为得出结论而追加的运行。
-together-more-cpus = 单独运行时各只分得部分 CPU：吞吐量的提升{ $more ->
-    [yes] 也来自更多的 CPU
-   *[no] 不超过 CPU 数的增加
+together-more-cpus = 单独运行时各只分得部分 CPU，这{ $more ->
+    [yes] 解释了一部分提升
+   *[no] 就解释了全部提升
 }。
 together-groups = 结论
 packed-members = 单独运行与同卡混部
