@@ -66,7 +66,11 @@ pub(crate) fn publish(job: &PublishJob) -> Result<Publication, String> {
         PublishWhat::Report => {
             let workflow = mark(&own.workflow);
             let old = job.existing.as_deref().filter(|old| !old.trim().is_empty());
-            let text = public(job, "report.md")?.replace("](charts/", &format!("]({}/", safe::target(stem, PATH)));
+            let folder = safe::target(stem, PATH);
+            let mut text = public(job, "report.md")?.replace("](charts/", &format!("]({folder}/"));
+            for lang in other_languages(job) {
+                text = text.replace(&format!("](report.{lang}.md)"), &format!("]({folder}/{lang}.md)"));
+            }
             let (profile, gpus, words) = (own.setup.profile(), own.setup.gpus(), words(&text));
             let marks = format!("{PROFILE}{profile} -->\n{GPUS}{gpus} -->\n{WORDS}{words} -->\n{REPORT}{workflow} -->");
             let mut text = format!("{text}\n{marks}\n");
@@ -82,6 +86,13 @@ pub(crate) fn publish(job: &PublishJob) -> Result<Publication, String> {
                 }
             }
             let mut files = vec![FileToWrite { path: job.target.clone(), bytes: text.into_bytes() }];
+            // The folder is flow's own, so a page in it replaces nobody's file.
+            for lang in other_languages(job) {
+                let back = format!("](../{})", safe::target(&job.target, PATH));
+                let page = public(job, &format!("report.{lang}.md"))?.replace("](charts/", "](");
+                let bytes = page.replace("](report.md)", &back).into_bytes();
+                files.push(FileToWrite { path: format!("{stem}/{lang}.md"), bytes });
+            }
             for (path, bytes) in &job.files {
                 if let Some(chart) = path.strip_prefix("charts/") {
                     files.push(FileToWrite { path: format!("{stem}/{chart}"), bytes: bytes.clone() });
@@ -110,6 +121,11 @@ pub(crate) fn publish(job: &PublishJob) -> Result<Publication, String> {
             Ok(Publication { files, withheld })
         }
     }
+}
+
+/// The languages that have a page of their own beside `report.md`.
+fn other_languages(job: &PublishJob) -> impl Iterator<Item = &str> {
+    job.files.keys().filter_map(|path| path.strip_prefix("report.")?.strip_suffix(".md"))
 }
 
 /// Why something that is published, if it is, stays; `different` says in what it is another thing.

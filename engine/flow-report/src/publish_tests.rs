@@ -229,3 +229,18 @@ fn marks_in_the_authors_own_words_are_words() {
         published(&odd)
     );
 }
+
+#[test]
+fn a_page_of_another_language_is_in_the_folder_of_the_report() {
+    let mut job = job("a", "b", "2026-01-01", "x", None);
+    (job.what, job.target) = (PublishWhat::Report, "feb08.md".into());
+    job.files.insert("report.md".into(), b"# T\n\n[\xe4\xb8\xad](report.zh.md)\n".to_vec());
+    job.files.insert("report.zh.md".into(), b"# T\n\n[En](report.md)\n\n![x](charts/t.zh.svg)\n".to_vec());
+    let files = publish(&job).expect("published").files;
+    let text = |path: &str| {
+        let file = files.iter().find(|file| file.path == path).unwrap_or_else(|| panic!("no {path}"));
+        String::from_utf8(file.bytes.clone()).expect("UTF-8")
+    };
+    assert!(text("feb08.md").contains("](feb08/zh.md)"), "{}", text("feb08.md"));
+    assert_eq!(text("feb08/zh.md"), "# T\n\n[En](../feb08.md)\n\n![x](t.zh.svg)\n");
+}

@@ -18,7 +18,7 @@ pub(crate) struct ReportWith {
     /// What the report shows, in order.
     #[schemars(length(min = 1))]
     pub(crate) sections: Vec<SectionWith>,
-    /// A file for each language, `NAME.md` and `NAME.zh.md`; by default one file has all languages, one after the other.
+    /// A file for each language, `NAME.md` and `NAME/zh.md`; by default one file has all languages, one after the other.
     #[serde(default)]
     pub(crate) split: bool,
     /// The day of the report, `2026-02-08`; by default the day of its newest result.
