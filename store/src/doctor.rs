@@ -194,7 +194,7 @@ fn see(objects: &Objects, artifact: &Artifact, contents: bool) -> Checked {
 
 impl StoreDir {
     /// Writes the file that tells the format anew where it is damaged, if the journals say that no newer flow was here. Says
-    /// what was found in it; `None` where nothing was wrong, or there is no store.
+    /// what was found in it; `None` where nothing was wrong, there is no store, or it is of a newer flow.
     ///
     /// # Errors
     /// Nothing tells which flow made the store, or a newer one did; it is held, or cannot be written.
@@ -205,7 +205,12 @@ impl StoreDir {
     ) -> Result<Option<&'static str>> {
         let dir = StoreDir::at(path);
         let format = dir.format_file();
-        let FormatFile::Damaged(found) = read_format(&format)? else { return Ok(None) };
+        let (found, names_newer) = match read_format(&format)? {
+            FormatFile::Damaged(found) => (found, false),
+            // One changed bit of the number, unless a newer flow was here.
+            FormatFile::Number(number) if number > STORE_FORMAT => ("it names a format that no run here is of", true),
+            FormatFile::Number(_) | FormatFile::Missing => return Ok(None),
+        };
         let _alone = (dir.alone(me, &mut waiting)?, dir.lock(me, waiting)?);
         let malformed = |why: String| StoreError::Malformed {
             path: format.clone(),
@@ -214,7 +219,11 @@ impl StoreDir {
         let mut known = None;
         for run in dir.runs()? {
             let Some((flow, format)) = dir.run(&run).made_by()? else { continue };
-            if version(&flow) > version(FLOW) {
+            let is_newer = version(&flow) > version(FLOW);
+            if names_newer && (is_newer || format > u64::from(JOURNAL_FORMAT)) {
+                return Ok(None);
+            }
+            if is_newer {
                 let why =
                     format!("run {run} is of flow {flow}, newer than this one: `flow doctor` of that one mends it");
                 return Err(malformed(why));
@@ -222,6 +231,9 @@ impl StoreDir {
             known = known.max(Some(format < u64::from(JOURNAL_FORMAT)));
         }
         let Some(older) = known else {
+            if names_newer {
+                return Ok(None);
+            }
             let why = format!(
                 "no run tells which flow made the store: write {STORE_FORMAT} into it if no newer flow than {FLOW} did"
             );

@@ -26,7 +26,7 @@ pub(crate) fn clock(seconds: f64) -> String {
 }
 
 /// Of a result that stands, though not as it was read before.
-pub(crate) const READ_AGAIN: &str = "its metrics read again from what was kept";
+pub(crate) const READ_AGAIN: &str = "read again from what was kept";
 
 /// `512 B`, `1.5 GiB`.
 pub(crate) fn bytes(bytes: u64) -> String {

@@ -1,6 +1,9 @@
 //! Metrics are read from what was kept: a pattern that is mended or renamed trains nothing again.
 
-use std::fs;
+use std::{
+    fs,
+    time::{Duration, SystemTime},
+};
 
 use flow_testkit::{TestSpace, until};
 use nix::sys::signal::Signal;
@@ -63,11 +66,11 @@ fn a_pattern_that_matches_nothing_is_mended_without_a_training() {
 
     write(&space, "{stdout: 'Epoch {epoch}: loss {loss}, acc {top1:%}'}", READERS);
     let plan = space.flow(["plan", "m.yaml"]).expect(0).stdout();
-    assert!(plan.contains("its metrics read again from what was kept"), "{plan}");
+    assert!(plan.contains("read again from what was kept"), "{plan}");
     let why = space.flow(["why", "-w", "m.yaml", "train"]).expect(0).stdout();
-    assert!(why.contains("cached, its metrics read again from what was kept by run"), "{why}");
+    assert!(why.contains("cached, read again from what was kept by run"), "{why}");
     let said = space.flow(["run", "m.yaml", "-v"]).expect(0).stdout();
-    assert!(said.contains("train, its metrics read again"), "{said}");
+    assert!(said.contains("train, read again"), "{said}");
     let mut ran = space.ran();
     ran.sort();
     assert_eq!(ran, ["report", "table"], "what reads its file alone does not run again");
@@ -444,4 +447,41 @@ fn a_run_says_which_columns_are_metrics_by_other_names_once_for_all_instances() 
     let told = "names in `log.csv` are metrics by other names: `temp °C` as `temp__c`";
     assert_eq!(said.matches(told).count(), 1, "{said}");
     assert_eq!(result(&space, "train[x=20]")["metrics"]["temp__c"]["value"], 20.0);
+}
+
+/// A day of training is not lost because a name in the workflow was wrong.
+#[test]
+fn outputs_that_are_declared_anew_are_collected_from_the_kept_work_folder() {
+    let space = space();
+    let write_with = |outputs: &str, shell: &str| {
+        let train = format!(
+            "train: {{run: sh train.sh, inputs: [train.sh], outputs: {outputs}, metrics: {{json: m.json, required: true}}}}"
+        );
+        space.write("train.sh", shell).write("m.yaml", &format!("flow: 1\nname: m\nsteps:\n  {train}\n  weights: {{run: 'cat ${{{{ steps.train.outputs.model }}}} ${{{{ steps.train.outputs.plots }}}}/a'}}\n"));
+    };
+    let shell = "mkdir plots; echo a > plots/a; echo model > model.pt; echo '{\"top1\": 0.5}' > m.json";
+    write_with("{plots: plots, model: modle.pt}", shell);
+    let said = space.flow(["run", "m.yaml"]).expect(1).stdout();
+    assert!(said.contains("new in its work folder") && said.contains("`model.pt`"), "{said}");
+
+    write_with("{plots: plots, model: model.pt}", shell);
+    let plan = space.flow(["plan", "m.yaml"]).expect(0).stdout();
+    assert!(plan.contains("read again from what was kept"), "{plan}");
+    let said = space.flow(["run", "m.yaml"]).expect(0).stdout();
+    assert!(said.contains("its program did not run again"), "{said}");
+    assert_eq!(space.ran(), ["weights"]);
+    assert_eq!(result(&space, "train")["metrics"]["top1"]["value"], 0.5);
+    assert!(space.flow(["run", "m.yaml"]).expect(0).stdout().contains("nothing to do"), "it stands from now on");
+
+    // Another program, or a file that was written since, is no result of this one.
+    write_with("[modle.pt]", "echo other > model.pt");
+    let said = space.flow(["run", "m.yaml"]).expect(1).stdout();
+    let work = said.split_once("its work folder `").and_then(|(_, path)| path.split('`').next()).unwrap_or_default();
+    write_with("{model: model.pt}", "echo third > model.pt");
+    assert!(space.flow(["plan", "m.yaml"]).expect(0).stdout().contains("input `train.sh` changed"), "another program");
+    write_with("{model: model.pt}", "echo other > model.pt");
+    let file = fs::File::options().append(true).open(space.path(work).join("model.pt")).unwrap();
+    file.set_modified(SystemTime::now() + Duration::from_secs(9)).unwrap();
+    let plan = space.flow(["plan", "m.yaml"]).expect(0).stdout();
+    assert!(!plan.contains("read again"), "written since: {plan}");
 }

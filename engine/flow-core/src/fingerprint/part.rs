@@ -221,6 +221,15 @@ impl Parts {
         Parts { base, group: None }
     }
 
+    /// The same less outputs and where metrics are read: the key of what a program left that ended well and wrote no declared output. A
+    /// member of a co-run group has none, for its group is measured whole.
+    pub fn uncollected(&self) -> Option<Digest> {
+        let is_of_program = |part: &&Part| !matches!(part.kind, PartKind::Metrics | PartKind::Output);
+        let mut bytes = Encoder::new("flow uncollected 1\n");
+        self.base.iter().filter(is_of_program).for_each(|part| part.encode(&mut bytes));
+        self.group.is_none().then(|| bytes.finish())
+    }
+
     /// Which program this is of those that its step has been: what the step is as written, its plugin, and the content of the inputs that
     /// all its points have.
     pub fn program(&self, step: &Definition) -> Digest {

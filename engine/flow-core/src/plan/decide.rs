@@ -297,6 +297,14 @@ fn find(
         read_again = (reading.result.fingerprint != fingerprint).then_some(reading.remarks);
         result = Some(StepResult { fingerprint, ..reading.result });
     }
+    let last = if result.is_none() { lookup.last(&instance.label) } else { None };
+    if last.is_some()
+        && let Some(uncollected) = parts.uncollected().filter(|_| !instance.outputs.is_empty())
+        && let Some(reading) = lookup.collect_again(&uncollected, metrics, instance).map_err(unseen)?
+    {
+        read_again = Some(reading.remarks);
+        result = Some(StepResult { fingerprint, ..reading.result });
+    }
     let mut reasons = match &result {
         Some(result) => match (unfit(result, instance), &result.cause) {
             (Some(unfit), _) => vec![Reason::NotReusable(unfit)],
@@ -306,7 +314,7 @@ fn find(
             }
             (None, _) => Vec::new(),
         },
-        None => match (lookup.damage(&fingerprint), lookup.last(&instance.label)) {
+        None => match (lookup.damage(&fingerprint), last) {
             (Some(damage), _) => vec![Reason::Damaged(damage)],
             (None, None) => vec![Reason::NeverRan],
             (None, Some(last)) => {

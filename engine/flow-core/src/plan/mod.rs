@@ -90,6 +90,20 @@ pub trait Lookup {
         Ok(None)
     }
 
+    /// What a program left that ended well and did not write the outputs that were declared then, if the work folder that was kept has
+    /// those of `instance`, unchanged since. `uncollected` is its key ([`Parts::uncollected`]).
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    fn collect_again(
+        &mut self,
+        _uncollected: &Digest,
+        _metrics: Option<&Metrics>,
+        _instance: &Instance,
+    ) -> Result<Option<Reading>, Fault> {
+        Ok(None)
+    }
+
     /// The dead run that already started this instance and whose attempt is still going, found by the result's
     /// fingerprint for a batch job and by the attempt's on this machine. It is adopted instead of started again.
     fn goes_on(&mut self, _instance: &Instance, _fingerprint: &Digest, _attempt: &Digest) -> Option<RunId> {

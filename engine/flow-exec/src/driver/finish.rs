@@ -98,12 +98,13 @@ pub(crate) fn finish(end: End<'_>, seen: &Observed) -> (StepResult, Option<Store
     let no_metrics = listener.read_files(&end.folder.work(), outcome == Outcome::Ok);
     if outcome == Outcome::Ok {
         let work = end.folder.work();
-        for output in instance.outputs.iter() {
+        let absent = |output| absent(output, instance, end.resolved, &work, end.beside);
+        if let Some(why) = instance.outputs.iter().find_map(absent) {
+            (outcome, cause) = (Outcome::Failed, Some(why));
+        }
+        // Where one is absent, the work folder keeps the others.
+        for output in instance.outputs.iter().take_while(|_| outcome == Outcome::Ok) {
             let path = work.join(&output.path);
-            if let Some(why) = absent(output, instance, end.resolved, &work, end.beside) {
-                (outcome, cause) = (Outcome::Failed, Some(why));
-                break;
-            }
             // Whoever joins an attempt again finds all of it.
             let ingested = match end.joinable {
                 true => end.objects.ingest_copy_of(&path, &work),
@@ -121,8 +122,9 @@ pub(crate) fn finish(end: End<'_>, seen: &Observed) -> (StepResult, Option<Store
     }
     let required = end.metrics.is_some_and(|metrics| metrics.required);
     let missed = no_metrics.is_some() && outcome == Outcome::Ok;
-    // What was done stands, and its metrics can be read in another way.
-    let done = outcome == Outcome::Ok || instance.record.contains(&outcome);
+    // What was done stands, and its metrics can be read, or its outputs collected, in another way.
+    let is_uncollected = matches!(cause, Some(Cause::NoOutput { .. }));
+    let done = outcome == Outcome::Ok || instance.record.contains(&outcome) || is_uncollected;
     if let Some(problem) = no_metrics.filter(|_| outcome == Outcome::Ok) {
         cause = Some(Cause::NoMetrics { problem });
         if required {

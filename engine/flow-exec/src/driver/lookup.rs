@@ -18,7 +18,7 @@ use flow_store::{Earlier, EntryKind, Inputs, Objects, Results, Snapshot, Stood, 
 use super::{Session, checkpoint::Checkpoint};
 use crate::clock;
 
-use super::reading::read_again;
+use super::reading::{collect_again, read_again};
 
 /// Answers from files and a store.
 pub(crate) struct StoreLookup<'a> {
@@ -239,6 +239,28 @@ impl Lookup for StoreLookup<'_> {
             Ok(Some(_)) => Ok(None),
             Err(e) => Err(e.into()),
         }
+    }
+
+    fn collect_again(
+        &mut self,
+        uncollected: &Digest,
+        metrics: Option<&Metrics>,
+        instance: &Instance,
+    ) -> Result<Option<Reading>, Fault> {
+        let left = self.results().and_then(|results| self.kept(results.result(uncollected)));
+        let (Some(mut result), Some(objects)) = (left, self.objects.clone()) else { return Ok(None) };
+        let store = self.keep.then_some(&objects);
+        if !collect_again(&mut result, instance, &self.folder, self.inputs, store)? {
+            return Ok(None);
+        }
+        let from = result.run.clone();
+        let reading = self.kept(read_again(&objects, result, metrics, instance, self.keep));
+        Ok(reading.map(|mut reading| {
+            let text =
+                format!("its outputs are from the work folder that run {from} kept: its program did not run again");
+            reading.remarks.insert(0, text);
+            reading
+        }))
     }
 
     fn goes_on(&mut self, instance: &Instance, fingerprint: &Digest, attempt: &Digest) -> Option<RunId> {

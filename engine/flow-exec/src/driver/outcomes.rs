@@ -281,12 +281,12 @@ impl Outcomes {
             if result.outcome != Outcome::Cancelled {
                 out.say(self.tried(&result, parts.clone()));
             }
-            let unread = unread(&result, decided.attempt).map(Box::new);
-            match unread {
-                Some(unread) => {
+            let done = unread(&result, decided.attempt).or_else(|| uncollected(&result, &decided.parts));
+            match done.map(Box::new) {
+                Some(done) => {
                     // It is the attempt that has them, not the failure.
                     result.outputs.clear();
-                    out.say(RunEvent::Recorded { instance, result: unread, parts, read_again: false });
+                    out.say(RunEvent::Recorded { instance, result: done, parts, read_again: false });
                 }
                 None => out.say(RunEvent::Observed { result: result.clone() }),
             }
@@ -428,4 +428,12 @@ fn unread(result: &StepResult, attempt: Digest) -> Option<StepResult> {
     let missed = matches!(result.cause, Some(Cause::NoMetrics { .. })) && result.kept.is_some();
     let done = || StepResult { fingerprint: attempt, outcome: Outcome::Ok, cause: None, ..result.clone() };
     missed.then(done)
+}
+
+/// What stands of an attempt that ended well and did not write what was declared: its outputs can be collected from its work folder
+/// when they are declared in another way. The cause stays, for it names the folder.
+fn uncollected(result: &StepResult, parts: &Parts) -> Option<StepResult> {
+    let lacks = matches!(result.cause, Some(Cause::NoOutput { .. })) && result.kept.is_some();
+    let fingerprint = parts.uncollected().filter(|_| lacks)?;
+    Some(StepResult { fingerprint, outcome: Outcome::Ok, ..result.clone() })
 }

@@ -3,18 +3,23 @@
 use std::{
     ops::ControlFlow,
     path::{Path, PathBuf},
+    time::{Duration, UNIX_EPOCH},
 };
 
 use flow_core::{
-    Digest, Instance, Kept, Metrics, MetricsFile, NumberFiles, StepResult, event_file,
+    Artifact, Digest, Instance, Kept, Metrics, MetricsFile, NumberFiles, StepResult, event_file,
     measure::{Record, read_again as read_numbers_again},
     plan::Reading,
-    reason::NoMetrics,
+    reason::{Cause, NoMetrics},
 };
-use flow_store::{Objects, StoreError};
+use flow_store::{Inputs, Objects, StoreError, Tree};
+use walkdir::WalkDir;
 
 use super::numbers::{bytes_in, event_files_in, is_event_file, text_in, unread};
 use crate::text;
+
+/// A file system keeps times in coarser steps than the clock that an end is read from.
+const CLOCK_STEP: Duration = Duration::from_secs(1);
 
 /// The result with its numbers as `metrics` say now; `None` where what would have to be read is not kept. With `keep` its series
 /// is put into the store.
@@ -52,6 +57,46 @@ pub(crate) fn read_again(
         remarks.push(format!("{mib} MiB in the middle of its log were not kept: what stood there is not read again"));
     }
     Ok(Some(Reading { result, remarks }))
+}
+
+/// Gives a result that has no outputs those of `instance`, from the work folder that it left; false where that does not have them all,
+/// or something in them was written since. They are taken into `objects`, or only hashed.
+///
+/// # Errors
+/// A file cannot be read; the disk is full.
+pub(crate) fn collect_again(
+    result: &mut StepResult,
+    instance: &Instance,
+    root: &Path,
+    inputs: &Inputs,
+    objects: Option<&Objects>,
+) -> Result<bool, StoreError> {
+    let Some(Cause::NoOutput { work: Some(work), .. }) = &result.cause else { return Ok(false) };
+    let work = root.join(work);
+    let ended = UNIX_EPOCH + Duration::from_millis(result.ended_at) + CLOCK_STEP;
+    let is_as_left = |path: &Path| {
+        let mut entries = WalkDir::new(path).into_iter();
+        entries.all(|entry| {
+            entry.ok().and_then(|entry| entry.metadata().ok()?.modified().ok()).is_some_and(|at| at <= ended)
+        })
+    };
+    if !instance.outputs.iter().all(|output| is_as_left(&work.join(&output.path))) {
+        return Ok(false);
+    }
+    for output in instance.outputs.iter() {
+        let path = work.join(&output.path);
+        let artifact = match objects {
+            Some(objects) => objects.ingest_copy_of(&path, &work)?,
+            None => {
+                let Tree { digest, kind, bytes, files } = inputs.hash_path(&path, false)?;
+                Artifact { digest, kind, bytes, files }
+            }
+        };
+        result.outputs.insert(output.name.clone(), artifact);
+        result.paths.insert(output.name.clone(), output.path.clone());
+    }
+    result.cause = None;
+    Ok(true)
 }
 
 /// The record is one line, and the log follows, with what was printed before it went on.
