@@ -28,6 +28,7 @@ mod machine;
 mod metrics;
 mod needs;
 mod out;
+mod pages;
 mod planned;
 mod processes;
 mod publish;
