@@ -25,33 +25,69 @@ fn stands_in(page: &[f64], number: &str) -> bool {
     page.iter().any(|value| format!("{value:.decimals$}") == number)
 }
 
+/// A README without its entries of What's New, which flow writes.
+fn readme(path: &str) -> String {
+    let page = read(path);
+    let entries = Regex::new(r"(?s)<!-- flow entry:.*<!-- end of flow entry:[^\n]*\n").expect("a pattern");
+    entries.replace(&page, "").into_owned()
+}
+
+const READMES: [&str; 2] = ["README.md", "README.zh.md"];
+
 #[test]
-fn the_readme_leads_with_an_answer() {
-    let readme = read("README.md");
-    let (before, _) = readme.split_once("\n```").expect("a command");
-    let rows: Vec<&str> = before.lines().filter(|line| line.starts_with("| ")).collect();
-    assert!(rows.len() >= 3, "a table stands before the first command: {before}");
-    for verdict in ["only concurrent", "parallel"] {
-        assert!(rows.iter().any(|row| row.contains(verdict)), "{verdict}: {rows:#?}");
+fn a_readme_is_short_and_has_the_two_commands_that_do_everything() {
+    for path in READMES {
+        let page = readme(path);
+        assert!(page.lines().count() <= 150, "{path}: {} lines", page.lines().count());
+        let long: Vec<&str> = page.lines().filter(|line| line.chars().count() > 100).collect();
+        assert!(long.is_empty(), "{path}: {long:#?}");
+        for command in ["\ncargo run --release -- run workflows/feb08.yaml\n", "`python3 engine/test.py`"] {
+            assert!(page.contains(command), "{path}: {command}");
+        }
     }
 }
 
 #[test]
-fn what_the_first_command_writes_without_a_gpu_shows_what_the_readme_says_of_it() {
-    let page = read("reports/feb08.md");
-    assert!(page.contains("\n- v7: ") && page.contains("Bottleneck: CPU"), "{page}");
-    let readme = read("README.md");
-    let start = readme.find("**Two cores and no GPU show it too**").expect("the paragraph");
-    let said = &readme[start..][..readme[start..].find("([report](reports/feb08.md))").expect("its report")];
-    // In its tables and in what it found, and not in the date, the head and the notes.
-    let begins = ["| ", "- v", "- From", "- Together"];
-    let found = page.lines().filter(|line| begins.iter().any(|begin| line.starts_with(begin)));
-    let on_page: Vec<f64> = found.flat_map(numbers).filter_map(|number| number.parse().ok()).collect();
-    let said = numbers(&said.replace("v7", "").replace("v11", ""));
-    assert!(said.len() >= 7, "{said:?}");
-    for number in said {
-        assert!(stands_in(&on_page, &number), "README.md says {number}, and reports/feb08.md does not");
+fn a_readme_opens_with_an_answer_from_a_report() {
+    for (path, verdicts) in READMES.into_iter().zip([["only concurrent", "parallel"], ["仅并发", "并行"]]) {
+        let page = readme(path);
+        let caption = page.split("\n\n").find(|paragraph| paragraph.starts_with('*')).expect("a caption");
+        let caption = caption.replace('\n', " ");
+        assert!(page.find("\n```").is_some_and(|command| page.find("![").expect("a picture") < command), "{path}");
+        for verdict in verdicts {
+            assert!(caption.contains(&format!("**{verdict}**")), "{path}: {caption}");
+        }
+        let report = page.lines().find_map(|line| line.strip_prefix("[1]: ")).expect("the report");
+        let rows = read(report);
+        let rows = rows.lines().filter(|line| line.starts_with("| "));
+        let on_page: Vec<f64> = rows.flat_map(numbers).filter_map(|number| number.parse().ok()).collect();
+        let said: Vec<String> = numbers(&caption).into_iter().filter(|number| number.contains('.')).collect();
+        assert!(said.len() >= 4, "{said:?}");
+        for number in said {
+            assert!(stands_in(&on_page, &number), "{path} says {number}, and {report} does not");
+        }
     }
+}
+
+#[test]
+fn links_between_pages_lead_somewhere() {
+    let link = Regex::new(r"\]\(([^)\s#]+)(?:#[^)]*)?\)|(?m)^\[[^\]]+\]: ([^\s#]+)").expect("a pattern");
+    let mut pages: Vec<String> =
+        READMES.iter().chain(&["CHANGELOG.md", "examples/README.md"]).map(|page| (*page).to_owned()).collect();
+    let docs = fs::read_dir(root().join("docs")).expect("a folder").flatten();
+    pages.extend(docs.map(|page| format!("docs/{}", page.file_name().to_string_lossy())));
+    let mut seen = 0;
+    for page in pages {
+        let folder = root().join(&page).parent().expect("a folder").to_owned();
+        for found in link.captures_iter(&read(&page)) {
+            let target = found.get(1).or(found.get(2)).expect("a link").as_str();
+            if !target.contains("://") {
+                seen += 1;
+                assert!(folder.join(target).exists(), "{page}: {target}");
+            }
+        }
+    }
+    assert!(seen > 20, "{seen}");
 }
 
 /// The values of each key `question` in it.

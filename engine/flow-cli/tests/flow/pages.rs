@@ -1,4 +1,4 @@
-//! The terminal sessions in the tutorial are real: each command runs and prints what the page shows.
+//! The terminal sessions in the README and in the tutorial are real: each command runs and prints what the page shows.
 
 use std::{
     env, fs,
@@ -80,13 +80,18 @@ fn is_real(page: &str) {
 }
 
 #[test]
+fn the_readme_shows_what_flow_prints() {
+    is_real("README.md");
+}
+
+#[test]
 fn the_tutorial_shows_what_flow_prints() {
     is_real("docs/tutorial.md");
 }
 
 #[test]
 fn the_chinese_pages_show_the_same_sessions() {
-    for (page, chinese) in [("docs/tutorial.md", "docs/tutorial.zh.md")] {
+    for (page, chinese) in [("README.md", "README.zh.md"), ("docs/tutorial.md", "docs/tutorial.zh.md")] {
         let [page, chinese] = [page, chinese].map(|page| fs::read_to_string(root().join(page)).unwrap());
         assert_eq!(blocks(&page, "console"), blocks(&chinese, "console"));
         let [page, chinese] = [page, chinese].map(|page| blocks(&page, "yaml").concat());
