@@ -46,7 +46,9 @@ impl Init {
         })?;
         file.write_all(TEXT.as_bytes()).map_err(|e| CliError::failed(format!("`{shown}` cannot be written: {e}")))?;
         output.line(format!("wrote {shown}"))?;
-        output.note(format!("next: flow run {shown}"))?;
+        output.note(format!("next: flow run {shown}     takes seconds, needs no GPU"))?;
+        output.note(format!("      flow plan {shown}    after an edit: what would run again, and why"))?;
+        output.note("your own script: its command is `run:`, its files are `inputs:`, its numbers `metrics:`")?;
         Ok(ExitCode::SUCCESS)
     }
 }

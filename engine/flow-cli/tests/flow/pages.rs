@@ -1,4 +1,4 @@
-//! The terminal sessions in the README and in the tutorial are real: each command runs and prints what the page shows.
+//! First steps: the terminal sessions in the README and in the tutorial are real, and `flow init` says what to do next.
 
 use std::{
     env, fs,
@@ -96,5 +96,15 @@ fn the_chinese_pages_show_the_same_sessions() {
         assert_eq!(blocks(&page, "console"), blocks(&chinese, "console"));
         let [page, chinese] = [page, chinese].map(|page| blocks(&page, "yaml").concat());
         assert_eq!(without_comments(&page), without_comments(&chinese));
+    }
+}
+
+#[test]
+fn init_says_what_to_do_next_and_it_works() {
+    let space = space();
+    let said = space.flow(["init"]).expect(0).stderr();
+    for command in ["run", "plan"] {
+        assert!(said.contains(&format!("flow {command} workflows/hello.yaml ")), "{said}");
+        space.flow([command, "workflows/hello.yaml"]).expect(0);
     }
 }
