@@ -247,3 +247,19 @@ fn usage(result: &StepResult, of: &Measure) -> Datum {
     };
     datum.unwrap_or(Datum::NotMeasured)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documentation_has_every_measure_with_its_unit() {
+        let page = include_str!("../../../docs/language.md");
+        let rows = page.split("### Measured columns").nth(1).expect("the table");
+        for Measure { name, unit, .. } in &USAGE {
+            let row = rows.lines().find(|row| row.starts_with("| ") && row.contains(&format!("`{name}`")));
+            let row = row.unwrap_or_else(|| panic!("docs/language.md has no row for {name}"));
+            assert!(unit.is_empty() || row.contains(&format!("| {unit} |")), "{name} is in {unit}: {row}");
+        }
+    }
+}

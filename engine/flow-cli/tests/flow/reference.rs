@@ -10,20 +10,49 @@ pub(crate) fn page(name: &str) -> String {
     fs::read_to_string(format!("{}/../../docs/{name}.md", env!("CARGO_MANIFEST_DIR"))).unwrap()
 }
 
+/// Where the schema has keys.
+const PLACES: [&str; 4] =
+    ["/properties", "/$defs/profile/properties", "/$defs/publication/properties", "/$defs/step/properties"];
+
 #[test]
 fn every_key_stands_in_the_reference_with_its_meaning() {
     let (space, page) = (space(), page("language"));
     let schema: Value = serde_json::from_str(&space.flow(["schema"]).expect(0).stdout()).unwrap();
     let of = |path: &str| schema.pointer(path).and_then(Value::as_object).unwrap().clone();
-    let places =
-        ["/properties", "/$defs/profile/properties", "/$defs/publication/properties", "/$defs/step/properties"];
-    let keys: Vec<(String, Value)> = places.into_iter().flat_map(of).collect();
+    let keys: Vec<(String, Value)> = PLACES.into_iter().flat_map(of).collect();
     assert!(keys.len() > 30, "{keys:?}");
     for (key, of_it) in keys {
         // Lengths of time are not what a test compares: they stand as `TIME` in what it reads.
         let meaning = of_it["description"].as_str().unwrap().split("`TIME`").next().unwrap();
         let row = format!("| `{key}` | {meaning}");
         assert!(page.contains(&row), "there is no row `{row}`");
+    }
+}
+
+/// The words between which a key of the schema lets one choose.
+fn choices(schema: &Value, found: &mut Vec<String>) {
+    match schema {
+        Value::Object(fields) => {
+            let all = fields.get("enum").and_then(Value::as_array).into_iter().flatten();
+            found.extend(all.filter_map(Value::as_str).map(str::to_owned));
+            fields.values().for_each(|field| choices(field, found));
+        }
+        Value::Array(items) => items.iter().for_each(|item| choices(item, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_allowed_value_stands_in_the_reference() {
+    let (space, page) = (space(), page("language"));
+    let schema: Value = serde_json::from_str(&space.flow(["schema"]).expect(0).stdout()).unwrap();
+    let mut found = Vec::new();
+    for place in PLACES {
+        choices(schema.pointer(place).unwrap(), &mut found);
+    }
+    assert!(found.len() > 15, "{found:?}");
+    for value in found {
+        assert!(page.contains(&format!("`{value}`")), "the value `{value}` is not there");
     }
 }
 
