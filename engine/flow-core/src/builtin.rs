@@ -87,6 +87,9 @@ pub struct BuiltinOutput {
     pub notices: Vec<String>,
 }
 
+/// The files beside a README that `whats_new:` names: with all entries, and with those of runs without a GPU.
+pub const WHATS_NEW: [&str; 2] = ["WHATSNEW.md", "reports/WHATSNEW.md"];
+
 /// One entry of `publish:` to carry out.
 #[derive(Clone, Debug)]
 pub struct PublishJob {
@@ -98,6 +101,8 @@ pub struct PublishJob {
     pub target: String,
     /// The target's present content, if it exists.
     pub existing: Option<String>,
+    /// The present content of those files of [`WHATS_NEW`] that exist in the target's folder.
+    pub beside: BTreeMap<String, String>,
     /// For an entry: the path from the target's folder to the published report, if this workflow publishes it too.
     pub report: Option<String>,
     /// What may be replaced.

@@ -51,6 +51,7 @@ pub mod why;
 pub use ansi::Program;
 pub use builtin::{
     BuiltinInput, BuiltinOutput, Builtins, FileToWrite, Publication, PublishJob, PublishWhat, Replace, StepView,
+    WHATS_NEW,
 };
 pub use bundle::{Bundle, Foreign, LONGEST_BUNDLE, Origin, machine_of};
 pub use catalogue::{

@@ -965,6 +965,12 @@ front-remarks = { $more ->
     [one] One more remark is below.
    *[other] { $more } more remarks are below.
 }
+news-report = report
+news-all = all entries
+news-more = { $more ->
+    [one] 1 more section in the report.
+   *[other] { $more } more sections in the report.
+}
 front-cost = { $results ->
     [one] 1 result
    *[other] { $results } results

@@ -1244,6 +1244,11 @@ front-data = 数据
 front-remarks = { $more ->
    *[other] 另有 { $more } 条说明，见下。
 }
+news-report = 报告
+news-all = 全部条目
+news-more = { $more ->
+   *[other] 报告中另有 { $more } 节。
+}
 front-cost = { $results ->
    *[other] { $results } 个结果
 }，{ $time }

@@ -127,7 +127,7 @@ impl Builtins for Reports {
     }
 
     fn publish(&self, job: &PublishJob) -> Result<Publication, String> {
-        publish::publish(job)
+        publish::publish(job, &self.words)
     }
 }
 

@@ -17,6 +17,7 @@ mod builtins;
 mod caveats;
 mod chart;
 mod columns;
+mod entries;
 mod findings;
 mod format;
 mod gantt;

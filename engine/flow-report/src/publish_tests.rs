@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
+use crate::entries::all;
 
 fn job(name: &str, hardware: &str, date: &str, body: &str, existing: Option<&str>) -> PublishJob {
     let json = serde_json::json!({"workflow": name, "hardware": hardware, "date": date}).to_string();
@@ -17,11 +18,17 @@ fn job(name: &str, hardware: &str, date: &str, body: &str, existing: Option<&str
             ("charts/t-epoch_time.svg".to_owned(), b"<svg/>".to_vec()),
         ]),
         what: PublishWhat::WhatsNew,
-        target: "README.md".into(),
+        target: "NEWS.md".into(),
         existing: existing.map(str::to_owned),
+        beside: BTreeMap::new(),
         report: Some("reports/feb08.md".into()),
         replace: Replace::Alike,
     }
+}
+
+/// With the words of reports.
+fn publish(job: &PublishJob) -> Result<Publication, String> {
+    super::publish(job, &Words::default())
 }
 
 fn published(job: &PublishJob) -> String {
@@ -65,13 +72,14 @@ fn a_readme_with_other_content() {
     ```
     "#);
     assert_eq!(published(&job("feb08", "4 x TITAN Xp", "2026-02-08", "A table.", Some(&once))), once);
-    // Another day of the same replaces it; other hardware stands beside it; newest first.
-    let again = published(&job("feb08", "4 x TITAN Xp", "2026-02-09", "Better.", Some(&once)));
-    let better = once.replace("2026-02-08", "2026-02-09").replace("A table.", "Better.");
-    assert_eq!(without_digests(&again), without_digests(&better));
+    // The same day of the same replaces it; other days and other hardware stand beside it; newest first.
+    let better = published(&job("feb08", "4 x TITAN Xp", "2026-02-08", "Better.", Some(&once)));
+    assert_eq!(without_digests(&better), without_digests(&once.replace("A table.", "Better.")));
+    let again = published(&job("feb08", "4 x TITAN Xp", "2026-02-09", "Best.", Some(&better)));
     let other = published(&job("feb08", "2 CPUs AMD", "2026-02-13", "Slow.", Some(&again)));
     let oldest = published(&job("feb07", "2 CPUs AMD", "2026-02-07", "First.", Some(&other)));
-    let order: Vec<usize> = ["Slow.", "Better.", "First.", "Older words."].map(|t| oldest.find(t).expect(t)).to_vec();
+    let order: Vec<usize> =
+        ["Slow.", "Best.", "Better.", "First.", "Older words."].map(|t| oldest.find(t).expect(t)).to_vec();
     assert!(order.is_sorted(), "{oldest}");
     for text in [&again, &other, &oldest] {
         assert_eq!(without_entries(text), without_entries(&once));
@@ -85,7 +93,7 @@ fn without_digests(text: &str) -> String {
 /// What a file holds besides entries, blank lines beside them apart.
 fn without_entries(file: &str) -> String {
     let mut out = file.to_owned();
-    while let Some(place) = places(&Page::of(&out).lines).first() {
+    while let Some(place) = all(&out).first() {
         out = format!("{}{}", out[..place.start].trim_end(), &out[place.end..]);
     }
     out
@@ -203,6 +211,121 @@ proptest! {
         let twice = published(&job("a", "b", "2026-01-01", "x", Some(&once)));
         prop_assert_eq!(&twice, &once);
     }
+}
+
+/// A report that `flow/report` made, on these GPUs, with this title.
+fn of_report(workflow: &str, gpus: bool, date: &str, title: &str) -> PublishJob {
+    let setup = serde_json::json!({"gpus": if gpus { vec![("NVIDIA H200", 4, 0)] } else { vec![] }, "cpus": [("EPYC", 2)],
+        "parameters": [], "versions": [], "profile": null, "more": []});
+    let json = serde_json::json!({"format": report::REPORT_FORMAT, "workflow": workflow, "languages": ["en", "zh"],
+        "title": {"en": title, "zh": format!("{title}（中文）")}, "date": date, "setup": setup, "sections": [], "left_out": [], "runs": [], "accepted": {}, "spoiled": {}, "foreign_cpu": {}, "strangers": {}, "gpu_shared": {}, "doubts": {"short": {}, "few": {}, "chance": {}}, "fake_gpus": false,
+        "hardware": if gpus { "4 × NVIDIA H200" } else { "2 CPUs EPYC" }});
+    let mut job = job(workflow, "", date, title, Some("# Lab\n\nText.\n"));
+    job.files.insert("report.json".to_owned(), json.to_string().into_bytes());
+    PublishJob { target: "README.md".into(), ..job }
+}
+
+/// Publishes one report after another into the same files; returns these.
+fn after(jobs: &[PublishJob]) -> BTreeMap<String, String> {
+    let mut files = BTreeMap::from([("README.md".to_owned(), "# Lab\n\nText.\n".to_owned())]);
+    for job in jobs {
+        let existing = files.get(&job.target).cloned();
+        let job = PublishJob { existing, beside: files.clone(), ..job.clone() };
+        let done = publish(&job).expect("published");
+        assert_eq!(done.withheld, None);
+        let written = done.files.into_iter().map(|file| (file.path, String::from_utf8(file.bytes).expect("UTF-8")));
+        files.extend(written);
+    }
+    files
+}
+
+#[test]
+fn a_readme_has_the_newest_three_in_three_lines_and_a_file_beside_it_has_all() {
+    let day = |n: usize| of_report("feb08", true, &format!("2026-02-0{n}"), &format!("Title {n}"));
+    let files = after(&[day(1), day(3), day(4), day(2)]);
+    insta::assert_snapshot!(files["README.md"], @r"
+    # Lab
+
+    Text.
+
+    ## What's New
+
+    <!-- flow entry: feb08 on 4 × NVIDIA H200, 2026-02-04, no profile -->
+
+    **2026-02-04: Title 4**\
+    [report](reports/feb08.md) · [all entries](WHATSNEW.md)
+
+    <!-- flow's words: 80913aac7637 -->
+    <!-- end of flow entry: feb08 on 4 × NVIDIA H200 -->
+
+    <!-- flow entry: feb08 on 4 × NVIDIA H200, 2026-02-03, no profile -->
+
+    **2026-02-03: Title 3**\
+    [report](reports/feb08.md) · [all entries](WHATSNEW.md)
+
+    <!-- flow's words: be148c4a6664 -->
+    <!-- end of flow entry: feb08 on 4 × NVIDIA H200 -->
+
+    <!-- flow entry: feb08 on 4 × NVIDIA H200, 2026-02-02, no profile -->
+
+    **2026-02-02: Title 2**\
+    [report](reports/feb08.md) · [all entries](WHATSNEW.md)
+
+    <!-- flow's words: 4bd95a7d342a -->
+    <!-- end of flow entry: feb08 on 4 × NVIDIA H200 -->
+    ");
+    let all = &files["WHATSNEW.md"];
+    assert!(all.starts_with("# What's New\n\n<!-- flow entry: feb08 on 4 × NVIDIA H200, 2026-02-04"), "{all}");
+    let order: Vec<usize> = [4, 3, 2, 1].map(|n| all.find(&format!("## 2026-02-0{n}: feb08")).expect("there")).to_vec();
+    assert!(order.is_sorted() && !files.contains_key("reports/WHATSNEW.md"), "{all}");
+    assert_eq!(after(&[day(1), day(3), day(4), day(2), day(3), day(1)]), files);
+    // In the language of the file.
+    let chinese = after(&[PublishJob { target: "README.zh.md".into(), ..day(1) }]);
+    assert!(chinese["README.zh.md"].contains("**2026-02-01: Title 1（中文）**"), "{chinese:?}");
+    assert!(chinese["README.zh.md"].contains("[全部条目](WHATSNEW.md)"), "{chinese:?}");
+}
+
+#[test]
+fn without_a_gpu_a_readme_stays_unless_the_user_wants_it() {
+    let job = of_report("feb08", false, "2026-02-08", "On CPUs");
+    let files = after(std::slice::from_ref(&job));
+    assert_eq!(files.keys().collect::<Vec<_>>(), ["README.md", "reports/WHATSNEW.md"]);
+    assert_eq!(files["README.md"], "# Lab\n\nText.\n");
+    let all = &files["reports/WHATSNEW.md"];
+    assert!(all.starts_with("# What's New (runs without a GPU)\n\n<!-- flow entry: feb08 on 2 CPUs"), "{all}");
+    assert!(all.contains("\n[feb08.md](feb08.md)\n") && all.contains("](feb08/t-epoch_time.svg)"), "{all}");
+    let files = after(&[PublishJob { replace: Replace::Always, ..job.clone() }]);
+    assert_eq!(files.keys().collect::<Vec<_>>(), ["README.md", "WHATSNEW.md"]);
+    assert!(files["README.md"].contains("**2026-02-08, CPU: On CPUs**"), "{files:?}");
+    // A link out of the folder of the file.
+    let files = after(&[PublishJob { report: Some("docs/feb08.md".into()), ..job }]);
+    assert!(files["reports/WHATSNEW.md"].contains("[../docs/feb08.md](../docs/feb08.md)"), "{files:?}");
+}
+
+#[test]
+fn long_entries_that_leave_a_readme_are_kept() {
+    let old = "# Lab\n\n## What's New\n\nMy words.\n\n";
+    let long = |day: &str| {
+        published(&job("old", "2 CPUs", day, "A table.\n\n## Part", Some(""))).replace("## What's New\n\n", "")
+    };
+    let readme =
+        [old, &long("2026-01-03"), "\nBetween.\n\n", &long("2026-01-02"), "\n", &long("2026-01-01"), "\n# End\n"]
+            .concat();
+    let job = PublishJob { existing: Some(readme), ..of_report("feb08", true, "2026-02-08", "New") };
+    let files = publish(&job).expect("published").files;
+    let [all, readme] = [0, 1].map(|n| String::from_utf8(files[n].bytes.clone()).expect("UTF-8"));
+    assert!(!readme.contains("2026-01-01") && readme.matches("<!-- flow entry").count() == 3, "{readme}");
+    assert!(["My words.", "Between.", "# End", "2026-01-02"].iter().all(|kept| readme.contains(kept)), "{readme}");
+    assert!(all.contains("\n## 2026-01-01: old\n\nA table.\n") && all.contains("\n### Part\n"), "{all}");
+    assert_eq!(all.matches("<!-- flow entry").count(), 4, "{all}");
+    // What somebody wrote into an entry of a README stays there.
+    let edited = readme.replacen("A table.", "A table of mine.", 1);
+    let job = PublishJob { existing: Some(edited), beside: BTreeMap::from([("WHATSNEW.md".to_owned(), all)]), ..job };
+    let later = |day: &str| of_report("feb07", true, day, "Newer");
+    let newer = PublishJob { files: later("2026-02-09").files, ..job };
+    let files = publish(&newer).expect("published").files;
+    let readme = String::from_utf8(files[1].bytes.clone()).expect("UTF-8");
+    assert!(readme.contains("A table of mine.") && !readme.contains("2026-01-02"), "{readme}");
 }
 
 /// What Markdown does not show as a heading is none, and a fence that it does not open hides no entry.

@@ -37,7 +37,7 @@ fn a_day_of_three_experiments_is_an_entry_of_twenty_five_lines() {
 fn an_entry_without_gpus() {
     let entry = text(&run("report", feb08::with(), &feb08::without_gpus()).expect("a report"), "entry.md");
     insta::assert_snapshot!(entry, @r"
-    # 2026-11-21: mobilenet_v2: batch size, and dataset v7 against v11
+    # 2026-11-21, CPU: mobilenet_v2: batch size, and dataset v7 against v11
 
     **mobilenet_v2：批大小，以及数据集 v7 与 v11 的对比**
 
@@ -94,8 +94,13 @@ fn an_entry_of_many_questions_tells_what_was_found_and_has_the_table_of_the_firs
         assert!(entry.lines().count() <= 25, "{entry}");
         let said = entry.matches("- **`solo` by batch size**: ").count();
         assert_eq!(entry.matches("- **`solo`：不同批大小下的结果**：").count(), said, "{entry}");
-        said
+        let more = |line: &str, before: &str, behind: &str| -> Option<usize> {
+            line.strip_prefix(before)?.strip_suffix(behind)?.parse().ok()
+        };
+        let english = entry.lines().find_map(|line| more(line, "- ", " more sections in the report."));
+        assert_eq!(english, entry.lines().find_map(|line| more(line, "- 报告中另有 ", " 节。")), "{entry}");
+        (said, english)
     };
-    // What has no room is in the report.
-    assert_eq!([2, 4, 9].map(of), [2, 4, 4]);
+    // What has no room is in the report, and the entry says so.
+    assert_eq!([2, 4, 5, 9].map(of), [(2, None), (4, None), (3, Some(2)), (3, Some(6))]);
 }

@@ -51,9 +51,10 @@ fn no_folder_of_a_machine_is_published() {
     let mut with = feb08::with();
     with["setup"] = json!([{"label": "Dataset", "value": {"en": "/home/me/my photos", "zh": "/home/me/my photos"}}]);
     let files = run("report", with, &input).expect("a report").files;
-    for (what, target) in [(PublishWhat::Report, "feb08.md"), (PublishWhat::WhatsNew, "README.md")] {
+    for (what, target) in [(PublishWhat::Report, "feb08.md"), (PublishWhat::WhatsNew, "NEWS.md")] {
         let (files, target, report) = (files.clone(), target.to_owned(), Some("reports/feb08.md".to_owned()));
-        let job = PublishJob { files, what, target, existing: None, report, replace: Replace::Always };
+        let beside = std::collections::BTreeMap::new();
+        let job = PublishJob { files, what, target, existing: None, beside, report, replace: Replace::Always };
         let published = flow_report::Reports::new().publish(&job).expect("published").files;
         let text = String::from_utf8_lossy(&published[0].bytes);
         assert!(!text.contains("/home") && text.contains("…/my photos"), "{text}");

@@ -288,8 +288,9 @@ fn published(files: &std::collections::BTreeMap<String, Vec<u8>>, by: &str) -> R
     let job = |existing: &str| PublishJob {
         files: files.clone(),
         what: PublishWhat::WhatsNew,
-        target: "README.md".into(),
+        target: "NEWS.md".into(),
         existing: Some(existing.to_owned()),
+        beside: std::collections::BTreeMap::new(),
         report: Some("reports/feb08.md".into()),
         replace: Replace::Alike,
     };

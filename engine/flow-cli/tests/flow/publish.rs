@@ -93,15 +93,15 @@ steps:
   train: {run: "echo loss ${{ params.epochs }}", metrics: {stdout: "loss {loss}"}}
   tab: {uses: flow/table, with: {from: train, columns: [loss]}}
   rep: {uses: flow/report, with: {sections: [{table: tab, title: "${{ note }}"}]}}
-publish: [{from: rep, to: docs/rep.md}, {from: rep, whats_new: README.md}]
+publish: [{from: rep, to: docs/rep.md}, {from: rep, whats_new: NEWS.md}]
 "#;
 
 #[test]
 fn a_trial_replaces_nothing_that_is_published() {
     let space = space();
-    space.write("a.yaml", TRIAL).write("README.md", "# Lab\n");
+    space.write("a.yaml", TRIAL).write("NEWS.md", "# Lab\n");
     space.flow(["run", "a.yaml"]).expect(0);
-    let files = || (space.read("docs/rep.md"), space.read("README.md"));
+    let files = || (space.read("docs/rep.md"), space.read("NEWS.md"));
     let published = files();
     assert!(published.0.contains("3") && published.1.contains("flow entry"), "{published:?}");
     let trials: [(&[&str], &str); 4] = [
@@ -134,14 +134,14 @@ fn a_trial_replaces_nothing_that_is_published() {
 #[test]
 fn what_somebody_wrote_into_a_published_text_is_not_lost() {
     let space = space();
-    space.write("a.yaml", TRIAL).write("README.md", "# Lab\n");
+    space.write("a.yaml", TRIAL).write("NEWS.md", "# Lab\n");
     space.flow(["run", "a.yaml"]).expect(0);
     let edit = |file: &str, before: &str, words: &str| {
         space.write(file, &space.read(file).replacen(before, &format!("{words}\n\n{before}"), 1));
     };
     edit("docs/rep.md", "<details>", "My introduction.");
-    edit("README.md", "| loss", "My remark.");
-    let edited = || (space.read("docs/rep.md"), space.read("README.md"));
+    edit("NEWS.md", "| loss", "My remark.");
+    let edited = || (space.read("docs/rep.md"), space.read("NEWS.md"));
     let mine = edited();
     assert!(mine.0.contains("My introduction.") && mine.1.contains("My remark."), "{mine:?}");
     // Flow has nothing else to say than it said: there is nothing to decide.
@@ -151,13 +151,13 @@ fn what_somebody_wrote_into_a_published_text_is_not_lost() {
     let text = space.flow(["run", "a.yaml"]).expect(0).text();
     let why = "somebody edited it since flow wrote it; --publish replaces it";
     assert!(text.contains(&format!("kept      docs/rep.md: {why}")), "{text}");
-    assert!(text.contains(&format!("kept      README.md: {why}")) && edited() == mine, "{text}");
+    assert!(text.contains(&format!("kept      NEWS.md: {why}")) && edited() == mine, "{text}");
     // As is what a formatter does.
     let plain =
         |text: String| text.replace("My introduction.\n\n", "").replace("My remark.\n\n", "").replace("| ", "|   ");
-    space.write("docs/rep.md", &plain(mine.0)).write("README.md", &plain(mine.1));
+    space.write("docs/rep.md", &plain(mine.0)).write("NEWS.md", &plain(mine.1));
     let text = space.flow(["run", "a.yaml", "-f", "rep"]).expect(0).text();
-    assert!(text.contains("published docs/rep.md") && text.contains("published README.md"), "{text}");
+    assert!(text.contains("published docs/rep.md") && text.contains("published NEWS.md"), "{text}");
     assert!(edited().0.contains("13"), "{}", edited().0);
     edit("docs/rep.md", "<details>", "My introduction.");
     let text = space.flow(["run", "a.yaml", "--publish"]).expect(0).text();
@@ -169,14 +169,35 @@ fn what_is_not_published_yet_always_is() {
     let space = space();
     space.write("a.yaml", TRIAL);
     space.flow(["run", "a.yaml", "--no-publish"]).expect(0);
-    assert!(!space.path("docs").exists() && !space.path("README.md").exists());
+    assert!(!space.path("docs").exists() && !space.path("NEWS.md").exists());
     space.flow(["run", "a.yaml", "--set", "epochs=1"]).expect(0);
-    assert!(space.read("docs/rep.md").contains("epochs=1") && space.read("README.md").contains("flow entry"));
+    assert!(space.read("docs/rep.md").contains("epochs=1") && space.read("NEWS.md").contains("flow entry"));
     // Removed, it is published again, though nothing else changed.
     space.flow(["run", "a.yaml"]).expect(0);
     fs::remove_file(space.path("docs/rep.md")).unwrap();
     space.flow(["run", "a.yaml", "--set", "epochs=1"]).expect(0);
     assert!(space.read("docs/rep.md").contains("epochs=1"));
+}
+
+#[test]
+fn a_readme_has_entries_of_gpus_and_a_file_beside_it_those_of_cpus() {
+    let space = space();
+    let workflow = TRIAL.replace("NEWS.md", "README.md").replace("{sections", "{languages: [en, zh], sections");
+    space.write("a.yaml", &workflow).write("README.md", "# Lab\n");
+    let ran = space.flow(["run", "a.yaml"]).expect(0).text();
+    assert!(ran.contains("published reports/WHATSNEW.md") && space.read("README.md") == "# Lab\n", "{ran}");
+    let entry = space.read("reports/WHATSNEW.md");
+    assert!(entry.starts_with("# What's New (runs without a GPU)\n\n<!-- flow entry: a on "), "{entry}");
+    assert!(entry.contains(", CPU: a\n") && entry.contains("[../docs/rep.md](../docs/rep.md)"), "{entry}");
+    // Again it changes nothing, and the path is said all the same.
+    let again = space.flow(["run", "a.yaml"]).expect(0).text();
+    assert!(again.contains("unchanged reports/WHATSNEW.md") && space.read("reports/WHATSNEW.md") == entry, "{again}");
+    let asked = space.flow(["run", "a.yaml", "--publish"]).expect(0).text();
+    assert!(asked.contains("published WHATSNEW.md") && asked.contains("published README.md"), "{asked}");
+    let readme = space.read("README.md");
+    assert!(readme.starts_with("# Lab\n\n## What's New\n\n<!-- flow entry: a on "), "{readme}");
+    assert!(readme.contains("[report](docs/rep.md) · [all entries](WHATSNEW.md)"), "{readme}");
+    assert!(!readme.contains("| loss") && space.read("WHATSNEW.md").contains("| loss"), "{readme}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `publish:` after a run: writes what a built-in says, and only what changed. Words no entry.
 
 use std::{
+    collections::BTreeMap,
     fs,
     io::{self, Read},
     os::unix::fs::MetadataExt,
@@ -8,7 +9,8 @@ use std::{
 };
 
 use flow_core::{
-    Builtins, FileToWrite, Outcome, Publish, PublishJob, PublishTo, PublishWhat, Replace, Settled, reason::Withheld,
+    Builtins, FileToWrite, Outcome, Publish, PublishJob, PublishTo, PublishWhat, Replace, Settled, WHATS_NEW,
+    reason::Withheld,
 };
 use flow_store::Objects;
 use nix::unistd::geteuid;
@@ -56,7 +58,11 @@ pub(super) fn targets(session: &Session) -> Vec<PathBuf> {
             let report = normal(&session.path(to));
             vec![report.with_extension(""), report]
         }
-        PublishTo::WhatsNew(to) => vec![normal(&session.path(to))],
+        PublishTo::WhatsNew(to) => {
+            let file = normal(&session.path(to));
+            let folder = file.parent().unwrap_or(Path::new("/")).to_owned();
+            WHATS_NEW.iter().map(|beside| folder.join(beside)).chain([file]).collect()
+        }
     });
     paths.collect()
 }
@@ -117,25 +123,33 @@ pub(crate) fn publish(
         let report = report.filter(|report| !out.errors.iter().any(|(failed, _)| failed == report));
         let report = report.map(|report| relative(&target, &report));
         let done = files(objects, artifact).map_err(|e| e.to_string()).and_then(|files| {
-            let existing = match text::read(&target, LONGEST) {
-                Ok(text) => Some(text),
-                Err(e) if e.kind() == io::ErrorKind::NotFound => None,
-                Err(e) => return Err(e.to_string()),
-            };
-            let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            builtins.publish(&PublishJob { files, what, target: name, existing, report, replace: replace.clone() })
+            let existing = present(&target)?;
+            let mut beside = BTreeMap::new();
+            for name in WHATS_NEW.iter().filter(|_| what == PublishWhat::WhatsNew) {
+                beside.extend(present(&target.with_file_name(name))?.map(|text| ((*name).to_owned(), text)));
+            }
+            let target = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            builtins.publish(&PublishJob { files, what, target, existing, beside, report, replace: replace.clone() })
         });
         let write_all = |target: &Path, files: &[FileToWrite]| {
             let folder = target.parent().unwrap_or(Path::new("/"));
             files.iter().map(|file| write(&folder.join(&file.path), &file.bytes)).collect::<Result<Vec<_>, _>>()
         };
         let written = done.and_then(|done| match done.withheld {
-            None => write_all(&target, &done.files).map(|files| out.files.extend(files)),
+            None => write_all(&target, &done.files).map(|files| {
+                // Several READMEs have their entries in one file.
+                let new = |file: &PublishedFile| !out.files.iter().any(|known| known.path == file.path);
+                let files: Vec<PublishedFile> = files.into_iter().filter(new).collect();
+                out.files.extend(files);
+            }),
             Some(why) => {
                 let below = target.strip_prefix(&session.workspace.root).ok();
-                let written = aside.join(below.or(target.file_name().map(Path::new)).unwrap_or(Path::new("report.md")));
-                write_all(&written, &done.files)?;
-                out.withheld.push(WithheldFile { path: target.clone(), written, why });
+                let elsewhere =
+                    aside.join(below.or(target.file_name().map(Path::new)).unwrap_or(Path::new("report.md")));
+                let first = done.files.first().map_or("", |file| &file.path);
+                let (path, written) = (target.with_file_name(first), elsewhere.with_file_name(first));
+                write_all(&elsewhere, &done.files)?;
+                out.withheld.push(WithheldFile { path, written, why });
                 Ok(())
             }
         });
@@ -144,6 +158,15 @@ pub(crate) fn publish(
         }
     }
     out
+}
+
+/// The text of a file, if it exists.
+fn present(path: &Path) -> Result<Option<String>, String> {
+    match text::read(path, LONGEST) {
+        Ok(text) => Ok(Some(text)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e.to_string()),
+    }
 }
 
 /// Replaces a file if its content differs.

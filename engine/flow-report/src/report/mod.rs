@@ -25,6 +25,8 @@ mod units;
 mod with;
 
 pub(crate) use check::{check, verdicts};
+#[cfg(test)]
+pub(crate) use model::REPORT_FORMAT;
 pub(crate) use model::report;
-pub(crate) use render::{answers, in_language, page, render};
+pub(crate) use render::{answers, in_language, in_short, page, render};
 pub(crate) use with::ReportWith;

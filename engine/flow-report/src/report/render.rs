@@ -29,6 +29,8 @@ const TEMPLATES: [(&str, &str); 2] = [
 struct Page {
     lang: String,
     title: String,
+    /// The title with the day, for What's New.
+    dated_title: String,
     /// The title in the other languages.
     other_titles: Vec<String>,
     date: String,
@@ -162,6 +164,29 @@ pub(crate) fn answers(json: &[u8], words: &Words, lang: Option<&str>) -> Result<
         }
     };
     Ok(report.sections.iter().map(answer).map(|answer| safe::plain(&answer)).collect())
+}
+
+/// A report in two lines.
+pub(crate) struct InShort {
+    pub(crate) title: String,
+    pub(crate) answer: String,
+}
+
+/// The title of a report and what its first section answers, each in a line, of its `report.json`.
+pub(crate) fn in_short(json: &[u8], words: &Words, lang: &str) -> Result<InShort, String> {
+    let report = read(json)?;
+    let answer = report.sections.first().map(|section| front::lead(section, &answer(section), words, lang));
+    Ok(InShort {
+        title: safe::line(&dated(&report, &title_in(&report, lang))),
+        answer: safe::line(&answer.unwrap_or_default()),
+    })
+}
+
+/// The title of an entry: with its day, and marked if no GPU took part.
+fn dated(report: &Report, title: &str) -> String {
+    let cpu = if report.setup.gpus.is_empty() && !report.setup.cpus.is_empty() { "CPU" } else { "" };
+    let before: Vec<&str> = [report.date.as_str(), cpu].into_iter().filter(|part| !part.is_empty()).collect();
+    if before.is_empty() { title.to_owned() } else { format!("{}: {title}", before.join(", ")) }
 }
 
 /// A report with its charts as one page, of its `report.json`: in one language, or in each of its own.
@@ -299,6 +324,7 @@ fn content(report: &Report, words: &Words, lang: &str, langs: &[&str], entry: bo
     });
     Page {
         lang: lang.to_owned(),
+        dated_title: dated(report, &title),
         title,
         other_titles,
         date: report.date.clone(),
@@ -319,11 +345,19 @@ const HEAD: usize = 8;
 /// What an entry says of its sections, in each language: an answer each, of as many as it has room for.
 fn entry_bullets(report: &Report, sections: &mut [PageSection], words: &Words, langs: &[&str]) {
     let table = sections.first().map_or(0, |page| page.table.lines().count());
-    let room = ENTRY.saturating_sub(HEAD + table) / langs.len().max(1);
+    let room = (ENTRY.saturating_sub(HEAD + table) / langs.len().max(1)).max(1);
+    // The last line says how many there is no room for.
+    let shown = if sections.len() > room { (room - 1).max(1) } else { sections.len() };
+    let more = sections.len() - shown;
     for (at, (page, section)) in sections.iter_mut().zip(&report.sections).enumerate() {
         page.findings.clear();
         page.folded = at > 0;
-        if at > 0 && at >= room {
+        if at > shown {
+            continue;
+        }
+        if at == shown {
+            let more = |lang: &&str| words.text(lang, "news-more", &Args::new().count("more", more));
+            page.findings = langs.iter().map(more).map(|text| format!("- {text}")).collect();
             continue;
         }
         let answer = answer(section);
