@@ -517,7 +517,10 @@ chart-packed = packed
 chart-packed-alt = Wall time alone and packed
 chart-time = Time
 chart-time-epochs = Time since the first epoch began
-chart-load = Share in use
+chart-load-gpu = GPU
+chart-load-host = Host
+chart-now = now
+chart-no-result = no result
 chart-odd-epochs = odd epochs
 chart-load-alt = Load and memory over time of { $label }{ $shaded ->
     [yes] , odd epochs shaded

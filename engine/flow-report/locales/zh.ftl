@@ -508,7 +508,10 @@ chart-packed = 同卡混部
 chart-packed-alt = 单独运行与同卡混部的总用时
 chart-time = 时间
 chart-time-epochs = 自第一轮开始的时间
-chart-load = 占用率
+chart-load-gpu = GPU
+chart-load-host = 主机
+chart-now = 本次
+chart-no-result = 无结果
 chart-odd-epochs = 奇数轮
 chart-load-alt = { $label } 的负载与内存占用随时间的变化{ $shaded ->
     [yes] ，阴影为奇数轮

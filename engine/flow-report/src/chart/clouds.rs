@@ -6,12 +6,15 @@ use kuva::plot::{LinePlot, ScatterPlot};
 use kuva::render::plots::Plot;
 
 use super::palette::Style;
-use super::{Labels, Scale, layout, legend, plain, render};
+use super::{Labels, Scale, layout, legend, plain, render, rises};
+use crate::safe;
 
 /// How many times further a logarithmic axis goes to either side than its points do.
 const BESIDE: f64 = 1.4;
 /// So many kinds of points have markers of their own.
 const TOLD: usize = 8;
+/// Of so many points, of which each is of something else, each has its name beside it.
+const NAMED: usize = 12;
 
 /// Points with the curve through them.
 #[derive(Clone, Debug)]
@@ -24,6 +27,21 @@ pub(crate) struct Cloud {
 }
 
 impl Cloud {
+    fn rises(&self) -> bool {
+        let mut points = self.points.clone();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        rises(&points)
+    }
+
+    /// Each point is of something of its own, and there is room to say of what.
+    fn is_named(&self) -> bool {
+        let mut names: Vec<&String> = self.of.iter().collect();
+        names.sort();
+        names.dedup();
+        let all = names.len() == self.points.len() && names.iter().all(|name| !name.is_empty());
+        all && (2..=NAMED).contains(&names.len())
+    }
+
     /// Its points by what they are of, where markers tell so many apart.
     fn by_what(&self) -> Vec<Cloud> {
         let mut parts: Vec<Cloud> = Vec::new();
@@ -44,7 +62,7 @@ impl Cloud {
 pub(crate) fn clouds(clouds: &[Cloud], labels: &Labels) -> String {
     // What the points of a single curve are of, their markers say; the curve is of none of them.
     let (parts, through) = match clouds {
-        [one] if !one.by_what().is_empty() => (one.by_what(), one.curve.as_slice()),
+        [one] if !one.is_named() && !one.by_what().is_empty() => (one.by_what(), one.curve.as_slice()),
         _ => (Vec::new(), &[][..]),
     };
     let curves: Vec<(f64, f64)> = clouds.iter().flat_map(|cloud| cloud.curve.iter().copied()).collect();
@@ -52,7 +70,10 @@ pub(crate) fn clouds(clouds: &[Cloud], labels: &Labels) -> String {
     let points = clouds.iter().flat_map(|cloud| &cloud.points);
     let along = points.clone().map(|(x, _)| *x);
     // A curve may go below zero where no point is, and no logarithm follows it there.
-    let upright = Scale::of(points.clone().map(|(_, y)| *y)).filter(|upright| upright.logarithmic);
+    let logarithmic = Scale::of(along.clone()).is_some_and(|along| along.logarithmic);
+    let growth = Some(points.clone().map(|(_, y)| *y)).filter(|_| logarithmic && clouds.iter().all(Cloud::rises));
+    let upright = growth.and_then(Scale::logarithmic);
+    let upright = upright.or_else(|| Scale::of(points.clone().map(|(_, y)| *y)).filter(|upright| upright.logarithmic));
     let lowest = upright.map_or(f64::NEG_INFINITY, |upright| upright.from);
     let upright = upright.or_else(|| Scale::from_zero(points.chain(&curves).map(|(_, y)| *y)));
     let line = |curve: &[(f64, f64)], colour: &str, dashes: LineStyle| -> Option<Plot> {
@@ -64,13 +85,17 @@ pub(crate) fn clouds(clouds: &[Cloud], labels: &Labels) -> String {
     let styles = Style::of_names(&clouds.iter().map(|cloud| cloud.name.as_str()).collect::<Vec<_>>());
     for (cloud, Style { colour, marker, dashes }) in clouds.iter().zip(&styles) {
         let drawn = ScatterPlot::new().with_data(cloud.points.clone()).with_color(*colour).with_marker(*marker);
+        let drawn = match cloud.is_named() {
+            true => drawn.with_labels(cloud.of.iter().map(|name| safe::picture(name))).with_repel_labels(),
+            false => drawn,
+        };
         plots.push(drawn.with_size(if parts.is_empty() { 3.0 } else { 5.0 }).into());
         plots.extend(line(&cloud.curve, colour, dashes.clone()));
     }
     plots.extend(line(through, "#5c5c5c", LineStyle::Solid));
     let names = clouds.iter().filter(|_| clouds.len() > 1).map(|cloud| cloud.name.as_str()).zip(styles);
     let mut layout = layout(&plots, labels, legend(names, |style| LegendShape::Marker(style.marker)));
-    if Scale::of(along.clone()).is_some_and(|along| along.logarithmic) {
+    if logarithmic {
         let (least, most) = (along.clone().fold(f64::INFINITY, f64::min), along.fold(0.0, f64::max));
         layout = layout.with_x_axis_min(least / BESIDE).with_x_axis_max(BESIDE * most);
         layout = layout.with_log_x().with_x_tick_format(plain());

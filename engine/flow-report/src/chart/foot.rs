@@ -42,6 +42,10 @@ impl Foot {
         Foot { values, scale }
     }
 
+    pub(super) fn is_logarithmic(&self) -> bool {
+        self.scale.logarithmic
+    }
+
     /// Whether each value has a tick; else the library chooses round ones.
     fn named(&self) -> bool {
         self.values.len() <= NAMED || self.scale.logarithmic

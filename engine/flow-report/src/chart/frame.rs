@@ -10,7 +10,7 @@ use crate::safe;
 /// Of a title and of a caption: the height of a line, and the columns of a terminal that fit into the width of a chart. A wider chart
 /// has room for more.
 const TITLE: (f64, f64) = (20.0, 76.0);
-const CAPTION: (f64, f64) = (16.0, 100.0);
+const CAPTION: (f64, f64) = (16.0, 92.0);
 const WIDTH: f64 = 640.0;
 const MARGIN: f64 = 12.0;
 
@@ -39,6 +39,26 @@ pub(crate) fn framed(svg: &str, title: &str, caption: &str) -> String {
     out += &svg.trim_end().replacen("<svg ", &format!("<svg y=\"{above}\" "), 1);
     out += "</svg>\n";
     out
+}
+
+/// Drawings one above the other.
+pub(super) fn stacked(svgs: &[String]) -> String {
+    if let [one] = svgs {
+        return one.clone();
+    }
+    let (mut wide, mut y, mut inside) = (0.0_f64, 0.0, String::new());
+    for (n, svg) in svgs.iter().enumerate() {
+        let Some((width, height)) = size(svg) else { continue };
+        // Names of clip paths are of the whole picture.
+        let svg = svg.trim_end().replace("\"clip-", &format!("\"clip-{n}-")).replace("#clip-", &format!("#clip-{n}-"));
+        inside += &svg.replacen("<svg ", &format!("<svg y=\"{y}\" "), 1);
+        wide = wide.max(width);
+        y += height;
+    }
+    let head = format!(
+        "<svg viewBox=\"0 0 {wide} {y}\" xmlns=\"http://www.w3.org/2000/svg\" width=\"{wide}\" height=\"{y}\">"
+    );
+    format!("{head}{inside}</svg>\n")
 }
 
 /// The width and height that the drawing says of itself.
@@ -77,6 +97,17 @@ fn wrapped(text: &str, columns: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn panels_share_no_clip_path() {
+        let svg =
+            "<svg viewBox=\"0 0 640 100\"><clipPath id=\"clip-0\"/><g clip-path=\"url(#clip-0)\"/></svg>".to_owned();
+        let out = stacked(&[svg.clone(), svg.clone()]);
+        let document = roxmltree::Document::parse(&out).expect("XML");
+        assert_eq!(document.root_element().attribute("height"), Some("200"));
+        assert!(out.contains("clip-path=\"url(#clip-0-0)") && out.contains("id=\"clip-1-0\""), "{out}");
+        assert_eq!(stacked(std::slice::from_ref(&svg)), svg);
+    }
 
     #[test]
     fn a_frame_has_the_texts_and_room_for_them() {

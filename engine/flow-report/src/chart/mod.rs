@@ -1,34 +1,38 @@
 //! Charts as SVG: curves over the rows of a table, alone against together, load over time, lanes over time. The only module that
 //! knows the chart library; what it is asked to draw is plain numbers and finished labels.
 
+mod bars;
 mod clouds;
+mod ends;
 mod foot;
 mod frame;
 mod labels;
 pub(crate) mod lanes;
 mod palette;
+mod panels;
 
 use std::sync::Arc;
 
 use kuva::TickFormat;
 use kuva::backend::svg::SvgBackend;
-use kuva::plot::annotations::{ShadedRegion, TextAnnotation};
+use kuva::plot::annotations::TextAnnotation;
 use kuva::plot::legend::{LegendEntry, LegendPosition, LegendShape};
 use kuva::plot::scatter::MarkerShape;
-use kuva::plot::{BarPlot, LinePlot, ScatterPlot};
+use kuva::plot::{LinePlot, ScatterPlot};
 use kuva::render::layout::{ComputedLayout, Layout};
 use kuva::render::plots::Plot;
 use kuva::render::render::{Scene, render_multiple};
 
-use unicode_width::UnicodeWidthStr;
-
 use crate::safe;
+pub(crate) use bars::{Bar, Kind, Series, bars};
 pub(crate) use clouds::{Cloud, clouds};
+use ends::Ends;
 use foot::Foot;
 pub(crate) use frame::framed;
 pub(crate) use labels::Gap;
 use labels::{Said, broken, said};
-use palette::{COLOURS, DARK, LIGHT, LIGHTEST, SHADE, SHADED, Style, dashes};
+use palette::Style;
+pub(crate) use panels::{Panel, panels};
 
 /// What has no number is written small.
 const SMALL: u32 = 10;
@@ -38,6 +42,11 @@ const FONTS: &str = "Helvetica, Arial, 'Noto Sans CJK SC', 'PingFang SC', 'Micro
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 384.0;
 const LETTER: f64 = 6.5;
+/// So many error bars a line has; more are a band. Of so many points each has a marker.
+const BARS: usize = 12;
+const MARKED: usize = 100;
+/// How thick the edge of a hollow marker is.
+const HOLLOW: f64 = 1.6;
 /// More points than this are closer together than the chart's width can show.
 const DENSE: usize = 600;
 /// Longer labels along the upright axis and along the foot take a second line: so many columns of a terminal.
@@ -56,32 +65,10 @@ pub(crate) struct Line {
     pub(crate) ends: Vec<(f64, f64, f64)>,
     /// The line, by its place, that is of the same quantity and has the same colour.
     pub(crate) like: Option<usize>,
+    /// By earlier figures: its markers are hollow.
+    pub(crate) earlier: bool,
     /// Its place among all that is drawn of its kind, by which it has its colour and marker: the same ones in several charts.
     pub(crate) place: Option<usize>,
-}
-
-/// A bar, with the ends of its error bar.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Bar {
-    pub(crate) value: f64,
-    pub(crate) ends: Option<(f64, f64)>,
-}
-
-impl Bar {
-    pub(crate) fn times(self, factor: f64) -> Bar {
-        Bar { value: self.value * factor, ends: self.ends.map(|(low, high)| (low * factor, high * factor)) }
-    }
-
-    fn highest(&self) -> f64 {
-        self.ends.map_or(self.value, |(_, high)| high.max(self.value))
-    }
-
-    /// How far its error bar goes down and up. The library draws one on every bar: of a bar without, it lies so far below the axis that
-    /// nobody sees it.
-    fn error(&self, below: f64) -> (f64, f64) {
-        let (low, high) = self.ends.unwrap_or((-below, -below));
-        (self.value - low, high - self.value)
-    }
 }
 
 /// Labels of a chart.
@@ -91,6 +78,8 @@ pub(crate) struct Labels {
     pub(crate) y: String,
     /// The y axis need not begin at zero: what it shows is no time, size or count.
     pub(crate) free: bool,
+    /// All lines rise: where the x axis is logarithmic the y axis is too, so that proportional growth is a straight line.
+    pub(crate) rises: bool,
 }
 
 /// An axis, from its beginning to its end.
@@ -119,6 +108,13 @@ impl Scale {
             return Some(Scale { logarithmic: true, from: round_below(least), to: round_above(most) });
         }
         Scale::from_zero(values)
+    }
+
+    /// By their logarithms. `None`: some are not above zero.
+    fn logarithmic(values: impl Iterator<Item = f64> + Clone) -> Option<Scale> {
+        let (least, most) = values.fold((f64::INFINITY, 0.0_f64), |(a, b), v| (a.min(v), b.max(v)));
+        let all = least > 0.0 && most.is_finite();
+        all.then(|| Scale { logarithmic: true, from: round_below(least), to: round_above(most) })
     }
 
     /// The same of what need not begin at zero: if all values are in the upper half of such an axis, it begins below the least.
@@ -175,6 +171,17 @@ fn round_above(value: f64) -> f64 {
     [1.0, 2.0, 5.0].into_iter().map(|step| step * power).find(|round| *round >= 1.04 * value).unwrap_or(10.0 * power)
 }
 
+/// What is so many times as high at the end grows.
+const GROWTH: f64 = 2.0;
+
+/// Whether points in order rise so far, all above zero, that how they grow is the question.
+pub(crate) fn rises(points: &[(f64, f64)]) -> bool {
+    match (points.first(), points.last()) {
+        (Some((_, first)), Some((_, last))) => *first > 0.0 && *last >= GROWTH * first,
+        _ => false,
+    }
+}
+
 /// Lines that would cover each other as one, with all their names; a single line has no other to be told from.
 pub(crate) fn together(mut lines: Vec<Line>, free: bool) -> Vec<Line> {
     let single = lines.len() == 1;
@@ -193,7 +200,8 @@ pub(crate) fn together(mut lines: Vec<Line>, free: bool) -> Vec<Line> {
         let covers = |other: &&mut Line| {
             let points = other.points.iter().zip(&line.points);
             let mut ends = other.ends.iter().zip(&line.ends);
-            (other.points.len(), other.ends.len()) == (line.points.len(), line.ends.len())
+            other.earlier == line.earlier
+                && (other.points.len(), other.ends.len()) == (line.points.len(), line.ends.len())
                 && points.into_iter().all(|(a, b)| a.0 == b.0 && near(a.1, b.1))
                 && ends.all(|(a, b)| a.0 == b.0 && near(a.1, b.1) && near(a.2, b.2))
         };
@@ -219,22 +227,36 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
     let ends = lines.iter().flat_map(|line| &line.ends).flat_map(|(_, low, high)| [low.max(0.0), *high]);
     let ends = ends.filter(|end| *end > 0.0);
     let values = values.chain(ends);
-    let scale = if labels.free { Scale::follows(values) } else { Scale::of(values) };
+    let growth = Some(values.clone()).filter(|_| labels.rises && axis.is_logarithmic()).and_then(Scale::logarithmic);
+    let scale = growth.or_else(|| if labels.free { Scale::follows(values) } else { Scale::of(values) });
     let lowest = scale.map_or(f64::NEG_INFINITY, |scale| scale.from);
     for (n, line) in lines.iter().enumerate() {
         let Style { colour, marker, dashes } = Style::of(line.place.unwrap_or(n));
         let points: Vec<(f64, f64)> = line.points.iter().map(|(x, y)| (place(*x), *y)).collect();
-        let drawn = LinePlot::new().with_data(points.clone()).with_color(colour).with_stroke_width(2.0);
-        plots.push(drawn.with_line_style(dashes).into());
+        let drawn = LinePlot::new().with_data(points.clone()).with_color(colour).with_line_style(dashes);
+        let wide = if line.earlier { 1.2 } else { 2.0 };
         // The first markers are the largest: what lies on them does not hide them.
         let above = lines.len() - 1 - n;
-        let drawn = ScatterPlot::new().with_data(points).with_color(colour).with_marker(marker);
         let size = 4.0 + 0.8 * above.min(5) as f64;
-        plots.push(drawn.with_size(size).into());
+        let marks = |colour: &str, size: f64| -> Plot {
+            let marks = ScatterPlot::new().with_data(points.clone()).with_color(colour);
+            marks.with_marker(marker).with_size(size).into()
+        };
         let value = |at: f64| line.points.iter().find(|(x, _)| *x == at).map(|(_, y)| *y);
         let ends = line.ends.iter().filter_map(|(x, low, high)| Some((place(*x), value(*x)?, low.max(lowest), *high)));
         let ends: Vec<(f64, f64, f64, f64)> = ends.filter(|(_, y, low, high)| low <= y && y <= high).collect();
-        if !ends.is_empty() {
+        // Many error bars are a band.
+        let band = ends.len() > BARS && ends.len() == line.points.len();
+        let drawn = match band {
+            true => drawn.with_band(ends.iter().map(|end| end.2), ends.iter().map(|end| end.3)),
+            false => drawn,
+        };
+        plots.push(drawn.with_stroke_width(wide).into());
+        if line.points.len() <= MARKED {
+            plots.push(marks(colour, size));
+            plots.extend(line.earlier.then(|| marks("white", size - HOLLOW)));
+        }
+        if !ends.is_empty() && !band {
             let drawn = ScatterPlot::new().with_data(ends.iter().map(|(x, y, ..)| (*x, *y)));
             let drawn = drawn.with_y_err_asymmetric(ends.iter().map(|(_, y, low, high)| (y - low, high - y)));
             plots.push(drawn.with_color(colour).with_marker(marker).with_size(size).into());
@@ -248,7 +270,22 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
     }
     let names = lines.iter().enumerate().filter(|(_, line)| !line.name.is_empty());
     let names = names.map(|(n, line)| (line.name.as_str(), Style::of(line.place.unwrap_or(n))));
-    let mut layout = layout(&plots, labels, legend(names, |style| LegendShape::Marker(style.marker)));
+    let at_ends = Ends::of(lines, place);
+    let mut entries = legend(names, |style| LegendShape::Marker(style.marker));
+    let named = lines.iter().filter(|line| !line.name.is_empty());
+    // A hollow marker is a line in the legend, which has none that are hollow.
+    if entries.iter().all(|entry| entry.color != "none") {
+        for (entry, _) in entries.iter_mut().zip(named).filter(|(_, line)| line.earlier) {
+            entry.shape = LegendShape::Line;
+        }
+    }
+    if at_ends.is_some() {
+        entries.clear();
+    }
+    let mut layout = layout(&plots, labels, entries);
+    if let Some(ends) = &at_ends {
+        layout = layout.with_width(ends.left());
+    }
     if let Some(scale) = scale {
         layout = scale.upright(layout);
     }
@@ -272,60 +309,12 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
         let text = TextAnnotation::new(safe::picture(text.line), text.middle, at);
         layout = layout.with_annotation(text.with_font_size(SMALL).with_color("#5c5c5c"));
     }
-    drawn(plots, axis.along(layout), |scene, computed| axis.draw(scene, computed))
-}
-
-/// Two or three bars for each name, as many as there are `names` for them.
-pub(crate) fn bars(groups: &[(String, Vec<Bar>)], names: &[&str], labels: &Labels) -> String {
-    let colours: &[&'static str] = if names.len() > 2 { &[LIGHT, LIGHTEST, DARK] } else { &[LIGHT, DARK] };
-    let plot = groups.iter().fold(BarPlot::new(), |plot, (name, values)| {
-        plot.with_group(safe::picture(name), values.iter().map(|bar| bar.value).zip(colours.iter().copied()))
-    });
-    let bars = || groups.iter().flat_map(|(_, bars)| bars);
-    let top = top(bars().map(Bar::highest));
-    let plot = match bars().any(|bar| bar.ends.is_some()) {
-        true => plot.with_asymmetric_error(bars().map(|bar| bar.error(top))),
-        false => plot,
-    };
-    let plots: Vec<Plot> = vec![plot.into()];
-    let names = names.iter().zip(colours).enumerate();
-    let names = names.map(|(n, (name, colour))| (*name, Style { colour, ..Style::of(n) }));
-    let legend = legend(names, |_| LegendShape::Rect);
-    let mut layout = layout(&plots, labels, legend).with_y_axis_min(0.0);
-    // Names that have no room beside each other stand aslant, and the picture is higher by what they need.
-    let longest = groups.iter().map(|(name, _)| name.width()).max().unwrap_or(0) as f64 * LETTER;
-    if longest > 0.9 * WIDTH / groups.len().max(1) as f64 {
-        layout = layout.with_x_tick_rotate(-40.0).with_height(HEIGHT + 0.64 * longest);
-    }
-    render(plots, layout.with_y_axis_max(top))
-}
-
-/// Shares over time, with epochs shaded, which are called so.
-pub(crate) fn load(lines: &[Line], epochs: &[(f64, f64)], shaded: &str, labels: &Labels) -> String {
-    let colour = |n: usize, line: &Line| COLOURS[line.like.unwrap_or(n) % COLOURS.len()];
-    let plots: Vec<Plot> = lines
-        .iter()
-        .enumerate()
-        .map(|(n, line)| {
-            let drawn = LinePlot::new().with_data(line.points.clone()).with_color(colour(n, line));
-            drawn.with_stroke_width(1.5).with_line_style(dashes(n)).into()
-        })
-        .collect();
-    let style = |n: usize, line: &Line| Style { colour: colour(n, line), ..Style::of(n) };
-    let named = lines.iter().enumerate().map(|(n, line)| (line.name.as_str(), style(n, line)));
-    let mut legend = legend(named, |_| LegendShape::Line);
-    legend.extend((!epochs.is_empty()).then(|| LegendEntry {
-        label: safe::picture(shaded),
-        color: SHADED.to_owned(),
-        shape: LegendShape::Rect,
-        dasharray: None,
-    }));
-    let mut layout = layout(&plots, labels, legend).with_y_axis_min(0.0).with_y_axis_max(105.0);
-    for (begin, end) in epochs {
-        let region = ShadedRegion::vertical(*begin, *end).with_color(SHADE.0).with_opacity(SHADE.1);
-        layout = layout.with_shaded_region(region);
-    }
-    render(plots, layout)
+    drawn(plots, axis.along(layout), |scene, computed| {
+        axis.draw(scene, computed);
+        if let Some(ends) = at_ends {
+            ends.draw(scene, computed);
+        }
+    })
 }
 
 /// Where the upright axis ends: at a round number, with room above the highest point.
@@ -394,7 +383,7 @@ fn render(plots: Vec<Plot>, layout: Layout) -> String {
 }
 
 /// As high as it takes for the drawing to have the same room whatever the legend needs; `add` draws what the library does not draw.
-fn drawn(plots: Vec<Plot>, layout: Layout, add: impl Fn(&mut Scene, &ComputedLayout)) -> String {
+fn drawn(plots: Vec<Plot>, layout: Layout, add: impl FnOnce(&mut Scene, &ComputedLayout)) -> String {
     let computed = ComputedLayout::from_layout(&layout);
     let more = computed.legend_bottom_extra - computed.legend_line_height - AROUND_LEGEND;
     let layout = if more > 0.0 { layout.with_height(computed.height + more) } else { layout };

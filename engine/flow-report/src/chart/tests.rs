@@ -1,6 +1,9 @@
 //! Scales, and what stands in a drawing.
 
+use unicode_width::UnicodeWidthStr;
+
 use super::labels::SMALL_LETTER;
+use super::palette::COLOURS;
 use super::*;
 
 #[test]
@@ -115,10 +118,108 @@ fn error_bars_go_from_end_to_end_and_have_room() {
     assert_eq!(with.matches("stroke=\"#0072b2\" stroke-width=\"1\"").count(), 6, "{with}");
     let apart = together(vec![line(vec![(1.0, 4.0, 6.0)]), line(vec![(1.0, 1.0, 9.0)])], false);
     assert_eq!(apart.len(), 2, "lines that spread otherwise are not one");
-    let bar = |value: f64, ends| Bar { value, ends };
-    let groups = [("v7".to_owned(), vec![bar(10.0, None), bar(12.0, Some((9.0, 18.0)))])];
-    let drawn = bars(&groups, &["alone", "together"], &Labels::default());
+    let drawn =
+        bars(&[("v7".to_owned(), vec![bar(10.0, None), bar(12.0, Some((9.0, 18.0)))])], &series(), &Labels::default());
     assert!(drawn.contains(">20<"), "{drawn}");
+}
+
+fn bar(value: f64, ends: Option<(f64, f64)>) -> Bar {
+    Bar { value: Some(value), ends, text: value.to_string() }
+}
+
+fn series() -> [Series; 2] {
+    [("alone", Kind::Alone), ("together", Kind::Together)].map(|(name, kind)| Series {
+        name: name.into(),
+        kind,
+        earlier: false,
+    })
+}
+
+#[test]
+fn a_bar_says_its_value_and_one_that_is_missing_why() {
+    let none = Bar { value: None, ends: None, text: "out of GPU memory".into() };
+    let [alone, together] = series();
+    let of = |few: usize| {
+        let group = |n: usize| (n.to_string(), vec![bar(12.34, None), bar(11.0, None), none.clone()]);
+        let then = Series { name: "alone, 2021".into(), earlier: true, ..alone.clone() };
+        let all = [alone.clone(), then, together.clone()];
+        bars(&(0..few).map(group).collect::<Vec<_>>(), &all, &Labels::default())
+    };
+    let turned = |drawn: &str, said: &str| {
+        texts(drawn).into_iter().filter(|text| text.0 == said).map(|text| text.3).collect::<Vec<_>>()
+    };
+    let (few, many) = (of(2), of(8));
+    assert_eq!((turned(&few, "12.34"), turned(&few, "out of GPU memory")), (vec![false; 2], vec![true; 2]), "{few}");
+    assert_eq!(turned(&many, "12.34"), [true; 8], "{many}");
+    // What was measured earlier is an outline.
+    assert_eq!(few.matches("stroke=\"#9cc3e6\" stroke-width=\"1.5\"").count(), 2, "{few}");
+}
+
+#[test]
+fn earlier_figures_are_hollow_in_the_colour_of_those_of_now() {
+    let line = |name: &str, earlier: bool, at: f64| Line {
+        name: name.into(),
+        points: vec![(16.0, at), (32.0, 2.0 * at)],
+        place: Some(1),
+        earlier,
+        ..Line::default()
+    };
+    let lines = together(vec![line("v11", false, 18.1), line("v11, 2021", true, 18.1)], false);
+    assert_eq!(lines.len(), 2, "they are no one line, whatever they say");
+    let ticks = [16.0, 32.0].map(|at| (at, at.to_string()));
+    let drawn = curve(&lines, &[], &ticks, &Labels::default());
+    assert_eq!(drawn.matches("height=\"4.8\" fill=\"#ffffff\"").count(), 2, "{drawn}");
+    assert!(!drawn.contains(&COLOURS[0].to_lowercase()), "{drawn}");
+}
+
+#[test]
+fn growth_along_a_logarithmic_axis_is_a_straight_line() {
+    let line = |factor: f64| Line {
+        points: (4..9).map(|n| (f64::from(1 << n), factor * f64::from(1 << n))).collect(),
+        ..Line::default()
+    };
+    let ticks: Vec<(f64, String)> = (4..9).map(|n| (f64::from(1 << n), (1 << n).to_string())).collect();
+    let labels = Labels { rises: true, ..Labels::default() };
+    let drawn = curve(&[line(10.0)], &[], &ticks, &labels);
+    let [low, middle, high] = ["200", "500", "1000"]
+        .map(|tick| texts(&drawn).into_iter().find(|text| text.0 == tick).map_or(f64::NAN, |text| text.2));
+    assert!((low - high) / (middle - high) > 2.0 && low > middle && middle > high, "{low} {middle} {high}: {drawn}");
+    // Over values that are evenly spaced as they are, growth is straight by itself.
+    let even: Vec<(f64, String)> = (1..6).map(|n| (f64::from(n), n.to_string())).collect();
+    let drawn = curve(&[Line { points: vec![(1.0, 10.0), (5.0, 50.0)], ..Line::default() }], &[], &even, &labels);
+    assert!(texts(&drawn).iter().any(|text| text.0 == "0"), "{drawn}");
+    assert!(
+        rises(&[(1.0, 5.0), (2.0, 10.0)]) && !rises(&[(1.0, 5.0), (2.0, 9.0)]) && !rises(&[(1.0, 0.0), (2.0, 9.0)])
+    );
+}
+
+#[test]
+fn many_lines_have_their_names_at_their_ends() {
+    let line = |n: usize| Line {
+        name: format!("batch={n}"),
+        points: (1..6).map(|x| (f64::from(x), f64::from(x) * n as f64)).collect(),
+        place: Some(n),
+        ..Line::default()
+    };
+    let ticks: Vec<(f64, String)> = (1..6).map(|n| (f64::from(n), n.to_string())).collect();
+    let of = |lines: usize| curve(&(0..lines).map(line).collect::<Vec<_>>(), &[], &ticks, &Labels::default());
+    let names = |drawn: &str| texts(drawn).into_iter().filter(|text| text.0.starts_with("batch")).collect::<Vec<_>>();
+    let (few, many) = (names(&of(3)), names(&of(5)));
+    assert!(few.iter().all(|text| text.2 > 300.0), "a legend: {few:?}");
+    assert_eq!(
+        many.iter().map(|text| text.0.as_str()).collect::<Vec<_>>(),
+        ["batch=4", "batch=3", "batch=2", "batch=1", "batch=0"]
+    );
+    assert!(many.windows(2).all(|pair| pair[1].2 - pair[0].2 >= 11.9 && pair[0].1 == pair[1].1), "{many:?}");
+    assert!(of(5).contains("width=\"640\""), "{}", of(5));
+}
+
+#[test]
+fn few_points_have_their_names_beside_them() {
+    let points: Vec<(f64, f64)> = (1..5).map(|n| (f64::from(n), f64::from(n))).collect();
+    let of: Vec<String> = ["vgg16", "alexnet", "resnet18", "resnet34"].map(str::to_owned).into();
+    let drawn = clouds(&[Cloud { name: String::new(), points, of, curve: vec![] }], &Labels::default());
+    assert!(texts(&drawn).iter().any(|text| text.0 == "alexnet") && drawn.matches("<circle").count() == 4, "{drawn}");
 }
 
 #[test]
@@ -161,7 +262,7 @@ fn what_stands_along_an_axis_has_room_there() {
     let ticks = [1.0, 2.0].map(|at| (at, at.to_string()));
     let y = "Time of all epochs measured / 实测的全部轮用时 (s)".to_owned();
     let x = "Work of all iterations of the training (10¹² multiply-accumulates) / 整个训练中全部迭代的计算量（10¹² 次乘加）".to_owned();
-    let drawn = curve(&[line], &[], &ticks, &Labels { x, y, free: false });
+    let drawn = curve(&[line], &[], &ticks, &Labels { x, y, ..Labels::default() });
     let (turned, others): (Vec<_>, Vec<_>) = texts(&drawn).into_iter().partition(|text| text.3);
     let turned: Vec<String> = turned.into_iter().map(|text| text.0).collect();
     assert_eq!(turned, ["Time of all epochs measured /", "实测的全部轮用时 (s)"]);
@@ -182,7 +283,7 @@ fn a_long_legend_takes_nothing_from_the_drawing() {
             ..Line::default()
         };
         let lines: Vec<Line> = (0..lines).map(line).collect();
-        let drawn = load(&lines, &[], "", &Labels::default());
+        let drawn = load(lines, &[], "");
         let tick = |name: &str| texts(&drawn).into_iter().find(|text| text.0 == name).map_or(0.0, |text| text.2);
         let height = drawn.split_once(" height=\"").and_then(|(_, rest)| rest.split_once('"'));
         (tick("0") - tick("100"), height.and_then(|(height, _)| height.parse().ok()).unwrap_or(0.0))
@@ -216,13 +317,29 @@ fn what_gaps_say_is_neither_cut_off_nor_covered() {
     }
 }
 
+fn load(lines: Vec<Line>, epochs: &[(f64, f64)], shaded: &str) -> String {
+    panels(&[Panel { lines, y: String::new() }], epochs, shaded, "")
+}
+
+#[test]
+fn panels_stand_one_above_the_other_over_one_time() {
+    let line = |name: &str, to: f64| Line { name: name.into(), points: vec![(0.0, 5.0), (to, 9.0)], ..Line::default() };
+    let [gpu, host] =
+        [("GPU (%)", 100.0), ("Host (%)", 50.0)].map(|(y, to)| Panel { lines: vec![line(y, to)], y: y.into() });
+    let drawn = panels(&[gpu, host], &[(0.0, 5.0)], "odd", "Time (s)");
+    let named = |name: &str| texts(&drawn).into_iter().filter(|text| text.0 == name).count();
+    assert_eq!(
+        (named("Time (s)"), named("odd"), named("GPU (%)"), named("Host (%)"), named("100")),
+        (1, 1, 2, 2, 4),
+        "{drawn}"
+    );
+}
+
 #[test]
 fn what_is_shaded_is_named() {
     let line = Line { name: "CPU use".into(), points: vec![(0.0, 5.0), (2.0, 9.0)], ..Line::default() };
-    let shaded = |epochs: &[(f64, f64)]| {
-        load(std::slice::from_ref(&line), epochs, "odd epochs / 奇数轮", &Labels::default())
-            .contains("odd epochs / 奇数轮")
-    };
+    let shaded =
+        |epochs: &[(f64, f64)]| load(vec![line.clone()], epochs, "odd epochs / 奇数轮").contains("odd epochs / 奇数轮");
     assert!(shaded(&[(0.0, 1.0)]) && !shaded(&[]));
 }
 
@@ -234,7 +351,7 @@ fn what_is_of_one_quantity_has_one_colour_and_no_two_lines_are_drawn_alike() {
         like: n.checked_sub(4),
         ..Line::default()
     };
-    let drawn = load(&(0..8).map(line).collect::<Vec<Line>>(), &[], "", &Labels::default());
+    let drawn = load((0..8).map(line).collect(), &[], "");
     let mut alike: Vec<(String, String)> = Vec::new();
     for path in drawn.split("<path ").skip(1).filter_map(|part| Some(part.split_once('>')?.0)) {
         let of = |name: &str| {
@@ -273,7 +390,7 @@ fn named_ticks(drawn: &str, names: &[&str]) -> Vec<(String, f64)> {
 fn over(values: &[f64]) -> String {
     let line = Line { points: values.iter().map(|x| (*x, 700.0)).collect(), ..Line::default() };
     let ticks: Vec<(f64, String)> = values.iter().map(|at| (*at, at.to_string())).collect();
-    curve(&[line], &[], &ticks, &Labels { x: "n".into(), y: String::new(), free: false })
+    curve(&[line], &[], &ticks, &Labels { x: "n".into(), ..Labels::default() })
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
+use super::bars::{self, unit};
 use super::drawn::Drawn;
 use super::load::Load;
 use super::model::Section;
@@ -11,7 +12,7 @@ use super::picture::Picture;
 use super::schedule::Scheduled;
 use crate::chart;
 use crate::columns::is_usage;
-use crate::findings::{Course, Finding, Member};
+use crate::findings::{Course, Finding};
 use crate::format::Format;
 use crate::gantt::Frame;
 use crate::safe;
@@ -97,6 +98,8 @@ fn all_charts(section: &Section, words: &Words, langs: &[&str], all: &[&str]) ->
                 _ => None,
             })
             .collect();
+        let then = table.reference.as_ref().map(|reference| &reference.table);
+        let then = then.and_then(|then| Some((then, sweeps(then).into_iter().find(|(of, _)| *of == point)?.1)));
         for column in &columns {
             let column = column.as_str();
             let (mut shown, mut spreads) = (None, BTreeSet::new());
@@ -118,18 +121,31 @@ fn all_charts(section: &Section, words: &Words, langs: &[&str], all: &[&str]) ->
                             spreads.insert(spread.key().to_owned());
                         }
                     }
-                    chart::Line { name: on_gpus(&name, gpus, words, all), points, ends, like: None, place }
+                    chart::Line {
+                        name: on_gpus(&name, gpus, words, all),
+                        points,
+                        ends,
+                        place,
+                        ..chart::Line::default()
+                    }
                 });
-                let of_part: Vec<chart::Line> = of_part.collect();
+                let mut of_part: Vec<chart::Line> = of_part.collect();
+                if let Some((then, rows)) = &then
+                    && let Some(at) = then.find(column, None, part)
+                {
+                    let at = |row: &&Row| Some((row.cells[key].number()?, row.cells[at].number()? * show.factor));
+                    of_part.extend(beside(section, &name, place, rows.iter().filter_map(at).collect(), words, all));
+                }
                 if of_part.iter().map(|line| line.points.len()).sum::<usize>() >= 2 {
                     lines.extend(of_part);
                 }
             }
             let Some(show) = shown.filter(|_| !lines.is_empty() && ticks.len() == body.len()) else { continue };
             let free = is_free(&show, lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y));
-            let labels = chart::Labels { x: axis(rows), y: axis(column) + &unit(&show), free };
+            let rises = rise(&lines);
+            let labels = chart::Labels { x: axis(rows), y: axis(column) + &unit(&show), free, rises };
             let gaps = gaps(section, &body, column, words, all);
-            let (lines, merged) = merged(lines, free);
+            let (lines, merged) = merged(now_named(lines, words, all), free);
             let of_point = if point.is_some() { format!("-{}", n + 1) } else { String::new() };
             charts.push(Chart {
                 shows: Shows::Column(column.to_owned()),
@@ -160,7 +176,7 @@ fn all_charts(section: &Section, words: &Words, langs: &[&str], all: &[&str]) ->
         };
         let shown =
             |name: &str| table.columns.iter().find(|c| c.name == name).map_or_else(String::new, |c| unit(&c.show));
-        let labels = chart::Labels { x: axis(x) + &shown(x), y: axis(y) + &shown(y), free: false };
+        let labels = chart::Labels { x: axis(x) + &shown(x), y: axis(y) + &shown(y), ..chart::Labels::default() };
         let alt = langs.iter().map(|lang| {
             let args = Args::new().with("column", names.head(y, lang)).with("axis", names.inline(x, lang));
             words.text(lang, "chart-over", &args)
@@ -186,16 +202,20 @@ fn asked(section: &Section, n: usize, drawn: &Drawn, words: &Words, langs: &[&st
         name: on_gpus(&line.name, line.gpus, words, all),
         points: line.points.clone(),
         ends: line.ends.clone(),
-        like: None,
         place: Some(place),
+        ..chart::Line::default()
     });
-    let lines: Vec<chart::Line> = lines.collect();
+    let mut lines: Vec<chart::Line> = lines.collect();
+    for (place, line) in drawn.lines.iter().enumerate().filter(|(_, line)| !line.earlier.is_empty()) {
+        lines.extend(beside(section, &line.name, Some(place), line.earlier.clone(), words, all));
+    }
     let free = is_free(&drawn.show, lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y));
-    let (lines, merged) = merged(lines, free);
+    let (lines, merged) = merged(now_named(lines, words, all), free);
     if lines.is_empty() {
         return None;
     }
-    let labels = chart::Labels { x: axis(&drawn.axis), y: axis(&drawn.column) + &unit(&drawn.show), free };
+    let rises = rise(&lines);
+    let labels = chart::Labels { x: axis(&drawn.axis), y: axis(&drawn.column) + &unit(&drawn.show), free, rises };
     let alt = langs.iter().map(|lang| {
         let args = Args::new().with("column", names.head(&drawn.column, lang));
         words.text(lang, "chart-over", &args.with("axis", names.inline(&drawn.axis, lang)))
@@ -208,6 +228,38 @@ fn asked(section: &Section, n: usize, drawn: &Drawn, words: &Words, langs: &[&st
         svg: chart::curve(&lines, &[], &drawn.ticks, &labels),
         picture: None,
     })
+}
+
+/// Earlier figures beside a line of now, in its colour.
+fn beside(
+    section: &Section,
+    name: &str,
+    place: Option<usize>,
+    points: Vec<(f64, f64)>,
+    words: &Words,
+    all: &[&str],
+) -> Option<chart::Line> {
+    let of = |lang: &&str| {
+        let then = safe::plain(&earlier(&section.table, words, lang));
+        if name.is_empty() { then } else { format!("{name}{}{then}", words.mark(&[lang], "mark-comma")) }
+    };
+    let line = chart::Line { name: join(all.iter().map(of)), points, place, earlier: true, ..chart::Line::default() };
+    (!line.points.is_empty()).then_some(line)
+}
+
+/// A line without a name beside one of then is one of now.
+fn now_named(mut lines: Vec<chart::Line>, words: &Words, all: &[&str]) -> Vec<chart::Line> {
+    if lines.iter().any(|line| line.earlier) {
+        let now = |line: &&mut chart::Line| line.name.is_empty();
+        lines.iter_mut().filter(now).for_each(|line| line.name = words.joined(all, "chart-now"));
+    }
+    lines
+}
+
+/// Whether all lines of now rise, so that how they grow is the question.
+fn rise(lines: &[chart::Line]) -> bool {
+    let mut now = lines.iter().filter(|line| !line.earlier && line.points.len() > 1).peekable();
+    now.peek().is_some() && now.all(|line| chart::rises(&line.points))
 }
 
 /// Columns that are drawn without being asked for: those of `CURVES`, and the first that the program reports and that is best
@@ -287,14 +339,6 @@ fn made(section: &Section, n: usize, picture: &Picture, langs: &[&str]) -> Chart
     }
 }
 
-/// As an axis tells it.
-fn unit(show: &Format) -> String {
-    match show.unit.as_str() {
-        "" => String::new(),
-        unit => format!(" ({unit})"),
-    }
-}
-
 /// So many points of the other axes have charts of their own.
 const POINTS: usize = 4;
 
@@ -349,73 +393,27 @@ fn gaps(section: &Section, body: &[&Row], column: &str, words: &Words, all: &[&s
 }
 
 fn together_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str], names: &Names<'_>) -> Option<Chart> {
-    let mut bars = Vec::new();
-    let members = || section.together.iter().flat_map(|g| &g.members);
-    let first = members().next()?;
-    // What all members have in common tells none of them apart.
-    let differs = |axis: &&String| members().any(|m| m.axes.get(*axis) != first.axes.get(*axis));
-    let differing: Vec<&String> = first.axes.keys().filter(differs).collect();
-    for member in members() {
-        let values = differing.iter().filter_map(|axis| member.axes.get(*axis));
-        let point: Vec<String> = values.map(crate::columns::written).collect();
-        let bar = |value: f64, ends: Option<(f64, f64)>| chart::Bar { value, ends };
-        let (alone, together) = (bar(member.alone?, member.alone_ends), bar(member.together?, member.together_ends));
-        bars.push((point.join(" "), [Some(alone), member.predicted.map(|time| bar(time, None)), Some(together)]));
-    }
-    // What was to be expected stands between, where that is known of all.
-    let predicted = bars.iter().all(|(_, times)| times[1].is_some());
-    let show = Format::for_unit("s", bars.iter().flat_map(|(_, times)| times.iter().flatten().map(|bar| bar.value)));
-    let repeated = bars.iter().flat_map(|(_, times)| times).flatten().any(|bar| bar.ends.is_some());
+    let (svg, repeated) = bars::together(section, words, all, names)?;
     let spreads = repeated.then(|| "runs".to_owned()).into_iter().collect();
-    let measure = section.together.first()?.measure.clone();
-    let x = axes(&differing, all, names);
-    let y = join(all.iter().map(|l| names.plain(&measure, l))) + &unit(&show);
-    let labels = chart::Labels { x, y, free: false };
-    let shown = |times: [Option<chart::Bar>; 3]| {
-        let kept = times.into_iter().enumerate().filter(|(at, _)| predicted || *at != 1);
-        kept.filter_map(|(_, bar)| Some(bar?.times(show.factor))).collect::<Vec<chart::Bar>>()
-    };
-    let bars: Vec<(String, Vec<chart::Bar>)> = bars.into_iter().map(|(name, times)| (name, shown(times))).collect();
-    let keys: &[&str] = if predicted {
-        &["chart-alone", "chart-predicted", "chart-together"]
-    } else {
-        &["chart-alone", "chart-together"]
-    };
-    let named: Vec<String> = keys.iter().map(|key| words.joined(all, key)).collect();
-    let named: Vec<&str> = named.iter().map(String::as_str).collect();
     Some(Chart {
         shows: Shows::Together,
         file: format!("{}-together.svg", section.name),
         alt: words.joined(langs, "chart-together-alt"),
         caption: spreading(&spreads, words, langs),
-        svg: chart::bars(&bars, &named, &labels),
+        svg,
         picture: None,
     })
 }
 
 fn packed_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str], names: &Names<'_>) -> Option<Chart> {
-    let packed = section.packed.as_ref()?;
-    let show = Format::for_unit("s", packed.members.iter().flat_map(|m| [m.alone, m.packed]));
-    let bar = |time: f64| chart::Bar { value: time * show.factor, ends: None };
-    let times = |m: &Member| [m.alone, m.packed].map(bar).to_vec();
-    let bars: Vec<(String, Vec<chart::Bar>)> = packed.members.iter().map(|m| (m.point.join(" "), times(m))).collect();
-    let plain = |name: &str| join(all.iter().map(|lang| names.plain(name, lang)));
-    let labels = chart::Labels { x: axes(&packed.axes, all, names), y: plain("wall") + &unit(&show), free: false };
-    let (alone, at_once) = (words.joined(all, "chart-alone"), words.joined(all, "chart-packed"));
     Some(Chart {
         shows: Shows::Packed,
         file: format!("{}-packed.svg", section.name),
         alt: words.joined(langs, "chart-packed-alt"),
         caption: String::new(),
-        svg: chart::bars(&bars, &[&alone, &at_once], &labels),
+        svg: bars::packed(section, words, all, names)?,
         picture: None,
     })
-}
-
-/// Several axes at the foot of a picture.
-fn axes<S: AsRef<str>>(axes: &[S], all: &[&str], names: &Names<'_>) -> String {
-    let name = |axis: &S| join(all.iter().map(|lang| names.plain(axis.as_ref(), lang)));
-    axes.iter().map(name).collect::<Vec<_>>().join(&names.words.mark(all, "mark-comma"))
 }
 
 fn load_chart(section: &Section, n: usize, load: &Load, words: &Words, langs: &[&str], all: &[&str]) -> Chart {
@@ -433,16 +431,25 @@ fn load_chart(section: &Section, n: usize, load: &Load, words: &Words, langs: &[
             name + &words.mark(&[lang], "mark-comma") + &earlier(&section.table, words, lang)
         };
         let name = join(all.iter().map(of));
-        let like = load.lines.iter().position(|(of, _)| of == column);
-        chart::Line { name, points: vec![(from, *share), (to, *share)], like, ..chart::Line::default() }
+        chart::Line { name, points: vec![(from, *share), (to, *share)], earlier: true, ..chart::Line::default() }
     };
-    let lines: Vec<chart::Line> =
-        load.lines.iter().map(line).chain(load.earlier.iter().filter(|_| from < to).map(earlier)).collect();
-    let labels = chart::Labels {
-        x: format!("{} (s)", words.joined(all, if load.of_epochs { "chart-time-epochs" } else { "chart-time" })),
-        y: format!("{} (%)", words.joined(all, "chart-load")),
-        free: false,
+    let lines = load.lines.iter().map(|of| (of.0.as_str(), line(of)));
+    let of_then = load.earlier.iter().filter(|_| from < to).map(|of| (of.0.as_str(), earlier(of)));
+    let (gpu, host): (Vec<_>, Vec<_>) = lines.chain(of_then).partition(|(column, _)| column.starts_with("gpu_"));
+    let panel = |key: &str, lines: Vec<(&str, chart::Line)>| {
+        // Each quantity has the colour of its first line in the panel.
+        let first = |column: &str| lines.iter().position(|(of, _)| *of == column);
+        let like = |(n, (column, line)): (usize, &(&str, chart::Line))| chart::Line {
+            like: first(column).filter(|first| *first < n),
+            ..line.clone()
+        };
+        let y = format!("{} (%)", words.joined(all, key));
+        chart::Panel { lines: lines.iter().enumerate().map(like).collect(), y }
     };
+    let panels =
+        [("chart-load-gpu", gpu), ("chart-load-host", host)].into_iter().filter(|(_, lines)| !lines.is_empty());
+    let panels: Vec<chart::Panel> = panels.map(|(key, lines)| panel(key, lines)).collect();
+    let x = format!("{} (s)", words.joined(all, if load.of_epochs { "chart-time-epochs" } else { "chart-time" }));
     let args = || Args::new().with("label", safe::text(&load.label));
     let shaded = if load.odd_epochs.is_empty() { "no" } else { "yes" };
     let number = if n == 0 { String::new() } else { format!("-{}", n + 1) };
@@ -451,7 +458,7 @@ fn load_chart(section: &Section, n: usize, load: &Load, words: &Words, langs: &[
         file: format!("{}-load{number}.svg", section.name),
         alt: join(langs.iter().map(|lang| words.text(lang, "chart-load-alt", &args().with("shaded", shaded)))),
         caption: String::new(),
-        svg: chart::load(&lines, &load.odd_epochs, &words.joined(all, "chart-odd-epochs"), &labels),
+        svg: chart::panels(&panels, &load.odd_epochs, &words.joined(all, "chart-odd-epochs"), &x),
         picture: None,
     }
 }

@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use flow_core::reason::BuiltinFault;
 use flow_core::{Outcome, Point, Series, StepResult};
+use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 use super::with::{Along, ChartWith, OverWith};
 use crate::chart;
 use crate::columns::{point, written};
 use crate::format::Format;
-use crate::table::{Content, Curve, PART, Row, Table, by_gpus, unknown_column};
+use crate::table::{Content, Curve, Note, PART, Row, Spread, Table, by_gpus, unknown_column};
 
 /// A chart, in the units that it is shown in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,6 +39,9 @@ pub(crate) struct DrawnLine {
     /// How points spread: where, and from where to where.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) ends: Vec<(f64, f64, f64)>,
+    /// The same by earlier figures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) earlier: Vec<(f64, f64)>,
 }
 
 impl Drawn {
@@ -49,7 +53,7 @@ impl Drawn {
     ) -> Result<Option<Drawn>, BuiltinFault> {
         match chart {
             ChartWith::Column(column) => of_table(column, table).map(Some),
-            ChartWith::Over(OverWith { column, over }) => over_series(column, *over, results).map(Some),
+            ChartWith::Over(OverWith { column, over }) => over_series(column, *over, table, results).map(Some),
             ChartWith::Load(_) => Ok(None),
         }
     }
@@ -63,6 +67,8 @@ fn of_table(name: &str, table: &Table) -> Result<Drawn, BuiltinFault> {
     let mut show = None;
     let (mut lines, mut spreads) = (Vec::new(), BTreeSet::new());
     let mut ticks: Vec<(f64, String)> = Vec::new();
+    let then = table.reference.as_ref().map(|reference| &reference.table);
+    let curves_then = then.map(Curve::all).unwrap_or_default();
     for curve in Curve::all(table) {
         let at = table.find(name, None, curve.part.as_deref()).ok_or_else(|| BuiltinFault::ChartOfNoColumn {
             column: column(),
@@ -70,6 +76,13 @@ fn of_table(name: &str, table: &Table) -> Result<Drawn, BuiltinFault> {
         })?;
         let show: &Format = show.get_or_insert_with(|| table.columns[at].show.clone());
         let rows: Vec<&Row> = curve.rows.iter().map(|row| &table.body[*row]).collect();
+        let of_then = curves_then.iter().find(|then| then.scope == curve.scope);
+        let mut earlier: Vec<(f64, f64)> = of_then.zip(then).map_or_else(Vec::new, |(of, then)| {
+            let at = then.find(name, None, of.part.as_deref());
+            let cells = of.rows.iter().map(|row| &then.body[*row].cells);
+            cells.filter_map(|cells| Some((cells[key].number()?, cells[at?].number()? * show.factor))).collect()
+        });
+        earlier.sort_by(|a, b| a.0.total_cmp(&b.0));
         for (gpus, rows) in by_gpus(&rows, at) {
             let (mut points, mut ends) = (Vec::new(), Vec::new());
             for cells in rows.iter().map(|row| &row.cells) {
@@ -92,7 +105,8 @@ fn of_table(name: &str, table: &Table) -> Result<Drawn, BuiltinFault> {
             }
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
             if !points.is_empty() {
-                lines.push(DrawnLine { name: curve.scope.clone().unwrap_or_default(), gpus, points, ends });
+                let (name, earlier) = (curve.scope.clone().unwrap_or_default(), std::mem::take(&mut earlier));
+                lines.push(DrawnLine { name, gpus, points, ends, earlier });
             }
         }
     }
@@ -100,8 +114,14 @@ fn of_table(name: &str, table: &Table) -> Result<Drawn, BuiltinFault> {
     Ok(Drawn { column: name.to_owned(), axis: axis.clone(), show: show.unwrap_or_default(), lines, ticks, spreads })
 }
 
-/// A metric over the epochs or steps of each instance that ended well. Each part of its series is a line of its own.
-fn over_series(name: &str, along: Along, results: &[(&StepResult, Option<&Series>)]) -> Result<Drawn, BuiltinFault> {
+/// A metric over the epochs or steps of each instance that ended well: a line for each point of the axes, which is the mean of its
+/// repetitions if it has several. Each part of a series is a line of its own.
+fn over_series(
+    name: &str,
+    along: Along,
+    table: &Table,
+    results: &[(&StepResult, Option<&Series>)],
+) -> Result<Drawn, BuiltinFault> {
     let ended = || results.iter().filter(|(result, _)| result.outcome == Outcome::Ok);
     let place = |point: &Point| match along {
         Along::Epoch => point.key.epoch,
@@ -123,23 +143,60 @@ fn over_series(name: &str, along: Along, results: &[(&StepResult, Option<&Series
     let values: Vec<f64> =
         ended().filter_map(|(_, series)| Some(points_of((*series)?))).flatten().map(|of| of.2).collect();
     let show = Format::for_unit(&unit, values.iter().copied());
-    // What all instances have in common tells none of them apart.
+    // What all instances have in common tells none of them apart, and what is averaged is of none.
+    let over = averaged(table);
     let differs = |axis: &str| ended().any(|(result, _)| result.axes.get(axis) != results[0].0.axes.get(axis));
-    let mut lines = Vec::new();
+    let mut repeated: IndexMap<String, Vec<Vec<(f64, f64)>>> = IndexMap::new();
     let mut whole = BTreeSet::new();
     for (result, series) in ended() {
         let points = series.map(points_of).unwrap_or_default();
         let several = points.iter().any(|(part, ..)| *part > 0);
-        let own = result.axes.iter().filter(|(axis, _)| differs(axis));
+        let own = result.axes.iter().filter(|(axis, _)| differs(axis) && !over.contains(axis.as_str()));
         let label: Vec<String> = own.map(|(axis, value)| point(axis, &written(value))).collect();
         for of_part in points.chunk_by(|a, b| a.0 == b.0) {
             let part = several.then(|| point(PART, &of_part[0].0.to_string()));
             let name = label.iter().cloned().chain(part).collect::<Vec<_>>().join(", ");
             whole.extend(of_part.iter().filter(|(_, at, _)| at.fract() == 0.0).map(|(_, at, _)| *at as i64));
             let points: Vec<(f64, f64)> = of_part.iter().map(|(_, at, value)| (*at, value * show.factor)).collect();
-            lines.push(DrawnLine { name, gpus: None, points: chart::thinned(&points), ends: Vec::new() });
+            repeated.entry(name).or_default().push(chart::thinned(&points));
         }
     }
+    let mut spreads = BTreeSet::new();
+    let line = |(name, runs): (String, Vec<Vec<(f64, f64)>>)| {
+        let (points, ends) = mean(&runs);
+        spreads.extend((!ends.is_empty()).then(|| Spread::Sd(0.0, 0).key().to_owned()));
+        DrawnLine { name, gpus: None, points, ends, earlier: Vec::new() }
+    };
+    let lines = repeated.into_iter().map(line).collect();
     let ticks = whole.into_iter().map(|at| (at as f64, at.to_string())).collect();
-    Ok(Drawn { column: name.to_owned(), axis, show, lines, ticks, spreads: BTreeSet::new() })
+    Ok(Drawn { column: name.to_owned(), axis, show, lines, ticks, spreads })
+}
+
+/// The axes whose values are repetitions: those that the table averages over.
+fn averaged(table: &Table) -> BTreeSet<&str> {
+    let means = table.notes.iter().filter_map(|note| match note {
+        Note::Mean { over, .. } => Some(over),
+        _ => None,
+    });
+    means.flatten().map(String::as_str).collect()
+}
+
+/// The mean of lines at the places that all have, and its standard deviation to either side; a single line as it is.
+fn mean(runs: &[Vec<(f64, f64)>]) -> (Vec<(f64, f64)>, Vec<(f64, f64, f64)>) {
+    let [first, others @ ..] = runs else { return Default::default() };
+    if others.is_empty() {
+        return (first.clone(), Vec::new());
+    }
+    let (mut points, mut ends) = (Vec::new(), Vec::new());
+    for (at, value) in first {
+        let same = |run: &Vec<(f64, f64)>| run.iter().find(|(x, _)| x == at).map(|(_, y)| *y);
+        let Some(values) = others.iter().map(same).collect::<Option<Vec<f64>>>() else { continue };
+        let n = runs.len() as f64;
+        let mean = (value + values.iter().sum::<f64>()) / n;
+        let squares: f64 = values.iter().chain([value]).map(|y| (y - mean).powi(2)).sum();
+        let sd = (squares / (n - 1.0)).sqrt();
+        points.push((*at, mean));
+        ends.push((*at, mean - sd, mean + sd));
+    }
+    (points, ends)
 }

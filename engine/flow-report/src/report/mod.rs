@@ -2,6 +2,7 @@
 
 mod answer;
 mod assumptions;
+mod bars;
 mod brief;
 mod charts;
 mod check;

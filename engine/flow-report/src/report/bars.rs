@@ -1,0 +1,119 @@
+//! Bars of co-run groups and of what ran packed. Drawing is `chart`'s.
+
+use super::model::Section;
+use crate::chart;
+use crate::findings::Member;
+use crate::format::Format;
+use crate::safe;
+use crate::table::{Column, Content, Names, content, earlier};
+use crate::verdict::Together;
+use crate::words::{Args, Words, join};
+
+/// A time as a bar, in the unit of its chart.
+fn bar(time: f64, ends: Option<(f64, f64)>, show: &Format) -> chart::Bar {
+    let ends = ends.map(|(low, high)| (low * show.factor, high * show.factor));
+    chart::Bar { value: Some(time * show.factor), ends, text: show.cell(time) }
+}
+
+/// Each member of the groups alone, as predicted and together, with earlier figures beside; and whether any ran several times.
+pub(super) fn together(section: &Section, words: &Words, all: &[&str], names: &Names<'_>) -> Option<(String, bool)> {
+    let members = || section.together.iter().flat_map(|g| &g.members);
+    let first = members().next()?;
+    let measured = members().flat_map(|m| [m.alone, m.predicted, m.together]).flatten();
+    let show = Format::for_unit("s", measured);
+    if members().all(|m| m.alone.is_none() || m.together.is_none()) {
+        return None;
+    }
+    // What all members have in common tells none of them apart.
+    let differs = |axis: &&String| members().any(|m| m.axes.get(*axis) != first.axes.get(*axis));
+    let differing: Vec<&String> = first.axes.keys().filter(differs).collect();
+    let then = |group: &Together, member: &crate::verdict::Member| {
+        let earlier = group.earlier.as_deref()?;
+        earlier.members.iter().find(|then| then.axes == member.axes).cloned()
+    };
+    let missing = |label: &str| chart::Bar { value: None, ends: None, text: why_none(section, label, words, all) };
+    let mut rows = Vec::new();
+    for (group, member) in section.together.iter().flat_map(|g| g.members.iter().map(move |m| (g, m))) {
+        let values = differing.iter().filter_map(|axis| member.axes.get(*axis));
+        let point: Vec<String> = values.map(crate::columns::written).collect();
+        let then = then(group, member);
+        let of_then = |time: Option<f64>| time.map(|time| bar(time, None, &show));
+        let times = [
+            Some(member.alone.map_or_else(|| missing(&member.label), |time| bar(time, member.alone_ends, &show))),
+            of_then(then.as_ref().and_then(|then| then.alone)),
+            member.predicted.map(|time| bar(time, None, &show)),
+            Some(member.together.map_or_else(|| missing(&member.label), |time| bar(time, member.together_ends, &show))),
+            of_then(then.as_ref().and_then(|then| then.together)),
+        ];
+        rows.push((point.join(" "), times));
+    }
+    let earlier = |key: &str| {
+        let of = |lang: &&str| {
+            let then = safe::plain(&earlier(&section.table, words, lang));
+            words.text(lang, key, &Args::new()) + &words.mark(&[lang], "mark-comma") + &then
+        };
+        join(all.iter().map(of))
+    };
+    let series = [
+        (chart::Kind::Alone, false, words.joined(all, "chart-alone")),
+        (chart::Kind::Alone, true, earlier("chart-alone")),
+        (chart::Kind::Predicted, false, words.joined(all, "chart-predicted")),
+        (chart::Kind::Together, false, words.joined(all, "chart-together")),
+        (chart::Kind::Together, true, earlier("chart-together")),
+    ];
+    // What was to be expected, and what was measured earlier, is shown where it is known of all.
+    let known: Vec<bool> = (0..series.len()).map(|at| rows.iter().all(|(_, times)| times[at].is_some())).collect();
+    let series = series.into_iter().zip(&known).filter(|(_, known)| **known);
+    let series: Vec<chart::Series> =
+        series.map(|((kind, earlier, name), _)| chart::Series { name, kind, earlier }).collect();
+    let shown = |times: [Option<chart::Bar>; 5]| {
+        times.into_iter().zip(&known).filter(|(_, known)| **known).filter_map(|(bar, _)| bar).collect::<Vec<_>>()
+    };
+    let bars: Vec<(String, Vec<chart::Bar>)> = rows.into_iter().map(|(name, times)| (name, shown(times))).collect();
+    let repeated = bars.iter().flat_map(|(_, times)| times).any(|bar| bar.ends.is_some());
+    let measure = section.together.first()?.measure.clone();
+    let x = axes(&differing, all, names);
+    let y = join(all.iter().map(|l| names.plain(&measure, l))) + &unit(&show);
+    let labels = chart::Labels { x, y, ..chart::Labels::default() };
+    Some((chart::bars(&bars, &series, &labels), repeated))
+}
+
+/// Why a member has no time: what became of it, where the table says that.
+fn why_none(section: &Section, label: &str, words: &Words, all: &[&str]) -> String {
+    let cells =
+        section.table.body.iter().flat_map(|row| &row.cells).filter(|cell| cell.of.iter().any(|of| of == label));
+    let mut ended = cells.filter(|cell| matches!(cell.content, Content::Outcome { .. }));
+    let why = ended.next().map(|cell| content(&cell.content, &Column::default(), words, all));
+    why.map_or_else(|| words.joined(all, "chart-no-result"), |why| safe::plain(&why))
+}
+
+/// What ran packed, alone and packed.
+pub(super) fn packed(section: &Section, words: &Words, all: &[&str], names: &Names<'_>) -> Option<String> {
+    let packed = section.packed.as_ref()?;
+    let show = Format::for_unit("s", packed.members.iter().flat_map(|m| [m.alone, m.packed]));
+    let times = |m: &Member| [m.alone, m.packed].map(|time| bar(time, None, &show)).to_vec();
+    // The longest first.
+    let mut members: Vec<&Member> = packed.members.iter().collect();
+    members.sort_by(|a, b| b.packed.total_cmp(&a.packed));
+    let bars: Vec<(String, Vec<chart::Bar>)> = members.into_iter().map(|m| (m.point.join(" "), times(m))).collect();
+    let plain = |name: &str| join(all.iter().map(|lang| names.plain(name, lang)));
+    let (x, y) = (axes(&packed.axes, all, names), plain("wall") + &unit(&show));
+    let labels = chart::Labels { x, y, ..chart::Labels::default() };
+    let series = |kind: chart::Kind, key: &str| chart::Series { name: words.joined(all, key), kind, earlier: false };
+    let series = [series(chart::Kind::Alone, "chart-alone"), series(chart::Kind::Together, "chart-packed")];
+    Some(chart::bars(&bars, &series, &labels))
+}
+
+/// Several axes at the foot of a picture.
+fn axes<S: AsRef<str>>(axes: &[S], all: &[&str], names: &Names<'_>) -> String {
+    let name = |axis: &S| join(all.iter().map(|lang| names.plain(axis.as_ref(), lang)));
+    axes.iter().map(name).collect::<Vec<_>>().join(&names.words.mark(all, "mark-comma"))
+}
+
+/// As an axis tells it.
+pub(super) fn unit(show: &Format) -> String {
+    match show.unit.as_str() {
+        "" => String::new(),
+        unit => format!(" ({unit})"),
+    }
+}
