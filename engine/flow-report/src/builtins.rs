@@ -99,7 +99,10 @@ impl Builtins for Reports {
                     ("table.csv".to_owned(), table::csv(&table)),
                 ]);
                 for (lang, _) in LANGUAGES {
-                    files.insert(format!("table.{lang}.md"), table::markdown(&table, &self.words, &[lang]));
+                    files.insert(
+                        format!("table.{lang}.md"),
+                        table::markdown(&table::named(&table, lang), &self.words, &[lang]),
+                    );
                 }
                 Ok(BuiltinOutput {
                     files: files.into_iter().map(|(path, text)| (path, text.into_bytes())).collect(),

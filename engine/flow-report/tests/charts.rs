@@ -232,6 +232,59 @@ fn means_are_drawn_with_their_spread_and_the_report_says_which() {
 }
 
 #[test]
+fn loss_curves_of_repetitions_are_their_mean_with_its_spread() {
+    let mut results = Vec::new();
+    let mut series = Vec::new();
+    for lr in [0.1, 0.2] {
+        for seed in 0..3 {
+            results.push(result("s", &[("lr", json!(lr)), ("seed", json!(seed))], 1).metric("top1", lr, "ratio"));
+            let mut of = Series::default();
+            let losses = (1..=4).map(|epoch| (epoch, 1.0 / f64::from(epoch) + lr + 0.1 * f64::from(seed)));
+            of.metrics.insert("loss".into(), common::curve(&losses.collect::<Vec<_>>()));
+            series.push(Some(of));
+        }
+    }
+    let mut step = view("torch/train", None, results);
+    step.series = series;
+    let mut input = input(vec![("s", step)]);
+    common::add_table(&mut input, "t", json!({"from": "s", "rows": "lr", "over": "seed", "columns": ["top1"]}));
+    let section = json!({"table": "t", "charts": [{"column": "loss", "over": "epoch"}]});
+    let out = run("report", json!({"languages": ["en"], "sections": [section]}), &input).expect("a report");
+    let model: Value = serde_json::from_str(&text(&out, "report.json")).expect("JSON");
+    let lines = model["sections"][0]["drawn"][0]["lines"].as_array().expect("lines");
+    assert_eq!(lines.iter().map(|line| line["name"].as_str()).collect::<Vec<_>>(), [Some("lr=0.1"), Some("lr=0.2")]);
+    let near = |value: &Value, expected: f64| (value.as_f64().expect("a number") - expected).abs() < 1e-9;
+    assert!(near(&lines[0]["points"][0][1], 1.2) && near(&lines[0]["ends"][0][1], 1.1), "{lines:?}");
+    assert!(near(&lines[0]["ends"][3][2], 0.55), "{lines:?}");
+    assert!(text(&out, "report.md").contains("Error bars: standard deviation."));
+}
+
+#[test]
+fn earlier_figures_are_a_series_of_every_chart_of_their_column() {
+    let results = [(16, 20.0), (32, 15.0), (64, 12.0)];
+    let results = results.map(|(batch, time)| result("s", &[("batch", json!(batch))], 1).epoch_time(time));
+    let mut input = input(vec![("s", view("torch/train", None, results.into()))]);
+    input.files.insert("/somewhere/then.csv".into(), b"batch,epoch_time\n16,37\n64,19\n".to_vec());
+    let reference = json!({"file": "/somewhere/then.csv", "label": {"en": "2021", "zh": "2021 年"}});
+    common::add_table(
+        &mut input,
+        "t",
+        json!({"from": "s", "rows": "batch", "columns": ["epoch_time"], "reference": reference}),
+    );
+    let section = json!({"table": "t", "charts": ["epoch_time"]});
+    let out = run("report", json!({"languages": ["en", "zh"], "sections": [section]}), &input).expect("a report");
+    for name in ["t-epoch_time", "t-chart-1"] {
+        for (lang, named) in [("en", [">now<", ">2021<"]), ("zh", [">本次<", ">2021 年<"])] {
+            let drawn = text(&out, &format!("charts/{name}.{lang}.svg"));
+            assert!(named.iter().all(|name| drawn.contains(name)), "{drawn}");
+            // Three points of now, two of then, and the one in the legend.
+            assert_eq!(drawn.matches("fill=\"#ffffff\"").count(), 2, "{drawn}");
+            assert_eq!(drawn.matches("<circle").count(), 3 + 2 * 2 + 1, "{drawn}");
+        }
+    }
+}
+
+#[test]
 fn groups_that_ran_again_are_drawn_with_their_longest_and_shortest() {
     let at = |batch: u32| [("batch", json!(batch))];
     let alone = [16, 32].map(|batch| result("s", &at(batch), 1).epoch_time(10.0)).to_vec();

@@ -378,7 +378,7 @@ fn mistakes_are_told_with_the_way_out() {
     `difference(epoch_time)` takes the second value of the `split` less the first; here the split has no axis
     `baseline`: `version` has no value `v8` in step `solo`
     `with`: a column is a name, or `{column: NAME, label: {en: …, zh: …}}`
-    `with`: unknown field `sort`, expected one of `from`, `where`, `rows`, `split`, `columns`, `over`, `baseline`, `machines`, `reference`
+    `with`: unknown field `sort`, expected one of `from`, `where`, `rows`, `split`, `columns`, `over`, `baseline`, `machines`, `labels`, `reference`
     ");
 }
 

@@ -14,6 +14,7 @@ mod guess;
 mod held;
 mod html;
 mod judged;
+mod labels;
 mod load;
 mod model;
 mod picture;

@@ -1,5 +1,6 @@
 //! From the model to files: words in each language, charts, and a template that lays them out.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use flow_core::reason::BuiltinFault;
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::answer::answer;
 use super::charts::{Chart, charts};
 use super::held::{self, Titled};
+use super::labels::named;
 use super::model::{REPORT_FORMAT, Report, Section};
 use super::picture::Picture;
 use super::with::{ReportWith, Value};
@@ -113,12 +115,14 @@ pub(crate) fn render(
     files.insert(TEMPLATES[0].0.into(), whole.into_bytes());
     let entry = page_of(TEMPLATES[1].0, report, words, langs.first().copied().unwrap_or("en"), &langs)?;
     files.insert(TEMPLATES[1].0.into(), entry.into_bytes());
-    for section in &report.sections {
-        for chart in langs.iter().flat_map(|lang| charts(section, words, lang, several, &caption(report, words, lang)))
-        {
+    for lang in &langs {
+        let caption = caption(report, words, lang);
+        for chart in named(report, lang).sections.iter().flat_map(|of| charts(of, words, lang, several, &caption)) {
             let bytes = chart.picture.map_or_else(|| chart.svg.into_bytes(), |picture| picture.bytes());
             files.insert(format!("charts/{}", chart.file), bytes);
         }
+    }
+    for section in &report.sections {
         files.insert(format!("charts/{}.csv", section.name), csv(&section.table).into_bytes());
     }
     let json = serde_json::to_string_pretty(report).map_err(|e| BuiltinFault::NotWritten { said: e.to_string() })?;
@@ -152,6 +156,7 @@ pub(crate) fn answers(json: &[u8], words: &Words, lang: Option<&str>) -> Result<
     let report = read(json)?;
     let lang = lang.or(report.languages.first().map(|lang| lang.code())).unwrap_or("en");
     let several = report.sections.len() > 1;
+    let report = named(&report, lang);
     let answer = |section: &Section| {
         let answer = answer(section);
         let said = match several {
@@ -175,6 +180,7 @@ pub(crate) struct InShort {
 /// The title of a report and what its first section answers, each in a line, of its `report.json`.
 pub(crate) fn in_short(json: &[u8], words: &Words, lang: &str) -> Result<InShort, String> {
     let report = read(json)?;
+    let report = named(&report, lang);
     let answer = report.sections.first().map(|section| front::lead(section, &answer(section), words, lang));
     Ok(InShort {
         title: safe::line(&dated(&report, &title_in(&report, lang))),
@@ -195,7 +201,8 @@ pub(crate) fn page(json: &[u8], words: &Words, lang: Option<&str>) -> Result<Str
     let langs = lang.map_or_else(|| report.languages.iter().map(|lang| lang.code()).collect(), |lang| vec![lang]);
     let article = |lang: &&str| {
         let text = page_of(TEMPLATES[0].0, &report, words, lang, &[lang]).map_err(|fault| fault.to_string())?;
-        let charts = report
+        let named = named(&report, lang);
+        let charts = named
             .sections
             .iter()
             .flat_map(|section| charts(section, words, lang, false, &caption(&report, words, lang)));
@@ -295,6 +302,7 @@ fn title_in(report: &Report, lang: &str) -> String {
 
 /// The page in one language; an entry has bullets in all of them.
 fn content(report: &Report, words: &Words, lang: &str, langs: &[&str], entry: bool) -> Page {
+    let (unnamed, report) = (report, &*named(report, lang));
     let title = title_in(report, lang);
     let mut other_titles: Vec<String> = langs.iter().map(|other| title_in(report, other)).collect();
     other_titles.retain(|other| *other != title);
@@ -313,7 +321,7 @@ fn content(report: &Report, words: &Words, lang: &str, langs: &[&str], entry: bo
         page.headline = format!("{link}{}{}", mark_behind(&page.title, words, lang), page.headline);
     }
     if entry {
-        entry_bullets(report, &mut sections, words, langs);
+        entry_bullets(unnamed, &mut sections, words, langs);
     }
     let remarks = prose::remarks(report, words, lang);
     let remark = remarks.first().map(|first| match remarks.len() - 1 {
@@ -347,9 +355,10 @@ fn entry_bullets(report: &Report, sections: &mut [PageSection], words: &Words, l
     let table = sections.first().map_or(0, |page| page.table.lines().count());
     let room = (ENTRY.saturating_sub(HEAD + table) / langs.len().max(1)).max(1);
     // The last line says how many there is no room for.
+    let reports: Vec<_> = langs.iter().map(|lang| named(report, lang)).collect();
     let shown = if sections.len() > room { (room - 1).max(1) } else { sections.len() };
     let more = sections.len() - shown;
-    for (at, (page, section)) in sections.iter_mut().zip(&report.sections).enumerate() {
+    for (at, page) in sections.iter_mut().enumerate() {
         page.findings.clear();
         page.folded = at > 0;
         if at > shown {
@@ -360,15 +369,16 @@ fn entry_bullets(report: &Report, sections: &mut [PageSection], words: &Words, l
             page.findings = langs.iter().map(more).map(|text| format!("- {text}")).collect();
             continue;
         }
-        let answer = answer(section);
-        let titled = |lang: &&str| {
+        let titled = |(lang, report): (&&str, &Cow<'_, Report>)| {
+            let Some(section) = report.sections.get(at) else { return String::new() };
+            let answer = answer(section);
             if report.sections.len() == 1 {
                 return front::lead(section, &answer, words, lang);
             }
             let said = front::headline(section, &answer, words, lang);
             behind(&format!("**{}**", prose::title(section, words, lang)), said, words, lang)
         };
-        page.findings = langs.iter().map(titled).map(|text| format!("- {}", safe::line(&text))).collect();
+        page.findings = langs.iter().zip(&reports).map(titled).map(|text| format!("- {}", safe::line(&text))).collect();
     }
 }
 

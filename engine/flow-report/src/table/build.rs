@@ -25,8 +25,8 @@ use crate::format::Format;
 
 /// Builds the table that `with` describes.
 pub(crate) fn build(with: &TableWith, input: &BuiltinInput) -> Result<Table, BuiltinFault> {
-    let mut table =
-        Table { format: TABLE_FORMAT, from: with.from.clone(), only: with.only.clone(), ..Table::default() };
+    let (from, only, labels) = (with.from.clone(), with.only.clone(), with.labels.clone());
+    let mut table = Table { format: TABLE_FORMAT, from, only, labels, ..Table::default() };
     let no_source = || BuiltinFault::NoSource { step: with.from.clone() };
     let view = input.steps.get(&with.from).ok_or_else(no_source)?;
     let with_machines: Vec<StepResult>;

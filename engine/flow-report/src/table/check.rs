@@ -33,13 +33,18 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
     let open = |axis: &str| with.machines && axis == MACHINE;
     let names: Vec<&str> = axes.into_iter().flat_map(|axes| axes.keys()).map(String::as_str).collect();
     let mut in_rows = Vec::new();
+    let none = |axis: &str| {
+        let what = Diagnostic::new(format!("step `{}` has no axis `{axis}`", with.from));
+        what.nearest(axis, names.iter().copied())
+    };
+    // A value may be there with another profile.
+    for axis in with.labels.keys().filter(|axis| axes.is_some_and(|axes| !axes.contains_key(*axis))) {
+        say(format!("/labels/{axis}"), none(axis));
+    }
     for (axis, value) in axes.into_iter().flat_map(|_| &with.only) {
         let at = format!("/where/{axis}");
         match axes.and_then(|axes| axes.get(axis)) {
-            None => {
-                let what = Diagnostic::new(format!("step `{}` has no axis `{axis}`", with.from));
-                say(at, what.nearest(axis, names.iter().copied()));
-            }
+            None => say(at, none(axis)),
             Some(values) if open(axis) || values.iter().any(|known| same(known, value)) => {}
             Some(values) => {
                 let (value, known) = (written(value), values.iter().map(written).collect::<Vec<_>>());

@@ -36,6 +36,9 @@ pub struct Table {
     pub split: Option<(String, Vec<String>)>,
     pub columns: Vec<Column>,
     pub body: Vec<Row>,
+    /// What values of axes are called, by axis.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub labels: IndexMap<String, IndexMap<String, Text>>,
     /// What is to be said about cells, or about the table.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Note>,

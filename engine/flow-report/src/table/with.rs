@@ -34,6 +34,9 @@ pub struct TableWith {
     /// Also what runs of this workflow came to on other machines (`flow import`); each machine is a value of the axis `machine`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub machines: bool,
+    /// What values of axes are called in reports: `{version: {v7: {en: v7 (folders), zh: v7（文件夹）}}}`.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub labels: IndexMap<String, IndexMap<String, Text>>,
     /// Earlier figures, which stand beside those of now, matched by the axes; what is computed and found of the ones is of the others too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<ReferenceWith>,

@@ -1,0 +1,135 @@
+//! The names that an author gives to values of axes, in place of the values, in one language.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use indexmap::IndexMap;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::model::{Content, Table};
+use super::with::Text;
+use crate::columns::point;
+
+/// By axis, then by value.
+pub(crate) type Labels = IndexMap<String, IndexMap<String, Text>>;
+
+/// Parts of a model in which no value of an axis stands: names of steps, columns and axes, and what the author wrote.
+const OTHERS: [&str; 8] = ["with", "labels", "column", "axis", "from", "step", "rows", "measure"];
+/// Between the points of a scope, and between the two of a difference.
+const BETWEEN: [&str; 2] = [", ", " − "];
+
+/// The table with its values named.
+pub(crate) fn named<'a>(table: &'a Table, lang: &str) -> Cow<'a, Table> {
+    everywhere(table, &table.labels, lang).map_or(Cow::Borrowed(table), |mut named| {
+        number_columns(&mut named, lang);
+        Cow::Owned(named)
+    })
+}
+
+/// A model with the values named wherever they stand, alone or in a scope. Nothing if there are no names.
+pub(crate) fn everywhere<T: Serialize + DeserializeOwned>(model: &T, labels: &Labels, lang: &str) -> Option<T> {
+    let mut names = BTreeMap::new();
+    for (axis, values) in labels {
+        for (value, label) in values {
+            // A number alone may be anything.
+            names.insert(point(axis, value), label.of(lang).to_owned());
+        }
+    }
+    if names.is_empty() {
+        return None;
+    }
+    let mut value = serde_json::to_value(model).ok()?;
+    walk(&mut value, &names);
+    serde_json::from_value(value).ok()
+}
+
+/// Numbers that name rows and columns.
+pub(crate) fn number_columns(table: &mut Table, lang: &str) {
+    let Table { rows, split, columns, body, labels, reference, .. } = table;
+    let of = |axis: &str, value: &str| {
+        let label = labels.get(axis)?.get(value).filter(|_| value.parse::<f64>().is_ok())?;
+        Some(label.of(lang).to_owned())
+    };
+    for (at, axis) in rows.iter().enumerate() {
+        for cell in body.iter_mut().filter_map(|row| row.cells.get_mut(at)) {
+            if let Content::Text { text, .. } = &mut cell.content
+                && let Some(label) = of(axis, text)
+            {
+                *text = label;
+            }
+        }
+    }
+    if let Some((axis, values)) = split {
+        let parts = columns.iter_mut().filter_map(|column| column.part.as_mut());
+        for value in values.iter_mut().chain(parts) {
+            if let Some(label) = of(axis, value) {
+                *value = label;
+            }
+        }
+    }
+    if let Some(reference) = reference {
+        reference.table.labels.clone_from(labels);
+        number_columns(&mut reference.table, lang);
+    }
+}
+
+fn walk(value: &mut Value, names: &BTreeMap<String, String>) {
+    match value {
+        Value::String(text) => {
+            if let Some(label) = renamed(text, names, &BETWEEN) {
+                *text = label;
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| walk(value, names)),
+        Value::Object(fields) => {
+            let fields = fields.iter_mut().filter(|(key, _)| !OTHERS.contains(&key.as_str()));
+            fields.for_each(|(_, value)| walk(value, names));
+        }
+        _ => {}
+    }
+}
+
+/// A value, or points of which some are such values.
+fn renamed(text: &str, names: &BTreeMap<String, String>, between: &[&str]) -> Option<String> {
+    if let Some(label) = names.get(text) {
+        return Some(label.clone());
+    }
+    let (mark, rest) = between.split_first()?;
+    let parts: Vec<&str> = text.split(mark).collect();
+    let named: Vec<Option<String>> = parts.iter().map(|part| renamed(part, names, rest)).collect();
+    let any = named.iter().any(Option::is_some);
+    let whole = named.into_iter().zip(parts).map(|(named, part)| named.unwrap_or_else(|| part.to_owned()));
+    any.then(|| whole.collect::<Vec<_>>().join(mark))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_are_named_alone_and_in_scopes_and_nothing_else_is() {
+        let labels: Labels = serde_json::from_value(json!({
+            "version": {"v7": {"en": "v7 (folders)", "zh": "v7（文件夹）"}},
+            "batch": {"32": {"en": "small", "zh": "小"}},
+        }))
+        .expect("labels");
+        let table = [
+            ("v7", "v7（文件夹）"),
+            ("v7, batch=32", "v7（文件夹）, 小"),
+            ("v11 − v7", "v11 − v7（文件夹）"),
+            ("v11, batch=64", "v11, batch=64"),
+            ("solo[version=v7,batch=32]", "solo[version=v7,batch=32]"),
+            ("32", "32"),
+            ("v70", "v70"),
+        ];
+        for (before, expected) in table {
+            let named = everywhere(&json!({"scope": before, "column": "v7"}), &labels, "zh").expect("names");
+            assert_eq!(named, json!({"scope": expected, "column": "v7"}));
+        }
+        assert_eq!(everywhere(&json!("v7"), &Labels::new(), "zh"), None);
+    }
+}
