@@ -74,6 +74,7 @@ pub(crate) fn clouds(clouds: &[Cloud], labels: &Labels) -> String {
     let growth = Some(points.clone().map(|(_, y)| *y)).filter(|_| logarithmic && clouds.iter().all(Cloud::rises));
     let upright = growth.and_then(Scale::logarithmic);
     let upright = upright.or_else(|| Scale::of(points.clone().map(|(_, y)| *y)).filter(|upright| upright.logarithmic));
+    let upright = upright.filter(|_| !labels.linear);
     let lowest = upright.map_or(f64::NEG_INFINITY, |upright| upright.from);
     let upright = upright.or_else(|| Scale::from_zero(points.chain(&curves).map(|(_, y)| *y)));
     let line = |curve: &[(f64, f64)], colour: &str, dashes: LineStyle| -> Option<Plot> {

@@ -80,6 +80,8 @@ pub(crate) struct Labels {
     pub(crate) free: bool,
     /// All lines rise: where the x axis is logarithmic the y axis is too, so that proportional growth is a straight line.
     pub(crate) rises: bool,
+    /// The y axis has differences, which are compared with zero.
+    pub(crate) linear: bool,
 }
 
 /// An axis, from its beginning to its end.

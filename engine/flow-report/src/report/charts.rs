@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::bars::{self, unit};
+use super::differences::differences;
 use super::drawn::Drawn;
 use super::load::Load;
 use super::model::Section;
@@ -143,7 +144,7 @@ fn all_charts(section: &Section, words: &Words, langs: &[&str], all: &[&str]) ->
             let Some(show) = shown.filter(|_| !lines.is_empty() && ticks.len() == body.len()) else { continue };
             let free = is_free(&show, lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y));
             let rises = rise(&lines);
-            let labels = chart::Labels { x: axis(rows), y: axis(column) + &unit(&show), free, rises };
+            let labels = chart::Labels { x: axis(rows), y: axis(column) + &unit(&show), free, rises, linear: false };
             let gaps = gaps(section, &body, column, words, all);
             let (lines, merged) = merged(now_named(lines, words, all), free);
             let of_point = if point.is_some() { format!("-{}", n + 1) } else { String::new() };
@@ -176,10 +177,25 @@ fn all_charts(section: &Section, words: &Words, langs: &[&str], all: &[&str]) ->
         };
         let shown =
             |name: &str| table.columns.iter().find(|c| c.name == name).map_or_else(String::new, |c| unit(&c.show));
-        let labels = chart::Labels { x: axis(x) + &shown(x), y: axis(y) + &shown(y), ..chart::Labels::default() };
+        let (clouds, what) = match differences(&clouds, table) {
+            Some((differences, what)) => (differences, Some(what)),
+            None => (clouds, None),
+        };
+        // What is shown in place of the values is said before them.
+        let of = |lang: &str, text: String| match &what {
+            Some(what) => words.text(lang, "scoped", &Args::new().with("scope", safe::text(what)).with("text", text)),
+            None => text,
+        };
+        let before = |lang: &str| match &what {
+            Some(what) => what.clone() + &words.mark(&[lang], "mark-colon"),
+            None => String::new(),
+        };
+        let up = join(all.iter().map(|lang| before(lang) + &names.plain(y, lang)));
+        let linear = what.is_some();
+        let labels = chart::Labels { x: axis(x) + &shown(x), y: up + &shown(y), linear, ..chart::Labels::default() };
         let alt = langs.iter().map(|lang| {
             let args = Args::new().with("column", names.head(y, lang)).with("axis", names.inline(x, lang));
-            words.text(lang, "chart-over", &args)
+            of(lang, words.text(lang, "chart-over", &args))
         });
         let (file, alt) = (format!("{}-{step}.svg", section.name), join(alt));
         let svg = chart::clouds(&clouds, &labels);
@@ -215,7 +231,8 @@ fn asked(section: &Section, n: usize, drawn: &Drawn, words: &Words, langs: &[&st
         return None;
     }
     let rises = rise(&lines);
-    let labels = chart::Labels { x: axis(&drawn.axis), y: axis(&drawn.column) + &unit(&drawn.show), free, rises };
+    let labels =
+        chart::Labels { x: axis(&drawn.axis), y: axis(&drawn.column) + &unit(&drawn.show), free, rises, linear: false };
     let alt = langs.iter().map(|lang| {
         let args = Args::new().with("column", names.head(&drawn.column, lang));
         words.text(lang, "chart-over", &args.with("axis", names.inline(&drawn.axis, lang)))

@@ -6,6 +6,7 @@ mod bars;
 mod brief;
 mod charts;
 mod check;
+mod differences;
 mod doubts;
 mod drawn;
 mod front;
