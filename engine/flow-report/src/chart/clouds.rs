@@ -5,8 +5,9 @@ use kuva::plot::line::LineStyle;
 use kuva::plot::{LinePlot, ScatterPlot};
 use kuva::render::plots::Plot;
 
+use super::foot::Foot;
 use super::palette::Style;
-use super::{Labels, Scale, layout, legend, plain, render, rises};
+use super::{Labels, Scale, drawn, layout, legend, plain, rises};
 use crate::safe;
 
 /// How many times further a logarithmic axis goes to either side than its points do.
@@ -70,7 +71,12 @@ pub(crate) fn clouds(clouds: &[Cloud], labels: &Labels) -> String {
     let points = clouds.iter().flat_map(|cloud| &cloud.points);
     let along = points.clone().map(|(x, _)| *x);
     // A curve may go below zero where no point is, and no logarithm follows it there.
-    let logarithmic = Scale::of(along.clone()).is_some_and(|along| along.logarithmic);
+    let foot = Foot::of_few(along.clone());
+    let logarithmic = foot.is_some() || Scale::of(along.clone()).is_some_and(|along| along.logarithmic);
+    let placed = |points: &[(f64, f64)]| -> Vec<(f64, f64)> {
+        let place = |x: f64| foot.as_ref().map_or(x, |foot| foot.place(x));
+        points.iter().map(|(x, y)| (place(*x), *y)).collect()
+    };
     let growth = Some(points.clone().map(|(_, y)| *y)).filter(|_| logarithmic && clouds.iter().all(Cloud::rises));
     let upright = growth.and_then(Scale::logarithmic);
     let upright = upright.or_else(|| Scale::of(points.clone().map(|(_, y)| *y)).filter(|upright| upright.logarithmic));
@@ -78,14 +84,14 @@ pub(crate) fn clouds(clouds: &[Cloud], labels: &Labels) -> String {
     let lowest = upright.map_or(f64::NEG_INFINITY, |upright| upright.from);
     let upright = upright.or_else(|| Scale::from_zero(points.chain(&curves).map(|(_, y)| *y)));
     let line = |curve: &[(f64, f64)], colour: &str, dashes: LineStyle| -> Option<Plot> {
-        let curve: Vec<(f64, f64)> = curve.iter().copied().filter(|(_, y)| *y >= lowest).collect();
+        let curve: Vec<(f64, f64)> = placed(curve).into_iter().filter(|(_, y)| *y >= lowest).collect();
         let drawn = LinePlot::new().with_data(curve.clone()).with_color(colour).with_stroke_width(1.5);
         (curve.len() > 1).then(|| drawn.with_line_style(dashes).into())
     };
     let mut plots: Vec<Plot> = Vec::new();
     let styles = Style::of_names(&clouds.iter().map(|cloud| cloud.name.as_str()).collect::<Vec<_>>());
     for (cloud, Style { colour, marker, dashes }) in clouds.iter().zip(&styles) {
-        let drawn = ScatterPlot::new().with_data(cloud.points.clone()).with_color(*colour).with_marker(*marker);
+        let drawn = ScatterPlot::new().with_data(placed(&cloud.points)).with_color(*colour).with_marker(*marker);
         let drawn = match cloud.is_named() {
             true => drawn.with_labels(cloud.of.iter().map(|name| safe::picture(name))).with_repel_labels(),
             false => drawn,
@@ -96,7 +102,9 @@ pub(crate) fn clouds(clouds: &[Cloud], labels: &Labels) -> String {
     plots.extend(line(through, "#5c5c5c", LineStyle::Solid));
     let names = clouds.iter().filter(|_| clouds.len() > 1).map(|cloud| cloud.name.as_str()).zip(styles);
     let mut layout = layout(&plots, labels, legend(names, |style| LegendShape::Marker(style.marker)));
-    if logarithmic {
+    if let Some(foot) = &foot {
+        layout = foot.along(layout);
+    } else if logarithmic {
         let (least, most) = (along.clone().fold(f64::INFINITY, f64::min), along.fold(0.0, f64::max));
         layout = layout.with_x_axis_min(least / BESIDE).with_x_axis_max(BESIDE * most);
         layout = layout.with_log_x().with_x_tick_format(plain());
@@ -104,5 +112,9 @@ pub(crate) fn clouds(clouds: &[Cloud], labels: &Labels) -> String {
     if let Some(upright) = upright {
         layout = upright.upright(layout);
     }
-    render(plots, layout)
+    drawn(plots, layout, |scene, computed| {
+        if let Some(foot) = &foot {
+            foot.draw(scene, computed);
+        }
+    })
 }

@@ -42,6 +42,16 @@ impl Foot {
         Foot { values, scale }
     }
 
+    /// Of few whole numbers that stand by their logarithms, as batch sizes that double do.
+    pub(super) fn of_few(values: impl Iterator<Item = f64>) -> Option<Foot> {
+        let mut values: Vec<f64> = values.collect();
+        values.sort_by(f64::total_cmp);
+        values.dedup();
+        let whole = values.len() > 2 && values.len() <= NAMED && values.iter().all(|value| value.fract() == 0.0);
+        let ticks: Vec<(f64, String)> = values.iter().map(|value| (*value, value.to_string())).collect();
+        Some(Foot::of(&ticks)).filter(|foot| whole && foot.is_logarithmic())
+    }
+
     pub(super) fn is_logarithmic(&self) -> bool {
         self.scale.logarithmic
     }
