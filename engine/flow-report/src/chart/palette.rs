@@ -3,9 +3,10 @@
 use kuva::plot::line::LineStyle;
 use kuva::plot::scatter::MarkerShape;
 
-/// Of Okabe and Ito's "Color Universal Design" (2008), without the yellow and the purple, with a dark grey in place of black. A test
-/// measures how far apart they are to the colour-blind.
-pub(super) const COLOURS: [&str; 6] = ["#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#4d4d4d"];
+/// Of Okabe and Ito's "Color Universal Design" (2008), without the yellow and the purple, with a dark grey in place of black; and a
+/// brown and a violet that are far from all of them. A test measures how far apart they are to the colour-blind.
+pub(super) const COLOURS: [&str; 8] =
+    ["#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#4d4d4d", "#782d00", "#2d00b4"];
 /// The same without colours: a line lets those below it show through, and has markers of its own. One period of each is seen in a legend.
 const DASHES: [Option<&str>; 8] = [
     None,
@@ -17,13 +18,15 @@ const DASHES: [Option<&str>; 8] = [
     Some("10 2"),
     Some("1 1.5"),
 ];
-const MARKERS: [MarkerShape; 6] = [
+const MARKERS: [MarkerShape; 8] = [
     MarkerShape::Circle,
     MarkerShape::Square,
     MarkerShape::Triangle,
     MarkerShape::Diamond,
     MarkerShape::TriangleDown,
     MarkerShape::Star,
+    MarkerShape::Pentagon,
+    MarkerShape::Hexagon,
 ];
 /// Of bars side by side the first is light and the last dark, in print too; one between them is lighter still.
 pub(super) const LIGHT: &str = "#9cc3e6";
@@ -196,7 +199,7 @@ mod tests {
 
     #[test]
     fn two_series_of_many_differ_in_colour_or_marker() {
-        let models = ["vgg16", "mobilenet_v1", "resnet18", "alexnet"];
+        let models = ["vgg16", "mobilenet_v1", "resnet18", "resnet34", "alexnet"];
         let names: Vec<String> =
             models.iter().flat_map(|model| ["device", "link"].map(|place| format!("{model}, {place}"))).collect();
         let styles = Style::of_names(&names.iter().map(String::as_str).collect::<Vec<_>>());
