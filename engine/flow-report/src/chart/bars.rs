@@ -14,6 +14,8 @@ use crate::safe;
 
 /// So much of the place of a group its bars take.
 const SHARE: f64 = 0.8;
+/// On narrower bars values would cover each other.
+const NARROWEST: f64 = 9.0;
 /// Bars under values that stand upright leave so much of the drawing free.
 const ROOM: f64 = 1.2;
 
@@ -107,7 +109,9 @@ pub(crate) fn bars(groups: &[(String, Vec<Bar>)], series: &[Series], labels: &La
                 if let (Some(value), true) = (bar.value, of.earlier) {
                     outline(scene, (left, right), (computed.map_y(value), computed.map_y(0.0)), of.kind.colour());
                 }
-                written(scene, bar, computed.map_x(middle), upright, computed);
+                if bar.value.is_none() || wide >= NARROWEST {
+                    written(scene, bar, computed.map_x(middle), upright, computed);
+                }
             }
         }
     })

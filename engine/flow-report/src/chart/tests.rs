@@ -153,6 +153,9 @@ fn a_bar_says_its_value_and_one_that_is_missing_why() {
     let (few, many) = (of(2), of(8));
     assert_eq!((turned(&few, "12.34"), turned(&few, "out of GPU memory")), (vec![false; 2], vec![true; 2]), "{few}");
     assert_eq!(turned(&many, "12.34"), [true; 8], "{many}");
+    // More would cover each other; the reasons stay.
+    let most = of(20);
+    assert_eq!((turned(&most, "12.34").len(), turned(&most, "out of GPU memory").len()), (0, 20), "{most}");
     // What was measured earlier is an outline.
     assert_eq!(few.matches("stroke=\"#9cc3e6\" stroke-width=\"1.5\"").count(), 2, "{few}");
 }
