@@ -33,6 +33,7 @@ fn values_have_their_names_in_tables_sentences_charts_and_entries() {
             assert!(!line.contains("v7") && !line.contains("v11"), "{line}");
         }
     }
+    assert!(english.contains("batch size small / 16 / 32") && chinese.contains("小批 / 16 / 32"), "{page}");
     let entry = text(&out, "entry.md");
     assert!(
         entry.contains("- folders: undecided") && entry.contains("- 文件夹：") && !entry.contains("v7:"),

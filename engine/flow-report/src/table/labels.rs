@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::model::{Content, Table};
 use super::with::Text;
-use crate::columns::point;
+use crate::columns::{point, written};
 
 /// By axis, then by value.
 pub(crate) type Labels = IndexMap<String, IndexMap<String, Text>>;
@@ -84,8 +84,18 @@ fn walk(value: &mut Value, names: &BTreeMap<String, String>) {
         }
         Value::Array(values) => values.iter_mut().for_each(|value| walk(value, names)),
         Value::Object(fields) => {
-            let fields = fields.iter_mut().filter(|(key, _)| !OTHERS.contains(&key.as_str()));
-            fields.for_each(|(_, value)| walk(value, names));
+            for (key, value) in fields.iter_mut().filter(|(key, _)| !OTHERS.contains(&key.as_str())) {
+                match value {
+                    Value::Object(axes) if key == "axes" => {
+                        for (axis, value) in axes.iter_mut() {
+                            if let Some(label) = names.get(&point(axis, &written(value))) {
+                                *value = label.clone().into();
+                            }
+                        }
+                    }
+                    value => walk(value, names),
+                }
+            }
         }
         _ => {}
     }
@@ -130,6 +140,8 @@ mod tests {
             let named = everywhere(&json!({"scope": before, "column": "v7"}), &labels, "zh").expect("names");
             assert_eq!(named, json!({"scope": expected, "column": "v7"}));
         }
+        let axes = |batch: serde_json::Value| json!({"axes": {"batch": batch, "epochs": 32}});
+        assert_eq!(everywhere(&axes(json!(32)), &labels, "en"), Some(axes(json!("small"))));
         assert_eq!(everywhere(&json!("v7"), &Labels::new(), "zh"), None);
     }
 }
