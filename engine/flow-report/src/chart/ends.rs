@@ -38,7 +38,7 @@ impl<'a> Ends<'a> {
         let last = ends.iter().map(|(.., (x, _))| *x).fold(f64::NEG_INFINITY, f64::max);
         let fits = ends.len() > LEGEND && ends.len() as f64 * APART <= DRAWING && widest <= WIDEST;
         let named = ends.iter().all(|(name, _, (x, _))| !name.is_empty() && *x == last);
-        (fits && named).then(|| Ends { ends, width: LEADER + widest as f64 * SMALL_LETTER + 6.0 })
+        (fits && named).then_some(Ends { ends, width: LEADER + widest as f64 * SMALL_LETTER + 6.0 })
     }
 
     /// The width that is left for the drawing.

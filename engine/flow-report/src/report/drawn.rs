@@ -181,15 +181,20 @@ fn averaged(table: &Table) -> BTreeSet<&str> {
     means.flatten().map(String::as_str).collect()
 }
 
+/// Where, and how much.
+type Points = Vec<(f64, f64)>;
+/// Where, and from where to where.
+type Ends = Vec<(f64, f64, f64)>;
+
 /// The mean of lines at the places that all have, and its standard deviation to either side; a single line as it is.
-fn mean(runs: &[Vec<(f64, f64)>]) -> (Vec<(f64, f64)>, Vec<(f64, f64, f64)>) {
+fn mean(runs: &[Points]) -> (Points, Ends) {
     let [first, others @ ..] = runs else { return Default::default() };
     if others.is_empty() {
         return (first.clone(), Vec::new());
     }
     let (mut points, mut ends) = (Vec::new(), Vec::new());
     for (at, value) in first {
-        let same = |run: &Vec<(f64, f64)>| run.iter().find(|(x, _)| x == at).map(|(_, y)| *y);
+        let same = |run: &Points| run.iter().find(|(x, _)| x == at).map(|(_, y)| *y);
         let Some(values) = others.iter().map(same).collect::<Option<Vec<f64>>>() else { continue };
         let n = runs.len() as f64;
         let mean = (value + values.iter().sum::<f64>()) / n;
