@@ -504,6 +504,7 @@ chart-gpus = { $gpus ->
    *[other] { $gpus } GPUs
 }
 chart-bars = Error bars: { $kinds }.
+chart-bands = Bands: { $kinds }.
 chart-merged = Lines that differ by less than { $share } of the y axis are drawn as one.
 chart-bars-sd = standard deviation
 chart-bars-interval = 95% confidence interval of the mean

@@ -495,6 +495,7 @@ chart-gpus = { $gpus ->
    *[other] { $gpus } 块 GPU
 }
 chart-bars = 误差线：{ $kinds }。
+chart-bands = 阴影带：{ $kinds }。
 chart-merged = 相差不到 y 轴 { $share } 的几条线画为一条。
 chart-bars-sd = 标准差
 chart-bars-interval = 均值的 95% 置信区间

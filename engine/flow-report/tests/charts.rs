@@ -233,13 +233,28 @@ fn means_are_drawn_with_their_spread_and_the_report_says_which() {
 
 #[test]
 fn loss_curves_of_repetitions_are_their_mean_with_its_spread() {
+    let (model, page) = repeated(4);
+    let lines = model["sections"][0]["drawn"][0]["lines"].as_array().expect("lines");
+    assert_eq!(lines.iter().map(|line| line["name"].as_str()).collect::<Vec<_>>(), [Some("lr=0.1"), Some("lr=0.2")]);
+    let near = |value: &Value, expected: f64| (value.as_f64().expect("a number") - expected).abs() < 1e-9;
+    assert!(near(&lines[0]["points"][0][1], 1.2) && near(&lines[0]["ends"][0][1], 1.1), "{lines:?}");
+    assert!(near(&lines[0]["ends"][3][2], 0.55), "{lines:?}");
+    let said = |page: &str, what: &str| page.contains(&format!("(charts/t-chart-1.svg)\\\n{what}"));
+    assert!(said(&page, "Error bars: standard deviation."), "{page}");
+    // Over more epochs bars would be a thicket.
+    let page = repeated(20).1;
+    assert!(said(&page, "Bands: standard deviation."), "{page}");
+}
+
+/// Two learning rates with three seeds each, over so many epochs: the model and the page.
+fn repeated(epochs: u32) -> (Value, String) {
     let mut results = Vec::new();
     let mut series = Vec::new();
     for lr in [0.1, 0.2] {
         for seed in 0..3 {
             results.push(result("s", &[("lr", json!(lr)), ("seed", json!(seed))], 1).metric("top1", lr, "ratio"));
             let mut of = Series::default();
-            let losses = (1..=4).map(|epoch| (epoch, 1.0 / f64::from(epoch) + lr + 0.1 * f64::from(seed)));
+            let losses = (1..=epochs).map(|epoch| (epoch, 1.0 / f64::from(epoch) + lr + 0.1 * f64::from(seed)));
             of.metrics.insert("loss".into(), common::curve(&losses.collect::<Vec<_>>()));
             series.push(Some(of));
         }
@@ -250,13 +265,8 @@ fn loss_curves_of_repetitions_are_their_mean_with_its_spread() {
     common::add_table(&mut input, "t", json!({"from": "s", "rows": "lr", "over": "seed", "columns": ["top1"]}));
     let section = json!({"table": "t", "charts": [{"column": "loss", "over": "epoch"}]});
     let out = run("report", json!({"languages": ["en"], "sections": [section]}), &input).expect("a report");
-    let model: Value = serde_json::from_str(&text(&out, "report.json")).expect("JSON");
-    let lines = model["sections"][0]["drawn"][0]["lines"].as_array().expect("lines");
-    assert_eq!(lines.iter().map(|line| line["name"].as_str()).collect::<Vec<_>>(), [Some("lr=0.1"), Some("lr=0.2")]);
-    let near = |value: &Value, expected: f64| (value.as_f64().expect("a number") - expected).abs() < 1e-9;
-    assert!(near(&lines[0]["points"][0][1], 1.2) && near(&lines[0]["ends"][0][1], 1.1), "{lines:?}");
-    assert!(near(&lines[0]["ends"][3][2], 0.55), "{lines:?}");
-    assert!(text(&out, "report.md").contains("Error bars: standard deviation."));
+    let model = serde_json::from_str(&text(&out, "report.json")).expect("JSON");
+    (model, whole(&out, "report.md"))
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::safe;
 
 /// Of a title and of a caption: the height of a line, and the columns of a terminal that fit into the width of a chart. A wider chart
 /// has room for more.
-const TITLE: (f64, f64) = (20.0, 76.0);
+const TITLE: (f64, f64) = (20.0, 68.0);
 const CAPTION: (f64, f64) = (16.0, 92.0);
 const WIDTH: f64 = 640.0;
 const MARGIN: f64 = 12.0;

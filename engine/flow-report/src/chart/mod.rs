@@ -42,9 +42,10 @@ const FONTS: &str = "Helvetica, Arial, 'Noto Sans CJK SC', 'PingFang SC', 'Micro
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 384.0;
 const LETTER: f64 = 6.5;
-/// So many error bars a line has; more are a band. Of so many points each has a marker.
-const BARS: usize = 12;
+/// So many error bars a line has; more are a band. Of more points markers are small, and of many there are none.
+pub(crate) const BARS: usize = 12;
 const MARKED: usize = 100;
+const SMALLER: f64 = 3.0;
 /// How thick the edge of a hollow marker is.
 const HOLLOW: f64 = 1.6;
 /// More points than this are closer together than the chart's width can show.
@@ -239,7 +240,7 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
         let wide = if line.earlier { 1.2 } else { 2.0 };
         // The first markers are the largest: what lies on them does not hide them.
         let above = lines.len() - 1 - n;
-        let size = 4.0 + 0.8 * above.min(5) as f64;
+        let size = if line.points.len() > BARS { SMALLER } else { 4.0 + 0.8 * above.min(5) as f64 };
         let marks = |colour: &str, size: f64| -> Plot {
             let marks = ScatterPlot::new().with_data(points.clone()).with_color(colour);
             marks.with_marker(marker).with_size(size).into()

@@ -162,7 +162,7 @@ fn all_charts(section: &Section, words: &Words, langs: &[&str], all: &[&str]) ->
                         None => text,
                     }
                 })),
-                caption: caption(&spreads, merged, words, langs),
+                caption: caption(&spreads, bands(&lines), merged, words, langs),
                 svg: chart::curve(&lines, &gaps, &ticks, &labels),
                 picture: None,
             });
@@ -241,7 +241,7 @@ fn asked(section: &Section, n: usize, drawn: &Drawn, words: &Words, langs: &[&st
         shows: Shows::Asked,
         file: format!("{}-chart-{}.svg", section.name, n + 1),
         alt: join(alt),
-        caption: caption(&drawn.spreads, merged, words, langs),
+        caption: caption(&drawn.spreads, bands(&lines), merged, words, langs),
         svg: chart::curve(&lines, &[], &drawn.ticks, &labels),
         picture: None,
     })
@@ -313,21 +313,30 @@ fn merged(lines: Vec<chart::Line>, free: bool) -> (Vec<chart::Line>, bool) {
 }
 
 /// What error bars show, and by what rule lines were merged.
-fn caption(spreads: &BTreeSet<String>, merged: bool, words: &Words, langs: &[&str]) -> String {
+fn caption(spreads: &BTreeSet<String>, bands: bool, merged: bool, words: &Words, langs: &[&str]) -> String {
     let share =
         |lang: &str| words.figure(lang, &Format::for_unit("ratio", [chart::COVERED].into_iter()), chart::COVERED);
     let rule = |lang: &&str| words.text(lang, "chart-merged", &Args::new().with("share", share(lang)));
     let rule = if merged { langs.iter().map(rule).collect::<Vec<_>>().join("\\\n") } else { String::new() };
-    let said = [spreading(spreads, words, langs), rule];
+    let said = [spreading(spreads, bands, words, langs), rule];
     said.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\\\n")
 }
 
-/// What error bars show.
-fn spreading(spreads: &BTreeSet<String>, words: &Words, langs: &[&str]) -> String {
+/// Whether spreads are drawn as bands.
+fn bands(lines: &[chart::Line]) -> bool {
+    lines.iter().any(|line| line.ends.len() > chart::BARS)
+}
+
+/// What error bars, or bands, show.
+fn spreading(spreads: &BTreeSet<String>, bands: bool, words: &Words, langs: &[&str]) -> String {
     let of = |lang: &&str| {
         let kinds: Vec<String> =
             spreads.iter().map(|key| words.text(lang, &format!("chart-bars-{key}"), &Args::new())).collect();
-        words.text(lang, "chart-bars", &Args::new().with("kinds", words.list(lang, &kinds)))
+        words.text(
+            lang,
+            if bands { "chart-bands" } else { "chart-bars" },
+            &Args::new().with("kinds", words.list(lang, &kinds)),
+        )
     };
     if spreads.is_empty() { String::new() } else { langs.iter().map(of).collect::<Vec<_>>().join("\\\n") }
 }
@@ -416,7 +425,7 @@ fn together_chart(section: &Section, words: &Words, langs: &[&str], all: &[&str]
         shows: Shows::Together,
         file: format!("{}-together.svg", section.name),
         alt: words.joined(langs, "chart-together-alt"),
-        caption: spreading(&spreads, words, langs),
+        caption: spreading(&spreads, false, words, langs),
         svg,
         picture: None,
     })
