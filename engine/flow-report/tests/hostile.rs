@@ -110,7 +110,8 @@ fn stained(mut all: BuiltinInput, by: &str) -> BuiltinInput {
     all.workflow = format!("{by}{}", all.workflow);
     let gpu = GpuFacts { uuid: by.into(), index: 0, name: format!("{by}H200"), memory: 1 << 30 };
     all.machine = Machine { gpus: vec![gpu], cpus: 2, cpu_model: format!("{by}EPYC"), ..Machine::default() };
-    let solo = json!({"from": "solo", "rows": "batch", "split": name,
+    let labels = json!({&name: {format!("{by}v7"): {"en": format!("{by}seven"), "zh": format!("{by}七")}}});
+    let solo = json!({"from": "solo", "rows": "batch", "split": name, "labels": labels,
         "columns": ["gpus", "gpu_memory", "cpu_util", "epoch_time", "growth(epoch_time)", format!("{name}_seen"), "odd",
             "gpu_model", "torch", "nosuch", {"column": "wall", "label": {"en": format!("{by}Wall"), "zh": format!("{by}用时")}}]});
     add_table(&mut all, "solo_table", solo);

@@ -4,13 +4,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 
 use super::model::{Content, Table};
 use super::with::Text;
-use crate::columns::{point, written};
+use crate::columns::point;
 
 /// By axis, then by value.
 pub(crate) type Labels = IndexMap<String, IndexMap<String, Text>>;
@@ -40,9 +39,21 @@ pub(crate) fn everywhere<T: Serialize + DeserializeOwned>(model: &T, labels: &La
     if names.is_empty() {
         return None;
     }
-    let mut value = serde_json::to_value(model).ok()?;
+    let mut value: Ordered = serde_json::from_str(&serde_json::to_string(model).ok()?).ok()?;
     walk(&mut value, &names);
-    serde_json::from_value(value).ok()
+    serde_json::from_str(&serde_json::to_string(&value).ok()?).ok()
+}
+
+/// JSON whose maps keep their order: that of axes is the order of columns.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Ordered {
+    Null,
+    Bool(bool),
+    Number(serde_json::Number),
+    Text(String),
+    List(Vec<Ordered>),
+    Map(IndexMap<String, Ordered>),
 }
 
 /// Numbers that name rows and columns.
@@ -75,21 +86,26 @@ pub(crate) fn number_columns(table: &mut Table, lang: &str) {
     }
 }
 
-fn walk(value: &mut Value, names: &BTreeMap<String, String>) {
+fn walk(value: &mut Ordered, names: &BTreeMap<String, String>) {
     match value {
-        Value::String(text) => {
+        Ordered::Text(text) => {
             if let Some(label) = renamed(text, names, &BETWEEN) {
                 *text = label;
             }
         }
-        Value::Array(values) => values.iter_mut().for_each(|value| walk(value, names)),
-        Value::Object(fields) => {
+        Ordered::List(values) => values.iter_mut().for_each(|value| walk(value, names)),
+        Ordered::Map(fields) => {
             for (key, value) in fields.iter_mut().filter(|(key, _)| !OTHERS.contains(&key.as_str())) {
                 match value {
-                    Value::Object(axes) if key == "axes" => {
+                    Ordered::Map(axes) if key == "axes" => {
                         for (axis, value) in axes.iter_mut() {
-                            if let Some(label) = names.get(&point(axis, &written(value))) {
-                                *value = label.clone().into();
+                            let written = match value {
+                                Ordered::Text(text) => text.clone(),
+                                Ordered::Number(number) => number.to_string(),
+                                _ => continue,
+                            };
+                            if let Some(label) = names.get(&point(axis, &written)) {
+                                *value = Ordered::Text(label.clone());
                             }
                         }
                     }
@@ -97,7 +113,7 @@ fn walk(value: &mut Value, names: &BTreeMap<String, String>) {
                 }
             }
         }
-        _ => {}
+        Ordered::Null | Ordered::Bool(_) | Ordered::Number(_) => {}
     }
 }
 
@@ -116,7 +132,7 @@ fn renamed(text: &str, names: &BTreeMap<String, String>, between: &[&str]) -> Op
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -140,8 +156,15 @@ mod tests {
             let named = everywhere(&json!({"scope": before, "column": "v7"}), &labels, "zh").expect("names");
             assert_eq!(named, json!({"scope": expected, "column": "v7"}));
         }
-        let axes = |batch: serde_json::Value| json!({"axes": {"batch": batch, "epochs": 32}});
+        let axes = |batch: Value| json!({"axes": {"batch": batch, "epochs": 32}});
         assert_eq!(everywhere(&axes(json!(32)), &labels, "en"), Some(axes(json!("small"))));
         assert_eq!(everywhere(&json!("v7"), &Labels::new(), "zh"), None);
+        let order = |axes: &[(&str, &str)]| {
+            axes.iter()
+                .map(|(axis, value)| ((*axis).to_owned(), Value::from(*value)))
+                .collect::<IndexMap<String, Value>>()
+        };
+        let named = everywhere(&order(&[("version", "v7"), ("batch", "64")]), &labels, "en").expect("names");
+        assert!(named.into_iter().eq(order(&[("version", "v7 (folders)"), ("batch", "64")])), "axes keep their order");
     }
 }
