@@ -17,7 +17,7 @@ pub(crate) const OWN: usize = JOBS.len() - 1;
 const IDLE: &str = "#e9ebee";
 const IN_USE: &str = "#8d99a6";
 const GRID: &str = "#cdd2d8";
-const WIDTH: f64 = 900.0;
+const WIDTH: f64 = 640.0;
 const PAD: f64 = 14.0;
 /// About what a column of a terminal is of text at this size.
 const TEXT: (u32, f64) = (12, 6.5);
@@ -87,7 +87,7 @@ impl Lanes {
         let mut y = PAD;
         if !self.title.is_empty() {
             y += 10.0;
-            scene.add(text(left, y, &self.title, TextAnchor::Start, true));
+            scene.add(text(PAD, y, &self.title, TextAnchor::Start, true));
             y += 10.0;
         }
         y = self.legend(&mut scene, left, right, y);
