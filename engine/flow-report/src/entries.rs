@@ -304,7 +304,14 @@ fn without(file: &str, old: &Place) -> String {
     let rest = &file[old.end..];
     let gap = rest.len() - rest.trim_start_matches(['\r', '\n']).len();
     let blank = rest[..gap].char_indices().filter(|(_, c)| *c == '\n').nth(1).map_or(gap, |(at, _)| at + 1);
-    format!("{}{}", &file[..old.start], &rest[blank..])
+    let before = &file[..old.start];
+    // At the end of a file the blank line before it goes instead.
+    let kept = before.trim_end_matches(['\r', '\n']);
+    let eol = if before[kept.len()..].starts_with('\r') { 2 } else { 1 };
+    match &rest[blank..] {
+        "" if !kept.is_empty() => before[..before.len().min(kept.len() + eol)].to_owned(),
+        rest => format!("{before}{rest}"),
+    }
 }
 
 fn insert(file: &str, block: &str, date: &str, eol: &str) -> String {

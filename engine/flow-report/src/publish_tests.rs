@@ -274,6 +274,7 @@ fn a_readme_has_the_newest_three_in_three_lines_and_a_file_beside_it_has_all() {
     <!-- flow's words: 4bd95a7d342a -->
     <!-- end of flow entry: feb08 on 4 × NVIDIA H200 -->
     ");
+    assert!(files["README.md"].ends_with("NVIDIA H200 -->\n") && !files["README.md"].ends_with("\n\n"));
     let all = &files["WHATSNEW.md"];
     assert!(all.starts_with("# What's New\n\n<!-- flow entry: feb08 on 4 × NVIDIA H200, 2026-02-04"), "{all}");
     let order: Vec<usize> = [4, 3, 2, 1].map(|n| all.find(&format!("## 2026-02-0{n}: feb08")).expect("there")).to_vec();
