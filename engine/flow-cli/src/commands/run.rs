@@ -63,7 +63,8 @@ pub(crate) struct Run {
     /// The order of steps: critical-path, fifo, fit, easy, sjf, … [default: the workflow's, else critical-path]
     #[arg(long, value_name = "NAME")]
     policy: Option<String>,
-    /// Replace what is published, though the run is of a part, with other parameters, profile or GPUs
+    /// Replace what is published, though the run is of a part, with other parameters, profile or GPUs; without a GPU, publish into the
+    /// README too
     #[arg(long, conflicts_with = "no_publish")]
     publish: bool,
     /// Publish nothing; reports are written into the run's folder
