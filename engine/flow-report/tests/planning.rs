@@ -109,6 +109,7 @@ fn a_table_is_checked_against_the_step_it_is_from() {
         "from: a, columns: [difference(wall)]",
         "from: a, rows: lr, over: v, columns: [wall, {column: outcom, label: x}]",
         "from: a, rows: lr, split: v, columns: [wall], labels: {vv: {v7: old}}",
+        "from: a, rows: lr, split: v, columns: [wall], labels: {v: {v7: {en: old, zh: v11}}}",
         "from: a, rows: lr, split: v, columns: [wall], labels: {v: {v7: old, v8: {en: new, zh: 新}}, lr: {0.1: {en: low}}}",
         // What the workflow cannot tell is left to the run.
         "from: f, over: seed, columns: [anything, epoch_time]",
@@ -139,6 +140,8 @@ fn a_table_is_checked_against_the_step_it_is_from() {
         no result of step `a` will have `outcom`; did you mean `outcome`?
     vv
         step `a` has no axis `vv`; there are `lr`, `v`
+    v
+        `v11` and `v7` have the same name
     ");
 }
 

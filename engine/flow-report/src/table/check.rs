@@ -1,14 +1,18 @@
 //! What is wrong with the parameters of `flow/table`, as far as planning can tell.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use flow_core::{Diagnostic, PlannedStep, PlannedWith, WrongWith};
+use indexmap::IndexMap;
 use serde_json::Value;
 
 use super::build::{left_out, rows};
 use super::derive::no_difference;
 use super::epochs::{Along, EPOCH, STEP};
 use super::machines::{self, MACHINE};
-use super::with::{ColumnWith, Derived, TableWith, parse_column};
+use super::with::{ColumnWith, Derived, TableWith, Text, parse_column};
 use crate::columns::{USAGE, same, written};
+use crate::words::LANGUAGES;
 
 /// Something is wrong with a table that others read: what they say of its columns is told when that is mended.
 pub(crate) fn is_wrong(planned: &PlannedWith, table: &PlannedStep) -> bool {
@@ -40,6 +44,13 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
     // A value may be there with another profile.
     for axis in with.labels.keys().filter(|axis| axes.is_some_and(|axes| !axes.contains_key(*axis))) {
         say(format!("/labels/{axis}"), none(axis));
+    }
+    for (axis, labels) in &with.labels {
+        let known = axes.and_then(|axes| axes.get(axis)).into_iter().flatten().map(written);
+        let values: BTreeSet<String> = known.chain(labels.keys().cloned()).collect();
+        if let Some((one, other)) = alike(&values, labels) {
+            say(format!("/labels/{axis}"), Diagnostic::new(format!("`{one}` and `{other}` have the same name")));
+        }
     }
     for (axis, value) in axes.into_iter().flat_map(|_| &with.only) {
         let at = format!("/where/{axis}");
@@ -106,6 +117,17 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
         }
     }
     wrong
+}
+
+/// Two values of an axis that no reader could tell apart in some language.
+fn alike<'a>(values: &'a BTreeSet<String>, labels: &IndexMap<String, Text>) -> Option<(&'a String, &'a String)> {
+    LANGUAGES.iter().find_map(|(lang, _)| {
+        let mut seen = BTreeMap::new();
+        values.iter().find_map(|value| {
+            let name = labels.get(value).map_or(value.as_str(), |label| label.of(lang));
+            Some((seen.insert(name.to_owned(), value)?, value))
+        })
+    })
 }
 
 /// Everything that a column of this step can be called, where the workflow alone tells.
