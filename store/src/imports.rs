@@ -1,12 +1,25 @@
-//! Results of other machines: each file that was taken in is a journal of its own, in the folder of a run that never was. Nothing of
+//! Results of other machines: each file that was imported is a journal of its own, in the folder of a run that never was. Nothing of
 //! them is in the database, so that none is ever found under a fingerprint, and there is nothing to be rebuilt.
+//!
+//! A bundle that carries its whole run becomes a workspace in that folder, with a small store: what reads a run reads this one.
+//! That store has journals and objects, and never a database.
 
-use std::fs;
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
 
-use flow_core::{Bundle, Digest, Foreign, JournalLine, Origin, RunEvent, RunId, reason::StoreAction};
+use flow_core::{Bundle, Carried, Digest, Foreign, JournalLine, Origin, RunEvent, RunId, reason::StoreAction};
 use nix::errno::Errno;
 
-use crate::{Result, StoreDir, StoreError, objects::remove_tree};
+use crate::{Result, RunDir, StoreDir, StoreError, objects::remove_tree};
+
+/// The workspace of an imported run, in the folder of the import, and the store in it.
+const WORKSPACE: &str = "workspace";
+const STORE: &str = ".flow";
+/// What says of a store that it is that of an import.
+const MARK: &str = "imported";
 
 /// A file that was taken in.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,7 +85,7 @@ impl StoreDir {
         if self.imports()?.iter().any(|import| import.bundle == bundle.digest) {
             return Ok(None);
         }
-        let Bundle { origin, results, digest } = bundle;
+        let Bundle { origin, results, run, digest } = bundle;
         let count = results.len() as u32;
         let first = RunEvent::Imported { origin: Box::new(origin), bundle: digest, results: count };
         let told = results.into_iter().map(|result| RunEvent::Foreign { result: Box::new(result) });
@@ -81,7 +94,8 @@ impl StoreDir {
         // Where a kill leaves it the next one that has the store alone removes it.
         let half = self.temporary(&self.path().join("objects/tmp"));
         let made = self.run_at(&half).create().and_then(|journal| journal.add(&lines, true));
-        let placed = made.and_then(|_| self.place(&half, &mut name));
+        let unpacked = made.and_then(|_| run.map_or(Ok(()), |run| unpack(run, &half.join(WORKSPACE))));
+        let placed = unpacked.and_then(|()| self.place(&half, &mut name));
         if placed.is_err() {
             drop(remove_tree(&half));
         }
@@ -90,8 +104,13 @@ impl StoreDir {
         placed.map(Some)
     }
 
+    /// It is the store of an imported run: there is no database, and nobody makes one.
+    pub fn is_imported(&self) -> bool {
+        self.path().join(MARK).exists()
+    }
+
     /// Gives a folder of a run a name that no other has.
-    fn place(&self, half: &std::path::Path, name: &mut dyn FnMut(&[RunId]) -> RunId) -> Result<RunId> {
+    fn place(&self, half: &Path, name: &mut dyn FnMut(&[RunId]) -> RunId) -> Result<RunId> {
         /// Runs begin meanwhile; more often than this they do not.
         const TRIES: usize = 100;
         for _ in 0..TRIES {
@@ -114,4 +133,52 @@ impl StoreDir {
         remove_tree(self.run(&import.id).path())?;
         self.drop_snapshots()
     }
+}
+
+impl RunDir {
+    /// The workspace of the run that was imported under this name, and its folder in the store there; nothing if this is a run, or
+    /// an import of results alone.
+    ///
+    /// # Errors
+    /// The store there cannot be read.
+    pub fn imported(&self) -> Result<Option<(PathBuf, RunDir)>> {
+        let workspace = self.path().join(WORKSPACE);
+        let Some(store) = StoreDir::existing(&workspace.join(STORE))? else { return Ok(None) };
+        let Some(JournalLine { event: RunEvent::Imported { origin, .. }, .. }) = self.first_line()? else {
+            return Ok(None);
+        };
+        let run = store.run(&origin.run);
+        Ok(Some((workspace, run)))
+    }
+}
+
+/// Makes a workspace of what a bundle carries. Its paths were checked when it was read.
+fn unpack(mut run: Carried, root: &Path) -> Result<()> {
+    let store = StoreDir::create(&root.join(STORE))?;
+    for (path, text) in &run.files {
+        write(&root.join(path), text)?;
+    }
+    write(&store.path().join(MARK), "")?;
+    let work = store.temporary(&store.path().join("objects/tmp"));
+    fs::create_dir(&work).map_err(StoreError::io(StoreAction::Create, &work))?;
+    let work = work.canonicalize().map_err(StoreError::io(StoreAction::Find, &work))?;
+    let mut placed = BTreeMap::new();
+    for (digest, files) in &run.objects {
+        let to = work.join(digest.to_string());
+        for (path, text) in files {
+            write(&if path.is_empty() { to.clone() } else { to.join(path) }, text)?;
+        }
+        placed.insert(*digest, store.objects().ingest(&to, &work)?);
+    }
+    remove_tree(&work)?;
+    run.placed(&placed);
+    for (id, lines) in &run.journals {
+        store.run(id).create()?.append(lines)?;
+    }
+    store.sync_all()
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    let folder = path.parent().unwrap_or(path);
+    fs::create_dir_all(folder).and_then(|()| fs::write(path, text)).map_err(StoreError::io(StoreAction::Write, path))
 }

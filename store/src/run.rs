@@ -48,7 +48,8 @@ impl RunDir {
         &self.path
     }
 
-    pub(crate) fn store(&self) -> &StoreDir {
+    /// The store that it is in.
+    pub fn store(&self) -> &StoreDir {
         &self.dir
     }
 

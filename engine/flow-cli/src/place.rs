@@ -15,6 +15,9 @@ use crate::output::{NOTE, Output, styled};
 use crate::screen::{Shown, View};
 use crate::words;
 
+/// A shorter end of an id says nothing about an imported run.
+const SHORTEST: usize = 4;
+
 /// A store that exists, and the workspace it belongs to.
 pub(crate) struct StoreLocation {
     pub(crate) workspace: Workspace,
@@ -71,9 +74,17 @@ impl StoreLocation {
     /// What other machines came to, oldest first: of the workflow that was named, or all.
     pub(crate) fn imports(&self) -> Result<Vec<Import>, CliError> {
         let mut imports = self.store.imports()?;
-        if let Some(workflow) = self.file.as_ref().map(|_| self.workflow_name()).transpose()? {
-            imports.retain(|import| Some(&import.origin.workflow) == workflow.as_ref());
-        }
+        let Some(file) = &self.file else { return Ok(imports) };
+        let workflow = self.workflow_name()?;
+        let file_name = |file: &str| file.rsplit('/').next().map(str::to_owned);
+        imports.retain(|import| match &workflow {
+            Some(workflow) => import.origin.workflow == *workflow,
+            // Nothing of it ran here: the file has the same name as it had there.
+            None => {
+                let there = self.view_of(&import.id).ok().and_then(|(_, view)| view.start);
+                there.is_some_and(|start| file_name(&start.file) == file_name(file))
+            }
+        });
         Ok(imports)
     }
 
@@ -114,7 +125,17 @@ impl StoreLocation {
         let matching: Vec<&RunId> = runs.iter().filter(|run| run.0 == asked || run.0.ends_with(asked)).collect();
         match matching.as_slice() {
             [one] => Ok((*one).clone()),
-            [] => Err(CliError::usage(format!("there is no run `{asked}`")).hint("`flow runs` lists them")),
+            [] => {
+                // An imported run has two names: the one that it had there, and that of its import.
+                let imports = self.store.imports()?;
+                let named = |import: &&Import| {
+                    let run = &import.origin.run.0;
+                    run == asked || asked.len() >= SHORTEST && run.ends_with(asked)
+                };
+                let import = imports.iter().rfind(named).map(|import| import.id.clone());
+                import
+                    .ok_or_else(|| CliError::usage(format!("there is no run `{asked}`")).hint("`flow runs` lists them"))
+            }
             several => {
                 let names: Vec<&str> = several.iter().map(|run| &*run.0).collect();
                 Err(CliError::usage(format!("`{asked}` could be {}", names.join(", "))).hint("give more of the id"))
@@ -124,8 +145,19 @@ impl StoreLocation {
 
     /// The run that was asked for, and everything its journal says.
     pub(crate) fn view(&self, of: Option<&str>) -> Result<(RunDir, View), CliError> {
-        let dir = self.store.run(&self.run(of)?);
+        self.view_of(&self.run(of)?)
+    }
+
+    /// A run by its id. That of an imported run, which lies in the store of its import, has its origin.
+    fn view_of(&self, run: &RunId) -> Result<(RunDir, View), CliError> {
+        let mut dir = self.store.run(run);
         let mut view = View::default();
+        if let Some((_, inside)) = dir.imported()? {
+            if let Some(JournalLine { event: RunEvent::Imported { origin, .. }, .. }) = dir.first_line()? {
+                view.imported = Some(*origin);
+            }
+            dir = inside;
+        }
         dir.read_journal(|line| view.event(&line))?;
         Ok((dir, view))
     }
@@ -206,8 +238,9 @@ fn below(folder: &Path) -> Option<String> {
 
 /// The place and the run that a command is about.
 pub(crate) fn run(global: &Global, of: &OfRun) -> Result<(StoreLocation, RunDir, View), CliError> {
-    let place = StoreLocation::find(global, &of.about)?;
+    let mut place = StoreLocation::find(global, &of.about)?;
     let (dir, view) = place.view(of.run.as_deref())?;
+    place.store = dir.store().clone();
     Ok((place, dir, view))
 }
 
@@ -220,9 +253,12 @@ pub(crate) fn run_with(
     did: impl Fn(&Shown) -> bool,
     output: &mut Output,
 ) -> Result<(StoreLocation, RunDir, View), CliError> {
-    let place = StoreLocation::find(global, &of.about)?;
-    let id = place.run(of.run.as_deref())?;
-    let (last, view) = place.view(Some(&id.0))?;
+    let mut place = StoreLocation::find(global, &of.about)?;
+    let (last, view) = place.view(of.run.as_deref())?;
+    if view.imported.is_some() {
+        place.store = last.store().clone();
+        return Ok((place, last, view));
+    }
     let named = |view: &View, did: &dyn Fn(&Shown) -> bool| {
         view.instances.values().any(|shown| flow_core::selects(step, &shown.label) && did(shown))
     };
@@ -293,6 +329,9 @@ pub(crate) fn tried_earlier(
 
 /// Results that are kept: from the database, or from the journals while somebody else holds it or where it cannot be used.
 pub(crate) fn results(store: &StoreDir, output: &mut Output) -> Result<Box<dyn Results>, CliError> {
+    if store.is_imported() {
+        return Ok(Box::new(Replay::read(store)?));
+    }
     match Store::open(store.path(), &me(), |_| ControlFlow::Break(())) {
         Ok(store) => {
             store.refuse_who_is_stopped();

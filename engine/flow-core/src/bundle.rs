@@ -1,19 +1,37 @@
-//! The results of a run as a file that another machine takes in: a line about the run and where it ran, a line a result, and the
-//! digest of all that. A text, so that whoever sends one can read what it says. Whoever reads one believes nothing of it.
+//! A run as a file that another machine imports. Whoever reads one believes nothing of it.
+//!
+//! Format 3 is gzip of lines of JSON: a head, the parts of the run ([`Carried`]), and the digest of all that. `zcat` shows what a
+//! bundle says. Format 2 was such a text without gzip, and had results only; it is still read.
 
+mod carried;
+mod thin;
+
+use std::io::{Read, Write};
+
+use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Digest, Machine, Outcome, RunId, StepResult};
+use crate::{Digest, Machine, RunId, StepResult};
 
-/// The version of the form.
-const FORMAT: u32 = 2;
-/// A longer file is none.
+pub use carried::{Carried, CarriedObject};
+pub use thin::{MOST_POINTS, thin};
+
+/// The version of the format that is written.
+const FORMAT: u64 = 3;
+/// The version that had results only.
+const RESULTS_ONLY: u64 = 2;
+/// A longer file is refused, and so is one that is longer when it is unpacked.
 pub const LONGEST_BUNDLE: u64 = 256 << 20;
-/// What a result can come to in the store is far less.
-const LONGEST_LINE: usize = 1 << 20;
-/// Of the name of a host, in bytes.
+/// A result in the store is far shorter, and so is a table.
+const LONGEST_LINE: usize = 16 << 20;
+/// Of the name of a machine, in bytes.
 const LONGEST_NAME: usize = 64;
+/// How the text of every bundle begins.
+const HEAD: &[u8] = b"{\"flow_bundle\":";
+const NO_BUNDLE: &str = "it is no bundle; `flow export RUN --bundle FILE` writes one";
+/// How gzip begins.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// A run of another machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,16 +58,21 @@ pub struct Foreign {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bundle {
     pub origin: Origin,
+    /// The results of the run, without anything that only its store has.
     pub results: Vec<StepResult>,
+    /// The whole run; nothing in format 2.
+    pub run: Option<Carried>,
     /// By which it is known again.
     pub digest: Digest,
 }
 
 #[derive(Serialize, Deserialize)]
 struct Head {
-    flow_bundle: u32,
+    flow_bundle: u64,
     origin: Origin,
-    results: usize,
+    /// How many lines follow, without the last one. In format 2 each is a result.
+    #[serde(alias = "results")]
+    lines: usize,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -59,83 +82,118 @@ struct End {
 }
 
 impl Bundle {
-    /// What of a run others are told: numbers and their circumstances. `hide` takes the folders of this machine out of a text.
-    /// Artifacts, serial numbers and the names of other people's processes stay.
-    pub fn of(
-        mut origin: Origin,
-        results: impl IntoIterator<Item = StepResult>,
-        hide: &dyn Fn(&str) -> String,
-    ) -> Bundle {
+    /// What others are told of a run.
+    pub fn of(mut origin: Origin, run: Carried) -> Bundle {
         origin.machine.gpus.iter_mut().for_each(|gpu| gpu.uuid.clear());
         origin.machine.gpu_troubles.clear();
-        let told = |result: &StepResult| !matches!(result.outcome, Outcome::Skipped | Outcome::Cancelled);
-        let results = results.into_iter().filter(told).filter_map(|result| shared(result, hide)).collect();
-        let mut bundle = Bundle { origin, results, digest: Digest([0; 32]) };
+        let results = run.results(&origin.run);
+        let mut bundle = Bundle { origin, results, run: Some(run), digest: Digest([0; 32]) };
         bundle.digest = Digest::of(&bundle.content());
         bundle
     }
 
+    /// The file.
     pub fn bytes(&self) -> Vec<u8> {
-        let mut bytes = self.content();
-        line(&mut bytes, &End { digest: self.digest });
-        bytes
+        let mut text = self.content();
+        line(&mut text, &End { digest: self.digest });
+        let mut packed = GzEncoder::new(Vec::new(), Compression::best());
+        // Writing into memory cannot fail.
+        let packed = packed.write_all(&text).and_then(|()| packed.finish());
+        packed.unwrap_or_default()
     }
 
     fn content(&self) -> Vec<u8> {
+        let mut lines = Vec::new();
+        let count = self.run.iter().map(|run| run.write(&mut lines)).sum();
         let mut bytes = Vec::new();
-        line(&mut bytes, &Head { flow_bundle: FORMAT, origin: self.origin.clone(), results: self.results.len() });
-        self.results.iter().for_each(|result| line(&mut bytes, result));
+        line(&mut bytes, &Head { flow_bundle: FORMAT, origin: self.origin.clone(), lines: count });
+        bytes.extend(lines);
         bytes
+    }
+
+    /// A file begins as a bundle of some format does.
+    pub fn is_one(beginning: &[u8]) -> bool {
+        let mut first = [0; HEAD.len()];
+        beginning.starts_with(HEAD) || GzDecoder::new(beginning).read_exact(&mut first).is_ok() && first == HEAD
     }
 
     /// Reads a file.
     ///
     /// # Errors
-    /// A sentence: it is something else, has not come whole, or says what cannot be.
+    /// A sentence: it is something else, did not arrive whole, or says what cannot be.
     pub fn read(bytes: &[u8]) -> Result<Bundle, String> {
+        if !bytes.starts_with(&GZIP) {
+            return Bundle::read_text(bytes);
+        }
+        let mut text = Vec::new();
+        let unpacked = GzDecoder::new(bytes).take(LONGEST_BUNDLE + 1).read_to_end(&mut text);
+        if text.len() as u64 > LONGEST_BUNDLE {
+            return Err(format!("unpacked it is longer than {} MiB", LONGEST_BUNDLE >> 20));
+        }
+        match unpacked {
+            Ok(_) => Bundle::read_text(&text),
+            // What it says of itself comes first: it may be of another format, or no bundle.
+            Err(_) if text.starts_with(HEAD) || bytes.len() < 64 => {
+                Err("it did not arrive whole, or was changed; copy it again".to_owned())
+            }
+            Err(_) => Err(NO_BUNDLE.to_owned()),
+        }
+    }
+
+    fn read_text(bytes: &[u8]) -> Result<Bundle, String> {
         let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
         let first = lines.next().unwrap_or_default();
         let head: Value = Some(first).filter(|first| first.len() <= LONGEST_LINE).map_or(Value::Null, parsed);
-        match head.get("flow_bundle").and_then(Value::as_u64) {
-            Some(format) if format == u64::from(FORMAT) => {}
+        let format = match head.get("flow_bundle").and_then(Value::as_u64) {
+            Some(format @ (FORMAT | RESULTS_ONLY)) => format,
             Some(format) => {
                 return Err(format!(
-                    "it has format {format}, and this flow knows format {FORMAT}: take the flow that wrote it, or have it written by \
-                     flow {}",
+                    "it has format {format}, and this flow reads formats {RESULTS_ONLY} and {FORMAT}: use the flow that wrote \
+                     it, or let flow {} write it",
                     env!("CARGO_PKG_VERSION")
                 ));
             }
-            None => return Err("it is no bundle; `flow export RUN --bundle FILE` writes one".to_owned()),
-        }
-        let Head { origin, results: count, .. } =
+            None => return Err(NO_BUNDLE.to_owned()),
+        };
+        let Head { origin, lines: count, .. } =
             serde_json::from_value(head).map_err(|e| format!("line 1 cannot be read: {e}"))?;
         let rest: Vec<&[u8]> = lines.collect();
         let torn = |found: usize| {
             format!(
-                "it has not come whole: of {count} results {} are there, and no end; copy it again",
+                "it did not arrive whole: of {count} lines {} are there, and no end; copy it again",
                 found.min(count)
             )
         };
-        let Some((end, results)) = rest.split_last() else { return Err(torn(0)) };
-        let Ok(End { digest }) = serde_json::from_slice::<End>(end) else { return Err(torn(results.len())) };
+        let Some((end, lines)) = rest.split_last() else { return Err(torn(0)) };
+        let Ok(End { digest }) = serde_json::from_slice::<End>(end) else { return Err(torn(lines.len())) };
         if digest != Digest::of(&bytes[..bytes.len() - end.len()]) {
             return Err("it is not as it was written: its digest is another one; copy it again".to_owned());
         }
-        if results.len() != count {
-            return Err(format!("it says that it has {count} results, and has {}", results.len()));
+        if lines.len() != count {
+            return Err(format!("it says that it has {count} lines, and has {}", lines.len()));
         }
         check_origin(&origin)?;
-        let result = |(n, line): (usize, &&[u8])| {
-            let wrong = |why: String| format!("line {}: {why}", n + 2);
-            if line.len() > LONGEST_LINE {
-                return Err(wrong(format!("it is longer than {} KiB", LONGEST_LINE >> 10)));
+        let wrong = |n: usize, why: String| format!("line {}: {why}", n + 2);
+        if let Some(long) = lines.iter().position(|line| line.len() > LONGEST_LINE) {
+            return Err(wrong(long, format!("it is longer than {} MiB", LONGEST_LINE >> 20)));
+        }
+        let lines = lines.iter().enumerate();
+        if format == FORMAT {
+            let mut run = Carried::default();
+            for (n, line) in lines {
+                run.read(line).map_err(|why| wrong(n, why))?;
             }
-            let result = serde_json::from_slice(line).map_err(|e| wrong(format!("it is no result: {e}")))?;
-            check(&result).map_err(wrong)?;
+            run.check(&origin.run)?;
+            let results = run.results(&origin.run);
+            return Ok(Bundle { origin, results, run: Some(run), digest });
+        }
+        let result = |(n, line): (usize, &&[u8])| {
+            let result = serde_json::from_slice(line).map_err(|e| wrong(n, format!("it is no result: {e}")))?;
+            check(&result).map_err(|why| wrong(n, why))?;
             Ok(result)
         };
-        let results = results.iter().enumerate().map(result).collect::<Result<_, _>>()?;
-        Ok(Bundle { origin, results, digest })
+        let results = lines.map(result).collect::<Result<_, String>>()?;
+        Ok(Bundle { origin, results, run: None, digest })
     }
 }
 
@@ -149,31 +207,20 @@ fn line(bytes: &mut Vec<u8>, of: &impl Serialize) {
     bytes.push(b'\n');
 }
 
-/// A result as others are told it; nothing where hiding makes none of it.
-fn shared(mut result: StepResult, hide: &dyn Fn(&str) -> String) -> Option<StepResult> {
-    let seen = &mut result.circumstances;
-    seen.gpus.clear();
-    for stranger in &mut seen.strangers {
-        (stranger.pid, stranger.name, stranger.gpu) = (0, String::new(), String::new());
-    }
+/// What a result says without the store of its run: numbers, parameters, circumstances, and the digests by which its program and
+/// its input files are compared with one's own.
+fn apart(mut result: StepResult) -> StepResult {
+    result.circumstances.gpus.clear();
     result.usage.gpus.iter_mut().for_each(|gpu| gpu.uuid.clear());
     result.outputs.clear();
     result.paths.clear();
-    (result.series, result.kept) = (None, None);
-    let mut told: StepResult = serde_json::from_value(hidden(serde_json::to_value(&result).ok()?, hide)).ok()?;
-    // The point is told in the order in which its axes were declared.
-    let place = |axis: &String| result.axes.get_index_of(axis);
-    told.axes.sort_by(|a, _, b, _| place(a).cmp(&place(b)));
-    Some(told)
-}
-
-fn hidden(value: Value, hide: &dyn Fn(&str) -> String) -> Value {
-    match value {
-        Value::String(text) => Value::String(hide(&text)),
-        Value::Array(items) => items.into_iter().map(|item| hidden(item, hide)).collect(),
-        Value::Object(fields) => fields.into_iter().map(|(name, value)| (name, hidden(value, hide))).collect(),
-        scalar => scalar,
+    result.series = None;
+    if let Some(kept) = &mut result.kept {
+        (kept.record, kept.cut) = (None, 0);
+        kept.files.clear();
+        kept.absent.clear();
     }
+    result
 }
 
 fn check_origin(origin: &Origin) -> Result<(), String> {
@@ -187,15 +234,20 @@ fn check_origin(origin: &Origin) -> Result<(), String> {
     Ok(())
 }
 
-/// What a run cannot have come to.
+/// What the result of a run cannot be.
 fn check(result: &StepResult) -> Result<(), String> {
+    check_numbers(result)?;
+    if !result.outputs.is_empty() || result.series.is_some() || result.kept.is_some() {
+        return Err(format!("`{}` names files, and a bundle of format {RESULTS_ONLY} has none", result.label));
+    }
+    Ok(())
+}
+
+fn check_numbers(result: &StepResult) -> Result<(), String> {
     let usage = &result.usage;
     let measured = [usage.wall_s, usage.cpu_s, usage.cpu_cores, usage.energy_j].into_iter().flatten();
     match measured.into_iter().find(|value| !value.is_finite() || *value < 0.0) {
         Some(value) => Err(format!("`{}` cannot have used {value}", result.label)),
-        None if !result.outputs.is_empty() || result.series.is_some() || result.kept.is_some() => {
-            Err(format!("`{}` names files, and a bundle has none", result.label))
-        }
         None => Ok(()),
     }
 }

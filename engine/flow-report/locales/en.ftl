@@ -138,6 +138,8 @@ note-went-on-several = The wall times of { $label } and { $more } more are of se
 note-accepted-several = { $label } and { $more } more are earlier results, kept although what they depend on has changed: { $reason }
 note-not-a-number = The program reported NaN or an infinite number. A loss that does so has diverged.
 note-other-parameter = On { $machine } { $name } was { $theirs }, and { $own } here: numbers that rest on it cannot be compared.
+note-other-input = On { $machine } another version of { $file } was used: a difference may come from that.
+note-other-program = On { $machine } the command, its environment or the data were different: a difference may come from that.
 note-no-machines = There is no result of another machine: `flow import` takes in what `flow export` wrote there.
 note-unverified = The driver tells no memory by process: this is the card's memory less what was in use before the start.
 

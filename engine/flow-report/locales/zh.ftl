@@ -137,6 +137,8 @@ note-went-on-several = { $label } 及另外 { $more } 个实例的总用时由�
 note-accepted-several = { $label } 及另外 { $more } 个实例沿用了以前的结果，尽管其依赖已有变化：{ $reason }
 note-not-a-number = 程序输出了 NaN 或无穷大。损失出现这种值，即训练已发散。
 note-other-parameter = 在 { $machine } 上 { $name } 为 { $theirs }，在此处为 { $own }：与之相关的数值不可比较。
+note-other-input = { $machine } 上使用了另一版本的 { $file }：差异可能由此引起。
+note-other-program = { $machine } 上的命令、环境变量或数据不同：差异可能由此引起。
 note-no-machines = 没有其他机器的结果：在那里用 `flow export` 写出，再用 `flow import` 导入。
 note-unverified = 驱动不提供各进程的显存，此处为整卡显存减去启动前已占用的部分。
 

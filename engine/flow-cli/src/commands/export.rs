@@ -1,18 +1,23 @@
 //! `flow export`.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use flow_core::{Bundle, LONGEST_BUNDLE, Origin, StepResult};
+use flow_core::why::written_changes;
+use flow_core::{Bundle, Digest, LONGEST_BUNDLE, Origin, Place, RunStart, StepId, StepResult};
 use flow_exec::hardware::host_name;
+use flow_exec::{Private, Session};
 
 use super::Done;
-use crate::args::{About, Global, OfRun};
+use crate::args::{About, Global, OfRun, Selection};
+use crate::builtins::Steps;
 use crate::error::CliError;
 use crate::output::{GOOD, NOTE, Output, styled};
+use crate::place::StoreLocation;
 use crate::screen::{InstanceState, View, each_result, is_failure};
 use crate::{place, words};
 
@@ -21,11 +26,11 @@ use crate::{place, words};
 #[command(after_help = "\
 Examples:
   flow export --bundle h200.bundle           what the last run came to, for another machine to import
-  flow export 20260208-153012-3f2a --bundle h200.bundle
+  flow export 20260208-153012-3f2a --bundle h200.bundle --as lab4
 
-A bundle is a text: numbers, parameters and circumstances of all that the run made or reused, with this machine's name,
-hardware and flow; no artifacts, no logs, no serial numbers, of folders only the last name. What is hidden in reports is
-hidden in it.")]
+A bundle carries the whole run: its results, its journal, its tables, its series with at most 300 points each, the
+workflow file, and the digests of commands and input files. It has no logs and no artifacts. Names of machines and people
+are not in it, and of the path of a folder only the last name is. `zcat` shows what it says.")]
 pub(crate) struct Export {
     /// The run, by its id or the end of it [default: the workflow's last]
     #[arg(value_name = "RUN")]
@@ -33,18 +38,72 @@ pub(crate) struct Export {
     /// The file to write
     #[arg(long, value_name = "FILE")]
     bundle: PathBuf,
+    /// What this machine is called in the bundle [default: `machine-` and four digits, which do not tell its name]
+    #[arg(long = "as", value_name = "NAME")]
+    name: Option<String>,
     #[command(flatten)]
     about: About,
 }
 
 /// Nothing is there yet, or a bundle.
 fn is_replaced(file: &Path) -> bool {
-    const HEAD: &[u8] = b"{\"flow_bundle\":";
-    let mut found = [0; HEAD.len()];
+    /// So many bytes say whether it is one.
+    const BEGINNING: u64 = 4096;
     match File::open(file) {
-        Ok(mut file) => file.read_exact(&mut found).is_ok() && found == HEAD,
+        Ok(file) => {
+            let mut found = Vec::new();
+            file.take(BEGINNING).read_to_end(&mut found).is_ok() && Bundle::is_one(&found)
+        }
         Err(error) => error.kind() == io::ErrorKind::NotFound,
     }
+}
+
+/// The same for all bundles of a machine, and not its name.
+fn pseudonym(host: &str) -> String {
+    format!("machine-{}", &Digest::of(format!("flow machine {host}").as_bytes()).to_string()[..4])
+}
+
+/// A text without what says whose it is: serial numbers of GPUs, the name of the machine, folders.
+fn hide(text: &str, gpus: &BTreeMap<String, String>, host: &str) -> String {
+    let mut text = without_word(text, host);
+    for (uuid, name) in gpus {
+        if text.contains(uuid) {
+            text = text.replace(uuid, name);
+        }
+    }
+    flow_report::without_folders(&text)
+}
+
+/// A text without the name of the machine, where it is a word of its own. A short or common one may be any word.
+fn without_word(text: &str, word: &str) -> String {
+    const SHORTEST: usize = 4;
+    if word.len() < SHORTEST || word == "localhost" || !text.contains(word) {
+        return text.to_owned();
+    }
+    let is_part = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(word) {
+        let end = at + word.len();
+        let inside = rest[..at].ends_with(is_part) || rest[end..].starts_with(is_part);
+        out.push_str(&rest[..at]);
+        out.push_str(if inside { word } else { "machine" });
+        rest = &rest[end..];
+    }
+    out + rest
+}
+
+/// A file without the folders of this machine: what it says stays the same.
+fn without_home(text: &str, root: &Path) -> String {
+    let home = std::env::var("HOME").unwrap_or_default();
+    let mut text = text.to_owned();
+    for (folder, name) in [(&*root.to_string_lossy(), "."), (&*home, "~")] {
+        // `/` itself is nobody's.
+        if folder.len() > 1 {
+            text = text.replace(folder, name);
+        }
+    }
+    text
 }
 
 /// How a run that has not ended well stands: who imports its results cannot tell that there were to be more.
@@ -66,6 +125,36 @@ fn unfinished(view: &View, goes_on: bool, results: usize) -> Option<String> {
     }
 }
 
+/// The workflow of the run, whose text goes with it. Says if the file is not there any more, or not the same.
+fn workflow(
+    place: &StoreLocation,
+    start: &RunStart,
+    view: &View,
+    global: &Global,
+    output: &mut Output,
+) -> Result<Option<Session>, CliError> {
+    let file = place.workspace.root.join(&start.file);
+    let profile = start.profile.as_ref().map(|(name, _)| name.clone());
+    let selection = Selection { set: start.set.clone(), profile, ..Selection::default() };
+    let request = place::request(global, file, &selection);
+    let on_slurm = start.on == Some(Place::Slurm);
+    let session = match Session::imagine(&request, &Steps::new(), start.machine.clone(), on_slurm) {
+        Ok(session) => session,
+        Err(error) => {
+            let text = format!("the bundle goes without the workflow, and nobody can make its report again: {error}");
+            output.error(format!("{} {text}", styled(NOTE, "note:")))?;
+            return Ok(None);
+        }
+    };
+    let steps = (0..).map(StepId).zip(&session.expansion.steps).filter(|(_, step)| !step.instances.is_empty());
+    let now = steps.map(|(id, step)| (step.name.clone(), session.expansion.written(id))).collect();
+    if !written_changes(&view.written, &now, !start.targets.is_empty()).is_empty() {
+        let text = format!("`{}` was edited since the run; the bundle has it as it is now", start.file);
+        output.error(format!("{} {text}", styled(NOTE, "note:")))?;
+    }
+    Ok(Some(session))
+}
+
 impl Export {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let (place, dir, view) = place::run(global, &OfRun { about: self.about, run: self.run })?;
@@ -84,15 +173,27 @@ impl Export {
             found.extend(result);
             Ok(())
         })?;
+        let host = host_name();
         let origin = Origin {
-            host: host_name(),
+            host: self.name.clone().unwrap_or_else(|| pseudonym(&host)),
             machine: start.machine.clone(),
             flow: start.flow.clone(),
             run: start.run.clone(),
             began,
             workflow: start.workflow.clone(),
         };
-        let bundle = Bundle::of(origin, found, &flow_report::without_folders);
+        let session = workflow(&place, start, &view, global, output)?;
+        let gpus = start.machine.gpus.iter().map(|gpu| gpu.uuid.clone());
+        let gpus = gpus.chain(view.attempts.values().flat_map(|attempt| attempt.gpus.clone()));
+        let gpus = gpus.chain(found.iter().flat_map(|result| result.circumstances.gpus.clone()));
+        let gpus: BTreeSet<String> = gpus.filter(|uuid| !uuid.is_empty()).collect();
+        let gpus = gpus.into_iter().enumerate().map(|(n, uuid)| (uuid, format!("gpu{n}"))).collect();
+        let private = Private {
+            text: &|text| hide(text, &gpus, &host),
+            file: &|text| without_home(&without_word(text, &host), &place.workspace.root),
+        };
+        let run = flow_exec::carry(&dir, &start.run, &found, session.as_ref(), &private)?;
+        let bundle = Bundle::of(origin, run);
         if bundle.results.is_empty() {
             return Err(CliError::usage(format!("run {} has no result to export", bundle.origin.run)));
         }

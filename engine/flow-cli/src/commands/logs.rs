@@ -83,7 +83,11 @@ impl Logs {
             match open_log(&log.file) {
                 Ok(file) => print(&file, output)?,
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                    output.note(format!("{}: its log was cleaned away, or it printed nothing", log.label))?;
+                    let why = match &view.imported {
+                        Some(_) => "it was imported, and a bundle has no logs",
+                        None => "its log was cleaned away, or it printed nothing",
+                    };
+                    output.note(format!("{}: {why}", log.label))?;
                 }
                 // Of a step's other instances somebody else may have had none.
                 Err(e) => _ = unread.get_or_insert(unreadable(&log.file, &e)),

@@ -16,6 +16,7 @@ pub(crate) mod get;
 pub(crate) mod graph;
 pub(crate) mod hw;
 pub(crate) mod import;
+mod imported;
 pub(crate) mod init;
 pub(crate) mod logs;
 mod past;

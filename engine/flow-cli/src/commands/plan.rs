@@ -7,15 +7,15 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::learn::Forecast;
-use flow_core::plan::{Item, Plan as CorePlan, State};
+use flow_core::plan::{Force, Item, Plan as CorePlan, State};
 use flow_core::sched::{Estimate, Task, policy};
 use flow_core::why::Why;
 use flow_core::{Expansion, InstanceId, JournalLine, Outcome, Planned, RunEvent, Unfollowed};
-use flow_exec::{ForceRequest, Session, SessionRequest};
+use flow_exec::{ForceRequest, Knowledge, Session, SessionRequest};
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Map;
 
-use super::{Done, predict::takes};
+use super::{Done, imported, predict::takes};
 use crate::args::{Global, Selection, WorkflowArg};
 use crate::output::{BAD, FAINT, GOOD, NOTE, Output, STRONG, styled};
 use crate::reasons::{self, Alike, Because};
@@ -32,7 +32,8 @@ const LONGEST: usize = 80;
 Examples:
   flow plan workflows/feb08.yaml                   what would run, and why
   flow plan solo --set epochs=8                    what this change would cost
-  flow plan workflows/feb08.yaml --exit-code       exit with 3 if there is work, for scripts")]
+  flow plan workflows/feb08.yaml --exit-code       exit with 3 if there is work, for scripts
+  flow plan --run 3f2a                             what a whole run takes on the machine of an imported run")]
 pub(crate) struct Plan {
     #[command(flatten)]
     about: WorkflowArg,
@@ -41,6 +42,9 @@ pub(crate) struct Plan {
     words: Vec<String>,
     #[command(flatten)]
     selection: Selection,
+    /// A whole run on the machine of an imported run, from what that measured
+    #[arg(long, value_name = "ID", conflicts_with_all = ["gpus", "on"])]
+    run: Option<String>,
     /// Exit with 3 if there is anything to run
     #[arg(long)]
     exit_code: bool,
@@ -52,6 +56,14 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let (about, targets) = self.about.or_first_file(self.words);
+        let named = about.workflow.as_deref();
+        let there = imported::asked(global, self.run.as_deref(), named, &self.selection, output)?;
+        if let Some((session, knowledge)) = there {
+            let wanted = session.wanted(&targets)?;
+            // Its inputs need not be here, and nothing is reused there.
+            let plan = flow_exec::plan(&session, &knowledge, &wanted, &Force::All)?;
+            return print(&session, &knowledge, (&wanted, &plan), self.exit_code, self.json, output);
+        }
         let session = place::session(global, &about, &self.selection, output)?;
         show(&session, &targets, &ForceRequest::Nothing, self.exit_code, self.json, output)
     }
@@ -73,16 +85,27 @@ pub(crate) fn show(
     let knowledge = place::knowledge(&session, output)?;
     let plan = flow_exec::plan(&session, &knowledge, &wanted, &force)?;
     session.check_secrets(&plan)?;
+    print(&session, &knowledge, (&wanted, &plan), exit_code, json, output)
+}
+
+fn print(
+    session: &Session,
+    knowledge: &Knowledge,
+    (wanted, plan): (&[InstanceId], &CorePlan),
+    exit_code: bool,
+    json: bool,
+    output: &mut Output,
+) -> Done {
     let expansion = &session.expansion;
     if json {
         for item in &plan.items {
             output.json(&line(expansion, item))?;
         }
     } else {
-        let forecast = flow_exec::forecast(&session, &knowledge, &wanted, &plan)?;
+        let forecast = flow_exec::forecast(session, knowledge, wanted, plan)?;
         let columns = output.columns().filter(|_| !output.verbose);
-        let mut lines = render(expansion, &plan, &forecast.tasks, output.verbose, columns);
-        lines.extend(whole(&session, &plan, forecast));
+        let mut lines = render(expansion, plan, &forecast.tasks, output.verbose, columns);
+        lines.extend(whole(session, plan, forecast));
         for line in lines {
             output.sentence(&line, 2)?;
         }

@@ -6,8 +6,9 @@ use std::process::ExitCode;
 use clap::Args;
 use flow_core::ArtifactKind;
 use flow_exec::Workspace;
+use flow_store::RunDir;
 
-use super::{Done, find};
+use super::{Done, find, imported};
 use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::Output;
@@ -22,6 +23,7 @@ Examples:
   flow report --print                    the report itself, Markdown
   flow report --print --answer           what it answers, and nothing else
   flow report --lang zh                  the report in one language, of the results it was made of
+  flow report --run 3f2a --to feb08.md   the report of an imported run as a page, with its charts in feb08/
   flow report --html -o report.html      one file to send: text, tables and charts, and nothing to load")]
 pub(crate) struct Report {
     /// The report's step, where the workflow has several
@@ -40,13 +42,27 @@ pub(crate) struct Report {
     /// Write it to this file, which is replaced, instead of printing it
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Write the report of an imported run to this Markdown file, and its charts next to it, as `publish:` does
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["html", "output", "print"])]
+    to: Option<PathBuf>,
 }
 
 impl Report {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
-        let (place, _, view) = place::run(global, &self.of)?;
+        let (place, dir, view) = place::run(global, &self.of)?;
+        if view.imported.is_some() && view.start.is_some() {
+            return self.remade(&dir, &view, global, output);
+        }
+        if self.to.is_some() {
+            return Err(CliError::usage("`--to` writes the report of an imported run")
+                .hint("the reports of a run of this store are published by `publish:` in its workflow"));
+        }
         let kept = self.print || self.html || self.output.is_some() || self.step.is_some() || global.lang.is_some();
         let text = if kept { self.kept(&place, &view, global, output)? } else { published(&place, &view)? };
+        self.emit(&text, output)
+    }
+
+    fn emit(&self, text: &str, output: &mut Output) -> Done {
         let Some(to) = &self.output else {
             output.text(text.trim_end())?;
             return Ok(ExitCode::SUCCESS);
@@ -54,6 +70,29 @@ impl Report {
         std::fs::write(to, text).map_err(|e| CliError::usage(format!("`{}` cannot be written: {e}", to.display())))?;
         output.line(to.display().to_string())?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// The report of an imported run, made again from its results by this flow.
+    fn remade(&self, dir: &RunDir, view: &View, global: &Global, output: &mut Output) -> Done {
+        let mut made = imported::reports(dir, view, self.of.about.workflow.as_deref(), output)?;
+        if let Some(step) = &self.step {
+            made.retain(|(label, _)| flow_core::selects(step, label));
+        }
+        let files = only("report", made)?;
+        if let Some(to) = &self.to {
+            for file in imported::publish(files, to)? {
+                output.line(file.display().to_string())?;
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+        let (builtins, lang) = (flow_report::Reports::new(), global.lang.as_deref());
+        let read = |file: &str| files.get(file).cloned();
+        let text = match (self.html, self.answer) {
+            (true, _) => builtins.page(read, lang),
+            (_, true) => builtins.answers(read, lang).map(|all| (!all.is_empty()).then(|| all.join("\n"))),
+            _ => builtins.text(read, lang),
+        };
+        self.emit(&text.map_err(CliError::usage)?.unwrap_or_default(), output)
     }
 
     /// The report as the run left it, or its words in another language. Charts are in a page only.

@@ -59,7 +59,9 @@ impl Status {
             let results = words::count(view.instances.len(), "result");
             let (workflow, host) = (&origin.workflow, &origin.host);
             output.line(format!("imported {results} of {workflow} from {host}; `flow show STEP` shows them"))?;
-            return Ok(ExitCode::SUCCESS);
+            if view.start.is_none() {
+                return Ok(ExitCode::SUCCESS);
+            }
         }
         let status = dir.status()?;
         if self.json {

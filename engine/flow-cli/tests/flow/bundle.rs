@@ -1,6 +1,8 @@
 //! `flow export` and `flow import`: another machine's results stand beside one's own, and answer for none.
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use flow_testkit::{TestSpace, until};
 use nix::sys::signal::Signal;
@@ -35,13 +37,30 @@ fn two() -> (TestSpace, TestSpace) {
     (there, here)
 }
 
+/// What a bundle says.
+fn unpacked(bundle: &Path) -> String {
+    String::from_utf8(Command::new("zcat").arg(bundle).output().unwrap().stdout).unwrap()
+}
+
+/// `imported 3 results of sweep on MACHINE: ID`.
+fn import(here: &TestSpace, bundle: &str) -> (String, String) {
+    let said = here.flow(["import", bundle]).expect(0);
+    let said = String::from_utf8_lossy(said.raw()).trim().to_owned();
+    let (first, id) = said.rsplit_once(": ").unwrap();
+    (first.rsplit(' ').next().unwrap().to_owned(), id.to_owned())
+}
+
 #[test]
 fn results_of_another_machine_stand_beside_ones_own() {
     let (there, here) = two();
-    let text = there.read("out.bundle");
-    assert!(!text.contains(&*there.path("").to_string_lossy()), "{text}");
-    let said = here.flow(["import", "in.bundle"]).expect(0).stdout();
-    assert!(said.starts_with("imported 3 results of sweep on "), "{said}");
+    let text = unpacked(&there.path("out.bundle"));
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    for private in [&*there.path("").to_string_lossy(), &*format!("\"{}\"", name.trim())] {
+        assert!(!text.contains(private), "{private}: {text}");
+    }
+    let (host, _) = import(&here, "in.bundle");
+    let host = &*host;
+    assert!(host.starts_with("machine-"), "{host}");
     let again = here.flow(["import", "in.bundle"]).expect(0).stdout();
     assert!(again.starts_with("nothing imported from `in.bundle`: 3 results of sweep on "), "{again}");
 
@@ -51,8 +70,6 @@ fn results_of_another_machine_stand_beside_ones_own() {
     let table = here.flow(["show", "table"]).expect(0).stdout();
     let numbers = |line: &str| line.matches("12.50").count() + line.matches("6.25").count();
     assert_eq!(table.lines().map(numbers).sum::<usize>(), 4, "{table}");
-    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
-    let host = host.trim().split('.').next().unwrap();
     assert!(table.contains(&format!("({host})")), "{table}");
 
     let predicted = here.flow(["predict", "train/batch=16", "--epochs", "3"]).expect(0).stdout();
@@ -133,24 +150,30 @@ fn what_was_imported_stays_until_it_is_forgotten() {
     }
     here.flow(["run", "w.yaml"]).expect(0);
     assert!(here.flow(["show", "table"]).expect(0).stdout().contains("12.5"));
-    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
-    here.flow(["forget", host.trim().split('.').next().unwrap()]).expect(0);
+    let runs = here.flow(["runs"]).expect(0).stdout();
+    let host = runs.split("imported from ").nth(1).unwrap().split_whitespace().next().unwrap();
+    here.flow(["forget", host]).expect(0);
     assert!(!here.flow(["gc", "-n"]).expect(0).stdout().contains("import"));
 }
 
 #[test]
 fn a_file_that_is_none_changes_nothing() {
     let (there, here) = two();
-    let whole = there.read("out.bundle");
+    let whole = fs::read(there.path("out.bundle")).unwrap();
     here.flow(["run", "w.yaml"]).expect(0);
     let runs = || here.flow(["runs"]).expect(0).stdout();
     let before = runs();
-    here.write("torn", &whole[..whole.len() / 2])
-        .write("changed", &whole.replace("12.5", "1.25"))
-        .write("other", "a,b\n1,2\n");
+    let mut changed = whole.clone();
+    let middle = changed.len() / 2;
+    changed[middle] ^= 1;
+    let newer = unpacked(&there.path("out.bundle")).replacen("\"flow_bundle\":3", "\"flow_bundle\":4", 1);
+    fs::write(here.path("torn"), &whole[..whole.len() / 2]).unwrap();
+    fs::write(here.path("changed"), changed).unwrap();
+    here.write("newer", &newer).write("other", "a,b\n1,2\n");
     for (file, why) in [
-        ("torn", "it has not come whole"),
-        ("changed", "its digest is another one; copy it again"),
+        ("torn", "it did not arrive whole, or was changed; copy it again"),
+        ("changed", "it did not arrive whole, or was changed; copy it again"),
+        ("newer", "it has format 4, and this flow reads formats 2 and 3: use the flow that wrote it"),
         ("other", "it is no bundle; `flow export RUN --bundle FILE` writes one"),
         ("none", "cannot be read: No such file"),
         (".", "it is no regular file, but a folder"),
@@ -165,24 +188,132 @@ fn a_file_that_is_none_changes_nothing() {
     assert!(here.flow(["export", "--bundle", "no/such/folder"]).expect(1).text().contains("cannot be written"));
 }
 
+/// A sweep whose report draws a series, with a program of its own.
+const REPORTED: &str = "flow: 1
+name: sweep
+steps:
+  train:
+    matrix: {lr: [0.1, 0.2]}
+    run: python3 train.py ${{ lr }}
+    inputs: [train.py]
+    env: {SCALE: '1'}
+    metrics: {stdout: ['Epoch {epoch}: loss {loss}', 'acc {acc}']}
+  table: {uses: flow/table, with: {from: train, rows: lr, columns: [acc, loss]}}
+  report: {uses: flow/report, with: {sections: [{table: table, title: Rates, charts: [{column: loss, over: epoch}]}]}}
+publish: [{from: report, to: out/report.md}]
+";
+const TRAIN: &str = "import sys
+lr = float(sys.argv[1])
+for epoch in (1, 2, 3):
+    print(f'Epoch {epoch}: loss {lr / epoch:.3f}')
+print('acc', 1 - lr)
+";
+
+/// A machine that has run and exported it, and one without anything but the bundle.
+fn reported() -> (TestSpace, TestSpace) {
+    let (there, here) = (space(), space());
+    there.write("w.yaml", REPORTED).write("train.py", TRAIN);
+    there.flow(["run", "w.yaml"]).expect(0);
+    assert_eq!(there.flow(["export", "--bundle", "x.bundle", "--as", "lab4"]).expect(0).stderr(), "");
+    fs::copy(there.path("x.bundle"), here.path("x.bundle")).unwrap();
+    (there, here)
+}
+
 #[test]
-fn imported_results_are_shown_and_compared_and_it_is_said_what_a_bundle_lacks() {
-    let (_there, here) = two();
+fn an_imported_run_is_read_and_reported_where_nothing_else_is() {
+    let (there, here) = reported();
+    let (host, id) = import(&here, "x.bundle");
+    assert_eq!(host, "lab4");
     let said = |args: &[&str]| here.flow(args).expect(0).text();
-    let imported = here.flow(["import", "in.bundle"]).expect(0);
-    let id = String::from_utf8_lossy(imported.raw()).trim().rsplit(": ").next().unwrap().to_owned();
-    for args in [&["show", "train[version=v7,batch=8]"][..], &["show", "train[version=v7,batch=8]", "--run", &id]] {
-        let row = |line: &str| line.trim_start().starts_with("epoch_time ");
+    let has = |args: &[&str], what: &str| assert!(said(args).contains(what), "{args:?}: {}", said(args));
+    has(&["status"], "imported 4 results of sweep from lab4");
+    has(&["status"], "train × 2: its first run");
+    has(&["show", "train[lr=0.1]"], "python3 train.py 0.1");
+    has(&["show", "table", "--run", &id], "| Learning rate | acc |");
+    has(&["logs", "train[lr=0.1]"], "a bundle has no logs");
+    assert_eq!(said(&["results", "train"]).lines().count(), 3);
+    // The very page that was published there, with its charts.
+    here.flow(["report", "--to", "out/report.md"]).expect(0);
+    for file in ["out/report.md", "out/report/table-chart-1.svg", "out/report/table.csv"] {
+        assert_eq!(here.read(file), there.read(file), "{file}");
+    }
+    has(&["report"], "# sweep");
+    // As on its machine, from what it measured there.
+    has(&["plan"], "as on lab4 (");
+    has(&["plan"], "4 to run");
+    has(&["predict", "train/lr=0.15"], "train[lr=0.15]");
+    has(&["predict", "train/lr=0.15"], "1 run of");
+    // The run's own id names it as well, and another workflow file shows the same results otherwise.
+    let own = there.journal()[0]["run"].as_str().unwrap().to_owned();
+    here.write("v.yaml", &REPORTED.replace("title: Rates", "title: Renamed").replace("[acc, loss]", "[acc]"));
+    has(&["report", "--run", &own, "-w", "v.yaml"], "Renamed");
+    assert!(!here.path(".flow/db").exists() || here.flow(["doctor"]).expect(0).raw().len() > 1);
+    here.flow(["forget", "lab4"]).expect(0);
+    assert!(here.flow(["show", "train"]).expect(2).text().contains("there is no run"));
+}
+
+#[test]
+fn another_script_on_another_machine_is_told() {
+    let (_there, here) = reported();
+    let table = "{from: train, rows: lr, machines: true, split: machine, columns: [acc, loss]}";
+    let workflow = REPORTED.replace("{from: train, rows: lr, columns: [acc, loss]}", table);
+    here.write("w.yaml", &workflow).write("train.py", &format!("{TRAIN}# later\n"));
+    let (_, id) = import(&here, "x.bundle");
+    let edited = here.flow(["diff", &id, "now"]).expect(0).text();
+    assert!(edited.contains("train.py changed"), "{edited}");
+    here.flow(["run", "w.yaml"]).expect(0);
+    let shown = || here.flow(["show", "table"]).expect(0).text();
+    assert!(shown().contains("(lab4) another version of `train.py` was used"), "{}", shown());
+    let own = || here.journal()[0]["run"].as_str().unwrap().to_owned();
+    let differ = here.flow(["diff", &id, &own()]).expect(0).text();
+    assert!(differ.contains("train.py changed: was ") && differ.contains("table with.machines"), "{differ}");
+    here.write("train.py", TRAIN);
+    here.flow(["run", "w.yaml"]).expect(0);
+    assert!(!shown().contains("another version") && !shown().contains("were different"), "{}", shown());
+    here.write("w.yaml", &workflow.replace("SCALE: '1'", "SCALE: '2'"));
+    here.flow(["run", "w.yaml"]).expect(0);
+    assert!(shown().contains("the command, its environment or the data were different"), "{}", shown());
+    let differ = here.flow(["diff", &id, &own()]).expect(0).text();
+    assert!(differ.contains("train env.SCALE: 1 → 2"), "{differ}");
+}
+
+#[test]
+fn a_bundle_of_results_alone_is_shown_and_it_is_said_what_it_lacks() {
+    let here = space();
+    fs::copy(frozen("format-2.bundle"), here.path("in.bundle")).unwrap();
+    let said = |args: &[&str]| here.flow(args).expect(0).text();
+    let (host, id) = import(&here, "in.bundle");
+    assert_eq!(host, "lab4");
+    for args in [&["show", "train[lr=0.1]"][..], &["show", "train[lr=0.1]", "--run", &id]] {
+        let row = |line: &str| line.trim_start().starts_with("acc ");
         assert!(said(args).lines().any(row), "{}", said(args));
     }
     assert_eq!(said(&["results", "train"]).lines().count(), 3, "{}", said(&["results", "train"]));
-    assert!(said(&["status"]).contains("imported 3 results of sweep from "), "{}", said(&["status"]));
-    here.write("w.yaml", &SWEEP.replace("100 / batch", "200 / batch"));
+    assert!(said(&["status"]).contains("imported 4 results of sweep from lab4"), "{}", said(&["status"]));
+    here.write("w.yaml", &REPORTED.replace("'1'", "'2'")).write("train.py", &TRAIN.replace("1 - lr", "2 - lr"));
     here.flow(["run", "w.yaml"]).expect(0);
     let own = here.journal()[0]["run"].as_str().unwrap().to_owned();
     let differ = said(&["diff", &id, &own]);
-    assert!(differ.contains("note: before is imported from "), "{differ}");
-    assert!(differ.contains("a bundle holds results, and neither the workflow nor its files"), "{differ}");
-    let row = |line: &str| line.contains("train[version=v7,batch=8] epoch_time") && line.contains("+100.0 %");
+    assert!(differ.contains("note: before was imported from lab4"), "{differ}");
+    assert!(differ.contains("its bundle has format 2, which holds neither the workflow nor its files"), "{differ}");
+    let row = |line: &str| line.contains("train[lr=0.1] acc") && line.contains("+111.1 %");
     assert!(differ.lines().any(row) && !differ.contains("params."), "{differ}");
+}
+
+fn frozen(file: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/frozen").join(file)
+}
+
+/// The file was written once and is never written again: every later flow reads it.
+#[test]
+fn the_first_bundle_of_format_3_is_read_for_ever() {
+    let here = space();
+    fs::copy(frozen("format-3.bundle"), here.path("in.bundle")).unwrap();
+    import(&here, "in.bundle");
+    let said = |args: &[&str]| here.flow(args).expect(0).text();
+    assert!(said(&["show", "train[lr=0.1]"]).contains("python3 train.py 0.1"));
+    assert!(said(&["status"]).contains("done: 4 ran"), "{}", said(&["status"]));
+    assert_eq!(said(&["results", "train"]).lines().count(), 3);
+    let page = said(&["report", "--lang", "en"]);
+    assert!(page.contains("# sweep") && page.contains("0.9"), "{page}");
 }

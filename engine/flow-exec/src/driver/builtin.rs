@@ -12,7 +12,7 @@ use flow_core::{
 use flow_store::{Objects, StoreError};
 
 /// A larger file is no table of figures.
-const LARGEST: u64 = 16 << 20;
+pub(super) const LARGEST: u64 = 16 << 20;
 /// How pictures end, and what a larger one would make of a report.
 const PICTURES: [&str; 4] = [".png", ".jpg", ".jpeg", ".webp"];
 const LARGEST_PICTURE: u64 = 4 << 20;
@@ -72,7 +72,7 @@ fn read(from: &Path, written: &str) -> Result<Vec<u8>, BuiltinFault> {
     fs::read(from).map_err(unread)
 }
 
-fn series(objects: &Objects, result: &StepResult) -> Result<Option<Series>, Fault> {
+pub(super) fn series(objects: &Objects, result: &StepResult) -> Result<Option<Series>, Fault> {
     let Some(digest) = &result.series else { return Ok(None) };
     let Some(bytes) = objects.whole(digest)? else { return Ok(None) };
     let unread =

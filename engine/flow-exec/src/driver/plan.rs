@@ -54,6 +54,14 @@ impl Knowledge {
         }
     }
 
+    /// What is in the store of an imported run, which has no database.
+    ///
+    /// # Errors
+    /// A journal cannot be read.
+    pub fn imported(store: &StoreDir) -> Result<Knowledge, ExecError> {
+        Ok(Knowledge::Read(Box::new(Replay::read(store)?), store.clone()))
+    }
+
     /// What can be read of results, if anything ran yet.
     pub fn results(&self) -> Option<&dyn Results> {
         match self {

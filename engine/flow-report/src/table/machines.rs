@@ -101,6 +101,7 @@ fn param<'r>(result: &'r StepResult, name: &str) -> Option<&'r Value> {
 }
 
 /// Parameters that are the same for all of one's own results, and others there. What names a file is another one on every machine.
+/// Then, of plain programs, input files and commands that were others there.
 fn say_what_differs(own: &[StepResult], theirs: &[&Foreign], table: &mut Table) {
     let Some(first) = own.iter().find(|result| result.was_tried()) else { return };
     let mut told: BTreeSet<(String, &String)> = BTreeSet::new();
@@ -119,6 +120,28 @@ fn say_what_differs(own: &[StepResult], theirs: &[&Foreign], table: &mut Table) 
                 let (theirs, own) = (written(other), written(value));
                 table.note(Note::OtherParameter { machine: machine.clone(), name: name.clone(), theirs, own });
             }
+        }
+    }
+    let mut other: BTreeSet<String> = BTreeSet::new();
+    for foreign in theirs {
+        let Some(own) = own.iter().find(|own| is_at(&foreign.result, own)) else { continue };
+        let (Some(own), Some(kept)) = (&own.kept, &foreign.result.kept) else { continue };
+        let machine = machine_of(&foreign.result, Some(&foreign.host));
+        let changed: Vec<&String> = own
+            .inputs
+            .iter()
+            .filter(|(name, input)| kept.inputs.get(*name).is_none_or(|theirs| theirs.digest != input.digest))
+            .map(|(name, _)| name)
+            .collect();
+        for file in &changed {
+            if other.insert(format!("{machine} {file}")) {
+                table.note(Note::OtherInput { machine: machine.clone(), file: (*file).clone() });
+            }
+        }
+        // Other parameters have been told, and make another command.
+        let told = told.iter().any(|(of, _)| *of == machine);
+        if changed.is_empty() && !told && own.attempt != kept.attempt && other.insert(machine.clone()) {
+            table.note(Note::OtherProgram { machine });
         }
     }
 }

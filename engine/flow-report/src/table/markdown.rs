@@ -451,6 +451,13 @@ pub(crate) fn worded(note: &Note, words: &Words, lang: &str) -> String {
                 &args.with("theirs", safe::text(theirs)).with("own", safe::text(own)),
             )
         }
+        Note::OtherInput { machine, file } => {
+            let args = args.with("machine", safe::text(machine)).with("file", safe::code(file));
+            words.text(lang, "note-other-input", &args)
+        }
+        Note::OtherProgram { machine } => {
+            words.text(lang, "note-other-program", &args.with("machine", safe::text(machine)))
+        }
         Note::NoMachines => words.text(lang, "note-no-machines", &args),
         Note::Unverified => words.text(lang, "note-unverified", &args),
     }

@@ -308,6 +308,10 @@ pub enum Note {
     },
     /// Another machine's results were asked for with another parameter.
     OtherParameter { machine: String, name: String, theirs: String, own: String },
+    /// An input file of a step was another one on another machine.
+    OtherInput { machine: String, file: String },
+    /// Files and parameters are the same there; the command, its environment or what other steps made are not.
+    OtherProgram { machine: String },
     /// There is nothing of another machine.
     NoMachines,
     /// GPU memory is the card's against its state before the start.

@@ -75,8 +75,10 @@ impl Diff {
         };
         let is_now = after == NOW;
         let (before, after) = {
-            let results = place::results(&place.store, output)?;
-            let side = |run: Option<&str>| side(place.view(run)?.1, &*results, &place.store);
+            let mut side = |run: Option<&str>| {
+                let (dir, view) = place.view(run)?;
+                side(view, &*place::results(dir.store(), output)?, dir.store())
+            };
             (side(before)?, if is_now { None } else { Some(side(Some(after))?) })
         };
         let after = match after {
@@ -84,9 +86,9 @@ impl Diff {
             None => now(global, &self.about, &place, &before, output)?,
         };
         for (side, name) in [(&before, "before"), (&after, "after")] {
-            if let Some(origin) = &side.origin {
+            if let Some(origin) = side.origin.as_ref().filter(|_| side.written.is_empty()) {
                 let text = format!(
-                    "{name} is imported from {}: a bundle holds results, and neither the workflow nor its files",
+                    "{name} was imported from {}: its bundle has format 2, which holds neither the workflow nor its files",
                     origin.host
                 );
                 output.note(format!("{} {text}", styled(NOTE, "note:")))?;
@@ -105,8 +107,10 @@ impl Diff {
         }
         if lines.is_empty() {
             output.line(match (is_now, &before.origin) {
-                (true, Some(_)) => "a bundle has nothing that could be compared with now".to_owned(),
-                (true, None) => format!("nothing differs since run {}", before.start.run),
+                (true, Some(_)) if before.written.is_empty() => {
+                    "a bundle of format 2 has nothing that could be compared with now".to_owned()
+                }
+                (true, _) => format!("nothing differs since run {}", before.start.run),
                 (false, _) => "nothing differs".to_owned(),
             })?;
         }
@@ -262,9 +266,9 @@ fn settings(before: &Side, after: &Side) -> Vec<Vec<String>> {
         all.insert("GPUs".into(), if gpus.is_empty() { "none".into() } else { gpus.join(", ") });
         all
     };
-    // Nobody knows them of an imported run.
+    // Nobody knows them of results that were imported without their run.
     let unknown = |name: &str| ["policy", "profile", "on"].contains(&name) || name.starts_with("params.");
-    let is_imported = before.origin.is_some() || after.origin.is_some();
+    let is_imported = [before, after].iter().any(|side| side.origin.is_some() && side.written.is_empty());
     let (before, after) = (flat(&before.start), flat(&after.start));
     let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     let value = |side: &BTreeMap<String, String>, name| side.get(name).cloned().unwrap_or_else(|| "—".into());

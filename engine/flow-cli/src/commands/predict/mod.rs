@@ -13,7 +13,7 @@ use flow_core::stats::median;
 use flow_exec::CheckedSteps;
 use serde_json::json;
 
-use super::Done;
+use super::{Done, imported};
 use crate::args::{Global, Selection, WorkflowArg};
 use crate::error::CliError;
 use crate::output::{FAINT, Output, STRONG, styled};
@@ -49,6 +49,9 @@ pub(crate) struct Predict {
     about: WorkflowArg,
     #[command(flatten)]
     selection: Selection,
+    /// On the machine of an imported run, from what that measured
+    #[arg(long, value_name = "ID", conflicts_with_all = ["model", "gpus", "on"])]
+    run: Option<String>,
     /// Predict every point that has run from the others, of one step or all, and say how far off that is
     #[arg(long)]
     check: bool,
@@ -90,11 +93,18 @@ impl Predict {
         if let Some(model) = &self.model {
             return self.plan(model, global, output);
         }
-        let mut request = place::session(global, &self.about, &self.selection, output)?;
-        // What ran elsewhere is predicted by what it took there.
-        request.any_machine = true;
-        let session = place::open(&request, output)?;
-        let knowledge = place::knowledge(&session, output)?;
+        let named = self.about.workflow.as_deref();
+        let (session, knowledge) = match imported::asked(global, self.run.as_deref(), named, &self.selection, output)? {
+            Some(there) => there,
+            None => {
+                let mut request = place::session(global, &self.about, &self.selection, output)?;
+                // What ran elsewhere is predicted by what it took there.
+                request.any_machine = true;
+                let session = place::open(&request, output)?;
+                let knowledge = place::knowledge(&session, output)?;
+                (session, knowledge)
+            }
+        };
         if self.check {
             let checked = flow_exec::check(&session, &knowledge, self.point.as_deref())?;
             let held = match &self.point {

@@ -1,0 +1,136 @@
+//! What an imported run is good for beside reading it: its reports made again by this flow, and plans and predictions as on its
+//! machine, all from what its bundle carried.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use flow_core::reason::ProfileReason;
+use flow_core::{Builtins, Place, PublishJob, PublishWhat, Replace, RunStart, StepResult};
+use flow_exec::{Knowledge, Made, Session, SessionRequest};
+use flow_store::RunDir;
+
+use crate::args::{About, Global, OfRun, Selection};
+use crate::builtins::Steps;
+use crate::error::CliError;
+use crate::output::{NOTE, Output, styled};
+use crate::screen::{View, each_result};
+use crate::{at_hand, place, words};
+
+/// Every report of the run, by the name of its step: of the workflow that came with it, or of the one that is named, which may
+/// show the same results in other tables.
+pub(super) fn reports(
+    dir: &RunDir,
+    view: &View,
+    named: Option<&Path>,
+    output: &mut Output,
+) -> Result<Vec<(String, Made)>, CliError> {
+    let Some(start) = &view.start else { return Ok(Vec::new()) };
+    let builtins = Steps::new();
+    let session = session(dir, start, named, &Selection::default(), &builtins)?;
+    let mut results: BTreeMap<String, StepResult> = BTreeMap::new();
+    let kept = place::results(dir.store(), output)?;
+    each_result(view.instances.values(), &*kept, |shown, result| {
+        results.extend(result.map(|result| (shown.label.clone(), result)));
+        Ok(())
+    })?;
+    let mut reports = Vec::new();
+    for remade in flow_exec::remake(&session, &builtins, &results, &dir.store().objects()) {
+        match remade.files {
+            Ok(files) if remade.is_report => reports.push((remade.label, files)),
+            Ok(_) => {}
+            Err(why) => output.error(format!("{} {}: {why}", styled(NOTE, "note:"), remade.label))?,
+        }
+    }
+    Ok(reports)
+}
+
+/// The workflow that came with a run, or the one that is named, as on the run's machine and with its parameters.
+fn session(
+    dir: &RunDir,
+    start: &RunStart,
+    named: Option<&Path>,
+    selection: &Selection,
+    builtins: &Steps,
+) -> Result<Session, CliError> {
+    // The store of an import lies in its workspace.
+    let root = dir.store().path().parent().unwrap_or(Path::new("."));
+    let file = named.map_or_else(|| root.join(&start.file), Path::to_path_buf);
+    if !file.is_file() {
+        let none = CliError::usage(format!("the bundle came without its workflow, `{}`", start.file));
+        return Err(none.hint("-w FILE names the workflow here; `flow show STEP` shows the tables"));
+    }
+    let profile = start.profile.as_ref().filter(|(_, why)| matches!(why, ProfileReason::Asked));
+    let plugins = root.join("plugins");
+    let request = SessionRequest {
+        file,
+        params: selection.params.clone(),
+        set: start.set.iter().chain(&selection.set).cloned().collect(),
+        profile: selection.profile.clone().or_else(|| profile.map(|(name, _)| name.clone())),
+        plugin_dirs: if named.is_none() && plugins.is_dir() { vec![plugins] } else { Vec::new() },
+        any_machine: true,
+        ..SessionRequest::default()
+    };
+    Ok(Session::imagine(&request, builtins, start.machine.clone(), start.on == Some(Place::Slurm))?)
+}
+
+/// What `--run` of `flow plan` and `flow predict` asks for: the workflow as on the machine of an imported run, with what it measured.
+/// Without `--run` that is so if there is no workflow here, and an imported run is all there is.
+pub(super) fn asked(
+    global: &Global,
+    run: Option<&str>,
+    named: Option<&Path>,
+    selection: &Selection,
+    output: &mut Output,
+) -> Result<Option<(Session, Knowledge)>, CliError> {
+    let nothing = || None;
+    if run.is_none() && (named.is_some() || at_hand::choose(Path::new("."), nothing).is_ok()) {
+        return Ok(None);
+    }
+    let of = OfRun { about: About { workflow: None }, run: run.map(str::to_owned) };
+    let (dir, view) = match place::run(global, &of) {
+        Ok((_, dir, view)) => (dir, view),
+        Err(_) if run.is_none() => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let (Some(origin), Some(start)) = (&view.imported, &view.start) else {
+        return match run {
+            None => Ok(None),
+            Some(run) => Err(CliError::usage(format!("`{run}` is no run that was imported with its workflow"))
+                .hint("`flow runs` lists them; what ran here counts without --run")),
+        };
+    };
+    let session = session(&dir, start, named, selection, &Steps::new())?;
+    let machine = &start.machine;
+    let cpus = format!("{} {}", words::count(machine.cpus as usize, "CPU"), machine.cpu_model);
+    let what = machine.gpus.first().map_or(cpus, |gpu| format!("{} × {}", machine.gpus.len(), gpu.name));
+    output.note(format!("as on {} ({what}), from imported run {}", origin.host, start.run))?;
+    Ok(Some((session, Knowledge::imported(dir.store())?)))
+}
+
+/// Writes a report and its charts as `publish:` does. Returns the files.
+pub(super) fn publish(files: Made, to: &Path) -> Result<Vec<PathBuf>, CliError> {
+    let target = to.file_name().map(|name| name.to_string_lossy().into_owned());
+    let target = target.ok_or_else(|| CliError::usage(format!("`{}` is no name of a file", to.display())))?;
+    let job = PublishJob {
+        files,
+        what: PublishWhat::Report,
+        target,
+        existing: None,
+        beside: BTreeMap::new(),
+        report: None,
+        replace: Replace::Always,
+    };
+    let publication = Steps::new().publish(&job).map_err(CliError::usage)?;
+    let folder = to.parent().unwrap_or(Path::new(""));
+    let mut written = Vec::new();
+    for file in publication.files {
+        let path = folder.join(&file.path);
+        let above = path.parent().filter(|above| !above.as_os_str().is_empty());
+        above
+            .map_or(Ok(()), std::fs::create_dir_all)
+            .and_then(|()| flow_exec::text::replace(&path, &file.bytes))
+            .map_err(|e| CliError::failed(format!("`{}` cannot be written: {e}", path.display())))?;
+        written.push(path);
+    }
+    Ok(written)
+}

@@ -1,0 +1,221 @@
+//! A whole run as a bundle carries it: the journals that its commands read, the small objects that its reports are made from, and
+//! the texts of its workspace. What would name a person, a machine or a folder is left out or hidden.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{apart, check_numbers, line};
+use crate::{Artifact, Digest, InstanceId, JournalLine, Outcome, RunEvent, RunId, StepResult};
+
+/// The parts of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Carried {
+    /// The workflow, the files that it includes, the descriptions of its plugins and the files that tables read: by their path from
+    /// the root.
+    pub files: BTreeMap<String, String>,
+    /// Its journal, and those of the runs whose results it reused, as far as they are about these results.
+    pub journals: BTreeMap<RunId, Vec<JournalLine>>,
+    /// Series and what flow's own steps made. The digest is that of the original, which may have had more points or files.
+    pub objects: BTreeMap<Digest, CarriedObject>,
+}
+
+/// The texts of an object by path; of a file, itself under an empty path.
+pub type CarriedObject = BTreeMap<String, String>;
+
+/// A line of the file.
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "part", rename_all = "snake_case", deny_unknown_fields)]
+enum Part {
+    File { path: String, text: String },
+    Line { run: RunId, line: Box<JournalLine> },
+    Object { digest: Digest, files: CarriedObject },
+}
+
+impl Carried {
+    /// Adds a line of a run's journal, if it is one that others are told. `hide` takes what is private out of a text.
+    pub fn add(&mut self, run: &RunId, line: JournalLine, hide: &dyn Fn(&str) -> String) {
+        if let Some(line) = public(line).and_then(|line| hidden_line(line, hide)) {
+            self.journals.entry(run.clone()).or_default().push(line);
+        }
+    }
+
+    /// Leaves of each result only the objects that are carried.
+    pub fn settle(&mut self) {
+        let Carried { journals, objects, .. } = self;
+        for line in journals.values_mut().flatten() {
+            if let RunEvent::Recorded { result, .. } = &mut line.event {
+                result.outputs.retain(|_, artifact| objects.contains_key(&artifact.digest));
+                result.series = result.series.filter(|digest| objects.contains_key(digest));
+            }
+        }
+    }
+
+    /// Where objects have come to be: each result names them by what they are now.
+    pub fn placed(&mut self, objects: &BTreeMap<Digest, Artifact>) {
+        for line in self.journals.values_mut().flatten() {
+            let RunEvent::Recorded { result, .. } = &mut line.event else { continue };
+            for artifact in result.outputs.values_mut() {
+                if let Some(placed) = objects.get(&artifact.digest) {
+                    artifact.clone_from(placed);
+                }
+            }
+            result.series = result.series.and_then(|digest| objects.get(&digest)).map(|placed| placed.digest);
+        }
+    }
+
+    /// The results that a run produced or reused, in order of its instances.
+    pub(super) fn results(&self, run: &RunId) -> Vec<StepResult> {
+        let mut all: BTreeMap<Digest, &StepResult> = BTreeMap::new();
+        for line in self.journals.values().flatten() {
+            if let RunEvent::Recorded { result, .. } = &line.event {
+                all.insert(result.fingerprint, result);
+            }
+        }
+        let mut found: BTreeMap<InstanceId, StepResult> = BTreeMap::new();
+        for line in self.journals.get(run).into_iter().flatten() {
+            match &line.event {
+                RunEvent::Recorded { instance, result, .. } => _ = found.insert(*instance, (**result).clone()),
+                RunEvent::Cached { instance, fingerprint, .. } => {
+                    found.extend(all.get(fingerprint).map(|result| (*instance, (*result).clone())));
+                }
+                RunEvent::Settled { instance, outcome, cause } => {
+                    if let Some(result) = found.get_mut(instance) {
+                        (result.outcome, result.cause) = (*outcome, cause.clone());
+                    }
+                }
+                _ => {}
+            }
+        }
+        let tells = |result: &StepResult| !matches!(result.outcome, Outcome::Skipped | Outcome::Cancelled);
+        found.into_values().filter(tells).map(apart).collect()
+    }
+
+    /// Writes the parts, a line each, and says how many that are.
+    pub(super) fn write(&self, bytes: &mut Vec<u8>) -> usize {
+        let mut count = 0;
+        let mut add = |part: Part| {
+            line(bytes, &part);
+            count += 1;
+        };
+        for (path, text) in &self.files {
+            add(Part::File { path: path.clone(), text: text.clone() });
+        }
+        for (run, lines) in &self.journals {
+            for line in lines {
+                add(Part::Line { run: run.clone(), line: Box::new(line.clone()) });
+            }
+        }
+        for (digest, files) in &self.objects {
+            add(Part::Object { digest: *digest, files: files.clone() });
+        }
+        count
+    }
+
+    /// Reads a part.
+    pub(super) fn read(&mut self, line: &[u8]) -> Result<(), String> {
+        match serde_json::from_slice(line).map_err(|e| format!("it is no part of a run: {e}"))? {
+            Part::File { path, text } => _ = self.files.insert(path, text),
+            Part::Object { digest, files } => _ = self.objects.insert(digest, files),
+            Part::Line { run, line } => self.journals.entry(run).or_default().extend(public(*line)),
+        }
+        Ok(())
+    }
+
+    /// Looks for what no flow writes: names that lead out of a folder, a run without a beginning, impossible numbers.
+    pub(super) fn check(&mut self, run: &RunId) -> Result<(), String> {
+        let paths = self.files.keys().chain(self.objects.values().flat_map(BTreeMap::keys));
+        if let Some(path) = paths.filter(|path| !path.is_empty()).find(|path| !is_inside(path)) {
+            return Err(format!("`{}` is no path of a file in it", crate::visible(path)));
+        }
+        if self.files.contains_key("") {
+            return Err("a file in it has no name".to_owned());
+        }
+        if let Some(name) = self.journals.keys().find(|run| !is_name(&run.0)) {
+            return Err(format!("`{}` is no name of a run", crate::visible(&name.0)));
+        }
+        let first = self.journals.get(run).and_then(|lines| lines.first()).map(|line| &line.event);
+        if !matches!(first, Some(RunEvent::RunStarted(start)) if start.run == *run) {
+            return Err(format!("the journal of run {} has no beginning", crate::visible(&run.0)));
+        }
+        for line in self.journals.values().flatten() {
+            if let RunEvent::Recorded { result, .. } = &line.event {
+                check_numbers(result)?;
+            }
+        }
+        self.settle();
+        Ok(())
+    }
+}
+
+/// A relative path without a way up, and not into a store.
+fn is_inside(path: &str) -> bool {
+    const LONGEST: usize = 1024;
+    let is_part = |part: &str| !part.is_empty() && ![".", "..", ".flow"].contains(&part);
+    path.len() <= LONGEST && path.split('/').all(is_part) && !path.contains(|c: char| c.is_control() || c == '\\')
+}
+
+fn is_name(run: &str) -> bool {
+    const LONGEST: usize = 64;
+    (1..=LONGEST).contains(&run.len()) && run.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+}
+
+/// A line as others are told it: nothing of what is private by its kind, and nothing that only its own store can use.
+fn public(mut line: JournalLine) -> Option<JournalLine> {
+    match &mut line.event {
+        // Sentences about the machine and about other people's processes.
+        RunEvent::Notice { .. }
+        // The series and the results have these.
+        | RunEvent::Epoch { .. }
+        | RunEvent::Observed { .. }
+        // About the database of its store.
+        | RunEvent::Forgotten { .. }
+        | RunEvent::Dropped { .. }
+        | RunEvent::Accepted { .. }
+        | RunEvent::Imported { .. }
+        | RunEvent::Foreign { .. } => return None,
+        RunEvent::RunStarted(start) => {
+            start.pid = 0;
+            start.machine.gpu_troubles.clear();
+        }
+        // There are no folders of attempts, and so no logs.
+        RunEvent::Started { folder, .. } => folder.clear(),
+        RunEvent::Recorded { result, .. } => {
+            for stranger in &mut result.circumstances.strangers {
+                (stranger.pid, stranger.name) = (0, String::new());
+            }
+            if let Some(kept) = &mut result.kept {
+                kept.record = None;
+                kept.files.clear();
+                kept.absent.clear();
+            }
+        }
+        _ => {}
+    }
+    Some(line)
+}
+
+/// The same line with all its texts hidden; nothing if hiding leaves no line of it.
+fn hidden_line(line: JournalLine, hide: &dyn Fn(&str) -> String) -> Option<JournalLine> {
+    let order = match &line.event {
+        RunEvent::Recorded { result, .. } => Some((result.axes.clone(), result.outputs.clone())),
+        _ => None,
+    };
+    let mut told: JournalLine = serde_json::from_value(hidden(serde_json::to_value(&line).ok()?, hide)).ok()?;
+    if let (RunEvent::Recorded { result, .. }, Some((axes, outputs))) = (&mut told.event, order) {
+        // A value of JSON has its keys in the order of the alphabet; these were declared in another one.
+        result.axes.sort_by(|a, _, b, _| axes.get_index_of(a).cmp(&axes.get_index_of(b)));
+        result.outputs.sort_by(|a, _, b, _| outputs.get_index_of(a).cmp(&outputs.get_index_of(b)));
+    }
+    Some(told)
+}
+
+fn hidden(value: Value, hide: &dyn Fn(&str) -> String) -> Value {
+    match value {
+        Value::String(text) => Value::String(hide(&text)),
+        Value::Array(items) => items.into_iter().map(|item| hidden(item, hide)).collect(),
+        Value::Object(fields) => fields.into_iter().map(|(name, value)| (name, hidden(value, hide))).collect(),
+        scalar => scalar,
+    }
+}
