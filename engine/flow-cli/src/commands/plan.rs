@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::learn::Forecast;
-use flow_core::plan::{Force, Item, Plan as CorePlan, State};
+use flow_core::plan::{Item, Plan as CorePlan, State};
 use flow_core::sched::{Estimate, Task, policy};
 use flow_core::why::Why;
 use flow_core::{Expansion, InstanceId, JournalLine, Outcome, Planned, RunEvent, Unfollowed};
@@ -60,8 +60,7 @@ impl Plan {
         let there = imported::asked(global, self.run.as_deref(), named, &self.selection, output)?;
         if let Some((session, knowledge)) = there {
             let wanted = session.wanted(&targets)?;
-            // Its inputs need not be here, and nothing is reused there.
-            let plan = flow_exec::plan(&session, &knowledge, &wanted, &Force::All)?;
+            let plan = flow_exec::plan_elsewhere(&session, &wanted);
             return print(&session, &knowledge, (&wanted, &plan), self.exit_code, self.json, output);
         }
         let session = place::session(global, &about, &self.selection, output)?;

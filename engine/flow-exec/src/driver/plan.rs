@@ -8,9 +8,11 @@ use std::{
 };
 
 use flow_core::{
-    Digest, InstanceId, JournalLine, RunEvent, StepResult,
-    fingerprint::Parts,
-    plan::{self, Accepted, Force, Plan, accept as accept_core, plan as plan_core},
+    Digest, Input, InstanceId, JournalLine, RunEvent, StepResult,
+    fingerprint::{Parts, Tree},
+    plan::{self, Accepted, Force, Lookup, Plan, accept as accept_core, plan as plan_core},
+    reason::Fault,
+    why::Files,
 };
 use flow_store::{Batch, Holder, Objects, Rebuilt, Replay, Results, Snapshot, Store, StoreDir, StoreError};
 
@@ -123,6 +125,32 @@ impl Knowledge {
 /// The store cannot be read.
 pub fn plan(session: &Session, knowledge: &Knowledge, wanted: &[InstanceId], force: &Force) -> Result<Plan, ExecError> {
     knowledge.with_world(session, Recorded::lately, |world| plan_core(&session.context(), wanted, world, force))
+}
+
+/// What a run of these instances would do on another machine, which has no earlier results and all the inputs.
+pub fn plan_elsewhere(session: &Session, wanted: &[InstanceId]) -> Plan {
+    plan_core(&session.context(), wanted, &mut Elsewhere, &Force::Nothing)
+}
+
+/// A place where every input is, and nothing has run.
+struct Elsewhere;
+
+impl Lookup for Elsewhere {
+    fn input(&mut self, input: &Input) -> Result<Tree, Fault> {
+        Ok(Tree { digest: Digest::of(input.path.as_bytes()), manifest: None })
+    }
+
+    fn result(&mut self, _fingerprint: &Digest) -> Result<Option<StepResult>, Fault> {
+        Ok(None)
+    }
+
+    fn last(&mut self, _label: &str) -> Option<Parts> {
+        None
+    }
+
+    fn files(&mut self, _manifest: &Digest) -> Option<Files> {
+        None
+    }
 }
 
 /// What the fingerprints of these instances are made from now, by label, as far as that is known before anything runs.

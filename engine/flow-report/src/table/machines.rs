@@ -125,8 +125,16 @@ fn say_what_differs(own: &[StepResult], theirs: &[&Foreign], table: &mut Table) 
     let mut other: BTreeSet<String> = BTreeSet::new();
     for foreign in theirs {
         let Some(own) = own.iter().find(|own| is_at(&foreign.result, own)) else { continue };
-        let (Some(own), Some(kept)) = (&own.kept, &foreign.result.kept) else { continue };
         let machine = machine_of(&foreign.result, Some(&foreign.host));
+        let (Some(own), Some(kept)) = (&own.kept, &foreign.result.kept) else {
+            // Of a plugin's step only the whole is known: what it is as written, the plugin, and its inputs.
+            let program = |result: &StepResult| result.circumstances.program;
+            let differs = program(own).zip(program(&foreign.result)).is_some_and(|(own, theirs)| own != theirs);
+            if differs && other.insert(machine.clone()) {
+                table.note(Note::OtherProgram { machine });
+            }
+            continue;
+        };
         let changed: Vec<&String> = own
             .inputs
             .iter()
