@@ -19,10 +19,13 @@ use crate::{place, words};
 #[command(after_help = "\
 Examples:
   flow import h200.bundle                what `flow export` wrote on another machine
+  flow report                            then the report of that run, if no run of your own is here
+  flow diff 3f2a 91bc                    the imported run 3f2a against your run 91bc
   flow forget lab4                       drop all that came from the machine lab4
 
-Results of other machines answer no step and are averaged with none of one's own. Tables with `machines: true` show them
-beside one's own, `flow predict` predicts for their GPUs too, `flow runs` lists them.")]
+`flow status`, `show`, `results`, `report` and `diff` read an imported run like one of your own; `flow plan --run` and
+`flow predict --run` answer as on its machine. Imported results answer no step and are never averaged with your own. Tables
+with `machines: true` show them next to your own, and `flow runs` lists them.")]
 pub(crate) struct Import {
     /// A bundle
     #[arg(value_name = "FILE")]

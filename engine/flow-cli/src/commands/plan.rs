@@ -60,8 +60,8 @@ impl Plan {
         let there = imported::asked(global, self.run.as_deref(), named, &self.selection, output)?;
         if let Some((session, knowledge)) = there {
             let wanted = session.wanted(&targets)?;
-            let plan = flow_exec::plan_elsewhere(&session, &wanted);
-            return print(&session, &knowledge, (&wanted, &plan), self.exit_code, self.json, output);
+            let plan = flow_exec::plan_elsewhere(&session, &knowledge, &wanted);
+            return print(&session, &knowledge, (&wanted, &plan, false), self.exit_code, self.json, output);
         }
         let session = place::session(global, &about, &self.selection, output)?;
         show(&session, &targets, &ForceRequest::Nothing, self.exit_code, self.json, output)
@@ -84,13 +84,13 @@ pub(crate) fn show(
     let knowledge = place::knowledge(&session, output)?;
     let plan = flow_exec::plan(&session, &knowledge, &wanted, &force)?;
     session.check_secrets(&plan)?;
-    print(&session, &knowledge, (&wanted, &plan), exit_code, json, output)
+    print(&session, &knowledge, (&wanted, &plan, true), exit_code, json, output)
 }
 
 fn print(
     session: &Session,
     knowledge: &Knowledge,
-    (wanted, plan): (&[InstanceId], &CorePlan),
+    (wanted, plan, here): (&[InstanceId], &CorePlan, bool),
     exit_code: bool,
     json: bool,
     output: &mut Output,
@@ -104,7 +104,7 @@ fn print(
         let forecast = flow_exec::forecast(session, knowledge, wanted, plan)?;
         let columns = output.columns().filter(|_| !output.verbose);
         let mut lines = render(expansion, plan, &forecast.tasks, output.verbose, columns);
-        lines.extend(whole(session, plan, forecast));
+        lines.extend(whole(session, plan, forecast, here));
         for line in lines {
             output.sentence(&line, 2)?;
         }
@@ -282,7 +282,7 @@ fn takes_each(each: &[&Estimate]) -> Option<String> {
 }
 
 /// How long the whole will take, by simulating it with what is known.
-fn whole(session: &Session, plan: &CorePlan, forecast: Forecast) -> Option<String> {
+fn whole(session: &Session, plan: &CorePlan, forecast: Forecast, here: bool) -> Option<String> {
     if !plan.has_work() {
         return None;
     }
@@ -298,7 +298,7 @@ fn whole(session: &Session, plan: &CorePlan, forecast: Forecast) -> Option<Strin
     let takes = words::duration(schedule.makespan().as_secs_f64());
     Some(match unknown {
         0 if on_slurm => format!("it takes about {takes}, and what jobs wait for Slurm"),
-        0 => format!("it takes about {takes} on this machine"),
+        0 => format!("it takes about {takes} on {}", if here { "this machine" } else { "that machine" }),
         1 => format!("it takes more than {takes}: 1 instance never ran with these parameters and does not count"),
         n => format!("it takes more than {takes}: {n} instances never ran with these parameters and do not count"),
     })

@@ -240,9 +240,9 @@ fn an_imported_run_is_read_and_reported_where_nothing_else_is() {
     has(&["report"], "# sweep");
     // As on its machine, from what it measured there.
     has(&["plan"], "as on lab4 (");
-    has(&["plan"], "4 to run");
+    has(&["plan"], "4 instances: 2 to run, 2 decided after them");
     has(&["predict", "train/lr=0.15"], "train[lr=0.15]");
-    has(&["predict", "train/lr=0.15"], "1 run of");
+    has(&["predict", "train/lr=0.15"], "2 runs of its step");
     // The run's own id names it as well, and another workflow file shows the same results otherwise.
     let own = there.journal()[0]["run"].as_str().unwrap().to_owned();
     here.write("v.yaml", &REPORTED.replace("title: Rates", "title: Renamed").replace("[acc, loss]", "[acc]"));

@@ -32,6 +32,7 @@ mod pages;
 mod planned;
 mod processes;
 mod publish;
+mod published;
 mod reading;
 mod reference;
 mod renamed;

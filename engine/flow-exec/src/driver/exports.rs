@@ -9,12 +9,17 @@ use flow_core::{
     Carried, CarriedObject, Digest, InstanceId, JournalLine, RunEvent, RunId, Series, StepResult, Uses, thin,
 };
 use flow_store::{Objects, RunDir};
+use serde_json::{Map, Value};
 
 use super::{Session, builtin::files};
 use crate::{ExecError, text};
 
 /// A longer file of the workspace, or of what a step of flow made, is not carried.
 const LONGEST: u64 = 4 << 20;
+
+/// What a simulation makes beside its numbers.
+const SEEDS: &str = "seeds.json";
+const SCHEDULE: &str = "schedule.json";
 
 /// How texts are told to others.
 pub struct Private<'a> {
@@ -38,6 +43,7 @@ pub fn carry(
 ) -> Result<Carried, ExecError> {
     let mut carried = Carried::default();
     let mut made_by_flow = BTreeSet::new();
+    let mut schedules = Vec::new();
     dir.read_journal(|line| {
         if let RunEvent::Instance { step, written, .. } = &line.event
             && let Some(uses) = written.get("uses").and_then(|uses| uses.as_str())
@@ -45,6 +51,9 @@ pub fn carry(
             && uses.starts_with("flow/") && uses != "flow/report"
         {
             made_by_flow.insert(step.clone());
+        }
+        if let RunEvent::Instance { written, .. } = &line.event {
+            schedules.extend(shown_schedules(written));
         }
         carried.add(run, line, private.text);
     })?;
@@ -56,12 +65,18 @@ pub fn carry(
         }
         for artifact in result.outputs.values().filter(|_| made_by_flow.contains(&result.step)) {
             let mut made = CarriedObject::new();
+            let is_shown = schedules.iter().any(|shown| shown.is_of(result));
             for (path, bytes) in files(&objects, artifact)? {
+                // Long, and no report shows them.
+                if path == SEEDS || path == SCHEDULE && !is_shown {
+                    continue;
+                }
                 // Pictures are drawn again.
                 let text = String::from_utf8(bytes).ok().filter(|text| text.len() as u64 <= LONGEST);
                 made.extend(text.filter(|_| !path.ends_with(".svg")).map(|text| (path, (private.text)(&text))));
             }
-            carried.objects.insert(artifact.digest, made);
+            // Several may have made the same, and only one of them is shown.
+            carried.objects.entry(artifact.digest).or_default().extend(made);
         }
     }
     carried.settle();
@@ -69,6 +84,35 @@ pub fn carry(
         carried.files = workspace(session, private);
     }
     Ok(carried)
+}
+
+/// A schedule that a report shows: of which step, and at which point.
+struct ShownSchedule {
+    from: String,
+    at: Map<String, Value>,
+}
+
+impl ShownSchedule {
+    fn is_of(&self, result: &StepResult) -> bool {
+        let same = |own: &Value, asked: &Value| match (own.as_f64(), asked.as_f64()) {
+            (Some(own), Some(asked)) => own == asked,
+            // What an expression comes to is not known here.
+            _ => own == asked || asked.as_str().is_some_and(|text| text.contains("${{")),
+        };
+        result.step == self.from
+            && self.at.iter().all(|(axis, asked)| result.axes.get(axis).is_none_or(|own| same(own, asked)))
+    }
+}
+
+/// The `schedules:` of the sections of a report, as its step was written.
+fn shown_schedules(written: &Map<String, Value>) -> Vec<ShownSchedule> {
+    let sections = written.get("with").and_then(|with| with.get("sections")).and_then(Value::as_array);
+    let schedules = sections.into_iter().flatten().filter_map(|section| section.get("schedules")?.as_array());
+    let one = |schedule: &Value| {
+        let at = schedule.get("where").and_then(Value::as_object).cloned().unwrap_or_default();
+        Some(ShownSchedule { from: schedule.get("from")?.as_str()?.to_owned(), at })
+    };
+    schedules.flatten().filter_map(one).collect()
 }
 
 /// Of the runs that produced what this one reused, the lines about that.
@@ -114,7 +158,7 @@ fn reused(
             let event = RunEvent::Recorded {
                 instance,
                 result: Box::new(result.clone()),
-                parts: serde_json::Value::Null,
+                parts: Value::Null,
                 read_again: false,
             };
             carried.add(from, JournalLine { at: result.ended_at, event }, private.text);

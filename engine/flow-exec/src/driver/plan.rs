@@ -9,12 +9,12 @@ use std::{
 
 use flow_core::{
     Digest, Input, InstanceId, JournalLine, RunEvent, StepResult,
-    fingerprint::{Parts, Tree},
+    fingerprint::{PartValue, Parts, Tree},
     plan::{self, Accepted, Force, Lookup, Plan, accept as accept_core, plan as plan_core},
     reason::Fault,
     why::Files,
 };
-use flow_store::{Batch, Holder, Objects, Rebuilt, Replay, Results, Snapshot, Store, StoreDir, StoreError};
+use flow_store::{Batch, Holder, Inputs, Objects, Rebuilt, Replay, Results, Snapshot, Store, StoreDir, StoreError};
 
 use super::{
     Session,
@@ -127,16 +127,41 @@ pub fn plan(session: &Session, knowledge: &Knowledge, wanted: &[InstanceId], for
     knowledge.with_world(session, Recorded::lately, |world| plan_core(&session.context(), wanted, world, force))
 }
 
-/// What a run of these instances would do on another machine, which has no earlier results and all the inputs.
-pub fn plan_elsewhere(session: &Session, wanted: &[InstanceId]) -> Plan {
-    plan_core(&session.context(), wanted, &mut Elsewhere, &Force::Nothing)
+/// What a run of these instances would do on another machine, which has no earlier results and all the inputs: those of its earlier
+/// run, where there are no others here.
+pub fn plan_elsewhere(session: &Session, knowledge: &Knowledge, wanted: &[InstanceId]) -> Plan {
+    let expansion = &session.expansion;
+    let mut recorded = BTreeMap::new();
+    for instance in &expansion.instances {
+        let last = knowledge.results().and_then(|known| known.last(&expansion.workflow, &instance.label).ok()?);
+        let parts = last.and_then(|last| serde_json::from_value::<Parts>(last.parts).ok());
+        for part in parts.into_iter().flat_map(|parts| parts.base) {
+            if let PartValue::Tree { path, digest, manifest, .. } = part.value {
+                recorded.insert(path, Tree { digest, manifest });
+            }
+        }
+    }
+    let mut elsewhere = Elsewhere { session, inputs: inputs_of(session, None, None), recorded };
+    plan_core(&session.context(), wanted, &mut elsewhere, &Force::Nothing)
 }
 
 /// A place where every input is, and nothing has run.
-struct Elsewhere;
+struct Elsewhere<'a> {
+    session: &'a Session,
+    inputs: Inputs,
+    recorded: BTreeMap<String, Tree>,
+}
 
-impl Lookup for Elsewhere {
+impl Lookup for Elsewhere<'_> {
     fn input(&mut self, input: &Input) -> Result<Tree, Fault> {
+        let path = self.session.path(&input.path);
+        if path.exists() {
+            let digest = self.inputs.hash_path(&path, input.by_listing)?.digest;
+            return Ok(Tree { digest, manifest: None });
+        }
+        if let Some(tree) = self.recorded.get(&input.path) {
+            return Ok(*tree);
+        }
         Ok(Tree { digest: Digest::of(input.path.as_bytes()), manifest: None })
     }
 
