@@ -94,7 +94,7 @@ impl StoreDir {
         // Where a kill leaves it the next one that has the store alone removes it.
         let half = self.temporary(&self.path().join("objects/tmp"));
         let made = self.run_at(&half).create().and_then(|journal| journal.add(&lines, true));
-        let unpacked = made.and_then(|_| run.map_or(Ok(()), |run| unpack(run, &half.join(WORKSPACE))));
+        let unpacked = made.and_then(|_| run.map_or(Ok(()), |run| self.unpack(run, &half.join(WORKSPACE))));
         let placed = unpacked.and_then(|()| self.place(&half, &mut name));
         if placed.is_err() {
             drop(remove_tree(&half));
@@ -152,30 +152,35 @@ impl RunDir {
     }
 }
 
-/// Makes a workspace of what a bundle carries. Its paths were checked when it was read.
-fn unpack(mut run: Carried, root: &Path) -> Result<()> {
-    let store = StoreDir::create(&root.join(STORE))?;
-    for (path, text) in &run.files {
-        write(&root.join(path), text)?;
-    }
-    write(&store.path().join(MARK), "")?;
-    let work = store.temporary(&store.path().join("objects/tmp"));
-    fs::create_dir(&work).map_err(StoreError::io(StoreAction::Create, &work))?;
-    let work = work.canonicalize().map_err(StoreError::io(StoreAction::Find, &work))?;
-    let mut placed = BTreeMap::new();
-    for (digest, files) in &run.objects {
-        let to = work.join(digest.to_string());
-        for (path, text) in files {
-            write(&if path.is_empty() { to.clone() } else { to.join(path) }, text)?;
+impl StoreDir {
+    /// Makes a workspace of what a bundle carries. Its paths were checked when it was read.
+    fn unpack(&self, mut run: Carried, root: &Path) -> Result<()> {
+        let store = StoreDir::create(&root.join(STORE))?;
+        // Who may read this store may read that one.
+        let same = fs::metadata(self.path()).and_then(|own| fs::set_permissions(store.path(), own.permissions()));
+        same.map_err(StoreError::io(StoreAction::Create, store.path()))?;
+        for (path, text) in &run.files {
+            write(&root.join(path), text)?;
         }
-        placed.insert(*digest, store.objects().ingest(&to, &work)?);
+        write(&store.path().join(MARK), "")?;
+        let work = store.temporary(&store.path().join("objects/tmp"));
+        fs::create_dir(&work).map_err(StoreError::io(StoreAction::Create, &work))?;
+        let work = work.canonicalize().map_err(StoreError::io(StoreAction::Find, &work))?;
+        let mut placed = BTreeMap::new();
+        for (digest, files) in &run.objects {
+            let to = work.join(digest.to_string());
+            for (path, text) in files {
+                write(&if path.is_empty() { to.clone() } else { to.join(path) }, text)?;
+            }
+            placed.insert(*digest, store.objects().ingest(&to, &work)?);
+        }
+        remove_tree(&work)?;
+        run.placed(&placed);
+        for (id, lines) in &run.journals {
+            store.run(id).create()?.append(lines)?;
+        }
+        store.sync_all()
     }
-    remove_tree(&work)?;
-    run.placed(&placed);
-    for (id, lines) in &run.journals {
-        store.run(id).create()?.append(lines)?;
-    }
-    store.sync_all()
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {

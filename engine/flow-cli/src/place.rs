@@ -422,6 +422,7 @@ pub(crate) fn request(global: &Global, file: PathBuf, selection: &Selection) -> 
         profile: selection.profile.clone(),
         store: global.store.clone(),
         plugin_dirs: global.plugin_dirs.clone(),
+        plugin_digests: BTreeMap::new(),
         gpus: selection.gpus.clone(),
         on: selection.on,
         any_machine: false,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use flow_core::reason::ProfileReason;
 use flow_core::{Builtins, Place, PublishJob, PublishWhat, Replace, RunStart, StepResult};
 use flow_exec::{Knowledge, Made, Session, SessionRequest};
-use flow_store::RunDir;
+use flow_store::{Import, RunDir};
 
 use crate::args::{About, Global, OfRun, Selection};
 use crate::builtins::Steps;
@@ -66,6 +66,7 @@ fn session(
         params: selection.params.clone(),
         set: start.set.iter().chain(&selection.set).cloned().collect(),
         profile: selection.profile.clone().or_else(|| profile.map(|(name, _)| name.clone())),
+        plugin_digests: if named.is_none() { flow_exec::plugin_digests(&plugins) } else { BTreeMap::new() },
         plugin_dirs: if named.is_none() && plugins.is_dir() { vec![plugins] } else { Vec::new() },
         any_machine: true,
         ..SessionRequest::default()
@@ -105,6 +106,17 @@ pub(super) fn asked(
     let what = machine.gpus.first().map_or(cpus, |gpu| format!("{} × {}", machine.gpus.len(), gpu.name));
     output.note(format!("as on {} ({what}), from imported run {}", origin.host, start.run))?;
     Ok(Some((session, Knowledge::imported(dir.store())?)))
+}
+
+/// Where nothing is known, says which imported run knows something.
+pub(super) fn remind(session: &Session, output: &mut Output) -> Result<(), CliError> {
+    let Some(store) = session.workspace.existing_store()? else { return Ok(()) };
+    let mut imports = store.imports()?;
+    imports.retain(|import| import.origin.workflow == session.expansion.workflow);
+    let Some(Import { origin, .. }) = imports.pop() else { return Ok(()) };
+    let (run, host) = (&origin.run, &origin.host);
+    let text = format!("run {run} of it was imported from {host}: `--run {run}` answers as on that machine");
+    Ok(output.note(format!("{} {text}", styled(NOTE, "note:")))?)
 }
 
 /// Writes a report and its charts as `publish:` does. Returns the files.

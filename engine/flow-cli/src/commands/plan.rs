@@ -104,9 +104,14 @@ fn print(
         let forecast = flow_exec::forecast(session, knowledge, wanted, plan)?;
         let columns = output.columns().filter(|_| !output.verbose);
         let mut lines = render(expansion, plan, &forecast.tasks, output.verbose, columns);
+        let is_known = |task: &Task| task.settled.is_none() && task.estimate.duration.is_some();
+        let is_unknown = here && plan.has_work() && !forecast.tasks.iter().any(is_known);
         lines.extend(whole(session, plan, forecast, here));
         for line in lines {
             output.sentence(&line, 2)?;
+        }
+        if is_unknown {
+            imported::remind(session, output)?;
         }
     }
     Ok(if exit_code && plan.has_work() { ExitCode::from(3) } else { ExitCode::SUCCESS })

@@ -245,8 +245,8 @@ fn an_imported_run_is_read_and_reported_where_nothing_else_is() {
     has(&["predict", "train/lr=0.15"], "2 runs of its step");
     // The run's own id names it as well, and another workflow file shows the same results otherwise.
     let own = there.journal()[0]["run"].as_str().unwrap().to_owned();
-    here.write("v.yaml", &REPORTED.replace("title: Rates", "title: Renamed").replace("[acc, loss]", "[acc]"));
-    has(&["report", "--run", &own, "-w", "v.yaml"], "Renamed");
+    here.write("v.yaml", &REPORTED.replace("name: sweep", "name: other").replace("[acc, loss]", "[acc]"));
+    has(&["report", "--run", &own, "-w", "v.yaml"], "# other");
     assert!(!here.path(".flow/db").exists() || here.flow(["doctor"]).expect(0).raw().len() > 1);
     here.flow(["forget", "lab4"]).expect(0);
     assert!(here.flow(["show", "train"]).expect(2).text().contains("there is no run"));
@@ -259,6 +259,10 @@ fn another_script_on_another_machine_is_told() {
     let workflow = REPORTED.replace("{from: train, rows: lr, columns: [acc, loss]}", table);
     here.write("w.yaml", &workflow).write("train.py", &format!("{TRAIN}# later\n"));
     let (_, id) = import(&here, "x.bundle");
+    for args in [&["plan"][..], &["predict", "train/lr=0.15"]] {
+        let said = here.flow(args).expect(0).text();
+        assert!(said.contains("was imported from lab4: `--run "), "{said}");
+    }
     let edited = here.flow(["diff", &id, "now"]).expect(0).text();
     assert!(edited.contains("train.py changed"), "{edited}");
     here.flow(["run", "w.yaml"]).expect(0);

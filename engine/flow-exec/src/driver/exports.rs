@@ -21,6 +21,9 @@ const LONGEST: u64 = 4 << 20;
 const SEEDS: &str = "seeds.json";
 const SCHEDULE: &str = "schedule.json";
 
+/// The file next to a plugin's description that has the plugin's digest.
+const PLUGIN_DIGEST: &str = "digest";
+
 /// How texts are told to others.
 pub struct Private<'a> {
     /// A text of the journal or of a result.
@@ -191,7 +194,7 @@ fn workspace(session: &Session, private: &Private<'_>) -> BTreeMap<String, Strin
         add(Path::new(&source.path), None);
     }
     for plugin in &session.plugins {
-        add(&plugin.folder.join("plugin.yaml"), Some(format!("plugins/{}/plugin.yaml", plugin.manifest.name)));
+        add(&plugin.folder.join("plugin.yaml"), Some(format!("plugins/{}/plugin.yaml", plugin.name())));
     }
     let expansion = &session.expansion;
     for instance in &expansion.instances {
@@ -199,5 +202,17 @@ fn workspace(session: &Session, private: &Private<'_>) -> BTreeMap<String, Strin
             instance.inputs.iter().for_each(|input| add(&session.path(&input.path), None));
         }
     }
+    // A plugin is not carried, only what it is known by.
+    let digests = session.catalogue.plugins.iter().map(|(name, facts)| (name, facts.digest.to_string()));
+    found.extend(digests.map(|(name, digest)| (format!("plugins/{name}/{PLUGIN_DIGEST}"), digest)));
     found
+}
+
+/// The digests of the plugins of an imported run, by name: `folder` has a folder for each.
+pub fn plugin_digests(folder: &Path) -> BTreeMap<String, Digest> {
+    let digest = |entry: std::fs::DirEntry| {
+        let digest = text::read(&entry.path().join(PLUGIN_DIGEST), LONGEST).ok()?;
+        Some((entry.file_name().into_string().ok()?, digest.parse().ok()?))
+    };
+    std::fs::read_dir(folder).into_iter().flatten().flatten().filter_map(digest).collect()
 }

@@ -69,7 +69,7 @@ use flow_core::{AttemptId, JournalLine};
 use flow_store::Status;
 
 pub use continued::open;
-pub use exports::{Private, carry};
+pub use exports::{Private, carry, plugin_digests};
 pub use forecast::{CheckedSteps, check, forecast, on_each_model, predict};
 pub use imports::{import, named};
 pub(crate) use intents::Intent;

@@ -42,6 +42,8 @@ pub struct SessionRequest {
     pub store: Option<PathBuf>,
     /// `--plugin-dir`, in order.
     pub plugin_dirs: Vec<PathBuf>,
+    /// Digests of plugins of which only the description is here: those of an imported run.
+    pub plugin_digests: BTreeMap<String, Digest>,
     /// `--gpus 0,1`, or `--gpus '4 x H200, 140 GiB'`.
     pub gpus: Option<String>,
     /// Only the file is looked at: it need not fit this machine.
@@ -271,6 +273,7 @@ pub(super) struct Basis {
     source: Source,
     machine: Machine,
     found: plugins::Plugins,
+    plugin_digests: BTreeMap<String, Digest>,
     profile: Option<String>,
     set: Vec<String>,
     /// In which file each of the first of these stands.
@@ -313,6 +316,7 @@ impl Basis {
             source: Source { path: shown, text },
             machine,
             found,
+            plugin_digests: request.plugin_digests.clone(),
             profile: request.profile.clone(),
             set,
             files,
@@ -375,7 +379,7 @@ impl Basis {
         let wrong = |diagnostics| ExecError::Workflow { source_text: Box::new(source.clone()), diagnostics };
         let workflow = parse_with(source, &mut included).map_err(wrong)?.with_partition(batch::usual_partition());
         let used = workflow.plugins();
-        let catalogue = found.catalogue(used.iter().copied(), builtins.provided())?;
+        let catalogue = found.catalogue(used.iter().copied(), builtins.provided(), &self.plugin_digests)?;
         let plugins = used.iter().filter_map(|name| found.get(name).cloned()).collect();
         let on = match self.imagined {
             None => self.on,

@@ -147,12 +147,17 @@ impl Plugins {
         &self,
         used: impl IntoIterator<Item = &'a str>,
         builtins: BTreeMap<String, Provided>,
+        known: &BTreeMap<String, Digest>,
     ) -> Result<Catalogue, PluginError> {
         let mut catalogue = Catalogue { builtins, plugins: BTreeMap::new() };
         let mut slip = false;
         for name in used {
             if let Some(plugin) = self.found.get(name) {
-                catalogue.plugins.insert(name.to_owned(), plugin.facts()?);
+                let facts = match known.get(name) {
+                    Some(digest) => plugin.facts_of(*digest),
+                    None => plugin.facts()?,
+                };
+                catalogue.plugins.insert(name.to_owned(), facts);
                 continue;
             }
             slip = true;
@@ -184,12 +189,16 @@ impl Plugin {
     /// # Errors
     /// As [`Plugin::digest`].
     pub fn facts(&self) -> Result<PluginFacts, PluginError> {
-        Ok(PluginFacts {
+        Ok(self.facts_of(self.digest()?))
+    }
+
+    fn facts_of(&self, digest: Digest) -> PluginFacts {
+        PluginFacts {
             version: self.manifest.version.clone(),
-            digest: self.digest()?,
+            digest,
             protocol: PROTOCOL,
             steps: self.manifest.steps.clone(),
-        })
+        }
     }
 
     pub fn name(&self) -> &str {

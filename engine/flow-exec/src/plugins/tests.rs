@@ -52,10 +52,10 @@ fn plugins_are_found_in_folders_and_as_folders() {
     assert_eq!(demo.argv(), [path("bin/demo"), path("data.txt"), "word".to_owned()]);
     assert_eq!(demo.env(&BTreeMap::new())["LIB"], "/cache/lib");
     assert_eq!(demo.env(&BTreeMap::from([("LIB".into(), "/old".into())]))["LIB"], "/cache/lib:/old");
-    let catalogue = dir.plugins().catalogue(["demo"], BTreeMap::new()).unwrap();
+    let catalogue = dir.plugins().catalogue(["demo"], BTreeMap::new(), &BTreeMap::new()).unwrap();
     assert_eq!(catalogue.plugins["demo"].steps["one"].outputs["out"], "out/one");
     // A slip of the name still shows what there is.
-    assert!(dir.plugins().catalogue(["dmo"], BTreeMap::new()).unwrap().plugins.contains_key("demo"));
+    assert!(dir.plugins().catalogue(["dmo"], BTreeMap::new(), &BTreeMap::new()).unwrap().plugins.contains_key("demo"));
 
     dir.write("b/plugin.yaml", SOUND);
     let clash = discover(std::slice::from_ref(&top)).unwrap_err().to_string();
@@ -70,8 +70,8 @@ fn a_broken_plugin_counts_only_where_it_is_used() {
     dir.write("demo/plugin.yaml", SOUND).write("demo/src/x", "").write("bad/plugin.yaml", "plugin: 7\n");
     let plugins = dir.plugins();
     assert_eq!(plugins.broken().len(), 1);
-    assert!(plugins.catalogue(["demo"], BTreeMap::new()).is_ok());
-    let error = plugins.catalogue(["demo", "bad"], BTreeMap::new()).unwrap_err();
+    assert!(plugins.catalogue(["demo"], BTreeMap::new(), &BTreeMap::new()).is_ok());
+    let error = plugins.catalogue(["demo", "bad"], BTreeMap::new(), &BTreeMap::new()).unwrap_err();
     assert!(
         error.to_string().ends_with("bad/plugin.yaml: plugin: it has format 7, this flow reads 1; use a newer flow")
     );

@@ -134,6 +134,9 @@ impl Predict {
             return show(&lines, output);
         }
         let (predictions, devices) = flow_exec::predict(&session, &knowledge, &point)?;
+        if predictions.iter().all(|of| of.estimate.duration.is_none()) {
+            imported::remind(&session, output)?;
+        }
         if self.json {
             for prediction in &predictions {
                 output.json(&object(prediction))?;
