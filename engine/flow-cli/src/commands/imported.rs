@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use flow_core::reason::ProfileReason;
-use flow_core::{Builtins, Place, PublishJob, PublishWhat, Replace, RunStart, StepResult};
+use flow_core::{Builtins, Outcome, Place, PublishJob, PublishWhat, Replace, RunEvent, RunStart, StepResult};
 use flow_exec::{Knowledge, Made, Session, SessionRequest};
 use flow_store::{Import, RunDir};
 
@@ -13,7 +13,7 @@ use crate::args::{About, Global, OfRun, Selection};
 use crate::builtins::Steps;
 use crate::error::CliError;
 use crate::output::{NOTE, Output, styled};
-use crate::screen::{View, each_result};
+use crate::screen::{InstanceState, View, each_result};
 use crate::{at_hand, place, words};
 
 /// Every report of the run, by the name of its step: of the workflow that came with it, or of the one that is named, which may
@@ -28,11 +28,27 @@ pub(super) fn reports(
     let builtins = Steps::new();
     let session = session(dir, start, named, &Selection::default(), &builtins)?;
     let mut results: BTreeMap<String, StepResult> = BTreeMap::new();
+    let mut observed: BTreeMap<String, StepResult> = BTreeMap::new();
     let kept = place::results(dir.store(), output)?;
     each_result(view.instances.values(), &*kept, |shown, result| {
         results.extend(result.map(|result| (shown.label.clone(), result)));
         Ok(())
     })?;
+    // What failed is in no store, and a table shows it: as it was seen last.
+    dir.read_journal(|line| {
+        if let RunEvent::Observed { result } = line.event
+            && result.run == start.run
+        {
+            observed.insert(result.label.clone(), *result);
+        }
+    })?;
+    for shown in view.instances.values() {
+        if let InstanceState::Settled(Outcome::Failed) = shown.state
+            && let Some(seen) = observed.remove(&shown.label)
+        {
+            results.entry(shown.label.clone()).or_insert(seen);
+        }
+    }
     let mut reports = Vec::new();
     for remade in flow_exec::remake(&session, &builtins, &results, &dir.store().objects()) {
         match remade.files {

@@ -253,6 +253,46 @@ fn an_imported_run_is_read_and_reported_where_nothing_else_is() {
 }
 
 #[test]
+fn steps_of_plugins_and_what_failed_are_reported_without_the_plugin() {
+    let (there, here) = (space(), space());
+    let plugin = "plugin: 1\nname: demo\nversion: 0.1.0\ncontent: [plugin.yaml, demo.py]\nstart: [python3, ./demo.py]\n\
+                  steps: {one: {with: {type: object, properties: {n: {type: integer}}}}}\n";
+    let program = "import json, os, time
+attempt = os.environ['FLOW_ATTEMPT']
+n = json.load(open(f'{attempt}/request.json'))['with']['n']
+def tell(kind, **fields):
+    with open(f'{attempt}/messages.jsonl', 'a') as file:
+        file.write(json.dumps({'at': time.time(), 'type': kind, **fields}) + '\\n')
+tell('hello', protocol=1, plugin='demo', version='0.1.0')
+assert n < 3, 'too many'
+tell('metric', name='speed', value=10.0 * n)
+tell('outcome', outcome='ok')
+";
+    let workflow = "flow: 1
+name: w
+include: [parts.yaml]
+steps:
+  train: {matrix: {n: [1, 2, 3]}, uses: demo/one, with: {n: '${{ n }}'}}
+publish: [{from: report, to: report.md}]
+";
+    let parts = "flow: 1
+steps:
+  table: {uses: flow/table, with: {from: train, rows: n, columns: [speed]}}
+  report: {uses: flow/report, with: {sections: [{table: table}]}}
+";
+    there.write("plugins/demo/plugin.yaml", plugin).write("plugins/demo/demo.py", program);
+    there.write("w.yaml", workflow).write("parts.yaml", parts);
+    there.flow(["run", "w.yaml", "-k"]).expect(1);
+    there.flow(["export", "--bundle", "x.bundle"]).expect(0);
+    fs::copy(there.path("x.bundle"), here.path("x.bundle")).unwrap();
+    import(&here, "x.bundle");
+    here.flow(["report", "--to", "report.md"]).expect(0);
+    assert_eq!(here.read("report.md"), there.read("report.md"));
+    let plan = here.flow(["plan"]).expect(0).stdout();
+    assert!(plan.contains("5 instances: 3 to run") && !plan.contains("of another version"), "{plan}");
+}
+
+#[test]
 fn another_script_on_another_machine_is_told() {
     let (_there, here) = reported();
     let table = "{from: train, rows: lr, machines: true, split: machine, columns: [acc, loss]}";

@@ -45,7 +45,7 @@ impl Carried {
     pub fn settle(&mut self) {
         let Carried { journals, objects, .. } = self;
         for line in journals.values_mut().flatten() {
-            if let RunEvent::Recorded { result, .. } = &mut line.event {
+            if let Some(result) = result_of(&mut line.event) {
                 result.outputs.retain(|_, artifact| objects.contains_key(&artifact.digest));
                 result.series = result.series.filter(|digest| objects.contains_key(digest));
             }
@@ -55,7 +55,7 @@ impl Carried {
     /// Where objects have come to be: each result names them by what they are now.
     pub fn placed(&mut self, objects: &BTreeMap<Digest, Artifact>) {
         for line in self.journals.values_mut().flatten() {
-            let RunEvent::Recorded { result, .. } = &mut line.event else { continue };
+            let Some(result) = result_of(&mut line.event) else { continue };
             for artifact in result.outputs.values_mut() {
                 if let Some(placed) = objects.get(&artifact.digest) {
                     artifact.clone_from(placed);
@@ -139,8 +139,8 @@ impl Carried {
         if !matches!(first, Some(RunEvent::RunStarted(start)) if start.run == *run) {
             return Err(format!("the journal of run {} has no beginning", crate::visible(&run.0)));
         }
-        for line in self.journals.values().flatten() {
-            if let RunEvent::Recorded { result, .. } = &line.event {
+        for line in self.journals.values_mut().flatten() {
+            if let Some(result) = result_of(&mut line.event) {
                 check_numbers(result)?;
             }
         }
@@ -166,9 +166,8 @@ fn public(mut line: JournalLine) -> Option<JournalLine> {
     match &mut line.event {
         // Sentences about the machine and about other people's processes.
         RunEvent::Notice { .. }
-        // The series and the results have these.
+        // The series have these.
         | RunEvent::Epoch { .. }
-        | RunEvent::Observed { .. }
         // About the database of its store.
         | RunEvent::Forgotten { .. }
         | RunEvent::Dropped { .. }
@@ -181,7 +180,7 @@ fn public(mut line: JournalLine) -> Option<JournalLine> {
         }
         // There are no folders of attempts, and so no logs.
         RunEvent::Started { folder, .. } => folder.clear(),
-        RunEvent::Recorded { result, .. } => {
+        RunEvent::Recorded { result, .. } | RunEvent::Observed { result } => {
             for stranger in &mut result.circumstances.strangers {
                 (stranger.pid, stranger.name) = (0, String::new());
             }
@@ -196,14 +195,19 @@ fn public(mut line: JournalLine) -> Option<JournalLine> {
     Some(line)
 }
 
-/// The same line with all its texts hidden; nothing if hiding leaves no line of it.
-fn hidden_line(line: JournalLine, hide: &dyn Fn(&str) -> String) -> Option<JournalLine> {
-    let order = match &line.event {
-        RunEvent::Recorded { result, .. } => Some((result.axes.clone(), result.outputs.clone())),
+/// What was recorded, or seen of an attempt that failed.
+fn result_of(event: &mut RunEvent) -> Option<&mut StepResult> {
+    match event {
+        RunEvent::Recorded { result, .. } | RunEvent::Observed { result } => Some(result),
         _ => None,
-    };
+    }
+}
+
+/// The same line with all its texts hidden; nothing if hiding leaves no line of it.
+fn hidden_line(mut line: JournalLine, hide: &dyn Fn(&str) -> String) -> Option<JournalLine> {
+    let order = result_of(&mut line.event).map(|result| (result.axes.clone(), result.outputs.clone()));
     let mut told: JournalLine = serde_json::from_value(hidden(serde_json::to_value(&line).ok()?, hide)).ok()?;
-    if let (RunEvent::Recorded { result, .. }, Some((axes, outputs))) = (&mut told.event, order) {
+    if let (Some(result), Some((axes, outputs))) = (result_of(&mut told.event), order) {
         // A value of JSON has its keys in the order of the alphabet; these were declared in another one.
         result.axes.sort_by(|a, _, b, _| axes.get_index_of(a).cmp(&axes.get_index_of(b)));
         result.outputs.sort_by(|a, _, b, _| outputs.get_index_of(a).cmp(&outputs.get_index_of(b)));
