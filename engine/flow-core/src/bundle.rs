@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::{Digest, Machine, RunId, StepResult};
 
-pub use carried::{Carried, CarriedObject};
+pub use carried::{Carried, CarriedObject, hidden};
 pub use thin::{MOST_POINTS, thin};
 
 /// The version of the format that is written.

@@ -53,7 +53,9 @@ pub use builtin::{
     BuiltinInput, BuiltinOutput, Builtins, FileToWrite, Publication, PublishJob, PublishWhat, Replace, StepView,
     WHATS_NEW,
 };
-pub use bundle::{Bundle, Carried, CarriedObject, Foreign, LONGEST_BUNDLE, MOST_POINTS, Origin, machine_of, thin};
+pub use bundle::{
+    Bundle, Carried, CarriedObject, Foreign, LONGEST_BUNDLE, MOST_POINTS, Origin, hidden, machine_of, thin,
+};
 pub use catalogue::{
     Catalogue, PlannedStep, PlannedWith, PluginFacts, Provided, Tolerances, WithCheck, WithVerdicts, WrongWith,
 };

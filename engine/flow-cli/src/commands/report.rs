@@ -23,10 +23,11 @@ Examples:
   flow report --print                    the report itself, Markdown
   flow report --print --answer           what it answers, and nothing else
   flow report --lang zh                  the report in one language, of the results it was made of
-  flow report --run 3f2a --to feb08.md   the report of an imported run as a page, with its charts in feb08/
+  flow report 3f2a --to feb08.md         the report of an imported run as a page, with its charts in feb08/
   flow report --html -o report.html      one file to send: text, tables and charts, and nothing to load")]
 pub(crate) struct Report {
-    /// The report's step, where the workflow has several
+    /// The report's step, if the workflow has several; or a run, by its id or the end of it, as --run names it
+    #[arg(value_name = "STEP|RUN")]
     step: Option<String>,
     #[command(flatten)]
     of: OfRun,
@@ -48,7 +49,13 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+    pub(crate) fn execute(mut self, global: &Global, output: &mut Output) -> Done {
+        // No step is likely to be called as the end of a run's id is.
+        let is_id = |word: &String| word.len() >= 4 && word.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+        if self.of.run.is_none() && self.step.as_ref().is_some_and(is_id) {
+            let named = StoreLocation::find(global, &self.of.about)?.run(self.step.as_deref()).is_ok();
+            self.of.run = if named { self.step.take() } else { None };
+        }
         let (place, dir, view) = place::run(global, &self.of)?;
         if view.imported.is_some() && view.start.is_some() {
             return self.remade(&dir, &view, global, output);

@@ -215,7 +215,8 @@ fn hidden_line(mut line: JournalLine, hide: &dyn Fn(&str) -> String) -> Option<J
     Some(told)
 }
 
-fn hidden(value: Value, hide: &dyn Fn(&str) -> String) -> Value {
+/// A value with all its texts hidden, as they are in a bundle.
+pub fn hidden(value: Value, hide: &dyn Fn(&str) -> String) -> Value {
     match value {
         Value::String(text) => Value::String(hide(&text)),
         Value::Array(items) => items.into_iter().map(|item| hidden(item, hide)).collect(),

@@ -94,6 +94,12 @@ impl Diff {
                 output.note(format!("{} {text}", styled(NOTE, "note:")))?;
             }
         }
+        // A bundle has no folders: one's own are not another command.
+        let (before, after) = match (&before.origin, &after.origin) {
+            (Some(_), None) => (before, after.without_folders()),
+            (None, Some(_)) => (before.without_folders(), after),
+            _ => (before, after),
+        };
         // What somebody changed, before what came of it.
         let objects = place.store.objects();
         let mut lines = Vec::new();
@@ -118,6 +124,22 @@ impl Diff {
             output.line(line)?;
         }
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Side {
+    /// With its folders hidden, as those of a run that was exported.
+    fn without_folders(mut self) -> Side {
+        let hide = |value| flow_core::hidden(value, &flow_report::without_folders);
+        for parts in self.parts.values_mut() {
+            let hidden = serde_json::to_value(&*parts).ok().and_then(|value| serde_json::from_value(hide(value)).ok());
+            *parts = hidden.unwrap_or_else(|| parts.clone());
+        }
+        for value in self.written.values_mut().flat_map(|keys| keys.values_mut()).chain(self.start.params.values_mut())
+        {
+            *value = hide(value.take());
+        }
+        self
     }
 }
 
