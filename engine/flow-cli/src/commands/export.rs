@@ -206,6 +206,10 @@ impl Export {
             ))
             .hint("export runs of parts of the workflow: `flow run FILE STEP…`"));
         }
+        // A bundle that nobody could import is of no use: its name for the machine may be none, or a line too long.
+        if let Err(why) = Bundle::read(&bytes) {
+            return Err(CliError::usage(format!("nobody could import this bundle: {why}")));
+        }
         let shown = self.bundle.display();
         if !is_replaced(&self.bundle) {
             return Err(CliError::usage(format!("`{shown}` is there, and no bundle"))

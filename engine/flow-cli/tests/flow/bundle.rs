@@ -185,6 +185,8 @@ fn a_file_that_is_none_changes_nothing() {
     assert!(
         here.flow(["export", "nosuchrun", "--bundle", "x"]).expect(2).text().contains("there is no run `nosuchrun`")
     );
+    let odd = here.flow(["export", "--bundle", "x", "--as", "my lab"]).expect(2).text();
+    assert!(odd.contains("`my lab` is no name of a machine") && !here.path("x").exists(), "{odd}");
     assert!(here.flow(["export", "--bundle", "no/such/folder"]).expect(1).text().contains("cannot be written"));
 }
 
