@@ -204,6 +204,7 @@ finding-hardly-changed = From { $a } to { $b }, { $column } { $how ->
     [falls] falls by less than { $most }, and rises in no row
    *[both] changes by less than { $most }
 }.
+finding-mixed = From { $a } to { $b }, { $column } rises in some rows and falls in others: { $range }.
 finding-within-repetitions = From { $a } to { $b }, no change of { $column } stands out of how much repetitions differ: { $mean } on average, 95% confidence interval { $interval }.
 finding-same-learned = From { $a } to { $b }, { $column } { $told ->
     [yes] changes little
@@ -464,6 +465,8 @@ setup-runs = Runs
 setup-commit = Git commit
 setup-commit-clean = { $commit }
 setup-commit-dirty = { $commit }, with changes not committed
+setup-method = What the words mean
+method = The same, flat: within { $same }, of a share within { $share } points. Rises, falls: more than that, and back by at most { $back } of the way. Linear: R² is at least { $linear }, and no point is more than { $linear_off } off. A fitted curve: R² is at least { $fit }, and no point is more than { $fit_off } off. Jumps: { $jump } times the scatter of the differences between neighbours. Parallel: no member is more than { $parallel } slower than alone (`tolerance:` changes that). Bound: a load of at least { $full }, or { $waiting } of an epoch spent waiting for data. Found again: in the same direction, and neither effect is more than { $times } times the other. Tests: p of at most { $p }.
 section-title = { $step } by { $rows }
 section-title-one = { $step }
 section-title-where = { $title }, { $where }

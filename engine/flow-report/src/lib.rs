@@ -13,6 +13,7 @@
 
 mod analysis;
 mod assumed;
+mod bounds;
 mod builtins;
 mod caveats;
 mod chart;

@@ -108,8 +108,8 @@ fn what_changes_little_and_one_way_says_which() {
     insta::assert_snapshot!(told.join("\n"), @r"
     - From v7 to v11, epoch time falls by less than 4%, and rises in no row.
     - 从 v7 到 v11，每轮用时下降不到 4%，且各行均未上升。
-    - From v7 to v11, epoch time changes by less than 4%.
-    - 从 v7 到 v11，每轮用时的变化小于 4%。
+    - From v7 to v11, epoch time rises in some rows and falls in others: −4% to +2%.
+    - 从 v7 到 v11，每轮用时在部分行上升、部分行下降：−4% 至 +2%。
     ");
 }
 
@@ -293,6 +293,8 @@ fn what_begins_at_zero_changes_in_every_row_and_is_no_ratio() {
     let none = [(0.0, 0.0), (0.0, 0.0)];
     let told = [&some[..], &all, &rising, &none].map(|pairs| changes("fails", "", pairs));
     insta::assert_snapshot!(told.join("\n\n"), @r"
+    - From v7 to v11, fails rises in some rows and falls in others: −10 to +9.
+    - 从 v7 到 v11，fails 在部分行上升、部分行下降：−10 至 +9。
     | Batch size | fails |
     |-----------:|------:|
     |          0 |    +7 |

@@ -60,7 +60,7 @@ fn so_do_a_fit_and_a_change() {
     let with = json!({"from": "s", "rows": "batch", "split": "version", "columns": ["epoch_time"]});
     add_table(&mut input, "t", with);
     let compared = report(&input, json!({"table": "t", "compare": "version"}));
-    assert_eq!(compared.matches("Other programs used up to 44.0% of the CPU beside").count(), 1, "{compared}");
+    assert_eq!(compared.matches("Other programs used up to 44.0% of the CPU beside").count(), 2, "{compared}");
 }
 
 #[test]

@@ -70,6 +70,7 @@ fn a_section_shows_the_schedules_that_it_names() {
     - Model: mobilenet_v2
     - Epochs: 4
     - Runs: `20260208-153012-3f2a`
+    - What the words mean: The same, flat: within 3%, of a share within 2 points. Rises, falls: more than that, and back by at most 20% of the way. Linear: R² is at least 0.98, and no point is more than 10% off. A fitted curve: R² is at least 0.9, and no point is more than 50% off. Jumps: 7 times the scatter of the differences between neighbours. Parallel: no member is more than 10% slower than alone (`tolerance:` changes that). Bound: a load of at least 85%, or 25% of an epoch spent waiting for data. Found again: in the same direction, and neither effect is more than 2 times the other. Tests: p of at most 0.05.
 
     ## `alone` by density
 
@@ -131,6 +132,7 @@ fn a_section_shows_the_schedules_that_it_names() {
     - 模型：mobilenet_v2
     - 训练轮数：4
     - 运行编号：`20260208-153012-3f2a`
+    - 用语含义：“相同”“持平”：相差不超过 3%，占比类指标不足 2 个百分点。“上升”“下降”：变化超过上述范围，且回调不超过全程的 20%。“线性”：R² 不低于 0.98，且各点偏离不超过 10%。拟合曲线：R² 不低于 0.9，且各点偏离不超过 50%。“跳变”：相邻点之差超出其波动的 7 倍。“并行”：各任务比单独运行慢不超过 10%（可用 `tolerance:` 修改）。“瓶颈”：负载不低于 85%，或每轮有 25% 以上的时间在等待数据。“复现”：方向相同，且两者的幅度相差不超过 2 倍。检验：p 不大于 0.05。
 
     ## `alone`：不同到达密度下的结果
 
@@ -262,10 +264,12 @@ fn policies_are_compared_on_the_same_seeds() {
         ("srtf", &[(1.1, [9.99, 9.00, 6.10, 11.50, 4.90])]),
     ]);
     insta::assert_snapshot!(found, @r"
+    - What the words mean: The same, flat: within 3%, of a share within 2 points. Rises, falls: more than that, and back by at most 20% of the way. Linear: R² is at least 0.98, and no point is more than 10% off. A fitted curve: R² is at least 0.9, and no point is more than 50% off. Jumps: 7 times the scatter of the differences between neighbours. Parallel: no member is more than 10% slower than alone (`tolerance:` changes that). Bound: a load of at least 85%, or 25% of an epoch spent waiting for data. Found again: in the same direction, and neither effect is more than 2 times the other. Tests: p of at most 0.05.
     - At density 1.1, mean JCT is lowest with priority (8.13 h) and highest with fifo (10.02 h). Not told apart from priority, by differences and their simultaneous 95% confidence intervals: srtf (+0.17 h, −0.94 to +1.27 h).
     - 模型：mobilenet_v2
     - 训练轮数：4
     - 运行编号：`20260208-153012-3f2a`
+    - 用语含义：“相同”“持平”：相差不超过 3%，占比类指标不足 2 个百分点。“上升”“下降”：变化超过上述范围，且回调不超过全程的 20%。“线性”：R² 不低于 0.98，且各点偏离不超过 10%。拟合曲线：R² 不低于 0.9，且各点偏离不超过 50%。“跳变”：相邻点之差超出其波动的 7 倍。“并行”：各任务比单独运行慢不超过 10%（可用 `tolerance:` 修改）。“瓶颈”：负载不低于 85%，或每轮有 25% 以上的时间在等待数据。“复现”：方向相同，且两者的幅度相差不超过 2 倍。检验：p 不大于 0.05。
     - 到达密度为 1.1 时，平均作业完成时间（JCT）最低的是 priority（8.13 h）；最高的是 fifo（10.02 h）。按差值及其 95% 联合置信区间，与 priority 无法区分的有：srtf（+0.17 h，−0.94 至 +1.27 h）。
     ");
 }
@@ -297,6 +301,7 @@ fn where_the_order_turns_is_found_over_all_rows() {
         ),
     ]);
     insta::assert_snapshot!(found, @r"
+    - What the words mean: The same, flat: within 3%, of a share within 2 points. Rises, falls: more than that, and back by at most 20% of the way. Linear: R² is at least 0.98, and no point is more than 10% off. A fitted curve: R² is at least 0.9, and no point is more than 50% off. Jumps: 7 times the scatter of the differences between neighbours. Parallel: no member is more than 10% slower than alone (`tolerance:` changes that). Bound: a load of at least 85%, or 25% of an epoch spent waiting for data. Found again: in the same direction, and neither effect is more than 2 times the other. Tests: p of at most 0.05.
     - fifo: Mean JCT rises with density, from 1.14 h at 0.5 to 4.40 h at 0.9.
     - fifo-single: Mean JCT rises with density, from 1.44 h at 0.5 to 3.44 h at 0.9.
     - easy: Mean JCT rises with density, from 1.14 h at 0.5 to 3.48 h at 0.9.
@@ -305,6 +310,7 @@ fn where_the_order_turns_is_found_over_all_rows() {
     - 模型：mobilenet_v2
     - 训练轮数：4
     - 运行编号：`20260208-153012-3f2a`
+    - 用语含义：“相同”“持平”：相差不超过 3%，占比类指标不足 2 个百分点。“上升”“下降”：变化超过上述范围，且回调不超过全程的 20%。“线性”：R² 不低于 0.98，且各点偏离不超过 10%。拟合曲线：R² 不低于 0.9，且各点偏离不超过 50%。“跳变”：相邻点之差超出其波动的 7 倍。“并行”：各任务比单独运行慢不超过 10%（可用 `tolerance:` 修改）。“瓶颈”：负载不低于 85%，或每轮有 25% 以上的时间在等待数据。“复现”：方向相同，且两者的幅度相差不超过 2 倍。检验：p 不大于 0.05。
     - fifo：平均作业完成时间（JCT）随到达密度上升：0.5 时为 1.14 h，0.9 时为 4.40 h。
     - fifo-single：平均作业完成时间（JCT）随到达密度上升：0.5 时为 1.44 h，0.9 时为 3.44 h。
     - easy：平均作业完成时间（JCT）随到达密度上升：0.5 时为 1.14 h，0.9 时为 3.48 h。

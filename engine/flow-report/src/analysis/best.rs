@@ -13,14 +13,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Shown, metric};
+use crate::bounds::SIGNIFICANT;
 use crate::columns::point;
 use crate::format::Format;
 use crate::safe;
 use crate::table::{Cell, Content, Grid, Names, Reading, Spread, Table, enough, unknown_column};
 use crate::words::{Args, join};
 
-/// How likely chance may be to have made a difference that counts, over all comparisons.
-pub(crate) const LEVEL: f64 = 0.05;
 /// So many points are shown.
 const SHOWN: usize = 10;
 
@@ -169,7 +168,7 @@ impl Ranking {
         let best = self.points.first().and_then(|best| best.cell.number());
         let comparisons = self.points.len().saturating_sub(1) as f64;
         self.points.iter().skip(1).filter(move |point| match point.p {
-            Some(p) => p * comparisons > LEVEL,
+            Some(p) => p * comparisons > SIGNIFICANT,
             None => point.cell.number() == best,
         })
     }

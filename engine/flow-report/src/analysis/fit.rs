@@ -10,18 +10,13 @@ use serde::{Deserialize, Serialize};
 
 use super::jumps::Sweeps;
 use super::{Points, Shown, behind, behind_difference, curves, give_or_take, metric, unit, within};
+use crate::bounds::{FIT, FIT_OFF, SIGNIFICANT};
 use crate::chart::Cloud;
 use crate::format::{Format, term};
 use crate::safe;
 use crate::table::{Grid, Names, Table};
 use crate::words::{Args, Words, join};
 
-/// What is more likely than this by chance alone adds nothing.
-const BY_CHANCE: f64 = 0.05;
-/// A curve that a point is further off than this share of what was measured there says nothing of that point.
-const FAR: f64 = 0.5;
-/// A curve that explains less than this of the variation says little of any one point: the points are not "on" it.
-const EXPLAINS: f64 = 0.9;
 /// An intercept that is less than this share of the least that was measured makes no point notably another.
 const NEGLIGIBLE: f64 = 0.05;
 /// A drawn curve has so many points.
@@ -158,7 +153,7 @@ impl Fits {
         let leveled = jumps.iter().find_map(|jumps| jumps.leveled(&self.y, &self.x, curve.scope.as_deref()))?;
         let choice = choose(&leveled)?;
         let is_another = curve.choice.as_ref()?.best().model != choice.best().model;
-        (is_another && choice.best().r2 >= EXPLAINS).then_some((choice, leveled))
+        (is_another && choice.best().r2 >= FIT).then_some((choice, leveled))
     }
 
     fn sentence(&self, curve: &Fit, names: &Names<'_>, lang: &str) -> String {
@@ -193,13 +188,13 @@ impl Fits {
         };
         let line = choice.of(Model::Affine);
         let flat = curve.is_flat();
-        if best.r2 < EXPLAINS && !flat {
+        if best.r2 < FIT && !flat {
             let args = about().with("r2", r2(best.r2)).with("points", curve.points.len().to_string());
             return vec![say("fit-none", args.with("goes", course(&curve.points)))];
         }
         // Over decades, R² is that of the largest points alone.
         let furthest = furthest(best, &curve.points);
-        if furthest.is_finite() && furthest > FAR && !flat {
+        if furthest.is_finite() && furthest > FIT_OFF && !flat {
             let curve_name = names.words.text(lang, &format!("fit-curve-{}", key(best.model)), &Args::new());
             let off = off(best, &curve.points, |show, off| names.words.figure(lang, show, off)).unwrap_or_default();
             return vec![say("fit-far", about().with("curve", curve_name).with("off", off))];
@@ -250,7 +245,7 @@ impl Fits {
             Some(off) => say("fit-explains", args.with("off", off)),
             None => say("fit-explains-of-zero", args),
         });
-        let adds = |to, model| choice.adds(to, model).filter(|p| *p > BY_CHANCE);
+        let adds = |to, model| choice.adds(to, model).filter(|p| *p > SIGNIFICANT);
         match best.model {
             Model::Proportional | Model::Affine => {
                 if let Some(p) = adds(Model::Affine, Model::Quadratic) {

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Shown, behind_difference, curves, give_or_take, metric, share, unit, within};
+use crate::bounds::SIGNIFICANT;
 use crate::chart::Cloud;
 use crate::format::Format;
 use crate::safe;
@@ -82,9 +83,6 @@ pub(super) fn sweeps(with: &JumpsWith, table: &Table) -> Result<Sweeps, BuiltinF
         differences: OnceLock::new(),
     })
 }
-
-/// Curves fluctuate unlike, and jumps are at multiples, where chance makes it look so no oftener than this.
-const UNLIKE: f64 = 0.05;
 
 impl Sweep {
     fn level(&self) -> f64 {
@@ -241,7 +239,7 @@ impl Sweeps {
             let args = args.with("p", Format::p_value(p).relation(p));
             let args = args.with("low", figure(low.0)).with("least", safe::text(low.1));
             let args = args.with("high", figure(high.0)).with("most", safe::text(high.1));
-            let key = if p < UNLIKE { "jumps-fluctuate" } else { "jumps-fluctuate-alike" };
+            let key = if p < SIGNIFICANT { "jumps-fluctuate" } else { "jumps-fluctuate-alike" };
             told.push(names.capital(names.words.text(lang, key, &args), lang));
         }
         told
@@ -280,7 +278,7 @@ impl Sweeps {
         let multiple = self.expected.unwrap_or_default().to_string();
         let say = |found: AtMultiples| {
             let p = found.p();
-            let args = Args::new().with("what", found.what).with("more", if p < UNLIKE { "yes" } else { "no" });
+            let args = Args::new().with("what", found.what).with("more", if p < SIGNIFICANT { "yes" } else { "no" });
             let args = args.with("there", found.there.to_string()).with("of", found.chances.len().to_string());
             let args = args.with("chance", found.by_chance()).with("p", Format::p_value(p).relation(p));
             names.words.text(lang, "jumps-at-multiples", &args.with("multiple", multiple.clone()))

@@ -19,7 +19,7 @@ use crate::safe;
 use crate::table::{Content, Curve, Grid, Names, Row, Table, by_gpus, unknown_column};
 use crate::words::{LANGUAGES, Words};
 
-pub(crate) use best::{BestWith, LEVEL, differs};
+pub(crate) use best::{BestWith, differs};
 pub(crate) use check::{check_best, check_fit, check_jumps};
 pub(crate) use fit::FitWith;
 pub(crate) use jumps::JumpsWith;

@@ -8,18 +8,11 @@ use serde::{Deserialize, Serialize};
 use super::change::{Change, change_of};
 use super::stats::sign_test;
 use super::{Borne, Figure, Finding, Scoped, SectionFigures, Source, Trainings, What};
+use crate::bounds::{SAME, SAME_SHARE, SIGNIFICANT};
 use crate::columns::point;
 use crate::format::Format;
 use crate::table::{Content, EPOCH, Reading, Row, Table, refine};
 
-/// Relative changes that are all smaller than this, and of both signs, are none.
-const SAME: f64 = 0.05;
-/// The same for loads.
-const SAME_LOAD: f64 = 0.03;
-/// What is learned is the same where the confidence interval of its change, in points, lies within this.
-const SAME_LEARNED: f64 = 0.02;
-/// How likely chance may be to give what is said to be no chance.
-const SIGNIFICANT: f64 = 0.05;
 /// So many rows of one sign are no chance: 2 · 0.5⁶ is 3 %.
 const ROWS: usize = 6;
 /// Of what training teaches, what tells how well a model does.
@@ -79,9 +72,9 @@ impl Changes {
 }
 
 impl Compared {
-    /// The largest change that is none: of a share this, of all else a share of it.
-    fn none_up_to(&self, points: f64) -> f64 {
-        if self.show.unit == "points" { points } else { SAME * self.scale }
+    /// The largest change that is none.
+    fn none_up_to(&self) -> f64 {
+        if self.show.unit == "points" { SAME_SHARE } else { SAME * self.scale }
     }
 }
 
@@ -220,7 +213,7 @@ fn found(
             findings.extend(found);
             continue;
         }
-        let bound = column.none_up_to(SAME_LOAD);
+        let bound = column.none_up_to();
         let cost = COST.contains(&column.name.as_str());
         free &= !cost || rows.iter().all(|(_, change)| *change <= bound);
         if let Some(changed) = changed(ledger, at, column, &rows, ends(), learned) {
@@ -243,14 +236,15 @@ fn found(
             findings.extend(found.or_else(|| changed(ledger, at, column, &rows, ends(), false)));
         } else if let Some(within) = within_repetitions(ledger, column, &rows, ends()) {
             findings.push(within);
-        } else if rows.iter().all(|(_, change)| change.abs() <= bound)
-            && let Some(most) = rows.iter().copied().max_by(|x, y| x.1.abs().total_cmp(&y.1.abs()))
-        {
+        } else if let Some(most) = rows.iter().copied().max_by(|x, y| x.1.abs().total_cmp(&y.1.abs())) {
             let (a, b) = ends();
             let same_way = |change: f64| column.show.reads_zero(change) || (change > 0.0) == (most.1 > 0.0);
             let one_way = rows.len() > 1 && rows.iter().all(|(_, change)| same_way(*change));
+            let mixed = !one_way && rows.len() > 1 && most.1.abs() > bound;
+            let back = |x: &(usize, f64), y: &(usize, f64)| (x.1 * most.1.signum()).total_cmp(&(y.1 * most.1.signum()));
+            let least = rows.iter().copied().min_by(back).filter(|_| mixed).map(|least| figure(column, at, least));
             let (column, most) = (column.name.clone(), figure(column, at, most));
-            findings.push(Finding::Unchanged { column, a, b, most, one_way });
+            findings.push(Finding::Unchanged { column, a, b, most, one_way, least });
         }
     }
     let (a, b) = ends();
@@ -428,7 +422,7 @@ fn by_others(
     let n = rows.len() as f64;
     let mean = rows.iter().map(|(_, change)| change).sum::<f64>() / n;
     let half = t_quantile(0.05, f64::from(freedom)) * sd * (2.0 / n).sqrt();
-    let same = mean.abs() + half <= column.none_up_to(SAME_LEARNED);
+    let same = mean.abs() + half <= column.none_up_to();
     let name = column.name.clone();
     let mut bear = |what, value| ledger.computed(None, what, value, column.show.clone());
     let low = bear(What::LowChange { column: name.clone() }, mean - half);
@@ -444,7 +438,7 @@ fn by_others(
 fn same_learned(ledger: &mut SectionFigures<'_>, column: &Compared, (a, b): (String, String)) -> Option<Finding> {
     let interval = Interval::over(column.estimates.iter().copied());
     let (low, high) = (interval.mean - interval.half?, interval.mean + interval.half?);
-    let bound = column.none_up_to(SAME_LEARNED);
+    let bound = column.none_up_to();
     if low < -bound || high > bound {
         return None;
     }

@@ -6,22 +6,14 @@ use flow_core::Outcome;
 use flow_core::stats::{Model, choose, find_jumps};
 
 use super::{Finding, Scoped, SectionFigures, What};
+use crate::bounds::{BACK, LINEAR, LINEAR_OFF, SAME, SAME_SHARE, is_same};
 use crate::format::Format;
 use crate::table::{Content, Curve, Derived, Table};
 
-/// Time that changes by less stays the same.
-const SAME_TIME: f64 = 0.03;
-/// Memory that changes by less stays the same.
-const SAME: f64 = 0.05;
-/// Whether it does is asked of values so many times as large as the first,
+/// Whether memory is flat is asked of values so many times as large as the first,
 const FAR: f64 = 4.0;
 /// and answered with no where the first is this at the most.
 const SMALL: f64 = 4.0;
-/// A load that changes by less along an axis does not go with it, and one that goes with it turns back by less.
-const LOAD: (f64, f64) = (0.05, 0.03);
-/// A straight line must explain this much, and no point may be further from it, as a share of its own value.
-const STRAIGHT: f64 = 0.98;
-const OFF_LINE: f64 = 0.1;
 
 /// A point of a curve.
 #[derive(Clone)]
@@ -127,18 +119,18 @@ fn flattens(ledger: &SectionFigures<'_>, axis: &str, time: &str, points: &[Point
     let least = points.iter().min_by(|a, b| a.y.total_cmp(&b.y));
     let most = points.iter().max_by(|a, b| a.y.total_cmp(&b.y));
     if let (Some(low), Some(high)) = (least, most)
-        && high.y <= (1.0 + SAME_TIME) * low.y
+        && is_same(low.y, high.y)
     {
         if let (Some(least), Some(most)) = (figure(low), figure(high)) {
             found.push(Finding::TimeFlat { time, axis, least, most });
         }
         return;
     }
-    let rises = |w: &[Point]| w[1].y > (1.0 + SAME_TIME) * w[0].y;
-    let falls = |w: &[Point]| w[1].y < (1.0 - SAME_TIME) * w[0].y;
+    let rises = |w: &[Point]| w[1].y > (1.0 + SAME) * w[0].y;
+    let falls = |w: &[Point]| w[1].y < (1.0 - SAME) * w[0].y;
     // The first point after which nothing is faster by more than that.
     let rest_least = |at: usize| points[at..].iter().map(|p| p.y).fold(f64::INFINITY, f64::min);
-    let Some(at) = (0..points.len()).find(|at| rest_least(*at) >= (1.0 - SAME_TIME) * points[*at].y) else { return };
+    let Some(at) = (0..points.len()).find(|at| rest_least(*at) >= (1.0 - SAME) * points[*at].y) else { return };
     let Some(value) = figure(&points[at]) else { return };
     let text = points[at].text.clone();
     let (first, last) = (&points[0], &points[points.len() - 1]);
@@ -163,7 +155,7 @@ fn flattens(ledger: &SectionFigures<'_>, axis: &str, time: &str, points: &[Point
         0 => found.push(Finding::StillFalling { time, axis, at: text, value }),
         _ => {
             let rises =
-                (last.y > (1.0 + SAME_TIME) * points[at].y).then(|| Some((last.text.clone(), figure(last)?))).flatten();
+                (last.y > (1.0 + SAME) * points[at].y).then(|| Some((last.text.clone(), figure(last)?))).flatten();
             match at {
                 // An iteration of a larger batch takes longer as a matter of course.
                 0 if time == "iteration_time" => {}
@@ -257,10 +249,11 @@ fn memory_flat(ledger: &SectionFigures<'_>, axis: &str, memory: &str, points: &[
 /// How a load goes with the axis from its first point to its last.
 fn load_goes(ledger: &SectionFigures<'_>, axis: &str, load: &str, points: &[Point]) -> Option<Finding> {
     let points = comparable(points);
-    let ([first, .., last], (much, little)) = (points, LOAD) else { return None };
+    let [first, .., last] = points else { return None };
     let sign = (last.y - first.y).signum();
-    let back = points.windows(2).any(|w| sign * (w[1].y - w[0].y) < -little);
-    if (last.y - first.y).abs() < much || back {
+    let way = (last.y - first.y).abs();
+    let back = points.windows(2).any(|w| sign * (w[1].y - w[0].y) < -BACK * way);
+    if way < SAME_SHARE || back {
         return None;
     }
     let end = |p: &Point| Some((p.text.clone(), ledger.cell(p.row, p.column)?));
@@ -325,9 +318,9 @@ fn straight(
         return None;
     }
     let choice = choose(&points.iter().map(|p| (p.x, p.y)).collect::<Vec<_>>())?;
-    let fit = choice.of(Model::Affine).filter(|line| line.r2 >= STRAIGHT)?;
+    let fit = choice.of(Model::Affine).filter(|line| line.r2 >= LINEAR)?;
     let [constant, rise] = fit.coefficients[..] else { return None };
-    let off = |p: &Point| (constant.value + rise.value * p.x - p.y).abs() > OFF_LINE * p.y.abs();
+    let off = |p: &Point| (constant.value + rise.value * p.x - p.y).abs() > LINEAR_OFF * p.y.abs();
     if points.iter().any(off) {
         return None;
     }

@@ -4,13 +4,9 @@ use super::curve::Besides;
 use super::held::topic;
 use super::winner::is_time;
 use super::{Course, Finding, Scoped, SectionFigures};
+use crate::bounds::{BACK, SAME, SAME_SHARE};
 use crate::table::{Column, Content, Curve};
 
-/// A share that changes by less than this stays, and so does any other number that changes by less than `SAME` of its largest.
-const SAME_SHARE: f64 = 0.02;
-const SAME: f64 = 0.05;
-/// What rises or falls turns back by no more than this share of its whole way.
-const BACK: f64 = 0.2;
 /// What is measured of the measurement, or of the machine.
 const NOT_ASKED: [&str; 6] = ["foreign_cpu", "sampler_cpu", "cpu_saturated", "gpu_shared", "gpus", "cpus"];
 
@@ -65,7 +61,7 @@ fn along(ledger: &SectionFigures<'_>, curve: &Curve, axis: &str, column: usize) 
     let (first, last) = (points.first()?, points.last()?);
     let way = high.2 - low.2;
     let share = table.columns[column].show.unit == "%";
-    let stays = if share { way < SAME_SHARE } else { way <= SAME * high.2.abs().max(low.2.abs()) };
+    let stays = if share { way < SAME_SHARE } else { way <= SAME * high.2.abs().min(low.2.abs()) };
     let sign = (last.2 - first.2).signum();
     let back = points.windows(2).map(|w| -sign * (w[1].2 - w[0].2)).fold(0.0, f64::max);
     let one_way = back <= BACK * way && (last.2 - first.2).abs() >= (1.0 - BACK) * way;

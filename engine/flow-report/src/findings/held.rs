@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Course, Finding, Scoped};
+use crate::bounds::AS_LARGE;
 
 /// A finding of earlier figures and the one of now that is about the same; one of them at least is there.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -67,9 +68,7 @@ fn opposite(a: &Finding, b: &Finding) -> bool {
     sign(a).zip(sign(b)).is_some_and(|(a, b)| a != b)
 }
 
-/// Whether an effect is as large as the other, within this factor.
-const AS_LARGE: f64 = 2.0;
-
+/// Whether an effect is as large as the other.
 fn alike(a: &Finding, b: &Finding) -> bool {
     let size = |finding: &Finding| match finding {
         Finding::Changed { least, most, .. } => Some((least.value + most.value).abs() / 2.0),
@@ -146,6 +145,7 @@ fn claim(finding: &Finding) -> (&'static str, Vec<&str>) {
         Finding::Frontier { at, gpu, .. } => (if *gpu { "of a GPU" } else { "of the host" }, vec![at]),
         Finding::Linear { .. } => ("linear", vec![]),
         Finding::Jumps { jumps, .. } => ("jumps", jumps.iter().map(|(from, ..)| from.as_str()).collect()),
+        Finding::Unchanged { least: Some(_), .. } => ("mixed", vec![]),
         Finding::Unchanged { .. } | Finding::SameLearned { .. } | Finding::WithinRepetitions { .. } => ("same", vec![]),
         Finding::LearnedChange { .. } => ("on average", vec![]),
         Finding::Changed { rises: true, .. } => ("rises", vec![]),

@@ -3,15 +3,12 @@
 use flow_core::{Outcome, Series, StepResult};
 
 use super::{Among, Bound, Finding, Scoped, SectionFigures, What};
+use crate::bounds::{FULL, WAITING};
 use crate::columns::{Datum, datum, gpu_shared};
 use crate::format::Format;
 
-/// From this load on a resource is what limits.
-const FULL: f64 = 0.85;
 /// What uses more of the CPUs that it was given than this was not held to them, and is not bound by them.
 const HELD: f64 = 1.05;
-/// From this share of an epoch on, waiting for data is what limits.
-const WAITING: f64 = 0.25;
 /// How much more the CPU must do at the ends of epochs to be a burst: relative, and of the host either this share or so many CPUs.
 const BURST: (f64, f64, f64) = (1.25, 0.10, 0.5);
 /// With fewer samples at the ends, or in the middle, of all epochs nothing is said.

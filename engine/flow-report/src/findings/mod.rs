@@ -138,6 +138,9 @@ pub(crate) enum Finding {
         most: Figure,
         #[serde(default)]
         one_way: bool,
+        /// The largest change the other way, if that or the first is more than none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        least: Option<Figure>,
     },
     /// What two versions learn changes by too little to count: the confidence interval of the change, in which none may lie or not.
     SameLearned { column: String, a: String, b: String, low: Figure, high: Figure },

@@ -3,11 +3,9 @@
 use flow_core::stats::f_tail;
 
 use super::{Figure, Finding, Scoped, SectionFigures, What};
+use crate::bounds::SIGNIFICANT;
 use crate::format::Format;
 use crate::table::{Content, Curve, Spread};
-
-/// A difference that chance makes as rarely as this is none of chance.
-const SIGNIFICANT: f64 = 0.05;
 
 /// A column along one curve.
 struct Tested {

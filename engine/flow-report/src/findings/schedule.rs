@@ -5,6 +5,7 @@ use flow_core::Interval;
 use flow_core::stats::t_quantile;
 
 use super::{Crossover, Figure, Finding, Scoped, SectionFigures, Side, TiedPart, What};
+use crate::bounds::{SAME, is_same};
 use crate::format::Format;
 use crate::table::{Content, Row, Table};
 
@@ -12,8 +13,6 @@ use crate::table::{Content, Row, Table};
 const TIMES: [&str; 4] = ["time_in_system", "time_in_system_p99", "waiting", "makespan"];
 /// Shares of what there is.
 const SHARES: [&str; 2] = ["gpu_use", "cpu_use"];
-/// Where all differ by less than this share, none is worth a name.
-const ALIKE: f64 = 0.05;
 /// Without the values behind two means nobody knows how many there were: as if these.
 const UNKNOWN: f64 = 1_000.0;
 
@@ -78,7 +77,7 @@ pub(super) fn ordered(ledger: &SectionFigures<'_>) -> Vec<Finding> {
         order.sort_by(|(_, a), (_, b)| a.value.total_cmp(&b.value));
         let [(_, least), .., (_, most)] = order.as_slice() else { return None };
         let (least, most) = (least.clone(), most.clone());
-        if most.value <= (1.0 + ALIKE) * least.value {
+        if is_same(least.value, most.value) {
             return Some(Finding::TimeFlat { time: column.to_owned(), axis: axis.clone(), least, most });
         }
         Some(Finding::Order { column: column.to_owned(), order })
@@ -155,7 +154,7 @@ fn best(ledger: &mut SectionFigures<'_>, sweep: &Sweep, column: &str, rows: &[(&
     if !apart.is_finite() {
         return None;
     }
-    if apart <= ALIKE {
+    if apart <= SAME {
         let (split, _) = ledger.table.split.clone()?;
         let what = What::Apart { column: column.clone(), axis: axis.clone(), at: at.clone() };
         let show = Format { decimals: 1, signed: false, ..Format::change() };
@@ -204,7 +203,7 @@ fn turns(ledger: &SectionFigures<'_>, sweep: &Sweep, column: &str, rows: &[(&str
                 let (a, b) = (of(a)?, of(b)?);
                 // A difference that nobody would mind turns nothing.
                 let apart = (a.figure.value - b.figure.value).abs() / a.figure.value.min(b.figure.value);
-                let sign = if apart > ALIKE { told(a, b, many) } else { 0 };
+                let sign = if apart > SAME { told(a, b, many) } else { 0 };
                 (sign != 0).then(|| (sign, (*at).to_owned(), a.figure.clone(), b.figure.clone()))
             };
             let told: Vec<_> = rows.iter().filter_map(pair).collect();

@@ -5,7 +5,8 @@ use flow_core::Best;
 
 use super::held::topic;
 use super::{Finding, Scoped, SectionFigures};
-use crate::analysis::{LEVEL, differs};
+use crate::analysis::differs;
+use crate::bounds::SIGNIFICANT;
 use crate::columns::{is_usage, point};
 use crate::table::{Cell, Column, Content, Spread};
 
@@ -68,7 +69,7 @@ pub(crate) fn winner(ledger: &SectionFigures<'_>, found: &[Scoped]) -> Option<Sc
     let p: Vec<Option<f64>> = rest.iter().map(|other| differs(best.cell, other.cell)).collect();
     let repeated = p.iter().all(Option::is_some);
     let tied = rest.iter().zip(&p).filter(|(other, p)| match p {
-        Some(p) => p * comparisons > LEVEL,
+        Some(p) => p * comparisons > SIGNIFICANT,
         None => other.value == best.value,
     });
     let tied: Vec<String> = tied.map(|(other, _)| other.name.clone()).collect();

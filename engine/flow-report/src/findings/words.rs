@@ -218,8 +218,12 @@ impl Finding {
                     (true, Among::One) => say("finding-bursts", args.with("which", "one")),
                 }
             }
-            Finding::Unchanged { column, a, b, most, one_way } => {
+            Finding::Unchanged { column, a, b, most, one_way, least } => {
                 let args = args.with("column", inline(column)).with("a", safe::text(a)).with("b", safe::text(b));
+                if let Some(least) = least {
+                    let (from, to) = if least.value < most.value { (least, most) } else { (most, least) };
+                    return say("finding-mixed", args.with("range", span(from, to, true, words, lang)));
+                }
                 let args = args.with("most", most.bound(words, lang));
                 let how = if !one_way {
                     "both"

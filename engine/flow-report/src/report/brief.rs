@@ -71,6 +71,7 @@ pub(super) fn value(finding: &Finding, names: &Names<'_>, lang: &str) -> String 
             each.join(&words.mark(&[lang], "mark-comma"))
         }
         Finding::Changed { least, most, .. } => range(least, most),
+        Finding::Unchanged { least: Some(least), most, .. } => range(least, most),
         Finding::Unchanged { .. } | Finding::SameLearned { .. } | Finding::WithinRepetitions { .. } => {
             say("brief-same", Args::new())
         }

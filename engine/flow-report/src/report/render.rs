@@ -15,6 +15,7 @@ use super::model::{REPORT_FORMAT, Report, Section};
 use super::picture::Picture;
 use super::with::{ReportWith, Value};
 use super::{assumptions, front, html, prose, together};
+use crate::bounds;
 use crate::format::Format;
 use crate::safe;
 use crate::table::{Content, Grid, Names, csv, markdown, name};
@@ -519,6 +520,7 @@ fn setup(report: &Report, words: &Words, langs: &[&str]) -> Vec<LabelledValue> {
         };
         lines.push(line(joined("setup-commit"), join(langs.iter().map(|lang| said(lang)))));
     }
+    lines.push(line(joined("setup-method"), join(langs.iter().map(|lang| bounds::worded(words, lang)))));
     lines
 }
 
