@@ -159,7 +159,7 @@ finding-time-same = { $time } is { $range }, whatever the { $axis }.
 finding-time-flat = { $time } hardly depends on { $axis }: { $range }.
 finding-no-trend = { $time } goes up and down with { $axis }, without a trend: { $range }.
 finding-uneven = { $time } goes up and down with { $axis }: it is shortest at { $low } ({ $least }) and longest at { $high } ({ $most }).
-finding-memory-faster = { $axis } { $from } is the last step that pays. At { $to }, { $memory } grows by { $grows } and { $time } falls by only { $falls }, so memory × time rises.
+finding-memory-faster = By memory × time, no step beyond { $axis } { $from } pays: at { $to }, { $memory } grows by { $grows } and { $time } falls by only { $falls }.
 finding-memory-not-flat = { $memory } is not flat where { $axis } is small: { $least } at { $from }, { $most } at { $to }.
 finding-memory-flat = Up to { $axis } { $at }, { $memory } hardly changes: { $range }.
 finding-load-goes = { $load } { $rises ->
@@ -222,37 +222,47 @@ finding-changed = From { $a } to { $b }, { $column } { $how ->
     [rises] rises by { $range }
    *[falls] falls by { $range }
 }.
-finding-changed-two = From { $a } to { $b }, { $column } { $how ->
-    [times] is { $range } in both rows
-    [rises] rises in both rows, by { $range }
-   *[falls] falls in both rows, by { $range }
-}.
+where-axis = { $rows ->
+    [two] at both values of { $axis }
+   *[every] at every { $axis }
+}
+where-rows = { $rows ->
+    [two] in both rows
+   *[every] in every row
+}
+where-some = in { $some } of { $rows } rows
 finding-changed-few = From { $a } to { $b }, { $column } { $how ->
-    [times] is { $range } in every row
-    [rises] rises in every row, by { $range }
-   *[falls] falls in every row, by { $range }
-}.
+    [times] is { $range }
+    [rises] rises by { $range }
+   *[falls] falls by { $range }
+} { $where }.
 finding-changed-tested = From { $a } to { $b }, { $column } { $how ->
-    [times] is { $range } in every row
-    [rises] rises in every row, by { $range }
-   *[falls] falls in every row, by { $range }
-} (sign test over { $pairs } pairs, p { $p }).
+    [times] is { $range }
+    [rises] rises by { $range }
+   *[falls] falls by { $range }
+} { $where } (sign test over { $pairs } pairs, p { $p }).
 finding-changed-once = From { $a } to { $b }, { $column } { $how ->
-    [times] is { $range } in { $some } of { $rows } rows
-    [rises] rises by { $range } in { $some } of { $rows } rows
-   *[falls] falls by { $range } in { $some } of { $rows } rows
-}; the median of all rows is { $median }. The rows of a curve are of one run each, so no test tells this from how runs differ.
+    [times] is { $range }
+    [rises] rises by { $range }
+   *[falls] falls by { $range }
+} { $where }{ $all ->
+    [yes] {""}
+   *[no] ; the median is { $median }
+}. One run on each side: no test tells this from how runs differ.
 finding-changed-most = From { $a } to { $b }, { $column } { $how ->
-    [times] is { $range } in { $some } of { $rows } rows
-    [rises] rises by { $range } in { $some } of { $rows } rows
-   *[falls] falls by { $range } in { $some } of { $rows } rows
-} (sign test, p { $p }); the median of all rows is { $median }.
+    [times] is { $range }
+    [rises] rises by { $range }
+   *[falls] falls by { $range }
+} { $where } (sign test, p { $p }); the median is { $median }.
 finding-changed-at = From { $a } to { $b }, { $column } { $rises ->
     [yes] rises
    *[no] falls
 } at { $axis } { $places }; elsewhere no change can be told.
 finding-one-training = From { $a } to { $b }, no judgement of { $columns }: a row rests on one training, and how much repeated trainings differ is not known.
-finding-packed = Packed, all take { $packed }, and one after another { $alone }: { $gain } times the throughput. From start to end each takes { $range } times as long as alone.
+finding-packed = { $pays ->
+    [yes] Pack them
+   *[no] Packing gains nothing
+}: all are done in { $packed }, against { $alone } one after another ({ $gain } times the throughput). Each takes { $range } times as long as alone, from start to end.
 finding-packed-in-runs = How long all take packed is not known, for they ran in several runs and not in one. From start to end each takes { $range } times as long as alone.
 finding-packed-in-part = How much sooner all { $of } are done packed is not known, for { $without } cannot be compared with { $n ->
     [one] its run alone
@@ -267,8 +277,14 @@ finding-foreign-table = Other programs used up to { $used } of the CPU beside { 
    *[no] { $label }
 }, so this, and what else is found of such times, may be due to them.
 finding-packed-foreign = Other programs used up to { $used } of the CPU meanwhile, so how much of this is due to packing is not known.
-finding-repeated-differs = { $column } differs with { $axis } by more than repetitions do: means of { $range } (F-test, p { $p }).
-finding-repeated-alike = No difference of { $column } with { $axis } stands out of the noise of repetitions: means of { $range } (F-test, p { $p }).
+finding-repeated-differs = { $column } differs with { $axis } by more than repetitions do: means of { $range } ({ $paired ->
+    [yes] paired F-test
+   *[no] F-test
+}, p { $p }).
+finding-repeated-alike = No difference of { $column } with { $axis } stands out of the noise of repetitions: means of { $range } ({ $paired ->
+    [yes] paired F-test
+   *[no] F-test
+}, p { $p }).
 finding-cost-free = Cost-free: { $b } lowers { $cheaper } against { $a }{ $better ->
     [yes] , with slightly better { $accuracy }
    *[no] {" "}at the same { $accuracy }
@@ -294,6 +310,10 @@ computed-rows-changed = Rows in which { $column } changes so
 computed-rows = Rows with { $column } of both
 computed-sign-test = p of the sign test of { $column }
 computed-f-test = F-test of { $column } over { $axis }: p, with Holm's correction for all F-tests of the section
+computed-t-test = Best { $column } against { $at }: p, with Bonferroni's correction for all other points
+computed-furthest = Largest difference of { $column } from the best among points not told from it
+computed-axis-mean = Mean of { $column } at { $at }
+computed-axis-way = Means of { $column } over { $axis }, highest less lowest
 computed-compared = Compared, packed against alone
 computed-packed = Packed in all
 computed-foreign-beside = CPU use of other programs beside { $label }
@@ -888,7 +908,7 @@ jumps-level = With p below 0.05 they differ.
 best-title = Best { $column }
 best-place = Point
 best-difference = Against the best
-best-p = p (t-test)
+best-p = p (t-test, of all comparisons)
 best-told = Told from the best
 best-told-yes = yes
 best-told-no = no, within noise
@@ -899,17 +919,24 @@ best-point = { $goal ->
    *[max] The largest
 } { $column } is { $value }, at { $point }.
 best-same = The same at { $points }.
-best-tied = Not told from it by repeated measurements: { $points }.
-best-clear = Every other point is worse by more than noise explains.
+best-tied = Repeated measurements do not tell it from { $points } ({ $paired ->
+    [yes] paired t-tests
+   *[no] t-tests
+}).
+best-clear = Every other point is worse by more than noise explains ({ $paired ->
+    [yes] paired t-tests
+   *[no] t-tests
+}).
 best-unknown = Points that were measured once cannot be told from noise.
 best-by-name = { $goal ->
     [min] Less
    *[max] More
 } counts as better, by the column's name; `goal:` says otherwise.
-best-note = Told apart where p times the number of comparisons, { $comparisons }, is at most 0.05.
+best-note = { $paired ->
+    [yes] Paired t-tests
+   *[no] t-tests
+} with Bonferroni's correction for { $comparisons } comparisons. Told apart: p of at most 0.05.
 best-note-medians = p compares means; shown are medians and their differences.
-best-f-test-alone = The F-test finds a difference all the same: it takes the scatter of all points together, and these tests that of the two compared. Which points differ is not decided.
-best-no-f-test = The F-test finds no difference all the same: it takes all points and all scatter at once, and these tests each point against the best, repetition by repetition where both have the same.
 best-more = { $more ->
     [1] One more point is
    *[other] { $more } more points are
@@ -942,11 +969,11 @@ note-no-reference = Not compared with { $file }: `reference.when` is false on th
 answer-none = No effect stands out.
 answer-one-row = There is one result and nothing to compare it with.
 answer-no-number = No result has a number to compare.
-answer-parallel = { $group }, parallel: run them together; the worst slowdown is { $worst }.
-answer-none-slower = { $group }, parallel: run them together; none is measurably slower than alone.
-answer-only-concurrent = { $group }, only concurrent: run them together for throughput ({ $gain } times that of one after another), not for speed (worst slowdown { $worst }).
-answer-no-gain = { $group }, no gain: together they do { $gain } times the work of one after another, with a worst slowdown of { $worst }.
-answer-slower = { $group }, slower than serial: run them one after another; together they do { $gain } times the work, with a worst slowdown of { $worst }.
+answer-parallel = { $group }, parallel: run the { $members } together; the worst slowdown is { $worst }.
+answer-none-slower = { $group }, parallel: run the { $members } together; none is measurably slower than alone.
+answer-only-concurrent = { $group }, only concurrent: run the { $members } together to finish all sooner ({ $gain } times the work of one after another); each takes longer (worst slowdown { $worst }).
+answer-no-gain = { $group }, no gain: the { $members } together do { $gain } times the work of one after another, with a worst slowdown of { $worst }.
+answer-slower = { $group }, slower than serial: run the { $members } one after another; together they do only { $gain } times the work, with a worst slowdown of { $worst }.
 answer-undecided = { $group }: undecided. { $looks ->
     [one] 1 run of each is
    *[other] { $looks } runs of each are
@@ -960,6 +987,8 @@ answer-undecided-more = { $group }: undecided after { $looks ->
 } of each would decide.
 answer-limit = Bottleneck: { $limit }.
 front-worst = Worst slowdown
+front-together = { $column }, { $n } together
+front-group = { $group } ({ $n } at once)
 front-limit = Bottleneck
 front-demand-cpu = CPU demand / used
 front-demand-gpu = GPU demand / used
@@ -993,20 +1022,31 @@ finding-goes-down = { $column } falls with { $axis }, from { $first } at { $from
 finding-varies = { $column } varies with { $axis }: lowest { $first } at { $from }, highest { $last } at { $to }.
 finding-stays = { $column } hardly depends on { $axis }: { $first } to { $last }.
 finding-winner = Best { $column }: { $value } at { $point }; next { $second } at { $next }.
+finding-winner-worst = Best { $column }: { $value } at { $point }; next { $second } at { $next }, worst { $last } at { $worst }.
+finding-depends = { $column } depends most on { $axis }: on average { $value } at { $best }, { $other } at { $worst }; { $second } changes it by { $by }.
 finding-winner-once = Each point ran once, so the run-to-run spread is unknown: `repeat: 3` measures it.
 finding-winner-same = { $tied ->
     [one] { $next } has the same value.
    *[other] { $tied } other points have the same value.
 }
-finding-winner-clear = The lead is larger than the run-to-run spread.
-finding-winner-tied = { $tied ->
-    [one] One other point
+finding-winner-clear = The lead is larger than the run-to-run spread ({ $paired ->
+    [yes] paired t-test
+   *[no] t-test
+}, p { $p }).
+finding-winner-tied = { $runs ->
+    [one] 1 run
+   *[other] { $runs } runs
+} of each cannot tell it from { $tied ->
+    [one] one other point
    *[other] { $tied } other points
-} cannot be distinguished from it.
-finding-winner-more = { $tied ->
-    [one] One other point
-   *[other] { $tied } other points
-} cannot be distinguished from it; about { $more } runs of each would separate it from { $next }.
+}, up to { $furthest } away (next: { $paired ->
+    [yes] paired t-test
+   *[no] t-test
+}, p { $p }).
+finding-winner-more = If the differences stay as they are, about { $more ->
+    [one] 1 more run
+   *[other] { $more } more runs
+} of each would tell it from { $next }.
 brief-about = { $column }
 brief-about-time = where { $column } stops falling
 brief-about-pays = largest step at which memory × time falls

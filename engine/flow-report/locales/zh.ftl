@@ -158,7 +158,7 @@ finding-time-same = { $time }不随{ $axis }变化，均为 { $range }。
 finding-time-flat = { $time }几乎不随{ $axis }变化：{ $range }。
 finding-no-trend = { $time }随{ $axis }时升时降，没有趋势：{ $range }。
 finding-uneven = { $time }随{ $axis }时升时降：{ $low } 时最短（{ $least }），{ $high } 时最长（{ $most }）。
-finding-memory-faster = { $axis }超过 { $from } 后不再划算：到 { $to } 时，{ $memory }增加 { $grows }，{ $time }只减少 { $falls }，显存 × 用时上升。
+finding-memory-faster = 按显存 × 用时衡量，{ $axis }超过 { $from } 后不再划算：到 { $to } 时，{ $memory }增加 { $grows }，{ $time }只减少 { $falls }。
 finding-memory-not-flat = { $axis }较小时，{ $memory }并非不变：{ $from } 时为 { $least }，{ $to } 时为 { $most }。
 finding-memory-flat = { $axis }不超过 { $at } 时，{ $memory }几乎不变：{ $range }。
 finding-load-goes = { $load }随{ $axis }{ $rises ->
@@ -221,37 +221,47 @@ finding-changed = 从 { $a } 到 { $b }，{ $column }{ $how ->
     [rises] 上升 { $range }
    *[falls] 下降 { $range }
 }。
-finding-changed-two = 从 { $a } 到 { $b }，{ $column }在两行中均{ $how ->
+where-axis = { $rows ->
+    [two] 在两个{ $axis }下均
+   *[every] 在各{ $axis }下均
+}
+where-rows = { $rows ->
+    [two] 在两行中均
+   *[every] 在各行均
+}
+where-some = 在 { $rows } 行中的 { $some } 行
+finding-changed-few = 从 { $a } 到 { $b }，{ $column }{ $where }{ $how ->
     [times] 变为{ $range }
-    [rises] 上升，幅度为 { $range }
-   *[falls] 下降，幅度为 { $range }
+    [rises] 上升 { $range }
+   *[falls] 下降 { $range }
 }。
-finding-changed-few = 从 { $a } 到 { $b }，{ $column }在各行均{ $how ->
+finding-changed-tested = 从 { $a } 到 { $b }，{ $column }{ $where }{ $how ->
     [times] 变为{ $range }
-    [rises] 上升，幅度为 { $range }
-   *[falls] 下降，幅度为 { $range }
-}。
-finding-changed-tested = 从 { $a } 到 { $b }，{ $column }在各行均{ $how ->
-    [times] 变为{ $range }
-    [rises] 上升，幅度为 { $range }
-   *[falls] 下降，幅度为 { $range }
+    [rises] 上升 { $range }
+   *[falls] 下降 { $range }
 }（符号检验，{ $pairs } 对，p { $p }）。
-finding-changed-once = 从 { $a } 到 { $b }，{ $column }在 { $rows } 行中的 { $some } 行{ $how ->
+finding-changed-once = 从 { $a } 到 { $b }，{ $column }{ $where }{ $how ->
     [times] 变为{ $range }
-    [rises] 上升，幅度为 { $range }
-   *[falls] 下降，幅度为 { $range }
-}；全部各行的中位数为 { $median }。每条曲线的各行出自同一次运行，无法用检验将其与各次运行之间的差异区分开。
-finding-changed-most = 从 { $a } 到 { $b }，{ $column }在 { $rows } 行中的 { $some } 行{ $how ->
+    [rises] 上升 { $range }
+   *[falls] 下降 { $range }
+}{ $all ->
+    [yes] {""}
+   *[no] ；中位数为 { $median }
+}。双方各只有一次运行，无法用检验与运行间波动区分。
+finding-changed-most = 从 { $a } 到 { $b }，{ $column }{ $where }{ $how ->
     [times] 变为{ $range }
-    [rises] 上升，幅度为 { $range }
-   *[falls] 下降，幅度为 { $range }
-}（符号检验，p { $p }）；全部各行的中位数为 { $median }。
+    [rises] 上升 { $range }
+   *[falls] 下降 { $range }
+}（符号检验，p { $p }）；中位数为 { $median }。
 finding-changed-at = 从 { $a } 到 { $b }，{ $axis }为 { $places }时{ $column }{ $rises ->
     [yes] 上升
    *[no] 下降
 }；其余各处未见显著变化。
 finding-one-training = 从 { $a } 到 { $b }，无法判断{ $columns }有无差异：各配置仅训练一次，重复训练之间的波动未知。
-finding-packed = 全部任务同卡混部用时 { $packed }，串行执行需 { $alone }：吞吐量是串行执行的 { $gain } 倍。各任务的总用时是单独运行的 { $range } 倍。
+finding-packed = { $pays ->
+    [yes] 建议同卡混部
+   *[no] 同卡混部没有收益
+}：全部任务用时 { $packed }，串行执行需 { $alone }（吞吐量是串行执行的 { $gain } 倍）。各任务的总用时是单独运行的 { $range } 倍。
 finding-packed-in-runs = 同卡混部的任务分在多次运行中完成，而非同一次，因此全部完成的总用时未知。各任务的总用时是单独运行的 { $range } 倍。
 finding-packed-in-part = 同卡混部使全部 { $of } 个任务提前多少完成，尚无法得知：{ $without } 不能与{ $n ->
     [1] 单独运行
@@ -266,8 +276,14 @@ finding-foreign-table = { $several ->
    *[no] { $label } 运行时，其他程序占用了 { $used } 的 CPU
 }，因此这一结论以及由此类用时得出的其他结论可能受其影响。
 finding-packed-foreign = 期间其他程序最多占用了 { $used } 的 CPU，因此无法得知其中有多少来自同卡混部。
-finding-repeated-differs = { $column }随{ $axis }的差异超出重复运行的波动：均值为 { $range }（F 检验，p { $p }）。
-finding-repeated-alike = { $column }随{ $axis }的差异未超出重复运行的波动：均值为 { $range }（F 检验，p { $p }）。
+finding-repeated-differs = { $column }随{ $axis }的差异超出重复运行的波动：均值为 { $range }（{ $paired ->
+    [yes] 配对 F 检验
+   *[no] F 检验
+}，p { $p }）。
+finding-repeated-alike = { $column }随{ $axis }的差异未超出重复运行的波动：均值为 { $range }（{ $paired ->
+    [yes] 配对 F 检验
+   *[no] F 检验
+}，p { $p }）。
 finding-cost-free = 无代价的改进：与 { $a } 相比，{ $better ->
     [yes] { $b } 降低了{ $cheaper }，且{ $accuracy }略优
    *[no] { $b } 在{ $accuracy }不变的情况下降低了{ $cheaper }
@@ -293,6 +309,10 @@ computed-rows-changed = { $column }如此变化的行数
 computed-rows = 两者都有{ $column }的行数
 computed-sign-test = { $column }符号检验的 p 值
 computed-f-test = { $column }对{ $axis }的 F 检验 p 值，对本节全部 F 检验作 Holm 校正
+computed-t-test = 最佳{ $column }与 { $at } 相比的 p（按全部其他点做 Bonferroni 校正）
+computed-furthest = 无法与最佳区分的点中，{ $column }与最佳的最大差值
+computed-axis-mean = { $at } 时{ $column }的均值
+computed-axis-way = { $column }对{ $axis }各取值均值的最大差
 computed-compared = 同卡混部与单独运行可比较的任务数
 computed-packed = 同卡混部的任务总数
 computed-foreign-beside = { $label } 运行时其他程序的 CPU 利用率
@@ -1174,7 +1194,7 @@ jumps-level = p 低于 0.05 时视为存在显著差异。
 best-title = 最优的{ $column }
 best-place = 取值
 best-difference = 与最优值之差
-best-p = p（t 检验）
+best-p = p（t 检验，计入全部比较）
 best-told = 与最优有别
 best-told-yes = 是
 best-told-no = 否，在噪声范围之内
@@ -1185,17 +1205,24 @@ best-point = { $column }{ $goal ->
    *[max] 最大
 }为 { $value }，取值为 { $point }。
 best-same = 数值相同的还有 { $points }。
-best-tied = 经重复测量仍无法与之区分的还有：{ $points }。
-best-clear = 其余各点都更差，且差距超出噪声。
+best-tied = 经重复测量仍无法与之区分的还有：{ $points }（{ $paired ->
+    [yes] 配对 t 检验
+   *[no] t 检验
+}）。
+best-clear = 其余各点都更差，且差距超出噪声（{ $paired ->
+    [yes] 配对 t 检验
+   *[no] t 检验
+}）。
 best-unknown = 只测量一次的点，其差异是否为噪声无从判断。
 best-by-name = 按该列的名称，以{ $goal ->
     [min] 较小
    *[max] 较大
 }者为优；可用 `goal:` 另行指定。
-best-note = p 乘以比较次数 { $comparisons } 不超过 0.05 时，视为有别。
+best-note = { $paired ->
+    [yes] 配对 t 检验
+   *[no] t 检验
+}，按 { $comparisons } 次比较做 Bonferroni 校正；p 不超过 0.05 时视为有别。
 best-note-medians = p 比较的是均值，表中所示为中位数及其差。
-best-f-test-alone = F 检验仍认为有差异：它合并所有点的离散程度，这里只用所比较的两点的；究竟哪些点不同，尚不能判断。
-best-no-f-test = F 检验却未发现差异：它同时看所有点及全部离散程度，这里将各点分别与最优点相比，双方重复次序相同时逐次配对。
 best-more = 另有 { $more } 个更差的点未列出。
 
 ## 先前的数值
@@ -1225,11 +1252,11 @@ note-no-reference = 未与 { $file } 对比：本机不满足 `reference.when`�
 answer-none = 没有明显的差异。
 answer-one-row = 只有一个结果，没有可比较的对象。
 answer-no-number = 没有可比较的数值。
-answer-parallel = { $group }，可并行：建议同时运行，最大减速为 { $worst }。
-answer-none-slower = { $group }，可并行：建议同时运行，没有任务明显变慢。
-answer-only-concurrent = { $group }，仅并发：同时运行可提高吞吐量（串行执行的 { $gain } 倍），但各任务变慢（最大减速 { $worst }）。
-answer-no-gain = { $group }，没有收益：同时运行的吞吐量是串行执行的 { $gain } 倍，最大减速为 { $worst }。
-answer-slower = { $group }，不如串行：建议串行执行；同时运行的吞吐量只有串行的 { $gain } 倍，最大减速为 { $worst }。
+answer-parallel = { $group }，可并行：建议 { $members } 个任务同时运行，最大减速为 { $worst }。
+answer-none-slower = { $group }，可并行：建议 { $members } 个任务同时运行，没有任务明显变慢。
+answer-only-concurrent = { $group }，仅并发：{ $members } 个任务同时运行可更早全部完成（吞吐量是串行执行的 { $gain } 倍），但各任务变慢（最大减速 { $worst }）。
+answer-no-gain = { $group }，没有收益：{ $members } 个任务同时运行，吞吐量是串行执行的 { $gain } 倍，最大减速为 { $worst }。
+answer-slower = { $group }，不如串行：建议 { $members } 个任务串行执行；同时运行的吞吐量只有串行的 { $gain } 倍，最大减速为 { $worst }。
 answer-undecided = { $group }：尚无法判断。{ $looks ->
    *[other] 各运行 { $looks } 次还不够
 }：吞吐量是串行执行的 { $gain } 倍。
@@ -1240,6 +1267,8 @@ answer-undecided-more = { $group }：{ $looks ->
 }即可判断。
 answer-limit = 瓶颈：{ $limit }。
 front-worst = 最大减速
+front-together = { $n } 个任务同时运行的{ $column }
+front-group = { $group }（{ $n } 个任务）
 front-limit = 瓶颈
 front-demand-cpu = CPU 需求 / 实际占用
 front-demand-gpu = GPU 需求 / 实际占用
@@ -1269,20 +1298,25 @@ finding-goes-down = { $column }随{ $axis }下降：{ $from } 时为 { $first }�
 finding-varies = { $column }随{ $axis }变化：{ $from } 时最低（{ $first }），{ $to } 时最高（{ $last }）。
 finding-stays = { $column }几乎不随{ $axis }变化：{ $first } 至 { $last }。
 finding-winner = { $column }最佳为 { $value }（{ $point }）；其次为 { $second }（{ $next }）。
+finding-winner-worst = { $column }最佳为 { $value }（{ $point }）；其次为 { $second }（{ $next }），最差为 { $last }（{ $worst }）。
+finding-depends = { $column }受{ $axis }影响最大：平均而言，{ $best } 时为 { $value }，{ $worst } 时为 { $other }；{ $second }的影响为 { $by }。
 finding-winner-once = 各点仅运行一次，运行间波动未知：可用 `repeat: 3` 测出。
 finding-winner-same = { $tied ->
     [one] { $next } 的数值相同。
    *[other] 另有 { $tied } 个点数值相同。
 }
-finding-winner-clear = 领先幅度超出运行间波动。
-finding-winner-tied = { $tied ->
-    [one] 另有一个点
-   *[other] 另有 { $tied } 个点
-}与之无法区分。
-finding-winner-more = { $tied ->
-    [one] 另有一个点
-   *[other] 另有 { $tied } 个点
-}与之无法区分；各运行约 { $more } 次才能与 { $next } 区分。
+finding-winner-clear = 领先幅度超出运行间波动（{ $paired ->
+    [yes] 配对 t 检验
+   *[no] t 检验
+}，p { $p }）。
+finding-winner-tied = 各运行 { $runs } 次，尚无法与{ $tied ->
+    [one] 另外 1 个点
+   *[other] 另外 { $tied } 个点
+}区分，相差至多 { $furthest }（与其次者：{ $paired ->
+    [yes] 配对 t 检验
+   *[no] t 检验
+}，p { $p }）。
+finding-winner-more = 若差异不变，各再运行约 { $more } 次即可与 { $next } 区分。
 brief-about = { $column }
 brief-about-time = { $column }不再下降处
 brief-about-pays = 显存 × 用时仍下降的最大值

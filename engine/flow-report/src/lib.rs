@@ -28,6 +28,7 @@ mod publish;
 mod reasons;
 mod report;
 mod safe;
+mod significance;
 mod table;
 mod verdict;
 mod words;

@@ -35,14 +35,14 @@ fn rows_are_judged_together() {
     but_one[0].1 = 1.7;
     let told = [&four[..], &fourteen, &but_one, &four[..1], &[(5.0, 5.1), (5.0, 4.9)], &[(5.0, 5.0), (4.0, 4.001)]];
     insta::assert_snapshot!(told.map(times).join("\n\n"), @r"
-    - From v7 to v11, epoch time falls in every row, by 2% to 3%.
-    - 从 v7 到 v11，每轮用时在各行均下降，幅度为 2% 至 3%。
+    - From v7 to v11, epoch time falls by 2% to 3% at every batch size.
+    - 从 v7 到 v11，每轮用时在各批大小下均下降 2% 至 3%。
 
-    - From v7 to v11, epoch time falls in every row, by 2% to 11% (sign test over 14 pairs, p = 0.00012).
-    - 从 v7 到 v11，每轮用时在各行均下降，幅度为 2% 至 11%（符号检验，14 对，p = 0.00012）。
+    - From v7 to v11, epoch time falls by 2% to 11% at every batch size (sign test over 14 pairs, p = 0.00012).
+    - 从 v7 到 v11，每轮用时在各批大小下均下降 2% 至 11%（符号检验，14 对，p = 0.00012）。
 
-    - From v7 to v11, epoch time falls by 2% to 11% in 13 of 14 rows (sign test, p = 0.0018); the median of all rows is −5%.
-    - 从 v7 到 v11，每轮用时在 14 行中的 13 行下降，幅度为 2% 至 11%（符号检验，p = 0.0018）；全部各行的中位数为 −5%。
+    - From v7 to v11, epoch time falls by 2% to 11% in 13 of 14 rows (sign test, p = 0.0018); the median is −5%.
+    - 从 v7 到 v11，每轮用时在 14 行中的 13 行下降 2% 至 11%（符号检验，p = 0.0018）；中位数为 −5%。
 
     - From v7 to v11, epoch time falls by 3%.
     - 从 v7 到 v11，每轮用时下降 3%。
@@ -64,30 +64,30 @@ fn what_doubles_is_told_in_times_and_two_rows_tell_no_interval() {
         [(2.0, 4.2), (3.0, 3.3), (4.0, 4.2), (2.0, 2.5), (3.0, 2.4), (1.0, 1.1), (1.0, 1.2), (1.0, 1.3), (1.0, 1.2)];
     let told = [&devices[..], &some, &mixed, &devices[..1], &[(2.0, 1.9), (3.0, 2.4)], &[(2.0, 3.9), (3.0, 4.8)]];
     insta::assert_snapshot!(told.map(times).join("\n\n"), @r"
-    - From v7 to v11, epoch time is 36 to 41 times as long in both rows.
-    - 从 v7 到 v11，每轮用时在两行中均变为原来的 36 至 41 倍。
+    - From v7 to v11, epoch time is 36 to 41 times as long at both values of batch size.
+    - 从 v7 到 v11，每轮用时在两个批大小下均变为原来的 36 至 41 倍。
 
-    - From v7 to v11, epoch time is 2.10 to 2.60 times as long in every row.
-    - 从 v7 到 v11，每轮用时在各行均变为原来的 2.10 至 2.60 倍。
+    - From v7 to v11, epoch time is 2.10 to 2.60 times as long at every batch size.
+    - 从 v7 到 v11，每轮用时在各批大小下均变为原来的 2.10 至 2.60 倍。
 
-    - From v7 to v11, epoch time is 1.05 to 2.10 times as long in 8 of 9 rows (sign test, p = 0.039); the median of all rows is 1.20×.
-    - 从 v7 到 v11，每轮用时在 9 行中的 8 行变为原来的 1.05 至 2.10 倍（符号检验，p = 0.039）；全部各行的中位数为 1.20 倍。
+    - From v7 to v11, epoch time is 1.05 to 2.10 times as long in 8 of 9 rows (sign test, p = 0.039); the median is 1.20×.
+    - 从 v7 到 v11，每轮用时在 9 行中的 8 行变为原来的 1.05 至 2.10 倍（符号检验，p = 0.039）；中位数为 1.20 倍。
 
     - From v7 to v11, epoch time is 41 times as long.
     - 从 v7 到 v11，每轮用时变为原来的 41 倍。
 
-    - From v7 to v11, epoch time falls in both rows, by 5% to 20%.
-    - 从 v7 到 v11，每轮用时在两行中均下降，幅度为 5% 至 20%。
+    - From v7 to v11, epoch time falls by 5% to 20% at both values of batch size.
+    - 从 v7 到 v11，每轮用时在两个批大小下均下降 5% 至 20%。
 
-    - From v7 to v11, epoch time rises in both rows, by 60% to 95%.
-    - 从 v7 到 v11，每轮用时在两行中均上升，幅度为 60% 至 95%。
+    - From v7 to v11, epoch time rises by 60% to 95% at both values of batch size.
+    - 从 v7 到 v11，每轮用时在两个批大小下均上升 60% 至 95%。
     ");
     let of = |version: &str, row: i32, tokens: f64| {
         result("s", &[("version", json!(version)), ("batch", json!(row))], 1).metric("tokens", tokens, "")
     };
     let rows = [of("v7", 16, 100.0), of("v11", 16, 250.0), of("v7", 32, 90.0), of("v11", 32, 300.0)];
     let report = compared("tokens", rows.to_vec());
-    assert!(report.contains("tokens is 2.50 to 3.33 times as high in both rows"), "{report}");
+    assert!(report.contains("tokens is 2.50 to 3.33 times as high at both values of batch size"), "{report}");
     assert!(report.contains(" 2.50× |"), "{report}");
 }
 
@@ -95,8 +95,8 @@ fn what_doubles_is_told_in_times_and_two_rows_tell_no_interval() {
 fn changes_that_are_all_small_have_a_digit_more_and_their_median() {
     let pairs: Vec<(f64, f64)> = (0..12).map(|row| (9.0, 9.0 * (0.9996 + 0.0007 * f64::from(row)))).collect();
     insta::assert_snapshot!(times(&pairs), @r"
-    - From v7 to v11, epoch time rises by 0.1% to 0.7% in 10 of 12 rows (sign test, p = 0.0020); the median of all rows is +0.3%.
-    - 从 v7 到 v11，每轮用时在 12 行中的 10 行上升，幅度为 0.1% 至 0.7%（符号检验，p = 0.0020）；全部各行的中位数为 +0.3%。
+    - From v7 to v11, epoch time rises by 0.1% to 0.7% in 10 of 12 rows (sign test, p = 0.0020); the median is +0.3%.
+    - 从 v7 到 v11，每轮用时在 12 行中的 10 行上升 0.1% 至 0.7%（符号检验，p = 0.0020）；中位数为 +0.3%。
     ");
 }
 
@@ -132,8 +132,8 @@ fn what_is_learned_is_judged_by_repeated_trainings_only() {
     - From v7 to v11, no judgement of top-1: a row rests on one training, and how much repeated trainings differ is not known.
     - 从 v7 到 v11，无法判断 Top-1 准确率有无差异：各配置仅训练一次，重复训练之间的波动未知。
 
-    - From v7 to v11, top-1 rises in every row, by 2.4 to 3.6 points (sign test over 9 pairs, p = 0.0039).
-    - 从 v7 到 v11，Top-1 准确率在各行均上升，幅度为 2.4 至 3.6 个百分点（符号检验，9 对，p = 0.0039）。
+    - From v7 to v11, top-1 rises by 2.4 to 3.6 points at every batch size (sign test over 9 pairs, p = 0.0039).
+    - 从 v7 到 v11，Top-1 准确率在各批大小下均上升 2.4 至 3.6 个百分点（符号检验，9 对，p = 0.0039）。
 
     - From v7 to v11, top-1 is the same within its run-to-run spread: the 95% confidence interval of the change is −0.3 to +0.7 points.
     - 从 v7 到 v11，Top-1 准确率的差异在重复训练的波动范围之内：变化的 95% 置信区间为 −0.3 至 +0.7 个百分点。
@@ -152,9 +152,9 @@ fn a_loss_or_an_error_is_a_trainings_only_where_epochs_are_told() {
         bullets(&compared(column, results))[0].join("\n")
     };
     insta::assert_snapshot!(
-        [told("loss", false), told("max_error", false), told("loss", true), told("acc", false)].join("\n"), @"
-    - From v7 to v11, loss falls in every row, by 80% (sign test over 6 pairs, p = 0.031).
-    - From v7 to v11, max_error falls in every row, by 80% (sign test over 6 pairs, p = 0.031).
+        [told("loss", false), told("max_error", false), told("loss", true), told("acc", false)].join("\n"), @r"
+    - From v7 to v11, loss falls by 80% at every batch size (sign test over 6 pairs, p = 0.031).
+    - From v7 to v11, max_error falls by 80% at every batch size (sign test over 6 pairs, p = 0.031).
     - From v7 to v11, no judgement of loss: a row rests on one training, and how much repeated trainings differ is not known.
     - From v7 to v11, no judgement of acc: a row rests on one training, and how much repeated trainings differ is not known.
     ");
@@ -235,10 +235,10 @@ fn what_only_shares_a_sign_in_two_rows_is_the_same_and_may_cost_less() {
         [&[(10.0, 0.851), (10.1, 0.846), (9.9, 0.855)], &[(8.0, 0.861), (8.1, 0.859), (7.9, 0.856)]];
     let v11: [&[(f64, f64)]; 2] =
         [&[(7.0, 0.852), (7.1, 0.853), (6.9, 0.850)], &[(5.0, 0.858), (5.1, 0.862), (4.9, 0.859)]];
-    insta::assert_snapshot!(seeds(&[[v7[0], v11[0]], [v7[1], v11[1]]]), @"
-    - v7: Epoch time differs with batch size by more than repetitions do: means of 8.0 to 10.0 s (F-test, p < 0.0001).
-    - v7: No difference of top-1 with batch size stands out of the noise of repetitions: means of 85.1% to 85.9% (F-test, p = 0.055).
-    - From v7 to v11, epoch time falls in every row, by 30% to 38% (sign test over 6 pairs, p = 0.031).
+    insta::assert_snapshot!(seeds(&[[v7[0], v11[0]], [v7[1], v11[1]]]), @r"
+    - v7: Epoch time differs with batch size by more than repetitions do: means of 8.0 to 10.0 s (paired F-test, p < 0.0001).
+    - v7: No difference of top-1 with batch size stands out of the noise of repetitions: means of 85.1% to 85.9% (paired F-test, p = 0.16).
+    - From v7 to v11, epoch time falls by 30% to 38% at every batch size (sign test over 6 pairs, p = 0.031).
     - From v7 to v11, top-1 is the same within its run-to-run spread: the 95% confidence interval of the change is −0.4 to +0.6 points.
     - Cost-free: v11 lowers epoch time against v7 at the same top-1.
     ");
@@ -251,8 +251,8 @@ fn what_changes_by_no_more_than_repetitions_is_told_with_its_interval() {
         [&[(7.091, 0.9), (7.963, 0.9), (6.401, 0.9)], &[(2.128, 0.9), (2.113, 0.9), (2.064, 0.9)]];
     let much: [&[(f64, f64)]; 2] =
         [&[(7.151, 0.9), (6.802, 0.9), (6.443, 0.9)], &[(2.133, 0.9), (1.979, 0.9), (2.216, 0.9)]];
-    insta::assert_snapshot!(seeds(&[[little[0], much[0]], [little[1], much[1]]]), @"
-    - v7: Epoch time differs with batch size by more than repetitions do: means of 2.10 to 7.15 s (F-test, p = 0.00037).
+    insta::assert_snapshot!(seeds(&[[little[0], much[0]], [little[1], much[1]]]), @r"
+    - v7: Epoch time differs with batch size by more than repetitions do: means of 2.10 to 7.15 s (paired F-test, p = 0.0075).
     - From v7 to v11, no change of epoch time stands out of how much repetitions differ: −2% on average, 95% confidence interval −10% to +6%.
     - From v7 to v11, top-1 is the same within its run-to-run spread: the 95% confidence interval of the change is 0.0 points.
     ");
@@ -265,7 +265,7 @@ fn the_change_of_means_is_told_and_not_that_of_pairs() {
     let v11: &[(f64, f64)] = &[(50.0, 0.9), (16.0, 0.9)];
     let told = seeds(&[[v7, v11], [v7, v11]]);
     let line = told.lines().find(|line| line.contains("v7 to v11, epoch time")).expect("a change");
-    assert!(line.ends_with("epoch time falls in every row, by 40%."), "{line}");
+    assert!(line.ends_with("epoch time falls by 40% at every batch size."), "{line}");
 }
 
 /// What is said of the column from v7 to v11, and its table of changes.
@@ -308,8 +308,8 @@ fn what_begins_at_zero_changes_in_every_row_and_is_no_ratio() {
     The changes of fails are differences: from 0, and where a value is negative, there is no ratio.
     以差值给出变化的有 fails：起始值为 0 或含负值时，比值没有意义。
 
-    - From v7 to v11, fails rises in every row, by 0.10 to 0.50 (sign test over 6 pairs, p = 0.031).
-    - 从 v7 到 v11，fails 在各行均上升，幅度为 0.10 至 0.50（符号检验，6 对，p = 0.031）。
+    - From v7 to v11, fails rises by 0.10 to 0.50 at every batch size (sign test over 6 pairs, p = 0.031).
+    - 从 v7 到 v11，fails 在各批大小下均上升 0.10 至 0.50（符号检验，6 对，p = 0.031）。
     | Batch size | fails |
     |-----------:|------:|
     |          0 | +0.10 |
@@ -321,8 +321,8 @@ fn what_begins_at_zero_changes_in_every_row_and_is_no_ratio() {
     The changes of fails are differences: from 0, and where a value is negative, there is no ratio.
     以差值给出变化的有 fails：起始值为 0 或含负值时，比值没有意义。
 
-    - From v7 to v11, fails rises in every row, by 1 to 4.
-    - 从 v7 到 v11，fails 在各行均上升，幅度为 1 至 4。
+    - From v7 to v11, fails rises by 1 to 4 at every batch size.
+    - 从 v7 到 v11，fails 在各批大小下均上升 1 至 4。
     | Batch size | fails |
     |-----------:|------:|
     |          0 |    +2 |
@@ -341,8 +341,8 @@ fn what_begins_at_zero_changes_in_every_row_and_is_no_ratio() {
     以差值给出变化的有 fails：起始值为 0 或含负值时，比值没有意义。
     ");
     insta::assert_snapshot!(changes("waited", "s", &[(0.0, 2.5), (4.0, 5.0)]), @r"
-    - From v7 to v11, waited rises in both rows, by 1.0 to 2.5 s.
-    - 从 v7 到 v11，waited 在两行中均上升，幅度为 1.0 至 2.5 s。
+    - From v7 to v11, waited rises by 1.0 to 2.5 s at both values of batch size.
+    - 从 v7 到 v11，waited 在两个批大小下均上升 1.0 至 2.5 s。
     | Batch size | waited (s) |
     |-----------:|-----------:|
     |          0 |       +2.5 |
@@ -359,8 +359,8 @@ fn the_direction_is_that_of_the_difference_where_values_are_negative() {
     let little = [(-100.0, -101.0), (-90.0, -89.0), (-80.0, -80.5)];
     let told = [&rising[..], &below, &little].map(|pairs| changes("balance", "", pairs));
     insta::assert_snapshot!(told.join("\n\n"), @r"
-    - From v7 to v11, balance rises in every row, by 10 (sign test over 8 pairs, p = 0.0078).
-    - 从 v7 到 v11，balance 在各行均上升，幅度为 10（符号检验，8 对，p = 0.0078）。
+    - From v7 to v11, balance rises by 10 at every batch size (sign test over 8 pairs, p = 0.0078).
+    - 从 v7 到 v11，balance 在各批大小下均上升 10（符号检验，8 对，p = 0.0078）。
     | Batch size | balance |
     |-----------:|--------:|
     |          0 |     +10 |
@@ -374,8 +374,8 @@ fn the_direction_is_that_of_the_difference_where_values_are_negative() {
     The changes of balance are differences: from 0, and where a value is negative, there is no ratio.
     以差值给出变化的有 balance：起始值为 0 或含负值时，比值没有意义。
 
-    - From v7 to v11, balance falls in every row, by 7 to 8.
-    - 从 v7 到 v11，balance 在各行均下降，幅度为 7 至 8。
+    - From v7 to v11, balance falls by 7 to 8 at every batch size.
+    - 从 v7 到 v11，balance 在各批大小下均下降 7 至 8。
     | Batch size | balance |
     |-----------:|--------:|
     |          0 |      −8 |

@@ -137,7 +137,7 @@ fn of_a_sweep() {
 
     2026-02-08 · mobilenet_v2 · 1 × NVIDIA TITAN Xp · 16 CPUs · 12 results, 15.3 h of GPU time · [中文](#中文) · [data](charts/t.csv)
 
-    **Best val_acc: 91.3% at lr=0.1, batch=32; next 88.7% at lr=0.1, batch=128. The lead is larger than the run-to-run spread.**
+    **Best val_acc: 91.3% at lr=0.1, batch=32; next 88.7% at lr=0.1, batch=128, worst 84.2% at lr=0.01, batch=128. The lead is larger than the run-to-run spread (paired t-test, p = 0.014). val_acc depends most on learning rate: on average 90.0% at 0.1, 85.2% at 0.01; batch size changes it by 2.3 points.**
 
     | Learning rate | Batch size |     val_acc |   Training loss |
     |--------------:|-----------:|------------:|----------------:|
@@ -151,10 +151,8 @@ fn of_a_sweep() {
     ![val_acc over batch size](charts/t-chart-1.en.svg)\
     Error bars: standard deviation.
 
-    - lr=0.01: val_acc differs with batch size by more than repetitions do: means of 84.2% to 86.1% (F-test, p = 0.00037).
-    - lr=0.01: Training loss differs with batch size by more than repetitions do: means of 0.2388 to 0.2578 (F-test, p = 0.00037).
-    - lr=0.1: val_acc differs with batch size by more than repetitions do: means of 88.7% to 91.3% (F-test, p = 0.00022).
-    - lr=0.1: Training loss differs with batch size by more than repetitions do: means of 0.1868 to 0.2128 (F-test, p = 0.00022).
+    - lr=0.01: Training loss differs with batch size by more than repetitions do: means of 0.2388 to 0.2578 (paired F-test, p = 0.018).
+    - lr=0.1: Training loss differs with batch size by more than repetitions do: means of 0.1868 to 0.2128 (paired F-test, p = 0.018).
 
 
 
@@ -165,7 +163,7 @@ fn of_a_sweep() {
 
     2026-02-08 · mobilenet_v2 · 1 × NVIDIA TITAN Xp · 16 CPUs · 12 个结果，GPU 时间 15.3 h · [数据](charts/t.csv)
 
-    **val_acc 最佳为 91.3%（lr=0.1, batch=32）；其次为 88.7%（lr=0.1, batch=128）。领先幅度超出运行间波动。**
+    **val_acc 最佳为 91.3%（lr=0.1, batch=32）；其次为 88.7%（lr=0.1, batch=128），最差为 84.2%（lr=0.01, batch=128）。领先幅度超出运行间波动（配对 t 检验，p = 0.014）。val_acc 受学习率影响最大：平均而言，0.1 时为 90.0%，0.01 时为 85.2%；批大小的影响为 2.3 个百分点。**
 
     | 学习率 | 批大小 |     val_acc |        训练损失 |
     |-------:|-------:|------------:|----------------:|
@@ -179,10 +177,8 @@ fn of_a_sweep() {
     ![val_acc 随批大小的变化](charts/t-chart-1.zh.svg)\
     误差线：标准差。
 
-    - lr=0.01：val_acc 随批大小的差异超出重复运行的波动：均值为 84.2% 至 86.1%（F 检验，p = 0.00037）。
-    - lr=0.01：训练损失随批大小的差异超出重复运行的波动：均值为 0.2388 至 0.2578（F 检验，p = 0.00037）。
-    - lr=0.1：val_acc 随批大小的差异超出重复运行的波动：均值为 88.7% 至 91.3%（F 检验，p = 0.00022）。
-    - lr=0.1：训练损失随批大小的差异超出重复运行的波动：均值为 0.1868 至 0.2128（F 检验，p = 0.00022）。
+    - lr=0.01：训练损失随批大小的差异超出重复运行的波动：均值为 0.2388 至 0.2578（配对 F 检验，p = 0.018）。
+    - lr=0.1：训练损失随批大小的差异超出重复运行的波动：均值为 0.1868 至 0.2128（配对 F 检验，p = 0.018）。
     ");
 }
 
@@ -193,16 +189,16 @@ fn of_sweeps_without_repetitions_and_with_ties() {
         halves.map(|half| half.lines().find(|line| line.starts_with("**")).expect("an answer").to_owned()).join("\n")
     });
     insta::assert_snapshot!(answers.join("\n"), @r"
-    **Best val_acc: 91.3% at lr=0.1, batch=32; next 88.7% at lr=0.1, batch=128. Each point ran once, so the run-to-run spread is unknown: `repeat: 3` measures it.**
-    **val_acc 最佳为 91.3%（lr=0.1, batch=32）；其次为 88.7%（lr=0.1, batch=128）。各点仅运行一次，运行间波动未知：可用 `repeat: 3` 测出。**
-    **Best val_acc: 91.3% at lr=0.1, batch=32; next 91.1% at lr=0.1, batch=128. Each point ran once, so the run-to-run spread is unknown: `repeat: 3` measures it.**
-    **val_acc 最佳为 91.3%（lr=0.1, batch=32）；其次为 91.1%（lr=0.1, batch=128）。各点仅运行一次，运行间波动未知：可用 `repeat: 3` 测出。**
-    **Best val_acc: 91.3% at lr=0.1, batch=32; next 91.1% at lr=0.1, batch=128. One other point cannot be distinguished from it; about 13 runs of each would separate it from lr=0.1, batch=128.**
-    **val_acc 最佳为 91.3%（lr=0.1, batch=32）；其次为 91.1%（lr=0.1, batch=128）。另有 1 个点与之无法区分；各运行约 13 次才能与 lr=0.1, batch=128 区分。**
+    **Best val_acc: 91.3% at lr=0.1, batch=32; next 88.7% at lr=0.1, batch=128, worst 84.2% at lr=0.01, batch=128. Each point ran once, so the run-to-run spread is unknown: `repeat: 3` measures it. val_acc depends most on learning rate: on average 90.0% at 0.1, 85.2% at 0.01; batch size changes it by 2.3 points.**
+    **val_acc 最佳为 91.3%（lr=0.1, batch=32）；其次为 88.7%（lr=0.1, batch=128），最差为 84.2%（lr=0.01, batch=128）。各点仅运行一次，运行间波动未知：可用 `repeat: 3` 测出。val_acc 受学习率影响最大：平均而言，0.1 时为 90.0%，0.01 时为 85.2%；批大小的影响为 2.3 个百分点。**
+    **Best val_acc: 91.3% at lr=0.1, batch=32; next 91.1% at lr=0.1, batch=128, worst 84.2% at lr=0.01, batch=128. Each point ran once, so the run-to-run spread is unknown: `repeat: 3` measures it. val_acc depends most on learning rate: on average 91.2% at 0.1, 85.2% at 0.01; batch size changes it by 1.1 points.**
+    **val_acc 最佳为 91.3%（lr=0.1, batch=32）；其次为 91.1%（lr=0.1, batch=128），最差为 84.2%（lr=0.01, batch=128）。各点仅运行一次，运行间波动未知：可用 `repeat: 3` 测出。val_acc 受学习率影响最大：平均而言，0.1 时为 91.2%，0.01 时为 85.2%；批大小的影响为 1.1 个百分点。**
+    **Best val_acc: 91.3% at lr=0.1, batch=32; next 91.1% at lr=0.1, batch=128, worst 84.2% at lr=0.01, batch=128. 3 runs of each cannot tell it from one other point, up to 0.2 points away (next: paired t-test, p = 1.00). If the differences stay as they are, about 24 more runs of each would tell it from lr=0.1, batch=128. val_acc depends most on learning rate: on average 91.2% at 0.1, 85.2% at 0.01; batch size changes it by 1.1 points.**
+    **val_acc 最佳为 91.3%（lr=0.1, batch=32）；其次为 91.1%（lr=0.1, batch=128），最差为 84.2%（lr=0.01, batch=128）。各运行 3 次，尚无法与另外 1 个点区分，相差至多 0.2 个百分点（与其次者：配对 t 检验，p = 1.00）。若差异不变，各再运行约 24 次即可与 lr=0.1, batch=128 区分。val_acc 受学习率影响最大：平均而言，0.1 时为 91.2%，0.01 时为 85.2%；批大小的影响为 1.1 个百分点。**
     **No effect stands out.**
     **没有明显的差异。**
-    **Best val_acc: 90.0% at lr=0.1, batch=32; next 90.0% at lr=0.01, batch=32. 3 other points cannot be distinguished from it.**
-    **val_acc 最佳为 90.0%（lr=0.1, batch=32）；其次为 90.0%（lr=0.01, batch=32）。另有 3 个点与之无法区分。**
+    **lr=0.01: No difference of val_acc with batch size stands out of the noise of repetitions: means of 90.0% (paired F-test, p = 1.00).**
+    **lr=0.01：val_acc 随批大小的差异未超出重复运行的波动：均值为 90.0%（配对 F 检验，p = 1.00）。**
     ");
 }
 

@@ -47,12 +47,12 @@ fn what_ran_at_once_is_compared_with_one_after_another() {
     honest(&report);
     let said = bullets(&report).concat().join("\n");
     insta::assert_snapshot!(said, @r"
-    - Packed, all take 40.0 s, and one after another 84.0 s: 2.10 times the throughput. From start to end each takes 1.14 to 1.77 times as long as alone.
+    - Pack them: all are done in 40.0 s, against 84.0 s one after another (2.10 times the throughput). Each takes 1.14 to 1.77 times as long as alone, from start to end.
     - mobilenet_v2: Epoch time is 500 ms, whatever the batch size.
     - mobilenet_v3_large: Epoch time is 500 ms, whatever the batch size.
     - resnet18: Epoch time is 500 ms, whatever the batch size.
     - resnet34: Epoch time is 500 ms, whatever the batch size.
-    - 全部任务同卡混部用时 40.0 s，串行执行需 84.0 s：吞吐量是串行执行的 2.10 倍。各任务的总用时是单独运行的 1.14 至 1.77 倍。
+    - 建议同卡混部：全部任务用时 40.0 s，串行执行需 84.0 s（吞吐量是串行执行的 2.10 倍）。各任务的总用时是单独运行的 1.14 至 1.77 倍。
     - mobilenet_v2：每轮用时不随批大小变化，均为 500 ms。
     - mobilenet_v3_large：每轮用时不随批大小变化，均为 500 ms。
     - resnet18：每轮用时不随批大小变化，均为 500 ms。
@@ -125,8 +125,8 @@ fn what_was_packed_beside_other_programs_bears_little() {
     let report = text(&run("report", with, &input).expect("a report"), "report.md");
     honest(&report);
     insta::assert_snapshot!(bullets(&report).map(|lines| lines[0]).join("\n"), @r"
-    - Packed, all take 40.0 s, and one after another 84.0 s: 2.10 times the throughput. From start to end each takes 1.14 to 1.77 times as long as alone. Other programs used up to 96.7% of the CPU meanwhile, so how much of this is due to packing is not known.
-    - 全部任务同卡混部用时 40.0 s，串行执行需 84.0 s：吞吐量是串行执行的 2.10 倍。各任务的总用时是单独运行的 1.14 至 1.77 倍。期间其他程序最多占用了 96.7% 的 CPU，因此无法得知其中有多少来自同卡混部。
+    - Pack them: all are done in 40.0 s, against 84.0 s one after another (2.10 times the throughput). Each takes 1.14 to 1.77 times as long as alone, from start to end. Other programs used up to 96.7% of the CPU meanwhile, so how much of this is due to packing is not known.
+    - 建议同卡混部：全部任务用时 40.0 s，串行执行需 84.0 s（吞吐量是串行执行的 2.10 倍）。各任务的总用时是单独运行的 1.14 至 1.77 倍。期间其他程序最多占用了 96.7% 的 CPU，因此无法得知其中有多少来自同卡混部。
     ");
 }
 

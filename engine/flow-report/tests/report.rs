@@ -40,7 +40,7 @@ fn every_figure_of_the_prose_is_in_a_table() {
         let (report, entry) = (text(&out, "report.md"), text(&out, "entry.md"));
         honest(&report);
         // What the figures of an entry are computed from stands in the report.
-        let tables: Vec<&str> = report.lines().filter(|line| line.starts_with('|')).collect();
+        let tables: Vec<&str> = report.lines().chain(entry.lines()).filter(|line| line.starts_with('|')).collect();
         let (english, chinese): (Vec<&str>, Vec<&str>) =
             entry.lines().filter(|line| line.starts_with("- ")).partition(|line| !line.contains('：'));
         assert!(!english.is_empty(), "{entry}");
@@ -204,19 +204,19 @@ fn findings_of_published_and_drawn_curves() {
     });
     insta::assert_snapshot!(told("batch", "epoch_time", "s", feb07), @r"
     - Epoch time stops falling at batch size 128 (11.4 s) and rises to 12.8 s at 512.
-    - Batch size 64 is the last step that pays. At 128, GPU memory grows by 58% and epoch time falls by only 7%, so memory × time rises.
+    - By memory × time, no step beyond batch size 64 pays: at 128, GPU memory grows by 58% and epoch time falls by only 7%.
     - GPU memory is linear in batch size: 979 MiB + 17.50 MiB × batch size, R² = 1.000.
     - 批大小达到 128 后，每轮用时不再下降（11.4 s），到 512 时回升至 12.8 s。
-    - 批大小超过 64 后不再划算：到 128 时，显存增加 58%，每轮用时只减少 7%，显存 × 用时上升。
+    - 按显存 × 用时衡量，批大小超过 64 后不再划算：到 128 时，显存增加 58%，每轮用时只减少 7%。
     - 显存与批大小成线性关系：979 MiB + 17.50 MiB × 批大小，R² = 1.000。
     ");
     insta::assert_snapshot!(told("batch", "epoch_time", "s", vgg), @r"
     - Epoch time still falls up to batch size 512 (15.5 s).
-    - Batch size 32 is the last step that pays. At 64, GPU memory grows by 30% and epoch time falls by only 19%, so memory × time rises.
+    - By memory × time, no step beyond batch size 32 pays: at 64, GPU memory grows by 30% and epoch time falls by only 19%.
     - Up to batch size 8, GPU memory hardly changes: 1501 to 1508 MiB.
     - GPU memory is linear in batch size: 1460 MiB + 20.11 MiB × batch size, R² = 1.000.
     - 批大小增至 512 时，每轮用时仍在下降（15.5 s）。
-    - 批大小超过 32 后不再划算：到 64 时，显存增加 30%，每轮用时只减少 19%，显存 × 用时上升。
+    - 按显存 × 用时衡量，批大小超过 32 后不再划算：到 64 时，显存增加 30%，每轮用时只减少 19%。
     - 批大小不超过 8 时，显存几乎不变：1501 至 1508 MiB。
     - 显存与批大小成线性关系：1460 MiB + 20.11 MiB × 批大小，R² = 1.000。
     ");
@@ -382,7 +382,7 @@ fn odd_names_and_values_read_as_they_were_written() {
     | \_u\_  |       +25% |       0% |
     | ""     |       +25% |       0% |
 
-    - From lr=0.1 to lr=0.5, epoch time rises in every row, by 25%. Other programs used up to 50.0% of the CPU beside results that this rests on, most beside `s[size=x*y*,lr=0.1]`: it may be due to them.
+    - From lr=0.1 to lr=0.5, epoch time rises by 25% at every size. Other programs used up to 50.0% of the CPU beside results that this rests on, most beside `s[size=x*y*,lr=0.1]`: it may be due to them.
     - From lr=0.1 to lr=0.5, mem | x is unchanged (differences below 1%).
 
     Computed for the findings
@@ -443,7 +443,7 @@ fn odd_names_and_values_read_as_they_were_written() {
     | \_u\_  |     +25% |   0% |
     | ""     |     +25% |   0% |
 
-    - 从 lr=0.1 到 lr=0.5，每轮用时在各行均上升，幅度为 25%。本条所依据的部分结果测量时，其他程序最多占用了 50.0% 的 CPU（`s[size=x*y*,lr=0.1]` 运行时最多），因此这一结论可能受其影响。
+    - 从 lr=0.1 到 lr=0.5，每轮用时在各 size 下均上升 25%。本条所依据的部分结果测量时，其他程序最多占用了 50.0% 的 CPU（`s[size=x*y*,lr=0.1]` 运行时最多），因此这一结论可能受其影响。
     - 从 lr=0.1 到 lr=0.5，占用没有变化（差异小于 1%）。
 
     上述结论所依据的计算值

@@ -1,13 +1,11 @@
 //! The best point of a table, and the points that noise does not tell from it: the step `flow/best`.
 //!
-//! Where points are repeated, the best is compared with every other by a t-test: of the differences where both have the same seeds, else
-//! by B. L. Welch, "The Generalization of 'Student's' Problem", Biometrika 34 (1947), 28–35. The level is shared out among all
-//! comparisons (Bonferroni), for whoever looks for the best looks at all of them.
+//! Where points are repeated, the best is compared with every other by the one test of two points (`significance`), with Bonferroni's
+//! correction for all comparisons.
 
 use std::collections::BTreeMap;
 
 use flow_core::reason::BuiltinFault;
-use flow_core::stats::t_tail;
 use flow_core::{Metric, StepView};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,6 +15,7 @@ use crate::bounds::SIGNIFICANT;
 use crate::columns::point;
 use crate::format::Format;
 use crate::safe;
+use crate::significance::test;
 use crate::table::{Cell, Content, Grid, Names, Reading, Spread, Table, enough, unknown_column};
 use crate::words::{Args, join};
 
@@ -77,8 +76,11 @@ struct Point {
     /// Its place, as far as axes have numbers.
     axes: BTreeMap<String, f64>,
     cell: Cell,
-    /// The p-value of its difference to the best, where both are repeated.
+    /// The p-value of its difference to the best among all comparisons, if both are repeated.
     p: Option<f64>,
+    /// By a paired test.
+    #[serde(default)]
+    paired: bool,
 }
 
 pub(super) fn rank(with: &BestWith, table: &Table) -> Result<Ranking, BuiltinFault> {
@@ -103,7 +105,7 @@ pub(super) fn rank(with: &BestWith, table: &Table) -> Result<Ranking, BuiltinFau
                 name.push(point(split, part));
                 axes.extend(part.parse().ok().map(|number| (split.clone(), number)));
             }
-            points.push(Point { name: name.join(", "), axes, cell: cell.clone(), p: None });
+            points.push(Point { name: name.join(", "), axes, cell: cell.clone(), p: None, paired: false });
         }
     }
     let value = |point: &Point| point.cell.number().unwrap_or(f64::NAN);
@@ -112,38 +114,14 @@ pub(super) fn rank(with: &BestWith, table: &Table) -> Result<Ranking, BuiltinFau
         Goal::Max => value(b).total_cmp(&value(a)),
     });
     if let Some((best, others)) = points.split_first_mut() {
+        let comparisons = others.len();
         for other in others {
-            other.p = differs(&best.cell, &other.cell);
+            let tested = test(&best.cell, &other.cell);
+            other.p = tested.as_ref().map(|tested| tested.of_many(comparisons));
+            other.paired = tested.is_some_and(|tested| tested.paired);
         }
     }
     Ok(Ranking { column: with.column.clone(), goal, by_name, points, show: show.unwrap_or_default() })
-}
-
-/// The p-value of a difference of two means; nothing where one was not repeated.
-pub(crate) fn differs(a: &Cell, b: &Cell) -> Option<f64> {
-    let p = |difference: f64, variance: f64, freedom: f64| match variance > 0.0 {
-        true => t_tail(difference / variance.sqrt(), freedom),
-        false if difference == 0.0 => 1.0,
-        false => 0.0,
-    };
-    if a.values.len() == b.values.len() && a.values.len() >= 2 {
-        let differences: Vec<f64> = a.values.iter().zip(&b.values).map(|(a, b)| a - b).collect();
-        let n = differences.len() as f64;
-        let mean = differences.iter().sum::<f64>() / n;
-        let variance = differences.iter().map(|d| (d - mean).powi(2)).sum::<f64>() / (n - 1.0) / n;
-        return Some(p(mean, variance, n - 1.0));
-    }
-    let of = |cell: &Cell| match &cell.content {
-        Content::Number { value, spread: Some(Spread::Sd(_, n) | Spread::Range(_, _, n)), error: Some(error) }
-            if *n >= 2 =>
-        {
-            Some((cell.mean.unwrap_or(*value), error.powi(2), f64::from(*n)))
-        }
-        _ => None,
-    };
-    let ((a, va, na), (b, vb, nb)) = (of(a)?, of(b)?);
-    let freedom = (va + vb).powi(2) / (va.powi(2) / (na - 1.0) + vb.powi(2) / (nb - 1.0));
-    Some(p(a - b, va + vb, if freedom.is_finite() { freedom } else { na + nb - 2.0 }))
 }
 
 impl Ranking {
@@ -166,23 +144,10 @@ impl Ranking {
     /// Those that are not told from the best: by a test, or as far as they are the same number.
     fn tied(&self) -> impl Iterator<Item = &Point> {
         let best = self.points.first().and_then(|best| best.cell.number());
-        let comparisons = self.points.len().saturating_sub(1) as f64;
         self.points.iter().skip(1).filter(move |point| match point.p {
-            Some(p) => p * comparisons > SIGNIFICANT,
+            Some(p) => p > SIGNIFICANT,
             None => point.cell.number() == best,
         })
-    }
-
-    /// What is to be said where an F-test of the column finds another thing than the tests against the best.
-    pub(super) fn other_than_f_test(&self, column: &str, differs: bool) -> Option<&'static str> {
-        let tested = self.points.iter().filter(|point| point.p.is_some()).count();
-        let tied = self.tied().filter(|point| point.p.is_some()).count();
-        match differs {
-            _ if column != self.column || tested == 0 => None,
-            true if tied == tested => Some("best-f-test-alone"),
-            false if tied < tested => Some("best-no-f-test"),
-            _ => None,
-        }
     }
 
     pub(super) fn sentences(&self, names: &Names<'_>, lang: &str) -> Vec<String> {
@@ -199,14 +164,23 @@ impl Ranking {
         let more = match (tied.is_empty(), tested) {
             _ if others == 0 => None,
             (false, 0) => Some(say("best-same", Args::new().with("points", names.words.points(lang, &tied)))),
-            (false, _) => Some(say("best-tied", Args::new().with("points", names.words.points(lang, &tied)))),
-            (true, _) if tested == others => Some(say("best-clear", Args::new())),
+            (false, _) => {
+                let args = Args::new().with("points", names.words.points(lang, &tied)).with("paired", self.pairing());
+                Some(say("best-tied", args))
+            }
+            (true, _) if tested == others => Some(say("best-clear", Args::new().with("paired", self.pairing()))),
             (true, _) => None,
         };
         let unknown = (tested < others).then(|| say("best-unknown", Args::new()));
         let by_name = self.by_name.then(|| say("best-by-name", Args::new().with("goal", goal)));
         let told: Vec<String> = [told].into_iter().chain(more).chain(unknown).chain(by_name).collect();
         vec![names.words.sentences(lang, &told)]
+    }
+
+    /// How its points were tested against the best, for messages.
+    fn pairing(&self) -> &'static str {
+        let mut tested = self.points.iter().filter(|point| point.p.is_some());
+        if tested.all(|point| point.paired) { "yes" } else { "no" }
     }
 
     pub(super) fn tables(&self, names: &Names<'_>, langs: &[&str]) -> Vec<Shown> {
@@ -251,7 +225,8 @@ impl Ranking {
         });
         let tested = self.points.iter().any(|point| point.p.is_some());
         let notes = langs.iter().filter(|_| tested).map(|lang| {
-            words.text(lang, "best-note", &Args::new().with("comparisons", (self.points.len() - 1).to_string()))
+            let args = Args::new().with("comparisons", (self.points.len() - 1).to_string());
+            words.text(lang, "best-note", &args.with("paired", self.pairing()))
         });
         let is_median =
             |point: &Point| matches!(point.cell.content, Content::Number { spread: Some(Spread::Range(..)), .. });

@@ -19,7 +19,7 @@ use crate::safe;
 use crate::table::{Content, Curve, Grid, Names, Row, Table, by_gpus, unknown_column};
 use crate::words::{LANGUAGES, Words};
 
-pub(crate) use best::{BestWith, differs};
+pub(crate) use best::BestWith;
 pub(crate) use check::{check_best, check_fit, check_jumps};
 pub(crate) use fit::FitWith;
 pub(crate) use jumps::JumpsWith;
@@ -170,10 +170,10 @@ impl Analysis {
         }
     }
 
-    /// What is to be said where its tests and an F-test of that column come to different ends.
-    pub(crate) fn other_than_f_test(&self, column: &str, differs: bool) -> Option<&'static str> {
+    /// The column among whose points it tells the best.
+    pub(crate) fn ranks(&self) -> Option<&str> {
         match &self.found {
-            Analysed::Best(ranking) => ranking.other_than_f_test(column, differs),
+            Analysed::Best(ranking) => Some(ranking.column()),
             Analysed::Fit(_) | Analysed::Jumps(_) => None,
         }
     }

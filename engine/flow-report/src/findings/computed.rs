@@ -48,6 +48,16 @@ impl Computed {
             What::Rows { column } => told("computed-rows", column),
             What::SignTest { column } => told("computed-sign-test", column),
             What::FTest { column, axis } => words.text(lang, "computed-f-test", &of(column, axis)),
+            What::TTest { column, at } => {
+                let args = Args::new().with("column", inline(column)).with("at", safe::text(at));
+                words.text(lang, "computed-t-test", &args)
+            }
+            What::Furthest { column } => told("computed-furthest", column),
+            What::AxisMean { column, at } => {
+                let args = Args::new().with("column", inline(column)).with("at", safe::text(at));
+                words.text(lang, "computed-axis-mean", &args)
+            }
+            What::AxisWay { column, axis } => words.text(lang, "computed-axis-way", &of(column, axis)),
             What::Compared => words.text(lang, "computed-compared", &Args::new()),
             What::Packed => words.text(lang, "computed-packed", &Args::new()),
             What::Foreign => words.text(lang, "computed-foreign", &Args::new()),

@@ -113,6 +113,7 @@ pub(crate) fn topic(finding: &Finding) -> Option<(&'static str, &str)> {
         Finding::Winner { column, .. } => ("winner", column),
         Finding::Agrees { .. }
         | Finding::Bound { .. }
+        | Finding::Depends { .. }
         | Finding::Ends { .. }
         | Finding::Estimate { .. }
         | Finding::OneTraining { .. }
@@ -171,6 +172,7 @@ fn claim(finding: &Finding) -> (&'static str, Vec<&str>) {
         Finding::Winner { point, .. } => ("winner", vec![point]),
         Finding::Agrees { .. }
         | Finding::Bound { .. }
+        | Finding::Depends { .. }
         | Finding::Ends { .. }
         | Finding::Estimate { .. }
         | Finding::OneTraining { .. }

@@ -2,6 +2,7 @@
 //! not there. Words are in `words` and `computed`.
 
 mod agrees;
+mod axes;
 mod change;
 mod common;
 mod compare;
@@ -28,6 +29,7 @@ use crate::Format;
 use crate::table::Table;
 
 pub(crate) use agrees::agrees;
+pub(crate) use axes::depends;
 pub(crate) use common::common;
 pub(crate) use compare::{Changes, compare, readable};
 pub(crate) use curve::{Besides, curves};
@@ -187,7 +189,17 @@ pub(crate) enum Finding {
         foreign: Option<Figure>,
     },
     /// Means over repetitions differ along the axis by more than noise, or not as far as a test tells.
-    Repeated { column: String, axis: String, differs: bool, least: Figure, most: Figure, p: Figure },
+    Repeated {
+        column: String,
+        axis: String,
+        differs: bool,
+        least: Figure,
+        most: Figure,
+        p: Figure,
+        /// By a paired test.
+        #[serde(default)]
+        paired: bool,
+    },
     /// What was found earlier is found again, to within this; so many of all figures read the same, with the digits of then.
     Agrees { column: String, most: Figure, as_given: Figure, of: Figure },
     /// How far a column that tells another beforehand is off it at the most; of several rows also the least, and the median of the sizes.
@@ -203,15 +215,20 @@ pub(crate) enum Finding {
         value: Figure,
         /// The second best.
         next: (String, Figure),
+        /// The worst of three and more.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        worst: Option<(String, Figure)>,
         /// How many points have a number.
         points: usize,
         /// Points that are not told from the best.
         tied: Vec<String>,
-        /// Every point was repeated.
-        repeated: bool,
-        /// How many runs of each point would tell the best from the second best.
-        more: Option<u32>,
+        /// How the second best was tested, if every point was repeated.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        test: Option<WinnerTest>,
     },
+    /// On which axis of a sweep a column depends most: its means at the best and the worst value of it, and how far those of the next axis
+    /// are apart.
+    Depends { column: String, axis: String, best: (String, Figure), worst: (String, Figure), next: (String, Figure) },
     /// The same accuracy at lower cost, or a slightly `better` one.
     CostFree {
         accuracy: String,
@@ -221,6 +238,20 @@ pub(crate) enum Finding {
         #[serde(default)]
         better: bool,
     },
+}
+
+/// The test of the best point against the second best.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct WinnerTest {
+    pub(crate) paired: bool,
+    /// How many runs each has.
+    pub(crate) runs: u32,
+    /// With Bonferroni's correction.
+    pub(crate) p: Figure,
+    /// How far the furthest of those is from the best that are not told from it.
+    pub(crate) furthest: Option<Figure>,
+    /// How many more runs of each would tell the two apart.
+    pub(crate) more: Option<u32>,
 }
 
 /// What bears that something rises or falls.
@@ -382,6 +413,25 @@ pub(crate) enum What {
         column: String,
     },
     FTest {
+        column: String,
+        axis: String,
+    },
+    /// The p of the test of the best point against another.
+    TTest {
+        column: String,
+        at: String,
+    },
+    /// How far the furthest of the points is from the best that are not told from it.
+    Furthest {
+        column: String,
+    },
+    /// The mean of a column over all points with this value of an axis.
+    AxisMean {
+        column: String,
+        at: String,
+    },
+    /// How far the means of a column over an axis are apart.
+    AxisWay {
         column: String,
         axis: String,
     },

@@ -14,6 +14,7 @@ struct Tested {
     least: Figure,
     most: Figure,
     p: f64,
+    paired: bool,
 }
 
 /// What is said of means over repetitions. Of several tests the p-values are S. Holm's (1979), so that all of them are right together.
@@ -26,16 +27,16 @@ pub(crate) fn repeated(ledger: &mut SectionFigures<'_>) -> Vec<Scoped> {
             !column.key && column.derived.is_none() && column.part == curve.part
         };
         for (at, column) in table.columns.iter().enumerate().filter(own) {
-            let Some((least, most, p)) = tested(ledger, &curve, at) else { continue };
-            all.push(Tested { scope: curve.scope.clone(), column: column.name.clone(), least, most, p });
+            let Some((least, most, (p, paired))) = tested(ledger, &curve, at) else { continue };
+            all.push(Tested { scope: curve.scope.clone(), column: column.name.clone(), least, most, p, paired });
         }
     }
     let adjusted = holm(&all.iter().map(|tested| tested.p).collect::<Vec<_>>());
-    let said = |(Tested { scope, column, least, most, .. }, p): (Tested, f64)| {
+    let said = |(Tested { scope, column, least, most, paired, .. }, p): (Tested, f64)| {
         let what = What::FTest { column: column.clone(), axis: axis.clone() };
         let differs = p <= SIGNIFICANT;
         let p = ledger.computed(scope.as_deref(), what, p, Format::p_value(p));
-        Scoped { scope, finding: Finding::Repeated { column, axis: axis.clone(), differs, least, most, p } }
+        Scoped { scope, finding: Finding::Repeated { column, axis: axis.clone(), differs, least, most, p, paired } }
     };
     all.into_iter().zip(adjusted).map(said).collect()
 }
@@ -56,9 +57,9 @@ pub(crate) fn is_noise(one: &Scoped, repeated: &[Scoped]) -> bool {
     repeated.iter().any(says_so)
 }
 
-/// The least and the largest mean of a column, and the p-value of their all being one; nothing unless every row is repeated, on as many
-/// GPUs as the others.
-fn tested(ledger: &SectionFigures<'_>, curve: &Curve, column: usize) -> Option<(Figure, Figure, f64)> {
+/// The least and the largest mean of a column, and the p-value of their all being one, by a paired test or not; nothing unless every row
+/// is repeated, on as many GPUs as the others.
+fn tested(ledger: &SectionFigures<'_>, curve: &Curve, column: usize) -> Option<(Figure, Figure, (f64, bool))> {
     let (mut groups, mut gpus) = (Vec::new(), Vec::new());
     for row in &curve.rows {
         let cell = &ledger.table.body[*row].cells[column];
@@ -79,14 +80,36 @@ fn tested(ledger: &SectionFigures<'_>, curve: &Curve, column: usize) -> Option<(
     let between: f64 = groups.iter().map(|(_, value, _, n)| n * (value - mean).powi(2)).sum();
     let within: f64 = groups.iter().map(|(.., sd, n)| (n - 1.0) * sd.powi(2)).sum();
     let (above, below) = (groups.len() as f64 - 1.0, all - groups.len() as f64);
-    let p = match within > 0.0 {
+    // What a seed adds to all rows is no noise of them (R. A. Fisher's randomized blocks); of two rows this is the paired t-test.
+    let seeds = seeds(groups.iter().map(|(row, ..)| &ledger.table.body[*row].cells[column].values));
+    let paired = seeds.is_some();
+    let scatters = within > 0.0;
+    let (within, below) = match seeds {
+        Some(means) => {
+            let of_seeds = means.iter().map(|of| (of - mean).powi(2)).sum::<f64>() * groups.len() as f64;
+            (within - of_seeds, below - (means.len() as f64 - 1.0))
+        }
+        None => (within, below),
+    };
+    // Rounding leaves a little of what is nothing.
+    let p = match within > 1e-12 * between.max(f64::MIN_POSITIVE) {
         true => f_tail((between / above) / (within / below), above, below),
-        // Numbers that repeat to the last digit are counts, and no noise is in them.
+        // Every seed tells the same; numbers that repeat to the last digit are counts, and no noise is in them.
+        false if scatters && between > 0.0 => 0.0,
         false => return None,
     };
     let by = |a: &&(usize, f64, f64, f64), b: &&(usize, f64, f64, f64)| a.1.total_cmp(&b.1);
     let (least, most) = (groups.iter().min_by(by)?, groups.iter().max_by(by)?);
-    Some((ledger.cell(least.0, column)?, ledger.cell(most.0, column)?, p))
+    Some((ledger.cell(least.0, column)?, ledger.cell(most.0, column)?, (p, paired)))
+}
+
+/// The mean of each seed over the rows; nothing if their values do not pair.
+fn seeds<'a>(rows: impl Iterator<Item = &'a Vec<f64>>) -> Option<Vec<f64>> {
+    let rows: Vec<&Vec<f64>> = rows.collect();
+    let seeds = rows.first()?.len();
+    let pair = seeds >= 2 && rows.iter().all(|values| values.len() == seeds);
+    let mean = |at: usize| rows.iter().map(|values| values[at]).sum::<f64>() / rows.len() as f64;
+    pair.then(|| (0..seeds).map(mean).collect())
 }
 
 /// P-values of several tests, each such that none below a bound is wrong more often than the bound says of one.

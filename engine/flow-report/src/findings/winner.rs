@@ -4,16 +4,11 @@
 use flow_core::Best;
 
 use super::held::topic;
-use super::{Finding, Scoped, SectionFigures};
-use crate::analysis::differs;
-use crate::bounds::SIGNIFICANT;
+use super::{Finding, Scoped, SectionFigures, What, WinnerTest};
 use crate::columns::{is_usage, point};
-use crate::table::{Cell, Column, Content, Spread};
-
-/// Standard normal quantiles of a two-sided test at 5% and of a power of 80%, summed: (1.96 + 0.84)².
-const RUNS: f64 = 7.84;
-/// More runs than this are not proposed.
-const MOST: f64 = 200.0;
+use crate::format::Format;
+use crate::significance::{Tested, test};
+use crate::table::{Cell, Column, Content};
 
 struct Point<'a> {
     row: usize,
@@ -25,7 +20,7 @@ struct Point<'a> {
 
 /// The best point by the first column that can be better or worse and of which `found` says nothing yet; `None` if there is no such
 /// column, or only one point.
-pub(crate) fn winner(ledger: &SectionFigures<'_>, found: &[Scoped]) -> Option<Scoped> {
+pub(crate) fn winner(ledger: &mut SectionFigures<'_>, found: &[Scoped]) -> Option<Scoped> {
     let table = ledger.table;
     if table.rows.iter().any(|axis| axis == "epoch" || axis == "step") {
         return None;
@@ -65,30 +60,48 @@ pub(crate) fn winner(ledger: &SectionFigures<'_>, found: &[Scoped]) -> Option<Sc
     });
     let [best, rest @ ..] = points.as_slice() else { return None };
     let next = rest.first()?;
-    let comparisons = rest.len() as f64;
-    let p: Vec<Option<f64>> = rest.iter().map(|other| differs(best.cell, other.cell)).collect();
-    let repeated = p.iter().all(Option::is_some);
-    let tied = rest.iter().zip(&p).filter(|(other, p)| match p {
-        Some(p) => p * comparisons > SIGNIFICANT,
+    let comparisons = rest.len();
+    let tests: Vec<Option<Tested>> = rest.iter().map(|other| test(best.cell, other.cell)).collect();
+    let repeated = tests.iter().all(Option::is_some);
+    let worst = rest.last()?;
+    if column.show.as_read(best.value) == column.show.as_read(worst.value) {
+        return None;
+    }
+    let tied = rest.iter().zip(&tests).filter(|(other, tested)| match tested {
+        Some(tested) => !tested.is_told(comparisons),
         None => other.value == best.value,
     });
-    let tied: Vec<String> = tied.map(|(other, _)| other.name.clone()).collect();
+    let tied: Vec<&Point<'_>> = tied.map(|(other, _)| other).collect();
     // Of points that are all the same, none is the best.
     if !repeated && tied.len() == rest.len() {
         return None;
     }
+    let test = match tests.first().and_then(Option::as_ref).filter(|_| repeated) {
+        Some(tested) => {
+            let p = tested.of_many(comparisons);
+            let what = What::TTest { column: column.name.clone(), at: next.name.clone() };
+            let p = ledger.computed(None, what, p, Format::p_value(p));
+            let furthest = tied.iter().map(|other| (other.value - best.value).abs()).reduce(f64::max);
+            let show = Format { signed: false, ..column.show.difference() };
+            let furthest = furthest
+                .map(|by| ledger.computed(None, What::Furthest { column: column.name.clone() }, by, show.clone()));
+            let more = tested.more(comparisons).filter(|_| !tested.is_told(comparisons));
+            Some(WinnerTest { paired: tested.paired, runs: tested.runs, p, furthest, more })
+        }
+        None => None,
+    };
+    let tied = tied.into_iter().map(|other| other.name.clone()).collect();
     let figure = |of: &Point<'_>| ledger.cell(of.row, of.column);
-    let more = repeated.then(|| runs(best.cell, next.cell)).flatten().filter(|_| !tied.is_empty());
     let finding = Finding::Winner {
         column: column.name.clone(),
         least: goal == Best::Min,
         point: best.name.clone(),
         value: figure(best)?,
         next: (next.name.clone(), figure(next)?),
+        worst: (rest.len() > 1).then(|| Some((worst.name.clone(), figure(worst)?))).flatten(),
         points: points.len(),
         tied,
-        repeated,
-        more,
+        test,
     };
     Some(Scoped { scope: None, finding })
 }
@@ -96,16 +109,4 @@ pub(crate) fn winner(ledger: &SectionFigures<'_>, found: &[Scoped]) -> Option<Sc
 /// Whether it is how long something took.
 pub(super) fn is_time(column: &Column) -> bool {
     matches!(column.show.unit.as_str(), "ms" | "s" | "min" | "h" | "µs") || column.name.ends_with("_time")
-}
-
-/// How many runs of each of two points would tell a difference as large as theirs: n = (z₀.₉₇₅ + z₀.₈)² (s₁² + s₂²) / d², as for the
-/// comparison of two means (W. G. Cochran, Sampling Techniques, 1977, 4.4). It is more than there are, because these did not suffice.
-fn runs(a: &Cell, b: &Cell) -> Option<u32> {
-    let of = |cell: &Cell| match cell.content {
-        Content::Number { value, spread: Some(Spread::Sd(sd, runs)), .. } => Some((value, sd, runs)),
-        _ => None,
-    };
-    let ((a, sa, runs_of_a), (b, sb, runs_of_b)) = (of(a)?, of(b)?);
-    let n = RUNS * (sa.powi(2) + sb.powi(2)) / (a - b).powi(2);
-    (n.is_finite() && n <= MOST).then(|| (n.ceil() as u32).max(runs_of_a.max(runs_of_b) + 1))
 }

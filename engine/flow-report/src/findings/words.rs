@@ -4,6 +4,7 @@ use flow_core::Outcome;
 
 use super::compare::is_told;
 use super::{AllPacked, Among, Borne, Bound, Course, Figure, Finding, PackedPart, Scoped, Side, TiedPart};
+use crate::bounds::SAME;
 use crate::format::{Format, term};
 use crate::safe;
 use crate::table::Names;
@@ -290,20 +291,35 @@ impl Finding {
                     },
                 );
                 let text = |figure: &Figure| figure.text(words, lang);
+                let every = |rows: &str| {
+                    let args = Args::new().with("rows", rows);
+                    match names.table.rows.as_slice() {
+                        [axis] => words.text(lang, "where-axis", &args.with("axis", inline(axis))),
+                        _ => words.text(lang, "where-rows", &args),
+                    }
+                };
+                let some = |some: &Figure, rows: &Figure| match some.value == rows.value {
+                    true => every(if rows.value == 2.0 { "two" } else { "every" }),
+                    false => {
+                        words.text(lang, "where-some", &Args::new().with("some", text(some)).with("rows", text(rows)))
+                    }
+                };
                 match borne {
                     Borne::OneRow => say("finding-changed", args),
-                    Borne::Two => say("finding-changed-two", args),
-                    Borne::Few => say("finding-changed-few", args),
+                    Borne::Two => say("finding-changed-few", args.with("where", every("two"))),
+                    Borne::Few => say("finding-changed-few", args.with("where", every("every"))),
                     Borne::Tested { pairs, p } => {
-                        say("finding-changed-tested", args.with("pairs", text(pairs)).with("p", p.relation()))
+                        let args = args.with("where", every("every")).with("pairs", text(pairs));
+                        say("finding-changed-tested", args.with("p", p.relation()))
                     }
-                    Borne::OneRun { some, rows, median } => {
-                        let args = args.with("some", text(some)).with("rows", text(rows));
-                        say("finding-changed-once", args.with("median", text(median)))
+                    Borne::OneRun { some: n, rows, median } => {
+                        let all = if n.value == rows.value { "yes" } else { "no" };
+                        let args = args.with("where", some(n, rows)).with("median", text(median)).with("all", all);
+                        say("finding-changed-once", args)
                     }
-                    Borne::Most { some, rows, median, p } => {
-                        let args = args.with("some", text(some)).with("rows", text(rows));
-                        say("finding-changed-most", args.with("median", text(median)).with("p", p.relation()))
+                    Borne::Most { some: n, rows, median, p } => {
+                        let args = args.with("where", some(n, rows)).with("median", text(median));
+                        say("finding-changed-most", args.with("p", p.relation()))
                     }
                 }
             }
@@ -394,7 +410,8 @@ impl Finding {
                     }
                     (None, Some(AllPacked { at_once, one_by_one, gain })) => {
                         let [packed, alone] = [at_once, one_by_one].map(|figure| figure.text(words, lang));
-                        let args = args.with("packed", packed).with("alone", alone);
+                        let pays = if gain.value > 1.0 + SAME { "yes" } else { "no" };
+                        let args = args.with("packed", packed).with("alone", alone).with("pays", pays);
                         say("finding-packed", args.with("gain", gain.show.number(gain.value)))
                     }
                     (None, None) => say("finding-packed-in-runs", args),
@@ -404,10 +421,11 @@ impl Finding {
                 });
                 words.sentences(lang, &[told].into_iter().chain(spoilt).collect::<Vec<_>>())
             }
-            Finding::Repeated { column, axis, differs, least, most, p } => {
+            Finding::Repeated { column, axis, differs, least, most, p, paired } => {
                 let key = if *differs { "finding-repeated-differs" } else { "finding-repeated-alike" };
                 let args = args.with("column", inline(column)).with("axis", inline(axis));
                 let range = span(least, most, true, words, lang);
+                let args = args.with("paired", if *paired { "yes" } else { "no" });
                 say(key, args.with("range", range).with("p", p.relation()))
             }
             Finding::Goes { column, axis, course, from, to } => {
@@ -425,22 +443,39 @@ impl Finding {
                 };
                 say(key, args.with("from", from).with("first", first).with("to", to).with("last", last))
             }
-            Finding::Winner { column, point, value, next, points, tied, repeated, more, .. } => {
+            Finding::Winner { column, point, value, next, worst, tied, test, .. } => {
                 let args = || Args::new().with("column", inline(column)).with("point", safe::text(point));
                 let args = || args().with("value", value.text(words, lang)).with("next", safe::text(&next.0));
                 let args = || args().with("second", next.1.text(words, lang)).count("tied", tied.len());
-                let told = say("finding-winner", args());
-                let sure = match (repeated, tied.is_empty(), more) {
-                    _ if points < &2 => None,
-                    (false, true, _) => Some(say("finding-winner-once", args())),
-                    (false, false, _) => Some(say("finding-winner-same", args())),
-                    (true, true, _) => Some(say("finding-winner-clear", args())),
-                    (true, false, None) => Some(say("finding-winner-tied", args())),
-                    (true, false, Some(more)) => {
-                        Some(say("finding-winner-more", args().with("more", more.to_string())))
+                let mut told = vec![match worst {
+                    Some((worst, value)) => {
+                        let args = args().with("worst", safe::text(worst)).with("last", value.text(words, lang));
+                        say("finding-winner-worst", args)
                     }
+                    None => say("finding-winner", args()),
+                }];
+                let Some(test) = test else {
+                    let key = if tied.is_empty() { "finding-winner-once" } else { "finding-winner-same" };
+                    told.push(say(key, args()));
+                    return words.sentences(lang, &told);
                 };
-                words.sentences(lang, &std::iter::once(told).chain(sure).collect::<Vec<_>>())
+                let tested = || {
+                    let of = args().with("paired", if test.paired { "yes" } else { "no" }).with("p", test.p.relation());
+                    let furthest = test.furthest.as_ref().map(|by| by.text(words, lang)).unwrap_or_default();
+                    of.count("runs", test.runs as usize).with("furthest", furthest)
+                };
+                told.push(say(if tied.is_empty() { "finding-winner-clear" } else { "finding-winner-tied" }, tested()));
+                if let Some(more) = test.more {
+                    told.push(say("finding-winner-more", args().count("more", more as usize)));
+                }
+                words.sentences(lang, &told)
+            }
+            Finding::Depends { column, axis, best, worst, next } => {
+                let args = args.with("column", inline(column)).with("axis", inline(axis));
+                let args = args.with("best", safe::text(&best.0)).with("value", best.1.text(words, lang));
+                let args = args.with("worst", safe::text(&worst.0)).with("other", worst.1.text(words, lang));
+                let args = args.with("second", inline(&next.0)).with("by", next.1.size(words, lang));
+                say("finding-depends", args)
             }
             Finding::CostFree { accuracy, a, b, cheaper, better } => {
                 let cheaper: Vec<String> = cheaper.iter().map(|name| inline(name)).collect();

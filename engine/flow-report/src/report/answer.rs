@@ -27,8 +27,13 @@ const FINDINGS: usize = 5;
 /// A second sentence joins the answer from this rank on. Below the other one, a finding stands in the details alone.
 const SECOND: u32 = 85;
 const LEAST: u32 = 30;
+/// What is asked first has so much more.
+const FIRST: u32 = 100;
 /// Of so many parts the same is said.
 const PARTS: usize = 3;
+
+/// Columns that tell how long something takes.
+const TIMES: [&str; 4] = ["epoch_time", "iteration_time", "step_time", "wall"];
 
 /// What a section asks.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,12 +59,20 @@ pub(super) fn answer(section: &Section) -> Answer {
         (0..found.scopes().len()).map(move |curve| (rank_of_analysis, Said::Analysis(at, curve)))
     });
     let findings = section.findings.iter().enumerate().map(|(at, one)| {
-        let rank = rank(&one.finding, asks);
+        let rank = rank(&one.finding, asks) + first_of_all(&one.finding);
         // Of parts that are compared, what each does alone comes second.
         let scoped = one.scope.is_some() && matches!(asks, Asks::Compare | Asks::Together);
         (if scoped { rank.saturating_sub(40) } else { rank }, Said::Finding(at))
     });
     let mut all: Vec<(u32, Said)> = groups.chain(analyses).chain(findings).collect();
+    // Where two versions are compared, that comes before what running together does.
+    let compared = section.with.compare.is_some() && !section.together.is_empty();
+    if compared
+        && let Some((rank, _)) =
+            all.iter_mut().filter(|(_, said)| is_change(*said, section)).max_by_key(|(rank, _)| *rank)
+    {
+        *rank += FIRST;
+    }
     all.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
     let about = |said: &Said| match said {
         Said::Finding(at) => {
@@ -85,8 +98,10 @@ pub(super) fn answer(section: &Section) -> Answer {
         if about.is_some_and(again) {
             continue;
         }
-        let joins =
-            out.lead.is_empty() || out.lead.len() < LEAD && rank >= SECOND && same_kind(out.lead[0], said, section);
+        let joins = match out.lead.last() {
+            None => true,
+            Some(last) => out.lead.len() < LEAD && rank >= SECOND && same_kind(*last, said, section),
+        };
         if joins && out.findings.is_empty() {
             out.lead.push(said);
         } else if out.findings.len() < FINDINGS && rank >= LEAST {
@@ -99,10 +114,18 @@ pub(super) fn answer(section: &Section) -> Answer {
     out
 }
 
-/// Verdicts of several groups are one answer, and so are two effects; a verdict and an effect are not.
+/// Whether it says how one version differs from the other.
+fn is_change(said: Said, section: &Section) -> bool {
+    let Said::Finding(at) = said else { return false };
+    let one = &section.findings[at];
+    one.scope.is_none() && matches!(topic(&one.finding), Some(("change" | "cost", _)))
+}
+
+/// Verdicts of several groups are one answer, and so are two effects. A verdict joins an effect of what the groups are compared by.
 fn same_kind(first: Said, next: Said, section: &Section) -> bool {
     match (first, next) {
         (Said::Group(_), Said::Group(_)) | (Said::Analysis(..), Said::Analysis(..)) => true,
+        (first, Said::Group(_)) => is_change(first, section),
         (Said::Finding(a), Said::Finding(b)) => {
             section.findings[a].scope == section.findings[b].scope || section.findings[b].scope.is_none()
         }
@@ -118,6 +141,14 @@ fn order(group: &Together) -> u8 {
         Verdict::NoGain => 2,
         Verdict::SlowerThanOneAfterAnother => 3,
         _ => 4,
+    }
+}
+
+/// How long something takes is what a comparison asks before all else.
+fn first_of_all(finding: &Finding) -> u32 {
+    match finding {
+        Finding::Changed { column, .. } if TIMES.contains(&column.as_str()) => 10,
+        _ => 0,
     }
 }
 
@@ -140,6 +171,7 @@ fn rank(finding: &Finding, asks: Asks) -> u32 {
         Finding::Unchanged { .. } => 42,
         Finding::OneTraining { .. } => 20,
         Finding::Winner { .. } => 90,
+        Finding::Depends { .. } => 89,
         Finding::Flattens { .. }
         | Finding::NeverFalls { .. }
         | Finding::StillFalling { .. }
@@ -155,6 +187,7 @@ fn rank(finding: &Finding, asks: Asks) -> u32 {
         Finding::Repeated { differs: true, .. } => 68,
         Finding::Repeated { .. } => 44,
         Finding::Bound { .. } => 66,
+        Finding::MemoryFaster { .. } if asks == Asks::Sweep => 86,
         Finding::MemoryFaster { .. } => 60,
         Finding::AtMost { .. } => 58,
         Finding::Estimate { .. } => 57,

@@ -94,6 +94,7 @@ pub(super) fn value(finding: &Finding, names: &Names<'_>, lang: &str) -> String 
         }
         Finding::Winner { point, value, .. } => at(point, value),
         Finding::Bound { .. }
+        | Finding::Depends { .. }
         | Finding::Ends { .. }
         | Finding::OneTraining { .. }
         | Finding::OrderOf { .. }

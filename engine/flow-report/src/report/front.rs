@@ -63,7 +63,11 @@ pub(super) fn headline(section: &Section, answer: &Answer, words: &Words, lang: 
         Said::Group(at) => judged::headline(&section.together[*at], words, lang),
         said => sentence(*said, section, words, lang),
     };
-    let most = if section.together.is_empty() { 1 } else { 2 };
+    let most = match (section.together.is_empty(), section.with.compare.is_some()) {
+        (true, _) => 1,
+        (false, false) => 2,
+        (false, true) => 3,
+    };
     together_said(answer.lead.iter().take(most).map(short), section, words, lang)
 }
 
@@ -160,7 +164,12 @@ fn groups(section: &Section, words: &Words, lang: &str) -> String {
     let times = members().flat_map(|m| [m.alone, m.together]).flatten().collect::<Vec<f64>>();
     let time = Format::for_unit("s", times.iter().copied());
     let mut grid = Grid { heads: vec![(String::new(), false)], rows: Vec::new() };
-    grid.heads.extend(groups.iter().map(|group| (safe::text(&group.group), true)));
+    // How many run together is said once, if that is the same of all groups.
+    let members: Vec<usize> = groups.iter().map(|group| group.members.len()).collect();
+    let all_alike = members.iter().all(|n| *n == members[0]);
+    grid.heads.extend(
+        groups.iter().map(|group| (if all_alike { safe::text(&group.group) } else { sized(group, words, lang) }, true)),
+    );
     let mut row = |label: String, cell: &dyn Fn(&Together) -> String| {
         grid.rows.push([label].into_iter().chain(groups.iter().map(cell)).collect());
     };
@@ -177,7 +186,14 @@ fn groups(section: &Section, words: &Words, lang: &str) -> String {
     let unit = time.head().map(|unit| format!(" ({unit})")).unwrap_or_default();
     let label = |key: &str| words.text(lang, key, &Args::new().with("column", names.head(measure, lang)));
     row(format!("{}{of}{unit}", label("together-alone")), &|group| joined(group, |m| m.alone));
-    row(format!("{}{unit}", label("together-together")), &|group| joined(group, |m| m.together));
+    let all = match all_alike {
+        true => {
+            let args = Args::new().with("column", names.head(measure, lang)).with("n", members[0].to_string());
+            words.text(lang, "front-together", &args)
+        }
+        false => label("together-together"),
+    };
+    row(format!("{all}{unit}"), &|group| joined(group, |m| m.together));
     let text = |key: &str| words.text(lang, key, &Args::new());
     row(text("front-worst"), &|group| worst(group, words, lang).unwrap_or_else(|| "—".into()));
     row(text("together-gain"), &|group| {
@@ -191,6 +207,12 @@ fn groups(section: &Section, words: &Words, lang: &str) -> String {
     }
     row(format!("**{}**", text("together-verdict")), &|group| format!("**{}**", text(verdict_key(&group.verdict))));
     grid.typeset(words, &[lang]).markdown()
+}
+
+/// `v7 (3 at once)`.
+fn sized(group: &Together, words: &Words, lang: &str) -> String {
+    let args = Args::new().with("group", safe::text(&group.group)).with("n", group.members.len().to_string());
+    words.text(lang, "front-group", &args)
 }
 
 /// What tells the members of a group apart, if one axis does: `batch size 32 / 64 / 128`.
@@ -225,7 +247,7 @@ fn rows_of_groups(groups: &[Together], words: &Words, lang: &str) -> String {
     let heads = heads.map(|(key, right)| (words.text(lang, key, &Args::new()), right)).into();
     let row = |group: &Together| {
         vec![
-            safe::text(&group.group),
+            sized(group, words, lang),
             words.text(lang, verdict_key(&group.verdict), &Args::new()),
             group.gain.map_or_else(|| "—".into(), |gain| gains::times_of(gain, Format::cell)),
             worst(group, words, lang).unwrap_or_else(|| "—".into()),

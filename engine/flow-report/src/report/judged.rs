@@ -108,7 +108,7 @@ pub(super) fn limits(group: &Together, words: &Words, lang: &str) -> Option<Stri
 
 /// The same without what limits it.
 pub(super) fn headline(group: &Together, words: &Words, lang: &str) -> String {
-    let name = || Args::new().with("group", safe::text(&group.group));
+    let name = || Args::new().with("group", safe::text(&group.group)).count("members", group.members.len());
     let gain = group.gain.map(|gain| times_of(gain, Format::number)).unwrap_or_default();
     let worst = worst(group, words, lang);
     let args = || name().with("gain", gain.clone()).with("worst", worst.clone().unwrap_or_default());

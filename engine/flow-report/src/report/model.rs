@@ -26,8 +26,8 @@ use crate::assumed::Assumed;
 use crate::caveats::Caveats;
 use crate::columns::{gpu_shared, written};
 use crate::findings::{
-    self, Besides, Changes, Computed, Disturbed, FindingMatch, Packed, Scoped, SectionFigures, common, compare, curves,
-    held, readable, repeated, schedules,
+    self, Besides, Changes, Computed, Disturbed, Finding, FindingMatch, Packed, Scoped, SectionFigures, common,
+    compare, curves, held, readable, repeated, schedules,
 };
 use crate::safe;
 use crate::table::{Cell, Content, Reference, Row, Table};
@@ -312,7 +312,7 @@ fn section<'a>(
     let mut of_load = if first { findings::load(&mut ledger, &with_series) } else { Vec::new() };
     // How the CPU works over an epoch is said if a chart of the load shows it.
     let shows_load = with.charts.iter().any(|chart| matches!(chart, ChartWith::Load(_)));
-    of_load.retain(|one| shows_load || !matches!(one.finding, findings::Finding::Ends { .. }));
+    of_load.retain(|one| shows_load || !matches!(one.finding, Finding::Ends { .. }));
     let mut of_rows = schedules(&mut ledger, with.compare.is_some());
     of_rows.extend(order(with, &table, input)?);
     let repeated = repeated(&mut ledger);
@@ -321,8 +321,23 @@ fn section<'a>(
     if with.compare.is_none() {
         let all = [&*findings, &*of_rows].concat();
         findings.extend(findings::goes(&ledger, &besides, &all));
-        of_rows.extend(findings::winner(&ledger, &all).filter(|_| analyses.is_empty() && with.corun.is_none()));
+        let alone = analyses.is_empty() && with.corun.is_none();
+        if let Some(winner) = alone.then(|| findings::winner(&mut ledger, &all)).flatten() {
+            if let Finding::Winner { column, least, .. } = &winner.finding {
+                of_rows.extend(findings::depends(&mut ledger, column, *least));
+            }
+            of_rows.push(winner);
+        }
     }
+    // Which point is best is asked of each point once: whether all of them differ is no second question.
+    let ranked: BTreeSet<String> = (of_rows.iter())
+        .filter_map(|one| match &one.finding {
+            Finding::Winner { column, .. } => Some(column.clone()),
+            _ => None,
+        })
+        .chain(analyses.iter().filter_map(|(_, found)| found.ranks().map(str::to_owned)))
+        .collect();
+    of_rows.retain(|one| !matches!(&one.finding, Finding::Repeated { column, .. } if ranked.contains(column)));
     let alone = source.like.as_ref().and_then(|like| input.steps.get(like));
     let packed = alone.and_then(|alone| findings::packed(&mut ledger, &source.results, &alone.results));
     let (packed, answer) = packed.unzip();
@@ -411,7 +426,7 @@ fn section<'a>(
     // A sweep over several axes has a line for each point of the others.
     if with.charts.is_empty() && table.rows.len() > 1 && table.split.is_none() {
         let best = findings.iter().find_map(|one| match &one.finding {
-            findings::Finding::Winner { column, .. } => Some(ChartWith::Column(column.clone())),
+            Finding::Winner { column, .. } => Some(ChartWith::Column(column.clone())),
             _ => None,
         });
         let of_best = best.and_then(|chart| Drawn::of(&chart, &table, &with_series).ok().flatten());

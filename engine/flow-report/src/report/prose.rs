@@ -5,7 +5,7 @@ use super::judged;
 use super::model::{Report, Section};
 use super::with::{Blames, Guess};
 use crate::columns::written;
-use crate::findings::{Beside, Finding};
+use crate::findings::Beside;
 use crate::format::Format;
 use crate::safe;
 use crate::table::{ByLanguage, Names, Note, worded};
@@ -53,13 +53,6 @@ pub(super) fn bullets(section: &Section, words: &Words, lang: &str) -> Vec<Strin
         let sentences = found.sentences(&section.analyses, &section.table, words, lang);
         let of_each = sentences.into_iter().enumerate();
         out.extend(of_each.map(|(sentence, said)| caveat(said, section.disturbed.of_sentence(at, sentence))));
-        // An F-test of one curve of several takes the points of that one alone.
-        let of_all = section.findings.iter().filter(|one| one.scope.is_none());
-        let said = of_all.filter_map(|one| match &one.finding {
-            Finding::Repeated { column, differs, .. } => found.other_than_f_test(column, *differs),
-            _ => None,
-        });
-        out.extend(said.take(1).map(|key| words.text(lang, key, &Args::new())));
     }
     out.extend(judged::sentences(&section.together, words, lang));
     out.extend(notes(section, words, lang));

@@ -1,0 +1,83 @@
+//! Which axis of a sweep the deciding column depends on most, as the means over the other axes tell.
+
+use super::{Figure, Finding, Scoped, SectionFigures, What};
+use crate::bounds::SAME_SHARE;
+use crate::columns::point;
+use crate::table::Content;
+
+/// An axis, with the mean of the column at each of its values.
+struct Axis {
+    name: String,
+    means: Vec<(String, f64)>,
+}
+
+impl Axis {
+    fn lowest(&self) -> Option<&(String, f64)> {
+        self.means.iter().min_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    fn highest(&self) -> Option<&(String, f64)> {
+        self.means.iter().max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    /// How far its means are apart.
+    fn way(&self) -> f64 {
+        self.highest().zip(self.lowest()).map_or(0.0, |(high, low)| high.1 - low.1)
+    }
+}
+
+/// The axis on which the column depends most, and on which next: of a sweep over several, all of whose points have a number.
+pub(crate) fn depends(ledger: &mut SectionFigures<'_>, column: &str, least: bool) -> Option<Scoped> {
+    let table = ledger.table;
+    let mut show = None;
+    let mut points: Vec<(Vec<String>, f64)> = Vec::new();
+    for part in table.parts() {
+        let at = table.find(column, None, part)?;
+        show.get_or_insert_with(|| table.columns[at].show.clone());
+        for row in &table.body {
+            let Content::Number { value, .. } = row.cells[at].content else { return None };
+            let key = |cell: &crate::table::Cell| match &cell.content {
+                Content::Text { text, .. } => Some(text.clone()),
+                _ => None,
+            };
+            let keys: Option<Vec<String>> = row.cells.iter().take(table.rows.len()).map(key).collect();
+            points.push((keys?.into_iter().chain(part.map(str::to_owned)).collect(), value));
+        }
+    }
+    let split = table.split.as_ref().map(|(axis, _)| axis);
+    let axes = table.rows.iter().chain(split).enumerate().map(|(at, name)| {
+        let mut means: Vec<(String, f64)> = Vec::new();
+        for (keys, _) in &points {
+            if !means.iter().any(|(value, _)| *value == keys[at]) {
+                let of = || points.iter().filter(|(other, _)| other[at] == keys[at]).map(|(_, value)| value);
+                means.push((keys[at].clone(), of().sum::<f64>() / of().count() as f64));
+            }
+        }
+        Axis { name: name.clone(), means }
+    });
+    let mut axes: Vec<Axis> = axes.filter(|axis| axis.means.len() > 1).collect();
+    // Means are those of the same other values only if every value meets every other.
+    if axes.len() < 2 || axes.iter().map(|axis| axis.means.len()).product::<usize>() != points.len() {
+        return None;
+    }
+    axes.sort_by(|a, b| b.way().total_cmp(&a.way()));
+    let ([first, second, ..], show) = (axes.as_slice(), show?) else { return None };
+    let difference = show.difference();
+    let small = show.unit == "%" && first.way() < SAME_SHARE || difference.reads_zero(first.way());
+    if small {
+        return None;
+    }
+    let (best, worst) = match least {
+        true => (first.lowest()?, first.highest()?),
+        false => (first.highest()?, first.lowest()?),
+    };
+    let mut mean = |(value, mean): &(String, f64)| -> (String, Figure) {
+        let what = What::AxisMean { column: column.to_owned(), at: point(&first.name, value) };
+        (value.clone(), ledger.computed(None, what, *mean, show.clone()))
+    };
+    let (best, worst) = (mean(best), mean(worst));
+    let what = What::AxisWay { column: column.to_owned(), axis: second.name.clone() };
+    let next = (second.name.clone(), ledger.computed(None, what, second.way(), difference));
+    let (column, axis) = (column.to_owned(), first.name.clone());
+    Some(Scoped { scope: None, finding: Finding::Depends { column, axis, best, worst, next } })
+}

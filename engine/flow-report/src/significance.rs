@@ -1,0 +1,114 @@
+//! The one test of whether two points differ: paired where a place among their values means the same in both (a seed, a repetition),
+//! else unpaired. Every sentence and table that tells two points apart uses it.
+
+use flow_core::stats::{t_quantile, t_tail};
+
+use crate::bounds::SIGNIFICANT;
+use crate::table::{Cell, Content, Spread};
+
+/// No more runs than this are proposed.
+const MOST: u32 = 200;
+/// The standard normal quantile of a power of 80%.
+const POWER: f64 = 0.84;
+
+/// Two points, tested.
+pub(crate) struct Tested {
+    /// How likely chance is to make a difference as large.
+    pub(crate) p: f64,
+    /// By a paired t-test, not by B. L. Welch's ("The Generalization of 'Student's' Problem", Biometrika 34 (1947), 28–35).
+    pub(crate) paired: bool,
+    /// How many runs each has: the fewer of the two.
+    pub(crate) runs: u32,
+    difference: f64,
+    error: f64,
+}
+
+/// Tests the difference of two means; nothing if one was not repeated.
+pub(crate) fn test(a: &Cell, b: &Cell) -> Option<Tested> {
+    let p = |difference: f64, error: f64, freedom: f64| match error > 0.0 {
+        true => t_tail(difference / error, freedom),
+        false if difference == 0.0 => 1.0,
+        false => 0.0,
+    };
+    if a.values.len() == b.values.len() && a.values.len() >= 2 {
+        let differences: Vec<f64> = a.values.iter().zip(&b.values).map(|(a, b)| a - b).collect();
+        let n = differences.len() as f64;
+        let difference = differences.iter().sum::<f64>() / n;
+        let error = (differences.iter().map(|d| (d - difference).powi(2)).sum::<f64>() / (n - 1.0) / n).sqrt();
+        let p = p(difference, error, n - 1.0);
+        return Some(Tested { p, paired: true, runs: differences.len() as u32, difference, error });
+    }
+    let of = |cell: &Cell| match &cell.content {
+        Content::Number { value, spread: Some(Spread::Sd(_, n) | Spread::Range(_, _, n)), error: Some(error) }
+            if *n >= 2 =>
+        {
+            Some((cell.mean.unwrap_or(*value), error.powi(2), *n))
+        }
+        _ => None,
+    };
+    let ((a, va, runs_of_a), (b, vb, runs_of_b)) = (of(a)?, of(b)?);
+    let (na, nb) = (f64::from(runs_of_a), f64::from(runs_of_b));
+    let freedom = (va + vb).powi(2) / (va.powi(2) / (na - 1.0) + vb.powi(2) / (nb - 1.0));
+    let freedom = if freedom.is_finite() { freedom } else { na + nb - 2.0 };
+    let (difference, error) = (a - b, (va + vb).sqrt());
+    let p = p(difference, error, freedom);
+    Some(Tested { p, paired: false, runs: runs_of_a.min(runs_of_b), difference, error })
+}
+
+impl Tested {
+    /// Its p among so many comparisons: who looks for the best looks at all of them (Bonferroni).
+    pub(crate) fn of_many(&self, comparisons: usize) -> f64 {
+        (self.p * comparisons as f64).min(1.0)
+    }
+
+    pub(crate) fn is_told(&self, comparisons: usize) -> bool {
+        self.of_many(comparisons) <= SIGNIFICANT
+    }
+
+    /// How many more runs of each would tell the difference, if it and the scatter stay as they are.
+    pub(crate) fn more(&self, comparisons: usize) -> Option<u32> {
+        let level = SIGNIFICANT / comparisons.max(1) as f64;
+        let scatter = self.error * f64::from(self.runs).sqrt();
+        let tells = |n: &u32| {
+            let freedom = f64::from(if self.paired { n - 1 } else { 2 * n - 2 });
+            self.difference.abs() * f64::from(*n).sqrt() >= scatter * (t_quantile(level, freedom) + POWER)
+        };
+        // Of what is the same, no number of runs tells a difference.
+        (self.runs + 1..=MOST).filter(|_| self.difference != 0.0).find(tells).map(|n| n - self.runs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(values: &[f64], paired: bool) -> Cell {
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        let sd = (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt();
+        let spread = Some(Spread::Sd(sd, values.len() as u32));
+        let content = Content::Number { value: mean, spread, error: Some(sd / n.sqrt()) };
+        Cell { values: if paired { values.to_vec() } else { Vec::new() }, ..Cell::new(content) }
+    }
+
+    /// Seeds differ by more than the points do: only a paired test tells these apart.
+    #[test]
+    fn values_that_pair_are_tested_in_pairs() {
+        let (a, b) = ([0.300, 0.500, 0.700, 0.400], [0.331, 0.530, 0.729, 0.432]);
+        let paired = test(&cell(&a, true), &cell(&b, true)).expect("a test");
+        let unpaired = test(&cell(&a, false), &cell(&b, false)).expect("a test");
+        assert!(paired.paired && paired.p < 0.001 && paired.is_told(4), "{}", paired.p);
+        assert!(!unpaired.paired && unpaired.p > 0.5 && !unpaired.is_told(1), "{}", unpaired.p);
+    }
+
+    #[test]
+    fn more_runs_are_those_that_decide() {
+        let more = |b: &[f64], comparisons| {
+            test(&cell(&[1.0, 1.1, 0.9], true), &cell(b, true)).and_then(|tested| tested.more(comparisons))
+        };
+        let (one, many) = (more(&[1.1, 1.3, 0.9], 1), more(&[1.1, 1.3, 0.9], 11));
+        assert!(one.is_some_and(|one| (3..15).contains(&one)) && many > one, "{one:?} {many:?}");
+        assert_eq!(more(&[1.001, 1.2, 0.8], 1), None, "no number of runs that anybody makes");
+        assert_eq!(more(&[1.0, 1.1, 0.9], 1), None, "the same to the last digit");
+    }
+}
