@@ -197,7 +197,7 @@ finding-bursts = { $which ->
 finding-no-bursts = The CPU does not burst at the ends of epochs (their last tenth, and until the next begins): at the most its use is { $ends } there against { $middle } in their middle half ({ $label }).
 finding-estimate = { $column } differs from { $of } by { $range } (median of the absolute differences { $typical }).
 finding-estimate-one = { $column } differs from { $of } by { $most }.
-finding-agrees = Earlier figures of { $column } that are found again to their last digit: { $same } of { $of }. The largest difference is { $most }.
+finding-agrees = { $column } agrees with the earlier figures within { $most }; { $same } of { $of } are the same to the last digit.
 finding-unchanged = From { $a } to { $b }, { $column } is unchanged (differences below { $most }).
 finding-hardly-changed = From { $a } to { $b }, { $column } { $how ->
     [rises] rises by less than { $most }, and falls in no row
@@ -301,6 +301,7 @@ computed-slope = Slope of { $column } over { $axis }
 computed-r2 = R² of { $column } over { $axis }
 computed-least = Least { $column }
 computed-most = Largest { $column }
+computed-of = { $column } of { $label }
 computed-mean-change = Mean change of { $column }
 computed-low-change = Change of { $column }, lower end of the 95% confidence interval
 computed-high-change = Change of { $column }, upper end of the 95% confidence interval
@@ -505,6 +506,10 @@ remark-strangers-unnamed = { $label } shared its GPU with other programs.
 remark-gpu-shared = { $count ->
     [1] { $label } shared its GPU: others used { $used } of its time
    *[other] { $count } of the results shared their GPUs: others used up to { $used } of a GPU's time, beside { $label }
+}.
+remark-gpu-shared-own = { $count ->
+    [1] { $label } shared its GPU with other steps of flow, as planned: they used { $used } of its time
+   *[other] { $count } of the results shared their GPUs with other steps of flow, as planned: these used up to { $used } of a GPU's time, beside { $label }
 }.
 remark-limit = GPU memory was limited to { $limit } (`memory_limit`): what runs out of that need not run out of the card's.
 remark-short-epochs = { $count ->
@@ -857,28 +862,30 @@ fit-parabola-adds-nothing = A straight line suffices: a parabola adds nothing (F
 fit-line-is-not-enough = A straight line is not enough: its AICc is { $more } above the least.
 jumps-title = Jumps of { $column } along { $axis }
 jumps-each = Where { $column } jumps along { $axis }
-jumps-count = Jumps
-jumps-multiple = At the multiples of
+jumps-falls-at = Falls at
+jumps-rises-at = Rises at
+jumps-height-share = Of the level
+jumps-both = { $column } falls at { $axis } { $falls }, and rises at { $rises }.
+jumps-falls = { $column } falls at { $axis } { $falls }.
+jumps-rises = { $column } jumps up at { $axis } { $rises }.
+jumps-of-multiple = All are at the multiples of { $multiple }.
+jumps-places = { $places } (by { $by })
 jumps-fluctuation = Fluctuation
 jumps-fluctuation-share = Fluctuation, of the level
 jumps-between = Between
-jumps-height = Height (± 95% confidence)
-jumps-note = A jump is a change of level from one point to the next that no curve, bend, outlier, growing or correlated noise explains as well, and that lasts for three points at least; points off the curve after which the level is as before are outliers, not jumps. Of 100 sweeps of 16 to 70 points without any jump (lines, curves, waves, outliers, noise that correlates by up to 0.5 from one point to the next) at most one is given a jump, and about two where it correlates by 0.7 or more. The height of a jump is what the level changes by beyond the slope of the curve, with outliers left out: it is not the difference of the two points. Fluctuation is the standard deviation about the curve with its jumps and outliers.
-jumps-alone = Points of { $column } along { $axis } off the curve
-jumps-by = Off by (± 95% confidence)
-jumps-off = { $at } ({ $off })
-jumps-outliers = Points are off the curve without a change of level after them, which is no jump: { $axis } { $points }.
+jumps-height = Difference
+jumps-note = A jump is a difference of two neighbours that stands out from the curve, in a sweep that has changes of level or points off its curve that no curve, bend, growing or correlated noise explains as well. Of 100 sweeps of 16 to 70 points without any jump (lines, curves, waves, noise that correlates by up to 0.5 from one point to the next) at most one is given a jump. Fluctuation is the standard deviation about the curve.
 jumps-at-multiples = { $what ->
-    [jumps] Jumps
-   *[single] Points off the curve
-} are at multiples of { $multiple } { $more ->
-    [yes] more often than by chance
-   *[no] no more often than by chance
+    [falls] Falls to multiples of { $multiple }
+   *[rises] Rises right after multiples of { $multiple }
+} are { $more ->
+    [yes] more frequent than by chance
+   *[no] no more frequent than by chance
 }: { $there } of { $of }, where chance would put { $chance } (p { $p } if all were independent).
 jumps-expected = Jumps of { $column } along { $axis } at multiples, and by chance
 jumps-what = What
-jumps-what-jumps = jumps
-jumps-what-single = points off the curve
+jumps-what-falls = falls
+jumps-what-rises = rises
 jumps-there = There
 jumps-of = Of
 jumps-by-chance = By chance
@@ -887,14 +894,9 @@ jumps-few = { $points ->
     [one] { $points } point is too few to tell whether { $column } jumps along { $axis }.
    *[other] { $points } points are too few to tell whether { $column } jumps along { $axis }.
 }
-jumps-no-multiple = { $jumps ->
-    [1] One jump alone does not tell whether jumps come at the multiples of a number
-    [2] Two jumps alone do not tell whether jumps come at the multiples of a number
-   *[other] No one number has all of these places at its multiples
-}.
 jumps-none = No jump of { $column } along { $axis } stands out of the noise; it fluctuates by { $fluctuation } of its level, and a single jump of less than about { $times } times that may not be told.
 jumps-difference = The difference of { $column } between { $a } and { $b } { $jumps ->
-    [0] jumps nowhere along { $axis }: it makes no jump. Where other jumps are told of the one than of the other, the same curve is read in two ways, and which of these is a jump is not sure.
+    [0] jumps nowhere along { $axis }, so { $b } makes no jump.
     [one] jumps at 1 place along { $axis }.
    *[other] jumps at { $jumps } places along { $axis }.
 }

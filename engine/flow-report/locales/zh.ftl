@@ -196,7 +196,7 @@ finding-bursts = { $which ->
 finding-no-bursts = 各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 没有突发负载：与轮中段（中间一半）相比，差值最大时也只是 { $ends } vs. { $middle }（{ $label }）。
 finding-estimate = { $column }相对{ $of }的误差为 { $range }（绝对误差的中位数为 { $typical }）。
 finding-estimate-one = { $column }相对{ $of }的误差为 { $most }。
-finding-agrees = { $column }的 { $of } 个先前数值中，有 { $same } 个在给出的位数内得到重现；最大相差 { $most }。
+finding-agrees = { $column }与先前数值相差不超过 { $most }；{ $of } 个中有 { $same } 个在给出的位数内完全一致。
 finding-unchanged = 从 { $a } 到 { $b }，{ $column }没有变化（差异小于 { $most }）。
 finding-hardly-changed = 从 { $a } 到 { $b }，{ $column }{ $how ->
     [rises] 上升不到 { $most }，且各行均未下降
@@ -300,6 +300,7 @@ computed-slope = { $column }对{ $axis }的斜率
 computed-r2 = { $column }对{ $axis }的 R²
 computed-least = { $column }最小值
 computed-most = { $column }最大值
+computed-of = { $label } 的{ $column }
 computed-mean-change = { $column }的平均变化
 computed-low-change = { $column }变化的 95% 置信区间下限
 computed-high-change = { $column }变化的 95% 置信区间上限
@@ -497,6 +498,10 @@ remark-strangers-unnamed = { $label } 运行时，其所用的 GPU 上还有其�
 remark-gpu-shared = { $count ->
     [1] { $label } 运行时与其他进程共用 GPU：其他进程占用了 { $used } 的 GPU 时间
    *[other] 有 { $count } 个结果运行时与其他进程共用 GPU：其他进程最多占用了 { $used } 的 GPU 时间（{ $label }）
+}。
+remark-gpu-shared-own = { $count ->
+    [1] { $label } 按计划与 flow 的其他步骤共用 GPU：后者占用了 { $used } 的 GPU 时间
+   *[other] 有 { $count } 个结果按计划与 flow 的其他步骤共用 GPU：后者最多占用了 { $used } 的 GPU 时间（{ $label }）
 }。
 remark-limit = 显存曾被限制为 { $limit }（`memory_limit`）：超出该上限，并不意味着超出显卡的显存容量。
 remark-short-epochs = { $count ->
@@ -1147,41 +1152,38 @@ fit-parabola-adds-nothing = 直线已足够：二次项没有贡献（F 检验�
 fit-line-is-not-enough = 线性拟合不足：其 AICc 比最优模型高 { $more }。
 jumps-title = { $column }随{ $axis }的跳变
 jumps-each = { $column }在{ $axis }的何处跳变
-jumps-count = 跳变数
-jumps-multiple = 位于其倍数处
+jumps-falls-at = 下降处
+jumps-rises-at = 上升处
+jumps-height-share = 相对幅度
+jumps-both = { $column }在{ $axis } { $falls }处下降，在 { $rises }处上升。
+jumps-falls = { $column }在{ $axis } { $falls }处下降。
+jumps-rises = { $column }在{ $axis } { $rises }处跳升。
+jumps-of-multiple = 均位于 { $multiple } 的倍数处。
+jumps-places = { $places }（幅度 { $by }）
 jumps-fluctuation = 波动
 jumps-fluctuation-share = 相对波动
 jumps-between = 位置
-jumps-height = 高度（± 95% 置信区间）
-jumps-note = 跳变指相邻两点之间均值水平的突变，且曲线、折点、离群点、逐渐增大或自相关的噪声都不能同样好地解释，并至少持续三个点；偏离曲线而其后水平不变的点视为离群点，不算跳变。对 16 至 70 个点且没有跳变的扫描（直线、曲线、波形、含离群点者，以及相邻点噪声相关系数不超过 0.5 者），每 100 次误报至多 1 次；相关系数达 0.7 及以上时约 2 次。跳变的高度指扣除曲线自身斜率与离群点之后的水平变化，并非两点数值之差。波动为各点对含跳变与离群点的曲线的标准差。
-jumps-alone = { $column }在{ $axis }的哪些点偏离曲线
-jumps-by = 偏离（± 95% 置信区间）
-jumps-off = { $at }（{ $off }）
-jumps-outliers = 有的点偏离曲线，但其后水平不变，不算跳变：{ $axis } { $points }。
+jumps-height = 差值
+jumps-note = 跳变指明显偏离曲线的相邻两点之差；前提是该扫描存在均值水平的突变或偏离曲线的点，且曲线、折点、逐渐增大或自相关的噪声都不能同样好地解释。对 16 至 70 个点且没有跳变的扫描（直线、曲线、波形，以及相邻点噪声相关系数不超过 0.5 者），每 100 次误报至多 1 次。波动为各点对曲线的标准差。
 jumps-at-multiples = { $what ->
-    [jumps] 跳变
-   *[single] 偏离曲线的点
-}位于 { $multiple } 的倍数处的比例{ $more ->
-    [yes] 高于随机水平
-   *[no] 未超出随机水平
-}：{ $of } 个中有 { $there } 个，随机期望为 { $chance } 个（若各点相互独立，p { $p }）。
+    [falls] 恰好下降到 { $multiple } 的倍数处的次数
+   *[rises] 紧接 { $multiple } 的倍数之后上升的次数
+}{ $more ->
+    [yes] 多于随机
+   *[no] 并不多于随机
+}：{ $of } 处中有 { $there } 处，随机期望为 { $chance } 处（若各处独立，p { $p }）。
 jumps-expected = { $column }随{ $axis }的跳变：位于倍数处的个数与随机期望
 jumps-what = 对象
-jumps-what-jumps = 跳变
-jumps-what-single = 偏离曲线的点
+jumps-what-falls = 下降
+jumps-what-rises = 上升
 jumps-there = 位于倍数处
 jumps-of = 总数
 jumps-by-chance = 随机期望
 jumps-p-chance = p（仅凭随机达到该个数）
 jumps-few = 只有 { $points } 个点，不足以判断{ $column }随{ $axis }是否跳变。
-jumps-no-multiple = { $jumps ->
-    [1] 仅一处跳变，无法判断跳变是否位于某个数的倍数处
-    [2] 仅两处跳变，无法判断跳变是否位于某个数的倍数处
-   *[other] 没有一个数的倍数能对应所有这些位置
-}。
 jumps-none = { $column }随{ $axis }没有超出噪声的跳变；相对波动为 { $fluctuation }，小于其约 { $times } 倍的单个跳变可能无法识别。
 jumps-difference = { $column }在 { $a } 与 { $b } 之间的差值随{ $axis }{ $jumps ->
-    [0] 没有跳变，即二者之差不产生跳变；若两者的跳变位置有所不同，则是对同一曲线的两种判读，孰为跳变不能确定。
+    [0] 没有跳变，即 { $b } 不产生跳变。
    *[other] 有 { $jumps } 处跳变。
 }
 jumps-fluctuate = { $column }的相对波动存在显著差异（Brown–Forsythe 检验，p { $p }）：从 { $low }（{ $least }）到 { $high }（{ $most }）。

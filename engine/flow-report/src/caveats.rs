@@ -22,6 +22,9 @@ pub(crate) struct Caveats {
     /// The share of its GPUs' time that others used in slices of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) gpu_shared: Option<f64>,
+    /// These others were flow's own steps.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) beside_own: bool,
 }
 
 impl Caveats {
@@ -32,6 +35,7 @@ impl Caveats {
             unwatched: seen.unwatched,
             strangers: seen.strangers.iter().map(|stranger| stranger.name.clone()).collect(),
             gpu_shared: gpu_shared(result),
+            beside_own: gpu_shared(result).is_some() && !seen.corunners.is_empty() && seen.strangers.is_empty(),
         }
     }
 

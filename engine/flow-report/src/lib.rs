@@ -29,6 +29,7 @@ mod reasons;
 mod report;
 mod safe;
 mod significance;
+mod steps;
 mod table;
 mod verdict;
 mod words;

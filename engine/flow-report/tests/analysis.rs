@@ -159,7 +159,7 @@ fn jumps_stand_out_and_models_are_compared_by_their_fluctuation() {
         "no capital in the middle"
     );
     let [english, chinese] = said(&input, &["jumps"]);
-    assert!(english.contains("jumps between batch size 16 and 17"), "{english}");
+    assert!(english.contains("vgg16: Iteration time jumps up at batch size 17 (+14.1 ms), 33 (+12.7 ms)"), "{english}");
     assert!(english.contains("at the multiples of 16") && english.contains("No jump of iteration time"), "{english}");
     assert!(chinese.contains("均位于 16 的倍数处") && chinese.contains("的相对波动存在显著差异"), "{chinese}");
     assert!(english.contains("differs (Brown–Forsythe test, p < 0.0001): from") && english.contains("(mobilenet)."));
@@ -207,7 +207,7 @@ fn two_sweeps_side_by_side_are_compared_point_by_point_and_jump_by_jump() {
 }
 
 #[test]
-fn points_off_the_curve_are_named_and_are_no_jumps() {
+fn points_off_the_curve_are_a_fall_and_a_rise() {
     let noise = |n: usize| ((n * 7919 % 101) as f64 / 50.0 - 1.0) * 0.3;
     let results = (1..=40_usize).map(|batch| {
         let off = if matches!(batch, 32 | 20 | 21) { -6.0 } else { 0.0 };
@@ -217,17 +217,16 @@ fn points_off_the_curve_are_named_and_are_no_jumps() {
     let mut input = input(vec![("s", view("torch/train", None, results.collect()))]);
     add_table(&mut input, "t", json!({"from": "s", "rows": ["batch"], "columns": ["iteration_time"]}));
     let out = add(&mut input, "jumps", "jumps", json!({"table": "t", "y": "iteration_time", "multiple": 8}));
-    assert_eq!(metric(&out, "jumps"), 0.0);
-    assert!(text(&out, "analysis.en.md").contains("Points of iteration time along batch size off the curve"));
+    assert_eq!(metric(&out, "jumps"), 4.0);
+    assert!(text(&out, "analysis.en.md").contains("| 19 → 20 "));
     let [english, chinese] = said(&input, &["jumps"]);
-    let told = "Points are off the curve without a change of level after them, which is no jump: batch size 20 (−6.";
-    assert!(english.contains(told) && english.contains("No jump of iteration time"), "{english}");
-    assert!(english.contains(" ms), 21 (−") && english.contains("and 32 (−"), "{english}");
-    assert!(chinese.contains("有的点偏离曲线，但其后水平不变，不算跳变：批大小 20（−"), "{chinese}");
-    // One in eight places is a multiple of 8, and 1 − (7/8)³ is 0.33.
-    let told = "Points off the curve are at multiples of 8 no more often than by chance: 1 of 3, where chance would put 0.4 (p = 0.33 if all were independent).";
+    let told =
+        "Iteration time falls at batch size 20 (−4.9 ms) and 32 (−4.3 ms), and rises at 22 (+7.7 ms) and 33 (+7.1 ms).";
     assert!(english.contains(told), "{english}");
-    assert!(chinese.contains("3 个中有 1 个，随机期望为 0.4 个（若各点相互独立，p = 0.33）"), "{chinese}");
+    assert!(chinese.contains("在批大小 20（−4.9 ms）和 32（−4.3 ms）处下降"), "{chinese}");
+    // Five of 39 differences lead to a multiple of 8: 1 − (34/39)² is 0.24.
+    let told = "Falls to multiples of 8 are no more frequent than by chance: 1 of 2, where chance would put 0.3 (p = 0.24 if all were independent).";
+    assert!(english.contains(told), "{english}");
 }
 
 #[test]
@@ -256,16 +255,13 @@ fn a_line_with_jumps_is_told_no_bend_and_jumps_elsewhere_than_at_multiples_are_s
         let row = report.lines().find(|line| line.contains(title));
         assert!(row.is_some_and(|row| row.contains("b = 0.49996 ± 0.00043")), "{report}");
     }
-    assert!(english.contains("at the multiples of 16") && !english.contains("No one number"), "{english}");
-    let [english, chinese] = said(&[7, 29, 50]);
-    assert!(english.contains("No one number has all of these places at its multiples."), "{english}");
-    assert!(chinese.contains("没有一个数的倍数能对应所有这些位置。"), "{chinese}");
+    assert!(english.contains("at the multiples of 16"), "{english}");
     // Any two places are at the multiples of something.
-    let [english, _] = said(&[16, 32]);
-    assert!(
-        english.contains("Two jumps alone do not tell whether jumps come at the multiples of a number."),
-        "{english}"
-    );
+    for places in [&[7, 29, 50][..], &[16, 32]] {
+        let [english, chinese] = said(places);
+        assert!(english.contains("jumps up at n") && !english.contains("at the multiples"), "{english}");
+        assert!(chinese.contains("处跳升") && !chinese.contains("的倍数处"), "{chinese}");
+    }
 }
 
 #[test]
@@ -291,7 +287,7 @@ fn slopes_and_heights_of_percentages_are_in_points_and_levels_in_per_cent() {
     add(&mut stairs, "jumps", "jumps", json!({"table": "t", "y": "acc"}));
     let report = reported(&stairs, &["jumps"]);
     let [english, chinese] = bullets(&report).map(|bullets| bullets.join("\n"));
-    assert!(english.contains("jumps between x 16 and 17 (10.") && english.contains(" points)"), "{english}");
+    assert!(english.contains("acc jumps up at x 17 (+10.0 points)"), "{english}");
     assert!(chinese.contains(" 个百分点）"), "{chinese}");
     assert!(report.contains(" points |") && report.contains(" 个百分点 |"), "{report}");
     assert!(!english.contains("%)"), "{report}");
@@ -507,9 +503,9 @@ fn steps_of_what_does_not_scatter_are_jumps() {
     assert_eq!((metric(&out, "jumps"), metric(&out, "fluctuation")), (6.0, 0.0));
     let both = said(&input, &["jumps"]);
     insta::assert_snapshot!(both.join("\n"), @r"
-    - each: held jumps between x 16 and 17 (10 ± 0), 32 and 33 (10 ± 0) and 48 and 49 (10 ± 0): at the multiples of 16.
-    - all: held jumps between x 16 and 17 (5 ± 0), 32 and 33 (5 ± 0) and 48 and 49 (5 ± 0): at the multiples of 16.
-    - each：held 在 x 16 与 17（10 ± 0）、32 与 33（10 ± 0）和 48 与 49（10 ± 0）之间跳变，均位于 16 的倍数处。
-    - all：held 在 x 16 与 17（5 ± 0）、32 与 33（5 ± 0）和 48 与 49（5 ± 0）之间跳变，均位于 16 的倍数处。
+    - each: held jumps up at x 17 (+10), 33 (+10) and 49 (+10). All are at the multiples of 16.
+    - all: held jumps up at x 17 (+5), 33 (+5) and 49 (+5). All are at the multiples of 16.
+    - each：held 在 x 17（+10）、33（+10）和 49（+10）处跳升。均位于 16 的倍数处。
+    - all：held 在 x 17（+5）、33（+5）和 49（+5）处跳升。均位于 16 的倍数处。
     ");
 }

@@ -255,12 +255,12 @@ fn a_column_that_agrees_is_said_and_nothing_is_made_up_of_earlier_figures() {
     assert_eq!(
         english,
         [
-            "- Earlier figures of alpha that are found again to their last digit: 3 of 3. The largest difference is 0.66%.",
-            "- Earlier figures of near that are found again to their last digit: 0 of 3. The largest difference is 1.5%.",
+            "- alpha agrees with the earlier figures within 0.66%; 3 of 3 are the same to the last digit.",
+            "- near agrees with the earlier figures within 1.5%; 0 of 3 are the same to the last digit.",
         ],
         "{report}"
     );
-    assert_eq!(chinese[0], "- alpha 的 3 个先前数值中，有 3 个在给出的位数内得到重现；最大相差 0.66%。");
+    assert_eq!(chinese[0], "- alpha 与先前数值相差不超过 0.66%；3 个中有 3 个在给出的位数内完全一致。");
     assert_eq!(report.matches(", earlier").count(), 3, "of alpha, near and plain: {report}");
 }
 
@@ -283,7 +283,7 @@ fn earlier_figures_keep_the_digits_that_they_were_given_with() {
     };
     assert_eq!(["a", "b", "c"].map(|row| earlier(row).unwrap_or_default()), ["15.5", "2.88", "1.50"], "{report}");
     // 15.48 is 15.5, and 1.508 is not 1.50.
-    assert!(report.contains("found again to their last digit: 2 of 3"), "{report}");
+    assert!(report.contains("2 of 3 are the same to the last digit"), "{report}");
 }
 
 #[test]
@@ -379,4 +379,26 @@ fn units_of_one_kind_are_converted_and_no_others() {
     for (said, expected) in refused {
         assert_eq!(said, Err(expected.to_owned()));
     }
+}
+
+/// As on four H200 that were held to 10 GiB: that 512 runs out of it says nothing of the card.
+#[test]
+fn an_end_of_memory_that_a_limit_forced_reproduces_nothing() {
+    let held = |limited: bool| {
+        let mut input = now(PUBLISHED);
+        for result in &mut input.steps.get_mut("s").expect("a step").results {
+            if limited {
+                *result = result.clone().metric("memory_limit", 10.0 * 1024_f64.powi(3), "bytes");
+            }
+        }
+        let mut with =
+            json!({"from": "s", "rows": "batch", "columns": ["gpu_memory", "epoch_time"], "reference": columns()});
+        with["reference"]["file"] = json!("/somewhere/published.csv");
+        common::add_table(&mut input, "t", with);
+        let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t"}]});
+        let report = text(&run("report", with, &input).expect("a report"), "report.md");
+        let row = report.lines().find(|line| line.starts_with("| Batch size 512 runs out")).expect("a row");
+        row.trim_end_matches([' ', '|']).rsplit('|').next().unwrap_or_default().trim().to_owned()
+    };
+    assert_eq!([held(false), held(true)], ["yes", "undecided"]);
 }

@@ -221,9 +221,9 @@ fn findings_of_published_and_drawn_curves() {
     - 显存与批大小成线性关系：1460 MiB + 20.11 MiB × 批大小，R² = 1.000。
     ");
     insta::assert_snapshot!(told("batch", "iteration_time", "s", sweep.collect()), @r"
-    - Iteration time jumps between batch size 16 and 17 (+12.0 ms), 32 and 33 (+12.0 ms), 48 and 49 (+12.0 ms) and 64 and 65 (+12.0 ms): at the multiples of 16.
+    - Iteration time jumps between batch size 16 and 17 (+13.4 ms), 32 and 33 (+13.4 ms), 48 and 49 (+13.6 ms) and 64 and 65 (+13.6 ms): at the multiples of 16.
     - GPU memory is linear in batch size: 900 MiB + 20.00 MiB × batch size, R² = 1.000.
-    - 每次迭代用时在批大小 16 与 17（+12.0 ms）、32 与 33（+12.0 ms）、48 与 49（+12.0 ms）和 64 与 65（+12.0 ms）之间跳变，均位于 16 的倍数处。
+    - 每次迭代用时在批大小 16 与 17（+13.4 ms）、32 与 33（+13.4 ms）、48 与 49（+13.6 ms）和 64 与 65（+13.6 ms）之间跳变，均位于 16 的倍数处。
     - 显存与批大小成线性关系：900 MiB + 20.00 MiB × 批大小，R² = 1.000。
     ");
 }

@@ -5,15 +5,16 @@ use std::sync::OnceLock;
 
 use flow_core::Metric;
 use flow_core::reason::BuiltinFault;
-use flow_core::stats::{Jumps, Outlier, count_tail, find_jumps, spread_tail};
+use flow_core::stats::{Jumps, count_tail, find_jumps, spread_tail};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Shown, behind_difference, curves, give_or_take, metric, share, unit, within};
+use super::{Shown, behind_difference, curves, metric, share, within};
 use crate::bounds::SIGNIFICANT;
 use crate::chart::Cloud;
 use crate::format::Format;
 use crate::safe;
+use crate::steps::{Step, steps};
 use crate::table::{Grid, Names, Table};
 use crate::words::{Args, join};
 
@@ -35,8 +36,9 @@ pub(crate) struct JumpsWith {
 pub(super) struct Sweeps {
     y: String,
     x: String,
-    /// The unit in which `y` is shown.
-    unit: String,
+    /// How a difference of `y` is shown.
+    #[serde(default)]
+    show: Format,
     /// At whose multiples jumps are expected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     expected: Option<u32>,
@@ -76,7 +78,7 @@ pub(super) fn sweeps(with: &JumpsWith, table: &Table) -> Result<Sweeps, BuiltinF
     });
     Ok(Sweeps {
         y: with.y.clone(),
-        unit: unit(table, &with.y),
+        show: difference(table, &with.y),
         expected: with.multiple,
         curves: curves.collect(),
         x,
@@ -84,7 +86,33 @@ pub(super) fn sweeps(with: &JumpsWith, table: &Table) -> Result<Sweeps, BuiltinF
     })
 }
 
+/// How a difference of two numbers of a column is shown.
+fn difference(table: &Table, column: &str) -> Format {
+    let shown = table.columns.iter().find(|c| c.name == column && c.derived.is_none());
+    let show = shown.map(|column| column.show.clone()).unwrap_or_default();
+    // Points have the units of the column already.
+    Format { factor: 1.0, signed: true, unit: show.unit.clone(), ..show.difference() }
+}
+
 impl Sweep {
+    /// Where it jumps.
+    fn steps(&self) -> Vec<Step> {
+        self.found.as_ref().map(|found| steps(&self.points, found)).unwrap_or_default()
+    }
+
+    /// At whose multiples all its jumps are.
+    fn multiple(&self) -> Option<f64> {
+        let found = self.found.as_ref()?;
+        let same = self.steps().iter().map(|step| step.at).eq(found.jumps.iter().map(|jump| jump.at));
+        found.multiple.filter(|_| same)
+    }
+
+    /// The places at which it falls, or rises.
+    fn places(&self, falls: bool) -> Vec<&str> {
+        let there = self.steps().into_iter().filter(|step| (step.by < 0.0) == falls);
+        there.map(|step| self.names[step.at + 1].as_str()).collect()
+    }
+
     fn level(&self) -> f64 {
         self.points.iter().map(|p| p.1.abs()).sum::<f64>() / self.points.len() as f64
     }
@@ -156,7 +184,7 @@ struct Difference<'a> {
 
 impl Difference<'_> {
     fn jumps(&self) -> usize {
-        self.curves.iter().filter_map(|curve| curve.found.as_ref()).map(|found| found.jumps.len()).sum()
+        self.curves.iter().map(|curve| curve.steps().len()).sum()
     }
 }
 
@@ -215,7 +243,7 @@ impl Sweeps {
 
     /// For other steps.
     pub(super) fn metrics(&self) -> BTreeMap<String, Metric> {
-        let jumps = self.curves.iter().filter_map(|curve| curve.found.as_ref()).map(|found| found.jumps.len());
+        let jumps = self.curves.iter().map(|curve| curve.steps().len());
         let mut metrics = BTreeMap::from([("jumps".to_owned(), metric(jumps.sum::<usize>() as f64, ""))]);
         if let [Sweep { found: Some(Jumps { multiple: Some(multiple), .. }), .. }] = &self.curves[..] {
             metrics.insert("multiple".into(), metric(*multiple, ""));
@@ -245,32 +273,66 @@ impl Sweeps {
         told
     }
 
-    /// Where the curves jump; of those that are told apart by a split, whether what they differ by does.
+    /// Where the curves jump, those together that jump at the same places; of those that are told apart by a split, whether what they
+    /// differ by does.
     pub(super) fn in_short(&self, names: &Names<'_>, lang: &str) -> Vec<String> {
         if let Some(differs) = self.differs(names, lang) {
             return [differs].into_iter().chain(self.at_multiples(names, lang)).collect();
         }
-        let of = |curve: &Sweep| {
-            let (found, fluctuation) = (curve.found.as_ref()?, curve.fluctuation()?);
-            let jumped = self.jumped(curve, found, fluctuation, names, lang).into_iter().next()?;
-            Some(names.scoped(&curve.scope, names.capital(jumped, lang), lang))
-        };
-        self.curves.iter().filter_map(of).chain(self.at_multiples(names, lang)).collect()
+        let of = self.groups();
+        let of = of.iter().map(|curves| {
+            let scopes: Vec<String> =
+                curves.iter().filter_map(|curve| curve.scope.as_deref().map(safe::text)).collect();
+            let said = names.capital(self.jumped(curves, names, lang), lang);
+            match scopes.is_empty() {
+                true => said,
+                false => names.words.text(
+                    lang,
+                    "scoped",
+                    &Args::new().with("scope", names.words.list(lang, &scopes)).with("text", said),
+                ),
+            }
+        });
+        // Where it jumps most comes first, and what that has to do with multiples next.
+        let mut all: Vec<String> = of.collect();
+        let multiples = self.at_multiples(names, lang);
+        all.splice(1.min(all.len())..1.min(all.len()), multiples);
+        all
     }
 
-    /// The jumps of all curves, and the single points off them, beside the multiples of the expected number.
+    /// Curves that jump at the same places.
+    fn groups(&self) -> Vec<Vec<&Sweep>> {
+        let mut groups: Vec<Vec<&Sweep>> = Vec::new();
+        for curve in self.curves.iter().filter(|curve| curve.found.is_some()) {
+            let same = |of: &&mut Vec<&Sweep>| [true, false].iter().all(|f| of[0].places(*f) == curve.places(*f));
+            match groups.iter_mut().find(same) {
+                Some(of) => of.push(curve),
+                None => groups.push(vec![curve]),
+            }
+        }
+        groups
+    }
+
+    /// How many sentences it is in short.
+    pub(super) fn sentences_in_short(&self) -> usize {
+        let of = if self.difference().is_some() { 1 } else { self.groups().len() };
+        of + self.expected().len()
+    }
+
+    /// The falls and the rises of all curves, beside the multiples of the expected number.
     fn expected(&self) -> Vec<AtMultiples> {
         let Some(multiple) = self.expected else { return Vec::new() };
-        let (mut jumps, mut single) = (AtMultiples::new("jumps"), AtMultiples::new("single"));
+        let (mut falls, mut rises) = (AtMultiples::new("falls"), AtMultiples::new("rises"));
         for curve in &self.curves {
-            let Some(found) = &curve.found else { continue };
             let at: Vec<bool> = curve.points.iter().map(|(x, _)| x % f64::from(multiple) == 0.0).collect();
-            // A jump is between two points: right after a multiple, or right at it.
-            let between: Vec<bool> = at.windows(2).map(|ends| ends[0] || ends[1]).collect();
-            jumps.add(found.jumps.iter().map(|jump| jump.at), &between);
-            single.add(found.outliers.iter().map(|outlier| outlier.at), &at);
+            // A jump is between two points: a fall leads to a multiple, and a rise away from one.
+            let to: Vec<bool> = at.windows(2).map(|ends| ends[1]).collect();
+            let from: Vec<bool> = at.windows(2).map(|ends| ends[0]).collect();
+            let (down, up): (Vec<Step>, Vec<Step>) = curve.steps().into_iter().partition(|step| step.by < 0.0);
+            falls.add(down.iter().map(|step| step.at), &to);
+            rises.add(up.iter().map(|step| step.at), &from);
         }
-        [jumps, single].into_iter().filter(|found| !found.chances.is_empty()).collect()
+        [falls, rises].into_iter().filter(|found| !found.chances.is_empty()).collect()
     }
 
     /// Whether these are at multiples of the expected number more often than by chance.
@@ -296,50 +358,64 @@ impl Sweeps {
     }
 
     fn sentence(&self, curve: &Sweep, names: &Names<'_>, lang: &str) -> String {
-        let say = |key: &str, args: Args| names.words.text(lang, key, &args);
         let about =
             || Args::new().with("column", names.inline(&self.y, lang)).with("axis", names.inline(&self.x, lang));
-        let (Some(found), Some(fluctuation)) = (&curve.found, curve.fluctuation()) else {
-            return say("jumps-few", about().count("points", curve.points.len()));
-        };
-        let mut told = self.jumped(curve, found, fluctuation, names, lang);
-        let unit = behind_difference(&self.unit, names.words, &[lang]);
-        let off = |outlier: &Outlier| {
-            let off = give_or_take(outlier.off, outlier.half) + &unit;
-            say("jumps-off", Args::new().with("at", safe::text(&curve.names[outlier.at])).with("off", off))
-        };
-        if !found.outliers.is_empty() {
-            let off: Vec<String> = found.outliers.iter().map(off).collect();
-            told.push(say("jumps-outliers", about().with("points", names.words.list(lang, &off))));
+        if curve.fluctuation().is_none() {
+            return names.words.text(lang, "jumps-few", &about().count("points", curve.points.len()));
         }
-        names.words.sentences(lang, &told)
+        self.jumped(&[curve], names, lang)
     }
 
-    /// Where it jumps, and that this is at the multiples of nothing.
-    fn jumped(&self, curve: &Sweep, found: &Jumps, fluctuation: f64, names: &Names<'_>, lang: &str) -> Vec<String> {
+    /// Where curves jump that jump at the same places; of one, how far.
+    fn jumped(&self, curves: &[&Sweep], names: &Names<'_>, lang: &str) -> String {
         let say = |key: &str, args: Args| names.words.text(lang, key, &args);
         let about =
             || Args::new().with("column", names.inline(&self.y, lang)).with("axis", names.inline(&self.x, lang));
-        if found.jumps.is_empty() {
-            let fluctuation = names.words.figure(lang, &share(fluctuation), fluctuation);
-            let times = found.least_told().to_string();
-            return vec![say("jumps-none", about().with("fluctuation", fluctuation).with("times", times))];
+        let [first, ..] = curves else { return String::new() };
+        let all: Vec<Step> = curves.iter().flat_map(|curve| curve.steps()).collect();
+        if all.is_empty() {
+            let most = curves.iter().filter_map(|curve| curve.fluctuation()).fold(0.0, f64::max);
+            let times = first.found.as_ref().map_or(0, Jumps::least_told).to_string();
+            let fluctuation = names.words.figure(lang, &share(most), most);
+            return say("jumps-none", about().with("fluctuation", fluctuation).with("times", times));
         }
-        let unit = behind_difference(&self.unit, names.words, &[lang]);
-        let each = found.jumps.iter().map(|jump| {
-            let args = Args::new().with("from", safe::text(&curve.names[jump.at]));
-            let args = args.with("to", safe::text(&curve.names[jump.at + 1]));
-            say("jump", args.with("height", give_or_take(jump.height, jump.half) + &unit))
+        let unit = behind_difference(&self.show.unit, names.words, &[lang]);
+        let side = |falls: bool| {
+            let places = first.places(falls);
+            let steps: Vec<&Step> = all.iter().filter(|step| (step.by < 0.0) == falls).collect();
+            let [one] = curves else {
+                let places: Vec<String> = places.iter().map(|place| safe::text(place)).collect();
+                let sizes = || steps.iter().map(|step| step.share.abs());
+                let show = share(1.0);
+                let [least, most] = [sizes().fold(f64::INFINITY, f64::min), sizes().fold(0.0, f64::max)]
+                    .map(|size| names.words.figure(lang, &show, size));
+                let range = match least == most {
+                    true => least,
+                    false => say("range", Args::new().with("from", least).with("to", most)),
+                };
+                let args = Args::new().with("places", names.words.list(lang, &places)).with("by", range);
+                return (!places.is_empty()).then(|| say("jumps-places", args));
+            };
+            let each = one.places(falls).into_iter().zip(steps).map(|(place, step)| {
+                let args = Args::new().with("name", safe::text(place));
+                say("side", args.with("value", self.show.number(step.by) + &unit))
+            });
+            let each: Vec<String> = each.collect();
+            (!each.is_empty()).then(|| names.words.list(lang, &each))
+        };
+        let (falls, rises) = (side(true), side(false));
+        let key = match (&falls, &rises) {
+            (Some(_), Some(_)) => "jumps-both",
+            (Some(_), None) => "jumps-falls",
+            _ => "jumps-rises",
+        };
+        let args = about().with("falls", falls.unwrap_or_default()).with("rises", rises.unwrap_or_default());
+        let multiples: Option<Vec<f64>> = curves.iter().map(|curve| curve.multiple()).collect();
+        let multiple = multiples.filter(|all| all.iter().all(|of| *of == all[0])).map(|all| {
+            let args = Args::new().with("multiple", all[0].to_string());
+            say("jumps-of-multiple", args)
         });
-        let each: Vec<String> = each.collect();
-        let args = about().with("jumps", names.words.list(lang, &each));
-        match found.multiple {
-            Some(multiple) => vec![say("finding-jumps-multiple", args.with("multiple", multiple.to_string()))],
-            None => {
-                let no_multiple = say("jumps-no-multiple", Args::new().count("jumps", found.jumps.len()));
-                vec![say("finding-jumps", args), no_multiple]
-            }
-        }
+        names.words.sentences(lang, &std::iter::once(say(key, args)).chain(multiple).collect::<Vec<_>>())
     }
 
     /// The points of a curve without its jumps; nothing where it has none, or is of something else.
@@ -366,34 +442,35 @@ impl Sweeps {
                 notes,
             }
         };
-        let heads = [("analysis-points", true), ("jumps-count", true), ("jumps-multiple", true)];
+        let heads = [("analysis-points", true), ("jumps-falls-at", false), ("jumps-rises-at", false)];
         let heads = [&heads[..], &[("jumps-fluctuation", true), ("jumps-fluctuation-share", true)]].concat();
         let mut sweeps = table("jumps-title", &heads, vec![words.joined(langs, "jumps-note")]);
-        let mut jumps = table("jumps-each", &[("jumps-between", false), ("jumps-height", true)], Vec::new());
-        let mut outliers = table("jumps-alone", &[("best-place", false), ("jumps-by", true)], Vec::new());
+        let heads = [("jumps-between", false), ("jumps-height", true), ("jumps-height-share", true)];
+        let mut jumps = table("jumps-each", &heads, Vec::new());
         let differences = self.difference().map(|difference| difference.curves).unwrap_or_default();
+        let unit = behind_difference(&self.show.unit, words, langs);
         for curve in self.curves.iter().chain(differences) {
             let scope = scoped.then(|| curve.scope.as_deref().map_or_else(String::new, safe::text));
             let none = || "—".to_owned();
             let found = curve.found.as_ref();
-            let unit = behind_difference(&self.unit, words, langs);
+            let places = |falls: bool| {
+                let places: Vec<String> = curve.places(falls).into_iter().map(safe::text).collect();
+                if places.is_empty() { none() } else { places.join(", ") }
+            };
             let row = [
                 curve.points.len().to_string(),
-                found.map_or_else(none, |found| found.jumps.len().to_string()),
-                found.and_then(|found| found.multiple).map_or_else(none, |multiple| multiple.to_string()),
+                places(true),
+                places(false),
                 found.map_or_else(none, |found| within(found.fluctuation, found.fluctuation).0 + &unit),
                 curve.fluctuation().map_or_else(none, |value| share(value).cell(value)),
             ];
             sweeps.grid.rows.push(scope.clone().into_iter().chain(row).collect());
-            for jump in found.iter().flat_map(|found| &found.jumps) {
+            for step in curve.steps() {
                 let between =
-                    format!("{} → {}", safe::text(&curve.names[jump.at]), safe::text(&curve.names[jump.at + 1]));
-                let row = [between, give_or_take(jump.height, jump.half) + &unit];
+                    format!("{} → {}", safe::text(&curve.names[step.at]), safe::text(&curve.names[step.at + 1]));
+                let share = Format { signed: true, ..share(1.0) };
+                let row = [between, self.show.number(step.by) + &unit, share.cell(step.share)];
                 jumps.grid.rows.push(scope.clone().into_iter().chain(row).collect());
-            }
-            for outlier in found.iter().flat_map(|found| &found.outliers) {
-                let row = [safe::text(&curve.names[outlier.at]), give_or_take(outlier.off, outlier.half) + &unit];
-                outliers.grid.rows.push(scope.clone().into_iter().chain(row).collect());
             }
         }
         let heads = [("jumps-what", false), ("jumps-multiple", true), ("jumps-there", true), ("jumps-of", true)];
@@ -414,7 +491,7 @@ impl Sweeps {
             alike.grid.heads.remove(0);
             alike.grid.rows.push(vec![side(low), side(high), Format::p_value(p).number(p)]);
         }
-        let all = [sweeps, alike, expected, jumps, outliers];
+        let all = [sweeps, jumps, expected, alike];
         all.into_iter().filter(|shown| !shown.grid.rows.is_empty()).collect()
     }
 

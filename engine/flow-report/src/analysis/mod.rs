@@ -170,6 +170,15 @@ impl Analysis {
         }
     }
 
+    /// How many sentences it is in short.
+    pub(crate) fn sentences_in_short(&self) -> usize {
+        match &self.found {
+            Analysed::Fit(fits) => fits.scopes().len(),
+            Analysed::Jumps(sweeps) => sweeps.sentences_in_short(),
+            Analysed::Best(_) => 1,
+        }
+    }
+
     /// The column among whose points it tells the best.
     pub(crate) fn ranks(&self) -> Option<&str> {
         match &self.found {

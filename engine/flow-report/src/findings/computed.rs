@@ -82,6 +82,10 @@ impl Computed {
                 let args = of(column, axis).with("at", safe::text(at)).with("part", safe::text(part));
                 words.text(lang, "computed-behind", &args.with("than", safe::text(than)))
             }
+            What::Of { column, label } => {
+                let args = Args::new().with("column", inline(column)).with("label", safe::code(label));
+                words.text(lang, "computed-of", &args)
+            }
             What::Middle { label } => {
                 words.text(lang, "computed-middle", &Args::new().with("label", safe::code(label)))
             }

@@ -8,6 +8,7 @@ use flow_core::stats::{Model, choose, find_jumps};
 use super::{Finding, Scoped, SectionFigures, What};
 use crate::bounds::{BACK, LINEAR, LINEAR_OFF, SAME, SAME_SHARE, is_same};
 use crate::format::Format;
+use crate::steps::steps;
 use crate::table::{Content, Curve, Derived, Table};
 
 /// Whether memory is flat is asked of values so many times as large as the first,
@@ -347,15 +348,18 @@ fn jumping(
     points: &[Point],
 ) -> Option<Finding> {
     let points = comparable(points);
-    let found = find_jumps(&points.iter().map(|p| (p.x, p.y)).collect::<Vec<_>>())?;
-    let first = points.first().filter(|_| !found.jumps.is_empty())?;
+    let places: Vec<(f64, f64)> = points.iter().map(|p| (p.x, p.y)).collect();
+    let found = find_jumps(&places)?;
+    let steps = steps(&places, &found);
+    let first = points.first().filter(|_| !steps.is_empty())?;
     let show = Format { signed: true, ..ledger.table.columns[first.column].show.clone() };
-    let jumps = found.jumps.iter().map(|jump| {
-        let (from, to) = (points[jump.at].text.clone(), points[jump.at + 1].text.clone());
+    let same = steps.iter().map(|step| step.at).eq(found.jumps.iter().map(|jump| jump.at));
+    let jumps = steps.iter().map(|step| {
+        let (from, to) = (points[step.at].text.clone(), points[step.at + 1].text.clone());
         let what = What::Jump { column: name.to_owned(), axis: axis.to_owned(), from: from.clone(), to: to.clone() };
-        (from, to, ledger.computed(curve.scope.as_deref(), what, jump.height, show.clone()))
+        (from, to, ledger.computed(curve.scope.as_deref(), what, step.by, show.clone()))
     });
     let jumps = jumps.collect();
-    let multiple = found.multiple.map(|multiple| multiple as u64);
+    let multiple = found.multiple.filter(|_| same).map(|multiple| multiple as u64);
     Some(Finding::Jumps { column: name.to_owned(), axis: axis.to_owned(), jumps, multiple })
 }

@@ -31,8 +31,8 @@ pub(crate) enum Holds {
     Open,
 }
 
-/// Pairs the findings of then and now.
-pub(crate) fn held(then: Vec<Scoped>, now: &[Scoped]) -> Vec<FindingMatch> {
+/// Pairs the findings of then and now. An end of memory that was `forced` by a limit decides nothing.
+pub(crate) fn held(then: Vec<Scoped>, now: &[Scoped], forced: bool) -> Vec<FindingMatch> {
     let same =
         |a: &Scoped, b: &Scoped| a.scope == b.scope && topic(&a.finding).is_some_and(|t| Some(t) == topic(&b.finding));
     let mut left: Vec<&Scoped> = now.iter().filter(|found| topic(&found.finding).is_some()).collect();
@@ -42,6 +42,7 @@ pub(crate) fn held(then: Vec<Scoped>, now: &[Scoped]) -> Vec<FindingMatch> {
         let now = at.map(|at| left.remove(at).clone());
         let holds = match &now {
             None => Holds::Gone,
+            Some(now) if forced && matches!(now.finding, Finding::Frontier { .. }) => Holds::Open,
             Some(now) if opposite(&then.finding, &now.finding) => Holds::Opposite,
             Some(now) if claim(&then.finding) == claim(&now.finding) && alike(&then.finding, &now.finding) => {
                 Holds::Yes

@@ -2,13 +2,15 @@
 
 use flow_core::{Outcome, Series, StepResult};
 
-use super::{Among, Bound, Finding, Scoped, SectionFigures, What};
+use super::{Among, Bound, Figure, Finding, Scoped, SectionFigures, What};
 use crate::bounds::{FULL, WAITING};
 use crate::columns::{Datum, datum, gpu_shared};
 use crate::format::Format;
 
 /// What uses more of the CPUs that it was given than this was not held to them, and is not bound by them.
 const HELD: f64 = 1.05;
+/// The numbers of so many results are listed.
+const LISTED: usize = 24;
 /// How much more the CPU must do at the ends of epochs to be a burst: relative, and of the host either this share or so many CPUs.
 const BURST: (f64, f64, f64) = (1.25, 0.10, 0.5);
 /// With fewer samples at the ends, or in the middle, of all epochs nothing is said.
@@ -68,15 +70,27 @@ fn bound(
     let had = |r: &StepResult| (r.circumstances.cpus, r.circumstances.host_cpus);
     let cpus = results.first().map(|(r, _)| had(r)).filter(|(own, host)| own < host);
     let cpus = cpus.filter(|cpus| results.iter().all(|(r, _)| had(r) == *cpus));
-    let told = limits.map(|(by, column, values)| {
+    let told = limits.and_then(|(limit, column, values)| {
         // The clocks of the CPUs and of the wall differ a little: nobody uses more than there is.
         let values: Vec<f64> = values.into_iter().map(|value| value.min(1.0)).collect();
         let show = Format::for_unit("ratio", values.iter().copied());
-        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = values.iter().copied().fold(0.0, f64::max);
-        let least = ledger.computed(scope, What::Least { column: column.into() }, least, show.clone());
-        let most = ledger.computed(scope, What::Most { column: column.into() }, most, show);
-        Finding::Bound { by, least, most, cpus: cpus.filter(|_| by == Bound::Cpu) }
+        // Each result has its number below the findings, unless they are too many.
+        let labels = results.iter().map(|(result, _)| &result.label);
+        let mut each: Vec<Figure> = Vec::new();
+        if values.len() <= LISTED {
+            for (label, value) in labels.zip(&values) {
+                let what = What::Of { column: column.into(), label: label.clone() };
+                each.push(ledger.computed(scope, what, *value, show.clone()));
+            }
+        } else {
+            let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+            let most = values.iter().copied().fold(0.0, f64::max);
+            each.push(ledger.computed(scope, What::Least { column: column.into() }, least, show.clone()));
+            each.push(ledger.computed(scope, What::Most { column: column.into() }, most, show));
+        }
+        let by = |a: &&Figure, b: &&Figure| a.value.total_cmp(&b.value);
+        let (least, most) = (each.iter().min_by(by)?.clone(), each.iter().max_by(by)?.clone());
+        Some(Finding::Bound { by: limit, least, most, cpus: cpus.filter(|_| limit == Bound::Cpu) })
     });
     told.into_iter().collect()
 }

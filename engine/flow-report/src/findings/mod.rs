@@ -382,6 +382,11 @@ pub(crate) enum What {
     Most {
         column: String,
     },
+    /// A number of one result, of a column that the table may not have.
+    Of {
+        column: String,
+        label: String,
+    },
     Middle {
         label: String,
     },

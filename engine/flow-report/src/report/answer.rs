@@ -54,9 +54,14 @@ pub(super) fn answer(section: &Section) -> Answer {
     let mut groups: Vec<usize> = (0..section.together.len()).collect();
     groups.sort_by_key(|at| order(&section.together[*at]));
     let groups = groups.into_iter().map(|at| (100, Said::Group(at)));
-    let rank_of_analysis = if asks == Asks::Analysis { 95 } else { 84 };
     let analyses = section.analyses.iter().enumerate().flat_map(|(at, (_, found))| {
-        (0..found.scopes().len()).map(move |curve| (rank_of_analysis, Said::Analysis(at, curve)))
+        // Where it jumps says more than which curve it is.
+        let rank_of_analysis = match asks {
+            Asks::Analysis if found.searches().is_some() => 96,
+            Asks::Analysis => 95,
+            _ => 84,
+        };
+        (0..found.sentences_in_short()).map(move |curve| (rank_of_analysis, Said::Analysis(at, curve)))
     });
     let findings = section.findings.iter().enumerate().map(|(at, one)| {
         let rank = rank(&one.finding, asks) + first_of_all(&one.finding);

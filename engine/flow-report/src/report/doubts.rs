@@ -38,9 +38,7 @@ pub(crate) struct Doubts {
 impl Doubts {
     /// Of results, but for what their epochs tell of those whose epochs are something else, by label.
     pub(super) fn of(results: &[&StepResult], otherwise: &BTreeSet<&str>) -> Doubts {
-        let ran_out = results.iter().any(|result| result.outcome == Outcome::OutOfMemory);
-        let limits = results.iter().filter_map(|result| Some(result.metrics.get("memory_limit")?.value));
-        let mut doubts = Doubts { limit: limits.reduce(f64::min).filter(|_| ran_out), ..Doubts::default() };
+        let mut doubts = Doubts { limit: limit(results.iter().copied()), ..Doubts::default() };
         for result in results.iter().filter(|result| result.outcome == Outcome::Ok) {
             let label = || result.label.clone();
             let epochs = !otherwise.contains(result.label.as_str());
@@ -78,6 +76,13 @@ impl Doubts {
         }
         out
     }
+}
+
+/// The bytes of GPU memory that results were held to, if something ran out of memory.
+pub(super) fn limit<'a>(results: impl Iterator<Item = &'a StepResult> + Clone) -> Option<f64> {
+    let ran_out = results.clone().any(|result| result.outcome == Outcome::OutOfMemory);
+    let limits = results.filter_map(|result| Some(result.metrics.get("memory_limit")?.value));
+    limits.reduce(f64::min).filter(|_| ran_out)
 }
 
 /// The metric, its share and the number of classes, where that many classes can be guessed as well.

@@ -134,8 +134,12 @@ pub(super) fn table(section: &Section, answer: &Answer, words: &Words, lang: &st
     if let Some(packed) = &section.packed {
         return together::packed(packed, words, &[lang], &names).without_empty().typeset(words, &[lang]).markdown();
     }
-    let shown = section.analyses.iter();
-    let mut shown = shown.flat_map(|(_, found)| found.tables(&section.analyses, &section.table, words, &[lang]));
+    // Where it jumps says more than which curve it is.
+    let (first, others): (Vec<_>, Vec<_>) = section.analyses.iter().partition(|(_, found)| found.searches().is_some());
+    let mut shown = first
+        .into_iter()
+        .chain(others)
+        .flat_map(|(_, found)| found.tables(&section.analyses, &section.table, words, &[lang]));
     let fits = |grid: &Grid| grid.heads.len() <= COLUMNS && grid.rows.len() <= ROWS;
     if let Some(grid) = shown.next().map(|of| of.grid.without_empty()).filter(fits) {
         return grid.typeset(words, &[lang]).markdown();

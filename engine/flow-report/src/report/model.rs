@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::assumptions::assumed;
-use super::doubts::Doubts;
+use super::doubts::{self, Doubts};
 use super::drawn::Drawn;
 use super::guess::{Judged, judge_guess};
 use super::load::Load;
@@ -24,7 +24,7 @@ use super::with::{ChartWith, Guess, Language, LoadWith, ReportWith, SectionWith,
 use crate::analysis::Analysis;
 use crate::assumed::Assumed;
 use crate::caveats::Caveats;
-use crate::columns::{gpu_shared, written};
+use crate::columns::{self, written};
 use crate::findings::{
     self, Besides, Changes, Computed, Disturbed, Finding, FindingMatch, Packed, Scoped, SectionFigures, common,
     compare, curves, held, readable, repeated, schedules,
@@ -74,6 +74,9 @@ pub(crate) struct Report {
     pub(crate) strangers: BTreeMap<String, Vec<String>>,
     /// Results beside which others used their GPUs in time slices of their own, co-run groups aside: label and share.
     pub(crate) gpu_shared: BTreeMap<String, f64>,
+    /// The same where those others were steps of flow.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) gpu_shared_own: BTreeMap<String, f64>,
     /// Results that bear little.
     pub(crate) doubts: Doubts,
     /// The GPUs were declared, not real.
@@ -177,6 +180,10 @@ pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, 
     for section in &sections {
         seen.extend(beside_theirs(&section.table).map(|(label, seen)| (label.clone(), seen.clone())));
     }
+    let gpu_shared = |own: bool| {
+        let of = seen.iter().filter(|(_, seen)| seen.beside_own == own);
+        of.filter_map(|(label, seen)| Some((label.clone(), seen.gpu_shared?))).collect()
+    };
     Ok(Report {
         format: REPORT_FORMAT,
         workflow: input.workflow.clone(),
@@ -197,7 +204,8 @@ pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, 
             .filter(|(_, seen)| !seen.strangers.is_empty())
             .map(|(label, seen)| (label.clone(), seen.strangers.clone()))
             .collect(),
-        gpu_shared: seen.iter().filter_map(|(label, seen)| Some((label.clone(), seen.gpu_shared?))).collect(),
+        gpu_shared: gpu_shared(false),
+        gpu_shared_own: gpu_shared(true),
         doubts: Doubts::of(&measured, &otherwise),
         fake_gpus,
         cost: Cost::of(&measured),
@@ -299,7 +307,7 @@ fn section<'a>(
         }
     }
     let mut shared: BTreeSet<&str> =
-        source.results.iter().filter(|r| gpu_shared(r).is_some()).map(|r| r.label.as_str()).collect();
+        source.results.iter().filter(|r| columns::gpu_shared(r).is_some()).map(|r| r.label.as_str()).collect();
     shared.extend(beside_theirs(&table).filter(|(_, seen)| seen.gpu_shared.is_some()).map(|(label, _)| &**label));
     let axis = table.rows.last().map_or("", String::as_str);
     let fitted = analyses.iter().filter_map(|(_, found)| found.fits(axis)).collect();
@@ -354,7 +362,8 @@ fn section<'a>(
         Some(reference) => {
             let (now, then) = common(&table, &reference.table);
             let trainings = trainings.once();
-            held(said(&then, with, BTreeSet::new(), &trainings)?, &said(&now, with, shared, &trainings)?)
+            let forced = doubts::limit(source.results.iter()).is_some();
+            held(said(&then, with, BTreeSet::new(), &trainings)?, &said(&now, with, shared, &trainings)?, forced)
         }
         None => Vec::new(),
     };

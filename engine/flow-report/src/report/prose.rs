@@ -152,9 +152,12 @@ pub(super) fn caveats(report: &Report, words: &Words, lang: &str) -> Vec<String>
         let args = Args::new().with("label", safe::code(label)).with("names", words.list(lang, &names));
         out.push(words.text(lang, key, &args));
     }
-    if let Some((label, used)) = report.gpu_shared.iter().max_by(|a, b| a.1.total_cmp(b.1)) {
-        let args = Args::new().with("label", safe::code(label)).with("used", share(*used));
-        out.push(words.text(lang, "remark-gpu-shared", &args.count("count", report.gpu_shared.len())));
+    for (key, shared) in [("remark-gpu-shared", &report.gpu_shared), ("remark-gpu-shared-own", &report.gpu_shared_own)]
+    {
+        if let Some((label, used)) = shared.iter().max_by(|a, b| a.1.total_cmp(b.1)) {
+            let args = Args::new().with("label", safe::code(label)).with("used", share(*used));
+            out.push(words.text(lang, key, &args.count("count", shared.len())));
+        }
     }
     out.extend(report.doubts.worded(words, lang));
     let kept = report.accepted.iter().map(|(label, reason)| (&**label, &**reason));
