@@ -3,6 +3,7 @@
 
 pub(crate) mod analyses;
 pub(crate) mod feb08;
+pub(crate) mod known;
 
 use std::collections::{BTreeMap, BTreeSet};
 
