@@ -74,10 +74,10 @@ fn bound(
         // The clocks of the CPUs and of the wall differ a little: nobody uses more than there is.
         let values: Vec<f64> = values.into_iter().map(|value| value.min(1.0)).collect();
         let show = Format::for_unit("ratio", values.iter().copied());
-        // Each result has its number below the findings, unless they are too many.
+        // Each result has its number, in the table or below the findings, unless they are too many.
         let labels = results.iter().map(|(result, _)| &result.label);
         let mut each: Vec<Figure> = Vec::new();
-        if values.len() <= LISTED {
+        if values.len() <= LISTED && ledger.table.columns.iter().all(|shown| shown.name != column) {
             for (label, value) in labels.zip(&values) {
                 let what = What::Of { column: column.into(), label: label.clone() };
                 each.push(ledger.computed(scope, what, *value, show.clone()));
