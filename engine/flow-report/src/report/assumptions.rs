@@ -9,7 +9,7 @@ use crate::assumed::{Assumed, AssumedKind, AssumedLoad};
 use crate::format::Format;
 use crate::safe;
 use crate::table::Grid;
-use crate::words::{Args, Words, join};
+use crate::words::{Args, Words};
 
 /// The file that has it.
 const FILE: &str = "assumed.json";
@@ -29,16 +29,16 @@ pub(super) fn assumed(view: &StepView) -> Vec<Assumed> {
 }
 
 /// As lines of Markdown, in the languages of a block; `said` are those of earlier sections, which are not said again.
-pub(super) fn worded(all: &[Assumed], words: &Words, langs: &[&str], said: &mut BTreeSet<String>) -> Option<String> {
+pub(super) fn worded(all: &[Assumed], words: &Words, lang: &str, said: &mut BTreeSet<String>) -> Option<String> {
     let mut out = Vec::new();
-    for grid in kinds(all, words, langs) {
-        let text = grid.typeset(words, langs).markdown();
+    for grid in kinds(all, words, lang) {
+        let text = grid.typeset(words, &[lang]).markdown();
         if said.insert(text.clone()) {
             out.push(text);
         }
     }
     let mut lines = String::new();
-    for line in self::lines(all, words, langs) {
+    for line in self::lines(all, words, lang) {
         if said.insert(line.clone()) {
             lines += &format!("- {}\n", safe::line(&line));
         }
@@ -48,7 +48,7 @@ pub(super) fn worded(all: &[Assumed], words: &Words, langs: &[&str], said: &mut 
 }
 
 /// A table for each mix.
-fn kinds(all: &[Assumed], words: &Words, langs: &[&str]) -> Vec<Grid> {
+fn kinds(all: &[Assumed], words: &Words, lang: &str) -> Vec<Grid> {
     let mut mixes: Vec<&[AssumedKind]> = Vec::new();
     for assumed in all {
         match &assumed.load {
@@ -56,12 +56,12 @@ fn kinds(all: &[Assumed], words: &Words, langs: &[&str]) -> Vec<Grid> {
             _ => {}
         }
     }
-    mixes.into_iter().map(|kinds| grid(kinds, words, langs)).collect()
+    mixes.into_iter().map(|kinds| grid(kinds, words, lang)).collect()
 }
 
-fn grid(kinds: &[AssumedKind], words: &Words, langs: &[&str]) -> Grid {
+fn grid(kinds: &[AssumedKind], words: &Words, lang: &str) -> Grid {
     let heads = ["kind", "share", "gpus", "duration", "spread", "cores", "busy", "memory"];
-    let heads = heads.map(|head| (words.joined(langs, &format!("assumed-{head}")), head != "kind")).into();
+    let heads = heads.map(|head| (words.text(lang, &format!("assumed-{head}"), &Args::new()), head != "kind")).into();
     let of = |unit: &str, value: fn(&AssumedKind) -> f64| {
         let values: Vec<f64> = kinds.iter().map(value).collect();
         let show = Format::for_unit(unit, values.iter().copied()).no_finer_than(values.iter().copied());
@@ -85,9 +85,9 @@ fn grid(kinds: &[AssumedKind], words: &Words, langs: &[&str]) -> Grid {
     Grid { heads, rows: kinds.iter().map(row).collect() }
 }
 
-fn lines(all: &[Assumed], words: &Words, langs: &[&str]) -> Vec<String> {
+fn lines(all: &[Assumed], words: &Words, lang: &str) -> Vec<String> {
     let Some(first) = all.first() else { return Vec::new() };
-    let say = |key: &str, args: &dyn Fn() -> Args| join(langs.iter().map(|lang| words.text(lang, key, &args())));
+    let say = |key: &str, args: &dyn Fn() -> Args| words.text(lang, key, &args());
     let list = |values: Vec<String>| {
         let mut values = values;
         values.dedup();

@@ -132,7 +132,7 @@ pub(super) fn table(section: &Section, answer: &Answer, words: &Words, lang: &st
     }
     let names = Names { table: &section.table, words };
     if let Some(packed) = &section.packed {
-        return together::packed(packed, words, &[lang], &names).without_empty().typeset(words, &[lang]).markdown();
+        return together::packed(packed, words, lang, &names).without_empty().typeset(words, &[lang]).markdown();
     }
     // Where it jumps says more than which curve it is.
     let (first, others): (Vec<_>, Vec<_>) = section.analyses.iter().partition(|(_, found)| found.searches().is_some());

@@ -13,7 +13,7 @@ use crate::format::Format;
 use crate::safe;
 use crate::table::{Grid, Names, Reading, enough};
 use crate::verdict::Together;
-use crate::words::{Args, Words, join};
+use crate::words::{Args, Words};
 
 /// A table with a line above it.
 #[derive(Serialize)]
@@ -23,37 +23,35 @@ pub(crate) struct Titled {
 }
 
 /// What was found of earlier figures, what is found now, and whether that is the same.
-pub(crate) fn held(section: &Section, words: &Words, langs: &[&str]) -> Option<Titled> {
+pub(crate) fn held(section: &Section, words: &Words, lang: &str) -> Option<Titled> {
     let reference = section.table.reference.as_ref()?;
     let names = Names { table: &section.table, words };
-    let of_file = |key: &str| {
-        let text = |lang: &&str| words.text(lang, key, &Args::new().with("file", safe::code(&reference.file)));
-        join(langs.iter().map(text))
-    };
-    let heads = [of_file("held-then"), words.joined(langs, "held-now"), words.joined(langs, "held-holds")];
+    let of_file = |key: &str| words.text(lang, key, &Args::new().with("file", safe::code(&reference.file)));
+    let heads = [
+        of_file("held-then"),
+        words.text(lang, "held-now", &Args::new()),
+        words.text(lang, "held-holds", &Args::new()),
+    ];
     let mut grid = Grid { heads: heads.map(|head| (head, false)).into(), rows: Vec::new() };
-    let holds = |holds: Holds| words.joined(langs, holds_key(holds));
+    let holds = |holds: Holds| words.text(lang, holds_key(holds), &Args::new());
     for FindingMatch { then, now, holds: so } in &section.held {
         let said = |found: &Option<Scoped>| match found {
-            Some(found) => join(langs.iter().map(|lang| found.worded(words, lang, &names))),
+            Some(found) => found.worded(words, lang, &names),
             None => "—".into(),
         };
         grid.rows.push(vec![said(then), said(now), holds(*so)]);
     }
     let show = slowdowns(&section.together);
     for (then, now) in section.together.iter().filter_map(|now| Some((now.earlier.as_deref()?, now))) {
-        let said = |group: &Together| join(langs.iter().map(|lang| judged(group, &show, words, lang)));
+        let said = |group: &Together| judged(group, &show, words, lang);
         grid.rows.push(vec![said(then), said(now), holds(stands(then, now))]);
     }
     if grid.rows.is_empty() {
         return None;
     }
-    let note = |lang: &&str| {
-        let mut said = vec![words.text(lang, "held-note", &Args::new())];
-        said.extend(section.disturbed.most().map(|beside| beside.of_table(words, lang)));
-        words.sentences(lang, &said)
-    };
-    let text = grid.typeset(words, langs).markdown() + &format!("\n{}\n", join(langs.iter().map(note)));
+    let mut notes = vec![words.text(lang, "held-note", &Args::new())];
+    notes.extend(section.disturbed.most().map(|beside| beside.of_table(words, lang)));
+    let text = grid.typeset(words, &[lang]).markdown() + &format!("\n{}\n", words.sentences(lang, &notes));
     Some(Titled { title: safe::line(&of_file("held-title")), text })
 }
 
@@ -78,7 +76,7 @@ pub(super) fn stands(then: &Together, now: &Together) -> Holds {
 }
 
 /// The members of groups as they were measured then: alone against together.
-pub(crate) fn members(section: &Section, words: &Words, langs: &[&str]) -> Option<Titled> {
+pub(crate) fn members(section: &Section, words: &Words, lang: &str) -> Option<Titled> {
     let groups: Vec<Together> = section.together.iter().filter_map(|group| Some(*group.earlier.clone()?)).collect();
     let names = Names { table: &section.table, words };
     let members = || groups.iter().flat_map(|group| &group.members);
@@ -89,14 +87,14 @@ pub(crate) fn members(section: &Section, words: &Words, langs: &[&str]) -> Optio
     let slower = Reading { show: show.clone(), pairs, of: |together, alone| together / alone - 1.0 };
     let time = enough(&Format::for_unit("s", times.iter().copied()).no_finer_than(times.iter().copied()), &[&slower]);
     let axes: Vec<&String> = members().next()?.axes.keys().collect();
-    let name = |axis: &str| join(langs.iter().map(|lang| names.head(axis, lang)));
+    let name = |axis: &str| names.head(axis, lang);
     let of = |key: &str| {
-        let text = |lang: &&str| words.text(lang, key, &Args::new().with("column", names.head(measure, lang)));
-        format!("{} ({})", join(langs.iter().map(text)), time.head().unwrap_or_default())
+        let text = words.text(lang, key, &Args::new().with("column", names.head(measure, lang)));
+        format!("{text} ({})", time.head().unwrap_or_default())
     };
     let mut heads: Vec<(String, bool)> = axes.iter().map(|axis| (name(axis), numeric(&groups, axis))).collect();
     heads.extend(["together-alone", "together-together"].map(|key| (of(key), true)));
-    heads.push((words.joined(langs, slower_head(&show)), true));
+    heads.push((words.text(lang, slower_head(&show), &Args::new()), true));
     let rows = groups.iter().flat_map(|group| group.members.iter().map(move |m| (group, m))).map(|(group, m)| {
         let cell = |value: Option<f64>, show: &Format| value.map_or_else(|| "—".into(), |v| show.cell(v));
         let point = axes.iter().map(|axis| m.axes.get(*axis).map(|v| safe::text(&written(v))).unwrap_or_default());
@@ -104,6 +102,6 @@ pub(crate) fn members(section: &Section, words: &Words, langs: &[&str]) -> Optio
         point.chain([cell(m.alone, &time), cell(m.together, &time), slower]).collect()
     });
     let rows: Vec<Vec<String>> = rows.collect();
-    let title = head_then(section, words, langs, "together-members");
-    Some(Titled { title: safe::line(&title), text: Grid { heads, rows }.typeset(words, langs).markdown() })
+    let title = head_then(section, words, lang, "together-members");
+    Some(Titled { title: safe::line(&title), text: Grid { heads, rows }.typeset(words, &[lang]).markdown() })
 }

@@ -16,6 +16,7 @@ mod held;
 mod html;
 mod judged;
 mod labels;
+mod lines;
 mod load;
 mod model;
 mod picture;

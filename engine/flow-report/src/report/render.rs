@@ -11,15 +11,15 @@ use super::answer::answer;
 use super::charts::{Chart, charts};
 use super::held::{self, Titled};
 use super::labels::named;
+use super::lines::{LabelledValue, setup};
 use super::model::{REPORT_FORMAT, Report, Section};
 use super::picture::Picture;
 use super::with::{ReportWith, Value};
 use super::{assumptions, front, html, prose, together};
-use crate::bounds;
 use crate::format::Format;
 use crate::safe;
-use crate::table::{Content, Grid, Names, csv, markdown, name};
-use crate::words::{Args, Words, join};
+use crate::table::{Content, Grid, Names, csv, markdown};
+use crate::words::{Args, Words};
 
 /// The built-in templates by name: the whole report, and the entry of What's New.
 const TEMPLATES: [(&str, &str); 2] = [
@@ -47,13 +47,6 @@ struct Page {
     remarks: Vec<String>,
     /// The first remark, and how many more there are.
     remark: Option<String>,
-}
-
-#[derive(Clone, Serialize)]
-struct LabelledValue {
-    label: String,
-    colon: String,
-    value: String,
 }
 
 #[derive(Serialize)]
@@ -340,7 +333,7 @@ fn content(report: &Report, words: &Words, lang: &str, langs: &[&str], entry: bo
         head: head(report, words, lang),
         links: links(report, words, lang, langs),
         sections,
-        setup: setup(report, words, &[lang]),
+        setup: setup(report, words, lang),
         setup_title: words.text(lang, "front-setup", &Args::new()),
         remarks: remarks.iter().map(|text| safe::line(text)).collect(),
         remark: remark.map(|text| safe::line(&text)),
@@ -437,95 +430,52 @@ fn data_link(section: &Section, words: &Words, lang: &str) -> String {
     format!("[{name}](charts/{}.csv)", safe::target(&section.name, "%#?"))
 }
 
-fn setup(report: &Report, words: &Words, langs: &[&str]) -> Vec<LabelledValue> {
-    let setup = &report.setup;
-    let colon = words.mark(langs, "mark-colon");
-    let joined = |key: &str| words.joined(langs, key);
-    let line = |label: String, value: String| LabelledValue { label, colon: colon.clone(), value };
-    let mut lines = Vec::new();
-    for (parameter, value) in &setup.parameters {
-        let value = match parameter.as_str() {
-            "input_size" if value.parse::<u32>().is_ok() => format!("{value}×{value}"),
-            _ => safe::text(value),
-        };
-        // The author's line of the same name says it instead.
-        let own = |lang: &&str| setup.more.iter().any(|own| own.label.of(lang) == name(parameter, words, lang));
-        if !langs.iter().any(own) {
-            lines.push(line(join(langs.iter().map(|lang| name(parameter, words, lang))), value));
-        }
-    }
-    if !setup.set.is_empty() {
-        let set = setup.set.iter().map(|(name, value)| safe::code(&format!("{name}={value}")));
-        lines.push(line(joined("setup-set"), set.collect::<Vec<_>>().join(", ")));
-    }
-    for own in &setup.more {
-        let value = |lang: &str| match &own.value {
-            Value::Number(n) => n.to_string(),
-            Value::Text(text) => safe::authors(text.of(lang)),
-        };
-        lines.push(line(
-            join(langs.iter().map(|l| safe::authors(own.label.of(l)))),
-            join(langs.iter().map(|l| value(l))),
-        ));
-    }
-    let mib = |bytes: u64| bytes / (1 << 20);
-    let gpus = setup.gpus.iter().map(|(model, count, memory)| {
-        let mut text = format!("{count} × {}", safe::text(model));
-        if *memory > 0 {
-            text += &format!(", {} MiB", mib(*memory));
-        }
-        if let Some(there) = setup.machine_gpus.get(model) {
-            let of = |lang: &&str| words.text(lang, "setup-gpus-there", &Args::new().with("there", there.to_string()));
-            text += &format!(" ({})", join(langs.iter().map(of)));
-        }
-        text
-    });
-    let gpus: Vec<String> = gpus.collect();
-    let cpus: Vec<String> =
-        setup.cpus.iter().map(|(model, count)| format!("{} ({count} CPUs)", safe::text(model))).collect();
-    // Without a CPU there was no machine: what a report shows was computed, and is the same on all of them.
-    if !cpus.is_empty() {
-        lines.push(line("GPU".into(), if gpus.is_empty() { joined("setup-no-gpu") } else { gpus.join("; ") }));
-        lines.push(line("CPU".into(), cpus.join("; ")));
-    }
-    if !setup.versions.is_empty() {
-        let versions = setup.versions.iter().map(|(name, version)| (name.as_str(), safe::text(version)));
-        let versions = versions.map(|(name, version)| match name {
-            "torch" => format!("PyTorch {version}"),
-            "cuda" => format!("CUDA {version}"),
-            "cudnn" => format!("cuDNN {version}"),
-            "driver" => format!("NVIDIA {version}"),
-            other => format!("{} {version}", safe::text(other)),
-        });
-        lines.push(line(joined("setup-versions"), versions.collect::<Vec<_>>().join(", ")));
-    }
-    if let Some((profile, why)) = &setup.profile {
-        let text = |lang: &str| {
-            let args = Args::new().with("profile", safe::code(profile)).with("why", words.reasons(lang).profile(why));
-            words.text(lang, "setup-profile-value", &args)
-        };
-        lines.push(line(joined("setup-profile"), join(langs.iter().map(|lang| text(lang)))));
-    }
-    if !report.runs.is_empty() {
-        let runs: Vec<String> = report.runs.iter().map(|run| safe::code(&run.0)).collect();
-        lines.push(line(joined("setup-runs"), runs.join(", ")));
-    }
-    if !setup.revisions.is_empty() {
-        let said = |lang: &str| {
-            let each = setup.revisions.iter().map(|revision| {
-                let args = Args::new().with("commit", safe::code(revision.short()));
-                words.text(lang, if revision.dirty { "setup-commit-dirty" } else { "setup-commit-clean" }, &args)
-            });
-            each.collect::<Vec<_>>().join("; ")
-        };
-        lines.push(line(joined("setup-commit"), join(langs.iter().map(|lang| said(lang)))));
-    }
-    lines.push(line(joined("setup-method"), join(langs.iter().map(|lang| bounds::worded(words, lang)))));
-    lines
-}
-
 fn listed(bullets: impl IntoIterator<Item = String>) -> Vec<String> {
     bullets.into_iter().map(|text| format!("- {}", safe::line(&text))).collect()
+}
+
+/// How each column changes from one value of the split to the other.
+fn changes(section: &Section, words: &Words, lang: &str) -> Option<Titled> {
+    let changes = section.changes.as_ref()?;
+    let names = Names { table: &section.table, words };
+    let mut grid = Grid::default();
+    for axis in &section.table.rows {
+        let text = |row: &crate::table::Row, at: usize| {
+            matches!(&row.cells[at].content, Content::Text { number: Some(_), .. })
+        };
+        let at = grid.heads.len();
+        let right = section.table.body.iter().all(|row| text(row, at));
+        grid.heads.push((names.head(axis, lang), right));
+    }
+    for (column, show) in &changes.columns {
+        let unit = match show.head() {
+            None => String::new(),
+            Some("points") => format!(" ({})", words.text(lang, "unit-points", &Args::new())),
+            Some(unit) => format!(" ({})", safe::text(unit)),
+        };
+        grid.heads.push((names.head(column, lang) + &unit, true));
+    }
+    for (row, cells) in section.table.body.iter().zip(&changes.rows) {
+        let keys = row.cells.iter().take(section.table.rows.len()).map(|cell| match &cell.content {
+            Content::Text { text, .. } => safe::text(text),
+            _ => "—".into(),
+        });
+        let cells = cells.iter().zip(&changes.columns);
+        let cells = cells.map(|(v, (_, show))| v.map_or_else(|| "—".into(), |v| show.cell(v)));
+        grid.rows.push(keys.chain(cells).collect());
+    }
+    let (a, b) = changes.ends();
+    let title = words.text(lang, "changes-title", &Args::new().with("a", safe::text(&a)).with("b", safe::text(&b)));
+    let differences: Vec<String> = changes.differences().map(|column| names.inline(column, lang)).collect();
+    let note = match differences.is_empty() {
+        true => String::new(),
+        false => {
+            let args = Args::new().with("columns", words.list(lang, &differences));
+            format!("\n{}\n", words.text(lang, "changes-differences", &args))
+        }
+    };
+    let text = grid.typeset(words, &[lang]).markdown() + &note;
+    Some(Titled { title: safe::line(&title), text })
 }
 
 fn section(
@@ -536,91 +486,57 @@ fn section(
     folded: bool,
     said: &mut BTreeSet<String>,
 ) -> PageSection {
-    let langs: &[&str] = &[lang];
     let names = Names { table: &section.table, words };
     let mut more = Vec::new();
-    if let Some(changes) = &section.changes {
-        let mut grid = Grid::default();
-        for axis in &section.table.rows {
-            let text = |row: &crate::table::Row, at: usize| {
-                matches!(&row.cells[at].content, Content::Text { number: Some(_), .. })
-            };
-            let at = grid.heads.len();
-            let right = section.table.body.iter().all(|row| text(row, at));
-            grid.heads.push((join(langs.iter().map(|lang| names.head(axis, lang))), right));
-        }
-        for (column, show) in &changes.columns {
-            let unit = match show.head() {
-                None => String::new(),
-                Some("points") => format!(" ({})", words.joined(langs, "unit-points")),
-                Some(unit) => format!(" ({})", safe::text(unit)),
-            };
-            grid.heads.push((join(langs.iter().map(|lang| names.head(column, lang))) + &unit, true));
-        }
-        for (row, cells) in section.table.body.iter().zip(&changes.rows) {
-            let keys = row.cells.iter().take(section.table.rows.len()).map(|cell| match &cell.content {
-                Content::Text { text, .. } => safe::text(text),
-                _ => "—".into(),
-            });
-            let cells = cells.iter().zip(&changes.columns);
-            let cells = cells.map(|(v, (_, show))| v.map_or_else(|| "—".into(), |v| show.cell(v)));
-            grid.rows.push(keys.chain(cells).collect());
-        }
-        let title = langs.iter().map(|lang| {
-            let (a, b) = changes.ends();
-            words.text(lang, "changes-title", &Args::new().with("a", safe::text(&a)).with("b", safe::text(&b)))
-        });
-        let differences = langs.iter().filter_map(|lang| {
-            let of: Vec<String> = changes.differences().map(|column| names.inline(column, lang)).collect();
-            let args = Args::new().with("columns", words.list(lang, &of));
-            (!of.is_empty()).then(|| words.text(lang, "changes-differences", &args))
-        });
-        let notes: Vec<String> = differences.collect();
-        let notes = if notes.is_empty() { String::new() } else { format!("\n{}\n", notes.join("  \n")) };
-        let text = grid.typeset(words, langs).markdown() + &notes;
-        more.push(Titled { title: safe::line(&join(title)), text });
-    }
-    more.extend(held::held(section, words, langs));
+    more.extend(changes(section, words, lang));
+    more.extend(held::held(section, words, lang));
     let analyses = &section.analyses;
-    for shown in analyses.iter().flat_map(|(_, found)| found.tables(analyses, &section.table, words, langs)) {
-        let text = shown.body(words, langs);
+    for shown in analyses.iter().flat_map(|(_, found)| found.tables(analyses, &section.table, words, &[lang])) {
+        let text = shown.body(words, &[lang]);
         more.push(Titled { title: safe::line(&shown.title), text });
     }
     let mut add = |key: &str, grid: Grid, notes: &[String]| {
         let notes = if notes.is_empty() { String::new() } else { format!("\n{}\n", notes.join("  \n")) };
-        more.push(Titled { title: words.joined(langs, key), text: grid.typeset(words, langs).markdown() + &notes });
+        more.push(Titled {
+            title: words.text(lang, key, &Args::new()),
+            text: grid.typeset(words, &[lang]).markdown() + &notes,
+        });
     };
     if !section.together.is_empty() {
-        let gains = together::intervals(&section.together, words, langs);
-        let repeated = together::repeated(&section.together, words, langs);
-        let interference = together::interference(&section.together, words, langs);
+        let gains = together::intervals(&section.together, words, lang);
+        let repeated = together::repeated(&section.together, words, lang);
+        let interference = together::interference(&section.together, words, lang);
         let notes: Vec<String> = repeated.into_iter().chain(interference).chain(gains).collect();
-        add("together-members", together::members(&section.together, words, langs, &names), &notes);
-        if let Some(used) = together::used(&section.together, words, langs, &names) {
-            let windows = together::windows(&section.together, words, langs);
+        add("together-members", together::members(&section.together, words, lang, &names), &notes);
+        if let Some(used) = together::used(&section.together, words, lang, &names) {
+            let windows = together::windows(&section.together, words, lang);
             add("together-used", used, windows.as_slice());
         }
-        let explained = together::explained(&section.together).into_iter().map(|key| words.joined(langs, key));
+        let explained =
+            together::explained(&section.together).into_iter().map(|key| words.text(lang, key, &Args::new()));
         let notes: Vec<String> = explained.collect();
-        add("together-groups", together::groups(section, words, langs), &notes);
+        add("together-groups", together::groups(section, words, lang), &notes);
     }
     if let Some(packed) = &section.packed {
-        add("packed-members", together::packed(packed, words, langs, &names), &[]);
+        add("packed-members", together::packed(packed, words, lang, &names), &[]);
     }
-    more.extend(held::members(section, words, langs));
+    more.extend(held::members(section, words, lang));
     let key = if said.is_empty() { "assumed-heading" } else { "assumed-heading-other" };
-    let assumed = assumptions::worded(&section.assumed, words, langs, said);
-    let assumed = assumed.map(|text| Titled { title: words.joined(langs, key), text });
+    let assumed = assumptions::worded(&section.assumed, words, lang, said);
+    let assumed = assumed.map(|text| Titled { title: words.text(lang, key, &Args::new()), text });
     let computed = (!section.computed.is_empty()).then(|| {
-        let heads =
-            ["computed-figure", "computed-value"].map(|key| (words.joined(langs, key), key == "computed-value"));
+        let heads = ["computed-figure", "computed-value"]
+            .map(|key| (words.text(lang, key, &Args::new()), key == "computed-value"));
         let mut grid = Grid { heads: heads.into(), rows: Vec::new() };
         for entry in &section.computed {
-            let label = join(langs.iter().map(|lang| entry.label(words, lang, &names)));
-            let value = join(langs.iter().map(|lang| entry.text(words, lang)));
+            let label = entry.label(words, lang, &names);
+            let value = entry.text(words, lang);
             grid.rows.push(vec![label, value]);
         }
-        Titled { title: words.joined(langs, "computed-heading"), text: grid.typeset(words, langs).markdown() }
+        Titled {
+            title: words.text(lang, "computed-heading", &Args::new()),
+            text: grid.typeset(words, &[lang]).markdown(),
+        }
     });
     let mut charts = charts(section, words, lang, several, "");
     let answer = answer(section);
@@ -643,7 +559,7 @@ fn section(
         folded,
         details_title: words.text(lang, "front-details", &Args::new()),
         data: data_link(section, words, lang),
-        full_table: markdown(&section.table, words, langs),
+        full_table: markdown(&section.table, words, &[lang]),
         more,
         assumed,
         computed,

@@ -11,10 +11,10 @@ use crate::format::Format;
 use crate::safe;
 use crate::table::{Grid, Names, Reading, earlier, enough};
 use crate::verdict::{FOREIGN_CPU, Member, Resource, Ruling, Together, UNREPEATED, USUAL, Used, Verdict};
-use crate::words::{Args, Words, join};
+use crate::words::{Args, Words};
 
 /// The members of all groups: alone against together.
-pub(crate) fn members(groups: &[Together], words: &Words, langs: &[&str], names: &Names<'_>) -> Grid {
+pub(crate) fn members(groups: &[Together], words: &Words, lang: &str, names: &Names<'_>) -> Grid {
     let measured = |of: fn(&crate::verdict::Member) -> Option<f64>| {
         groups.iter().flat_map(move |g| &g.members).filter_map(of).collect::<Vec<_>>()
     };
@@ -30,18 +30,14 @@ pub(crate) fn members(groups: &[Together], words: &Words, langs: &[&str], names:
     let measure = groups.first().map_or("epoch_time", |g| g.measure.as_str());
     let head = |key: &str| {
         let unit = time.head().unwrap_or_default();
-        let text = join(
-            langs.iter().map(|lang| words.text(lang, key, &Args::new().with("column", names.head(measure, lang)))),
-        );
+        let text = words.text(lang, key, &Args::new().with("column", names.head(measure, lang)));
         format!("{text} ({unit})")
     };
-    let mut heads: Vec<(String, bool)> = axes
-        .iter()
-        .map(|axis| (join(langs.iter().map(|lang| names.head(axis, lang))), numeric(groups, axis)))
-        .collect();
+    let mut heads: Vec<(String, bool)> =
+        axes.iter().map(|axis| (names.head(axis, lang), numeric(groups, axis))).collect();
     let on_gpus = groups.iter().flat_map(|g| &g.members).any(|m| m.gpus.is_some_and(|n| n > 0));
     if on_gpus {
-        heads.push((join(langs.iter().map(|lang| names.head("gpus", lang))), true));
+        heads.push((names.head("gpus", lang), true));
     }
     heads.push((head("together-alone"), true));
     let predicted = !measured(|m| m.predicted).is_empty();
@@ -50,16 +46,16 @@ pub(crate) fn members(groups: &[Together], words: &Words, langs: &[&str], names:
     }
     heads.push((head("together-together"), true));
     if predicted {
-        heads.push((words.joined(langs, "together-off"), true));
+        heads.push((words.text(lang, "together-off", &Args::new()), true));
     }
-    heads.push((words.joined(langs, slower_head(&show)), true));
-    heads.push((words.joined(langs, "together-cpu-alone"), true));
+    heads.push((words.text(lang, slower_head(&show), &Args::new()), true));
+    heads.push((words.text(lang, "together-cpu-alone", &Args::new()), true));
     let foreign: Vec<f64> =
         measured(|m| m.foreign.0).into_iter().chain(measured(|m| m.foreign.1)).filter(|v| *v > FOREIGN_CPU).collect();
     let others = Format::for_unit("ratio", foreign.iter().copied());
     if !foreign.is_empty() {
-        heads.push((words.joined(langs, "together-foreign-alone"), true));
-        heads.push((words.joined(langs, "together-foreign-together"), true));
+        heads.push((words.text(lang, "together-foreign-alone", &Args::new()), true));
+        heads.push((words.text(lang, "together-foreign-together", &Args::new()), true));
     }
     let rows = groups.iter().flat_map(|g| g.members.iter().map(move |m| (g, m))).map(|(g, m)| {
         let mut cells: Vec<String> =
@@ -86,20 +82,20 @@ pub(crate) fn members(groups: &[Together], words: &Words, langs: &[&str], names:
 }
 
 /// What ran at once as it came: alone against packed.
-pub(crate) fn packed(packed: &Packed, words: &Words, langs: &[&str], names: &Names<'_>) -> Grid {
+pub(crate) fn packed(packed: &Packed, words: &Words, lang: &str, names: &Names<'_>) -> Grid {
     let pairs = packed.members.iter().map(|m| (m.packed, m.alone)).collect();
     let slowdown = Reading { show: Format::times(), pairs, of: |packed, alone| packed / alone };
     let time = Format::for_unit("s", packed.members.iter().flat_map(|m| [m.alone, m.packed]));
     let time = enough(&time, &[&slowdown]);
     let wall = |key: &str| {
-        let of = |lang: &&str| words.text(lang, key, &Args::new().with("column", names.head("wall", lang)));
-        format!("{} ({})", join(langs.iter().map(of)), time.head().unwrap_or_default())
+        let of = words.text(lang, key, &Args::new().with("column", names.head("wall", lang)));
+        format!("{of} ({})", time.head().unwrap_or_default())
     };
     let number = |at: usize| packed.members.iter().all(|m| m.point[at].parse::<f64>().is_ok());
-    let axis = |(at, axis): (usize, &String)| (join(langs.iter().map(|lang| names.head(axis, lang))), number(at));
+    let axis = |(at, axis): (usize, &String)| (names.head(axis, lang), number(at));
     let mut heads: Vec<(String, bool)> = packed.axes.iter().enumerate().map(axis).collect();
     heads.extend(["together-alone", "packed-packed"].map(|key| (wall(key), true)));
-    heads.push((words.joined(langs, "packed-slowdown"), true));
+    heads.push((words.text(lang, "packed-slowdown", &Args::new()), true));
     let row = |m: &crate::findings::Member| {
         let figures = [time.cell(m.alone), time.cell(m.packed), Format::times().cell(m.packed / m.alone)];
         m.point.iter().map(|value| safe::text(value)).chain(figures).collect()
@@ -109,7 +105,7 @@ pub(crate) fn packed(packed: &Packed, words: &Words, langs: &[&str], names: &Nam
 
 /// What the members used while together, and each group in sum: CPU, memory of the host, and that of GPUs that it shares. None where
 /// nothing of it was measured.
-pub(crate) fn used(groups: &[Together], words: &Words, langs: &[&str], names: &Names<'_>) -> Option<Grid> {
+pub(crate) fn used(groups: &[Together], words: &Words, lang: &str, names: &Names<'_>) -> Option<Grid> {
     type Of = fn(&Used) -> Option<f64>;
     let all: [(&str, &str, Of); 7] = [
         ("cpu_util", "ratio", |used| used.cpu),
@@ -131,7 +127,7 @@ pub(crate) fn used(groups: &[Together], words: &Words, langs: &[&str], names: &N
         return None;
     }
     let axes: Vec<&String> = members().next().map(|m| m.axes.keys().collect()).unwrap_or_default();
-    let head = |name: &str| join(langs.iter().map(|lang| names.head(name, lang)));
+    let head = |name: &str| names.head(name, lang);
     let mut heads: Vec<(String, bool)> = axes.iter().map(|axis| (head(axis), numeric(groups, axis))).collect();
     heads.extend(columns.iter().map(|(name, show, _)| {
         let unit = show.head().map_or_else(String::new, |unit| format!(" ({unit})"));
@@ -145,8 +141,8 @@ pub(crate) fn used(groups: &[Together], words: &Words, langs: &[&str], names: &N
             let figures = columns.iter().map(|(_, show, of)| of(&member.used).map_or_else(dash, |v| show.cell(v)));
             rows.push(point.chain(figures).collect());
         }
-        let name = |lang: &&str| words.text(lang, "together-sum", &Args::new().with("group", safe::text(&group.group)));
-        let mut sum: Vec<String> = vec![join(langs.iter().map(name))];
+        let name = words.text(lang, "together-sum", &Args::new().with("group", safe::text(&group.group)));
+        let mut sum: Vec<String> = vec![name];
         sum.resize(axes.len().max(1), String::new());
         sum.extend(columns.iter().map(|(name, show, of)| {
             let of_host = matches!(*name, "cpu_util" | "memory");
@@ -161,7 +157,7 @@ pub(crate) fn used(groups: &[Together], words: &Words, langs: &[&str], names: &N
 }
 
 /// What times on shared GPUs were predicted with.
-pub(crate) fn interference(groups: &[Together], words: &Words, langs: &[&str]) -> Option<String> {
+pub(crate) fn interference(groups: &[Together], words: &Words, lang: &str) -> Option<String> {
     let on_gpu = |m: &Member| m.predicted.is_some() && m.gpus.is_some_and(|n| n > 0);
     let shared = |g: &&Together| g.placement == CorunGpus::Shared && g.members.iter().any(on_gpu);
     let shown = Format { decimals: 2, factor: 1.0, ..Format::default() };
@@ -170,49 +166,43 @@ pub(crate) fn interference(groups: &[Together], words: &Words, langs: &[&str]) -
     if known.is_empty() && unknown.is_empty() {
         return None;
     }
-    let one = |lang: &str| {
-        let with = |g: &&Together| {
-            let (value, group) = (shown.number(g.interference.unwrap_or_default()), safe::text(&g.group));
-            words.text(lang, "together-of-group", &Args::new().with("value", value).with("group", group))
-        };
-        let known: Vec<String> = known.iter().map(with).collect();
-        let which = match (known.is_empty(), unknown.is_empty()) {
-            (true, _) => "none",
-            (false, true) => "all",
-            (false, false) => "some",
-        };
-        words.text(
-            lang,
-            "together-interference",
-            &Args::new().with("known", which).with("each", words.list(lang, &known)),
-        )
+    let with = |g: &&Together| {
+        let (value, group) = (shown.number(g.interference.unwrap_or_default()), safe::text(&g.group));
+        words.text(lang, "together-of-group", &Args::new().with("value", value).with("group", group))
     };
-    Some(join(langs.iter().map(|lang| one(lang))))
+    let which = match (known.is_empty(), unknown.is_empty()) {
+        (true, _) => "none",
+        (false, true) => "all",
+        (false, false) => "some",
+    };
+    let each: Vec<String> = known.iter().map(with).collect();
+    let args = Args::new().with("known", which).with("each", words.list(lang, &each));
+    Some(words.text(lang, "together-interference", &args))
 }
 
 /// What half an interval of a gain means, and from what it is reckoned where nothing was repeated.
-pub(crate) fn intervals(groups: &[Together], words: &Words, langs: &[&str]) -> Option<String> {
+pub(crate) fn intervals(groups: &[Together], words: &Words, lang: &str) -> Option<String> {
     let mut told = groups.iter().filter(|g| matches!(g.gain, Some((_, Some(_))))).peekable();
     told.peek()?;
     let once = if told.any(|g| !g.repeated) { "yes" } else { "no" };
-    let note = |lang: &&str| {
-        let [assumed, usual] = [UNREPEATED, USUAL].map(|sd| words.figure(lang, &share(), sd));
-        let args = Args::new().with("once", once).with("assumed", assumed).with("usual", usual);
-        words.text(lang, "note-gain", &args)
-    };
-    Some(join(langs.iter().map(note)))
+    let [assumed, usual] = [UNREPEATED, USUAL].map(|sd| words.figure(lang, &share(), sd));
+    let args = Args::new().with("once", once).with("assumed", assumed).with("usual", usual);
+    Some(words.text(lang, "note-gain", &args))
 }
 
 /// That the sum of what members used may be more than there is, where it is.
-pub(crate) fn windows(groups: &[Together], words: &Words, langs: &[&str]) -> Option<String> {
+pub(crate) fn windows(groups: &[Together], words: &Words, lang: &str) -> Option<String> {
     let all = |group: &Together| group.members.iter().map(|m| m.used.cpu).sum::<Option<f64>>();
-    groups.iter().any(|group| all(group).is_some_and(|sum| sum > 1.0)).then(|| words.joined(langs, "note-windows"))
+    groups
+        .iter()
+        .any(|group| all(group).is_some_and(|sum| sum > 1.0))
+        .then(|| words.text(lang, "note-windows", &Args::new()))
 }
 
 /// Of which runs the times of members are, where some ran several times.
-pub(crate) fn repeated(groups: &[Together], words: &Words, langs: &[&str]) -> Option<String> {
+pub(crate) fn repeated(groups: &[Together], words: &Words, lang: &str) -> Option<String> {
     let any = groups.iter().any(|group| group.looks > 1);
-    any.then(|| words.joined(langs, "note-all-runs"))
+    any.then(|| words.text(lang, "note-all-runs", &Args::new()))
 }
 
 /// The notes that say what the figures of GPUs mean.
@@ -233,76 +223,68 @@ fn dash() -> String {
 }
 
 /// The groups: verdict, gain, and what was asked of each resource.
-pub(crate) fn groups(section: &Section, words: &Words, langs: &[&str]) -> Grid {
+pub(crate) fn groups(section: &Section, words: &Words, lang: &str) -> Grid {
     let groups = &section.together;
     let then = groups.iter().any(|g| g.earlier.is_some());
     let ruling = |kind: Resource| groups.iter().flat_map(|g| &g.rulings).filter(move |r| r.resource == kind);
     let mut kinds = Resource::ALL.to_vec();
     kinds.retain(|kind| ruling(*kind).any(|r| r.asked.is_some()));
     let on_gpus = groups.iter().flat_map(|g| &g.members).any(|m| m.gpus.is_some_and(|n| n > 0));
-    let mut heads = vec![(words.joined(langs, "together-group"), false)];
+    let mut heads = vec![(words.text(lang, "together-group", &Args::new()), false)];
     if on_gpus {
-        heads.push((words.joined(langs, "together-placement"), false));
+        heads.push((words.text(lang, "together-placement", &Args::new()), false));
     }
-    heads.push((words.joined(langs, "together-verdict"), false));
-    heads.push((words.joined(langs, "together-gain"), true));
+    heads.push((words.text(lang, "together-verdict", &Args::new()), false));
+    heads.push((words.text(lang, "together-gain", &Args::new()), true));
     if then {
-        heads.push((head_then(section, words, langs, "together-verdict"), false));
-        heads.push((head_then(section, words, langs, "together-gain"), true));
+        heads.push((head_then(section, words, lang, "together-verdict"), false));
+        heads.push((head_then(section, words, lang, "together-gain"), true));
     }
     let repeated = groups.iter().any(|g| g.looks > 1 || g.verdict.is_undecided());
     if repeated {
-        heads.push((words.joined(langs, "together-runs"), true));
+        heads.push((words.text(lang, "together-runs", &Args::new()), true));
     }
     let disturbed: Vec<f64> = groups.iter().filter_map(Together::left_out_for).collect();
     let others = Format::for_unit("ratio", disturbed.iter().copied());
     if !disturbed.is_empty() {
-        heads.push((words.joined(langs, "together-foreign-left-out"), true));
+        heads.push((words.text(lang, "together-foreign-left-out", &Args::new()), true));
     }
     heads.extend(kinds.iter().map(|kind| {
         let asked = format!("asked-{}", kind.key());
-        let of = |lang: &&str| match ruling(*kind).any(|r| r.used.is_some()) {
+        let of = match ruling(*kind).any(|r| r.used.is_some()) {
             true => words.text(lang, "asked-used", &Args::new().with("asked", words.text(lang, &asked, &Args::new()))),
             false => words.text(lang, &asked, &Args::new()),
         };
-        (join(langs.iter().map(of)), true)
+        (of, true)
     }));
     let rows = groups.iter().map(|g| {
         let mut cells = vec![safe::text(&g.group)];
         if on_gpus {
-            cells.push(words.joined(
-                langs,
-                match g.placement {
-                    CorunGpus::Own => "placement-own",
-                    CorunGpus::Shared => "placement-shared",
-                },
-            ));
+            let placement = match g.placement {
+                CorunGpus::Own => "placement-own",
+                CorunGpus::Shared => "placement-shared",
+            };
+            cells.push(words.text(lang, placement, &Args::new()));
         }
         cells.push(match g.verdict {
             Verdict::Parallel => {
-                let within = |lang: &&str| {
-                    let args = Args::new().with("tolerance", words.figure(lang, &share(), g.tolerance));
-                    words.text(lang, "verdict-parallel-within", &args)
-                };
-                join(langs.iter().map(within))
+                let args = Args::new().with("tolerance", words.figure(lang, &share(), g.tolerance));
+                words.text(lang, "verdict-parallel-within", &args)
             }
-            _ => words.joined(langs, verdict_key(&g.verdict)),
+            _ => words.text(lang, verdict_key(&g.verdict), &Args::new()),
         });
         let times = Format::times();
         cells.push(g.gain.map_or_else(dash, |gain| times_of(gain, Format::cell)));
         if then {
             let of = g.earlier.as_deref();
-            cells.push(of.map_or_else(dash, |of| words.joined(langs, verdict_key(&of.verdict))));
+            cells.push(of.map_or_else(dash, |of| words.text(lang, verdict_key(&of.verdict), &Args::new())));
             cells.push(of.and_then(|of| of.gain).map_or_else(dash, |(gain, _)| times.cell(gain)));
         }
         if repeated {
-            let counted = |lang: &&str| {
-                let args = Args::new().with("counted", g.counted().to_string()).with("looks", g.looks.to_string());
-                words.text(lang, "together-counted", &args)
-            };
+            let args = || Args::new().with("counted", g.counted().to_string()).with("looks", g.looks.to_string());
             let runs = match g.left_out.is_empty() || g.looks < 2 {
                 true => g.looks.to_string(),
-                false => join(langs.iter().map(counted)),
+                false => words.text(lang, "together-counted", &args()),
             };
             cells.push(match (g.verdict.is_undecided(), g.more) {
                 (true, Some(more)) => format!("{runs} + {more}"),
@@ -330,8 +312,8 @@ pub(crate) fn groups(section: &Section, words: &Words, langs: &[&str]) -> Grid {
 }
 
 /// What stands over earlier figures of groups: `Verdict, published`.
-pub(super) fn head_then(section: &Section, words: &Words, langs: &[&str], key: &str) -> String {
-    let comma = words.mark(langs, "mark-comma");
-    let then = join(langs.iter().map(|lang| earlier(&section.table, words, lang)));
-    format!("{}{comma}{then}", words.joined(langs, key))
+pub(super) fn head_then(section: &Section, words: &Words, lang: &str, key: &str) -> String {
+    let comma = words.mark(&[lang], "mark-comma");
+    let then = earlier(&section.table, words, lang);
+    format!("{}{comma}{then}", words.text(lang, key, &Args::new()))
 }

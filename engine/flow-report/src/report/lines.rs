@@ -1,0 +1,96 @@
+//! The set-up of a page, line by line: parameters, hardware, versions, runs, and what the words of the page mean.
+
+use serde::Serialize;
+
+use super::model::Report;
+use super::with::Value;
+use crate::bounds;
+use crate::safe;
+use crate::table::name;
+use crate::words::{Args, Words};
+
+/// A line, with what it is.
+#[derive(Clone, Serialize)]
+pub(super) struct LabelledValue {
+    label: String,
+    colon: String,
+    value: String,
+}
+
+pub(super) fn setup(report: &Report, words: &Words, lang: &str) -> Vec<LabelledValue> {
+    let setup = &report.setup;
+    let colon = words.mark(&[lang], "mark-colon");
+    let said = |key: &str| words.text(lang, key, &Args::new());
+    let line = |label: String, value: String| LabelledValue { label, colon: colon.clone(), value };
+    let mut lines = Vec::new();
+    for (parameter, value) in &setup.parameters {
+        let value = match parameter.as_str() {
+            "input_size" if value.parse::<u32>().is_ok() => format!("{value}×{value}"),
+            _ => safe::text(value),
+        };
+        // The author's line of the same name says it instead.
+        let name = name(parameter, words, lang);
+        if !setup.more.iter().any(|own| own.label.of(lang) == name) {
+            lines.push(line(name, value));
+        }
+    }
+    if !setup.set.is_empty() {
+        let set = setup.set.iter().map(|(name, value)| safe::code(&format!("{name}={value}")));
+        lines.push(line(said("setup-set"), set.collect::<Vec<_>>().join(", ")));
+    }
+    for own in &setup.more {
+        let value = match &own.value {
+            Value::Number(n) => n.to_string(),
+            Value::Text(text) => safe::authors(text.of(lang)),
+        };
+        lines.push(line(safe::authors(own.label.of(lang)), value));
+    }
+    let mib = |bytes: u64| bytes / (1 << 20);
+    let gpus = setup.gpus.iter().map(|(model, count, memory)| {
+        let mut text = format!("{count} × {}", safe::text(model));
+        if *memory > 0 {
+            text += &format!(", {} MiB", mib(*memory));
+        }
+        if let Some(there) = setup.machine_gpus.get(model) {
+            let there = words.text(lang, "setup-gpus-there", &Args::new().with("there", there.to_string()));
+            text += &format!(" ({there})");
+        }
+        text
+    });
+    let gpus: Vec<String> = gpus.collect();
+    let cpus: Vec<String> =
+        setup.cpus.iter().map(|(model, count)| format!("{} ({count} CPUs)", safe::text(model))).collect();
+    // Without a CPU there was no machine: what a report shows was computed, and is the same on all of them.
+    if !cpus.is_empty() {
+        lines.push(line("GPU".into(), if gpus.is_empty() { said("setup-no-gpu") } else { gpus.join("; ") }));
+        lines.push(line("CPU".into(), cpus.join("; ")));
+    }
+    if !setup.versions.is_empty() {
+        let versions = setup.versions.iter().map(|(name, version)| (name.as_str(), safe::text(version)));
+        let versions = versions.map(|(name, version)| match name {
+            "torch" => format!("PyTorch {version}"),
+            "cuda" => format!("CUDA {version}"),
+            "cudnn" => format!("cuDNN {version}"),
+            "driver" => format!("NVIDIA {version}"),
+            other => format!("{} {version}", safe::text(other)),
+        });
+        lines.push(line(said("setup-versions"), versions.collect::<Vec<_>>().join(", ")));
+    }
+    if let Some((profile, why)) = &setup.profile {
+        let args = Args::new().with("profile", safe::code(profile)).with("why", words.reasons(lang).profile(why));
+        lines.push(line(said("setup-profile"), words.text(lang, "setup-profile-value", &args)));
+    }
+    if !report.runs.is_empty() {
+        let runs: Vec<String> = report.runs.iter().map(|run| safe::code(&run.0)).collect();
+        lines.push(line(said("setup-runs"), runs.join(", ")));
+    }
+    if !setup.revisions.is_empty() {
+        let each = setup.revisions.iter().map(|revision| {
+            let args = Args::new().with("commit", safe::code(revision.short()));
+            words.text(lang, if revision.dirty { "setup-commit-dirty" } else { "setup-commit-clean" }, &args)
+        });
+        lines.push(line(said("setup-commit"), each.collect::<Vec<_>>().join("; ")));
+    }
+    lines.push(line(said("setup-method"), bounds::worded(words, lang)));
+    lines
+}
