@@ -130,3 +130,21 @@ fn what_was_measured_once_is_not_told_from_noise() {
         "{english}"
     );
 }
+
+/// 0.24 points are not "up to 0.2".
+#[test]
+fn how_far_others_are_at_most_is_rounded_up() {
+    let of = |opt: &str, top1: f64| {
+        let opt = opt.to_owned();
+        [0.004, -0.004, 0.0].into_iter().enumerate().map(move |(seed, noise)| {
+            let noise = if opt == "sgd" { -noise } else { noise };
+            result("s", &[("opt", json!(opt)), ("seed", json!(seed))], 1).metric("top1", top1 + noise, "ratio")
+        })
+    };
+    let results = of("adam", 0.9).chain(of("sgd", 0.8976)).collect();
+    let mut input = input(vec![("s", view("torch/train", None, results))]);
+    add_table(&mut input, "t", json!({"from": "s", "rows": "opt", "over": "seed", "columns": ["top1"]}));
+    let [english, chinese] = said(&input, &[]);
+    assert!(english.contains("3 runs of each cannot tell it from one other point, up to 0.3 points away"), "{english}");
+    assert!(chinese.contains("相差至多 0.3 个百分点"), "{chinese}");
+}

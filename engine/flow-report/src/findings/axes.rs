@@ -3,6 +3,7 @@
 use super::{Figure, Finding, Scoped, SectionFigures, What};
 use crate::bounds::SAME_SHARE;
 use crate::columns::point;
+use crate::format::Format;
 use crate::table::Content;
 
 /// An axis, with the mean of the column at each of its values.
@@ -62,7 +63,7 @@ pub(crate) fn depends(ledger: &mut SectionFigures<'_>, column: &str, least: bool
     }
     axes.sort_by(|a, b| b.way().total_cmp(&a.way()));
     let ([first, second, ..], show) = (axes.as_slice(), show?) else { return None };
-    let difference = show.difference();
+    let difference = Format { signed: false, ..show.difference() };
     let small = show.unit == "%" && first.way() < SAME_SHARE || difference.reads_zero(first.way());
     if small {
         return None;

@@ -83,6 +83,9 @@ pub(crate) fn winner(ledger: &mut SectionFigures<'_>, found: &[Scoped]) -> Optio
             let p = ledger.computed(None, what, p, Format::p_value(p));
             let furthest = tied.iter().map(|other| (other.value - best.value).abs()).reduce(f64::max);
             let show = Format { signed: false, ..column.show.difference() };
+            // None is further away than that says.
+            let step = 10_f64.powi(-i32::from(show.decimals)) / show.factor;
+            let furthest = furthest.map(|by| (by / step - 1e-6).ceil() * step);
             let furthest = furthest
                 .map(|by| ledger.computed(None, What::Furthest { column: column.name.clone() }, by, show.clone()));
             let more = tested.more(comparisons).filter(|_| !tested.is_told(comparisons));
