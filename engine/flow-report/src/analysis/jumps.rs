@@ -5,10 +5,11 @@ use std::sync::OnceLock;
 
 use flow_core::Metric;
 use flow_core::reason::BuiltinFault;
-use flow_core::stats::{Jumps, count_tail, find_jumps, spread_tail};
+use flow_core::stats::{Jumps, find_jumps, spread_tail};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::multiples::AtMultiples;
 use super::{Shown, behind_difference, curves, metric, share, within};
 use crate::bounds::SIGNIFICANT;
 use crate::chart::Cloud;
@@ -140,39 +141,6 @@ struct Alike<'a> {
     low: (f64, &'a str),
     high: (f64, &'a str),
     p: f64,
-}
-
-/// How many of what was found are at the multiples of the number at which it is expected, and the chance of each to be there.
-struct AtMultiples {
-    /// The end of its message keys.
-    what: &'static str,
-    there: usize,
-    chances: Vec<f64>,
-}
-
-impl AtMultiples {
-    fn new(what: &'static str) -> Self {
-        AtMultiples { what, there: 0, chances: Vec::new() }
-    }
-
-    /// Takes in what was found at these of the places of a curve, of each of which it is known whether it is at a multiple.
-    fn add(&mut self, found: impl Iterator<Item = usize>, places: &[bool]) {
-        let chance = places.iter().filter(|there| **there).count() as f64 / places.len().max(1) as f64;
-        for at in found {
-            self.there += usize::from(places.get(at) == Some(&true));
-            self.chances.push(chance);
-        }
-    }
-
-    /// How many chance would put there.
-    fn by_chance(&self) -> String {
-        Format { decimals: 1, factor: 1.0, ..Format::default() }.number(self.chances.iter().sum())
-    }
-
-    /// How likely chance is to put as many there.
-    fn p(&self) -> f64 {
-        count_tail(&self.chances, self.there)
-    }
 }
 
 /// What curves differ by that differ in the part of the split alone, of two: the second less the first. What jumps in both alike jumps

@@ -5,6 +5,7 @@ mod best;
 mod check;
 mod fit;
 mod jumps;
+mod multiples;
 
 use std::collections::BTreeMap;
 

@@ -3,72 +3,13 @@
 use flow_core::Outcome;
 
 use super::compare::is_told;
+use super::phrases::{few, named, ratios, sides, span, texts};
 use super::{AllPacked, Among, Borne, Bound, Course, Figure, Finding, PackedPart, Scoped, Side, TiedPart};
 use crate::bounds::SAME;
-use crate::format::{Format, term};
+use crate::format::term;
 use crate::safe;
 use crate::table::Names;
 use crate::words::{Args, Words};
-
-/// So many labels a sentence bears.
-const FEW: usize = 3;
-
-/// Labels in a row; of many the first ones, and how many more.
-fn few(labels: &[String], words: &Words, lang: &str) -> String {
-    let named = if labels.len() > FEW { FEW - 1 } else { labels.len() };
-    let more = labels.len() - named;
-    let more = (more > 0).then(|| words.text(lang, "list-more", &Args::new().with("n", more.to_string())));
-    words.list(lang, &labels[..named].iter().map(|label| safe::code(label)).chain(more).collect::<Vec<_>>())
-}
-
-impl Figure {
-    /// The figure as prose writes it.
-    pub(crate) fn text(&self, words: &Words, lang: &str) -> String {
-        words.figure(lang, &self.show, self.value)
-    }
-
-    /// Behind the name of what it is.
-    fn relation(&self) -> String {
-        self.show.relation(self.value)
-    }
-
-    /// What it is less than: its size, rounded up to the next figure that can be read.
-    fn bound(&self, words: &Words, lang: &str) -> String {
-        let step = 10_f64.powi(-i32::from(self.show.decimals)) / self.show.factor;
-        let size = self.value.abs();
-        words.figure(lang, &Format { signed: false, ..self.show.clone() }, ((size / step).floor() + 1.0) * step)
-    }
-
-    /// Without its sign, for a sentence whose verb has it.
-    pub(crate) fn size(&self, words: &Words, lang: &str) -> String {
-        words.figure(lang, &Format { signed: false, ..self.show.clone() }, self.value.abs())
-    }
-}
-
-/// `2.61 to 2.94 times as long`, for changes that are told so.
-fn ratios(mut ends: [&Figure; 2], time: bool, words: &Words, lang: &str) -> String {
-    ends.sort_by(|a, b| a.value.total_cmp(&b.value));
-    let [from, to] = ends.map(|figure| figure.show.number(figure.value));
-    let range = if from == to { to } else { words.text(lang, "range", &Args::new().with("from", from).with("to", to)) };
-    words.text(lang, if time { "ratio-of-time" } else { "ratio" }, &Args::new().with("range", range))
-}
-
-/// `9 % to 23 %`, `38.5 to 51.6 points`; once where both ends read the same.
-fn span(least: &Figure, most: &Figure, signed: bool, words: &Words, lang: &str) -> String {
-    let text = |f: &Figure| if signed { f.text(words, lang) } else { f.size(words, lang) };
-    let (from, to) = (text(least), text(most));
-    if from == to {
-        return to;
-    }
-    // A unit that is a word of its own is said once.
-    let from = match least.show.head() {
-        None if least.show.ratio => least.show.number(least.value),
-        Some(_) if signed => least.show.number(least.value),
-        Some(_) => Format { signed: false, ..least.show.clone() }.number(least.value.abs()),
-        None => from,
-    };
-    words.text(lang, "range", &Args::new().with("from", from).with("to", to))
-}
 
 impl Scoped {
     pub(crate) fn worded(&self, words: &Words, lang: &str, names: &Names<'_>) -> String {
@@ -501,19 +442,4 @@ impl Side {
         let args = Args::new().with("name", safe::text(&self.name)).with("rivals", words.list(lang, &rivals));
         (!rivals.is_empty()).then(|| words.text(lang, "rivals", &args))
     }
-}
-
-/// `sjf (2.69 h)`.
-fn named(name: &str, value: &Figure, words: &Words, lang: &str) -> String {
-    let args = Args::new().with("name", safe::text(name)).with("value", value.text(words, lang));
-    words.text(lang, "side", &args)
-}
-
-/// `0.9 (−4 %) and 1.1 (−14 %)`.
-fn sides(all: &[(String, Figure)], words: &Words, lang: &str) -> String {
-    words.list(lang, &all.iter().map(|(name, value)| named(name, value, words, lang)).collect::<Vec<_>>())
-}
-
-fn texts(all: &[String]) -> Vec<String> {
-    all.iter().map(|one| safe::text(one)).collect()
 }

@@ -1,0 +1,38 @@
+//! Whether jumps are at the multiples of a number more often than by chance.
+
+use flow_core::stats::count_tail;
+
+use crate::format::Format;
+
+/// How many of what was found are at the multiples of the number at which it is expected, and the chance of each to be there.
+pub(super) struct AtMultiples {
+    /// The end of its message keys.
+    pub(super) what: &'static str,
+    pub(super) there: usize,
+    pub(super) chances: Vec<f64>,
+}
+
+impl AtMultiples {
+    pub(super) fn new(what: &'static str) -> Self {
+        AtMultiples { what, there: 0, chances: Vec::new() }
+    }
+
+    /// Takes in what was found at these of the places of a curve, of each of which it is known whether it is at a multiple.
+    pub(super) fn add(&mut self, found: impl Iterator<Item = usize>, places: &[bool]) {
+        let chance = places.iter().filter(|there| **there).count() as f64 / places.len().max(1) as f64;
+        for at in found {
+            self.there += usize::from(places.get(at) == Some(&true));
+            self.chances.push(chance);
+        }
+    }
+
+    /// How many chance would put there.
+    pub(super) fn by_chance(&self) -> String {
+        Format { decimals: 1, factor: 1.0, ..Format::default() }.number(self.chances.iter().sum())
+    }
+
+    /// How likely chance is to put as many there.
+    pub(super) fn p(&self) -> f64 {
+        count_tail(&self.chances, self.there)
+    }
+}
