@@ -80,3 +80,13 @@ fn those_that_were_packed_with_it_are_no_others() {
     assert!(page.contains("12 of the results shared their GPUs with other steps of flow, as planned"), "{page}");
     assert!(!page.contains("others used"), "{page}");
 }
+
+/// A load that fell where it had risen, and a slowdown of 39 times where it had been nine.
+#[test]
+fn what_was_found_earlier_is_found_again_only_with_its_sign_and_size() {
+    let page = page(&known::bird());
+    let row = |first: &str| page.lines().find(|line| line.starts_with(first)).unwrap_or_else(|| panic!("{page}"));
+    assert!(row("| GPU utilisation ").ends_with("| no, the opposite |"), "{page}");
+    let times = row("| Epoch time, gpu → cpu");
+    assert!(times.contains("9.00×") && times.contains("39×") && times.ends_with("| no, different |"), "{times}");
+}

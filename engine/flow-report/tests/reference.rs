@@ -381,16 +381,25 @@ fn units_of_one_kind_are_converted_and_no_others() {
     }
 }
 
-/// As on four H200 that were held to 10 GiB: that 512 runs out of it says nothing of the card.
+/// Four H200 that were held to 10 GiB: that 512 runs out of it says nothing of the cards.
 #[test]
 fn an_end_of_memory_that_a_limit_forced_reproduces_nothing() {
+    let figures = [
+        (16, 1418.0, 5.847),
+        (32, 1862.0, 3.392),
+        (64, 2708.0, 2.291),
+        (128, 4244.0, 1.767),
+        (256, 7430.0, 1.441),
+        (512, 0.0, 0.0),
+    ];
     let held = |limited: bool| {
-        let mut input = now(PUBLISHED);
-        for result in &mut input.steps.get_mut("s").expect("a step").results {
-            if limited {
-                *result = result.clone().metric("memory_limit", 10.0 * 1024_f64.powi(3), "bytes");
-            }
-        }
+        let of = |(batch, memory, time): (i32, f64, f64)| {
+            let of = result("s", &[("batch", json!(batch))], 4);
+            let of = if limited { of.metric("memory_limit", 10.0 * 1024_f64.powi(3), "bytes") } else { of };
+            if time > 0.0 { of.gpu_memory(memory).epoch_time(time) } else { of.outcome(Outcome::OutOfMemory) }
+        };
+        let mut input = input(vec![("s", view("torch/train", None, figures.map(of).to_vec()))]);
+        input.files.insert("/somewhere/published.csv".into(), PUBLISHED.as_bytes().to_vec());
         let mut with =
             json!({"from": "s", "rows": "batch", "columns": ["gpu_memory", "epoch_time"], "reference": columns()});
         with["reference"]["file"] = json!("/somewhere/published.csv");
