@@ -979,11 +979,11 @@ answer-slower = { $group }, slower than serial: run the { $members } one after a
 answer-undecided = { $group }: undecided. { $looks ->
     [one] 1 run of each is
    *[other] { $looks } runs of each are
-} not enough: { $gain } times the work of one after another.
+} not enough: the { $members } together do { $gain } times the work of one after another.
 answer-undecided-more = { $group }: undecided after { $looks ->
     [one] 1 run
    *[other] { $looks } runs
-} of each: { $gain } times the work of one after another. About { $more ->
+} of each: the { $members } together do { $gain } times the work of one after another. About { $more ->
     [one] 1 more run
    *[other] { $more } more runs
 } of each would decide.

@@ -1261,10 +1261,10 @@ answer-no-gain = { $group }，没有收益：{ $members } 个任务同时运行�
 answer-slower = { $group }，不如串行：建议 { $members } 个任务串行执行；同时运行的吞吐量只有串行的 { $gain } 倍，最大减速为 { $worst }。
 answer-undecided = { $group }：尚无法判断。{ $looks ->
    *[other] 各运行 { $looks } 次还不够
-}：吞吐量是串行执行的 { $gain } 倍。
+}：{ $members } 个任务同时运行，吞吐量是串行执行的 { $gain } 倍。
 answer-undecided-more = { $group }：{ $looks ->
    *[other] 各运行 { $looks } 次
-}后尚无法判断：吞吐量是串行执行的 { $gain } 倍。{ $more ->
+}后尚无法判断：{ $members } 个任务同时运行，吞吐量是串行执行的 { $gain } 倍。{ $more ->
    *[other] 各再运行约 { $more } 次
 }即可判断。
 answer-limit = 瓶颈：{ $limit }。

@@ -52,9 +52,9 @@ fn an_entry_without_gpus() {
     | CPU demand / used                            |            288% / 96% |           285% / 95% |
     | **Verdict**                                  |         **undecided** |        **undecided** |
 
-    - From v7 to v11, epoch time falls by 39% to 52% at every batch size. v7: undecided after 1 run of each: 1.07 ± 0.17 times the work of one after another. About 1 more run of each would decide. v11: undecided after 1 run of each: 1.07 ± 0.17 times the work of one after another. About 1 more run of each would decide.
+    - From v7 to v11, epoch time falls by 39% to 52% at every batch size. v7: undecided after 1 run of each: the 3 together do 1.07 ± 0.17 times the work of one after another. About 1 more run of each would decide. v11: undecided after 1 run of each: the 3 together do 1.07 ± 0.17 times the work of one after another. About 1 more run of each would decide.
 
-    - 从 v7 到 v11，每轮用时在各批大小下均下降 39% 至 52%。v7：各运行 1 次后尚无法判断：吞吐量是串行执行的 1.07 ± 0.17 倍。各再运行约 1 次即可判断。v11：各运行 1 次后尚无法判断：吞吐量是串行执行的 1.07 ± 0.17 倍。各再运行约 1 次即可判断。
+    - 从 v7 到 v11，每轮用时在各批大小下均下降 39% 至 52%。v7：各运行 1 次后尚无法判断：3 个任务同时运行，吞吐量是串行执行的 1.07 ± 0.17 倍。各再运行约 1 次即可判断。v11：各运行 1 次后尚无法判断：3 个任务同时运行，吞吐量是串行执行的 1.07 ± 0.17 倍。各再运行约 1 次即可判断。
     ");
 }
 
