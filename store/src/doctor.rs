@@ -207,8 +207,9 @@ impl StoreDir {
         let format = dir.format_file();
         let (found, names_newer) = match read_format(&format)? {
             FormatFile::Damaged(found) => (found, false),
-            // One changed bit of the number, unless a newer flow was here.
-            FormatFile::Number(number) if number > STORE_FORMAT => ("it names a format that no run here is of", true),
+            FormatFile::Number(number) if number > STORE_FORMAT && is_one_bit_off(number) => {
+                ("one bit of it was changed", true)
+            }
             FormatFile::Number(_) | FormatFile::Missing => return Ok(None),
         };
         let _alone = (dir.alone(me, &mut waiting)?, dir.lock(me, waiting)?);
@@ -244,6 +245,13 @@ impl StoreDir {
         dir.write_atomically(&format, format!("{number}\n").as_bytes())?;
         Ok(Some(found))
     }
+}
+
+/// The digits of this flow's format with one bit changed.
+fn is_one_bit_off(number: u32) -> bool {
+    let (found, written) = (number.to_string(), STORE_FORMAT.to_string());
+    let differing = found.bytes().zip(written.bytes()).map(|(found, written)| (found ^ written).count_ones());
+    found.len() == written.len() && differing.sum::<u32>() == 1
 }
 
 /// To compare with another.

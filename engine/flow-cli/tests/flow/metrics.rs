@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    path::PathBuf,
     time::{Duration, SystemTime},
 };
 
@@ -474,13 +475,20 @@ fn outputs_that_are_declared_anew_are_collected_from_the_kept_work_folder() {
     assert!(space.flow(["run", "m.yaml"]).expect(0).stdout().contains("nothing to do"), "it stands from now on");
 
     // Another program, or a file that was written since, is no result of this one.
-    write_with("[modle.pt]", "echo other > model.pt");
-    let said = space.flow(["run", "m.yaml"]).expect(1).stdout();
-    let work = said.split_once("its work folder `").and_then(|(_, path)| path.split('`').next()).unwrap_or_default();
-    write_with("{model: model.pt}", "echo third > model.pt");
-    assert!(space.flow(["plan", "m.yaml"]).expect(0).stdout().contains("input `train.sh` changed"), "another program");
-    write_with("{model: model.pt}", "echo other > model.pt");
-    let file = fs::File::options().append(true).open(space.path(work).join("model.pt")).unwrap();
+    let other = shell.replace("echo model", "echo other");
+    write_with("{plots: plots, model: modle.pt}", &other);
+    space.flow(["run", "m.yaml"]).expect(1);
+    write_with("{plots: plots, model: model.pt}", &shell.replace("echo model", "echo third"));
+    let plan = space.flow(["plan", "m.yaml"]).expect(0).stdout();
+    assert!(plan.contains("input `train.sh`") && !plan.contains("read again"), "another program: {plan}");
+    write_with("{plots: plots, model: model.pt}", &other);
+    let plan = space.flow(["plan", "m.yaml"]).expect(0).stdout();
+    assert!(plan.contains("read again"), "{plan}");
+    let is_other = |path: &&PathBuf| {
+        path.ends_with("work/model.pt") && fs::read_to_string(path).is_ok_and(|text| text == "other\n")
+    };
+    let kept = flow_testkit::files_below(&space.path(".flow/runs"));
+    let file = fs::File::options().append(true).open(kept.iter().find(is_other).unwrap()).unwrap();
     file.set_modified(SystemTime::now() + Duration::from_secs(9)).unwrap();
     let plan = space.flow(["plan", "m.yaml"]).expect(0).stdout();
     assert!(!plan.contains("read again"), "written since: {plan}");
