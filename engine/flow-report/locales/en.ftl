@@ -159,7 +159,7 @@ finding-time-same = { $time } is { $range }, whatever the { $axis }.
 finding-time-flat = { $time } hardly depends on { $axis }: { $range }.
 finding-no-trend = { $time } goes up and down with { $axis }, without a trend: { $range }.
 finding-uneven = { $time } goes up and down with { $axis }: it is shortest at { $low } ({ $least }) and longest at { $high } ({ $most }).
-finding-memory-faster = By memory × time, no step beyond { $axis } { $from } pays: at { $to }, { $memory } grows by { $grows } and { $time } falls by only { $falls }.
+finding-memory-faster = Where memory is scarce (memory × time), no step beyond { $axis } { $from } pays: at { $to }, { $memory } grows by { $grows } and { $time } falls by only { $falls }.
 finding-memory-not-flat = { $memory } is not flat where { $axis } is small: { $least } at { $from }, { $most } at { $to }.
 finding-memory-flat = Up to { $axis } { $at }, { $memory } hardly changes: { $range }.
 finding-load-goes = { $load } { $rises ->
@@ -248,7 +248,7 @@ finding-changed-once = From { $a } to { $b }, { $column } { $how ->
 } { $where }{ $all ->
     [yes] {""}
    *[no] ; the median is { $median }
-}. One run on each side: no test tells this from how runs differ.
+}. One run on each side, so no test was made.
 finding-changed-most = From { $a } to { $b }, { $column } { $how ->
     [times] is { $range }
     [rises] rises by { $range }
@@ -896,7 +896,7 @@ jumps-few = { $points ->
 }
 jumps-none = No jump of { $column } along { $axis } stands out of the noise; it fluctuates by { $fluctuation } of its level, and a single jump of less than about { $times } times that may not be told.
 jumps-difference = The difference of { $column } between { $a } and { $b } { $jumps ->
-    [0] jumps nowhere along { $axis }, so { $b } makes no jump.
+    [0] has no jump along { $axis }: { $b } adds none.
     [one] jumps at 1 place along { $axis }.
    *[other] jumps at { $jumps } places along { $axis }.
 }

@@ -158,7 +158,7 @@ finding-time-same = { $time }不随{ $axis }变化，均为 { $range }。
 finding-time-flat = { $time }几乎不随{ $axis }变化：{ $range }。
 finding-no-trend = { $time }随{ $axis }时升时降，没有趋势：{ $range }。
 finding-uneven = { $time }随{ $axis }时升时降：{ $low } 时最短（{ $least }），{ $high } 时最长（{ $most }）。
-finding-memory-faster = 按显存 × 用时衡量，{ $axis }超过 { $from } 后不再划算：到 { $to } 时，{ $memory }增加 { $grows }，{ $time }只减少 { $falls }。
+finding-memory-faster = 若显存紧张（按显存 × 用时衡量），{ $axis }超过 { $from } 后不再划算：到 { $to } 时，{ $memory }增加 { $grows }，{ $time }只减少 { $falls }。
 finding-memory-not-flat = { $axis }较小时，{ $memory }并非不变：{ $from } 时为 { $least }，{ $to } 时为 { $most }。
 finding-memory-flat = { $axis }不超过 { $at } 时，{ $memory }几乎不变：{ $range }。
 finding-load-goes = { $load }随{ $axis }{ $rises ->
@@ -247,7 +247,7 @@ finding-changed-once = 从 { $a } 到 { $b }，{ $column }{ $where }{ $how ->
 }{ $all ->
     [yes] {""}
    *[no] ；中位数为 { $median }
-}。双方各只有一次运行，无法用检验与运行间波动区分。
+}。双方各只有一次运行，因此未做检验。
 finding-changed-most = 从 { $a } 到 { $b }，{ $column }{ $where }{ $how ->
     [times] 变为{ $range }
     [rises] 上升 { $range }
@@ -1155,9 +1155,9 @@ jumps-each = { $column }在{ $axis }的何处跳变
 jumps-falls-at = 下降处
 jumps-rises-at = 上升处
 jumps-height-share = 相对幅度
-jumps-both = { $column }在{ $axis } { $falls }处下降，在 { $rises }处上升。
-jumps-falls = { $column }在{ $axis } { $falls }处下降。
-jumps-rises = { $column }在{ $axis } { $rises }处跳升。
+jumps-both = { $column }的下降位于{ $axis } { $falls }，上升位于 { $rises }。
+jumps-falls = { $column }的下降位于{ $axis } { $falls }。
+jumps-rises = { $column }的上升位于{ $axis } { $rises }。
 jumps-of-multiple = 均位于 { $multiple } 的倍数处。
 jumps-places = { $places }（幅度 { $by }）
 jumps-fluctuation = 波动
@@ -1166,11 +1166,11 @@ jumps-between = 位置
 jumps-height = 差值
 jumps-note = 跳变指明显偏离曲线的相邻两点之差；前提是该扫描存在均值水平的突变或偏离曲线的点，且曲线、折点、逐渐增大或自相关的噪声都不能同样好地解释。对 16 至 70 个点且没有跳变的扫描（直线、曲线、波形，以及相邻点噪声相关系数不超过 0.5 者），每 100 次误报至多 1 次。波动为各点对曲线的标准差。
 jumps-at-multiples = { $what ->
-    [falls] 恰好下降到 { $multiple } 的倍数处的次数
-   *[rises] 紧接 { $multiple } 的倍数之后上升的次数
+    [falls] 下降恰好落在 { $multiple } 的倍数上的次数
+   *[rises] 上升紧接在 { $multiple } 的倍数之后的次数
 }{ $more ->
-    [yes] 多于随机
-   *[no] 并不多于随机
+    [yes] 多于随机预期
+   *[no] 并不多于随机预期
 }：{ $of } 处中有 { $there } 处，随机期望为 { $chance } 处（若各处独立，p { $p }）。
 jumps-expected = { $column }随{ $axis }的跳变：位于倍数处的个数与随机期望
 jumps-what = 对象
@@ -1183,7 +1183,7 @@ jumps-p-chance = p（仅凭随机达到该个数）
 jumps-few = 只有 { $points } 个点，不足以判断{ $column }随{ $axis }是否跳变。
 jumps-none = { $column }随{ $axis }没有超出噪声的跳变；相对波动为 { $fluctuation }，小于其约 { $times } 倍的单个跳变可能无法识别。
 jumps-difference = { $column }在 { $a } 与 { $b } 之间的差值随{ $axis }{ $jumps ->
-    [0] 没有跳变，即 { $b } 不产生跳变。
+    [0] 没有跳变：{ $b } 未带来额外跳变。
    *[other] 有 { $jumps } 处跳变。
 }
 jumps-fluctuate = { $column }的相对波动存在显著差异（Brown–Forsythe 检验，p { $p }）：从 { $low }（{ $least }）到 { $high }（{ $most }）。

@@ -223,7 +223,7 @@ fn points_off_the_curve_are_a_fall_and_a_rise() {
     let told =
         "Iteration time falls at batch size 20 (−4.9 ms) and 32 (−4.3 ms), and rises at 22 (+7.7 ms) and 33 (+7.1 ms).";
     assert!(english.contains(told), "{english}");
-    assert!(chinese.contains("在批大小 20（−4.9 ms）和 32（−4.3 ms）处下降"), "{chinese}");
+    assert!(chinese.contains("的下降位于批大小 20（−4.9 ms）和 32（−4.3 ms）"), "{chinese}");
     // Five of 39 differences lead to a multiple of 8: 1 − (34/39)² is 0.24.
     let told = "Falls to multiples of 8 are no more frequent than by chance: 1 of 2, where chance would put 0.3 (p = 0.24 if all were independent).";
     assert!(english.contains(told), "{english}");
@@ -260,7 +260,7 @@ fn a_line_with_jumps_is_told_no_bend_and_jumps_elsewhere_than_at_multiples_are_s
     for places in [&[7, 29, 50][..], &[16, 32]] {
         let [english, chinese] = said(places);
         assert!(english.contains("jumps up at n") && !english.contains("at the multiples"), "{english}");
-        assert!(chinese.contains("处跳升") && !chinese.contains("的倍数处"), "{chinese}");
+        assert!(chinese.contains("的上升位于") && !chinese.contains("的倍数处"), "{chinese}");
     }
 }
 
@@ -505,7 +505,7 @@ fn steps_of_what_does_not_scatter_are_jumps() {
     insta::assert_snapshot!(both.join("\n"), @r"
     - each: held jumps up at x 17 (+10), 33 (+10) and 49 (+10). All are at the multiples of 16.
     - all: held jumps up at x 17 (+5), 33 (+5) and 49 (+5). All are at the multiples of 16.
-    - each：held 在 x 17（+10）、33（+10）和 49（+10）处跳升。均位于 16 的倍数处。
-    - all：held 在 x 17（+5）、33（+5）和 49（+5）处跳升。均位于 16 的倍数处。
+    - each：held 的上升位于 x 17（+10）、33（+10）和 49（+10）。均位于 16 的倍数处。
+    - all：held 的上升位于 x 17（+5）、33（+5）和 49（+5）。均位于 16 的倍数处。
     ");
 }

@@ -204,19 +204,19 @@ fn findings_of_published_and_drawn_curves() {
     });
     insta::assert_snapshot!(told("batch", "epoch_time", "s", feb07), @r"
     - Epoch time stops falling at batch size 128 (11.4 s) and rises to 12.8 s at 512.
-    - By memory × time, no step beyond batch size 64 pays: at 128, GPU memory grows by 58% and epoch time falls by only 7%.
+    - Where memory is scarce (memory × time), no step beyond batch size 64 pays: at 128, GPU memory grows by 58% and epoch time falls by only 7%.
     - GPU memory is linear in batch size: 979 MiB + 17.50 MiB × batch size, R² = 1.000.
     - 批大小达到 128 后，每轮用时不再下降（11.4 s），到 512 时回升至 12.8 s。
-    - 按显存 × 用时衡量，批大小超过 64 后不再划算：到 128 时，显存增加 58%，每轮用时只减少 7%。
+    - 若显存紧张（按显存 × 用时衡量），批大小超过 64 后不再划算：到 128 时，显存增加 58%，每轮用时只减少 7%。
     - 显存与批大小成线性关系：979 MiB + 17.50 MiB × 批大小，R² = 1.000。
     ");
     insta::assert_snapshot!(told("batch", "epoch_time", "s", vgg), @r"
     - Epoch time still falls up to batch size 512 (15.5 s).
-    - By memory × time, no step beyond batch size 32 pays: at 64, GPU memory grows by 30% and epoch time falls by only 19%.
+    - Where memory is scarce (memory × time), no step beyond batch size 32 pays: at 64, GPU memory grows by 30% and epoch time falls by only 19%.
     - Up to batch size 8, GPU memory hardly changes: 1501 to 1508 MiB.
     - GPU memory is linear in batch size: 1460 MiB + 20.11 MiB × batch size, R² = 1.000.
     - 批大小增至 512 时，每轮用时仍在下降（15.5 s）。
-    - 按显存 × 用时衡量，批大小超过 32 后不再划算：到 64 时，显存增加 30%，每轮用时只减少 19%。
+    - 若显存紧张（按显存 × 用时衡量），批大小超过 32 后不再划算：到 64 时，显存增加 30%，每轮用时只减少 19%。
     - 批大小不超过 8 时，显存几乎不变：1501 至 1508 MiB。
     - 显存与批大小成线性关系：1460 MiB + 20.11 MiB × 批大小，R² = 1.000。
     ");
