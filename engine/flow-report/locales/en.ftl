@@ -648,7 +648,7 @@ lack-gpu-count = { $n ->
     [1] 1 GPU
    *[other] { $n } GPUs
 }
-lack-cpu-count = { $n ->
+cpu-count = { $n ->
     [1] 1 CPU
    *[other] { $n } CPUs
 }
@@ -929,6 +929,7 @@ best-clear = Every other point is worse by more than noise explains ({ $paired -
     [yes] paired t-tests
    *[no] t-tests
 }).
+spread-identical = Repetitions gave exactly the same number, so the run-to-run spread is unknown: does the command read `${"{{"} seed {"}}"}`?
 best-unknown = Points that were measured once cannot be told from noise.
 best-by-name = { $goal ->
     [min] Less

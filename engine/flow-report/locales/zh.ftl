@@ -636,7 +636,7 @@ lack-gpu-count = { $n ->
     [1] 1 块 GPU
    *[other] { $n } 块 GPU
 }
-lack-cpu-count = { $n ->
+cpu-count = { $n ->
     [1] 1 个 CPU
    *[other] { $n } 个 CPU
 }
@@ -1215,6 +1215,7 @@ best-clear = 其余各点都更差，且差距超出噪声（{ $paired ->
     [yes] 配对 t 检验
    *[no] t 检验
 }）。
+spread-identical = 重复运行得到完全相同的数值，因此运行间波动未知：命令是否读取了 `${"{{"} seed {"}}"}`？
 best-unknown = 只测量一次的点，其差异是否为噪声无从判断。
 best-by-name = 按该列的名称，以{ $goal ->
     [min] 较小

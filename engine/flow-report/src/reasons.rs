@@ -226,7 +226,7 @@ impl Reasons<'_> {
     pub fn lack(&self, lack: &Lack) -> String {
         let args = Args::new();
         let gpus = |n: &u32| self.say("lack-gpu-count", Args::new().count("n", *n as usize));
-        let cpus = |n: &u32| self.say("lack-cpu-count", Args::new().count("n", *n as usize));
+        let cpus = |n: &u32| self.say("cpu-count", Args::new().count("n", *n as usize));
         match lack {
             Lack::Gpus { needs, has, trouble: None } => {
                 self.say("lack-gpus", args.with("needs", gpus(needs)).with("has", gpus(has)))

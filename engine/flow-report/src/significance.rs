@@ -23,8 +23,21 @@ pub(crate) struct Tested {
     error: f64,
 }
 
-/// Tests the difference of two means; nothing if one was not repeated.
+/// Its repetitions all came to the same number, as those of a program do that fixes its seed: they measured no spread.
+pub(crate) fn repeats_itself(cell: &Cell) -> bool {
+    match &cell.content {
+        // A mean is rounded, and so is what is left of a spread of nothing.
+        Content::Number { value, spread: Some(Spread::Sd(sd, n)), .. } => *n >= 2 && *sd <= 1e-12 * value.abs(),
+        Content::Number { spread: Some(Spread::Range(least, most, n)), .. } => *n >= 2 && least == most,
+        _ => false,
+    }
+}
+
+/// Tests the difference of two means; nothing if one was not repeated, or the repetitions of neither have a spread.
 pub(crate) fn test(a: &Cell, b: &Cell) -> Option<Tested> {
+    if repeats_itself(a) && repeats_itself(b) {
+        return None;
+    }
     let p = |difference: f64, error: f64, freedom: f64| match error > 0.0 {
         true => t_tail(difference / error, freedom),
         false if difference == 0.0 => 1.0,
@@ -110,5 +123,16 @@ mod tests {
         assert!(one.is_some_and(|one| (3..15).contains(&one)) && many > one, "{one:?} {many:?}");
         assert_eq!(more(&[1.001, 1.2, 0.8], 1), None, "no number of runs that anybody makes");
         assert_eq!(more(&[1.0, 1.1, 0.9], 1), None, "the same to the last digit");
+    }
+
+    /// A program that fixes its seed repeats itself, and that is no measurement of noise.
+    #[test]
+    fn repetitions_without_a_spread_are_not_tested() {
+        let (a, b) = (vec![0.862, 0.862, 0.862], vec![0.861, 0.861, 0.861]);
+        for paired in [true, false] {
+            assert!(test(&cell(&a, paired), &cell(&b, paired)).is_none());
+            let varies = cell(&[0.851, 0.861, 0.871], paired);
+            assert!(test(&cell(&a, paired), &varies).is_some_and(|tested| !tested.is_told(1)));
+        }
     }
 }

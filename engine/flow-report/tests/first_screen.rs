@@ -161,7 +161,7 @@ fn of_a_sweep() {
     ## 中文
     ### mobilenet_v2：批大小，以及数据集 v7 与 v11 的对比
 
-    2026-02-08 · mobilenet_v2 · 1 × NVIDIA TITAN Xp · 16 CPUs · 12 个结果，GPU 时间 15.3 h · [数据](charts/t.csv)
+    2026-02-08 · mobilenet_v2 · 1 × NVIDIA TITAN Xp · 16 个 CPU · 12 个结果，GPU 时间 15.3 h · [数据](charts/t.csv)
 
     **val_acc 最佳为 91.3%（lr=0.1, batch=32）；其次为 88.7%（lr=0.1, batch=128），最差为 84.2%（lr=0.01, batch=128）。领先幅度超出运行间波动（配对 t 检验，p = 0.014）。val_acc 受学习率影响最大：平均而言，0.1 时为 90.0%，0.01 时为 85.2%；批大小的影响为 2.3 个百分点。**
 

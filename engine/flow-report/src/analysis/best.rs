@@ -15,7 +15,7 @@ use crate::bounds::SIGNIFICANT;
 use crate::columns::point;
 use crate::format::Format;
 use crate::safe;
-use crate::significance::test;
+use crate::significance::{repeats_itself, test};
 use crate::table::{Cell, Content, Grid, Names, Reading, Spread, Table, enough, unknown_column};
 use crate::words::{Args, join};
 
@@ -171,7 +171,9 @@ impl Ranking {
             (true, _) if tested == others => Some(say("best-clear", Args::new().with("paired", self.pairing()))),
             (true, _) => None,
         };
-        let unknown = (tested < others).then(|| say("best-unknown", Args::new()));
+        let identical = self.points.iter().any(|point| repeats_itself(&point.cell));
+        let key = if identical { "spread-identical" } else { "best-unknown" };
+        let unknown = (tested < others).then(|| say(key, Args::new()));
         let by_name = self.by_name.then(|| say("best-by-name", Args::new().with("goal", goal)));
         let told: Vec<String> = [told].into_iter().chain(more).chain(unknown).chain(by_name).collect();
         vec![names.words.sentences(lang, &told)]

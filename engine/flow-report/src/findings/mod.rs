@@ -227,6 +227,9 @@ pub(crate) enum Finding {
         /// How the second best was tested, if every point was repeated.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         test: Option<WinnerTest>,
+        /// Repetitions of a point all came to the same number.
+        #[serde(default)]
+        identical: bool,
     },
     /// On which axis of a sweep a column depends most: its means at the best and the worst value of it, and how far those of the next axis
     /// are apart.

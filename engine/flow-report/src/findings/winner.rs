@@ -7,7 +7,7 @@ use super::held::topic;
 use super::{Finding, Scoped, SectionFigures, What, WinnerTest};
 use crate::columns::{is_usage, point};
 use crate::format::Format;
-use crate::significance::{Tested, test};
+use crate::significance::{Tested, repeats_itself, test};
 use crate::table::{Cell, Column, Content};
 
 struct Point<'a> {
@@ -105,6 +105,7 @@ pub(crate) fn winner(ledger: &mut SectionFigures<'_>, found: &[Scoped]) -> Optio
         points: points.len(),
         tied,
         test,
+        identical: points.iter().any(|point| repeats_itself(point.cell)),
     };
     Some(Scoped { scope: None, finding })
 }

@@ -384,7 +384,7 @@ impl Finding {
                 };
                 say(key, args.with("from", from).with("first", first).with("to", to).with("last", last))
             }
-            Finding::Winner { column, point, value, next, worst, tied, test, .. } => {
+            Finding::Winner { column, point, value, next, worst, tied, test, identical, .. } => {
                 let args = || Args::new().with("column", inline(column)).with("point", safe::text(point));
                 let args = || args().with("value", value.text(words, lang)).with("next", safe::text(&next.0));
                 let args = || args().with("second", next.1.text(words, lang)).count("tied", tied.len());
@@ -396,7 +396,11 @@ impl Finding {
                     None => say("finding-winner", args()),
                 }];
                 let Some(test) = test else {
-                    let key = if tied.is_empty() { "finding-winner-once" } else { "finding-winner-same" };
+                    let key = match (tied.is_empty(), identical) {
+                        (_, true) => "spread-identical",
+                        (true, false) => "finding-winner-once",
+                        (false, false) => "finding-winner-same",
+                    };
                     told.push(say(key, args()));
                     return words.sentences(lang, &told);
                 };

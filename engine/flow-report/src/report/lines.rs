@@ -58,8 +58,9 @@ pub(super) fn setup(report: &Report, words: &Words, lang: &str) -> Vec<LabelledV
         text
     });
     let gpus: Vec<String> = gpus.collect();
+    let cpu_count = |count: u32| words.text(lang, "cpu-count", &Args::new().count("n", count as usize));
     let cpus: Vec<String> =
-        setup.cpus.iter().map(|(model, count)| format!("{} ({count} CPUs)", safe::text(model))).collect();
+        setup.cpus.iter().map(|(model, count)| format!("{} ({})", safe::text(model), cpu_count(*count))).collect();
     // Without a CPU there was no machine: what a report shows was computed, and is the same on all of them.
     if !cpus.is_empty() {
         lines.push(line("GPU".into(), if gpus.is_empty() { said("setup-no-gpu") } else { gpus.join("; ") }));

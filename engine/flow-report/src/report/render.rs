@@ -387,9 +387,9 @@ fn head(report: &Report, words: &Words, lang: &str) -> String {
     });
     parts.extend(own);
     parts.extend(setup.gpus.iter().map(|(model, count, _)| format!("{count} × {}", safe::text(model))));
-    let cpus = setup.cpus.iter().map(|(model, count)| match setup.gpus.is_empty() {
-        true => format!("{count} CPUs ({})", safe::text(model)),
-        false => format!("{count} CPUs"),
+    let cpus = setup.cpus.iter().map(|(model, count)| {
+        let cpus = words.text(lang, "cpu-count", &Args::new().count("n", *count as usize));
+        if setup.gpus.is_empty() { format!("{cpus} ({})", safe::text(model)) } else { cpus }
     });
     parts.extend(cpus);
     let cost = report.cost;
