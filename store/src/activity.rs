@@ -1,4 +1,4 @@
-//! Hashing and copying that may take long: whoever waits for it can end it, and see how far it is.
+//! Hashing, copying and reading that may take long: whoever waits for it can end it, and see how far it is.
 
 use std::{
     io,
@@ -27,7 +27,7 @@ struct Current {
 /// What an activity is doing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doing {
-    /// `hashing`, `copying`.
+    /// `hashing`, `copying`, `reading`.
     pub verb: &'static str,
     /// The file or folder.
     pub path: PathBuf,
@@ -37,7 +37,7 @@ pub struct Doing {
 }
 
 /// Until it is dropped, this is what the activity does.
-pub(crate) struct Begun<'a>(Option<&'a Activity>);
+pub struct Begun<'a>(Option<&'a Activity>);
 
 impl Activity {
     /// An activity that ends with this one and shows its own progress.
@@ -69,7 +69,8 @@ impl Activity {
     }
 
     /// Shows a piece of work, unless it is a part of the one that is shown.
-    pub(crate) fn begin(&self, verb: &'static str, path: &Path, total: u64) -> Begun<'_> {
+    #[must_use]
+    pub fn begin(&self, verb: &'static str, path: &Path, total: u64) -> Begun<'_> {
         let mut current = self.current();
         if current.is_some() {
             return Begun(None);
@@ -79,7 +80,7 @@ impl Activity {
     }
 
     /// So many more bytes are done.
-    pub(crate) fn advance(&self, bytes: u64) {
+    pub fn advance(&self, bytes: u64) {
         if let Some(current) = &*self.current() {
             current.done.fetch_add(bytes, Ordering::Relaxed);
         }

@@ -69,7 +69,7 @@ mod status;
 mod store;
 mod wire;
 
-pub use activity::{Activity, Doing};
+pub use activity::{Activity, Begun, Doing};
 pub use ahead::Ahead;
 pub use capture::{CAPTURE_FILES, Captured, Captures, Wanted};
 pub use claims::{Claimant, Claims};

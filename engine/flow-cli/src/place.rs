@@ -1,8 +1,11 @@
 //! Which store, and which run of which workflow, a command is about. Reads; takes no lock.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use flow_core::{InstanceId, JournalLine, RunEvent, RunId, RunStart};
 use flow_exec::{Knowledge, Session, SessionRequest, Workspace, clock};
@@ -13,6 +16,7 @@ use crate::at_hand;
 use crate::error::CliError;
 use crate::output::{NOTE, Output, styled};
 use crate::screen::{Shown, View};
+use crate::terminal;
 use crate::words;
 
 /// A shorter end of an id says nothing about an imported run.
@@ -357,8 +361,28 @@ pub(crate) fn open(request: &SessionRequest, output: &mut Output) -> Result<Sess
     Ok(session)
 }
 
-/// What is known of earlier work of a workflow.
+/// Shows hashing of more than five seconds on standard error, as `flow run` does. Its thread ends with the command.
+pub(crate) fn show_hashing(session: &Session, output: &Output) {
+    if output.quiet {
+        return;
+    }
+    const EVERY: Duration = Duration::from_secs(5);
+    let activity = session.activity.clone();
+    let show = move || {
+        loop {
+            thread::sleep(EVERY);
+            if let Some(doing) = activity.doing() {
+                let _ = writeln!(io::stderr(), "{}", terminal::painted(&flow_exec::progress(&doing)));
+            }
+        }
+    };
+    // Without such a thread nothing is shown.
+    let _ = thread::Builder::new().name("progress".into()).spawn(show);
+}
+
+/// What is known of earlier work of a workflow. From here on hashing that takes long is shown.
 pub(crate) fn knowledge(session: &Session, output: &mut Output) -> Result<Knowledge, CliError> {
+    show_hashing(session, output);
     let knowledge = Knowledge::open(session, &doing())?;
     mended(knowledge.rebuilt(), output)?;
     Ok(knowledge)

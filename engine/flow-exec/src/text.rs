@@ -11,7 +11,7 @@ use std::{
 
 use bytesize::ByteSize;
 use flow_core::reason::{Fault, FileFault};
-use flow_store::regular;
+use flow_store::{Activity, regular};
 use nix::fcntl::OFlag;
 
 /// The text in a file of at most `longest` bytes.
@@ -23,16 +23,19 @@ pub fn read(path: &Path, longest: u64) -> io::Result<String> {
         .map_err(|error| not_text(lines_in(&error.as_bytes()[..error.utf8_error().valid_up_to()])))
 }
 
-/// Hands over the text in a file of any length, piece by piece until `take` breaks off.
+/// Hands over the text in a file of any length, piece by piece until `take` breaks off. The activity shows how far it is.
 ///
 /// # Errors
-/// As [`read`], but that it is too long.
-pub fn pieces(path: &Path, take: &mut dyn FnMut(&str) -> ControlFlow<()>) -> io::Result<()> {
+/// As [`read`], but that it is too long; the activity was ended.
+pub fn pieces(path: &Path, activity: &Activity, take: &mut dyn FnMut(&str) -> ControlFlow<()>) -> io::Result<()> {
     const PIECE: u64 = 1 << 20;
     let mut file = open_regular(path)?;
+    let _begun = activity.begin("reading", path, file.metadata()?.len());
     let (mut bytes, mut lines) = (Vec::new(), 0);
     loop {
+        activity.check()?;
         let read = (&mut file).take(PIECE).read_to_end(&mut bytes)?;
+        activity.advance(read as u64);
         let valid = match std::str::from_utf8(&bytes) {
             Ok(_) => bytes.len(),
             // A character that the next piece ends.
@@ -150,10 +153,21 @@ mod tests {
             ControlFlow::Continue(())
         };
         fs::write(path("long"), format!("a{}", "\u{e9}\n".repeat(1 << 20))).unwrap();
-        pieces(&path("long"), &mut take).unwrap();
+        let activity = Activity::default();
+        pieces(&path("long"), &activity, &mut take).unwrap();
         assert_eq!(all, fs::read_to_string(path("long")).unwrap(), "a character in two pieces");
-        let bytes = pieces(&path("bytes"), &mut |_| ControlFlow::Continue(())).unwrap_err();
+        let bytes = pieces(&path("bytes"), &activity, &mut |_| ControlFlow::Continue(())).unwrap_err();
         assert_eq!(bytes.to_string(), "it is not UTF-8 text in line 2");
+        let mut read_until_ended = 0;
+        let ended = pieces(&path("long"), &activity, &mut |piece| {
+            read_until_ended += piece.len();
+            let doing = activity.doing().map(|doing| (doing.verb, doing.done, doing.total));
+            assert_eq!(doing, Some(("reading", 1 << 20, (3 << 20) + 1)));
+            activity.end();
+            ControlFlow::Continue(())
+        });
+        assert_eq!(ended.unwrap_err().to_string(), "interrupted");
+        assert_eq!((read_until_ended, activity.doing()), (1 << 20, None));
         assert_eq!(read(&path("none"), 4).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

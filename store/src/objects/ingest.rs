@@ -205,7 +205,9 @@ impl Objects {
 
     fn ingest_copy(&self, path: &Path) -> Result<Artifact> {
         let temporary = self.workplace()?;
-        copy_tree(path, &temporary, &self.activity).inspect_err(|_| drop_half(&temporary))?;
+        let bytes = copy_tree(path, &temporary, &self.activity).inspect_err(|_| drop_half(&temporary))?;
+        // Under its own name, not that of the copy.
+        let _begun = self.activity.begin("hashing", path, bytes);
         if temporary.is_dir() { self.ingest_folder(&temporary) } else { self.ingest_file(&temporary) }
     }
 
@@ -359,13 +361,16 @@ fn read_only(executable: bool) -> Permissions {
 }
 
 /// Copies a file, or a folder with everything in it; links as links.
-pub(super) fn copy_tree(from: &Path, to: &Path, activity: &Activity) -> Result<()> {
+pub(super) fn copy_tree(from: &Path, to: &Path, activity: &Activity) -> Result<u64> {
     let meta = fs::symlink_metadata(from).map_err(StoreError::io(StoreAction::Copy, from))?;
     if meta.is_file() {
-        return sparse::copy(from, to, activity).map_err(StoreError::io(StoreAction::Copy, from));
+        let _begun = activity.begin("copying", from, meta.len());
+        sparse::copy(from, to, activity).map_err(StoreError::io(StoreAction::Copy, from))?;
+        return Ok(meta.len());
     }
     let found = hash::walk(from, Links::Keep)?;
-    let _begun = activity.begin("copying", from, found.iter().map(|entry| entry.meta.len()).sum());
+    let bytes = found.iter().map(|entry| entry.meta.len()).sum();
+    let _begun = activity.begin("copying", from, bytes);
     for entry in &found {
         let (source, target) = (from.join(&entry.path), to.join(&entry.path));
         match &entry.kind {
@@ -375,7 +380,7 @@ pub(super) fn copy_tree(from: &Path, to: &Path, activity: &Activity) -> Result<(
         }
         .map_err(StoreError::io(StoreAction::Copy, &source))?;
     }
-    Ok(())
+    Ok(bytes)
 }
 
 /// Removes what an error left half done; the error is what is told.

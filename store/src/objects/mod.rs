@@ -61,6 +61,10 @@ impl Objects {
         Objects { activity, ..self.clone() }
     }
 
+    pub fn activity(&self) -> &Activity {
+        &self.activity
+    }
+
     /// Where an artifact lies. Read-only: whoever gives it to a program uses [`Objects::materialise`].
     pub fn path(&self, digest: &Digest) -> PathBuf {
         let hex = digest.to_string();
@@ -111,7 +115,10 @@ impl Objects {
         } else {
             self.path(digest).join(path.as_ref())
         };
-        let read = || file::regular(&fs::metadata(&at)?).and_then(|()| fs::read(&at));
+        let read = || {
+            self.activity.check()?;
+            file::regular(&fs::metadata(&at)?).and_then(|()| fs::read(&at))
+        };
         read().map_err(|e| match e.kind() {
             io::ErrorKind::NotFound => {
                 let path = at.display().to_string();

@@ -53,6 +53,7 @@ impl Accept {
         }
         let mut rebuilt = None;
         let mended = |found: &Rebuilt| rebuilt = Some(found.clone());
+        place::show_hashing(&session, output);
         let accepted =
             flow_exec::accept(&session, &self.steps, self.reason.trim(), |_| ControlFlow::Break(()), mended)?;
         place::mended(rebuilt.as_ref(), output)?;

@@ -93,7 +93,7 @@ impl Capture<'_> {
         let mut world = StoreLookup {
             results: Some(store),
             recorded: Some(self.recorded),
-            objects: Some(store.objects().clone()),
+            objects: Some(store.objects().doing(self.activity.clone())),
             keep: true,
             stood: self.stood,
             going_on: self.going_on,

@@ -95,7 +95,7 @@ pub(crate) fn finish(end: End<'_>, seen: &Observed) -> (StepResult, Option<Store
         }
     }
     let mut outputs = indexmap::IndexMap::new();
-    let no_metrics = listener.read_files(&end.folder.work(), outcome == Outcome::Ok);
+    let no_metrics = listener.read_files(&end.folder.work(), outcome == Outcome::Ok, end.objects.activity());
     if outcome == Outcome::Ok {
         let work = end.folder.work();
         let absent = |output| absent(output, instance, end.resolved, &work, end.beside);

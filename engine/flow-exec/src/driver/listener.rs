@@ -13,6 +13,7 @@ use flow_core::{
     reason::{NoMetrics, Refusal},
 };
 use flow_protocol::{Message, Summary};
+use flow_store::Activity;
 
 use super::numbers::{Following, InWork, how_far};
 use crate::{
@@ -266,9 +267,10 @@ impl Listener {
 
     /// Reads the files that hold a plain program's numbers, when it has ended; what it prints is read by then. Says what is wrong:
     /// a file is not there or not of its form, or there are no numbers in one of the places.
-    pub(crate) fn read_files(&mut self, work: &Path, by_itself: bool) -> Option<NoMetrics> {
+    pub(crate) fn read_files(&mut self, work: &Path, by_itself: bool, activity: &Activity) -> Option<NoMetrics> {
         let hide = |name| self.secrets.hide(name);
-        read_numbers(self.metrics.as_ref()?, &self.printed, &mut InWork(work), by_itself, hide, &mut self.reported)
+        let files = &mut InWork { work, activity };
+        read_numbers(self.metrics.as_ref()?, &self.printed, files, by_itself, hide, &mut self.reported)
     }
 
     fn hear(&mut self, message: Message, now: f64, news: &mut News) {

@@ -14,6 +14,7 @@ use flow_core::{
     measure::{EndedEpoch, Printed, Reported},
     reason::NoMetrics,
 };
+use flow_store::Activity;
 use walkdir::WalkDir;
 
 use crate::{attempt::Lines, secrets::Secrets, text};
@@ -24,19 +25,22 @@ const LONGEST: u64 = 64 << 20;
 pub(crate) const MOST_ENTRIES: usize = 10_000;
 
 /// The files of a work folder.
-pub(crate) struct InWork<'a>(pub(crate) &'a Path);
+pub(crate) struct InWork<'a> {
+    pub(crate) work: &'a Path,
+    pub(crate) activity: &'a Activity,
+}
 
 impl NumberFiles for InWork<'_> {
     fn text(&mut self, file: &str) -> Result<String, NoMetrics> {
-        text_in(&self.0.join(file), file)
+        text_in(&self.work.join(file), file)
     }
 
     fn pieces(&mut self, file: &str, take: &mut dyn FnMut(&str) -> ControlFlow<()>) -> Result<(), NoMetrics> {
-        text::pieces(&self.0.join(file), take).map_err(unread(file))
+        text::pieces(&self.work.join(file), self.activity, take).map_err(unread(file))
     }
 
     fn event_files(&mut self, folder: &str) -> Result<Vec<String>, NoMetrics> {
-        let path = self.0.join(folder);
+        let path = self.work.join(folder);
         if fs::metadata(&path).map_err(unread(folder))?.is_dir() {
             fs::read_dir(&path).map_err(unread(folder))?;
         }
@@ -44,7 +48,8 @@ impl NumberFiles for InWork<'_> {
     }
 
     fn bytes(&mut self, file: &str) -> Result<Vec<u8>, NoMetrics> {
-        bytes_in(&self.0.join(file), file)
+        self.activity.check().map_err(unread(file))?;
+        bytes_in(&self.work.join(file), file)
     }
 }
 

@@ -137,7 +137,7 @@ pub(super) fn cards_of(placement: &Placement) -> impl Iterator<Item = usize> {
 }
 
 /// `hashing big.bin, 12.0 of 60.0 GiB`.
-pub(super) fn progress(doing: &Doing) -> String {
+pub fn progress(doing: &Doing) -> String {
     let name = doing.path.file_name().unwrap_or(doing.path.as_os_str()).to_string_lossy();
     let size = |bytes: u64| ByteSize(bytes).display().iec().to_string();
     let (done, total) = (size(doing.done), size(doing.total));

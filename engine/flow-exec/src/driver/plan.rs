@@ -96,11 +96,12 @@ impl Knowledge {
         recorded: fn(&StoreDir, &str) -> Recorded,
         ask: impl FnOnce(&mut StoreLookup<'_>) -> T,
     ) -> Result<T, ExecError> {
-        let objects: Option<Objects> = self.dir().map(StoreDir::objects);
+        let activity = &session.activity;
+        let objects: Option<Objects> = self.dir().map(|dir| dir.objects().doing(activity.clone()));
         let snapshot = self.dir().and_then(|dir| Snapshot::load(dir, &session.workspace.snapshot_name()));
         // Only whoever holds the store writes lists of input folders into it.
         let keep = matches!(self, Knowledge::Held(_)).then(|| objects.clone()).flatten();
-        let inputs = inputs_of(session, keep, snapshot.as_ref());
+        let inputs = inputs_of(session, keep, snapshot.as_ref()).doing(activity.clone());
         let going_on = self.dir().map(|dir| left::to_follow(dir, &left::seen(dir))).unwrap_or_default();
         let recorded = self.dir().map(|dir| recorded(dir, &session.expansion.workflow));
         let (workflow, folder) = (&*session.expansion.workflow, &session.workspace.folder);

@@ -167,7 +167,7 @@ impl NumberFiles for Stored<'_> {
     fn pieces(&mut self, file: &str, take: &mut dyn FnMut(&str) -> ControlFlow<()>) -> Result<(), NoMetrics> {
         match self.own(file).and_then(|bytes| String::from_utf8(bytes).ok()) {
             Some(text) => _ = take(&text),
-            None => text::pieces(&self.lies(file)?, take).map_err(unread(file))?,
+            None => text::pieces(&self.lies(file)?, self.objects.activity(), take).map_err(unread(file))?,
         }
         Ok(())
     }
@@ -192,6 +192,7 @@ impl NumberFiles for Stored<'_> {
     }
 
     fn bytes(&mut self, file: &str) -> Result<Vec<u8>, NoMetrics> {
+        self.objects.activity().check().map_err(unread(file))?;
         self.own(file).map_or_else(|| bytes_in(&self.lies(file)?, file), Ok)
     }
 }
@@ -205,7 +206,7 @@ pub(super) mod tests {
         measure::{GpuLook, GpuSamples, HostSamples, LONGEST_LINE, PART_ENDS, Seen, Used, sum_up},
         parse,
     };
-    use flow_store::{Holder, ProcessIdentity, Store};
+    use flow_store::{Activity, Holder, ProcessIdentity, Store};
     use proptest::prelude::*;
 
     use super::*;
@@ -292,7 +293,7 @@ pub(super) mod tests {
                 interference: None,
             });
             let (started_at, ended_at) = (began + 0.01, now + 0.5);
-            let missed = listener.read_files(&folder.work(), true);
+            let missed = listener.read_files(&folder.work(), true, &Activity::default());
             live.cause = missed.clone().map(|problem| flow_core::reason::Cause::NoMetrics { problem });
             let series = sum_up(&listener.reported, Seen { started_at, ended_at, host: &host, gpus: &gpus }, &mut live);
             live.series = (!series.is_empty()).then(|| Digest::of(&serde_json::to_vec(&series).unwrap()));

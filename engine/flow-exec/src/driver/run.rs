@@ -180,7 +180,7 @@ pub(super) fn run_on<X: Executor>(
         store.dir().drop_snapshots()?;
     }
     let cancel = Cancel::watch(store.dir().run(&run), options.detached)?;
-    let activity = Activity::default();
+    let activity = session.activity.clone();
     let recorded = Recorded::lately(store.dir(), &session.expansion.workflow);
     let prepare = |observe: &mut dyn FnMut(Update)| {
         let left = OrphanedWork::look(&store, &run);

@@ -13,7 +13,7 @@ use flow_core::{
     RunEvent, RunId, Slurm, Source, Uses, Workflow, parse_with,
     plan::{Context, Item, Plan, State},
 };
-use flow_store::StoreDir;
+use flow_store::{Activity, StoreDir};
 
 use super::{
     batch, imports, params_file,
@@ -72,6 +72,8 @@ pub struct Session {
     pub told_by: Option<RunId>,
     /// Where instances run that a killed run left running, by label.
     pub(crate) left: BTreeMap<String, Place>,
+    /// The hashing and copying that planning does.
+    pub activity: Activity,
 }
 
 impl Session {
@@ -418,7 +420,20 @@ impl Basis {
         }
         batch::job_limits(cluster.as_ref(), &mut expansion);
         let (workspace, set) = (workspace.clone(), self.set.clone());
-        Ok(Session { workspace, workflow, catalogue, plugins, expansion, set, cluster, unasked, told_by, left })
+        let activity = Activity::default();
+        Ok(Session {
+            workspace,
+            workflow,
+            catalogue,
+            plugins,
+            expansion,
+            set,
+            cluster,
+            unasked,
+            told_by,
+            left,
+            activity,
+        })
     }
 }
 
