@@ -222,6 +222,14 @@ finding-changed = From { $a } to { $b }, { $column } { $how ->
     [rises] rises by { $range }
    *[falls] falls by { $range }
 }.
+finding-changed-pair = From { $a } to { $b }, { $column } { $how ->
+    [times] is { $range }
+    [rises] rises by { $range }
+   *[falls] falls by { $range }
+} ({ $paired ->
+    [yes] paired t-test
+   *[no] t-test
+}, p { $p }).
 where-axis = { $rows ->
     [two] at both values of { $axis }
    *[every] at every { $axis }
@@ -311,6 +319,7 @@ computed-rows-changed = Rows in which { $column } changes so
 computed-rows = Rows with { $column } of both
 computed-sign-test = p of the sign test of { $column }
 computed-f-test = F-test of { $column } over { $axis }: p, with Holm's correction for all F-tests of the section
+computed-pair-test = p of the t-test of { $column }
 computed-t-test = Best { $column } against { $at }: p, with Bonferroni's correction for all other points
 computed-furthest = Largest difference of { $column } from the best among points not told from it
 computed-axis-mean = Mean of { $column } at { $at }
@@ -1027,7 +1036,10 @@ finding-stays = { $column } hardly depends on { $axis }: { $first } to { $last }
 finding-winner = Best { $column }: { $value } at { $point }; next { $second } at { $next }.
 finding-winner-worst = Best { $column }: { $value } at { $point }; next { $second } at { $next }, worst { $last } at { $worst }.
 finding-depends = { $column } depends most on { $axis }: on average { $value } at { $best }, { $other } at { $worst }; { $second } changes it by { $by }.
-finding-winner-once = Each point ran once, so the run-to-run spread is unknown: `repeat: 3` measures it.
+finding-winner-once = Each point ran once, so the run-to-run spread is unknown: `repeat: 3`{ $command ->
+    [yes] , with `${"{{"} seed {"}}"}` in the command,
+   *[no] {""}
+} measures it.
 finding-winner-same = { $tied ->
     [one] { $next } has the same value.
    *[other] { $tied } other points have the same value.

@@ -221,6 +221,14 @@ finding-changed = 从 { $a } 到 { $b }，{ $column }{ $how ->
     [rises] 上升 { $range }
    *[falls] 下降 { $range }
 }。
+finding-changed-pair = 从 { $a } 到 { $b }，{ $column }{ $how ->
+    [times] 变为{ $range }
+    [rises] 上升 { $range }
+   *[falls] 下降 { $range }
+}（{ $paired ->
+    [yes] 配对 t 检验
+   *[no] t 检验
+}，p { $p }）。
 where-axis = { $rows ->
     [two] 在两个{ $axis }下均
    *[every] 在各{ $axis }下均
@@ -310,6 +318,7 @@ computed-rows-changed = { $column }如此变化的行数
 computed-rows = 两者都有{ $column }的行数
 computed-sign-test = { $column }符号检验的 p 值
 computed-f-test = { $column }对{ $axis }的 F 检验 p 值，对本节全部 F 检验作 Holm 校正
+computed-pair-test = { $column } t 检验的 p 值
 computed-t-test = 最佳{ $column }与 { $at } 相比的 p（按全部其他点做 Bonferroni 校正）
 computed-furthest = 无法与最佳区分的点中，{ $column }与最佳的最大差值
 computed-axis-mean = { $at } 时{ $column }的均值
@@ -1303,7 +1312,10 @@ finding-stays = { $column }几乎不随{ $axis }变化：{ $first } 至 { $last 
 finding-winner = { $column }最佳为 { $value }（{ $point }）；其次为 { $second }（{ $next }）。
 finding-winner-worst = { $column }最佳为 { $value }（{ $point }）；其次为 { $second }（{ $next }），最差为 { $last }（{ $worst }）。
 finding-depends = { $column }受{ $axis }影响最大：平均而言，{ $best } 时为 { $value }，{ $worst } 时为 { $other }；{ $second }的影响为 { $by }。
-finding-winner-once = 各点仅运行一次，运行间波动未知：可用 `repeat: 3` 测出。
+finding-winner-once = 各点仅运行一次，运行间波动未知：可用 `repeat: 3` 测出{ $command ->
+    [yes] （命令中须用到 `${"{{"} seed {"}}"}`）
+   *[no] {""}
+}。
 finding-winner-same = { $tied ->
     [one] { $next } 的数值相同。
    *[other] 另有 { $tied } 个点数值相同。

@@ -21,6 +21,7 @@ pub(crate) struct Tested {
     pub(crate) runs: u32,
     difference: f64,
     error: f64,
+    freedom: f64,
 }
 
 /// Its repetitions all came to the same number, as those of a program do that fixes its seed: they measured no spread.
@@ -49,7 +50,7 @@ pub(crate) fn test(a: &Cell, b: &Cell) -> Option<Tested> {
         let difference = differences.iter().sum::<f64>() / n;
         let error = (differences.iter().map(|d| (d - difference).powi(2)).sum::<f64>() / (n - 1.0) / n).sqrt();
         let p = p(difference, error, n - 1.0);
-        return Some(Tested { p, paired: true, runs: differences.len() as u32, difference, error });
+        return Some(Tested { p, paired: true, runs: differences.len() as u32, difference, error, freedom: n - 1.0 });
     }
     let of = |cell: &Cell| match &cell.content {
         Content::Number { value, spread: Some(Spread::Sd(_, n) | Spread::Range(_, _, n)), error: Some(error) }
@@ -65,7 +66,7 @@ pub(crate) fn test(a: &Cell, b: &Cell) -> Option<Tested> {
     let freedom = if freedom.is_finite() { freedom } else { na + nb - 2.0 };
     let (difference, error) = (a - b, (va + vb).sqrt());
     let p = p(difference, error, freedom);
-    Some(Tested { p, paired: false, runs: runs_of_a.min(runs_of_b), difference, error })
+    Some(Tested { p, paired: false, runs: runs_of_a.min(runs_of_b), difference, error, freedom })
 }
 
 impl Tested {
@@ -76,6 +77,11 @@ impl Tested {
 
     pub(crate) fn is_told(&self, comparisons: usize) -> bool {
         self.of_many(comparisons) <= SIGNIFICANT
+    }
+
+    /// Half of the 95% confidence interval of the difference, as a share of the difference: more than 1 if it is not told.
+    pub(crate) fn half(&self) -> f64 {
+        t_quantile(SIGNIFICANT, self.freedom) * self.error / self.difference.abs()
     }
 
     /// How many more runs of each would tell the difference, if it and the scatter stay as they are.

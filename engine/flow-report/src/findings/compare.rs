@@ -11,6 +11,7 @@ use super::{Borne, Figure, Finding, Scoped, SectionFigures, Source, Trainings, W
 use crate::bounds::{SAME, SAME_SHARE, SIGNIFICANT};
 use crate::columns::point;
 use crate::format::Format;
+use crate::significance::{Tested, test};
 use crate::table::{Content, EPOCH, Reading, Row, Table, refine};
 
 /// So many rows of one sign are no chance: 2 · 0.5⁶ is 3 %.
@@ -41,6 +42,8 @@ type Pairs = Vec<(f64, f64)>;
 /// A column that is compared.
 struct Compared {
     name: String,
+    /// Its columns of the one version and of the other.
+    at: [usize; 2],
     show: Format,
     /// Its changes are ratios less 1, not differences.
     relative: bool,
@@ -149,6 +152,7 @@ pub(crate) fn compare(
         let each = |(_, pairs): &(f64, Pairs)| pairs.iter().map(|(a, b)| of(*a, *b)).collect();
         all.push(Compared {
             name: column.name.clone(),
+            at: [at_a, at_b],
             show,
             relative,
             scale,
@@ -225,7 +229,7 @@ fn found(
         if let Some(changed) = moved {
             if let Finding::Changed { rises, borne, .. } = &changed {
                 // A few rows with a small change may be chance.
-                let sure = matches!(borne, Borne::Tested { .. } | Borne::Most { .. })
+                let sure = matches!(borne, Borne::Tested { .. } | Borne::Most { .. } | Borne::Pair { .. })
                     || rows.iter().all(|(_, change)| change.abs() > bound);
                 free &= !(cost && *rises && sure);
                 if cost && !rises && sure {
@@ -233,6 +237,9 @@ fn found(
                 }
             }
             findings.push(changed);
+        } else if let Some(found) = untold_pair(ledger, column, &rows, ends()) {
+            let same = same_learned(ledger, column, ends()).filter(|_| learned);
+            findings.push(same.unwrap_or(found));
         } else if let Some(changed) = changed_at(ledger.table, at, column, &rows, ends()) {
             free &= !(cost && matches!(changed, Finding::ChangedAt { rises: true, .. }));
             findings.push(changed);
@@ -274,6 +281,33 @@ fn no_worse(finding: &Finding) -> Option<(String, bool)> {
 /// Whether the confidence interval of a change leaves no room for none.
 pub(super) fn is_told(low: &Figure, high: &Figure) -> bool {
     low.value > 0.0 || high.value < 0.0
+}
+
+/// The two cells of the only row, tested; nothing if there are more rows, or one of the cells was not repeated.
+fn only_pair(table: &Table, column: &Compared, rows: &[(usize, f64)]) -> Option<Tested> {
+    let [(row, _)] = rows else { return None };
+    let [a, b] = column.at.map(|at| &table.body[*row].cells[at]);
+    test(a, b)
+}
+
+/// A change of the only row that its repetitions do not tell from none.
+fn untold_pair(
+    ledger: &mut SectionFigures<'_>,
+    column: &Compared,
+    rows: &[(usize, f64)],
+    (a, b): (String, String),
+) -> Option<Finding> {
+    let (tested, mean) = (only_pair(ledger.table, column, rows)?, rows.first()?.1);
+    if tested.is_told(1) || column.show.reads_zero(mean) {
+        return None;
+    }
+    let half = mean.abs() * tested.half();
+    let name = column.name.clone();
+    let mut bear = |what, value| ledger.computed(None, what, value, column.show.clone());
+    let low = bear(What::LowChange { column: name.clone() }, mean - half);
+    let high = bear(What::HighChange { column: name.clone() }, mean + half);
+    let mean = bear(What::MeanChange { column: name.clone() }, mean);
+    Some(Finding::WithinRepetitions { column: name, a, b, mean, low, high })
 }
 
 /// What changes on average by no more than repetitions differ by.
@@ -339,21 +373,29 @@ fn changed(
     // Epochs are no samples of how runs differ.
     let one_run = ledger.table.rows.iter().any(|axis| axis == EPOCH);
     let median = median(rows.iter().map(|(_, change)| *change).collect())?;
-    let borne = match (every, significant) {
-        (true, _) if pairs.len() == 1 => Borne::OneRow,
-        (true, _) | (_, true) if one_run => Borne::OneRun {
+    let pair = only_pair(ledger.table, column, rows);
+    if pair.as_ref().is_some_and(|tested| !tested.is_told(1)) {
+        return None;
+    }
+    let borne = match (every, significant, &pair) {
+        (true, _, Some(tested)) => Borne::Pair {
+            paired: tested.paired,
+            p: ledger.computed(None, of(|column| What::PairTest { column }), tested.p, Format::p_value(tested.p)),
+        },
+        (true, _, None) if pairs.len() == 1 => Borne::OneRow,
+        (true, _, _) | (_, true, _) if one_run => Borne::OneRun {
             some: count(ledger, of(|column| What::RowsChanged { column }), some),
             rows: count(ledger, of(|column| What::Rows { column }), rows.len()),
             median: ledger.computed(None, of(|column| What::MedianChange { column }), median, column.show.clone()),
         },
-        (true, true) => {
+        (true, true, _) => {
             Borne::Tested { pairs: count(ledger, of(|column| What::Pairs { column }), up + down), p: test(ledger) }
         }
         // So many pairs are enough for a test, which tells of no change.
-        (true, false) if pairs.len() >= ROWS => return None,
+        (true, false, _) if pairs.len() >= ROWS => return None,
         // Two points of a sweep are no sample of it.
-        (true, false) if !repeated && rows.len() == 2 => Borne::Two,
-        (true, false) => {
+        (true, false, _) if !repeated && rows.len() == 2 => Borne::Two,
+        (true, false, _) => {
             if one_sided {
                 let changes = if repeated { &column.estimates } else { &pairs };
                 let (_, [low, high]) = mean_change(changes, column.relative)?;
@@ -363,13 +405,13 @@ fn changed(
             }
             Borne::Few
         }
-        (false, true) if !repeated => Borne::Most {
+        (false, true, _) if !repeated => Borne::Most {
             some: count(ledger, of(|column| What::RowsChanged { column }), some),
             rows: count(ledger, of(|column| What::Rows { column }), rows.len()),
             median: ledger.computed(None, of(|column| What::MedianChange { column }), median, column.show.clone()),
             p: test(ledger),
         },
-        (false, _) => return None,
+        (false, _, _) => return None,
     };
     let of_sign =
         rows.iter().copied().filter(|(_, change)| (*change > 0.0) == rises && !column.show.reads_zero(*change));

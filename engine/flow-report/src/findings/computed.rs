@@ -48,6 +48,7 @@ impl Computed {
             What::Rows { column } => told("computed-rows", column),
             What::SignTest { column } => told("computed-sign-test", column),
             What::FTest { column, axis } => words.text(lang, "computed-f-test", &of(column, axis)),
+            What::PairTest { column } => told("computed-pair-test", column),
             What::TTest { column, at } => {
                 let args = Args::new().with("column", inline(column)).with("at", safe::text(at));
                 words.text(lang, "computed-t-test", &args)

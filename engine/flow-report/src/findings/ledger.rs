@@ -93,6 +93,10 @@ pub(crate) enum What {
         column: String,
         axis: String,
     },
+    /// The p of the t-test of the only row that two versions have.
+    PairTest {
+        column: String,
+    },
     /// The p of the test of the best point against another.
     TTest {
         column: String,

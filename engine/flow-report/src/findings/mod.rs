@@ -230,6 +230,9 @@ pub(crate) enum Finding {
         /// Repetitions of a point all came to the same number.
         #[serde(default)]
         identical: bool,
+        /// The step is a command, which has to read the seed of its repetition.
+        #[serde(default)]
+        command: bool,
     },
     /// On which axis of a sweep a column depends most: its means at the best and the worst value of it, and how far those of the next axis
     /// are apart.
@@ -263,8 +266,10 @@ pub(crate) struct WinnerTest {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "by")]
 pub(crate) enum Borne {
-    /// The only row.
+    /// The only row, which ran once on one side at least.
     OneRow,
+    /// The only row, and a t-test of its repetitions.
+    Pair { paired: bool, p: Figure },
     /// Both rows, which tell no interval.
     Two,
     /// Every row, of which there are too few for a test.

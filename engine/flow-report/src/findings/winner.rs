@@ -20,7 +20,7 @@ struct Point<'a> {
 
 /// The best point by the first column that can be better or worse and of which `found` says nothing yet; `None` if there is no such
 /// column, or only one point.
-pub(crate) fn winner(ledger: &mut SectionFigures<'_>, found: &[Scoped]) -> Option<Scoped> {
+pub(crate) fn winner(ledger: &mut SectionFigures<'_>, command: bool, found: &[Scoped]) -> Option<Scoped> {
     let table = ledger.table;
     if table.rows.iter().any(|axis| axis == "epoch" || axis == "step") {
         return None;
@@ -105,6 +105,7 @@ pub(crate) fn winner(ledger: &mut SectionFigures<'_>, found: &[Scoped]) -> Optio
         points: points.len(),
         tied,
         test,
+        command,
         identical: points.iter().any(|point| repeats_itself(point.cell)),
     };
     Some(Scoped { scope: None, finding })

@@ -247,6 +247,10 @@ impl Finding {
                 };
                 match borne {
                     Borne::OneRow => say("finding-changed", args),
+                    Borne::Pair { paired, p } => {
+                        let args = args.with("paired", if *paired { "yes" } else { "no" });
+                        say("finding-changed-pair", args.with("p", p.relation()))
+                    }
                     Borne::Two => say("finding-changed-few", args.with("where", every("two"))),
                     Borne::Few => say("finding-changed-few", args.with("where", every("every"))),
                     Borne::Tested { pairs, p } => {
@@ -384,7 +388,7 @@ impl Finding {
                 };
                 say(key, args.with("from", from).with("first", first).with("to", to).with("last", last))
             }
-            Finding::Winner { column, point, value, next, worst, tied, test, identical, .. } => {
+            Finding::Winner { column, point, value, next, worst, tied, test, identical, command, .. } => {
                 let args = || Args::new().with("column", inline(column)).with("point", safe::text(point));
                 let args = || args().with("value", value.text(words, lang)).with("next", safe::text(&next.0));
                 let args = || args().with("second", next.1.text(words, lang)).count("tied", tied.len());
@@ -401,7 +405,7 @@ impl Finding {
                         (true, false) => "finding-winner-once",
                         (false, false) => "finding-winner-same",
                     };
-                    told.push(say(key, args()));
+                    told.push(say(key, args().with("command", if *command { "yes" } else { "no" })));
                     return words.sentences(lang, &told);
                 };
                 let tested = || {

@@ -330,7 +330,7 @@ fn section<'a>(
         let all = [&*findings, &*of_rows].concat();
         findings.extend(findings::goes(&ledger, &besides, &all));
         let alone = analyses.is_empty() && with.corun.is_none();
-        if let Some(winner) = alone.then(|| findings::winner(&mut ledger, &all)).flatten() {
+        if let Some(winner) = alone.then(|| findings::winner(&mut ledger, source.uses.is_none(), &all)).flatten() {
             if let Finding::Winner { column, least, .. } = &winner.finding {
                 of_rows.extend(findings::depends(&mut ledger, column, *least));
             }
