@@ -1,4 +1,4 @@
-//! What the engine and a plugin write to each other. Types only: no files, no processes, no clock.
+//! Messages between the engine and a plugin. Types only: no files, no processes, no clock.
 //!
 //! **The attempt's folder is the whole interface**, so that one machine, `--detach` and Slurm are the same:
 //!
@@ -7,7 +7,7 @@
 //! | `request.json` | engine, before the start | [`Request`] |
 //! | `messages.jsonl` | program, appending | one [`Line`] a line, `hello` first |
 //! | `go` | engine | the co-run barrier is released; the content is the time, in seconds since 1970 |
-//! | `stop` | engine | a program that trains on until told so ends after the epoch at hand |
+//! | `stop` | engine | a program that has sent `sufficed` ends after its current epoch |
 //! | `log` | program | its standard output and error |
 //! | `usage.json` | engine | what flow measured from outside |
 //! | `exit.json` | keeper, atomically | [`Exit`] |
@@ -16,10 +16,11 @@
 //! The program finds the folder in the environment variable [`ATTEMPT_VAR`]; every path inside [`Request`] is relative
 //! to `work/`, the program's current folder.
 //!
-//! Each message is one line written at once in append mode, so that threads and processes may share the file; it is only to be
-//! written, for in a step with secrets it is a pipe. A field that this version does not know is ignored. A line of `messages.jsonl` that is not of the protocol is ignored and
-//! counted. The exit record and the last `outcome` decide together: a program that says `ok` and then crashes has
-//! failed, and so has one that exits with 0 without an outcome. After `out_of_memory` or `failed` it exits with 1.
+//! Each message is one line, written at once in append mode, so that threads and processes may share the file. Programs
+//! only write to it: in a step with secrets it is a pipe. Unknown fields are ignored. A line of `messages.jsonl` that
+//! is not a valid message is ignored and counted. The exit record and the last `outcome` decide together: a program
+//! that says `ok` and then crashes has failed, and so has one that exits with 0 without an outcome. After
+//! `out_of_memory` or `failed` it exits with 1.
 //!
 //! `tests/frozen/` holds each message, the request and the exit record as JSON, for authors in other languages.
 #![warn(missing_docs)]
@@ -39,8 +40,8 @@ pub const ATTEMPT_VAR: &str = "FLOW_ATTEMPT";
 /// The environment variable that holds the number of members of the attempt's co-run group; absent outside of one.
 pub const CORUN_VAR: &str = "FLOW_CORUN";
 
-/// The environment variable that names a folder, absolute, which outlives the attempt until there is a result: what is left there
-/// the next attempt of the same fingerprint finds, in this run or in a later one.
+/// The environment variable that names the checkpoint folder, an absolute path. The folder outlives the attempt until
+/// there is a result. The next attempt with the same fingerprint finds its content, in this run or a later one.
 pub const CHECKPOINT_VAR: &str = "FLOW_CHECKPOINT";
 
 /// File names in the attempt's folder.

@@ -1,4 +1,4 @@
-//! What a program tells the engine while it runs.
+//! Messages that a program sends to the engine while it runs.
 
 use std::collections::BTreeMap;
 
@@ -90,7 +90,8 @@ pub enum Message {
     Metric {
         /// `[a-z][a-z0-9_]*`, the field's standard term: `train_loss`, `top1`, `images_per_s`.
         name: String,
-        /// The value. What JSON has no number for, the loss of a training that diverged, is written as `null` and read as NaN.
+        /// The value. A value that JSON cannot represent, such as the loss of a diverged training, is written as `null`
+        /// and read as NaN.
         #[serde(deserialize_with = "number")]
         value: f64,
         /// `s`, `images/s`, `bytes`, `ratio` (shown as per cent), or empty for a plain number.
@@ -105,7 +106,7 @@ pub enum Message {
     },
     /// Set up and warm: the barrier of a co-run group.
     Ready,
-    /// Its own epochs are done: a member of a co-run group goes on only so that the others are not left alone, until `stop`.
+    /// Its own epochs are done. A member of a co-run group continues until `stop`, only to keep the others company.
     Sufficed,
     /// How it went. The last one counts, together with the exit record.
     Outcome {

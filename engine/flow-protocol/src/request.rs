@@ -1,4 +1,4 @@
-//! What the engine asks of a program, and the keeper's record of how it ended.
+//! The engine's request to a program, and the keeper's record of its end.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ pub struct Request {
     pub instance: String,
     /// The step's parameters, checked against its schema. Artifacts of other steps are paths such as `in/dataset`.
     pub with: Map<String, Value>,
-    /// Where each declared output is to be written, by name; the folders above it exist.
+    /// The path to write each declared output to, by name. Its parent folders exist.
     pub outputs: BTreeMap<String, String>,
-    /// A folder that outlives the attempt until there is a result: what is left there the next attempt of the same fingerprint
-    /// finds, in this run or in a later one.
+    /// A folder that outlives the attempt until there is a result. The next attempt with the same fingerprint finds its
+    /// content, in this run or a later one.
     pub checkpoint: String,
     /// What the attempt may use.
     pub placement: Placement,
@@ -30,7 +30,7 @@ pub struct Request {
     pub corun: Option<Corun>,
 }
 
-/// What an attempt holds while it runs.
+/// The resources that an attempt holds while it runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Placement {
     /// The GPUs, in the order of `CUDA_VISIBLE_DEVICES`.

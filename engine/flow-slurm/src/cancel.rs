@@ -7,11 +7,11 @@ use crate::Row;
 /// No call names its jobs with more characters: systems take 128 KiB for one argument.
 const LONGEST: usize = 64 << 10;
 
-/// The arguments of `scancel` that end those of these rows that are wanted, of as many calls as that takes. The rows are what the queue has
-/// of jobs that are not over: an array none of whose tasks is to go on is named as a whole.
+/// The arguments of the `scancel` calls that end the wanted rows. `rows` are all unfinished jobs of the queue. An array
+/// is named as a whole if all its tasks are wanted.
 ///
-/// Nothing is said beside the numbers, neither a name nor a user. With such a filter `scancel` of Slurm 22.05 ends all tasks of an array that
-/// wait, where one of them is named.
+/// The arguments contain job numbers only, no name and no user. With such a filter, `scancel` of Slurm 22.05 ends all
+/// waiting tasks of an array if one of them is named.
 pub fn scancel<'r>(rows: impl IntoIterator<Item = &'r Row>, wanted: impl Fn(&Row) -> bool) -> Vec<Vec<String>> {
     let mut jobs: BTreeMap<u32, (BTreeSet<u32>, bool)> = BTreeMap::new();
     for row in rows {

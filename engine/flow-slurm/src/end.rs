@@ -1,4 +1,4 @@
-//! What a job's state, reason and exit code come to. Counts only where the attempt itself left no record of its end.
+//! The meaning of a job's state, reason and exit code. Used only if the attempt itself left no record of its end.
 
 use crate::rows::Row;
 
@@ -9,13 +9,13 @@ pub enum Fate {
     Waiting,
     /// It waits until somebody releases it.
     Held,
-    /// It waits for what never comes: it is to be cancelled.
+    /// It will never run and must be cancelled.
     Never(Never),
     Running,
-    /// It has its node and stands still: what it measures means nothing.
+    /// It has its node and is suspended: its measurements are worthless.
     Suspended,
     Ended(End),
-    /// A state that nobody here knows: as if nothing had been told.
+    /// An unknown state. It is treated as no answer.
     Unknown,
 }
 
@@ -38,13 +38,13 @@ pub enum End {
     Completed,
     /// Its script ended with this code.
     Failed(u8),
-    /// A signal ended its script. Where Slurm has no cgroups that is also what becomes of too much memory: its log tells.
+    /// A signal ended its script. If Slurm has no cgroups, this includes too much memory; the job's log shows it.
     Signal(u8),
     TimeLimit,
     Memory,
     NodeLost,
     Cancelled,
-    /// It never began: its folder could not be written, its node did not boot.
+    /// It never began: its folder was not writable, or its node did not boot.
     Launch,
     Preempted,
     /// It was refused with a number of its own.
@@ -54,7 +54,7 @@ pub enum End {
 /// Slurm's own number for a script that could not begin.
 const COULD_NOT_BEGIN: u8 = 53;
 
-/// What a row says of its job.
+/// The state of a row's job.
 pub fn fate(row: &Row) -> Fate {
     match row.state.as_str() {
         "PENDING" => waiting(&row.reason),
@@ -92,7 +92,7 @@ fn waiting(reason: &str) -> Fate {
     }
 }
 
-/// What is to be done for a job that waits, for what does not go away by itself.
+/// Advice for a waiting job whose cause does not go away by itself.
 pub fn advice(row: &Row) -> Option<String> {
     const SAID: &[(&str, &str)] = &[
         ("JobHeldAdmin", "an administrator holds it back, and has to let it go"),
@@ -129,7 +129,7 @@ fn failed(row: &Row) -> End {
     }
 }
 
-/// What Slurm wrote into the log of a job that it ended, if it says more than the state does.
+/// The cause that Slurm wrote into the log of a job that it ended, if it is more precise than the state.
 pub fn told_in_log(log: &str) -> Option<End> {
     const SAID: &[(&str, End)] = &[
         ("exceeded memory limit", End::Memory),

@@ -17,7 +17,8 @@ pub struct Job {
     pub key: String,
     /// For people who look at the queue.
     pub comment: String,
-    /// Where it works and where `slurm.log` comes; of an array, that of the manifest. See [`crate::is_usable`].
+    /// Its working folder, which also gets `slurm.log`. For an array, the folder of the manifest. See
+    /// [`crate::is_usable`].
     pub folder: String,
     pub script: String,
     /// How many GPUs of one node.
@@ -39,14 +40,14 @@ pub struct Job {
     pub exclusive: bool,
     /// More of the same form, `--qos=high`; see [`misused`].
     pub options: Vec<String>,
-    /// As many jobs, numbered from 0.
+    /// The number of tasks of an array, numbered from 0.
     pub array: Option<u32>,
 }
 
 /// The arguments of `sbatch`, the script last.
 ///
-/// The job has the environment that `sbatch` itself has. Naming variables instead makes Slurm load a login environment on the
-/// node, which takes seconds and differs from user to user: so who calls gives `sbatch` no more than the job may have.
+/// The job gets the environment of `sbatch`. If variables were named instead, Slurm would load a login environment on
+/// the node. That takes seconds and differs from user to user. So the caller restricts the environment of `sbatch`.
 pub fn sbatch(job: &Job) -> Vec<String> {
     let mut args = Vec::new();
     if job.nice > 0 {
@@ -113,7 +114,7 @@ pub enum Misused {
     Key(&'static str),
 }
 
-/// What flow gives itself, or cannot do with.
+/// Options that flow sets itself, or that it cannot work with.
 const FLOWS: &[&str] = &[
     "array",
     "chdir",
@@ -145,7 +146,7 @@ const FLOWS: &[&str] = &[
     "wrap",
 ];
 
-/// What flow has a key for.
+/// Options for which flow has a key.
 const KEYS: &[(&str, &str)] = &[
     ("partition", "slurm: {partition: …}"),
     ("account", "slurm: {account: …}"),
@@ -171,7 +172,7 @@ const KEYS: &[(&str, &str)] = &[
 
 const GPUS: &str = "gpus: …, slurm: {gpu_type: …}";
 
-/// Of these flow has no key: all of a node's memory, whose jobs may share a node, and resources that are no GPUs.
+/// Values without a key in flow: all memory of a node, sharing a node with certain jobs, and resources other than GPUs.
 fn is_beside_keys(name: &str, value: &str) -> bool {
     let gpus = |resource: &str| {
         let kind = resource.split([':', '=']).next().unwrap_or_default().trim();
@@ -185,8 +186,8 @@ fn is_beside_keys(name: &str, value: &str) -> bool {
     }
 }
 
-/// Why an option cannot be added, if it cannot. `sbatch` knows its options by any beginning that is clear, so what could
-/// stand for one of flow's counts as one.
+/// The reason why an option cannot be added, if any. `sbatch` accepts unambiguous prefixes of options, so a prefix of a
+/// reserved option is reserved too.
 pub fn misused(option: &str) -> Option<Misused> {
     let Some(body) = option.strip_prefix("--") else { return Some(Misused::Form) };
     // Who writes `--partition high` is told of the key as well.

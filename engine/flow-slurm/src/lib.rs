@@ -1,7 +1,7 @@
-//! What flow asks of Slurm and what Slurm answers: arguments, scripts, and the texts of its commands as values. Starts no
-//! command, reads no file, and knows nothing of workflows: whoever executes attempts puts it to use.
+//! Arguments and scripts for Slurm's commands, and their output as values. Starts no command, reads no file, and knows
+//! nothing of workflows.
 //!
-//! The texts are those of Slurm 22.05 and 24.11 without `--json`, whose form differs from release to release.
+//! It reads the text output of Slurm 22.05 and 24.11. The form of `--json` differs from release to release.
 #![forbid(unsafe_code)]
 
 mod cancel;
@@ -28,14 +28,14 @@ pub use refused::{Refused, Why, is_busy, refused};
 pub use rows::{ACCOUNTING, Exit, QUEUE, Row, parse_accounting, parse_queue};
 pub use script::{array_script, is_usable, manifest, script};
 
-/// Names of flow's jobs begin so; whatever else a user has in the queue is none of its business.
+/// Prefix of the names of flow's jobs. flow ignores all other jobs in the queue.
 pub const KEY_PREFIX: &str = "flow-";
 
-/// By this variable a user names the partition of jobs that name none.
+/// The variable with which a user sets the default partition of jobs.
 pub const PARTITION_VAR: &str = "SBATCH_PARTITION";
 
-/// A variable by which a user has Slurm's commands list, end or submit other things than they are asked for: flow's own do not get it.
-/// An account or a quality of service, which sites set for people, is what flow asks for nothing else in place of.
+/// Whether the variable changes what Slurm's commands list, end or submit. flow removes such variables from its
+/// commands. It keeps those for accounts and qualities of service, which sites set for their users.
 pub fn misleads(variable: &str) -> bool {
     let prefixes = ["SQUEUE_", "SINFO_", "SACCT_", "SCANCEL_", "SBATCH_GPUS", "SBATCH_MEM_PER_"];
     let names = [
@@ -61,14 +61,15 @@ pub fn misleads(variable: &str) -> bool {
 /// A job, or one task of an array, as Slurm names it: `12`, `12_3`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct JobId {
-    /// Of an array, that of the whole.
+    /// The number of the job; for a task, that of its array.
     pub job: u32,
     /// The index in the array.
     pub task: Option<u32>,
 }
 
 impl JobId {
-    /// As `squeue` and `sacct` write it; absent for several at once (`12_[4-9]`) and for parts of one job (`12+1`).
+    /// Parses the form of `squeue` and `sacct`. `None` for several tasks at once (`12_[4-9]`) and for parts of a job
+    /// (`12+1`).
     pub fn parse(text: &str) -> Option<JobId> {
         match text.split_once('_') {
             Some((job, task)) => Some(JobId { job: number(job)?, task: Some(number(task)?) }),
@@ -91,13 +92,13 @@ fn number(text: &str) -> Option<u32> {
     if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
-/// What a command of Slurm printed is not what it is known to print.
+/// The output of a Slurm command does not have its known form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{command}: {expected} was expected, not `{found}`")]
 pub struct ParseError {
-    /// Whose text it is.
+    /// The command that printed the text.
     pub command: &'static str,
-    /// What should be there.
+    /// The expected form.
     pub expected: &'static str,
     /// The line, or its beginning.
     pub found: String,
@@ -109,7 +110,7 @@ impl ParseError {
     }
 }
 
-/// What `sbatch --parsable` printed: `12`, or `12;CLUSTER`.
+/// Parses the output of `sbatch --parsable`: `12`, or `12;CLUSTER`.
 ///
 /// # Errors
 /// There is no number.

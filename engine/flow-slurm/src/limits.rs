@@ -1,4 +1,4 @@
-//! What the cluster takes at once, and how often it is asked.
+//! Limits of the cluster, and how often flow asks it.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::{ParseError, quality::makes_room};
 /// The arguments of `scontrol` whose answer [`parse_config`] reads.
 pub const CONFIG: &[&str] = &["show", "config"];
 
-/// What `slurm.conf` says that concerns a sweep. How many jobs a user may submit is not in it: `sbatch` tells.
+/// The limits of `slurm.conf` that concern a sweep. The limit on jobs per user is not among them; `sbatch` reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// `MaxArraySize`, and how many tasks of one array may wait or run (`max_array_tasks`), whichever is less. 0: no arrays.
@@ -47,7 +47,7 @@ pub fn parse_config(text: &str) -> Result<Limits, ParseError> {
 /// The arguments of `scontrol` whose answer [`parse_partitions`] reads.
 pub const PARTITIONS: &[&str] = &["--oneliner", "show", "partition"];
 
-/// What decides who goes first, and who makes room for whom.
+/// The properties of a partition that decide the order of jobs and preemption.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partition {
     pub name: String,
@@ -59,7 +59,7 @@ pub struct Partition {
     pub grace: Option<Duration>,
 }
 
-/// Reads what `scontrol --oneliner show partition` printed. What a quality of service decides is not in it.
+/// Reads what `scontrol --oneliner show partition` printed. Effects of a quality of service are not included.
 ///
 /// # Errors
 /// A line has another form.
@@ -81,8 +81,8 @@ pub fn parse_partitions(text: &str) -> Result<Vec<Partition>, ParseError> {
     lines.map(|line| partition(line).ok_or_else(bad(line))).collect()
 }
 
-/// How `tasks` equal attempts are submitted while `free` more jobs may be in the queue: the sizes of arrays, as even as they
-/// can be. What is left over waits for the next time.
+/// The sizes of the arrays in which `tasks` equal attempts are submitted, as even as possible, if the queue has room
+/// for `free` more jobs. The remaining attempts wait.
 pub fn chunks(tasks: u32, limits: &Limits, free: u32) -> Vec<u32> {
     let tasks = tasks.min(free);
     let most = limits.array.max(1);
@@ -92,8 +92,8 @@ pub fn chunks(tasks: u32, limits: &Limits, free: u32) -> Vec<u32> {
     (0..arrays).map(|at| each + u32::from(at < larger)).collect()
 }
 
-/// How long to wait until the queue is asked again, where nothing has changed in it for `age`: `base`, and from twenty times
-/// that on a twentieth of the age, eight times `base` at the most.
+/// The time until the next look at the queue if nothing has changed in it for `age`: a twentieth of the age, at least
+/// `base`, at most eight times `base`.
 pub fn poll_interval(age: Duration, base: Duration) -> Duration {
     (age / 20).clamp(base, base.saturating_mul(8))
 }

@@ -14,13 +14,13 @@ pub struct Load {
     pub running: u32,
     /// They wait for whatever it is; one that may run in several partitions waits in each.
     pub waiting: u32,
-    /// Of `running`, those of who asks.
+    /// The user's own jobs among `running`.
     pub yours_running: u32,
-    /// Of `waiting`, those of who asks.
+    /// The user's own jobs among `waiting`.
     pub yours_waiting: u32,
 }
 
-/// Reads what [`LOAD`] printed, for the user of this name.
+/// Parses the output of [`LOAD`]. `me` is the user's name.
 ///
 /// # Errors
 /// A line has another form.

@@ -1,4 +1,4 @@
-//! What the partitions of a cluster have, and what of it is free.
+//! The nodes and GPUs of a cluster's partitions, and how many are free.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ pub const NODES: &[&str] = &[
     "--Format=Partition:|,NodeList:|,StateLong:|,CPUsState:|,Memory:|,AllocMem:|,Gres:|,GresUsed:|,Time:|,Available:|,DefaultTime:",
 ];
 
-/// A node, as one of its partitions sees it: a node in two partitions is told twice.
+/// A node in one partition. A node in two partitions is listed twice.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Node {
     pub partition: String,
@@ -20,7 +20,7 @@ pub struct Node {
     pub name: String,
     /// Slurm's word, `mixed`, `drained*`.
     pub state: String,
-    /// Of the partition: `up`, `down` (jobs wait), `drain` and `inact` (they are refused).
+    /// State of the partition: `up`, `down` (jobs wait), `drain` and `inact` (jobs are refused).
     pub partition_state: String,
     pub cpus: u32,
     pub cpus_free: u32,
@@ -28,10 +28,10 @@ pub struct Node {
     pub memory: u64,
     pub memory_free: u64,
     pub gpus: Vec<Gpus>,
-    /// The longest that a job may take in the partition; none where there is no limit.
+    /// The partition's time limit for jobs, if it has one.
     #[serde(serialize_with = "in_seconds", skip_serializing_if = "Option::is_none")]
     pub time_limit: Option<Duration>,
-    /// What a job has that asks for no time; where there is none, as long as any may take.
+    /// The limit of a job that asks for no time. `None` means the partition's limit.
     #[serde(serialize_with = "in_seconds", skip_serializing_if = "Option::is_none")]
     pub default_time: Option<Duration>,
 }
@@ -39,7 +39,7 @@ pub struct Node {
 /// GPUs of one type on a node.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Gpus {
-    /// As `--gres` calls it; none where the cluster tells no types apart.
+    /// The type, as in `--gres`. `None` if the cluster does not distinguish types.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     pub count: u32,
@@ -56,7 +56,7 @@ impl Node {
         self.partition_state == "up" && self.is_up()
     }
 
-    /// One that sleeps is woken; one that is down, drained or silent is not.
+    /// It runs, or Slurm can wake it. False if it is down, drained or not responding.
     pub fn is_up(&self) -> bool {
         let flags = ['*', '~', '#', '!', '%', '$', '@', '^', '-', '+'];
         let state = self.state.trim_end_matches(flags);

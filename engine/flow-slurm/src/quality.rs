@@ -1,4 +1,4 @@
-//! Qualities of service, where these decide whose jobs make room for whose.
+//! Qualities of service, for clusters where they decide about preemption.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -18,8 +18,8 @@ pub struct Quality {
     pub grace: Option<Duration>,
 }
 
-/// How jobs make room of whose quality of service nothing else is said, by what `scontrol show config` printed: `REQUEUE`. None where
-/// qualities of service do not decide about that.
+/// The default preemption mode of a quality of service (`REQUEUE`), from the output of `scontrol show config`. `None`
+/// if qualities of service do not decide about preemption.
 pub fn preempt_mode(config: &str) -> Option<&str> {
     value(config, "PreemptType").filter(|kind| *kind == "preempt/qos").and_then(|_| value(config, "PreemptMode"))
 }
@@ -29,12 +29,12 @@ fn value<'c>(config: &'c str, name: &str) -> Option<&'c str> {
     lines.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim())
 }
 
-/// A mode that ends a job where it is, so that it begins or goes on elsewhere.
+/// Whether a preemption mode ends jobs, so that they start again or resume elsewhere.
 pub(crate) fn makes_room(modes: &str) -> bool {
     modes.split(',').any(|mode| ["CANCEL", "REQUEUE"].iter().any(|known| mode.eq_ignore_ascii_case(known)))
 }
 
-/// Reads what [`QUALITIES`] made `sacctmgr` print, where `otherwise` is [`preempt_mode`].
+/// Parses the output of `sacctmgr` with [`QUALITIES`]. `otherwise` is [`preempt_mode`].
 ///
 /// # Errors
 /// A line has another form.
@@ -55,11 +55,11 @@ pub fn parse_qualities(text: &str, otherwise: &str) -> Result<Vec<Quality>, Pars
     lines.map(|line| quality(line).ok_or_else(bad(line))).collect()
 }
 
-/// What [`parse_defaults`] reads of each association.
+/// The fields of an association that [`parse_defaults`] reads.
 const DEFAULTS: &str = "format=DefaultAccount,Account,Partition,DefaultQOS,QOS";
 
-/// The arguments of `sacctmgr` whose answer [`parse_defaults`] reads, for the cluster of which `scontrol show config` printed this: the
-/// accounting database may be that of several.
+/// The arguments of `sacctmgr` whose answer [`parse_defaults`] reads. `config` is the output of `scontrol show config`.
+/// It names the cluster, because several may share an accounting database.
 pub fn defaults(user: &str, config: &str) -> Vec<String> {
     let user = format!("name={user}");
     let cluster = value(config, "ClusterName").map(|name| format!("cluster={name}"));
@@ -67,14 +67,14 @@ pub fn defaults(user: &str, config: &str) -> Vec<String> {
     args.into_iter().chain(cluster).collect()
 }
 
-/// Which quality of service a user's jobs have that name none.
+/// The default qualities of service of a user's jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Defaults {
     account: String,
     associations: Vec<Association>,
 }
 
-/// Of the user, in an account and, where that matters, in a partition.
+/// An association of the user: an account and, if it matters, a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Association {
     account: String,
@@ -83,7 +83,7 @@ struct Association {
 }
 
 impl Defaults {
-    /// That of jobs that come to this partition for this account, or to the ones where jobs come that name none.
+    /// The quality of jobs in this account and partition. `None` means the user's defaults.
     pub fn quality(&self, account: Option<&str>, partition: Option<&str>) -> &str {
         let account = account.unwrap_or(&self.account);
         let own =
@@ -93,7 +93,7 @@ impl Defaults {
     }
 }
 
-/// Reads what [`defaults`] made `sacctmgr` print.
+/// Parses the output of `sacctmgr` with [`defaults`].
 ///
 /// # Errors
 /// A line has another form.

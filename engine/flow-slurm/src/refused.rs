@@ -1,4 +1,4 @@
-//! What `sbatch` says when it submits nothing, or does not know whether it did.
+//! The messages of `sbatch` when it submits nothing, or when the result is unknown.
 
 /// A submission that did not go through.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -8,15 +8,15 @@ pub struct Refused {
     pub text: String,
 }
 
-/// What is to be done about it.
+/// The kind of refusal, which decides the next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     /// No node of the partition could ever give this, or a limit on each job forbids it.
     Impossible,
-    /// There is no such partition, account, quality of service or feature, or not for this user, or the site refuses it in words of
-    /// its own.
+    /// The partition, account, quality of service or feature does not exist or is not allowed for this user. Also a
+    /// refusal in the site's own words.
     NotAllowed,
-    /// So many jobs are in the queue that no more are taken for now: to be tried again later.
+    /// The queue takes no more jobs for now: try again later.
     SubmitLimit,
     /// The controller did not answer, or too late. The job may be there: to be looked up by its name first.
     Unreachable,
@@ -33,10 +33,10 @@ pub fn is_busy(said: &str) -> bool {
     said.contains("Socket timed out")
 }
 
-/// What stands before the controller's answer.
+/// The prefix of the controller's answer.
 const ANSWER: &str = "Batch job submission failed: ";
 
-/// What stands for what, in Slurm's words; the first that is found counts.
+/// Parts of Slurm's messages and their meaning. The first match counts.
 const SAID: &[(&str, Why)] = &[
     ("SubmitJob", Why::SubmitLimit),
     ("temporarily unable to accept job", Why::SubmitLimit),

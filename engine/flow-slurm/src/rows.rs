@@ -1,4 +1,4 @@
-//! What `squeue` and `sacct` list: one row a job, flow's own alone.
+//! The output of `squeue` and `sacct`: one row per job, flow's own jobs only.
 
 use crate::{JobId, KEY_PREFIX, ParseError};
 
@@ -15,7 +15,7 @@ pub const QUEUE: &[&str] = &[
 pub const ACCOUNTING: &[&str] =
     &["--noheader", "--allocations", "--parsable2", "--format=JobID,JobName,State,ExitCode,NodeList"];
 
-/// What is told of one job, or of one task of an array.
+/// The row of one job, or of one task of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     pub id: JobId,

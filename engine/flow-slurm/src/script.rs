@@ -1,19 +1,20 @@
-//! The batch script of a job. All that it does is to start `flow __node` in the attempt's folder.
+//! The batch script of a job. It only starts `flow __node` in the attempt's folder.
 
 use std::fmt::Write as _;
 
-/// Slurm and the shell can be told this path: `sbatch` takes a backslash away, and a line of a manifest is one path.
+/// Whether Slurm and the shell accept this path. `sbatch` removes backslashes, and a manifest has one path per line.
 pub fn is_usable(path: &str) -> bool {
     path.starts_with('/') && !path.contains(['\\', '\n', '\r', '\0'])
 }
 
-/// For one attempt. 97 says that its folder is not there: Slurm itself would go on in `/tmp` and call that a success.
+/// The script for one attempt. Exit code 97 means that its folder does not exist. Slurm itself would continue in `/tmp`
+/// and report success.
 pub fn script(flow: &str, folder: &str) -> String {
     let (flow, folder) = (quoted(flow), quoted(folder));
     format!("#!/bin/sh\ncd {folder} || exit 97\nexec {flow} __node {folder}\n")
 }
 
-/// For an array: each task finds the folder of its attempt in the manifest's line of its number.
+/// The script for an array. Each task finds its attempt's folder in the manifest, in the line with its number.
 pub fn array_script(flow: &str, manifest: &str) -> String {
     let (flow, manifest) = (quoted(flow), quoted(manifest));
     let mut text = "#!/bin/sh\n".to_owned();
