@@ -1,4 +1,5 @@
-//! What the scheduler itself costs: many tasks from arrival to finish, through simulated time. `cargo bench -p flow-sim`.
+//! The cost of the scheduler itself: many tasks from arrival to finish, through simulated time. `cargo bench -p
+//! flow-sim`.
 
 use divan::Bencher;
 use flow_core::sched::{Capacity, GpuState, Limits, Task, policy};

@@ -1,4 +1,4 @@
-//! What will happen, in order of time. Knows no scheduler.
+//! Future events in order of time. Knows no scheduler.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use flow_core::{AttemptId, Outcome, Time};
 
 use crate::Fault;
 
-/// What comes first at one instant.
+/// The order of events at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Order {
     Completion,
@@ -23,7 +23,7 @@ pub(crate) enum WorldEvent {
     Worked(AttemptId),
     /// Its process tree is gone.
     Gone(AttemptId, Outcome, bool),
-    /// That of a job is gone, and flow sees it.
+    /// flow sees that the process tree of a Slurm job is gone.
     Noticed(AttemptId, Outcome, bool),
 }
 

@@ -139,8 +139,8 @@ pub struct Arrivals<'a> {
     pub chance: Chance,
 }
 
-/// What is drawn for a job beside its kind, its arrival and its duration. Each from numbers of its own: asking for it changes no
-/// other.
+/// Properties that are drawn for a job besides its kind, arrival and duration. Each has a random stream of its own, so
+/// asking for one changes no other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Chance {
     /// Priorities are 0, 1, … below this, each as likely.

@@ -1,4 +1,4 @@
-//! A cluster of nodes with GPUs that need not be there, and where a policy's jobs go on it.
+//! A hypothetical cluster of nodes with GPUs, and the placement of a policy's jobs on it.
 
 use flow_core::reason::BuiltinFault;
 use flow_core::sched::{Capacity, GpuState, Placer};
@@ -43,7 +43,7 @@ impl Cluster {
         self.nodes * self.gpus
     }
 
-    /// What there is to give out: GPUs alone count, everything else is plenty.
+    /// The capacity of the cluster: only GPUs are limited.
     pub fn capacity(self) -> Capacity {
         let gpu = GpuState { memory: 1 << 40, strangers: 0, alive: true };
         Capacity { gpus: vec![gpu; self.total() as usize], cpus: u32::MAX, memory: u64::MAX, jobs: None, batch: 0 }

@@ -1,5 +1,5 @@
-//! Work whose ways nobody told the scheduler: trainings whose epochs take what they truly take, watched and learned from by the
-//! functions of a live run. Holds no rule of learning, as the driver holds none of scheduling.
+//! Work with hidden properties: trainings whose epochs take their true time. The functions of a live run observe them
+//! and learn. Holds no rule of learning, as the driver holds none of scheduling.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,32 +13,32 @@ use flow_core::{
 
 use crate::{Attempt, Schedule, arrivals::normal};
 
-/// What is true of a machine and of what runs there, and has to be found out.
+/// The hidden properties of a machine and of its work, which the scheduler has to learn.
 #[derive(Clone, Debug)]
 pub struct GroundTruth {
     /// By GPU: what sharing it costs at the beginning, and by how much that changes in a second.
     pub coefficients: Vec<(f64, f64)>,
     /// By how much the time of an epoch deviates, as a share of it: one standard deviation, at most six.
     pub noise: f64,
-    /// Where the deviations come from; also the name of the run.
+    /// Seed of the deviations; also the name of the run.
     pub seed: u64,
-    /// When the simulation begins, in seconds: what is learned in several comes one after the other.
+    /// When the simulation begins, in seconds. Several simulations that share a history follow one another.
     pub since: f64,
 }
 
-/// What came of a simulation that learns.
+/// The outcome of a simulation that learns.
 #[derive(Clone, Debug)]
 pub struct Learned<'a> {
     pub schedule: Schedule,
-    /// What is known now.
+    /// The history at the end.
     pub history: History<'a>,
     /// Results, in the order in which they were recorded.
     pub results: Vec<StepResult>,
-    /// What the scheduler was told of what was learned, and when.
+    /// The events about learned values that the scheduler received, with their times.
     pub told: Vec<(Time, Event)>,
 }
 
-/// A machine that is watched.
+/// The observer of a simulated machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Learning<'a> {
     pub(crate) history: History<'a>,
@@ -56,7 +56,7 @@ pub(crate) struct Learning<'a> {
     looked_at: f64,
 }
 
-/// What was seen of an attempt so far.
+/// Observations of an attempt so far.
 #[derive(Clone, Debug)]
 struct Watched {
     instance: InstanceId,
@@ -70,12 +70,12 @@ struct Watched {
     cpu_s: f64,
 }
 
-/// What an attempt does at the moment.
+/// The current activity of an attempt.
 pub(crate) struct Activity<'s> {
     pub(crate) attempt: AttemptId,
     pub(crate) conduct: &'s Attempt,
     pub(crate) gpus: &'s [GpuId],
-    /// As a share of what it does alone; 0 while it does nothing.
+    /// Speed relative to running alone; 0 while it is idle.
     pub(crate) speed: f64,
 }
 
@@ -101,7 +101,7 @@ impl<'a> Learning<'a> {
         self.truth.since + now.as_secs_f64()
     }
 
-    /// What is truly shared at this time.
+    /// The true host at this time.
     pub(crate) fn host(&self, now: Time) -> Host {
         let at = self.seconds(now);
         let price = |&(first, each): &(f64, f64)| (first + each * at).max(0.0);

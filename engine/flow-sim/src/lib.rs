@@ -1,6 +1,6 @@
-//! A discrete-event driver of flow's scheduler: the same state machine as in a live run, on machines that need not be there,
-//! with tasks that behave as they are told. It predicts what the scheduler's actions lead to, and holds no scheduling rule. What
-//! is expected of tasks stays as it was at the beginning, unless a simulation has a [`GroundTruth`] that it is to find.
+//! A discrete-event driver of flow's scheduler. It is the same state machine as in a live run, on hypothetical
+//! machines, with tasks of given behaviour. It predicts the effects of the scheduler's actions and holds no scheduling
+//! rule. Estimates of tasks stay as they were at the beginning, unless a simulation has a [`GroundTruth`] to learn.
 //!
 //! At one instant completions come first, then arrivals and faults, then one decision. No clock, no randomness: the same
 //! input gives the same schedule.

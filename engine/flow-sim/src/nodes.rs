@@ -1,4 +1,4 @@
-//! The free GPUs of nodes that need not be there.
+//! The free GPUs of hypothetical nodes.
 
 use flow_core::GpuId;
 
@@ -46,7 +46,7 @@ impl Nodes {
         Some(self.take_of(node, count as u32))
     }
 
-    /// As many of a node, or what it has.
+    /// Takes up to this many free GPUs of a node.
     pub(crate) fn take_of(&mut self, node: usize, count: u32) -> Vec<GpuId> {
         let free = &mut self.free[node];
         let before = free.len();
@@ -63,12 +63,12 @@ impl Nodes {
         self.free[node].len() as u32
     }
 
-    /// Which node a GPU is of.
+    /// The node of a GPU.
     pub(crate) fn node_of(&self, gpu: GpuId) -> usize {
         gpu.index() / (self.with.len() - 1)
     }
 
-    /// These were taken, and nobody holds them.
+    /// Returns GPUs that were taken but are not held by an attempt.
     pub(crate) fn put_back(&mut self, gpus: &[GpuId]) {
         for &gpu in gpus {
             let node = self.node_of(gpu);

@@ -7,7 +7,7 @@ use std::{
 
 use flow_core::{AttemptId, CorunGpus, GroupId, Time};
 
-/// What decides who makes room for whom.
+/// The rank that decides about preemption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
     /// `PriorityTier` of its partition, which decides who goes first as well.
@@ -87,7 +87,7 @@ impl Pending {
         self.ranks.keys().copied()
     }
 
-    /// Of each class those that may start by then, in their order.
+    /// The jobs that may start by then, in order within each class.
     pub(crate) fn ready(&self, by: Time) -> impl Iterator<Item = &Job> {
         self.classes.values().flat_map(move |jobs| jobs.iter().take_while(move |job| job.from <= by))
     }
@@ -169,10 +169,10 @@ fn one_less<K: Ord>(counts: &mut BTreeMap<K, usize>, kind: K) {
     }
 }
 
-/// What becomes of a job that is offered.
+/// The outcome of an offer.
 pub(crate) enum Offered {
     Taken,
     Waits(Job),
-    /// It waits, and nothing is taken any more.
+    /// It waits, and no more jobs are taken.
     Enough(Job),
 }

@@ -1,4 +1,5 @@
-//! Which jobs make room in a simulated Slurm for which others, and for whom their GPUs are kept until all of it is there.
+//! Preemption in a simulated Slurm: which jobs make room for which others. Freed GPUs are kept until the waiting job
+//! has all it needs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +20,7 @@ struct Holder {
     ends: bool,
 }
 
-/// A job for which others make room, with what it has so far.
+/// A job for which others make room, with the GPUs that it has so far.
 #[derive(Clone, Debug)]
 struct Waiter {
     job: Job,
@@ -27,10 +28,10 @@ struct Waiter {
     gpus: Vec<GpuId>,
 }
 
-/// Who runs in which rank, and who waits for whose end.
+/// The running jobs by rank, and the jobs that wait for room.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Preemption {
-    /// Of each quality of service those whose jobs make room for its own; where there are none, tiers decide.
+    /// By quality of service: the qualities whose jobs make room for it. Without it, tiers decide.
     pub(crate) by_quality: Option<Vec<BTreeSet<u32>>>,
     /// By their first attempt.
     holders: BTreeMap<AttemptId, Holder>,
@@ -53,7 +54,7 @@ impl Preemption {
         self.holders.insert(first, Holder { rank: job.rank, since: now, node, gpus, attempts, ends: false });
     }
 
-    /// An attempt has ended: what became free of its node goes to whom it is kept for.
+    /// An attempt has ended. The freed GPUs of its node go to the jobs that wait for them.
     pub(crate) fn ended(&mut self, attempt: AttemptId, nodes: &mut Nodes) {
         let Some(first) = self.first_of.remove(&attempt) else { return };
         let Some(holder) = self.holders.get_mut(&first) else { return };
@@ -96,8 +97,8 @@ impl Preemption {
         self.held.keys().any(|held| self.yields(*held, rank))
     }
 
-    /// Makes room for a job: on the node where least has to end for it; of those who make room for it there the lowest tiers first, and
-    /// within a tier, which qualities of service may all have, who began last. Who is to end, or the job, where no node could have room.
+    /// Makes room for a job on the node where the fewest GPUs must be freed. Jobs of the lowest tier end first; within
+    /// a tier, those that began last. Returns the attempts to end, or the job if no node can make room.
     pub(crate) fn make_room(&mut self, job: Job, nodes: &mut Nodes) -> Result<Vec<AttemptId>, Job> {
         if !self.may_help(job.rank) {
             return Err(job);
@@ -142,7 +143,7 @@ impl Preemption {
         Ok(attempts)
     }
 
-    /// Somebody has all that was kept for it.
+    /// A waiting job has all its GPUs.
     pub(crate) fn is_any_served(&self) -> bool {
         self.waiters.iter().any(|waiter| waiter.gpus.len() as u32 >= waiter.job.gpus)
     }
@@ -152,7 +153,7 @@ impl Preemption {
         self.waiters.is_empty()
     }
 
-    /// The next that has all that was kept for it, which is its own from here on.
+    /// The next job that has all its GPUs. They are its own from now on.
     pub(crate) fn served(&mut self) -> Option<(Job, Vec<GpuId>)> {
         let at = self.waiters.iter().position(|waiter| waiter.gpus.len() as u32 >= waiter.job.gpus)?;
         let Waiter { job, mut gpus, .. } = self.waiters.remove(at);

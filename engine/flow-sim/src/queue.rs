@@ -1,5 +1,5 @@
-//! Slurm as a simulation has it: a queue with its limits between flow's scheduler, which says what is submitted, and GPUs of
-//! nodes, which Slurm gives out. Holds no rule of flow's.
+//! A simulated Slurm: a queue with limits between flow's scheduler, which submits jobs, and the nodes, whose GPUs Slurm
+//! allocates. Holds no rule of flow's.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -11,12 +11,12 @@ use crate::preempt::Preemption;
 use crate::slurm::{Idle, Met, Slurm};
 use crate::{Cluster, SimError, SimTask};
 
-/// What Slurm does at an instant.
+/// Slurm's decisions at an instant.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Turn {
     /// Attempts that start, each with its GPUs.
     pub(crate) started: Vec<(AttemptId, Vec<GpuId>)>,
-    /// Attempts that are told to make room.
+    /// Attempts that must make room.
     pub(crate) preempted: Vec<AttemptId>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Queue {
     busy_until: Time,
     pending: Pending,
     preemption: Preemption,
-    /// Something changed since it was last looked who could make room.
+    /// Something has changed since the last search for jobs that could make room.
     stirred: bool,
     /// Attempts that flow has handed over and that have not ended, with their GPUs once they have started.
     handed: BTreeMap<AttemptId, Option<Vec<GpuId>>>,
@@ -50,7 +50,7 @@ pub(crate) struct Queue {
     preempted: u64,
     /// In GPU-microseconds.
     idle: BTreeMap<Idle, u128>,
-    /// What of `idle` is beyond the last end.
+    /// The part of `idle` after the last end.
     since_end: BTreeMap<Idle, u128>,
 }
 

@@ -1,4 +1,5 @@
-//! What a simulation leaves: who ran when and where, how everything was settled, and every action in order.
+//! The result of a simulation: all attempts with time and place, the outcome of each instance, and every action in
+//! order.
 
 use flow_core::sched::{Action, Placement};
 use flow_core::{AttemptId, InstanceId, Outcome, Time};
@@ -7,13 +8,13 @@ use crate::Met;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Schedule {
-    /// Attempts in the order of their start; a preempted one ends there, and its instance goes on as another.
+    /// Attempts in the order of their start. A preempted attempt ends, and its instance continues as another attempt.
     pub ran: Vec<Ran>,
     /// How each instance was settled, and when.
     pub settled: Vec<Option<(Outcome, Time)>>,
     /// Every action of the scheduler, in order.
     pub actions: Vec<(Time, Action)>,
-    /// What the jobs met, where they went through Slurm.
+    /// What the jobs met on Slurm, if they went through it.
     pub met: Option<Met>,
 }
 

@@ -1,4 +1,4 @@
-//! What a simulation assumes of a cluster's Slurm, and what jobs meet there. Plain data; [`crate::queue`] does what it says.
+//! Assumptions of a simulation about a cluster's Slurm, and what jobs meet there. Plain data for [`crate::queue`].
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use flow_core::reason::BuiltinFault;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What is assumed of a cluster's Slurm, and of flow on it. Jobs have one node each, wait in order, and let later ones pass
-/// that fit while they do not; GPUs alone count. Those of a higher tier go first, and of one tier those of a higher priority.
+/// Assumptions about a cluster's Slurm, and about flow on it. Each job has one node. Jobs wait in order, and later jobs
+/// that fit may pass. Only GPUs count. Higher tiers go first; within a tier, higher priorities.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Slurm {
@@ -38,12 +38,13 @@ pub struct Slurm {
     /// Seconds until flow sees that a job has ended.
     #[schemars(range(min = 0))]
     pub notice_s: f64,
-    /// Jobs make room for those of a higher tier that would else wait, as with PreemptMode CANCEL or REQUEUE, and have so many seconds
-    /// for it, `GraceTime`. Without it no job does.
+    /// Seconds that jobs have to make room for jobs of a higher tier, `GraceTime`, as with PreemptMode CANCEL or
+    /// REQUEUE. Without it no job is preempted.
     #[schemars(range(min = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grace_s: Option<f64>,
-    /// What made room goes on from its last checkpoint, one every so many seconds; with 0 it begins anew, and has failed after three times.
+    /// Seconds between checkpoints. A preempted job resumes from its last one. With 0 it starts again, and fails after
+    /// three times.
     #[schemars(range(min = 0))]
     pub checkpoint_s: f64,
 }

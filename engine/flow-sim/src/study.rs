@@ -27,7 +27,7 @@ pub struct StudyWith {
     pub cpus: Option<f64>,
     /// A scheduling policy. Those for one GPU a job get wide jobs on one, as many times longer.
     pub policy: String,
-    /// Of `lyapunov`: seconds of waiting that a GPU-second is worth; 1 by default.
+    /// For `lyapunov`: seconds of waiting that a GPU-second is worth; 1 by default.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub v: Option<f64>,
@@ -54,7 +54,7 @@ pub struct StudyWith {
     #[serde(default = "priorities")]
     #[schemars(range(min = 1, max = 100))]
     pub priorities: u32,
-    /// How far the durations that policies are told are off: the deviation of the logarithm of their error; 0, not at all.
+    /// Error of the durations that policies see: the standard deviation of its logarithm; 0 for exact durations.
     #[serde(default)]
     #[schemars(range(min = 0, max = 5))]
     pub estimate_error: f64,
@@ -95,7 +95,7 @@ pub struct Study {
     /// The host that they shared.
     pub host: Host,
     pub cluster: Cluster,
-    /// What was seen with each seed.
+    /// The figures of each seed.
     pub seeds: Vec<(Summary, Use)>,
 }
 

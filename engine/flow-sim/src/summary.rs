@@ -1,4 +1,4 @@
-//! A schedule in a few numbers: how long jobs were in the system, what of that they waited, how busy the GPUs were.
+//! A schedule in a few numbers: job completion times, waiting times, and GPU use.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::{Met, Schedule, SimTask};
 
-/// What a policy made of a workload. Times are seconds; the workload begins at 0.
+/// The figures of a policy on a workload. Times are seconds; the workload begins at 0.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     pub policy: String,
@@ -25,13 +25,13 @@ pub struct Summary {
     pub p99_time_in_system_s: f64,
     /// Share of all GPU time until the last end in which a job held the GPU.
     pub gpu_utilisation: f64,
-    /// What the jobs met on Slurm, where they went there.
+    /// What the jobs met on Slurm, if they went through it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slurm: Option<Met>,
 }
 
 impl Summary {
-    /// Of a schedule of these tasks on so many GPUs.
+    /// Summarises a schedule of these tasks on so many GPUs.
     pub fn of(policy: &str, tasks: &[SimTask], schedule: &Schedule, gpus: u32) -> Summary {
         let ends = schedule.settled.iter().map(|settled| settled.map_or(Time(0), |(_, at)| at));
         let mut in_system: Vec<u64> = tasks.iter().zip(ends).map(|(task, end)| (end - task.task.submitted).0).collect();
@@ -115,7 +115,7 @@ pub struct Use {
 }
 
 impl Use {
-    /// Of a schedule of these tasks on so many GPUs and cores. What a task keeps busy alone is work that it must have done.
+    /// Computes the use of GPUs and cores by a schedule. A task's work is what it keeps busy when alone.
     pub fn of(tasks: &[SimTask], schedule: &Schedule, gpus: u32, cores: f64) -> Use {
         let (mut gpu, mut cpu) = (0.0, 0.0);
         for attempt in tasks.iter().filter_map(|task| Some((task.task.request.gpus, task.attempts.first()?))) {
@@ -144,7 +144,7 @@ fn held(schedule: &Schedule) -> u128 {
     held
 }
 
-/// What a task takes alone: its first attempt.
+/// The time of a task alone: that of its first attempt.
 fn work(task: &SimTask) -> Span {
     task.attempts.first().map_or(Span(0), |attempt| attempt.work)
 }

@@ -1,4 +1,4 @@
-//! How simulated tasks behave, and what may befall a simulated machine. Plain data.
+//! Behaviour of simulated tasks, and faults of a simulated machine. Plain data.
 
 use flow_core::sched::{Answer, Capacity, Task};
 use flow_core::{Outcome, Span};
@@ -10,13 +10,13 @@ pub struct SimTask {
     pub task: Task,
     /// What the store answers.
     pub answer: Answer,
-    /// What its attempts do: the first, the second, …; the last stands for all further ones.
+    /// Its attempts in order. Further attempts behave like the last one.
     pub attempts: Vec<Attempt>,
     /// `PriorityTier` of the partition that it goes to, where it goes to Slurm.
     pub tier: u32,
     /// Its quality of service there, by number; see [`crate::Simulation::by_quality`].
     pub quality: u32,
-    /// Which of a mix's kinds of jobs it is, for charts.
+    /// Its kind of job in a mix, for charts.
     pub kind: String,
 }
 
@@ -74,20 +74,20 @@ impl Attempt {
 /// How an attempt ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// By itself, when its work is done; one that goes on for its group, when told to stop.
+    /// By itself, when its work is done. One that only keeps its group company ends when it is told to stop.
     Exits {
         outcome: Outcome,
         /// The measurement is not to be trusted.
         spoiled: bool,
     },
-    /// Of a co-run group: before it is ready.
+    /// Before it is ready, as a member of a co-run group.
     BeforeReady(Outcome),
     SpawnFails,
     /// Never, unless it is killed.
     Hangs,
 }
 
-/// What befalls the machine or the run.
+/// Faults of the machine or the run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fault {
     /// GPUs come, go, or are taken by strangers.

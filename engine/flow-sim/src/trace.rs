@@ -1,5 +1,5 @@
-//! Traces of jobs: a text with one job a line becomes tasks that arrive, hold whole GPUs and end. Knows no policy and no file;
-//! every mistake is told with its line.
+//! Traces of jobs: a text with one job a line becomes tasks that arrive, hold whole GPUs and end. Knows no policy and
+//! no file; every mistake is reported with its line.
 
 mod columns;
 mod job;

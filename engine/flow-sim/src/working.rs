@@ -1,10 +1,10 @@
-//! What runs, and how far it is: work goes on at a speed that changes.
+//! Running tasks and their progress. Their speed changes over time.
 
 use flow_core::{InstanceId, Outcome, Span, Time};
 
 use crate::{Attempt, agenda::Key};
 
-/// Work that goes on.
+/// Work in progress.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Working {
     /// From then on at this speed …
@@ -15,7 +15,7 @@ pub(crate) struct Working {
 }
 
 impl Working {
-    /// What is left at a later time.
+    /// The work left at a later time.
     pub(crate) fn left_at(&self, now: Time) -> Span {
         let done = (now - self.since).0 as f64 * self.speed;
         Span(self.left.0.saturating_sub(done.round() as u64))
@@ -30,7 +30,7 @@ impl Working {
 #[derive(Clone, Debug)]
 pub(crate) struct RunningTask {
     pub(crate) instance: InstanceId,
-    /// Where it stands in the schedule.
+    /// Its index in the schedule.
     pub(crate) ran: usize,
     pub(crate) working: Option<Working>,
     pub(crate) conduct: Attempt,

@@ -1,4 +1,4 @@
-//! The driver: delivers what is due, takes in what the scheduler wants done, jumps to the next instant.
+//! The driver: delivers due events, performs the scheduler's actions, jumps to the next instant.
 
 mod progress;
 
@@ -40,12 +40,12 @@ pub struct Simulation<'a> {
     /// By instance: attempts so far, and work done before it was preempted.
     history: Vec<(usize, Span)>,
     schedule: Schedule,
-    /// What running work shares; without it everything goes as fast as alone.
+    /// The host that running work shares. Without it everything runs as fast as alone.
     host: Option<Host>,
-    /// Somebody began or ended since speeds were found.
+    /// An attempt began or ended since speeds were computed.
     stale: bool,
     learning: Option<Box<Learning<'a>>>,
-    /// Where attempts wait for their GPUs, if the scheduler's word is not enough to start them.
+    /// The queue in which attempts wait for GPUs, if the scheduler does not start them directly.
     queue: Option<Box<Queue>>,
 }
 
@@ -101,15 +101,15 @@ impl<'a> Simulation<'a> {
         self
     }
 
-    /// Running work shares a host of which the scheduler knows what history says of this workflow, and learns the rest from what
-    /// runs ([`Simulation::run_and_learn`]): its tasks are the instances of the workflow.
+    /// Running work shares a host. The scheduler knows its history of this workflow and learns the rest from the
+    /// running work ([`Simulation::run_and_learn`]). The tasks are the instances of the workflow.
     pub fn learning(mut self, expansion: &'a Expansion, history: History<'a>, truth: GroundTruth) -> Self {
         self.learning = Some(Box::new(Learning::new(expansion, history, truth)));
         self
     }
 
-    /// Attempts are jobs of a Slurm with these nodes, of tasks that ask for a batch system, and of all where none does: the
-    /// scheduler says which are submitted, as many as may be in the queue, and Slurm gives them their GPUs.
+    /// Runs attempts as jobs of a Slurm with these nodes: those of tasks that ask for a batch system, or all if none
+    /// does. The scheduler chooses which are submitted, as many as fit into the queue. Slurm allocates their GPUs.
     ///
     /// # Errors
     /// If no node has what a task asks for, or the policy would take jobs off their GPUs.
@@ -291,7 +291,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// What is kept of what an instance has done, if that is more than there was.
+    /// The progress that a checkpoint of the instance keeps, if it is more than before.
     fn checkpoint(&self, instance: InstanceId, done: Span) -> Option<Span> {
         let every = self.queue.as_ref().map_or(0, |queue| queue.checkpoints_every().0);
         let kept = Span(done.0.checked_div(every)? * every);

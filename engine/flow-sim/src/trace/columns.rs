@@ -1,5 +1,4 @@
-//! Which columns of a trace hold what: flow's own names, those of published traces, or the names that the user gives. Knows
-//! names only.
+//! Finds the columns of a trace: by flow's own names, those of published traces, or the user's names. Knows names only.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +19,7 @@ const PUBLISHED: [(&str, &[&str]); 4] = [
     ("duration_s", &["duration", "run_time", "runtime"]),
 ];
 
-/// What a column with another name says in it: `Job`, `Duration (s)`, `GPUs`.
+/// Words by which a column with another name is recognised: `Job`, `Duration (s)`, `GPUs`.
 const WORDS: [(&str, &[&str]); 4] = [
     ("job_id", &["job"]),
     ("submit_s", &["submit", "submission", "arriv"]),
@@ -42,7 +41,7 @@ pub(super) const PAI_TASKS: [&str; 10] = [
     "gpu_type",
 ];
 
-/// What the columns of a trace are called, where they do not have flow's names: `submit_s=submit_time,num_gpus=gpus`.
+/// The names of a trace's columns if they differ from flow's: `submit_s=submit_time,num_gpus=gpus`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Columns(BTreeMap<String, String>);
 
@@ -78,11 +77,11 @@ impl Columns {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gpus {
     pub(super) column: usize,
-    /// What is one GPU: 100 where the column has percentages.
+    /// The value that means one GPU: 100 if the column has percentages.
     pub(super) one: f64,
     /// A job may have a part of one.
     pub(super) parts: bool,
-    /// What is said is that of each of so many instances.
+    /// The column of the number of instances; the value counts for each of them.
     pub(super) instances: Option<usize>,
 }
 
@@ -111,7 +110,7 @@ pub(super) struct Found {
 /// Finds the columns by the first line of a trace.
 ///
 /// # Errors
-/// Every column that is missing, with the one that is nearly it; every name that stands twice.
+/// Every missing column, with the most similar one; every name that occurs twice.
 pub(super) fn find(header: &[&str], columns: &Columns) -> Result<Found, Vec<TraceError>> {
     let at = |name: &str| header.iter().position(|known| *known == name);
     let mut errors = Vec::new();
@@ -166,13 +165,13 @@ pub(super) fn find(header: &[&str], columns: &Columns) -> Result<Found, Vec<Trac
     }
 }
 
-/// As a shell takes it.
+/// The option as one writes it in a shell.
 fn option(own: &str, theirs: &str) -> String {
     let is_word = theirs.chars().all(|c| c.is_alphanumeric() || c == '_');
     if is_word { format!("--columns {own}={theirs}") } else { format!("--columns '{own}={theirs}'") }
 }
 
-/// There is no column of a name; `near` says what to do with one that is nearly called so.
+/// The error for a missing column. `near` gives the advice for a column with a similar name.
 fn missing(name: &str, header: &[&str], near: impl Fn(&str) -> String) -> TraceError {
     let folded = |text: &str| text.to_lowercase().replace([' ', '-', '.'], "_");
     let words = WORDS.iter().find(|(own, _)| *own == name).map_or(&[][..], |(_, words)| *words);

@@ -8,7 +8,7 @@ use flow_core::{Span, Time};
 /// Columns that a trace must have.
 pub const COLUMNS: [&str; 4] = ["job_id", "submit_s", "num_gpus", "duration_s"];
 
-/// Times beyond this are no times: thirty thousand years.
+/// The longest valid time: thirty thousand years.
 const LONGEST: f64 = 1e12;
 
 /// A job of a trace.
@@ -37,7 +37,7 @@ pub struct Job {
 pub struct TraceError {
     /// Where, counted from 1.
     pub line: u64,
-    /// What is wrong, and what was expected.
+    /// The mistake, and what was expected.
     pub what: TraceFault,
     pub help: String,
 }
@@ -53,7 +53,7 @@ impl TraceError {
 pub(super) struct Ids(BTreeMap<String, u64>);
 
 impl Ids {
-    /// The mistake if a job with this id was there before. What has no id is not compared.
+    /// The mistake if a job with this id was there before. Jobs without an id are not compared.
     pub(super) fn add(&mut self, id: &str, line: u64) -> Option<TraceError> {
         let first = *self.0.entry(id.to_owned()).or_insert(line);
         let what = || TraceFault::TraceJobTwice { job: id.to_owned(), first };
@@ -61,7 +61,7 @@ impl Ids {
     }
 }
 
-/// What a trace says.
+/// The content of a trace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trace {
     /// In order of arrival, those of one instant in the trace's order.
@@ -74,10 +74,10 @@ pub struct Trace {
     pub is_swf: bool,
 }
 
-/// What to write where a time is expected.
+/// Advice on how to write a time.
 pub(super) const SECONDS: &str = "write seconds, as 90 or 90.5";
 
-/// Seconds that can be simulated. `text` is how they stand in a column.
+/// Seconds that can be simulated. `text` is the cell that they were read from.
 pub(super) fn seconds(seconds: f64, text: &str, column: &str, line: u64) -> Result<Span, TraceError> {
     let (column, own) = (column.to_owned(), text.to_owned());
     let (what, help) = match seconds {

@@ -116,7 +116,7 @@ impl<'a> Row<'a> {
         self.cells.get(column).unwrap_or_default()
     }
 
-    /// What stands in a column that need not be there.
+    /// The value of an optional column, if there is one.
     fn given(&self, column: Option<usize>) -> Option<&'a str> {
         column.map(|column| self.cell(column)).filter(|text| !text.is_empty())
     }
@@ -168,8 +168,8 @@ impl<'a> Row<'a> {
     }
 }
 
-/// The line of a row, counted from 1. The reader stands behind the row before: what comes between, the second half of a
-/// Windows line's end among that, is no part of it.
+/// The line of a row, counted from 1. The reader's position is the end of the row before. Blank lines and comments
+/// after it, and the second half of a Windows line ending, are skipped.
 pub(crate) fn line_of(row: Option<&csv::Position>, text: &str) -> u64 {
     let Some(row) = row else { return 1 };
     let rest = text.as_bytes().get(row.byte() as usize..).unwrap_or_default();
@@ -177,7 +177,7 @@ pub(crate) fn line_of(row: Option<&csv::Position>, text: &str) -> u64 {
     row.line() + rest.split_inclusive(|byte| *byte == b'\n').take_while(between).count() as u64
 }
 
-/// A row that is no record of what was expected.
+/// The error for a row that does not have the expected fields.
 pub(crate) fn unread(error: &csv::Error, text: &str, header: &csv::StringRecord) -> TraceError {
     let csv::ErrorKind::Deserialize { err, .. } = error.kind() else { return broken(error, text) };
     let line = line_of(error.position(), text);
