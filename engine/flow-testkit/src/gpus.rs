@@ -64,7 +64,7 @@ impl Gpus {
     }
 }
 
-/// Built for the test that asks, beside it.
+/// The library, which is built next to the running test.
 fn library() -> PathBuf {
     let me = std::env::current_exe().unwrap_or_default();
     me.parent().unwrap_or(Path::new(".")).join("libflow_fake_nvml.so")

@@ -26,14 +26,14 @@ const LOCKS_VAR: &str = "FLOW_GPU_LOCKS";
 /// A folder with a workspace of its own: `.flow/` lies in it, and nothing from outside reaches in.
 pub struct TestSpace {
     dir: TempDir,
-    /// What its runs share with others of the machine: none but those of spaces that are told to.
+    /// The folder that its runs share with other runs of the machine. Spaces share one only on request.
     locks: TempDir,
     flow: PathBuf,
     env: Vec<(String, String)>,
 }
 
 impl TestSpace {
-    /// An empty one, for the binary at `flow`; a test of `flow-cli` gives `env!("CARGO_BIN_EXE_flow")`.
+    /// An empty space for the binary at `flow`. A test of `flow-cli` passes `env!("CARGO_BIN_EXE_flow")`.
     ///
     /// # Panics
     /// No scratch folder can be made.
@@ -133,7 +133,7 @@ impl TestSpace {
         Ran { output, root: self.dir.path().to_owned() }
     }
 
-    /// Starts `flow` and goes on; its output is kept in files.
+    /// Starts `flow` in the background; its output is kept in files.
     ///
     /// # Panics
     /// It cannot be started.
@@ -219,7 +219,7 @@ pub fn files_below(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// What a `flow` that has ended said.
+/// The output and exit code of a `flow` that has ended.
 pub struct Ran {
     output: Output,
     root: PathBuf,

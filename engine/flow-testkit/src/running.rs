@@ -52,7 +52,7 @@ impl Running {
         self.child.id().cast_signed()
     }
 
-    /// What it has said so far, both outputs.
+    /// Its output so far, both streams.
     pub fn said(&self) -> String {
         fs::read_to_string(&self.out).unwrap_or_default()
     }

@@ -99,7 +99,7 @@ impl Cluster {
         self.signal(daemon, Signal::SIGKILL);
     }
 
-    /// Has the controller killed, lose all that it knew, and begin to count jobs anew.
+    /// Kills the controller, deletes its state, and starts it again. Job numbers start from the beginning.
     ///
     /// # Panics
     /// It does not run, or does not start again.
@@ -166,7 +166,7 @@ impl Drop for Cluster {
 }
 
 impl TestSpace {
-    /// What is run from here on finds this cluster.
+    /// Everything that is run from now on finds this cluster.
     pub fn on(&mut self, cluster: &Cluster) -> &mut TestSpace {
         let (name, value) = cluster.env();
         self.env(name, &value)

@@ -85,7 +85,7 @@ impl Attempt {
         self.folder.join(file::WORK).join(path)
     }
 
-    /// Where the output of this name is to be written. Its parent exists, it does not.
+    /// The path to write an output to. Its parent folder exists; the path itself does not.
     pub fn output(&self, name: &str) -> Result<PathBuf, Error> {
         let path = self.request.outputs.get(name).ok_or_else(|| {
             Error::failed(format!("the request of {} has no output `{name}`: is it in plugin.yaml?", self.request.step))
@@ -93,8 +93,8 @@ impl Attempt {
         Ok(self.path(path))
     }
 
-    /// The folder that outlives this attempt until there is a result: what is left there the next one of the same fingerprint
-    /// finds, in this run or in a later one. One that succeeded leaves nothing.
+    /// The checkpoint folder, which outlives this attempt until there is a result. The next attempt with the same
+    /// fingerprint finds its content, in this run or a later one. After a success it is removed.
     pub fn checkpoint(&self) -> PathBuf {
         self.path(&self.request.checkpoint)
     }
@@ -122,8 +122,8 @@ impl Attempt {
         self.send(&mut self.sink(), Message::Epoch { epoch, started_at, ended_at });
     }
 
-    /// A number of the whole attempt. Units are `s`, `images/s`, `bytes`, `ratio`, or empty. One that is not finite is told as
-    /// well: tables show it as NaN.
+    /// A number of the whole attempt. Units are `s`, `images/s`, `bytes`, `ratio`, or empty. Values that are not finite
+    /// are allowed; tables show them as NaN.
     pub fn metric(&self, name: &str, value: f64, unit: &str) {
         self.number(name, value, unit, None, Summary::Last);
     }
@@ -153,13 +153,14 @@ impl Attempt {
         }
     }
 
-    /// Says that this member of a co-run group has its own epochs and goes on only for the others: call it once, then go on
-    /// until [`Attempt::stopped`]. Outside a group there is nobody to go on for: end instead.
+    /// Says that this member of a co-run group has done its own epochs. Call it once, then continue until
+    /// [`Attempt::stopped`] to keep the others company. Outside a group, end instead.
     pub fn sufficed(&self) {
         self.send(&mut self.sink(), Message::Sufficed);
     }
 
-    /// Whether a step that trains on was told to end after the epoch at hand, or can tell nobody what it does.
+    /// Whether a step that continues for its group must end after the current epoch. Also true if its messages can no
+    /// longer be written.
     pub fn stopped(&self) -> bool {
         self.sink().error.is_some() || self.folder.join(file::STOP).exists()
     }

@@ -1,4 +1,4 @@
-//! Runs a step in a temporary folder, as the engine would, for a plugin's own tests. Knows no cache and no schedule.
+//! Runs a step in a temporary folder like the engine does, for a plugin's own tests. Knows no cache and no schedule.
 //!
 //! ```no_run
 //! # use flow_plugin::{Attempt, Error, Plugin, harness::Harness};
@@ -10,7 +10,7 @@
 //! assert_eq!(report.metric("files"), Some(0.0));
 //! ```
 //!
-//! Its own trouble (no temporary folder) is a panic with words, as befits a test.
+//! Errors of the harness itself (no temporary folder) are panics with a message.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -79,7 +79,7 @@ impl Harness {
         self
     }
 
-    /// Sets the folder that outlives the attempt: several in turn go on from what is there.
+    /// Sets the checkpoint folder. Several attempts in turn resume from its content.
     pub fn checkpoint(mut self, folder: impl AsRef<Path>) -> Self {
         self.request.checkpoint = folder.as_ref().display().to_string();
         self
@@ -220,7 +220,7 @@ impl Report {
         facts.flatten().collect()
     }
 
-    /// Where the output `name` was to be written.
+    /// The path that the output `name` was to be written to.
     pub fn output(&self, name: &str) -> PathBuf {
         let path = self.harness.request.outputs.get(name).unwrap_or_else(|| panic!("output `{name}` was not declared"));
         self.harness.path(path)

@@ -24,8 +24,8 @@
 //! }
 //! ```
 //!
-//! [`Plugin::main`] finds the attempt, reads the request, calls the step, and says how it went: `ok`; `out_of_memory`
-//! for [`Error::out_of_memory`]; `failed`, with the words of the error or of the panic, for everything else.
+//! [`Plugin::main`] finds the attempt, reads the request, calls the step, and reports the outcome. It is `ok`, or
+//! `out_of_memory` for [`Error::out_of_memory`]. Any other error or panic is `failed`, with its message.
 //!
 //! The feature `harness` adds the module `harness`, which runs a step in a temporary folder without an engine.
 #![warn(missing_docs)]

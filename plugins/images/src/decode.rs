@@ -11,12 +11,12 @@ use zune_core::options::DecoderOptions;
 use zune_jpeg::JpegDecoder;
 use zune_jpeg::errors::DecodeErrors;
 
-/// Larger files are no photographs that anybody trains on, and a small one may claim to be anything.
+/// Larger files are not photographs for training. A small file may claim any size.
 pub(crate) const MAX_BYTES: u64 = 256 << 20;
 /// Width times height; 100 megapixels are 300 MB when decoded, in each thread.
 const MAX_PIXELS: u64 = 100_000_000;
 
-/// What the content of a file says it is, whatever its name says.
+/// The format of a file by its content, whatever its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Jpeg,

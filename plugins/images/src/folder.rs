@@ -48,7 +48,7 @@ impl Ignored {
     }
 }
 
-/// What a folder of class folders holds, in the order of names.
+/// The content of a folder of class folders, in the order of names.
 #[derive(Debug)]
 pub(crate) struct Listing {
     /// The class folders, whatever is in them.
@@ -103,7 +103,7 @@ pub(crate) fn list(folder: &Path, given: &str) -> Result<Listing, Error> {
     Ok(Listing { classes, files, ignored })
 }
 
-/// Refuses a class of which no photograph is left: a training would not know it, and nobody would notice.
+/// Refuses a class without photographs: a training would silently not know it.
 pub(crate) fn check_classes(given: &str, classes: &[String], left: impl Fn(&str) -> bool) -> Result<(), Error> {
     match classes.iter().find(|class| !left(class)) {
         None => Ok(()),
@@ -140,7 +140,7 @@ enum Entry {
     Folder,
 }
 
-/// Follows links; never opens anything, for a pipe would wait for ever.
+/// Follows links. Never opens anything, because opening a pipe would block forever.
 fn kind_of(name: &str, path: &Path) -> Result<Entry, String> {
     if name.starts_with('.') {
         return Err("hidden".to_owned());

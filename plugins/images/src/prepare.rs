@@ -120,7 +120,7 @@ enum Failure {
     Disk(std::io::Error),
 }
 
-/// Where a photograph lies below `images/`. A name that is free in `v7` may be taken in `v11`, where all are JPEG.
+/// The path of a photograph below `images/`. A name that is free in `v7` may be taken in `v11`, where all are JPEG.
 fn place(names: &mut Names, file: &Candidate, version: Version) -> String {
     let keeps = version == Version::V7 || Kind::Jpeg.is_named(&file.name);
     names.place(&file.class, &file.name, keeps, Kind::Jpeg.extension())

@@ -1,8 +1,8 @@
-//! What the photographs of the synthetic set show: one thing of its class among other things. Knows no pixels.
+//! The content of the synthetic photographs: one thing of its class among other things. Knows no pixels.
 //!
-//! A class is a colour, a surface and a shape: any two of the first ten differ in two of them at least, so that neither
-//! suffices alone. Every number is drawn from one generator, and only `+ − × ÷ √` are used, here and in `paint`, so
-//! that a photograph is the same on every machine.
+//! A class is a colour, a surface and a shape: any two of the first ten classes differ in at least two of these, so
+//! that one alone does not suffice. Every number is drawn from one generator, and only `+ − × ÷ √` are used, here and
+//! in `paint`, so that a photograph is the same on every machine.
 
 use oorandom::Rand64;
 
@@ -67,7 +67,7 @@ const SHAPES: [(&str, Shape); 7] = [
 pub(crate) const MAX_CLASSES: usize = COLOURS.len() * SURFACES.len() * SHAPES.len();
 /// Pixels that ImageNet's long sides are around.
 pub(crate) const LONG_SIDE: u32 = 500;
-/// Things are no larger than this, in units of their radius.
+/// The maximum extent of a thing, in units of its radius.
 pub(crate) const REACH: f32 = 1.2;
 
 /// The folder of class number `class`: `red_plain_disc`.
@@ -157,7 +157,7 @@ pub(crate) struct Thing {
     pub(crate) second: Rgb,
     pub(crate) centre: Vector,
     pub(crate) radius: f32,
-    /// Where its own x-axis points; of length 1.
+    /// The direction of its own x axis, of length 1.
     pub(crate) axis: Vector,
 }
 
@@ -178,7 +178,7 @@ pub(crate) struct Scene {
     pub(crate) horizon: (Vector, f32),
     /// From back to front; the last is what the photograph shows.
     pub(crate) things: Vec<Thing>,
-    /// Where the light comes from; its length is its contrast.
+    /// The direction of the light; its length is the contrast.
     pub(crate) light: Vector,
     pub(crate) exposure: Rgb,
     /// The sensor's noise, as a part of white.
@@ -260,7 +260,7 @@ impl Dice {
         [0; 3].map(|_| (grey + vivid * self.between(-1.0, 1.0)).clamp(0.02, 0.98))
     }
 
-    /// Of length 1, without a sine.
+    /// A random direction of length 1, without trigonometric functions.
     fn direction(&mut self) -> Vector {
         loop {
             let (x, y) = (self.between(-1.0, 1.0), self.between(-1.0, 1.0));

@@ -1,5 +1,5 @@
-//! What a training needs in order to go on after the epochs that it has done. One file, replaced as a whole, in the folder that
-//! outlives the attempt. Knows no networks.
+//! The state that a training needs to resume after its finished epochs. It is one file in the checkpoint folder,
+//! replaced as a whole. Knows no networks.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,14 +22,14 @@ pub(crate) struct Score {
     pub(crate) valid: Option<(f64, f64)>,
 }
 
-/// Where a training writes its state after epochs.
+/// Writes the state of a training after epochs.
 pub(crate) struct Checkpoints {
     folder: PathBuf,
     took: Duration,
     written: Instant,
 }
 
-/// What was read there.
+/// A checkpoint that was read.
 pub(crate) struct Checkpoint {
     pub(crate) scores: Vec<Score>,
     pub(crate) state: Vec<(String, Tensor)>,
@@ -40,7 +40,7 @@ impl Checkpoints {
         Self { folder: folder.to_owned(), took: Duration::ZERO, written: Instant::now() }
     }
 
-    /// What an earlier attempt has left. The error says why it cannot be read.
+    /// The checkpoint of an earlier attempt. The error says why it cannot be read.
     pub(crate) fn read(&self) -> Result<Option<Checkpoint>, String> {
         let file = self.folder.join(FILE);
         if !file.exists() {

@@ -21,7 +21,7 @@ struct Manifest {
     samples: Vec<(String, usize)>,
 }
 
-/// What was done to the photos in advance.
+/// The preparation of the photos.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Version {
@@ -38,7 +38,7 @@ pub(crate) struct Dataset {
     /// Width and height of a picture as the network sees it.
     pub(crate) size: u32,
     pub(crate) classes: Vec<String>,
-    /// Of each channel, red, green, blue, between 0 and 1.
+    /// Mean of each channel: red, green, blue, between 0 and 1.
     pub(crate) mean: [f32; 3],
     pub(crate) std: [f32; 3],
     pub(crate) samples: Vec<Sample>,

@@ -149,7 +149,7 @@ impl Drop for Decoder {
     }
 }
 
-/// Colours for print, as programs write them into JPEGs: 255 is no ink.
+/// Converts CMYK as programs write it into JPEGs, with 255 for no ink.
 fn lit(&[c, m, y, k]: &[u8; 4]) -> [u8; 3] {
     [c, m, y].map(|ink| (u16::from(ink) * u16::from(k) / 255) as u8)
 }
@@ -230,7 +230,7 @@ mod tests {
         }
     }
 
-    /// Where the value of the first marker of this kind begins, behind its length.
+    /// The position of the first marker's value, behind its length field.
     fn behind(marker: u8, bytes: &[u8]) -> usize {
         4 + bytes.windows(2).position(|pair| pair == [0xff, marker]).unwrap()
     }

@@ -1,4 +1,4 @@
-//! Where a training runs, and on how many threads. Knows the placement, and nothing of networks.
+//! The devices of a training and its number of threads. Knows the placement, and nothing of networks.
 
 use std::env;
 use std::ffi::{CStr, c_int};
@@ -15,7 +15,7 @@ use crate::options::Precision;
 pub(crate) struct Devices {
     /// The CPU, or GPUs.
     pub(crate) list: Vec<Device>,
-    /// What tensors may take of each GPU, if that is less than all of it.
+    /// The memory limit for tensors on each GPU, if there is one.
     limit: Option<ByteSize>,
 }
 
@@ -47,7 +47,7 @@ impl Devices {
         self.list.iter().filter(|device| device.is_cuda()).count()
     }
 
-    /// What belongs to the circumstances of a result.
+    /// Facts for the circumstances of a result.
     pub(crate) fn facts(&self, placement: &Placement, precision: Precision) -> Vec<(&'static str, String)> {
         let device = placement.gpus.first().map_or("cpu".to_owned(), |gpu| gpu.name.clone());
         let mut facts =
@@ -83,10 +83,10 @@ impl Devices {
     }
 }
 
-/// Of the libtorch that the program was built for.
+/// The version of libtorch that the program was built for.
 const TORCH: &str = "2.11.0";
 
-/// What makes libtorch ready for this machine as it is now.
+/// The command that prepares libtorch for this machine.
 const SETUP: &str = concat!("python3 ", env!("CARGO_MANIFEST_DIR"), "/setup.py");
 
 /// A version as CUDA counts: 13000 is 13.0.
@@ -204,9 +204,9 @@ pub(crate) struct Threads {
 }
 
 impl Threads {
-    /// On the CPU, trainer and loader take turns and each has all CPUs in its turn: never more threads run than CPUs are held,
-    /// and neither idles while the other one is the bottleneck. Beside GPUs the loader runs ahead on all CPUs, far enough that
-    /// small batches keep all of its threads busy; launching a recorded step takes next to nothing.
+    /// On the CPU, trainer and loader take turns, each on all CPUs. So there are never more running threads than CPUs,
+    /// and neither idles while the other is the bottleneck. With GPUs the loader runs ahead on all CPUs, far enough
+    /// that small batches keep all its threads busy. Launching a recorded step takes almost no CPU.
     pub(crate) fn divide(cpus: usize, gpus: bool, batch: usize) -> Self {
         if !gpus {
             return Self { compute: cpus, loader: cpus, ahead: 0 };

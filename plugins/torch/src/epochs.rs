@@ -1,5 +1,5 @@
-//! The epochs of a training: their steps, their validation, and what is told and kept after each. Knows neither files of weights
-//! nor how a training begins.
+//! The epochs of a training: steps, validation, messages and checkpoints. Knows neither files of weights nor how a
+//! training begins.
 
 use std::time::Instant;
 
@@ -21,14 +21,15 @@ pub(crate) struct Epochs<'a> {
     pub(crate) split: &'a Split,
     pub(crate) options: &'a Options,
     pub(crate) attempt: &'a Attempt,
-    /// Of the epochs that are done.
+    /// The scores of the finished epochs.
     pub(crate) scores: Vec<Score>,
-    /// Where to keep what the next attempt needs.
+    /// The checkpoints for the next attempt, if any are written.
     pub(crate) checkpoints: Option<Checkpoints>,
 }
 
 impl Epochs<'_> {
-    /// Trains the epochs asked for, writes the weights, and in a co-run group goes on so that the others have company.
+    /// Trains the requested epochs and writes the weights. In a co-run group it then continues to keep the others
+    /// company.
     pub(crate) fn run(mut self) -> Result<(), Error> {
         let (attempt, last, grouped) =
             (self.attempt, self.options.all_epochs(), self.attempt.request().corun.is_some());
@@ -70,7 +71,7 @@ impl Epochs<'_> {
         Ok(())
     }
 
-    /// One epoch, with all that is told of it; nothing if it was told to end in the middle of it.
+    /// Trains and reports one epoch. `None` if it had to end in the middle.
     fn epoch(&mut self, epoch: u32) -> Result<Option<Score>, Error> {
         let Self { loader, split, options, attempt, .. } = *self;
         let (request, all) = (attempt.request(), options.all_epochs());
@@ -136,7 +137,7 @@ impl Epochs<'_> {
         Ok(Some(score))
     }
 
-    /// Keeps what the next attempt needs, in any case where that is said. A training that cannot goes on without.
+    /// Writes a checkpoint if one is due, or `in_any_case`. If that fails, the training continues without checkpoints.
     fn keep(&mut self, in_any_case: bool) {
         let due = |checkpoints: &&mut Checkpoints| in_any_case || checkpoints.is_due();
         let Some(checkpoints) = self.checkpoints.as_mut().filter(due) else { return };

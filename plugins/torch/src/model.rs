@@ -35,7 +35,7 @@ pub(crate) enum Model {
     VitB16,
 }
 
-/// What a network is built for.
+/// The parameters of a network.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Form {
     pub(crate) model: Model,
@@ -68,7 +68,7 @@ impl Form {
         }
     }
 
-    /// What is wrong with images of this size, in training or out of it.
+    /// Refuses images of a size that the network cannot take, in training or in inference.
     pub(crate) fn check_size(&self, training: bool) -> Result<(), String> {
         let Form { model, size, .. } = *self;
         let (name, least) = (model.name(), model.least_size(training));
@@ -92,7 +92,7 @@ impl Form {
         Ok(())
     }
 
-    /// What the network costs: it is built, and sees one image.
+    /// The cost of the network, measured by building it and passing one image through it.
     pub(crate) fn cost(&self) -> Cost {
         let store = nn::VarStore::new(Device::Cpu);
         let network = self.build(&store.root());
@@ -105,7 +105,7 @@ impl Form {
     }
 }
 
-/// What a network computes of one image that is not trained on.
+/// The work of a network for one image, without training.
 fn work(network: &Layer, size: u32) -> Work {
     let image = Tensor::zeros([1, 3, i64::from(size), i64::from(size)], (Kind::Float, Device::Cpu));
     let mut pass = Pass::default();
@@ -117,18 +117,18 @@ fn is_auxiliary(name: &str) -> bool {
     ["aux1.", "aux2.", "AuxLogits."].iter().any(|head| name.starts_with(head))
 }
 
-/// What a network costs for one image.
+/// The cost of a network for one image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cost {
     pub(crate) work: Work,
     /// Numbers that training changes.
     pub(crate) parameters: usize,
-    /// Those of them that belong to auxiliary heads, which nobody asks after training.
+    /// Parameters of auxiliary heads, which are used in training only.
     pub(crate) auxiliary: usize,
 }
 
 impl Model {
-    /// As people write it, and torchvision.
+    /// Its name in workflows and in torchvision.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Model::Alexnet => "alexnet",
@@ -147,7 +147,7 @@ impl Model {
         }
     }
 
-    /// Where the layers lie that give the classes: what a training for other classes begins anew.
+    /// Prefixes of the classifier layers, which a training for other classes initialises again.
     fn heads(self) -> &'static [&'static str] {
         match self {
             Model::Alexnet | Model::Vgg16 | Model::Vgg19 => &["classifier.6."],
@@ -199,8 +199,8 @@ mod tests {
 
     use super::*;
 
-    /// Parameters; multiply-accumulates in 10⁹ at the size of the published weights; a digest of the names and shapes of all
-    /// variables, as `parity.py --names` prints it: all of torchvision 0.26. torchvision has no MobileNet: its figures are the paper's.
+    /// Figures of torchvision 0.26: image size of the published weights, parameters, GMACs at that size, and the digest
+    /// that `parity.py --names` prints. torchvision has no MobileNetV1; its figures are the paper's.
     const PUBLISHED: [(Model, u32, usize, f64, Option<u64>); 13] = [
         (Model::Alexnet, 224, 61_100_840, 0.714, Some(0x8aef_27c5_a301_d050)),
         (Model::Densenet121, 224, 7_978_856, 2.834, Some(0xfb86_7ca5_94e7_9589)),
@@ -217,7 +217,7 @@ mod tests {
         (Model::VitB16, 224, 86_567_656, 17.564, Some(0x6512_e108_ff55_8aa4)),
     ];
 
-    /// Of seven of them at 224×224: 10⁹ multiply-accumulates with those of normalisations and activations, and 10⁶ parameters.
+    /// Seven networks at 224×224: GMACs including normalisations and activations, and parameters in millions.
     const MEASURED_ELSEWHERE: [(Model, &str, &str); 7] = [
         (Model::Alexnet, "0.71", "61.1"),
         (Model::Vgg16, "15.5", "138.36"),

@@ -8,7 +8,7 @@ use std::ptr;
 
 use tch::{Device, TchError, Tensor};
 
-/// What C++ owns; never looked into.
+/// An object that C++ owns.
 #[repr(C)]
 struct Opaque {
     _private: [u8; 0],
@@ -119,7 +119,7 @@ impl Drop for Autocast {
     }
 }
 
-/// What the allocator says of one GPU, in bytes.
+/// Statistics of the allocator for one GPU, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Memory {
     pub(crate) total: i64,
@@ -127,12 +127,12 @@ pub(crate) struct Memory {
     pub(crate) allocated: i64,
     /// The peak of what was taken from the driver.
     pub(crate) reserved: i64,
-    /// How often there was nothing left to give.
+    /// The number of failed allocations.
     pub(crate) refused: i64,
 }
 
 impl Memory {
-    /// Of a GPU on which there has been a tensor.
+    /// Reads the statistics of a GPU that has already held a tensor.
     pub(crate) fn of(index: c_int) -> Result<Self, TchError> {
         let mut memory = Self::default();
         let Self { total, allocated, reserved, refused } = &mut memory;
@@ -150,7 +150,7 @@ pub(crate) fn total_memory(index: c_int) -> Result<i64, TchError> {
     Ok(total)
 }
 
-/// Gives the GPU's cached memory back and begins its peaks anew.
+/// Releases the GPU's cached memory and resets its peaks.
 pub(crate) fn forget_memory(index: c_int) -> Result<(), TchError> {
     // SAFETY: no pointers.
     check(unsafe { flow_forget_memory(index) })
@@ -189,7 +189,7 @@ impl Optimizer {
         check(unsafe { flow_optimizer_gather(self.0) })
     }
 
-    /// Where the gathered gradients lie, one after the other.
+    /// The gathered gradients, one after the other.
     pub(crate) fn gradient(&self) -> Result<Tensor, TchError> {
         let mut out = ptr::null_mut();
         // SAFETY: the object lives.

@@ -1,5 +1,6 @@
-//! The step `profile`: what a network computes, and how fast it trains and in how much memory, on random images that are already
-//! on the device, or are copied there for each step. Knows no dataset and no loader: beside `train` it tells what these cost.
+//! The step `profile`: the work of a network, and the speed and memory of its training on random images. They are on
+//! the device already, or are copied there for each step. Knows no dataset and no loader; compared with `train` it
+//! shows their cost.
 
 use std::time::Instant;
 

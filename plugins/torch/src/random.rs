@@ -1,12 +1,13 @@
-//! Seeds of the plugin's own random choices. Each choice has its own, so that none depends on how many others came before.
+//! Seeds of the plugin's own random choices. Each has a seed of its own, so that none depends on the number of earlier
+//! choices.
 
-/// What a seed is for.
+/// The split into training and validation.
 pub(crate) const SPLIT: u64 = 1;
 /// The order of the samples in an epoch.
 pub(crate) const ORDER: u64 = 2;
 /// Crop and flip of one sample in one epoch.
 pub(crate) const AUGMENT: u64 = 3;
-/// What libtorch drops out in an epoch.
+/// Dropout in an epoch.
 pub(crate) const DROPOUT: u64 = 4;
 
 /// One seed from several numbers.

@@ -1,7 +1,7 @@
-//! One network on one device, and what trains it there. Knows no files, no epochs and no other device.
+//! One network on one device, and its training there. Knows no files, no epochs and no other device.
 //!
-//! On a GPU the work of a step is recorded once as a graph and launched as one from then on: at small batches the launches would
-//! take longer than the work. Batches are copied there while the one before is computed.
+//! On a GPU, a step is recorded once as a CUDA graph and then launched as one. At small batch sizes, single launches
+//! would take longer than the work. A batch is copied to the GPU during the step before.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,7 +14,7 @@ use crate::model::{Form, Layer, Pass};
 use crate::native::{self, Autocast, Feed, Graph};
 use crate::options::{Optimizer, Options, Precision};
 
-/// What a network is and how it is trained.
+/// The network and the parameters of its training.
 #[derive(Clone, Debug)]
 pub(crate) struct Recipe {
     pub(crate) form: Form,
@@ -23,13 +23,13 @@ pub(crate) struct Recipe {
     pub(crate) weight_decay: f64,
     pub(crate) precision: Precision,
     pub(crate) channels_last: bool,
-    /// Of each channel, between 0 and 1.
+    /// Mean of each channel, between 0 and 1.
     pub(crate) mean: [f32; 3],
     pub(crate) std: [f32; 3],
 }
 
 impl Recipe {
-    /// Of a training on a dataset.
+    /// The recipe of a training on a dataset.
     pub(crate) fn of(options: &Options, data: &Dataset) -> Recipe {
         Recipe {
             form: Form { model: options.model, classes: data.classes.len(), size: data.size, dropout: options.dropout },
@@ -99,7 +99,7 @@ pub(crate) struct Replica {
     /// Pictures of a whole batch that are its own, and their share of it, between 0 and 1.
     own: usize,
     share: f64,
-    /// What the next step works on; on a GPU always in the same place.
+    /// The input of the next step. On a GPU it is always at the same address.
     input: Option<(Tensor, Tensor)>,
     feed: Option<Feed>,
     graph: Option<Graph>,
@@ -151,7 +151,7 @@ impl Replica {
         })
     }
 
-    /// Trains only the layers that give the classes, or all; the optimizer begins anew.
+    /// Trains only the classifier layers, or all. The optimizer starts without state.
     pub(crate) fn freeze(&mut self, frozen: bool) -> Result<(), TchError> {
         let model = self.recipe.form.model;
         let heads: Vec<Tensor> =
@@ -234,8 +234,8 @@ impl Replica {
         self.optimizer.update()
     }
 
-    /// Adds loss and hits of a batch that is not trained on to the sums. A GPU sees `usual` pictures also where there are fewer:
-    /// cuDNN prepares itself for every number anew, which for a MobileNet takes more than a second.
+    /// Adds loss and hits of a validation batch to the sums. On a GPU, a smaller batch is padded to `usual` pictures:
+    /// for each new batch size, cuDNN prepares again, which takes more than a second for a MobileNet.
     pub(crate) fn validate(&mut self, pixels: &Tensor, labels: &Tensor, usual: i64) -> Result<(), Error> {
         let there = |tensor: &Tensor| tensor.f_to_device_(self.device, tensor.kind(), true, false);
         let (mut pixels, labels, count) = (there(pixels)?, there(labels)?, labels.size()[0]);
@@ -285,13 +285,13 @@ impl Replica {
         self.store.variables().into_iter()
     }
 
-    /// What the optimizer remembers, by name.
+    /// The optimizer's state, by name.
     pub(crate) fn optimizer_state(&self) -> Result<Vec<(String, Tensor)>, TchError> {
         let named = |(number, value)| (format!("optimizer.{number}"), value);
         Ok(self.optimizer.state()?.into_iter().enumerate().map(named).collect())
     }
 
-    /// Takes over what an optimizer remembered.
+    /// Restores an optimizer's state.
     pub(crate) fn restore(&mut self, from: &Weights) -> Result<(), Error> {
         from.copy_into(self.optimizer_state()?)
     }

@@ -1,4 +1,4 @@
-//! The step `train`: refuses what cannot be done, sets up, warms up, and waits for its group. What follows is `epochs`'.
+//! The step `train`: checks its parameters, sets up, warms up, and waits for its group. Then `epochs` takes over.
 
 use std::thread::{self, JoinHandle};
 
@@ -83,7 +83,7 @@ fn check(options: &Options, recipe: &Recipe, split: &Split, devices: usize) -> R
 /// Where a training begins.
 struct Begin {
     weights: FirstWeights,
-    /// Of the epochs that an earlier attempt has done; the weights are those after them.
+    /// Scores of the epochs of an earlier attempt. The weights are those after these epochs.
     scores: Vec<Score>,
 }
 

@@ -1,7 +1,7 @@
-//! Data-parallel training: one replica a device, each in a thread of its own but for the first, and their gradients added up.
-//! With one device it is that replica. Knows no epochs and no files but the weights'.
+//! Data-parallel training: one replica per device, whose gradients are added up. All but the first have a thread of
+//! their own. With one device there is one replica. Knows no epochs, and no files but the weights.
 //!
-//! As everywhere in data-parallel training, each device normalises its part of a batch by that part's own statistics.
+//! Each device normalises its part of a batch by that part's own statistics, as usual in data-parallel training.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,7 +26,7 @@ pub(crate) struct Trainer {
     parts: Vec<usize>,
     first: Option<Replica>,
     others: Vec<Worker>,
-    /// Of each device, to be added up; empty with one device.
+    /// The gradients of each device, to be added up; empty with one device.
     gradients: Vec<Tensor>,
 }
 
@@ -38,7 +38,7 @@ struct Worker {
 }
 
 impl Trainer {
-    /// For batches of `batch` pictures in all. There is no network before [`Trainer::start`].
+    /// For batches of `batch` pictures in all. [`Trainer::start`] builds the networks.
     pub(crate) fn new(recipe: Recipe, devices: &[Device], batch: usize) -> Result<Self, Error> {
         let count = devices.len();
         if batch < count {
@@ -76,14 +76,14 @@ impl Trainer {
         self.find_gradients()
     }
 
-    /// Trains only the layers that give the classes from now on, or all; the optimizer begins anew.
+    /// From now on, trains only the classifier layers, or all. The optimizer starts without state.
     pub(crate) fn freeze(&mut self, frozen: bool) -> Result<(), Error> {
         self.gradients.clear();
         self.each(|_| each(move |replica| Ok(replica.freeze(frozen)?)))?;
         self.find_gradients()
     }
 
-    /// Where the optimizers gather their gradients, if these are to be added up.
+    /// Finds the tensors in which the optimizers gather their gradients, if there are several devices.
     fn find_gradients(&mut self) -> Result<(), Error> {
         if self.devices.len() > 1 {
             let (sender, gradients) = channel();
@@ -98,7 +98,7 @@ impl Trainer {
         Ok(())
     }
 
-    /// Takes over what an optimizer remembered.
+    /// Restores an optimizer's state.
     pub(crate) fn restore(&mut self, from: &Weights) -> Result<(), Error> {
         self.each(|_| {
             let from = from.clone();
@@ -106,7 +106,7 @@ impl Trainer {
         })
     }
 
-    /// An incomplete batch has to be filled up: what a GPU does in a step is recorded for a whole one.
+    /// Whether an incomplete batch must be filled up, because a step on a GPU is recorded for a whole batch.
     pub(crate) fn takes_whole_batches(&self) -> bool {
         self.devices.iter().any(|device| device.is_cuda())
     }
@@ -190,7 +190,7 @@ impl Trainer {
         Ok(on_cpu(first.variables().chain(first.optimizer_state()?)))
     }
 
-    /// Has a task done by every replica, each in its thread, and waits until all are. `task` makes it, for the replica's number.
+    /// Runs a task for every replica in its thread, and waits for all. `task` makes it from the replica's number.
     fn each(&mut self, mut task: impl FnMut(usize) -> Task) -> Result<(), Error> {
         let own = task(0);
         for (number, worker) in (1..).zip(&mut self.others) {
@@ -217,7 +217,7 @@ fn each(work: impl FnOnce(&mut Replica) -> Result<(), Error> + Send + 'static) -
     Box::new(|replica| replica.as_mut().map_or(Ok(()), work))
 }
 
-/// Of a batch that was filled up, only so many count: the others are there for its size.
+/// In a batch that was filled up, only the first `counting` pictures count.
 pub(crate) fn count_only(batch: &Batch, counting: usize) {
     let rest = batch.labels.size()[0] - counting as i64;
     let _ = batch.labels.narrow(0, counting as i64, rest).fill_(replica::COUNTS_NOT);

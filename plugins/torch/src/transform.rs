@@ -12,7 +12,7 @@ use crate::decode::{Crop, Decoder, Picture, decode};
 const CROP_AREA: f64 = 0.35;
 const CROP_RATIO: f64 = 4.0 / 3.0;
 
-/// What is done to each picture of a dataset.
+/// The transform of each picture of a dataset.
 #[derive(Debug)]
 pub(crate) struct Transform {
     version: Version,
@@ -20,7 +20,7 @@ pub(crate) struct Transform {
     flip: bool,
 }
 
-/// What a thread keeps from one picture to the next.
+/// Buffers that a thread reuses for all pictures.
 pub(crate) struct Tools {
     decoder: Decoder,
     picture: Picture,
@@ -55,7 +55,7 @@ impl Transform {
         Ok(())
     }
 
-    /// Which part of a picture of this size is taken, and whether it is flipped.
+    /// Chooses the crop of a picture of this size, and whether to flip it.
     fn choose(&self, width: u32, height: u32, augment: Option<u64>) -> (Crop, bool) {
         let (width, height) = (f64::from(width), f64::from(height));
         let Some(mut random) = augment.map(Rng::with_seed) else { return (centre(width, height), false) };

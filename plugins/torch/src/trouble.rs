@@ -15,8 +15,8 @@ pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Er
     })
 }
 
-/// What an error means to people. `gpus` is how many take part: an allocator that had nothing left to give tells why a
-/// library found no way to compute.
+/// The error in plain words. `gpus` is the number of GPUs: if an allocator was out of memory, that is why a library
+/// found no algorithm.
 pub(crate) fn explained(error: Error, gpus: usize) -> Error {
     let Error::Failed(words) = error else { return error };
     let words = first_line(&words);

@@ -69,7 +69,7 @@ pub(crate) fn read(
     Err(Error::failed(format!("the weights in {name} have {trouble}")))
 }
 
-/// What DataParallel and DistributedDataParallel put before the names of weights.
+/// The prefix that DataParallel and DistributedDataParallel add to names of weights.
 const PARALLEL: &str = "module.";
 
 /// The tensors in a file of safetensors, by name; the error says what keeps it from being read, and what helps.
@@ -80,7 +80,7 @@ pub(crate) fn tensors(file: &Path) -> Result<Vec<(String, Tensor)>, String> {
     Tensor::read_safetensors(file).map_err(|error| format!("{}, {error}", wrong_format(file)))
 }
 
-/// What is wrong with a file, as far as its beginning and its length tell: the words of the library are for programmers.
+/// The problem of a file, as far as its beginning and length show it. The library's messages are for programmers.
 fn unreadable(file: &Path) -> io::Result<Option<String>> {
     /// No header is longer.
     const LONGEST: u64 = 100_000_000;

@@ -1,5 +1,5 @@
-//! The layers that the networks share, and how a batch goes through them. Each tells what it computes, so that what a network
-//! costs is counted where it is built.
+//! The layers that the networks share, and how a batch goes through them. Each layer reports its work, so the cost of a
+//! network is counted where it is built.
 
 use tch::nn::init::{FanInOut, NonLinearity, NormalOrUniform};
 use tch::nn::{self, Init, Module, ModuleT};
@@ -13,9 +13,9 @@ pub(crate) type Layer = Box<dyn Fn(&Tensor, &mut Pass) -> Tensor + Send>;
 pub(crate) struct Pass {
     /// Normalise by the batch's own statistics, drop features out, and ask the auxiliary heads.
     pub(super) train: bool,
-    /// What the auxiliary heads answer, and how much of their loss counts.
+    /// Outputs of the auxiliary heads, with the weight of their loss.
     pub(crate) auxiliary: Vec<(f64, Tensor)>,
-    /// What has been computed so far.
+    /// The work so far.
     pub(super) work: Work,
 }
 
@@ -24,13 +24,13 @@ impl Pass {
         Self { train: true, ..Self::default() }
     }
 
-    /// What has been computed so far.
+    /// The work so far.
     pub(crate) fn work(&self) -> Work {
         self.work
     }
 }
 
-/// What a network computes of a batch.
+/// The work of a network for a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Work {
     /// Multiply-accumulates of convolutions, linear layers and attention.
@@ -61,7 +61,7 @@ pub(super) fn sequence(layers: Vec<Layer>) -> Layer {
     Box::new(move |xs, pass| layers.iter().fold(xs.shallow_clone(), |xs, layer| layer(&xs, pass)))
 }
 
-/// All beside each other, their channels one after the other.
+/// Parallel branches, with their channels concatenated.
 pub(super) fn branches(layers: Vec<Layer>) -> Layer {
     Box::new(move |xs, pass| {
         let parts: Vec<Tensor> = layers.iter().map(|layer| layer(xs, pass)).collect();
@@ -69,7 +69,7 @@ pub(super) fn branches(layers: Vec<Layer>) -> Layer {
     })
 }
 
-/// A head that is asked in training only: this part of its loss counts. Passes on what it was given.
+/// A head that is used in training only, with the weight of its loss. Returns its input.
 pub(super) fn auxiliary(part: f64, head: Layer) -> Layer {
     Box::new(move |xs, pass| {
         if pass.train {
@@ -80,7 +80,7 @@ pub(super) fn auxiliary(part: f64, head: Layer) -> Layer {
     })
 }
 
-/// What adds its input to its result, where that is of the same shape.
+/// Adds the input of a block to its output, if both have the same shape.
 pub(super) fn residual(block: Layer, shortcut: bool) -> Layer {
     Box::new(move |xs, pass| {
         let ys = block(xs, pass);
@@ -88,7 +88,8 @@ pub(super) fn residual(block: Layer, shortcut: bool) -> Layer {
     })
 }
 
-/// What follows a convolution or a linear layer. All but GELU work in place: the memory that a network takes is part of what is measured.
+/// The activation after a convolution or a linear layer. All but GELU work in place, because flow also measures the
+/// memory of a network.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Activation {
     None,
@@ -100,7 +101,7 @@ pub(super) enum Activation {
 }
 
 impl Activation {
-    /// Of values that nobody else needs.
+    /// Applies the activation. It may overwrite `xs`.
     pub(super) fn of(self, mut xs: Tensor, pass: &mut Pass) -> Tensor {
         if !matches!(self, Activation::None) {
             pass.work.activated += xs.numel() as i64;
@@ -132,7 +133,7 @@ impl Conv {
         Self { stride, ..Self::wide(from, to, [kernel; 2]) }
     }
 
-    /// Of a height and a width.
+    /// A convolution with a kernel of this height and width.
     pub(super) fn wide(from: i64, to: i64, kernel: [i64; 2]) -> Self {
         Self { from, to, kernel, stride: 1, padding: kernel.map(|side| (side - 1) / 2), groups: 1 }
     }
