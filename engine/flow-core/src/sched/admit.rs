@@ -1,5 +1,5 @@
-//! Admission: whether a unit may start now, and where. Policies propose, this verifies: nothing starts that it refuses. It
-//! also keeps back what a reservation needs. Knows no policy's order.
+//! Admission decides whether a unit may start now, and on which resources. Policies propose; nothing starts that
+//! admission refuses. It also holds back what a reservation needs. It does not know any policy's order.
 
 use super::api::Placement;
 use super::policy::Hypothesis;
@@ -8,7 +8,7 @@ use super::state::{Class, Core};
 use crate::{InstanceId, Outcome, Time};
 
 impl Core {
-    /// Whether units of a class fit these books.
+    /// Whether units of this class fit this ledger.
     pub(super) fn class_fits(&self, ledger: &Allocations, class: Class) -> bool {
         match class {
             Class::Alike(demand) => ledger.fits(&demand),
@@ -16,7 +16,7 @@ impl Core {
         }
     }
 
-    /// Where the members of a unit would go in these books, in their order.
+    /// The placements that the members of a unit would get in this ledger, in their order.
     pub(super) fn place_on(&self, ledger: &Allocations, unit: InstanceId) -> Option<Vec<Placement>> {
         match self.group(unit) {
             None => ledger.place(&self.node(unit).demand).map(|placement| vec![placement]),
@@ -38,13 +38,14 @@ impl Core {
         }
     }
 
-    /// Where the members of a unit go if it starts now; `None` where there is no room, or a reservation keeps it back.
+    /// The placements of a unit's members if it starts now. `None` if there is no room, or if a reservation holds it
+    /// back.
     pub(super) fn admit(&self, unit: InstanceId) -> Option<Vec<Placement>> {
         let placements = self.place_on(&self.feasibility.now, unit)?;
         self.leaves_room(unit, &placements).then_some(placements)
     }
 
-    /// Whether a start leaves the reserved unit what it needs when its time comes.
+    /// Whether the reserved unit still has what it needs at its start if this unit starts now.
     fn leaves_room(&self, unit: InstanceId, placements: &[Placement]) -> bool {
         let Some(reserved) = self.reservation.as_ref().filter(|r| r.unit != unit) else { return true };
         if self.is_in_time(unit) {
@@ -64,15 +65,15 @@ impl Core {
         then.fits(reserved.unit)
     }
 
-    /// Whether a unit has the reservation, or is expected to be over when the reserved one starts.
+    /// Whether a unit holds the reservation, or is expected to end before the reserved one starts.
     pub(super) fn is_in_time(&self, unit: InstanceId) -> bool {
         let Some(reserved) = &self.reservation else { return false };
         let over = |at: Time| self.expected_span(unit).is_some_and(|span| self.now + span <= at);
         reserved.unit == unit || reserved.at.is_some_and(over)
     }
 
-    /// How a unit that fits nowhere is to end: it asks for more than there ever was, or a GPU was lost. `None`: it fits
-    /// once others have gone.
+    /// The outcome of a unit that can never fit: it asks for more than there ever was, or a GPU was lost. `None`: it
+    /// fits once others have ended.
     pub(super) fn never_fits(&self, class: Class) -> Option<Outcome> {
         if self.class_fits(&self.feasibility.cleared, class) {
             None

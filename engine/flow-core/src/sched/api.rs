@@ -1,5 +1,5 @@
-//! The scheduler's vocabulary: tasks and events in, actions out. The live driver performs actions, the simulator predicts
-//! them, tests compare them. Nothing here decides.
+//! The scheduler's vocabulary: tasks and events in, actions out. The live driver performs actions, the simulator
+//! predicts them, tests compare them. This module decides nothing.
 
 use std::collections::BTreeMap;
 
@@ -8,48 +8,48 @@ use serde::{Deserialize, Serialize};
 use super::others::PeerLoad;
 use crate::{AttemptId, CorunGpus, Exclusive, GpuId, GroupId, InstanceId, Need, Outcome, ResourceRequest, Span, Time};
 
-/// What the scheduler knows of an instance. By default it needs nothing, asks for nothing, and was there from the start.
+/// An instance as the scheduler sees it. By default it needs nothing, requests nothing, and arrived at time 0.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Task {
     /// The instance. Tasks are submitted in order of id, without gaps.
     pub instance: InstanceId,
-    /// What must be settled before.
+    /// Instances that must be settled first.
     pub needs: Vec<Need>,
-    /// What it holds while it runs.
+    /// Resources that it holds while it runs.
     pub request: ResourceRequest,
-    /// Alone on the machine or on its GPUs.
+    /// Whether it runs alone on the machine or on its GPUs.
     pub exclusive: Exclusive,
-    /// Its co-run group and where that runs.
+    /// Its co-run group and the GPUs of that group.
     pub corun: Option<(GroupId, CorunGpus)>,
-    /// As a member of a group it goes on until told to stop.
+    /// As a member of a group it keeps running until told to stop.
     pub continues: bool,
-    /// Never packed with others on a GPU; repeated once when spoiled.
+    /// Never packed with others on a GPU; repeated once if its measurement was disturbed.
     pub measured: bool,
-    /// A batch system runs it: it holds nothing here but a place in that system's queue, and its time counts from its start there.
+    /// A batch system runs it. It holds only a place in that system's queue, and its time counts from its start there.
     pub batch: bool,
     /// Outcomes that are results, not failures.
     pub record: Vec<Outcome>,
     /// Wall-clock limit of an attempt.
     pub timeout: Option<Span>,
-    /// How often a failed attempt is tried again.
+    /// Maximum number of retries after a failed attempt.
     pub retries: u32,
-    /// Larger goes first, where the policy asks for it.
+    /// Larger goes first, if the policy uses priorities.
     pub priority: i64,
-    /// Already settled before the run begins: `when` is false, it does not fit, or it is outside of the targets.
+    /// Its outcome if it is settled before the run begins: `when` is false, it does not fit, or it is not a target.
     pub settled: Option<Outcome>,
     pub estimate: Estimate,
     /// When it arrived; the start of the run for a workflow.
     pub submitted: Time,
 }
 
-/// What history says of a task, with where that comes from.
+/// Predictions for a task from history, and their source.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// Wall time.
     pub duration: Option<Span>,
-    /// Nine of ten are expected between these.
+    /// 90% prediction interval of the wall time.
     pub range: Option<(Span, Span)>,
-    /// Of the wall time what is start-up and end: others on its GPUs do not slow it down.
+    /// The part of the wall time that is start-up and end. Others on its GPUs do not slow it down.
     #[serde(default)]
     pub startup: Option<Span>,
     /// Peak memory on one GPU, bytes.
@@ -58,33 +58,33 @@ pub struct Estimate {
     pub cpu_milli: Option<u32>,
     /// Share of time in which it keeps its GPUs busy when alone, in thousandths.
     pub gpu_busy_milli: Option<u32>,
-    /// Its epochs were timed while nothing disturbed it: beside others it shows what sharing a GPU costs.
+    /// Its epochs were timed while nothing disturbed it, so it can show the cost of sharing a GPU.
     #[serde(default)]
     pub timed_alone: bool,
-    /// Earlier attempts that this rests on; 0 for an unknown step.
+    /// Number of earlier attempts that the estimate uses; 0 for an unknown step.
     pub samples: u32,
-    /// What it rests on.
+    /// The attempts that the estimate uses.
     pub source: EstimateSource,
 }
 
-/// What an estimate rests on.
+/// The attempts that an estimate uses.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum EstimateSource {
-    /// No attempt of its step ended well.
+    /// No attempt of its step ended successfully.
     #[default]
     NeverRan,
-    /// Its step ran with another value of a parameter that it depends on, and that tells nothing.
+    /// Its step ran with another value of a parameter that it depends on, which allows no prediction.
     Otherwise(OtherParameter),
-    /// Attempts of the instance, and of steps that do the same work; of another version of it than it is now.
+    /// Attempts of the instance (`own`) and of `steps` that do the same work. `changed`: another version of its step.
     Instance {
         own: bool,
         steps: Vec<String>,
         #[serde(default)]
         changed: bool,
     },
-    /// Attempts at other points of its step, which vary along these axes; some of another version of the step than it is now. So many more
-    /// do not count, for others disturbed them.
+    /// Attempts at other points of its step, which vary along these axes. `changed`: some are of another version of the
+    /// step. `disturbed`: the number of attempts that do not count because others disturbed them.
     Points {
         axes: Vec<String>,
         distance: Distance,
@@ -93,17 +93,17 @@ pub enum EstimateSource {
         #[serde(default)]
         disturbed: u32,
     },
-    /// Attempts of its step, whatever they were; too few of them give no interval. With the first axis on which none had its value.
+    /// All attempts of its step; if too few, without an interval. `never`: the first axis on which its value never ran.
     Step {
         interval: bool,
         #[serde(default)]
         never: Option<(String, serde_json::Value)>,
     },
-    /// Nobody ran it: it is a job of a trace or of a mix.
+    /// Not from attempts: it is a job of a trace or of a mix.
     Given,
 }
 
-/// A parameter with the value that a step ran with, and the one that it has now.
+/// A parameter, the value that a step ran with, and its present value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OtherParameter {
     pub name: String,
@@ -111,7 +111,7 @@ pub struct OtherParameter {
     pub is: serde_json::Value,
 }
 
-/// How far a point is from those that were measured.
+/// Distance of a point from the measured points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Distance {
@@ -120,7 +120,7 @@ pub enum Distance {
     FarBeyond,
 }
 
-/// What there is to give out.
+/// The resources of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Capacity {
     /// GPUs that flow may use.
@@ -135,40 +135,41 @@ pub struct Capacity {
     pub batch: u32,
 }
 
-/// How a run is to be scheduled, whatever the policy.
+/// Scheduling rules that hold for every policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
-    /// `-k`: after a failure everything that does not depend on it goes on.
+    /// `-k`: after a failure, everything that does not depend on it continues.
     pub keep_going: bool,
-    /// How long an attempt may take to end when its time is up, or its group has failed.
+    /// How long an attempt may take to end after its time limit, or after a failure in its group.
     pub grace: Span,
-    /// How long a task may be passed over before the resources it needs are held back for it; `None`: for ever.
+    /// How long a task may be passed over before its resources are held back for it. `None`: forever.
     pub patience: Option<Span>,
-    /// Running tasks may be taken off their GPUs and go on later. Nothing live can do that.
+    /// Whether running tasks may be preempted and resumed later. No live run can do that.
     pub preemption: bool,
-    /// Which of the GPUs with room a task gets.
+    /// How GPUs are chosen among those with room.
     pub placer: Placer,
-    /// When several share a GPU, and the host's CPUs.
+    /// When tasks share a GPU, and how far they may overcommit the host's CPUs.
     pub sharing: Sharing,
 }
 
-/// When tasks that history knows share a GPU. A measured step never does.
+/// When tasks with a known history share a GPU. A measured step never does.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sharing {
-    /// Nobody may be predicted to take longer than this, alone taking 1.
+    /// Maximum predicted slowdown of any task, relative to its time alone.
     pub slowdown: f64,
-    /// What is done at once must grow by this, a task alone counting 1.
+    /// Minimum gain in total throughput, in units of one task that runs alone.
     pub gain: f64,
-    /// How far the CPU demand that history knows may go beyond the host's cores: a hard bound of 1 is worse than none.
+    /// CPU demand known from history may reach this multiple of the host's cores. A hard bound of 1 is worse than no
+    /// bound.
     pub cpu: f64,
     /// The interference coefficient of each GPU ([`super::contention::Host::devices`]).
     pub devices: Vec<f64>,
-    /// What that coefficient may yet turn out to be (`contention::hoped`), by GPU. Where it is given, one more task may join
-    /// another on trial: if that would gain enough at this coefficient, and nobody were slowed down too much at the other one. A
-    /// trial ends this; what is learned ([`Event::InterferenceLearned`]) may begin it anew. Empty: nothing is tried.
+    /// Optimistic interference coefficient (`contention::hoped`), by GPU. If present, one task may join another on
+    /// trial: it must gain enough at this coefficient, and slow down no task too much at the one in `devices`. A trial
+    /// clears this; [`Event::InterferenceLearned`] may set it again. Empty: no trials.
     pub trial: Vec<Option<f64>>,
-    /// What the first took for what it does alone in 1, where it had a GPU with the second and nobody else: it counts instead
-    /// of what is predicted. Either both of a pair are there or neither.
+    /// Measured slowdown of the first while only the second shared its GPU. It replaces the prediction. Both orders of
+    /// a pair are present, or neither.
     pub pairs: BTreeMap<(InstanceId, InstanceId), f64>,
 }
 
@@ -179,27 +180,27 @@ impl Default for Sharing {
     }
 }
 
-/// Which of the GPUs with room a task gets.
+/// How GPUs are chosen among those with room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placer {
-    /// The emptiest, wherever they are.
+    /// The emptiest, on any node.
     #[default]
     Emptiest,
-    /// Those of the first node, in order, that has enough; a task wider than a node gets whole free nodes, and the rest of
-    /// its GPUs from the first that has enough.
+    /// Those of the first node that has enough. A task wider than a node gets whole free nodes, and the rest of its
+    /// GPUs from the first node that has enough.
     First {
-        /// GPUs of a node.
+        /// GPUs per node.
         node: u32,
     },
-    /// The same, but of the node that has least to spare.
+    /// The same, but the node with the fewest spare GPUs.
     Best {
-        /// GPUs of a node.
+        /// GPUs per node.
         node: u32,
     },
 }
 
 impl Limits {
-    /// For a simulation: nothing is held back for the passed over, and preemption is possible.
+    /// For a simulation: nothing is held back for passed-over tasks, and preemption is possible.
     pub fn simulated() -> Self {
         Limits { patience: None, preemption: true, ..Limits::default() }
     }
@@ -219,162 +220,162 @@ impl Default for Limits {
     }
 }
 
-/// One GPU as it stands.
+/// Present state of one GPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GpuState {
     /// Total memory, bytes.
     pub memory: u64,
-    /// Memory of processes that are not ours, bytes. All of it while another user's flow holds the lock of the GPU.
+    /// Memory of foreign processes, bytes. All of it while another user's flow holds the GPU's lock.
     pub strangers: u64,
-    /// It answers. What was once seen dead may come back, but what then fits nowhere any more is given up at once.
+    /// It responds. A dead GPU may come back, but flow gives up at once on tasks that can no longer fit.
     pub alive: bool,
 }
 
-/// What the world tells the scheduler. Events of one instant are delivered completions first, then arrivals.
+/// Input of the scheduler. Within an instant, completions are delivered before arrivals.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// Tasks arrived. The first call of a run; in simulations more follow. The members of a co-run group arrive together.
+    /// Tasks arrived. The first call of a run; only simulations send more. Members of a co-run group arrive together.
     Submitted(Vec<Task>),
-    /// The answer to [`Action::LookUp`], for each of its instances. A group that does not hit as a whole runs as a whole.
+    /// The answer to [`Action::LookUp`], for each of its instances. If one member of a group misses, all of them run.
     Answered { instance: InstanceId, answer: Answer },
     /// The process of an attempt exists.
     Started { attempt: AttemptId },
     /// It could not be started; counts as a failed attempt.
     SpawnFailed { attempt: AttemptId },
-    /// Nothing was started: another run has taken up the same, or has done it since the store was asked. The whole unit gives its
-    /// placement back and is looked up again; that answer may take until the other run is done.
+    /// Nothing was started: another run does the same work, or finished it after the lookup. The unit frees its
+    /// placement and is looked up again; that answer may take until the other run is done.
     Elsewhere { attempt: AttemptId },
     /// It waits at the barrier.
     Ready { attempt: AttemptId },
-    /// It has done all of its own work and goes on only for the others of its group.
+    /// It has done its own work and keeps running only for the others of its group.
     Sufficed { attempt: AttemptId },
-    /// GPU memory of an attempt, as measured, bytes on each GPU of its placement.
+    /// Measured GPU memory of an attempt, bytes on each GPU of its placement.
     Sampled {
         attempt: AttemptId,
         /// In the placement's order.
         gpu_memory: Vec<u64>,
     },
-    /// Its process tree is gone: its time limit counts no more, and nothing ends it from here on. It still holds its placement. A step
-    /// that runs inside flow is in this state from its start.
+    /// Its process tree is gone: its time limit no longer applies and it is never killed. It still holds its placement.
+    /// A step that runs inside flow is in this state from its start.
     Collecting { attempt: AttemptId },
-    /// Its placement is free. Its outputs may take long to collect, and nobody waits for that but the steps that read them. After
+    /// Its placement is free. Collecting its outputs may take long; only steps that read them wait for it. After
     /// [`Event::Collecting`].
     Freed { attempt: AttemptId },
-    /// What it ran on was lost under it, which is no failure of its own: it is tried again at once, a few times. Before
+    /// Its GPU or host was lost, which is not the step's own failure. It is retried at once, a few times. Before
     /// [`Event::Exited`].
     Lost { attempt: AttemptId },
-    /// It was ended in the middle of its work and left what another attempt goes on from, which follows at once, however often. Before
+    /// It was interrupted and left a checkpoint. Another attempt resumes from it at once, without a limit. Before
     /// [`Event::Exited`].
     Continues { attempt: AttemptId },
-    /// It failed in a way in which it would fail again: it is not tried again. Before [`Event::Exited`].
+    /// It would fail again in the same way, so it is not retried. Before [`Event::Exited`].
     Hopeless { attempt: AttemptId },
     /// Its process tree is gone and its outputs are collected.
     Exited {
         attempt: AttemptId,
-        /// How it ended, outputs checked.
+        /// Its outcome, after the check of its outputs.
         outcome: Outcome,
-        /// The measurement is not to be trusted.
+        /// The measurement was disturbed.
         spoiled: bool,
     },
-    /// The result of an instance is in the store, flushed: the answer to [`Action::Record`].
+    /// The instance's result is in the store and flushed: the answer to [`Action::Record`].
     Recorded { instance: InstanceId },
-    /// More is known of an instance than when it arrived: what others of its kind took meanwhile.
+    /// A new estimate for an instance, from attempts that ended after it arrived.
     Learned {
         instance: InstanceId,
-        /// What is known now.
+        /// The new estimate.
         estimate: Estimate,
     },
-    /// More is known of what it costs to share a GPU: these replace what [`Sharing`] had.
+    /// New interference coefficients. They replace those in [`Sharing`].
     InterferenceLearned {
         /// [`Sharing::devices`].
         devices: Vec<f64>,
         /// [`Sharing::trial`].
         trial: Vec<Option<f64>>,
     },
-    /// GPUs came, went, or others took memory on them.
+    /// GPUs came or went, or foreign processes took memory on them.
     Capacity(Capacity),
-    /// What other runs of the machine hold and wait for changed.
+    /// The holdings or requests of other runs on the machine changed.
     Others(PeerLoad),
-    /// No new starts; running attempts get `grace` to end, and are killed then. A second one with no grace kills at once.
+    /// No new starts. Running attempts are killed after `grace`. A second one without grace kills at once.
     Cancel {
         /// How long running attempts may take to end.
         grace: Span,
     },
-    /// All events of this instant are in: due timers fire, then the policy decides, once. The only event that starts
-    /// anything; due whenever [`super::Scheduler::next_wake`] is not later than now.
+    /// All events of this instant are in: due timers fire, then the policy decides, once. No other event starts
+    /// anything. Due whenever [`super::Scheduler::next_wake`] is not later than now.
     Tick,
 }
 
-/// The answer of the store to a look-up.
+/// The store's answer to a lookup.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// A result that may be reused, and how it had ended.
+    /// A reusable result, with its outcome.
     Hit(Outcome),
-    /// Nothing to reuse.
+    /// No reusable result.
     Miss,
-    /// Nothing to reuse, but an attempt of it goes on since an earlier run, or has ended and was not taken in. It is joined at once: what
-    /// it holds of the machine it holds already, in that run's name, and nothing of it is in this one's books.
+    /// No reusable result, but an attempt from an earlier run still runs, or ended without being collected. It is
+    /// joined at once. The earlier run already holds its resources, so this run accounts for none.
     GoesOn,
-    /// It was planned, and is not needed any more: who needs it goes on without.
+    /// It was planned but is no longer needed. Its dependents continue without it.
     NotNeeded,
-    /// It cannot run: an expression reads an output that is not there, an input is missing. Settled with this outcome.
+    /// It cannot run: an expression reads a missing output, or an input is missing. Settled with this outcome.
     Refused(Outcome),
 }
 
-/// What the scheduler wants done.
+/// A request of the scheduler to its driver.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Everything that these instances need is settled: fingerprint them and look for results. More than one: a co-run
-    /// group, looked up as one.
+    /// All needs of these instances are settled: compute their fingerprints and look for results. Several instances are
+    /// a co-run group, looked up as one.
     LookUp { instances: Vec<InstanceId> },
     /// Start an attempt. All starts of one `handle` belong to one instant.
     Start {
-        /// Its identity from now on.
+        /// Its id from now on.
         attempt: AttemptId,
         instance: InstanceId,
         placement: Placement,
     },
     /// Every member of a group is ready: write `go` for all.
     Release { attempts: Vec<AttemptId> },
-    /// Every member has its epochs: write `stop` for those that go on.
+    /// Every member has its epochs: write `stop` for those that still run.
     Stop { attempts: Vec<AttemptId> },
-    /// It loses its placement at once and keeps its progress; a later start of the same instance goes on from there.
-    /// Only where [`Limits::preemption`] allows it: in simulations.
+    /// The attempt loses its placement at once and keeps its progress; a later start of the instance resumes from
+    /// there. Only with [`Limits::preemption`], in simulations.
     Preempt {
-        /// The attempt. No event about it counts any more.
+        /// Further events about this attempt are ignored.
         attempt: AttemptId,
     },
-    /// End it: ask, wait, kill. Said again with less grace when patience ends; the latest counts.
+    /// End it: ask, wait, kill. A repeated kill with a shorter grace replaces the earlier one.
     Kill {
         attempt: AttemptId,
-        /// How long it may take.
+        /// Time to end before it is killed.
         grace: Span,
-        /// Why: the outcome it will have.
+        /// The outcome that it will have.
         outcome: Outcome,
     },
-    /// The attempt just ended is the instance's last: store its result, flush, answer [`Event::Recorded`].
+    /// The attempt that just ended is the instance's last: store its result, flush, answer [`Event::Recorded`].
     Record { instance: InstanceId, attempt: AttemptId },
-    /// The attempt just ended will be followed by another: drop what it left.
+    /// Another attempt will follow the one that just ended: drop its outputs.
     Discard {
         instance: InstanceId,
         attempt: AttemptId,
         /// When the next one may start.
         retry_at: Time,
     },
-    /// The instance is settled, and no attempt of it goes on.
+    /// The instance is settled, and none of its attempts runs.
     Settle {
         instance: InstanceId,
-        /// `Skipped`: something it needs did not succeed. `Cancelled`: the run was, or it ends because of a failure
-        /// elsewhere. `DoesNotFit`: it asks for more than there is. `Failed`: it did fit, until a GPU was lost.
+        /// `Skipped`: an instance that it needs did not succeed. `Cancelled`: the run was cancelled, or ends because of
+        /// another failure. `DoesNotFit`: it asks for more than there is. `Failed`: it did fit, until a GPU was lost.
         outcome: Outcome,
-        /// The instance that is to blame, if one is: the failure itself, not what was skipped between.
+        /// The instance that caused it, if any: the failed one, not a skipped one in between.
         because: Option<InstanceId>,
     },
     /// Everything is settled. The last action, unless more tasks arrive.
     Finish,
 }
 
-/// What an attempt holds from its start until its exit.
+/// Resources that an attempt holds from its start until its exit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
     /// GPUs, ascending.
@@ -384,7 +385,7 @@ pub struct Placement {
     pub gpu_memory: u64,
     /// Host memory reserved, bytes.
     pub memory: u64,
-    /// It shares its GPUs to show what that costs, not because it is known to pay.
+    /// It shares its GPUs to measure the cost, not because sharing is known to pay.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trial: bool,
 }

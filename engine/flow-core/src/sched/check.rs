@@ -1,21 +1,21 @@
-//! Whether everything that is kept about states agrees with the states. Tests ask after every event.
+//! Checks that all derived data agrees with the states. Tests call it after every event.
 
 use super::machine::Scheduler;
 use super::state::{Class, Core, TaskState, Timer};
 use crate::InstanceId;
 
 impl Scheduler {
-    /// What happened that should not have, if anything did: an illegal change of state, a policy's proposal that admission
-    /// refuses. Costs nothing: for whoever drives it to ask after every turn.
+    /// The first internal error, if any: an illegal change of state, or a policy's proposal that admission refuses. It
+    /// is cheap; drivers check it after every turn.
     pub fn fault(&self) -> Option<&str> {
         self.core().faults.first().map(String::as_str)
     }
 
-    /// Every cross-reference: queue, timers, running attempts, the books of resources, groups as one. Walks everything.
+    /// Checks every cross-reference: queue, timers, running attempts, resource ledgers, groups. Walks everything.
     ///
     /// # Errors
-    /// What does not agree, or what happened that should not have: an illegal change of state, a policy's proposal that
-    /// admission refuses.
+    /// The first disagreement, or an internal error: an illegal change of state, or a policy's proposal that admission
+    /// refuses.
     pub fn check(&self) -> Result<(), String> {
         let core = self.core();
         if let Some(fault) = self.fault() {
@@ -71,7 +71,8 @@ impl Core {
         Ok(())
     }
 
-    /// All or nothing: the members of a group stand alike, but for those whose attempts have ended before the others'.
+    /// All or nothing: the members of a group are in the same state, except those whose attempts ended before the
+    /// others'.
     fn check_group(&self, unit: InstanceId) -> Result<(), String> {
         let kind = |id: InstanceId| match self.node(id).state {
             TaskState::Pending => 0,

@@ -1,15 +1,15 @@
-//! What follows when attempts are over: once more, or for good, for a unit as a whole.
+//! Decides after the attempts of a unit have ended: retry, or record the results. A unit is decided as a whole.
 
 use super::api::Action;
 use super::demand::Demand;
 use super::state::{Core, Ending, Node, TaskState};
 use crate::{AttemptId, InstanceId, Outcome, Span, Time};
 
-/// How often a unit starts again because it lost a GPU, for one that comes and goes would make it start for ever.
+/// Maximum restarts of a unit after lost GPUs. A GPU that comes and goes would otherwise restart it forever.
 const MOST_LOSSES: u32 = 3;
 
 impl Core {
-    /// An attempt is over. What follows is decided for its unit as a whole.
+    /// Handles the end of an attempt. Its unit is decided as a whole.
     pub(super) fn ended(&mut self, attempt: AttemptId, outcome: Outcome, spoiled: bool, out: &mut Vec<Action>) {
         let Some(live) = self.live.get(&attempt) else { return };
         let (instance, outcome, shared) = (live.instance, live.killed.unwrap_or(outcome), live.shared);
@@ -27,7 +27,7 @@ impl Core {
         }
     }
 
-    /// Something about an attempt that runs, for when it is over.
+    /// Marks the unit of a running attempt; read when the attempt is over.
     pub(super) fn note(&mut self, attempt: AttemptId, note: impl FnOnce(&mut Node)) {
         if let Some(live) = self.live.get(&attempt) {
             let unit = self.node(live.instance).unit;
@@ -35,8 +35,8 @@ impl Core {
         }
     }
 
-    /// It ran out of memory beside others although it was expected to fit: the estimate is raised, and it is tried once more
-    /// with its GPUs to itself, for only that says what it needs.
+    /// The attempt ran out of memory next to others although it was expected to fit. Its estimate is raised, and it is
+    /// retried once with its GPUs to itself, because only that shows its real need.
     fn out_of_memory_beside_others(&mut self, peak: u64, instance: InstanceId) {
         let node = &mut self.nodes[instance.index()];
         if node.alone_since || node.task.corun.is_some() {
@@ -47,7 +47,7 @@ impl Core {
         node.demand = Demand { gpus_alone: true, ..Demand::of(&node.task, &self.limits.sharing) };
     }
 
-    /// All attempts of a unit are over: once more, or for good.
+    /// All attempts of a unit are over: retries or records it.
     pub(super) fn conclude(&mut self, unit: InstanceId, out: &mut Vec<Action>) {
         let ends: Vec<_> = self.members(unit).iter().map(|&m| (m, self.node(m).state)).collect();
         let again = self.again(unit);
@@ -57,7 +57,7 @@ impl Core {
                 Some(retry_at) => {
                     out.push(Action::Discard { instance, attempt, retry_at });
                     self.node_mut(instance).attained = Span(0);
-                    // The next one is this run's own.
+                    // This run starts the next attempt itself.
                     self.node_mut(instance).goes_on = false;
                     if retry_at > self.now {
                         self.set(instance, TaskState::Paused { until: retry_at });
@@ -76,8 +76,9 @@ impl Core {
         }
     }
 
-    /// Whether a unit is tried again, and when: at once where it goes on from what it has done; after failures with growing pauses; at once on other GPUs if it lost one, which is
-    /// no failure of its own; at once, but once only, where a measurement was spoiled.
+    /// When a unit is retried, if at all: at once if it left a checkpoint, or if it lost a GPU; with growing pauses
+    /// after a failure; at once, but only once, after a disturbed measurement or after running out of memory on a shared
+    /// GPU.
     fn again(&mut self, unit: InstanceId) -> Option<Time> {
         if self.ending != Ending::No {
             return None;
@@ -115,7 +116,7 @@ impl Core {
         }
     }
 
-    /// A unit has as many retries as the most patient of its members.
+    /// Whether retries are left. A unit has the largest retry count of its members.
     pub(super) fn retries_left(&self, unit: InstanceId) -> bool {
         let retries = self.members(unit).iter().map(|&m| self.node(m).task.retries).max().unwrap_or(0);
         self.node(unit).failures < retries
@@ -128,7 +129,7 @@ impl Core {
     }
 }
 
-/// 1 s, 2 s, 4 s, … up to a minute.
+/// Pause before a retry: 1 s, 2 s, 4 s, … up to a minute.
 fn pause_after(failures: u32) -> Span {
     Span::from_millis(1_000 * (1u64 << (failures - 1).min(6)).min(60))
 }

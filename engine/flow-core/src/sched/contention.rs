@@ -1,28 +1,28 @@
-//! How fast work goes beside other work: CPU handed out max-min fair, GPUs shared with interference. Pure arithmetic, used alike by
-//! admission, simulation and reports; it knows no task and no policy, and rests on nothing that was measured together but
-//! the one coefficient of a device.
+//! Predicts how fast work runs next to other work: CPUs are shared max-min fairly, GPUs with interference. Pure
+//! arithmetic for admission, simulation and reports. It knows no task and no policy. The only co-run measurement that it
+//! uses is one coefficient per device.
 //!
-//! CPU: each asks for the cores that it keeps busy alone; who asks for little gets it, the rest share what is left equally
-//! (water-filling), and go as fast as what they got is to what they asked. How much CPU an epoch takes beside a GPU belongs to
-//! the dataset and its transform, so that a demand is best found as work per epoch, pooled over all runs of one, over the time of an
-//! epoch. GPU: as long as the busy shares of those on a GPU come to at most 1 they do not slow each other down; beyond that
-//! everyone there slows down by 1 + a·(Σ − 1), with a learned for each device and 1 before. Who is slowed down by the one
-//! asks for less of the other; both are repeated until nothing moves.
+//! CPU: each load asks for the cores that it keeps busy alone. Small requests are met in full, the others share the rest
+//! equally (water-filling); the speed is cores granted / cores requested. CPU work per epoch depends on the dataset and
+//! its transform. So the best demand is this work, pooled over all runs of a dataset, divided by the epoch time. GPU:
+//! while the busy shares on a GPU add up to 1 or less, nobody slows down. Beyond that everyone there slows down by 1 +
+//! a·(Σ − 1); a is learned per device and starts at 1. A load that one resource slows down asks for less of the other;
+//! both steps are repeated until nothing moves.
 
-/// The coefficient of a device of which nothing is known: never optimistic.
+/// The coefficient of an unknown device: never optimistic.
 pub const UNKNOWN_DEVICE: f64 = 1.0;
 
-/// How far a measurement moves the coefficient of a device.
+/// Weight of one measurement in the coefficient of a device.
 const MOVES: f64 = 0.2;
-/// A coefficient that is to less than this what was assumed is known.
+/// A coefficient counts as known once the initial assumption weighs less than this.
 const KNOWN: f64 = 0.1;
 
-/// Rounds of the fixed point at most.
+/// Maximum rounds of the fixed-point iteration.
 const ROUNDS: usize = 32;
-/// A speed that changes by less has settled.
+/// A speed that changes by less has converged.
 const SETTLED: f64 = 1e-6;
 
-/// What one piece of work asks for when it runs alone.
+/// Demand of one piece of work when it runs alone.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Load {
     /// Cores that it keeps busy.
@@ -36,19 +36,19 @@ pub struct Load {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Host {
     pub cores: f64,
-    /// The interference coefficient, by GPU; beyond the list it is [`UNKNOWN_DEVICE`].
+    /// Interference coefficient by GPU; [`UNKNOWN_DEVICE`] beyond the end of the list.
     pub devices: Vec<f64>,
 }
 
-/// The speed of each beside all others, as a share of its speed alone: predicted time = time alone / speed.
+/// The speed of each load next to all others, as a share of its speed alone: predicted time = time alone / speed.
 pub fn speeds(loads: &[Load], host: &Host) -> Vec<f64> {
     speeds_where(loads, &[], host)
 }
 
-/// The same where it is known of some, by place in the list, what they take on their GPUs for what they do alone in 1.
+/// The same, with measured slowdowns on the GPU for some loads, by index in `loads`.
 pub fn speeds_where(loads: &[Load], measured: &[Option<f64>], host: &Host) -> Vec<f64> {
     let demands: Vec<f64> = loads.iter().map(|load| load.cores).collect();
-    // Who waits for the CPU keeps the GPU less busy; at first nobody does, and the GPU's interference is the strongest.
+    // A load that waits for the CPU keeps the GPU less busy. At first none waits, and interference is strongest.
     let mut by_cpu = vec![1.0; loads.len()];
     let mut speeds = by_cpu.clone();
     for _ in 0..ROUNDS {
@@ -64,13 +64,13 @@ pub fn speeds_where(loads: &[Load], measured: &[Option<f64>], host: &Host) -> Ve
         if moved < SETTLED {
             break;
         }
-        // Half way, so that two who make way for each other do not do so in turn for ever.
+        // Move half way, so that two loads that yield to each other do not oscillate forever.
         by_cpu = next.iter().zip(&by_cpu).map(|(a, b)| (a + b) / 2.0).collect();
     }
     speeds
 }
 
-/// What a load takes for what it does alone in 1, on the fullest of its GPUs, if everyone goes as fast as the CPU allows.
+/// Slowdown of a load on the fullest of its GPUs if everyone runs at the speed that the CPU allows. Alone is 1.
 fn slowdown(load: &Load, all: &[Load], by_cpu: &[f64], host: &Host) -> f64 {
     let on = |gpu: usize| {
         let others = all.iter().zip(by_cpu).filter(|(other, _)| other.gpus.contains(&gpu));
@@ -80,7 +80,7 @@ fn slowdown(load: &Load, all: &[Load], by_cpu: &[f64], host: &Host) -> f64 {
     1.0 + load.gpus.iter().map(|&gpu| on(gpu)).fold(0.0, f64::max)
 }
 
-/// Hands a capacity out max-min fair: nobody gets more than he asks, and nobody less than another who also wants more.
+/// Shares a capacity max-min fairly: no load gets more than its demand, or less than another unless its demand is met.
 pub(crate) fn water_fill(demands: &[f64], capacity: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..demands.len()).collect();
     order.sort_by(|&a, &b| demands[a].total_cmp(&demands[b]));
@@ -92,18 +92,18 @@ pub(crate) fn water_fill(demands: &[f64], capacity: f64) -> Vec<f64> {
     got
 }
 
-/// What the busy shares on one GPU and the slowdown seen there say of its coefficient; `None` where the GPU was not full.
+/// The coefficient that follows from the busy shares on one GPU and the slowdown there. `None` if the GPU was not full.
 pub fn coefficient(busy: f64, slowdown: f64) -> Option<f64> {
     (busy > 1.1).then(|| ((slowdown - 1.0) / (busy - 1.0)).max(0.0))
 }
 
-/// The coefficient of a device after what was seen of it, oldest first: each moves it by a fifth.
+/// The coefficient of a device after these measurements, oldest first. Each moves it by a fifth.
 pub fn learned(seen: impl IntoIterator<Item = f64>) -> f64 {
     seen.into_iter().fold(UNKNOWN_DEVICE, |known, seen| (1.0 - MOVES) * known + MOVES * seen)
 }
 
-/// What the coefficient may yet turn out to be, when so few measurements led to it that the assumption it began with still
-/// weighs in: what they alone say, and no interference at all before the first. `None` once it is known well.
+/// An optimistic coefficient while the initial assumption still has weight: the mean of the measurements alone, and no
+/// interference before the first one. `None` once the coefficient is well known.
 pub(crate) fn hoped(learned: f64, measurements: u32) -> Option<f64> {
     let assumed = (1.0 - MOVES).powi(measurements.min(1_000) as i32);
     let alone = || if measurements == 0 { 0.0 } else { (learned - assumed * UNKNOWN_DEVICE) / (1.0 - assumed) };

@@ -1,11 +1,11 @@
-//! What a task asks of admission. Knows what is declared and what history says of it, not what there is.
+//! The demand of a task on admission, from declarations and history. It does not know what is available.
 
 use super::api::{Sharing, Task};
 use crate::{Exclusive, InstanceId};
 
 const GIB: u64 = 1 << 30;
 
-/// What a task asks of admission. Tasks with equal demands fit or do not fit alike.
+/// What a task requests from admission. Tasks with equal demands fit or do not fit alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Demand {
     pub(super) gpus: u32,
@@ -13,13 +13,13 @@ pub(super) struct Demand {
     pub(super) cpus: u32,
     pub(super) alone_load: AloneLoad,
     pub(super) memory: u64,
-    /// Nothing else of ours on its GPUs.
+    /// Nothing else of this run on its GPUs.
     pub(super) gpus_alone: bool,
-    /// Nothing else of ours on the machine.
+    /// Nothing else of this run on the machine.
     pub(super) machine_alone: bool,
-    /// Its instance, where that was measured beside another: then it is like no other.
+    /// Its instance, if it was measured next to another; its demand then equals no other.
     pub(super) paired: Option<InstanceId>,
-    /// It asks for a place in the queue of a batch system, and for nothing here.
+    /// It requests a place in a batch system's queue, and no local resources.
     pub(super) batch: bool,
 }
 
@@ -28,20 +28,20 @@ pub(super) struct Demand {
 pub(super) struct AloneLoad {
     /// Thousandths of a core.
     pub(super) cpu_milli: u64,
-    /// History saw it; else it is the CPUs that it holds.
+    /// Measured in earlier attempts; otherwise the CPUs that it holds.
     pub(super) cpu_learned: bool,
-    /// Thousandths of each of its GPUs; all of it while nobody knows.
+    /// Thousandths of each of its GPUs; 1000 while unknown.
     pub(super) gpu_milli: u32,
-    /// Exclusivity others it shows what sharing costs.
+    /// Running it next to others shows the cost of sharing.
     pub(super) telling: bool,
 }
 
-/// What is known of the memory that a task takes on each of its GPUs.
+/// Known memory use of a task on each of its GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum GpuMemory {
-    /// The author's word: it fits exactly where that much is free.
+    /// Declared by the author: it fits exactly if that much is free.
     Declared(u64),
-    /// The peak that history saw: never a reason to refuse a task for good.
+    /// The peak from history; never a reason to refuse a task for good.
     Learned(u64),
     Unknown,
 }
@@ -61,7 +61,8 @@ impl Demand {
         };
         let unknown = task.estimate.samples == 0 || gpu_memory == GpuMemory::Unknown;
         let alone = unknown || task.measured || task.exclusive != Exclusive::No;
-        // CPUs that are declared are kept free for it; what history says of a step that keeps GPUs busy only decides when.
+        // Declared CPUs are reserved for it. For a step that uses GPUs, the CPU demand from history only decides when
+        // it starts.
         let held = u64::from(request.cpus) * 1_000;
         let seen = task.estimate.cpu_milli.filter(|_| request.gpus > 0 && !alone && task.estimate.samples > 0);
         let alone_load = AloneLoad {
@@ -99,7 +100,7 @@ impl Demand {
         }
     }
 
-    /// What is reserved on a card of this size: room that must be free beside others of ours.
+    /// Memory reserved on a GPU of this size. It must be free if others of this run are on the GPU.
     pub(super) fn on_card(&self, total: u64) -> u64 {
         match self.gpu_memory {
             GpuMemory::Declared(bytes) => bytes,
@@ -108,8 +109,8 @@ impl Demand {
         }
     }
 
-    /// Room that must be free on a card without others of ours. History only keeps it off cards that strangers fill: a peak
-    /// that fits needs no margin here, and one that was seen on a larger card says nothing.
+    /// Memory that must be free on a GPU without others of this run. A learned peak only avoids GPUs that foreign
+    /// processes fill: a peak that fits needs no margin here, and one from a larger GPU is ignored.
     pub(super) fn on_empty_card(&self, total: u64) -> u64 {
         match self.gpu_memory {
             GpuMemory::Learned(bytes) if bytes <= total => bytes,
@@ -118,8 +119,8 @@ impl Demand {
         }
     }
 
-    /// What a member of a co-run group reserves: only what its author declared, since a learned peak or a margin would
-    /// forbid the very experiment.
+    /// What a member of a co-run group reserves: only its declared memory. A learned peak or a margin could forbid the
+    /// very experiment.
     pub(super) fn declared(&self) -> u64 {
         match self.gpu_memory {
             GpuMemory::Declared(bytes) => bytes,
@@ -128,7 +129,7 @@ impl Demand {
     }
 }
 
-/// What a learned peak may be exceeded by: 1 GiB, or a twentieth of the card if that is more; half of a tiny card.
+/// Safety margin over a learned peak: 1 GiB or 5% of the GPU, whichever is more; at most half of the GPU.
 fn margin(total: u64) -> u64 {
     GIB.max(total / 20).min(total / 2)
 }

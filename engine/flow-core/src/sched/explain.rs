@@ -1,5 +1,5 @@
-//! What an instance waits for, as a value: what was asked for against what there is, and who holds it. Words are made
-//! elsewhere.
+//! What an instance waits for, as a value: its requests, what is available, and the holders. Other modules make the
+//! words.
 
 use super::demand::Demand;
 use super::machine::Scheduler;
@@ -8,33 +8,34 @@ use super::state::{Class, Core, Ending, TaskState, Window};
 use crate::reason::{Resource, Rivalry};
 use crate::{AttemptId, CorunGpus, GpuId, InstanceId, Outcome, Time};
 
-/// What an instance waits for.
+/// The state of an instance and what it waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Waiting {
     /// It has not arrived.
     Arrival,
-    /// For these, which are not settled. Of a co-run group, the needs of all members.
+    /// It waits for these unsettled instances. In a co-run group: the needs of all members.
     Needs(Vec<InstanceId>),
-    /// For the store's answer.
+    /// It waits for the store's answer.
     LookUp,
     Resources(Vec<Shortage>),
-    /// Nothing of ours may run when it starts, for it wants the machine alone or is a co-run group; these do.
+    /// It wants the machine alone or is a co-run group, and these of this run still run.
     Others(Vec<InstanceId>),
-    /// For these to end, which want the machine for themselves.
+    /// It waits for these to end, which have the machine to themselves.
     Exclusive(Vec<InstanceId>),
-    /// For other runs of the machine.
+    /// It waits for other runs on the machine.
     OtherRuns(Rivalry),
-    /// There is room, but it would be in the way of this one, which has a reservation.
+    /// There is room, but it would delay this unit, which has a reservation.
     Reserved(InstanceId),
-    /// There is room, but the policy lets others go first; this one is the first in its order. Or the next decision starts it.
+    /// There is room, but the policy prefers this unit, the first in its order. `None`: the next decision starts it.
     Turn(Option<InstanceId>),
-    /// It failed, and is tried again.
+    /// It failed, and is retried.
     Retry {
         at: Time,
-        /// How often it has failed.
+        /// Number of failures so far.
         failures: u32,
     },
-    /// It runs, and waits at the barrier of its group for these. Empty: all have come, or it is not there yet itself.
+    /// It runs and waits at its group's barrier for these. Empty: all are there, or it has not reached the barrier
+    /// itself.
     Barrier {
         attempt: AttemptId,
         /// Members that are not ready.
@@ -43,45 +44,45 @@ pub enum Waiting {
     Running {
         attempt: AttemptId,
         since: Time,
-        /// When it will end, as far as its estimate goes.
+        /// Its expected end, if it has an estimate.
         expected_end: Option<Time>,
     },
     /// It was told to end.
     Killed {
         attempt: AttemptId,
-        /// The outcome it will have.
+        /// The outcome that it will have.
         outcome: Outcome,
     },
     /// Its attempt ended; these of its group still run.
     Group(Vec<InstanceId>),
-    /// For its result to be in the store.
+    /// It waits until its result is in the store.
     Recording,
-    /// For nothing any more.
+    /// It is done.
     Settled {
         outcome: Outcome,
-        /// Who is to blame, if somebody is.
+        /// The instance that caused it, if any.
         because: Option<InstanceId>,
     },
 }
 
-/// Less of a resource than was asked for.
+/// A resource of which less is available than requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortage {
     pub resource: Resource<GpuId>,
     pub requested: u64,
     pub available: u64,
     pub total: u64,
-    /// Who of ours holds it, in the order of their start.
+    /// Holders in this run, by start.
     pub held_by: Vec<Holder>,
-    /// Held by processes that are not ours; bytes of a GPU.
+    /// Held by foreign processes; bytes of a GPU.
     pub strangers: u64,
-    /// Held by other runs of the machine.
+    /// Held by other runs on the machine.
     pub elsewhere: u64,
-    /// Kept for what of theirs is served before.
+    /// Held back for requests of other runs that are served first.
     pub ahead: u64,
 }
 
-/// One of ours that holds something.
+/// An instance of this run that holds a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
     pub instance: InstanceId,
@@ -157,7 +158,8 @@ impl Core {
             let own = self.group(unit).is_some_and(|group| group.mode == CorunGpus::Own);
             let all = demands.iter().map(|demand| demand.gpus).sum();
             let mut short = Vec::new();
-            // With nothing of ours beside it a group lacks what strangers hold; its members mostly lack the same.
+            // The run holds nothing here, so a group lacks what foreign processes hold. Most of its members lack the
+            // same.
             for demand in demands {
                 let gpus = if own { all } else { demand.gpus };
                 let lacks = self.shortages(now, ledger, &Demand { gpus, ..demand });

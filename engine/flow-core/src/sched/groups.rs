@@ -1,5 +1,5 @@
-//! Co-run groups: members that start at one instant with nothing of ours beside them, wait for each other at a barrier, and
-//! are looked up, retried, timed out and settled as one. Knows nothing of where they are placed.
+//! Co-run groups: their members start at one instant with nothing else of this run, and wait for each other at a
+//! barrier. A group is looked up, retried, timed out and settled as one. This module does not know placements.
 
 use super::api::{Action, Answer, Task};
 use super::state::{Core, Ending, Group, TaskState, Window};
@@ -25,7 +25,7 @@ impl Core {
         id
     }
 
-    /// Where one member does not fit by itself the whole does not: fewer of them would be another experiment.
+    /// If one member does not fit by itself, the group does not: fewer members would be another experiment.
     pub(super) fn give_up_broken_groups(&mut self, first: usize, out: &mut Vec<Action>) {
         for index in first..self.nodes.len() {
             let task = &self.nodes[index].task;
@@ -38,7 +38,7 @@ impl Core {
         }
     }
 
-    /// Looked up as one: all members hit, or all run; if one cannot run, none does.
+    /// Handles a lookup of a group: all members hit, or all run. If one cannot run, none does.
     pub(super) fn group_answered(
         &mut self,
         unit: InstanceId,
@@ -85,7 +85,7 @@ impl Core {
         self.release(self.node(instance).unit, out);
     }
 
-    /// A member has its own epochs and goes on for the others.
+    /// A member has its own epochs and keeps running for the others.
     pub(super) fn sufficed(&mut self, attempt: AttemptId, out: &mut Vec<Action>) {
         let Some(live) = self.live.get_mut(&attempt) else { return };
         live.sufficed = true;
@@ -93,20 +93,20 @@ impl Core {
         self.stop_sufficed(self.node(instance).unit, out);
     }
 
-    /// A member ended: before the release it takes the group with it, after it the window is over.
+    /// A member ended. Before the release this ends the group; afterwards it ends the co-run window.
     pub(super) fn member_ended(&mut self, unit: InstanceId, outcome: Outcome, out: &mut Vec<Action>) {
         if self.members(unit).iter().all(|&m| matches!(self.node(m).state, TaskState::Ended { .. })) {
             return self.conclude(unit, out);
         }
         let before_release = self.group(unit).is_some_and(|group| group.window == Window::Ahead);
         if before_release && outcome == Outcome::Ok {
-            // It did all its work without the barrier. The others need not wait for it; no epoch will overlap.
+            // It did all its work without the barrier. The others need not wait for it, and no epoch will overlap.
             return self.release(unit, out);
         }
         let once_more = self.retries_left(unit) || self.node(unit).lost;
         let again = outcome == Outcome::Failed && self.ending == Ending::No && once_more;
         if before_release || again {
-            // What it ended as is its own; the others did nothing wrong.
+            // Its outcome is its own; the others did nothing wrong.
             return self.kill_unit(unit, Outcome::Cancelled, out);
         }
         if let Some(group) = self.groups.get_mut(&unit) {
@@ -115,7 +115,7 @@ impl Core {
         self.stop_sufficed(unit, out);
     }
 
-    /// Releases the barrier when nobody is missing.
+    /// Releases the barrier once every member is there.
     fn release(&mut self, unit: InstanceId, out: &mut Vec<Action>) {
         let Some(group) = self.group(unit).filter(|group| group.window == Window::Ahead) else { return };
         let mut attempts = Vec::new();
@@ -134,7 +134,7 @@ impl Core {
         self.stop_sufficed(unit, out);
     }
 
-    /// Stops members that go on for nobody: all have their epochs, or the window is over.
+    /// Stops members that keep running although no other needs it: all have their epochs, or the window is over.
     fn stop_sufficed(&mut self, unit: InstanceId, out: &mut Vec<Action>) {
         let Some(group) = self.group(unit) else { return };
         let mut going_on = Vec::new();

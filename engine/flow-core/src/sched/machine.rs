@@ -1,5 +1,5 @@
-//! The scheduler: events in, actions out, time as an argument. One arm an event, one function each. Knows no clock, no
-//! process and no file, and of policies only the seam.
+//! The scheduler: events in, actions out, time as an argument. One match arm and one function for each event. It knows
+//! no clock, process or file, and of policies only the interface.
 
 use super::api::{Action, Answer, Capacity, Estimate, Event, Limits};
 use super::demand::Demand;
@@ -9,13 +9,14 @@ use crate::{AttemptId, InstanceId, Outcome, Span, Time};
 
 /// The state machine that live runs and simulations share.
 ///
-/// Give it every event of an instant, completions before arrivals, then [`Event::Tick`] whenever [`Self::next_wake`] is not
-/// later than now: only a tick starts anything, so that an instant has one decision however many events it has.
+/// Give it every event of an instant, completions before arrivals. Then send [`Event::Tick`] whenever
+/// [`Self::next_wake`] is not later than now. Only a tick starts anything, so an instant has one decision, however many
+/// events it has.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
     core: Core,
     policy: Box<dyn Policy>,
-    /// Instances below are known to the policy.
+    /// Instances with smaller ids are known to the policy.
     announced: u32,
 }
 
@@ -25,7 +26,7 @@ impl Scheduler {
         Scheduler { core: Core::new(capacity, limits), policy, announced: 0 }
     }
 
-    /// Takes an event in and says what is to be done about it. Time never goes back; an earlier `now` counts as the latest.
+    /// Handles an event and appends the resulting actions. Time never goes back: an earlier `now` counts as the latest.
     /// Events about attempts that have ended are dropped.
     pub fn handle(&mut self, now: Time, event: Event, out: &mut Vec<Action>) {
         let core = &mut self.core;
@@ -41,11 +42,11 @@ impl Scheduler {
             Event::Sampled { attempt, gpu_memory } => core.sampled(attempt, &gpu_memory),
             Event::Collecting { attempt } => core.collecting(attempt),
             Event::Freed { attempt } => core.freed(attempt),
-            // What follows is no retry of the author's,
+            // A restart after a loss does not use up a retry.
             Event::Lost { attempt } => core.note(attempt, |unit| unit.lost = true),
-            // a part of the same,
+            // It resumes the same attempt.
             Event::Continues { attempt } => core.note(attempt, |unit| unit.continues = true),
-            // or nothing at all.
+            // It is never retried.
             Event::Hopeless { attempt } => core.note(attempt, |unit| unit.failures = u32::MAX),
             Event::Exited { attempt, outcome, spoiled } => core.ended(attempt, outcome, spoiled, out),
             Event::Recorded { instance } => core.recorded(instance, out),
@@ -73,12 +74,12 @@ impl Scheduler {
         timer.into_iter().chain(policy).min()
     }
 
-    /// The unit that resources are held back for, and when it is expected to start.
+    /// The unit that resources are held back for, and its expected start.
     pub fn reservation(&self) -> Option<(InstanceId, Option<Time>)> {
         self.core.reservation.as_ref().map(|reserved| (reserved.unit, reserved.at))
     }
 
-    /// Nothing new starts any more: something failed, or the run was cancelled.
+    /// Whether nothing new starts: something failed, or the run was cancelled.
     pub fn is_ending(&self) -> bool {
         self.core.ending != Ending::No
     }
@@ -91,7 +92,7 @@ impl Scheduler {
         &self.core
     }
 
-    /// One decision: the policy proposes until it stops, admission verifies.
+    /// One decision: the policy proposes until it stops, and admission verifies.
     fn decide(&mut self, out: &mut Vec<Action>) {
         self.core.dirty = false;
         self.introduce();
@@ -101,7 +102,7 @@ impl Scheduler {
         }
         self.core.join(out);
         let before = self.core.reservation.take();
-        // Each unit can be preempted, reserved and started, once each.
+        // Each unit can be preempted, reserved and started once.
         let bound = 3 * (self.core.queue.order.len() + self.core.live.len()) + 3;
         for proposals in 0.. {
             let proposal = self.policy.propose(&View::new(&self.core, proposals));
@@ -119,11 +120,11 @@ impl Scheduler {
             self.introduce();
         }
         self.core.stake();
-        // What was preempted at this instant waits for the next event, not for another decision.
+        // Units preempted at this instant wait for the next event, not for another decision.
         self.core.dirty = false;
     }
 
-    /// Tells the policy what has arrived, and has it rank what began to wait.
+    /// Announces new arrivals to the policy, and lets it rank the units that began to wait.
     fn introduce(&mut self) {
         let arrived = self.core.nodes.len() as u32;
         if self.announced < arrived {
@@ -156,7 +157,7 @@ impl Core {
         }
     }
 
-    /// An attempt of the unit goes on since an earlier run: it is joined with the next decision, whatever else waits.
+    /// An attempt of the unit from an earlier run still runs. The next decision joins it, whatever else waits.
     pub(super) fn go_on(&mut self, unit: InstanceId, out: &mut Vec<Action>) {
         for member in self.members(unit).to_vec() {
             self.node_mut(member).goes_on = true;
@@ -174,8 +175,7 @@ impl Core {
         self.arm(attempt, timeout);
     }
 
-    /// Another run does this unit, so nothing of it was started here and no end will follow. The unit is looked up
-    /// again.
+    /// Another run does this unit, so this run started nothing and no exit will follow. The unit is looked up again.
     fn elsewhere(&mut self, attempt: AttemptId, out: &mut Vec<Action>) {
         let Some(live) = self.live.get(&attempt) else { return };
         let instances = self.members(self.node(live.instance).unit).to_vec();
@@ -205,7 +205,7 @@ impl Core {
         self.dirty = true;
     }
 
-    /// What waits or will is placed and ranked by what is known now; what runs, by what was known when it started.
+    /// Updates an estimate, for waiting and future units. A running attempt keeps the one that it started with.
     fn learned(&mut self, instance: InstanceId, estimate: Estimate) {
         let Some(node) = self.nodes.get(instance.index()).filter(|node| !node.alone_since) else { return };
         if matches!(node.state, TaskState::Running { .. } | TaskState::Ended { .. } | TaskState::Settled { .. }) {
@@ -232,7 +232,7 @@ impl Core {
         self.feasibility.set_capacity(&capacity);
         self.capacity = capacity;
         self.dirty = true;
-        // Nothing comes of what runs on a lost GPU.
+        // Nothing useful can come from attempts on a lost GPU.
         let lost = self.live.iter().filter(|(attempt, _)| self.feasibility.now.lost_under(**attempt));
         let lost: Vec<InstanceId> = lost.map(|(_, live)| self.node(live.instance).unit).collect();
         lost.into_iter().for_each(|unit| self.kill_unit(unit, Outcome::Failed, out));
@@ -252,7 +252,7 @@ impl Core {
 
     fn cancelled(&mut self, grace: Span, out: &mut Vec<Action>) {
         self.ending = Ending::Cancelled;
-        // Nothing of ours waits for other runs any more, and they are to hear of it.
+        // Nothing of this run waits for other runs any more; the next tick publishes that.
         self.dirty = true;
         self.end_all(grace == Span(0), out);
         let live: Vec<AttemptId> = self.live.keys().copied().collect();
@@ -273,12 +273,12 @@ impl Core {
                 }
                 Timer::Retry(unit) => self.wait(unit, out),
             }
-            // Either may have been removed by what it led to; a deadline fires once.
+            // Handling it may already have removed the timer. A deadline fires once.
             self.timers.remove(&(at, timer));
         }
     }
 
-    /// Asks the store about every unit whose needs are settled.
+    /// Looks up every unit whose needs are settled.
     fn look_up(&mut self, out: &mut Vec<Action>) {
         for unit in std::mem::take(&mut self.to_ask) {
             let instances = self.members(unit).to_vec();
@@ -298,7 +298,7 @@ impl Core {
         }
     }
 
-    /// The store has no result: the unit may start, unless nothing may or it never can.
+    /// The store has no result: the unit may start, unless the run ends or the unit can never fit.
     pub(super) fn wait(&mut self, unit: InstanceId, out: &mut Vec<Action>) {
         let members = self.members(unit).to_vec();
         let since = self.now;

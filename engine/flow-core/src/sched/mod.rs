@@ -7,24 +7,24 @@
 //!            policy ── proposes ──▶ admit ── asks ──▶ place (in resources) ──▶ start ──▶ actions
 //! ```
 //!
-//! What its driver owes it, live or simulated:
+//! Duties of its driver, live or simulated:
 //!
 //! | action | what to do, and the event that answers |
 //! | --- | --- |
-//! | `LookUp` | [`Event::Answered`] for each instance, always; after a cancel `Miss` without looking will do |
-//! | `Start` | start it: [`Event::Started`] when the process exists, else [`Event::SpawnFailed`] and nothing more. Later [`Event::Exited`], once, whatever happens; where collecting takes time, [`Event::Collecting`] before it; [`Event::Hopeless`], where to try it again would come out the same. Of a co-run group all `Start`s of one call at one instant, and [`Event::Ready`] and [`Event::Sufficed`] as the program says them; a plain command is ready when it is started |
+//! | `LookUp` | [`Event::Answered`] for each instance, always; after a cancel, `Miss` without a lookup is fine |
+//! | `Start` | start it: [`Event::Started`] once the process exists, else [`Event::SpawnFailed`] and nothing more. Later [`Event::Exited`], exactly once; before it [`Event::Collecting`] if collecting takes time, and [`Event::Hopeless`] if a retry would end the same. For a co-run group: all `Start`s of one call at one instant, and [`Event::Ready`] and [`Event::Sufficed`] when the program reports them; a plain command is ready once started |
 //! | `Release` | write `go` for all of them |
 //! | `Stop` | write `stop`; the exits follow |
-//! | `Kill` | ask it to end, kill it after the grace; [`Event::Exited`] follows, and its outcome will be the one of the kill, whatever it did meanwhile |
+//! | `Kill` | ask it to end, kill it after the grace; [`Event::Exited`] follows, and the kill's outcome replaces its own |
 //! | `Record` | store and flush the result of that attempt, with the outcome of its kill if it was killed: [`Event::Recorded`], always |
-//! | `Discard` | drop what the attempt left; another one will come |
-//! | `Settle` | note it: no event. What was settled from the start, hit or was refused in a look-up is not said again |
+//! | `Discard` | drop the attempt's outputs; another attempt will follow |
+//! | `Settle` | note it: no event. Not sent for instances that were settled from the start, or by a hit or a refusal |
 //! | `Preempt` | simulations only: stop it at once, keep its progress; no event |
 //! | `Finish` | the end |
 //!
-//! and a [`Event::Tick`] after the events of an instant, whenever [`Scheduler::next_wake`] is not later than now. Where other runs
-//! share the machine, [`Event::Others`] before it, and what [`Scheduler::holding`] and [`Scheduler::held_up`] say is told to them
-//! after it, before anybody else decides.
+//! A [`Event::Tick`] follows the events of an instant, whenever [`Scheduler::next_wake`] is not later than now. If
+//! other runs share the machine, send [`Event::Others`] before the tick; after it publish [`Scheduler::holding`] and
+//! [`Scheduler::held_up`] to them, before another run decides.
 
 mod admit;
 mod api;

@@ -1,18 +1,20 @@
-//! What other runs of the machine hold and wait for, as it counts for this one, and the order in which they are all served.
-//! Pure: who they are and how one hears of them is somebody else's. The live engine and the tests that drive several
-//! schedulers against one machine use the same rules.
+//! Holdings and requests of the other runs on this machine, and the order in which all runs are served. Pure: other
+//! modules find the runs and exchange the data. The live engine and the tests that drive several schedulers against one
+//! machine use the same rules.
 //!
-//! Each run publishes what it holds and the unit of its own that waits at the head because of others. All runs order all
-//! heads alike: higher priority first, then who waits longest, then the run's number. A run counts as taken what others hold
-//! and what the heads before its own ask for, so that nothing passes who waits longer; where such a head wants the machine
-//! for itself, nothing starts. GPUs are told apart: of those that such a head may have as many are kept for it as it asks for, free ones first
-//! and then those of the run itself, on which it starts nothing more; what waits for GPUs keeps no CPUs meanwhile, for these could be hours. The first head of all has nobody before it, and gets its room as soon as what runs has ended.
+//! Each run publishes its holdings and its *head*: the first of its units that other runs keep from starting. All runs
+//! order the heads alike: higher priority first, then the longest wait, then the run's number. A run counts as taken
+//! what others hold and what earlier heads request, so nothing passes a longer wait. Nothing starts before a head that
+//! wants the machine for itself. GPUs are counted individually: each head gets as many of its eligible GPUs as it
+//! requests. Free ones are kept first, then the run's own, on which it starts nothing more. A head that waits for GPUs
+//! holds back no CPUs, because the wait could last hours. Nothing precedes the first head, which gets its room as soon
+//! as running work ends.
 //!
-//! On a GPU on which nothing wants it alone steps of several runs meet, by the rules that hold within one: each run publishes of such
-//! a GPU what its own reserve and keep busy, and takes that of others for company there.
+//! Several runs may share a GPU on which no step wants it alone, by the same rules as within one run. Each run publishes
+//! the memory and load of its steps on such a GPU and counts the published load of others there.
 //!
-//! Steps of milliseconds would be handed over one by one, and the machine would idle while each next run notices. So what a run
-//! starts begins its [`Shift`]: for a tenth of a second what ends there may be followed by as much of its own.
+//! If runs handed over after each step of milliseconds, the machine would idle until the next run notices. So a start
+//! begins the run's [`Shift`]: for a tenth of a second it may replace its ending steps by as much work of its own.
 
 use std::{
     cmp::Reverse,
@@ -23,19 +25,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::{GpuId, InstanceId, Span, Time};
 
-/// What a run holds of its machine, or asks for.
+/// Resources of the machine that a run holds, or requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holding {
     /// Thousandths of a CPU.
     pub cpu_milli: u64,
     /// Host memory, bytes.
     pub memory: u64,
-    /// Attempts; of heads, how many there are.
+    /// Attempts; summed over heads: the number of heads.
     pub attempts: u32,
-    /// GPUs that it has, or has a part of.
+    /// GPUs that it holds, entirely or in part.
     #[serde(default, skip_serializing_if = "none")]
     pub gpus: u32,
-    /// It has, or wants, the machine for itself: an exclusive step, a co-run group.
+    /// It has, or wants, the machine for itself: an exclusive step, or a co-run group.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exclusive: bool,
 }
@@ -45,7 +47,7 @@ fn none(amount: &u32) -> bool {
 }
 
 impl Holding {
-    /// Something was given back, whatever came instead.
+    /// Whether any amount is smaller than before, whatever else grew.
     pub fn is_less_than(&self, before: &Holding) -> bool {
         self.cpu_milli < before.cpu_milli
             || self.memory < before.memory
@@ -63,20 +65,20 @@ impl Holding {
     }
 }
 
-/// A unit that other runs keep from starting, the first of its run.
+/// A run's first unit that other runs keep from starting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Since when, on a clock that all runs share.
+    /// Start of its wait, on a clock that all runs share.
     pub since: u64,
     /// Higher goes first.
     pub priority: i64,
-    /// What it asks for.
+    /// Its request.
     pub asks: Holding,
-    /// Of our GPUs those that it may have.
+    /// The GPUs of this run that it could use.
     pub cards: Vec<GpuId>,
 }
 
-/// A place in the order in which runs are served: the least is the first.
+/// A place in the order in which runs are served. The smallest is first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QueuePosition {
     priority: Reverse<i64>,
@@ -85,27 +87,27 @@ pub struct QueuePosition {
 }
 
 impl QueuePosition {
-    /// The place of something of this priority that waits since then; `run` tells runs apart.
+    /// The place of a unit with this priority that waits since then, in run number `run`.
     pub fn new(priority: i64, since: u64, run: u32) -> QueuePosition {
         QueuePosition { priority: Reverse(priority), since, run }
     }
 }
 
-/// What steps of a run have of a GPU on which nothing wants it alone.
+/// The load of a run's steps on a GPU on which none of them wants it alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CardLoad {
-    /// How many they are.
+    /// Number of steps.
     pub steps: u32,
-    /// What they reserve or use of its memory, bytes.
+    /// GPU memory that they reserve or use, bytes.
     pub memory: u64,
-    /// Thousandths of a core that they keep busy, of one on several GPUs its part.
+    /// Thousandths of a core that they keep busy. A step on several GPUs counts its part.
     pub cpu_milli: u64,
-    /// Thousandths of the GPU that each keeps busy alone, summed up.
+    /// Thousandths of the GPU that each keeps busy alone, summed.
     pub gpu_milli: u64,
 }
 
 impl CardLoad {
-    /// Somebody has a part of it and does not say which.
+    /// Another run uses part of the GPU and does not publish how much.
     const UNKNOWN: CardLoad = CardLoad { steps: 1, memory: u64::MAX, cpu_milli: 0, gpu_milli: 1_000 };
 
     pub(super) fn add(&mut self, more: &CardLoad) {
@@ -116,55 +118,55 @@ impl CardLoad {
     }
 }
 
-/// The GPUs of a run, as it finds them before a decision.
+/// Holders of a run's GPUs before a decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CardHolders {
-    /// Those that steps of its own are on.
+    /// GPUs that its own steps use.
     pub ours: BTreeSet<GpuId>,
-    /// Those that other flows have alone,
+    /// GPUs that other flow processes hold alone.
     pub theirs: Vec<GpuId>,
-    /// and those that whoever is on them shares.
+    /// GPUs that their holders share.
     pub joint: Vec<GpuId>,
 }
 
-/// Another run of the machine, as it published itself.
+/// Another run on the machine, as it published itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PeerRun {
-    /// What tells runs apart.
+    /// Distinguishes runs.
     pub run: u32,
-    /// What its attempts hold.
+    /// Holdings of its attempts.
     pub holds: Holding,
-    /// What it has of our GPUs that it shares.
+    /// Its load on those GPUs of this run that it shares.
     pub shares: BTreeMap<GpuId, CardLoad>,
-    /// What of its own waits at the head for others.
+    /// Its unit that waits for other runs, if any.
     pub head: Option<Head>,
 }
 
 impl PeerRun {
-    /// Its place in the order, if something of it waits.
+    /// Its place in the order, if one of its units waits.
     pub fn turn(&self) -> Option<QueuePosition> {
         self.head.as_ref().map(|head| QueuePosition::new(head.priority, head.since, self.run))
     }
 }
 
-/// What other runs of the machine come to, for one of them.
+/// Totals of the other runs on the machine, from the view of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PeerLoad {
-    /// How many there are.
+    /// Number of other runs.
     pub runs: u32,
     pub holds: Holding,
-    /// What of theirs that waits is served before ours asks for.
+    /// Requests of their heads that are served before this run's head.
     pub ahead: Holding,
-    /// GPUs of ours that other flows have alone.
+    /// GPUs of this run that other flow processes hold alone.
     pub gpus: Vec<GpuId>,
-    /// What is theirs on GPUs of which ours may have a part.
+    /// Load of others on GPUs that this run may share.
     pub company: BTreeMap<GpuId, CardLoad>,
-    /// GPUs on which nothing of ours may start, for they are kept for what is ahead.
+    /// GPUs on which this run may start nothing, because they are kept for heads before its own.
     pub kept: BTreeSet<GpuId>,
 }
 
 impl PeerLoad {
-    /// What others come to on its GPUs alone.
+    /// The totals on this run's GPUs alone.
     pub fn on(cards: &CardHolders, rivals: &[PeerRun]) -> PeerLoad {
         let mut others = PeerLoad { gpus: cards.theirs.clone(), ..PeerLoad::default() };
         for card in &cards.joint {
@@ -179,12 +181,12 @@ impl PeerLoad {
         others
     }
 
-    /// Others are not seen for certain, or do not see us: where somebody has a part of a GPU nothing more starts.
+    /// Other runs cannot be seen reliably, or cannot see this one: nothing more starts on a GPU that anyone shares.
     pub fn distrust(&mut self, cards: &CardHolders) {
         self.company = cards.joint.iter().map(|card| (*card, CardLoad::UNKNOWN)).collect();
     }
 
-    /// What others come to for a run whose turn this is, with these of its GPUs.
+    /// The totals for a run with this place in the order and these GPUs.
     pub fn facing(own: QueuePosition, rivals: &[PeerRun], cards: &CardHolders) -> PeerLoad {
         let mut others = PeerLoad::on(cards, rivals);
         let mut ahead: Vec<(QueuePosition, &Head)> = Vec::new();
@@ -201,8 +203,8 @@ impl PeerLoad {
         others
     }
 
-    /// Keeps as many GPUs for a head as it asks for: free ones, then ours, then those that others share. On those that other flows have
-    /// alone they have to start nothing more.
+    /// Keeps as many GPUs for a head as it requests: free ones, then this run's, then those that others share. GPUs
+    /// that other flow processes hold alone need not be kept, because this run starts nothing there.
     fn keep(&mut self, head: &Head, ours: &BTreeSet<GpuId>) {
         let open = |card: &&GpuId| !self.kept.contains(card) && (ours.contains(card) || !self.gpus.contains(card));
         let mut open: Vec<GpuId> = head.cards.iter().filter(open).copied().collect();
@@ -210,12 +212,12 @@ impl PeerLoad {
         self.kept.extend(open.into_iter().take(head.asks.gpus as usize));
     }
 
-    /// Nobody is ahead of us.
+    /// No head is before this run's.
     pub fn is_first(&self) -> bool {
         self.ahead.attempts == 0
     }
 
-    /// Of all there is so much may start before who is ahead, while we hold that; not before one who wants the machine for itself.
+    /// Lets this run start `room` before the heads ahead, unless one of them wants the machine for itself.
     pub fn leave(&mut self, room: &Holding, holds: &Holding, all: &Holding) {
         if self.ahead.exclusive || room.cpu_milli == 0 {
             return;
@@ -224,22 +226,22 @@ impl PeerLoad {
         let cpu_milli = free(all.cpu_milli, self.holds.cpu_milli, holds.cpu_milli);
         let memory = free(all.memory, self.holds.memory, holds.memory);
         self.kept.clear();
-        // All that is ahead may ask for more than there is.
+        // The heads together may request more than there is.
         self.ahead.cpu_milli = self.ahead.cpu_milli.min(cpu_milli.saturating_sub(room.cpu_milli));
         self.ahead.memory = self.ahead.memory.min(memory.saturating_sub(room.memory));
     }
 
-    /// Thousandths of a CPU that are not there for us.
+    /// Thousandths of a CPU that other runs hold or that are kept for their heads.
     pub(super) fn cpu_milli(&self) -> u64 {
         self.holds.cpu_milli.saturating_add(self.ahead.cpu_milli)
     }
 
-    /// Bytes of host memory that are not there for us.
+    /// Bytes of host memory that other runs hold or that are kept for their heads.
     pub(super) fn memory(&self) -> u64 {
         self.holds.memory.saturating_add(self.ahead.memory)
     }
 
-    /// Whether something may start as far as the machine is wanted alone, by it (`alone`) or by one of theirs.
+    /// Whether exclusive use of the machine allows a start. `alone`: the starting unit wants the machine for itself.
     pub(super) fn let_start(&self, alone: bool) -> bool {
         let nobody = self.holds.attempts == 0 && self.ahead.attempts == 0;
         !self.holds.exclusive && !self.ahead.exclusive && (nobody || !alone)
@@ -249,7 +251,7 @@ impl PeerLoad {
 /// How long a run's shift lasts.
 const SHIFT: Span = Span::from_millis(100);
 
-/// The short time in which a run that was served need not hand over what ends.
+/// The short time in which a run that was served may reuse what its ending steps free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shift {
     until: Time,
@@ -257,7 +259,7 @@ pub struct Shift {
 }
 
 impl Shift {
-    /// Something of ours started, and this is what we hold with it.
+    /// A unit of this run started; `holds` includes it.
     pub fn started(&mut self, now: Time, holds: Holding) {
         if now >= self.until {
             *self = Shift { until: now + SHIFT, held: holds };
@@ -267,7 +269,7 @@ impl Shift {
         }
     }
 
-    /// How much we may start before who is ahead, holding this.
+    /// How much this run may start before the heads ahead, given its holdings.
     pub fn room(&self, now: Time, holds: &Holding) -> Holding {
         if now >= self.until {
             return Holding::default();
@@ -285,20 +287,20 @@ impl Shift {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockedUnit {
     pub unit: InstanceId,
-    /// Since when others keep it from starting.
+    /// When other runs began to keep it from starting.
     pub since: Time,
-    /// Of its members the highest.
+    /// The highest priority of its members.
     pub priority: i64,
-    /// What it asks for.
+    /// Its request.
     pub asks: Holding,
-    /// How long it is expected to take.
+    /// Its expected duration.
     pub takes: Option<Span>,
 }
 
-/// What one attempt holds, and until when that is expected.
+/// Holdings of one attempt, and their expected end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Booked {
     pub holds: Holding,
-    /// Until when, where that is known.
+    /// The expected end, if known.
     pub until: Option<Time>,
 }

@@ -1,5 +1,5 @@
-//! Where a demand would go now, if anywhere: which GPUs, and whether those who hold them can bear it. Changes nothing in the
-//! books.
+//! Places a demand: on which GPUs it would run now, and whether their holders can bear it. Changes nothing in the
+//! ledger.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -10,21 +10,21 @@ use super::demand::{AloneLoad, Demand, GpuMemory};
 use super::resources::{Allocation, Allocations, Gpu};
 use crate::{CorunGpus, GpuId, InstanceId};
 
-/// Of more steps of other runs on a GPU only so many are told apart.
+/// Maximum number of other runs' steps on a GPU that are modelled one by one.
 const MOST_COMPANY: u32 = 64;
 
 /// How a demand joins others on their GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Joins {
-    /// There are none, or it is expected to pay.
+    /// Nothing else is on them, or sharing is expected to pay.
     Well,
-    /// To find out whether it pays.
+    /// To measure whether sharing pays.
     OnTrial,
 }
 
-/// Something that runs, or would.
+/// A running or hypothetical piece of work.
 struct Work<'a> {
-    /// Where it may have been measured beside another.
+    /// Its instance, if it may have been measured next to another.
     instance: Option<InstanceId>,
     alone_load: &'a AloneLoad,
     gpus: &'a [GpuId],
@@ -35,7 +35,7 @@ impl<'a> Work<'a> {
         Work { instance: Some(held.instance), alone_load: &held.alone_load, gpus: &held.placement.gpus }
     }
 
-    /// What it was measured to take beside the only other one on its GPUs, alone taking 1.
+    /// Its measured slowdown next to the only other work on its GPUs; alone is 1.
     fn measured(&self, all: &[Work<'_>], ledger: &Allocations) -> Option<f64> {
         let shares =
             |other: &&Work<'_>| !std::ptr::eq(*other, self) && other.gpus.iter().any(|gpu| self.gpus.contains(gpu));
@@ -46,10 +46,10 @@ impl<'a> Work<'a> {
     }
 }
 
-/// What is done at once.
+/// Speeds of all work that runs at once.
 #[derive(Clone, Copy)]
 struct JointSpeed {
-    /// The speed of the slowest, alone being 1.
+    /// The speed of the slowest; alone is 1.
     slowest: f64,
     /// The sum of all speeds.
     sum: f64,
@@ -72,7 +72,7 @@ impl JointSpeed {
             loads.extend(vec![one; steps as usize]);
         }
         if elsewhere > 0 {
-            // What other runs keep busy slows ours down, and is slowed down by it.
+            // CPU load of other runs slows this run's work down, and is slowed down by it.
             loads.push(Load { cores: elsewhere as f64 / 1e3, gpu_busy: 0.0, gpus: Vec::new() });
         }
         let measured: Vec<Option<f64>> = match ledger.sharing.pairs.is_empty() {
@@ -132,7 +132,7 @@ impl Allocations {
         Some(chosen)
     }
 
-    /// Empty cards first, of the others those that are least busy; without strangers, with most room.
+    /// The best GPUs: empty, then least busy, then without foreign processes, then with the most room.
     fn emptiest(&self, demand: &Demand) -> Option<Vec<GpuId>> {
         let key = |(id, gpu): (GpuId, &Gpu)| {
             let (busy, steps) = gpu.company.map_or((0, 0), |company| (company.gpu_milli, company.steps as usize));
@@ -154,7 +154,7 @@ impl Allocations {
         gpu.holders.iter().filter_map(|h| self.holders.get(&h.attempt)).map(|held| held.alone_load.gpu_milli).sum()
     }
 
-    /// How a demand may join those who hold these GPUs, if it may.
+    /// How a demand may join the holders of these GPUs, if it may.
     fn joins(&self, demand: &Demand, gpus: &[GpuId]) -> Option<Joins> {
         if gpus.iter().all(|gpu| self.gpus[gpu.index()].is_empty()) {
             return Some(Joins::Well);
@@ -163,7 +163,7 @@ impl Allocations {
         let before = JointSpeed::of(&work, self, &self.sharing.devices);
         work.push(Work { instance: demand.paired, alone_load: &demand.alone_load, gpus });
         let after = JointSpeed::of(&work, self, &self.sharing.devices);
-        // Sums of rounded numbers: what is exactly at a bound is within it.
+        // The sums are rounded: a value exactly at a bound is within it.
         let within = 1e-9;
         let bearable = after.slowest + within >= 1.0 / self.sharing.slowdown;
         let gains = |before: JointSpeed, after: JointSpeed| after.sum - before.sum + within >= self.sharing.gain;
@@ -176,8 +176,8 @@ impl Allocations {
         gains(JointSpeed::of(&work, self, &hoped), after).then_some(Joins::OnTrial)
     }
 
-    /// The coefficients at which a demand may join another on trial: where these two alone would have the GPUs, each would show
-    /// what that costs, and the CPU could not be to blame.
+    /// The coefficients for a trial, if a trial would be conclusive: the two have the GPUs to themselves, both show the
+    /// cost of sharing, and the CPUs suffice for both.
     fn hoped(&self, demand: &Demand, gpus: &[GpuId]) -> Option<Vec<f64>> {
         if self.sharing.trial.is_empty() || gpus.iter().any(|gpu| self.gpus[gpu.index()].company.is_some()) {
             return None;
@@ -198,14 +198,14 @@ impl Allocations {
         Some(devices)
     }
 
-    /// GPUs with room for a demand that it would share badly; those without holders are not told.
+    /// GPUs with room that a demand would share badly, without the empty ones. `None`: it would not share badly.
     pub(super) fn shared_badly(&self, demand: &Demand) -> Option<Vec<GpuId>> {
         let mut gpus = self.choose(demand).filter(|gpus| self.joins(demand, gpus).is_none())?;
         gpus.retain(|gpu| !self.gpus[gpu.index()].is_empty());
         Some(gpus)
     }
 
-    /// What the slower of both took, where a demand was measured beside the only one on a GPU, alone taking 1.
+    /// The larger measured slowdown of a demand and the only holder of a GPU, if this pair was measured. Alone is 1.
     pub(super) fn measured_beside(&self, demand: &Demand, gpu: GpuId) -> Option<f64> {
         let gpu = &self.gpus[gpu.index()];
         let [hold] = gpu.holders.as_slice() else { return None };
@@ -217,24 +217,24 @@ impl Allocations {
         Some(of((own, other))?.max(of((other, own))?))
     }
 
-    /// Whether the CPUs suffice: what is declared is kept free, what history knows may go somewhat beyond.
+    /// Whether the CPUs suffice: declared CPUs are reserved, demand known from history may exceed them somewhat.
     pub(super) fn cpus_suffice(&self, demand: &Demand) -> bool {
         let all = self.cpus * 1_000;
         let bound = if demand.alone_load.cpu_learned { (all as f64 * self.sharing.cpu) as u64 } else { all };
         u64::from(demand.cpus) <= self.cpus && self.taken_cpus().saturating_add(demand.alone_load.cpu_milli) <= bound
     }
 
-    /// Thousandths of a CPU that we hold, and that are not there for us because of other runs.
+    /// Thousandths of a CPU that this run holds, or cannot have because of other runs.
     pub(super) fn taken_cpus(&self) -> u64 {
         self.held_cpus.saturating_add(self.others.cpu_milli())
     }
 
-    /// The same of memory, bytes.
+    /// Bytes of host memory, likewise.
     pub(super) fn taken_memory(&self) -> u64 {
         self.held_memory.saturating_add(self.others.memory())
     }
 
-    /// Whether there is a place in the queue of the batch system.
+    /// Whether the batch system's queue has a free place.
     pub(super) fn queue_suffices(&self) -> bool {
         self.attempts() < self.jobs && self.queued.len() < self.batch
     }
@@ -251,7 +251,7 @@ impl Allocations {
             && self.taken_memory().saturating_add(memory) <= self.memory
     }
 
-    /// Where a demand would go now.
+    /// The placement that a demand would get now.
     pub(super) fn place(&self, demand: &Demand) -> Option<Placement> {
         if !self.sums_suffice(demand) {
             return None;
@@ -267,11 +267,11 @@ impl Allocations {
         Some(Placement { gpus, cpus: demand.cpus, gpu_memory, memory: demand.memory, trial })
     }
 
-    /// Where the members of a group would go now, in their order. Nothing of ours may run; CPUs, `-j` and what history
-    /// says of GPU memory do not count, GPUs and declared memory do.
+    /// The placements that the members of a group would get now, in their order. Nothing else of this run may run. GPUs
+    /// and declared memory count; CPUs, `-j` and learned GPU memory do not.
     pub(super) fn place_group(&self, mode: CorunGpus, members: &[Demand]) -> Option<Vec<Placement>> {
         if members.iter().all(|member| member.batch) {
-            // It is one job there, whose members have its node together.
+            // The group is one batch job, and its members share the node.
             return self.queue_suffices().then(|| vec![Placement::default(); members.len()]);
         }
         let memory = members.iter().fold(0u64, |sum, m| sum.saturating_add(m.memory));
@@ -284,7 +284,7 @@ impl Allocations {
             .collect();
         cards.sort_by_key(|(id, gpu)| (Reverse(gpu.free()), *id));
         let mut room: Vec<u64> = cards.iter().map(|(_, gpu)| gpu.free()).collect();
-        // The largest demand chooses first, from the cards with most room: if any assignment exists, this one does.
+        // The largest demand chooses first, from the GPUs with the most room: if any assignment exists, this one does.
         let mut by_size: Vec<usize> = (0..members.len()).collect();
         by_size.sort_by_key(|&m| (Reverse(members[m].declared()), m));
         let mut placements = vec![Placement::default(); members.len()];

@@ -1,29 +1,29 @@
-//! The queue of a machine, for people: in which order what waits is served, and when room for it is expected. What decides is
-//! in the schedulers; this tells.
+//! The queue of a machine, for people: the order of service, and when each request is expected to get its room. The
+//! schedulers decide; this module only reports.
 
 use super::others::{Holding, QueuePosition};
 
-/// A run of the machine as it published itself.
+/// A run on the machine as it published itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunDemand {
-    /// What its attempts hold, each until when, in milliseconds on a clock that all share; none where nobody knows.
+    /// Holdings of its attempts, each with its expected end in milliseconds on a shared clock; `None` if unknown.
     pub held: Vec<(Holding, Option<u64>)>,
-    /// What of it waits: its place, what it asks for, and how long that is expected to take.
+    /// Its waiting request: its place, the resources, and its expected duration.
     pub waits: Option<(QueuePosition, Holding, Option<u64>)>,
 }
 
-/// For each party, when there is room for what of it waits, if all ends as it is expected to; none where nothing waits, or
-/// nobody knows. A time that has passed means that somebody holds that room for longer than was expected.
+/// When the waiting request of each party gets its room, if everything ends as expected. `None` if nothing waits, or if
+/// it is unknown. A time in the past means that a holder exceeds its estimate.
 pub fn expected(all: &Holding, parties: &[RunDemand], now: u64) -> Vec<Option<u64>> {
     let mut expected = vec![None; parties.len()];
-    // What is held, until when; u64::MAX where nobody knows.
+    // Holdings and their end; u64::MAX if unknown.
     let held = parties.iter().flat_map(|party| &party.held);
     let mut held: Vec<(Holding, u64)> = held.map(|&(holds, until)| (holds, until.unwrap_or(u64::MAX))).collect();
     let mut waiting: Vec<_> = (parties.iter().enumerate())
         .filter_map(|(i, party)| party.waits.map(|(turn, asks, takes)| (turn, i, asks, takes)))
         .collect();
     waiting.sort_by_key(|&(turn, i, ..)| (turn, i));
-    // Nothing starts before who is ahead of it; what waits for GPUs is ahead of who wants some.
+    // Nothing starts before the requests ahead of it. One that waits only for GPUs precedes only others that need GPUs.
     let (mut earliest, mut earliest_gpu) = (0, Some(0));
     for (_, i, asks, takes) in waiting {
         let only_gpus = asks.gpus > 0 && !asks.exclusive && (asks.cpu_milli, asks.memory) == (0, 0);
@@ -49,7 +49,7 @@ pub fn expected(all: &Holding, parties: &[RunDemand], now: u64) -> Vec<Option<u6
         }
         earliest = expected[i].filter(|_| !only_gpus).unwrap_or(earliest);
     }
-    // What waits for nobody's end has its room now.
+    // A request that waits for no end has its room now.
     expected.into_iter().map(|at| at.map(|at| if at == 0 { now } else { at })).collect()
 }
 

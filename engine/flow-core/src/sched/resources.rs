@@ -1,5 +1,5 @@
-//! Who holds what: an indexed pool of GPUs and sums of CPUs and memory, in whole units and bytes. Knows nothing of tasks,
-//! states or policies; where a demand would go is `place`'s.
+//! The ledger: a pool of GPUs and sums of CPUs and memory, in whole units and bytes. It knows no tasks, states or
+//! policies; `place` decides where a demand goes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,25 +8,25 @@ use super::demand::{AloneLoad, Demand};
 use super::others::{CardLoad, PeerLoad};
 use crate::{AttemptId, GpuId, InstanceId};
 
-/// What an attempt holds beside its placement.
+/// What else may run while an attempt holds its placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Exclusivity {
-    /// Others may run beside it, on other GPUs only if `gpus_alone`.
+    /// Others may run too; with `gpus_alone`, only on other GPUs.
     Anyone { gpus_alone: bool },
-    /// Nothing of ours runs beside it.
+    /// Nothing else of this run.
     Nobody,
-    /// Only the other members of its group, who together may ask for more CPUs than there are.
+    /// Only the other members of its group, which together may request more CPUs than there are.
     Group(InstanceId),
-    /// It is in the queue of a batch system, and shares nothing with what runs here.
+    /// It is in a batch system's queue, and shares nothing with local work.
     Batch,
 }
 
-/// What is remembered of a placement when it is free again.
+/// Facts about a placement that are kept after its release.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held {
-    /// A GPU of it does not answer any more.
+    /// One of its GPUs no longer responds.
     pub(super) lost: bool,
-    /// The most that was reserved or seen in use on one of its GPUs.
+    /// The most memory that was reserved or used on one of its GPUs.
     pub(super) peak: u64,
 }
 
@@ -42,9 +42,9 @@ pub(super) struct Allocation {
 pub(super) struct Gpu {
     pub(super) state: GpuState,
     pub(super) holders: Vec<GpuHold>,
-    /// Nothing more starts on it: another run of the machine waits for it, before us.
+    /// Nothing more starts on it: another run waits for it and is ahead.
     pub(super) kept: bool,
-    /// What steps of other runs have of it, beside which ours may start.
+    /// Load of other runs' steps that this run's steps may share it with.
     pub(super) company: Option<CardLoad>,
 }
 
@@ -57,24 +57,24 @@ pub(super) struct GpuHold {
 }
 
 impl Gpu {
-    /// Total − what is others' − Σ over ours of max(reserved, used).
+    /// Total − others − Σ over own holders of max(reserved, used).
     pub(super) fn free(&self) -> u64 {
         let ours = self.holders.iter().fold(0u64, |sum, h| sum.saturating_add(h.reserved.max(h.used)));
         self.state.memory.saturating_sub(self.of_others()).saturating_sub(ours)
     }
 
-    /// What is not ours: in use, or reserved by steps of other runs, for whom what they use is not told apart from strangers'.
+    /// Memory of foreign processes, or reserved by other runs' steps: the larger, because measurements mix the two.
     pub(super) fn of_others(&self) -> u64 {
         let company = self.company.map_or(0, |company| company.memory);
         self.state.strangers.max(company).min(self.state.memory)
     }
 
-    /// No flow has anything on it.
+    /// No flow run uses it.
     pub(super) fn is_empty(&self) -> bool {
         self.holders.is_empty() && self.company.is_none()
     }
 
-    /// Others have all of it, whatever is asked for: another flow holds it, or it does not answer.
+    /// Others have all of it: another flow process holds it, or it does not respond.
     pub(super) fn taken(&self) -> bool {
         self.state.memory > 0 && self.state.strangers >= self.state.memory
     }
@@ -87,31 +87,31 @@ impl Gpu {
             && self.free() >= self.wanted(demand)
     }
 
-    /// Free memory that a demand wants here.
+    /// Free memory that a demand requires here.
     pub(super) fn wanted(&self, demand: &Demand) -> u64 {
         if self.is_empty() { demand.on_empty_card(self.state.memory) } else { demand.on_card(self.state.memory) }
     }
 }
 
-/// The books: what there is, and which attempt holds how much of it.
+/// The ledger: what exists, and how much of it each attempt holds.
 #[derive(Clone, Debug)]
 pub(super) struct Allocations {
     pub(super) gpus: Vec<Gpu>,
     pub(super) cpus: u64,
     pub(super) memory: u64,
     pub(super) jobs: usize,
-    /// Thousandths, as asked for.
+    /// Thousandths, as requested.
     pub(super) held_cpus: u64,
     pub(super) held_memory: u64,
     pub(super) holders: BTreeMap<AttemptId, Allocation>,
-    /// Attempts in the queue of a batch system, and how many there may be.
+    /// Attempts in a batch system's queue. `batch` is their maximum.
     pub(super) queued: BTreeSet<AttemptId>,
     pub(super) batch: usize,
     pub(super) placer: Placer,
     pub(super) sharing: Sharing,
     /// Other runs of the machine.
     pub(super) others: PeerLoad,
-    /// Capacity shrank under what was running.
+    /// Capacity shrank while attempts ran.
     shrunk: bool,
 }
 
@@ -136,12 +136,12 @@ impl Allocations {
         ledger
     }
 
-    /// More is known of what sharing costs.
+    /// Updates the interference coefficients.
     pub(super) fn set_interference(&mut self, devices: &[f64], trial: &[Option<f64>]) {
         (self.sharing.devices, self.sharing.trial) = (devices.to_vec(), trial.to_vec());
     }
 
-    /// These books without other runs, and without their hold on GPUs if `gpus`.
+    /// This ledger without other runs, and with `gpus` also without their hold on GPUs.
     pub(super) fn without_others(&self, gpus: bool) -> Allocations {
         let mut ledger = self.clone();
         let others = std::mem::take(&mut ledger.others);
@@ -154,12 +154,12 @@ impl Allocations {
         ledger
     }
 
-    /// Nobody joins another on trial.
+    /// Forbids trials.
     pub(super) fn try_nothing(&mut self) {
         self.sharing.trial.clear();
     }
 
-    /// A GPU that the list no longer has counts as dead.
+    /// Applies a new capacity. A GPU that is missing from it counts as dead.
     pub(super) fn set_capacity(&mut self, capacity: &Capacity) {
         for (gpu, state) in self.gpus.iter_mut().zip(&capacity.gpus) {
             gpu.state = state.clone();
@@ -182,14 +182,14 @@ impl Allocations {
         self.shrunk = self.oversubscribed().is_some();
     }
 
-    /// Attempts, wherever they are.
+    /// Number of attempts, local and queued.
     pub(super) fn attempts(&self) -> usize {
         self.holders.len() + self.queued.len()
     }
 
-    /// Something runs that wants nothing beside it.
+    /// Whether a running attempt forbids all others.
     pub(super) fn closed(&self) -> bool {
-        // Such an attempt is alone, or among its group: any holder tells.
+        // Such an attempt is alone or within its group, so any holder shows it.
         self.holders.values().next().is_some_and(|held| !matches!(held.exclusivity, Exclusivity::Anyone { .. }))
     }
 
@@ -228,28 +228,28 @@ impl Allocations {
         self.shrunk = self.shrunk && self.oversubscribed().is_some();
     }
 
-    /// Steps of other runs have a part of these GPUs.
+    /// Whether steps of other runs use one of these GPUs.
     pub(super) fn company(&self, placement: &Placement) -> bool {
         placement.gpus.iter().any(|gpu| self.gpus[gpu.index()].company.is_some())
     }
 
-    /// Who holds a part of these GPUs.
+    /// Attempts that hold part of these GPUs.
     pub(super) fn sharers(&self, placement: &Placement) -> BTreeSet<AttemptId> {
         placement.gpus.iter().flat_map(|gpu| &self.gpus[gpu.index()].holders).map(|hold| hold.attempt).collect()
     }
 
-    /// What of its placement counts when it has ended.
+    /// Facts about an attempt's placement for after its end.
     pub(super) fn held(&self, attempt: AttemptId) -> Held {
         Held { lost: self.lost_under(attempt), peak: self.peak(attempt) }
     }
 
-    /// The most that an attempt reserved or was seen to use of one GPU.
+    /// The most memory that an attempt reserved or used on one GPU.
     fn peak(&self, attempt: AttemptId) -> u64 {
         let holds = self.gpus.iter().flat_map(|gpu| &gpu.holders).filter(|hold| hold.attempt == attempt);
         holds.map(|hold| hold.reserved.max(hold.used)).max().unwrap_or(0)
     }
 
-    /// Notes measured GPU memory, in the placement's order. Returns whether room changed.
+    /// Records measured GPU memory, in the placement's order. Returns whether the free room changed.
     pub(super) fn sample(&mut self, attempt: AttemptId, used: &[u64]) -> bool {
         let Some(held) = self.holders.get(&attempt) else { return false };
         let mut changed = false;
@@ -262,7 +262,7 @@ impl Allocations {
         changed
     }
 
-    /// An attempt holds a GPU that does not answer any more.
+    /// Whether an attempt holds a GPU that no longer responds.
     pub(super) fn lost_under(&self, attempt: AttemptId) -> bool {
         let held = self.holders.get(&attempt);
         held.is_some_and(|held| held.placement.gpus.iter().any(|gpu| !self.gpus[gpu.index()].state.alive))
@@ -292,7 +292,7 @@ impl Allocations {
         None
     }
 
-    /// Every cross-reference and every limit.
+    /// Checks every cross-reference and every limit.
     pub(super) fn check(&self) -> Result<(), String> {
         let cpus: u64 = self.holders.values().map(|held| held.alone_load.cpu_milli).sum();
         let memory: u64 = self.holders.values().map(|held| held.placement.memory).sum();
@@ -335,15 +335,15 @@ impl Allocations {
     }
 }
 
-/// The books as they are, and as they could be: what separates "not now" from "not while others hold it" from "never".
+/// The present ledger and hypothetical ones. They separate "not now" from "not while others hold it" from "never".
 #[derive(Clone, Debug)]
 pub(super) struct Feasibility {
     pub(super) now: Allocations,
-    /// Nothing of ours runs.
+    /// Nothing of this run is running.
     pub(super) drained: Allocations,
-    /// And no strangers are there, nor other runs.
+    /// Also without foreign processes and other runs.
     pub(super) cleared: Allocations,
-    /// And every GPU that was ever seen answers.
+    /// Also with every GPU that ever responded.
     pub(super) whole: Allocations,
 }
 
@@ -357,7 +357,7 @@ impl Feasibility {
         feasibility
     }
 
-    /// Nothing is ever tried where nothing of ours runs.
+    /// Updates the coefficients. The ledgers without running attempts never allow trials.
     pub(super) fn set_interference(&mut self, devices: &[f64], trial: &[Option<f64>]) {
         self.now.set_interference(devices, trial);
         for empty in [&mut self.drained, &mut self.cleared, &mut self.whole] {
@@ -365,7 +365,7 @@ impl Feasibility {
         }
     }
 
-    /// Other runs come and go as strangers do: what has no room because of them waits.
+    /// Other runs come and go like foreign processes: a unit without room because of them waits.
     pub(super) fn set_others(&mut self, others: &PeerLoad) {
         for ledger in [&mut self.now, &mut self.drained] {
             for (id, gpu) in (0..).map(GpuId).zip(&mut ledger.gpus) {

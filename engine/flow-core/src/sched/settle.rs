@@ -1,12 +1,12 @@
-//! How instances are settled, and what that means for those that need them. The rule of what blocks what is here alone.
+//! Settles instances and updates their dependents. The only place with the rule of what blocks what.
 
 use super::api::Action;
 use super::state::{Core, Ending, Node, TaskState};
 use crate::{InstanceId, Outcome};
 
 impl Node {
-    /// Whether those who need it may go on: it succeeded, it is a result all the same, or it was never to run. Where one of
-    /// them then reads an output that is not there, the look-up refuses it, not this rule.
+    /// Whether dependents may continue: it succeeded, its outcome counts as a result, or it was never to run. If a
+    /// dependent then reads a missing output, its lookup refuses it, not this rule.
     pub(super) fn is_fine(&self, outcome: Outcome) -> bool {
         let left_out = outcome == Outcome::Skipped && self.task.settled == Some(outcome);
         outcome == Outcome::Ok || left_out || self.task.record.contains(&outcome)
@@ -14,7 +14,7 @@ impl Node {
 }
 
 impl Core {
-    /// Settles instances that end as one. The world knows already: by its own answer, or because the caller tells it.
+    /// Settles instances that end as one. Emits no action: the driver already knows, or the caller reports it.
     pub(super) fn settle(
         &mut self,
         ids: &[InstanceId],
@@ -34,13 +34,13 @@ impl Core {
         }
     }
 
-    /// Settles an instance that is not needed as if it had never been to run. The world knows already.
+    /// Settles an instance that is not needed, as if it had never been to run. Emits no action.
     pub(super) fn leave_out(&mut self, id: InstanceId, out: &mut Vec<Action>) {
         self.node_mut(id).task.settled = Some(Outcome::Skipped);
         self.settle(&[id], Outcome::Skipped, None, out);
     }
 
-    /// Settles instances that no attempt settles, and tells the world.
+    /// Settles instances without an attempt, and reports it to the driver.
     pub(super) fn give_up(
         &mut self,
         ids: &[InstanceId],
@@ -52,7 +52,7 @@ impl Core {
         self.settle(ids, outcome, because, out);
     }
 
-    /// A failure ends the run, unless it is to keep going: what runs goes on to its end, nothing new starts.
+    /// A failure ends the run, unless it keeps going: running attempts continue to their end, nothing new starts.
     pub(super) fn end_after_failure(&mut self, id: InstanceId, out: &mut Vec<Action>) {
         let TaskState::Settled { outcome, fine: false, .. } = self.node(id).state else { return };
         self.fail(id, outcome);
@@ -61,8 +61,8 @@ impl Core {
         }
     }
 
-    /// Starts nothing any more if a unit that is being recorded failed: that does not wait for the store. Who is settled how
-    /// is found when it is settled itself.
+    /// Stops new starts as soon as a failed unit is being recorded, without waiting for the store. Dependents are
+    /// handled when the unit itself settles.
     pub(super) fn fail_unit(&mut self, unit: InstanceId) {
         for id in self.members(unit).to_vec() {
             if let TaskState::Recording { outcome } = self.node(id).state
@@ -80,7 +80,7 @@ impl Core {
         }
     }
 
-    /// Nothing new starts: whatever neither runs nor is being stored is cancelled. `at_once`: also what is being asked about.
+    /// Ends the run: cancels everything that neither runs nor is being stored. `at_once`: also pending lookups.
     pub(super) fn end_all(&mut self, at_once: bool, out: &mut Vec<Action>) {
         let (outcome, because) = (Outcome::Cancelled, self.blame_for_ending());
         for index in 0..self.nodes.len() {
@@ -105,8 +105,8 @@ impl Core {
         }
     }
 
-    /// Walks from a settled instance to those who need it: one need less, or skipped in turn. Without recursion, for chains
-    /// are long.
+    /// Walks from a settled instance to its dependents: each has one need less, or is skipped in turn. Not recursive,
+    /// because chains can be long.
     pub(super) fn tell_dependents(&mut self, id: InstanceId, out: &mut Vec<Action>) {
         let mut settled = vec![id];
         while let Some(id) = settled.pop() {
@@ -137,7 +137,7 @@ impl Core {
         }
     }
 
-    /// Skips an instance, and its group with it, because something it needs did not succeed. Returns what was skipped.
+    /// Skips an instance and its group because one of its needs did not succeed. Returns the skipped instances.
     pub(super) fn block(&mut self, id: InstanceId, blame: InstanceId, out: &mut Vec<Action>) -> Vec<InstanceId> {
         let skipped = self.members(self.node(id).unit).to_vec();
         for &instance in &skipped {

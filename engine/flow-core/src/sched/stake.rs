@@ -1,5 +1,5 @@
-//! What a run tells the others of its machine: what it holds, and which unit of its own they keep from starting. Knows nobody
-//! else but as a sum.
+//! Publishes to the machine's other runs: the holdings of this run, and its unit that they keep from starting. Other
+//! runs appear here only as totals.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::reason::Rivalry;
 use crate::{AttemptId, CorunGpus, GpuId, InstanceId};
 
 impl Scheduler {
-    /// What running attempts hold.
+    /// Holdings of the running attempts.
     pub fn holding(&self) -> Holding {
         let ledger = &self.core().feasibility.now;
         Holding {
@@ -23,13 +23,13 @@ impl Scheduler {
         }
     }
 
-    /// What there is to hold, others aside.
+    /// Total capacity, ignoring other runs.
     pub fn all(&self) -> Holding {
         let capacity = &self.core().capacity;
         Holding { cpu_milli: u64::from(capacity.cpus) * 1_000, memory: capacity.memory, ..Holding::default() }
     }
 
-    /// What each running attempt holds, and until when that is expected, in the order of their start.
+    /// Holdings of each running attempt and their expected end, by start.
     pub fn booked(&self) -> impl Iterator<Item = Booked> {
         let core = self.core();
         core.feasibility.now.holders.iter().map(move |(attempt, held)| {
@@ -41,7 +41,7 @@ impl Scheduler {
         })
     }
 
-    /// What running attempts have of each GPU on which steps of other runs may start beside them: nothing of ours wants it alone.
+    /// Load of the running attempts on each GPU that other runs' steps may share, as no attempt here wants it alone.
     pub fn shares(&self) -> BTreeMap<GpuId, CardLoad> {
         let ledger = &self.core().feasibility.now;
         let mut shares = BTreeMap::new();
@@ -65,9 +65,9 @@ impl Scheduler {
         shares
     }
 
-    /// The unit that other runs keep from starting, the first of ours. It stays the one until it starts, so that it keeps its
-    /// place in their order while room for it gathers. Before one that wants the machine for itself others start nothing: they are
-    /// told of it once ours start nothing before it either.
+    /// The first unit of this run that other runs keep from starting. It stays the same until it starts, so it keeps its
+    /// place in their order while room gathers. A unit that wants the machine for itself makes other runs stop starting.
+    /// It is published only once this run, too, starts nothing before it.
     pub fn held_up(&self) -> Option<BlockedUnit> {
         let core = self.core();
         let (unit, since) = core.held_up?;
@@ -82,14 +82,14 @@ impl Scheduler {
         Some(BlockedUnit { unit, since, priority, asks, takes: core.expected_span(unit) })
     }
 
-    /// The highest priority of what may start: with it the run takes its turn where it has no [`Self::held_up`].
+    /// The highest priority of the units that may start. It gives the run its turn when [`Self::held_up`] is `None`.
     pub fn highest_priority(&self) -> i64 {
         let core = self.core();
         let waiting = core.queue.order.iter().map(|key| key.2).chain(core.fresh.iter().copied());
         waiting.map(|unit| core.priority(unit)).max().unwrap_or(0)
     }
 
-    /// Something may start, as soon as it has room.
+    /// Whether a unit could start if it had room.
     pub fn wants_room(&self) -> bool {
         let core = self.core();
         !core.queue.order.is_empty() || !core.fresh.is_empty()
@@ -108,8 +108,8 @@ impl Core {
         }
     }
 
-    /// After a decision: which unit of ours waits for others. One that waits already stays the one as long as it has no room;
-    /// it has its place in their order also while ours pass it, for else they could take turns in being in its way.
+    /// Chooses, after a decision, the unit that waits for other runs. The present one is kept while it has no room, even
+    /// if other units of this run pass it. Otherwise the units could alternate and block each other.
     pub(super) fn stake(&mut self) {
         let others = &self.feasibility.now.others;
         if others.runs == 0 || self.queue.order.is_empty() {
@@ -128,7 +128,7 @@ impl Core {
         };
     }
 
-    /// The first unit that would have room, now or when ours have ended, if others were not there.
+    /// The first unit that would have room without other runs: now, or once this run's attempts have ended.
     fn first_kept_by_others(&self) -> Option<InstanceId> {
         let (now, drained) = (&self.feasibility.now, &self.feasibility.drained);
         let (now_free, drained_free) = (now.without_others(true), drained.without_others(true));

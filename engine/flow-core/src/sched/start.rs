@@ -1,4 +1,4 @@
-//! Starts, preempts and ends the attempts of a unit, once it is decided. Decides nothing.
+//! Starts, preempts and ends the attempts of a unit. The decision is made elsewhere.
 
 use super::api::{Action, Placement};
 use super::state::{Core, Reservation, RunningAttempt, TaskState, Timer, Window};
@@ -23,7 +23,8 @@ impl Core {
         true
     }
 
-    /// Joins what goes on since an earlier run. It asks for nothing that there could be too little of, so that no policy has to propose it.
+    /// Joins attempts of an earlier run that still run. They request no limited resource, so no policy has to propose
+    /// them.
     pub(super) fn join(&mut self, out: &mut Vec<Action>) {
         for unit in std::mem::take(&mut self.to_join) {
             if !matches!(self.node(unit).state, TaskState::Waiting { .. }) {
@@ -61,8 +62,8 @@ impl Core {
             freed: None,
         };
         self.live.insert(attempt, live);
-        // Until the process is there, so that one that never comes ends as well. How long a batch system lets it wait is no time of its
-        // own.
+        // The timeout counts from here, so that a process that never appears also ends. The wait in a batch system's
+        // queue does not count.
         if !self.node(instance).task.batch {
             self.arm(attempt, self.node(instance).task.timeout);
         }
@@ -104,15 +105,15 @@ impl Core {
         true
     }
 
-    /// Tells an attempt to end. The first reason stands; a cancel may shorten its grace. One that has ended by itself has its own
-    /// outcome.
+    /// Tells an attempt to end. The first reason counts; a cancel may shorten its grace. An attempt that ended by
+    /// itself keeps its own outcome.
     pub(super) fn kill(&mut self, attempt: AttemptId, grace: Span, outcome: Outcome, out: &mut Vec<Action>) {
         let Some(live) = self.live.get_mut(&attempt).filter(|live| !live.collecting) else { return };
         let outcome = *live.killed.get_or_insert(outcome);
         out.push(Action::Kill { attempt, grace, outcome });
     }
 
-    /// Tells all running attempts of a unit to end that were not told before.
+    /// Tells all running attempts of a unit to end, except those already told.
     pub(super) fn kill_unit(&mut self, unit: InstanceId, outcome: Outcome, out: &mut Vec<Action>) {
         for member in self.members(unit).to_vec() {
             if let TaskState::Running { attempt } = self.node(member).state

@@ -1,5 +1,5 @@
-//! The states of an instance and the one function that changes them, with everything that is derived from them: the queue,
-//! the running attempts, the timers, the count of what is unsettled. Knows no event and no policy.
+//! The states of an instance, the one function that changes them, and all derived data: the queue, the running
+//! attempts, the timers, the count of unsettled instances. Knows no event and no policy.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,24 +12,24 @@ use crate::{AttemptId, CorunGpus, GroupId, InstanceId, Outcome, Span, Time};
 #[derive(Clone, Debug)]
 pub(super) struct Reservation {
     pub(super) unit: InstanceId,
-    /// When it is expected to start; `None`: when all that ran before the reservation was made has ended.
+    /// Its expected start. `None`: when everything that ran before the reservation has ended.
     pub(super) at: Option<Time>,
-    /// The first attempt that began after the reservation was made.
+    /// The first attempt that started after the reservation was made.
     pub(super) since: AttemptId,
 }
 
-/// Where an instance stands.
+/// State of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TaskState {
-    /// Something it needs is unsettled.
+    /// One of its needs is unsettled.
     Pending,
-    /// The store is asked for a result.
+    /// The store was asked for a result.
     Asked,
     /// It may start.
     Waiting {
         since: Time,
     },
-    /// It failed and is tried again later.
+    /// It failed and is retried later.
     Paused {
         until: Time,
     },
@@ -46,7 +46,7 @@ pub(super) enum TaskState {
     Recording {
         outcome: Outcome,
     },
-    /// It stays as it is for ever.
+    /// Final.
     Settled {
         outcome: Outcome,
         fine: bool,
@@ -63,9 +63,9 @@ impl TaskState {
             | (Waiting { .. }, Running { .. } | Settled { .. })
             | (Paused { .. }, Waiting { .. } | Settled { .. })
             | (Recording { .. }, Settled { .. }) => true,
-            // It was not started after all: another run does the same.
+            // It was not started after all: another run does the same work.
             (Running { .. }, Asked) => true,
-            // Back to waiting: a spoiled measurement is repeated, one that was ended goes on, a lost card is no retry.
+            // Back to waiting, without a retry: a disturbed measurement, an attempt that resumes, a lost GPU.
             (Running { .. }, Ended { .. } | Recording { .. } | Paused { .. } | Waiting { .. })
             | (Ended { .. }, Recording { .. } | Paused { .. } | Waiting { .. }) => true,
             _ => false,
@@ -73,38 +73,38 @@ impl TaskState {
     }
 }
 
-/// An instance and what is kept about it.
+/// An instance and its bookkeeping.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) task: Task,
     pub(super) demand: Demand,
     pub(super) state: TaskState,
-    /// The first instance of its group, or itself: what is started, retried and settled as one has one unit.
+    /// The first instance of its group, or itself. A unit is started, retried and settled as one.
     pub(super) unit: InstanceId,
     /// Needs that are not settled yet.
     pub(super) unmet: u32,
-    /// Who needs it, and whether as a member of a list. Emptied when it settles.
+    /// Its dependents, and whether each needs it as a member of a list. Emptied when it settles.
     pub(super) dependents: Vec<(InstanceId, bool)>,
     /// Time run before it was last preempted.
     pub(super) attained: Span,
-    // Of a unit, kept at its first instance:
+    // Fields of a unit, kept at its first instance:
     /// Members with unmet needs.
     pub(super) open: u32,
     pub(super) failures: u32,
-    /// A GPU was lost under it, in the attempts that end now.
+    /// A GPU was lost during the attempts that end now.
     pub(super) lost: bool,
-    /// How often it started again because of that.
+    /// Restarts because of lost GPUs.
     pub(super) losses: u32,
-    /// It left what its next attempt goes on from, in the attempts that end now.
+    /// It left a checkpoint for its next attempt, in the attempts that end now.
     pub(super) continues: bool,
-    /// It was repeated because a measurement was spoiled.
+    /// It was repeated because a measurement was disturbed.
     pub(super) repeated: bool,
-    /// It ran out of memory beside others, and has its GPUs alone since.
+    /// It ran out of memory next to others, and has had its GPUs alone since.
     pub(super) alone_since: bool,
     pub(super) retry_alone: bool,
-    /// Its attempt goes on since an earlier run, and is joined.
+    /// Its attempt from an earlier run still runs, and is joined.
     pub(super) goes_on: bool,
-    /// Its place in the queue, while it is in it.
+    /// Its place in the queue, if it is queued.
     pub(super) key: Option<Key>,
 }
 
@@ -114,7 +114,7 @@ pub(super) struct Group {
     pub(super) mode: CorunGpus,
     /// In order of id; the first is the unit.
     pub(super) members: Vec<InstanceId>,
-    /// Answers of the store, until all are in.
+    /// Answers of the store, until all have arrived.
     pub(super) answers: BTreeMap<InstanceId, Answer>,
     pub(super) window: Window,
 }
@@ -124,9 +124,9 @@ pub(super) struct Group {
 pub(super) enum Window {
     /// Not all members are ready.
     Ahead,
-    /// Released, and nobody has ended.
+    /// Released, and no member has ended.
     Open,
-    /// Somebody ended.
+    /// A member ended.
     Over,
 }
 
@@ -134,23 +134,23 @@ pub(super) enum Window {
 pub(super) struct RunningAttempt {
     pub(super) instance: InstanceId,
     pub(super) since: Time,
-    /// Others of ours were on its GPUs, at some time.
+    /// Another attempt shared its GPUs at some time.
     pub(super) shared: bool,
     pub(super) deadline: Option<Time>,
     pub(super) ready: bool,
     pub(super) sufficed: bool,
-    /// Told to stop going on.
+    /// Told to stop running for the other members.
     pub(super) stopped: bool,
-    /// Told to end; the outcome it will have.
+    /// Told to end, with this outcome.
     pub(super) killed: Option<Outcome>,
-    /// Its processes are gone; what they left is being collected.
+    /// Its processes are gone; its outputs are being collected.
     pub(super) collecting: bool,
-    /// It holds nothing any more; what it held.
+    /// It has released its placement; facts about it.
     pub(super) freed: Option<Held>,
 }
 
 impl RunningAttempt {
-    /// Nobody has told it to end, and it has not ended.
+    /// It was not told to end, and has not ended.
     pub(super) fn goes_on(&self) -> bool {
         self.killed.is_none() && !self.collecting
     }
@@ -184,7 +184,7 @@ pub(super) enum Class {
     Group(InstanceId),
 }
 
-/// Units that may start, in order, and by class so that a look at one of each is enough.
+/// Units that may start, in order, and by class, so that checking one of each class is enough.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Queue {
     pub(super) order: BTreeSet<Key>,
@@ -218,7 +218,7 @@ pub(super) struct Core {
     pub(super) groups: BTreeMap<InstanceId, Group>,
     pub(super) group_units: BTreeMap<GroupId, InstanceId>,
     pub(super) queue: Queue,
-    /// Units that began to wait since the last decision; the policy ranks them in the next.
+    /// Units that began to wait since the last decision. The policy ranks them in the next one.
     pub(super) fresh: Vec<InstanceId>,
     /// Units whose needs are settled, to be looked up.
     pub(super) to_ask: Vec<InstanceId>,
@@ -229,14 +229,14 @@ pub(super) struct Core {
     pub(super) reservation: Option<Reservation>,
     /// Units to be joined with the next decision.
     pub(super) to_join: Vec<InstanceId>,
-    /// The unit that other runs of the machine keep from starting, the first of ours, and since when.
+    /// The first unit that other runs on the machine keep from starting, and since when.
     pub(super) held_up: Option<(InstanceId, Time)>,
     pub(super) unsettled: usize,
     pub(super) ending: Ending,
-    /// Something changed that a decision should look at.
+    /// Something changed that requires a decision.
     pub(super) dirty: bool,
     pub(super) finished: bool,
-    /// What should not have happened.
+    /// Internal errors.
     pub(super) faults: Vec<String>,
 }
 
@@ -262,7 +262,7 @@ impl Core {
             unsettled: 0,
             ending: Ending::No,
             dirty: false,
-            // Nothing has arrived that could be finished.
+            // Nothing has arrived yet that could finish.
             finished: true,
             faults: Vec::new(),
         }
@@ -276,12 +276,12 @@ impl Core {
         &mut self.nodes[id.index()]
     }
 
-    /// The group that a unit is, if it is one.
+    /// The group of a unit, if it is one.
     pub(super) fn group(&self, unit: InstanceId) -> Option<&Group> {
         self.node(unit).task.corun.and_then(|_| self.groups.get(&unit))
     }
 
-    /// What starts as one with this unit, itself first.
+    /// All instances that start together with this unit, itself first.
     pub(super) fn members(&self, unit: InstanceId) -> &[InstanceId] {
         match self.group(unit) {
             Some(group) => &group.members,
@@ -296,7 +296,7 @@ impl Core {
         }
     }
 
-    /// Puts a unit that began to wait where the policy ranks it.
+    /// Puts a unit that began to wait into the queue, with the policy's rank.
     pub(super) fn enqueue(&mut self, unit: InstanceId, rank: i64) {
         let class = self.class(unit);
         let node = self.node_mut(unit);
@@ -305,7 +305,7 @@ impl Core {
         self.queue.insert(class, key);
     }
 
-    /// Takes a unit out of the queue; says whether it was in it.
+    /// Removes a unit from the queue. Returns whether it was queued.
     pub(super) fn leave_queue(&mut self, unit: InstanceId) -> bool {
         let Some(key) = self.node_mut(unit).key.take() else { return false };
         let class = self.class(unit);
@@ -313,7 +313,7 @@ impl Core {
         true
     }
 
-    /// The one function that changes a state, and all that is derived from states.
+    /// The one function that changes a state, with everything derived from it.
     pub(super) fn set(&mut self, id: InstanceId, to: TaskState) -> bool {
         let from = self.node(id).state;
         if !from.may_become(to) {

@@ -1,4 +1,4 @@
-//! What arrives: tasks become nodes, tied to what they need. What can never be had is settled at once.
+//! Arrivals: tasks become nodes, linked to their needs. Tasks whose needs cannot succeed are settled at once.
 
 use super::api::{Action, Task};
 use super::demand::Demand;
@@ -71,7 +71,7 @@ impl Core {
         }
     }
 
-    /// Ties an arriving instance to what it needs. Returns who is to blame if that can never be had.
+    /// Links an arriving instance to its needs. Returns the instance to blame if a need can never succeed.
     fn link(&mut self, id: InstanceId) -> Option<InstanceId> {
         let mut blame = None;
         for need in self.node(id).task.needs.clone() {

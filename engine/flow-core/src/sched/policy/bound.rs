@@ -1,5 +1,5 @@
-//! The bounds against starvation that policies share. Both are off where [`super::super::Limits::patience`] is: in a
-//! simulation, unless asked for. They place nothing and order nothing; they only say whose turn it is.
+//! The bounds against starvation that policies share. Both are off if [`super::super::Limits::patience`] is: in a
+//! simulation, unless requested. They place and order nothing; they only report whose turn it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use super::{Propose, View};
 use crate::{InstanceId, Time};
 
 /// For policies that skip: the first unit in order that others pass gets a reservation once its patience has ended. The
-/// clock of a unit starts when it first is that one, and never again, so that each gets its turn however many arrive before
+/// clock of a unit starts once, when it first becomes that unit. So each unit gets its turn, however many arrive before
 /// it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Patience {
@@ -15,7 +15,7 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// The unit to be reserved now, if there is one without reservation.
+    /// The unit to reserve now, unless it already has the reservation.
     pub(super) fn overdue(&mut self, view: &View<'_>) -> Option<InstanceId> {
         let patience = view.limits().patience?;
         self.passed_since.retain(|&unit, _| view.is_waiting(unit));
@@ -24,7 +24,7 @@ impl Patience {
         (view.now() - since >= patience && view.reserved() != Some(head)).then_some(head)
     }
 
-    /// The first that fits, unless a unit is to be reserved.
+    /// Proposes the first unit that fits, unless a unit must be reserved.
     pub(super) fn propose(&mut self, view: &View<'_>) -> Propose {
         if let Some(unit) = self.overdue(view) {
             return Propose::Reserve { unit, at: None };
@@ -33,8 +33,8 @@ impl Patience {
     }
 }
 
-/// For policies whose order lets later arrivals go first for ever: who has waited longer than patience, and longer than four
-/// times its own estimate, comes before everyone.
+/// For policies whose order can favour later arrivals forever: a unit that has waited longer than patience, and longer
+/// than four times its own estimate, goes before all others.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Age {
     due: BTreeSet<(Time, InstanceId)>,
@@ -48,7 +48,7 @@ impl Age {
         self.due.insert((view.now() + patience.max(own), unit));
     }
 
-    /// The unit that has been due for longest, if one is.
+    /// The unit that has been due for longest, if any is due.
     pub(super) fn overdue(&mut self, view: &View<'_>) -> Option<InstanceId> {
         while let Some(&(due, unit)) = self.due.first().filter(|(due, _)| *due <= view.now()) {
             if view.is_waiting(unit) {

@@ -1,17 +1,18 @@
-//! `critical-path`: the highest priority goes first, of equal ones the longest chain of work still to come, skipping what does
-//! not fit; what is passed over for too long is reserved. The default inside one workflow, where the end of the last step is what people wait for.
+//! `critical-path`: highest priority first, then the longest remaining chain of work, skipping units that do not fit; a
+//! unit that is passed over for too long is reserved. The default inside one workflow, where people wait for the end of
+//! the last step.
 
 use super::{Patience, Policy, Propose, View};
 use crate::{InstanceId, Span};
 
-/// A level of priority is worth more than any chain: over a century, microseconds.
+/// Microseconds for one level of priority: over a century, so it outweighs any chain.
 const LEVEL: i64 = 1 << 52;
 
 /// Longest remaining chain first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CriticalPath {
     patience: Patience,
-    /// By instance: its own time and that of the longest chain that waits for it, microseconds.
+    /// By instance: its own time plus the longest chain that waits for it, microseconds.
     chain: Vec<u64>,
 }
 
@@ -24,11 +25,11 @@ impl Policy for CriticalPath {
         let new = || (first.0..view.arrived()).map(InstanceId);
         let mut known: Vec<Span> = new().filter_map(|id| view.task(id).estimate.duration).collect();
         known.sort();
-        // Without any history every step counts alike, so that the chain with most steps goes first.
+        // Without history every step counts alike, so the chain with the most steps goes first.
         let unknown = known.get(known.len() / 2).copied().unwrap_or(Span::from_millis(1_000));
         let own = |id: InstanceId| view.task(id).estimate.duration.unwrap_or(unknown).0;
         self.chain.extend(new().map(own));
-        // Needs have smaller ids, so each chain is final before what it waits for is lengthened by it.
+        // Needs have smaller ids, so a chain is final before it lengthens the chains of its needs.
         let mut lengthened: Vec<InstanceId> = new().collect();
         while let Some(id) = lengthened.pop() {
             for need in &view.task(id).needs {

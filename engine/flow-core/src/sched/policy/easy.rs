@@ -1,10 +1,10 @@
-//! `easy`: in order of arrival with backfill. The first that does not fit gets a reservation for when enough is expected to
-//! have ended; a later one may pass only if it is expected to end before that, or fits into what is left over then. The rule
-//! is shared by policies of another order.
+//! `easy`: in order of arrival with backfill. The first unit that does not fit gets a reservation for the time when
+//! enough is expected to have ended. A later unit may pass only if it is expected to end before that, or fits into the
+//! remaining room. Policies with another order share this rule.
 
 use super::{Policy, Propose, View};
 
-/// In order of arrival; what comes later passes only without delaying the first.
+/// In order of arrival; a later unit passes only without delaying the first.
 #[derive(Clone, Debug)]
 pub(super) struct Easy;
 
@@ -18,8 +18,8 @@ impl Policy for Easy {
     }
 }
 
-/// The first in order starts, or is reserved while others pass it without delaying it. Whoever waits becomes the first one
-/// day, if the order lets him: then nobody starves.
+/// Starts the first unit in order, or reserves it while others pass without delaying it. If the order makes every
+/// waiting unit the first at some time, none starves.
 pub(super) fn backfill(view: &View<'_>) -> Propose {
     let Some(head) = view.waiting().next() else { return Propose::Stop };
     if view.reserved().is_none() {

@@ -1,11 +1,12 @@
-//! `fifo` and `fifo-single`: in order of arrival; stops at the first that does not fit, so that nothing ever passes.
+//! `fifo` and `fifo-single`: in order of arrival. They stop at the first unit that does not fit, so nothing ever
+//! passes.
 
 use super::{Policy, Propose, View};
 
-/// In order of arrival, stopping at the first that does not fit.
+/// In order of arrival, stopping at the first unit that does not fit.
 #[derive(Clone, Debug)]
 pub(super) struct Fifo {
-    /// Only tasks of at most one GPU.
+    /// Only tasks with at most one GPU.
     pub single: bool,
 }
 

@@ -1,26 +1,26 @@
-//! `las`: least attained service, in three queues. A task falls one queue when the GPU time that it has had reaches the
-//! queue's limit; within a queue those that run come first, then the order of arrival there. It needs no estimates, and
-//! takes running tasks off their GPUs: only a simulation can do that.
+//! `las`: least attained service, in three queues. A task drops one queue when its attained GPU time reaches the
+//! queue's limit. Within a queue, running tasks come first, then the order of arrival there. It needs no estimates. It
+//! preempts running tasks, which only a simulation can do.
 
 use std::collections::BTreeMap;
 
 use super::{Policy, Propose, Reorder, View};
 use crate::{InstanceId, Span, Time};
 
-/// GPU-seconds at which a task leaves the first queue, and the second.
+/// GPU-seconds at which a task leaves the first and the second queue.
 const LIMITS: [u64; 2] = [3_250, 7_200];
 
 /// Least attained service first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Las {
     places: BTreeMap<InstanceId, Place>,
-    /// Places ahead of all, and behind all, that were given so far.
+    /// The smallest and the largest turn given so far.
     front: i64,
     back: i64,
     reorder: Reorder,
 }
 
-/// Where a task stands. The order of fields is the order of tasks.
+/// Position of a task. The order of the fields is the order of tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     queue: usize,
@@ -41,7 +41,7 @@ impl Las {
         self.back
     }
 
-    /// The attained time at which a task leaves the queue that it is in: whole seconds, as its inventors count.
+    /// The attained time at which a task leaves its queue, in whole seconds as in the original algorithm.
     fn limit(&self, view: &View<'_>, unit: InstanceId) -> Option<Span> {
         let limit = *LIMITS.get(self.places.get(&unit)?.queue)?;
         let gpus = u64::from(view.task(unit).request.gpus.max(1));
@@ -62,14 +62,14 @@ impl Las {
         let mut reorder = std::mem::take(&mut self.reorder);
         let outcome = reorder.decide(view, |ran| self.places.get(&ran.unit).map_or(i64::MAX, |place| place.rank()));
         self.reorder = reorder;
-        // Those that go on stay ahead of those that begin, which queue up behind them in their order.
+        // Running tasks stay ahead of those that begin, which queue behind them in their order.
         for unit in outcome.run {
             let turn = self.behind();
             if let Some(place) = self.places.get_mut(&unit).filter(|place| place.waits) {
                 (place.waits, place.turn) = (false, turn);
             }
         }
-        // Who is taken off waits ahead of those that have waited.
+        // A preempted task waits ahead of those that already waited.
         for unit in outcome.preempted.into_iter().rev() {
             self.front -= 1;
             if let Some(place) = self.places.get_mut(&unit).filter(|place| !place.waits) {

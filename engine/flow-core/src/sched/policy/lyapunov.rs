@@ -1,23 +1,22 @@
-//! `lyapunov`: drift plus penalty. The backlog of a unit is what it has waited, the penalty of starting it the GPU time that
-//! it is expected to take; the step that keeps the bound on drift + V·penalty smallest starts the unit with the largest
-//! waited − V·GPU time. V weighs seconds of waiting against GPU-seconds: 0 is the order of arrival, a large one the shortest
-//! service first. The first in this order that does not fit is reserved, as in `easy`; later ones pass without delaying it.
+//! `lyapunov`: drift plus penalty. The backlog of a unit is its waiting time; the penalty of a start is its expected GPU
+//! time. The choice that minimises the bound on drift + V·penalty is the unit with the largest wait − V·GPU time. V
+//! weighs seconds of waiting against GPU-seconds: 0 is the order of arrival, a large one the shortest service first. The
+//! first unit that does not fit is reserved, as in `easy`; later ones pass without delaying it.
 //!
-//! There are no virtual queues for users or for the mean use of the CPU: flow has no users to share between, and admission bounds
-//! the CPU at every instant, hence in the mean. The penalty is that of a unit alone, without the slowdown that it would meet
-//! or cause beside others: that is known only where it is placed, when the rank is long given, and whether a GPU is shared is
-//! admission's to say, which asks that all who share it gain.
+//! There are no virtual queues. flow does not share between users, and admission bounds CPU use at every instant, so
+//! also its mean. The penalty ignores the slowdown of a unit next to others: it is known only at placement, long after
+//! ranking. Admission decides about sharing a GPU, and requires a gain in total throughput.
 
 use super::easy::backfill;
 use super::{Policy, Propose, View};
 use crate::InstanceId;
 
-/// Longest wait less V times the expected service first.
+/// Longest wait minus V times the expected service first.
 #[derive(Clone, Debug)]
 pub struct Lyapunov {
     /// Seconds of waiting that a GPU-second is worth.
     pub v: f64,
-    /// The first that does not fit is reserved.
+    /// Reserve the first unit that does not fit.
     pub reservation: bool,
 }
 
@@ -33,7 +32,7 @@ impl Policy for Lyapunov {
     }
 
     fn rank(&mut self, view: &View<'_>, unit: InstanceId) -> i64 {
-        // Everyone's wait grows alike: the largest waited − V·service is the smallest arrival + V·service.
+        // All waits grow alike, so the largest wait − V·service is the smallest arrival + V·service.
         let service = |&m: &InstanceId| {
             let task = view.task(m);
             task.estimate.duration.map_or(0.0, |span| span.0 as f64 * f64::from(task.request.gpus))

@@ -1,10 +1,10 @@
-//! The seam between the scheduler and its policies, and the list of them.
+//! The interface between the scheduler and its policies, and the list of policies.
 //!
-//! A policy gives each unit that may start a rank, and proposes one thing at a time until it says [`Propose::Stop`]. It never
-//! places, mutates or admits: what admission refuses does not start, and ends the decision. Adding one is one file here and
-//! one line in [`POLICIES`].
+//! A policy ranks each unit that may start, and proposes one action at a time until it returns [`Propose::Stop`]. It
+//! never places, mutates or admits: a proposal that admission refuses is not carried out, and ends the decision. A new
+//! policy is one file here and one line in [`POLICIES`].
 //!
-//! A *unit* is what starts as one: an instance, or a co-run group, named by its first instance.
+//! A *unit* starts as one: an instance, or a co-run group, named by its first instance.
 
 mod bound;
 mod critical_path;
@@ -39,7 +39,7 @@ use sjf::{Mode, Sjf};
 use srtf::Srtf;
 pub use view::{Hypothesis, Key, Running, View};
 
-/// A name and how to make what it names.
+/// A policy's name and constructor.
 pub type Entry = (&'static str, fn() -> Box<dyn Policy>);
 
 /// Every policy by name.
@@ -72,7 +72,7 @@ pub fn only_simulated(name: &str) -> String {
     format!("policy `{name}` takes running steps off their GPUs, which nothing but a simulation can do")
 }
 
-/// That there is no policy of this name, with the nearest or all there are.
+/// The error for an unknown policy name, with the nearest name or all names.
 pub fn unknown(name: &str) -> BuiltinFault {
     let known = || POLICIES.iter().map(|(known, _)| *known);
     let hint = match crate::nearest(name, known()) {
@@ -82,36 +82,37 @@ pub fn unknown(name: &str) -> BuiltinFault {
     BuiltinFault::NoSuchPolicy { policy: name.to_owned(), hint }
 }
 
-/// What a policy wants done next.
+/// The next action that a policy proposes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propose {
     /// Start this unit. Admission chooses where.
     Start(InstanceId),
-    /// Keep back what this unit needs: until the decision after next at least, only those start that leave it enough room.
+    /// Hold back resources for this unit: at least until the decision after next, only units start that leave it enough
+    /// room.
     Reserve {
         /// The unit. It keeps its reservation as long as each decision proposes it again.
         unit: InstanceId,
-        /// When it is expected to start: what is expected to end by then may pass it. `None`: when all that ran before the
-        /// reservation was made has ended, whatever was estimated.
+        /// Its expected start: units that are expected to end by then may pass it. `None`: when everything that ran
+        /// before the reservation has ended, whatever the estimates.
         at: Option<Time>,
     },
-    /// Take this running unit off its resources; it waits again, with its progress.
+    /// Preempt this running unit; it waits again and keeps its progress.
     Preempt(InstanceId),
     /// Nothing more at this instant.
     Stop,
 }
 
-/// A rule that decides what starts next. Pure: no clock, and no randomness but from a seed of its own.
+/// A rule that decides what starts next. Pure: no clock, and only seeded randomness.
 pub trait Policy: fmt::Debug + Send + ClonePolicy {
     /// Its name, as in `--policy`.
     fn name(&self) -> &'static str;
 
-    /// It takes running tasks off their GPUs, which only a simulation can do.
+    /// Whether it preempts running tasks, which only a simulation can do.
     fn preemptive(&self) -> bool {
         false
     }
 
-    /// It schedules only tasks of at most one GPU; its drivers refuse others before anything runs.
+    /// Whether it schedules only tasks with at most one GPU; its drivers refuse others before anything runs.
     fn one_gpu_only(&self) -> bool {
         false
     }
@@ -121,16 +122,17 @@ pub trait Policy: fmt::Debug + Send + ClonePolicy {
         let _ = (view, first);
     }
 
-    /// The rank of a unit, asked each time it begins to wait. Smaller goes first; equal ranks go by time of arrival and id.
+    /// The rank of a unit, requested each time it begins to wait. Smaller goes first; ties go by arrival and id.
     fn rank(&mut self, view: &View<'_>, unit: InstanceId) -> i64 {
         let _ = (view, unit);
         0
     }
 
-    /// Asked again and again at one instant, with what was proposed before in force, until it says [`Propose::Stop`].
+    /// The next proposal. Called repeatedly at one instant, with earlier proposals in effect, until it returns
+    /// [`Propose::Stop`].
     fn propose(&mut self, view: &View<'_>) -> Propose;
 
-    /// When a decision is due though nothing else happens.
+    /// When a decision is due even if no event arrives.
     fn wake(&self, view: &View<'_>) -> Option<Time> {
         let _ = view;
         None

@@ -1,28 +1,28 @@
-//! What the preemptive policies share: at every decision all unfinished work, in the policy's order, is placed on the machine
-//! as if it were empty, skipping what does not fit; running work that finds no room is taken off. Knows no order.
+//! Shared by the preemptive policies. Every decision places all unfinished work, in the policy's order, as if the
+//! machine were empty, and skips what does not fit. Running work without room is preempted. This module knows no order.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{Key, Propose, Running, View};
 use crate::InstanceId;
 
-/// The proposals of one decision, one after the other.
+/// The remaining proposals of one decision.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reorder {
     proposals: VecDeque<Propose>,
 }
 
-/// What a decision comes to, each in order.
+/// The result of a decision, each list in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outcome {
-    /// Runs from now on, or still.
+    /// Units that run from now on, or still.
     pub run: Vec<InstanceId>,
-    /// Ran, and is taken off.
+    /// Units that ran and are preempted.
     pub preempted: Vec<InstanceId>,
 }
 
 impl Reorder {
-    /// Decides anew. `rank` is that of what runs; what waits has its own.
+    /// Makes a new decision. `rank` ranks running units; waiting units already have a rank.
     pub(super) fn decide(&mut self, view: &View<'_>, rank: impl Fn(&Running<'_>) -> i64) -> Outcome {
         let mut trial = view.hypothesis();
         let mut running = BTreeMap::new();
@@ -40,7 +40,7 @@ impl Reorder {
             let Some(((.., unit), class)) = next else { break };
             let fits = trial.start(unit);
             match class {
-                // The machine only fills: what has no room now has none later, nor have those that are like it.
+                // The machine only fills: a unit without room has none later either, nor do others of its class.
                 Some(i) if !fits => _ = waiting.swap_remove(i),
                 Some(i) => _ = waiting[i].next(),
                 None => _ = running.next(),
@@ -60,7 +60,7 @@ impl Reorder {
     /// The next proposal of the decision.
     pub(super) fn next(&mut self, view: &View<'_>) -> Propose {
         while let Some(next) = self.proposals.pop_front() {
-            // What stays where it is may leave less room than it would elsewhere.
+            // Units that stay where they are may leave less room than elsewhere.
             if !matches!(next, Propose::Start(unit) if !view.fits(unit)) {
                 return next;
             }

@@ -1,5 +1,5 @@
-//! `sjf`, `sjf-single`, `sjf-fit`: shortest estimated time first. What was never estimated comes last, in order of arrival.
-//! Who has waited too long comes before everyone.
+//! `sjf`, `sjf-single`, `sjf-fit`: shortest estimated time first. Units without an estimate come last, in order of
+//! arrival. A unit that has waited too long goes before all others.
 
 use super::{Age, Policy, Propose, View};
 use crate::InstanceId;
@@ -10,12 +10,12 @@ pub(super) struct Sjf {
     age: Age,
 }
 
-/// What happens at the first that does not fit.
+/// Rule for the first unit that does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     /// Nothing passes a job that does not fit.
     Strict,
-    /// Nothing passes it, and no task takes more than one GPU.
+    /// Nothing passes it, and no task uses more than one GPU.
     Single,
     /// A job that does not fit is skipped.
     Fit,

@@ -1,13 +1,13 @@
-//! `srtf` and `srsf`: shortest remaining time, or remaining GPU time, first. At every decision everything unfinished is
-//! ordered anew, whatever ran before: only a simulation can do that.
+//! `srtf` and `srsf`: shortest remaining time, or remaining GPU time, first. Every decision orders all unfinished work
+//! again, even running work, which only a simulation can do.
 
 use super::{Policy, Propose, Reorder, View};
 use crate::InstanceId;
 
-/// Least left first.
+/// Least remaining work first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Srtf {
-    /// Time counts for each GPU that is held.
+    /// Count time once per GPU held.
     pub service: bool,
     reorder: Reorder,
 }

@@ -1,4 +1,4 @@
-//! What a policy may look at: waiting and running units, estimates, capacity, and books to try things out on.
+//! A policy's view: waiting and running units, estimates, capacity, and ledgers for hypothetical changes.
 
 use super::super::api::{Capacity, Limits, Placement, Task};
 use super::super::resources::Allocations;
@@ -21,10 +21,10 @@ pub struct Running<'a> {
     pub instance: InstanceId,
     pub attempt: AttemptId,
     pub since: Time,
-    /// When it will end, as far as its estimate goes. One that has outlived its estimate is expected to take a quarter
-    /// longer than it has taken.
+    /// Its expected end, if it has an estimate. An attempt that has exceeded its estimate is expected to take a quarter
+    /// longer than its time so far.
     pub expected_end: Option<Time>,
-    /// It may be preempted: it is no member of a co-run group, and was not told to end.
+    /// Whether it may be preempted: it is not in a co-run group, and was not told to end.
     pub preemptible: bool,
     pub placement: &'a Placement,
 }
@@ -39,7 +39,7 @@ impl<'a> View<'a> {
         self.core.now
     }
 
-    /// How many proposals were made before at this instant: 0 in the first.
+    /// Number of earlier proposals at this instant; 0 in the first call.
     pub fn proposals(&self) -> u32 {
         self.proposals
     }
@@ -49,12 +49,12 @@ impl<'a> View<'a> {
         &self.core.limits
     }
 
-    /// What there is, with strangers.
+    /// The total capacity, including what foreign processes use.
     pub fn capacity(&self) -> &'a Capacity {
         &self.core.capacity
     }
 
-    /// How many instances have arrived so far; their ids are below.
+    /// Number of instances that have arrived; all ids are smaller.
     pub fn arrived(&self) -> u32 {
         self.core.nodes.len() as u32
     }
@@ -74,7 +74,7 @@ impl<'a> View<'a> {
         self.core.queue.order.iter().map(|&(_, _, unit)| unit)
     }
 
-    /// The same, apart for each kind of demand: units of a kind have room alike.
+    /// The same, grouped by class of demand. The units of a class fit alike.
     pub fn waiting_alike(&self) -> impl Iterator<Item = impl Iterator<Item = Key> + 'a> + 'a {
         self.core.queue.classes.values().map(|alike| alike.iter().copied())
     }
@@ -101,7 +101,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// How long an instance has run so far, over all that was not lost by a failure.
+    /// Run time of an instance so far, without attempts that failed.
     pub fn attained(&self, instance: InstanceId) -> Span {
         let node = self.core.node(instance);
         match node.state {
@@ -110,7 +110,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The estimated time that a unit takes from its start, without what it has attained; of a group, the longest.
+    /// Estimated time of a unit from its start, minus what it has attained; for a group, the longest.
     pub fn expected_span(&self, unit: InstanceId) -> Option<Span> {
         self.core.expected_span(unit)
     }
@@ -120,12 +120,13 @@ impl<'a> View<'a> {
         self.core.admit(unit).is_some()
     }
 
-    /// Whether a unit would have room if everything of ours ended.
+    /// Whether a unit would fit if everything of this run ended.
     pub fn fits_once_ours_end(&self, unit: InstanceId) -> bool {
         self.core.class_fits(&self.core.feasibility.drained, self.core.class(unit))
     }
 
-    /// The first unit in order that admission would start now. Cheap however many wait, if few differ in what they ask for.
+    /// The first unit in order that admission would start now. Cheap even for a long queue, if it has few classes of
+    /// demand.
     pub fn first_that_fits(&self) -> Option<InstanceId> {
         let (core, mut best) = (self.core, None);
         for (&class, alike) in &core.queue.classes {
@@ -133,8 +134,8 @@ impl<'a> View<'a> {
             if first.is_none() || best.is_some() && best < first || !core.class_fits(&core.feasibility.now, class) {
                 continue;
             }
-            // All of a class fit alike. Only a reservation tells them apart, by who has it and how long they are expected
-            // to take; those that are not over by then leave room for it, or do not, alike.
+            // A class fits alike; only a reservation distinguishes its units, by its holder and their expected
+            // durations. Units that outlast its start leave room for it, or do not, alike.
             let beside = first.filter(|(_, _, unit)| core.admit(*unit).is_some());
             let found = beside.or_else(|| alike.iter().find(|(_, _, unit)| core.is_in_time(*unit)));
             if found.is_some() && (best.is_none() || found < best) {
@@ -144,7 +145,7 @@ impl<'a> View<'a> {
         best.map(|&(_, _, unit)| unit)
     }
 
-    /// The first unit in order that has no room now, and would have if everything of ours ended.
+    /// The first unit in order that has no room now, but would if everything of this run ended.
     pub fn first_passed_over(&self) -> Option<InstanceId> {
         let core = self.core;
         let passed = core.queue.classes.iter().filter(|&(&class, _)| {
@@ -158,25 +159,25 @@ impl<'a> View<'a> {
         self.core.reservation.as_ref().map(|r| r.unit)
     }
 
-    /// Books to try things out on: as they are now.
+    /// A copy of the present ledger for hypothetical changes.
     pub fn hypothesis(&self) -> Hypothesis<'a> {
         Hypothesis::new(self.core)
     }
 }
 
-/// A copy of the books: what would fit if this ended and that started?
+/// A copy of the ledger: what would fit if one attempt ended and another started?
 #[derive(Clone, Debug)]
 pub struct Hypothesis<'a> {
     core: &'a Core,
     ledger: Allocations,
-    /// Invented attempts count down from the last, which no run reaches.
+    /// Id of the next hypothetical attempt. Ids count down from the maximum, which no run reaches.
     next: u32,
 }
 
 impl<'a> Hypothesis<'a> {
     pub(in super::super) fn new(core: &'a Core) -> Self {
         let mut ledger = core.feasibility.now.clone();
-        // Nothing is promised on the chance that sharing turns out cheap.
+        // No promise relies on sharing turning out cheap.
         ledger.try_nothing();
         Hypothesis { core, ledger, next: u32::MAX }
     }
@@ -185,17 +186,17 @@ impl<'a> Hypothesis<'a> {
         self.ledger.release(attempt);
     }
 
-    /// Everything of ours ends.
+    /// Ends everything of this run.
     pub fn end_all(&mut self) {
         self.ledger = self.core.feasibility.drained.clone();
     }
 
-    /// Whether a unit would have room. Reservations do not count here.
+    /// Whether a unit would fit. Reservations do not count here.
     pub fn fits(&self, unit: InstanceId) -> bool {
         self.core.class_fits(&self.ledger, self.core.class(unit))
     }
 
-    /// A unit starts, if it has room.
+    /// Starts a unit, if it fits.
     pub fn start(&mut self, unit: InstanceId) -> bool {
         let Some(placements) = self.core.place_on(&self.ledger, unit) else { return false };
         self.take(unit, &placements);
