@@ -1,12 +1,12 @@
-//! Who ran beside whom, from when to when, and which epochs of an attempt lie wholly beside unchanging others: these are to be
-//! compared with its epochs alone. Arithmetic over marks in time; predicts nothing.
+//! Tracks which attempts run at the same time, and selects the epochs of an attempt that lie wholly next to the same
+//! co-runners. These are compared with its epochs alone. Arithmetic over time stamps; predicts nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::windows::Window;
 use crate::{AttemptId, GpuId, InstanceId};
 
-/// Everybody who runs, and who ran beside each of them.
+/// Every running attempt, and its co-runners.
 #[derive(Clone, Debug, Default)]
 pub struct CoRunners(BTreeMap<AttemptId, Member>);
 
@@ -17,20 +17,20 @@ struct Member {
     others: BTreeMap<AttemptId, CoRunner>,
 }
 
-/// Another attempt that ran meanwhile.
+/// Another attempt that ran at the same time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CoRunner {
     pub instance: InstanceId,
-    /// From when to when both were there; without an end while both are.
+    /// The span in which both were there; its end is infinite while both still are.
     pub there: Window,
-    /// From when to when it did what it is known for ([`super::Reported::at_work`]), as far as that is known.
+    /// The span of its measured work ([`super::Reported::at_work`]), if known.
     pub at_work: Option<Window>,
-    /// GPUs that both were on.
+    /// GPUs that both used.
     pub gpus: Vec<GpuId>,
 }
 
 impl CoRunners {
-    /// An attempt begins: all who run are in its company, and it in theirs.
+    /// An attempt begins: it and all running attempts become co-runners.
     pub fn join(&mut self, attempt: AttemptId, instance: InstanceId, gpus: &[GpuId], at: f64) {
         let mut others = BTreeMap::new();
         for (&id, other) in &mut self.0 {
@@ -42,7 +42,7 @@ impl CoRunners {
         self.0.insert(attempt, Member { instance, gpus: gpus.to_vec(), others });
     }
 
-    /// An attempt has ended, and was at work from when to when. Returns who ran beside it.
+    /// An attempt has ended, with the span of its measured work. Returns its co-runners.
     pub fn leave(&mut self, attempt: AttemptId, at: f64, at_work: Option<Window>) -> BTreeMap<AttemptId, CoRunner> {
         for corunner in self.0.values_mut().filter_map(|other| other.others.get_mut(&attempt)) {
             (corunner.there.1, corunner.at_work) = (at, at_work);
@@ -50,7 +50,7 @@ impl CoRunners {
         self.0.remove(&attempt).map(|member| member.others).unwrap_or_default()
     }
 
-    /// Who ran beside one that still runs.
+    /// The co-runners of a running attempt.
     pub fn of(&self, attempt: AttemptId) -> impl Iterator<Item = &CoRunner> + Clone {
         self.0.get(&attempt).into_iter().flat_map(|member| member.others.values())
     }
@@ -61,17 +61,17 @@ impl CoRunners {
 pub struct Epoch {
     pub began: f64,
     pub ended: f64,
-    /// How long it took, as its program counts.
+    /// Its duration, as reported by its program.
     pub took: f64,
 }
 
-/// Another attempt that ran on the host meanwhile.
+/// Another attempt that ran on the host at the same time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Other<Id> {
     pub who: Id,
-    /// From when to when it was there; seconds.
+    /// The span in which it was there; seconds.
     pub there: (f64, f64),
-    /// From when to when it did what it is known for ([`super::Reported::at_work`]); `None`: nobody can tell.
+    /// The span of its measured work ([`super::Reported::at_work`]); `None` if unknown.
     pub at_work: Option<(f64, f64)>,
     /// It was on one of the same GPUs.
     pub shares: bool,
@@ -79,21 +79,22 @@ pub struct Other<Id> {
     pub cores: f64,
 }
 
-/// Epochs that can be compared.
+/// Comparable epochs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Overlap<Id> {
-    /// Who was on the same GPUs in all of them, from begin to end, at work.
+    /// The attempts on the same GPUs, at work during all of these epochs.
     pub who: BTreeSet<Id>,
     pub epochs: u32,
-    /// Seconds that one took, in the mean.
+    /// Mean seconds of one epoch.
     pub took: f64,
 }
 
-/// The epochs of an attempt that tell what its co-runners cost it; of several sets of co-runners, those beside the one with most.
+/// The epochs of an attempt that show the cost of its co-runners; if there were several sets, of the one with most
+/// epochs.
 ///
-/// The first epoch warms up. An epoch counts if whoever was on the same GPUs in any part of it was there and at work in all
-/// of it, and if nobody waited for the CPU: all who were on the host, in any part of it, keep no more than `cores` busy beside
-/// this one.
+/// The first epoch is warm-up. An epoch counts under two conditions. Every attempt that shares a GPU in any part of it
+/// is there and at work in all of it. And nobody waits for the CPU: all other attempts that are on the host in any part
+/// of it keep at most `cores` busy.
 pub fn beside<Id: Ord + Copy>(epochs: &[Epoch], others: &[Other<Id>], cores: f64) -> Option<Overlap<Id>> {
     let mut companies: BTreeMap<BTreeSet<Id>, Vec<f64>> = BTreeMap::new();
     for epoch in epochs.iter().skip(1) {
@@ -105,7 +106,7 @@ pub fn beside<Id: Ord + Copy>(epochs: &[Epoch], others: &[Other<Id>], cores: f64
             companies.entry(sharing().map(|other| other.who).collect()).or_default().push(epoch.took);
         }
     }
-    // Alone it costs nothing.
+    // Epochs alone have no co-run cost.
     companies.remove(&BTreeSet::new());
     let (who, times) = companies.into_iter().max_by_key(|(_, times)| times.len())?;
     Some(Overlap { who, epochs: times.len() as u32, took: times.iter().sum::<f64>() / times.len() as f64 })

@@ -1,4 +1,4 @@
-//! From what a program said to its numbers: which epochs count, and what a series comes to.
+//! From a program's output to its numbers: which epochs count, and the value of each series.
 
 use std::{
     borrow::Cow,
@@ -18,7 +18,7 @@ use crate::{
     result::Phases,
 };
 
-/// One number, as a message or a line of output has it.
+/// One number from a message or a line of output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     pub name: String,
@@ -28,50 +28,50 @@ pub struct Row {
     pub key: Key,
     /// As in [`Point::part`].
     pub part: u32,
-    /// The series comes to its mean over the epochs that count, else to its last value.
+    /// The metric's value is its mean over the epochs that count, else its last value.
     pub mean: bool,
 }
 
-/// Everything that a program said: of each metric the values in the order in which they were printed.
+/// Everything that a program reported: the values of each metric in printed order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reported {
     metrics: BTreeMap<String, Numbers>,
-    /// What was printed by the attempts from whose checkpoint it goes on, times and rates aside, which are theirs.
+    /// Values printed by the attempts from whose checkpoint it resumes, without times and rates.
     earlier: BTreeMap<String, Numbers>,
     /// Epochs with their times, in the order in which they were reported.
     pub epochs: Vec<TimedEpoch>,
-    /// So many epochs more came after these.
+    /// Number of further epochs that were not kept.
     untimed: u64,
-    /// Lines of several epochs came at once: their times are those of a buffer, not of the epochs.
+    /// Lines of several epochs arrived at once: their times are those of a buffer, not of the epochs.
     pub at_once: bool,
-    /// Which of its values a metric comes to, where that is said.
+    /// The value that a metric is summarised to, where declared.
     summary: BTreeMap<String, Summary>,
-    /// By file, what is to be told of the columns of tables.
+    /// By file, warnings about the columns of tables.
     pub(super) columns: BTreeMap<String, Columns>,
-    /// What was printed and is not read.
+    /// Printed values that could not be read.
     pub(super) unread: Unread,
-    /// Metrics that are in two places, with these and the one that counts.
+    /// Metrics found in two places: name, place before, place that counts.
     twice: Vec<(String, String, String)>,
-    /// So many bytes of its output were not read.
+    /// Number of output bytes that were not read.
     skipped: u64,
-    /// By place, how often a part began in it after the first.
+    /// By place, how often a new part began.
     pub(super) parts: BTreeMap<String, u32>,
 }
 
 /// The place of numbers that a program printed.
 pub(super) const PRINTED: &str = "what it printed";
 
-/// So many epochs are timed, the first: who counts millions of iterations as epochs does not fill the memory.
+/// Only this many epochs are timed. A program that counts millions of iterations as epochs must not fill the memory.
 pub const MOST_EPOCHS: usize = 100_000;
 
 impl Reported {
-    /// Nothing yet; what its metrics will come to stands there.
+    /// Empty, with the summaries that the metrics declare.
     pub fn of(metrics: Option<&Metrics>) -> Reported {
         let summary = metrics.map(|metrics| metrics.summary.clone()).unwrap_or_default();
         Reported { summary, ..Reported::default() }
     }
 
-    /// One epoch more, with begin and end; false if there are too many to keep it.
+    /// Adds an epoch; false if there are too many to keep it.
     pub fn epoch(&mut self, epoch: TimedEpoch) -> bool {
         let room = self.epochs.len() < MOST_EPOCHS;
         if room {
@@ -86,10 +86,10 @@ impl Reported {
         self.take(row, false);
     }
 
-    /// As [`Reported::number`]. What was printed on a `redrawable` line does not stay if a progress bar draws over it.
+    /// As [`Reported::number`]. A value on a `redrawable` line is replaced if a progress bar redraws that line.
     pub(super) fn take(&mut self, row: Row, redrawable: bool) {
         let Row { name, mut value, mut unit, key, part, mean } = row;
-        // A metric keeps the unit that it had first.
+        // A metric keeps its first unit.
         let before = self.metrics.get(&name).or_else(|| self.earlier.get(&name));
         if let Some(first) = before.map(|numbers| &numbers.unit).filter(|first| **first != unit) {
             let Some(converted) = convert(value, &unit, first) else {
@@ -103,14 +103,14 @@ impl Reported {
         numbers.push(Point { part, key, value }, redrawable);
     }
 
-    /// The line on which these were printed last was not drawn over.
+    /// The line that last held these metrics was not redrawn.
     pub(super) fn stay(&mut self, names: impl Iterator<Item = String>) {
         for name in names {
             self.metrics.get_mut(&name).into_iter().for_each(Numbers::stays);
         }
     }
 
-    /// What this `file` has of these metrics counts, and not what was read of them before. `places` says where that was.
+    /// The values of these metrics in this `file` replace earlier ones. `places` has the place of the earlier values.
     pub(super) fn replace<'a>(
         &mut self,
         names: impl Iterator<Item = &'a str>,
@@ -130,23 +130,23 @@ impl Reported {
         self.metrics.keys()
     }
 
-    /// It goes on from the checkpoint of an attempt that printed this, after those that are known already.
+    /// It resumes from the checkpoint of an attempt that printed this, after the attempts already known.
     pub(super) fn goes_on_from(&mut self, attempt: Reported) {
         let values = attempt.metrics.into_iter().filter(|(_, numbers)| !numbers.mean).collect();
         self.earlier = all_attempts(&self.earlier, &values).into_owned();
     }
 
-    /// The metrics of all attempts of a training.
+    /// The metrics of all attempts of a training run.
     fn of_all_attempts(&self) -> Cow<'_, BTreeMap<String, Numbers>> {
         all_attempts(&self.earlier, &self.metrics)
     }
 
-    /// No number at all.
+    /// Whether there are no numbers.
     pub fn is_empty(&self) -> bool {
         self.metrics.is_empty()
     }
 
-    /// Whether this metric was already reported for an earlier epoch. Also true while there are fewer than two epochs.
+    /// Whether this metric was reported for an earlier epoch. Also true while there are fewer than two epochs.
     pub(crate) fn is_usual(&self, name: &str, part: u32, epoch: u32) -> bool {
         let first =
             self.metrics.get(name).and_then(|numbers| numbers.points.iter().find_map(|p| Some((p.part, p.key.epoch?))));
@@ -158,7 +158,7 @@ impl Reported {
         self.metrics.iter().map(|(name, numbers)| (name.clone(), numbers.last)).collect()
     }
 
-    /// What `summary:` names and is not there.
+    /// Warnings on `summary:` names without a value.
     fn not_summed(&self) -> Vec<String> {
         let all = self.of_all_attempts();
         let unknown = |name: &String| {
@@ -179,7 +179,7 @@ impl Reported {
         if all.is_empty() { Vec::new() } else { self.summary.iter().filter_map(why).collect() }
     }
 
-    /// What the user is told besides the numbers.
+    /// Warnings for the user.
     pub fn remarks(&self) -> Vec<String> {
         let not_finite = |(name, numbers): (&String, &Numbers)| {
             let last_ones = || numbers.points.iter().rev().take_while(|point| !point.value.is_finite());
@@ -188,7 +188,7 @@ impl Reported {
             let what = if numbers.last.is_nan() { "NaN" } else { "infinite" };
             (!numbers.last.is_finite()).then(|| format!("`{name}` is {what}{since}"))
         };
-        // How long they took its program may have told.
+        // The program may have reported their durations.
         let unknown =
             if self.metrics.contains_key("epoch_time") { "when its epochs ran" } else { "how long its epochs took" };
         let untimed = self
@@ -237,7 +237,7 @@ impl Reported {
         metrics.filter_map(unit).filter(|(_, unit)| !unit.is_empty()).collect()
     }
 
-    /// Its epochs with their times, where these are known; how long each took is as the program counts, if it does.
+    /// Its epochs, if their times are known. An epoch's duration is the program's own, if reported.
     pub fn timed(&self) -> Vec<Epoch> {
         let took = |of: &TimedEpoch| self.metrics.get("epoch_time")?.at_epoch(of.part, of.epoch);
         let epoch = |of: &TimedEpoch| {
@@ -247,8 +247,8 @@ impl Reported {
         if self.at_once { Vec::new() } else { self.epochs.iter().map(epoch).collect() }
     }
 
-    /// When it does what it is known for, as far as it told: from the end of its first epoch, which warms up, to the end of its
-    /// last; still, if it has not `ended`.
+    /// The span of its measured work, if known: from the end of the first epoch, which is warm-up, to the end of the
+    /// last. Without an end if it has not `ended`.
     pub fn at_work(&self, ended: bool) -> Option<Window> {
         match (&*self.epochs, ended) {
             _ if self.at_once => None,
@@ -259,7 +259,7 @@ impl Reported {
         }
     }
 
-    /// So many bytes of its output were not read.
+    /// Sets the number of output bytes that were not read.
     pub fn skips(&mut self, bytes: u64) {
         self.skipped = bytes;
     }
@@ -274,17 +274,17 @@ impl Reported {
     }
 }
 
-/// What counts of an attempt.
+/// The counted numbers of an attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gathered {
     pub metrics: BTreeMap<String, Metric>,
     /// Series of epochs, times in seconds since the attempt began.
     pub series: Series,
-    /// The spans that count, seconds since 1970: the counted epochs, else the window; empty for the whole attempt.
+    /// The spans that count, seconds since 1970: the counted epochs, else the window. Empty: the whole attempt.
     pub spans: Vec<(f64, f64)>,
     /// Epochs that lie wholly inside the window of the co-run group.
     pub in_window: u32,
-    /// What its wall time is made of.
+    /// The parts of its wall time.
     pub phases: Option<Phases>,
 }
 
@@ -301,10 +301,10 @@ impl Phases {
     }
 }
 
-/// Sums up an attempt that began and ended at these seconds since 1970. `window` is release and close of its co-run group.
+/// Sums up an attempt that began and ended at these seconds since 1970. `window`: release and close of its co-run group.
 ///
-/// The first epoch that was reported warms up and does not count, unless it is the only one. In a group, an epoch counts that lies
-/// wholly inside the window; if none does, times and rates are absent rather than wrong.
+/// The first reported epoch is warm-up and does not count, unless it is the only one. In a group, an epoch counts only
+/// if it lies wholly inside the window. If none does, times and rates are absent rather than wrong.
 pub fn gather(reported: &Reported, began: f64, ended: f64, window: Option<(f64, f64)>) -> Gathered {
     let epochs: &[TimedEpoch] = if reported.at_once { &[] } else { &reported.epochs };
     let first = epochs.first().map(|of| (of.part, of.epoch));
@@ -313,7 +313,7 @@ pub fn gather(reported: &Reported, began: f64, ended: f64, window: Option<(f64, 
     let without_first: Vec<_> = inside.iter().copied().filter(|of| Some((of.part, of.epoch)) != first).collect();
     let counted = if without_first.is_empty() { inside.clone() } else { without_first };
     let counts: BTreeSet<(u32, u32)> = counted.iter().map(|of| (of.part, of.epoch)).collect();
-    // A program that reports no epochs' times has no window to be inside of.
+    // A program without epoch times has no epochs to place in a window.
     let timed = !epochs.is_empty() || window.is_some();
 
     let since = |of: &TimedEpoch| TimedEpoch { began: of.began - began, ended: of.ended - began, ..*of };
@@ -335,12 +335,12 @@ pub fn gather(reported: &Reported, began: f64, ended: f64, window: Option<(f64, 
         if let Some(metric) = metric {
             metrics.insert(name.clone(), metric);
         }
-        // A number that stands alone is no series.
+        // A single number is no series.
         if has_keys || numbers.points.len() > 1 {
             series.metrics.insert(name.clone(), numbers.points.clone());
         }
     }
-    // Measured from outside where the program does not say: the time between the lines that end its epochs.
+    // If the program reports no epoch time, use the time between the lines that end its epochs.
     if !epochs.is_empty() && !reported.metrics.contains_key("epoch_time") {
         let time = |of: &TimedEpoch| Point { part: of.part, key: Key::of_epoch(of.epoch), value: of.ended - of.began };
         series.metrics.insert("epoch_time".to_owned(), epochs.iter().map(time).collect());
@@ -357,7 +357,7 @@ pub fn gather(reported: &Reported, began: f64, ended: f64, window: Option<(f64, 
     Gathered { metrics, series, spans, in_window: inside.len() as u32, phases }
 }
 
-/// The values over which a metric comes to its mean: of the epochs that count, or if these are not timed of all but the first row.
+/// The values whose mean is the metric: those of the counted epochs, or all but the first row if epochs have no times.
 fn counted_values(
     numbers: &Numbers,
     counts: &BTreeSet<(u32, u32)>,

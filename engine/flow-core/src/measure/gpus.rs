@@ -1,4 +1,4 @@
-//! What was seen of an attempt on its GPUs, with its times, and what that comes to.
+//! Samples of an attempt on its GPUs, with their times, and the figures that they give.
 
 use std::collections::BTreeMap;
 
@@ -10,38 +10,38 @@ use super::{
 };
 use crate::{GpuUsage, Stranger};
 
-/// More are thinned out: two neighbours become one.
+/// If a list grows to this, pairs of neighbours are merged.
 const MOST: usize = 4096;
-/// A load from which on a GPU counts as full.
+/// A GPU counts as full above this load.
 const FULL: f64 = 0.9;
-/// A card that nobody could look at for so many seconds has a hole in its figures.
+/// Seconds without a sample after which a GPU's figures have a gap.
 const HOLE: f64 = 5.0;
 
-/// What one look at a card says of one attempt.
+/// One sample of one GPU for one attempt.
 #[derive(Clone, Debug, Default)]
 pub struct GpuLook {
-    /// When, seconds since 1970.
+    /// Time, seconds since 1970.
     pub at: f64,
     /// Memory of the attempt, bytes.
     pub memory: u64,
-    /// The driver did not tell it for each process: it is the card's, against its state before the start.
+    /// The driver reports no memory per process, so this is the GPU's memory use minus that before the start.
     pub unverified: bool,
     /// Share of time in which a kernel ran, 0 to 1.
     pub load: Option<f64>,
     /// Load of the memory controller, 0 to 1.
     pub memory_load: Option<f64>,
     pub watts: Option<f64>,
-    /// The card's counter of energy.
+    /// The GPU's energy counter.
     pub joules: Option<f64>,
     /// PCIe generation and width.
     pub pcie: Option<(u32, u32)>,
-    /// Share of the multiprocessors that processes of others used since the last look that tells it.
+    /// Share of the multiprocessors that foreign processes used since the last sample that had this figure.
     pub shared: Option<f64>,
-    /// Compute processes of others on it.
+    /// Foreign compute processes on the GPU.
     pub strangers: Vec<Stranger>,
 }
 
-/// One look, less what is only summed up.
+/// A sample, without the fields that are only summed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Kept", into = "Kept")]
 struct Sample {
@@ -56,7 +56,7 @@ struct Sample {
     watts: Option<f64>,
 }
 
-/// As it is kept: its fields in their order, for there are thousands.
+/// Serialized form: the fields in order, because there are thousands.
 type Kept = (f64, f64, f64, Option<f64>, Option<f64>, Option<f64>, Option<f64>, Option<f64>, Option<f64>);
 
 impl From<Kept> for Sample {
@@ -73,7 +73,7 @@ impl From<Sample> for Kept {
     }
 }
 
-/// What was seen on one card.
+/// All samples of one GPU.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct OnCard {
     uuid: String,
@@ -85,52 +85,52 @@ struct OnCard {
     memory_load_peak: Option<f64>,
     unverified: bool,
     joules: Option<(f64, f64)>,
-    /// Power over the time since the counter of energy was read, or ever.
+    /// Power integrated since the energy counter was last read, or ever.
     integrated: Option<f64>,
     pcie: Option<(u32, u32)>,
     strangers: BTreeMap<u32, Stranger>,
     looks: u32,
-    /// The longest time without a look, seconds.
+    /// The longest time without a sample, seconds.
     longest: f64,
 }
 
-/// Everything that was seen of an attempt on its GPUs.
+/// All samples of an attempt on its GPUs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GpuSamples {
     cards: Vec<OnCard>,
 }
 
-/// What GPUs come to in a result.
+/// GPU figures of a result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GpuFigures {
-    /// One entry a GPU of the placement; none for an attempt that was over before anybody looked.
+    /// One entry for each GPU of the placement; none for an attempt that ended before the first sample.
     pub gpus: Vec<GpuUsage>,
-    /// Energy of them, joules.
+    /// Their energy, joules.
     pub energy_j: Option<f64>,
-    /// Mean share of the busiest shared GPU that others used.
+    /// Mean share that foreign processes used, of the GPU with most.
     pub shared: Option<f64>,
-    /// Processes of others that computed there.
+    /// Foreign compute processes on them.
     pub strangers: Vec<Stranger>,
 }
 
 impl GpuSamples {
-    /// Of an attempt that begins now on these cards.
+    /// For an attempt that begins now on these GPUs.
     pub fn since(at: f64, uuids: impl IntoIterator<Item = String>) -> GpuSamples {
         let card = |uuid| OnCard { uuid, last: at, ..OnCard::default() };
         GpuSamples { cards: uuids.into_iter().map(card).collect() }
     }
 
-    /// Nobody looked while it ran.
+    /// Whether there is no sample.
     pub fn is_empty(&self) -> bool {
         self.cards.iter().all(|card| card.samples.is_empty())
     }
 
-    /// GPUs that did not answer for a while, by their UUIDs, and for how many seconds at most.
+    /// UUIDs of GPUs that did not respond for a while, and the longest gap in seconds.
     pub fn holes(&self) -> Vec<(String, f64)> {
         self.cards.iter().filter(|card| card.longest > HOLE).map(|card| (card.uuid.clone(), card.longest)).collect()
     }
 
-    /// What was noted since that was known of each card, and after how many samples it comes there.
+    /// The samples since `known`, and their start index on each GPU.
     pub fn news(&self, known: &mut Vec<Known>) -> Option<(Vec<usize>, GpuSamples)> {
         known.resize_with(self.cards.len(), Known::default);
         let (mut froms, mut cards, mut is_new) = (Vec::new(), Vec::new(), false);
@@ -145,7 +145,7 @@ impl GpuSamples {
         is_new.then_some((froms, GpuSamples { cards }))
     }
 
-    /// Takes in such news; says whether the samples before them are there.
+    /// Applies such an update. Returns whether the samples before it are present.
     pub fn take_in(&mut self, (froms, news): (Vec<usize>, GpuSamples)) -> bool {
         let mut are_there = froms.len() == news.cards.len();
         self.cards.resize_with(news.cards.len(), OnCard::default);
@@ -157,7 +157,7 @@ impl GpuSamples {
         are_there
     }
 
-    /// Notes a look at the attempt's `card`th GPU.
+    /// Adds a sample of the attempt's `card`th GPU.
     pub fn push(&mut self, card: usize, seen: GpuLook) {
         let Some(card) = self.cards.get_mut(card) else { return };
         let span = seen.at - card.last;
@@ -213,12 +213,12 @@ impl GpuSamples {
         self.cards.iter().map(|card| card.memory_now).collect()
     }
 
-    /// Nobody told memory by process somewhere.
+    /// Whether the driver lacked memory per process.
     pub fn unverified(&self) -> bool {
         self.cards.iter().any(|card| card.unverified)
     }
 
-    /// What it comes to. Means cover the windows, or the whole attempt if there are none; peaks, sums and strangers always the whole.
+    /// The figures. Means cover the windows, or the whole attempt if there are none; all else always covers the whole.
     pub fn figures(&self, windows: &[Window]) -> GpuFigures {
         let seen = self.cards.iter().filter(|card| card.looks > 0);
         let gpus: Vec<GpuUsage> = seen.map(|card| card.usage(windows)).collect();
@@ -232,7 +232,8 @@ impl GpuSamples {
         }
     }
 
-    /// Series by name, times in seconds since `origin`: `gpu0_load`, `gpu0_memory`, `gpu0_memory_load`, …, by place in the placement.
+    /// Series by name, times in seconds since `origin`: `gpu0_load`, `gpu0_memory`, `gpu0_memory_load`, …, by placement
+    /// index.
     pub fn series(&self, origin: f64) -> BTreeMap<String, Vec<(f64, f64)>> {
         let mut series = BTreeMap::new();
         for (n, card) in self.cards.iter().enumerate().filter(|(_, card)| !card.samples.is_empty()) {
@@ -269,7 +270,7 @@ impl OnCard {
         }
     }
 
-    /// The counter where there is one, else power over time. A counter that has not moved yet tells nothing.
+    /// The difference of the counter if it has moved, else the integrated power.
     fn energy(&self) -> Option<f64> {
         let counted = self.joules.map(|(first, last)| last - first).filter(|joules| *joules > 0.0);
         match (counted, self.integrated) {
@@ -291,7 +292,7 @@ fn merge(pair: &[Sample]) -> Sample {
     let [a, b] = pair else { return pair[0] };
     let span = a.span + b.span;
     let mean = |x: f64, y: f64| (x * a.span + y * b.span) / span;
-    // Of two stretches of which one is known, that one.
+    // If only one of the two values is known, take it.
     let both = |x: Option<f64>, y: Option<f64>| x.zip(y).map(|(x, y)| mean(x, y)).or(x).or(y);
     Sample {
         at: b.at,

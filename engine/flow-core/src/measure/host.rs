@@ -1,4 +1,4 @@
-//! What was seen of an attempt on its host, with its times, and what that comes to.
+//! Samples of an attempt on its host, with their times, and the figures that they give.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use super::{
 };
 use crate::Usage;
 
-/// More are thinned out: two neighbours become one.
+/// If a list grows to this, pairs of neighbours are merged.
 const MOST: usize = 8192;
 
-/// A share of the host that counts as saturated.
+/// The host's CPUs count as saturated from this share on.
 const SATURATED: f64 = 0.95;
 
-/// What an attempt used since the look before, and what it holds.
+/// CPU use of an attempt since the previous sample, and its present memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Used {
     /// CPU seconds.
@@ -25,7 +25,7 @@ pub struct Used {
     pub rss: u64,
 }
 
-/// What was seen in one stretch of time.
+/// Measurements over one interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Kept", into = "Kept")]
 struct Sample {
@@ -35,15 +35,15 @@ struct Sample {
     span: f64,
     /// CPU seconds that the attempt used in it.
     cpu_s: f64,
-    /// Share of the host's CPUs that were busy, where that is known.
+    /// Share of the host's CPUs that were busy, if known.
     host_busy: Option<f64>,
-    /// The part of it that was not ours.
+    /// The share used by foreign processes.
     foreign: Option<f64>,
     /// Sum of the resident sets at its end, bytes.
     rss: u64,
 }
 
-/// As it is kept: its fields in their order, for there are thousands.
+/// Serialized form: the fields in order, because there are thousands.
 type Kept = (f64, f64, f64, Option<f64>, Option<f64>, u64);
 
 impl From<Kept> for Sample {
@@ -58,13 +58,13 @@ impl From<Sample> for Kept {
     }
 }
 
-/// Everything that was seen of an attempt on its host.
+/// All samples of an attempt on its host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostSamples {
     since: f64,
     samples: Vec<Sample>,
     count: u32,
-    /// `None` if all stretches were too short to tell.
+    /// `None` if all intervals were too short to measure.
     cores_peak: Option<f64>,
     rss_peak: Option<u64>,
 }
@@ -72,41 +72,41 @@ pub struct HostSamples {
 /// The host's part of the circumstances.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct HostLoad {
-    /// Mean CPU use of processes that are not ours, as a share of the host.
+    /// Mean CPU use of foreign processes, as a share of the host.
     pub foreign_cpu: Option<f64>,
-    /// Share of time in which the host's CPUs were at least 95 % busy.
+    /// Share of time in which the host's CPUs were at least 95% busy.
     pub cpu_saturated: Option<f64>,
 }
 
 impl HostSamples {
-    /// Of an attempt that begins now.
+    /// For an attempt that begins now.
     pub fn since(at: f64) -> HostSamples {
         HostSamples { since: at, ..HostSamples::default() }
     }
 
-    /// Nobody looked while it ran.
+    /// Whether there is no sample.
     pub fn is_empty(&self) -> bool {
         self.samples.is_empty()
     }
 
-    /// What was noted since that was known, and after how many samples it comes.
+    /// The samples since `known`, and their start index.
     pub fn news(&self, known: &mut Known) -> Option<(usize, HostSamples)> {
         let from = known.catch_up(self.count, self.samples.len())?;
         Some((from, HostSamples { samples: self.samples[from..].to_vec(), ..*self }))
     }
 
-    /// Takes in such news; says whether the samples before them are there.
+    /// Applies such an update. Returns whether the samples before it are present.
     pub fn take_in(&mut self, (from, mut news): (usize, HostSamples)) -> bool {
         let rest = std::mem::replace(&mut news.samples, std::mem::take(&mut self.samples));
         *self = news;
         go_on(&mut self.samples, from, rest)
     }
 
-    /// Notes a look at the host, `since_last` seconds after the one before: what the attempt used, and the share of the host's
-    /// CPUs that were busy with the part of it that was not ours.
+    /// Adds a sample of the host, `since_last` seconds after the one before. `host`: the busy share of the host's CPUs,
+    /// and the share used by foreign processes.
     pub fn push(&mut self, at: f64, since_last: Option<f64>, used: &Used, host: Option<(f64, f64)>) {
         let span = (at - self.since).min(since_last.unwrap_or(f64::INFINITY));
-        // A process that has ended and was not reaped yet holds nothing.
+        // An ended process that was not reaped yet holds no memory.
         self.rss_peak = self.rss_peak.max(Some(used.rss).filter(|rss| *rss > 0));
         if span <= 0.0 {
             return;
@@ -123,7 +123,7 @@ impl HostSamples {
     }
 
     fn add(&mut self, sample: Sample) {
-        // The system counts in hundredths of a second: a share of a very short stretch says nothing.
+        // The system counts in hundredths of a second, so a share of a very short interval is meaningless.
         if sample.span >= 0.1 {
             self.cores_peak = Some(self.cores_peak.unwrap_or(0.0).max(sample.cpu_s / sample.span));
         }
@@ -133,8 +133,8 @@ impl HostSamples {
         }
     }
 
-    /// What the attempt used, added to what its exit says of its whole. Means cover the windows, or the whole attempt if there are
-    /// none; peaks always the whole. If no sample lies in the windows, their means are not known.
+    /// The attempt's usage, added to its totals at exit. Means cover the windows, or the whole attempt if there are
+    /// none; peaks always cover the whole. Without samples in the windows, their means are unknown.
     pub fn usage(&self, whole: Usage, windows: &[Window], host_cpus: u32) -> Usage {
         let cpu_cores = match windows {
             [] => whole.cores_of_whole(),
@@ -152,7 +152,7 @@ impl HostSamples {
         }
     }
 
-    /// What the host did in the windows, or during the whole attempt.
+    /// Load of the host in the windows, or during the whole attempt.
     pub fn load(&self, windows: &[Window]) -> HostLoad {
         let saturated = |s: &Sample| s.host_busy.map(|busy| f64::from(busy >= SATURATED));
         HostLoad {

@@ -1,6 +1,6 @@
-//! From what was seen of an attempt to the numbers of its result: which epochs count, what it used while they lasted, and who ran
-//! beside it. Looks and epochs come with their times, so that what counts can be decided when all is known. Knows neither
-//! processes nor cards, and asks no clock.
+//! From observations of an attempt to the numbers of its result: which epochs count, its usage during them, and its
+//! co-runners. Samples and epochs carry their times, so that flow can decide what counts when everything is known. This
+//! module knows no processes or GPUs, and reads no clock.
 
 mod corunners;
 mod epochs;

@@ -1,6 +1,6 @@
-//! What is new in lists that grow, and are thinned out now and then: for who keeps a copy of what is seen while it is being seen.
+//! Updates of growing lists that are sometimes thinned out, for readers that keep a copy while the list grows.
 
-/// How far a list of samples is known: so many were noted in all, and so many stood there.
+/// A reader's position in a list: the number of samples noted so far, and the list's length.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known {
     noted: u32,
@@ -8,7 +8,8 @@ pub struct Known {
 }
 
 impl Known {
-    /// It is known as it stands now. Returns where its news begin, if there are any: at its beginning where neighbours became one since.
+    /// Marks the present list as known. Returns the index of the first new sample, if any; 0 if the list was thinned out
+    /// since.
     pub(super) fn catch_up(&mut self, noted: u32, kept: usize) -> Option<usize> {
         let new = noted.checked_sub(self.noted).map(|new| new as usize).filter(|new| *new > 0)?;
         let from = if kept == self.kept + new { self.kept } else { 0 };
@@ -17,7 +18,7 @@ impl Known {
     }
 }
 
-/// After the first so many of `all` comes this; says whether these are there.
+/// Replaces everything after the `first` items. Returns whether those items are present.
 pub(super) fn go_on<T>(all: &mut Vec<T>, first: usize, rest: Vec<T>) -> bool {
     let are_there = first <= all.len();
     all.truncate(first);

@@ -1,4 +1,4 @@
-//! The values of one metric in the order in which they were printed, and which of them it comes to.
+//! The values of one metric in printed order, and the value that the metric is summarised to.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -7,24 +7,24 @@ use crate::{
     metrics::{Best, Key, Summary},
 };
 
-/// More values of a metric are counted and not kept: who prints millions of them does not fill the memory.
+/// Maximum kept values per metric. Further ones are only counted, so that a program cannot fill the memory.
 pub(super) const MOST_POINTS: usize = 100_000;
 
-/// Everything that was printed of one metric.
+/// Everything that was printed for one metric.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Numbers {
-    /// In the order in which they were printed. Of consecutive values with the same place the last one; the first [`MOST_POINTS`].
+    /// In printed order, at most [`MOST_POINTS`]. Of consecutive values with the same key, only the last is kept.
     pub(super) points: Vec<Point>,
-    /// How many values with a place of their own came after these.
+    /// Number of further values that were not kept.
     pub(super) not_kept: u64,
-    /// The least and the most of all that were printed, those that are not kept included; NaN is neither.
+    /// Min and max of all printed values, including those not kept. NaN does not count.
     extremes: Option<(Point, Point)>,
-    /// The one printed last, if it was on a line that a progress bar may have drawn over since.
+    /// The last value, if its line may have been redrawn by a progress bar since.
     redrawable: Option<Point>,
-    /// Printed last.
+    /// The last printed value.
     pub(super) last: f64,
     pub(super) unit: String,
-    /// It comes to its mean over the rows that count, else to its last value.
+    /// The metric's value is its mean over the rows that count, else its last value.
     pub(super) mean: bool,
 }
 
@@ -41,7 +41,7 @@ impl Numbers {
         }
     }
 
-    /// One more was printed. One on a `redrawable` line counts for the least and the most only if [`Numbers::stays`] follows.
+    /// Adds a value. One on a `redrawable` line counts for min and max only if [`Numbers::stays`] follows.
     pub(super) fn push(&mut self, point: Point, redrawable: bool) {
         self.last = point.value;
         let drawn_over = self.redrawable.take().is_some();
@@ -60,14 +60,14 @@ impl Numbers {
         }
     }
 
-    /// The line of the value printed last was not drawn over.
+    /// The last value's line was not redrawn.
     pub(super) fn stays(&mut self) {
         if let Some(point) = self.redrawable.take() {
             self.count(point);
         }
     }
 
-    /// It counts for the least and the most.
+    /// Counts a value for min and max.
     fn count(&mut self, point: Point) {
         if point.value.is_nan() {
             return;
@@ -81,7 +81,7 @@ impl Numbers {
         }
     }
 
-    /// The first point with the best value of all that were printed.
+    /// The first point with the best of all printed values.
     fn best(&self, best: Best) -> Option<Point> {
         let printed = self.extremes.iter().flat_map(|(least, most)| [*least, *most]);
         let all = printed.chain(self.points.iter().chain(&self.redrawable).copied());
@@ -91,7 +91,7 @@ impl Numbers {
     /// The last value in this part and whole epoch.
     pub(super) fn at_epoch(&self, part: u32, epoch: u32) -> Option<f64> {
         let epoch = f64::from(epoch);
-        // Within a part epochs of a metric do not decrease.
+        // Within a part, the epochs of a metric do not decrease.
         let near = self
             .points
             .iter()
@@ -100,7 +100,7 @@ impl Numbers {
         near.filter(|point| point.part == part && point.key.epoch == Some(epoch)).map(|point| point.value).next()
     }
 
-    /// The last value in the row of a point: of the same part, epoch and step, or of the same part and epoch if one has no step.
+    /// The last value in a point's row: same part, epoch and step; or same part and epoch if one has no step.
     fn at_row_of(&self, point: &Point) -> Option<f64> {
         let is_in_row = |other: &&Point| {
             let same = |a: Option<f64>, b: Option<f64>| a.is_none() || b.is_none() || a == b;
@@ -114,7 +114,8 @@ impl Numbers {
         self.points.iter().rev().find(is_in_row).map(|other| other.value)
     }
 
-    /// What a later attempt printed that goes on from a checkpoint of this one. It undoes what was printed at its first epoch and later.
+    /// Appends the values of a later attempt that resumed from a checkpoint of this one. Values from its first epoch on
+    /// are undone.
     fn go_on(&mut self, next: &Numbers, part: u32) {
         let first = next.points.iter().find(|point| point.key != Key::default()).map(|point| point.key);
         let is_undone = |point: &Point| {
@@ -139,7 +140,7 @@ impl Numbers {
     }
 }
 
-/// What a metric comes to with a `summary`, if it has such a value.
+/// The value of a metric under a `summary`, if there is one.
 pub(super) fn summed(all: &BTreeMap<String, Numbers>, numbers: &Numbers, summary: &Summary) -> Option<f64> {
     match summary {
         Summary::Last => Some(numbers.last),
@@ -148,7 +149,7 @@ pub(super) fn summed(all: &BTreeMap<String, Numbers>, numbers: &Numbers, summary
     }
 }
 
-/// The metrics of a training in parts: the `earlier` ones, and what its `last` attempt printed.
+/// The metrics of a training run in parts: the `earlier` ones, and those of its `last` attempt.
 pub(super) fn all_attempts<'a>(
     earlier: &BTreeMap<String, Numbers>,
     last: &'a BTreeMap<String, Numbers>,
@@ -167,16 +168,17 @@ pub(super) fn all_attempts<'a>(
     Cow::Owned(all)
 }
 
-/// Counts the parts of what is printed in one place: a part begins when the epoch of a metric decreases, or the step of one without epochs.
+/// Counts the parts of the output in one place. A part begins when a metric's epoch decreases, or its step if it has no
+/// epochs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Parts {
     part: u32,
-    /// The key of each metric in this part that was printed last.
+    /// The last key of each metric in this part.
     last: BTreeMap<String, Key>,
 }
 
 impl Parts {
-    /// How often a part began after the first.
+    /// Number of parts after the first.
     pub(super) fn count(&self) -> u32 {
         self.part
     }

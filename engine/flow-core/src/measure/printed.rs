@@ -1,5 +1,5 @@
-//! From what a plain program printed, and when that was read, to its epochs and numbers: look by look, while it runs as well as from
-//! its kept log. Reads no file.
+//! Turns a plain program's output, with the times at which it was read, into epochs and numbers. Works incrementally, on
+//! a running program as well as on its stored log. Reads no file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,44 +11,44 @@ use crate::{
     reason::{NoMetrics, Unmatched},
 };
 
-/// Stands below what was printed by an attempt that was ended in the middle, in the log of those that go on from its checkpoint.
+/// In the log of a resumed attempt, marks the end of the output of each earlier, interrupted attempt.
 pub const PART_ENDS: &str = "[flow: an attempt was ended here, and the next one goes on from its checkpoint]";
 
 /// An epoch that ended, with its numbers.
 pub type EndedEpoch = (u32, BTreeMap<String, f64>);
 
-/// The epoch that the lines of a log are at.
+/// Position in the epochs of a log.
 #[derive(Clone, Debug, Default)]
 pub struct Printed {
-    /// When the epoch at hand began, or the next one will.
+    /// Start of the present epoch, or of the next one.
     began: f64,
-    /// Part and epoch of the lines that came last: it ends with them, or continues.
+    /// Part and epoch of the last lines. It ends with them, or continues.
     epoch: Option<(u32, u32)>,
-    /// The key that the last heading had, and when that was printed.
+    /// The key of the last heading, and when that was printed.
     heading: Option<(Key, f64)>,
     parts: Parts,
-    /// The key of the line that came last.
+    /// The key of the last line.
     key: Option<Key>,
-    /// The whole epoch that was printed last.
+    /// The last whole epoch.
     whole: Option<u32>,
-    /// There were fractional epochs, such as 0.5.
+    /// Whether there were fractional epochs, such as 0.5.
     fractions: bool,
-    /// Metrics of the line that came last, if a progress bar may draw over it.
+    /// Metrics of the last line, if a progress bar may redraw it.
     redrawable: Vec<String>,
-    /// Which of the patterns were found.
+    /// The patterns that matched.
     found: BTreeSet<usize>,
-    /// The lines that are most like the others.
+    /// For each other pattern, the most similar line.
     nearest: BTreeMap<usize, Nearest>,
 }
 
 impl Printed {
-    /// The program starts, or the barrier of its group is released: its first epoch begins here.
+    /// The program starts, or its group's barrier is released: its first epoch begins now.
     pub fn begins(&mut self, at: f64) {
         self.began = at;
     }
 
-    /// It goes on from the checkpoint of attempts that printed this: what they printed of epochs that are not repeated counts as well.
-    /// When that was is of no account, because times are of the attempt that has them.
+    /// It resumes from a checkpoint of attempts that printed this. Their values count for the epochs that are not
+    /// repeated. Their times do not matter here, because times belong to the attempt that measured them.
     pub fn goes_on_from(&mut self, patterns: &[Pattern], earlier: &[u8], reported: &mut Reported) {
         let lines = split_lines(earlier);
         for attempt in lines.split(|line| *line == PART_ENDS.as_bytes()) {
@@ -60,19 +60,19 @@ impl Printed {
         }
     }
 
-    /// The epoch of the lines that came last.
+    /// The epoch of the last lines.
     pub fn epoch(&self) -> Option<(u32, u32)> {
         self.epoch
     }
 
-    /// Where it is, if it prints steps or fractions of epochs: `step 500`.
+    /// Its position, if it prints steps or fractional epochs: `step 500`.
     pub fn place(&self) -> Option<String> {
         let key = self.key.filter(|key| key.whole_epoch().is_none())?;
         key.epoch.map(|epoch| format!("epoch {epoch}")).or_else(|| Some(format!("step {}", key.step?)))
     }
 
-    /// Lines that were found at one look, at `now`, without `\n` at their ends; a `\r` that ends one is still there. Returns the epochs
-    /// that ended with them.
+    /// Reads the lines of one look, at `now`, without the final `\n`; a final `\r` is kept. Returns the epochs that
+    /// ended with them.
     pub fn hear<'a>(
         &mut self,
         patterns: &[Pattern],
@@ -82,7 +82,7 @@ impl Printed {
     ) -> Vec<EndedEpoch> {
         let (mut ended, mut begun, mut rows) = (Vec::new(), 0, Vec::new());
         for line in lines {
-            // An empty line behind `\r` is the end `\r\n` of that line.
+            // An empty line after `\r` means that the line ended with `\r\n`.
             let above = std::mem::take(&mut self.redrawable);
             if line.is_empty() {
                 reported.stay(above.into_iter());
@@ -121,14 +121,14 @@ impl Printed {
         ended
     }
 
-    /// A line that a pattern was not found in, which may be the nearest to it.
+    /// Compares a line with a pattern that did not match it; it may be the nearest.
     fn compare(&mut self, n: usize, pattern: &Pattern, line: &str) {
         if !self.found.contains(&n) {
             self.nearest.entry(n).or_default().compare(pattern, line);
         }
     }
 
-    /// The patterns that were not found, and name a number that no other pattern found.
+    /// The patterns without a match that name a number that no matching pattern has.
     fn unmatched(&self, patterns: &[Pattern]) -> Option<NoMetrics> {
         let found: BTreeSet<&str> =
             self.found.iter().filter_map(|n| patterns.get(*n)).flat_map(Pattern::declared).collect();
@@ -143,7 +143,7 @@ impl Printed {
         (!patterns.is_empty()).then_some(NoMetrics::NoneMatches { patterns })
     }
 
-    /// Takes numbers that were found at `now` in a file.
+    /// Adds numbers that were found in a file at `now`.
     pub fn take(
         &mut self,
         rows: impl Iterator<Item = MetricRow>,
@@ -154,8 +154,8 @@ impl Printed {
         self.rows(rows, false, now, reported, ended);
     }
 
-    /// Takes numbers that were found at `now`: of the epoch that they name, or else of that of the heading above them. Returns how
-    /// many epochs begin with them.
+    /// Adds numbers that were found at `now`. They belong to the epoch that they name, or else to that of the heading
+    /// above. Returns how many epochs begin with them.
     fn rows(
         &mut self,
         rows: impl Iterator<Item = MetricRow>,
@@ -181,7 +181,7 @@ impl Printed {
                     let begins = self.epoch != Some((part, epoch));
                     begun += u32::from(begins);
                     let below = below.map(|(_, at)| at);
-                    // Below the heading of the last epoch, what was in none before is of a test at the end, and no part of its time.
+                    // Below the last epoch's heading, metrics new in this epoch belong to a final test, not to its time.
                     let of_it = below.is_none() || together.iter().any(|row| reported.is_usual(&row.name, part, epoch));
                     self.time((part, epoch), below, of_it, now, reported, ended);
                 }
@@ -195,8 +195,8 @@ impl Printed {
         begun
     }
 
-    /// A line of this part and epoch came at `now`, maybe below a heading. An epoch ends with the last of its lines, which is known when
-    /// the next one begins.
+    /// Handles a line of this part and epoch at `now`, maybe below a heading. An epoch ends with the last of its lines,
+    /// which is known when the next epoch begins.
     fn time(
         &mut self,
         (part, epoch): (u32, u32),
@@ -213,7 +213,7 @@ impl Printed {
         } else if !continues {
             ended.extend(self.end(reported));
             let began = below.map_or(self.began, |at| if at < now { at } else { self.began });
-            // Where epochs are logged in fractions, 0.8, 1.6, 2.0, the time since the last whole one may be that of several.
+            // With fractional epochs (0.8, 1.6, 2.0), the time since the last whole epoch may span several.
             let is_next = self.whole.map_or(epoch <= 1, |before| before.checked_add(1) == Some(epoch));
             let is_timed = !self.fractions || is_next;
             let timed = is_timed && reported.epoch(TimedEpoch { part, epoch, began, ended: now });
@@ -223,20 +223,20 @@ impl Printed {
         self.began = now;
     }
 
-    /// There are no more lines: the epoch at hand ends with those that came.
+    /// There are no more lines: the present epoch ends.
     pub fn end(&mut self, reported: &Reported) -> Option<EndedEpoch> {
         self.epoch.take().map(|(part, epoch)| (epoch, reported.of_epoch(part, epoch)))
     }
 }
 
-/// The lines of a log, as [`Printed::hear`] wants them.
+/// Splits a log into the lines that [`Printed::hear`] reads.
 fn split_lines(log: &[u8]) -> Vec<&[u8]> {
     let lines = log.split_inclusive(|byte| LINE_ENDS.contains(byte));
     lines.map(|line| line.strip_suffix(b"\n").unwrap_or(line)).filter(|line| is_read(line)).collect()
 }
 
-/// Reads the files in which a program left its numbers, when what it printed is read. Says what is wrong first of all places where
-/// numbers were to be: a file is not there or not of its form, or there is no number in one of them.
+/// Reads a program's files of numbers after its output. Returns the first problem of all places: a file is missing or
+/// malformed, or one of them has no number.
 pub fn read_numbers(
     metrics: &Metrics,
     printed: &Printed,
@@ -266,7 +266,7 @@ pub fn read_numbers(
     problem
 }
 
-/// The rows of a file as they come. Each of the `separate` metrics, as TensorBoard's tags are, has parts of its own.
+/// The rows of a file, in order. `separate` metrics, such as TensorBoard tags, each have their own parts.
 struct FileRows {
     separate: bool,
     names: BTreeSet<String>,
@@ -278,7 +278,7 @@ impl FileRows {
         FileRows { separate, names: BTreeSet::new(), all: BTreeMap::new() }
     }
 
-    /// Names that no row had before.
+    /// Names that are new in these rows.
     fn new_names(&mut self, rows: &[MetricRow]) -> BTreeSet<String> {
         let mut new = BTreeSet::new();
         for row in rows {
@@ -303,13 +303,13 @@ impl FileRows {
         }
     }
 
-    /// How often a part begins after the first, in the metric that has most.
+    /// Number of parts after the first; the maximum over the metrics.
     fn parts(&self) -> u32 {
         self.all.values().map(Parts::count).max().unwrap_or(0)
     }
 }
 
-/// A plain program says no summary: times and rates come to their mean, everything else to its last value.
+/// A plain program declares no summary: times and rates are averaged, other metrics take their last value.
 fn plain(row: MetricRow, part: u32) -> Row {
     let mean = row.name.ends_with("_time") || row.name.ends_with("_per_s") || row.unit == "s";
     Row { name: row.name, value: row.value, unit: row.unit, key: row.key, part, mean }

@@ -1,5 +1,5 @@
-//! What an attempt comes to in its result: numbers and series by what was reported, usage and circumstances by the epochs that count.
-//! When it has ended, and again from what was kept of it.
+//! Sums up an attempt in its result: numbers and series from its reports, usage and circumstances over the counted
+//! epochs. Runs when the attempt has ended, and again from the stored data.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::{
     result::{Series, StepResult},
 };
 
-/// What was seen of an attempt from outside, from its start to its end in seconds since 1970.
+/// Outside observations of an attempt, from its start to its end in seconds since 1970.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
     pub started_at: f64,
@@ -21,14 +21,14 @@ pub struct Seen<'a> {
 }
 
 impl Record {
-    /// What was seen from outside.
+    /// The outside observations.
     pub fn seen(&self) -> Seen<'_> {
         Seen { started_at: self.started_at, ended_at: self.ended_at, host: &self.host, gpus: &self.gpus }
     }
 }
 
-/// Fills the numbers of a result in, its usage and what was true while it ran, and returns its series. Of its usage the totals are
-/// there; of its window, when it was released and closed.
+/// Fills in a result's numbers, usage and circumstances, and returns its series. Totals of its usage, and the release
+/// and close of its window, must already be set.
 pub fn sum_up(reported: &Reported, seen: Seen<'_>, result: &mut StepResult) -> Series {
     let Seen { started_at, ended_at, host, gpus } = seen;
     let circumstances = &mut result.circumstances;
@@ -46,7 +46,7 @@ pub fn sum_up(reported: &Reported, seen: Seen<'_>, result: &mut StepResult) -> S
     let known = std::mem::replace(&mut circumstances.strangers, figures.strangers);
     circumstances.gpu_shared = figures.shared;
     for one in known {
-        // Steps of other runs, which the ledger of the machine tells, also where the driver shows no process of theirs.
+        // Steps of other runs, which the machine's ledger lists even if the driver shows no process of theirs.
         let there = &mut circumstances.strangers;
         if there.iter().all(|other| (other.pid, &other.gpu) != (one.pid, &one.gpu)) {
             there.push(one);
@@ -60,7 +60,7 @@ pub fn sum_up(reported: &Reported, seen: Seen<'_>, result: &mut StepResult) -> S
     }
     let usage = &mut result.usage;
     if let Some(earlier) = &usage.earlier {
-        // Its own epochs do not tell what those before took.
+        // Its own epochs do not show the times of the earlier attempts.
         usage.phases = None;
         usage.energy_j = usage.energy_j.zip(earlier.energy_j).map(|(own, before)| own + before);
         for (gpu, before) in usage.gpus.iter_mut().zip(&earlier.gpu_memory_peak) {
@@ -73,8 +73,8 @@ pub fn sum_up(reported: &Reported, seen: Seen<'_>, result: &mut StepResult) -> S
     series
 }
 
-/// Reads the numbers of a result anew: from its log, behind which stands what it went on from, and from the files that were kept. Returns
-/// its series, and what people should know.
+/// Reads a result's numbers again from its log and stored files. In the log, the output of earlier attempts follows its
+/// own. Returns its series, and warnings for the user.
 pub fn read_again(
     result: &mut StepResult,
     metrics: Option<&Metrics>,
@@ -93,7 +93,7 @@ pub fn read_again(
         printed.goes_on_from(&metrics.stdout, earlier, &mut reported);
         let mut released = record.released;
         for (at, lines) in record.lines(log).filter(|_| !metrics.stdout.is_empty()) {
-            // What is read in the moment of the release was printed before it.
+            // Output read at the moment of the release was printed before it.
             if let Some(release) = released.take_if(|release| *release < at) {
                 printed.begins(release);
             }
@@ -114,7 +114,7 @@ pub fn read_again(
     (series, remarks)
 }
 
-/// Which numbers are others than they were, as a sentence.
+/// The changed numbers, as a sentence.
 fn changed(before: &BTreeMap<String, Metric>, after: &BTreeMap<String, Metric>) -> Option<String> {
     const NAMED: usize = 5;
     let shown = |metric: &Metric| format!("{} {}", metric.value, metric.unit).trim().to_owned();

@@ -1,46 +1,46 @@
-//! What was seen of an attempt, as it is kept: which part of its log was read when, and what it used meanwhile. The log itself
-//! stands beside it. Knows no metrics.
+//! The stored observations of an attempt: when each part of its log was read, and its usage. The log itself is stored
+//! separately. Knows no metrics.
 
 use serde::{Deserialize, Serialize};
 
 use super::{GpuSamples, HostSamples, news::go_on};
 
-/// What ends a line of a log: a progress bar writes over its own.
+/// Line ends of a log. A progress bar ends its line with `\r`.
 pub const LINE_ENDS: &[u8] = b"\n\r";
-/// More than any line that means something; a longer one is passed over.
+/// Longer lines are skipped; no useful line is that long.
 pub const LONGEST_LINE: usize = 1 << 20;
-/// More looks are thinned out: two neighbours become one.
+/// If a list grows to this, pairs of neighbours are merged.
 const MOST: usize = 1 << 19;
 
-/// What was seen of an attempt; all times in seconds since 1970.
+/// Observations of an attempt; all times in seconds since 1970.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// When its program was about to start.
+    /// Time just before its program started.
     pub began: f64,
-    /// When the barrier of its group was released.
+    /// Time at which its group's barrier was released.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub released: Option<f64>,
-    /// When its process began.
+    /// Start of its process.
     pub started_at: f64,
     pub ended_at: f64,
-    /// When which part of its log was read.
+    /// Which part of its log was read, and when.
     #[serde(default)]
     pub looks: Looks,
-    /// From where to where the log was given back while it was written.
+    /// The range of the log that was freed while it was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<(u64, u64)>,
-    /// So many bytes behind its log were printed by the attempts from whose checkpoint it goes on.
+    /// Length of the output of earlier attempts, which is appended to its log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earlier: Option<u64>,
-    /// What it used of the host.
+    /// Its usage of the host.
     #[serde(default)]
     pub host: HostSamples,
-    /// What it used of its GPUs.
+    /// Its usage of its GPUs.
     #[serde(default)]
     pub gpus: GpuSamples,
 }
 
-/// A time as it is kept: what is read again has the very times that were read live.
+/// Rounds a time to the stored precision, so that reading again sees exactly the live times.
 pub fn kept_time(at: f64) -> f64 {
     micros(at) as f64 / 1e6
 }
@@ -49,7 +49,7 @@ fn micros(at: f64) -> i64 {
     (at * 1e6).round() as i64
 }
 
-/// A part of a log, and when it was read.
+/// A part of a log, and the time of reading.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Look {
     /// Where its first line begins.
@@ -60,13 +60,13 @@ struct Look {
     at: i64,
 }
 
-/// The parts of a log, in order. Kept as differences: what was passed over before it, its length, the time since the one before.
+/// The parts of a log, in order. Serialized as differences: bytes skipped, length, time since the previous part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Vec<(u64, u64, i64)>", into = "Vec<(u64, u64, i64)>")]
 pub struct Looks(Vec<Look>);
 
 impl Looks {
-    /// Whole lines from here to there were read at this time.
+    /// Adds a part with whole lines, and its time.
     pub fn push(&mut self, from: u64, to: u64, at: f64) {
         self.0.push(Look { from, to, at: micros(at) });
         if self.0.len() >= MOST {
@@ -82,12 +82,12 @@ impl Looks {
         self.0.is_empty()
     }
 
-    /// How far it was read, and when that was.
+    /// The end of the last part, and its time.
     pub fn last(&self) -> Option<(u64, f64)> {
         self.0.last().map(|look| (look.to, look.at as f64 / 1e6))
     }
 
-    /// So many bytes between its parts were not read, the ones from and to which the log was `cut` aside.
+    /// Number of bytes between the parts that were not read, without the range that was `cut` out of the log.
     pub fn unread(&self, cut: Option<(u64, u64)>) -> u64 {
         let (gone, back) = cut.unwrap_or((0, 0));
         let mut at = 0;
@@ -99,14 +99,14 @@ impl Looks {
         self.0.iter().map(gap).sum()
     }
 
-    /// What was read since so many parts were known, and after how many it comes: after none where neighbours became one since.
+    /// The parts since `known`, and their start index; 0 if parts were merged since.
     pub fn news(&self, known: &mut usize) -> Option<(usize, Looks)> {
         let before = std::mem::replace(known, self.0.len());
         let from = if before <= self.0.len() { before } else { 0 };
         (self.0.len() > from).then(|| (from, Looks(self.0[from..].to_vec())))
     }
 
-    /// Takes in such news; says whether the parts before them are there.
+    /// Applies such an update. Returns whether the parts before it are present.
     pub fn take_in(&mut self, (from, news): (usize, Looks)) -> bool {
         go_on(&mut self.0, from, news.0)
     }
@@ -137,13 +137,13 @@ impl From<Looks> for Vec<(u64, u64, i64)> {
 }
 
 impl Record {
-    /// So many bytes of the log were not read, or were read and are not kept.
+    /// Number of log bytes that were not read, or were read but not kept.
     pub fn unread(&self) -> u64 {
         let cut = self.cut.map_or(0, |(from, to)| to.saturating_sub(from));
         self.looks.unread(self.cut) + cut
     }
 
-    /// The lines of each look with its time, out of the log, less what was given back of it.
+    /// The lines of each look and its time, without the range that was freed.
     pub fn lines<'a>(&'a self, log: &'a [u8]) -> impl Iterator<Item = (f64, Vec<&'a [u8]>)> {
         self.looks.0.iter().map(|look| (look.at as f64 / 1e6, self.lines_of(log, *look)))
     }
@@ -156,7 +156,7 @@ impl Record {
             &log[usize::try_from(from).unwrap_or(usize::MAX).min(end)..end]
         };
         let shift = back.saturating_sub(gone);
-        // A line of which a part is gone is none.
+        // A line that is partly gone is dropped.
         let (mut before, mut after): (&[u8], &[u8]) = (&[], &[]);
         if from < gone {
             before = part(from, to.min(gone));
@@ -183,12 +183,12 @@ fn ends(byte: &u8) -> bool {
     LINE_ENDS.contains(byte)
 }
 
-/// Without the end of the line. A `\r` stays, because a progress bar draws over what is before it.
+/// Strips a final `\n`. A `\r` stays, because it marks a line that a progress bar may redraw.
 fn without_end(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\n").unwrap_or(line)
 }
 
-/// A line that is too long means nothing; in one with a zero, a part was given back while it was read.
+/// Whether a line is usable. Too long a line is not; a zero byte means that a part was freed while it was read.
 pub fn is_read(line: &[u8]) -> bool {
     line.len() <= LONGEST_LINE && !line.contains(&0)
 }

@@ -1,9 +1,9 @@
-//! Means over the stretches of time that count.
+//! Means over the time spans that count.
 
-/// Begin and end of something that counts, an epoch for example, in seconds since 1970.
+/// Begin and end of a counted span, such as an epoch, in seconds since 1970.
 pub type Window = (f64, f64);
 
-/// The mean of `(end, length, value)` over the time in which they and windows overlap, which do not overlap each other.
+/// The mean of `(end, length, value)`, weighted by the overlap with the windows. Windows do not overlap each other.
 pub(super) fn mean_over(windows: &[Window], values: impl Iterator<Item = (f64, f64, f64)>) -> Option<f64> {
     let (mut sum, mut weight) = (0.0, 0.0);
     for (at, span, value) in values {
@@ -18,8 +18,8 @@ pub(super) fn mean_over(windows: &[Window], values: impl Iterator<Item = (f64, f
     (weight > 0.0).then(|| sum / weight)
 }
 
-/// The same, or the mean of all values if there are no windows. If nothing was seen in the windows, their mean is not known: that of the
-/// whole is another number.
+/// The same, or the mean of all values if there are no windows. Without a value in the windows the result is unknown;
+/// the overall mean would be a different quantity.
 pub(super) fn mean_over_or_whole(windows: &[Window], values: impl Iterator<Item = (f64, f64, f64)>) -> Option<f64> {
     match windows {
         [] => mean_over(&[(f64::NEG_INFINITY, f64::INFINITY)], values),

@@ -261,7 +261,7 @@ pub enum Event {
     /// Its placement is free. Collecting its outputs may take long; only steps that read them wait for it. After
     /// [`Event::Collecting`].
     Freed { attempt: AttemptId },
-    /// Its GPU or host was lost, which is not the step's own failure. It is retried at once, a few times. Before
+    /// Its node or batch job was lost, which is not the step's own failure. It is retried at once, a few times. Before
     /// [`Event::Exited`].
     Lost { attempt: AttemptId },
     /// It was interrupted and left a checkpoint. Another attempt resumes from it at once, without a limit. Before
