@@ -1,4 +1,4 @@
-//! What is better, and what the name of a metric says of that.
+//! Whether less or more of a metric is better, judged by its name.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ pub enum Best {
     Max,
 }
 
-/// Words in names of what is to be little, and of what is to be much.
+/// Words in names of metrics of which less, or more, is better.
 const LITTLE: &[&str] = &[
     "loss",
     "logloss",
@@ -70,8 +70,8 @@ const MUCH: &[&str] = &[
     "reward",
     "throughput",
 ];
-/// Words in names of how much something changes or spreads, which turn round what the other words say, or may: less of an `acc_drop` is
-/// better, and more of a `loss_reduction`.
+/// Words in names of changes and spreads. They may reverse the other words: less of an `acc_drop` is better, and more of
+/// a `loss_reduction`.
 const TURNS: &[&str] = &[
     "drop",
     "gap",
@@ -96,12 +96,12 @@ const TURNS: &[&str] = &[
     "var",
     "variance",
 ];
-/// How names of rates end.
+/// Suffixes of rates.
 const RATES: [&str; 3] = ["_per_s", "_per_sec", "_per_second"];
 
 impl Best {
-    /// What is better of a metric by its name, where that says so: `val_loss`, `top1`. One that says both, `accuracy_loss`, says nothing,
-    /// nor does that of a change, `acc_drop`.
+    /// What is better, judged by the metric's name: `val_loss`, `top1`. `None` if the name has words of both kinds, such
+    /// as `accuracy_loss`, or names a change, such as `acc_drop`.
     pub fn by_name(metric: &str) -> Option<Best> {
         let name = metric.to_ascii_lowercase();
         let says = |known: &[&str]| name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| known.contains(&word));
@@ -115,7 +115,7 @@ impl Best {
         }
     }
 
-    /// The first of the best; what is not a number is none.
+    /// The first of the best values. NaN never counts.
     pub(crate) fn of<K>(self, values: impl Iterator<Item = (K, f64)>) -> Option<(K, f64)> {
         values.filter(|(_, value)| !value.is_nan()).reduce(|best, next| {
             let better = match self {

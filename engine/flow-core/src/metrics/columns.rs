@@ -1,4 +1,5 @@
-//! The names in a file of numbers, columns of a table or keys of JSON, and what was found under each. Two names are never one metric.
+//! The names in a file of numbers (columns of a table, keys of JSON) and their values. Two names never become one
+//! metric.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,47 +10,47 @@ use super::{
     unread::{not_read, several},
 };
 
-/// What is under a name.
+/// The value under a name.
 #[derive(Clone, Debug)]
 pub(super) enum Field<'a> {
-    /// With its unit, or nothing.
+    /// With its unit, or empty.
     Number(f64, &'a str),
-    /// With the unit that it is in, or nothing.
+    /// With the unit that the file declares, or empty.
     Text(&'a str, &'a str),
-    /// It begins as a number and may be one of two.
+    /// It begins like a number but could mean two numbers.
     Unclear(&'a str),
-    /// A list of so many values, where one value belongs.
+    /// A list of this length in place of one value.
     List(usize),
 }
 
 /// A name in a file.
 #[derive(Clone, Debug)]
 pub(super) struct Name {
-    /// What tells it from all others of the file.
+    /// Unique in the file.
     pub(super) id: String,
-    /// What makes the name of its metric.
+    /// Becomes the metric's name.
     pub(super) metric: String,
-    /// As people see it.
+    /// For messages.
     pub(super) shown: String,
 }
 
-/// What came under a name.
+/// The values under a name.
 #[derive(Clone, Debug, PartialEq)]
 struct Column {
     name: String,
-    /// What it is called as a metric; nothing of a name without letters and digits, and of an epoch or a step.
+    /// Its name as a metric; `None` for an epoch, a step, or a name without letters and digits.
     metric: Option<String>,
-    /// It is called otherwise than its name says.
+    /// Whether the metric's name differs from it.
     renamed: bool,
     numbers: usize,
-    /// Texts that are neither numbers nor empty, and the first of them.
+    /// Count of texts that are neither numbers nor empty, and the first of them.
     others: usize,
     other: (String, NotRead),
-    /// All of these begin as numbers do.
+    /// All of these begin like numbers.
     like_numbers: bool,
 }
 
-/// A row that has more or fewer fields than the header.
+/// A row with more or fewer fields than the header.
 #[derive(Clone, Debug, PartialEq)]
 struct Ragged {
     line: u64,
@@ -62,7 +63,7 @@ struct Ragged {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Columns {
     all: Vec<Column>,
-    /// By what tells one from another.
+    /// By id.
     index: BTreeMap<String, usize>,
     taken: BTreeSet<String>,
     ragged: Option<Ragged>,
@@ -75,8 +76,8 @@ pub(super) fn key_name(name: &str) -> Option<bool> {
 }
 
 impl Columns {
-    /// Gives metrics to names that are new. One that is written as its metric is called comes first, and another one is `NAME_2`.
-    /// `remarked` are also those whose letters alone differ.
+    /// Names the metrics of new columns. Names that need no change go first; on a collision the later metric is
+    /// `NAME_2`. With `remarked`, a change of letters also counts as a renaming.
     pub(super) fn name(&mut self, names: impl Iterator<Item = Name>, remarked: bool) {
         let mut ids = BTreeSet::new();
         let is_new = |name: &Name| !self.knows(&name.id) && ids.insert(name.id.clone());
@@ -103,12 +104,12 @@ impl Columns {
         }
     }
 
-    /// Whether this name was given a metric, or none.
+    /// Whether this id is known, with or without a metric.
     pub(super) fn knows(&self, id: &str) -> bool {
         self.index.contains_key(id)
     }
 
-    /// Reads what is under a name that is known.
+    /// Reads a value under a known id.
     pub(super) fn take(&mut self, id: &str, field: Field<'_>, key: Key, rows: &mut Vec<MetricRow>) {
         let Some(column) = self.index.get(id).and_then(|at| self.all.get_mut(*at)) else { return };
         if let (Some(Number { value, unit }), Some(name)) = (column.read(field, Asked::Any), &column.metric) {
@@ -116,7 +117,7 @@ impl Columns {
         }
     }
 
-    /// Reads an epoch (or else a step) into a key.
+    /// Reads an epoch or a step into a key.
     pub(super) fn take_key(&mut self, name: &str, field: Field<'_>, key: &mut Key) {
         let at = *self.index.entry(format!("\0{name}")).or_insert_with(|| {
             self.all.push(Column::new(name));
@@ -130,12 +131,12 @@ impl Columns {
         }
     }
 
-    /// A row that has not the fields of the header; its numbers may stand under any name.
+    /// Notes a row whose fields do not match the header. Its numbers are ignored.
     pub(super) fn ragged(&mut self, line: u64, expected: usize, found: usize) {
         self.ragged.get_or_insert(Ragged { line, expected, found, rows: 0 }).rows += 1;
     }
 
-    /// With all texts of others changed.
+    /// With `hide` applied to all its texts.
     pub(crate) fn hidden(self, hide: impl Fn(String) -> String) -> Columns {
         let column = |of: Column| Column {
             name: hide(of.name),
@@ -151,7 +152,7 @@ impl Columns {
         }
     }
 
-    /// What people are told of a file of this name.
+    /// Warnings about the file of this name.
     pub(crate) fn remarks(&self, file: &str) -> Vec<String> {
         let renamed: Vec<String> =
             self.all.iter().filter(|c| c.renamed && c.numbers > 0).map(Column::renaming).collect();
@@ -217,7 +218,7 @@ impl Column {
         }
     }
 
-    /// A column of plain text is to have no numbers.
+    /// A column of plain text is not meant to hold numbers.
     fn is_unread(&self) -> bool {
         self.others > 0 && !self.name.is_empty() && (self.numbers > 0 || self.like_numbers)
     }

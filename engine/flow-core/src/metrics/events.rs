@@ -1,5 +1,5 @@
-//! Event files of TensorBoard: records of TensorFlow with a length, a checksum of each, and an `Event` of protocol buffers in it. Of
-//! all that they hold the scalars are read, whether as a plain number, as PyTorch writes them, or as a tensor, as TensorFlow does.
+//! TensorBoard event files: TFRecords, each with a length, checksums and a protobuf `Event`. Only scalars are read, both
+//! plain numbers (PyTorch) and tensors (TensorFlow).
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use super::{
     push,
 };
 
-/// The scalar that some loggers write beside the others to tell the epoch of a step.
+/// The scalar with which some loggers report the epoch of a step.
 const EPOCH: &str = "epoch";
-/// How Keras begins the tags of what it logs by epoch; the steps of these are epochs.
+/// Prefix of the tags that Keras logs per epoch; their steps are epochs.
 const BY_EPOCH: &str = "epoch_";
 
-/// A scalar, as it was logged.
+/// A logged scalar.
 #[derive(Clone, Debug, PartialEq)]
 struct Scalar {
     tag: String,
@@ -22,21 +22,21 @@ struct Scalar {
     value: f64,
 }
 
-/// What a record holds.
+/// Content of a record.
 #[derive(Clone, Debug, PartialEq)]
 enum Logged {
     Scalar(Scalar),
-    /// The program started again at this step: what was logged at it and later is void.
+    /// The program restarted at this step: later logs, and those at this step, are void.
     Restart(i64),
 }
 
-/// The event files of one folder and the folders below it. Each folder is a run of its own, and its name comes before its tags.
+/// The event files of a folder and its subfolders. Each folder is a separate run, and its name precedes its tags.
 #[derive(Debug, Default)]
 pub(super) struct Runs(BTreeMap<String, Vec<Scalar>>);
 
 impl Runs {
-    /// Reads the event file at `path` below the folder, behind those that were read before it. A record whose end is not there yet is
-    /// passed over; returned is where a record is damaged, behind which nothing is read.
+    /// Reads the event file at `path` below the folder, after the files read before it. An incomplete last record is
+    /// skipped. Returns the position of the first damaged record; nothing after it is read.
     pub(super) fn read(&mut self, path: &str, bytes: &[u8]) -> Option<u64> {
         let scalars = self.0.entry(run_of(path)).or_default();
         let mut take = |logged| match logged {
@@ -46,7 +46,7 @@ impl Runs {
         records(bytes, &mut |record| event(record, &mut take)).err()
     }
 
-    /// Their numbers, in the order in which they were logged.
+    /// The numbers, in logged order.
     pub(super) fn rows(self, names: &mut Columns, rows: &mut Vec<MetricRow>) {
         let named = |(run, scalar): (&String, &Scalar)| {
             let tag = format!("{run}{}", scalar.tag);
@@ -65,7 +65,7 @@ impl Runs {
     }
 }
 
-/// What comes before the tags of an event file.
+/// Prefix of the tags of an event file.
 fn run_of(path: &str) -> String {
     path.rsplit_once('/').map(|(run, _)| format!("{run}/")).unwrap_or_default()
 }
@@ -77,26 +77,26 @@ fn key(Scalar { tag, step, .. }: &Scalar, epochs: &BTreeMap<i64, f64>) -> Key {
     }
 }
 
-/// An event file that is read while it is written.
+/// An event file that is read while it grows.
 #[derive(Clone, Debug, Default)]
 pub struct EventFile {
     run: String,
-    /// The epochs of steps, where a scalar tells them.
+    /// The epoch of each step, if a scalar reports it.
     epochs: BTreeMap<i64, f64>,
     by_epoch: bool,
 }
 
 impl EventFile {
-    /// The one at `path`, below the folder that was named; nothing of it is read.
+    /// The file at `path` below the declared folder. Reads nothing yet.
     pub fn new(path: &str) -> EventFile {
         EventFile { run: run_of(path), ..EventFile::default() }
     }
 
-    /// Reads the scalars of the whole records with which `bytes` begin, and says how many bytes these are: the next reading begins
-    /// behind them.
+    /// Reads the scalars of the complete records at the start of `bytes`. Returns the length of these records; the next
+    /// call starts after them.
     ///
     /// # Errors
-    /// Where a record is damaged.
+    /// The position of a damaged record.
     pub fn take(&mut self, bytes: &[u8], rows: &mut Vec<MetricRow>) -> Result<usize, u64> {
         let mut scalars = Vec::new();
         let mut take = |logged| {
@@ -114,13 +114,13 @@ impl EventFile {
         read
     }
 
-    /// Its epochs are known: a scalar says them, or they are the steps of its tags.
+    /// Whether its epochs are known: from a scalar, or as the steps of its tags.
     pub fn tells_epochs(&self) -> bool {
         self.by_epoch || !self.epochs.is_empty()
     }
 }
 
-/// Each whole record, and how many bytes they are, or where one is damaged.
+/// Passes on each complete record. Returns their length, or where one is damaged.
 fn records(bytes: &[u8], take: &mut dyn FnMut(&[u8])) -> Result<usize, u64> {
     let mut rest = bytes;
     while let Some((head, behind)) = rest.split_at_checked(12) {
@@ -148,7 +148,7 @@ fn number(little_endian: &[u8]) -> u64 {
     little_endian.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// The checksum of a record: CRC-32C, masked because what it protects holds such sums itself.
+/// The checksum of a record: CRC-32C, masked because the data may itself contain such checksums.
 fn masked(bytes: &[u8]) -> u64 {
     let crc = !bytes.iter().fold(!0u32, |crc, byte| TABLE[usize::from(crc as u8 ^ byte)] ^ (crc >> 8));
     u64::from(crc.rotate_right(15).wrapping_add(0xa282_ead8))
@@ -169,7 +169,7 @@ static TABLE: [u32; 256] = {
     table
 };
 
-/// The value of a field in a message.
+/// A field's value in a protobuf message.
 #[derive(Clone, Copy)]
 enum Field<'a> {
     Number(u64),
@@ -177,7 +177,7 @@ enum Field<'a> {
     Bytes(&'a [u8]),
 }
 
-/// The fields of a message in order; it ends where something is no field.
+/// The fields of a message in order, up to the first malformed one.
 fn fields(mut rest: &[u8]) -> impl Iterator<Item = (u64, Field<'_>)> {
     std::iter::from_fn(move || {
         let key = varint(&mut rest)?;
@@ -213,7 +213,7 @@ fn varint(rest: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// What the field `status` of a session log says where a program starts.
+/// Value of a session log's `status` when a program starts.
 const START: u64 = 1;
 
 /// `Event { step = 2, summary = 5, session_log = 7 { status = 1 } }`, `Summary { value = 1 }`,
@@ -249,7 +249,7 @@ fn event(record: &[u8], take: &mut dyn FnMut(Logged)) {
     }
 }
 
-/// `SummaryMetadata { plugin_data = 1 { plugin_name = 1 } }`: which part of TensorBoard shows it.
+/// `SummaryMetadata { plugin_data = 1 { plugin_name = 1 } }`: the TensorBoard plugin that shows it.
 fn plugin(metadata: &[u8]) -> Option<&[u8]> {
     let first = |message| {
         fields(message).find_map(|field| match field {
@@ -260,7 +260,8 @@ fn plugin(metadata: &[u8]) -> Option<&[u8]> {
     first(first(metadata)?)
 }
 
-/// The one number of a tensor: `TensorProto { dtype = 1, tensor_content = 4, float_val = 5, double_val = 6, int_val = 7, int64_val = 10 }`.
+/// The number in a one-element tensor: `TensorProto { dtype = 1, tensor_content = 4, float_val = 5, double_val = 6,
+/// int_val = 7, int64_val = 10 }`.
 fn scalar_of(tensor: &[u8]) -> Option<f64> {
     let (mut kind, mut content, mut listed) = (0, None, None);
     for field in fields(tensor) {
@@ -284,7 +285,7 @@ fn scalar_of(tensor: &[u8]) -> Option<f64> {
     }
 }
 
-/// A number of four bytes as people write it: 0.1, and not what of 0.1 has room in four bytes.
+/// A four-byte float in its shortest decimal form: 0.1, not the exact value of the nearest float.
 fn float(bytes: &[u8]) -> Option<f64> {
     match bytes.len() {
         4 => f32::from_bits(number(bytes) as u32).to_string().parse().ok(),

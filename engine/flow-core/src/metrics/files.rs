@@ -1,4 +1,4 @@
-//! Files that hold numbers: JSON, JSON lines, CSV and the event files of TensorBoard. From their content to rows; opens none.
+//! Files that hold numbers: JSON, JSON lines, CSV and TensorBoard event files. From their content to rows; opens none.
 
 use std::ops::ControlFlow;
 
@@ -14,15 +14,15 @@ use crate::reason::{FileFault, NoMetrics};
 pub enum MetricsFile {
     /// A JSON file: an object of numbers, or a list of such.
     Json(String),
-    /// A file of JSON objects, one a line.
+    /// A file with one JSON object per line.
     Jsonl(String),
     /// A CSV file with a header.
     Csv(String),
-    /// A folder with the event files of TensorBoard, in itself and in folders below.
+    /// A folder with TensorBoard event files, in itself or in subfolders.
     TensorBoard(String),
 }
 
-/// Whoever can open files: those of a work folder, or those that were kept of one.
+/// Opens the files of a work folder, or its stored copies.
 pub trait NumberFiles {
     /// The text of a file.
     ///
@@ -30,7 +30,7 @@ pub trait NumberFiles {
     /// It cannot be read.
     fn text(&mut self, file: &str) -> Result<String, NoMetrics>;
 
-    /// Hands over the text of a file, however long it is, piece by piece until `take` breaks off.
+    /// Passes on the text of a file of any length, in pieces, until `take` breaks.
     ///
     /// # Errors
     /// It cannot be read.
@@ -45,23 +45,23 @@ pub trait NumberFiles {
     /// It cannot be read.
     fn event_files(&mut self, folder: &str) -> Result<Vec<String>, NoMetrics>;
 
-    /// What is in a file, named by its path in the work folder.
+    /// The content of a file, given by its path in the work folder.
     ///
     /// # Errors
     /// It cannot be read.
     fn bytes(&mut self, file: &str) -> Result<Vec<u8>, NoMetrics>;
 }
 
-/// Where an event file is in the work folder, of which this is the path in the folder that was named.
+/// The path in the work folder of an event file, given its path in the declared folder.
 pub fn event_file(folder: &str, path: &str) -> String {
     if folder == "." { path.to_owned() } else { format!("{}/{path}", folder.trim_end_matches('/')) }
 }
 
 impl MetricsFile {
-    /// The kinds, as `metrics:` names them.
+    /// The kinds, as in `metrics:`.
     pub(crate) const KINDS: [&str; 4] = ["json", "jsonl", "csv", "tensorboard"];
 
-    /// One of a kind.
+    /// A file of this kind.
     pub fn new(kind: &str, path: String) -> Option<MetricsFile> {
         Some(match kind {
             "json" => MetricsFile::Json(path),
@@ -81,7 +81,7 @@ impl MetricsFile {
         }
     }
 
-    /// Where it is in the work folder.
+    /// Its path in the work folder.
     pub fn path(&self) -> &str {
         match self {
             MetricsFile::Json(path)
@@ -91,11 +91,11 @@ impl MetricsFile {
         }
     }
 
-    /// Reads its numbers, handing them over as they come, and what is to be told of its names. Where the program did not end by itself,
-    /// a last line without an end is half a line. What was read before something is wrong stays.
+    /// Reads its numbers, passing them on as they come, and the warnings about its names. Unless the program ended by
+    /// itself, an unterminated last line is dropped. Numbers before an error are kept.
     ///
     /// # Errors
-    /// It cannot be read, is not of its form, or holds no number.
+    /// It cannot be read, is malformed, or holds no number.
     pub(crate) fn read(
         &self,
         files: &mut dyn NumberFiles,
@@ -150,7 +150,7 @@ impl MetricsFile {
         }
     }
 
-    /// Reads a file of any length line by line, if its first line shows that it has such. `None`: it is to be read as a whole.
+    /// Reads a file of any length line by line, if its first line shows that it has lines. `None`: read it as a whole.
     fn read_lines(
         &self,
         files: &mut dyn NumberFiles,
@@ -181,8 +181,8 @@ impl MetricsFile {
         Ok(reader)
     }
 
-    /// A reader of its lines, if it has such: of a file that was to be JSON and has an object a line, too, and not of one that was to
-    /// have an object a line and is one JSON text.
+    /// A reader of its lines, if it has lines. A `json` file may turn out to have one object per line, and a `jsonl`
+    /// file may turn out to be a single JSON text.
     fn has_lines(&self, text: &str) -> Option<LineReader> {
         let first =
             text.trim_start_matches('\u{feff}').lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
@@ -200,7 +200,7 @@ impl MetricsFile {
         }
     }
 
-    /// A reader of a file that consists of lines, of JSON or of CSV, as they come.
+    /// An incremental reader of a JSON lines or CSV file.
     pub fn lines(&self) -> Option<LineReader> {
         match self {
             MetricsFile::Jsonl(file) => Some(LineReader::jsonl(file)),
@@ -214,7 +214,7 @@ fn is_object(line: &str) -> bool {
     matches!(json::parse(line), Ok(Node::Object(_)))
 }
 
-/// Reads a file that consists of lines piece by piece: while it is written, and when it is there.
+/// Reads a file of lines in pieces, while it is written or afterwards.
 #[derive(Debug)]
 pub struct LineReader {
     file: String,
@@ -227,19 +227,19 @@ enum Lines {
     Csv(Box<Table>),
 }
 
-/// Objects of JSON, one a line.
+/// JSON objects, one per line.
 #[derive(Debug, Default)]
 struct Jsonl {
     columns: Columns,
-    /// A line that has no end yet.
+    /// An unterminated line.
     rest: String,
-    /// How many lines came.
+    /// Number of lines so far.
     line: u32,
     /// The first line that is not an object.
     bad: Option<(u32, String)>,
-    /// The line at hand is too long to be read.
+    /// The present line is too long and is skipped.
     passing: bool,
-    /// There was such a line.
+    /// Whether a line was too long.
     too_long: bool,
 }
 
@@ -248,7 +248,7 @@ impl LineReader {
         LineReader { file: file.to_owned(), lines: Lines::Jsonl(Jsonl::default()) }
     }
 
-    /// Reads what becomes whole with this text, which follows what came before.
+    /// Reads the lines that this text completes. It follows the text before.
     pub fn feed(&mut self, text: &str, rows: &mut Vec<MetricRow>) {
         match &mut self.lines {
             Lines::Jsonl(lines) => lines.feed(text, rows),
@@ -256,10 +256,10 @@ impl LineReader {
         }
     }
 
-    /// There is no more. Where the program did not end by itself, a last line without an end is half a line.
+    /// Ends the file. Unless the program ended by itself, an unterminated last line is dropped.
     ///
     /// # Errors
-    /// A line is not of its form.
+    /// A line is malformed.
     fn end(&mut self, ended: bool, rows: &mut Vec<MetricRow>) -> Result<(), NoMetrics> {
         let file = || self.file.clone();
         match &mut self.lines {
@@ -268,7 +268,7 @@ impl LineReader {
                 if ended && !rest.trim().is_empty() {
                     let bad = lines.bad.take();
                     lines.read(&rest, rows);
-                    // Of a program that was killed within its last line.
+                    // A program was killed while it wrote this line.
                     let half = lines.bad.take().filter(|_| lines.line == 1);
                     lines.bad = bad.or(half);
                 }

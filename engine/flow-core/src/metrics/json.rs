@@ -1,4 +1,4 @@
-//! Numbers in JSON: an object, a list of objects, or an object a line. Names come in the order in which they were written.
+//! Numbers in JSON: an object, a list of objects, or one object per line. Names keep their written order.
 
 use std::{collections::BTreeMap, fmt, sync::LazyLock};
 
@@ -13,14 +13,14 @@ use super::{
     columns::{Columns, Field, Name, key_name},
 };
 
-/// A value of JSON, as far as it matters here.
+/// A JSON value, as far as it matters here.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Node {
     Nothing,
     Number(f64),
     Text(String),
     List(Vec<Node>),
-    /// With all names, also where one is there twice.
+    /// With all names, even repeated ones.
     Object(Vec<(String, Node)>),
 }
 
@@ -80,14 +80,14 @@ impl<'de> Visitor<'de> for NodeVisitor {
     }
 }
 
-/// What programs write into JSON for numbers that JSON has not, and numbers that are too large; and texts, so that the same in one is
-/// passed over.
+/// Numbers that programs write although JSON has no such numbers, and numbers that are too large. Also matches strings,
+/// so that their content is skipped.
 static BARE: LazyLock<Regex> = LazyLock::new(|| {
     let numbers = r"[-+]?\b(?:NaN|nan|Infinity|inf)\b|-?\b[0-9][0-9.]*(?:[eE][-+]?[0-9]+)?\b";
     Regex::new(&format!(r#""(?:[^"\\]|\\.)*"|{numbers}"#)).unwrap_or_else(|e| unreachable!("{e}"))
 });
 
-/// JSON, with `NaN` and `Infinity` as Python writes them. They stand as texts, as numbers in quotes do.
+/// Parses JSON with `NaN` and `Infinity` as Python writes them. They become texts, like numbers in quotes.
 pub(super) fn parse(text: &str) -> serde_json::Result<Node> {
     serde_json::from_str(text).or_else(|error| {
         let known = BARE.replace_all(text, |found: &regex::Captures<'_>| match &found[0] {
@@ -95,12 +95,12 @@ pub(super) fn parse(text: &str) -> serde_json::Result<Node> {
             number if number.parse().is_ok_and(f64::is_finite) => number.to_owned(),
             other => format!("\"{other}\""),
         });
-        // What is wrong is told of the text as it was.
+        // The error refers to the original text.
         serde_json::from_str(&known).map_err(|_| error)
     })
 }
 
-/// Reads an object of numbers or a list of such; false if it is neither.
+/// Reads an object of numbers or a list of such objects; false for anything else.
 pub(super) fn read(node: &Node, columns: &mut Columns, rows: &mut Vec<MetricRow>) -> bool {
     match node {
         Node::Object(object) => read_object(object, true, columns, rows),
@@ -109,7 +109,7 @@ pub(super) fn read(node: &Node, columns: &mut Columns, rows: &mut Vec<MetricRow>
     true
 }
 
-/// Reads an object that is one of many, or a list of such; false if it is neither.
+/// Reads an object that is one of many, or a list of such objects; false for anything else.
 pub(super) fn read_line(node: &Node, columns: &mut Columns, rows: &mut Vec<MetricRow>) -> bool {
     match node {
         Node::Object(object) => read_object(object, false, columns, rows),
@@ -122,12 +122,12 @@ pub(super) fn read_line(node: &Node, columns: &mut Columns, rows: &mut Vec<Metri
     true
 }
 
-/// Between the names in the path of a value, behind that of a list, and before the number of a name that comes again.
+/// In ids: separates the names of a path, marks a list, precedes the count of a repeated name.
 const BELOW: &str = "\0.";
 const EACH: &str = "\0[";
 const AGAIN: &str = "\0#";
 
-/// A value with what tells it from others, its name, and its place.
+/// A value with its id, its name and its key.
 struct Found<'a> {
     id: String,
     name: String,
@@ -135,18 +135,18 @@ struct Found<'a> {
     key: Key,
 }
 
-/// What is found in an object and those in it.
+/// State while reading an object and its nested objects.
 struct Reading<'a, 'c> {
     columns: &'c mut Columns,
-    /// The file is one object: a list of objects with an epoch or a step is a log.
+    /// The file is one object, so a list of objects with an epoch or a step is a log.
     alone: bool,
-    /// A list of numbers is a series: the file is one object, and no number tells its epoch.
+    /// The file is one object without an epoch or step, so a list of numbers is a series.
     series: bool,
     found: Vec<Found<'a>>,
     lists: Vec<(String, String, &'a [Node])>,
 }
 
-/// Reads an object that is alone in its file, or one of many.
+/// Reads an object: the only one in its file (`alone`), or one of many.
 fn read_object(object: &[(String, Node)], alone: bool, columns: &mut Columns, rows: &mut Vec<MetricRow>) {
     let has_key = object.iter().any(|(name, node)| key_name(name).is_some() && !matches!(node, Node::List(_)));
     let mut reading = Reading { columns, alone, series: alone && !has_key, found: Vec::new(), lists: Vec::new() };
@@ -163,7 +163,7 @@ fn read_object(object: &[(String, Node)], alone: bool, columns: &mut Columns, ro
     all.into_iter().for_each(|Found { id, field, key, .. }| columns.take(&id, field, key, rows));
 }
 
-/// The n-th values of all lists are of the n-th epoch, or of that in a list `epoch`.
+/// The n-th values of all lists belong to the n-th epoch, or to that in a list `epoch`.
 fn series<'a>(lists: &[(String, String, &'a [Node])], columns: &mut Columns) -> Vec<Found<'a>> {
     let (keys, lists): (Vec<_>, Vec<_>) = lists.iter().partition(|(id, ..)| key_name(id).is_some());
     let longest = lists.iter().map(|(.., list)| list.len()).max().unwrap_or(0);
@@ -204,7 +204,7 @@ fn has_numbers(node: &Node) -> bool {
     }
 }
 
-/// It is a list of objects with an epoch or a step.
+/// Whether it is a list of objects with an epoch or a step.
 fn is_log(node: &Node) -> bool {
     let is_row =
         |one: &Node| matches!(one, Node::Object(object) if object.iter().any(|(name, _)| key_name(name).is_some()));
@@ -212,7 +212,7 @@ fn is_log(node: &Node) -> bool {
 }
 
 impl<'a> Reading<'a, '_> {
-    /// Reads an object below a name. Of the object of a line or a file its epoch and step are `outermost`.
+    /// Reads an object below a name. Only an `outermost` object, of a line or a file, has its own epoch and step.
     fn object(&mut self, object: &'a [(String, Node)], id: &str, name: &str, outer: Key, outermost: bool) {
         let mut key = outer;
         let mut keys = [false; 2];
@@ -229,7 +229,7 @@ impl<'a> Reading<'a, '_> {
         }
         let of_objects = |node: &Node| self.alone && is_log(node);
         let only_one = rest.iter().filter(|(_, node)| of_objects(node)).count() == 1;
-        // The log comes before what is known at the end.
+        // The log comes before the final values.
         rest.sort_by_key(|(_, node)| !of_objects(node));
         let rest: Vec<_> = rest.into_iter().map(|(own, node)| (own, node, of_objects(node))).collect();
         let mut before: BTreeMap<&str, usize> = BTreeMap::new();
@@ -238,7 +238,7 @@ impl<'a> Reading<'a, '_> {
                 "" => own.clone(),
                 prefix => format!("{prefix}{between}{own}"),
             };
-            // The same name a second time in one object is another one.
+            // A repeated name in one object is a separate metric.
             let times = before.entry(own).or_default();
             let again = if *times == 0 { String::new() } else { format!("{AGAIN}{times}") };
             *times += 1;
@@ -266,7 +266,7 @@ impl<'a> Reading<'a, '_> {
         }
     }
 
-    /// An object in another one, or a number with its unit: `{"value": 1, "unit": "s"}`.
+    /// Reads a nested object, or a number with its unit: `{"value": 1, "unit": "s"}`.
     fn below(&mut self, inner: &'a [(String, Node)], id: String, name: String, key: Key) {
         let of = |wanted: &str| inner.iter().find(|(name, _)| name == wanted).map(|(_, node)| node);
         let field = match (of("value"), of("unit")) {

@@ -1,4 +1,4 @@
-//! `metrics:`: where the numbers of an unmodified program are, and which of several values counts. Does not open files.
+//! `metrics:`: the places with the numbers of an unmodified program, and which of several values counts. Opens no files.
 
 mod best;
 mod columns;
@@ -26,36 +26,36 @@ pub use pattern::Pattern;
 pub(crate) use units::convert;
 pub(crate) use unread::Unread;
 
-/// Version of how numbers are read. A change that reads another number from the same text needs a new one.
+/// Version of the number reader. Increase it when a change reads another number from the same text.
 const READER: u32 = 1;
 
 /// `metrics:` of a step.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
-    /// What stands for numbers in the program's own standard output and error.
+    /// Patterns for numbers in the program's standard output and error.
     pub stdout: Vec<Pattern>,
-    /// Files and folders that hold numbers; where a metric is in several places, the last of them counts.
+    /// Files and folders that hold numbers. If a metric is in several places, the last one counts.
     pub files: Vec<MetricsFile>,
-    /// Which value of a metric counts, where it is not the last.
+    /// Which value of a metric counts, unless it is the last.
     pub summary: BTreeMap<String, Summary>,
-    /// Without any number in one of the places it has failed.
+    /// Whether the step fails if one of the places has no number.
     pub required: bool,
 }
 
-/// Which of its values a metric comes to.
+/// The value that a metric is summarised to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Summary {
     Last,
     Best(Best),
-    /// That of the epoch at which another metric is best.
+    /// Its value at the epoch at which another metric is best.
     At {
-        /// How that is compared.
+        /// What is best of `of`.
         best: Best,
         of: String,
     },
 }
 
-/// The place of a number in a training, as the program printed it. Absent where it printed none.
+/// The position of a number in a training run, as printed by the program. Absent if not printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Key {
     /// The epoch, finite; a fraction such as 0.5 is allowed.
@@ -88,29 +88,29 @@ impl Key {
     }
 }
 
-/// One number that was read.
+/// A number that was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricRow {
     /// The epoch and step it belongs to.
     pub key: Key,
     /// Its name in the protocol's form, `[a-z][a-z0-9_]*`.
     pub name: String,
-    /// The number, which may be NaN or infinite: a loss that diverged is something to know.
+    /// The number; NaN and infinity are allowed, because a diverged loss is useful to know.
     pub value: f64,
     /// `ratio`, `s`, or empty.
     pub unit: String,
 }
 
 impl Metrics {
-    /// The metrics that there will be, where all of them are named here and none in a file.
+    /// The metrics that there will be, if all of them are declared here and none come from a file.
     pub fn names(&self) -> Option<Vec<String>> {
         let timed = self.stdout.iter().any(Pattern::tells_epochs).then_some("epoch_time");
         let names: BTreeSet<&str> = self.stdout.iter().flat_map(Pattern::names).chain(timed).collect();
         self.files.is_empty().then(|| names.into_iter().map(str::to_owned).collect())
     }
 
-    /// As it is hashed: each place under its kind, one as itself and several as a list, with the version of the reader: what a newer
-    /// one may read otherwise is read again from what is kept.
+    /// The hashed form: the places by kind, a single one as itself and several as a list, and the reader's version.
+    /// After a new version, flow reads the stored output again.
     pub(crate) fn value(&self) -> Value {
         let mut kinds: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for file in &self.files {
@@ -132,20 +132,20 @@ impl Metrics {
     }
 }
 
-/// Why a text is no summary.
+/// Why a text is not a summary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SummaryError {
-    /// It has another form.
+    /// Its form is unknown.
     Unknown,
-    /// Whether less or more of the metric is better is not known.
+    /// It is unknown whether less or more of this metric is better.
     NoDirection { metric: String },
 }
 
 impl Summary {
-    /// Of a metric, from `last`, `min`, `max`, `best`, `at min NAME`, `at max NAME` or `at best NAME`.
+    /// Parses a metric's summary: `last`, `min`, `max`, `best`, `at min NAME`, `at max NAME` or `at best NAME`.
     ///
     /// # Errors
-    /// It is none of these, or nobody knows what is best.
+    /// It is none of these, or it is unknown what is best.
     pub fn parse(metric: &str, text: &str) -> Result<Summary, SummaryError> {
         let best = |word: &str, of: &str| match word {
             "min" => Ok(Best::Min),
@@ -175,19 +175,19 @@ impl std::fmt::Display for Summary {
     }
 }
 
-/// A text as it is written within the name of a metric: `val/Acc` as `val_acc`.
+/// A text in the letters of metric names: `val/Acc` becomes `val_acc`.
 pub fn metric_letters(text: &str) -> String {
     text.to_lowercase().chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect()
 }
 
-/// What the metric of this name is called; a name that does not begin with a letter is none.
+/// The metric's name for this text. `None` if it does not begin with a letter.
 pub(crate) fn metric_name(name: &str) -> Option<String> {
     let clean = metric_letters(name.trim());
     let clean = clean.trim_matches('_');
     clean.starts_with(char::is_alphabetic).then(|| clean.to_owned())
 }
 
-/// What the metric of this name in a file is called; a name that begins with a digit has `n_` before it.
+/// The metric's name for a name in a file. A name that begins with a digit gets the prefix `n_`.
 pub(crate) fn readable_name(name: &str) -> Option<String> {
     let clean = metric_letters(name.trim());
     let clean = clean.trim_matches('_');
@@ -195,13 +195,13 @@ pub(crate) fn readable_name(name: &str) -> Option<String> {
     (!clean.is_empty()).then(|| format!("{number}{clean}"))
 }
 
-/// Takes a number in, if it is one that has a name.
+/// Adds a number, if it exists and has a name.
 fn push(name: &str, value: Option<f64>, unit: &str, key: Key, rows: &mut Vec<MetricRow>) {
     let (Some(value), Some(name)) = (value, readable_name(name)) else { return };
     rows.push(MetricRow { key, name, value, unit: unit.to_owned() });
 }
 
-/// The begin of a text, for people.
+/// The start of a text, for messages.
 fn cut(text: &str) -> String {
     const LONGEST: usize = 60;
     let line = text.trim().lines().next().unwrap_or_default();

@@ -1,22 +1,22 @@
-//! The line of a log that is most like what a pattern says: for people whose pattern was not found.
+//! The line of a log that is most like a pattern, for a user whose pattern matched nothing.
 
 use super::{Pattern, cut};
 
-/// So many lines of a log are compared.
+/// Maximum number of lines that are compared.
 const MOST: u32 = 20_000;
 
-/// The line that is nearest to a pattern so far.
+/// The line nearest to a pattern so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Nearest {
-    /// The words that the pattern spells, in small letters; read from it at the first line.
+    /// The pattern's literal words in lower case; set at the first line.
     words: Option<Vec<String>>,
     compared: u32,
-    /// How many letters of these words are in it, and the line.
+    /// The number of letters of these words in the line, and the line.
     best: Option<(usize, String)>,
 }
 
 impl Nearest {
-    /// One more line that the pattern was not found in.
+    /// Compares one more line that the pattern did not match.
     pub(crate) fn compare(&mut self, pattern: &Pattern, line: &str) {
         if self.compared == MOST || line.trim().is_empty() {
             return;
@@ -35,7 +35,7 @@ impl Nearest {
     }
 }
 
-/// The words outside of braces.
+/// The words outside braces.
 fn words(pattern: &str) -> Vec<String> {
     let mut literal = String::new();
     let mut within = false;

@@ -1,4 +1,4 @@
-//! One number as a program writes it: the only place where a text becomes a number. It is read whole or not at all.
+//! One number as a program writes it: the only place where text becomes a number. It is read whole or not at all.
 
 use std::sync::LazyLock;
 
@@ -6,21 +6,21 @@ use regex::Regex;
 
 use super::units::Unit;
 
-/// What a text is to be.
+/// What a text should be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Asked<'a> {
-    /// A number with whatever unit is behind it.
+    /// A number with any unit.
     Any,
-    /// An epoch or a step: without a unit, and `3/10` is the third of ten.
+    /// An epoch or a step, without a unit; `3/10` is the third of ten.
     Key,
-    /// A number in this unit, which may be behind it or not.
+    /// A number in this unit, which may follow it.
     In(&'a str),
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Number {
     pub(super) value: f64,
-    /// The unit that was asked for, else the one behind it; `ratio` of what was asked for as a percentage.
+    /// The requested unit, else the one that follows it; `ratio` for a requested percentage.
     pub(super) unit: String,
 }
 
@@ -29,18 +29,18 @@ pub(super) struct Number {
 pub(crate) enum NotRead {
     #[default]
     NotANumber,
-    /// The unit behind it may be one of several.
+    /// The following unit could be one of several.
     Unsure,
-    /// The unit behind it is not one of those that were asked for.
+    /// The following unit does not match the requested one.
     OtherUnit,
-    /// It is `1:30` or `2 h 3 m`, and no time was asked for.
+    /// It is `1:30` or `2 h 3 m`, and no time was requested.
     Duration,
     /// It is a list of values.
     List,
 }
 
 impl NotRead {
-    /// The sentence that says so of a text.
+    /// The message for a text.
     pub(crate) fn words(&self, text: &str) -> String {
         match self {
             NotRead::NotANumber => format!("`{text}` is not a number"),
@@ -52,11 +52,11 @@ impl NotRead {
     }
 }
 
-/// A number without its unit, in a regular expression. Thousands may be apart.
+/// A number without its unit, as a regular expression. Thousands may be separated.
 pub(super) const NUMBER: &str = r"(?:[-+]?(?:[1-9][0-9]{0,2}(?:(?:,[0-9]{3})+|(?:_[0-9]{3})+|(?:['’][0-9]{3})+)(?:\.[0-9]*)?|[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[-+]?(?i:nan|inf(?:inity)?)\b)";
-/// What stands between thousands.
+/// Separators of thousands.
 const GROUPS: [char; 4] = [',', '_', '\'', '’'];
-/// Before a digit these belong to the number, or to what it is a part of.
+/// Before a digit, these characters continue the number, or a text that contains it.
 const SEPARATORS: &str = ".,_'’:/-–—−+*^×·~⁻\u{a0}\u{2007}\u{2009}\u{202f}";
 
 macro_rules! compiled {
@@ -70,15 +70,15 @@ compiled! {
     CLOCK = r"^(?:([0-9]+) days?, ?)?([0-9]+):([0-5][0-9])(?::([0-5][0-9]))?(\.[0-9]+)?";
     WORD = r"^[ \t]*((?:%|‰|[\p{L}°µμ$€£¥]+[²³]?)(?:/\p{L}+)?)";
     PART = r"^,?[ \t]*([0-9]+(?:\.[0-9]+)?)[ \t]*(\p{L}+|µs)";
-    // After `7 min`: the numbers are the least and the most of something.
+    // After `7 min`: the numbers are the min and the max of something.
     STATISTICS = r"^[\s,;/|]*[-+.0-9eE]+\s*\S*\s*(?:max|avg|mean|median)\b";
-    // After a word: it is the name of this number.
+    // After a word that names this number.
     NAMES = r"^\s*[:=]?\s*[-+]?\.?[0-9]";
     LIKE = r"^[-+]?(?:0x[0-9a-fA-F]+|\.?[0-9][0-9.,_'’:]*(?:[eE][-+]?[0-9]+)?[ \t]*(?:%|\p{L}{0,5})(?:/\p{L}+)?)$";
     DATE = "^[0-9]{4}(?:-[0-9]{2}-|/[0-9]{2}/)[0-9]{2}";
 }
 
-/// Whether a text that is not read was to be a number: it begins as one, is not a date and not a word.
+/// Whether an unread text was probably meant as a number: it begins like one, and is neither a date nor a word.
 pub(super) fn is_like_number(text: &str) -> bool {
     LIKE.is_match(text) && !DATE.is_match(text)
 }
@@ -90,7 +90,7 @@ pub(super) fn read(text: &str, asked: Asked<'_>) -> Result<Number, NotRead> {
     if rest.trim().is_empty() || of_all { Ok(number) } else { Err(NotRead::NotANumber) }
 }
 
-/// Reads the number with which a text begins, and says what is behind it.
+/// Reads the number at the start of a text. Returns it and the rest.
 pub(super) fn read_start<'t>(text: &'t str, asked: Asked<'_>) -> Result<(Number, &'t str), NotRead> {
     let label = if let Asked::In(label) = asked { label } else { "" };
     let wanted = Unit::new(label);
@@ -137,7 +137,7 @@ pub(super) fn read_start<'t>(text: &'t str, asked: Asked<'_>) -> Result<(Number,
             (false, false) => bare(),
         };
     }
-    // `0.5 s: 3`, the name of the next number; `12 min 3 max`.
+    // `0.5 s: 3`: `s` names the next number. Likewise `12 min 3 max`.
     let is_name = !is_attached && behind.trim_start().starts_with([':', '='])
         || !is_attached && printed == "min" && STATISTICS.is_match(behind);
     if is_name {
@@ -174,7 +174,7 @@ pub(super) fn read_start<'t>(text: &'t str, asked: Asked<'_>) -> Result<(Number,
     }
 }
 
-/// What was found where a number was to be, for people: the number and what is attached to it, with the unit behind a blank.
+/// The text in place of a number, for messages: the number with everything attached, and a unit after a blank.
 pub(super) fn found(text: &str) -> &str {
     let word_end = |from: usize| text[from..].find(char::is_whitespace).map_or(text.len(), |at| from + at);
     let first = word_end(0);
@@ -183,8 +183,8 @@ pub(super) fn found(text: &str) -> &str {
     text[..second.unwrap_or(first)].trim_end_matches([',', ';', ')', ']', '}', '"', '\'', '|'])
 }
 
-/// The value of digits, or a hundredth of it: 98.9 % is 0.989, and not the neighbour of it that a division gives. What is too large for a
-/// number is not read.
+/// The value of the digits. A percentage is parsed as a hundredth, because a division may miss: 98.9% is exactly 0.989.
+/// A number that is too large is an error.
 fn value(digits: &str, percent: bool) -> Result<f64, NotRead> {
     let plain = digits.replace(GROUPS, "");
     let hundredth = || format!("{plain}e-2").parse().ok().or_else(|| Some(plain.parse::<f64>().ok()? / 100.0));
@@ -205,13 +205,13 @@ fn clock_seconds(clock: &regex::Captures<'_>) -> f64 {
     days * 86_400.0 + whole + fraction
 }
 
-/// The unit of time that this is in a duration.
+/// The time unit that this word is in a duration.
 fn time(word: &str) -> Option<Unit> {
     Unit::new(if word == "m" { "min" } else { word }).filter(Unit::is_time)
 }
 
-/// The seconds of `2 h 3 m`, of which the first number and unit were read, and what is behind them; no number if a comma is between
-/// them, `5 min, 3 s per step`, and nothing if the first is the only one.
+/// The seconds of a duration such as `2 h 3 m`, after its first number and unit, and the rest of the text. No number if
+/// a comma separates the parts (`5 min, 3 s per step`). `None` if there is only one part.
 fn duration<'t>(first: f64, unit: &Unit, mut behind: &'t str) -> Option<(Option<f64>, &'t str)> {
     let second = Unit::new("s")?;
     let mut one = unit.convert(1.0, &second)?;
@@ -227,7 +227,7 @@ fn duration<'t>(first: f64, unit: &Unit, mut behind: &'t str) -> Option<(Option<
     (parts > 1).then_some((Some(sum).filter(|_| clear), behind))
 }
 
-/// A unit ends here.
+/// Whether a unit ends here.
 fn ends(behind: &str) -> bool {
     let mut chars = behind.chars();
     match chars.next() {
@@ -237,7 +237,7 @@ fn ends(behind: &str) -> bool {
     }
 }
 
-/// The number does not end here, or it is a part of something else.
+/// Whether the number does not end here, or is part of something else.
 fn goes_on(behind: &str, is_key: bool) -> bool {
     let Some(first) = behind.chars().next() else { return false };
     let next = behind.trim_start_matches(|c| SEPARATORS.contains(c)).chars().next();

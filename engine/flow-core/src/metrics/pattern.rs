@@ -1,4 +1,4 @@
-//! A pattern that stands for numbers in what a program prints, compiled. Knows one line.
+//! A compiled pattern for numbers in a program's output. Knows one line.
 
 use std::sync::LazyLock;
 
@@ -11,16 +11,16 @@ use super::{
     unread::Unread,
 };
 
-/// A `stdout:` pattern, compiled: `Epoch {epoch}: loss {train_loss}, acc {top1:%}`. Each `{name}` is a number, found anywhere in a
-/// line, but not within a word; blanks match any number of blanks. `{name:%}` is a percentage and kept as a ratio, `{name:s}` is
-/// converted to seconds, `{_}` is any text, `{{` is a brace. `{epoch}` and `{step}` are the place of the other numbers. A pattern that names
-/// nothing else, `Epoch {epoch}/`, is a heading: the lines below it belong there.
+/// A compiled `stdout:` pattern: `Epoch {epoch}: loss {train_loss}, acc {top1:%}`. Each `{name}` is a number, anywhere
+/// in a line but not within a word. Blanks match any number of blanks. `{name:%}` is a percentage, stored as a ratio.
+/// `{name:s}` is converted to seconds, `{_}` is any text, `{{` is a brace. `{epoch}` and `{step}` are the position of
+/// the other numbers. A pattern that names nothing else, `Epoch {epoch}/`, is a heading for the lines below it.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     text: String,
     regex: Regex,
     captures: Vec<Capture>,
-    /// It begins with a number.
+    /// Whether it begins with a number.
     open: bool,
 }
 
@@ -28,7 +28,7 @@ pub struct Pattern {
 struct Capture {
     name: String,
     unit: Option<String>,
-    /// The pattern says what comes behind the number, so that its end is known.
+    /// Whether literal text follows the number, so that its end is known.
     closed: bool,
 }
 
@@ -48,7 +48,7 @@ impl Capture {
         }
     }
 
-    /// What a pattern looks for: a number with a unit behind it, or what begins as a number does and is none.
+    /// The regular expression of a number with an optional unit, or of a text that begins like a number.
     fn regex(&self) -> String {
         static UNITS: LazyLock<String> =
             LazyLock::new(|| format!(r"(?:{})(?:/\pL+)?|\pL+/(?:s|sec|min|h)", units::alternatives()));
@@ -71,7 +71,7 @@ impl Pattern {
     /// Compiles a pattern.
     ///
     /// # Errors
-    /// A sentence: a brace is not closed, a name is none, nothing is named.
+    /// A sentence: a brace is not closed, a name is invalid, or nothing is named.
     pub fn new(text: &str) -> Result<Self, String> {
         let mut source = String::new();
         let mut captures: Vec<Capture> = Vec::new();
@@ -108,7 +108,7 @@ impl Pattern {
                         "nothing stands between `{{{name}}}` and the next number, so that where one ends cannot be told"
                     ));
                 }
-                // A unit may stand right behind a number that is passed over: `0.5s`.
+                // A unit may follow a skipped number directly: `0.5s`.
                 if any_text && begins_word(rest) {
                     source.push_str(if rest.starts_with(char::is_alphabetic) { r"(?:\b|\b[0-9]+)" } else { r"\b" });
                 }
@@ -133,34 +133,34 @@ impl Pattern {
         &self.text
     }
 
-    /// It tells the epoch of a line, or of those below it.
+    /// Whether it has the epoch of a line, or of the lines below it.
     pub fn tells_epochs(&self) -> bool {
         self.captures.iter().any(|capture| capture.name == EPOCH)
     }
 
-    /// It tells the epoch or step of the lines below it.
+    /// Whether it only has the epoch or step of the lines below it.
     pub(crate) fn is_heading(&self) -> bool {
         self.names().next().is_none()
     }
 
-    /// The metrics that it stands for.
+    /// The metrics that it names.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.captures.iter().filter(|capture| !capture.is_key()).map(|capture| &*capture.name)
     }
 
-    /// Everything that it names, epoch and step too.
+    /// All names in it, including epoch and step.
     pub(crate) fn declared(&self) -> impl Iterator<Item = &str> {
         self.captures.iter().map(|capture| &*capture.name)
     }
 
-    /// The epoch and step that a line tells, the last of several.
+    /// The epoch and step in a line; the last of several.
     pub(crate) fn key(&self, line: &str) -> Option<Key> {
         let found =
             self.found(line).filter_map(|numbers| key(numbers.into_iter().map(|(capture, _, read)| (capture, read))));
         found.filter(|key| *key != Key::default()).last()
     }
 
-    /// The numbers in a line, which has no colours. A text that was to be a number and is none is noted.
+    /// Reads the numbers of a line without colours. Notes texts that should have been numbers.
     pub(crate) fn read(&self, line: &str, rows: &mut Vec<MetricRow>, unread: &mut Unread) {
         for numbers in self.found(line) {
             for (capture, text, read) in &numbers {
@@ -177,7 +177,7 @@ impl Pattern {
         }
     }
 
-    /// Each place in a line where the pattern is found: what it names, the text, and the number that it is.
+    /// Each match in a line: the captures, their texts, and their numbers.
     fn found<'a>(
         &'a self,
         line: &'a str,
@@ -202,7 +202,7 @@ impl Pattern {
     }
 }
 
-/// The epoch and step among what was found; nothing if one of them cannot be read.
+/// The epoch and step among the captures; `None` if one of them cannot be read.
 fn key<'a>(numbers: impl Iterator<Item = (&'a Capture, Result<Number, NotRead>)>) -> Option<Key> {
     let mut key = Key::default();
     for (capture, read) in numbers.filter(|(capture, _)| capture.is_key()) {
@@ -211,7 +211,7 @@ fn key<'a>(numbers: impl Iterator<Item = (&'a Capture, Result<Number, NotRead>)>
     Some(key)
 }
 
-/// `loss` is no part of `val_loss`.
+/// `loss` must not match in `val_loss`.
 fn begins_word(text: &str) -> bool {
     text.starts_with(|c: char| c.is_alphanumeric() || c == '_')
 }

@@ -1,4 +1,4 @@
-//! A table with a header, read as it comes: a record counts when it is whole.
+//! A table with a header, read incrementally: a record counts once it is complete.
 
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 
@@ -8,24 +8,24 @@ use super::{
     number::{self, Asked},
 };
 
-/// Of a file that is read line by line, no line and no row of a table may have more bytes.
+/// Maximum bytes of a line or a table row, in a file that is read line by line.
 pub(super) const LONGEST_RECORD: usize = 64 << 20;
 
-/// A table as far as it was read.
+/// A partly read table.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     pub(super) columns: Columns,
-    /// What came before the header is whole, and how many lines that were passed over.
+    /// Text before the header is complete, and the number of lines skipped there.
     head: String,
     passed: u64,
     /// The last line that begins with `#`.
     comment: Option<String>,
     records: Option<Records>,
-    /// What tells each column from the others, with its name; nothing before the header.
+    /// The id and name of each column; `None` before the header.
     header: Option<Vec<(String, String)>>,
-    /// The first row is of numbers, and nothing names them.
+    /// Whether the first row has numbers and nothing names them.
     pub(super) nameless: bool,
-    /// A record is longer than any that is read, as behind a quote that nobody closes. What follows is not read either.
+    /// Whether a record exceeded the limit, for example after an unclosed quote. Nothing after it is read.
     pub(super) too_long: bool,
 }
 
@@ -34,16 +34,16 @@ pub(super) struct Table {
 struct Records {
     reader: Reader,
     delimiter: char,
-    /// The line where the record at hand begins, counted from the header.
+    /// The line at which the present record begins, counted from the header.
     line: u64,
     text: Vec<u8>,
     ends: Vec<usize>,
-    /// How much of these the record at hand has.
+    /// The used length of these two.
     filled: (usize, usize),
 }
 
 impl Table {
-    /// Reads the records that become whole with this text, which follows what came before.
+    /// Reads the records that this text completes. It follows the text before.
     pub(super) fn feed(&mut self, text: &str, rows: &mut Vec<MetricRow>) {
         if self.too_long {
             return;
@@ -58,7 +58,7 @@ impl Table {
             if let Some(comment) = line.trim_start().strip_prefix('#') {
                 self.comment = Some(comment.to_owned());
             } else if !line.trim().is_empty() {
-                // The names may be those of the comment, and then this line may have commas before decimals.
+                // The comment may hold the names, and then this line may have decimal commas.
                 let is_row = line.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c));
                 let names = self.comment.as_deref().filter(|_| is_row).unwrap_or(line);
                 self.records = Some(Records::new(delimiter(names)));
@@ -72,7 +72,7 @@ impl Table {
         self.head.drain(..from);
     }
 
-    /// There is no more. If the program `ended` by itself, a last line without an end is whole.
+    /// Ends the table. If the program `ended` by itself, an unterminated last line is complete.
     pub(super) fn end(&mut self, ended: bool, rows: &mut Vec<MetricRow>) {
         if ended && self.records.is_none() && !self.head.is_empty() {
             self.feed("\n", rows);
@@ -81,7 +81,7 @@ impl Table {
         }
     }
 
-    /// Reads records; without any text, the last one, which has no end.
+    /// Reads records; with empty input, the unterminated last one.
     fn records(&mut self, mut input: &[u8], rows: &mut Vec<MetricRow>) {
         let Some(mut records) = self.records.take() else { return };
         let is_end = input.is_empty();
@@ -124,7 +124,7 @@ impl Table {
         let Some(header) = &self.header else {
             let is_number = |field: &&&str| number::read(field, Asked::Any).is_ok() || number::is_like_number(field);
             if fields.iter().filter(|field| !field.is_empty()).all(|field| is_number(&field)) {
-                // `numpy.savetxt` writes the names behind a `#`.
+                // `numpy.savetxt` writes the names after a `#`.
                 let comment = self.comment.take().unwrap_or_default();
                 let names: Vec<&str> = comment.split(delimiter).map(str::trim).collect();
                 self.nameless = names.len() != fields.len() || comment.trim().is_empty();
@@ -145,14 +145,14 @@ impl Table {
             self.columns.take_key(name, Field::Text(field, ""), &mut key);
         }
         for ((id, _), field) in header.iter().zip(fields).filter(|((id, _), _)| !id.is_empty()) {
-            // Between semicolons a comma may be the sign before decimals or between thousands.
+            // Between semicolons, a comma may be a decimal comma or a thousands separator.
             let field =
                 if delimiter == ';' && field.contains(',') { Field::Unclear(field) } else { Field::Text(field, "") };
             self.columns.take(id, field, key, rows);
         }
     }
 
-    /// Takes the names of a header: an epoch and a step have no `id`.
+    /// Takes the names of a header. An epoch and a step have an empty `id`.
     fn names(&mut self, fields: &[&str]) {
         let mut keys = [false; 2];
         let mut one = |(n, name): (usize, &&str)| {
@@ -173,7 +173,7 @@ impl Records {
     }
 }
 
-/// What is between the names of a header: commas, if there is one, else tabs or semicolons.
+/// The delimiter of a header: a comma if it has one, else a tab or a semicolon.
 fn delimiter(header: &str) -> char {
     let mut quoted = false;
     let outside: Vec<char> = header

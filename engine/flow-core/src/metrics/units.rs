@@ -1,6 +1,6 @@
-//! The units that are converted, by kind. Another unit is a name and nothing else.
+//! The convertible units, by kind. Any other unit is only a name.
 
-/// A kind of units: each with its other names, and how much of the first it is.
+/// A kind of units: each unit's name, its aliases, and its size relative to the first unit.
 type Kind = &'static [(&'static str, &'static [&'static str], f64)];
 
 const TIME: Kind = &[
@@ -47,7 +47,7 @@ const FREQUENCY: Kind = &[("Hz", &[], 1.0), ("kHz", &[], 1e3), ("MHz", &[], 1e6)
 const WORK: Kind =
     &[("FLOPS", &[], 1.0), ("MFLOPS", &[], 1e6), ("GFLOPS", &[], 1e9), ("TFLOPS", &[], 1e12), ("PFLOPS", &[], 1e15)];
 
-/// The kinds with their names in the documentation.
+/// The kinds, with their names in the documentation.
 const KINDS: [(&str, Kind); 7] = [
     ("time", TIME),
     ("size", SIZE),
@@ -58,12 +58,12 @@ const KINDS: [(&str, Kind); 7] = [
     ("operations", WORK),
 ];
 
-/// Each of these may be one of several units.
+/// Each of these could be one of several units.
 const AMBIGUOUS: [&str; 14] = ["K", "M", "G", "T", "k", "m", "Kb", "kb", "Mb", "mb", "Gb", "gb", "Tb", "tb"];
-/// In these a letter alone may be a size as well.
+/// Letters that are also ambiguous for a size.
 const LETTERS: &str = "kmgtpbKMGTP";
 
-/// What is converted into each other.
+/// The group within which units convert.
 #[derive(Clone, Debug, PartialEq)]
 enum Of {
     Kind(&'static str),
@@ -74,16 +74,16 @@ enum Of {
 /// The unit of a number.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Unit {
-    /// As flow writes it.
+    /// In flow's notation.
     pub(super) name: String,
     of: Of,
-    /// `s` of a rate by time, or the word of another one.
+    /// The denominator: `s` for any time, else the text itself.
     per: Option<String>,
     factor: f64,
 }
 
 impl Unit {
-    /// A unit that can be converted: of the table, by itself or per something, or anything per time.
+    /// A convertible unit: one in the table, alone or per something, or any word per time.
     pub(super) fn new(text: &str) -> Option<Unit> {
         let (base, per) = match text.split_once('/') {
             Some((base, per)) => (base, Some(per)),
@@ -108,12 +108,12 @@ impl Unit {
         Some(Unit { name: full, of, per, factor: factor / per_factor })
     }
 
-    /// A number of this unit in the other; nothing if they differ in kind.
+    /// Converts a number to the other unit; `None` if their kinds differ.
     pub(super) fn convert(&self, value: f64, other: &Unit) -> Option<f64> {
         if self.of != other.of || self.per != other.per {
             return None;
         }
-        // Multiplied and divided by whole numbers, 850 µs are 0.85 ms.
+        // Whole factors keep this exact: 850 µs are 0.85 ms.
         let parts = |factor: f64| if factor < 1.0 { (1.0, (1.0 / factor).round()) } else { (factor, 1.0) };
         let ((from, below), (to, of)) = (parts(self.factor), parts(other.factor));
         let (up, down) = (from * of, below * to);
@@ -128,19 +128,19 @@ impl Unit {
         self.of == Of::Kind("time") && self.per.is_none()
     }
 
-    /// It is something per time that is not in the table, such as `images/s`.
+    /// Whether it is a word per time that is not in the table, such as `images/s`.
     pub(super) fn is_word(&self) -> bool {
         matches!(self.of, Of::Word(_))
     }
 
-    /// Whether this text may be one of several units where this one is asked for.
+    /// Whether this text could be one of several units when this one is requested.
     pub(super) fn is_unsure(asked: Option<&Unit>, text: &str) -> bool {
         let is_size = asked.is_some_and(|unit| unit.of == Of::Kind("size"));
         AMBIGUOUS.contains(&text) || is_size && text.len() == 1 && LETTERS.contains(text)
     }
 }
 
-/// `M` of `Mbps`.
+/// The unit of `M` in `Mbps`.
 fn bits_per_second(base: &str) -> Option<&'static str> {
     let bits =
         [("bps", ""), ("b", "bit"), ("kb", "kbit"), ("Kb", "kbit"), ("Mb", "Mbit"), ("Gb", "Gbit"), ("Tb", "Tbit")];
@@ -155,14 +155,14 @@ fn find(text: &str) -> Option<(&'static str, &'static str, f64)> {
     })
 }
 
-/// Every name in the table, and those that are ambiguous, as alternatives of a regular expression.
+/// Every name in the table and the ambiguous ones, as regular expression alternatives.
 pub(super) fn alternatives() -> String {
     let known =
         KINDS.iter().flat_map(|(_, units)| units.iter()).flat_map(|(name, others, _)| [&[*name], *others].concat());
     known.chain(AMBIGUOUS).map(regex::escape).collect::<Vec<_>>().join("|")
 }
 
-/// A number of one unit in another; nothing if they differ in kind.
+/// Converts a number between units; `None` if their kinds differ.
 pub(crate) fn convert(value: f64, from: &str, to: &str) -> Option<f64> {
     if from == to {
         return Some(value);

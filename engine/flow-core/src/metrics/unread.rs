@@ -1,15 +1,15 @@
-//! Texts that were to be numbers and were not read, for people: of each place the first of them.
+//! Texts that should have been numbers but could not be read, for messages: the first one of each place.
 
 use std::collections::BTreeMap;
 
 use super::{cut, number::NotRead};
 
-/// So many places are kept.
+/// Maximum number of places kept.
 const MOST: usize = 100;
-/// So many of them are shown.
+/// Maximum number of places shown.
 const SHOWN: usize = 8;
 
-/// What was not read, by its place.
+/// The unread texts, by place.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Unread {
     places: BTreeMap<String, First>,
@@ -23,7 +23,7 @@ struct First {
 }
 
 impl Unread {
-    /// One text more that was not read.
+    /// Notes one more unread text.
     pub(crate) fn note(&mut self, place: &str, text: &str, why: &NotRead) {
         if let Some(first) = self.places.get_mut(place) {
             first.times += 1;
@@ -32,7 +32,7 @@ impl Unread {
         }
     }
 
-    /// These were not read either.
+    /// Adds the unread texts of another list.
     pub(crate) fn join(&mut self, others: Unread) {
         for (place, other) in others.places {
             match self.places.get_mut(&place) {
@@ -42,7 +42,7 @@ impl Unread {
         }
     }
 
-    /// What people are told.
+    /// The warning for the user.
     pub(crate) fn remarks(&self) -> Option<String> {
         let one = |(place, First { text, why, times }): (&String, &First)| not_read(place, text, why, *times, "time");
         several(self.places.iter().map(one), "; ")
@@ -55,7 +55,7 @@ pub(super) fn not_read(place: &str, text: &str, why: &NotRead, times: usize, wha
     format!("{place}: {} ({times} {what}{end})", why.words(&cut(text)))
 }
 
-/// The first of many as one text, if there are any.
+/// The first of many messages as one text, if there are any.
 pub(super) fn several(mut all: impl ExactSizeIterator<Item = String>, between: &str) -> Option<String> {
     let shown: Vec<String> = all.by_ref().take(SHOWN).collect();
     let more = if all.len() > 0 { format!("{between}and {} more", all.len()) } else { String::new() };
