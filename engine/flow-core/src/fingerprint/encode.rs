@@ -1,13 +1,13 @@
-//! The canonical bytes of values, as the module's documentation specifies them. Knows no parts.
+//! The canonical bytes of values, as specified in the module's documentation. Knows no parts.
 
 use serde_json::Value;
 
 use crate::Digest;
 
-/// Text up to here is kept and hashed as it is, longer text by its digest.
+/// Text up to this many bytes is stored and hashed as is, longer text by its digest.
 pub(super) const LONG_TEXT: usize = 1024;
 
-/// Bytes being put together.
+/// The bytes under construction.
 #[derive(Default)]
 pub(super) struct Encoder(Vec<u8>);
 
@@ -61,13 +61,13 @@ impl Encoder {
             Value::Number(n) => match n.as_f64() {
                 Some(f) if n.is_f64() => {
                     self.0.push(b'd');
-                    // Adding zero turns −0 into 0 and leaves every other number as it is.
+                    // Adding zero turns −0 into 0 and changes no other number.
                     self.0.extend_from_slice(&(f + 0.0).to_le_bytes());
                 }
                 _ => self.tagged(b'i', n.to_string().as_bytes()),
             },
             Value::String(s) => self.text(s),
-            // The walk hands over scalars and empty collections only.
+            // The walk passes scalars and empty collections only.
             Value::Array(_) => self.0.push(b'l'),
             Value::Object(_) => self.0.push(b'm'),
         }

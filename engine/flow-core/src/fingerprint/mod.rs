@@ -1,30 +1,31 @@
-//! Fingerprints: which result may stand for an instance. Knows nothing of the store, of files or of placement.
+//! Fingerprints decide which result may be reused for an instance. Knows nothing of the store, of files or of placement.
 //!
-//! [`walk`] turns an instance into named [`Part`]s. Hashing the parts gives the fingerprint; comparing the parts of two
-//! moments gives the reasons (see [`crate::why`]). There is no second walk that could disagree with the first.
+//! [`walk`] turns an instance into named [`Part`]s. The hash of the parts is the fingerprint. The difference between the
+//! parts of two moments gives the reasons (see [`crate::why`]). There is no second walk that could disagree with the
+//! first.
 //!
 //! # What counts
 //!
 //! | in | out |
 //! | --- | --- |
 //! | the resolved command and its declared shell or `#!` interpreter, unless it starts directly; or the resolved `with:` leaf by leaf (an artifact counts as its digest) | the step's name, its place in the file, comments, the order of keys |
-//! | the plugin's digest and protocol version | where the plugin lies, the version that it prints |
+//! | the plugin's digest and protocol version | the plugin's location, the version that it prints |
 //! | for a built-in: its version, and every result, title and setting that it sees | how often and in which run a result was reused |
 //! | digests of the artifacts that it reads | the name of the step that made them |
-//! | declared `inputs:`: the place in the work folder and the content (names and sizes with `by: listing`); of a folder that a parameter names, the content alone | modification times, absolute paths, host name, time |
+//! | declared `inputs:`: the place in the work folder and the content (names and sizes with `by: listing`); for a folder named by a parameter, the content alone | modification times, absolute paths, host name, time |
 //! | declared `outputs:`, and where its `metrics:` are read | `record`, `retries`, `timeout`, `resume`, `priority`, `when` |
 //! | values of `env:` | `secrets:` |
-//! | the seed, and, of a step that does not read its seed, which repetition; the values of axes that nothing of the step reads, for they only tell repetitions apart | how many repetitions |
+//! | the seed, and the repetition if the step does not read its seed; the values of axes that the step does not read, because they only distinguish repetitions | the number of repetitions |
 //! | a **measured** step: GPU model and count, CPU model, `cpus`, and mode (alone, co-run on own or shared GPUs, plain) | actual circumstances, which of two equal GPUs, the driver's version |
-//! | that its GPUs are declared and not there | |
+//! | that its GPUs are only declared, not present | |
 //! | a co-run group: the group, and the ordinal among equal members | the names of the group and of its members |
 //!
-//! The same less `metrics:` is the fingerprint of the *attempt*: all readings of what it printed and wrote share it, and one of them
-//! can be made from another (`Parts::without_metrics`, `plan::decide`).
+//! Without `metrics:` this is the fingerprint of the *attempt*. All readings of its output share it, and one reading can
+//! be made from another (`Parts::without_metrics`, `plan::decide`).
 //!
 //! # Encoding, version 1
 //!
-//! All integers below are unsigned, 64 bits, little-endian. A value is a tag byte and what follows:
+//! All integers below are unsigned, 64 bits, little-endian. A value is a tag byte and its data:
 //!
 //! | value | tag | then |
 //! | --- | --- | --- |
@@ -38,19 +39,19 @@
 //! | content of an input, listing of an input | `c` `q` | 32 bytes |
 //! | many parts of one kind | `k` | count, BLAKE3 of those parts' encodings (32 bytes) |
 //!
-//! A part is its kind's name as text, its name as text, and its value. The name is empty for artifacts: their paths
-//! are for people only. A leaf's name is its path, `sections[0].table`; a key that
-//! is not of `[A-Za-z0-9_-]` is written `["as JSON"]`.
+//! A part is its kind's name as text, its name as text, and its value. The name is empty for artifacts, whose paths are
+//! only for messages. A leaf's name is its path, `sections[0].table`; a key with characters outside `[A-Za-z0-9_-]` is
+//! written `["as JSON"]`.
 //!
 //! - base = BLAKE3("flow fingerprint 1\n" ‖ count ‖ parts), in the order of [`PartKind`], within a kind by name,
 //!   artifacts by digest;
 //! - an instance outside of co-run groups: fingerprint = base;
 //! - group = BLAKE3("flow group 1\n" ‖ count ‖ the members' bases, sorted);
-//! - a member: fingerprint = BLAKE3("flow member 1\n" ‖ base ‖ group ‖ ordinal), the ordinal being its place among the
-//!   members that have the same base, by instance.
+//! - a member: fingerprint = BLAKE3("flow member 1\n" ‖ base ‖ group ‖ ordinal), where the ordinal is its index among
+//!   the members with the same base, by instance.
 //!
-//! Parts are kept for each instance, so they stay small: where they would take more than 40 KiB, the
-//! largest kind becomes one "many" part, until they fit.
+//! Parts are stored for each instance, so they stay small: if they exceed 40 KiB, the largest kind becomes one "many"
+//! part, until they fit.
 
 mod encode;
 mod part;

@@ -1,4 +1,4 @@
-//! Parts of a fingerprint as values that can be kept, hashed and compared. Knows nothing of how an instance gives them.
+//! Parts of a fingerprint as values that can be stored, hashed and compared. Does not know how they come about.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,44 +6,44 @@ use serde_json::Value;
 use super::encode::{Encoder, LONG_TEXT};
 use crate::{Definition, Digest};
 
-/// Bytes that the parts of one instance may take, about; the database keeps values below 64 KB.
+/// Approximate byte limit of one instance's parts; the database keeps values below 64 KB.
 pub(crate) const PARTS_LIMIT: usize = 40 * 1024;
 
-/// The name of the part of [`PartKind::Command`] that has the shell or the interpreter of a command. Commands that start directly
-/// have none, and neither has a result from a flow that ran all others with `sh -e`.
+/// Name of the [`PartKind::Command`] part with the shell or interpreter of a command. It is absent for commands that
+/// start directly, and in results of older versions of flow, which ran all other commands with `sh -e`.
 pub const RUNNER: &str = "shell";
 
-/// Everything that one fingerprint was made from.
+/// All parts that a fingerprint is made from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Parts {
-    /// What the instance is by itself.
+    /// The parts of the instance by itself.
     pub base: Vec<Part>,
-    /// The co-run group it is a member of.
+    /// Its co-run group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<Group>,
 }
 
-/// What a co-run group adds to its members' fingerprints.
+/// A co-run group's contribution to its members' fingerprints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
     /// Digest of the sorted bases of its members.
     pub digest: Digest,
-    /// How many members it has.
+    /// Number of members.
     pub members: usize,
-    /// The member's place among those with the same base.
+    /// The member's index among those with the same base.
     pub ordinal: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Part {
     pub kind: PartKind,
-    /// Which one of its kind; empty where there is only one.
+    /// Distinguishes parts of one kind; empty if there is only one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
     pub value: PartValue,
 }
 
-/// What a part is. The order is the order in which parts are hashed.
+/// The kind of a part. Parts are hashed in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PartKind {
@@ -51,7 +51,7 @@ pub enum PartKind {
     Uses,
     /// The plugin's digest.
     Plugin,
-    /// The protocol that the engine speaks with it.
+    /// The protocol version between engine and plugin.
     Protocol,
     /// The version of a built-in step.
     Version,
@@ -62,7 +62,7 @@ pub enum PartKind {
     Variable,
     /// An artifact of another step.
     Artifact,
-    /// A declared input, by its place in the work folder; one read where it lies by its name, `with.folder`.
+    /// A declared input, by its place in the work folder; one that is read in place, by its name, `with.folder`.
     Input,
     Output,
     /// A leaf of `metrics:`.
@@ -70,11 +70,11 @@ pub enum PartKind {
     /// The seed, with the repetition added.
     Seed,
     Repetition,
-    /// The value of an axis that nothing of the step reads.
+    /// The value of an axis that the step does not read.
     Axis,
     /// A declared circumstance of a measured step.
     Measured,
-    /// What a built-in sees besides its parameters.
+    /// What a built-in sees in addition to its parameters.
     Sees,
     /// A result that a built-in sees.
     Result,
@@ -111,30 +111,30 @@ impl PartKind {
 pub enum PartValue {
     /// A scalar, or an empty list or map.
     Is(Value),
-    /// A text too long to keep.
+    /// A text that is too long to store.
     Long {
-        /// How many bytes it has.
+        /// Length in bytes.
         length: usize,
         digest: Digest,
     },
-    /// Something known by its digest.
+    /// A value known by its digest.
     Digest(Digest),
-    /// An input. Its digest is all that is hashed: the rest is for people.
+    /// An input. Only its digest is hashed; the rest is for messages.
     Tree {
         /// Its path as declared.
         path: String,
         /// The digest of its content, or of its listing.
         digest: Digest,
-        /// Names and sizes only.
+        /// Only names and sizes count.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         listing: bool,
-        /// Where its files' digests can be looked up, for a folder.
+        /// For a folder: key under which its files' digests can be looked up.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         manifest: Option<Digest>,
     },
-    /// All parts of a kind, where they are too many to keep.
+    /// All parts of a kind, if they are too many to store.
     Many {
-        /// How many they were.
+        /// Number of parts.
         count: usize,
         /// The digest of their encodings.
         digest: Digest,
@@ -142,7 +142,7 @@ pub enum PartValue {
 }
 
 impl PartValue {
-    /// A value as a leaf; long text becomes its digest.
+    /// A value as a leaf; a long text becomes its digest.
     pub(super) fn of(value: Value) -> Self {
         match value {
             Value::String(s) if s.len() > LONG_TEXT => {
@@ -152,7 +152,7 @@ impl PartValue {
         }
     }
 
-    /// About how many bytes it takes when kept.
+    /// Approximate stored size in bytes.
     fn weight(&self) -> usize {
         match self {
             PartValue::Is(Value::String(s)) => s.len(),
@@ -205,7 +205,7 @@ impl Parts {
         bytes.finish()
     }
 
-    /// The digest of what the instance is by itself, its group left out.
+    /// The digest of the instance by itself, without its group.
     pub(crate) fn base_digest(&self) -> Digest {
         let mut bytes = Encoder::new("flow fingerprint 1\n");
         bytes.number(self.base.len());
@@ -215,14 +215,14 @@ impl Parts {
         bytes.finish()
     }
 
-    /// The same less where metrics are read: what the attempt itself rests on, its group aside.
+    /// The same without `metrics:`: the parts of the attempt, without its group.
     pub(crate) fn without_metrics(&self) -> Parts {
         let base = self.base.iter().filter(|part| part.kind != PartKind::Metrics).cloned().collect();
         Parts { base, group: None }
     }
 
-    /// The same less outputs and where metrics are read: the key of what a program left that ended well and wrote no declared output. A
-    /// member of a co-run group has none, for its group is measured whole.
+    /// The digest without outputs and `metrics:`: the key for the files of a program that succeeded but did not write a
+    /// declared output. `None` in a co-run group, because a group is measured as a whole.
     pub fn uncollected(&self) -> Option<Digest> {
         let is_of_program = |part: &&Part| !matches!(part.kind, PartKind::Metrics | PartKind::Output);
         let mut bytes = Encoder::new("flow uncollected 1\n");
@@ -230,8 +230,8 @@ impl Parts {
         self.group.is_none().then(|| bytes.finish())
     }
 
-    /// Which program this is of those that its step has been: what the step is as written, its plugin, and the content of the inputs that
-    /// all its points have.
+    /// Identifies the version of the step's program: the step as written, its plugin, and the content of the inputs that
+    /// all its points share.
     pub fn program(&self, step: &Definition) -> Digest {
         let is_of_all_points = |part: &&Part| match &part.value {
             PartValue::Tree { path, .. } => step.paths.contains(path),
@@ -243,7 +243,7 @@ impl Parts {
         bytes.finish()
     }
 
-    /// Tells the parts of a group's members, given in order of instance, that they are a group.
+    /// Adds the group to its members' parts, which are given in order of instance.
     pub fn join(members: &mut [Parts]) {
         let bases: Vec<Digest> = members.iter().map(Parts::base_digest).collect();
         let mut sorted = bases.clone();
@@ -258,7 +258,7 @@ impl Parts {
         }
     }
 
-    /// Sorts parts into the order of the encoding, and folds the largest kinds until what is left is small.
+    /// Sorts the parts into encoding order, and folds the largest kinds until the rest is small.
     pub(super) fn new(mut base: Vec<Part>) -> Self {
         base.sort_by(|a, b| {
             a.kind.cmp(&b.kind).then_with(|| match (&a.value, &b.value) {

@@ -1,5 +1,5 @@
-//! The walk: from an instance, resolved, to the named parts of its fingerprint. Knows no store and no files: digests of
-//! inputs come in as values.
+//! The walk: from a resolved instance to the named parts of its fingerprint. Knows no store and no files; the caller
+//! passes the digests of inputs.
 
 use serde_json::{Map, Value};
 
@@ -9,54 +9,54 @@ use crate::{
     shell::{Runner, runner},
 };
 
-/// A declared input as it stands.
+/// The present state of a declared input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tree {
     /// The digest of its content; of names and sizes for `by: listing`.
     pub digest: Digest,
-    /// For a folder: where the digests of its files can be looked up later, to name the one that changed.
+    /// For a folder: key under which its files' digests can be looked up later, to name the changed one.
     pub manifest: Option<Digest>,
 }
 
-/// What provides the step.
+/// The provider of the step.
 #[derive(Clone, Copy, Debug)]
 pub enum Provider<'a> {
-    /// Nothing but the system's own programs.
+    /// The system's own programs.
     Command,
     Plugin {
         /// Digest of its declared content.
         digest: Digest,
-        /// The protocol that the engine speaks with it.
+        /// The protocol version between engine and plugin.
         protocol: u32,
     },
     Builtin {
-        /// Changes whenever the step's output would.
+        /// Changes whenever the step's output would change.
         version: &'a str,
         input: &'a BuiltinInput,
     },
 }
 
-/// What the walk reads.
+/// Input of the walk.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     pub instance: &'a Instance,
     /// Its body with artifacts as digests.
     pub resolved: &'a Resolved,
     pub provider: Provider<'a>,
-    /// `metrics:` as declared, as JSON; null where numbers are not read from files.
+    /// `metrics:` as declared, as JSON; null if no numbers are read.
     pub metrics: &'a Value,
-    /// Its declared inputs as they stand, in their order.
+    /// The present state of its declared inputs, in their order.
     pub inputs: &'a [Tree],
-    /// The axes that nothing of the step reads.
+    /// The axes that the step does not read.
     pub unread: &'a [String],
-    /// What it does is told its seed: a repetition is its seed, whichever it is. Of what does not read it, a repetition is one
-    /// more look at the same.
+    /// Whether the step reads its seed. If so, its seed alone identifies a repetition; otherwise a repetition is one
+    /// more measurement of the same.
     pub reads_seed: bool,
-    /// Where it will run.
+    /// The machine for the run.
     pub machine: &'a Machine,
 }
 
-/// All parts of an instance's fingerprint, its co-run group aside (see [`Parts::join`]).
+/// All parts of an instance's fingerprint, without its co-run group (see [`Parts::join`]).
 pub fn walk(subject: &Subject<'_>) -> Parts {
     let Subject { instance, resolved, .. } = subject;
     let mut parts = Vec::with_capacity(16);
@@ -78,7 +78,7 @@ pub fn walk(subject: &Subject<'_>) -> Parts {
     let repetition = instance.repetition.filter(|_| !subject.reads_seed).unwrap_or(0);
     parts.push(part(PartKind::Repetition, "", PartValue::Is(repetition.into())));
     for (name, value) in instance.axes.iter() {
-        // A mapping as a value is flattened: `run.batch` is of the axis `run`.
+        // A mapping as a value is flattened: `run.batch` belongs to the axis `run`.
         let axis = name.split('.').next().unwrap_or(name);
         if subject.unread.iter().any(|unread| unread == axis) {
             leaves(&mut parts, PartKind::Axis, &mut name.clone(), value);
@@ -145,8 +145,8 @@ fn parameters(parts: &mut Vec<Part>, with: &Map<String, Value>) {
     }
 }
 
-/// What a built-in sees besides its parameters: everything of its input that can show in what it writes. The machine
-/// counts only where there is no result that names its own.
+/// What a built-in sees in addition to its parameters: everything in its input that can show in its output. The machine
+/// counts only if no result names its own.
 fn seen(parts: &mut Vec<Part>, input: &BuiltinInput) {
     parts.push(part(PartKind::Sees, "workflow", PartValue::of(input.workflow.clone().into())));
     for (language, title) in &input.title {
@@ -176,7 +176,7 @@ fn seen(parts: &mut Vec<Part>, input: &BuiltinInput) {
     }
 }
 
-/// A result that no attempt produced is made anew in every run: its run and its times say nothing.
+/// A result without an attempt is made again in every run, so its run and its times do not count.
 fn result_digest(result: &StepResult) -> Digest {
     match result.outcome {
         Outcome::Skipped | Outcome::Cancelled | Outcome::DoesNotFit => {
@@ -186,13 +186,13 @@ fn result_digest(result: &StepResult) -> Digest {
     }
 }
 
-/// The digest of a value's JSON. Struct fields have a fixed order, and numbers survive storing (`float_roundtrip`).
+/// The digest of a value's JSON. Struct fields have a fixed order, and numbers survive storage (`float_roundtrip`).
 fn json_digest(value: &impl serde::Serialize) -> Digest {
-    // These types have string keys and no failing serializer; an empty text would still be a valid digest.
+    // These types have string keys and cannot fail to serialize; an empty text would still give a valid digest.
     Digest::of(&serde_json::to_vec(value).unwrap_or_default())
 }
 
-/// The same map with keys in order at every level.
+/// The same map with sorted keys at every level.
 fn sorted(map: &Map<String, Value>) -> Value {
     fn go(value: &Value) -> Value {
         match value {
@@ -208,7 +208,7 @@ fn sorted(map: &Map<String, Value>) -> Value {
 fn measured(parts: &mut Vec<Part>, instance: &Instance, machine: &Machine) {
     let mut declared = |name: &str, value: Value| parts.push(part(PartKind::Measured, name, PartValue::of(value)));
     if instance.request.gpus > 0 {
-        // What it runs on is known only after placement: what was declared stands for it.
+        // The actual GPU is known only after placement, so the declared type counts.
         let kind = instance.slurm.as_ref().and_then(|job| job.gpu_type.as_deref());
         let there = machine.gpus.iter().map(|g| g.name.as_str());
         let mut models: Vec<&str> = kind.map_or_else(|| there.collect(), |kind| vec![kind]);

@@ -1,4 +1,4 @@
-//! `flow accept`: keeping old results for a changed fingerprint. Makes the records; somebody else stores them.
+//! `flow accept`: keeps old results for a changed fingerprint. Makes the records; the caller stores them.
 
 use super::decide::difference;
 use super::fold::fold;
@@ -9,41 +9,41 @@ use crate::reason::Cause;
 use crate::why::{Reason, Unfit, compare};
 use crate::{Diagnostic, Instance, InstanceId, Kept, StepResult};
 
-/// What became of one instance that was to be accepted.
+/// Answer for one instance that should be accepted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Accepted {
-    /// To be stored: an earlier result under the fingerprint that it has now.
+    /// To be stored: an earlier result under the present fingerprint.
     Kept {
         id: InstanceId,
-        /// The result, with the reason given in it.
+        /// The result, with the user's reason.
         result: Box<StepResult>,
-        /// What its fingerprint is made from.
+        /// The parts of its fingerprint.
         parts: Parts,
         changed: Vec<Reason>,
     },
-    /// Its result is good as it is.
+    /// Its result is valid as it is.
     Cached(InstanceId),
-    /// It cannot be accepted, and why.
+    /// It cannot be accepted, and the reason.
     Not(InstanceId, NotAccepted),
 }
 
 /// Why no result of an instance is accepted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NotAccepted {
-    /// There is none: it has not run.
+    /// It has not run.
     NeverRan,
-    /// Its last attempt left none.
+    /// Its last attempt has no result.
     NoResult,
-    /// It may not stand for the instance.
+    /// The result may not be reused for the instance.
     Unfit(Unfit),
-    /// These must run first: labels, or a step's name where several of its instances are meant.
+    /// These must run first: labels, or a step's name for several of its instances.
     After(Vec<String>),
-    /// The instance cannot run, or its result cannot be looked at.
+    /// The instance cannot run, or its result cannot be read.
     Refused(Cause),
 }
 
-/// Accepts earlier results of the instances that `names` stand for, each a step or a label: of each the one from which the instance
-/// differs least, of several the newest. `wanted` is what they need, ascending and closed.
+/// Accepts earlier results for the instances in `names`, each a step or a label. For each it takes the result that
+/// differs least from the instance; of several, the newest. `wanted` are their needs, ascending and closed.
 ///
 /// # Errors
 /// Names that are neither.
@@ -96,7 +96,7 @@ pub fn accept(
     Ok(accepted)
 }
 
-/// The result whose parts differ least from those of now, and by what. Where none is fit, what is said is of the last.
+/// The result whose parts differ least from now, and the differences. If none is reusable: why the last one is not.
 fn nearest_result(
     instance: &Instance,
     now: &Parts,

@@ -1,8 +1,8 @@
-//! Whether a repetition is made that was planned for a verdict. The rule itself is [`crate::verdict`]'s.
+//! Whether to run a repetition that was planned for a verdict. [`crate::verdict`] has the rule itself.
 
 use crate::{ConditionalRepetition, InstanceId, Settled, StepResult, reason::Cause, verdict::groups, why::Reason};
 
-/// Why it is made, or why it is not needed.
+/// Why it runs, or why it is not needed.
 pub(super) fn again(again: &ConditionalRepetition, settled: &dyn Settled) -> Result<Reason, Cause> {
     let of = |ids: &[InstanceId]| -> Vec<&StepResult> {
         ids.iter().filter_map(|id| settled.result(*id)).filter(|result| result.was_tried()).collect()
@@ -18,7 +18,7 @@ pub(super) fn again(again: &ConditionalRepetition, settled: &dyn Settled) -> Res
         }),
         judged => Err(Cause::Decided {
             group: again.group.clone(),
-            // Fewer than were planned before this one may have done.
+            // Fewer repetitions than planned may have run before this one.
             looks: judged.as_ref().map_or(again.looks, |judged| judged.looks.clamp(1, again.looks)),
             verdict: judged.as_ref().and_then(|judged| judged.verdict.call()),
         }),

@@ -1,4 +1,4 @@
-//! The decision for one instance, or one co-run group. Knows nothing of the order in which instances are decided.
+//! The decision for one instance, or one co-run group. It does not depend on the order of decisions.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -12,48 +12,48 @@ use crate::{
     Body, BuiltinInput, Digest, Instance, InstanceId, Metrics, Outcome, Render, Resolved, Settled, StepResult, Uses,
 };
 
-/// What becomes of an instance whose needs are settled.
+/// Decision for an instance whose needs are settled.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
-    /// This result stands for it; with the label and the axes that the instance has now.
+    /// Reuse this result, with the present label and axes of the instance.
     Reuse {
         result: Arc<StepResult>,
-        /// What its fingerprint was made from.
+        /// The parts of its fingerprint.
         parts: Parts,
-        /// Its numbers were read anew, so that it is to be recorded, and what people should know of that.
+        /// Set if its numbers were read again, so that it must be recorded; warnings for the user.
         read_again: Option<Vec<String>>,
     },
-    /// What stood for it in an earlier run of the workflow stands for it still.
+    /// An earlier run of the workflow used this result, and it is still valid.
     Stands {
         standing: Standing,
-        /// Its result, where something is to read it.
+        /// Its result, if something reads it.
         result: Option<Arc<StepResult>>,
     },
-    /// It is to run.
+    /// Run it.
     Run {
-        /// What its result will be kept under.
+        /// The key for its result.
         fingerprint: Digest,
-        /// The fingerprint of its attempt: the same less `metrics:`.
+        /// The fingerprint of its attempt: the same without `metrics:`.
         attempt: Digest,
-        /// What that was made from.
+        /// The parts of the fingerprint.
         parts: Parts,
         /// Why, the most telling first; never empty.
         reasons: Vec<Reason>,
     },
-    /// It was planned for a verdict that is decided without it.
+    /// It was planned for a verdict that was reached without it.
     NotNeeded {
-        /// What that came to.
+        /// The verdict.
         cause: Cause,
     },
     Refused {
-        /// How it is settled: `skipped`, `does_not_fit`, `failed`.
+        /// Its outcome: `skipped`, `does_not_fit`, `failed`.
         outcome: Outcome,
         cause: Cause,
     },
 }
 
 impl Decision {
-    /// How the result had ended that is reused, if one is.
+    /// The outcome of the reused result, if one is reused.
     pub fn reused(&self) -> Option<Outcome> {
         match self {
             Decision::Reuse { result, .. } => Some(result.outcome),
@@ -63,8 +63,8 @@ impl Decision {
     }
 }
 
-/// Decides for instances whose needs are all settled: one, or all members of a co-run group, ascending. A group is reused
-/// whole or not at all. The answers are in the order of `ids`.
+/// Decides for instances whose needs are all settled: one, or all members of a co-run group, ascending. A group is
+/// reused as a whole or not at all. The answers are in the order of `ids`.
 pub fn decide(
     context: &Context<'_>,
     ids: &[InstanceId],
@@ -90,9 +90,9 @@ pub fn decide(
 
 /// Why instances have no fingerprints.
 pub(super) enum Undecided {
-    /// This becomes of them without.
+    /// These decisions need no fingerprint.
     As(Vec<Decision>),
-    /// They read the result of an instance with this label, which was known to be there and is not.
+    /// They read the result of the instance with this label, which was valid before and is missing.
     Gone(String),
 }
 
@@ -101,7 +101,7 @@ pub(super) struct Fingerprinted<'a> {
     context: &'a Context<'a>,
     members: Vec<Member<'a>>,
     forced: bool,
-    /// Why it is repeated, if it is.
+    /// Set for a repetition: why.
     undecided: Option<Reason>,
 }
 
@@ -110,13 +110,13 @@ struct Member<'a> {
     fingerprint: Digest,
     attempt: Digest,
     parts: Parts,
-    /// Labels of what it sees that `flow accept` kept.
+    /// Labels of the results it sees that `flow accept` kept.
     accepted: BTreeSet<String>,
 }
 
 impl<'a> Fingerprinted<'a> {
-    /// Fingerprints instances as [`decide`] takes them. Results are read when something asks for one of them: then all that the
-    /// instances need, at once.
+    /// Computes the fingerprints of instances as for [`decide`]. Results are read lazily: the first request for one
+    /// loads all that the instances need, at once.
     pub(super) fn of(
         context: &'a Context<'a>,
         ids: &[InstanceId],
@@ -144,7 +144,7 @@ impl<'a> Fingerprinted<'a> {
         }
     }
 
-    /// The same with the results that are read.
+    /// The same, with the results read so far.
     fn of_read(
         context: &'a Context<'a>,
         ids: &[InstanceId],
@@ -185,7 +185,7 @@ impl<'a> Fingerprinted<'a> {
         self.members.iter().map(|member| member.instance.id)
     }
 
-    /// What is to be looked for: nothing of what is forced.
+    /// The lookups that it needs; none if it is forced.
     pub(super) fn sought(&self) -> impl Iterator<Item = Sought<'_>> {
         self.members.iter().filter(|_| !self.forced).map(|Member { instance, fingerprint, attempt, .. }| Sought {
             fingerprint: *fingerprint,
@@ -194,7 +194,7 @@ impl<'a> Fingerprinted<'a> {
         })
     }
 
-    /// Looks for results. The answers are in the order of the instances.
+    /// Looks for results and decides. The answers are in the order of the instances.
     pub(super) fn decide(self, lookup: &mut dyn Lookup) -> Vec<Decision> {
         let Fingerprinted { context, members, forced, undecided } = self;
         let instances: Vec<&Instance> = members.iter().map(|member| member.instance).collect();
@@ -213,7 +213,7 @@ impl<'a> Fingerprinted<'a> {
                 Err(refusal) => return refuse(&instances, instance, &refusal),
             }
         }
-        // A group with a changed member has as many members as before: only the changed one has a reason of its own.
+        // If one member of a group changed, only that member has its own reason.
         let is_changed = |found: &Candidate| {
             let is_other_group = |reason: &Reason| matches!(reason, Reason::Group | Reason::NeverRan);
             !found.reasons.is_empty() && !found.reasons.iter().any(is_other_group)
@@ -239,7 +239,7 @@ struct Refusal {
     cause: Cause,
 }
 
-/// One that cannot run takes its group along.
+/// A member that cannot run stops its whole group.
 fn refuse(members: &[&Instance], first: &Instance, refusal: &Refusal) -> Vec<Decision> {
     let decision = |member: &&Instance| {
         if member.id == first.id {
@@ -257,7 +257,7 @@ struct Candidate {
     parts: Parts,
     result: Option<StepResult>,
     read_again: Option<Vec<String>>,
-    /// Why the result, if there is one, does not do.
+    /// Why the result, if there is one, is not reused.
     reasons: Vec<Reason>,
 }
 
@@ -293,7 +293,7 @@ fn find(
     if result.is_none()
         && let Some(reading) = lookup.read_again(&attempt, metrics, instance).map_err(unseen)?
     {
-        // Another run recorded this very result between the two looks: there is nothing to read in another way.
+        // If another run recorded this very result between the two lookups, nothing was read differently.
         read_again = (reading.result.fingerprint != fingerprint).then_some(reading.remarks);
         result = Some(StepResult { fingerprint, ..reading.result });
     }
@@ -308,7 +308,7 @@ fn find(
     let mut reasons = match &result {
         Some(result) => match (unfit(result, instance), &result.cause) {
             (Some(unfit), _) => vec![Reason::NotReusable(unfit)],
-            // It would be found no better by doing it all again.
+            // Another run would give no better result.
             (None, Some(cause @ Cause::NoMetrics { .. })) if metrics.is_some_and(|metrics| metrics.required) => {
                 return Err(Refusal { outcome: Outcome::Failed, cause: cause.clone() });
             }
@@ -332,14 +332,14 @@ fn find(
     Ok(Candidate { fingerprint, attempt, parts, result, read_again, reasons })
 }
 
-/// How much parts of now differ from earlier ones: in what the author set, and in all.
+/// How much earlier and present parts differ: in the author's values, and in total.
 pub(super) fn difference(earlier: &Parts, now: &Parts) -> (usize, usize) {
     let changed = compare(earlier, now, &mut |_| None);
     let set = changed.iter().filter(|reason| matches!(reason, Reason::Value { .. }));
     (set.count(), changed.len())
 }
 
-/// Labels of results that one of flow's own steps sees and that `flow accept` kept.
+/// Labels of results that a built-in step sees and that `flow accept` kept.
 fn accepted(context: &Context<'_>, instance: &Instance, settled: &dyn Settled) -> BTreeSet<String> {
     let step = &context.expansion.steps[instance.step.index()];
     let needs = instance.needs.iter().filter(|_| matches!(step.uses, Uses::Builtin(_)));
@@ -347,8 +347,8 @@ fn accepted(context: &Context<'_>, instance: &Instance, settled: &dyn Settled) -
     results.map(|result| result.label.clone()).collect()
 }
 
-/// What to compare an instance with: what it was last, but where the author set something else then, what differs least, of several
-/// the newest. A trial with other parameters says little of an edit that came after it.
+/// The parts to compare an instance with: its last ones. If the author had set other values then: those that differ
+/// least, and of several the newest. A trial with other parameters says little about a later edit.
 fn nearest(last: Parts, now: &Parts, recorded: &mut dyn FnMut() -> Vec<Parts>) -> Parts {
     let differs = difference(&last, now);
     if differs.0 == 0 {
@@ -364,7 +364,7 @@ fn nearest(last: Parts, now: &Parts, recorded: &mut dyn FnMut() -> Vec<Parts>) -
     nearest.1
 }
 
-/// The parts of an instance's fingerprint, its group aside.
+/// The parts of an instance's fingerprint, without its group.
 fn parts(
     context: &Context<'_>,
     instance: &Instance,
@@ -375,7 +375,7 @@ fn parts(
         return Err(Refusal { outcome, cause });
     }
     let unresolved = |error: Fault| {
-        // An expression that reads what did not succeed is no mistake of its author.
+        // If an expression reads a result that did not succeed, its author made no mistake.
         let succeeded = |id: InstanceId| settled.result(id).is_some_and(|result| result.outcome == Outcome::Ok);
         let blocked = instance.needs.iter().any(|need| !succeeded(need.on));
         let cause = Cause::Unresolved { error };

@@ -21,9 +21,9 @@ use crate::{
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// Every instance that was asked for or is needed, in order of id.
+    /// Every requested or needed instance, in order of id.
     pub items: Vec<Item>,
-    /// Which program a step is now ([`Parts::program`](crate::fingerprint::Parts::program)), as far as an instance of it was looked up.
+    /// The present program of each step ([`Parts::program`](crate::fingerprint::Parts::program)), if it was looked up.
     pub programs: BTreeMap<StepId, Digest>,
 }
 
@@ -31,44 +31,44 @@ pub struct Plan {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Item {
     pub id: InstanceId,
-    /// What would become of it.
+    /// Its planned state.
     pub state: State,
 }
 
-/// What would become of an instance.
+/// The planned state of an instance.
 #[derive(Clone, Debug, PartialEq)]
 pub enum State {
-    /// A result is there.
+    /// It has a result.
     Cached {
         fingerprint: Digest,
-        /// How it had ended.
+        /// The outcome of that result.
         outcome: Outcome,
         /// The run that produced it.
         from: RunId,
-        /// Its metrics are read again from what that run kept.
+        /// Its metrics are read again from that run's stored output.
         read_again: bool,
     },
-    /// It is to run.
+    /// It will run.
     Run(Vec<Reason>),
-    /// It is to run for these reasons, and goes on since that run, which does not live any more.
+    /// It would run for these reasons, but its attempt from that run, which is dead, still runs.
     GoesOn { reasons: Vec<Reason>, since: RunId },
-    /// It runs when what is to run before leaves the verdict on its group undecided.
+    /// It runs if the preceding runs leave the verdict on its group undecided.
     MayRepeat {
         /// The step and its group.
         group: String,
-        /// How often that runs at most.
+        /// Maximum number of repetitions.
         at_most: u32,
     },
-    /// Decided when these have run: labels, or a step's name where several of its instances are meant.
+    /// Decided once these have run: labels, or a step's name for several of its instances.
     After(Vec<String>),
-    /// It was planned for a verdict that is decided without it.
+    /// It was planned for a verdict that was reached without it.
     NotNeeded {
-        /// What that came to.
+        /// The verdict.
         cause: Cause,
     },
     /// It will not run.
     Refused {
-        /// `skipped`, `does_not_fit`, or `failed` for what cannot be read or resolved.
+        /// `skipped`, `does_not_fit`, or `failed` if something cannot be read or resolved.
         outcome: Outcome,
         cause: Cause,
     },
@@ -86,14 +86,14 @@ impl From<&Standing> for State {
 }
 
 impl Plan {
-    /// Is there anything to run?
+    /// Whether anything is to run.
     pub fn has_work(&self) -> bool {
         self.items.iter().any(|item| item.state.may_run())
     }
 }
 
 impl State {
-    /// An attempt may come of it.
+    /// Whether it may lead to an attempt.
     pub fn may_run(&self) -> bool {
         matches!(self, State::Run(_) | State::GoesOn { .. } | State::After(_) | State::MayRepeat { .. })
     }
@@ -118,7 +118,7 @@ pub fn plan(context: &Context<'_>, wanted: &[InstanceId], lookup: &mut dyn Looku
     fold(context, wanted, lookup, force, &mut |_, _, decision| decision).0
 }
 
-/// The parts of the fingerprints that `wanted` have now, as far as they are known before anything runs.
+/// The parts of the present fingerprints of `wanted`, as far as they are known before anything runs.
 pub fn parts(context: &Context<'_>, wanted: &[InstanceId], lookup: &mut dyn Lookup) -> BTreeMap<InstanceId, Parts> {
     let mut found = BTreeMap::new();
     fold(context, wanted, lookup, &Force::Nothing, &mut |_, instance, decision| {
@@ -130,8 +130,8 @@ pub fn parts(context: &Context<'_>, wanted: &[InstanceId], lookup: &mut dyn Look
     found
 }
 
-/// The same for a run that follows at once: `found` is given what is reused, which need not be looked up again. What
-/// [stands as it stood](Lookup::stands) is not even looked up once, unless something reads it that does not.
+/// The same for a run that follows at once: `found` receives the reused results, so that they need no second lookup.
+/// [Unchanged results](Lookup::stands) are not even looked up once, unless an instance that is not unchanged reads them.
 pub fn plan_of_run(
     context: &Context<'_>,
     wanted: &[InstanceId],
@@ -139,7 +139,7 @@ pub fn plan_of_run(
     force: &Force,
     found: &mut BTreeMap<InstanceId, Decision>,
 ) -> Plan {
-    // What members of a group learn of their GPUs they learn from results that nobody reads by name.
+    // Members of a group read results about their GPUs that no expression names.
     for trusting in [context.expansion.groups.is_empty(), false] {
         found.clear();
         let mut find = |_: &mut dyn Lookup, instance: &Instance, decision: Decision| {
@@ -158,10 +158,10 @@ pub fn plan_of_run(
     Plan::default()
 }
 
-/// Called with each instance that can be decided; what it returns counts.
+/// Called with each decided instance; its return value replaces the decision.
 pub(super) type Adjust<'a> = dyn FnMut(&mut dyn Lookup, &Instance, Decision) -> Decision + 'a;
 
-/// The fold behind [`plan`].
+/// Implementation of [`plan`].
 pub(super) fn fold(
     context: &Context<'_>,
     wanted: &[InstanceId],
@@ -175,21 +175,21 @@ pub(super) fn fold(
     fold.end(wanted)
 }
 
-/// So many instances are looked up at once, about, and what is found of them is held. The store may be another process's, and where a
-/// machine is busy each question waits until that one has a CPU, and this one again.
+/// Approximate number of instances per lookup, whose answers are held in memory. The store may belong to another
+/// process; on a busy machine each query waits for that process and then for this one.
 const AT_ONCE: usize = 4096;
 
 struct Fold<'a> {
     context: &'a Context<'a>,
     force: &'a Force,
-    /// What is said to stand as it stood does so.
+    /// Whether to trust unchanged results.
     trusting: bool,
     known: Known,
     states: Vec<Option<State>>,
     programs: BTreeMap<StepId, Digest>,
-    /// What is to be looked up next, none of which needs another of them.
+    /// The next units to look up. None of them needs another.
     next: Vec<Fingerprinted<'a>>,
-    /// The instances of that.
+    /// Their instances.
     is_next: BTreeSet<InstanceId>,
 }
 
@@ -206,8 +206,8 @@ impl<'a> Fold<'a> {
         (Plan { items: items.collect(), programs: self.programs }, self.known)
     }
 
-    /// Decides the next instance, or all but what is looked up for it. False where something was trusted to be there, is read now and
-    /// is not: nothing counts then.
+    /// Decides the next instance, except for its lookup. False if a trusted result is read now and is missing; then
+    /// nothing counts.
     fn decide(&mut self, id: InstanceId, lookup: &mut dyn Lookup, adjust: &mut Adjust<'_>) -> bool {
         let expansion = self.context.expansion;
         let instance = &expansion.instances[id.index()];
@@ -253,7 +253,7 @@ impl<'a> Fold<'a> {
         true
     }
 
-    /// Looks up what is next.
+    /// Looks up the collected units.
     fn look_up(&mut self, lookup: &mut dyn Lookup, adjust: &mut Adjust<'_>) {
         let next = std::mem::take(&mut self.next);
         lookup.ahead(&next.iter().flat_map(Fingerprinted::sought).collect::<Vec<_>>());
@@ -288,10 +288,10 @@ impl<'a> Fold<'a> {
         }
     }
 
-    /// What stood for an instance and stands still: what it needs does so too, or is left out by the workflow itself.
+    /// The unchanged result of an instance: each of its needs is also unchanged, or settled by the workflow itself.
     fn stands(&self, instance: &Instance, lookup: &mut dyn Lookup) -> Option<Standing> {
         let expansion = self.context.expansion;
-        // What flow makes itself is published, and soon made.
+        // Built-in results are published, and quickly made.
         let step = &expansion.steps[instance.step.index()];
         let is_own = matches!(step.uses, Uses::Builtin(_));
         if !self.trusting
@@ -310,7 +310,7 @@ impl<'a> Fold<'a> {
     }
 }
 
-/// The instances that are decided with this one: the members of its co-run group that can run at all.
+/// The instances that are decided together with this one: the members of its co-run group that can run at all.
 fn together(expansion: &Expansion, instance: &Instance) -> Vec<InstanceId> {
     let can_run = |id: &InstanceId| {
         let member = &expansion.instances[id.index()];
@@ -328,8 +328,8 @@ fn pending(states: &[Option<State>], on: InstanceId) -> bool {
     states[on.index()].as_ref().is_some_and(State::may_run)
 }
 
-/// Something that cannot run although it should blocks whatever needs it. What was skipped by its own `when`, or recorded
-/// that it does not fit, does not: whoever reads its output finds out.
+/// A need that cannot run although it should blocks its dependents. One that its own `when` skips, or that records that
+/// it does not fit, does not: a reader of its output is refused later.
 fn blocked(expansion: &Expansion, states: &[Option<State>], on: InstanceId) -> Option<State> {
     let need = &expansion.instances[on.index()];
     let Some(State::Refused { .. }) = states[on.index()] else { return None };
@@ -340,7 +340,7 @@ fn blocked(expansion: &Expansion, states: &[Option<State>], on: InstanceId) -> O
     Some(State::Refused { outcome: Outcome::Skipped, cause })
 }
 
-/// Labels; for several instances of a step the step's name.
+/// Labels; for several instances of a step, the step's name.
 fn names(expansion: &Expansion, ids: &BTreeSet<InstanceId>) -> Vec<String> {
     let step = |id: &InstanceId| expansion.instances[id.index()].step;
     let ids: Vec<InstanceId> = ids.iter().copied().collect();
@@ -352,7 +352,7 @@ fn names(expansion: &Expansion, ids: &BTreeSet<InstanceId>) -> Vec<String> {
         .collect()
 }
 
-/// Results found so far, as far as something reads them.
+/// Results so far, if something reads them.
 pub(super) struct Known {
     read: Vec<bool>,
     results: Vec<OnceCell<Arc<StepResult>>>,
@@ -377,7 +377,7 @@ impl Known {
         }
     }
 
-    /// What stands as it stood, with the results that were read.
+    /// The unchanged results, with those that were read.
     fn standing(&mut self) -> BTreeMap<InstanceId, Decision> {
         let results = self.results.iter_mut().zip(&self.standing).enumerate();
         let decisions = results.filter_map(|(id, (result, standing))| {
@@ -402,7 +402,7 @@ impl Known {
             Decision::Run { reasons, .. } => State::Run(reasons),
             Decision::NotNeeded { cause } => State::NotNeeded { cause },
             Decision::Refused { outcome, cause } => {
-                // As a run would have it, so that a table that shows it has the same fingerprint.
+                // The same as in a run, so that a table that shows it has the same fingerprint.
                 let run = RunId(String::new());
                 if self.read[id.index()] {
                     let made_up = without_attempt(expansion, id, outcome, Some(cause.clone()), &run, 0);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::{Diagnostic, Expansion, InstanceId};
 
-/// What is forced to run. A co-run group of which one member is forced is forced as one.
+/// Instances that are forced to run. A forced member forces its whole co-run group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Force {
     #[default]
@@ -14,7 +14,7 @@ pub enum Force {
 }
 
 impl Force {
-    /// Is this instance named?
+    /// Whether it is forced by itself.
     pub fn covers(&self, id: InstanceId) -> bool {
         match self {
             Force::Nothing => false,
@@ -23,10 +23,10 @@ impl Force {
         }
     }
 
-    /// The instances that names stand for, without what they need.
+    /// The instances that `names` refer to, without their needs.
     ///
     /// # Errors
-    /// Every name that stands for nothing, with the nearest one.
+    /// Every unknown name, with the nearest known one.
     pub fn named(expansion: &Expansion, names: &[String]) -> Result<Self, Vec<Diagnostic>> {
         named(expansion, names).map(Force::Only)
     }

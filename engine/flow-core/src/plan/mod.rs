@@ -1,8 +1,8 @@
-//! What is to run and why. Knows results only through [`Lookup`], and places nothing.
+//! What runs and why. Knows results only through [`Lookup`], and places nothing.
 //!
-//! [`decide`] answers for one instance, or for one co-run group, whose needs are settled. The live driver asks it whenever
-//! the scheduler wants a look-up; [`plan`] asks it for everything that can be known before anything runs. There is no
-//! other place where a result is found fit to stand for an instance.
+//! [`decide`] answers for one instance, or for one co-run group, whose needs are settled. The live driver calls it
+//! whenever the scheduler requests a lookup; [`plan`] calls it for everything that can be known before anything runs. No
+//! other code decides whether a result may be reused for an instance.
 
 mod accept;
 mod again;
@@ -27,16 +27,16 @@ use crate::reason::Fault;
 use crate::why::Files;
 use crate::{Catalogue, Digest, Expansion, Input, Instance, Metrics, RunId, StepResult};
 
-/// What decisions are made about.
+/// Context of the decisions.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
     /// The workflow on this machine.
     pub expansion: &'a Expansion,
-    /// What provides its steps.
+    /// The providers of its steps.
     pub catalogue: &'a Catalogue,
 }
 
-/// What is looked for of an instance: its result, the one of its attempt, and its last fingerprint.
+/// Keys of one instance for the lookup: of its result, of its attempt's result, and of its last fingerprint.
 #[derive(Clone, Copy, Debug)]
 pub struct Sought<'a> {
     pub fingerprint: Digest,
@@ -44,20 +44,20 @@ pub struct Sought<'a> {
     pub label: &'a str,
 }
 
-/// A result whose numbers were read anew, from what is kept of its attempt.
+/// A result whose numbers were read again from the stored output of its attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
     pub result: StepResult,
-    /// What people should know of it.
+    /// Warnings for the user.
     pub remarks: Vec<String>,
 }
 
-/// What decisions need of the world: files and the store. Whoever implements it remembers its own errors.
+/// The outside world for decisions: files and the store. An implementation keeps its own errors.
 pub trait Lookup {
-    /// A declared input as it stands.
+    /// The present state of a declared input.
     ///
     /// # Errors
-    /// It is not there, it cannot be read.
+    /// It does not exist or cannot be read.
     fn input(&mut self, input: &Input) -> Result<Tree, Fault>;
 
     /// The result that the last run of this workflow used for the instance, if its inputs are unchanged and nothing was
@@ -67,20 +67,20 @@ pub trait Lookup {
         None
     }
 
-    /// What follows is asked of these, one after the other. Who has far to go goes once for all of them.
+    /// Announces the following lookups, so that a remote store can be queried once for all of them.
     fn ahead(&mut self, _of: &[Sought<'_>]) {}
 
-    /// The result kept under a fingerprint, with all its artifacts still there.
+    /// The result stored under a fingerprint, if all its artifacts still exist.
     ///
     /// # Errors
-    /// Whether they are there cannot be told.
+    /// It is unknown whether they exist.
     fn result(&mut self, fingerprint: &Digest) -> Result<Option<StepResult>, Fault>;
 
-    /// The result of a finished attempt, its numbers read from what is kept of it, as `metrics` say now. `attempt` is its
-    /// fingerprint. `None` where there is no such attempt, or what would have to be read is not kept.
+    /// The result of a finished attempt, with its numbers read again from the stored output, as `metrics` now declare.
+    /// `attempt` is its fingerprint. `None` if there is no such attempt, or its output is not stored.
     ///
     /// # Errors
-    /// Whether its artifacts are there cannot be told.
+    /// It is unknown whether its artifacts exist.
     fn read_again(
         &mut self,
         _attempt: &Digest,
@@ -90,7 +90,7 @@ pub trait Lookup {
         Ok(None)
     }
 
-    /// What a program left that ended well and did not write the outputs that were declared then, if the work folder that was kept has
+    /// The result of a program that succeeded but did not write its declared outputs, if its stored work folder has
     /// those of `instance`, unchanged since. `uncollected` is its key ([`Parts::uncollected`]).
     ///
     /// # Errors
@@ -104,23 +104,23 @@ pub trait Lookup {
         Ok(None)
     }
 
-    /// The dead run that already started this instance and whose attempt is still going, found by the result's
-    /// fingerprint for a batch job and by the attempt's on this machine. It is adopted instead of started again.
+    /// The dead run that started this instance and whose attempt still runs. A batch job is found by the result's
+    /// fingerprint, a local attempt by its own. It is adopted instead of started again.
     fn goes_on(&mut self, _instance: &Instance, _fingerprint: &Digest, _attempt: &Digest) -> Option<RunId> {
         None
     }
 
-    /// An attempt of this fingerprint would go on from a checkpoint that an earlier one left.
+    /// Whether an attempt with this fingerprint would resume from the checkpoint of an earlier one.
     fn continues(&mut self, _instance: &Instance, _attempt: &Digest) -> bool {
         false
     }
 
-    /// The results of what [stands](Lookup::stands), by fingerprint, whose artifacts are known to be there.
+    /// The results behind [unchanged ones](Lookup::stands), by fingerprint. Their artifacts are known to exist.
     fn stood(&mut self, of: &[Digest]) -> Vec<Option<StepResult>> {
         of.iter().map(|fingerprint| self.result(fingerprint).ok().flatten()).collect()
     }
 
-    /// Why there is none under a fingerprint, where one was kept: what it produced is not as it was.
+    /// Why a stored result is unusable: its artifacts are not as they were.
     fn damage(&self, _fingerprint: &Digest) -> Option<String> {
         None
     }
@@ -128,11 +128,11 @@ pub trait Lookup {
     /// The parts of the last fingerprint of an instance of this workflow.
     fn last(&mut self, label: &str) -> Option<Parts>;
 
-    /// The parts of what else the instance was recorded under, the oldest first, as far back as somebody looks.
+    /// Other recorded parts of the instance, the oldest first; implementations may limit how far they go back.
     fn recorded(&mut self, _label: &str) -> Vec<Parts> {
         Vec::new()
     }
 
-    /// The files of a folder that was an input, by the digest of its manifest.
+    /// The files of an input folder, by the digest of its manifest.
     fn files(&mut self, manifest: &Digest) -> Option<Files>;
 }

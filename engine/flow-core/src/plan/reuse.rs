@@ -1,25 +1,26 @@
-//! Which results may stand for an instance. Knows nothing of fingerprints: the caller has found the result under the right one.
+//! Which results may be reused for an instance. Knows no fingerprints: the caller has found the result under the right
+//! one.
 
 use crate::why::Unfit;
 use crate::{Digest, Instance, Outcome, RunId, StepResult};
 
-/// A result that stands for an instance as it did in an earlier run, as far as it is known without a look at it.
+/// A result that an earlier run used for an instance and that is still valid, without its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// Under which it is kept.
+    /// Its key.
     pub fingerprint: Digest,
-    /// How it had ended.
+    /// Its outcome.
     pub outcome: Outcome,
     /// The run that produced it.
     pub from: RunId,
 }
 
-/// Why a result may not stand for an instance; `None` where it may.
+/// Why a result may not be reused for an instance; `None` if it may.
 ///
-/// `ok` always may. What a step records may as long as it would come out the same: a time-out only under a limit that is
-/// no longer, a lack of memory only if it happened alone (a co-run group counts as one), without strangers on the GPU, and
-/// under the same memory limits; never if the kernel killed it for want of host memory, for nobody knows what others on the host held
-/// then. A spoiled measurement never may, nor any other outcome.
+/// `ok` is always reusable, a recorded failure as long as a rerun would give the same. A time-out: under a limit that is
+/// not longer. A lack of memory: if it happened without foreign processes and other steps on the GPU (a co-run group
+/// counts as one), under the same memory limits; but never if the kernel killed it for lack of host memory, because the
+/// use by others is unknown. A disturbed measurement is never reusable, nor is any other outcome.
 pub fn unfit(result: &StepResult, instance: &Instance) -> Option<Unfit> {
     if !result.spoiled.is_empty() {
         return Some(Unfit::Spoiled(result.spoiled.clone()));
@@ -54,7 +55,7 @@ pub fn unfit(result: &StepResult, instance: &Instance) -> Option<Unfit> {
     }
 }
 
-/// A result as it stands for an instance: with the label and the axes that this has now.
+/// A result as reused for an instance: with the instance's present label and axes.
 pub fn standing_for(result: StepResult, instance: &Instance) -> StepResult {
     StepResult {
         label: instance.label.to_string(),

@@ -1,8 +1,8 @@
-//! Results of instances that no attempt was made for. Knows no store: they are never kept.
+//! Results of instances without an attempt. Knows no store: they are never stored.
 
 use crate::{Circumstances, Digest, Expansion, InstanceId, Outcome, RunId, StepResult, reason::Cause};
 
-/// What tables and reports see of an instance that was settled without an attempt: they say why. `at` is in
+/// The result, with its cause, that tables and reports see for an instance settled without an attempt. `at` is in
 /// milliseconds since 1970.
 pub fn without_attempt(
     expansion: &Expansion,
