@@ -1,18 +1,18 @@
-//! Repetitions of co-run groups that are planned and wait for a verdict: whether they are made is decided where results are.
+//! Planned repetitions of co-run groups that await a verdict. Whether they run is decided later, from results.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{build::Built, prepare::StepPlan};
 use crate::{ConditionalRepetition, CorunMember, Group, GroupId, Instance, InstanceId, Need, result::is_alone_of};
 
-/// Plans the repetitions of a step's groups, and of their runs alone, if they get a verdict.
+/// Plans the repetitions of a step's groups, and of their solo runs, if the step gets a verdict.
 pub(super) fn repeat(at: usize, plans: &mut [StepPlan], built: &mut Built) {
     let Some(judged) = plans[at].judged else { return };
     let groups: Vec<Group> = built.groups.groups.iter().filter(|group| group.step.index() == at).cloned().collect();
     for group in groups {
         let alone: Option<Vec<Vec<InstanceId>>> =
             group.members.iter().map(|member| alone(*member, &plans[judged.alone], &built.instances)).collect();
-        // Without them nothing is to be decided.
+        // Without solo runs there is no verdict.
         let Some(mut alone) = alone.filter(|alone| alone.len() > 1) else { continue };
         let mut together = group.members.clone();
         for look in 1..judged.at_most {
@@ -24,7 +24,7 @@ pub(super) fn repeat(at: usize, plans: &mut [StepPlan], built: &mut Built) {
                 together: together.clone(),
                 alone: alone.concat(),
             });
-            // Members may share a run alone.
+            // Members may share a solo run.
             let mut made: BTreeMap<InstanceId, InstanceId> = BTreeMap::new();
             for runs in alone.iter_mut().filter(|runs| runs.len() <= look as usize) {
                 let first = runs[0];
@@ -52,7 +52,7 @@ pub(super) fn repeat(at: usize, plans: &mut [StepPlan], built: &mut Built) {
     }
 }
 
-/// The runs alone of a member that are planned anyway, by repetition.
+/// The solo runs of a member that are planned anyway, by repetition.
 fn alone(member: InstanceId, solo: &StepPlan, instances: &[Instance]) -> Option<Vec<InstanceId>> {
     let axes = &instances[member.index()].axes;
     let own = &instances[solo.first as usize..solo.first as usize + solo.places.len()];
@@ -62,14 +62,14 @@ fn alone(member: InstanceId, solo: &StepPlan, instances: &[Instance]) -> Option<
     (one_point && !found.is_empty()).then_some(found)
 }
 
-/// The number of a further repetition of an instance: another step's groups may have had some of it.
+/// The number for a further repetition of an instance; another step's groups may already have added some.
 fn next_repetition(instances: &[Instance], of: InstanceId) -> u32 {
     let first = &instances[of.index()];
     let same = instances.iter().filter(|run| run.step == first.step && run.axes == first.axes);
     same.filter_map(|run| run.repetition).max().unwrap_or(0) + 1
 }
 
-/// One more of an instance, after everything that it rests on.
+/// Adds a repetition, which needs all runs it is compared with.
 fn add(
     owner: usize,
     step: usize,

@@ -1,5 +1,5 @@
-//! Inputs and outputs lie apart in the work folder: a folder that is an input is linked to and no copy of the step's own, and what
-//! a step produces is taken away from where it lies. So do inputs and the artifacts of other steps, which appear in `in/`.
+//! Inputs and outputs must not overlap in the work folder. An input folder is a link, not a private copy, and outputs
+//! are moved away from their place. The artifacts of other steps appear in `in/`, so no input may be there either.
 
 use crate::{
     Diagnostic, Input, Instance,
@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-/// Finds an output that is an input, lies in one or holds one; and an input in `in/` of a step that `reads` others.
+/// Finds an output that is an input, is inside one or contains one; and an input in `in/` of a step that `reads` others.
 pub(super) fn check(step: &Step, instance: &Instance, reads: bool, problems: &mut Problems) {
     let taken = |input: &&Input| reads && !input.in_place && (input.place() == "in" || within(&input.place(), "in"));
     if let (Some(input), Some(inputs)) = (instance.inputs.iter().find(taken), step.parts.value("inputs")) {
@@ -41,7 +41,7 @@ pub(super) fn check(step: &Step, instance: &Instance, reads: bool, problems: &mu
             ));
             let (at, text) = match (step.parts.value("outputs"), step.parts.value("inputs")) {
                 (Some(outputs), _) => (&outputs.at, &output.path),
-                // The outputs are the plugin's.
+                // The plugin declares the outputs.
                 (None, Some(inputs)) => (&inputs.at, &input.path),
                 (None, None) => (&step.at, &output.path),
             };

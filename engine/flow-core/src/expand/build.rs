@@ -1,4 +1,4 @@
-//! Instances of a step, with their edges, and the groups of all steps.
+//! Builds the instances of a step, with their edges, and the groups of all steps.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -28,43 +28,43 @@ use crate::{
     verdict::AT_MOST,
 };
 
-/// What all steps share while instances are made.
+/// Shared by all steps while instances are built.
 pub(super) struct Shared<'a> {
     pub(super) base: &'a Scope,
     /// The same, for expressions.
     pub(super) scope: &'a Value,
     pub(super) request: &'a ExpandRequest<'a>,
     pub(super) gpus: Option<u32>,
-    /// Where steps run that do not say it.
+    /// Default place of steps.
     pub(super) on: Place,
     /// `slurm:` of the workflow.
     pub(super) slurm: &'a Slurm,
 }
 
 impl Shared<'_> {
-    /// Where an instance runs: where a killed run left it running, else as its step or the workflow says.
+    /// Place of an instance: where a killed run left it running, else as declared by its step or the workflow.
     fn on(&self, step: &Step, label: &str) -> Place {
         let left = self.request.batch.left.and_then(|left| left.get(label)).copied();
         left.or(step.on()).unwrap_or(self.on)
     }
 
-    /// Where an instance will run, as far as that is known.
+    /// The machine of an instance, as far as it is known.
     fn machine(&self, batch: bool) -> &Machine {
         self.request.batch.node.filter(|_| batch).unwrap_or(self.request.machine)
     }
 }
 
-/// Agreements by reader and read, as they are needed.
+/// Agreements by reading and read step, built on demand.
 pub(super) type Agreements = BTreeMap<(usize, usize), Agreement>;
 
-/// Members of co-run groups, in order of appearance: step, name, members, placement.
+/// Co-run groups, in order of appearance.
 #[derive(Default)]
 pub(super) struct Groups {
     index: BTreeMap<(usize, String), usize>,
     pub(super) groups: Vec<Group>,
 }
 
-/// What is made, step by step.
+/// The instances, built step by step.
 #[derive(Default)]
 pub(super) struct Built {
     pub(super) instances: Vec<Instance>,
@@ -72,7 +72,7 @@ pub(super) struct Built {
     pub(super) groups: Groups,
 }
 
-/// Makes the instances of one step; those of everything it needs are there already.
+/// Builds the instances of one step. Those of everything it needs exist already.
 pub(super) fn build(
     at: usize,
     step: &Step,
@@ -105,7 +105,7 @@ pub(super) fn build(
         };
         let axes = Arc::new(plan.matrix.flat(point));
         let first_label = plan.matrix.label(&plan.name, point, None);
-        // Where one instance is wrong the others mostly are too, in the same words: said once.
+        // If one instance has a mistake, most others have the same. It is reported once.
         if problems.0.len() > before {
             break;
         }
@@ -203,7 +203,7 @@ pub(super) fn build(
                         inputs.into()
                     }
                 };
-                // Where both are the same for all instances, one look will do.
+                // If both are the same for all instances, one check is enough.
                 let same = keys.inputs.is_ready() && keys.outputs.is_ready();
                 if problems.0.len() == before && (!same || plans[at].places.is_empty()) {
                     apart::check(step, &instance, !plan.reads.is_empty(), problems);
@@ -224,7 +224,7 @@ pub(super) fn build(
     plans[at].sound &= problems.0.len() == before;
 }
 
-/// Paths in `with` as inputs, as far as it is known.
+/// Paths in `with` as inputs, except those not known yet.
 fn path_inputs(schema: &Schema, json: &Json, unknown: &[Vec<Seg>]) -> Vec<Input> {
     let known = schema.marked(json, Mark::Path).into_iter().filter(|(path, _)| !unknown.contains(path));
     known
@@ -232,7 +232,7 @@ fn path_inputs(schema: &Schema, json: &Json, unknown: &[Vec<Seg>]) -> Vec<Input>
         .collect()
 }
 
-/// Paths in a `with` that is the same for every instance, and was checked as such.
+/// Paths in a `with` that is the same for every instance and was already checked.
 fn uniform_paths(plan: &StepPlan) -> Vec<Input> {
     let Some(schema) = &plan.schema else { return Vec::new() };
     let Ok((mut json, unknown)) = known(&plan.with) else { return Vec::new() };
@@ -240,7 +240,7 @@ fn uniform_paths(plan: &StepPlan) -> Vec<Input> {
     path_inputs(schema, &json, &unknown)
 }
 
-/// Checks a `with` that differs between instances, and finds its paths.
+/// Checks a `with` that differs between instances, and returns its paths.
 fn own_with(plan: &StepPlan, step: &Step, scope: &Value, label: &str, problems: &mut Problems) -> Vec<Input> {
     let Some(schema) = &plan.schema else { return Vec::new() };
     let own_seed = plan.own_names.contains("seed");
@@ -268,17 +268,17 @@ fn own_with(plan: &StepPlan, step: &Step, scope: &Value, label: &str, problems: 
     }
 }
 
-/// A step's edges, once for the step.
+/// The edges of a step, built once.
 struct Edges {
-    /// What is needed, whether as a list, and why, in the order of the file.
+    /// Needed steps, in the order of the file.
     needs: Vec<Edge>,
 }
 
 struct Edge {
     on: usize,
-    /// `steps.X.out` and the like: exactly one instance.
+    /// `steps.X.out` and the like need exactly one instance.
     one: Option<(String, Option<String>, At)>,
-    /// `needs:`: all of them have to succeed, also with `-k`.
+    /// From `needs:`: all instances must succeed, even with `-k`.
     order: bool,
 }
 
@@ -317,7 +317,7 @@ impl Edges {
             let Some(agreement) = agreements.get(&(at, edge.on)).filter(|_| read.sound) else { continue };
             let members = agreement.of(&plans[at].matrix, place);
             let Some((attribute, member, written)) = &edge.one else {
-                // What never runs is no reason to wait, nor to be blocked.
+                // A skipped instance is not waited for and blocks nothing.
                 let running = members.iter().filter(|id| instances[id.index()].skip.is_none());
                 instance.needs.extend(running.map(|on| Need { on: *on, list: !edge.order }));
                 continue;
@@ -360,13 +360,13 @@ impl Edges {
         }
         let again = plans[at].judges.iter().flat_map(|on| &plans[*on].again);
         instance.needs.extend(again.map(|on| Need { on: *on, list: true }));
-        // One edge an instance; read as itself it counts as itself.
+        // One edge per instance. A direct read takes precedence over a list.
         instance.needs.sort();
         instance.needs.dedup_by_key(|need| need.on);
     }
 }
 
-/// What is wrong with reading an output or a metric of an instance.
+/// The mistake in reading this output or metric, if any.
 fn missing(read: &StepPlan, instance: &Instance, attribute: &str, member: Option<&str>) -> Option<Diagnostic> {
     if instance.skip.is_some() {
         return None;
@@ -409,7 +409,7 @@ impl Groups {
         step: &Step,
         problems: &mut Problems,
     ) {
-        // Repetitions repeat the group, they do not enlarge it.
+        // A repetition repeats the group; it does not enlarge it.
         let name = instance.repetition.map_or(name.clone(), |n| format!("{name}#{n}"));
         let next = self.groups.len();
         let index = *self.index.entry((at, name.clone())).or_insert(next);
@@ -428,7 +428,7 @@ impl Groups {
     }
 }
 
-/// A mapping of named inputs, as `inputs` in expressions.
+/// Named inputs as a mapping: `inputs` in expressions.
 pub(super) fn inputs_value(inputs: &[Input]) -> Value {
     let named = inputs.iter().filter(|i| !i.in_place).filter_map(|i| Some((i.name.clone()?, Value::from(i.place()))));
     Value::from_pairs(named.collect::<Vec<_>>())

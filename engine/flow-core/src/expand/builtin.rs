@@ -1,4 +1,4 @@
-//! What flow's own steps say of their `with:` at planning: they are asked here, with the steps that they see.
+//! Lets built-in steps check their `with:` at planning time, given the steps that they see.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// Asks every built-in whose parameters are known by now and the same for all of its instances.
+/// Checks every built-in whose parameters are already known and the same for all of its instances.
 pub(super) fn check(steps: &[Step], plans: &[StepPlan], catalogue: &Catalogue, problems: &mut Problems) {
     for plan in plans.iter().filter(|plan| plan.sound && plan.uniform) {
         let Uses::Builtin(name) = &plan.uses else { continue };
@@ -54,7 +54,7 @@ fn seen(step: &Step, plan: &StepPlan) -> PlannedStep {
     }
 }
 
-/// Where a JSON pointer leads, from the place of the whole.
+/// The place that a JSON pointer in the whole refers to.
 fn place(at: &At, json: &Json, pointer: &str) -> At {
     let mut here = Some(json);
     pointer.split('/').skip(1).fold(at.clone(), |at, part| match (here, part.parse()) {

@@ -1,4 +1,4 @@
-//! A workflow on a machine, as all that comes after expansion knows it.
+//! A workflow on a machine, as used by everything after expansion.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,44 +11,44 @@ use crate::{
     reason::{Lack, ProfileReason},
 };
 
-/// A workflow on a machine: instances, edges, and what everybody downstream needs to know about the steps.
+/// A workflow on a machine: instances, edges, and facts about the steps for all later stages.
 #[derive(Debug)]
 pub struct Expansion {
     pub workflow: String,
     /// Its title by language; the name (or the only title) under `""`.
     pub title: BTreeMap<String, String>,
-    /// The profile in force, and why.
+    /// The active profile, and why.
     pub profile: Option<(String, ProfileReason)>,
     pub params: BTreeMap<String, Value>,
-    /// Those of them whose values are not those of the file and the profile.
+    /// The parameters whose values differ from the file and the profile.
     pub set: BTreeMap<String, Value>,
     /// The machine that it was expanded for.
     pub machine: Machine,
-    /// The largest node on which Slurm runs jobs, where it runs any.
+    /// The largest node of Slurm, if steps run there.
     pub node: Option<Machine>,
     pub slurm: Slurm,
     /// Steps in the order of the file, by [`StepId`](crate::StepId).
     pub steps: Vec<StepFacts>,
-    /// Instances by id: a topological order; steps that could stand in either order stand as in the file, instances of a
-    /// step in the order of its matrix.
+    /// Instances by id, a topological order. Ties keep the order of the file; instances of a step keep the order of its
+    /// matrix.
     pub instances: Vec<Instance>,
     /// Co-run groups, by [`GroupId`](crate::GroupId).
     pub groups: Vec<Group>,
-    /// What is published after the run.
+    /// Reports to publish after the run.
     pub publish: Vec<Publish>,
-    /// The scheduling policy that the file names.
+    /// The scheduling policy named in the file.
     pub policy: Option<String>,
-    /// What can never run on the machine, and does not record that.
+    /// Instances that can never run here and do not record that.
     pub(super) never: BTreeMap<InstanceId, Lack>,
-    /// What is worth a line to people.
+    /// Warnings for the user.
     pub remarks: Vec<Remark>,
-    /// What runs of this workflow came to on other machines: whoever opens it puts that here.
+    /// Results of this workflow on other machines; set by the caller.
     pub imported: Vec<Foreign>,
-    /// What evaluating bodies takes.
+    /// Data for evaluating bodies.
     pub(super) late: Late,
 }
 
-/// What evaluating bodies takes; private to the expansion.
+/// Data for evaluating bodies; private to the expansion.
 #[derive(Debug)]
 pub(crate) struct Late {
     pub(super) plans: Vec<StepPlan>,
@@ -59,24 +59,24 @@ pub(crate) struct Late {
 }
 
 impl Expansion {
-    /// The machine on which an instance runs, or one like it.
+    /// The machine on which an instance runs, or an equal one.
     pub fn machine_of(&self, instance: &Instance) -> &Machine {
         self.node.as_ref().filter(|_| instance.slurm.is_some()).unwrap_or(&self.machine)
     }
 
-    /// The first step that does the same as this one; itself where there is no other.
+    /// The first step that does the same work as this one; itself if there is no other.
     pub fn work_of(&self, step: StepId) -> StepId {
         self.steps[step.index()].work_of.unwrap_or(step)
     }
 
-    /// What was `kept` although something `ran` that it only comes after: each pair of steps once.
+    /// Pairs of steps: an instance was `kept` although one `ran` that it only comes after.
     pub fn unfollowed(&self, kept: impl Fn(InstanceId) -> bool, ran: impl Fn(InstanceId) -> bool) -> Vec<Unfollowed> {
         let steps = self.steps.iter().zip(&self.late.plans);
         let pairs = steps.enumerate().flat_map(|(at, (step, plan))| plan.after.iter().map(move |on| (at, step, *on)));
         let unfollowed = pairs.filter(|(at, step, on)| {
             let of = |need: &&Need| self.instances[need.on.index()].step.index() == *on;
             let mut kept = step.ids().filter(|id| kept(*id));
-            // Steps that do the same work know by themselves what changes it.
+            // Steps that do the same work notice every change of that work themselves.
             self.work_of(StepId(*at as u32)) != self.work_of(StepId(*on as u32))
                 && kept.any(|id| self.instances[id.index()].needs.iter().filter(of).any(|need| ran(need.on)))
                 && !self.reads(*at, *on)
@@ -94,7 +94,7 @@ impl Expansion {
         told.collect()
     }
 
-    /// A step reads something of another one, or of what others make of that.
+    /// Whether a step reads another one, directly or through others.
     fn reads(&self, step: usize, on: usize) -> bool {
         let (mut seen, mut next) = (BTreeSet::from([step]), vec![step]);
         while let Some(at) = next.pop() {
@@ -111,7 +111,7 @@ impl Expansion {
         false
     }
 
-    /// Slurm runs some of it.
+    /// Whether Slurm runs some instances.
     pub fn has_batch(&self) -> bool {
         self.instances.iter().any(|instance| instance.slurm.is_some())
     }

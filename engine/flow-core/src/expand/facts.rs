@@ -1,4 +1,4 @@
-//! What expansion takes and gives.
+//! Input and output of expansion.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,43 +11,43 @@ use serde_json::{Map, Value};
 
 use crate::{Catalogue, CorunGpus, Digest, GroupId, InstanceId, Machine, Metrics, Place, StepId, reason::Cause};
 
-/// Everything besides the file that decides what a workflow expands to.
+/// Everything besides the file that determines the expansion.
 #[derive(Clone, Copy, Debug)]
 pub struct ExpandRequest<'a> {
-    /// What can be used.
+    /// Plugins and built-ins.
     pub catalogue: &'a Catalogue,
-    /// Where steps will run.
+    /// The machine on which steps run.
     pub machine: &'a Machine,
-    /// `--profile NAME`; without it the first whose `when` holds.
+    /// `--profile NAME`. By default, the first profile whose `when` is true.
     pub profile: Option<&'a str>,
-    /// `--set`, each as given: `key=value`; before these what files of `--params` say.
+    /// `--set` values as given, `key=value`; the values from `--params` files come first.
     pub set: &'a [String],
-    /// In which file each of the first of these stands.
+    /// The file of each of the first of these values.
     pub files: &'a [String],
-    /// The folder of the workflow file, absolute: relative paths of plugin parameters are below it.
+    /// The absolute folder of the workflow file. Relative paths in plugin parameters start there.
     pub folder: &'a str,
-    /// The shell's folder, absolute: `--set` values that begin with `./` or `../` are relative to it.
+    /// The shell's absolute folder. `--set` values that begin with `./` or `../` are relative to it.
     pub shell_folder: &'a str,
-    /// Where what a batch system runs will run.
+    /// Facts about the batch system.
     pub batch: Batch<'a>,
 }
 
-/// What is known of a batch system.
+/// Facts about a batch system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Batch<'a> {
-    /// `--on`, before what the workflow says.
+    /// `--on`; it overrides the workflow.
     pub on: Option<Place>,
-    /// The largest of the nodes on which its jobs run.
+    /// The largest node that runs its jobs.
     pub node: Option<&'a Machine>,
-    /// Where instances run that a killed run left running, by label: they stay there.
+    /// Places of instances that a killed run left running, by label. They stay there.
     pub left: Option<&'a BTreeMap<String, Place>>,
 }
 
-/// Something about an expansion that is worth a line to people.
+/// A warning about an expansion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
 pub enum Remark {
-    /// There are profiles, and the condition of none holds.
+    /// There are profiles, but no condition is true.
     NoProfile {
         /// Their names and conditions.
         profiles: Vec<(String, String)>,
@@ -65,53 +65,53 @@ pub struct StepFacts {
     pub uses: Uses,
     /// The step it is a copy of.
     pub like: Option<String>,
-    /// The step whose work it does again, at another time, beside others or more often: what one takes tells what the other takes.
+    /// The step whose work it repeats: at another time, next to others, or more often. Their estimates are shared.
     pub work_of: Option<StepId>,
-    /// `with:` as written, the copied keys included.
+    /// `with:` as written, including copied keys.
     pub with: Arc<Map<String, Value>>,
-    /// Where its numbers are.
+    /// The places of its numbers.
     pub metrics: Option<Arc<Metrics>>,
     /// Names of environment variables whose values are never stored, hashed or printed.
     pub secrets: Vec<String>,
     /// Why it has no instances.
     pub absent: Option<Arc<Cause>>,
-    /// Its instances: the ids are contiguous.
+    /// Its instances, with contiguous ids.
     pub instances: Range<u32>,
-    /// What it does, as written.
+    /// Its work, as written.
     pub definition: Definition,
-    /// Of a co-run step: repetitions of its groups, and of their runs alone, that are made only where a verdict needs them.
+    /// For a co-run step: repetitions of its groups and of their solo runs, which run only if a verdict needs them.
     pub again: Vec<InstanceId>,
-    /// Axes that nothing of what it does names: they only tell its instances apart, as repetitions are.
+    /// Axes that its work does not read. They only distinguish instances, like repetitions.
     pub unread: Vec<String>,
-    /// Parameters of the workflow that what it does depends on: those that it names, and those of the steps that it needs.
+    /// Workflow parameters that its work depends on: those that it names, and those of the steps that it needs.
     pub params: Vec<String>,
-    /// What it does is told its seed, so that a repetition is its seed and no more.
+    /// Whether it reads its seed, so that the seed alone identifies a repetition.
     pub reads_seed: bool,
-    /// Results may tell what is an input of it: [`Resolved::inputs`](crate::Resolved).
+    /// Whether results may determine some of its inputs: [`Resolved::inputs`](crate::Resolved).
     pub has_late_inputs: bool,
-    /// For a built-in: the steps that it sees, in the order in which it names them.
+    /// For a built-in: the steps that it sees, in the order of their names in `with:`.
     pub sees: Vec<StepId>,
 }
 
-/// What a step does as it is written, and so the same at all its points.
+/// A step's work as written, the same at all of its points.
 #[derive(Clone, Debug)]
 pub struct Definition {
-    /// Of its action, its parameters, its environment and its inputs, expressions as they stand.
+    /// Digest of its action, parameters, environment and inputs, with expressions as text.
     pub(crate) written: Digest,
-    /// Paths in it that no expression is in.
+    /// Paths in it without an expression.
     pub(crate) paths: BTreeSet<String>,
 }
 
-/// A step that was kept although one ran anew that it comes after and reads nothing of.
+/// A step that was kept although a step ran again that it comes after but does not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unfollowed {
     pub step: String,
     pub ran: String,
-    /// How an expression names what that one makes, `out` or `outputs.NAME`, if it makes anything.
+    /// How an expression names the other step's output, `out` or `outputs.NAME`, if it has one.
     pub output: Option<String>,
 }
 
-/// What a step does.
+/// Kind of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Uses {
     /// A plugin's step, `torch/train`.
@@ -119,7 +119,7 @@ pub enum Uses {
         plugin: String,
         step: String,
     },
-    /// A step of flow's own, by its name behind `flow/`.
+    /// A built-in step, by its name after `flow/`.
     Builtin(String),
     Command,
 }
@@ -131,7 +131,7 @@ pub struct Group {
     pub step: StepId,
     /// Its name within the step: `v7`; `v7#0` in repetition 0.
     pub name: String,
-    /// Where its members run.
+    /// The GPUs of its members.
     pub gpus: CorunGpus,
     /// Its members, in ascending order.
     pub members: Vec<InstanceId>,
@@ -145,7 +145,7 @@ pub struct Publish {
     pub to: PublishTo,
 }
 
-/// Where a report is published: paths relative to the workflow file, as written.
+/// Target of a publication: paths relative to the workflow file, as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PublishTo {
     /// The whole report, to this file.

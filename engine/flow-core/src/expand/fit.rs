@@ -1,19 +1,19 @@
-//! Whether an instance, or a co-run group, can ever run on a machine. One answer for planning; what is free at the moment is
-//! the scheduler's business.
+//! Whether an instance, or a co-run group, can ever run on a machine. Planning uses only this answer; the scheduler
+//! knows what is free at the moment.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::facts::{ExpandRequest, Group};
 use crate::{CorunGpus, Instance, InstanceId, Machine, Outcome, ResourceRequest, reason::Lack};
 
-/// Finds what can never run. Where its step records that, the instance is told; all others are given back, for whoever wants to run them.
+/// Finds instances that can never run. Marks those whose step records that, and returns the others with the reason.
 pub(super) fn find(
     groups: &[Group],
     request: &ExpandRequest<'_>,
     instances: &mut [Instance],
 ) -> BTreeMap<InstanceId, Lack> {
     let mut never: BTreeMap<InstanceId, Lack> = BTreeMap::new();
-    // What a batch system has is known to who asks it, partition by partition, and refuses what none could run; here it is recorded.
+    // A batch system checks requests against each partition itself. Here only recorded misfits are looked for.
     let recorded = |instance: &Instance| instance.record.contains(&Outcome::DoesNotFit);
     let known = |instance: &&Instance| instance.slurm.is_none() || request.batch.node.is_some() && recorded(instance);
     let machine = |instance: &Instance| match (&instance.slurm, request.batch.node) {
@@ -26,7 +26,7 @@ pub(super) fn find(
         }
     }
     for group in groups {
-        // A member that fits nowhere at all keeps the group from being one.
+        // A member that fits nowhere makes its whole group impossible.
         let alone = group.members.iter().find_map(|id| never.get(id).map(|lack| (*id, lack.clone())));
         let why = match alone {
             Some((id, lack)) => {
@@ -54,7 +54,7 @@ pub(super) fn find(
     never
 }
 
-/// CPUs of a step that does not say: its share of the cores by GPUs, rounded down so that all GPUs can be in use at once.
+/// Default CPUs of a step: its share of the cores by GPUs, rounded down so that all GPUs can be used at once.
 pub(super) fn default_cpus(gpus: u32, machine: &Machine) -> u32 {
     let there = machine.gpus.len() as u64;
     if gpus == 0 || there == 0 {
@@ -64,7 +64,7 @@ pub(super) fn default_cpus(gpus: u32, machine: &Machine) -> u32 {
     u32::try_from(share.clamp(1, u64::from(machine.cpus.max(1)))).unwrap_or(u32::MAX)
 }
 
-/// Why a request can never be met.
+/// Why a request can never be met, if so.
 pub(super) fn request(request: &ResourceRequest, machine: &Machine) -> Option<Lack> {
     let (needs, has) = (request.gpus, machine.gpus.len() as u32);
     if needs > has {
@@ -84,7 +84,7 @@ pub(super) fn request(request: &ResourceRequest, machine: &Machine) -> Option<La
     (needs > has).then_some(Lack::Memory { needs, has })
 }
 
-/// Why the members of a co-run group can never run together. CPUs are theirs to fight over; GPUs and memory are not.
+/// Why the members of a co-run group can never run together. They compete for CPUs, but not for GPUs and memory.
 pub(super) fn group(group: &[&Instance], machine: &Machine) -> Option<Lack> {
     let (members, there) = (group.len() as u32, machine.gpus.len() as u32);
     if group.first()?.corun.as_ref()?.gpus == CorunGpus::Own {
@@ -104,12 +104,12 @@ pub(super) fn group(group: &[&Instance], machine: &Machine) -> Option<Lack> {
     (needs > machine.memory).then_some(Lack::GroupMemory { members, needs, has: machine.memory })
 }
 
-/// How many GPUs have so much memory.
+/// Number of GPUs with at least this memory.
 fn with_memory(machine: &Machine, memory: u64) -> u32 {
     machine.gpus.iter().filter(|gpu| gpu.memory >= memory).count() as u32
 }
 
-/// The key that asks for what is lacking.
+/// The key whose request is too large.
 pub(super) fn key(lack: &Lack) -> &'static str {
     match lack {
         Lack::Gpus { .. } => "gpus",

@@ -1,4 +1,4 @@
-//! The typed keys of a step: evaluated once where they are the same for every instance, else for each.
+//! The typed keys of a step. A key that is the same for every instance is evaluated once, others per instance.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// A value of a key.
+/// The value of a key.
 #[derive(Debug)]
 pub(super) struct Lazy<T> {
     ready: Option<T>,
@@ -70,7 +70,7 @@ impl<T: Clone> Lazy<T> {
         })
     }
 
-    /// It is the same for every instance.
+    /// Whether it is the same for every instance.
     pub(super) fn is_ready(&self) -> bool {
         self.template.is_none()
     }
@@ -88,7 +88,7 @@ impl<T: Clone> Lazy<T> {
     }
 }
 
-/// The keys of a step that say how its instances run.
+/// The keys of a step that control how its instances run.
 #[derive(Debug)]
 pub(super) struct Keys {
     pub(super) gpus: Lazy<u32>,
@@ -139,7 +139,7 @@ impl Keys {
     }
 }
 
-/// Why an instance is skipped, if its `when` says so.
+/// Why an instance is skipped, if its `when` is false.
 pub(super) fn skipped(when: &When, scope: &Value, problems: &mut Problems) -> Option<Arc<Cause>> {
     let what = match when.expr.eval(scope) {
         Ok(value) if value.kind() == ValueKind::Bool => {

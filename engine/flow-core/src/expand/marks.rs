@@ -1,19 +1,19 @@
-//! What the schema of a step says of its parameters beside their types: which are paths or names of steps, and defaults.
+//! Marks in a step's schema in addition to types: which parameters are paths or names of steps, and defaults.
 
 use serde_json::Value as Json;
 
 use crate::spec::at::Seg;
 
-/// What `x-flow` says of a parameter.
+/// The value of `x-flow` for a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mark {
     /// The name of a step.
     Step,
-    /// A file or folder of the author's.
+    /// A file or folder of the user.
     Path,
 }
 
-/// A part of the way to a marked parameter.
+/// A segment of the path to a marked parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Way {
     Key(String),
@@ -21,7 +21,7 @@ pub(super) enum Way {
     AnyItem,
 }
 
-/// How deep schemas are followed; they may refer to themselves.
+/// Maximum depth of a schema; it may refer to itself.
 const DEEP: usize = 12;
 
 fn target<'a>(root: &'a Json, schema: &'a Json) -> &'a Json {
@@ -35,7 +35,7 @@ fn target<'a>(root: &'a Json, schema: &'a Json) -> &'a Json {
     here
 }
 
-/// The marks of all parameters of a schema, each with the way to it.
+/// Finds the marked parameters of a schema and their paths.
 pub(super) fn find(root: &Json, schema: &Json, way: &mut Vec<Way>, marks: &mut Vec<(Vec<Way>, Mark)>, depth: usize) {
     if depth > DEEP {
         return;
@@ -72,7 +72,7 @@ pub(super) fn find(root: &Json, schema: &Json, way: &mut Vec<Way>, marks: &mut V
     }
 }
 
-/// What the marked parameters hold that have a text.
+/// Visits the marked parameters that hold a text.
 pub(super) fn walk(way: &[Way], value: &Json, path: &mut Vec<Seg>, see: &mut dyn FnMut(Vec<Seg>, &str)) {
     let Some((first, rest)) = way.split_first() else {
         if let Some(text) = value.as_str() {
@@ -97,7 +97,7 @@ pub(super) fn walk(way: &[Way], value: &Json, path: &mut Vec<Seg>, see: &mut dyn
     }
 }
 
-/// Gives the parameters that have a default and no value that one.
+/// Sets parameters without a value to their default.
 pub(super) fn fill(root: &Json, schema: &Json, value: &mut Json, depth: usize) {
     if depth > DEEP {
         return;

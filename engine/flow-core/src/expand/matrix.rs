@@ -1,4 +1,4 @@
-//! Matrices: the values of the axes, how they read in labels, and which instances of two steps belong together.
+//! Matrices: the values of the axes, their text in labels, and which instances of two steps belong together.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,31 +29,31 @@ pub(super) struct Axis {
 /// One value of an axis.
 #[derive(Clone, Debug)]
 pub(super) struct AxisValue {
-    /// As expressions see it.
+    /// For expressions.
     pub(super) value: Value,
     /// Flattened: `batch`, or `run.batch` and `run.lr`.
     pub(super) flat: Vec<(String, Json)>,
-    /// As it stands in labels, `batch=16`; equal exactly for equal values.
+    /// For labels: `batch=16`. Equal exactly for equal values.
     pub(super) text: String,
 }
 
-/// A value and the axis that it belongs to.
+/// A value and its axis.
 pub(super) type AxisOf = (Arc<str>, AxisValue);
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Matrix {
     pub(super) axes: Vec<Axis>,
-    /// The points, each with its position on the axes that it has; absent if every value meets every other.
+    /// The points, each as value indices by axis, if not every combination exists.
     pub(super) points: Option<Vec<Vec<Option<usize>>>>,
 }
 
 impl Matrix {
-    /// How many points it has; one without axes.
+    /// Number of points; 1 without axes.
     pub(super) fn len(&self) -> usize {
         self.points.as_ref().map_or_else(|| self.axes.iter().map(|a| a.values.len()).product(), Vec::len)
     }
 
-    /// The position on each axis of a point; the first axis is the slowest.
+    /// The value index on each axis of a point; the first axis varies slowest.
     pub(super) fn digits(&self, point: usize) -> Vec<Option<usize>> {
         if let Some(points) = &self.points {
             return (0..self.axes.len()).map(|axis| points[point].get(axis).copied().flatten()).collect();
@@ -72,9 +72,9 @@ impl Matrix {
         self.axes.iter().zip(self.digits(point)).filter_map(|(axis, digit)| Some((axis, &axis.values[digit?])))
     }
 
-    /// Leaves points out and adds others, as GitHub Actions does: `exclude` leaves out every point with all values of an entry. An entry of
-    /// `include` adds its further values to every point that has those of its values that axes have. If there is none, it is a point of
-    /// its own.
+    /// Removes and adds points, as GitHub Actions does. `exclude` removes every point that has all values of an entry.
+    /// An entry of `include` adds its new values to every point that matches its values on existing axes. Without such a
+    /// point, it becomes a separate point.
     pub(super) fn shape(&mut self, exclude: &[Vec<AxisOf>], include: &[Vec<AxisOf>]) {
         let own = self.axes.len();
         let count = if own == 0 { 0 } else { self.len() };
@@ -118,7 +118,7 @@ impl Matrix {
         self.points = Some(points);
     }
 
-    /// The position of a value on its axis; both are added if they are new.
+    /// The axis and value index of a value; both are added if new.
     fn place(&mut self, (name, value): &AxisOf) -> (usize, usize) {
         let axis = self.axes.iter().position(|axis| axis.name == *name).unwrap_or_else(|| {
             self.axes.push(Axis { name: name.clone(), values: Vec::new() });
@@ -158,7 +158,7 @@ impl Matrix {
     }
 }
 
-/// Reads the values of an axis from what its expression gave; `Ok(None)` where it gave an empty list.
+/// Reads the values of an axis from the value of its expression.
 pub(super) fn axis(name: &Arc<str>, template: &Template, value: &Value, problems: &mut Problems) -> Option<Axis> {
     if value.kind() != ValueKind::Seq && value.kind() != ValueKind::Iterable {
         let what = Diagnostic::new(format!("the axis `{name}` is {}", describe(value)));
@@ -216,7 +216,7 @@ fn flatten(name: String, value: &Value, flat: &mut Vec<(String, Json)>) -> Resul
                 flatten(format!("{name}.{key}"), &member, flat)?;
             }
         }
-        // A list is one value: its text stands for it in labels and tables.
+        // A list is one value; labels and tables show its text.
         ValueKind::Seq | ValueKind::Iterable => flat.push((name, Json::String(json(value)?.to_string()))),
         _ => flat.push((name, json(value)?)),
     }
@@ -227,8 +227,8 @@ fn json(value: &Value) -> Result<Json, String> {
     to_json(value).map_err(|fault| fault.to_string())
 }
 
-/// A value in a label: bare where that is safe and not mistaken for another type, else in quotes without anything that
-/// does not print; a long one is cut and told apart by its digest.
+/// A value in a label: bare if that is safe and not mistaken for another type, else quoted with escapes. A long value is
+/// cut and distinguished by its digest.
 fn shown(value: &Json) -> String {
     const LONG: usize = 60;
     let Json::String(text) = value else { return json_text(value.clone()) };
@@ -254,23 +254,23 @@ fn word(text: &str) -> String {
     quoted + "\""
 }
 
-/// Which instances of one step belong to an instance of another: those that agree on every axis that both have, and on the
-/// repetition where both repeat.
+/// Which instances of one step belong to an instance of another: those with equal values on every common axis, and the
+/// same repetition if both repeat.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Agreement {
-    /// For each axis that both have: its position in the reader's matrix, and for each value there the value's number in the
-    /// other's, if it has it.
+    /// For each common axis: its index in the reader's matrix, the other matrix's index of each of the reader's values,
+    /// if any, and the size there.
     common: Vec<(usize, Vec<Option<usize>>, usize)>,
     repetition: bool,
-    /// Instances by the key of what they have in common.
+    /// Instances by a key of their common values.
     members: BTreeMap<u64, Vec<InstanceId>>,
 }
 
-/// An instance's place in its step: the point of the matrix, and the repetition.
+/// An instance's place in its step: the matrix point, and the repetition.
 pub(super) type Place = (u32, Option<u32>);
 
 impl Agreement {
-    /// Between a reader and what it reads.
+    /// Between a reader and the step that it reads.
     pub(super) fn new(
         reader: &Matrix,
         read: &Matrix,
@@ -299,10 +299,10 @@ impl Agreement {
         agreement
     }
 
-    /// The instances that belong to one of the reader's, ascending.
+    /// The instances that belong to one of the reader's instances, ascending.
     pub(super) fn of(&self, reader: &Matrix, place: Place) -> &[InstanceId] {
         let digits = reader.digits(place.0 as usize);
-        // A point without an axis belongs to those without it.
+        // A point without an axis belongs to others without it.
         let digit = |(i, table, size): &(usize, Vec<Option<usize>>, usize)| {
             digits[*i].map_or(Some(*size), |digit| table[digit])
         };

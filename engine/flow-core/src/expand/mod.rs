@@ -1,17 +1,19 @@
-//! Expansion: from a workflow, what is installed and the machine to instances with their edges. Does not know results or files.
+//! Expansion turns a workflow, the installed plugins and the machine into instances with edges. Knows no results or
+//! files.
 //!
-//! What was decided where it could have been otherwise:
+//! Decisions that could have been different:
 //!
-//! - `steps.X` is always a list of the instances of X that agree with this one on every axis both have, and on the repetition
-//!   where both repeat. Where that is one, the list has its fields too (`.out`); where it is not, `.out` is refused at planning.
-//! - Reading a field of `steps.X` makes a single need, and `needs:` one for each instance; the list, and what a built-in sees,
-//!   make list needs. All but the first leave out what is skipped from the start.
-//! - A built-in sees the steps that its `with` names; of a co-run step the step that it is `like` as well, and so on while that
-//!   is a co-run step too, for these are its solo runs; the same of a step that `needs` the one that it is `like`, as what is
-//!   packed after it ran alone does; of a named built-in what that one names.
+//! - `steps.X` is always a list of the instances of X with the same values on all common axes, and the same repetition
+//!   if both repeat. A list of one also has the fields of its item (`.out`); otherwise planning refuses `.out`.
+//! - Reading a field of `steps.X` makes a single need, and `needs:` makes one per instance. The list, and what a
+//!   built-in sees, make list needs. All but the first kind leave out instances that are skipped from the start.
+//! - A built-in sees the steps that its `with` names. For a co-run step it also sees the step that it is `like`, and so
+//!   on along co-run steps, because these are its solo runs. The same holds for a step that `needs` the step it is
+//!   `like`, such as one that is packed after it ran alone. For a named built-in it also sees the steps that this one
+//!   names.
 //! - A step with `repeat` has a co-run group for each repetition, named `v7#0`.
-//! - A co-run group that a report judges has further repetitions, `v7#1`, and its runs alone with it. They follow its step's own
-//!   instances, and count as instances of their steps for nobody but who judges.
+//! - A co-run group that a report judges has further repetitions, `v7#1`, with their solo runs. They follow the step's
+//!   own instances, and only the judging step counts them.
 //! - An instance that reads a step without instances is skipped.
 
 mod again;
@@ -58,34 +60,34 @@ use crate::{
 };
 
 impl Workflow {
-    /// Makes the instances.
+    /// Builds the instances.
     ///
     /// # Errors
-    /// Everything that is wrong with the file and the request, in the order of the file.
+    /// All mistakes in the file and the request, in the order of the file.
     pub fn expand(&self, request: &ExpandRequest<'_>) -> Result<Expansion, Vec<Diagnostic>> {
         let mut problems = Problems(self.problems.clone());
         let expansion = self.build(request, &mut problems);
         if problems.0.is_empty() { Ok(expansion) } else { Err(self.locate(problems.0)) }
     }
 
-    /// Where steps run that do not say it.
+    /// Default place of steps.
     fn on(&self, request: &ExpandRequest<'_>) -> Place {
         request.batch.on.or(self.file.on).unwrap_or_default()
     }
 
-    /// What `machine` is in expressions.
+    /// The value of `machine` in expressions.
     fn meant<'a>(&self, request: &ExpandRequest<'a>) -> &'a Machine {
         request.batch.node.filter(|_| self.on(request) == Place::Slurm).unwrap_or(request.machine)
     }
 
-    /// Slurm is to run some of its steps.
+    /// Whether some of its steps should run on Slurm.
     pub fn wants_slurm(&self, on: Option<Place>) -> bool {
         let whole = on.or(self.file.on).unwrap_or_default();
         let of = |step: &Step| step.on().unwrap_or(whole) == Place::Slurm && !step.is_builtin();
         self.steps.iter().any(of)
     }
 
-    /// Its jobs go to this partition of Slurm's where neither it nor a step names one.
+    /// Sets the Slurm partition for jobs if neither the workflow nor a step names one.
     pub fn with_partition(mut self, partition: Option<String>) -> Workflow {
         if self.file.slurm.job.partition.is_none() {
             Arc::make_mut(&mut self.file).slurm.job.partition = partition;
@@ -133,7 +135,7 @@ impl Workflow {
             on: self.on(request),
             slurm: &self.file.slurm,
         };
-        // Of each step those that it names, and those of what it needs, which come before it.
+        // For each step: the parameters that it names, and those of its needs, which come before it.
         let mut named: Vec<BTreeSet<String>> = vec![BTreeSet::new(); self.steps.len()];
         for at in order {
             let needed = plans[at].reads.iter().map(|read| read.step).chain(plans[at].after.iter().copied());
@@ -210,7 +212,7 @@ impl Workflow {
         }
     }
 
-    /// The order of the steps, without those that need each other in a circle and those that need these.
+    /// The order of the steps, without cycles and the steps that need them.
     fn order(&self, plans: &[StepPlan], names: &BTreeMap<Arc<str>, usize>, problems: &mut Problems) -> Vec<usize> {
         let mut graph: StepGraph<At> = StepGraph::new(plans.len());
         for (at, (step, plan)) in self.steps.iter().zip(plans).enumerate() {
@@ -253,7 +255,7 @@ impl Workflow {
         problems: &mut Problems,
     ) -> Vec<Publish> {
         let mut publish: Vec<Publish> = Vec::new();
-        // A whole report has its file to itself; entries share one.
+        // A whole report needs its own file; entries may share one.
         let mut targets: BTreeMap<String, bool> = BTreeMap::new();
         for entry in &self.file.publish {
             let Some(&from) = names.get(&*entry.from.0) else { continue };

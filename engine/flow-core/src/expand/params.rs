@@ -1,4 +1,4 @@
-//! Parameters in force: defaults, then the profile, then `--set`. And which profile that is.
+//! Parameters in effect: defaults, then the profile, then `--set`. Also chooses the profile.
 
 use std::collections::BTreeSet;
 
@@ -24,18 +24,18 @@ use crate::{
 pub(super) struct Chosen {
     pub(super) params: IndexMap<String, Value>,
     pub(super) profile: Option<(String, ProfileReason)>,
-    /// Those of them that `--set` changed.
+    /// The parameters that `--set` changed.
     pub(super) set: Vec<String>,
     /// The profile's cap on GPUs.
     pub(super) gpus: Option<u32>,
-    /// There are profiles, and none is in force.
+    /// There are profiles, but none is active.
     pub(super) none_holds: Option<Remark>,
 }
 
 /// `machine` in expressions.
 pub(super) fn machine(machine: &Machine) -> Value {
     let names: Vec<Value> = machine.gpus.iter().map(|g| Value::from(g.name.as_str())).collect();
-    // Of cards that differ the smallest: what fits there fits anywhere.
+    // If GPUs differ, the smallest counts: a step that fits there fits anywhere.
     let memory = machine.gpus.iter().map(|g| g.memory).min().unwrap_or(0);
     Value::from_pairs([
         ("gpus", Value::from(machine.gpus.len())),
@@ -70,7 +70,7 @@ pub(super) fn choose(workflow: &Workflow, request: &ExpandRequest<'_>, problems:
     let profiles: Vec<(String, String)> = file.profiles.iter().filter_map(condition).collect();
     let none_holds = (found.is_none() && request.profile.is_none() && !profiles.is_empty())
         .then_some(Remark::NoProfile { profiles });
-    // Whether two long lists are the same takes a while.
+    // Comparing two long lists takes a while.
     let is_any_set = !request.set.is_empty();
     let changed = params.iter().filter(|(name, value)| is_any_set && written.get(*name) != Some(*value));
     Chosen {
@@ -178,7 +178,7 @@ fn set(
     })?;
     let value = relative_to(folder, &value);
     let (is_list, scalar) = (|value: &Value| value.kind() == ValueKind::Seq, ValueKind::Map != value.kind());
-    // `8,16` is a list to a shell, and a text to YAML.
+    // Shells pass `8,16` as a list, but YAML reads it as a text.
     let parts: Vec<&str> = value.as_str().unwrap_or(text).split(',').map(str::trim).collect();
     let list = parts.join(", ");
     let several = value.as_str().is_some() && parts.len() > 1 && parts.iter().all(|part| part.parse::<f64>().is_ok());
@@ -231,7 +231,7 @@ fn within(params: &IndexMap<String, Value>, path: &[&str]) -> Option<Value> {
     rest.iter().try_fold(start, |value, key| value.get_attr(key).ok().filter(|value| !value.is_undefined()))
 }
 
-/// The paths of what a value sets: of a mapping those of its members.
+/// The paths that a value sets; for a mapping, those of its members.
 fn leaves(path: &[&str], value: &Value) -> Vec<Vec<String>> {
     let here: Vec<String> = path.iter().map(|key| (*key).to_owned()).collect();
     if value.kind() != ValueKind::Map || value.len() == Some(0) {
@@ -245,8 +245,8 @@ fn leaves(path: &[&str], value: &Value) -> Vec<Vec<String>> {
     value.try_iter().into_iter().flatten().flat_map(below).collect()
 }
 
-/// What is given for a text, or for a list of texts, is text as it is written: `1.10`, `0x10`, `Answer: yes`. Quotes around all of it are
-/// those of YAML.
+/// A value for a text, or for a list of texts, is taken literally: `1.10`, `0x10`, `Answer: yes`. Quotes around all of
+/// it are YAML quotes.
 fn as_text(param: &Value, text: &str, appends: bool) -> Option<Value> {
     let unquoted = || {
         let bare = text.trim();
@@ -270,7 +270,7 @@ fn items(list: &Value) -> impl Iterator<Item = Value> {
     list.try_iter().into_iter().flatten()
 }
 
-/// Texts that begin with `./` or `../` are paths as the shell sees them.
+/// Texts that begin with `./` or `../` are paths relative to the shell's folder.
 fn relative_to(folder: &str, value: &Value) -> Value {
     match value.kind() {
         ValueKind::String => match value.as_str() {
@@ -293,7 +293,7 @@ fn relative_to(folder: &str, value: &Value) -> Value {
     }
 }
 
-/// Joins by text alone; an absolute path stands for itself.
+/// Joins paths by text alone; an absolute path stays as it is.
 pub(super) fn join(folder: &str, path: &str) -> String {
     let whole = if path.starts_with('/') { path.to_owned() } else { format!("{folder}/{path}") };
     let mut parts: Vec<&str> = Vec::new();

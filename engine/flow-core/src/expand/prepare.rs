@@ -1,5 +1,5 @@
-//! Steps against what is installed: what `uses` names, `with:` as far as it is known, the matrix, and what a built-in sees.
-//! Everything here is done once for a step.
+//! Checks steps against the installed plugins: `uses`, the known part of `with:`, the matrix, and the steps that a
+//! built-in sees. Everything here is done once per step.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,16 +29,16 @@ use crate::{
     verdict::AT_MOST,
 };
 
-/// A step, ready to make instances of.
+/// A step that is ready to become instances.
 #[derive(Debug)]
 pub(super) struct StepPlan {
     pub(super) name: Arc<str>,
-    /// Nothing is wrong with it.
+    /// It has no mistakes.
     pub(super) sound: bool,
     pub(super) uses: Uses,
-    /// What the plugin or flow itself says: outputs, and how it is to be measured.
+    /// From the plugin or built-in: outputs, and how it is measured.
     pub(super) outputs: Arc<[Output]>,
-    /// Its metrics, where they are known by now.
+    /// Its metrics, if they are already known.
     pub(super) metrics: Option<Vec<String>>,
     pub(super) measured: bool,
     pub(super) continues: bool,
@@ -46,18 +46,18 @@ pub(super) struct StepPlan {
     /// `run:`, folded.
     pub(super) command: Option<Template>,
     pub(super) shell: Shell,
-    /// `with:`, folded; an empty mapping where there is none.
+    /// `with:`, folded; an empty mapping if there is none.
     pub(super) with: Template,
     /// `env:`, folded.
     pub(super) env: Template,
-    /// No value of `with` differs between instances before they start.
+    /// Before they start, all instances have the same `with`.
     pub(super) uniform: bool,
-    /// Something in `with` may be a path of the author's that results tell.
+    /// Whether results may determine a user's path in `with`.
     pub(super) has_late_inputs: bool,
-    /// Names whose values belong to an instance.
+    /// Names whose values differ by instance.
     pub(super) own_names: Arc<BTreeSet<String>>,
     pub(super) matrix: Matrix,
-    /// Why there are no instances.
+    /// Why it has no instances.
     pub(super) absent: Option<Arc<Cause>>,
     pub(super) repeats: bool,
     /// By instance of the step.
@@ -67,28 +67,28 @@ pub(super) struct StepPlan {
     pub(super) reads: Vec<Read>,
     /// Steps of `needs`.
     pub(super) after: Vec<usize>,
-    /// Steps that a built-in's `with` names, with the places.
+    /// Steps named in a built-in's `with`, with their places.
     pub(super) named: Vec<(usize, At)>,
     /// Steps that a built-in sees.
     pub(super) sees: Vec<usize>,
-    /// Co-run steps that a built-in gives a verdict on.
+    /// Co-run steps that a built-in judges.
     pub(super) judges: Vec<usize>,
-    /// Of a co-run step that gets a verdict.
+    /// For a co-run step that gets a verdict.
     pub(super) judged: Option<ToBeJudged>,
-    /// Its repetitions that are made only where a verdict needs them, and those of its runs alone.
+    /// Repetitions of it and of its solo runs, which run only if a verdict needs them.
     pub(super) again: Vec<InstanceId>,
-    /// Where such repetitions of this step's own instances stand in its matrix.
+    /// Matrix places of such repetitions of this step's own instances.
     pub(super) repeated: BTreeMap<InstanceId, Place>,
 }
 
-/// What a verdict on a co-run step rests on.
+/// Data for a verdict on a co-run step.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ToBeJudged {
-    /// The step of its runs alone.
+    /// The step with its solo runs.
     pub(super) alone: usize,
-    /// Slower than alone by up to this is still parallel.
+    /// Maximum slowdown that still counts as parallel.
     pub(super) tolerance: f64,
-    /// How often a group runs at most.
+    /// Maximum number of runs of a group.
     pub(super) at_most: u32,
 }
 
@@ -102,36 +102,36 @@ pub(super) struct Read {
 }
 
 impl StepPlan {
-    /// Where an instance of the step stands in its matrix.
+    /// The place of an instance in the step's matrix.
     pub(super) fn place(&self, id: InstanceId) -> Place {
         let own = || self.places[(id.0 - self.first) as usize];
         self.repeated.get(&id).copied().unwrap_or_else(own)
     }
 
-    /// The expression has the same value for every instance of the step, and has it now.
+    /// Whether the expression has a known value, the same for every instance.
     pub(super) fn now(&self, scope: &Value) -> impl Fn(&Expr) -> bool {
         move |expr| !self.is_own(expr) && (!expr.is_late() || expr.is_known_in(scope))
     }
 
-    /// Its value may differ between instances.
+    /// Whether its value may differ between instances.
     fn is_own(&self, expr: &Expr) -> bool {
         expr.reads.names.iter().any(|name| self.own_names.contains(name))
     }
 }
 
-/// What steps are prepared with.
+/// Context for preparing steps.
 pub(super) struct PrepareContext<'a> {
     pub(super) names: &'a BTreeMap<Arc<str>, usize>,
     pub(super) params: BTreeSet<&'a str>,
     pub(super) scope: &'a Value,
     pub(super) request: &'a ExpandRequest<'a>,
-    /// Schemas compiled so far; one serves all steps that use it.
+    /// Compiled schemas, shared by all steps that use them.
     pub(super) schemas: BTreeMap<String, Arc<Schema>>,
-    /// Shared by all steps that have nothing of their own in its place: there may be a hundred thousand.
+    /// Shared by all steps that lack these keys, since there may be a hundred thousand.
     pub(super) nothing: Nothing,
 }
 
-/// What a step has that has none.
+/// Defaults for a step without these keys.
 pub(super) struct Nothing {
     with: Node,
     own_names: Arc<BTreeSet<String>>,
@@ -146,7 +146,7 @@ impl Nothing {
     }
 }
 
-/// Names whose values belong to an instance.
+/// Names whose values differ by instance.
 fn own_names(axes: &[(Arc<str>, Template)], params: &BTreeSet<&str>) -> BTreeSet<String> {
     let names = axes.iter().map(|(name, _)| &**name).chain(["inputs"]);
     names.chain((!params.contains("seed")).then_some("seed")).map(str::to_owned).collect()
@@ -204,7 +204,7 @@ pub(super) fn prepare(step: &Step, context: &mut PrepareContext<'_>, problems: &
     if step.sound {
         plan.matrix = matrix(step, &mut plan.absent, scope, problems);
     }
-    // Of a step in which something is wrong already, only what is written out is looked at any further.
+    // For a step that already has mistakes, only literal values are checked further.
     let fold = |template: &Template, plan: &StepPlan, problems: &mut Problems| {
         let now = |expr: &Expr| step.sound && plan.now(scope)(expr);
         template.fold(scope, &now).unwrap_or_else(|error| {
@@ -232,7 +232,7 @@ pub(super) fn prepare(step: &Step, context: &mut PrepareContext<'_>, problems: &
     plan
 }
 
-/// What a step does as it is written.
+/// The work of a step, as written.
 pub(super) fn definition(step: &Step) -> Definition {
     const KEYS: [&str; 6] = ["uses", "run", "shell", "with", "env", "inputs"];
     let written = |(key, part): (&'static str, &Part)| match part {
@@ -246,7 +246,7 @@ pub(super) fn definition(step: &Step) -> Definition {
     Definition { written: Digest::of(&serde_json::to_vec(&written).unwrap_or_default()), paths }
 }
 
-/// Every text in a value that no expression is in.
+/// Every text in a value without an expression.
 fn texts(value: &Json, found: &mut BTreeSet<String>) {
     match value {
         Json::String(text) if !text.contains("${{") => _ = found.insert(text.clone()),
@@ -256,14 +256,14 @@ fn texts(value: &Json, found: &mut BTreeSet<String>) {
     }
 }
 
-/// The axes that nothing of what a step does names.
+/// The axes that the step's work does not read.
 pub(super) fn unread(step: &Step) -> Vec<String> {
     let names = read_by(step, &["run", "with", "env", "inputs", "outputs", "seed"]);
     step.axes.iter().map(|(name, _)| name.to_string()).filter(|name| !names.contains(name)).collect()
 }
 
-/// What a step does is told its seed: a plugin always is, a command where it names `seed` and no parameter
-/// (`is_param`) or axis is called so.
+/// Whether the step reads its seed. A plugin always does. A command does if it names `seed` and no parameter
+/// (`is_param`) or axis has that name.
 pub(super) fn reads_seed(step: &Step, is_param: bool) -> bool {
     match &step.action {
         Action::Uses { plugin, .. } => plugin != "flow",
@@ -274,7 +274,7 @@ pub(super) fn reads_seed(step: &Step, is_param: bool) -> bool {
     }
 }
 
-/// The parameters of the workflow that what a step does names.
+/// The workflow parameters that the step's work names.
 pub(super) fn params(step: &Step, is_param: impl Fn(&str) -> bool) -> BTreeSet<String> {
     const KEYS: [&str; 7] = ["run", "with", "env", "inputs", "outputs", "gpus", "cpus"];
     let mut names = read_by(step, &KEYS);
@@ -285,7 +285,7 @@ pub(super) fn params(step: &Step, is_param: impl Fn(&str) -> bool) -> BTreeSet<S
     names
 }
 
-/// The names that expressions of these keys read.
+/// The names read by expressions of these keys.
 fn read_by(step: &Step, keys: &[&str]) -> BTreeSet<String> {
     let mut names: BTreeSet<String> = BTreeSet::new();
     for (_, part) in step.parts.iter().filter(|(key, _)| keys.contains(key)) {
@@ -335,7 +335,7 @@ fn uses(step: &Step, plan: &mut StepPlan, context: &mut PrepareContext<'_>, prob
     }
 }
 
-/// More points or instances than this in one step are a mistake, and would be felt.
+/// More points or instances in one step are a mistake, and would take long.
 pub(super) const MOST: usize = 1_000_000;
 
 fn matrix(step: &Step, absent: &mut Option<Arc<Cause>>, scope: &Value, problems: &mut Problems) -> Matrix {
@@ -380,7 +380,7 @@ fn matrix(step: &Step, absent: &mut Option<Arc<Cause>>, scope: &Value, problems:
     matrix
 }
 
-/// What can be told of `with` before there are instances.
+/// Checks what is known of `with` before there are instances.
 fn with(step: &Step, plan: &mut StepPlan, names: &BTreeMap<Arc<str>, usize>, problems: &mut Problems) {
     let Some(schema) = &plan.schema else { return };
     let (mut json, unknown) = match known(&plan.with) {
@@ -418,8 +418,8 @@ fn with(step: &Step, plan: &mut StepPlan, names: &BTreeMap<Arc<str>, usize>, pro
     }
 }
 
-/// What each built-in sees: the steps that its `with` names; for a co-run step, and for one that comes after the step that it is like,
-/// also the solo runs that it is compared with, along `like`; and what named built-ins see in turn.
+/// Finds the steps that each built-in sees: those that its `with` names, and what named built-ins see in turn. A co-run
+/// step, or one that comes after the step it is `like`, brings its solo runs, along `like`.
 pub(super) fn see(plans: &mut [StepPlan], steps: &[Step], names: &BTreeMap<Arc<str>, usize>) {
     let mut sees: Vec<Vec<usize>> = Vec::with_capacity(plans.len());
     for (own, plan) in plans.iter().enumerate() {
@@ -449,8 +449,8 @@ pub(super) fn see(plans: &mut [StepPlan], steps: &[Step], names: &BTreeMap<Arc<s
     }
 }
 
-/// Which co-run steps get a verdict, by what their runs alone are, and whose. One that is like another co-run step gets none that
-/// further repetitions could decide.
+/// Finds the co-run steps that get a verdict, and their solo runs. A step that is like another co-run step gets no
+/// verdict that further repetitions could decide.
 pub(super) fn judge(plans: &mut [StepPlan], steps: &[Step], names: &BTreeMap<Arc<str>, usize>, catalogue: &Catalogue) {
     for at in 0..plans.len() {
         let Uses::Builtin(name) = &plans[at].uses else { continue };
@@ -462,7 +462,7 @@ pub(super) fn judge(plans: &mut [StepPlan], steps: &[Step], names: &BTreeMap<Arc
             let like = steps[on].like.as_deref().and_then(|name| names.get(name));
             let Some(&alone) = like.filter(|alone| !is_corun(&steps[**alone])) else { continue };
             plans[at].judges.push(on);
-            // The strictest of several decides.
+            // Of several tolerances, the strictest decides.
             let tolerance = plans[on].judged.map_or(tolerance, |known| known.tolerance.min(tolerance));
             plans[on].judged = Some(ToBeJudged { alone, tolerance, at_most: AT_MOST });
         }
@@ -477,7 +477,7 @@ fn is_mapping(template: &Template) -> bool {
     }
 }
 
-/// The metrics that a step will have, where the workflow alone tells.
+/// The metrics that a step will have, if the workflow alone determines them.
 pub(super) fn metrics(step: &Step) -> Option<Vec<String>> {
     match (&step.action, &step.metrics) {
         (Action::Run(_), Some(metrics)) => metrics.names(),

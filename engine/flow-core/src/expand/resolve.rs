@@ -1,5 +1,5 @@
-//! Bodies of instances once everything that they need is settled: late values evaluated, checked, and the artifacts that they
-//! read named.
+//! Bodies of instances once all their needs are settled: evaluates and checks late values, and names the artifacts that
+//! they read.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -33,11 +33,11 @@ use crate::{
 };
 
 impl Expansion {
-    /// The instance's body with every expression evaluated, results of what it needs included.
+    /// The instance's body with every expression evaluated, including results of its needs.
     ///
     /// # Errors
-    /// An expression reads what is not there: the output of something that failed or was skipped, an unknown metric. Or a
-    /// value that became known only now is not what the plugin's schema asks for.
+    /// An expression reads a missing value: the output of a step that failed or was skipped, or an unknown metric. Or a
+    /// value that became known only now violates the plugin's schema.
     pub fn resolve(&self, id: InstanceId, settled: &dyn Settled, render: Render) -> Result<Resolved, Fault> {
         let instance = self.instances.get(id.index()).ok_or_else(|| no_instance(id))?;
         let plan = &self.late.plans[instance.step.index()];
@@ -78,7 +78,7 @@ impl Expansion {
         Ok(resolved)
     }
 
-    /// The command of an instance and its declared shell, before anything has run. Values that only results have are left as a word.
+    /// The command of an instance and its declared shell, before anything has run. A word replaces values from results.
     pub fn command(&self, id: InstanceId) -> Option<(String, Shell)> {
         let instance = self.instances.get(id.index())?;
         match self.resolve(id, &BTreeMap::<InstanceId, StepResult>::new(), Render::Paths) {
@@ -98,7 +98,7 @@ impl Expansion {
         }
     }
 
-    /// Where an input that is read in place lies, as its program is told.
+    /// The path of an input that is read in place, as passed to its program.
     pub fn lies_at(&self, input: &Input) -> String {
         join(&self.late.folder, &input.path)
     }
@@ -136,7 +136,7 @@ impl Expansion {
         Ok(object(with))
     }
 
-    /// Says where inputs of the author's lie that are named in `with:`, and adds those that only results told.
+    /// Resolves the places of the user's inputs in `with:`, and adds inputs that only results determine.
     fn name_inputs(&self, instance: &Instance, plan: &StepPlan, resolved: &mut Resolved, render: Render) {
         let (Some(schema), Body::Plugin { with, .. } | Body::Builtin { with, .. }) = (&plan.schema, &mut resolved.body)
         else {
@@ -146,7 +146,7 @@ impl Expansion {
         for (path, text) in schema.marked(&value, Mark::Path) {
             let name = dotted(&path);
             if !instance.inputs.iter().any(|i| i.in_place && i.name.as_deref() == Some(&*name)) {
-                // What is brought into the work folder is found there: artifacts, and inputs that have a name of their own.
+                // Artifacts and inputs with a name are found in the work folder.
                 let links = resolved.links.iter().map(|link| match render {
                     Render::Digests => link.digest.to_string(),
                     Render::Paths => link.path.clone(),
@@ -175,7 +175,7 @@ impl Expansion {
             });
             if let Some(place) = value.pointer_mut(&pointer) {
                 *place = Json::String(match render {
-                    // The content is hashed as an input of this name; where it lies does not count.
+                    // The content is hashed as an input of this name; its place does not count.
                     Render::Digests => format!("input {name}"),
                     Render::Paths => join(&self.late.folder, &text),
                 });
@@ -210,7 +210,7 @@ impl Expansion {
         }
     }
 
-    /// What the expressions of an instance see when it starts.
+    /// The scope of an instance's expressions when it starts.
     fn scope(
         &self,
         instance: &Instance,
@@ -265,7 +265,7 @@ pub(super) fn no_instance(id: InstanceId) -> Fault {
     format!("there is no instance {}", id.0).into()
 }
 
-/// Of what can stand under `env`, a mapping's values alone are known late as a rule.
+/// Under `env`, usually only the values of a mapping are known late.
 fn variable_fault(wrong: typed::Wrong) -> VariableFault {
     match wrong.what {
         typed::What::Type { found, expected, .. } if expected == typed::SCALAR => {

@@ -1,4 +1,4 @@
-//! What others ask of an expansion besides bodies: what targets reach, and what a built-in step sees.
+//! Other queries of an expansion: the instances that targets reach, and what a built-in step sees.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,27 +14,27 @@ use crate::{
     spec::at::{On, Problem},
 };
 
-/// With this a built-in asks for what other machines came to.
+/// A built-in's parameter that requests other machines' results.
 const MACHINES: &str = "machines";
 
 impl Expansion {
-    /// Something shows what other machines came to.
+    /// Whether any step shows results of other machines.
     pub fn shows_machines(&self) -> bool {
         self.steps.iter().any(|step| matches!(step.uses, Uses::Builtin(_)) && step.with.contains_key(MACHINES))
     }
 
-    /// The instances that targets name and all that they need, ascending. A target is a step or a label; a step means all of
-    /// its instances, and a member of a co-run group means the group. No targets mean everything.
+    /// The instances that targets name and all that they need, ascending. A target is a step or a label. A step means
+    /// all of its instances, and a member of a co-run group means the group. No targets mean everything.
     ///
     /// # Errors
-    /// An unknown name, with the nearest one; what of all that can never run on the machine.
+    /// An unknown name, with the nearest one; or instances that can never run on the machine.
     pub fn targets(&self, names: &[String]) -> Result<Vec<InstanceId>, Vec<Diagnostic>> {
         let wanted = self.reached(names)?;
         let refused: Vec<Problem> = self.unfit(&wanted).map(|(instance, lack)| self.refused(instance, lack)).collect();
         if refused.is_empty() { Ok(wanted) } else { Err(self.late.workflow.locate(refused)) }
     }
 
-    /// Those of these instances that can never run on the machine, and what it lacks: of a step the first three that differ.
+    /// Those of these instances that can never run on the machine, and why: of each step the first three that differ.
     pub fn unfit<'a>(&'a self, wanted: &[InstanceId]) -> impl Iterator<Item = (&'a Instance, &'a Lack)> {
         const SHOWN: usize = 3;
         let mut said: BTreeMap<StepId, BTreeSet<&Lack>> = BTreeMap::new();
@@ -84,11 +84,11 @@ impl Expansion {
         Ok(self.instances.iter().map(|i| i.id).filter(|id| reached[id.index()]).collect())
     }
 
-    /// The instances that a name stands for, without what they need: a step, an instance, or `solo[batch=16]` for all that
+    /// The instances that a name refers to, without their needs: a step, an instance, or `solo[batch=16]` for all that
     /// have this batch.
     ///
     /// # Errors
-    /// Nothing is called that, with the nearest that is.
+    /// The name is unknown; with the nearest one.
     pub fn named(&self, name: &str) -> Result<Vec<InstanceId>, Diagnostic> {
         if let Some(step) = self.steps.iter().find(|s| s.name == name) {
             return Ok(step.ids().chain(step.again.iter().copied()).collect());
@@ -108,8 +108,8 @@ impl Expansion {
         })
     }
 
-    /// What a built-in step sees, as far as results tell; `series` and `files` of both are for the caller to fill. `None` for an
-    /// instance that is no built-in.
+    /// What a built-in step sees, as far as results show it. The caller fills in `series` and `files`. `None` for an
+    /// instance of any other kind.
     ///
     /// # Errors
     /// As [`Expansion::resolve`].
@@ -154,14 +154,14 @@ impl Expansion {
             steps,
             files: BTreeMap::new(),
             profile: self.profile.clone(),
-            // A table or a simulation shows no parameter but those that it reads.
+            // A table or a simulation shows only the parameters that it reads.
             set: if name == "report" { self.set.clone() } else { BTreeMap::new() },
             machine: self.machine.clone(),
         }))
     }
 
-    /// The circumstances of what was measured on GPUs for the steps that a step sees, and is not seen itself: where a table is of
-    /// what was computed from trainings, these are the trainings.
+    /// Circumstances of GPU measurements that the seen steps need, but that are not seen themselves. For a table of
+    /// values computed from training runs, these are the training runs.
     fn behind(&self, at: usize, settled: &dyn Settled) -> Vec<Circumstances> {
         let seen: BTreeSet<StepId> = self.steps[at].sees.iter().copied().collect();
         let mut above = vec![false; self.instances.len()];
@@ -179,7 +179,7 @@ impl Expansion {
         on_gpus.map(|result| result.circumstances.clone()).collect()
     }
 
-    /// The result of an instance, made up where it has none because it never ran.
+    /// The result of an instance; a placeholder if it never ran.
     fn result(&self, id: InstanceId, settled: &dyn Settled) -> StepResult {
         let instance = &self.instances[id.index()];
         settled.result(id).cloned().unwrap_or_else(|| self.never_ran(instance))
@@ -191,7 +191,8 @@ impl Expansion {
     }
 }
 
-/// Which part of an instance's name no instance of its step has: of a sweep the values of that axis say more than names of instances.
+/// The error for an unknown instance. If one axis value does not exist, the values of that axis help more than instance
+/// names.
 fn no_instance(step: &str, name: &str, labels: &[&str]) -> Diagnostic {
     const SHOWN: usize = 12;
     let what = Diagnostic::new(format!("`{step}` has no instance `{name}`"));

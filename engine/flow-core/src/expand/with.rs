@@ -1,5 +1,5 @@
-//! `with:` against the schema of the step it is for: what is wrong in it, defaults, and the parameters that are paths or names
-//! of steps. Values that are not known yet are passed over until they are.
+//! Checks `with:` against its step's schema: mistakes, defaults, and the parameters that are paths or names of steps.
+//! Values that are not known yet are skipped until they are.
 
 use std::collections::BTreeMap;
 
@@ -30,8 +30,8 @@ pub(super) struct Schema {
     most: Vec<Most>,
 }
 
-/// A parameter is at most as large as a number that is known of another one's artifact: `x-flow-most: data.images`. Behind it may
-/// stand a parameter that says which part of that is kept for something else, about: `x-flow-most: data.images less valid`.
+/// An upper bound: a parameter is at most a metric of another parameter's artifact: `x-flow-most: data.images`. A share
+/// of it may be reserved by a third parameter: `x-flow-most: data.images less valid`.
 #[derive(Debug)]
 struct Most {
     name: String,
@@ -40,11 +40,11 @@ struct Most {
     less: Option<String>,
 }
 
-/// Stands for a value that is not known yet; a text, because most are paths of artifacts.
+/// Placeholder for an unknown value; a text, because most are paths of artifacts.
 const UNKNOWN: &str = "<known later>";
 
 impl Schema {
-    /// Compiles it; a schema that is none is its plugin's fault.
+    /// Compiles a schema. An invalid one is the plugin's fault.
     pub(super) fn new(uses: &str, with: &Json) -> Result<Self, String> {
         let root = if with.is_null() { Json::Bool(true) } else { with.clone() };
         let validator = jsonschema::validator_for(&root)
@@ -67,7 +67,7 @@ impl Schema {
         marks::fill(&self.root, &self.root, with, 0);
     }
 
-    /// The marked parameters of that kind that have a text.
+    /// The parameters with this mark that hold a text.
     pub(super) fn marked(&self, with: &Json, kind: Mark) -> Vec<(Vec<Seg>, String)> {
         let mut found = BTreeMap::new();
         for (way, _) in self.marks.iter().filter(|(_, mark)| *mark == kind) {
@@ -78,7 +78,7 @@ impl Schema {
         found.into_iter().collect()
     }
 
-    /// What is wrong with a `with:` whose values are all known.
+    /// The mistakes in a `with:` whose values are all known.
     pub(super) fn mistakes(&self, with: &Json) -> Vec<ParameterFault> {
         if self.validator.is_valid(with) {
             return Vec::new();
@@ -88,7 +88,7 @@ impl Schema {
         mistakes.into_iter().map(|mistake| mistake.fault(&self.uses)).collect()
     }
 
-    /// What is larger than fits an artifact that it is for; `known` has a metric of the step that the artifact with this digest is of.
+    /// Values above the bound of an artifact. `known` returns a metric of the step that made the artifact with a digest.
     pub(super) fn too_large(&self, with: &Json, known: impl Fn(&str, &str) -> Option<f64>) -> Vec<ParameterFault> {
         let too_large = |Most { name, of, metric, less }: &Most| {
             let value = with.get(name)?.as_f64()?;
@@ -116,7 +116,7 @@ impl Schema {
         self.most.iter().filter_map(too_large).collect()
     }
 
-    /// Checks what is known of a `with:`. `at` is the place of `with`, or of `uses` where there is none.
+    /// Checks the known part of a `with:`. `at` is the place of `with`, or of `uses` if there is none.
     pub(super) fn check(
         &self,
         with: &Json,
@@ -209,7 +209,7 @@ impl Schema {
                 if holds_unknown {
                     return;
                 }
-                // A branch that fails only because the value is of another type was not meant.
+                // A branch that fails only because the value has another type was not meant.
                 let here = error.instance_path().iter().count();
                 let other_type = |e: &ValidationError<'_>| {
                     matches!(e.kind(), ValidationErrorKind::Type { .. } | ValidationErrorKind::Constant { .. })
@@ -217,7 +217,7 @@ impl Schema {
                 };
                 let branches = branches(context, here);
                 let meant: Vec<_> = branches.iter().filter(|branch| !branch.iter().any(|e| other_type(e))).collect();
-                // Of several, the one of which the most is right: it fails the furthest inside, or in the fewest things.
+                // Of several, take the best match: the one that fails deepest inside, or has the fewest mistakes.
                 let depth = |branch: &[&ValidationError<'_>]| {
                     let inside = branch.iter().map(|e| e.instance_path().iter().count()).min().unwrap_or(0);
                     (inside, std::cmp::Reverse(branch.len()))
@@ -241,7 +241,7 @@ impl Schema {
                         wanted.push(word);
                     }
                 }
-                // Nothing is what an absent value is, and rarely what is wanted of one that is there.
+                // `null` means an absent value, which is rarely meant if a value is present.
                 if wanted.len() > 1 {
                     wanted.retain(|word| word != "null");
                 }
@@ -272,7 +272,7 @@ impl Schema {
         schema.get("properties").and_then(Json::as_object).map(|p| p.keys().cloned().collect()).unwrap_or_default()
     }
 
-    /// What its schema says in words of a value that may have several forms.
+    /// The schema's description of a value that may have several forms.
     fn forms(&self, error: &ValidationError<'_>) -> Option<String> {
         let pointer = error.schema_path().to_string();
         let schema = self.root.pointer(pointer.rsplit_once('/').map_or("", |(above, _)| above))?;
@@ -286,7 +286,7 @@ impl Schema {
     }
 }
 
-/// The branches of several forms, those of a form that has forms itself among them.
+/// The branches of several forms, including those of nested forms.
 fn branches<'e>(context: &'e [Vec<ValidationError<'static>>], here: usize) -> Vec<Vec<&'e ValidationError<'static>>> {
     let mut flat = Vec::new();
     for branch in context {
@@ -310,12 +310,12 @@ struct Mistake {
     of: Of,
 }
 
-/// What a mistake is, with a parameter's name.
+/// The kind of a mistake, with the parameter's name.
 enum Of {
     Unknown(String),
     Missing(String),
     Value(String, FoundValue),
-    /// In the words of the library alone.
+    /// In the library's words only.
     Refused(String),
 }
 
@@ -350,10 +350,10 @@ fn type_words(name: &str) -> &str {
     }
 }
 
-/// A folded `with:` as JSON, and the paths of what is not known yet.
+/// A folded `with:` as JSON, and the paths of unknown values.
 pub(super) type Known = (Json, Vec<Vec<Seg>>);
 
-/// What of a folded `with:` is known. The error says where something no JSON can hold stands, and what.
+/// The known part of a folded `with:`. The error has the path of a value that is not JSON, and the reason.
 pub(super) fn known(template: &Template) -> Result<Known, (Vec<Seg>, String)> {
     let mut unknown = Vec::new();
     let json = json_of(&template.node, &mut Vec::new(), &mut unknown)?;
@@ -401,7 +401,7 @@ pub(super) fn dotted(path: &[Seg]) -> String {
     name
 }
 
-/// A mapping, whatever it is.
+/// A mapping; empty for any other value.
 pub(super) fn object(json: Json) -> Map<String, Json> {
     match json {
         Json::Object(map) => map,

@@ -1,4 +1,4 @@
-//! The keys of a step as its author wrote them, for whoever compares two versions of a workflow.
+//! The keys of a step as its author wrote them, for comparing two versions of a workflow.
 
 use serde_json::{Map, Value as Json};
 
@@ -28,7 +28,7 @@ fn written(part: &Part) -> Json {
         },
         Part::Metrics(metrics, _) => {
             let mut value = metrics.value();
-            // The version of flow's reader is not the author's.
+            // flow adds the reader's version, not the author.
             value.as_object_mut().map(|metrics| metrics.remove("reader"));
             value
         }
