@@ -1,7 +1,7 @@
-//! A run as a file that another machine imports. Whoever reads one believes nothing of it.
+//! A run as a file for import on another machine. A reader trusts nothing in it.
 //!
-//! Format 3 is gzip of lines of JSON: a head, the parts of the run ([`Carried`]), and the digest of all that. `zcat` shows what a
-//! bundle says. Format 2 was such a text without gzip, and had results only; it is still read.
+//! Format 3 is gzipped JSON lines: a head, the parts of the run ([`Carried`]), and the digest of all these lines. `zcat`
+//! shows a bundle's content. Format 2 was plain text with results only; it can still be read.
 
 mod carried;
 mod thin;
@@ -17,32 +17,32 @@ use crate::{Digest, Machine, RunId, StepResult};
 pub use carried::{Carried, CarriedObject, hidden};
 pub use thin::{MOST_POINTS, thin};
 
-/// The version of the format that is written.
+/// The format version that is written.
 const FORMAT: u64 = 3;
-/// The version that had results only.
+/// The version with results only.
 const RESULTS_ONLY: u64 = 2;
-/// A longer file is refused, and so is one that is longer when it is unpacked.
+/// Maximum size of a file, packed and unpacked.
 pub const LONGEST_BUNDLE: u64 = 256 << 20;
-/// A result in the store is far shorter, and so is a table.
+/// Maximum length of a line; stored results and tables are far shorter.
 const LONGEST_LINE: usize = 16 << 20;
-/// Of the name of a machine, in bytes.
+/// Maximum length of a machine's name, in bytes.
 const LONGEST_NAME: usize = 64;
-/// How the text of every bundle begins.
+/// The start of every bundle's text.
 const HEAD: &[u8] = b"{\"flow_bundle\":";
 const NO_BUNDLE: &str = "it is no bundle; `flow export RUN --bundle FILE` writes one";
-/// How gzip begins.
+/// The magic number of gzip.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// A run of another machine.
+/// The origin of a bundle.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Origin {
     pub host: String,
-    /// What it is; its GPUs without their serial numbers.
+    /// Its hardware; GPUs without their serial numbers.
     pub machine: Machine,
     /// The version of flow there.
     pub flow: String,
     pub run: RunId,
-    /// When that began, milliseconds since 1970.
+    /// When the run began, milliseconds since 1970.
     pub began: u64,
     pub workflow: String,
 }
@@ -54,15 +54,15 @@ pub struct Foreign {
     pub result: StepResult,
 }
 
-/// What a file says.
+/// The content of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bundle {
     pub origin: Origin,
-    /// The results of the run, without anything that only its store has.
+    /// The results of the run, without references to its store.
     pub results: Vec<StepResult>,
-    /// The whole run; nothing in format 2.
+    /// The whole run; `None` in format 2.
     pub run: Option<Carried>,
-    /// By which it is known again.
+    /// Identifies the bundle.
     pub digest: Digest,
 }
 
@@ -70,7 +70,7 @@ pub struct Bundle {
 struct Head {
     flow_bundle: u64,
     origin: Origin,
-    /// How many lines follow, without the last one. In format 2 each is a result.
+    /// Number of lines that follow, without the last. In format 2 each is a result.
     #[serde(alias = "results")]
     lines: usize,
 }
@@ -82,7 +82,7 @@ struct End {
 }
 
 impl Bundle {
-    /// What others are told of a run.
+    /// The public part of a run.
     pub fn of(mut origin: Origin, run: Carried) -> Bundle {
         origin.machine.gpus.iter_mut().for_each(|gpu| gpu.uuid.clear());
         origin.machine.gpu_troubles.clear();
@@ -92,7 +92,7 @@ impl Bundle {
         bundle
     }
 
-    /// The file.
+    /// Content of the file.
     pub fn bytes(&self) -> Vec<u8> {
         let mut text = self.content();
         line(&mut text, &End { digest: self.digest });
@@ -111,7 +111,7 @@ impl Bundle {
         bytes
     }
 
-    /// A file begins as a bundle of some format does.
+    /// Whether a file starts like a bundle of any format.
     pub fn is_one(beginning: &[u8]) -> bool {
         let mut first = [0; HEAD.len()];
         beginning.starts_with(HEAD) || GzDecoder::new(beginning).read_exact(&mut first).is_ok() && first == HEAD
@@ -120,7 +120,7 @@ impl Bundle {
     /// Reads a file.
     ///
     /// # Errors
-    /// A sentence: it is something else, did not arrive whole, or says what cannot be.
+    /// A sentence: it is something else, is incomplete, or contains impossible values.
     pub fn read(bytes: &[u8]) -> Result<Bundle, String> {
         if !bytes.starts_with(&GZIP) {
             return Bundle::read_text(bytes);
@@ -132,7 +132,7 @@ impl Bundle {
         }
         match unpacked {
             Ok(_) => Bundle::read_text(&text),
-            // What it says of itself comes first: it may be of another format, or no bundle.
+            // The text decides first: it may have another format, or be no bundle.
             Err(_) if text.starts_with(HEAD) || bytes.len() < 64 => {
                 Err("it did not arrive whole, or was changed; copy it again".to_owned())
             }
@@ -202,13 +202,13 @@ fn parsed(line: &[u8]) -> Value {
 }
 
 fn line(bytes: &mut Vec<u8>, of: &impl Serialize) {
-    // Our own types with string keys: there is nothing in them that JSON cannot hold.
+    // These are our own types with string keys, which JSON can always represent.
     bytes.extend(serde_json::to_vec(of).unwrap_or_default());
     bytes.push(b'\n');
 }
 
-/// What a result says without the store of its run: numbers, parameters, circumstances, and the digests by which its program and
-/// its input files are compared with one's own.
+/// A result without its store: numbers, parameters, circumstances, and the digests for comparing its program and input
+/// files with local ones.
 fn apart(mut result: StepResult) -> StepResult {
     result.circumstances.gpus.clear();
     result.usage.gpus.iter_mut().for_each(|gpu| gpu.uuid.clear());
@@ -234,7 +234,7 @@ fn check_origin(origin: &Origin) -> Result<(), String> {
     Ok(())
 }
 
-/// What the result of a run cannot be.
+/// Rejects impossible results.
 fn check(result: &StepResult) -> Result<(), String> {
     check_numbers(result)?;
     if !result.outputs.is_empty() || result.series.is_some() || result.kept.is_some() {
@@ -252,7 +252,7 @@ fn check_numbers(result: &StepResult) -> Result<(), String> {
     }
 }
 
-/// A machine as tables and predictions name it: by what its results were measured on, and if it is another one, by its name.
+/// A machine's name in tables and predictions: the hardware of its results, and for another machine also its name.
 pub fn machine_of(result: &StepResult, host: Option<&str>) -> String {
     let seen = &result.circumstances;
     let what = match (seen.gpu_models.first(), seen.host_cpus) {

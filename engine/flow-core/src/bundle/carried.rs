@@ -1,5 +1,5 @@
-//! A whole run as a bundle carries it: the journals that its commands read, the small objects that its reports are made from, and
-//! the texts of its workspace. What would name a person, a machine or a folder is left out or hidden.
+//! A whole run in a bundle: the journals that commands read, the small objects that reports are made from, and the texts
+//! of its workspace. Everything that names a person, a machine or a folder is left out or hidden.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,16 @@ use crate::{Artifact, Digest, InstanceId, JournalLine, Outcome, RunEvent, RunId,
 /// The parts of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Carried {
-    /// The workflow, the files that it includes, the descriptions of its plugins and the files that tables read: by their path from
-    /// the root.
+    /// The workflow, its included files, the descriptions of its plugins and the files that tables read, by their path
+    /// from the root.
     pub files: BTreeMap<String, String>,
-    /// Its journal, and those of the runs whose results it reused, as far as they are about these results.
+    /// Its journal, and those parts of other runs' journals that are about the results it reused.
     pub journals: BTreeMap<RunId, Vec<JournalLine>>,
-    /// Series and what flow's own steps made. The digest is that of the original, which may have had more points or files.
+    /// Series and built-in steps' outputs. The digest is that of the original, which may have had more points or files.
     pub objects: BTreeMap<Digest, CarriedObject>,
 }
 
-/// The texts of an object by path; of a file, itself under an empty path.
+/// The texts of an object by path. A file has one text, under an empty path.
 pub type CarriedObject = BTreeMap<String, String>;
 
 /// A line of the file.
@@ -34,14 +34,14 @@ enum Part {
 }
 
 impl Carried {
-    /// Adds a line of a run's journal, if it is one that others are told. `hide` takes what is private out of a text.
+    /// Adds a line of a run's journal, if it is public. `hide` removes private content from a text.
     pub fn add(&mut self, run: &RunId, line: JournalLine, hide: &dyn Fn(&str) -> String) {
         if let Some(line) = public(line).and_then(|line| hidden_line(line, hide)) {
             self.journals.entry(run.clone()).or_default().push(line);
         }
     }
 
-    /// Leaves of each result only the objects that are carried.
+    /// Keeps in each result only references to objects in the bundle.
     pub fn settle(&mut self) {
         let Carried { journals, objects, .. } = self;
         for line in journals.values_mut().flatten() {
@@ -52,7 +52,7 @@ impl Carried {
         }
     }
 
-    /// Where objects have come to be: each result names them by what they are now.
+    /// Replaces references to objects by the ones of the local store.
     pub fn placed(&mut self, objects: &BTreeMap<Digest, Artifact>) {
         for line in self.journals.values_mut().flatten() {
             let Some(result) = result_of(&mut line.event) else { continue };
@@ -92,7 +92,7 @@ impl Carried {
         found.into_values().filter(tells).map(apart).collect()
     }
 
-    /// Writes the parts, a line each, and says how many that are.
+    /// Writes the parts, one per line, and returns their number.
     pub(super) fn write(&self, bytes: &mut Vec<u8>) -> usize {
         let mut count = 0;
         let mut add = |part: Part| {
@@ -123,7 +123,7 @@ impl Carried {
         Ok(())
     }
 
-    /// Looks for what no flow writes: names that lead out of a folder, a run without a beginning, impossible numbers.
+    /// Rejects content that flow never writes: paths that leave a folder, a run without a beginning, impossible numbers.
     pub(super) fn check(&mut self, run: &RunId) -> Result<(), String> {
         let paths = self.files.keys().chain(self.objects.values().flat_map(BTreeMap::keys));
         if let Some(path) = paths.filter(|path| !path.is_empty()).find(|path| !is_inside(path)) {
@@ -149,7 +149,7 @@ impl Carried {
     }
 }
 
-/// A relative path without a way up, and not into a store.
+/// A relative path without `..` that does not enter a store.
 fn is_inside(path: &str) -> bool {
     const LONGEST: usize = 1024;
     let is_part = |part: &str| !part.is_empty() && ![".", "..", ".flow"].contains(&part);
@@ -161,14 +161,14 @@ fn is_name(run: &str) -> bool {
     (1..=LONGEST).contains(&run.len()) && run.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
 }
 
-/// A line as others are told it: nothing of what is private by its kind, and nothing that only its own store can use.
+/// The public form of a line, without private fields and without references that only its own store can use.
 fn public(mut line: JournalLine) -> Option<JournalLine> {
     match &mut line.event {
-        // Sentences about the machine and about other people's processes.
+        // Messages about the machine and other users' processes.
         RunEvent::Notice { .. }
-        // The series have these.
+        // The series contain these.
         | RunEvent::Epoch { .. }
-        // About the database of its store.
+        // Only about its store's database.
         | RunEvent::Forgotten { .. }
         | RunEvent::Dropped { .. }
         | RunEvent::Accepted { .. }
@@ -178,7 +178,7 @@ fn public(mut line: JournalLine) -> Option<JournalLine> {
             start.pid = 0;
             start.machine.gpu_troubles.clear();
         }
-        // There are no folders of attempts, and so no logs.
+        // The bundle has no attempt folders, so no logs.
         RunEvent::Started { folder, .. } => folder.clear(),
         RunEvent::Recorded { result, .. } | RunEvent::Observed { result } => {
             for stranger in &mut result.circumstances.strangers {
@@ -195,7 +195,7 @@ fn public(mut line: JournalLine) -> Option<JournalLine> {
     Some(line)
 }
 
-/// What was recorded, or seen of an attempt that failed.
+/// A recorded result, or the observation of a failed attempt.
 fn result_of(event: &mut RunEvent) -> Option<&mut StepResult> {
     match event {
         RunEvent::Recorded { result, .. } | RunEvent::Observed { result } => Some(result),
@@ -203,19 +203,19 @@ fn result_of(event: &mut RunEvent) -> Option<&mut StepResult> {
     }
 }
 
-/// The same line with all its texts hidden; nothing if hiding leaves no line of it.
+/// The same line with all its texts hidden, if it stays a valid line.
 fn hidden_line(mut line: JournalLine, hide: &dyn Fn(&str) -> String) -> Option<JournalLine> {
     let order = result_of(&mut line.event).map(|result| (result.axes.clone(), result.outputs.clone()));
     let mut told: JournalLine = serde_json::from_value(hidden(serde_json::to_value(&line).ok()?, hide)).ok()?;
     if let (Some(result), Some((axes, outputs))) = (result_of(&mut told.event), order) {
-        // A value of JSON has its keys in the order of the alphabet; these were declared in another one.
+        // The conversion sorts keys alphabetically; restore the declared order.
         result.axes.sort_by(|a, _, b, _| axes.get_index_of(a).cmp(&axes.get_index_of(b)));
         result.outputs.sort_by(|a, _, b, _| outputs.get_index_of(a).cmp(&outputs.get_index_of(b)));
     }
     Some(told)
 }
 
-/// A value with all its texts hidden, as they are in a bundle.
+/// A value with all its texts hidden, as in a bundle.
 pub fn hidden(value: Value, hide: &dyn Fn(&str) -> String) -> Value {
     match value {
         Value::String(text) => Value::String(hide(&text)),

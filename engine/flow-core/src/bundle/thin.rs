@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use crate::Series;
 
-/// A bundle has at most so many points of each series.
+/// Maximum points of each series in a bundle.
 pub const MOST_POINTS: usize = 300;
 
-/// A series with at most [`MOST_POINTS`] points of each kind: the first, the last, the least and the largest of them, of a
-/// metric the last of each epoch if these are few enough, and others at equal distances. So means over a time stay about the same.
+/// A series with at most [`MOST_POINTS`] points of each kind: the first, the last, the min and the max, and others at
+/// equal distances. A metric also keeps the last of each epoch, if these are few enough. Means over time stay about the
+/// same.
 #[must_use]
 pub fn thin(series: &Series) -> Series {
     let metrics = series.metrics.iter().map(|(name, points)| {

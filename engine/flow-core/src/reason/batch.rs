@@ -1,79 +1,79 @@
-//! What became of a job of Slurm. No words.
+//! How a Slurm job ended. No words.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::texts::{Texts, texts, without};
 
-/// What became of a job of Slurm of which the attempt itself has nothing to say.
+/// How a Slurm job ended, if the attempt itself does not show it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum BatchEnd {
     /// Its node was lost.
     NodeLost {
-        /// Which, where that is known.
+        /// The node, if known.
         node: Option<String>,
     },
-    /// It ran longer than Slurm lets it.
+    /// It exceeded Slurm's time limit.
     TimeLimit {
-        /// Why it does not go on in another job. Absent where it does.
+        /// Why no other job resumes it. Absent if one does.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         stopped: Option<Stopped>,
     },
-    /// It took more memory than it asked for.
+    /// It used more memory than it requested.
     Memory,
-    /// Somebody cancelled it, and that was not flow.
+    /// Someone other than flow cancelled it.
     Cancelled,
-    /// Slurm gave its place to another.
+    /// Slurm preempted it.
     Preempted,
-    /// Slurm could not start it on its node.
+    /// Slurm could not launch it on its node.
     NotLaunched,
-    /// It ended without a word of flow's on its node.
+    /// It ended without a report from flow on its node.
     Failed {
-        /// Its exit code, as Slurm tells.
+        /// Its exit code, as reported by Slurm.
         code: Option<i32>,
-        /// flow had begun there.
+        /// flow had started there.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         begun: bool,
-        /// The last line of the job's own log; empty where nothing stands there.
+        /// The last line of the job's own log; empty if the log is.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         said: Option<String>,
     },
-    /// Slurm holds it back until somebody lets it go.
+    /// Slurm holds it until someone releases it.
     Held {
-        /// As Slurm calls the reason.
+        /// Slurm's reason.
         reason: String,
     },
-    /// It waits for what will never be.
+    /// It waits for something impossible.
     Never {
-        /// As Slurm calls the reason.
+        /// Slurm's reason.
         reason: String,
     },
     Refused {
         error: String,
     },
-    /// Slurm does not know it any more, and it left no result.
+    /// Slurm no longer knows it, and it left no result.
     Vanished,
-    /// It is a run's of somebody else that does not live any more, and only they can read what it came to.
+    /// It belongs to another user's dead run, and only that user can read its result.
     Theirs {
         run: String,
         user: String,
-        /// What became of the job, as Slurm calls it; empty where it does not say.
+        /// Slurm's state of the job; empty if unknown.
         state: String,
     },
 }
 
-/// Why a step that Slurm's time limit ended does not go on in another job.
+/// Why no other job resumes a step that exceeded Slurm's time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Stopped {
-    /// It left nothing to go on from.
+    /// It left no checkpoint.
     NoCheckpoint,
-    /// What it left is what it began from: another job would get no further.
+    /// Its checkpoint did not advance: another job would get no further.
     NoProgress,
     /// `resume: false`.
     Unwanted,
-    /// Members of a co-run group are measured together, from the beginning to the end.
+    /// A co-run group is measured together, from beginning to end.
     Group,
 }
 

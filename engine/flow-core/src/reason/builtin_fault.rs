@@ -1,9 +1,9 @@
-//! Why one of flow's own steps cannot do what its parameters ask for.
+//! Errors of built-in steps whose parameters cannot be satisfied.
 
 use super::{Fault, NameList, fault::faults};
 
 faults! {
-    /// What is wrong with the parameters of a table, a report, an analysis or a simulation, or with what these read.
+    /// An error in the parameters of a table, report, analysis or simulation, or in their input.
     BuiltinFault {
         NoSuchBuiltin { name: String, known: NameList } = "there is no step flow/{name}; there are {known}",
         ParametersUnread { said: String } = "`with`: {said}",
@@ -137,7 +137,7 @@ faults! {
         SimulationFails { said: String } = "{said}",
     }
 
-    /// What could be meant instead of a name that is none.
+    /// A suggestion for an unknown name.
     Hint {
         DidYouMean { near: String } = "did you mean `{near}`?",
         ItHas { names: NameList } = "it has {names}",
@@ -151,21 +151,21 @@ faults! {
         ItsAxes { axes: NameList } = "its axes are {axes}",
     }
 
-    /// What a number of a kind of jobs is expected to be.
+    /// The expected value of a number for a kind of jobs.
     Expected {
         ZeroOrMore = "0 or more",
         Between { least: u32, most: u32 } = "between {least} and {most}",
         CountOf { unit: Unit } = "a number of {unit}",
     }
 
-    /// What is counted of a kind of jobs.
+    /// The unit of a number for a kind of jobs.
     Unit {
         Seconds = "seconds",
         Cores = "cores",
         Gibibytes = "GiB",
     }
 
-    /// What is wrong with a trace. The advice that planning gives stands beside it.
+    /// An error in a trace. The planner adds its advice.
     TraceFault {
         TraceWithoutColumn { name: String } = "there is no column `{name}`",
         TraceColumnTwice { name: String } = "there are two columns `{name}`",

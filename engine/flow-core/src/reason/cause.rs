@@ -1,4 +1,4 @@
-//! Why an instance ended as it did, or was not run. No words.
+//! Why an instance ended as it did, or did not run. No words.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{Outcome, Span, verdict::Call};
 
-/// Why an instance ended as it did, or was not run.
+/// Why an instance ended as it did, or did not run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
 pub enum Cause {
@@ -19,54 +19,54 @@ pub enum Cause {
     EmptyAxis { axis: String },
     /// Its step, or one that it reads, has no instances.
     NoInstances {
-        /// The step that it reads; absent where it is its own.
+        /// The step that it reads; absent if it is its own step.
         step: Option<String>,
-        /// Why that has none.
+        /// Why that step has none.
         because: Option<Box<Cause>>,
     },
     /// All instances of its step are skipped.
     AllSkipped,
     /// This machine can never run it.
     Lacks { lack: Lack },
-    /// It asks for more than there is.
+    /// It asks for more than exists.
     AsksTooMuch,
     /// An expression of its body has no value.
     Unresolved {
-        /// What evaluating it said.
+        /// The error of the evaluation.
         error: Fault,
     },
     /// A declared input cannot be read.
     NoInput {
-        /// What reading it said.
+        /// The read error.
         error: Fault,
     },
-    /// Whether its kept result is whole cannot be told; it stays.
+    /// Whether its stored result is complete is unknown; it is kept.
     ResultUnseen {
-        /// What looking at it said.
+        /// The error of the check.
         error: Fault,
     },
-    /// Nobody provides its step.
+    /// Nothing provides its step.
     NotProvided {
         /// `torch/train`, `flow/table`.
         uses: String,
     },
     /// Another member of its co-run group cannot run.
     MemberCannotRun {
-        /// The member that could not be had.
+        /// The member that cannot run.
         label: String,
         because: Box<Cause>,
     },
-    /// Something that it needs cannot run.
+    /// An instance that it needs cannot run.
     NeedCannotRun {
         /// The instance that it needs.
         label: String,
     },
-    /// Something that it needs did not succeed.
+    /// An instance that it needs did not succeed.
     NeedFailed {
         /// The instance that it needs.
         label: String,
     },
-    /// Something else failed, and the run does not go on after a failure.
+    /// Another instance failed, and the run stops after a failure.
     FailedElsewhere {
         /// The instance that failed.
         label: String,
@@ -76,123 +76,123 @@ pub enum Cause {
         /// The member that ended.
         label: String,
     },
-    /// Somebody cancelled the run.
+    /// A user cancelled the run.
     RunCancelled,
-    /// It was planned for a verdict that is decided without it.
+    /// It was planned for a verdict that was reached without it.
     Decided {
         /// The step and its group.
         group: String,
-        /// After how many runs of it.
+        /// The number of runs of the group.
         looks: u32,
-        /// What it comes to; absent where there is nothing that a repetition could decide.
+        /// The verdict; absent if repetitions could not decide anything.
         verdict: Option<Call>,
     },
-    /// Nobody asked for it.
+    /// It was not requested.
     NotRun,
-    /// A GPU was lost that it needed to begin.
+    /// A GPU that it needed to start was lost.
     GpuGone,
     /// Its process could not be started.
     NotStarted {
-        /// What the system said, where it said something.
+        /// The system's error, if there is one.
         error: Option<Fault>,
     },
-    /// Its folder could not be made ready.
+    /// Its folder could not be prepared.
     NotFilled {
-        /// The part of its folder.
+        /// The part that failed.
         what: Filling,
     },
-    /// One of flow's own steps could not do what its parameters ask for.
+    /// A built-in step failed.
     Builtin { error: Fault },
-    /// A report has no section with anything to show.
+    /// No section of a report has anything to show.
     NothingToShow,
-    /// A step that should have made a schedule made none.
+    /// A step that should have made a schedule did not.
     NoSchedule,
-    /// Its program said so, in these words.
+    /// Its program reported failure, in these words.
     Said { text: String },
-    /// Its program said that it failed, without a word about why.
+    /// Its program reported failure without a reason.
     SaidFailed,
-    /// Its program said `ok`, and then ended in another way.
+    /// Its program reported `ok`, but then ended differently.
     SaidOk { end: ProcessEnd },
-    /// A plugin ended without saying an outcome.
+    /// A plugin ended without reporting an outcome.
     SaidNothing { end: ProcessEnd },
-    /// Its program ended badly.
+    /// Its program ended with an error.
     Exited {
         end: ProcessEnd,
         /// The last line that it printed.
         last_line: Option<String>,
     },
-    /// Memory ran out, as its program says.
+    /// Its program reported that memory ran out.
     OutOfMemory {
         memory: Memory,
-        /// What the program said of it.
+        /// The program's message.
         said: Option<String>,
     },
-    /// The kernel killed it for want of host memory.
+    /// The kernel killed it because host memory ran out.
     KilledForMemory,
-    /// It ran longer than its limit.
+    /// It exceeded its time limit.
     TimedOut { limit: Span },
-    /// A file that is missing in its work folder lies beside the workflow, and is not among its inputs.
+    /// A file that is missing in its work folder exists next to the workflow, but is not among its inputs.
     NotListed {
         path: String,
         /// How it ended.
         because: Option<Box<Cause>>,
     },
-    /// Its numbers are not where they should be.
+    /// Its numbers are missing.
     NoMetrics { problem: NoMetrics },
-    /// It ended well, without an output.
+    /// It succeeded without writing an output.
     NoOutput {
         output: String,
         /// Where it was expected.
         path: String,
-        /// New files in its work folder, those with the most similar names.
+        /// New files in its work folder with the most similar names.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         new: Vec<String>,
-        /// How many more there are.
+        /// Number of further new files.
         #[serde(default)]
         more: u32,
-        /// Its work folder, from the workflow's folder if it is below that. Unknown to an earlier flow.
+        /// Its work folder, relative to the workflow's folder if inside. Absent in records of older versions.
         #[serde(default)]
         work: Option<String>,
     },
-    /// It ended well, and whether an output is there cannot be told.
+    /// It succeeded, but an output cannot be checked.
     OutputUnseen {
         output: String,
         /// Where it was expected.
         path: String,
-        /// What looking at it said.
+        /// The error of the check.
         error: Fault,
     },
-    /// What it produced cannot be kept.
+    /// Its output cannot be stored.
     NotKept {
-        /// What the store said.
+        /// The store's error.
         error: Fault,
     },
     /// A GPU of its placement was lost while it ran.
     GpuLost {
-        /// The GPU, as people count.
+        /// The GPU, counted as users do.
         gpu: u32,
         model: String,
         because: Option<Box<Cause>>,
     },
-    /// Its plugin lacks what its set-up made ready: the next run sets it up again.
+    /// Its plugin lacks something that its set-up made. The next run sets it up again.
     SetUpAgain { plugin: String, because: Option<Box<Cause>> },
-    /// It was ended, for it did not keep to the protocol.
+    /// It was killed because it violated the protocol.
     Refused {
-        /// How it did not.
+        /// The violation.
         refusal: Refusal,
     },
-    /// Slurm ended its job, or would never have begun it.
+    /// Slurm ended its job, or would never have started it.
     Batch {
-        /// Its job, as Slurm calls it, where it had one.
+        /// Slurm's job id, if it had one.
         job: Option<String>,
-        /// What became of it.
+        /// How it ended.
         end: BatchEnd,
     },
-    /// All that is known is how it ended.
+    /// Only its outcome is known.
     Ended { outcome: Outcome },
 }
 
-/// Whose memory did not suffice.
+/// The memory that ran out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Memory {
@@ -201,7 +201,7 @@ pub enum Memory {
 }
 
 impl Memory {
-    /// Whose memory a program means that says that it has too little; where its words do not tell, its placement does.
+    /// The memory that a program's message means. If the words do not show it, the placement decides.
     pub fn meant(said: Option<&str>, on_gpus: bool) -> Memory {
         const GPU: [&str; 7] = ["GPU", "CUDA", "cuda", "CUBLAS", "CUDNN", "HIP", "NCCL"];
         const HOST: [&str; 6] =
@@ -211,7 +211,7 @@ impl Memory {
     }
 }
 
-/// How a process ended, as the system tells.
+/// How a process ended, as the system reports it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ProcessEnd {
@@ -222,18 +222,18 @@ pub enum ProcessEnd {
         /// `SIGSEGV`.
         name: String,
     },
-    /// The system did not tell.
+    /// The system did not report it.
     Unknown,
 }
 
-/// What the exit code and the last line of a command reveal, beyond their own words.
+/// What a command's exit code and last line reveal beyond their own words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitHint {
     /// A command wrote to a pipe whose reader had ended.
     BrokenPipe,
-    /// `module` is a function that this shell does not have.
+    /// `module` is a function that this shell lacks.
     Module,
-    /// `conda activate` needs a function that this shell does not have.
+    /// `conda activate` needs a function that this shell lacks.
     Conda,
     /// Something other than flow killed it.
     Killed,

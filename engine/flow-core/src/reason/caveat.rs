@@ -1,19 +1,19 @@
-//! Why numbers of a result may not be those of the whole attempt. No words.
+//! Why the numbers of a result may not cover the whole attempt. No words.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Why numbers of a result may not be those of the whole attempt.
+/// Why the numbers of a result may not cover the whole attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Caveat {
-    /// A series holds the first values only. The last, least and greatest value are those of all.
+    /// A series holds only the first values. Last, min and max cover all values.
     FirstValues {
-        /// How many it holds.
+        /// Number of values kept.
         kept: u64,
-        /// How many were printed.
+        /// Number of values printed.
         printed: u64,
     },
-    /// A part of the output was not read: it came too fast, or the middle of a long log was not kept.
+    /// Part of the output was not read: it came too fast, or the middle of a long log was freed.
     OutputUnread { bytes: u64 },
 }

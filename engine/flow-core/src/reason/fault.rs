@@ -1,6 +1,6 @@
-//! Errors inside a reason, as values: what the system, the store or an expression had to say, or one of flow's own steps. Their English words
-//! stand here, for diagnostics have the same; those of other languages stand in the catalogues of reports, under the name that
-//! the value has in JSON.
+//! Errors inside a reason, as values: from the system, the store, an expression or a built-in step. Their English words
+//! are here, because diagnostics use the same. The catalogues of reports have the other languages, under the value's
+//! name in JSON.
 
 use std::{fmt, io};
 
@@ -10,31 +10,31 @@ use serde::{Deserialize, Serialize};
 use super::{BuiltinFault, StoreAction, Texts};
 use crate::Outcome;
 
-/// What an error says. In JSON a text is a text, all else an object with a `kind` that no other one has.
+/// An error. In JSON, plain words are a string; everything else is an object with a unique `kind`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema, thiserror::Error)]
 #[serde(remote = "Self", untagged)]
 pub enum Fault {
-    /// The words of somebody else, a library's or an earlier flow's.
+    /// Words of a library, or of an older version of flow.
     #[error("{0}")]
     Said(String),
-    /// Of the system, or of what lies in a file's place.
+    /// From the system, or about what is in a file's place.
     #[error(transparent)]
     File(Box<FileFault>),
     #[error(transparent)]
     Store(Box<StoreFault>),
-    /// Of an expression.
+    /// From an expression.
     #[error(transparent)]
     Expr(Box<ExprFault>),
-    /// Of a body whose values are not what they should be.
+    /// From a body with invalid values.
     #[error(transparent)]
     Body(Box<BodyFault>),
-    /// Of a program that could not be started.
+    /// From a program that could not be started.
     #[error(transparent)]
     Start(Box<StartFault>),
-    /// Of NVIDIA's driver, or of a GPU.
+    /// From NVIDIA's driver, or about a GPU.
     #[error(transparent)]
     Gpu(Box<GpuFault>),
-    /// Of one of flow's own steps.
+    /// From a built-in step.
     #[error(transparent)]
     Builtin(Box<BuiltinFault>),
 }
@@ -87,7 +87,7 @@ impl From<&str> for Fault {
     }
 }
 
-/// The value that an error carries, else what the system said.
+/// The value that an error carries, else the system's message.
 impl From<&io::Error> for Fault {
     fn from(error: &io::Error) -> Self {
         if let Some(fault) = error.get_ref().and_then(|inner| inner.downcast_ref::<Fault>()) {
@@ -112,7 +112,7 @@ impl From<Fault> for io::Error {
     }
 }
 
-/// Enums of errors: each variant with its fields and its words.
+/// Defines enums of errors: each variant with its fields and its words.
 macro_rules! faults {
     ($($(#[$about:meta])* $name:ident {
         $($variant:ident $({ $($field:ident: $type:ty),* })? = $words:literal,)*
@@ -137,7 +137,7 @@ macro_rules! faults {
 }
 pub(super) use faults;
 
-/// A list of things, said one after the other.
+/// A list of names, separated by commas.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct NameList(pub Vec<String>);
@@ -179,7 +179,7 @@ impl<T: Texts> Texts for Several<T> {
 }
 
 faults! {
-    /// What the system said of a file, or why a file is not read.
+    /// The system's error about a file, or why a file is not read.
     FileFault {
         System { code: i32, said: String } = "{said}",
         NotRegular { found: FileKind } = "it is no regular file, but {found}",
@@ -193,7 +193,7 @@ faults! {
         BadPattern { line: u64, said: String } = "line {line}: {said}",
     }
 
-    /// What stands where a file is expected.
+    /// What is found in place of a file.
     FileKind {
         Folder = "a folder",
         Link = "a link",
@@ -202,7 +202,7 @@ faults! {
         Device = "a device",
     }
 
-    /// What the store cannot do, or has no longer.
+    /// Errors of the store, and missing data.
     StoreFault {
         StoreRefused { which: StoreAction, path: String, error: Box<Fault> } = "cannot {which} `{path}`: {error}",
         NoInodes { which: StoreAction, path: String, error: Box<Fault> } =
@@ -259,7 +259,7 @@ faults! {
         NullInText = "the value is null and cannot stand inside of a text; `| default('…', true)` gives it one",
     }
 
-    /// Why the body of an instance has no values.
+    /// Why the body of an instance cannot be evaluated.
     BodyFault {
         ReadsUnder { label: String, expression: String, key: String, place: String, error: Box<Fault> } =
             "`{label}` reads `{expression}` (`{key}`, {place}): {error}",
@@ -297,7 +297,7 @@ faults! {
         NotWrittenDown = "nothing is written down of it",
     }
 
-    /// What stands in the way of using GPUs.
+    /// Why GPUs cannot be used.
     GpuFault {
         DriverSilent { seconds: u64 } =
             "NVIDIA's driver did not answer within {seconds} s; flow goes on without GPUs. A card may be sick: does `nvidia-smi` answer?",
@@ -321,7 +321,7 @@ faults! {
         LibraryNotStarted { said: String } = "NVIDIA's library cannot be started: {said}",
     }
 
-    /// What is wrong with a parameter; `said` has all that planning would say of it.
+    /// An error in a parameter; `said` has the full message of planning.
     ParameterFault {
         ParameterUnknown { uses: String, name: String, said: String } = "{said}",
         ParameterMissing { uses: String, name: String, said: String } = "{said}",
@@ -343,7 +343,7 @@ faults! {
             "`{name}` of `{uses}` is {value}, more than the {most} {metric} of `{of}`, of which `{part}: {share}` leaves about {rest}: take that or less",
     }
 
-    /// What is wrong with a variable of the environment.
+    /// An error in an environment variable.
     VariableFault {
         VariableWrong { value: FoundValue } = "{value} stands where a text or a number is expected",
         VariableRefused { said: String } = "{said}",

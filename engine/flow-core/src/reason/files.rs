@@ -1,5 +1,5 @@
-//! What is wrong with the files of an attempt: those that it is to begin with, those in which its numbers were expected, and those
-//! by which it speaks. No words.
+//! Errors in the files of an attempt: those that it starts with, those with its numbers, and those of its protocol. No
+//! words.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,87 +9,87 @@ use super::{
     texts::{Texts, texts},
 };
 
-/// Why the folder of an attempt could not be made ready.
+/// Why the folder of an attempt could not be prepared.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
 pub enum Filling {
-    /// A file or a folder of its own could not be made.
+    /// One of its own files or folders could not be made.
     Own {
         path: String,
-        /// What the system said.
+        /// The system's error.
         error: Fault,
     },
     /// An input cannot be brought there.
     Input {
-        /// As its author wrote it.
+        /// As written by its author.
         path: String,
-        /// What the system said.
+        /// The system's error.
         error: Fault,
     },
-    /// An input would be written into another one, a folder of the author's.
+    /// An input would be written into another one, which is the author's folder.
     InputInInput {
-        /// Where it would be.
+        /// Its place.
         path: String,
-        /// The folder that it would lie in.
+        /// The folder that would contain it.
         folder: String,
     },
-    /// An input changed since it was hashed.
+    /// An input changed after it was hashed.
     InputChanged { path: String },
     /// An artifact of another step cannot be brought there.
     Artifact {
-        /// What the store said.
+        /// The store's error.
         error: Fault,
     },
-    /// The plugin is gone.
+    /// The plugin no longer exists.
     NoPlugin { plugin: String },
 }
 
-/// Where the numbers of a plain program were expected, and what is wrong there.
+/// An error at a place where a plain program's numbers were expected.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
 pub enum NoMetrics {
     /// The file cannot be read.
     Unread {
         file: String,
-        /// What the system said.
+        /// The system's error.
         error: Fault,
     },
-    /// It is no JSON.
+    /// It is not valid JSON.
     NoJson {
         file: String,
-        /// What the library that reads it said.
+        /// The parser's error.
         error: String,
     },
     /// It is JSON of another form.
     NoNumbers { file: String },
-    /// A line is no JSON object.
+    /// A line is not a JSON object.
     BadLine {
         file: String,
         /// Counted from 1.
         line: u32,
-        /// The line, cut where it is long.
+        /// The line, shortened if it is long.
         text: String,
     },
-    /// Its first row is of numbers, and no line names them.
+    /// Its first row has numbers, and no line names them.
     NoHeader { file: String },
-    /// The file holds no number.
+    /// The file has no number.
     NoneInFile { file: String },
-    /// The table holds no number below its header.
+    /// The table has no number below its header.
     NoneInTable { file: String },
-    /// No event file of TensorBoard is in the folder.
+    /// The folder has no TensorBoard event file.
     NoEventFile {
-        /// The folder that was found where a file was expected.
+        /// The declared folder.
         file: String,
     },
     /// An event file is damaged.
     BadEvent {
         file: String,
-        /// The place in the file, in bytes.
+        /// Position in the file, in bytes.
         at: u64,
     },
     /// No printed line matches these patterns.
     NoneMatches {
-        /// In the order in which they were declared.
+        /// In declared order.
         patterns: Vec<Unmatched>,
     },
 }
@@ -98,13 +98,13 @@ pub enum NoMetrics {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Unmatched {
     pub pattern: String,
-    /// The line that is most like it, if one has any of its words.
+    /// The most similar line, if one has any of its words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nearest: Option<String>,
 }
 
 impl NoMetrics {
-    /// The same of another instance, whose lines may have other numbers.
+    /// The same for another instance, whose lines may have other numbers.
     pub fn without_lines(&self) -> NoMetrics {
         let plain = |of: &Unmatched| Unmatched { pattern: of.pattern.clone(), nearest: None };
         match self {
@@ -123,7 +123,7 @@ impl Texts for Unmatched {
     }
 }
 
-/// Why a program was not let go on.
+/// Why a program was stopped.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
 pub enum Refusal {
@@ -131,37 +131,37 @@ pub enum Refusal {
     OtherProtocol {
         /// The plugin and its version.
         plugin: String,
-        /// The version of the protocol that the plugin speaks.
+        /// The plugin's version of the protocol.
         theirs: u32,
-        /// What this flow speaks.
+        /// This flow's version of it.
         ours: u32,
     },
     /// It wrote a message before `hello`.
     NoHello {
-        /// The version of the protocol that was expected.
+        /// The expected version of the protocol.
         protocol: u32,
     },
     /// Its messages cannot be read.
     MessagesUnread {
-        /// What the system said.
+        /// The system's error.
         error: Fault,
     },
     /// Its log cannot be read.
     LogUnread {
-        /// What the system said.
+        /// The system's error.
         error: Fault,
     },
     /// Its log is too long, and cannot be shortened while it writes.
     LogTooLong {
-        /// The most that is allowed, MiB.
+        /// Maximum length, MiB.
         most: u32,
-        /// What the system said.
+        /// The system's error.
         error: Fault,
     },
-    /// It cannot be told to go on or to end.
+    /// Messages to it cannot be written.
     NotReached {
         folder: String,
-        /// What the system said.
+        /// The system's error.
         error: Fault,
     },
 }

@@ -1,4 +1,4 @@
-//! What a machine has too little of. No words.
+//! A resource of which a machine has too little. No words.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,67 +8,67 @@ use super::{
     texts::{Texts, texts},
 };
 
-/// What a machine has too little of for a request, or for the members of a co-run group together.
+/// A resource of which a machine has too little, for a request or for all members of a co-run group together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
 pub enum Lack {
     Gpus {
         needs: u32,
-        /// How many there are.
+        /// Number present.
         has: u32,
         /// Why a GPU may not have been found.
         trouble: Option<Fault>,
     },
-    /// GPUs with so much memory.
+    /// GPUs with this much memory.
     GpuMemory {
-        /// GPUs asked for.
+        /// GPUs requested.
         needs: u32,
         /// Bytes on each.
         memory: u64,
-        /// How many have that.
+        /// Number of GPUs with that much.
         has: u32,
-        /// Bytes of the largest.
+        /// Bytes of the largest GPU.
         largest: u64,
     },
     Cpus {
         needs: u32,
-        /// How many there are.
+        /// Number present.
         has: u32,
     },
     /// Host memory, bytes.
     Memory {
-        /// What is asked for, bytes.
+        /// Requested bytes.
         needs: u64,
-        /// What there is, bytes.
+        /// Present bytes.
         has: u64,
     },
     /// GPUs, one or more for each member of a group.
     GroupGpus {
         members: u32,
-        /// GPUs that they ask for together.
+        /// GPUs requested in total.
         needs: u32,
-        /// How many there are.
+        /// Number present.
         has: u32,
     },
     /// GPUs with room for all members of a group.
     GroupGpuMemory {
         members: u32,
-        /// GPUs asked for.
+        /// GPUs requested.
         needs: u32,
         /// Bytes on each.
         memory: u64,
-        /// How many have that.
+        /// Number of GPUs with that much.
         has: u32,
     },
     /// Host memory for all members of a group, bytes.
     GroupMemory {
         members: u32,
-        /// What its members ask for together, bytes.
+        /// Bytes requested in total.
         needs: u64,
-        /// What there is, bytes.
+        /// Present bytes.
         has: u64,
     },
-    /// Another member of its group lacks something alone.
+    /// A member of its group lacks something by itself.
     Member {
         /// The member that lacks something.
         label: String,

@@ -1,6 +1,6 @@
-//! Reasons as values: why an instance ended as it did or was not run, why a measurement is not to be trusted, whose memory ran
-//! out, what something waits for. No words: catalogues make them, in every language. A text in a reason is somebody else's: a program's, the system's or the
-//! author's; a name, a path. An error that led to it is a value as well ([`Fault`]).
+//! Reasons as values: why an instance ended as it did or did not run, why a measurement is unreliable, whose memory ran
+//! out, what something waits for. No words: catalogues make them, in every language. A text in a reason comes from
+//! elsewhere: a message of a program or the system, a name, a path. An error that led to it is also a value ([`Fault`]).
 
 mod batch;
 mod builtin_fault;
@@ -36,20 +36,20 @@ pub use store_action::StoreAction;
 pub use texts::Texts;
 pub use waits::{Labels, Occupant, Resource, Rivalry, Scarce, Waits};
 
-/// The member of a co-run group that closed its window, not by ending well.
+/// The member of a co-run group that closed its window without succeeding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClosedBy {
     pub label: String,
     pub outcome: Outcome,
 }
 
-/// Why a profile is in force.
+/// Why a profile is active.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
 pub enum ProfileReason {
     /// `--profile`.
     Asked,
-    /// Its `when` is the first that holds.
+    /// The first profile whose `when` is true.
     Holds { expression: String },
 }
 

@@ -1,36 +1,36 @@
-//! Why what a run has to say leaves what is published as it is.
+//! Why a run leaves published files as they are.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Why a published report or entry was not replaced. What the run has to say is written elsewhere.
+/// Why a published report or entry was not replaced. The run's version is written elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
 pub enum Withheld {
-    /// Nothing was to be published.
+    /// Publishing was turned off.
     Asked,
-    /// The run has values of parameters that are not the file's.
+    /// The run has parameter values that differ from the file.
     Set {
-        /// The parameters that are not those of the file.
+        /// The parameters that differ.
         params: Vec<String>,
     },
-    /// The run was of some of the steps.
+    /// The run covered only some of the steps.
     Part,
-    /// What is published is of another profile.
+    /// The published version is from another profile.
     Profile {
-        /// Of that; empty where none was in force.
+        /// Its profile; empty if none was active.
         published: String,
         /// The profile of this run.
         own: String,
     },
-    /// What is published is from other GPU models.
+    /// The published version is from other GPU models.
     Gpus {
-        /// From these; empty where there was none.
+        /// Its GPU models; empty without GPUs.
         published: String,
         /// The GPU models of this run.
         own: String,
     },
-    /// Somebody edited what is published.
+    /// The published file was edited.
     Edited,
 }
 

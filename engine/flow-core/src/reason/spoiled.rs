@@ -1,4 +1,4 @@
-//! Why a measurement is not to be trusted. No words.
+//! Why a measurement is unreliable. No words.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,69 +8,69 @@ use super::{
     texts::{Texts, texts},
 };
 
-/// Why a measurement is not to be trusted.
+/// Why a measurement is unreliable.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
 pub enum Spoiled {
-    /// A process of somebody else computed on a GPU of its placement.
+    /// A foreign process computed on a GPU of its placement.
     Stranger {
-        /// The process that used the GPU as well.
+        /// The foreign process.
         pid: u32,
         name: String,
-        /// The GPU, as people count.
+        /// The GPU, counted as users do.
         gpu: String,
     },
-    /// A GPU of its placement did not answer for a while.
+    /// A GPU of its placement did not respond for a while.
     GpuSilent {
-        /// The GPU, as people count.
+        /// The GPU, counted as users do.
         gpu: String,
-        /// For how long, seconds.
+        /// Duration in seconds.
         seconds: u32,
     },
-    /// Steps of other runs of this machine ran meanwhile, and it wanted that for itself.
+    /// Steps of other runs ran on the machine, which it wanted for itself.
     OtherRuns {
-        /// How many at once, at most.
+        /// Maximum number at once.
         attempts: u32,
     },
     /// An input changed while it ran.
     InputChanged { path: String },
-    /// An artifact that it read where it lies is not as it was.
+    /// An artifact that it read in place has changed.
     ArtifactChanged {
-        /// Where it was in the work folder.
+        /// Its place in the work folder.
         path: String,
-        /// What is wrong with it.
+        /// The damage.
         damage: Damage,
     },
-    /// Whether an artifact that it read where it lies is as it was cannot be told.
+    /// An artifact that it read in place cannot be checked for changes.
     ArtifactUnseen {
-        /// Where it was in the work folder.
+        /// Its place in the work folder.
         path: String,
-        /// What looking at it said.
+        /// The error of the check.
         error: Fault,
     },
-    /// It ran on other hardware than the one that was declared.
+    /// It ran on hardware other than declared.
     OtherHardware {
-        /// The hardware that was declared.
+        /// The declared hardware.
         declared: String,
-        /// On what it ran.
+        /// The actual hardware.
         found: String,
     },
-    /// In words that have no form of their own here: an earlier flow's.
+    /// Words of an older version of flow.
     Said { text: String },
 }
 
-/// What is wrong with an artifact.
+/// Damage to an artifact.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Damage {
-    /// It is not there.
+    /// It is missing.
     Missing,
-    /// It is not as it was.
+    /// It has changed.
     Changed {
-        /// What of it; absent where it is the artifact itself.
+        /// The changed part; absent if it is the artifact itself.
         path: Option<String>,
     },
-    /// It looks as it did, and holds something else.
+    /// It looks unchanged, but has other content.
     Content,
 }
 

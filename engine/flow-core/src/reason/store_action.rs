@@ -1,4 +1,4 @@
-//! What the store was at when it was refused something, as a value. In JSON it is the words of its English, as it always was.
+//! The action that the store could not do, as a value. In JSON it is its English words, for compatibility.
 
 use std::fmt;
 
@@ -9,14 +9,14 @@ use super::texts::{Texts, without};
 
 macro_rules! actions {
     ($($action:ident = $words:literal,)*) => {
-        /// What the store cannot do with a file.
+        /// An action of the store on a file.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
         pub enum StoreAction {
             $(
                 #[serde(rename = $words)]
                 $action,
             )*
-            /// What only another version of flow does.
+            /// An action of another version of flow.
             #[serde(rename = "handle", other)]
             Other,
         }

@@ -1,5 +1,4 @@
-//! The texts in a reason: what others said and how things are called. Every place where one can stand is looked at, or it does
-//! not compile.
+//! The texts in a reason: messages and names from elsewhere. The compiler checks that every field is covered.
 
 use serde_json::Value;
 
@@ -7,7 +6,7 @@ use crate::{Outcome, Span, verdict::Call};
 
 /// Something that may hold texts.
 pub trait Texts {
-    /// Hands over each of its texts, to be looked at or replaced.
+    /// Passes on each text, to be read or replaced.
     fn texts(&mut self, each: &mut dyn FnMut(&mut String));
 }
 
@@ -46,7 +45,7 @@ impl Texts for Value {
     }
 }
 
-/// [`Texts`] for what has none.
+/// [`Texts`] for types without any.
 macro_rules! without {
     ($($name:ty),*) => { $(
         impl Texts for $name {

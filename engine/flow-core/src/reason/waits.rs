@@ -1,5 +1,5 @@
-//! What keeps an instance that could run from running, as a value. Times are milliseconds since 1970, GPUs are numbered as people
-//! count them.
+//! Why an instance that could run does not run yet, as a value. Times are milliseconds since 1970; GPUs are numbered as
+//! users count them.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,37 +9,37 @@ use crate::RunId;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
 pub enum Waits {
-    /// There is less than it asks for.
+    /// Less is available than it requests.
     Resources { short: Vec<Scarce> },
     /// It wants the machine for itself, and these run.
     Others { running: Labels },
-    /// These have the machine for themselves.
+    /// These have the machine to themselves.
     Exclusive { running: Labels },
-    /// Other runs of the machine keep it from starting.
+    /// Other runs on the machine keep it from starting.
     OtherRuns {
         how: Rivalry,
-        /// Which.
+        /// These runs.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         runs: Option<Labels>,
     },
-    /// There is room, and it is kept for this one.
+    /// There is room, but it is held for this one.
     Reserved { label: String },
-    /// There is room, and this one goes first.
+    /// There is room, but this one goes first.
     Turn { label: String },
-    /// Another run of the store does the same, and shares what comes of it.
+    /// Another run of the store does the same work and shares the result.
     Elsewhere {
-        /// Which run; `None` where only its process is known.
+        /// The run; `None` if only its process is known.
         run: Option<RunId>,
         user: String,
-        /// Its process; `None` where that is of another container.
+        /// Its process; `None` if it belongs to another container.
         pid: Option<u32>,
     },
-    /// A job does the same, of a run of somebody else that does not live any more.
+    /// A job of another user's dead run does the same work.
     Job { run: RunId, user: String },
-    /// It failed, and is tried again.
+    /// It failed and will be retried.
     Retry {
         at: u64,
-        /// How often it has failed.
+        /// Number of failures.
         failures: u32,
     },
     /// It is ready, and these of its group are not.
@@ -48,19 +48,19 @@ pub enum Waits {
 
 crate::compiled_once::compiled_once!(Waits);
 
-/// How other runs of the machine keep something from starting, whatever room there is.
+/// How other runs on the machine keep an instance from starting, whatever room there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rivalry {
-    /// A step of theirs has the machine for itself.
+    /// One of their steps has the machine to itself.
     Exclusive,
-    /// It wants the machine for itself, and steps of theirs run.
+    /// It wants the machine for itself, and their steps run.
     Running,
-    /// What of theirs waits is served before it.
+    /// One of their waiting units is served first.
     Ahead,
 }
 
-/// Some instances: the first, and how many there are beside it.
+/// A group of instances: the first, and the number of others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Labels {
     pub first: String,
@@ -68,38 +68,38 @@ pub struct Labels {
 }
 
 impl Labels {
-    /// `None` of nobody.
+    /// `None` if empty.
     pub fn of(labels: impl IntoIterator<Item = String>) -> Option<Self> {
         let mut labels = labels.into_iter();
         Some(Labels { first: labels.next()?, more: labels.count() as u32 })
     }
 }
 
-/// Less of a resource than something asks for.
+/// A resource of which less is available than requested.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scarce {
     pub resource: Resource<u32>,
     pub requested: u64,
     pub available: u64,
-    /// Who of ours holds it.
+    /// Holders in this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by: Option<Labels>,
     /// When the first of them is expected to end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<u64>,
-    /// Bytes of a GPU that others hold.
+    /// Bytes of a GPU held by foreign processes.
     #[serde(default, skip_serializing_if = "is_none")]
     pub strangers: u64,
-    /// Who they are, where that is known.
+    /// The foreign holders, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub occupant: Option<Occupant>,
-    /// What other runs of the machine hold of it.
+    /// Amount that other runs on the machine hold.
     #[serde(default, skip_serializing_if = "is_none")]
     pub elsewhere: u64,
-    /// What is kept for other runs of the machine, which are served before.
+    /// Amount held back for other runs that are served first.
     #[serde(default, skip_serializing_if = "is_none")]
     pub ahead: u64,
-    /// Which runs these are.
+    /// These runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs: Option<Labels>,
 }
@@ -108,7 +108,7 @@ fn is_none(amount: &u64) -> bool {
     *amount == 0
 }
 
-/// What can be short.
+/// A resource that can run short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Resource<Gpu> {
@@ -119,22 +119,22 @@ pub enum Resource<Gpu> {
     Cpus,
     /// Host memory, bytes.
     Memory,
-    /// GPUs with room for it. Followed by one entry for each GPU without.
+    /// GPUs with enough room. Followed by one entry for each GPU without.
     Gpus,
-    /// Memory of this GPU, bytes. If that would suffice, the GPU is wanted alone, by it or by its holder.
+    /// Memory of this GPU, bytes. If there is enough, it or the GPU's holder wants the GPU alone.
     GpuMemory(Gpu),
-    /// This GPU's time, thousandths: sharing it would slow somebody down too much, or gain too little.
+    /// Time of this GPU, thousandths: sharing it would slow a step down too much, or gain too little.
     GpuBusy(Gpu),
-    /// The same as it was measured: what the slower of both took on this GPU, in thousandths of what it takes alone.
+    /// The same, as measured: the larger slowdown of both on this GPU, in thousandths of the time alone.
     GpuMeasured(Gpu),
-    /// This GPU does not answer.
+    /// This GPU does not respond.
     GpuLost(Gpu),
-    /// This GPU, which is kept for what another run of the machine waits with.
+    /// This GPU is held for another run on the machine.
     GpuKept(Gpu),
 }
 
 impl<Gpu> Resource<Gpu> {
-    /// With its GPU called otherwise.
+    /// Renames the GPU.
     pub fn map<Other>(self, name: impl FnOnce(Gpu) -> Other) -> Resource<Other> {
         match self {
             Resource::Jobs => Resource::Jobs,
@@ -151,18 +151,18 @@ impl<Gpu> Resource<Gpu> {
     }
 }
 
-/// Who else is on a GPU.
+/// Other users of a GPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Occupant {
-    /// Another flow has its lock.
+    /// Another flow run holds its lock.
     Flow {
-        /// Which one; empty where its lock does not tell.
+        /// The holder; empty if the lock does not show it.
         holder: String,
     },
-    /// Its driver does not answer.
+    /// Its driver does not respond.
     Silent,
-    /// Processes of somebody else.
+    /// Foreign processes.
     Processes {
         /// The one with the most memory.
         pid: u32,

@@ -1,4 +1,4 @@
-//! What was true while an attempt ran.
+//! Conditions under which an attempt ran.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use crate::{Digest, Span, reason::ClosedBy};
 
-/// What a repository stood at: a commit, and whether a file that it tracks was another one.
+/// The state of a repository: its commit, and whether a tracked file differs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Revision {
     /// The hash of the commit.
     pub commit: String,
-    /// There were changes that were not committed.
+    /// There were uncommitted changes.
     pub dirty: bool,
 }
 
@@ -23,15 +23,16 @@ impl Revision {
     }
 }
 
-/// What was true while an attempt ran. Numbers taken under unlike circumstances are never averaged. JSON leaves out what is not known.
+/// Conditions under which an attempt ran. Numbers from different conditions are never averaged. JSON omits unknown
+/// fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Circumstances {
-    /// How it was declared to run.
+    /// Its declared mode.
     pub mode: Mode,
     /// GPU models of the placement, in order; empty without GPUs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpu_models: Vec<String>,
-    /// UUIDs of the placement.
+    /// UUIDs of the placement's GPUs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<String>,
     /// Total memory of each GPU of the placement, bytes.
@@ -43,102 +44,104 @@ pub struct Circumstances {
     /// Host memory limit that the step declared, bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<u64>,
-    /// Wall-clock limit that it had: the one that the step declared, or that of its job on Slurm where this is shorter. A recorded time-out is reused only under a limit that is no longer.
+    /// Wall-clock limit: the declared one, or that of its Slurm job if shorter. A recorded time-out is reused only under
+    /// a limit that is not longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Span>,
     /// CPUs of the placement; 0 without one.
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub cpus: u32,
-    /// CPUs of the host; 0 where nothing ran.
+    /// CPUs of the host; 0 if nothing ran.
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub host_cpus: u32,
     /// CPU model of the host.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cpu_model: String,
-    /// Host memory, bytes; 0 where it is not known.
+    /// Host memory, bytes; 0 if unknown.
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub host_memory: u64,
-    /// The commit that the repository of the run's root stood at. A fact for people: what a step reads is in its fingerprint.
+    /// The commit of the repository at the run's root. For information only: the fingerprint covers what a step reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<Revision>,
-    /// Parameters of the workflow that it depends on, scalars that are no paths: what it took says little of what it takes with others.
+    /// Workflow parameters that it depends on, without paths and collections. With other values, its time and memory do
+    /// not apply.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub params: BTreeMap<String, Value>,
-    /// Which of the programs that its step has been this one was ([`Parts::program`](crate::fingerprint::Parts::program)).
+    /// The version of its step's program ([`Parts::program`](crate::fingerprint::Parts::program)).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<Digest>,
     /// Version of NVIDIA's driver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// Versions and devices that the program told: `torch`, `device`, `precision`.
+    /// Versions and devices reported by the program: `torch`, `device`, `precision`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub facts: BTreeMap<String, String>,
-    /// Labels of flow's own instances that ran at the same time: members of the co-run group, or others.
+    /// Labels of this run's instances that ran at the same time, in the co-run group or not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub corunners: Vec<String>,
-    /// Of these, those that were on a GPU of its placement.
+    /// Those of them that used a GPU of its placement.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub neighbours: Vec<String>,
-    /// Attempts of other runs of this machine that ran meanwhile: so many at once, at most.
+    /// Maximum number of attempts of other runs on the machine at one time.
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub elsewhere: u32,
-    /// Of what is measured: whether other runs of this machine ran anything meanwhile, nobody could see.
+    /// Of a measured step: it is unknown whether other runs on the machine ran anything at the time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unwatched: bool,
     /// For a member of a co-run group: placement and window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corun: Option<CorunWindow>,
-    /// Compute processes of others on the GPUs of the placement.
+    /// Foreign compute processes on the GPUs of the placement.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub strangers: Vec<Stranger>,
-    /// Mean share of the multiprocessors that others used on a GPU of the placement, in time slices of their own: co-runners and
-    /// strangers. Absent where nobody else was there, or the driver does not tell.
+    /// Mean share of the multiprocessors that others used on a GPU of the placement, in their own time slices:
+    /// co-runners and foreign processes. Absent if there were none, or the driver does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_shared: Option<f64>,
-    /// Mean CPU use of processes that are not flow's, as a share of the host.
+    /// Mean CPU use of foreign processes, as a share of the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub foreign_cpu: Option<f64>,
-    /// Share of samples in which the host's CPUs were at least 95 % busy.
+    /// Share of samples in which the host's CPUs were at least 95% busy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_saturated: Option<f64>,
     /// The GPUs were declared, not real.
     #[serde(default)]
     pub fake_gpus: bool,
-    /// The kernel killed it for want of host memory, in which everything that runs on the host has a part.
+    /// The kernel killed it because host memory ran out, to which everything on the host contributes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub oom_killed: bool,
-    /// What this says of the interference on its GPU, where all who shared it ran alone as well.
+    /// The interference that it measured on its GPU, if all sharers also ran alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sharing: Option<GpuSharing>,
 }
 
 impl Circumstances {
-    /// The CPUs of the host ran out, in more than a tenth of the samples.
+    /// Whether the host's CPUs were exhausted in more than a tenth of the samples.
     pub(crate) fn short_of_cpu(&self) -> bool {
         self.cpu_saturated.is_some_and(|share| share > 0.1)
     }
 }
 
-/// What was seen of a GPU that was shared.
+/// Measured sharing of a GPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GpuSharing {
-    /// Sum of the shares of time in which each keeps it busy alone.
+    /// Sum of the shares of time in which each keeps the GPU busy alone.
     pub busy: f64,
-    /// Slowdown: of a co-run group that of its members in the mean, else this attempt's own.
+    /// Slowdown: the mean of a co-run group's members, else this attempt's own.
     pub slowdown: f64,
-    /// Outside of co-run groups: with whom it had its GPUs in the epochs that were compared.
+    /// Outside co-run groups: the attempts on its GPUs in the compared epochs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<String>,
-    /// How many epochs these were.
+    /// Number of these epochs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epochs: Option<u32>,
 }
 
-/// How a step was declared to run. Part of a measured step's fingerprint.
+/// A step's declared mode. Part of a measured step's fingerprint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Beside whatever else is running.
+    /// Next to whatever else runs.
     #[default]
     Plain,
     /// `exclusive`: alone on the machine, or on its GPUs.
@@ -147,7 +150,7 @@ pub enum Mode {
     Corun,
 }
 
-/// The window of a co-run group: what counts lies between release and the first member's end.
+/// The window of a co-run group, from the release to the first member's end. Only what is inside counts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CorunWindow {
     /// The group's name within its step, `v7`.
@@ -160,33 +163,33 @@ pub struct CorunWindow {
     pub released_at: f64,
     /// Seconds from this attempt's start to the end of the window.
     pub closed_at: f64,
-    /// Epochs of this member that lie wholly inside. Zero: not enough overlap.
+    /// This member's epochs that lie wholly inside. Zero: not enough overlap.
     pub epochs: u32,
-    /// How the window ended, where it was not the first member's ordinary end.
+    /// How the window ended, unless by the first member's ordinary end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_by: Option<ClosedBy>,
-    /// The interference coefficient of the GPU model that the members shared, as far as it had been measured before this group.
+    /// The interference coefficient of the shared GPU model, as measured before this group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interference: Option<f64>,
 }
 
-/// Where the members of a co-run group run.
+/// GPUs of the members of a co-run group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CorunGpus {
-    /// Each on GPUs of its own.
+    /// Each member on separate GPUs.
     #[default]
     Own,
     /// All on the same GPUs.
     Shared,
 }
 
-/// A compute process on one of our GPUs that is not ours.
+/// A foreign compute process on a GPU of the placement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stranger {
-    /// Its process id, as NVML tells it.
+    /// Its process id, from NVML.
     pub pid: u32,
-    /// Its name, where it can be read.
+    /// Its name, if readable.
     pub name: String,
     /// UUID of the GPU.
     pub gpu: String,

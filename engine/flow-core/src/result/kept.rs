@@ -1,4 +1,4 @@
-//! What of an attempt is kept to be read again, by digest.
+//! Stored data of an attempt, for reading it again, by digest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,26 +6,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::Digest;
 
-/// What of an attempt is kept to be read again, wherever `metrics:` say that its numbers are. The objects are its owner's alone, as
-/// the attempt's folder is.
+/// Stored data of an attempt for reading its numbers again, wherever `metrics:` places them. Only the owner can read the
+/// objects, as with the attempt's folder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Kept {
-    /// The fingerprint of the attempt: that of the result, less `metrics:`.
+    /// The fingerprint of the attempt: that of the result without `metrics:`.
     pub attempt: Digest,
-    /// The object that holds its log, when which part of it was read, and what it used meanwhile
-    /// ([`Record`](crate::measure::Record)); absent where it printed nothing and was over before anybody looked.
+    /// The object with its log, the times at which parts of it were read, and its usage
+    /// ([`Record`](crate::measure::Record)). Absent if it printed nothing and ended before the first sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<Digest>,
-    /// Files that may hold numbers and are no outputs, by their paths in the work folder.
+    /// Files that may hold numbers but are no outputs, by their paths in the work folder.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, Digest>,
-    /// Files that were to hold numbers and were not there.
+    /// Files with expected numbers that were missing.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub absent: BTreeSet<String>,
-    /// Its input files as it was given them, small ones, by their paths as declared.
+    /// Its small input files as they were, by declared path.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub inputs: BTreeMap<String, KeptInput>,
-    /// So many bytes of its log were given back while it wrote, and are not kept.
+    /// Number of log bytes that were freed while it wrote, and are not stored.
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub cut: u64,
 }
@@ -35,7 +35,7 @@ pub struct Kept {
 pub struct KeptInput {
     pub digest: Digest,
     pub bytes: u64,
-    /// It is a text, which is kept as an object.
+    /// Whether it is text, which is stored as an object.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub text: bool,
 }

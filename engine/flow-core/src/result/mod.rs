@@ -24,11 +24,11 @@ pub use numbers::{Metric, Point, Series, TimedEpoch};
 pub(crate) use usage::Phases;
 pub use usage::{Earlier, GpuUsage, Usage};
 
-/// The result of an instance, as the store keeps it under its fingerprint. Its JSON stays under 64 KB: series are an
-/// artifact of their own.
+/// The result of an instance, as stored under its fingerprint. Its JSON stays under 64 KB: series are a separate
+/// artifact.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepResult {
-    /// The fingerprint it is kept under.
+    /// The fingerprint under which it is stored.
     pub fingerprint: Digest,
     pub workflow: String,
     /// The step's name when it ran.
@@ -37,17 +37,17 @@ pub struct StepResult {
     pub label: String,
     /// The point of the matrix, in declared order; flattened, scalars only.
     pub axes: IndexMap<String, Value>,
-    /// Which repetition, counted from 0; absent where the step has no `repeat`.
+    /// The repetition, from 0; absent if the step has no `repeat`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repetition: Option<u32>,
     pub outcome: Outcome,
-    /// Why it ended so, where there is something to say.
+    /// Why it ended so, if there is a reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
-    /// Reasons for which the measurement is not to be trusted; empty for a sound one. Spoiled results are never reused.
+    /// Why the measurement is unreliable; empty for a sound one. Disturbed results are never reused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spoiled: Vec<Spoiled>,
-    /// Why its metrics may not be those of the whole attempt.
+    /// Why its metrics may not cover the whole attempt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub caveats: Vec<Caveat>,
     /// The run that produced it.
@@ -59,7 +59,7 @@ pub struct StepResult {
     /// Its artifacts, by output name.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub outputs: IndexMap<String, Artifact>,
-    /// Where those were in the work folder, by output name.
+    /// The outputs' places in the work folder, by output name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub paths: BTreeMap<String, String>,
     /// Its numbers, by name.
@@ -68,42 +68,42 @@ pub struct StepResult {
     /// The parameters it ran with (`with:` as resolved), for tables that show a parameter.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub params: BTreeMap<String, Value>,
-    /// What flow measured from outside.
+    /// Outside measurements by flow.
     #[serde(default)]
     pub usage: Usage,
-    /// What was true while it ran.
+    /// Conditions under which it ran.
     #[serde(default)]
     pub circumstances: Circumstances,
     /// The artifact that holds its series ([`Series`] as JSON), if it has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<Digest>,
-    /// What of a plain program's attempt is kept, so that its metrics can be read in another way.
+    /// Stored data of a plain program's attempt, so that its metrics can be read again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<Kept>,
-    /// `flow accept` keeps an old result for a changed fingerprint; the reason that was given.
+    /// Set by `flow accept`, which keeps an old result for a changed fingerprint: the user's reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted: Option<String>,
 }
 
-/// Whether one at these axes, of the step that a co-run group is like, is what a member at those is alone: it is equal on every axis
-/// that both have.
+/// Whether a run at the axes `alone` is the solo run of a co-run member at the axes `member`: they are equal on every
+/// common axis.
 pub(crate) fn is_alone_of(alone: &IndexMap<String, Value>, member: &IndexMap<String, Value>) -> bool {
     alone.iter().all(|(axis, value)| member.get(axis).is_none_or(|own| own == value))
 }
 
-/// NVIDIA's driver averages a GPU's load over up to so many seconds: over a shorter time it is not known.
+/// NVIDIA's driver averages a GPU's load over up to this many seconds. Over a shorter time the load is unknown.
 pub const GPU_LOAD_SPAN: f64 = 1.0;
 
 impl StepResult {
-    /// The epochs that count took long enough for the load of a GPU in them to be known: what the driver tells of a shorter time is in
-    /// part of the time before.
+    /// Whether the counted epochs were long enough for a GPU load. Over a shorter time, the driver's value includes the
+    /// time before.
     pub(crate) fn tells_gpu_load(&self) -> bool {
         let epochs = self.metrics.get("epoch_time").and_then(|time| Some(time.value * f64::from(time.epochs?)));
         epochs.is_none_or(|whole| whole >= GPU_LOAD_SPAN)
     }
 
-    /// The run alone that a member of a co-run group is a copy of, among the results of the step that it is `like`: equal on every
-    /// axis that both have. None where two fit: that would be a choice, and there is none to make honestly.
+    /// The solo run of a co-run member, among the results of the step that it is `like`: equal on every common axis.
+    /// `None` if two match, because choosing one would be arbitrary.
     pub fn run_alone<'r>(&self, solo: impl IntoIterator<Item = &'r StepResult>) -> Option<&'r StepResult> {
         let all = solo.into_iter().filter(|alone| self.is_at(alone));
         let mut found = all.filter(|alone| alone.repetition.unwrap_or(0) == self.repetition.unwrap_or(0));
@@ -111,7 +111,7 @@ impl StepResult {
         found.next().is_none().then_some(first)
     }
 
-    /// All of them, by repetition: none where two of one repetition fit.
+    /// All solo runs, by repetition; empty if two of one repetition match.
     pub(crate) fn runs_alone<'r>(&self, solo: impl IntoIterator<Item = &'r StepResult>) -> Vec<&'r StepResult> {
         let mut found: Vec<&StepResult> = solo.into_iter().filter(|alone| self.is_at(alone)).collect();
         found.sort_by_key(|alone| alone.repetition);
@@ -122,31 +122,31 @@ impl StepResult {
         is_alone_of(&alone.axes, &self.axes)
     }
 
-    /// An attempt was made, and ran to an end of its own.
+    /// Whether an attempt was made, and ran to its own end.
     pub fn was_tried(&self) -> bool {
         !matches!(self.outcome, Outcome::Skipped | Outcome::Cancelled | Outcome::DoesNotFit)
     }
 
-    /// Every object of the store that it names.
+    /// Every object of the store that it references.
     pub fn objects(&self) -> impl Iterator<Item = Digest> {
         let kept = self.kept.iter().flat_map(Kept::objects);
         self.outputs.values().map(|artifact| artifact.digest).chain(self.series).chain(kept)
     }
 }
 
-/// A file or a folder that a step produced, named by its content.
+/// A file or a folder that a step produced, identified by its content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Artifact {
     /// The digest of the content; for a folder, of its sorted list of names, modes and digests.
     pub digest: Digest,
     pub kind: ArtifactKind,
-    /// Bytes in all.
+    /// Total bytes.
     pub bytes: u64,
     /// Files in it; 1 for a file.
     pub files: u64,
 }
 
-/// What an artifact is.
+/// Kind of an artifact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ArtifactKind {

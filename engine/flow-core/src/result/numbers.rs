@@ -1,4 +1,4 @@
-//! The numbers of an attempt: metrics, and series of them.
+//! The numbers of an attempt: metrics and their series.
 
 use std::collections::BTreeMap;
 
@@ -9,31 +9,31 @@ use crate::metrics::Key;
 /// A named number with a unit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Metric {
-    /// The number: the last that was printed, or the mean over the epochs that count. May be NaN or infinite.
+    /// The number: the last printed value, or the mean over the counted epochs. May be NaN or infinite.
     #[serde(with = "not_finite")]
     pub value: f64,
     /// `s`, `images/s`, `bytes`, `ratio`, or empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub unit: String,
-    /// How many values of the series the number rests on; absent for a plain number.
+    /// Number of values in the mean; absent for a plain number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epochs: Option<u32>,
-    /// Standard deviation over them, where there are at least two.
+    /// Their standard deviation, if there are at least two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sd: Option<f64>,
-    /// The values themselves, where a place among them means the same in other results too, as a seed of a simulation does.
+    /// The values themselves, if an index has the same meaning in other results too, such as a seed of a simulation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<f64>,
 }
 
-/// JSON has no number for what is not finite: NaN is written as null, and an infinite number as the text `Infinity` or `-Infinity`.
+/// JSON has only finite numbers: NaN is written as null, infinity as the text `Infinity` or `-Infinity`.
 pub(crate) mod not_finite {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
     const INFINITY: &str = "Infinity";
     const MINUS_INFINITY: &str = "-Infinity";
 
-    /// A number as JSON has it.
+    /// A number in its JSON form.
     #[derive(Clone, Copy)]
     pub(crate) struct Number(pub(crate) f64);
 
@@ -94,11 +94,11 @@ pub(crate) mod not_finite {
     }
 }
 
-/// A value of a metric, with its place in the training.
+/// A value of a metric, with its position in the training run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Written", into = "Written")]
 pub struct Point {
-    /// Counted from 0; a part begins when the epoch decreases within one attempt, as in a second `fit`.
+    /// From 0. A new part begins when the epoch decreases within one attempt, as in a second `fit`.
     pub part: u32,
     pub key: Key,
     pub value: f64,
@@ -149,10 +149,10 @@ impl From<TimedEpoch> for (u32, u32, f64, f64) {
     }
 }
 
-/// The series of an attempt: what charts draw. An artifact, never a value of the database.
+/// The series of an attempt, for charts. Stored as an artifact, never in the database.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// The values of each metric by name, in the order in which they were printed; of those with the same part, epoch and step the last.
+    /// The values of each metric by name, in printed order; of several with the same part, epoch and step, the last.
     pub metrics: BTreeMap<String, Vec<Point>>,
     pub epoch_times: Vec<TimedEpoch>,
     /// Samples of the host and the GPUs by name (`cpu`, `cpu_cores`, `rss`, `gpu0_load`, `gpu0_memory`, `gpu0_memory_load`, …):
@@ -161,12 +161,12 @@ pub struct Series {
 }
 
 impl Series {
-    /// There is nothing to draw.
+    /// Whether there is nothing to draw.
     pub fn is_empty(&self) -> bool {
         self.metrics.is_empty() && self.samples.is_empty() && self.epoch_times.is_empty()
     }
 
-    /// The epoch begins again: there are several parts.
+    /// Whether the epochs start again, in several parts.
     pub fn has_parts(&self) -> bool {
         self.metrics.values().flatten().any(|point| point.part > 0)
             || self.epoch_times.iter().any(|epoch| epoch.part > 0)

@@ -1,11 +1,11 @@
-//! What flow measured of an attempt from outside.
+//! Outside measurements of an attempt.
 
 use std::ops::Add;
 
 use serde::{Deserialize, Serialize};
 
-/// What flow itself measured of an attempt. Means cover the epochs that count, or the whole attempt if it has none. `None` means that
-/// nobody measured it: a 0 is always a measured one. JSON leaves it out, so expressions see it as undefined.
+/// Measurements of an attempt by flow. Means cover the counted epochs, or the whole attempt if there are none. `None`
+/// means not measured; a 0 was measured. JSON omits `None`, so expressions see it as undefined.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
     /// Wall time from start to exit, seconds.
@@ -31,7 +31,7 @@ pub struct Usage {
     /// Bytes written to storage.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_written: Option<u64>,
-    /// One entry for each GPU of the placement that was looked at, in its order.
+    /// One entry for each sampled GPU of the placement, in its order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<GpuUsage>,
     /// Energy of the GPUs of the placement, joules.
@@ -40,49 +40,49 @@ pub struct Usage {
     /// Number of samples of `/proc` behind these values.
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub samples: u32,
-    /// The share of one core that measuring took, for everything that ran at the time.
+    /// Share of one core used for measuring everything that ran at the time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampler_cpu: Option<f64>,
-    /// How many processes it left running when it ended, which were ended then.
+    /// Number of processes that still ran at its end and were killed then.
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub swept: u32,
-    /// What its wall time is made of, where it told its epochs.
+    /// The parts of its wall time, if it reported epochs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phases: Option<Phases>,
-    /// What it used before it went on, in attempts that were ended in the middle: in the totals and peaks above already.
+    /// Usage of the interrupted attempts before it resumed; the totals and peaks above include it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub earlier: Option<Earlier>,
 }
 
-/// What attempts used that were ended in the middle, and from whose checkpoint another one went on.
+/// Usage of interrupted attempts, from whose checkpoint another one resumed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Earlier {
     pub jobs: u32,
-    /// Of how many of them it is not known what they used, for they were killed together with flow.
+    /// Number of attempts with unknown usage, because they were killed together with flow.
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub unmeasured: u32,
-    /// From start to exit of each, seconds.
+    /// From start to exit, summed, seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wall_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_s: Option<f64>,
-    /// The highest, bytes.
+    /// The maximum, bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rss_peak: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_read: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_written: Option<u64>,
-    /// Where the driver told it of every one.
+    /// Only if the driver reported it for each of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy_j: Option<f64>,
-    /// The highest on each GPU of the placement, bytes.
+    /// The maximum on each GPU of the placement, bytes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpu_memory_peak: Vec<Option<u64>>,
 }
 
 impl Earlier {
-    /// With one more, whose usage has that of those before it in it.
+    /// Adds an attempt, whose usage already includes the earlier ones.
     pub fn and(usage: &Usage) -> Earlier {
         let earlier = usage.earlier.as_ref();
         Earlier {
@@ -100,12 +100,12 @@ impl Earlier {
 }
 
 impl Usage {
-    /// It went on from an attempt that was killed together with flow: what that took is in no total.
+    /// Whether it resumed an attempt that was killed together with flow, whose usage is missing in the totals.
     pub fn lacks_a_part(&self) -> bool {
         self.earlier.as_ref().is_some_and(|earlier| earlier.unmeasured > 0)
     }
 
-    /// Mean CPU use in cores: over the epochs that count, or else from start to exit.
+    /// Mean CPU use in cores: over the counted epochs, or else from start to exit.
     pub fn cores(&self) -> Option<f64> {
         self.cpu_cores.or_else(|| self.cores_of_whole())
     }
@@ -115,9 +115,9 @@ impl Usage {
         Some(self.cpu_s? / wall_s)
     }
 
-    /// Totals of a job that goes on from these, before its own samples are looked at.
+    /// Totals of an attempt that resumes earlier ones, before its own samples are read.
     pub fn after(self, earlier: Option<Earlier>) -> Usage {
-        // Attempts that nobody measured add nothing.
+        // Unmeasured attempts add nothing.
         let Some(before) = earlier.as_ref().filter(|earlier| earlier.jobs > earlier.unmeasured) else {
             return Usage { earlier, ..self };
         };
@@ -133,25 +133,25 @@ impl Usage {
     }
 }
 
-/// A sum is known if both parts are.
+/// A sum is known only if both parts are.
 fn sum<N: Add<Output = N>>(one: Option<N>, other: Option<N>) -> Option<N> {
     one.zip(other).map(|(one, other)| one + other)
 }
 
-/// What the wall time of an attempt with epochs is made of: `before_s + epochs × period_s + after_s`.
+/// The parts of the wall time of an attempt with epochs: `before_s + epochs × period_s + after_s`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Phases {
-    /// Start-up, seconds, with what the first epoch took longer than the others.
+    /// Start-up, seconds, including the extra time of the first epoch.
     pub before_s: f64,
-    /// Epochs that it told.
+    /// Number of reported epochs.
     pub epochs: u32,
-    /// From the end of one epoch to the end of the next, seconds; with what comes between them.
+    /// From the end of one epoch to the end of the next, seconds, including any time between them.
     pub period_s: f64,
     /// From the end of the last epoch, seconds.
     pub after_s: f64,
 }
 
-/// What flow measured on one GPU of an attempt.
+/// Measurements on one GPU of an attempt.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GpuUsage {
     pub uuid: String,
@@ -161,18 +161,18 @@ pub struct GpuUsage {
     /// Mean memory, bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_mean: Option<u64>,
-    /// Per-process figures were not to be had: the card against its state before the start.
+    /// The driver reports no memory per process: the GPU's memory minus that before the start.
     #[serde(default)]
     pub unverified: bool,
     /// Mean GPU load, 0 to 1: the share of time in which a kernel ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load_mean: Option<f64>,
-    /// The same from start to end, whatever counts: also what comes before the first epoch and after the last.
+    /// The same from start to end, including the time before the first epoch and after the last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load_whole: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load_peak: Option<f64>,
-    /// Share of time with GPU load above 90 %.
+    /// Share of time with GPU load above 90%.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load_above_90: Option<f64>,
     /// Mean load of the memory controller, 0 to 1.
@@ -180,7 +180,7 @@ pub struct GpuUsage {
     pub memory_load_mean: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_load_peak: Option<f64>,
-    /// Share of time with memory-controller load above 90 %.
+    /// Share of time with memory-controller load above 90%.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_load_above_90: Option<f64>,
     /// Mean power, watts.
@@ -192,12 +192,12 @@ pub struct GpuUsage {
 }
 
 impl GpuUsage {
-    /// Mean GPU load over the epochs that count, or from start to end if these are too short to tell.
+    /// Mean GPU load over the counted epochs, or from start to end if these were too short for the driver.
     pub fn load(&self) -> Option<f64> {
         self.load_mean.or(self.load_whole)
     }
 
-    /// Forgets the means over epochs that were too short for the driver to tell.
+    /// Removes the means over epochs that were too short for the driver.
     pub(crate) fn forget_loads(&mut self) {
         (self.load_mean, self.load_above_90, self.memory_load_mean, self.memory_load_above_90) = Default::default();
     }

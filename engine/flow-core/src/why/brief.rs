@@ -1,5 +1,5 @@
-//! The first reasons for which something runs, short enough for a line of the journal: a few of many, long values where they
-//! differ.
+//! The first reasons for a run, short enough for a journal line: a few of many, and of long values the part that
+//! differs.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -7,17 +7,17 @@ use serde_json::Value;
 use super::{InputChange, Reason, Unfit};
 use crate::reason::Texts;
 
-/// How many reasons are named one by one.
+/// Maximum number of named reasons.
 const REASONS: usize = 8;
-/// How many files of an input are named one by one.
+/// Maximum number of named files of an input.
 const NAMED: usize = 3;
-/// A longer text is cut.
+/// Longer texts are cut.
 const LONGEST: usize = 60;
 
 /// Why an instance runs: the first reasons, and how many more there are.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Why {
-    /// The first, in brief.
+    /// The first reasons, shortened.
     pub first: Vec<Reason>,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more: u32,
@@ -28,7 +28,7 @@ fn is_zero(more: &u32) -> bool {
 }
 
 impl Why {
-    /// Of all reasons, the most telling first.
+    /// From all reasons, the most telling first.
     pub fn of(reasons: &[Reason]) -> Why {
         let first = reasons.iter().take(REASONS).cloned().map(Reason::brief).collect();
         Why { first, more: reasons.len().saturating_sub(REASONS) as u32 }
@@ -42,7 +42,7 @@ impl Texts for Why {
 }
 
 impl Reason {
-    /// The same with a few of many files, and long values where they differ.
+    /// The same with a few of many files, and of long values the part that differs.
     pub fn brief(mut self) -> Reason {
         match &mut self {
             Reason::Value { was: Some(Value::String(was)), is: Some(Value::String(is)), .. }
@@ -118,7 +118,7 @@ fn cut(text: &str) -> String {
     text.chars().take(LONGEST - 1).chain(['…']).collect()
 }
 
-/// The words in which two long texts differ, with a few beside them.
+/// The words in which two long texts differ, with a few words around them.
 fn where_they_differ(was: &str, is: &str) -> (String, String) {
     const BESIDE: usize = 2;
     let split = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<String>>();

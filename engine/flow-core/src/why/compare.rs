@@ -1,4 +1,4 @@
-//! Comparing the parts of two fingerprints. Knows nothing of how they were made.
+//! Compares the parts of two fingerprints. Does not know how they were made.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,8 +9,8 @@ use super::{FileChange, Files, InputChange, Reason};
 use crate::Digest;
 use crate::fingerprint::{PartKind, PartValue, Parts, RUNNER};
 
-/// The command that an instance ran, with paths for the digests of artifacts, and the variables that its workflow set for it. There is no
-/// command if the step is a plugin's, or if the command was too long to keep.
+/// The command that an instance ran, with paths instead of artifact digests, and the variables set by its workflow.
+/// There is no command if the step uses a plugin, or if the command was too long to store.
 pub fn as_run(parts: &Parts) -> (Option<String>, BTreeMap<String, String>) {
     let artifacts = artifacts(parts);
     let of = |kind: PartKind| parts.base.iter().filter(move |part| part.kind == kind);
@@ -23,8 +23,8 @@ pub fn as_run(parts: &Parts) -> (Option<String>, BTreeMap<String, String>) {
     (command.map(|part| text(&part.value)), env.collect())
 }
 
-/// What differs between the parts of two fingerprints; empty only if the fingerprints are equal. `files` looks up the
-/// files of an input folder by the digest of its manifest, where they were kept.
+/// The differences between the parts of two fingerprints; empty only if the fingerprints are equal. `files` looks up the
+/// files of an input folder by the digest of its manifest, if stored.
 pub fn compare(old: &Parts, new: &Parts, files: &mut dyn FnMut(&Digest) -> Option<Files>) -> Vec<Reason> {
     if old.digest() == new.digest() {
         return Vec::new();
@@ -50,12 +50,12 @@ pub fn compare(old: &Parts, new: &Parts, files: &mut dyn FnMut(&Digest) -> Optio
     let of_command =
         |reason: &Reason, of: &str| matches!(reason, Reason::Value { kind: PartKind::Command, name, .. } if name == of);
     if reasons.iter().any(|reason| of_command(reason, "")) {
-        // Another command may need a shell that the first did not need.
+        // Another command may need a shell that the first one did not need.
         let shows = |reason: &Reason| !matches!(reason, Reason::Value { was, is, .. } if was.is_none() || is.is_none());
         reasons.retain(|reason| !of_command(reason, RUNNER) || shows(reason));
     }
     if let Some(Reason::Value { kind: PartKind::Uses, .. }) = reasons.first() {
-        // Another program has other parameters: only what both programs have is worth a word.
+        // Another program has other parameters, so only differences in common parts are useful.
         reasons.retain(is_of_any_program);
     }
     let members = |parts: &Parts| parts.group.map(|group| group.members);
@@ -63,13 +63,13 @@ pub fn compare(old: &Parts, new: &Parts, files: &mut dyn FnMut(&Digest) -> Optio
         reasons.push(Reason::Group);
     }
     if reasons.is_empty() {
-        // Equal parts, and yet another fingerprint: the group, or an encoding of another version of flow.
+        // Equal parts but another fingerprint: the group differs, or the encoding of another version of flow.
         reasons.push(if old.group == new.group { Reason::Format } else { Reason::Group });
     }
     reasons
 }
 
-/// Says something about a step whose program is another one.
+/// Whether a reason is useful even if the step's program is another one.
 pub(super) fn is_of_any_program(reason: &Reason) -> bool {
     match reason {
         Reason::Value { kind: PartKind::Uses, .. } => true,
@@ -124,7 +124,7 @@ fn differences(
             _ => {
                 let was = then.map(|value| shown(value, &artifacts.old));
                 let is = now.map(|value| shown(value, &artifacts.new));
-                // Equal with paths for digests: it is the artifact that changed, which has a reason of its own.
+                // If they are equal with paths for digests, the artifact changed, which is a separate reason.
                 if was != is || matches!(then, Some(PartValue::Long { .. })) {
                     reasons.push(Reason::Value { kind, name, was, is });
                 }
@@ -133,7 +133,7 @@ fn differences(
     }
 }
 
-/// The results that differ, those of one step together: of a sweep all do where its program changed.
+/// The results that differ, grouped by step: if a program changed, all results of its sweep do.
 fn results(old: &OfKind<'_>, new: &OfKind<'_>) -> Vec<Reason> {
     let mut found: IndexMap<(&str, FileChange), Vec<&str>> = IndexMap::new();
     let labels: BTreeSet<&str> = old.keys().chain(new.keys()).copied().collect();
@@ -167,14 +167,14 @@ fn results(old: &OfKind<'_>, new: &OfKind<'_>) -> Vec<Reason> {
     reasons
 }
 
-/// The step and the axes of a label, in an order that does not depend on how they are written.
+/// The step and the axes of a label, in an order that is independent of the label's.
 fn point(label: &str) -> Vec<&str> {
     let mut parts: Vec<&str> = label.split(['[', ',', ']']).collect();
     parts[1..].sort_unstable();
     parts
 }
 
-/// Replaces "results changed" by what is true if `flow accept` kept all these results: `accepted` are their labels.
+/// Replaces "results changed" if `flow accept` kept all these results; `accepted` are their labels.
 pub(crate) fn name_accepted(reasons: &mut [Reason], old: &Parts, new: &Parts, accepted: &BTreeSet<String>) {
     let digests = |parts: &Parts| -> BTreeMap<String, PartValue> {
         let results = parts.base.iter().filter(|part| part.kind == PartKind::Result);
@@ -195,7 +195,7 @@ pub(crate) fn name_accepted(reasons: &mut [Reason], old: &Parts, new: &Parts, ac
     }
 }
 
-/// `None` where nothing of it differs that is part of the fingerprint.
+/// `None` if nothing differs that is part of the fingerprint.
 fn input_reason(
     name: &str,
     then: Option<&PartValue>,
@@ -252,7 +252,7 @@ fn file_changes(old: &Files, new: &Files) -> Vec<(String, FileChange)> {
     changes
 }
 
-/// Artifacts by path, as they were and are.
+/// Artifacts by path, before and now.
 struct Artifacts<'a> {
     old: BTreeMap<&'a str, Digest>,
     new: BTreeMap<&'a str, Digest>,
@@ -276,7 +276,7 @@ impl Artifacts<'_> {
             digests
         };
         if sorted(&self.old) == sorted(&self.new) {
-            // A step was renamed at most, or its outputs come in another order.
+            // At most a step was renamed, or its outputs have another order.
             if self.old.keys().eq(self.new.keys()) {
                 let moved = self.new.iter().filter(|(path, digest)| self.old.get(*path) != Some(*digest));
                 let steps: BTreeSet<&str> = moved.filter_map(|(path, _)| path.split('/').nth(1)).collect();
@@ -298,7 +298,7 @@ impl Artifacts<'_> {
     }
 }
 
-/// A value for people: digests of artifacts as their paths.
+/// A value for messages: with paths instead of artifact digests.
 fn shown(value: &PartValue, artifacts: &BTreeMap<&str, Digest>) -> Value {
     match value {
         PartValue::Is(Value::String(text)) if text.len() >= 64 => {
@@ -310,7 +310,7 @@ fn shown(value: &PartValue, artifacts: &BTreeMap<&str, Digest>) -> Value {
         }
         PartValue::Is(value) => value.clone(),
         PartValue::Long { length, .. } => Value::String(format!("a text of {length} bytes")),
-        // No other value is shown: inputs, artifacts and results have reasons of their own.
+        // No other values reach this: inputs, artifacts and results have separate reasons.
         PartValue::Digest(digest) | PartValue::Tree { digest, .. } | PartValue::Many { digest, .. } => {
             Value::String(digest.short())
         }

@@ -1,6 +1,6 @@
-//! Why an instance runs: typed reasons, and how two fingerprints give them. Knows no store, and no words.
+//! Why an instance runs: typed reasons, and how two fingerprints result in them. Knows no store, and no words.
 //!
-//! [`compare`] looks at the very parts that were hashed, so a difference it cannot see cannot change a fingerprint.
+//! [`compare`] uses exactly the parts that were hashed, so a difference that it cannot see cannot change a fingerprint.
 
 mod brief;
 mod compare;
@@ -25,73 +25,73 @@ pub use written::{WrittenChange, WrittenSteps, written_changes};
 /// The digest of each file of a folder, by path.
 pub type Files = BTreeMap<String, Digest>;
 
-/// One reason for which an instance is to run.
+/// One reason for running an instance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", tag = "kind", content = "of", rename_all = "snake_case")]
 pub enum Reason {
-    /// Nothing is known of it.
+    /// It never ran, as far as is known.
     NeverRan,
-    /// There is no result, but a checkpoint from which the next attempt goes on.
+    /// It has no result, but a checkpoint from which the next attempt resumes.
     Continues,
     Forced,
-    /// Nothing about it changed, and yet there is no result: it was removed, or none was kept.
+    /// Nothing about it changed, but there is no result: it was removed, or never stored.
     NoResult,
-    /// There was a result, and what it produced is not as it was: a sentence.
+    /// There was a result, but its artifacts have changed: a sentence.
     Damaged(String),
-    /// There is a result, and it may not stand for it.
+    /// There is a result, but it may not be reused.
     NotReusable(Unfit),
-    /// The verdict on its co-run group is undecided: it was planned for that.
+    /// The verdict on its co-run group is undecided, for which it was planned.
     Undecided {
         /// The step and its group.
         group: String,
-        /// How often that ran.
+        /// Number of runs so far.
         looks: u32,
-        /// How often it runs at most.
+        /// Maximum number of runs.
         at_most: u32,
-        /// The gain by now with half its interval, where it is known.
+        /// The gain so far and half its interval, if known.
         gain: Option<(f64, f64)>,
     },
     /// Its co-run group is looked up as one, and this other member must run.
     GroupMember(String),
-    /// Its co-run group has other members, or it was in none.
+    /// Its co-run group has other members, or it had none.
     Group,
-    /// A value that is known then and now; absent where there was or is none.
+    /// The value then and now; absent if there was or is none.
     Value {
-        /// What the value is of.
+        /// Kind of the value.
         kind: PartKind,
-        /// Its name, `batch`; empty where there is only one of its kind.
+        /// Its name, `batch`; empty if it is the only one of its kind.
         name: String,
         was: Option<Value>,
         is: Option<Value>,
     },
-    /// The content of the plugin of this name.
+    /// The content of this plugin.
     PluginRebuilt(String),
-    /// What another step produced, by its path below `in/`.
+    /// Another step's output, by its path below `in/`.
     Artifact(String, FileChange),
-    /// The order of the outputs that it reads of this step.
+    /// The order of this step's outputs that it reads.
     Order(String),
     /// A declared input, by its path.
     Input(String, InputChange),
-    /// It is a measurement now (true), or is none any more (false).
+    /// Whether it is a measurement now (true), or was one before (false).
     Measurement(bool),
-    /// Results that a built-in sees, of one step, which differ in one way.
+    /// Results of one step that a built-in sees and that differ in the same way.
     Results {
-        /// The label where it is one, else the step.
+        /// The label if there is one, else the step.
         of: String,
         change: FileChange,
-        /// How many they are.
+        /// Number of results.
         count: u32,
     },
-    /// A report sees which values of parameters are not the file's: there are some now, other ones, or none any more.
+    /// A report sees the parameters that differ from the file: they were added, changed or removed.
     Set(FileChange),
-    /// What else a built-in sees, [`PartKind::Sees`]: `title.en`, `step.solo`, `profile`. An earlier flow has [`PartKind::Result`] by label and
-    /// `set` as well.
+    /// Something else that a built-in sees, [`PartKind::Sees`]: `title.en`, `step.solo`, `profile`. Older versions of
+    /// flow also wrote [`PartKind::Result`] by label, and `set`.
     Seen(PartKind, String),
-    /// Parts of this kind, too many to tell apart.
+    /// Parts of this kind; too many to compare one by one.
     Many(PartKind),
-    /// The way in which fingerprints are made.
+    /// The format of fingerprints.
     Format,
-    /// In words that have no form of their own here.
+    /// In words, for reasons without a variant here.
     Said(String),
 }
 
@@ -101,15 +101,15 @@ crate::compiled_once::compiled_once!(Reason);
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "of", rename_all = "snake_case")]
 pub enum InputChange {
-    /// It was not declared then, or is not now; or its content differs and its files are not known.
+    /// It was added or removed as a declaration, or its content differs and its files are unknown.
     Whole(FileChange),
     /// Its names or sizes differ (`by: listing`).
     Listing,
-    /// It was hashed by listing and is by content now, or the other way round.
+    /// It was hashed by listing and is now hashed by content, or vice versa.
     By,
     /// These files below it differ.
     Files {
-        /// Which, and how; not always all.
+        /// Some of them, and how they differ.
         named: Vec<(String, FileChange)>,
         more: u32,
     },
@@ -119,32 +119,32 @@ pub enum InputChange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileChange {
-    /// Its content is another.
+    /// Its content differs.
     Changed,
     Added,
     Removed,
 }
 
-/// Why a result that is there may not be reused.
+/// Why an existing result may not be reused.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "of", rename_all = "snake_case")]
 pub enum Unfit {
-    /// It ended in a way that is never reused.
+    /// Its outcome is never reused.
     Outcome(Outcome),
-    /// It ended in a way that the step does not record.
+    /// The step does not record its outcome.
     NotRecorded(Outcome),
-    /// The measurement is not to be trusted, for these reasons.
+    /// The measurement is unreliable, for these reasons.
     Spoiled(Vec<Spoiled>),
-    /// It timed out, and the limit is longer now.
+    /// It timed out, and the limit is now longer.
     LongerLimit {
-        /// Then; absent where it is not known.
+        /// The old limit; absent if unknown.
         was: Option<Span>,
-        /// Now; absent for none.
+        /// The new limit, if any.
         is: Option<Span>,
     },
-    /// It ran out of memory while others ran beside it: labels, or names of processes.
+    /// It ran out of memory while others ran next to it: labels, or names of processes.
     NotAlone(Vec<String>),
-    /// It ran out of the host's memory, of which others have a part.
+    /// It ran out of host memory, which others use too.
     HostMemory,
     /// It ran out of memory under another memory limit.
     MemoryLimit,

@@ -1,4 +1,4 @@
-//! How the steps of a workflow differ between two versions of it, as their author wrote them.
+//! Differences between the steps of two versions of a workflow, as their author wrote them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ pub type WrittenSteps = BTreeMap<String, Map<String, Value>>;
 pub enum WrittenChange {
     Added(String),
     Removed(String),
-    /// A step has another name and the same keys.
+    /// A step has a new name and the same keys.
     Renamed {
         was: String,
         is: String,
@@ -27,8 +27,8 @@ pub enum WrittenChange {
     },
 }
 
-/// What differs, in the order of the names of steps. If one of the sides is only a part of its workflow (`is_part`), steps that the
-/// other side lacks are no difference.
+/// The differences, in the order of step names. If one side is only a part of its workflow (`is_part`), steps that the
+/// other side lacks do not count.
 pub fn written_changes(was: &WrittenSteps, is: &WrittenSteps, is_part: bool) -> Vec<WrittenChange> {
     let mut changes: Vec<WrittenChange> = Vec::new();
     let mut gone: Vec<&String> = was.keys().filter(|step| !is.contains_key(*step)).collect();
@@ -40,7 +40,7 @@ pub fn written_changes(was: &WrittenSteps, is: &WrittenSteps, is_part: bool) -> 
         }
     }
     changes.extend(gone.into_iter().filter(|_| !is_part).cloned().map(WrittenChange::Removed));
-    // Alike in several steps: told once, where the first of them is.
+    // The same change in several steps is reported once, at the first.
     let mut keys: IndexMap<_, (Vec<String>, Option<Value>, Option<Value>)> = IndexMap::new();
     for (step, now) in is {
         let Some(then) = was.get(step) else { continue };
@@ -61,7 +61,7 @@ pub fn written_changes(was: &WrittenSteps, is: &WrittenSteps, is_part: bool) -> 
     changes
 }
 
-/// A variable is a text, however it is written.
+/// A variable is a text, in whatever way it is written.
 fn text(value: Option<&Value>) -> Option<String> {
     value.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
 }
