@@ -1,15 +1,15 @@
-//! What a program printed for a terminal, as text. Prints nothing, and knows no line.
+//! A program's terminal output as text. Prints nothing, and knows no line.
 
 use std::borrow::Cow;
 
 use crate::text::is_hidden;
 
-/// What a program printed, looked through piece by piece: its text, its blanks and ends of lines, and colours. What would move
-/// the cursor, name the window, make links or change the terminal is taken out.
+/// Filters a program's output piece by piece: keeps text, blanks, line ends and, if wanted, colours. Removes everything
+/// that would move the cursor, name the window, make links or change the terminal.
 #[derive(Debug, Default)]
 pub struct Program {
     state: EscapeState,
-    /// The begin of a character whose rest has not come yet.
+    /// The first bytes of an incomplete character.
     begun: Vec<u8>,
     colours: bool,
     coloured: bool,
@@ -19,9 +19,9 @@ pub struct Program {
 enum EscapeState {
     #[default]
     Text,
-    /// Behind an escape, where a sequence begins.
+    /// After an escape character.
     Escape,
-    /// A control sequence; its parameters, while it can be a colour.
+    /// A control sequence, with its parameters as long as it can be a colour.
     Control(Option<String>),
     /// A string for the terminal: a title, a link.
     Words,
@@ -32,7 +32,7 @@ impl Program {
         Program { colours: true, ..Program::default() }
     }
 
-    /// What can be shown of the next bytes.
+    /// The visible part of the next bytes.
     pub fn text(&mut self, bytes: &[u8]) -> String {
         let mut out = String::with_capacity(bytes.len());
         let mut all = std::mem::take(&mut self.begun);
@@ -56,7 +56,7 @@ impl Program {
         }
     }
 
-    /// The end of colours that the program left on.
+    /// Resets colours that the program left on.
     pub fn end(&mut self) -> String {
         match std::mem::take(&mut self.coloured) {
             true => "\x1b[0m".to_owned(),
@@ -65,7 +65,7 @@ impl Program {
     }
 
     fn take(&mut self, c: char, out: &mut String) {
-        // The end of a line ends what was begun, or the rest of the log could be swallowed.
+        // A line end also ends an escape sequence; otherwise it could swallow the rest of the log.
         if c == '\n' {
             self.state = EscapeState::Text;
         }
@@ -109,7 +109,7 @@ impl Program {
     }
 }
 
-/// A line that a program printed without its colours and all else that is for a terminal alone.
+/// A line of output without colours and other terminal sequences.
 pub(crate) fn without_escapes(line: &[u8]) -> Cow<'_, str> {
     let plain = |byte: &u8| (b' '..=b'~').contains(byte) || *byte == b'\t';
     if line.iter().all(plain) {

@@ -1,4 +1,4 @@
-//! The seam between the engine and flow's own steps (`flow/table`, `flow/report`): bytes and values in, bytes and values out.
+//! The interface between the engine and the built-in steps (`flow/table`, `flow/report`): bytes and values in and out.
 
 use std::collections::BTreeMap;
 
@@ -10,121 +10,122 @@ use crate::{
     reason::{Cause, Fault, ProfileReason, Withheld},
 };
 
-/// Flow's own steps. Pure: whoever calls reads and writes the files.
+/// The built-in steps. Pure: the caller reads and writes the files.
 pub trait Builtins: Send + Sync {
-    /// The steps by name behind `flow/`, with schema, outputs and version.
+    /// The steps by name after `flow/`, with schema, outputs and version.
     fn provided(&self) -> BTreeMap<String, Provided>;
 
-    /// What changes with any of them, told without their schemas.
+    /// Changes if any of them does; cheaper than their schemas.
     fn version(&self) -> &str;
 
     /// Runs one.
     ///
     /// # Errors
-    /// For the author of the workflow: what was expected, what to do.
+    /// For the author of the workflow: what was expected, and what to do.
     fn run(&self, name: &str, input: &BuiltinInput) -> Result<BuiltinOutput, Fault>;
 
-    /// What a `publish` entry writes, from the files of the `from` step's only output.
+    /// The files that a `publish` entry writes, made from the files of the `from` step's only output.
     ///
     /// # Errors
     /// A sentence for the author of the workflow.
     fn publish(&self, job: &PublishJob) -> Result<Publication, String>;
 }
 
-/// What a built-in sees: the steps that it names, the steps that those are `like`, and the steps that those tables are `from`.
+/// Input of a built-in: the steps that it names, the steps that those are `like`, and those that these tables are
+/// `from`.
 #[derive(Clone, Debug, Default)]
 pub struct BuiltinInput {
     pub workflow: String,
-    /// The workflow's title by language; the name under `""` where it has none.
+    /// The workflow's title by language; its name under `""` if it has none.
     pub title: BTreeMap<String, String>,
     pub with: Map<String, Value>,
     pub steps: IndexMap<String, StepView>,
-    /// What a report rests on besides these: where there was a GPU, for results of steps above what it shows.
+    /// For a report: conditions of GPU runs of steps above those that it shows.
     pub behind: Vec<Circumstances>,
-    /// What its parameters name of the author's files, by the path that stands there.
+    /// The user's files that its parameters name, by the path in the parameter.
     pub files: BTreeMap<String, Vec<u8>>,
-    /// The profile in force and why, if there is one.
+    /// The active profile and why, if there is one.
     pub profile: Option<(String, ProfileReason)>,
-    /// Parameters whose values are not those of the file and the profile.
+    /// Parameters whose values differ from the file and the profile.
     pub set: BTreeMap<String, Value>,
-    /// Where the results were asked for; for reports made without results.
+    /// The machine of this run; for reports without results.
     pub machine: Machine,
 }
 
-/// A step, as a built-in sees it.
+/// A built-in's view of a step.
 #[derive(Clone, Debug, Default)]
 pub struct StepView {
     /// `torch/train`, `flow/table`, or absent for a command.
     pub uses: Option<String>,
-    /// Its `with:` as written, without late values resolved.
+    /// Its `with:` as written, with late values unresolved.
     pub with: Map<String, Value>,
     /// The step it is a copy of.
     pub like: Option<String>,
     /// Why it has no instances: `when` is false, or its matrix is empty.
     pub absent: Option<Cause>,
-    /// Results in the order of the matrix. Skipped and blocked instances have one too, with that outcome.
+    /// Results in matrix order. Skipped and blocked instances also have one, with that outcome.
     pub results: Vec<StepResult>,
-    /// What was repeated for a verdict of this built-in, besides: all others see an experiment as it was asked for.
+    /// Further repetitions for a verdict of this built-in. Other built-ins see only the requested repetitions.
     pub again: Vec<StepResult>,
-    /// What other machines came to, where this built-in asked for that.
+    /// Results of other machines, if this built-in requested them.
     pub imported: Vec<Foreign>,
-    /// Series of each result, where there are any; as long as `results`.
+    /// Series of each result, if it has any; as long as `results`.
     pub series: Vec<Option<Series>>,
-    /// Files of the outputs of built-in steps by path, for each result; as long as `results`. So a report reads the tables and
-    /// the schedules that it shows.
+    /// For each result, the output files of built-in steps by path; as long as `results`. A report reads its tables and
+    /// schedules from them.
     pub files: Vec<BTreeMap<String, Vec<u8>>>,
 }
 
-/// What a built-in produces.
+/// Output of a built-in.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BuiltinOutput {
     /// Files of its only output (a folder), by path in it.
     pub files: BTreeMap<String, Vec<u8>>,
     pub metrics: BTreeMap<String, Metric>,
-    /// What is to be said of it, if anything.
+    /// Why it ended as it did, if there is a reason.
     pub cause: Option<Cause>,
-    /// What its author should know, a sentence each.
+    /// Warnings for the author, one sentence each.
     pub notices: Vec<String>,
 }
 
-/// The files beside a README that `whats_new:` names: with all entries, and with those of runs without a GPU.
+/// The files next to a README that `whats_new:` names: with all entries, and with those of runs without a GPU.
 pub const WHATS_NEW: [&str; 2] = ["WHATSNEW.md", "reports/WHATSNEW.md"];
 
-/// One entry of `publish:` to carry out.
+/// One entry of `publish:`, ready to be carried out.
 #[derive(Clone, Debug)]
 pub struct PublishJob {
     /// Files of the report, by path in its folder.
     pub files: BTreeMap<String, Vec<u8>>,
-    /// Whole report to a file, or an entry into a file.
+    /// The whole report to a file, or an entry into a file.
     pub what: PublishWhat,
     /// The target's file name, `feb08.md`.
     pub target: String,
     /// The target's present content, if it exists.
     pub existing: Option<String>,
-    /// The present content of those files of [`WHATS_NEW`] that exist in the target's folder.
+    /// The present content of the [`WHATS_NEW`] files in the target's folder.
     pub beside: BTreeMap<String, String>,
     /// For an entry: the path from the target's folder to the published report, if this workflow publishes it too.
     pub report: Option<String>,
-    /// What may be replaced.
+    /// What it may replace.
     pub replace: Replace,
 }
 
-/// Which published files a run may replace. What does not exist yet is published unless publishing is off.
+/// Which published files a run may replace. Files that do not exist yet are published unless publishing is off.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Replace {
-    /// Whatever it published before.
+    /// Everything that it published before.
     Always,
-    /// What is of the same profile and from the same GPU models.
+    /// Files from the same profile and the same GPU models.
     Alike,
-    /// Nothing; where nothing was to be published, that is not published either.
+    /// Nothing; with publishing turned off, new files are not written either.
     Nothing(Withheld),
 }
 
-/// What a `publish` entry comes to.
+/// Result of a `publish` entry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Publication {
     pub files: Vec<FileToWrite>,
-    /// Why they are not written to where they are published.
+    /// Why the files are not written to their published place.
     pub withheld: Option<Withheld>,
 }
 
@@ -139,7 +140,7 @@ pub enum PublishWhat {
 /// A file to write, relative to the folder of the target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileToWrite {
-    /// Relative path, never upwards.
+    /// Relative path without `..`.
     pub path: String,
     pub bytes: Vec<u8>,
 }

@@ -1,4 +1,4 @@
-//! What steps there are to use: plugins as found by somebody else, and flow's own built-in steps. Plain data.
+//! The available steps: those of plugins, which the caller found, and the built-in ones. Plain data.
 
 use std::collections::BTreeMap;
 
@@ -11,58 +11,59 @@ use crate::{Diagnostic, Digest};
 /// Every plugin and built-in that a workflow can name in `uses`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Catalogue {
-    /// `flow/table`, by the part behind the slash.
+    /// `flow/table`, by the part after the slash.
     pub builtins: BTreeMap<String, Provided>,
     pub plugins: BTreeMap<String, PluginFacts>,
 }
 
-/// One plugin, as its `plugin.yaml` and its content tell.
+/// A plugin, from its `plugin.yaml` and its content.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PluginFacts {
     pub version: String,
     /// The digest of its declared content. Part of every fingerprint of its steps.
     pub digest: Digest,
-    /// The protocol that the engine speaks with it. Part of the fingerprint as well.
+    /// The protocol version between engine and plugin. Also part of the fingerprint.
     pub protocol: u32,
     pub steps: BTreeMap<String, Provided>,
 }
 
-/// A step that a plugin or flow itself provides.
+/// A step provided by a plugin or by flow itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Provided {
-    /// One line for people.
+    /// One line of description.
     #[serde(default)]
     pub about: String,
-    /// JSON Schema of `with:`. A string property annotated `"x-flow": "step"` takes the bare name of a step, which makes an
-    /// edge; `"x-flow": "path"` takes a file or folder, relative to the workflow, whose content becomes an input. A number annotated
-    /// `"x-flow-most": "data.images"` is at most the metric `images` of the step whose artifact the parameter `data` is, which is told
-    /// once that is known; `data.images less valid`, where the parameter `valid` says which part of these is for something else.
+    /// JSON Schema of `with:`. A string property with `"x-flow": "step"` takes the bare name of a step, which makes an
+    /// edge. With `"x-flow": "path"` it takes a file or folder, relative to the workflow, whose content becomes an
+    /// input. A number with `"x-flow-most": "data.images"` is at most the metric `images` of the step whose artifact the
+    /// parameter `data` is; this is checked once the metric is known. With `data.images less valid`, the share in the
+    /// parameter `valid` is reserved.
     pub with: Value,
-    /// The step is a measurement: its circumstances matter.
+    /// Whether its circumstances matter: it is a measurement.
     #[serde(default)]
     pub measured: bool,
-    /// In a co-run group it goes on until it is told to stop.
+    /// Whether it runs until told to stop in a co-run group.
     #[serde(default)]
     pub continues: bool,
     /// Outputs: name and path in the work folder.
     #[serde(default)]
     pub outputs: IndexMap<String, String>,
-    /// For a built-in: changes whenever its output would. Absent for plugins, whose digest counts.
+    /// For a built-in: changes whenever its output would change. Absent for plugins, whose digest counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// For a built-in: what it says at planning of a `with:` that its schema lets pass.
+    /// For a built-in: checks at planning time a `with:` that its schema accepts.
     #[serde(skip)]
     pub check: Option<WithCheck>,
-    /// For a built-in: the co-run steps that it gives verdicts on.
+    /// For a built-in: the co-run steps that it judges.
     #[serde(skip)]
     pub verdicts: Option<WithVerdicts>,
 }
 
-/// Co-run steps, each with what is still parallel ([`crate::verdict::TOLERANCE`]).
+/// Co-run steps with their tolerances ([`crate::verdict::TOLERANCE`]).
 pub type Tolerances = Vec<(String, f64)>;
 
-/// Which co-run steps a `with:` wants a verdict on.
+/// The co-run steps that a `with:` requests a verdict on.
 #[derive(Clone, Copy, Debug)]
 pub struct WithVerdicts(pub fn(&Map<String, Value>) -> Tolerances);
 
@@ -72,7 +73,7 @@ impl PartialEq for WithVerdicts {
     }
 }
 
-/// Looks at a `with:` and the steps that it names, before anything runs.
+/// Checks a `with:` and the steps that it names, before anything runs.
 #[derive(Clone, Copy, Debug)]
 pub struct WithCheck(pub fn(&PlannedWith) -> Vec<WrongWith>);
 
@@ -82,16 +83,16 @@ impl PartialEq for WithCheck {
     }
 }
 
-/// What a built-in knows at planning.
+/// A built-in's information at planning time.
 #[derive(Clone, Debug, Default)]
 pub struct PlannedWith {
-    /// Its parameters, all of them known.
+    /// Its parameters, all known.
     pub with: Map<String, Value>,
     /// The steps that it sees, by name.
     pub steps: BTreeMap<String, PlannedStep>,
 }
 
-/// A step as planning knows it.
+/// A step at planning time.
 #[derive(Clone, Debug, Default)]
 pub struct PlannedStep {
     /// `torch/train`, `flow/table`, or absent for a command.
@@ -100,20 +101,20 @@ pub struct PlannedStep {
     pub with: Map<String, Value>,
     /// The step it is a copy of.
     pub like: Option<String>,
-    /// Its instances are members of co-run groups.
+    /// Whether its instances are members of co-run groups.
     pub corun: bool,
     pub repeats: bool,
-    /// Its axes with their values, flattened; absent where it has no instances.
+    /// Its axes and values, flattened; absent if it has no instances.
     pub axes: Option<IndexMap<String, Vec<Value>>>,
-    /// The metrics that it will have, where the workflow alone tells.
+    /// Its metrics, if the workflow alone determines them.
     pub metrics: Option<Vec<String>>,
 }
 
-/// What is wrong with a `with:`.
+/// A mistake in a `with:`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrongWith {
-    /// Where, as a JSON pointer into it: `/columns/2`.
+    /// Its place, as a JSON pointer into it: `/columns/2`.
     pub at: String,
-    /// What, with something to do.
+    /// The mistake, with advice.
     pub what: Diagnostic,
 }

@@ -1,8 +1,8 @@
-//! Reading and writing of reasons, compiled here once: what serde derives is compiled anew for each crate that uses it, each
-//! format, and each enum or flattened struct around it, and was half of what the store was compiled to.
+//! Compiles the serialization of reasons only once. serde's derived code is compiled again for each crate that uses it,
+//! each format, and each enum or flattened struct around it. It was half of the store's compiled code.
 
-/// Implements serde's traits for types that derive them with `#[serde(remote = "Self")]`, for JSON alone: they are written by
-/// way of a trait object, and read by way of a value, which keeps no order of keys.
+/// Implements serde's traits for types that derive them with `#[serde(remote = "Self")]`, for JSON only. Writing goes
+/// through a trait object, reading through a value, which keeps no key order.
 macro_rules! compiled_once {
     ($($name:ident),* $(,)?) => { $(
         const _: () = {
@@ -27,7 +27,7 @@ macro_rules! compiled_once {
                 }
             }
 
-            // Inlined, both would be compiled where they are called.
+            // Inlined, both would be compiled at each call.
             #[inline(never)]
             fn erased<'a>(this: &'a This<'a>) -> &'a dyn erased_serde::Serialize {
                 this

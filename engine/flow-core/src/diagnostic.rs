@@ -1,23 +1,23 @@
-//! What is wrong with a workflow, and where. Does not know how it is printed.
+//! Mistakes in a workflow and their places. Does not know how they are printed.
 
 use std::{fmt, ops::Range, sync::Arc};
 
 use crate::{Source, reason::Lack};
 
-/// One thing that is wrong in a workflow file, or in what was asked of it on the command line.
+/// One mistake in a workflow file or on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// What is wrong, in a sentence without a full stop.
+    /// The mistake, in a sentence without a full stop.
     pub message: String,
-    /// Where, in bytes of the file's text; absent for what does not come from the file, such as `--set`.
+    /// Its place, in bytes of the file's text; absent if it is not in the file, such as `--set`.
     pub span: Option<Range<usize>>,
-    /// The included file that it stands in; absent for the workflow's own.
+    /// The included file that it is in; absent for the workflow's own file.
     pub source: Option<Arc<Source>>,
-    /// What was expected at that place; empty where the message says it all.
+    /// What was expected at that place; empty if the message says it all.
     pub label: String,
-    /// What this machine lacks, where that is what is wrong: words for it stand with those of reports.
+    /// What this machine lacks, if that is the mistake. The catalogues of reports have words for it.
     pub lack: Option<Box<Lack>>,
-    /// What to do, the nearest name first.
+    /// Advice, the nearest name first.
     pub help: Vec<String>,
 }
 
@@ -28,28 +28,28 @@ impl Diagnostic {
         Diagnostic { message, span: None, source: None, label: String::new(), lack: None, help: Vec::new() }
     }
 
-    /// With what was expected.
+    /// Adds what was expected.
     #[must_use]
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = label.into();
         self
     }
 
-    /// With what this machine lacks.
+    /// Adds what this machine lacks.
     #[must_use]
     pub fn because(mut self, lack: Lack) -> Self {
         self.lack = Some(Box::new(lack));
         self
     }
 
-    /// With something to do.
+    /// Adds advice.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help.push(help.into());
         self
     }
 
-    /// With the nearest of the names that would have been right, or all of them where none is near and they are few.
+    /// Adds the nearest of the valid names, or all of them if none is near and they are few.
     #[must_use]
     pub fn nearest<'a>(mut self, wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Self {
         let names: Vec<&str> = names.into_iter().collect();
@@ -57,7 +57,7 @@ impl Diagnostic {
             Some(near) => self.help.push(format!("did you mean `{near}`?")),
             None if names.is_empty() => {}
             None => {
-                // To leave out one or two of them would help nobody.
+                // Leaving out only one or two would help nobody.
                 const FEW: usize = 20;
                 const SHOWN: usize = 12;
                 let shown = if names.len() > FEW { SHOWN } else { names.len() };
@@ -71,7 +71,7 @@ impl Diagnostic {
         self
     }
 
-    /// The line and column of its beginning, both counted from 1, the column in characters.
+    /// The line and column of its start, both counted from 1, the column in characters.
     pub fn line_column(&self, text: &str) -> Option<(usize, usize)> {
         let at = self.span.as_ref()?.start.min(text.len());
         let before = text.get(..at)?;
@@ -97,20 +97,20 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// How many edits make one text the other; a swap of neighbours is one.
+/// Number of edits between two texts; a swap of neighbours is one edit.
 pub fn edits(one: &str, other: &str) -> usize {
     strsim::damerau_levenshtein(one, other)
 }
 
-/// The name that was probably meant: near by edits, or the same but for its case. Never the wrong name itself.
+/// The name that was probably meant: near by edits, or equal except for case. Never the wrong name itself.
 pub fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let folded = wrong.to_lowercase();
-    // In a name of one or two letters everything is near.
+    // Every name of one or two letters is near any other.
     let far = (wrong.chars().count() / 3).min(3);
     let length = folded.chars().count();
     names
         .into_iter()
-        // Edits change the length by one each.
+        // Each edit changes the length by at most one.
         .filter(|name| *name != wrong && name.chars().count().abs_diff(length) <= far)
         .map(|name| (edits(&folded, &name.to_lowercase()), name))
         .filter(|(distance, _)| *distance <= far)

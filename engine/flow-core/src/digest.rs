@@ -1,4 +1,4 @@
-//! A BLAKE3 digest as a value: 64 hexadecimal digits outside, 32 bytes inside and in formats that nobody reads.
+//! A BLAKE3 digest as a value: 64 hexadecimal digits as text, 32 bytes in memory and in binary formats.
 
 use std::{fmt, str::FromStr};
 
@@ -14,7 +14,7 @@ impl Digest {
         Digest(*blake3::hash(bytes).as_bytes())
     }
 
-    /// The first twelve digits, for people.
+    /// The first twelve digits, for messages.
     pub fn short(&self) -> String {
         self.to_string()[..12].to_owned()
     }

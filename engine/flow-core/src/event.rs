@@ -1,6 +1,6 @@
-//! Run events: what the journal holds, one JSON object a line. Screen, status, report and recovery are folds over them.
+//! Run events: the lines of the journal, one JSON object each. Screen, status, report and recovery are folds over them.
 //!
-//! A change here that an older flow could not read needs a new [`JOURNAL_FORMAT`].
+//! A change here that older versions of flow cannot read needs a new [`JOURNAL_FORMAT`].
 
 use std::collections::BTreeMap;
 
@@ -26,27 +26,27 @@ pub struct JournalLine {
     pub event: RunEvent,
 }
 
-/// What happened in a run.
+/// An event in a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum RunEvent {
     /// The first line of every journal.
     RunStarted(Box<RunStart>),
-    /// The first line of the journal of a `flow accept`, which is no run; what it kept follows.
+    /// The first line of the journal of a `flow accept`, which is not a run; the kept results follow.
     Accepted {
-        /// The workflow file, relative to the root where it is below it.
+        /// The workflow file, relative to the root if inside.
         file: String,
         reason: String,
     },
-    /// The first line of the journal of a `flow import`, which is no run; as many [`Self::Foreign`] follow.
+    /// The first line of the journal of a `flow import`, which is not a run; this many [`Self::Foreign`] follow.
     Imported {
-        /// Whose results these are.
+        /// The origin of these results.
         origin: Box<Origin>,
-        /// The digest of the file, by which it is known again.
+        /// Identifies the file.
         bundle: Digest,
         results: u32,
     },
-    /// A result of another machine: no answer to a step of this one.
+    /// A result of another machine. It never answers a step of this one.
     Foreign { result: Box<StepResult> },
     /// Every instance of the plan, once, in order of id.
     Instance {
@@ -55,19 +55,19 @@ pub enum RunEvent {
         /// `solo[version=v7,batch=16]`.
         label: String,
         step: String,
-        /// What the plan says at the start.
+        /// Its state in the plan at the start.
         plan: Planned,
-        /// The keys of its step as written, at the step's first instance, for `flow diff`.
+        /// The keys of its step as written, for `flow diff`; only at the step's first instance.
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         written: Map<String, Value>,
     },
-    /// Something about the workflow on this machine.
+    /// A warning about the workflow on this machine.
     Remarked { remark: Remark },
     /// A result was reused.
     Cached {
         instance: InstanceId,
         fingerprint: Digest,
-        /// How it had ended.
+        /// The outcome of that result.
         outcome: Outcome,
         /// The run that produced it.
         from: RunId,
@@ -81,11 +81,11 @@ pub enum RunEvent {
         why: Why,
         /// UUIDs of its GPUs.
         gpus: Vec<String>,
-        /// How many its job asks a batch system for: which it gets is known later.
+        /// Number of GPUs requested from a batch system, which assigns them later.
         #[serde(default, skip_serializing_if = "crate::result::is_zero")]
         gpus_asked: u32,
         cpus: u32,
-        /// A batch system starts it when there is room.
+        /// Whether a batch system starts it when there is room.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         queued: bool,
     },
@@ -95,12 +95,12 @@ pub enum RunEvent {
     Released { attempts: Vec<AttemptId>, gpus: CorunGpus },
     Epoch {
         attempt: AttemptId,
-        /// Counted from 1, as the program counted it.
+        /// From 1, as the program counts.
         epoch: u32,
-        /// Metrics of that epoch; NaN where the program gave none that is finite.
+        /// Metrics of that epoch; NaN if not finite.
         #[serde(with = "crate::result::not_finite::map")]
         metrics: BTreeMap<String, f64>,
-        /// Units of those that have one: `ratio`, `s`.
+        /// Their units, if any: `ratio`, `s`.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         units: BTreeMap<String, String>,
     },
@@ -108,33 +108,33 @@ pub enum RunEvent {
         instance: InstanceId,
         attempt: AttemptId,
         outcome: Outcome,
-        /// Why, where there is something to say.
+        /// Why, if there is a reason.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cause: Option<Cause>,
-        /// Why its measurement is not to be trusted; empty for a sound one.
+        /// Why its measurement is unreliable; empty for a sound one.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         spoiled: Vec<Spoiled>,
     },
-    /// The attempt that ended is followed by another one.
+    /// Another attempt follows the one that ended.
     Again { instance: InstanceId, because: Repeat },
-    /// An instance is settled and its result in the store. The journal alone rebuilds the database from this, [`Self::Observed`] and
-    /// [`Self::Tried`].
+    /// An instance is settled and its result is in the store. The journal alone rebuilds the database from this,
+    /// [`Self::Observed`] and [`Self::Tried`].
     Recorded {
         instance: InstanceId,
         result: Box<StepResult>,
         /// The parts of its fingerprint, for `flow why`.
         parts: Value,
-        /// No attempt produced it: its metrics were read again, from what an earlier run kept.
+        /// Whether no attempt produced it: its metrics were read again from stored output.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         read_again: bool,
     },
-    /// An attempt ended whose result is not kept, for it failed, was cancelled, or is spoiled where an earlier one stands: what it
-    /// used, for estimates.
+    /// An attempt ended without a stored result, because it failed, was cancelled, or was disturbed while an earlier
+    /// result exists. Its usage serves estimates.
     Observed {
-        /// As it would have been kept.
+        /// Its unstored result.
         result: Box<StepResult>,
     },
-    /// What an instance was last tried under, where no result of its workflow tells it: `flow why` compares with it.
+    /// The last fingerprint of an instance, if no result of its workflow has it: `flow why` compares with it.
     Tried {
         workflow: String,
         label: String,
@@ -148,97 +148,97 @@ pub enum RunEvent {
         instance: InstanceId,
         /// `skipped`, `cancelled`, `does_not_fit`, `failed`.
         outcome: Outcome,
-        /// Why, where there is more to say.
+        /// Why, if there is more to report.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cause: Option<Cause>,
     },
-    /// Somebody asked the run to end.
+    /// The run was asked to end.
     Interrupted {
-        /// How long running steps may take to end; they are killed at once without.
+        /// How long running steps may take to end; absent: they are killed at once.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         grace: Option<Span>,
-        /// Not for the first time.
+        /// Whether it is a repeated request.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         again: bool,
     },
-    /// Something worth a line to people: a stranger on a GPU, a spoiled measurement, an ignored message.
+    /// A message for the user: a foreign process on a GPU, a disturbed measurement, an ignored message.
     Notice {
         /// The instance it is about.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         instance: Option<InstanceId>,
         text: String,
     },
-    /// A result is not to be found any more under its fingerprint, for somebody wished so.
+    /// A result can no longer be found under its fingerprint, because a user removed it.
     Forgotten {
         fingerprint: Digest,
-        /// The instance that it was of.
+        /// Its instance.
         label: String,
     },
-    /// `flow gc` dropped results that this journal records. It is appended after the run has ended.
+    /// `flow gc` removed results that this journal records. Appended after the run has ended.
     Dropped {
         results: Vec<Digest>,
-        /// Attempts of which another reading stays, and its fingerprint.
+        /// Attempts of which another reading remains, and its fingerprint.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         readings: BTreeMap<Digest, Digest>,
     },
     /// A file was published, or was up to date.
     Published {
-        /// The file, relative to the root where it is below it.
+        /// The file, relative to the root if inside.
         path: String,
         changed: bool,
     },
-    /// What is published was left as it is; what the run has to say is written elsewhere.
+    /// A published file was left as it is; the run's version is written elsewhere.
     Withheld {
-        /// The published file, relative to the root where it is below it.
+        /// The published file, relative to the root if inside.
         path: String,
-        /// Where it is written instead.
+        /// The other place.
         written: String,
         why: Withheld,
     },
-    /// The last line that the run writes; where it is missing, the run was killed.
+    /// The last line of a run. If it is missing, the run was killed.
     RunEnded {
         /// 0 done, 1 a step failed, 130 interrupted.
         exit: i32,
-        /// Settled instances by how: `cached`, `ok`, `failed`, …
+        /// Number of settled instances by kind: `cached`, `ok`, `failed`, …
         counts: BTreeMap<String, u32>,
-        /// The run that is repeated, where there was nothing to do: no journal is written then.
+        /// The repeated run, if there was nothing to do; then no journal is written.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         run: Option<RunId>,
-        /// What could not be published, and why, a sentence each.
+        /// What could not be published and why, one sentence each.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         not_published: Vec<String>,
     },
 }
 
-/// What the plan says of an instance before anything ran.
+/// The plan for an instance before anything ran.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Planned {
     /// Its result is in the store.
     Cached,
-    /// It is to run, and why.
+    /// It will run, and why.
     Run {
-        /// The first of the reasons.
+        /// The first reasons.
         why: Why,
-        /// The run since which it goes on, and is not begun again.
+        /// The run whose attempt still runs, so that none is started.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         goes_on: Option<RunId>,
     },
-    /// Decided after these, which are to run.
+    /// Decided after these, which will run.
     After { steps: Vec<String> },
-    /// It runs when what is to run before leaves the verdict on its group undecided.
+    /// It runs if the preceding runs leave the verdict on its group undecided.
     MayRepeat,
-    /// It was planned for a verdict that is decided without it.
+    /// It was planned for a verdict that was reached without it.
     NotNeeded {
-        /// What that came to.
+        /// The verdict.
         cause: Cause,
     },
-    /// Not run, and why.
+    /// It does not run, and why.
     Skipped { cause: Cause },
 }
 
 impl Texts for RunEvent {
-    /// Those that are not the workflow's own, nor have been looked at before: a result's are, when its attempt has ended.
+    /// The texts that are neither the workflow's own nor filtered before: a result's are, when its attempt ends.
     fn texts(&mut self, each: &mut dyn FnMut(&mut String)) {
         match self {
             RunEvent::Instance { plan: Planned::Run { why, .. }, .. } | RunEvent::Started { why, .. } => {
@@ -279,18 +279,18 @@ impl Texts for RunEvent {
     }
 }
 
-/// Why an attempt is followed by another one.
+/// Why another attempt follows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Repeat {
-    /// Its measurement is not to be trusted.
+    /// Its measurement was disturbed.
     Spoiled,
-    /// It failed, or was ended in the middle.
+    /// It failed, or was interrupted.
     Failed {
-        /// Why, where there is something to say.
+        /// Why, if there is a reason.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cause: Option<Cause>,
-        /// The next one goes on from what it left.
+        /// Whether the next one resumes from its checkpoint.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         goes_on: bool,
     },
@@ -299,38 +299,38 @@ pub enum Repeat {
 /// The first line of a journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunStart {
-    /// [`JOURNAL_FORMAT`] of the flow that wrote it.
+    /// The [`JOURNAL_FORMAT`] of the flow that wrote it.
     pub format: u32,
     pub run: RunId,
     pub flow: String,
-    /// The workflow file, relative to the root where it is below it.
+    /// The workflow file, relative to the root if inside.
     pub file: String,
     pub workflow: String,
-    /// The profile in force, and why.
+    /// The active profile, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<(String, ProfileReason)>,
     pub params: BTreeMap<String, Value>,
-    /// What its author said of it, `-m`.
+    /// The author's note, `-m`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// `--set` as given, for `flow diff`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub set: Vec<String>,
-    /// The steps that were asked for, which it is of with all that they need; none where it is of the whole workflow.
+    /// The requested steps, which run with all their needs; empty for the whole workflow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<String>,
     pub policy: String,
     /// `--on` as given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Place>,
-    /// The commit that the repository of its root stood at.
+    /// The commit of the root's repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<Revision>,
     pub machine: Machine,
-    /// Slurm told it what its nodes have, and the store remembers that.
+    /// Whether Slurm reported its nodes' resources and the store has them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub knows_nodes: bool,
-    /// How many instances there are.
+    /// Number of instances.
     pub instances: u32,
     /// Process id of the engine.
     pub pid: u32,

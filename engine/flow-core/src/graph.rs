@@ -1,5 +1,5 @@
-//! The graph of the steps: an order that is always the same, or the circles that forbid one. Iterative throughout; a chain of
-//! a hundred thousand steps is no reason to overflow a stack.
+//! The graph of the steps: a deterministic order, or the cycles that forbid one. All algorithms are iterative, so that a
+//! chain of a hundred thousand steps cannot overflow the stack.
 
 use std::{
     cmp::Reverse,
@@ -12,7 +12,7 @@ use petgraph::{
     graph::{DiGraph, NodeIndex},
 };
 
-/// A circle in words, long ones without their middle.
+/// A cycle as text; a long one without its middle.
 pub(crate) fn around(names: &[&str]) -> String {
     const SHOWN: usize = 20;
     match names.len().saturating_sub(SHOWN) {
@@ -24,7 +24,7 @@ pub(crate) fn around(names: &[&str]) -> String {
     }
 }
 
-/// Edges run from what comes before to what comes after, with the place that asks for it.
+/// Edges go from a needed step to the step that needs it, with the place of the need.
 #[derive(Debug)]
 pub(crate) struct StepGraph<E>(DiGraph<(), E>);
 
@@ -42,8 +42,8 @@ impl<E> StepGraph<E> {
         self.0.add_edge(NodeIndex::new(before), NodeIndex::new(after), why);
     }
 
-    /// All steps, each after what it needs; where several could come next, the first in the file does. Shorter than the number
-    /// of steps if and only if there is a circle.
+    /// All steps, each after its needs; of several possible next steps, the first in the file. Shorter than the number
+    /// of steps if and only if there is a cycle.
     pub(crate) fn order(&self) -> Vec<usize> {
         let mut waiting: Vec<usize> =
             self.0.node_indices().map(|n| self.0.edges_directed(n, Direction::Incoming).count()).collect();
@@ -62,8 +62,8 @@ impl<E> StepGraph<E> {
         order
     }
 
-    /// One circle, a shortest through its first step, for each group of steps that need each other; each step needs the next.
-    /// With it the reason for the first of these needs.
+    /// One cycle for each group of steps that need each other, a shortest one through its first step; each step needs
+    /// the next. With the reason for the first of these needs.
     pub(crate) fn circles(&self) -> Vec<(Vec<usize>, &E)> {
         let mut circles = Vec::new();
         let mut groups = kosaraju_scc(&self.0);
@@ -71,7 +71,7 @@ impl<E> StepGraph<E> {
         groups.sort();
         for group in groups {
             let Some(&first) = group.first() else { continue };
-            // Backwards along the edges, so that the circle reads "needs".
+            // Search backwards along the edges, so that the cycle reads "needs".
             let mut from: BTreeMap<NodeIndex, NodeIndex> = BTreeMap::new();
             let mut queue = VecDeque::from([first]);
             let mut closed = false;

@@ -29,8 +29,8 @@ dense_id! {
     StepId
 }
 dense_id! {
-    /// One execution of an instance, counted over a whole run. It goes out with a start and comes back with every
-    /// event about it, so that late events of an earlier attempt can be dropped.
+    /// One execution of an instance, counted over a whole run. A start carries it, and so does every event about the
+    /// attempt, so that late events of an earlier attempt can be dropped.
     AttemptId
 }
 dense_id! {

@@ -1,4 +1,4 @@
-//! Instances: the points of the steps' matrices with everything about them that is known before anything runs.
+//! Instances: the points of the steps' matrices, with everything that is known about them before anything runs.
 
 use std::{
     collections::BTreeSet,
@@ -26,51 +26,51 @@ pub struct Instance {
     pub label: Arc<str>,
     /// Axes in declared order; a mapping as value is flattened, `run.batch`.
     pub axes: Arc<IndexMap<String, Value>>,
-    /// Which repetition, from 0; absent where the step has no `repeat`.
+    /// The repetition, from 0; absent if the step has no `repeat`.
     pub repetition: Option<u32>,
-    /// What must be settled before, in order of id.
+    /// Instances that must be settled first, in order of id.
     pub needs: Vec<Need>,
-    /// What it may hold while it runs.
+    /// Resources that it may hold while it runs.
     pub request: ResourceRequest,
-    /// Alone on the machine or on its GPUs.
+    /// Whether it runs alone, and on what.
     pub exclusive: Exclusive,
     pub corun: Option<CorunMember>,
-    /// Its circumstances matter, and are part of its fingerprint.
+    /// Whether its circumstances matter and are part of its fingerprint.
     pub measured: bool,
     /// The seed, with the repetition added.
     pub seed: u64,
     /// Outcomes that are results, not failures.
     pub record: Arc<[Outcome]>,
-    /// How long an attempt may take, by the clock on the wall.
+    /// Wall-clock limit of an attempt.
     pub timeout: Option<Span>,
-    /// How often a failed attempt is tried again.
+    /// Maximum number of retries of a failed attempt.
     pub retries: u32,
-    /// It goes on from what an earlier attempt left.
+    /// Whether it resumes from an earlier attempt's checkpoint.
     pub resume: bool,
-    /// Larger goes first, under the policies that look at it: `critical-path` and `priority`.
+    /// Larger goes first, under the policies that use it: `critical-path` and `priority`.
     pub priority: i64,
-    /// Files and folders of the workflow's author.
+    /// Files and folders of the user.
     pub inputs: Arc<[Input]>,
     pub outputs: Arc<[Output]>,
-    /// Why it is not run at all: its `when` is false.
+    /// Why it never runs: its `when` is false.
     pub skip: Option<Arc<Cause>>,
-    /// It is made only while the verdict on a co-run group is undecided.
+    /// It runs only while the verdict on a co-run group is undecided.
     pub again: Option<Arc<ConditionalRepetition>>,
-    /// What this machine lacks to ever run it. Only where it records `does_not_fit`.
+    /// What this machine lacks to ever run it. Set only if it records `does_not_fit`.
     pub does_not_fit: Option<Arc<Lack>>,
-    /// Slurm runs it, and is asked for this beside its request; otherwise it runs on this machine.
+    /// Slurm runs it with these additional options; otherwise it runs on this machine.
     pub slurm: Option<Arc<SlurmJob>>,
-    /// How long its job may take there, as far as that is known: by what it asks for, and by its partition.
+    /// Time limit of its Slurm job, if known: by its request, and by its partition.
     pub job_limit: Option<Span>,
 }
 
 impl Instance {
-    /// How long an attempt may take, by its own limit and that of its job.
+    /// Time limit of an attempt, by its own limit and that of its job.
     pub fn limit(&self) -> Option<Span> {
         self.timeout.into_iter().chain(self.job_limit).min()
     }
 
-    /// How it is settled without an attempt, and why, if it is.
+    /// Its outcome and the cause if it is settled without an attempt.
     pub fn settled(&self) -> Option<(Outcome, Cause)> {
         match (&self.skip, &self.does_not_fit) {
             (Some(cause), _) => Some((Outcome::Skipped, (**cause).clone())),
@@ -79,7 +79,7 @@ impl Instance {
         }
     }
 
-    /// How it was declared to run.
+    /// Its declared mode.
     pub fn mode(&self) -> Mode {
         match (&self.corun, self.exclusive) {
             (Some(_), _) => Mode::Corun,
@@ -89,17 +89,17 @@ impl Instance {
     }
 }
 
-/// A repetition of a co-run group, or of a run alone, that is planned and made only if what was measured before decides nothing. It
-/// needs all that, and is looked up when it is settled: so neither the scheduler nor who drives it knows of the rule.
+/// A planned repetition of a co-run group, or of a solo run, that runs only if earlier measurements are inconclusive. It
+/// needs all of these, and is looked up once they are settled. So neither the scheduler nor its driver knows the rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConditionalRepetition {
     /// The step and the group, `together v7`.
     pub group: String,
-    /// How often the group ran before.
+    /// Number of earlier runs of the group.
     pub looks: u32,
-    /// How often it runs at most.
+    /// Maximum number of runs.
     pub at_most: u32,
-    /// Slower than alone by up to this is still parallel.
+    /// Maximum slowdown that still counts as parallel.
     pub tolerance: f64,
     /// The members in all earlier repetitions.
     pub together: Vec<InstanceId>,
@@ -110,18 +110,18 @@ pub struct ConditionalRepetition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Need {
     pub on: InstanceId,
-    /// It is read as a member of a list: with `-k` its failure does not block.
+    /// Whether it is read as a member of a list: with `-k` its failure does not block.
     pub list: bool,
 }
 
-/// What an instance may hold while it runs.
+/// Resources that an instance may hold while it runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceRequest {
     /// Whole GPUs, after the profile's cap.
     pub gpus: u32,
-    /// GPU memory on each, bytes: a reservation, and a limit where the plugin can keep one.
+    /// GPU memory on each, bytes: a reservation, and a limit if the plugin can enforce one.
     pub gpu_memory: Option<u64>,
-    /// CPUs: declared, or by the fixed rule cores × gpus / GPUs, 1 without GPUs. Never from history.
+    /// CPUs: declared, or by the fixed rule cores × gpus / GPUs; 1 without GPUs. Never from history.
     pub cpus: u32,
     /// Host memory, bytes.
     pub memory: Option<u64>,
@@ -133,9 +133,9 @@ pub struct ResourceRequest {
 pub enum Exclusive {
     #[default]
     No,
-    /// Nothing else of flow's on its GPUs.
+    /// No other step of flow on its GPUs.
     Gpu,
-    /// Nothing else of flow's on the machine.
+    /// No other step of flow on the machine.
     Machine,
 }
 
@@ -145,12 +145,12 @@ pub enum Exclusive {
 pub enum Place {
     #[default]
     Local,
-    /// Nodes of a cluster, by Slurm.
+    /// Nodes of a cluster, through Slurm.
     Slurm,
 }
 
 impl Place {
-    /// As it is written.
+    /// All places by name.
     pub const ALL: [(&'static str, Place); 2] = [("local", Place::Local), ("slurm", Place::Slurm)];
 
     pub fn name(self) -> &'static str {
@@ -166,7 +166,7 @@ impl Place {
     }
 }
 
-/// What Slurm is asked for beside a request: `slurm:` of the workflow, and of a step before it.
+/// Slurm options in addition to a request: `slurm:` of the workflow, overridden by that of a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SlurmJob {
     /// `--partition`.
@@ -181,13 +181,13 @@ pub struct SlurmJob {
     /// The type of its GPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_type: Option<String>,
-    /// Further options of `sbatch`, as they are.
+    /// Further options of `sbatch`, unchanged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
 }
 
 impl SlurmJob {
-    /// What a step says, before what the workflow says.
+    /// The step's options, completed by those of the workflow.
     pub fn over(self, whole: &SlurmJob) -> SlurmJob {
         SlurmJob {
             partition: self.partition.or_else(|| whole.partition.clone()),
@@ -202,15 +202,15 @@ impl SlurmJob {
 /// `slurm:` of a workflow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slurm {
-    /// What every job is asked for.
+    /// Options of every job.
     pub job: SlurmJob,
-    /// How often its queue is looked at, at first.
+    /// Initial interval between polls of its queue.
     pub poll: Span,
     /// The folder that all nodes see.
     pub shared: Option<String>,
-    /// `flow` as nodes find it.
+    /// The path of `flow` on the nodes.
     pub flow: Option<String>,
-    /// So many attempts may be in its queue.
+    /// Maximum number of attempts in its queue.
     pub jobs: u32,
 }
 
@@ -227,28 +227,28 @@ pub struct CorunMember {
     pub group: GroupId,
     /// Its name within the step: `v7`.
     pub name: Arc<str>,
-    /// Where its members run.
+    /// The GPUs of its members.
     pub gpus: CorunGpus,
-    /// It goes on until it is told to stop.
+    /// Whether it runs until told to stop.
     pub continues: bool,
 }
 
-/// A declared input: a file or folder of the author's.
+/// A declared input: a file or folder of the user.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Input {
-    /// `${{ inputs.NAME }}`, where it has a name.
+    /// `${{ inputs.NAME }}`, if it has a name.
     pub name: Option<String>,
     /// Relative to the workflow file, or absolute; as written.
     pub path: String,
     /// Hash names and sizes only.
     pub by_listing: bool,
-    /// It comes from a plugin's parameter: read where it lies, not brought into the work folder. Its name is `with.` and the
-    /// parameter.
+    /// Whether it comes from a plugin's parameter: read in place, not linked into the work folder. Its name is `with.`
+    /// and the parameter.
     pub in_place: bool,
 }
 
 impl Input {
-    /// Where it appears in the work folder: the path as written, below the folder in any case (`../data/x` as `data/x`, an
+    /// Its place in the work folder: the path as written, but never outside the folder (`../data/x` as `data/x`, an
     /// absolute path as its last part).
     pub fn place(&self) -> String {
         let mut parts: Vec<&str> = Vec::new();
@@ -273,8 +273,8 @@ pub struct Output {
     pub path: String,
 }
 
-/// An instance with all expressions of its body evaluated. Made twice: with artifacts as digests, for the fingerprint, and
-/// as paths, to be run.
+/// An instance with all expressions of its body evaluated. Made twice: with artifacts as digests, for the fingerprint,
+/// and as paths, for the run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resolved {
     pub body: Body,
@@ -282,17 +282,17 @@ pub struct Resolved {
     pub env: std::collections::BTreeMap<String, String>,
     /// Artifacts of other steps that appear in the work folder.
     pub links: Vec<Link>,
-    /// Inputs beside those of the instance: files and folders of the author's that results told.
+    /// Inputs in addition to those of the instance: the user's files and folders that results determined.
     pub inputs: Vec<Input>,
 }
 
-/// What an instance does.
+/// The work of an instance.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
     /// A command.
     Command {
         line: String,
-        /// As declared: what runs it if it needs a shell ([`crate::shell::runner`]).
+        /// As declared: the shell that runs it if it needs one ([`crate::shell::runner`]).
         shell: Shell,
     },
     /// A step of a plugin.
@@ -302,9 +302,9 @@ pub enum Body {
         /// Parameters, with the schema's defaults filled in.
         with: Map<String, Value>,
     },
-    /// A step of flow's own; `table`, `report`.
+    /// A built-in step; `table`, `report`.
     Builtin {
-        /// Its name behind `flow/`.
+        /// Its name after `flow/`.
         name: String,
         with: Map<String, Value>,
     },
@@ -323,44 +323,44 @@ pub struct Link {
 pub enum Render {
     /// As digests: for the fingerprint, where a step's name and place do not count.
     Digests,
-    /// As paths below `in/`: to be run.
+    /// As paths below `in/`: for the run.
     Paths,
 }
 
-/// Results of the instances that are settled, as the caller knows them.
+/// The caller's results of settled instances.
 pub trait Settled {
     /// The result of an instance; `None` if it is not settled, or was skipped.
     fn result(&self, id: InstanceId) -> Option<&StepResult>;
 
-    /// The same for an expression, which may never look at it. Who has results to share need not copy them.
+    /// The same for an expression, which may never read it. Shared results need not be copied.
     fn late(&self, id: InstanceId) -> LateResult {
         LateResult::Read(self.result(id).cloned().map(Arc::new))
     }
 
-    /// The fingerprint of a result that is known to be there and was not read yet.
+    /// The fingerprint of a result that is known to exist but was not read yet.
     fn unread(&self, _id: InstanceId) -> Option<Digest> {
         None
     }
 
-    /// Instances whose results were asked for and were unread, each told once: what was made without them does not count.
+    /// Instances whose unread results were requested, each reported once. Anything computed without them is invalid.
     fn asked(&self) -> BTreeSet<InstanceId> {
         BTreeSet::new()
     }
 
-    /// This is the result that was unread.
+    /// Supplies a result that was unread.
     fn read(&self, _id: InstanceId, _result: StepResult) {}
 }
 
-/// The result of an instance, once somebody looks at it.
+/// The result of an instance, read on demand.
 #[derive(Clone, Debug)]
 pub enum LateResult {
-    /// `None` where there is none.
+    /// `None` if there is none.
     Read(Option<Arc<StepResult>>),
     Unread(InstanceId, AskedResults),
 }
 
 impl LateResult {
-    /// The result, if there is one and it was read; that it was asked for is noted.
+    /// The result, if it exists and was read. Otherwise notes the request.
     pub fn get(&self) -> Option<&StepResult> {
         match self {
             LateResult::Read(result) => result.as_deref(),
@@ -372,7 +372,7 @@ impl LateResult {
     }
 }
 
-/// Unread results that were asked for.
+/// Unread results that were requested.
 #[derive(Clone, Debug, Default)]
 pub struct AskedResults(Arc<Mutex<BTreeSet<InstanceId>>>);
 
@@ -386,9 +386,9 @@ impl AskedResults {
     }
 }
 
-/// Is this instance, by its label, one of those that `selector` stands for? A step stands for all of its instances, and
-/// `solo[batch=16]` for all with that batch: every pair in the brackets is one of the label's. Quotes that a text has in the label for
-/// its signs, and not to be told from a number, may be left out.
+/// Whether `selector` selects the instance with this label. A step selects all of its instances, and `solo[batch=16]`
+/// all with that batch: every pair in the brackets must be in the label. A text's quotes may be left out if they are
+/// there only for special characters, not to distinguish it from another type.
 pub fn selects(selector: &str, label: &str) -> bool {
     let parts = |text: &str| -> (String, Vec<String>) {
         let (step, pairs) = match text.split_once('[') {
@@ -405,7 +405,7 @@ pub fn selects(selector: &str, label: &str) -> bool {
         let other = matches!(text, "" | "null" | "true" | "false") || text.parse::<f64>().is_ok();
         (!other).then(|| format!("{axis}={text}"))
     };
-    // `lr=1` and `lr=1e0` are one number.
+    // `lr=1` and `lr=1e0` are the same number.
     let number = |pair: &str| -> Option<(String, f64)> {
         let (axis, value) = pair.split_once('=')?;
         Some((axis.to_owned(), value.parse().ok()?))

@@ -1,22 +1,22 @@
-//! A number measured several times: its mean, and how sure that is.
+//! A number measured several times: its mean and its uncertainty.
 
 use serde::Serialize;
 
-/// A mean with its 95 % confidence interval.
+/// A mean with its 95% confidence interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Interval {
     pub mean: f64,
-    /// Half the width of its confidence interval, by Student's t; none of one value, which says nothing of it.
+    /// Half the width of its confidence interval, by Student's t; `None` for a single value, which shows no spread.
     pub half: Option<f64>,
 }
 
 impl Interval {
-    /// Over values that are independent of each other.
+    /// For independent values.
     pub fn over(values: impl IntoIterator<Item = f64>) -> Interval {
         Self::of_many(values, 1)
     }
 
-    /// The same, one of so many: wider, so that all of them hold together with 95 % at the least (C. E. Bonferroni).
+    /// The same as one of several intervals: wider, so that all of them hold together with at least 95% (Bonferroni).
     pub fn of_many(values: impl IntoIterator<Item = f64>, many: usize) -> Interval {
         let values: Vec<f64> = values.into_iter().collect();
         let n = values.len() as f64;
@@ -32,8 +32,9 @@ impl Interval {
     }
 }
 
-/// What Student's t, of so many degrees of freedom from 1, exceeds to either side with a probability of `alpha` in all. By halving,
-/// from the sums for whole degrees: M. Abramowitz and I. A. Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4.
+/// The two-sided quantile of Student's t, exceeded in absolute value with probability `alpha`. `freedom` is at least 1.
+/// By bisection of the sums for whole degrees: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and
+/// 26.7.4.
 pub(crate) fn student(alpha: f64, freedom: u32) -> f64 {
     let within = |angle: f64| {
         let (sin, cos) = angle.sin_cos();

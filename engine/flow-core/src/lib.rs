@@ -6,8 +6,8 @@
 //! events ── sched ──▶ actions      (policies propose, admission verifies, one function changes a state)
 //! ```
 //!
-//! No files, processes, threads, environment, clock or unseeded randomness, and no decision walks a hash map: same inputs,
-//! same outputs, byte for byte.
+//! No files, processes, threads, environment, clock or unseeded randomness, and no decision iterates over a hash map:
+//! same inputs, same outputs, byte for byte.
 #![forbid(unsafe_code)]
 
 mod ansi;

@@ -1,8 +1,9 @@
-//! What makes two results comparable: the machine, the software on it, and what they were given of it.
+//! Conditions for comparing two results: the machine, its software, and the resources that they had.
 
 use crate::StepResult;
 
-/// What makes two results comparable, as `(what, value)`: numbers taken under unlike values are never averaged or compared.
+/// Conditions for comparing two results, as `(name, value)`. Numbers under different ones are never averaged or
+/// compared.
 pub fn likeness(result: &StepResult) -> Vec<(&'static str, String)> {
     let c = &result.circumstances;
     let mut all = hardware(result);
@@ -13,7 +14,7 @@ pub fn likeness(result: &StepResult) -> Vec<(&'static str, String)> {
     all
 }
 
-/// The part of the likeness that is the machine and the software on it: no placement makes it differ.
+/// The conditions that depend on the machine and its software, not on the placement.
 pub fn hardware(result: &StepResult) -> Vec<(&'static str, String)> {
     let c = &result.circumstances;
     let mut models = c.gpu_models.clone();
@@ -29,7 +30,7 @@ pub fn hardware(result: &StepResult) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Where two likenesses differ: what, and the two values.
+/// The first difference: its name, and the two values.
 pub fn unlike(a: &[(&'static str, String)], b: &[(&'static str, String)]) -> Option<(String, String, String)> {
     a.iter().zip(b).find(|(a, b)| a != b).map(|(a, b)| (a.0.to_owned(), a.1.clone(), b.1.clone()))
 }

@@ -1,4 +1,4 @@
-//! How something ended.
+//! How a step or an attempt ended.
 
 use std::fmt;
 
@@ -10,15 +10,15 @@ use serde::{Deserialize, Serialize};
 pub enum Outcome {
     /// Done, with all its outputs.
     Ok,
-    /// GPU or host memory did not suffice.
+    /// GPU or host memory ran out.
     OutOfMemory,
-    /// The step's `timeout` passed.
+    /// It exceeded the step's `timeout`.
     TimedOut,
     /// It asks for more than this machine has; never started.
     DoesNotFit,
     /// It ended in any other way.
     Failed,
-    /// Somebody cancelled it: a signal, or `flow cancel`.
+    /// It was cancelled: by a signal, or by `flow cancel`.
     Cancelled,
     /// Its `when` is false, or something it needs did not succeed.
     Skipped,

@@ -1,8 +1,8 @@
-//! Relative paths as texts: what of them is there in the file system is not asked.
+//! Relative paths as texts, without a look at the file system.
 
-/// A path without `.` and `..`, as far as its text tells.
+/// A path without `.` and `..`, by its text alone.
 pub(crate) fn normal(path: &str) -> String {
-    // Most are.
+    // Most are normal.
     if path.strip_prefix('/').unwrap_or(path).split('/').all(|part| !matches!(part, "" | "." | "..")) {
         return path.to_owned();
     }
@@ -16,7 +16,7 @@ pub(crate) fn normal(path: &str) -> String {
     format!("{}{}", if path.starts_with('/') { "/" } else { "" }, parts.join("/"))
 }
 
-/// Does one path lie below the other?
+/// Whether `path` is below `folder`.
 pub(crate) fn within(path: &str, folder: &str) -> bool {
     path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
 }

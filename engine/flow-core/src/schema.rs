@@ -1,5 +1,5 @@
-//! The JSON Schema of a workflow file, made from the tables that the reader follows, for editors and for `flow schema`. Every
-//! value that may hold expressions takes its type or a text with `${{ }}` in it.
+//! The JSON Schema of a workflow file, for editors and for `flow schema`. It is made from the tables that the reader
+//! uses. Every value that may hold expressions accepts its type or a text with `${{ }}` in it.
 
 use serde_json::{Map, Value, json};
 
@@ -14,7 +14,7 @@ use crate::{
 
 /// The schema, as JSON.
 pub fn schema() -> Value {
-    // A file that others include may have no steps.
+    // An included file need not have steps.
     let mut schema = object(keys::FILE, &["flow"]);
     let more = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -36,7 +36,7 @@ pub fn schema() -> Value {
     schema
 }
 
-/// The same, with what `with:` takes for each of these steps, by what `uses:` calls them.
+/// The same, with the schemas of `with:` for these steps, by their names in `uses:`.
 pub fn schema_with<'a>(steps: impl IntoIterator<Item = (String, &'a Provided)>) -> Value {
     let mut schema = schema();
     let (mut known, mut conditions) = (Vec::new(), Vec::new());
@@ -66,8 +66,8 @@ pub fn schema_with<'a>(steps: impl IntoIterator<Item = (String, &'a Provided)>) 
     schema
 }
 
-/// Makes a schema of values one of what is written for them: wherever there is a value, a text with an expression can stand. What
-/// it refers to has its step's name before it, so that it can stand beside others.
+/// Turns a schema of values into one of what is written for them: every value may also be a text with an expression. The
+/// step's name becomes a prefix of its definitions, so that they cannot collide with others.
 fn adapt(schema: &mut Value, own: &str) {
     let Value::Object(schema) = schema else { return };
     if let Some(Value::String(to)) = schema.get_mut("$ref") {
@@ -77,7 +77,7 @@ fn adapt(schema: &mut Value, own: &str) {
             }
         }
     }
-    // An expression may stand where several forms have a value, so that more than one of them takes it.
+    // An expression may match several forms, so more than one of them may accept it.
     if let Some(forms) = schema.remove("oneOf") {
         schema.entry("anyOf").or_insert(forms);
     }
@@ -135,7 +135,7 @@ fn publication() -> Value {
 
 fn property(key: &Key) -> Value {
     let expressions = key.sees.is_some();
-    // A member of a value with expressions may be one itself.
+    // A member of a value with expressions may itself be one.
     let member =
         |schema: Value| if expressions { json!({"anyOf": [schema, {"$ref": "#/$defs/expression"}]}) } else { schema };
     let mut schema = match key.kind {
@@ -221,7 +221,7 @@ fn property(key: &Key) -> Value {
     schema
 }
 
-/// `slurm:`, of a workflow (`whole`) or of a step.
+/// `slurm:` of a workflow (`whole`) or of a step.
 fn slurm(whole: bool, member: impl Fn(Value) -> Value) -> Value {
     let property = |key: &str| match key {
         "time" | "poll" => json!({"$ref": "#/$defs/duration"}),

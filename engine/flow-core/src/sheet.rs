@@ -1,20 +1,20 @@
-//! A CSV file as text: heads, and lines of cells with their numbers. It does not know what they mean.
+//! A CSV file as text: a header, and lines of cells with their line numbers. It does not know their meaning.
 
 use crate::reason::{Fault, FileFault};
 
-/// A CSV file with a line of heads.
+/// A CSV file with a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sheet {
     pub heads: Vec<String>,
-    /// The number of each line, from 1, and as many cells as there are heads.
+    /// The number of each line, from 1, and as many cells as the header has.
     pub lines: Vec<(u64, Vec<String>)>,
 }
 
 impl Sheet {
-    /// Reads it; blanks around cells are nobody's.
+    /// Reads it; blanks around cells are dropped.
     ///
     /// # Errors
-    /// Which line is wrong, and how.
+    /// The bad line, and what is wrong with it.
     pub fn read(bytes: &[u8]) -> Result<Sheet, Fault> {
         let text = std::str::from_utf8(bytes).map_err(|_| FileFault::NoText)?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -26,7 +26,7 @@ impl Sheet {
         let mut lines = Vec::new();
         for record in reader.records() {
             let record = record.map_err(|e| e.to_string())?;
-            // The reader passes over empty lines, and places a record where it began to look.
+            // The reader skips empty lines, but reports a record's position before them.
             let line = record.position().map_or(0, |at| {
                 let rest = text.get(at.byte() as usize..).unwrap_or_default();
                 let empty = rest.len() - rest.trim_start_matches(['\r', '\n']).len();

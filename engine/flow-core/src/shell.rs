@@ -1,8 +1,8 @@
-//! Which program runs the command of a step, told from its text and from `shell:` alone: never from what a machine has.
+//! Which program runs the command of a step. Depends only on its text and on `shell:`, never on the machine.
 
 use serde::{Deserialize, Serialize};
 
-/// `shell:`: what runs a command that needs a shell.
+/// `shell:`: the shell for a command that needs one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shell {
@@ -12,7 +12,7 @@ pub enum Shell {
 }
 
 impl Shell {
-    /// As it is written.
+    /// All shells by name.
     pub const ALL: [(&'static str, Shell); 2] = [("bash", Shell::Bash), ("sh", Shell::Sh)];
 
     /// The shell with this name.
@@ -37,17 +37,17 @@ impl Shell {
     }
 }
 
-/// What runs a command.
+/// The program that runs a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Runner<'a> {
-    /// No shell: a program and its arguments.
+    /// A program and its arguments, without a shell.
     Direct(Vec<String>),
     Shell(Shell),
     /// The command is a script that begins with `#!`.
     Script(Script<'a>),
 }
 
-/// A script that names its own interpreter.
+/// A script with an interpreter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Script<'a> {
     pub interpreter: &'a str,
@@ -57,8 +57,8 @@ pub struct Script<'a> {
     pub text: &'a str,
 }
 
-/// What runs this command: the interpreter of its `#!` line; no shell, if a shell would only split it into words; otherwise the
-/// declared shell.
+/// The runner of a command: the interpreter of its `#!` line; no shell, if a shell would only split the command into
+/// words; otherwise the declared shell.
 ///
 /// ```
 /// # use flow_core::shell::{Runner, Shell, runner};
@@ -73,7 +73,7 @@ pub fn runner(command: &str, shell: Shell) -> Runner<'_> {
     }
 }
 
-/// The script that a command is, if its first line begins with `#!`. Empty lines before it do not count.
+/// The command as a script, if its first line begins with `#!`. Empty lines before it are ignored.
 pub fn script(command: &str) -> Option<Script<'_>> {
     let text = command.trim_start();
     let line = text.strip_prefix("#!")?.lines().next()?.trim();
@@ -85,13 +85,13 @@ pub fn script(command: &str) -> Option<Script<'_>> {
 }
 
 impl Script<'_> {
-    /// Nothing follows the `#!` line: it was folded into one line, `run: >`, or is all there is.
+    /// Whether nothing follows the `#!` line, for example because `run: >` folded it into one line.
     pub fn is_empty(&self) -> bool {
         self.text.lines().skip(1).all(|line| line.trim().is_empty())
     }
 }
 
-/// The words of a command, if a shell would do no more than split it.
+/// The words of a command, if a shell would only split it.
 pub fn words(command: &str) -> Option<Vec<String>> {
     if needs_shell(command) {
         return None;
@@ -101,11 +101,11 @@ pub fn words(command: &str) -> Option<Vec<String>> {
     (!program.is_empty() && !SHELL_WORDS.contains(&program.as_str())).then_some(words)
 }
 
-/// Characters that mean something to a shell beyond words and quotes.
+/// Characters with a meaning to a shell, besides blanks and quotes.
 const SHELL: &[char] =
     &['|', '&', ';', '<', '>', '(', ')', '$', '`', '\n', '*', '?', '[', ']', '{', '}', '#', '~', '!', '='];
 
-/// Words that a shell executes itself: its own, and functions that the environments of clusters and Python define.
+/// Words that a shell executes itself: builtins, and functions defined by the environments of clusters and Python.
 const SHELL_WORDS: &[&str] = &[
     ".",
     ":",
@@ -162,8 +162,8 @@ const SHELL_WORDS: &[&str] = &[
     "spack",
 ];
 
-/// Whether a character that is special to a shell stands outside of single quotes. Inside double quotes only what a
-/// shell expands there counts; a backslash outside of quotes is left to the shell unless it is plain.
+/// Whether a character that is special to a shell is outside single quotes. Inside double quotes, only characters that a
+/// shell expands there count. Outside quotes, a backslash only escapes the next character.
 fn needs_shell(command: &str) -> bool {
     let mut quote = None;
     let mut first_word = true;

@@ -1,10 +1,10 @@
-//! Characters that nobody sees, made visible. It knows no terminal, no Markdown and no SVG; each of these has one place that
-//! builds on it.
+//! Makes invisible characters visible. Knows no terminal, Markdown or SVG; each of these has one place that builds on
+//! it.
 
 use std::borrow::Cow;
 
-/// It moves, hides or turns the text around it instead of being seen: a control character of either set, a mark of direction,
-/// a separator of lines, a blank without width, or no character at all. Those that join letters of a word are none.
+/// Whether a character is invisible, but moves, hides or turns the text around it: a control character, a direction
+/// mark, a line separator, a zero-width blank, or a non-character. Joiners of letters within a word do not count.
 pub fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -14,12 +14,12 @@ pub fn is_hidden(c: char) -> bool {
         || ('\u{fdd0}'..='\u{fdef}').contains(&c)
 }
 
-/// The text with what is hidden written out as Rust writes it: `\u{9b}`, `\n`.
+/// The text with hidden characters escaped as in Rust: `\u{9b}`, `\n`.
 pub fn visible(text: &str) -> Cow<'_, str> {
     visible_but(text, &[])
 }
 
-/// The same, with some characters as they are.
+/// The same, with some characters unchanged.
 pub fn visible_but<'a>(text: &'a str, except: &[char]) -> Cow<'a, str> {
     let shown = |c: char| is_hidden(c) && !except.contains(&c);
     if !text.contains(shown) {

@@ -1,10 +1,10 @@
-//! Time as a number. Nothing here asks a clock.
+//! Time as a number. Nothing here reads a clock.
 
 use std::ops::{Add, Sub};
 
 use serde::{Deserialize, Serialize};
 
-/// An instant, in microseconds since an origin that the driver chose: the start of the run, or of the simulation.
+/// An instant, in microseconds since an origin that the driver chooses: the start of the run, or of the simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Time(pub u64);

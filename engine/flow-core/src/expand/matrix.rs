@@ -254,8 +254,8 @@ fn word(text: &str) -> String {
     quoted + "\""
 }
 
-/// Which instances of one step belong to an instance of another: those with equal values on every common axis, and the
-/// same repetition if both repeat.
+/// Which instances of one step belong to an instance of another: those with equal values on every common axis. If both
+/// repeat, the repetition is equal too.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Agreement {
     /// For each common axis: its index in the reader's matrix, the other matrix's index of each of the reader's values,

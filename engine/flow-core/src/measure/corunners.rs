@@ -93,8 +93,8 @@ pub struct Overlap<Id> {
 /// epochs.
 ///
 /// The first epoch is warm-up. An epoch counts under two conditions. Every attempt that shares a GPU in any part of it
-/// is there and at work in all of it. And nobody waits for the CPU: all other attempts that are on the host in any part
-/// of it keep at most `cores` busy.
+/// is there and at work in all of it. The CPU suffices: all other attempts on the host, in any part of it, keep at most
+/// `cores` busy.
 pub fn beside<Id: Ord + Copy>(epochs: &[Epoch], others: &[Other<Id>], cores: f64) -> Option<Overlap<Id>> {
     let mut companies: BTreeMap<BTreeSet<Id>, Vec<f64>> = BTreeMap::new();
     for epoch in epochs.iter().skip(1) {

@@ -18,9 +18,9 @@ pub struct Standing {
 /// Why a result may not be reused for an instance; `None` if it may.
 ///
 /// `ok` is always reusable, a recorded failure as long as a rerun would give the same. A time-out: under a limit that is
-/// not longer. A lack of memory: if it happened without foreign processes and other steps on the GPU (a co-run group
-/// counts as one), under the same memory limits; but never if the kernel killed it for lack of host memory, because the
-/// use by others is unknown. A disturbed measurement is never reusable, nor is any other outcome.
+/// not longer. A lack of memory: without foreign processes and other steps on the GPU (a co-run group counts as one
+/// step), and under the same memory limits. It is never reusable if the kernel killed the step for lack of host memory,
+/// because the use by others is unknown. Neither are disturbed measurements, or any other outcome.
 pub fn unfit(result: &StepResult, instance: &Instance) -> Option<Unfit> {
     if !result.spoiled.is_empty() {
         return Some(Unfit::Spoiled(result.spoiled.clone()));

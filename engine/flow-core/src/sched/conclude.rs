@@ -76,8 +76,8 @@ impl Core {
         }
     }
 
-    /// When a unit is retried, if at all: at once if it left a checkpoint, or if it lost a GPU; with growing pauses
-    /// after a failure; at once, but only once, after a disturbed measurement or after running out of memory on a shared
+    /// When a unit is retried, if at all. At once if it left a checkpoint, or if it lost a GPU. With growing pauses
+    /// after a failure. At once, but only once, after a disturbed measurement or after running out of memory on a shared
     /// GPU.
     fn again(&mut self, unit: InstanceId) -> Option<Time> {
         if self.ending != Ending::No {
