@@ -135,7 +135,7 @@ mod tests {
         let circles = |g: &StepGraph<usize>| g.circles().into_iter().map(|(c, why)| (c, *why)).collect::<Vec<_>>();
         assert_eq!(circles(&graph(4, &[(0, 1), (1, 2), (2, 0), (3, 0)])), [(vec![0, 1, 2, 0], 0)]);
         assert_eq!(circles(&graph(2, &[(1, 1)])), [(vec![1, 1], 0)]);
-        // The shorter of two, and one for each tangle.
+        // The shorter of two cycles, and one per group.
         let two = graph(6, &[(0, 1), (1, 2), (2, 0), (0, 2), (4, 5), (5, 4)]);
         assert_eq!(circles(&two), [(vec![0, 2, 0], 3), (vec![4, 5, 4], 4)]);
         assert!(circles(&graph(3, &[(1, 0), (2, 1)])).is_empty());

@@ -1,4 +1,4 @@
-//! What a bundle says, what it keeps to itself, and what is refused.
+//! The content of a bundle, what it omits, and what is refused.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -41,7 +41,7 @@ fn hide(text: &str) -> String {
     text.replace("/home/kim/", "…/").replace("GPU-77aa", "gpu0")
 }
 
-/// A line of the journal of the run that was exported.
+/// A journal line of the exported run.
 fn told(event: RunEvent) -> JournalLine {
     JournalLine { at: 5, event }
 }
@@ -87,14 +87,14 @@ fn bundle() -> Bundle {
     Bundle::of(origin(), carried())
 }
 
-/// What it says.
+/// Its text.
 fn unpacked(bytes: &[u8]) -> String {
     let mut text = String::new();
     GzDecoder::new(bytes).read_to_string(&mut text).unwrap();
     text
 }
 
-/// Bytes whose digest is right, whatever they say.
+/// Any content with a correct digest.
 fn sealed(content: &str) -> Vec<u8> {
     let mut bytes = content.as_bytes().to_vec();
     let digest = Digest::of(&bytes);
@@ -214,7 +214,7 @@ proptest! {
         prop_assert!(Bundle::read(&whole[..at]).is_err());
         let mut changed = whole.clone();
         changed[at] = byte;
-        // Of the head of gzip some bytes say nothing about what is in it.
+        // Some bytes of gzip's header do not affect the content.
         prop_assert!(Bundle::read(&changed).is_ok_and(|read| read == bundle()) || Bundle::read(&changed).is_err());
     }
 }

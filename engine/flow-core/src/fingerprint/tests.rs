@@ -1,4 +1,4 @@
-//! What is in a fingerprint, what is out, and that its encoding stays as it is.
+//! The content of a fingerprint, what is left out, and that its encoding does not change.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::{
     Link, Machine, Outcome, Output, Resolved, ResourceRequest, Span, StepId, shell::Shell,
 };
 
-/// An instance with everything that a fingerprint is made from, to be changed one thing at a time.
+/// An instance with every part of a fingerprint, for changing one at a time.
 #[derive(Clone)]
 pub(crate) struct Sample {
     pub(crate) instance: Instance,
@@ -128,7 +128,7 @@ fn changed(change: impl FnOnce(&mut Sample)) -> Digest {
     sample.parts().digest()
 }
 
-/// A change of the encoding is a new version of it: every result that anybody has would be lost.
+/// A changed encoding needs a new version, because it invalidates every existing result.
 #[test]
 fn the_encoding_is_frozen() {
     let command = changed(|s| {
@@ -332,7 +332,7 @@ fn parts_stay_small_and_survive_storing() {
     assert_ne!(sample.parts().digest(), before);
 }
 
-/// A digest of what a step of this text is, with the script's content.
+/// The program digests of a step with this text and script.
 fn program(step: &str, script: &str) -> Vec<Digest> {
     let source = crate::Source { path: "w.yaml".into(), text: format!("flow: 1\nsteps:\n{step}\n") };
     let request = crate::ExpandRequest {

@@ -116,8 +116,8 @@ pub fn beside<Id: Ord + Copy>(epochs: &[Epoch], others: &[Other<Id>], cores: f64
 mod tests {
     use super::*;
 
-    /// Ten epochs of a second from 0 on, the first of which warms up; others as `name from-to from-to`, there and at work;
-    /// `name/cores` for one that is on another GPU.
+    /// Ten epochs of a second from 0 on, the first being warm-up. Others as `name from-to from-to`: there, and at work;
+    /// `name/cores` for one on another GPU.
     fn seen(others: &'static str) -> Option<(String, u32)> {
         let epochs: Vec<Epoch> =
             (0..10).map(|i| Epoch { began: f64::from(i), ended: f64::from(i + 1), took: 1.0 }).collect();
@@ -145,22 +145,22 @@ mod tests {
     fn epochs_count_that_lie_wholly_in_one_company() {
         let cases: &[(&str, Option<(&str, u32)>)] = &[
             ("", None),
-            // The first warms up, wherever others are.
+            // The first is warm-up, whatever others do.
             ("a 0- 0-", Some(("a", 9))),
             ("a 0-1.5 0-1.5", None),
-            // Come and gone in the middle of an epoch.
+            // It comes and goes in the middle of an epoch.
             ("a 2.5-7.5 2.5-7.5", Some(("a", 4))),
-            // It was there from the start, but began its work later and ended it earlier than itself.
+            // It is there from the start, but works only part of that time.
             ("a 0-9 4-6.5", Some(("a", 2))),
-            // It never said when it works.
+            // It never reports when it works.
             ("a 0-9", None),
-            // Overlap b most of the time; the epochs with both are another company, and so is the one in which they change.
+            // Mostly next to b. Epochs with both have another set of co-runners; those with a change do not count.
             ("a 0-4.5 0-4.5;b 3-10 3-10", Some(("b", 5))),
             ("a 0- 0-;b 5- 5-", Some(("a+b", 5))),
-            // The same company twice.
+            // The same set twice.
             ("a 0-3 0-3;b 0- 0-;a 8- 8-", Some(("b", 5))),
             ("b 0-3 0-3;b 6- 6-", Some(("b", 6))),
-            // Elsewhere on the host: no company, unless it takes the CPU.
+            // On another GPU: no co-runner, unless it takes the CPU.
             ("c/3 0-", None),
             ("a 0- 0-;c/3 0-", Some(("a", 9))),
             ("a 0- 0-;c/3.5 4.5-6.5", Some(("a", 6))),

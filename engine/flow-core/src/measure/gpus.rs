@@ -311,7 +311,7 @@ fn merge(pair: &[Sample]) -> Sample {
 mod tests {
     use super::*;
 
-    /// Ten looks a second for ten seconds: half busy in the first half, busy in the second, 2 GB there.
+    /// Ten samples a second for ten seconds: half busy in the first half, busy in the second, with 2 GB.
     fn ten_seconds() -> GpuSamples {
         let mut samples = GpuSamples::since(100.0, ["GPU-a".to_owned()]);
         for n in 1..=100 {
@@ -355,7 +355,7 @@ mod tests {
             samples.push(0, GpuLook { at, joules: Some(joules), ..GpuLook::default() });
         }
         assert_eq!(samples.figures(&[]).energy_j, Some(500.0));
-        // What it has not counted yet is power over the time since.
+        // Power fills the time since the counter was last read.
         samples.push(0, GpuLook { at: 111.5, watts: Some(200.0), ..GpuLook::default() });
         assert_eq!(samples.figures(&[]).energy_j, Some(600.0));
     }
@@ -403,7 +403,7 @@ mod tests {
         let told = GpuUsage { uuid: "GPU-a".into(), memory_peak: Some(5), memory_mean: Some(5), ..GpuUsage::default() };
         assert_eq!(figures.gpus, std::slice::from_ref(&told), "no load, no power");
         assert_eq!(samples.series(100.0)["gpu0_load"], []);
-        // Nobody looked in this window, and the mean of the whole is another number.
+        // There is no sample in this window, and the overall mean is another number.
         assert_eq!(samples.figures(&[(50.0, 60.0)]).gpus, [GpuUsage { memory_mean: None, ..told }]);
         let kept: GpuSamples = serde_json::from_str(&serde_json::to_string(&samples).unwrap()).unwrap();
         assert_eq!(kept, samples);

@@ -208,7 +208,7 @@ mod tests {
         Usage { wall_s: Some(wall_s), cpu_s: Some(cpu_s), rss_peak: Some(10), ..Usage::default() }
     }
 
-    /// Ten seconds: one core in the first half, three in the second; a stranger in the second half.
+    /// Ten seconds: one core in the first half, three in the second; a foreign process in the second half.
     fn ten_seconds() -> HostSamples {
         let mut samples = HostSamples::since(100.0);
         for n in 1..=20 {
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(samples.load(&before), HostLoad::default());
         let nobody_looked = HostSamples::default().usage(Usage::default(), &[], 4);
         assert_eq!(nobody_looked, Usage::default());
-        // The system counts in hundredths: the peak over less than a tenth of a second is not known, and the rest is.
+        // The system counts in hundredths: a span below a tenth of a second has no peak, but everything else.
         let mut short = HostSamples::since(100.0);
         short.push(100.05, None, &Used { cpu_s: 0.05, rss: 0 }, None);
         let usage = short.usage(Usage { sampler_cpu: Some(0.01), ..Usage::default() }, &[], 4);

@@ -48,7 +48,7 @@ mod tests {
             let look = GpuLook { at, memory: u64::from(n), ..GpuLook::default() };
             gpus.push((n % 3 == 0).into(), look);
             looks.push(u64::from(n) * 10, u64::from(n) * 10 + 9, at);
-            // Also where so much comes in between that all of it was thinned out.
+            // Even if so much was added since that the whole list was thinned out.
             if n.is_multiple_of(if n < 9_000 { 7 } else { 3_500 }) {
                 let (news, of) = (host.news(&mut of_host).unwrap(), gpus.news(&mut of_gpus).unwrap());
                 assert!(their_host.take_in(news) && their_gpus.take_in(of));

@@ -227,9 +227,9 @@ mod tests {
             [0, 0, 1, 1, 2]
         );
         assert_eq!(epochs(&[("loss", 1.0), ("val", 1.0), ("loss", 1.0), ("loss", 2.0)]), [0, 0, 0, 0]);
-        // A second fit prints another metric as well.
+        // A second fit also prints another metric.
         assert_eq!(epochs(&[("loss", 0.0), ("loss", 1.0), ("acc loss", 0.0), ("acc", 1.0)]), [0, 0, 1, 1]);
-        // A validation that lags behind is no new part.
+        // A delayed validation is not a new part.
         assert_eq!(epochs(&[("loss", 1.0), ("loss", 2.0), ("val", 1.0), ("loss", 3.0), ("val", 2.0)]), [0, 0, 0, 0, 0]);
         assert_eq!(
             epochs(&[("loss", 0.5), ("loss", 0.99), ("eval", 1.0), ("loss", 1.49), ("loss", 0.5)]),
@@ -241,7 +241,7 @@ mod tests {
     fn steps_count_where_there_are_no_epochs() {
         let step = |n| key(None, Some(n));
         assert_eq!(parts(&[("lr", step(0.0)), ("lr", step(50.0)), ("lr", step(0.0))]), [0, 0, 1]);
-        // A step that counts the batches of an epoch begins again with each.
+        // A step that counts batches starts again with each epoch.
         let batch = |epoch, n| key(Some(epoch), Some(n));
         assert_eq!(parts(&[("loss", batch(1.0, 90.0)), ("loss", batch(2.0, 0.0)), ("lr", Key::default())]), [0, 0, 0]);
         assert_eq!(

@@ -320,7 +320,7 @@ mod tests {
     use super::{super::gather, *};
     use crate::metrics::Summary;
 
-    /// What each metric comes to, and its epochs, of a training whose parts printed this, a line a second.
+    /// The summary of each metric and the epochs of a training run whose parts printed this, one line per second.
     fn read(patterns: &[&str], summary: &[(&str, &str)], parts: &[&str]) -> (Vec<String>, Reported, Option<NoMetrics>) {
         let stdout = patterns.iter().map(|pattern| Pattern::new(pattern).unwrap()).collect();
         let summary =
@@ -378,7 +378,7 @@ mod tests {
         assert_eq!(times, [(4, 0.0, 1.0), (5, 1.0, 2.0), (6, 2.0, 3.0)]);
         assert_eq!(reported.latest()["acc"], 7.0);
         assert_eq!(reported.remarks(), Vec::<String>::new());
-        // The epoch at hand is repeated: what it came to the last time counts.
+        // The present epoch is repeated: its last values count.
         let (shown, ..) = read(&["epoch {epoch} acc {acc}"], &[("acc", "max")], &["epoch 1 acc 9", "epoch 1 acc 2"]);
         assert_eq!(shown[0], "acc=2 of 1");
     }
@@ -400,7 +400,7 @@ mod tests {
             unmatched(&["Loss: {loss}", "acc={acc}", "f1 {f1}", "auc {auc}"], "loss=0.5\nacc=0.9"),
             expected(&[("Loss: {loss}", "loss=0.5"), ("f1 {f1}", ""), ("auc {auc}", "")])
         );
-        // Two patterns may be for the same number, and one of them is enough; NaN is a number.
+        // Two patterns may be for the same number, and one match is enough; NaN is a number.
         assert_eq!(unmatched(&["loss={loss}", "Loss: {loss}"], "loss=nan"), []);
         assert_eq!(unmatched(&["loss={loss}", "Loss: {loss}, {acc}"], "loss=1").len(), 1);
         assert_eq!(unmatched(&["peak {peak}"], "peak 12G"), expected(&[("peak {peak}", "peak 12G")]));
@@ -443,7 +443,7 @@ mod tests {
             (&[("acc", Key::of_epoch(1)), ("acc", Key::of_epoch(1)), ("acc", Key::of_epoch(2))], false, 0),
             (&[("loss", Key::of_epoch(1)), ("val", Key::of_epoch(0)), ("val", Key::of_epoch(1))], false, 0),
             (&[("lr", step(0.0)), ("lr", step(5.0)), ("lr", step(0.0)), ("lr", step(5.0)), ("lr", step(0.0))], true, 2),
-            // Each tag of TensorBoard starts on its own.
+            // Each TensorBoard tag starts separately.
             (&[("a", step(0.0)), ("a", step(9.0)), ("b", step(0.0)), ("b", step(9.0))], true, 0),
             (&[("a", step(0.0)), ("a", Key::default()), ("a", step(1.0))], true, 0),
         ];
@@ -482,7 +482,7 @@ mod tests {
         let (shown, reported, _) = read(&patterns, &[], &[log]);
         assert_eq!(shown, ["epoch_time=3 of 1 2", "eval=1.1 of 1 2", "loss=1 of 0.5 0.99 1.49 1.98"]);
         assert_eq!(reported.remarks(), Vec::<String>::new());
-        // Of 0.8, 1.6, 2.4, … the whole ones are no single epochs.
+        // With 0.8, 1.6, 2.4, …, the time between whole epochs spans several.
         let log = "loss 2 epoch 1.2\nloss 2 epoch 2\nloss 2 epoch 2.8\nloss 2 epoch 4";
         let (shown, ..) = read(&patterns[..1], &[], &[log]);
         assert_eq!(shown, ["loss=2 of 1.2 2 2.8 4"]);

@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn the_checksum_is_that_of_the_format() {
-        // The length 24 of a first record, as TensorFlow and PyTorch write it.
+        // The length 24 of a first record, as written by TensorFlow and PyTorch.
         assert_eq!(number(&[0xa3, 0x7f, 0x4b, 0x22]), masked(&24u64.to_le_bytes()));
     }
 

@@ -352,7 +352,7 @@ mod tests {
             Ok(self.0.to_owned())
         }
 
-        /// In small pieces, and no more than are asked for.
+        /// In small pieces, and no more than requested.
         fn pieces(&mut self, _: &str, take: &mut dyn FnMut(&str) -> ControlFlow<()>) -> Result<(), NoMetrics> {
             let chars: Vec<char> = self.0.chars().collect();
             let _ = chars.chunks(3).try_for_each(|piece| take(&piece.iter().collect::<String>()));

@@ -238,7 +238,7 @@ mod tests {
         for text in ["", "at", "at max", "at last loss", "max val_acc", "at max a b", "at max 1"] {
             assert_eq!(Summary::parse("x", text), Err(SummaryError::Unknown), "{text}");
         }
-        // What is best the name may tell.
+        // The name may show what is best.
         assert_eq!(Summary::parse("val_loss", "best"), Ok(Summary::Best(Best::Min)));
         assert_eq!(Summary::parse("x", "at best val/Acc"), Summary::parse("x", "at max val_acc"));
         assert_eq!(Summary::parse("x", "best"), Err(SummaryError::NoDirection { metric: "x".to_owned() }));

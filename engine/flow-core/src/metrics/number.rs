@@ -495,7 +495,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// What is read is all there is, up to a blank or a sign that is no part of numbers.
+        /// A number is read up to a blank or to a character that cannot be part of it.
         #[test]
         fn nothing_of_a_number_is_left_behind(text in r"[-+]?[0-9.,_'’:/eExXGMKBisn%²½ -]{1,14}") {
             for asked in [Asked::Any, Asked::In("s"), Asked::In("MiB"), Asked::In("%")] {

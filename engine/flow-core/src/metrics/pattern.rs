@@ -298,7 +298,7 @@ mod tests {
             ("step {step} loss {loss}", "step 1_000 loss 2\nstep 0.5 loss 3", vec!["1000@loss=2"]),
             ("epoch {epoch} step {step}: {loss}", "epoch 0.5 step 3: -inf", vec!["0.5:3@loss=-inf"]),
             ("epoch {epoch} loss {loss}", "epoch 3/10 loss 2\nepoch 3K loss 2", vec!["3:loss=2"]),
-            // What are no groups of thousands may be the name of something.
+            // Malformed groups of thousands may be names.
             ("acc {acc}", "acc 0,85\nacc 0_85\nacc 1000_000\nacc 1_0000\nacc 1,000_000", vec![]),
             ("losses {a}", "losses nan,1\nlosses 1,920,5", vec![]),
             ("losses {a},{b}", "losses 0.5,0.3\nlosses 1,2", vec!["a=0.5", "b=0.3", "a=1", "b=2"]),

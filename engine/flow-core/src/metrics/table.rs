@@ -190,7 +190,7 @@ fn delimiter(header: &str) -> char {
 mod tests {
     use super::{super::tests::shown, *};
 
-    /// What is read of a text that comes in pieces of this length.
+    /// Reads a text in pieces of this length.
     fn read_in_pieces(text: &str, length: usize) -> (Vec<String>, Vec<String>) {
         let (mut table, mut rows) = (Table::default(), Vec::new());
         let chars: Vec<char> = text.chars().collect();

@@ -1,4 +1,4 @@
-//! Which results are reused, and what a plan says.
+//! Which results are reused, and the resulting plan.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -117,7 +117,7 @@ fn out_of_memory_is_reused_if_it_happened_alone_under_the_same_limits() {
     assert!(unfit(&group, &recording()).is_some());
 }
 
-/// A world in which the instances of `standing` stand as they stood, and their results are there or not.
+/// A world in which the results of `standing` are unchanged, and exist or not.
 struct Stood {
     standing: Vec<&'static str>,
     is_there: bool,
@@ -194,7 +194,7 @@ fn what_stands_is_looked_up_only_where_something_else_reads_it() {
     assert_eq!(planned(&all, true, &force).0, "c--c-", "what is forced does not stand");
 }
 
-/// A store in which another run records a result between two looks.
+/// A store in which another run records a result between two lookups.
 struct Meanwhile {
     result: Option<StepResult>,
 }
@@ -235,7 +235,7 @@ fn what_another_run_recorded_between_two_looks_is_not_recorded_again() {
     assert!(matches!(&found[..], [Decision::Reuse { read_again: None, .. }]), "{found:?}");
 }
 
-/// A store that knows under what parts instances were done before, whose inputs have this content now.
+/// A store with earlier parts of instances, whose inputs now have this content.
 struct Before {
     parts: BTreeMap<String, Parts>,
     content: BTreeMap<&'static str, &'static str>,
@@ -287,7 +287,7 @@ fn a_member_that_did_not_change_runs_for_the_one_that_did() {
     assert_eq!(decided(&mut world).1, [vec![Reason::GroupMember("a[n=2]".into())], vec![changed]]);
 }
 
-/// A store that is far: it has all results, and counts how often somebody goes there.
+/// A remote store that has all results and counts the queries.
 #[derive(Default)]
 struct Far {
     times: u32,
@@ -334,7 +334,7 @@ fn many_are_looked_up_at_once_but_for_what_needs_another_of_them() {
     assert_eq!(far.times, 3, "a with d, then b, and c");
 }
 
-/// What stands in a run: nothing of it was read yet, and a store has it or not.
+/// Unchanged results of a run: none was read yet, and a store has them or not.
 #[derive(Default)]
 struct Unread {
     read: OnceCell<StepResult>,

@@ -215,7 +215,7 @@ mod tests {
         let before = Earlier { jobs: 1, wall_s: Some(3.0), rss_peak: Some(9), ..Earlier::default() };
         let both = after(before.clone());
         assert_eq!((both.wall_s, both.cpu_s, both.rss_peak, both.disk_read), (Some(5.0), None, Some(9), None));
-        // It was killed together with flow: the totals are those of the rest, and say that a part is missing.
+        // It was killed together with flow: the totals lack its usage, and report that.
         let killed = after(Earlier { jobs: 1, unmeasured: 1, ..Earlier::default() });
         assert_eq!((killed.wall_s, killed.cpu_s, killed.lacks_a_part()), (Some(2.0), Some(1.0), true));
         let one_of_two = after(Earlier { jobs: 2, unmeasured: 1, ..before });

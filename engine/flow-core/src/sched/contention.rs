@@ -116,7 +116,7 @@ mod tests {
 
     use super::*;
 
-    /// Three trainings on GPUs of their own, from what each did alone: seconds an epoch, and CPU as a share of the host.
+    /// Three training runs on separate GPUs, from each run alone: seconds per epoch, and CPU as a share of the host.
     fn triple(alone: [(f64, f64); 3], work: f64) -> [f64; 3] {
         let host = Host { cores: 1.0, devices: Vec::new() };
         let load = |(i, (time, _)): (usize, &(f64, f64))| Load { cores: work / time, gpu_busy: 0.8, gpus: vec![i] };
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(speeds(1.0, &[Some(1.25), None])[0], 0.8);
         assert!((speeds(1.0, &[Some(1.25), None])[1] - 1.0 / 1.8).abs() < 1e-6);
         assert_eq!(speeds(1.0, &[Some(0.9), Some(0.9)]), [1.0, 1.0], "nobody is faster than alone");
-        // The CPU, of which there was enough when it was measured, is not.
+        // The CPUs no longer suffice, unlike when it was measured.
         assert!((speeds(4.0, &[Some(1.25), Some(1.25)])[0] - 0.5).abs() < 1e-3);
     }
 
@@ -175,17 +175,17 @@ mod tests {
             assert!((alone - 0.3).abs() < 1e-9, "{alone} after {n}");
         }
         assert_eq!((hoped(&[0.3; 11]), hoped(&[0.3; 500])), (None, None));
-        // The later ones weigh more, as in what is learned.
+        // Later ones weigh more, as in `learned`.
         assert!(hoped(&[1.4, 0.2]).unwrap() < 0.8);
     }
 
     #[test]
     fn who_is_slowed_by_one_leaves_the_other() {
-        // Starved of CPU, neither fills half of the GPU.
+        // Without enough CPU, neither fills half of the GPU.
         let starved = Load { cores: 8.0, gpu_busy: 0.8, gpus: vec![0] };
         let host = Host { cores: 8.0, devices: Vec::new() };
         assert_eq!(speeds(&[starved.clone(), starved], &host), [0.5, 0.5]);
-        // Waiting for the GPU, both ask for 2.5 cores instead of 4, and leave the third his 3.
+        // Waiting for the GPU, both ask for 2.5 cores instead of 4 and leave 3 to the third.
         let full = Load { cores: 4.0, gpu_busy: 0.8, gpus: vec![0] };
         let third = Load { cores: 3.0, gpu_busy: 0.8, gpus: vec![1] };
         let speeds = speeds(&[full.clone(), full, third], &host);

@@ -89,7 +89,7 @@ mod tests {
         ];
         assert_eq!(expected(&all, &late, 80), [None, Some(50), Some(85)], "it holds that for longer than was expected");
         assert!(expected(&all, &[], 0).is_empty());
-        // What waits for GPUs keeps no CPUs from others, and comes before who wants GPUs too.
+        // A request for GPUs keeps no CPUs from others, and precedes other requests for GPUs.
         let gpus = |gpus: u32, cpus: u64| Holding { gpus, ..holding(cpus, false) };
         let on_gpus = |until: Option<u64>| {
             let head = |since, asks| Some((QueuePosition::new(0, since, 0), asks, Some(10)));

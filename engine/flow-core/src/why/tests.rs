@@ -1,4 +1,4 @@
-//! The reasons that two fingerprints give.
+//! Reasons from two fingerprints.
 
 use serde_json::json;
 
@@ -170,7 +170,7 @@ fn the_journal_has_a_few_reasons_and_long_values_where_they_differ() {
     assert_eq!(serde_json::from_str::<Why>(&json).unwrap(), why);
 }
 
-/// What a table sees: results by label, and their content.
+/// A table's input: results by label, and their content.
 fn table(results: &[(&str, &str)]) -> Parts {
     let part = |(label, content): &(&str, &str)| Part {
         kind: PartKind::Result,
@@ -186,7 +186,7 @@ fn results_that_a_table_sees_say_what_is_true_of_them() {
     let results = |of: &str, change, count| Reason::Results { of: of.to_owned(), change, count };
     let (changed, added, removed) = (FileChange::Changed, FileChange::Added, FileChange::Removed);
     let old = [("t[a=1,b=x]", "1"), ("t[a=2,b=x]", "2"), ("u", "u")];
-    /// What the table sees now, the labels that were accepted, and the reasons.
+    /// The present input, the accepted labels, and the reasons.
     type Case<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str], Vec<Reason>);
     let cases: [Case<'_>; 7] = [
         (&[("t[a=1,b=x]", "1'"), ("t[a=2,b=x]", "2"), ("u", "u")], &[], vec![results("t[a=1,b=x]", changed, 1)]),

@@ -87,7 +87,7 @@ mod tests {
 
     use super::*;
 
-    /// The differences in a line each.
+    /// The differences, one per line.
     fn told(was: Value, is: Value) -> Vec<String> {
         let steps = |value: Value| serde_json::from_value::<WrittenSteps>(value).unwrap();
         let shown = |value: &Option<Value>| value.as_ref().map_or("none".to_owned(), Value::to_string);

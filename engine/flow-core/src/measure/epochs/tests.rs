@@ -1,4 +1,4 @@
-//! Which epochs count, and what a series comes to. Reads no text.
+//! Which epochs count, and the summary of a series. Reads no text.
 
 use super::*;
 
@@ -60,7 +60,7 @@ fn of_epochs_whose_lines_came_at_once_only_what_is_not_known_is_said() {
 fn a_metric_comes_to_the_value_that_is_said() {
     let mut reported = Reported::default();
     for (epoch, acc, loss) in [(1, 0.6, 0.9), (2, 0.9, 0.3), (3, f64::NAN, 0.2), (4, 0.9, 0.5), (5, 0.7, 0.4)] {
-        // What a progress bar drew over does not count.
+        // A value that a progress bar overwrote does not count.
         reported.take(row("acc", 1.0, Some(epoch), false), true);
         reported.number(row("acc", acc, Some(epoch), false));
         reported.number(row("loss", loss, Some(epoch), false));

@@ -1,4 +1,4 @@
-//! What a batch system runs: it holds a place in a queue, and nothing of this machine.
+//! Steps of a batch system: they hold a place in its queue, and nothing on this machine.
 
 use super::dsl::{World, case};
 use crate::reason::Resource;
@@ -85,7 +85,7 @@ fn what_left_something_to_go_on_from_goes_on_however_often() {
          4 exit a timed_out | discard a until 4; start a
          5 exit a timed_out | record a; finish",
     );
-    // Nothing goes on when the run ends.
+    // Nothing is resumed when the run ends.
     case(
         "queue=9",
         "a batch

@@ -1,9 +1,9 @@
 //! A small language for cases.
 //!
-//! Tasks, one a line: `b cpus=1 gpus=1 needs=a,c* group=g/own …`; a star marks a member of a list. What happens, one a line:
-//! `SECONDS EVENT | what is to be done`. Between two lines the world answers as a well-behaved driver does: look-ups with
-//! what the task says (`hit=ok`, `refuse=skipped`, else a miss), records at once, each start with "started", and a tick when
-//! one is due. `check()` is asked after every event.
+//! Tasks, one per line: `b cpus=1 gpus=1 needs=a,c* group=g/own …`; a star marks a member of a list. Events, one per
+//! line: `SECONDS EVENT | expected actions`. Between two lines the world answers like a well-behaved driver: lookups as
+//! declared by the task (`hit=ok`, `refuse=skipped`, else a miss), records at once, each start with "started", and a
+//! tick when one is due. `check()` is called after every event.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -28,8 +28,8 @@ pub(super) struct World {
     tasks: Vec<Task>,
 }
 
-/// Runs a case. `settings`: `policy=fit cpus=4 memory=8 gpus=2x12 jobs=3 keep_going patience=60`; of sharing, after the GPUs,
-/// `price=0.5 trial=0.2`, and `pair=1.5`, measured of the first two tasks.
+/// Runs a case. `settings`: `policy=fit cpus=4 memory=8 gpus=2x12 jobs=3 keep_going patience=60`. For sharing, after the
+/// GPUs: `price=0.5 trial=0.2`, and `pair=1.5`, measured for the first two tasks.
 #[track_caller]
 pub(super) fn case(settings: &str, tasks: &str, script: &str) -> World {
     let mut world = World::new(settings, tasks);
@@ -149,12 +149,12 @@ impl World {
         task
     }
 
-    /// One line: the event, and what the scheduler wants done in turn.
+    /// Runs one line: the event, and the scheduler's actions in return.
     pub(super) fn happens(&mut self, line: &str) -> String {
         let (at, event) = line.split_once(' ').unwrap();
         self.now = Time(0) + seconds(at);
         let mut said = Vec::new();
-        // What was due before happens before.
+        // Earlier timers fire first.
         while self.scheduler.next_wake().is_some_and(|wake| wake < self.now) {
             let wake = self.scheduler.next_wake().unwrap();
             self.tell(wake, Event::Tick, &mut said);
@@ -270,7 +270,7 @@ impl World {
         }]
     }
 
-    /// Answers what is asked, and ticks if that is due.
+    /// Answers requests, and ticks if that is due.
     fn settle_down(&mut self, said: &mut Vec<String>) {
         while self.scheduler.next_wake().is_some_and(|wake| wake <= self.now) {
             self.tell(self.now, Event::Tick, said);
@@ -297,7 +297,7 @@ impl World {
                 Action::Start { attempt, instance, .. } => {
                     self.attempts.insert(instance, attempt);
                     self.owners.insert(attempt, instance);
-                    // A batch system lets it wait.
+                    // A batch system makes it wait.
                     if !self.scheduler.core().node(instance).task.batch {
                         self.tell(at, Event::Started { attempt }, said);
                     }

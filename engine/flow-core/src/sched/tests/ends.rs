@@ -1,4 +1,4 @@
-//! How things end: needs, failures with and without `-k`, retries, timeouts, cancel.
+//! Ends: needs, failures with and without `-k`, retries, timeouts, cancel.
 
 use super::dsl::{World, case};
 
@@ -216,7 +216,7 @@ fn a_long_chain_is_skipped_without_a_deep_stack() {
 
 #[test]
 fn what_has_ended_is_collected_in_peace() {
-    // It ended in time, and keeps its placement until its outputs are there.
+    // It ended in time, and keeps its placement until its outputs are collected.
     case(
         "cpus=1",
         "a timeout=5
@@ -227,7 +227,7 @@ fn what_has_ended_is_collected_in_peace() {
          9 exit a     | record a; start b
          10 exit b    | record b; finish",
     );
-    // Others start before its outputs are there; what reads them does not.
+    // Others start before its outputs are collected; steps that read them wait.
     case(
         "cpus=1",
         "a timeout=5
@@ -240,7 +240,7 @@ fn what_has_ended_is_collected_in_peace() {
          9 exit a     | record a; start c
          10 exit c    | record c; finish",
     );
-    // What its GPU was is remembered.
+    // The loss of its GPU is remembered.
     case(
         "gpus=2x10",
         "a gpus=1",
@@ -250,7 +250,7 @@ fn what_has_ended_is_collected_in_peace() {
          4 freed a    |
          5 exit a failed | discard a until 5; start a on 1",
     );
-    // Nothing ends it any more: what was there to be done is done.
+    // Nothing ends it any more: its work is done.
     case(
         "cpus=2",
         "a
@@ -261,7 +261,7 @@ fn what_has_ended_is_collected_in_peace() {
          6 exit b cancelled | record b
          7 exit a     | record a; finish",
     );
-    // A barrier is not released for who has left it.
+    // A barrier is not released for a member that has left it.
     case(
         "cpus=2",
         "a group=g/own
@@ -277,7 +277,7 @@ fn what_has_ended_is_collected_in_peace() {
 
 #[test]
 fn what_another_run_has_taken_up_gives_its_place_back_and_is_looked_up_again() {
-    // The other run has failed at it, or was ended: it is ours, and its time begins anew.
+    // The other run failed or was ended: this run does the work, and its time starts again.
     case(
         "cpus=1",
         "a timeout=5
@@ -288,7 +288,7 @@ fn what_another_run_has_taken_up_gives_its_place_back_and_is_looked_up_again() {
          7 tick       | kill a in 10 timed_out
          8 exit a timed_out | record a; settle b cancelled for a; finish",
     );
-    // It has done it.
+    // The other run has done it.
     case(
         "cpus=1",
         "a
@@ -297,7 +297,7 @@ fn what_another_run_has_taken_up_gives_its_place_back_and_is_looked_up_again() {
          1 elsewhere a ok | start b
          2 exit b     | record b; finish",
     );
-    // Nothing was started, so there is nothing to be ended, and nothing begins any more.
+    // Nothing was started, so nothing is killed, and nothing starts any more.
     case(
         "cpus=2",
         "a group=g/own

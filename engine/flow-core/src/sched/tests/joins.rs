@@ -1,4 +1,4 @@
-//! What goes on since an earlier run: it is joined at once, and holds nothing in this run's books.
+//! Attempts from an earlier run that still run: they are joined at once, and hold nothing in the ledger.
 
 use super::dsl::case;
 

@@ -1,4 +1,4 @@
-//! What sharing a GPU costs is found out, and counts from then on.
+//! The cost of sharing a GPU is measured, and counts from then on.
 
 use super::dsl::case;
 use crate::reason::Resource;
@@ -12,8 +12,8 @@ const PAIR: &str = "a gpus=1 peak=4 busy=900 timed
 
 #[test]
 fn a_gpu_of_which_little_is_known_is_tried_by_two() {
-    // Two at 0.9 gain nothing at the coefficient of an unknown card: one pair shares it all the same, and no more before that told
-    // something.
+    // Two loads of 0.9 gain nothing at the coefficient of an unknown GPU. One pair shares it anyway, and no second pair
+    // before the first result.
     case(
         "gpus=1x24 trial=0",
         PAIR,
@@ -22,14 +22,14 @@ fn a_gpu_of_which_little_is_known_is_tried_by_two() {
          2 exit b       | record b; start c on 0
          3 interference_learned 1 0.2 | start d on 0 on trial",
     );
-    // What was measured so far gives no hope: no further trial.
+    // The measurements so far give no hope: no further trial.
     case(
         "gpus=1x24 trial=0.9",
         PAIR,
         "0 submit       | start a on 0
          1 exit a       | record a; start b on 0",
     );
-    // One on each of two cards, and one trial at a time.
+    // One on each of two GPUs, and one trial at a time.
     case(
         "gpus=2x24 trial=0",
         PAIR,
@@ -40,7 +40,7 @@ fn a_gpu_of_which_little_is_known_is_tried_by_two() {
 
 #[test]
 fn a_trial_is_for_two_that_show_what_it_costs() {
-    // Never timed alone, or with no room, or with too few CPUs for both: nothing would be learned.
+    // Never timed alone, without room, or with too few CPUs for both: a trial would show nothing.
     let refused = |settings: &str, b: &str| {
         let tasks = format!("a gpus=1 peak=4 busy=900 timed keeps=1500 cpus=2\n b gpus=1 {b}");
         case(settings, &tasks, "0 submit | start a on 0");
@@ -50,7 +50,7 @@ fn a_trial_is_for_two_that_show_what_it_costs() {
     refused("gpus=1x24 trial=0", "peak=4 busy=900 timed measured");
     refused("gpus=1x24 cpus=2 trial=0", "peak=4 busy=900 timed keeps=1000");
     refused("gpus=1x24 price=1.5 trial=0", "peak=4 busy=900 timed");
-    // A third beside two would not say who costs what.
+    // A third next to two would not show who causes the slowdown.
     case(
         "gpus=1x24 price=0.6 trial=0",
         "a gpus=1 peak=4 busy=500 timed
@@ -58,7 +58,7 @@ fn a_trial_is_for_two_that_show_what_it_costs() {
          c gpus=1 peak=4 busy=990 timed",
         "0 submit | start a on 0; start b on 0",
     );
-    // Nothing is promised on trial: what has a reservation waits for a place of its own.
+    // A trial promises nothing: a task with a reservation waits for its own place.
     case(
         "gpus=1x24 policy=easy trial=0",
         "a gpus=1 peak=4 busy=900 timed takes=10
@@ -91,7 +91,7 @@ fn what_was_learned_counts_at_once() {
 
 #[test]
 fn a_pair_that_was_measured_counts_as_measured() {
-    // Expected not to slow each other down at all, and seen to.
+    // No slowdown was expected, but one was measured.
     let tasks = "a gpus=1 peak=4 busy=400 timed
                  b gpus=1 peak=4 busy=500 timed
                  c gpus=1 peak=4 busy=500 timed";
@@ -102,6 +102,6 @@ fn a_pair_that_was_measured_counts_as_measured() {
     let world = case("gpus=1x24 pair=1.9", two, "0 submit | start a on 0");
     let Waiting::Resources(short) = world.waits("b") else { panic!("{:?}", world.waits("b")) };
     assert_eq!((short[0].resource, short[0].requested), (Resource::GpuMeasured(GpuId(0)), 1_900));
-    // Better than expected: they share it.
+    // Better than expected, so they share it.
     case("gpus=1x24 pair=1.3", PAIR, "0 submit | start a on 0; start b on 0");
 }

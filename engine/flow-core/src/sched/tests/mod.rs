@@ -1,4 +1,4 @@
-//! Table tests of the scheduler: what arrives, and line by line what happens and what must be done then.
+//! Table tests of the scheduler: arrivals, and line by line the events and the expected actions.
 
 mod batch;
 mod dsl;

@@ -1,5 +1,5 @@
-//! Other runs of the machine: what they hold is not there, who waits longer goes first, and several schedulers of one machine
-//! all come to their end without being in each other's way.
+//! Other runs on the machine: their holdings are not available, the longest wait goes first, and several schedulers on
+//! one machine all finish without blocking each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -83,7 +83,7 @@ fn what_waits_for_others_is_said_and_is_the_head() {
 
 #[test]
 fn a_head_keeps_its_place_while_ours_pass_it() {
-    // Others wait for `a` already: if it gave its place up whenever they had ended, each could be in the other's way for ever.
+    // Others already wait for `a`. If it gave up its place whenever they ended, each could block the other forever.
     let mut world = World::new("cpus=4 patience=60", "a cpus=4\n b cpus=1\n c cpus=1 needs=b\n d cpus=1 needs=c");
     world.happens("0 others cpus=1 attempts=1");
     assert_eq!(world.happens("1 submit"), "start b");
@@ -139,7 +139,7 @@ fn steps_of_other_runs_are_company_on_a_gpu() {
     let Waiting::Resources(short) = world.waits("b") else { panic!("{:?}", world.waits("b")) };
     assert_eq!((short[0].resource, short[0].available, short[0].elsewhere), (Resource::GpuBusy(GpuId(0)), 400, 500));
     assert_eq!(world.happens("3 others attempts=1 company=0/1/100"), "start b on 0");
-    // It ran out of memory beside somebody else's, and is tried again alone, and nothing alone begins beside them.
+    // It ran out of memory next to another run's step, so it is retried alone, and waits until that has ended.
     assert_eq!(world.happens("4 exit b out_of_memory"), "discard b until 4");
     assert_eq!(world.happens("5 exit c"), "record c");
     assert_eq!(world.happens("6 others"), "start b on 0");
@@ -159,7 +159,7 @@ fn as_many_gpus_are_kept_for_a_head_as_it_asks_for() {
         }),
         ..PeerRun::default()
     };
-    // Of six GPUs we hold the second and the third, and others the first, and a part of the last.
+    // Of six GPUs this run holds the second and the third; others hold the first, and part of the last.
     let kept = |heads: &[PeerRun]| {
         let ours = BTreeSet::from([GpuId(1), GpuId(2)]);
         let cards = CardHolders { ours, theirs: vec![GpuId(0)], joint: vec![GpuId(5)] };
@@ -210,7 +210,7 @@ fn turns_go_by_priority_then_by_waiting_then_by_run() {
     );
 }
 
-/// What the runs of a machine have to do with each other.
+/// The shared state of the runs on a machine.
 struct Shared {
     runs: Vec<Run>,
     cpus: u64,
@@ -228,7 +228,7 @@ struct Run {
 }
 
 impl Run {
-    /// Says whether something started, and on which cards.
+    /// Whether something started, and on which GPUs.
     fn tell(&mut self, now: Time, event: Event) -> Option<Vec<GpuId>> {
         let mut out = Vec::new();
         self.scheduler.handle(now, event, &mut out);
@@ -266,7 +266,7 @@ impl Shared {
             let held = |j: usize| cards[j].iter().copied().filter(move |card| which(j, *card));
             (0..cards.len()).filter(|j| *j != i).flat_map(held).collect()
         };
-        // What runs there says whether others may come to it.
+        // A run that holds the GPU decides whether others may share it.
         let shares = |j: usize, card: GpuId| self.runs[j].scheduler.shares().contains_key(&card);
         let (theirs, joint) = (on(&|j, card| !shares(j, card)), on(&shares));
         let rivals: Vec<PeerRun> = self
@@ -297,7 +297,7 @@ impl Shared {
             asks: held_up.asks,
             cards: (0..CARDS).map(GpuId).collect(),
         });
-        // What really runs, not what is told of it.
+        // The actual holdings, not the published ones.
         let holding: Vec<Holding> = self.runs.iter().map(|run| run.scheduler.holding()).collect();
         let held = |of: fn(&Holding) -> u64| holding.iter().map(of).sum::<u64>();
         if holding.iter().any(|holds| holds.exclusive) {
@@ -324,7 +324,7 @@ impl Shared {
         }
     }
 
-    /// As a run finds the machine on which other runs have these GPUs.
+    /// The capacity that a run sees while other runs have these GPUs.
     fn capacity(&self, theirs: &BTreeSet<GpuId>) -> Capacity {
         let gpu = |id| {
             let strangers = if theirs.contains(&GpuId(id)) { MEMORY } else { 0 };
@@ -339,7 +339,7 @@ impl Shared {
 const CARDS: u32 = 2;
 const MEMORY: u64 = 8;
 
-/// CPUs, memory, GPUs, exclusive or a pair, priority, seconds, whether it needs the one before.
+/// CPUs, memory, GPUs, exclusive or a pair, priority, seconds, whether it needs the previous one.
 type Sketch = (u32, u64, u32, u8, i64, u64, bool);
 
 fn tasks(sketches: &[Sketch]) -> (Vec<Task>, Vec<u64>) {
@@ -359,7 +359,7 @@ fn tasks(sketches: &[Sketch]) -> (Vec<Task>, Vec<u64>) {
                 exclusive: if kind == 0 { Exclusive::Machine } else { Exclusive::No },
                 corun: (kind == 1).then_some((GroupId(n as u32), CorunGpus::Own)),
                 priority,
-                // What is known of some lets them share a GPU.
+                // Some have an estimate, which lets them share a GPU.
                 estimate: Estimate {
                     samples: u32::from(kind > 3),
                     gpu_memory: (kind > 3).then_some(3),
@@ -374,7 +374,7 @@ fn tasks(sketches: &[Sketch]) -> (Vec<Task>, Vec<u64>) {
     (tasks, spans)
 }
 
-/// A machine of four CPUs; two other runs, whose heads ask for two each, are ahead of ours.
+/// A machine with four CPUs. Two other runs, whose heads request two each, are ahead of this run.
 #[test]
 fn in_its_shift_a_run_follows_what_ended_by_as_much_of_its_own() {
     let of = |cpus: u64| Holding { cpu_milli: cpus * 1_000, attempts: 1, ..Holding::default() };
@@ -389,7 +389,7 @@ fn in_its_shift_a_run_follows_what_ended_by_as_much_of_its_own() {
         PeerLoad::facing(QueuePosition::new(0, 9, 0), &[rival(1), rival(2)], &CardHolders::default())
     };
     let at = |millis: u64| Time(millis * 1_000);
-    // What is left for ours to start: of four CPUs others hold two.
+    // The room for this run: of four CPUs others hold two.
     let left = |shift: &Shift, now: u64, holds: u64, exclusive: bool| {
         let mut others = ahead(exclusive);
         others.leave(&shift.room(at(now), &of(holds)), &of(holds), &of(4));
@@ -444,7 +444,7 @@ proptest! {
                     run.tell(shared.now, Event::Exited { attempt, outcome: Outcome::Ok, spoiled: false });
                 }
             }
-            // Each hears of the others now and then, in any order.
+            // Each receives updates from the others at times, in any order.
             let mut all: Vec<usize> = (0..shared.runs.len()).collect();
             while !all.is_empty() {
                 let i = all.remove(turns.next().unwrap().index(all.len()));

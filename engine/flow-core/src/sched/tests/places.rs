@@ -1,4 +1,4 @@
-//! Where things go: sums, pools, who may share a GPU.
+//! Placement: sums, pools, and sharing of GPUs.
 
 use super::dsl::case;
 
@@ -56,7 +56,7 @@ fn an_unknown_step_has_its_gpu_alone() {
 
 #[test]
 fn a_learned_peak_gets_a_margin_and_an_empty_card_always_suffices() {
-    // 5 + 1.2 (a twentieth of the card) + 17 is more than 24 has, though 5 + 17 is less.
+    // 5 + 1.2 (5% of the GPU) + 17 exceeds 24, although 5 + 17 does not.
     case(
         "gpus=1x24",
         "a gpus=1 peak=5
@@ -65,7 +65,7 @@ fn a_learned_peak_gets_a_margin_and_an_empty_card_always_suffices() {
          1 exit a | record a; start b on 0",
     );
     case("gpus=1x24", "a gpus=1 peak=40", "0 submit | start a on 0");
-    // Nor does a desktop that was there when the peak was learned.
+    // Nor does a desktop that already ran when the peak was learned.
     case(
         "gpus=1x24",
         "a gpus=1 peak=23
@@ -233,7 +233,7 @@ fn the_longest_chain_goes_first() {
 
 #[test]
 fn a_gpu_is_shared_where_all_gain() {
-    // Two who keep it busy nine tenths of the time would both take 1.8 as long: together no more than one after the other.
+    // Two loads of 0.9 would both take 1.8 times as long: together no gain over one after the other.
     case(
         "gpus=1x24",
         "a gpus=1 peak=4 busy=900
@@ -242,14 +242,14 @@ fn a_gpu_is_shared_where_all_gain() {
         "0 submit | start a on 0; start c on 0
          1 exit a | record a; start b on 0",
     );
-    // Nobody knows how busy it keeps the GPU: it has it alone, whatever it declares.
+    // Its GPU load is unknown, so it has the GPU alone, whatever it declares.
     case(
         "gpus=1x24",
         "a gpus=1 gpu_memory=4
          b gpus=1 gpu_memory=4 busy=100",
         "0 submit | start a on 0",
     );
-    // The least busy one of two.
+    // The less busy of two.
     case(
         "gpus=2x24",
         "a gpus=1 peak=4 busy=600
@@ -263,7 +263,7 @@ fn a_gpu_is_shared_where_all_gain() {
 fn the_cpu_that_history_knows_may_go_somewhat_beyond_the_host() {
     let task = "gpus=1 cpus=8 peak=4 busy=200";
     let tasks = format!("a {task} keeps=6000\n b {task} keeps=4000\n c {task} keeps=1000\n d cpus=1");
-    // 6 + 4 of 8 cores is below 1.3, 11 is not; what declares its core gets one that is free.
+    // 6 + 4 of 8 cores is below 1.3, 11 is not; a task that declares its core gets a free one.
     case(
         "gpus=1x24 cpus=8",
         &tasks,
@@ -285,7 +285,7 @@ fn out_of_memory_beside_others_is_tried_once_more_alone() {
          3 exit c               | record c; start a on 0
          4 exit a out_of_memory | record a; finish",
     );
-    // Alone from the start: that is what it needs.
+    // It was alone from the start, so this is its real need.
     case(
         "gpus=1x24",
         "a gpus=1 peak=4 busy=300",

@@ -1,4 +1,4 @@
-//! What is said to those who wait, and that nobody waits for ever.
+//! Explanations for waiting instances, and that none waits forever.
 
 use super::dsl::{GIB, World, case};
 use crate::reason::Resource;
@@ -71,7 +71,7 @@ fn every_state_has_its_word() {
     assert_eq!(world.waits("e"), Waiting::Killed { attempt: AttemptId(4), outcome: Outcome::Cancelled });
 }
 
-/// A stream of small steps, each following another, and one that needs the machine for itself.
+/// A stream of small steps, each after another, and one that needs the machine for itself.
 const STREAM: &str = "a1
     b1
     x exclusive
