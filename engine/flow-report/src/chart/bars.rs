@@ -1,4 +1,4 @@
-//! Bars side by side, each with its value, and with the reason where there is none.
+//! Grouped bars, each with its value, or with the reason if there is none.
 
 use kuva::plot::BarPlot;
 use kuva::plot::legend::{LegendEntry, LegendShape};
@@ -12,14 +12,14 @@ use super::palette::{DARK, LIGHT, LIGHTEST};
 use super::{HEIGHT, LETTER, Labels, SMALL, WIDTH, drawn, layout, top};
 use crate::safe;
 
-/// So much of the place of a group its bars take.
+/// Share of a group's width that its bars take.
 const SHARE: f64 = 0.8;
-/// On narrower bars values would cover each other.
+/// On narrower bars, values would overlap.
 const NARROWEST: f64 = 9.0;
-/// Bars under values that stand upright leave so much of the drawing free.
+/// Factor of free height above bars with vertical values.
 const ROOM: f64 = 1.2;
 
-/// What a bar is of, which gives it its colour.
+/// The kind of a bar, which determines its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Alone,
@@ -37,21 +37,21 @@ impl Kind {
     }
 }
 
-/// The bars of one name: in the legend once.
+/// All bars with one name; one entry of the legend.
 #[derive(Clone, Debug)]
 pub(crate) struct Series {
     pub(crate) name: String,
     pub(crate) kind: Kind,
-    /// By earlier figures: drawn as an outline.
+    /// From earlier figures: drawn as an outline.
     pub(crate) earlier: bool,
 }
 
-/// A bar: its value with the ends of its error bar, or why there is none.
+/// A bar: its value with the ends of its error bar, or the reason for its absence.
 #[derive(Clone, Debug)]
 pub(crate) struct Bar {
     pub(crate) value: Option<f64>,
     pub(crate) ends: Option<(f64, f64)>,
-    /// The value as it is written, or the reason.
+    /// The formatted value, or the reason.
     pub(crate) text: String,
 }
 
@@ -60,8 +60,8 @@ impl Bar {
         self.ends.map_or(0.0, |(_, high)| high).max(self.value.unwrap_or(0.0))
     }
 
-    /// How far its error bar goes down and up. The library draws one on every bar: of a bar without, it lies so far below the axis that
-    /// nobody sees it.
+    /// The length of its error bar, down and up. The library draws one on every bar. For a bar without one, it is so far
+    /// below the axis that it is invisible.
     fn error(&self, below: f64) -> (f64, f64) {
         let value = self.value.unwrap_or(0.0);
         let (low, high) = self.ends.unwrap_or((-below, -below));
@@ -69,7 +69,7 @@ impl Bar {
     }
 }
 
-/// Bars of each series for each name.
+/// Draws the bars of each series for each name.
 pub(crate) fn bars(groups: &[(String, Vec<Bar>)], series: &[Series], labels: &Labels) -> String {
     let colour = |of: &Series| if of.earlier { "none" } else { of.kind.colour() };
     let plot = groups.iter().fold(BarPlot::new().with_width(SHARE), |plot, (name, bars)| {
@@ -90,7 +90,7 @@ pub(crate) fn bars(groups: &[(String, Vec<Bar>)], series: &[Series], labels: &La
         dasharray: None,
     });
     let mut layout = layout(&plots, labels, legend.collect()).with_y_axis_min(0.0);
-    // Names that have no room beside each other stand aslant, and the picture is higher by what they need.
+    // Names without enough room are rotated, and the picture becomes higher by the space that they need.
     let longest = groups.iter().map(|(name, _)| name.width()).max().unwrap_or(0) as f64 * LETTER;
     if longest > 0.9 * WIDTH / groups.len().max(1) as f64 {
         layout = layout.with_x_tick_rotate(-40.0).with_height(HEIGHT + 0.64 * longest);
@@ -130,7 +130,7 @@ fn outline(scene: &mut Scene, (left, right): (f64, f64), (top, foot): (f64, f64)
     });
 }
 
-/// The value above a bar, or in its place the reason why there is none.
+/// The value above a bar, or the reason in its place.
 fn written(scene: &mut Scene, bar: &Bar, middle: f64, upright: bool, computed: &ComputedLayout) {
     let upright = upright || bar.value.is_none();
     let above = computed.map_y(bar.highest()) - 4.0;

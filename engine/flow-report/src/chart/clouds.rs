@@ -1,4 +1,4 @@
-//! Points where they are, with the curves through them.
+//! Scatter plots, with the curves through their points.
 
 use kuva::plot::legend::LegendShape;
 use kuva::plot::line::LineStyle;
@@ -10,11 +10,11 @@ use super::palette::Style;
 use super::{Labels, Scale, drawn, layout, legend, plain, rises};
 use crate::safe;
 
-/// How many times further a logarithmic axis goes to either side than its points do.
+/// Factor by which a logarithmic axis extends beyond its points on either side.
 const BESIDE: f64 = 1.4;
-/// So many kinds of points have markers of their own.
+/// Maximum number of kinds of points with separate markers.
 const TOLD: usize = 8;
-/// Of so many points, of which each is of something else, each has its name beside it.
+/// Maximum number of points with individual labels, if each has its own name.
 const NAMED: usize = 12;
 
 /// Points with the curve through them.
@@ -22,7 +22,7 @@ const NAMED: usize = 12;
 pub(crate) struct Cloud {
     pub(crate) name: String,
     pub(crate) points: Vec<(f64, f64)>,
-    /// What each point is of; empty where its place says that.
+    /// The name of each point; empty if its position says it.
     pub(crate) of: Vec<String>,
     pub(crate) curve: Vec<(f64, f64)>,
 }
@@ -34,7 +34,7 @@ impl Cloud {
         rises(&points)
     }
 
-    /// Each point is of something of its own, and there is room to say of what.
+    /// Whether each point has a different name, and there is room for all names.
     fn is_named(&self) -> bool {
         let mut names: Vec<&String> = self.of.iter().collect();
         names.sort();
@@ -43,7 +43,7 @@ impl Cloud {
         all && (2..=NAMED).contains(&names.len())
     }
 
-    /// Its points by what they are of, where markers tell so many apart.
+    /// Its points grouped by name, if there are enough markers.
     fn by_what(&self) -> Vec<Cloud> {
         let mut parts: Vec<Cloud> = Vec::new();
         for (point, of) in self.points.iter().zip(&self.of) {
@@ -59,9 +59,9 @@ impl Cloud {
     }
 }
 
-/// Points where they are, with the curves through them.
+/// Draws points, with the curves through them.
 pub(crate) fn clouds(clouds: &[Cloud], labels: &Labels) -> String {
-    // What the points of a single curve are of, their markers say; the curve is of none of them.
+    // With a single curve, markers show the names of points; the curve belongs to none of them.
     let (parts, through) = match clouds {
         [one] if !one.is_named() && !one.by_what().is_empty() => (one.by_what(), one.curve.as_slice()),
         _ => (Vec::new(), &[][..]),
@@ -70,7 +70,7 @@ pub(crate) fn clouds(clouds: &[Cloud], labels: &Labels) -> String {
     let clouds = if parts.is_empty() { clouds } else { &parts };
     let points = clouds.iter().flat_map(|cloud| &cloud.points);
     let along = points.clone().map(|(x, _)| *x);
-    // A curve may go below zero where no point is, and no logarithm follows it there.
+    // A curve may go below zero between points, where a logarithmic axis cannot show it.
     let foot = Foot::of_few(along.clone());
     let logarithmic = foot.is_some() || Scale::of(along.clone()).is_some_and(|along| along.logarithmic);
     let placed = |points: &[(f64, f64)]| -> Vec<(f64, f64)> {

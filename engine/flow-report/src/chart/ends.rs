@@ -1,4 +1,4 @@
-//! Names of lines at their ends, in place of a legend.
+//! Names of lines at their ends, instead of a legend.
 
 use kuva::render::layout::ComputedLayout;
 use kuva::render::render::{Primitive, Scene, TextAnchor};
@@ -9,25 +9,25 @@ use super::palette::Style;
 use super::{HEIGHT, Line, SMALL, WIDTH};
 use crate::safe;
 
-/// A legend has so many lines at most.
+/// Maximum lines of a legend.
 const LEGEND: usize = 3;
-/// The widest name, in columns of a terminal.
+/// The widest name, in terminal columns.
 const WIDEST: usize = 34;
-/// From one name to the next below it.
+/// Distance between two names.
 const APART: f64 = 12.0;
-/// From the end of a line to its name.
+/// Distance from the end of a line to its name.
 const LEADER: f64 = 18.0;
-/// About how high the drawing is.
+/// Approximate height of the drawing.
 const DRAWING: f64 = HEIGHT - 100.0;
 
-/// Where each line ends, with its name and colour.
+/// The end of each line, with its name and colour.
 pub(super) struct Ends<'a> {
     ends: Vec<(&'a str, &'static str, (f64, f64))>,
     width: f64,
 }
 
 impl<'a> Ends<'a> {
-    /// None if a legend does better: for few lines, long names, or lines that end in the middle.
+    /// `None` if a legend is better: for few lines, long names, or lines that end in the middle.
     pub(super) fn of(lines: &'a [Line], place: impl Fn(f64) -> f64) -> Option<Ends<'a>> {
         let end = |(n, line): (usize, &'a Line)| {
             let (x, y) = line.points.iter().copied().max_by(|a, b| a.0.total_cmp(&b.0))?;
@@ -41,7 +41,7 @@ impl<'a> Ends<'a> {
         (fits && named).then_some(Ends { ends, width: LEADER + widest as f64 * SMALL_LETTER + 6.0 })
     }
 
-    /// The width that is left for the drawing.
+    /// The remaining width of the drawing.
     pub(super) fn left(&self) -> f64 {
         WIDTH - self.width
     }
@@ -76,7 +76,7 @@ impl<'a> Ends<'a> {
     }
 }
 
-/// Places from the top down, as near to those that are wanted as names have room.
+/// Positions from the top down, as close to the wanted ones as the names' height allows.
 fn apart(wanted: &[f64], top: f64, foot: f64) -> Vec<f64> {
     let mut places: Vec<f64> = Vec::new();
     for at in wanted {

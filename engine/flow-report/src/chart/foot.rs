@@ -1,4 +1,4 @@
-//! The axis along the foot of a curve: where its values stand, and which of their names have room.
+//! The x axis of a curve: the positions of its values, and which of their names have room.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use unicode_width::UnicodeWidthStr;
 use super::{LETTER, Scale};
 use crate::safe;
 
-/// Up to this many values each has a tick.
+/// Up to this many values, each has a tick.
 const NAMED: usize = 12;
-/// Over so wide a range values may stand by their logarithms; over a narrower one that would bend lines and spread little.
+/// Minimum range for a logarithmic axis. Over a narrower range, it would bend lines and spread values little.
 const WIDE: f64 = 4.0;
-/// Positions that are as near to whole ones as rounding leaves them.
+/// Tolerance for positions that should be whole numbers.
 const ROUNDING: f64 = 1e-6;
-/// Between two names of ticks.
+/// Space between two tick names.
 const BESIDE: f64 = 6.0;
 
-/// Values with their names, each at its place: the first at 1, the last at their count.
+/// Values with their names, at positions from 1 to their count.
 pub(super) struct Foot {
     values: Vec<(f64, String)>,
     scale: Scale,
@@ -33,7 +33,7 @@ impl Foot {
         values.dedup_by(|a, b| a.0 == b.0);
         let (from, to) = (values.first().map_or(0.0, |first| first.0), values.last().map_or(0.0, |last| last.0));
         let [linear, logarithmic] = [false, true].map(|logarithmic| Scale { logarithmic, from, to });
-        // The sum of the squares of gaps is least where they are all alike.
+        // The sum of squared gaps is smallest if all gaps are equal.
         let uneven = |scale: Scale| -> f64 {
             values.windows(2).map(|pair| (scale.share(pair[1].0) - scale.share(pair[0].0)).powi(2)).sum()
         };
@@ -42,7 +42,7 @@ impl Foot {
         Foot { values, scale }
     }
 
-    /// Of few whole numbers that stand by their logarithms, as batch sizes that double do.
+    /// For few whole numbers on a logarithmic axis, such as batch sizes that double.
     pub(super) fn of_few(values: impl Iterator<Item = f64>) -> Option<Foot> {
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);
@@ -56,7 +56,7 @@ impl Foot {
         self.scale.logarithmic
     }
 
-    /// Whether each value has a tick; else the library chooses round ones.
+    /// Whether each value has a tick; otherwise the library chooses round ones.
     fn named(&self) -> bool {
         self.values.len() <= NAMED || self.scale.logarithmic
     }
@@ -70,12 +70,12 @@ impl Foot {
         if (place - place.round()).abs() < ROUNDING { place.round() } else { place }
     }
 
-    /// Where the axis begins and ends.
+    /// The start and end of the axis.
     pub(super) fn range(&self) -> (f64, f64) {
         if self.named() { (0.5, self.values.len() as f64 + 0.5) } else { (self.scale.from, self.scale.to) }
     }
 
-    /// Whether the values are so evenly spaced that the library can draw their ticks.
+    /// Whether the values are evenly spaced, so that the library can draw their ticks.
     fn even(&self) -> bool {
         self.values.iter().enumerate().all(|(n, (value, _))| self.place(*value) == n as f64 + 1.0)
     }
@@ -96,7 +96,7 @@ impl Foot {
         layout.with_x_tick_step(if self.even() { 1.0 } else { f64::INFINITY })
     }
 
-    /// The ticks of values that are not evenly spaced, which the library has no way to place.
+    /// Draws the ticks of unevenly spaced values, which the library cannot place.
     pub(super) fn draw(&self, scene: &mut Scene, computed: &ComputedLayout) {
         if !self.named() || self.even() {
             return;
@@ -115,7 +115,7 @@ impl Foot {
                 stroke_width,
                 stroke_dasharray: None,
             };
-            // Lines of the grid lie below all else.
+            // Grid lines are below everything else.
             scene.elements.insert(0, line(top, foot, &computed.theme.grid_color, computed.grid_stroke_width));
             scene.add(line(foot, mark, &computed.theme.tick_color, computed.tick_stroke_width));
             let half = 0.5 * LETTER * name.width() as f64;

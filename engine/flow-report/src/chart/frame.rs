@@ -1,5 +1,5 @@
-//! What a picture says of itself when it is copied from its page: a title above the chart, and below it the model, the machine and
-//! the day.
+//! Text of a picture that is copied from its page: a title above the chart, and below it the model, the machine and the
+//! day.
 
 use minijinja::HtmlEscape;
 use unicode_width::UnicodeWidthChar;
@@ -7,14 +7,14 @@ use unicode_width::UnicodeWidthChar;
 use super::FONTS;
 use crate::safe;
 
-/// Of a title and of a caption: the height of a line, and the columns of a terminal that fit into the width of a chart. A wider chart
-/// has room for more.
+/// For a title and a caption: the line height, and the terminal columns that fit into the width of a chart. A wider
+/// chart has room for more.
 const TITLE: (f64, f64) = (20.0, 68.0);
 const CAPTION: (f64, f64) = (16.0, 92.0);
 const WIDTH: f64 = 640.0;
 const MARGIN: f64 = 12.0;
 
-/// The drawing with a title and a caption; as it is if it does not say how large it is.
+/// The drawing with a title and a caption; unchanged if its size is unknown.
 pub(crate) fn framed(svg: &str, title: &str, caption: &str) -> String {
     let Some((width, height)) = size(svg) else { return svg.to_owned() };
     let lines = |text: &str, columns: f64| wrapped(&safe::picture(text), (columns * width / WIDTH) as usize);
@@ -41,7 +41,7 @@ pub(crate) fn framed(svg: &str, title: &str, caption: &str) -> String {
     out
 }
 
-/// Drawings one above the other.
+/// Drawings stacked vertically.
 pub(super) fn stacked(svgs: &[String]) -> String {
     if let [one] = svgs {
         return one.clone();
@@ -49,7 +49,7 @@ pub(super) fn stacked(svgs: &[String]) -> String {
     let (mut wide, mut y, mut inside) = (0.0_f64, 0.0, String::new());
     for (n, svg) in svgs.iter().enumerate() {
         let Some((width, height)) = size(svg) else { continue };
-        // Names of clip paths are of the whole picture.
+        // Names of clip paths are shared by the whole picture.
         let svg = svg.trim_end().replace("\"clip-", &format!("\"clip-{n}-")).replace("#clip-", &format!("#clip-{n}-"));
         inside += &svg.replacen("<svg ", &format!("<svg y=\"{y}\" "), 1);
         wide = wide.max(width);
@@ -61,7 +61,7 @@ pub(super) fn stacked(svgs: &[String]) -> String {
     format!("{head}{inside}</svg>\n")
 }
 
-/// The width and height that the drawing says of itself.
+/// The drawing's own width and height.
 fn size(svg: &str) -> Option<(f64, f64)> {
     let (_, rest) = svg.split_once("viewBox=\"0 0 ")?;
     let (size, _) = rest.split_once('"')?;
@@ -69,7 +69,7 @@ fn size(svg: &str) -> Option<(f64, f64)> {
     Some((width.parse().ok()?, height.parse().ok()?))
 }
 
-/// In lines of at most so many columns, broken at blanks if there are any.
+/// Wraps a text at this many columns, at blanks if there are any.
 fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let (mut line, mut width, mut blank) = (String::new(), 0, None);

@@ -1,34 +1,34 @@
-//! Words in a drawing: where they are broken, and where they stand so that none is cut off or covered.
+//! Words in a drawing: where they break, and positions where none is cut off or covered.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// About how wide the drawing itself is, and a column of a terminal of what is written small.
+/// Approximate width of the drawing, and of a terminal column of small text.
 const DRAWING: f64 = 540.0;
 pub(super) const SMALL_LETTER: f64 = 5.4;
 
-/// A position at which there is no number, and why not: a text a line.
+/// A position without a number, and the reasons: one text per line.
 #[derive(Clone, Debug)]
 pub(crate) struct Gap {
     pub(crate) at: f64,
     pub(crate) why: Vec<String>,
 }
 
-/// A line of what a gap says, along an axis.
+/// A line of a gap's text, along an axis.
 pub(super) struct Said<'a> {
     pub(super) line: &'a str,
     pub(super) middle: f64,
     pub(super) half: f64,
-    /// How many lines are below it.
+    /// Number of lines below it.
     pub(super) level: usize,
 }
 
-/// What gaps say along an axis that goes from here to there: nothing is cut off, and nothing lies on another.
+/// Places the texts of gaps along an axis, so that none is cut off and none overlap.
 pub(super) fn said(gaps: &[Gap], place: impl Fn(f64) -> f64, from: f64, to: f64) -> Vec<Said<'_>> {
     let mut said = Vec::new();
     let mut before: Option<&Gap> = None;
     let (mut right, mut level) = (f64::NEG_INFINITY, 0);
     for gap in gaps {
-        // Of neighbours that say the same the first one says it.
+        // Of neighbours with the same text, only the first shows it.
         if before.replace(gap).is_some_and(|before| before.why == gap.why) {
             continue;
         }
@@ -45,7 +45,7 @@ pub(super) fn said(gaps: &[Gap], place: impl Fn(f64) -> f64, from: f64, to: f64)
     said
 }
 
-/// A name in lines that have room for so many columns of a terminal, broken between its words where it has such.
+/// A name in lines of at most this many terminal columns, broken between words if possible.
 pub(super) fn broken(name: &str, room: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in name.split_inclusive(' ') {

@@ -1,5 +1,5 @@
-//! Lanes over one time axis: bars on some, how much was in use on others. The library has no such plot, so this lays it out
-//! and the library writes it. It knows no scheduler.
+//! Lanes over one time axis: bars on some, amounts in use on others. The library has no such plot, so this module lays
+//! it out and the library writes it. It knows no scheduler.
 
 use std::fmt::Write;
 
@@ -11,53 +11,53 @@ use super::palette::{ALONG, JOBS, along};
 use super::{FONTS, scalable};
 use crate::safe;
 
-/// How many have a colour of their own; the last one is for the rest.
+/// Number of separate colours; the last one is for the rest.
 pub(crate) const OWN: usize = JOBS.len() - 1;
-/// A lane where nothing is, and one where something is in use.
+/// An idle lane, and an amount in use.
 const IDLE: &str = "#e9ebee";
 const IN_USE: &str = "#8d99a6";
 const GRID: &str = "#cdd2d8";
 const WIDTH: f64 = 640.0;
 const PAD: f64 = 14.0;
-/// About what a column of a terminal is of text at this size.
+/// Text size, and the approximate width of a terminal column.
 const TEXT: (u32, f64) = (12, 6.5);
-/// Lanes of bars are as high together at most, and one of them alone.
+/// Maximum height of all lanes of bars together, and of one.
 const BARS: (f64, f64) = (640.0, 28.0);
-/// A lane that shows how much is in use.
+/// Height of a lane that shows an amount.
 const STEPS: f64 = 48.0;
 const GAP: f64 = 4.0;
-/// As wide as it takes to show one period of any line along a bar.
+/// Wide enough for one period of any line along a bar.
 const SWATCH: f64 = 28.0;
 
-/// All that is drawn.
+/// The whole drawing.
 #[derive(Debug, Default)]
 pub(crate) struct Lanes {
     pub(crate) title: String,
-    /// Colours with what they stand for.
+    /// Colours with their meaning.
     pub(crate) legend: Vec<(usize, String)>,
     /// From the top down.
     pub(crate) lanes: Vec<Lane>,
-    /// Where the axis ends; it begins at 0.
+    /// The end of the axis, which starts at 0.
     pub(crate) end: f64,
     /// Positions along the axis, with their names.
     pub(crate) ticks: Vec<(f64, String)>,
-    /// What the axis is.
+    /// Name of the axis.
     pub(crate) axis: String,
 }
 
 #[derive(Debug)]
 pub(crate) struct Lane {
-    /// What it is, a line for each language.
+    /// Its name, one line for each language.
     pub(crate) names: Vec<String>,
     pub(crate) track: Track,
 }
 
-/// What a lane shows.
+/// Content of a lane.
 #[derive(Debug)]
 pub(crate) enum Track {
-    /// Bars, in so many rows one above the other.
+    /// Bars, in this many rows.
     Bars { rows: usize, bars: Vec<Bar> },
-    /// How much from when on, on a scale from 0 to `most`; `limit`: there is no more than that.
+    /// Amounts from their start times on, from 0 to `most`; `limit`: no more than that exists.
     Steps { points: Vec<(f64, f64)>, most: f64, limit: bool },
 }
 
@@ -100,7 +100,7 @@ impl Lanes {
                     scene.add(rect((left, y), (right - left, bar), IDLE));
                     let row = bar / (*rows).max(1) as f64;
                     drawn.extend(bars.iter().flat_map(|b| {
-                        // A hair between neighbours, so that each job is seen.
+                        // A hairline between neighbours makes each job visible.
                         let (from, to) = (x(b.from), x(b.to));
                         let size = ((to - from - 0.6).max(0.5), row - if *rows > 1 { 0.6 } else { 0.0 });
                         filled((from, y + row * b.row as f64), size, b.colour)
@@ -122,7 +122,7 @@ impl Lanes {
                 }
             };
             let middle = y + height / 2.0 + 4.0;
-            // Of very low lanes not every name finds room.
+            // On very low lanes, not every name has room.
             if middle - above >= f64::from(TEXT.0) {
                 for (line, name) in lane.names.iter().enumerate() {
                     let base = middle + 14.0 * (line as f64 - (lane.names.len() - 1) as f64 / 2.0);
@@ -143,7 +143,7 @@ impl Lanes {
         scalable(&SvgBackend::new().render_scene(&scene)) + "\n"
     }
 
-    /// The legend, in as many lines as it needs; returns where it ends.
+    /// Draws the legend, in as many lines as it needs. Returns its lower end.
     fn legend(&self, scene: &mut Scene, left: f64, right: f64, top: f64) -> f64 {
         let (mut x, mut y) = (left, top);
         for (colour, name) in &self.legend {
@@ -167,7 +167,7 @@ fn rect((x, y): (f64, f64), (width, height): (f64, f64), colour: &str) -> Primit
     Primitive::Rect { x, y, width, height, fill: colour.into(), stroke: None, stroke_width: None, opacity: None }
 }
 
-/// A bar in the colour of its kind, with a line along its middle that tells it from the others without colours.
+/// A bar in the colour of its kind, with a line along its middle that distinguishes it without colours.
 fn filled((x, y): (f64, f64), (width, height): (f64, f64), kind: usize) -> impl Iterator<Item = Primitive> {
     let kind = kind.min(OWN);
     let middle = y + height / 2.0;
@@ -182,12 +182,12 @@ fn line((x1, y1): (f64, f64), (x2, y2): (f64, f64), colour: &str, dashes: Option
     Primitive::Line { x1, y1, x2, y2, stroke: colour.into(), stroke_width: 1.0, stroke_dasharray }
 }
 
-/// The area under a line of steps, the last of which reaches to the right.
+/// The area under a step function, whose last step reaches to the right.
 fn steps(points: &[(f64, f64)], x: impl Fn(f64) -> f64, y: impl Fn(f64) -> f64, right: f64) -> Primitive {
     let begin = points.first().map_or(right, |(at, _)| x(*at));
     let mut d = format!("M{begin:.1} {:.1}", y(0.0));
     for (at, value) in points {
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = write!(d, "H{:.1}V{:.1}", x(*at), y(*value));
     }
     let _ = write!(d, "H{right:.1}V{:.1}Z", y(0.0));

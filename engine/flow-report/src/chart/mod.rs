@@ -1,5 +1,5 @@
-//! Charts as SVG: curves over the rows of a table, alone against together, load over time, lanes over time. The only module that
-//! knows the chart library; what it is asked to draw is plain numbers and finished labels.
+//! Charts as SVG: curves over the rows of a table, alone against together, load over time, lanes over time. The only
+//! module that knows the chart library. Its input is plain numbers and finished labels.
 
 mod bars;
 mod clouds;
@@ -34,41 +34,41 @@ use labels::{Said, broken, said};
 use palette::Style;
 pub(crate) use panels::{Panel, panels};
 
-/// What has no number is written small.
+/// Size of text in place of numbers.
 const SMALL: u32 = 10;
 /// Fonts for both languages.
 const FONTS: &str = "Helvetica, Arial, 'Noto Sans CJK SC', 'PingFang SC', 'Microsoft YaHei', sans-serif";
-/// The size of a chart with a legend, and about what a column of a terminal is of the names along its foot.
+/// The size of a chart with a legend, and the approximate width of a terminal column in tick names.
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 384.0;
 const LETTER: f64 = 6.5;
-/// So many error bars a line has; more are a band. Of more points markers are small, and of many there are none.
+/// Maximum error bars of a line; more become a band. Many points have small markers, above `MARKED` none.
 pub(crate) const BARS: usize = 12;
 const MARKED: usize = 100;
 const SMALLER: f64 = 3.0;
-/// How thick the edge of a hollow marker is.
+/// Thickness of a hollow marker's edge.
 const HOLLOW: f64 = 1.6;
-/// More points than this are closer together than the chart's width can show.
+/// Maximum number of points that the chart's width can show.
 const DENSE: usize = 600;
-/// Longer labels along the upright axis and along the foot take a second line: so many columns of a terminal.
+/// Labels of the y axis and the x axis with more terminal columns take a second line.
 const LABEL: usize = 40;
 const FOOT_LABEL: usize = 72;
-/// What a legend of one line takes beside that line.
+/// Height of a one-line legend, besides its line.
 const AROUND_LEGEND: f64 = 30.0;
-/// Lines that are nowhere further apart than this share of the upright axis would cover each other.
+/// Lines that are nowhere further apart than this share of the y axis would cover each other.
 pub(crate) const COVERED: f64 = 0.015;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Line {
     pub(crate) name: String,
     pub(crate) points: Vec<(f64, f64)>,
-    /// Error bars: where, and from where to where.
+    /// Error bars: position, lower and upper end.
     pub(crate) ends: Vec<(f64, f64, f64)>,
-    /// The line, by its place, that is of the same quantity and has the same colour.
+    /// Index of the line with the same quantity, whose colour it shares.
     pub(crate) like: Option<usize>,
-    /// By earlier figures: its markers are hollow.
+    /// From earlier figures: its markers are hollow.
     pub(crate) earlier: bool,
-    /// Its place among all that is drawn of its kind, by which it has its colour and marker: the same ones in several charts.
+    /// Its index among all lines of its kind, which determines its colour and marker, so that several charts agree.
     pub(crate) place: Option<usize>,
 }
 
@@ -77,15 +77,15 @@ pub(crate) struct Line {
 pub(crate) struct Labels {
     pub(crate) x: String,
     pub(crate) y: String,
-    /// The y axis need not begin at zero: what it shows is no time, size or count.
+    /// The y axis need not begin at zero: it shows neither time, size nor count.
     pub(crate) free: bool,
-    /// All lines rise: where the x axis is logarithmic the y axis is too, so that proportional growth is a straight line.
+    /// All lines rise: if the x axis is logarithmic the y axis is too, so that proportional growth is a straight line.
     pub(crate) rises: bool,
-    /// The y axis has differences, which are compared with zero.
+    /// The y axis shows differences, to be compared with zero.
     pub(crate) linear: bool,
 }
 
-/// An axis, from its beginning to its end.
+/// The range and kind of an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Scale {
     logarithmic: bool,
@@ -94,14 +94,14 @@ struct Scale {
 }
 
 impl Scale {
-    /// Of what has a length of its own: it begins at zero. `None`: some are below zero.
+    /// For lengths: the axis begins at zero. `None` if some values are below zero.
     fn from_zero(values: impl Iterator<Item = f64> + Clone) -> Option<Scale> {
         let all = values.clone().all(|value| value >= 0.0);
         all.then(|| Scale { logarithmic: false, from: 0.0, to: top(values) })
     }
 
-    /// The same, but numbers of which more than half would lie in the first tenth, as those of batch sizes that double again and again
-    /// do, stand by their logarithms.
+    /// The same, but logarithmic if more than half of the numbers would be in the first tenth, as with batch sizes that
+    /// double again and again.
     fn of(values: impl Iterator<Item = f64> + Clone) -> Option<Scale> {
         let mut sorted: Vec<f64> = values.clone().collect();
         sorted.sort_by(f64::total_cmp);
@@ -113,14 +113,14 @@ impl Scale {
         Scale::from_zero(values)
     }
 
-    /// By their logarithms. `None`: some are not above zero.
+    /// A logarithmic axis. `None` if some values are not above zero.
     fn logarithmic(values: impl Iterator<Item = f64> + Clone) -> Option<Scale> {
         let (least, most) = values.fold((f64::INFINITY, 0.0_f64), |(a, b), v| (a.min(v), b.max(v)));
         let all = least > 0.0 && most.is_finite();
         all.then(|| Scale { logarithmic: true, from: round_below(least), to: round_above(most) })
     }
 
-    /// The same of what need not begin at zero: if all values are in the upper half of such an axis, it begins below the least.
+    /// The same if zero may be missing: if all values are in the upper half of such an axis, it begins below the min.
     fn follows(values: impl Iterator<Item = f64> + Clone) -> Option<Scale> {
         let (least, most) = values.clone().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)));
         let room = 0.08 * (most - least);
@@ -130,7 +130,7 @@ impl Scale {
         }
     }
 
-    /// Where so much of the axis lies below.
+    /// The value with this share of the axis below it.
     fn at(self, share: f64) -> f64 {
         if self.logarithmic {
             self.from * (self.to / self.from).powf(share)
@@ -139,7 +139,7 @@ impl Scale {
         }
     }
 
-    /// How much of the axis lies below.
+    /// The share of the axis below a value.
     fn share(self, value: f64) -> f64 {
         if self.logarithmic {
             (value / self.from).ln() / (self.to / self.from).ln()
@@ -154,7 +154,7 @@ impl Scale {
     }
 }
 
-/// Ticks of a logarithmic axis as people write them: 0.05, not 5e-2.
+/// Ticks of a logarithmic axis in plain notation: 0.05, not 5e-2.
 fn plain() -> TickFormat {
     TickFormat::Custom(Arc::new(|value: f64| {
         let decimals = (-value.abs().log10().floor()).clamp(0.0, 9.0) as usize;
@@ -162,22 +162,22 @@ fn plain() -> TickFormat {
     }))
 }
 
-/// The largest of 1, 2, 5, 10, 20 … that is not above it, with a little room.
+/// The largest of 1, 2, 5, 10, 20 … that is not above the value, with a little room.
 fn round_below(value: f64) -> f64 {
     let power = 10_f64.powf((value / 1.04).log10().floor());
     [5.0, 2.0].into_iter().map(|step| step * power).find(|round| *round <= value / 1.04).unwrap_or(power)
 }
 
-/// The least of 1, 2, 5, 10, 20 … that is not below it, with a little room.
+/// The smallest of 1, 2, 5, 10, 20 … that is not below the value, with a little room.
 fn round_above(value: f64) -> f64 {
     let power = 10_f64.powf((1.04 * value).log10().floor());
     [1.0, 2.0, 5.0].into_iter().map(|step| step * power).find(|round| *round >= 1.04 * value).unwrap_or(10.0 * power)
 }
 
-/// What is so many times as high at the end grows.
+/// The ratio of last to first from which values grow.
 const GROWTH: f64 = 2.0;
 
-/// Whether points in order rise so far, all above zero, that how they grow is the question.
+/// Whether points in order are above zero and rise enough for growth to matter.
 pub(crate) fn rises(points: &[(f64, f64)]) -> bool {
     match (points.first(), points.last()) {
         (Some((_, first)), Some((_, last))) => *first > 0.0 && *last >= GROWTH * first,
@@ -185,10 +185,10 @@ pub(crate) fn rises(points: &[(f64, f64)]) -> bool {
     }
 }
 
-/// Lines that would cover each other as one, with all their names; a single line has no other to be told from.
+/// Merges lines that would cover each other, with all their names. A single line needs no name.
 pub(crate) fn together(mut lines: Vec<Line>, free: bool) -> Vec<Line> {
     let single = lines.len() == 1;
-    // A place that only some have may be that of another.
+    // If only some have a place, it may collide with an index.
     if lines.iter().any(|line| line.place.is_none()) {
         lines.iter_mut().enumerate().for_each(|(n, line)| line.place = Some(n));
     }
@@ -196,7 +196,7 @@ pub(crate) fn together(mut lines: Vec<Line>, free: bool) -> Vec<Line> {
     let scale = if free { Scale::follows(all.clone()) } else { Scale::of(all.clone()) };
     let scale = scale.unwrap_or(Scale { logarithmic: false, from: 0.0, to: top(all) });
     let near = |a: f64, b: f64| (scale.share(a) - scale.share(b)).abs() <= COVERED;
-    // A name of several parts has commas of its own.
+    // A name of several parts contains commas.
     let apart = if lines.iter().any(|line| line.name.contains(", ")) { "; " } else { ", " };
     let mut drawn: Vec<Line> = Vec::new();
     for line in lines {
@@ -219,14 +219,14 @@ pub(crate) fn together(mut lines: Vec<Line>, free: bool) -> Vec<Line> {
     drawn
 }
 
-/// Lines with a point at each measurement, and a cross where there is none; `ticks` names the values along the axis, the same for all
-/// lines.
+/// Draws lines with a point at each measurement, and a cross at each gap; `ticks` names the values along the axis, the
+/// same for all lines.
 pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], labels: &Labels) -> String {
     let axis = Foot::of(ticks);
     let place = |x: f64| axis.place(x);
     let mut plots: Vec<Plot> = Vec::new();
     let values = lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y);
-    // An error bar that goes below zero where no number is goes as far as the axis.
+    // An error bar below zero, where no number can be, ends at the axis.
     let ends = lines.iter().flat_map(|line| &line.ends).flat_map(|(_, low, high)| [low.max(0.0), *high]);
     let ends = ends.filter(|end| *end > 0.0);
     let values = values.chain(ends);
@@ -238,7 +238,7 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
         let points: Vec<(f64, f64)> = line.points.iter().map(|(x, y)| (place(*x), *y)).collect();
         let drawn = LinePlot::new().with_data(points.clone()).with_color(colour).with_line_style(dashes);
         let wide = if line.earlier { 1.2 } else { 2.0 };
-        // The first markers are the largest: what lies on them does not hide them.
+        // The first markers are the largest, so that later ones do not hide them.
         let above = lines.len() - 1 - n;
         let size = if line.points.len() > BARS { SMALLER } else { 4.0 + 0.8 * above.min(5) as f64 };
         let marks = |colour: &str, size: f64| -> Plot {
@@ -248,7 +248,7 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
         let value = |at: f64| line.points.iter().find(|(x, _)| *x == at).map(|(_, y)| *y);
         let ends = line.ends.iter().filter_map(|(x, low, high)| Some((place(*x), value(*x)?, low.max(lowest), *high)));
         let ends: Vec<(f64, f64, f64, f64)> = ends.filter(|(_, y, low, high)| low <= y && y <= high).collect();
-        // Many error bars are a band.
+        // Many error bars become a band.
         let band = ends.len() > BARS && ends.len() == line.points.len();
         let drawn = match band {
             true => drawn.with_band(ends.iter().map(|end| end.2), ends.iter().map(|end| end.3)),
@@ -276,7 +276,7 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
     let at_ends = Ends::of(lines, place);
     let mut entries = legend(names, |style| LegendShape::Marker(style.marker));
     let named = lines.iter().filter(|line| !line.name.is_empty());
-    // A hollow marker is a line in the legend, which has none that are hollow.
+    // The legend has no hollow markers, so it shows a line instead.
     if entries.iter().all(|entry| entry.color != "none") {
         for (entry, _) in entries.iter_mut().zip(named).filter(|(_, line)| line.earlier) {
             entry.shape = LegendShape::Line;
@@ -305,7 +305,7 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
         };
         said.iter().any(|text| points().any(|point| over(text, point)))
     };
-    // What would lie on points at the foot stands at the head, if nothing is there.
+    // Texts that would cover points at the bottom move to the top, if that is free.
     let at_head = covers(&foot) && !covers(&head);
     for text in &said {
         let at = low(if at_head { head(text.level) } else { foot(text.level) });
@@ -320,7 +320,7 @@ pub(crate) fn curve(lines: &[Line], gaps: &[Gap], ticks: &[(f64, String)], label
     })
 }
 
-/// Where the upright axis ends: at a round number, with room above the highest point.
+/// The end of the y axis: a round number with room above the highest point.
 fn top(values: impl Iterator<Item = f64>) -> f64 {
     let most = 1.04 * values.fold(0.0, f64::max);
     if most <= 0.0 || !most.is_finite() {
@@ -331,7 +331,7 @@ fn top(values: impl Iterator<Item = f64>) -> f64 {
     (most / step).ceil() * step
 }
 
-/// Means of neighbours, where there are more points than can be shown.
+/// Means of neighbours, if there are more points than can be shown.
 pub(crate) fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mean = |points: &[(f64, f64)]| {
         let (x, y) = points.iter().fold((0.0, 0.0), |sum, (x, y)| (sum.0 + x, sum.1 + y));
@@ -340,7 +340,7 @@ pub(crate) fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     points.chunks(points.len().div_ceil(DENSE).max(1)).map(mean).collect()
 }
 
-/// Names beside their colours; what is longer than a line of the legend goes on in the next.
+/// Names with their colours. A name longer than a line of the legend continues in the next one.
 fn legend<'a>(names: impl IntoIterator<Item = (&'a str, Style)>, shape: fn(&Style) -> LegendShape) -> Vec<LegendEntry> {
     let of = |(name, style): (&str, Style)| {
         let entry = |(at, label): (usize, String)| match at {
@@ -375,7 +375,7 @@ fn layout(plots: &[Plot], labels: &Labels, legend: Vec<LegendEntry>) -> Layout {
         .with_legend_position(LegendPosition::OutsideBottomColumns)
         .with_legend_box(false)
         .with_font_family(FONTS);
-    // A name that goes on in a second line has nothing beside it.
+    // A name that continues in a second line needs the full width.
     let layout =
         if legend.iter().any(|entry| entry.color == "none") { layout.with_legend_col_limit(1) } else { layout };
     if legend.is_empty() { layout } else { layout.with_legend_entries(legend) }
@@ -385,7 +385,7 @@ fn render(plots: Vec<Plot>, layout: Layout) -> String {
     drawn(plots, layout, |_, _| ())
 }
 
-/// As high as it takes for the drawing to have the same room whatever the legend needs; `add` draws what the library does not draw.
+/// Draws a chart high enough that the legend takes no room from the drawing. `add` draws what the library cannot.
 fn drawn(plots: Vec<Plot>, layout: Layout, add: impl FnOnce(&mut Scene, &ComputedLayout)) -> String {
     let computed = ComputedLayout::from_layout(&layout);
     let more = computed.legend_bottom_extra - computed.legend_line_height - AROUND_LEGEND;
@@ -396,7 +396,7 @@ fn drawn(plots: Vec<Plot>, layout: Layout, add: impl FnOnce(&mut Scene, &Compute
     scalable(&renumbered(&SvgBackend::new().render_scene(&scene))) + "\n"
 }
 
-/// With its size as coordinates, so that a page can show it smaller without cutting it off.
+/// Adds its size as a view box, so that a page can scale it without cutting it off.
 fn scalable(svg: &str) -> String {
     let head = svg.split('>').next().unwrap_or_default();
     let size = |name: &str| Some(head.split_once(&format!(" {name}=\""))?.1.split_once('"')?.0);
@@ -406,7 +406,7 @@ fn scalable(svg: &str) -> String {
     }
 }
 
-/// The library numbers its clip paths by a counter of the process; the same chart must be the same file.
+/// The library numbers its clip paths with a process-wide counter; the same chart must give the same file.
 fn renumbered(svg: &str) -> String {
     const MARK: &str = "kuva-clip-";
     let mut seen: Vec<&str> = Vec::new();

@@ -1,13 +1,14 @@
-//! The colours of charts, and what tells series apart without them.
+//! The colours of charts, and how series are distinguished without colours.
 
 use kuva::plot::line::LineStyle;
 use kuva::plot::scatter::MarkerShape;
 
-/// Of Okabe and Ito's "Color Universal Design" (2008), without the yellow and the purple, with a dark grey in place of black; and a
-/// brown and a violet that are far from all of them. A test measures how far apart they are to the colour-blind.
+/// From Okabe and Ito's "Color Universal Design" (2008), without yellow and purple, with dark grey instead of black,
+/// plus a brown and a violet that are far from all others. A test measures their distances for colour-blind readers.
 pub(super) const COLOURS: [&str; 8] =
     ["#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#4d4d4d", "#782d00", "#2d00b4"];
-/// The same without colours: a line lets those below it show through, and has markers of its own. One period of each is seen in a legend.
+/// The same without colours: dashed lines do not hide those below them, and have different markers. A legend shows one
+/// period.
 const DASHES: [Option<&str>; 8] = [
     None,
     Some("5 3"),
@@ -28,17 +29,17 @@ const MARKERS: [MarkerShape; 8] = [
     MarkerShape::Pentagon,
     MarkerShape::Hexagon,
 ];
-/// Of bars side by side the first is light and the last dark, in print too; one between them is lighter still.
+/// For grouped bars: the first is light and the last dark, in print too; one between them is lighter still.
 pub(super) const LIGHT: &str = "#9cc3e6";
 pub(super) const LIGHTEST: &str = "#e3dfd6";
 pub(super) const DARK: &str = "#b8500f";
 
-/// Behind lines, and so much of it: in a legend, where nothing shows through, it is the same on white.
+/// Background behind lines, and its opacity. In a legend it is the equal opaque colour on white.
 pub(super) const SHADE: (&str, f64) = (COLOURS[0], 0.16);
 pub(super) const SHADED: &str = "#d6e8f3";
-/// Of jobs; the last one is for all others.
+/// For jobs; the last one is for all others.
 pub(super) const JOBS: [&str; 6] = [COLOURS[0], COLOURS[3], COLOURS[2], COLOURS[4], COLOURS[1], COLOURS[5]];
-/// Dashes of the line along a bar that tells each from the others without its colour; the first has none.
+/// Dashes of the line along a bar, which distinguishes bars without colours; the first has none.
 pub(super) const ALONG: [Option<&str>; 6] = [None, Some(""), Some("6 4"), Some("2 2"), Some("9 3 2 3"), Some("1 4")];
 
 /// The colour of a line along a bar of this colour.
@@ -46,7 +47,7 @@ pub(super) fn along(colour: &str) -> &'static str {
     if [JOBS[1], JOBS[3]].contains(&colour) { "#1a1a1a" } else { "#ffffff" }
 }
 
-/// How a series is drawn.
+/// The style of a series.
 #[derive(Clone, Debug)]
 pub(super) struct Style {
     pub(super) colour: &'static str,
@@ -55,13 +56,13 @@ pub(super) struct Style {
 }
 
 impl Style {
-    /// Of the nth series.
+    /// For the nth series.
     pub(super) fn of(n: usize) -> Style {
         Style { colour: COLOURS[n % COLOURS.len()], marker: marker_of(n), dashes: dashes(n) }
     }
 
-    /// Of series with these names, of which there are more than colours: of `vgg16, link` the first part has a colour and the last a
-    /// marker and dashes, where these suffice.
+    /// For more series than colours with names such as `vgg16, link`: the first part determines the colour, the last one
+    /// the marker and dashes, if these suffice.
     pub(super) fn of_names(names: &[&str]) -> Vec<Style> {
         let in_order = || (0..names.len()).map(Style::of).collect();
         let parts: Option<Vec<(&str, &str)>> = names.iter().map(|name| name.rsplit_once(", ")).collect();
@@ -85,12 +86,12 @@ impl Style {
     }
 }
 
-/// The marker of the nth series: another one where its colour comes again.
+/// The marker of the nth series. It differs when a colour repeats.
 fn marker_of(n: usize) -> MarkerShape {
     MARKERS[(n + n / COLOURS.len()) % MARKERS.len()]
 }
 
-/// How the nth line is drawn.
+/// The dashes of the nth line.
 pub(super) fn dashes(n: usize) -> LineStyle {
     DASHES[n % DASHES.len()].map_or(LineStyle::Solid, |dashes| LineStyle::Custom(dashes.to_owned()))
 }

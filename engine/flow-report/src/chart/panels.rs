@@ -1,4 +1,4 @@
-//! Shares over time: a panel for each thing that is loaded, one above the other.
+//! Shares over time: one panel for each resource, stacked vertically.
 
 use kuva::plot::LinePlot;
 use kuva::plot::annotations::ShadedRegion;
@@ -9,18 +9,18 @@ use super::palette::{COLOURS, SHADE, SHADED, Style, dashes};
 use super::{HEIGHT, Labels, Line, frame, layout, legend, render};
 use crate::safe;
 
-/// A panel among others is so high.
+/// Height of a panel among others.
 const PANEL: f64 = 0.62 * HEIGHT;
 
-/// What one panel shows.
+/// Content of a panel.
 #[derive(Clone, Debug)]
 pub(crate) struct Panel {
     pub(crate) lines: Vec<Line>,
-    /// What is written along its y axis.
+    /// Label of its y axis.
     pub(crate) y: String,
 }
 
-/// Panels over one time, with epochs shaded, which are called so.
+/// Panels over a common time axis, with shaded epochs and their name.
 pub(crate) fn panels(panels: &[Panel], epochs: &[(f64, f64)], shaded: &str, x: &str) -> String {
     let points = panels.iter().flat_map(|panel| &panel.lines).flat_map(|line| &line.points).map(|(x, _)| *x);
     let (from, to) = points.fold((f64::INFINITY, f64::NEG_INFINITY), |(from, to), x| (from.min(x), to.max(x)));
@@ -29,7 +29,7 @@ pub(crate) fn panels(panels: &[Panel], epochs: &[(f64, f64)], shaded: &str, x: &
         let x = if n == last { x } else { "" };
         let labels = Labels { x: x.to_owned(), y: panel.y.clone(), ..Labels::default() };
         let high = if panels.len() > 1 { PANEL } else { HEIGHT };
-        // The shading is named once.
+        // Only one panel names the shading.
         let shaded = if n == last { shaded } else { "" };
         load(&panel.lines, epochs, shaded, &labels, high, (from, to))
     });

@@ -1,4 +1,4 @@
-//! Scales, and what stands in a drawing.
+//! Scales, and the texts in a drawing.
 
 use unicode_width::UnicodeWidthStr;
 
@@ -54,7 +54,7 @@ fn a_curve_that_leaves_a_logarithmic_axis_is_drawn_as_far_as_it_goes() {
     let curve = vec![(1.0, 9.0), (200.0, 0.2), (512.0, -0.4)];
     let drawn = clouds(&[Cloud { name: String::new(), points, of: vec![], curve }], &Labels::default());
     assert!([">0.1<", ">1<", ">10<"].iter().all(|tick| drawn.contains(tick)), "{drawn}");
-    // What was measured has the ticks.
+    // The measured values have the ticks.
     assert!([">2<", ">64<", ">512<"].iter().all(|tick| drawn.contains(tick)) && !drawn.contains(">100<"), "{drawn}");
     assert!(!drawn.contains("NaN") && !drawn.contains("inf"), "{drawn}");
 }
@@ -153,10 +153,10 @@ fn a_bar_says_its_value_and_one_that_is_missing_why() {
     let (few, many) = (of(2), of(8));
     assert_eq!((turned(&few, "12.34"), turned(&few, "out of GPU memory")), (vec![false; 2], vec![true; 2]), "{few}");
     assert_eq!(turned(&many, "12.34"), [true; 8], "{many}");
-    // More would cover each other; the reasons stay.
+    // More would overlap; the reasons stay.
     let most = of(20);
     assert_eq!((turned(&most, "12.34").len(), turned(&most, "out of GPU memory").len()), (0, 20), "{most}");
-    // What was measured earlier is an outline.
+    // Earlier measurements are outlines.
     assert_eq!(few.matches("stroke=\"#9cc3e6\" stroke-width=\"1.5\"").count(), 2, "{few}");
 }
 
@@ -189,7 +189,7 @@ fn growth_along_a_logarithmic_axis_is_a_straight_line() {
     let [low, middle, high] = ["200", "500", "1000"]
         .map(|tick| texts(&drawn).into_iter().find(|text| text.0 == tick).map_or(f64::NAN, |text| text.2));
     assert!((low - high) / (middle - high) > 2.0 && low > middle && middle > high, "{low} {middle} {high}: {drawn}");
-    // Over values that are evenly spaced as they are, growth is straight by itself.
+    // Over evenly spaced values, growth is straight by itself.
     let even: Vec<(f64, String)> = (1..6).map(|n| (f64::from(n), n.to_string())).collect();
     let drawn = curve(&[Line { points: vec![(1.0, 10.0), (5.0, 50.0)], ..Line::default() }], &[], &even, &labels);
     assert!(texts(&drawn).iter().any(|text| text.0 == "0"), "{drawn}");
@@ -247,7 +247,7 @@ fn the_same_chart_is_the_same_file() {
     assert!(draw().starts_with("<svg") || draw().starts_with("<?xml"), "{}", &draw()[..80]);
 }
 
-/// What stands in a drawing, with where: across, down and how much it is turned.
+/// The texts in a drawing, each with its x, y and whether it is rotated.
 fn texts(drawn: &str) -> Vec<(String, f64, f64, bool)> {
     let number = |head: &str, name: &str| {
         let at = head.split_once(&format!(" {name}=\""))?.1;
@@ -384,7 +384,7 @@ fn a_series_looks_the_same_whether_those_before_it_are_drawn_as_one_or_not() {
     }
 }
 
-/// The names of ticks with where they stand along the foot.
+/// The names of ticks and their positions along the x axis.
 fn named_ticks(drawn: &str, names: &[&str]) -> Vec<(String, f64)> {
     let named = || texts(drawn).into_iter().filter(|text| names.contains(&text.0.as_str()));
     let foot = named().map(|text| text.2).fold(0.0, f64::max);

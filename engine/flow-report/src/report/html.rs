@@ -1,6 +1,6 @@
-//! A report as one page of HTML: its Markdown, and its charts as pictures inside it. The page loads nothing and runs nothing.
-//! Of HTML in the Markdown, `<details>`, `<summary>` and anchors are kept, which a report folds with; all other HTML, which only an
-//! author can have written, stands there as text.
+//! A report as one HTML page: its Markdown, and its charts as embedded pictures. The page loads and runs nothing. Only
+//! the HTML that reports use is kept: `<details>`, `<summary>` and anchors. All other HTML, which only an author can
+//! have written, is shown as text.
 
 use std::collections::BTreeMap;
 
@@ -10,20 +10,20 @@ use pulldown_cmark::{CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, 
 use crate::safe;
 
 const STYLE: &str = include_str!("../../templates/page.css");
-/// Should anything get through that would load something, the browser refuses.
+/// If anything that loads resources gets through, the browser refuses it.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
 
 /// A report in one language.
 pub(super) struct Article {
     pub(super) lang: String,
-    /// What the language calls itself.
+    /// The language's own name.
     pub(super) name: String,
     pub(super) markdown: String,
-    /// Pictures by the file that the Markdown names, in `charts/`.
+    /// Pictures by the file named in the Markdown, in `charts/`.
     pub(super) charts: BTreeMap<String, String>,
 }
 
-/// The page: a title, where to find what, and the articles.
+/// The page: a title, navigation, and the articles.
 pub(super) fn page(articles: &[Article]) -> String {
     let mut title = None;
     let mut navigation = String::new();
@@ -34,7 +34,7 @@ pub(super) fn page(articles: &[Article]) -> String {
     for article in articles {
         let lang = &article.lang;
         let Typeset { html, mut headings } = typeset(article);
-        // What is above all stands in the head; the sections are listed under it.
+        // The main heading is at the top; the sections are listed below it.
         let first = headings.iter().position(|heading| heading.level == HeadingLevel::H1).map(|at| headings.remove(at));
         title = title.or(first.map(|heading| heading.text));
         headings.retain(|heading| heading.level == HeadingLevel::H2);
@@ -77,7 +77,7 @@ fn typeset(article: &Article) -> Typeset {
     let mut heading = false;
     let mut links = Vec::new();
     let mut pictures = 0;
-    // How many folds are open.
+    // Number of open folds.
     let mut open = 0;
     let mut out: Vec<Event<'_>> = Vec::new();
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH;
@@ -96,7 +96,7 @@ fn typeset(article: &Article) -> Typeset {
                 out.push(raw(format!(" <a class=\"anchor\" href=\"#{id}\" aria-hidden=\"true\">#</a>")));
                 out.push(event);
             }
-            // A wide table scrolls by itself, and the page stays.
+            // A wide table scrolls by itself, not the page.
             Event::Start(Tag::Table(_)) => out.extend([raw("<div class=\"table\" tabindex=\"0\">".into()), event]),
             Event::End(TagEnd::Table) => out.extend([event, raw("</div>\n".into())]),
             Event::Start(Tag::Image { dest_url, .. }) => {
@@ -110,14 +110,14 @@ fn typeset(article: &Article) -> Typeset {
                 let svg = own_ids(svg.trim_end(), &format!("{}-{pictures}", article.lang));
                 let label = HtmlEscape(&alt);
                 out.push(raw(format!("<span class=\"chart\" role=\"img\" aria-label=\"{label}\">{svg}</span>")));
-                // What nothing is said of is said to be what it shows.
+                // A picture without a caption gets its label as one.
                 if matches!(events.peek(), Some(Event::End(TagEnd::Paragraph))) {
                     out.push(raw(format!("<span class=\"caption\">{label}</span>")));
                 }
             }
             Event::Start(Tag::Link { link_type, dest_url, title, id }) => {
                 links.push(safe::link(&dest_url).is_ok());
-                // Each language has its own targets.
+                // Each language has separate targets.
                 let dest_url = match dest_url.strip_prefix('#') {
                     Some(target) => format!("#{}-{target}", article.lang).into(),
                     None => dest_url,
@@ -151,7 +151,7 @@ fn typeset(article: &Article) -> Typeset {
     Typeset { html, headings }
 }
 
-/// The text of what began, up to its end.
+/// The text of an element, up to its end.
 fn text_until<'a>(events: &mut impl Iterator<Item = Event<'a>>, end: TagEnd) -> String {
     let mut text = String::new();
     for event in events {
@@ -165,8 +165,8 @@ fn text_until<'a>(events: &mut impl Iterator<Item = Event<'a>>, end: TagEnd) -> 
     text
 }
 
-/// The same HTML if it is nothing but the begin or the end of a fold, its summary, or the target of a link; `open` counts folds, so
-/// that each that begins also ends.
+/// The same HTML if it is only the start or end of a fold, its summary, or a link target. `open` counts folds, so that
+/// each one that starts also ends.
 fn folds(html: &str, lang: &str, open: &mut usize) -> Option<String> {
     let mut kept = String::new();
     let mut depth = *open;
@@ -197,7 +197,7 @@ fn is_comment(html: &str) -> bool {
     html.trim().strip_prefix("<!--").and_then(|rest| rest.find("-->").map(|end| end + 3 == rest.len())).unwrap_or(false)
 }
 
-/// With names of its own for what it refers to: all pictures of a page share them.
+/// Makes the ids in a picture unique, because all pictures of a page share them.
 fn own_ids(svg: &str, of: &str) -> String {
     svg.replace("id=\"clip-", &format!("id=\"{of}-clip-")).replace("url(#clip-", &format!("url(#{of}-clip-"))
 }

@@ -1,4 +1,4 @@
-//! Tables as Markdown that also lines up in a terminal, Chinese characters being two columns wide.
+//! Tables as Markdown that is also aligned in a terminal, where Chinese characters are two columns wide.
 
 use flow_core::{Outcome, reason::Cause};
 use unicode_width::UnicodeWidthStr;
@@ -12,19 +12,19 @@ use crate::words::{Args, Words, join};
 /// A table of finished texts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Grid {
-    /// Heads, and whether the column is of numbers.
+    /// Headers, and whether the column is numeric.
     pub(crate) heads: Vec<(String, bool)>,
     pub(crate) rows: Vec<Vec<String>>,
 }
 
 impl Grid {
-    /// As figures are written in these languages.
+    /// With numbers formatted for these languages.
     pub(crate) fn typeset(mut self, words: &Words, langs: &[&str]) -> Self {
         self.rows.iter_mut().flatten().for_each(|cell| *cell = words.typeset(langs, cell));
         self
     }
 
-    /// Without columns that say nothing of any row.
+    /// Without columns that are empty in every row.
     pub(crate) fn without_empty(mut self) -> Self {
         let says =
             |at: usize| self.rows.is_empty() || self.rows.iter().any(|row| row.get(at).is_some_and(|c| c != "—"));
@@ -36,7 +36,7 @@ impl Grid {
         self
     }
 
-    /// As Markdown, numbers to the right.
+    /// As Markdown, with numbers aligned right.
     pub(crate) fn markdown(&self) -> String {
         let escaped = |text: &str| text.replace('|', "\\|").replace(['\r', '\n'], " ");
         let heads: Vec<String> = self.heads.iter().map(|(head, _)| escaped(head)).collect();
@@ -90,23 +90,23 @@ pub(crate) fn markdown(table: &Table, words: &Words, langs: &[&str]) -> String {
     }
 }
 
-/// A table without earlier figures as Markdown, with what its own notes say and nothing about its columns.
+/// A table without earlier figures as Markdown, with its own notes but no notes about its columns.
 pub(crate) fn plain(table: &Table, words: &Words, lang: &str) -> String {
     let notes: Vec<String> = table.notes.iter().map(|note| safe::line(&worded(note, words, lang))).collect();
     let grid = one_grid(table, words, &[lang], &[]);
     if notes.is_empty() { grid } else { format!("{grid}\n{}\n", notes.join("  \n")) }
 }
 
-/// Side by side so many parts of a split can be read, with several columns of each.
+/// Maximum parts of a split that can be read side by side, with several columns each.
 const BESIDE: usize = 2;
 
-/// A table of several columns of many parts column by column, each a table of its own; any other as it is.
+/// A table with several columns of many parts, as one table per column; any other table unchanged.
 fn columnwise(table: &Table) -> Vec<Table> {
     let many = table.split.as_ref().is_some_and(|(_, parts)| parts.len() > BESIDE);
     let all_split = table.columns.iter().all(|column| column.key || column.part.is_some());
     let of = |column: &Column| (column.name.clone(), column.derived, column.label.clone());
     let mut shown = Vec::new();
-    // Columns of one part stand together, so that the same is not next to itself.
+    // Columns of one part are adjacent, so equal headers are not.
     for what in table.columns.iter().filter(|column| !column.key).map(of) {
         if !shown.contains(&what) {
             shown.push(what);
@@ -136,7 +136,7 @@ fn one_grid(table: &Table, words: &Words, langs: &[&str], numbered: &[usize]) ->
     let heads = heads(table, words, langs).into_iter().enumerate();
     let grid = Grid { heads: heads.map(|(at, head)| (head, right(table, at))).collect(), rows: rows.collect() };
     let grid = grid.typeset(words, langs);
-    // What all columns show stands once above them.
+    // A column that fills the table is named once.
     let above = match alike(table) {
         Some(column) => {
             safe::line(&format!("{}{}\n\n", label_of(column, words, langs, false), unit_of(column, words, langs)))
@@ -146,7 +146,7 @@ fn one_grid(table: &Table, words: &Words, langs: &[&str], numbered: &[usize]) ->
     above + &grid.markdown()
 }
 
-/// The column of which all that are measured are parts, where a table shows nothing else.
+/// The column that all measured columns are parts of, if the table shows nothing else.
 fn alike(table: &Table) -> Option<&Column> {
     let mut measured = table.columns.iter().filter(|column| !column.key);
     let first = measured.next().filter(|column| column.part.is_some())?;
@@ -161,7 +161,7 @@ fn cells(table: &Table) -> impl Iterator<Item = &Cell> {
     table.body.iter().flat_map(|row| &row.cells)
 }
 
-/// Columns of words stand to the left.
+/// Text columns are aligned left.
 fn right(table: &Table, at: usize) -> bool {
     table.columns[at].name != "outcome"
         && table.body.iter().filter_map(|row| row.cells.get(at)).all(|cell| match &cell.content {
@@ -170,12 +170,12 @@ fn right(table: &Table, at: usize) -> bool {
         })
 }
 
-/// The heads of the columns, with units.
+/// The headers of the columns, with units.
 fn heads(table: &Table, words: &Words, langs: &[&str]) -> Vec<String> {
     let mut heads = Vec::new();
     let alike = alike(table).is_some();
     for (at, column) in table.columns.iter().enumerate() {
-        // `growth` right behind its own column needs no longer name, as people head their tables.
+        // `growth` right after its own column needs no longer name.
         let follows = at.checked_sub(1).and_then(|before| table.columns.get(before)).is_some_and(|before| {
             (&before.name, &before.part, before.earlier) == (&column.name, &column.part, column.earlier)
                 && before.derived.is_none()
@@ -195,7 +195,7 @@ fn heads(table: &Table, words: &Words, langs: &[&str]) -> Vec<String> {
     heads
 }
 
-/// What stands over earlier figures.
+/// The header of earlier figures.
 pub(crate) fn earlier(table: &Table, words: &Words, lang: &str) -> String {
     let own = table.reference.as_ref().and_then(|reference| reference.label.as_ref());
     own.map_or_else(|| words.text(lang, "reference-earlier", &Args::new()), |label| safe::text(label.of(lang)))
@@ -221,7 +221,7 @@ fn label(column: &Column, words: &Words, lang: &str, follows: bool) -> String {
     let is_labelled = labelled.is_some();
     let name = labelled.unwrap_or_else(|| name(&column.name, words, lang));
     let key = match (column.derived, follows) {
-        // A difference says by its part, `v11 − v7`, that it is one.
+        // A difference is recognisable by its part, `v11 − v7`.
         (None | Some(Derived::Difference), _) => return name,
         (Some(Derived::Growth), true) => "growth-short",
         (Some(Derived::Growth), false) => "growth-of",
@@ -236,7 +236,7 @@ fn label(column: &Column, words: &Words, lang: &str, follows: bool) -> String {
     words.text(lang, key, &Args::new().with("column", inside))
 }
 
-/// The name of a column for people; a metric that the catalogue does not know keeps its own.
+/// The displayed name of a column; an unknown metric keeps its own name.
 pub(crate) fn name(name: &str, words: &Words, lang: &str) -> String {
     known(name, words, lang).unwrap_or_else(|| safe::text(name))
 }
@@ -245,7 +245,7 @@ fn known(name: &str, words: &Words, lang: &str) -> Option<String> {
     words.find(lang, &format!("column-{}", name.replace('.', "-")), &Args::new())
 }
 
-/// A label inside a sentence: `Epoch time` is `epoch time` in an English one, `GPU load` stays.
+/// A label inside a sentence: `Epoch time` becomes `epoch time` in an English one, `GPU load` stays.
 pub(crate) fn inline(label: &str, lang: &str) -> String {
     let mut chars = label.chars();
     match (chars.next(), chars.next()) {
@@ -267,7 +267,7 @@ fn show(cell: &Cell, column: &Column, words: &Words, langs: &[&str], numbered: &
     text + &marks
 }
 
-/// Notes are lettered, so that no one takes the mark for a figure.
+/// Notes have letters, because a number could be read as a value.
 fn mark(at: usize) -> char {
     char::from(b'a' + (at % 26) as u8)
 }
@@ -304,7 +304,7 @@ fn ended(outcome: Outcome, gpu: bool, words: &Words, lang: &str) -> String {
     words.text(lang, &format!("outcome-{outcome}"), &Args::new().with("gpu", if gpu { "yes" } else { "no" }))
 }
 
-/// What is to be said below a table, one line each.
+/// The notes below a table, one per line.
 pub(crate) fn notes(table: &Table, words: &Words, langs: &[&str]) -> Vec<String> {
     let mut lines = Vec::new();
     let mut lettered = 0;
@@ -328,12 +328,12 @@ pub(crate) fn notes(table: &Table, words: &Words, langs: &[&str]) -> Vec<String>
     if loads_left_out(table) {
         lines.push(words.joined(langs, "note-short-load"));
     }
-    // Each on a line of its own in Markdown too.
+    // Two blanks make each a separate line in Markdown too.
     let last = lines.len().saturating_sub(1);
     lines.iter().enumerate().map(|(at, line)| if at < last { format!("{line}  ") } else { line.clone() }).collect()
 }
 
-/// Of some results, which have other numbers, a load is not told.
+/// Whether some results with other numbers have no load.
 fn loads_left_out(table: &Table) -> bool {
     let number = |cell: &Cell| matches!(cell.content, Content::Number { .. });
     let load = |(_, column): &(usize, &Column)| {
@@ -463,14 +463,14 @@ pub(crate) fn worded(note: &Note, words: &Words, lang: &str) -> String {
     }
 }
 
-/// What people call the columns and axes of a table: the author's labels before the catalogue's.
+/// Displayed names of a table's columns and axes: the author's labels, then the catalogue's.
 pub(crate) struct Names<'a> {
     pub(crate) table: &'a Table,
     pub(crate) words: &'a Words,
 }
 
 impl Names<'_> {
-    /// At the head of a column, or the start of a line, as Markdown.
+    /// For the header of a column, or the start of a line, as Markdown.
     pub(crate) fn head(&self, of: &str, lang: &str) -> String {
         self.own(of).map_or_else(|| name(of, self.words, lang), |label| safe::text(label.of(lang)))
     }
@@ -481,18 +481,18 @@ impl Names<'_> {
         self.own(of).map_or_else(plain, |label| label.of(lang).to_owned())
     }
 
-    /// The label that the author gave it.
+    /// The author's label.
     fn own(&self, of: &str) -> Option<&Text> {
         self.table.columns.iter().filter(|c| c.name == of && c.derived.is_none()).find_map(|c| c.label.as_ref())
     }
 
-    /// It is a time, so that more of it is longer.
+    /// Whether it is a time: more is longer.
     pub(crate) fn is_time(&self, of: &str) -> bool {
         let time = |unit: &str| ["ms", "s", "min", "h"].contains(&unit);
         self.table.columns.iter().any(|c| c.name == of && c.derived.is_none() && time(&c.show.unit))
     }
 
-    /// It begins with a name as somebody wrote it, `lr_decay`, and no word of the catalogue.
+    /// Whether it begins with the author's spelling of a name, `lr_decay`.
     pub(crate) fn begins(&self, text: &str, lang: &str) -> bool {
         let own = |name: &str| self.plain(name, lang) == name && text.starts_with(&safe::text(name));
         self.table.columns.iter().any(|c| own(&c.name))
@@ -502,7 +502,7 @@ impl Names<'_> {
         inline(&self.head(of, lang), lang)
     }
 
-    /// With a capital first letter, unless that is of a name as somebody wrote it.
+    /// With a capital first letter, unless it begins a name as written by the author.
     pub(crate) fn capital(&self, text: String, lang: &str) -> String {
         let mut chars = text.chars();
         match chars.next() {
@@ -511,7 +511,7 @@ impl Names<'_> {
         }
     }
 
-    /// A sentence, and what it is of where that is not all of the table.
+    /// A sentence, with its scope unless that is the whole table.
     pub(crate) fn scoped(&self, scope: &Option<String>, text: String, lang: &str) -> String {
         match scope {
             Some(scope) => {
