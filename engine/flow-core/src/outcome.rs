@@ -14,7 +14,7 @@ pub enum Outcome {
     OutOfMemory,
     /// It exceeded the step's `timeout`.
     TimedOut,
-    /// It asks for more than this machine has; never started.
+    /// It requests more than this machine has; never started.
     DoesNotFit,
     /// It ended in any other way.
     Failed,

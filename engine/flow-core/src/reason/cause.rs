@@ -28,7 +28,7 @@ pub enum Cause {
     AllSkipped,
     /// This machine can never run it.
     Lacks { lack: Lack },
-    /// It asks for more than exists.
+    /// It requests more than exists.
     AsksTooMuch,
     /// An expression of its body has no value.
     Unresolved {

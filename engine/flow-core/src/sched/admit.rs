@@ -72,8 +72,8 @@ impl Core {
         reserved.unit == unit || reserved.at.is_some_and(over)
     }
 
-    /// The outcome of a unit that can never fit: it asks for more than there ever was, or a GPU was lost. `None`: it
-    /// fits once others have ended.
+    /// The outcome of a unit that can never fit: it requests more than ever existed, or a GPU was lost. `None`: it fits
+    /// once others have ended.
     pub(super) fn never_fits(&self, class: Class) -> Option<Outcome> {
         if self.class_fits(&self.feasibility.cleared, class) {
             None

@@ -366,7 +366,7 @@ pub enum Action {
     Settle {
         instance: InstanceId,
         /// `Skipped`: an instance that it needs did not succeed. `Cancelled`: the run was cancelled, or ends because of
-        /// another failure. `DoesNotFit`: it asks for more than there is. `Failed`: it did fit, until a GPU was lost.
+        /// another failure. `DoesNotFit`: it requests more than exists. `Failed`: it did fit, until a GPU was lost.
         outcome: Outcome,
         /// The instance that caused it, if any: the failed one, not a skipped one in between.
         because: Option<InstanceId>,

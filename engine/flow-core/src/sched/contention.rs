@@ -102,8 +102,8 @@ pub fn learned(seen: impl IntoIterator<Item = f64>) -> f64 {
     seen.into_iter().fold(UNKNOWN_DEVICE, |known, seen| (1.0 - MOVES) * known + MOVES * seen)
 }
 
-/// An optimistic coefficient while the initial assumption still has weight: the mean of the measurements alone, and no
-/// interference before the first one. `None` once the coefficient is well known.
+/// An optimistic coefficient while the initial assumption still has weight: the weighted mean of the measurements alone,
+/// and no interference before the first one. `None` once the coefficient is well known.
 pub(crate) fn hoped(learned: f64, measurements: u32) -> Option<f64> {
     let assumed = (1.0 - MOVES).powi(measurements.min(1_000) as i32);
     let alone = || if measurements == 0 { 0.0 } else { (learned - assumed * UNKNOWN_DEVICE) / (1.0 - assumed) };

@@ -203,8 +203,8 @@ impl PeerLoad {
         others
     }
 
-    /// Keeps as many GPUs for a head as it requests: free ones, then this run's, then those that others share. GPUs
-    /// that other flow processes hold alone need not be kept, because this run starts nothing there.
+    /// Keeps as many GPUs for a head as it requests: free ones, then this run's, then those that others share. On GPUs
+    /// that other flow processes hold alone, those processes keep the room.
     fn keep(&mut self, head: &Head, ours: &BTreeSet<GpuId>) {
         let open = |card: &&GpuId| !self.kept.contains(card) && (ours.contains(card) || !self.gpus.contains(card));
         let mut open: Vec<GpuId> = head.cards.iter().filter(open).copied().collect();
