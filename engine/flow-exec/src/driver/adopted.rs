@@ -1,5 +1,5 @@
-//! Attempts that go on on this machine since the death of the run that began them, or came to an end since: their folders tell. Who
-//! keeps them holds what they hold. Knows no workflow.
+//! Attempts of an earlier run whose flow process died, followed through their folders until they end. Their supervisor
+//! process holds the locks. Knows no workflow.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -32,7 +32,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// An attempt of another run that this one follows.
 struct AdoptedAttempt {
     folder: Folder,
-    /// The run that began it.
+    /// The run that started it.
     run: RunId,
     is_grouped: bool,
     is_told: bool,
@@ -40,11 +40,11 @@ struct AdoptedAttempt {
     is_released: bool,
 }
 
-/// What this run has joined.
+/// The attempts that this run follows.
 pub(crate) struct AdoptedAttempts {
     dir: StoreDir,
     followed: BTreeMap<AttemptId, AdoptedAttempt>,
-    /// What stays written down until what came of all attempts in it is safe.
+    /// Intents stay on disk until the results of all their attempts are recorded.
     written: Vec<(Intent, BTreeSet<AttemptId>)>,
     events: VecDeque<Event>,
     looked_at: Option<Instant>,
@@ -67,7 +67,7 @@ impl AdoptedAttempts {
     fn look(&mut self) {
         let mut over = Vec::new();
         for (&attempt, followed) in &mut self.followed {
-            // Before the record: who keeps it writes that first, and is gone then.
+            // Read before the record: the supervisor writes the record before it exits.
             let kept = self.dir.run(&followed.run).kept();
             let files = NodeFiles::of(followed.folder.path());
             let record = files.read_ended();
@@ -76,7 +76,7 @@ impl AdoptedAttempts {
                 self.events.push_back(Event::Started { attempt, node: None });
             }
             let end = match record {
-                // It ended behind the barrier, of which the scheduler has to hear first.
+                // It ended after the barrier: the scheduler must hear of the barrier first.
                 Some(record) if followed.is_grouped && record.released.is_some() && !followed.is_released => continue,
                 Some(record) if record.is_unseen => Ended { there: None, ..ended(record) },
                 Some(record) => ended(record),
@@ -85,7 +85,7 @@ impl AdoptedAttempts {
             };
             over.push((attempt, end));
         }
-        // As they ended: the first end closes the window of a group.
+        // In the order of their ends: the first end closes the window of a group.
         over.sort_by(|(_, a), (_, b)| a.exit.ended_at.total_cmp(&b.exit.ended_at));
         for (attempt, end) in over {
             self.followed.remove(&attempt);
@@ -94,7 +94,7 @@ impl AdoptedAttempts {
     }
 }
 
-/// By its record.
+/// The end that its record describes.
 fn ended(record: Record) -> Ended {
     let Record {
         exit, host, gpus, cost, looks, released, timed_out, elsewhere, unwatched, beside, near, closed, ..
@@ -110,7 +110,7 @@ fn ended(record: Record) -> Ended {
     }
 }
 
-/// Who kept it is gone, and so is the attempt.
+/// The supervisor process is gone, and the attempt with it.
 fn lost() -> Ended {
     let cause = Some(Cause::NotStarted { error: Some(StartFault::KeeperKilled.into()) });
     let instead = Some(OutcomeOverride { outcome: Outcome::Failed, cause, again: RetryAdvice::Lost });
@@ -147,7 +147,7 @@ impl Executor for AdoptedAttempts {
     }
 
     fn kill(&mut self, attempt: AttemptId, grace: Duration) {
-        // Where it cannot be written it goes on, and is waited for.
+        // If the file cannot be written, the attempt continues and flow waits for it.
         let _ = self.tell(attempt, |folder| NodeFiles::of(folder.path()).ask_to_end(grace));
         if let Some(followed) = self.followed.get_mut(&attempt) {
             followed.is_released = true;
@@ -187,7 +187,7 @@ impl Executor for AdoptedAttempts {
     }
 }
 
-/// Whether a unit may be joined: all of it goes on, or came to something by itself.
+/// True if the whole unit can be joined: each attempt still runs or ended by itself.
 pub(crate) fn is_sound(intent: &Intent, dir: &StoreDir) -> bool {
     intent.standing(dir) == Standing::Sound
 }

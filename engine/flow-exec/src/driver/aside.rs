@@ -1,5 +1,5 @@
-//! What a run has done on other threads, as jobs that answer with an event: the loop itself waits for no disk,
-//! but for the few bytes that it writes into the folders of measured attempts on this machine ([`crate::node`]'s observations). Decides nothing.
+//! Background jobs of a run, on other threads, which answer with events. So the loop waits for no disk, except for a
+//! few bytes that it writes into folders of measured attempts here ([`crate::node`]'s observations). Decides nothing.
 
 use std::sync::Arc;
 
@@ -19,39 +19,39 @@ use super::{
 };
 use crate::{ExecError, clock};
 
-/// What a job has to say.
+/// The answer of a job.
 pub(super) enum Done {
     LookedUp(LookedUp),
     Filled(Vec<Filled>),
-    /// These attempts do not start: another run does the same.
+    /// These attempts do not start, because another run executes the same steps.
     Elsewhere(Vec<AttemptId>),
     NotClaimed(StoreError),
     Collected(Box<Collected>),
     Heard(Vec<Heard>),
-    /// What is known of the step of an instance was made anew.
+    /// Estimates for the step of an instance were fitted again.
     Learned(InstanceId, Vec<Refit>),
-    /// Jobs of earlier runs were told to end: what people should know of that.
+    /// Jobs of earlier runs were told to end. Holds a notice for the user.
     Unjoined(Option<String>),
-    /// The earlier result that stands where this one is spoiled, if there is one.
+    /// The earlier result, if any, that stays in place of a disturbed one.
     Earlier(ToRecord, Result<Option<Box<StepResult>>, StoreError>),
 }
 
-/// An attempt that is the last of its instance, and what closed the window of its group out of turn.
+/// The last attempt of its instance, and the reason if its group's window closed early.
 pub(super) struct ToRecord {
     pub(super) instance: InstanceId,
     pub(super) attempt: AttemptId,
     pub(super) closed_by: Option<ClosedBy>,
 }
 
-/// The jobs of a run.
+/// The background jobs of a run.
 pub(super) struct Aside {
     context: Arc<RunContext>,
     jobs: JoinSet<Done>,
-    /// Units to be looked up, by the next job: one at a time, for they ask the same disk.
+    /// Units to look up in the next job. Lookups run one at a time because they share the disk.
     to_look_up: Vec<Vec<InstanceId>>,
     looking_up: bool,
     listening: bool,
-    /// So many tell jobs of earlier runs to end.
+    /// Number of jobs that are ending Slurm jobs of earlier runs.
     ending: u32,
 }
 
@@ -64,7 +64,7 @@ impl Aside {
         self.jobs.is_empty()
     }
 
-    /// Somebody listens to programs.
+    /// True while a job reads what programs print.
     pub(super) fn is_listening(&self) -> bool {
         self.listening
     }
@@ -80,7 +80,7 @@ impl Aside {
         }
     }
 
-    /// An answer that needs no waiting.
+    /// The next answer, if one is available without waiting.
     ///
     /// # Errors
     /// As [`Aside::next`].
@@ -105,12 +105,12 @@ impl Aside {
         self.jobs.spawn_blocking(move || job(&context));
     }
 
-    /// Units are to be looked up, with the next job for all that wait for one.
+    /// Queues units for the next lookup job.
     pub(super) fn look_up(&mut self, units: impl IntoIterator<Item = Vec<InstanceId>>) {
         self.to_look_up.extend(units);
     }
 
-    /// Begins with what is to be looked up, unless that is going on.
+    /// Starts a lookup job for the queued units, unless one is running.
     pub(super) fn begin_look_up(&mut self) {
         if !self.looking_up && !self.to_look_up.is_empty() {
             self.looking_up = true;
@@ -119,19 +119,19 @@ impl Aside {
         }
     }
 
-    /// Fills the folders of a unit, which is claimed before that, unless it is.
+    /// Fills the folders of a unit, and claims the unit first if `to_claim`.
     pub(super) fn fill(&mut self, unit: Vec<Fill>, to_claim: bool) {
         self.spawn(move |context| {
             let intents: Vec<_> = unit.iter().filter_map(|fill| fill.intent(&context.force)).collect();
             let attempts: Vec<_> = intents.iter().map(|intent| intent.attempt).collect();
-            // Claimed first: whose claim this was may have died a moment ago.
+            // Claim first: the previous holder of the claim may have just died.
             let claim = || {
                 let with = (&context.store, &context.left);
                 if to_claim && !context.claimed.claim(with, &context.run, &intents)? {
                     return Ok(None);
                 }
                 let joined = fill::joins(context, &unit);
-                // It goes on since its run died, and cannot be joined as it is.
+                // An attempt of a dead run still runs and cannot be joined as it is.
                 if to_claim && joined.is_none() && context.claimed.kept(&attempts)?.is_some() {
                     context.claimed.give_back(&attempts)?;
                     return Ok(None);
@@ -146,12 +146,12 @@ impl Aside {
         });
     }
 
-    /// Jobs of earlier runs are being told to end.
+    /// True while jobs of earlier runs are being ended.
     pub(super) fn is_ending_jobs(&self) -> bool {
         self.ending > 0
     }
 
-    /// Ends jobs of earlier runs that this one would have joined: `joined` of those that it was about to join, or all others.
+    /// Ends jobs of earlier runs: the `joined` ones that this run was about to join, or all others it would join.
     pub(super) fn end_jobs(&mut self, joined: Option<Vec<Intent>>) {
         self.ending += 1;
         self.spawn(move |context| {
@@ -184,7 +184,7 @@ impl Aside {
         self.spawn(move |_| Done::Learned(of, refits.into_iter().map(Refit::make).collect()));
     }
 
-    /// Looks for the earlier results of a unit that has a spoiled one.
+    /// Looks for the earlier results of a unit that has a disturbed result.
     pub(super) fn look_for_earlier(&mut self, unit: Vec<(InstanceId, Digest)>, to_record: ToRecord) {
         self.spawn(move |context| {
             let earlier = decisions::earlier(context, &unit, to_record.instance);

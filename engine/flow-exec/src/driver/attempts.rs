@@ -1,6 +1,6 @@
-//! What starts and follows attempts: from a placement to a filled folder, a running program, its messages, its end. What takes
-//! its time, filling and collecting, are jobs aside; it holds its placement until its program has ended. How one begins stands in
-//! `beginning`. Decides nothing.
+//! Starts attempts and follows them: placement, filled folder, running program, messages, end. Filling and collecting
+//! are slow and run as background jobs. An attempt holds its placement until its program has ended. `beginning` has the
+//! start of an attempt. Decides nothing.
 
 mod beginning;
 
@@ -47,12 +47,12 @@ pub(super) struct Attempts<X> {
     running: BTreeMap<AttemptId, Running>,
     due: PollSchedule,
     windows: CorunWindows,
-    /// Who runs beside whom.
+    /// Records which attempts ran at the same time.
     corunners: CoRunners,
     others: Others,
     /// Attempts that were [given up](Self::give_up).
     pub(super) given_up: BTreeSet<AttemptId>,
-    /// Jobs of earlier runs that were to be joined by attempts which do not begin after all.
+    /// Jobs of earlier runs whose attempts here will not start after all.
     pub(super) unjoined: Vec<Intent>,
 }
 
@@ -76,7 +76,7 @@ impl<X: Executor> Attempts<X> {
         self.placements.is_empty() && self.running.is_empty()
     }
 
-    /// How soon programs are to be listened to again, if there are any.
+    /// Time until programs are listened to again, if any run.
     pub(super) fn listen_in(&self) -> Option<Span> {
         let pause = if self.due.here().is_empty() { LISTEN_AFAR } else { LISTEN };
         (!self.running.is_empty()).then_some(pause)
@@ -86,18 +86,18 @@ impl<X: Executor> Attempts<X> {
         self.running.keys().copied()
     }
 
-    /// An attempt of this instance holds its placement.
+    /// True if an attempt of this instance holds a placement.
     pub(super) fn is_placed(&self, instance: InstanceId) -> bool {
         self.placements.is_held(instance) || self.running.values().any(|running| running.instance == instance)
     }
 
-    /// Something is measured that others would disturb.
+    /// True if a measured attempt runs here that others would disturb.
     pub(super) fn are_measured(&self) -> bool {
         let mut here = self.due.here().iter().filter_map(|attempt| self.running.get(attempt));
         here.any(|running| self.context.instance(running.instance).measured)
     }
 
-    /// What other runs of this machine have beside all of these.
+    /// Passes on the load of other runs on this machine, which runs beside all of these attempts.
     pub(super) fn beside(&mut self, others: Others, out: &mut Outbox) {
         self.others = others;
         for attempt in self.due.here() {
@@ -107,12 +107,12 @@ impl<X: Executor> Attempts<X> {
         }
     }
 
-    /// GPUs that are given out, by their number among the machine's.
+    /// Indices of the allocated GPUs among the machine's.
     pub(super) fn gpus(&self) -> impl Iterator<Item = usize> {
         self.placements.gpus()
     }
 
-    /// What the status tells of them.
+    /// The attempts as the status file shows them.
     pub(super) fn status(&self) -> Vec<flow_store::Running> {
         let held = self.placements.status(clock::unix_seconds());
         let mut all: Vec<_> = held
@@ -122,7 +122,7 @@ impl<X: Executor> Attempts<X> {
         all
     }
 
-    /// How many a batch system has.
+    /// Number of queued and running jobs in the batch system.
     pub(super) fn jobs(&self) -> Jobs {
         let mut jobs = Jobs::default();
         for running in self.running.values().filter(|running| self.context.instance(running.instance).slurm.is_some()) {
@@ -131,7 +131,7 @@ impl<X: Executor> Attempts<X> {
         jobs
     }
 
-    /// What it leaves is being collected, or it is a step of flow's own.
+    /// The placement is held while outputs are collected, or while one of flow's own steps runs.
     fn hold(&mut self, attempt: AttemptId, running: &Running) {
         let shown = running.shown(attempt, self.context.instance(running.instance));
         let (activity, since) = (running.activity.clone(), clock::unix_seconds());
@@ -139,14 +139,14 @@ impl<X: Executor> Attempts<X> {
         self.placements.collect(attempt, EndedProgram { shown, activity, since, is_kept, is_told: false });
     }
 
-    /// What people are told of collecting that takes long.
+    /// Notices about attempts whose collection takes long.
     pub(super) fn slow(&mut self) -> Vec<String> {
         let slow = self.placements.slow(clock::unix_seconds()).into_iter();
         let tell = |(instance, text)| format!("{}: {text}", self.context.instance(instance).label);
         slow.map(tell).map(|text| self.context.secrets.hide(text)).collect()
     }
 
-    /// Nobody waits any more for what is being filled or collected: it counts as cancelled, and what is done there comes to nothing.
+    /// Gives up on what is being filled or collected: these attempts count as cancelled and their results are dropped.
     pub(super) fn give_up(&mut self, outcomes: &mut Outcomes, out: &mut Outbox) {
         for (attempt, held) in self.placements.give_up() {
             self.given_up.insert(attempt);
@@ -164,8 +164,7 @@ impl<X: Executor> Attempts<X> {
         }
     }
 
-    /// What the executor tells of an attempt, but for its end. What is said of an attempt that is not running any more is late, and
-    /// says nothing.
+    /// An event of the executor other than an end. Ignored if the attempt does not run any more, because it came late.
     pub(super) fn on_started(&mut self, attempt: AttemptId, node: Option<Box<NodeFacts>>, out: &mut Outbox) {
         let Some(running) = self.running.get_mut(&attempt) else { return };
         if let Some(node) = node {
@@ -175,7 +174,7 @@ impl<X: Executor> Attempts<X> {
         if running.batch && !running.began_there {
             let now = clock::unix_seconds();
             self.due.began_afar(attempt, now);
-            // One that an earlier run began was not seen to begin.
+            // An attempt of an earlier run: this run did not see it start.
             if !running.rejoined {
                 running.began = now;
             }
@@ -189,22 +188,22 @@ impl<X: Executor> Attempts<X> {
         }
     }
 
-    /// It waits for a place to run.
+    /// The attempt waits in the queue of the batch system.
     pub(super) fn waits(&mut self, attempt: AttemptId, queued: Option<flow_store::Queued>) {
         if let Some(running) = self.running.get_mut(&attempt) {
             running.queued = queued;
         }
     }
 
-    /// An attempt has ended: with the first of them the window of its group is over.
+    /// An attempt has ended. The first end in a group closes the group's window.
     pub(super) fn closes(&mut self, attempt: AttemptId, end: &Ended, cards: &mut Cards, out: &mut Outbox) {
         let Some(running) = self.running.get_mut(&attempt) else { return };
         out.tell(Event::Collecting { attempt });
-        // An end may be told twice, and its GPUs are let go of once.
+        // An end may be reported twice, but its GPUs are released once.
         let untracked = || if running.batch { Default::default() } else { cards.untrack(attempt) };
         running.seen_of_gpus = Some(running.seen_of_gpus.take().unwrap_or_else(untracked));
         if let Some(corun) = &self.context.instance(running.instance).corun {
-            // By the clock of the node, as all that its members say.
+            // By the clock of the node, like all messages of its members.
             let there = end.there.as_ref();
             if let Some(at) = there.and_then(|there| there.released) {
                 self.windows.released(corun.group, at);
@@ -215,13 +214,13 @@ impl<X: Executor> Attempts<X> {
         }
     }
 
-    /// The GPUs of this machine that an attempt has.
+    /// The GPUs of this machine that an attempt holds.
     pub(super) fn gpus_of(&self, attempt: AttemptId) -> Vec<usize> {
         let running = self.running.get(&attempt).filter(|running| !running.batch);
         running.map(|running| cards_of(&running.placement).collect()).unwrap_or_default()
     }
 
-    /// The program and all that it started is gone: what it left is to be collected.
+    /// The program and all its descendants are gone: its outputs can be collected.
     pub(super) fn on_exited(
         &mut self,
         attempt: AttemptId,
@@ -250,10 +249,10 @@ impl<X: Executor> Attempts<X> {
             seen.cost += cost;
         }
         let gpu_ids: Vec<usize> = cards_of(&running.placement).collect();
-        // The scheduler is to know of a lost card before it hears of the end.
+        // The scheduler must know of a lost GPU before it hears of the end.
         let lost = if exit.code == Some(0) { None } else { cards.lost(&gpu_ids).cloned() };
         self.hold(attempt, &running);
-        // A failure is collected at once, and nothing is to start before it is known.
+        // A failure is collected at once, and nothing starts in its place before its cause is known.
         if exit.code == Some(0) {
             self.placements.free(attempt);
             out.tell(Event::Freed { attempt });
@@ -278,8 +277,8 @@ impl<X: Executor> Attempts<X> {
         })
     }
 
-    /// What an attempt left is collected, unless nobody waits for that any more: it holds nothing, and its group knows what closed its
-    /// window.
+    /// Releases a collected attempt and tells its group what closed its window. Returns false if nobody waits for it
+    /// any more.
     pub(super) fn collected(&mut self, collected: &Collected) -> bool {
         if self.placements.is_over(collected.attempt).is_none() {
             return false;
@@ -295,12 +294,12 @@ impl<X: Executor> Attempts<X> {
         true
     }
 
-    /// What closed the window of an instance's group, where it was not the first member's ordinary end.
+    /// The reason why the window of an instance's group closed, unless it was the normal end of the first member.
     pub(super) fn closed_by(&self, instance: InstanceId) -> Option<ClosedBy> {
         self.windows.closed_by(self.context.instance(instance).corun.as_ref()?.group)
     }
 
-    /// Every member of a group is ready.
+    /// Releases a group from its barrier, because every member is ready.
     pub(super) fn release(&mut self, attempts: Vec<AttemptId>, out: &mut Outbox) {
         let at = clock::unix_seconds();
         let mut gpus = flow_core::CorunGpus::Own;
@@ -317,7 +316,7 @@ impl<X: Executor> Attempts<X> {
         out.say(RunEvent::Released { attempts, gpus });
     }
 
-    /// Members of a group go on for nobody.
+    /// Stops members of a group that nobody needs any more.
     pub(super) fn stop(&mut self, attempts: &[AttemptId]) {
         for &attempt in attempts {
             let told = self.executor.stop(attempt);
@@ -329,7 +328,7 @@ impl<X: Executor> Attempts<X> {
         }
     }
 
-    /// A program that cannot be told something that it waits for would wait for ever.
+    /// Kills a program that could not be told something, because it would wait forever.
     fn check_told(&mut self, attempt: AttemptId, told: io::Result<()>) {
         if let (Err(e), Some(running)) = (told, self.running.get_mut(&attempt)) {
             let folder = running.folder.path().display().to_string();
@@ -338,10 +337,10 @@ impl<X: Executor> Attempts<X> {
         }
     }
 
-    /// An attempt is to end, with this outcome.
+    /// Ends an attempt, with this outcome.
     pub(super) fn kill(&mut self, attempt: AttemptId, grace: Span, outcome: Outcome) {
         if let Some(running) = self.running.get_mut(&attempt) {
-            // Its GPUs are looked at before it is collected, which may take a while: how it ended is known.
+            // Its program has already ended; only the check of its GPUs delays the collection.
             if running.seen_of_gpus.is_some() {
                 return;
             }
@@ -352,17 +351,17 @@ impl<X: Executor> Attempts<X> {
         }
     }
 
-    /// Who is to be listened to now, aside: a program may write much.
+    /// Lends the listeners that are due to a background job, because a program may print much.
     pub(super) fn lend_listeners(&mut self, now: f64) -> Vec<(AttemptId, Listener)> {
         let due = self.due.hear_now(now, |attempt| self.running.contains_key(&attempt));
         due.into_iter().filter_map(|id| Some((id, self.running.get_mut(&id)?.listener.lend()))).collect()
     }
 
-    /// What programs have said since the last time; what is to be kept of it, and of what else was seen, is written down.
+    /// Applies what programs have printed since the last time, and writes the observations that must survive a crash.
     pub(super) fn heard(&mut self, heard: Vec<Heard>, cards: &Cards, out: &mut Outbox) {
         let mut refused = Vec::new();
         for Heard { attempt, listener, news, at } in heard {
-            // One that could not be started after all says nothing.
+            // An attempt that could not be started has no output.
             let Some(running) = self.running.get_mut(&attempt) else { continue };
             running.listener.take_back(listener);
             let corun = self.context.instance(running.instance).corun.as_ref();

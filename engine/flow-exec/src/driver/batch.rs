@@ -1,5 +1,5 @@
-//! What a batch system asks of a workflow before anything runs: that its nodes reach what its steps read, and that no option takes a
-//! job out of sight.
+//! Checks a workflow for a batch system before anything runs: its nodes must reach what its steps read, and no option
+//! may hide a job from flow.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -16,7 +16,7 @@ use flow_slurm::Misused;
 use super::slurm::{Cluster, Impossible, asked_time, longest_of, unknown_partition};
 use crate::Workspace;
 
-/// Everything that is wrong with what is to run on Slurm.
+/// All errors in the steps that are to run on Slurm.
 pub(super) fn check(
     workspace: &Workspace,
     workflow: &Workflow,
@@ -61,7 +61,7 @@ pub(super) fn check(
     wrong
 }
 
-/// What no node of the cluster could run; a co-run group is one job.
+/// Requests that no node of the cluster can satisfy. A co-run group is one job.
 fn impossible(
     cluster: &Cluster,
     workflow: &Workflow,
@@ -83,14 +83,14 @@ fn impossible(
     workflow.about(&["slurm", "gpus", "cpus", "memory"], lacking.into_iter().map(told).collect::<Vec<_>>())
 }
 
-/// The partition that people's jobs go to which name none.
+/// The partition for jobs that name none.
 pub(super) fn usual_partition() -> Option<String> {
     std::env::var(flow_slurm::PARTITION_VAR).ok().filter(|name| !name.is_empty())
 }
 
-/// How long the jobs of all that is to run on Slurm may take, as far as that is known.
+/// Sets the time limits of all jobs on Slurm, as far as they are known.
 pub(super) fn job_limits(cluster: Option<&Cluster>, expansion: &mut Expansion) {
-    // Many instances are alike.
+    // Many instances have the same request.
     let mut of_jobs: HashMap<SlurmJob, [Option<Duration>; 2]> = HashMap::new();
     let mut asked = |of: &Instance| {
         let job = of.slurm.as_deref()?;
@@ -118,7 +118,7 @@ pub(super) fn job_limits(cluster: Option<&Cluster>, expansion: &mut Expansion) {
     }
 }
 
-/// Partitions that a cluster with these has not.
+/// Errors for partitions that the cluster does not have.
 pub(super) fn unknown_partitions(workflow: &Workflow, expansion: &Expansion, there: &[&str]) -> Vec<Diagnostic> {
     let unknown = |job: &SlurmJob| unknown_partition(job.partition.as_deref()?, there);
     if let Some(Impossible { what, help }) = unknown(&expansion.slurm.job) {
@@ -136,7 +136,7 @@ pub(super) fn unknown_partitions(workflow: &Workflow, expansion: &Expansion, the
     workflow.about(&["slurm"], found.into_iter().filter_map(told).collect::<Vec<_>>())
 }
 
-/// What the members of a group ask for as one.
+/// The request of a group as one job.
 fn together(expansion: &Expansion, group: &Group) -> ResourceRequest {
     let members = || group.members.iter().map(|id| &expansion.instances[id.index()].request);
     let gpus = members().map(|request| request.gpus);
@@ -160,7 +160,7 @@ fn misused(option: &str) -> Option<Diagnostic> {
     })
 }
 
-/// The folder that all nodes see, in which the store has to lie.
+/// The folder that all nodes see. The store must be in it.
 fn shared(workspace: &Workspace, expansion: &Expansion) -> Result<PathBuf, Diagnostic> {
     let store = workspace.store.canonicalize().unwrap_or_else(|_| workspace.store.clone());
     if let Some(named) = &expansion.slurm.shared {
@@ -186,7 +186,7 @@ fn shared(workspace: &Workspace, expansion: &Expansion) -> Result<PathBuf, Diagn
     Err(Diagnostic::new(what).help("name it: `slurm: {shared: DIR}`"))
 }
 
-/// A path leads into a folder, wherever its links go. What is not there is somebody else's to tell.
+/// True if a path resolves to a place in a folder. A missing path counts as inside: it is reported elsewhere.
 fn is_below(path: &Path, folder: &Path) -> bool {
     path.canonicalize().map_or(true, |path| path.starts_with(folder))
 }

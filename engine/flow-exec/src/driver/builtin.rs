@@ -11,17 +11,17 @@ use flow_core::{
 };
 use flow_store::{Objects, StoreError};
 
-/// A larger file is no table of figures.
+/// Larger files are not read: they are not tables of figures.
 pub(super) const LARGEST: u64 = 16 << 20;
-/// How pictures end, and what a larger one would make of a report.
+/// Extensions of pictures, and the largest size that a report may embed.
 const PICTURES: [&str; 4] = [".png", ".jpg", ".jpeg", ".webp"];
 const LARGEST_PICTURE: u64 = 4 << 20;
 
-/// What a built-in sees, with series and files read from the store, and the author's files, those that were told `late` among them,
-/// from where `lies` says that an input does.
+/// The input of a built-in: series and files from the store, and the author's files, including the `late` ones. `lies`
+/// maps an input to its path.
 ///
 /// # Errors
-/// Something it reads is not there.
+/// A file that it reads is missing.
 pub(crate) fn input(
     expansion: &Expansion,
     id: InstanceId,
@@ -55,7 +55,7 @@ pub(crate) fn input(
     Ok(input)
 }
 
-/// A small file that a report may show, by its name.
+/// True if an output is a picture small enough for a report.
 fn is_picture(result: &StepResult, name: &str, artifact: &Artifact) -> bool {
     let path = result.paths.get(name).map_or(name, String::as_str).to_ascii_lowercase();
     let ends = PICTURES.iter().any(|end| path.ends_with(end));
@@ -80,10 +80,10 @@ pub(super) fn series(objects: &Objects, result: &StepResult) -> Result<Option<Se
     serde_json::from_slice(&bytes).map(Some).map_err(unread)
 }
 
-/// The files of an artifact by path; of a file, itself under an empty path.
+/// The files of an artifact by path. A single file has an empty path.
 ///
 /// # Errors
-/// It is damaged.
+/// The artifact is damaged.
 pub(crate) fn files(objects: &Objects, artifact: &Artifact) -> Result<BTreeMap<String, Vec<u8>>, StoreError> {
     if artifact.kind == ArtifactKind::File {
         return Ok(BTreeMap::from([(String::new(), objects.read(&artifact.digest, "")?)]));
@@ -93,10 +93,10 @@ pub(crate) fn files(objects: &Objects, artifact: &Artifact) -> Result<BTreeMap<S
     paths.map(|path| Ok((path.clone(), objects.read(&artifact.digest, &path)?))).collect()
 }
 
-/// Runs it and writes its files to where its output is expected, in the work folder.
+/// Runs a built-in and writes its files to its output path in the work folder.
 ///
 /// # Errors
-/// The built-in's, or the system's.
+/// Those of the built-in, and of writing the files.
 pub(crate) fn run(
     builtins: &dyn Builtins,
     name: &str,

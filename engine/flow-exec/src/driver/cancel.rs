@@ -1,6 +1,6 @@
-//! How a run hears that it is to end. `flow cancel` is a file in the run's folder, looked at by a thread of its own, which is there while
-//! inputs are hashed and plugins set up, before there is a loop. Until then the process just ends, as by Ctrl-C; nothing runs that is
-//! worth a grace. The loop hears of both here.
+//! How a run learns that it must end. `flow cancel` writes a file into the run's folder, and a thread looks for it. The
+//! thread also runs while inputs are hashed and plugins are set up, before the loop exists. Until then the process just
+//! ends, as with Ctrl-C, because nothing runs that needs a grace period.
 
 use std::{
     sync::{
@@ -24,12 +24,12 @@ use tokio::{
 
 use crate::{ExecError, clock};
 
-/// How often the file is looked for.
+/// Interval between two looks at the file.
 const LOOK: Duration = Duration::from_millis(200);
-/// A loop that has not heard of [`End::Now`] after this long is at something that it does not come back from soon.
+/// If the loop does not react to [`End::Now`] within this time, it is blocked.
 const DEAF: Duration = Duration::from_secs(3);
 
-/// Whoever may be told to end. Dropping it ends the thread; of a run that has not begun nothing stays.
+/// Waits for a request to end the run. Dropping it ends the thread and removes the folder of a run that has not begun.
 pub(super) struct Cancel {
     run: RunDir,
     asked: UnboundedReceiver<End>,
@@ -39,7 +39,7 @@ pub(super) struct Cancel {
     thread: Option<JoinHandle<()>>,
 }
 
-/// A signal ends this process as long as it is kept.
+/// While it exists, a signal ends this process.
 pub(super) struct Leaving {
     stay: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -55,15 +55,15 @@ impl Drop for Leaving {
 #[derive(Default)]
 struct Shared {
     heard: AtomicBool,
-    /// It has not come to the last [`End::Now`].
+    /// The loop has not received the last [`End::Now`].
     pending: AtomicBool,
     stop: AtomicBool,
-    /// What it has started goes on when it is killed.
+    /// Attempts of the run survive when this process is killed.
     outlives: bool,
 }
 
 impl Cancel {
-    /// Begins to look; of a run that `outlives` this process what it has started does.
+    /// Starts to look. `outlives`: the run's attempts survive this process.
     pub(super) fn watch(run: RunDir, outlives: bool) -> Result<Cancel, ExecError> {
         let (tell, asked) = unbounded_channel();
         let shared = Arc::new(Shared { outlives, ..Shared::default() });
@@ -73,8 +73,8 @@ impl Cancel {
         Ok(Cancel { run, asked, kinds: Vec::new(), signals: Vec::new(), shared, thread: Some(thread) })
     }
 
-    /// From here on it is the loop that ends the run, also by signals, unless it leaves its jobs (`leaves_jobs`) to the run that comes
-    /// after it, however it ends.
+    /// From here on the loop ends the run, also on signals. Exception: a run that leaves its jobs to the next run
+    /// (`leaves_jobs`) ignores signals here, however it ends.
     ///
     /// # Errors
     /// Signals cannot be received.
@@ -86,7 +86,7 @@ impl Cancel {
         Ok(())
     }
 
-    /// The loop is over and all results are recorded: as long as the answer is kept, a signal ends this process at once.
+    /// All results are recorded and the loop is over. While the returned value lives, a signal ends this process.
     pub(super) fn loop_is_over(&mut self) -> Leaving {
         self.shared.heard.store(false, Ordering::SeqCst);
         self.signals.clear();
@@ -103,11 +103,11 @@ impl Cancel {
                 }
             });
         };
-        // Without such a thread it ends by itself, later.
+        // Without such a thread the process ends a bit later, by itself.
         Leaving { stay: Some(stay), thread: thread::Builder::new().name("signals".into()).spawn(wait).ok() }
     }
 
-    /// Waits until the run is told to end. Nothing is lost when the future is dropped.
+    /// Waits for a request to end the run. Dropping the future loses nothing.
     pub(super) async fn asked(&mut self) -> End {
         tokio::select! {
             biased;
@@ -127,7 +127,7 @@ impl Drop for Cancel {
             thread.thread().unpark();
             let _ = thread.join();
         }
-        // What came too late is not left to be taken for another's.
+        // A request that came too late must not be taken for one of another run.
         self.run.unname();
     }
 }
@@ -149,10 +149,10 @@ impl Shared {
             }
             if self.pending.load(Ordering::SeqCst) && since.is_some_and(|since| clock::since(since) > DEAF) {
                 if self.outlives {
-                    // Who keeps what runs hears of it then.
+                    // The supervisor of the running attempts hears of it then.
                     let _ = run.tell_to_end(End::Now);
                 }
-                // A kill loses nothing that is recorded, and the keeper ends what runs.
+                // A kill loses no recorded result, and the keeper ends the running programs.
                 let _ = raise(Signal::SIGKILL);
             }
             thread::park_timeout(LOOK);
@@ -160,7 +160,7 @@ impl Shared {
     }
 }
 
-/// The first of these signals.
+/// Waits for the first of these signals.
 async fn first(signals: &mut [unix::Signal]) {
     std::future::poll_fn(|task| {
         let came = signals.iter_mut().any(|signal| matches!(signal.poll_recv(task), Poll::Ready(Some(()))));
@@ -169,8 +169,8 @@ async fn first(signals: &mut [unix::Signal]) {
     .await;
 }
 
-/// The signals that end a run. `nohup` ignores the hangup, and a shell without job control ignores Ctrl-C in what it starts in the
-/// background: what was ignored at the start stays ignored.
+/// The signals that end a run, without those that were ignored at the start: `nohup` ignores the hangup, and a shell
+/// without job control ignores Ctrl-C for background processes.
 fn heeded() -> Vec<SignalKind> {
     let ignored = procfs::process::Process::myself().and_then(|me| me.status()).map_or(0, |status| status.sigign);
     let kinds = [SignalKind::interrupt(), SignalKind::hangup()].into_iter();
@@ -178,7 +178,7 @@ fn heeded() -> Vec<SignalKind> {
     kinds.chain([SignalKind::terminate()]).collect()
 }
 
-/// Ends this process as Ctrl-C would; that is ignored where a shell started us in the background.
+/// Ends this process as Ctrl-C would, with stronger signals in case a shell started it with that one ignored.
 fn leave() {
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGKILL] {
         let _ = raise(signal);

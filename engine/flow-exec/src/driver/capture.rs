@@ -1,4 +1,4 @@
-//! What a run begins with: its plan, and the inputs of all that may run as they were when it was made. Copies nothing itself.
+//! The start of a run: its plan, and the inputs of all steps that may run as of that moment. Copies nothing itself.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,10 +17,10 @@ use super::{
 };
 use crate::ExecError;
 
-/// How often inputs that change while they are captured are hashed anew.
+/// How often inputs that change while they are captured are hashed again.
 const TRIES: u32 = 3;
 
-/// A run that is to begin.
+/// A run that is about to start.
 pub(super) struct Capture<'a> {
     pub(super) session: &'a Session,
     pub(super) store: &'a Store,
@@ -28,29 +28,30 @@ pub(super) struct Capture<'a> {
     pub(super) run: &'a RunId,
     pub(super) wanted: &'a [InstanceId],
     pub(super) force: &'a Force,
-    /// What stood for each instance in the run before, if that is to be relied on.
+    /// The result of each instance in the previous run, if it can be relied on.
     pub(super) stood: &'a [Option<Stood>],
-    /// What goes on since a run that does not live any more.
+    /// Attempts of dead runs that still run, by fingerprint.
     pub(super) going_on: &'a BTreeMap<Digest, RunId>,
     pub(super) activity: &'a Activity,
 }
 
-/// What it begins with.
+/// The plan and inputs that a run starts with.
 pub(super) struct Taken {
     pub(super) inputs: Inputs,
     pub(super) captures: Captures,
     pub(super) plan: Plan,
-    /// What is reused, as far as it need not be looked up again.
+    /// Reuse decisions that need no second lookup.
     pub(super) reused: BTreeMap<InstanceId, Decision>,
-    /// What people should know.
+    /// Notices for the user.
     pub(super) notices: Vec<String>,
 }
 
 impl Capture<'_> {
-    /// Plans, sets up what the plan needs (`set_up` says whether anything had to be), and captures inputs. What its author changed
-    /// before it was captured counts as it is now, and all is planned again; what never stays the same is read where it lies.
+    /// Plans, sets up what the plan needs (`set_up` returns whether anything was set up), and captures inputs. If an
+    /// input changes before it is captured, the new content counts and everything is planned again. An input that keeps
+    /// changing is read in place.
     ///
-    /// Where there is a `previous` run, inputs that are not there are found here and not before: most are looked at anyway.
+    /// With a `previous` run, missing inputs are found only here, because most are looked at here anyway.
     ///
     /// # Errors
     /// The store cannot be read, an input or a secret is missing, a plugin cannot be set up.
@@ -86,7 +87,7 @@ impl Capture<'_> {
         }
     }
 
-    /// What is to be done by the inputs as they stand.
+    /// The plan for the inputs in their present state.
     fn plan(&self, inputs: &Inputs) -> Result<(Plan, BTreeMap<InstanceId, Decision>), ExecError> {
         let Capture { session, store, .. } = *self;
         let (workflow, folder) = (&*session.expansion.workflow, &session.workspace.folder);
@@ -105,7 +106,7 @@ impl Capture<'_> {
     }
 }
 
-/// The inputs of all that may run.
+/// The inputs of all steps that may run.
 fn of_plan(session: &Session, plan: &Plan) -> BTreeSet<Wanted> {
     let runs = plan.items.iter().filter(|item| item.state.may_run());
     let inputs = runs.flat_map(|item| session.expansion.instances[item.id.index()].inputs.iter());
@@ -121,7 +122,7 @@ pub(super) fn one(session: &Session, input: &Input) -> Wanted {
     Wanted { path: session.path(&input.path), place, by_listing: input.by_listing }
 }
 
-/// What is said once of what lies in their folders and is no input, if anything does.
+/// A notice about ignored files in the folders of the inputs, if there are any.
 fn ignored(session: &Session, inputs: &Inputs, wanted: &BTreeSet<Wanted>) -> Option<String> {
     const NAMED: usize = 4;
     let found: BTreeSet<_> =

@@ -1,5 +1,5 @@
-//! The GPUs as a run finds them: who else is on them, which flow holds them, which are lost. Tells the scheduler how they stand;
-//! holds no scheduling rule.
+//! The state of the GPUs: foreign processes on them, other flows that hold them, lost GPUs. Reports it to the
+//! scheduler; holds no scheduling rule.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,34 +19,34 @@ use crate::{
     sampler::{Asked, CardStatus, GpuSampler},
 };
 
-/// Memory that comes and goes without being worth a decision.
+/// Changes of memory use below this size are ignored.
 const NOISE: u64 = 16 << 20;
 
 /// The GPUs of a run.
 pub(super) struct Cards {
     facts: Vec<GpuFacts>,
-    /// What the run has to give out, beside them.
+    /// The capacity of the run without the GPUs.
     capacity: Capacity,
-    /// Started when the first step that asks for GPUs can run; never for cards that are not there.
+    /// Started when the first step that requests GPUs can run, and never for fake GPUs.
     sampler: Option<GpuSampler>,
     begun: bool,
-    /// None of a GPU whose lock is of no use.
+    /// None for a GPU whose lock file cannot be used.
     locks: Vec<Option<GpuLock>>,
-    /// Which flow holds a GPU, where another one does.
+    /// The other flow that holds a GPU, if one does.
     held: Vec<Option<String>>,
-    /// Whether another flow had a GPU or a part of it when it was last asked for.
+    /// True if another flow held the GPU or a part of it at the last attempt to lock it.
     beside: Vec<bool>,
     standing: Vec<CardStatus>,
-    /// Looks that are on their way: at cards of which nothing is begun before, and at those of attempts that failed.
+    /// Pending checks: of GPUs on which nothing may start before, and of the GPUs of failed attempts.
     looking: Option<Asked>,
     unsure: BTreeMap<AttemptId, Asked>,
-    /// Cards that other flows have given back, until they were looked at: they count as theirs.
+    /// GPUs that other flows have released and that were not checked since. They count as still held.
     given_back: BTreeSet<usize>,
-    /// As the scheduler knows them.
+    /// The states that the scheduler was told.
     told: Vec<GpuState>,
-    /// Memory of running attempts on their GPUs, as the scheduler knows it.
+    /// GPU memory of running attempts that the scheduler was told.
     used: BTreeMap<AttemptId, Vec<u64>>,
-    /// What people were told.
+    /// Notices that were shown.
     said: BTreeSet<String>,
 }
 
@@ -72,9 +72,9 @@ impl Cards {
         }
     }
 
-    /// Before a decision, with a step that asks for GPUs waiting (`wanted`) or not: takes the locks of all GPUs that no other flow
-    /// holds alone, so that none is given out twice; where it is known what others have of a GPU (`part`), a part of it. Returns what
-    /// there is to say.
+    /// Called before a decision; `wanted`: a step that requests GPUs waits. Locks every GPU that no other flow holds
+    /// alone, so that none is allocated twice. With `part` it also takes a share of GPUs that others share. Returns
+    /// notices.
     pub(super) fn open(&mut self, wanted: bool, part: bool) -> Vec<String> {
         let mut say = Vec::new();
         if self.facts.is_empty() || !wanted && self.sampler.is_none() {
@@ -108,13 +108,13 @@ impl Cards {
                 };
                 let beside = held.is_some() || lock.as_ref().is_some_and(|lock| !lock.is_alone());
                 let is_new = std::mem::replace(&mut self.beside[card], beside) && !beside;
-                // Also where a look is on its way: another flow may have taken it since, and given it back.
+                // Also while a check is pending: another flow may have held the GPU in between.
                 if is_new {
                     self.given_back.insert(card);
                 }
                 is_asked |= is_new;
             }
-            // What was seen there last are steps of the flow that has given it back.
+            // The last samples there show steps of the flow that released it.
             if is_asked {
                 let unseen =
                     (0..self.facts.len()).filter(|card| self.given_back.contains(card) || self.is_unseen(*card));
@@ -133,14 +133,14 @@ impl Cards {
         }
     }
 
-    /// The open files of all locks, for who is to hold them when this process is gone.
+    /// The open lock files, for the process that holds them after this one is gone.
     pub(super) fn lent(&mut self) -> Vec<Option<OwnedFd>> {
         self.know_locks();
         self.locks.iter_mut().map(|lock| lock.as_mut().and_then(GpuLock::lent)).collect()
     }
 
-    /// After a decision: keeps the locks of the GPUs that are given out, lets others have a part of those that are told (`shared`), and
-    /// gives the rest back.
+    /// Called after a decision: keeps the locks of allocated GPUs, shares those in `shared` with other flows, and
+    /// releases the rest.
     pub(super) fn close(&mut self, given_out: BTreeSet<usize>, shared: &BTreeSet<GpuId>) {
         for (card, lock) in self.locks.iter_mut().enumerate() {
             let Some(lock) = lock else { continue };
@@ -152,12 +152,12 @@ impl Cards {
         }
     }
 
-    /// Now and then: sees to the locks that are held.
+    /// Called periodically: refreshes the locks that are held.
     pub(super) fn keep(&mut self) {
         self.locks.iter_mut().flatten().for_each(GpuLock::keep);
     }
 
-    /// What there is to give out, if the scheduler knows the GPUs otherwise.
+    /// The new capacity, if the scheduler has an old state of the GPUs.
     pub(super) fn changed(&mut self) -> Option<Capacity> {
         let state = |(card, ((gpu, standing), held)): (usize, ((&GpuFacts, &CardStatus), &Option<String>))| {
             let memory = if standing.usable > 0 { standing.usable } else { gpu.memory };
@@ -177,7 +177,7 @@ impl Cards {
         Some(Capacity { gpus: states, ..self.capacity.clone() })
     }
 
-    /// An attempt is about to start on these GPUs.
+    /// Begins to sample an attempt that is about to start on these GPUs.
     pub(super) fn track(&mut self, attempt: AttemptId, keeper: u32, cards: &[usize]) {
         for card in cards {
             if let Some(Some(lock)) = self.locks.get_mut(*card) {
@@ -189,12 +189,12 @@ impl Cards {
         }
     }
 
-    /// What was seen of an attempt that has ended, and the share of a core that seeing it took.
+    /// GPU samples of an attempt that has ended, and the share of a CPU core that sampling took.
     pub(super) fn untrack(&mut self, attempt: AttemptId) -> (GpuSamples, f64) {
         self.sampler.as_ref().map(|sampler| sampler.untrack(attempt)).unwrap_or_default()
     }
 
-    /// What is new of an attempt that runs, and the share of a core that seeing it takes.
+    /// New GPU samples of a running attempt, and the share of a CPU core that sampling takes.
     pub(super) fn new_samples(
         &self,
         attempt: AttemptId,
@@ -203,7 +203,7 @@ impl Cards {
         self.sampler.as_ref().map(|sampler| sampler.new_samples(attempt, known)).unwrap_or_default()
     }
 
-    /// Memory of running attempts on each of their GPUs, of those for whom that is news.
+    /// GPU memory of those running attempts whose memory use has changed.
     pub(super) fn used_now(&mut self, running: impl Iterator<Item = AttemptId>) -> Vec<(AttemptId, Vec<u64>)> {
         let Some(sampler) = &self.sampler else { return Vec::new() };
         let mut news = Vec::new();
@@ -223,19 +223,19 @@ impl Cards {
         news
     }
 
-    /// A look at it is on its way, before which nothing is begun on it.
+    /// True while a check is pending, before which nothing starts on the GPU.
     fn is_unseen(&self, card: usize) -> bool {
         self.looking.as_ref().is_some_and(|asked| asked.is_of(card))
     }
 
-    /// An attempt on these failed, and a lost card may be why: they are looked at.
+    /// Requests a check of these GPUs, because an attempt failed and a lost GPU may be the cause.
     pub(super) fn doubt(&mut self, attempt: AttemptId, cards: &[usize]) {
         if let Some(sampler) = self.sampler.as_ref().filter(|_| !cards.is_empty()) {
             self.unsure.insert(attempt, sampler.ask(cards));
         }
     }
 
-    /// It is known whether a card of an attempt that has ended is lost.
+    /// True if the check for lost GPUs of an ended attempt is done.
     pub(super) fn is_sure(&mut self, attempt: AttemptId) -> bool {
         let Some(sampler) = &self.sampler else { return true };
         if self.unsure.get(&attempt).is_some_and(|asked| !sampler.is_over(asked)) {
@@ -245,14 +245,14 @@ impl Cards {
         true
     }
 
-    /// The first of these that is lost, as far as was seen.
+    /// The first of these GPUs that is known to be lost.
     pub(super) fn lost(&mut self, cards: &[usize]) -> Option<&GpuFacts> {
         self.standing = self.sampler.as_ref()?.standing();
         let is_dead = |card: &&usize| self.standing.get(**card).is_some_and(|standing| !standing.alive);
         self.facts.get(*cards.iter().find(is_dead)?)
     }
 
-    /// Returns when a look that was asked for may be over. Nothing is lost when the future is dropped.
+    /// Returns when a requested check may be done. Dropping the future loses nothing.
     pub(super) async fn looked(&self) {
         let all = || self.looking.iter().chain(self.unsure.values());
         match (&self.sampler, all().next()) {
@@ -262,7 +262,7 @@ impl Cards {
         }
     }
 
-    /// Who else is on a GPU; nothing if nobody is.
+    /// The other user of a GPU, if there is one.
     pub(super) fn occupant(&self, card: usize) -> Option<Occupant> {
         if let Some(holder) = self.held.get(card)?.as_ref() {
             return Some(Occupant::Flow { holder: holder.clone() });
@@ -283,7 +283,7 @@ impl Cards {
         self.facts.get(card).map_or_else(|| format!("GPU {card}"), |gpu| format!("GPU {} ({})", gpu.index, gpu.name))
     }
 
-    /// Who has the GPUs, of which steps of our own are on these.
+    /// The holders of all GPUs; `ours` are those on which our steps run.
     pub(super) fn holders(&self, ours: BTreeSet<GpuId>) -> CardHolders {
         let theirs =
             self.held.iter().enumerate().filter(|(card, held)| held.is_some() || self.given_back.contains(card));
@@ -295,7 +295,7 @@ impl Cards {
         }
     }
 
-    /// Something about the GPUs may change by itself that a decision waits for.
+    /// True if the state of a GPU may change while a decision waits for it.
     pub(super) fn is_watching(&self) -> bool {
         self.sampler.is_some()
     }
@@ -309,7 +309,7 @@ impl Cards {
             if standing.silent {
                 news.push(format!("{} does not answer; nothing is started on it until it does", self.name(card)));
             }
-            // Where other flows may be they are no strangers: the ledger tells who is there.
+            // Processes of other flows are not foreign: the ledger lists them.
             let flows = self.locks.get(card).and_then(Option::as_ref).is_some_and(|lock| !lock.is_alone())
                 || self.is_unseen(card);
             for stranger in standing.strangers.iter().filter(|_| !flows) {

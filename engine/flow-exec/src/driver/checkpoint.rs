@@ -1,5 +1,5 @@
-//! What an attempt leaves for the next one to go on from, in a folder of the store that outlives both: whether that is more than was
-//! there before, what was used on the way, and what was printed. Does not know what is in it.
+//! The checkpoint folder of an instance, in the store, from which the next attempt continues. Tracks whether it has
+//! changed, the resources used so far, and the log. Does not know the content.
 
 use std::{
     fs::{self, File},
@@ -27,10 +27,10 @@ use crate::attempt::{FIRST, Folder, NEWEST, open_log, write_atomically};
 /// The checkpoint folder of an instance.
 pub(crate) struct Checkpoint(PathBuf);
 
-/// What is noted beside it when an attempt was ended in the middle that goes on.
+/// A note beside the folder about an interrupted attempt whose work continues.
 #[derive(Serialize, Deserialize)]
 struct Noted {
-    /// Of what was in it then.
+    /// The digest of the folder's content at that time.
     left: Digest,
     earlier: Earlier,
 }
@@ -40,7 +40,7 @@ impl Checkpoint {
         Checkpoint(folder)
     }
 
-    /// Of an instance, and of one run of it or of all: by the fingerprint of its attempt, for that goes on whatever is read of it.
+    /// By the fingerprint of the attempt, so a new reading of its metrics keeps it. `run`: empty if runs share it.
     pub(crate) fn of(dir: &StoreDir, attempt: &Digest, label: &str, run: &str) -> Checkpoint {
         let name = Digest::of(format!("{attempt} {label} {run}").as_bytes());
         Checkpoint::at(dir.checkpoints().join(name.to_string()))
@@ -50,7 +50,7 @@ impl Checkpoint {
         &self.0
     }
 
-    /// Something is in it.
+    /// True if it holds a file.
     pub(crate) fn is_there(&self) -> bool {
         WalkDir::new(&self.0).into_iter().flatten().any(|entry| !entry.file_type().is_dir())
     }
@@ -59,12 +59,12 @@ impl Checkpoint {
         self.0.with_extension("json")
     }
 
-    /// What was printed by all attempts that left something here, in order.
+    /// The logs of all attempts that left something here, in order.
     fn log(&self) -> PathBuf {
         self.0.with_extension("log")
     }
 
-    /// A link that leads to the folder of the attempt that goes on from it now, or did last.
+    /// A link to the folder of the attempt that continues from it, or did last.
     fn attempt(&self) -> PathBuf {
         self.0.with_extension("attempt")
     }
@@ -73,16 +73,16 @@ impl Checkpoint {
         serde_json::from_slice(&fs::read(self.note()).ok()?).ok()
     }
 
-    /// What was used before the next attempt goes on.
+    /// Resources used before the next attempt.
     pub(crate) fn earlier(&self) -> Option<Earlier> {
         self.noted().map(|noted| noted.earlier)
     }
 
-    /// An attempt was ended in the middle that used so much, with all before it, and has this log: another one goes on, if this one got
-    /// any further.
+    /// Called when an attempt was interrupted. `used` includes earlier attempts. Ok if another attempt can continue
+    /// from here, which requires that this one made progress.
     ///
     /// # Errors
-    /// Why none does. What cannot be read is no checkpoint.
+    /// The reason why no attempt continues. An unreadable folder is no checkpoint.
     pub(crate) fn continues(&self, used: &Usage, log: &Path) -> Result<(), Stopped> {
         let left = self.content().map_err(|_| Stopped::NoCheckpoint)?.ok_or(Stopped::NoCheckpoint)?;
         if self.noted().is_some_and(|noted| noted.left == left) {
@@ -90,12 +90,12 @@ impl Checkpoint {
         }
         let noted = serde_json::to_vec(&Noted { left, earlier: Earlier::and(used) }).unwrap_or_default();
         self.take_in(log);
-        // Without the note nobody would know later whether there was any progress.
+        // Without the note, a later attempt could not tell whether there was progress.
         write_atomically(&self.note(), &noted).map_err(|_| Stopped::NoCheckpoint)
     }
 
-    /// An attempt is about to go on from it, if there is anything. Whoever left what is not noted was killed together with flow: how long
-    /// it took is not known.
+    /// Called before an attempt starts: true if it has something to continue from. A state without a note comes from an
+    /// attempt that was killed together with flow: its time is unknown.
     pub(crate) fn found(&self) -> bool {
         let Ok(Some(left)) = self.content() else { return false };
         let noted = self.noted();
@@ -112,34 +112,34 @@ impl Checkpoint {
         true
     }
 
-    /// An attempt in this folder leaves here what the next one goes on from: where it is killed together with flow, that one finds its log.
+    /// Links to the folder of the attempt, so that the next attempt finds its log even if flow is killed with it.
     pub(crate) fn is_used_by(&self, folder: &Folder) {
         let _ = fs::remove_file(self.attempt());
         let _ = symlink(folder.path(), self.attempt());
     }
 
-    /// Gives the attempt in this folder what was printed by those from which it goes on, so that its metrics are read of that as well.
+    /// Gives the attempt the log of the attempts it continues from, so that its metrics cover them.
     ///
     /// # Errors
-    /// It cannot be put there.
+    /// The log cannot be linked or copied.
     pub(crate) fn give_log(&self, folder: &Folder) -> io::Result<()> {
         let linked = fs::hard_link(self.log(), folder.earlier());
         match linked.or_else(|_| fs::copy(self.log(), folder.earlier()).map(drop)) {
-            // There is none, or it is of another member of a group, who alone may read it.
+            // There is none, or it belongs to another member of a group, who alone may read it.
             Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => Ok(()),
             given => given,
         }
     }
 
-    /// The attempt has ended. Only an empty one goes: the next attempt goes on from what is there.
+    /// The attempt has ended. An empty folder is removed; otherwise the next attempt continues from it.
     pub(crate) fn is_left(&self) {
         if fs::remove_dir(&self.0).is_ok() {
             let _ = fs::remove_file(self.attempt());
         }
     }
 
-    /// Puts the log of an attempt behind those before it. What cannot be read or written is not there: its numbers are lost, and the
-    /// training goes on.
+    /// Appends the log of an attempt to the earlier ones. If that fails, its numbers are lost and the training
+    /// continues.
     fn take_in(&self, log: &Path) {
         let new = self.0.with_extension("log.tmp");
         let written = self.joined(log, &new).and_then(|any| if any { fs::rename(&new, self.log()) } else { Ok(()) });
@@ -148,7 +148,7 @@ impl Checkpoint {
         }
     }
 
-    /// Whether the attempt has printed anything. Of all parts together no more is kept than of one log.
+    /// Returns whether the attempt has printed anything. All parts together are kept up to the limit of one log.
     fn joined(&self, log: &Path, new: &Path) -> io::Result<bool> {
         let own = open_log(log)?;
         let length = own.metadata()?.len();
@@ -170,13 +170,13 @@ impl Checkpoint {
         Ok(true)
     }
 
-    /// Nothing goes on from it any more.
+    /// Removes it when nothing continues from it any more.
     pub(crate) fn remove(&self) {
         cleanup::remove(&self.0);
         [self.note(), self.log(), self.attempt()].iter().for_each(|file| _ = fs::remove_file(file));
     }
 
-    /// A digest of all files in it; none where there are none.
+    /// A digest of all its files, or none if there are none.
     fn content(&self) -> io::Result<Option<Digest>> {
         let (mut all, mut files) = (blake3::Hasher::new(), 0);
         for entry in WalkDir::new(&self.0).sort_by_file_name() {
@@ -198,13 +198,13 @@ impl Checkpoint {
     }
 }
 
-/// What is too much of the parts before one of this length.
+/// The range to drop from the earlier parts when one of this length is appended.
 fn too_much(earlier: u64, own: u64) -> Option<Range<u64>> {
     let room = NEWEST.saturating_sub(own);
     (earlier > FIRST + room).then(|| FIRST..earlier - room)
 }
 
-/// All whole lines, but for what is to be left out: of one that was cut the rest may be half a number.
+/// Copies all whole lines except those in the range, because a line that was cut may hold half a number.
 fn copy_lines(mut from: File, cut: Option<Range<u64>>, to: &mut File) -> io::Result<()> {
     let (mut at, end) = (0, back_to_line(&from, from.metadata()?.len())?);
     if let Some(cut) = cut {
@@ -216,7 +216,7 @@ fn copy_lines(mut from: File, cut: Option<Range<u64>>, to: &mut File) -> io::Res
     io::copy(&mut from.take(end.saturating_sub(at)), to).map(drop)
 }
 
-/// Where the last whole line before this place ends.
+/// The end of the last whole line before this offset.
 fn back_to_line(file: &File, at: u64) -> io::Result<u64> {
     let from = at.saturating_sub(LONGEST_LINE as u64);
     let mut bytes = vec![0; (at - from) as usize];
@@ -224,7 +224,7 @@ fn back_to_line(file: &File, at: u64) -> io::Result<u64> {
     Ok(bytes.iter().rposition(|byte| LINE_ENDS.contains(byte)).map_or(from, |end| from + end as u64 + 1))
 }
 
-/// Where the first whole line after this place begins.
+/// The start of the first whole line after this offset.
 fn on_to_line(file: &File, at: u64) -> io::Result<u64> {
     let mut bytes = vec![0; LONGEST_LINE];
     let read = file.read_at(&mut bytes, at)?;
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(checkpoint.continues(&part(1.0), &log), Err(Stopped::NoCheckpoint));
         fs::write(checkpoint.folder().join("deep/epoch"), "1").unwrap();
         assert_eq!(checkpoint.continues(&part(1.0), &log), Ok(()));
-        // Written again, and the same.
+        // Written again with the same content.
         fs::write(checkpoint.folder().join("deep/epoch"), "1").unwrap();
         assert_eq!(checkpoint.continues(&part(2.0), &log), Err(Stopped::NoProgress));
         fs::write(checkpoint.folder().join("deep/epoch"), "2").unwrap();
@@ -289,7 +289,7 @@ mod tests {
         let first = attempt(1, "epoch 1\nepo");
         assert_eq!(earlier(&first), "");
         leave("1");
-        // Killed together with flow: nobody has told what it came to.
+        // Killed together with flow: its end was never recorded.
         let second = attempt(2, "epoch 2\n");
         let of_first = format!("epoch 1\n{PART_ENDS}\n");
         assert_eq!(earlier(&second), of_first);

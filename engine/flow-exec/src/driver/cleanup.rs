@@ -1,5 +1,5 @@
-//! What attempts left that succeeded, work folders and files: nobody needs it any more. What is small waits for the end of the run, for
-//! ext4 takes long to make a file while it remembers many that were just removed. Knows no attempts.
+//! Removes work folders and files of successful attempts. Small ones wait for the end of the run, because ext4 creates
+//! files slowly while it remembers many that were just removed. Knows no attempts.
 
 use std::{
     collections::BTreeSet,
@@ -9,19 +9,19 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-/// A folder with more than this in it is removed at once.
+/// A folder larger than this is removed at once.
 const SMALL: u64 = 1 << 20;
 
-/// Folders to remove, on a thread of their own: a large one takes its time.
+/// Removes folders on a thread of its own, because a large one takes long.
 #[derive(Default)]
 pub(crate) struct FolderRemover(Option<(Sender<PathBuf>, JoinHandle<()>)>);
 
 impl FolderRemover {
-    /// A folder, or a file, that is not needed any more.
+    /// Adds a folder or a file to be removed.
     pub(crate) fn add(&mut self, folder: PathBuf) {
         if self.0.is_none() {
             let (to, from) = channel();
-            // Without a thread it is left to `flow gc`.
+            // Without a thread, `flow gc` removes it.
             let thread = thread::Builder::new().name("cleanup".to_owned()).spawn(move || sweep(&from));
             self.0 = thread.ok().map(|thread| (to, thread));
         }
@@ -30,7 +30,7 @@ impl FolderRemover {
         }
     }
 
-    /// Removes what is left, and returns when it is gone.
+    /// Removes the remaining folders and waits until they are gone.
     pub(crate) fn clear(&mut self) {
         if let Some((to, thread)) = self.0.take() {
             drop(to);
@@ -39,7 +39,7 @@ impl FolderRemover {
     }
 }
 
-/// The life of the thread.
+/// The main function of the thread.
 fn sweep(folders: &Receiver<PathBuf>) {
     let mut small = Vec::new();
     for folder in folders {
@@ -49,7 +49,7 @@ fn sweep(folders: &Receiver<PathBuf>) {
             remove(&folder);
         }
     }
-    // The run has ended, and mounts nothing any more: they are looked for once in all attempts, and in each only where there are some.
+    // The run has ended and mounts nothing any more, so one look for mounts covers all attempts without any.
     let attempts = |folder: &Path| folder.ancestors().nth(2).map(Path::to_owned);
     let mut free: BTreeSet<PathBuf> = small.iter().filter_map(|folder| attempts(folder)).collect();
     free.retain(|attempts| !flow_store::is_mounted_below(attempts));
@@ -68,12 +68,12 @@ fn sweep(folders: &Receiver<PathBuf>) {
     });
 }
 
-/// Does what is in the folder fit in the room? Links are not followed.
+/// True if the folder's content is at most `room` bytes. Links are not followed.
 fn is_small(folder: &Path, room: &mut u64) -> bool {
     let Ok(entries) = fs::read_dir(folder) else { return true };
     entries.flatten().all(|entry| match entry.metadata() {
         Ok(meta) if meta.is_dir() => is_small(&entry.path(), room),
-        // A file takes a block at least.
+        // A file takes at least one block.
         Ok(meta) => {
             let left = room.checked_sub(meta.len().max(4096));
             *room = left.unwrap_or(0);
@@ -84,19 +84,19 @@ fn is_small(folder: &Path, room: &mut u64) -> bool {
 }
 
 pub(super) fn remove(folder: &Path) {
-    // One with nothing in it has no mount in it either.
+    // An empty folder has no mount in it.
     if fs::remove_dir(folder).is_ok() {
         return;
     }
     if flow_store::is_mounted_below(folder) {
-        // What a step mounted there is somebody else's.
+        // A mount of a step has content that is not flow's.
         return;
     }
     remove_all(folder);
 }
 
 fn remove_all(path: &Path) {
-    // What cannot be removed now `flow gc` removes with the run.
+    // If it cannot be removed now, `flow gc` removes it with the run.
     let _ = fs::remove_dir_all(path).or_else(|_| fs::remove_file(path));
 }
 

@@ -1,5 +1,5 @@
-//! The job after an end: the rest of what a program said, its outputs, its numbers, and whether its measurement can be trusted. A
-//! built-in runs here as well. Settles nothing.
+//! The job after an attempt's end: the rest of its output, its artifacts and numbers, and whether its measurement can
+//! be trusted. Built-ins run here as well. Settles nothing.
 
 use std::{collections::BTreeMap, fs, sync::Arc};
 
@@ -28,7 +28,7 @@ use crate::{
     node::NewSamples,
 };
 
-/// An attempt whose program and all that it started is gone.
+/// An attempt whose program and all its descendants are gone.
 pub(super) struct Collect {
     pub(super) attempt: AttemptId,
     pub(super) running: Running,
@@ -36,19 +36,19 @@ pub(super) struct Collect {
     pub(super) fingerprint: Option<Digest>,
     /// The fingerprint of the attempt.
     pub(super) attempt_fingerprint: Option<Digest>,
-    /// When its lines came is not known, so that it is not read again.
+    /// The arrival times of its lines are unknown, so it is not read again.
     pub(super) is_unwatched: bool,
     pub(super) window: Option<CorunWindow>,
-    /// Who ran beside it.
+    /// The attempts that ran at the same time.
     pub(super) corunners: BTreeMap<AttemptId, CoRunner>,
-    /// Which of its GPUs was lost under it.
+    /// The GPU that it lost, if any.
     pub(super) lost: Option<GpuFacts>,
     pub(super) seen: Observed,
-    /// What only the machine saw on which it ran.
+    /// Observations that only the machine where it ran can make.
     pub(super) there: Option<RemoteObservation>,
-    /// What it came to, where the program has nothing to say.
+    /// An outcome that replaces what the program's exit says.
     pub(super) instead: Option<OutcomeOverride>,
-    /// When the window of its group was closed.
+    /// When the window of its group closed.
     pub(super) closed: Option<f64>,
 }
 
@@ -60,8 +60,8 @@ impl Collect {
         self.running.listener.listen_to_the_end(self.exit.ended_at, self.exit.code == Some(0))
     }
 
-    /// The last that is seen of it is written down before all that takes its time: should this process be killed meanwhile, whoever
-    /// comes next takes it in.
+    /// Writes the last observations before the slow work, so that the next run can import them if this process is
+    /// killed.
     fn note(&mut self) {
         let Collect { running, exit, seen, closed, .. } = self;
         if exit.code == Some(0) && running.killed.is_none() {
@@ -81,28 +81,28 @@ pub(super) struct Builtin {
     pub(super) fingerprint: Option<Digest>,
 }
 
-/// What an attempt came to.
+/// The result of an attempt.
 pub(super) struct Collected {
     pub(super) attempt: AttemptId,
     pub(super) instance: InstanceId,
     pub(super) running: Running,
     pub(super) corunners: BTreeMap<AttemptId, CoRunner>,
-    /// The last that its program said.
+    /// The last output of its program.
     pub(super) news: News,
-    /// What people should know, after that.
+    /// Notices for the user, shown after `news`.
     pub(super) notices: Vec<String>,
-    /// Whether it is worth another attempt.
+    /// Whether and how to try again.
     pub(super) again: RetryAdvice,
     pub(super) result: StepResult,
 }
 
-/// Runs a built-in and collects what it made.
+/// Runs a built-in and collects its files.
 pub(super) fn run_builtin(context: &RunContext, builtin: Builtin) -> Collected {
     let Builtin { attempt, mut running, fingerprint } = builtin;
     let (expansion, id) = (&context.session.expansion, running.instance);
     let began = clock::unix_seconds();
     let place = expansion.instances[id.index()].outputs.first().map_or("out", |output| &output.path);
-    // As the run captured it: it is what the fingerprint is of.
+    // Reads the copy that the run captured, because the fingerprint describes that one.
     let lies = |input: &Input| {
         let author = context.session.path(&input.path);
         let captured = running.captured.iter().find(|captured| captured.author() == author);
@@ -143,7 +143,7 @@ pub(super) fn run_builtin(context: &RunContext, builtin: Builtin) -> Collected {
     collected
 }
 
-/// Collects what an attempt left.
+/// Collects the output of an attempt.
 pub(super) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
     let news = ended.hear();
     ended.note();
@@ -156,7 +156,7 @@ pub(super) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
         running.listener.was_heard(&running.folder, exit.started_at, released, looks);
     }
     let finished = exit.code == Some(0) && matches!(running.listener.said, Said::Outcome(protocol::Outcome::Ok, _));
-    // What was warned, and says in words that it came to its end before the time was up, has.
+    // A program that was warned of the time limit and says that it finished has finished.
     let instead = instead.filter(|instead| !(finished && instead.is_time_limit()));
     let instead = instead.filter(|_| running.killed.is_none());
     let (limited, mut again) =
@@ -201,7 +201,7 @@ pub(super) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
         };
         let captured: Vec<_> = instance.inputs.iter().filter(|input| !input.by_listing).filter_map(place).collect();
         let captured: Vec<_> = captured.iter().map(|(path, captured)| (&**path, &**captured)).collect();
-        // What cannot be kept is not compared.
+        // Inputs that cannot be kept are not compared later.
         kept.inputs = keep_inputs(&captured, &context.objects, &context.secrets).unwrap_or_default();
     }
     if let Some(error) = unkept {
@@ -236,7 +236,7 @@ pub(super) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
         match (continues(instance, checkpoint.as_ref(), &result.usage, &running.folder), &mut result.cause) {
             (Ok(()), _) => again = RetryAdvice::Continues,
             (Err(why), Some(Cause::Batch { end: BatchEnd::TimeLimit { stopped }, .. })) => *stopped = Some(why),
-            // What was lost is tried again all the same.
+            // An attempt that was lost is tried again anyway.
             (Err(_), _) => {}
         }
     }
@@ -246,7 +246,7 @@ pub(super) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
             checkpoint.remove();
         } else {
             if again != RetryAdvice::Continues {
-                // Whether a retry or a later run goes on from it, this part of the work was done.
+                // This part of the work was done, whether a retry or a later run continues from it.
                 let _ = continues(instance, Some(checkpoint), &result.usage, &running.folder);
             }
             checkpoint.is_left();
@@ -255,7 +255,7 @@ pub(super) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
     Collected { attempt, instance: id, running, corunners, news, notices, again, result }
 }
 
-/// Outputs in which a file's name tells a secret. What a step makes is kept as it is, and who lists it later knows no secrets.
+/// Outputs with a secret in a file name. Outputs are stored unchanged, and later listings do not know the secrets.
 fn telling_names(context: &RunContext, result: &StepResult) -> Vec<String> {
     let folders = result.outputs.iter().filter(|(_, output)| output.kind == ArtifactKind::Folder);
     let told = folders.filter(|_| !context.secrets.values().is_empty()).filter_map(|(name, output)| {
@@ -273,7 +273,7 @@ fn telling_names(context: &RunContext, result: &StepResult) -> Vec<String> {
     told.collect()
 }
 
-/// Whether another attempt goes on where this one was ended, or why none does.
+/// Whether another attempt continues from the interrupted one, or why none does.
 fn continues(
     instance: &Instance,
     checkpoint: Option<&Checkpoint>,
@@ -289,8 +289,8 @@ fn continues(
     checkpoint.ok_or(Stopped::NoCheckpoint)?.continues(used, &folder.log())
 }
 
-/// What it read in place and what was changed under it. What was copied into its folder could not change, and what was captured
-/// only by a step that writes into its inputs.
+/// Inputs that the attempt read in place and that changed during it. Its own copies cannot change; the run's captured
+/// copies change only if a step writes into its inputs.
 fn changed(context: &RunContext, running: &Running) -> Vec<Spoiled> {
     let session = &context.session;
     let mut why = Vec::new();
@@ -318,8 +318,8 @@ fn changed(context: &RunContext, running: &Running) -> Vec<Spoiled> {
     why
 }
 
-/// A plugin's program that could not even be loaded lacks something that its set-up had made ready: the next run makes it
-/// anew.
+/// If a plugin's program cannot even be loaded, its set-up is damaged: forgets it, so that the next run sets it up
+/// again.
 fn forget_set_up(context: &RunContext, instance: InstanceId, exit: &Exit, result: &mut StepResult) {
     if exit.code != Some(127) || result.outcome != Outcome::Failed || !result.circumstances.facts.is_empty() {
         return;

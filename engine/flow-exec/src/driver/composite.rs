@@ -1,4 +1,4 @@
-//! Three executors as one: what a batch system is asked for goes there, what goes on since an earlier run is joined, everything else
+//! Three executors as one: Slurm steps go to the batch system, attempts of earlier runs are joined, and everything else
 //! runs on this machine. Knows no workflow.
 
 use std::{collections::BTreeSet, io, os::fd::OwnedFd, time::Duration};
@@ -19,7 +19,7 @@ use crate::ExecError;
 pub(crate) struct CompositeExecutor {
     local: Local,
     joined: AdoptedAttempts,
-    /// Where a step of the workflow runs on Slurm.
+    /// Present if a step of the workflow runs on Slurm.
     slurm: Option<Slurm>,
     there: BTreeSet<AttemptId>,
 }

@@ -1,4 +1,4 @@
-//! What a run rests on from its beginning to its end. The loop reads it, and so does every job on another thread.
+//! The data of a run that stays fixed from start to end. The loop and all background jobs read it.
 
 use std::{
     collections::BTreeSet,
@@ -25,40 +25,40 @@ pub(crate) struct RunContext {
     pub(crate) session: Session,
     pub(crate) builtins: Arc<dyn Builtins>,
     pub(crate) store: Store,
-    /// For the reasons of what runs.
+    /// To explain why a step runs.
     pub(crate) recorded: Recorded,
     pub(crate) objects: Objects,
     pub(crate) run: RunId,
     pub(crate) run_dir: RunDir,
-    /// What is to be done, if it is not done yet.
+    /// The instances to bring up to date.
     pub(crate) wanted: Vec<InstanceId>,
     pub(crate) force: Force,
     pub(crate) inputs: Inputs,
     pub(crate) captures: Captures,
     pub(crate) known: Known,
     pub(crate) claimed: RunClaims,
-    /// What stood for each instance in the run before, if that is to be relied on.
+    /// The result of each instance in the previous run, if it can be relied on.
     pub(crate) stood: Vec<Option<Stood>>,
     pub(crate) secrets: Secrets,
-    /// Instances that may tell a secret: their steps have one, or they read what such a step made.
+    /// Instances that may reveal a secret: their steps have one, or they read the output of such a step.
     pub(crate) tellers: BTreeSet<InstanceId>,
     pub(crate) environment: Environment,
-    /// What the root's repository stands at.
+    /// The commit of the root's repository.
     pub(crate) revision: Option<Revision>,
-    /// `flow` itself.
+    /// The path of the `flow` program.
     pub(crate) exe: PathBuf,
-    /// What goes on of runs that died.
+    /// Attempts of dead runs that still run.
     pub(crate) left: OrphanedWork,
     /// Jobs that runs of other people left.
     pub(crate) theirs: TheirJobs,
-    /// Its attempts on this machine go on where this process is killed.
+    /// Attempts on this machine survive when this process is killed.
     pub(crate) outlives: bool,
-    /// Jobs outlive this process, however it ends.
+    /// Jobs survive this process, however it ends.
     pub(crate) leaves_jobs: bool,
-    /// The highest `priority` of what is to run on Slurm, where it can only be lowered.
+    /// The highest `priority` of the Slurm steps, because a job's priority can only be lowered.
     pub(crate) highest_priority: i64,
     pub(crate) silence: Silence,
-    /// All hashing and copying of the run.
+    /// Progress of all hashing and copying in the run.
     pub(crate) activity: Activity,
 }
 
@@ -70,12 +70,12 @@ pub(crate) struct Silence(Arc<Unsaid>);
 #[derive(Default)]
 struct Unsaid {
     text: Mutex<Option<String>>,
-    /// Nobody waits any more.
+    /// The run has stopped waiting.
     given_up: AtomicBool,
 }
 
 impl Silence {
-    /// Listens to a store, and waits as long as it takes, or until it is given up.
+    /// Watches a store. Requests wait as long as it takes, or until [`Silence::give_up`].
     pub(crate) fn of(store: &Store) -> Silence {
         let silence = Silence::default();
         let theirs = silence.clone();
@@ -88,12 +88,12 @@ impl Silence {
         silence
     }
 
-    /// What was not said yet.
+    /// The notice that was not shown yet.
     pub(crate) fn take(&self) -> Option<String> {
         self.0.text.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Whoever waits for an answer goes on without it: what is not recorded yet stands in the journal.
+    /// Ends the wait for an answer. Results that are not recorded yet are in the journal.
     pub(crate) fn give_up(&self) {
         self.0.given_up.store(true, Ordering::Relaxed);
     }
@@ -104,11 +104,11 @@ impl RunContext {
         &self.session.expansion.instances[id.index()]
     }
 
-    /// Where the attempts of an instance leave what the next one goes on from, this run's and later ones'. One that is forced
-    /// goes on from nothing that was before this run.
+    /// The checkpoint folder of an instance, shared by this run and later ones. A forced instance gets a folder of its
+    /// own for this run, so that it starts from nothing.
     pub(crate) fn checkpoint(&self, fingerprint: Digest, attempt: Digest, instance: &Instance) -> Checkpoint {
         let run = if self.force.covers(instance.id) { &*self.run.0 } else { "" };
-        // Jobs are followed by their results: another reading's job is told to end, and may write until it has.
+        // Jobs are followed by result fingerprint. A job with another one is told to end but may still write.
         let is_used = self.left.has_other_job(&self.secrets.hide(instance.label.to_string()), &fingerprint);
         let of = if is_used { fingerprint } else { attempt };
         Checkpoint::of(self.store.dir(), &of, &instance.label, run)
@@ -120,7 +120,7 @@ impl RunContext {
     }
 }
 
-/// Results by instance. Each becomes known once, and is the same from then on, so that jobs read it while the run goes on.
+/// Results by instance. Each is set once and never changes, so that jobs can read it during the run.
 pub(crate) struct Known {
     results: Vec<OnceLock<KnownResult>>,
     asked: AskedResults,
@@ -128,7 +128,7 @@ pub(crate) struct Known {
 
 enum KnownResult {
     Result(Arc<StepResult>),
-    /// The one that stood for it before, under this fingerprint, once somebody reads it.
+    /// The earlier result under this fingerprint, loaded when it is first read.
     Stands(Digest, OnceLock<Arc<StepResult>>),
 }
 
@@ -137,12 +137,12 @@ impl Known {
         Known { results: (0..instances).map(|_| OnceLock::new()).collect(), asked: AskedResults::default() }
     }
 
-    /// The first result of an instance stands.
+    /// Sets the result of an instance. The first one wins.
     pub(crate) fn set(&self, id: InstanceId, result: Arc<StepResult>) {
         self.find(id, KnownResult::Result(result));
     }
 
-    /// The result stands that stood before, under this fingerprint.
+    /// Sets an instance to its earlier result, under this fingerprint.
     pub(crate) fn set_standing(&self, id: InstanceId, fingerprint: Digest) {
         self.find(id, KnownResult::Stands(fingerprint, OnceLock::new()));
     }
@@ -161,7 +161,7 @@ impl Known {
         self.of(id).is_some()
     }
 
-    /// Those that were read.
+    /// The results that were read.
     pub(crate) fn all(&self) -> impl Iterator<Item = &StepResult> + Clone {
         self.results.iter().filter_map(|slot| slot.get()?.result().map(|result| &**result))
     }

@@ -1,5 +1,5 @@
-//! Opens a workflow of which killed runs may have left something running. What the next run follows stays where it runs, whatever
-//! `--on` says now: no step is done twice because of where it runs.
+//! Opens a workflow whose killed runs may have left attempts running. An attempt that the next run follows stays where
+//! it runs, whatever `--on` says now, so that no step runs twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ pub fn open(request: &SessionRequest, builtins: &dyn Builtins) -> Result<Session
     continued(&Basis::read(request, machine)?, builtins, true, &ForceRequest::Nothing)
 }
 
-/// The same of what was read already. What is forced is not followed.
+/// The same, from data that was read already. Forced instances are not followed.
 pub(super) fn continued(
     basis: &Basis,
     builtins: &dyn Builtins,
@@ -39,7 +39,7 @@ pub(super) fn continued(
         return Ok(session);
     }
     let session = basis.open(builtins, informs, left)?;
-    // What an edit made useless is no reason to be anywhere.
+    // An attempt that an edit made useless does not decide where a step runs.
     let followed = followed(&session, &force.of(&session)?)?;
     let left: BTreeMap<String, Place> = session
         .left
@@ -50,7 +50,7 @@ pub(super) fn continued(
     if left == session.left { Ok(session) } else { basis.open(builtins, informs, left) }
 }
 
-/// The labels of what the next run would follow.
+/// The labels of the instances that the next run would follow.
 fn followed(session: &Session, force: &Force) -> Result<BTreeSet<String>, ExecError> {
     let knowledge = Knowledge::open(session, "flow plan")?;
     let plan = plan(session, &knowledge, &session.wanted(&[])?, force)?;

@@ -1,4 +1,4 @@
-//! How attempts begin: from placements to the filled folders of a unit, and on to its programs.
+//! The start of attempts: from placements to the filled folders of a unit, then to its programs.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ use crate::{
 };
 
 impl<X: Executor> Attempts<X> {
-    /// Attempts are to start: the folders of a unit are filled together, so that the members of a group begin together.
+    /// Prepares attempts. The folders of a unit are filled together, so that a group's members start together.
     pub(in crate::driver) fn fill(
         &mut self,
         starts: Vec<(AttemptId, InstanceId, Placement)>,
@@ -49,12 +49,12 @@ impl<X: Executor> Attempts<X> {
         units.into_values().collect()
     }
 
-    /// Attempts of a unit that another run does do not start after all.
+    /// Drops an attempt that will not start, because another run executes its unit.
     pub(in crate::driver) fn take_back(&mut self, attempt: AttemptId) -> Option<InstanceId> {
         Some(self.placements.is_over(attempt)?.instance)
     }
 
-    /// The folders of a unit are filled: its programs are started. Returns the built-ins among them.
+    /// Starts the programs of a unit whose folders are filled. Returns its built-in steps.
     ///
     /// # Errors
     /// Nothing can be started here any more.
@@ -75,7 +75,7 @@ impl<X: Executor> Attempts<X> {
             match (prepared, held.killed) {
                 (prepared, Some(outcome)) => {
                     let job = prepared.ok().and_then(|prepared| prepared.job).filter(|job| job.joined);
-                    // A group has one for all.
+                    // A group has one job for all its members.
                     if let Some(job) = job.filter(|job| !self.unjoined.contains(&job.intent)) {
                         self.unjoined.push(job.intent);
                     }
@@ -102,7 +102,7 @@ impl<X: Executor> Attempts<X> {
         }
         let started: Vec<AttemptId> = unit.iter().map(|work| work.program.attempt).collect();
         self.executor.start(unit)?;
-        // Looked at before they can have taken anything: they are started when their request is read.
+        // Before they can use a GPU: programs start only when the executor reads the request.
         if let Some(root) = self.executor.root() {
             for attempt in started {
                 let Some(running) = self.running.get(&attempt).filter(|running| !running.batch) else { continue };
@@ -113,7 +113,7 @@ impl<X: Executor> Attempts<X> {
         Ok(builtins)
     }
 
-    /// A built-in runs aside, in the engine; nothing ends it.
+    /// A built-in runs in a background job of the engine and cannot be killed.
     fn builtin(&mut self, attempt: AttemptId, outcomes: &Outcomes, out: &mut Outbox) -> Option<Builtin> {
         let running = self.running.remove(&attempt)?;
         out.tell(Event::Started { attempt });
@@ -126,7 +126,7 @@ impl<X: Executor> Attempts<X> {
         Some(Builtin { attempt, running, fingerprint })
     }
 
-    /// An attempt begins: whoever executes it may be told.
+    /// Starts an attempt, and builds the request for its executor.
     fn begin(
         &mut self,
         attempt: AttemptId,
@@ -153,7 +153,7 @@ impl<X: Executor> Attempts<X> {
             out.notice(Some(id), text);
         }
         if let Some(job) = work.job.as_ref().filter(|job| job.joined) {
-            // The same words for all of a sweep, which are then shown once.
+            // The same words for every step of a sweep, so that they are shown once.
             out.notice(Some(id), format!("goes on since run {}: its job is not asked for again", job.intent.run));
         }
         if let Some(stays) = work.stays.as_ref().filter(|stays| stays.joined) {
