@@ -1,4 +1,5 @@
-//! Who runs beside an attempt, of its own run and of others, as its circumstances have it and people are told. Decides nothing.
+//! The attempts that run beside an attempt, in its own run and in others, as circumstances and notices. Decides
+//! nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,18 +7,18 @@ use flow_core::{AttemptId, CorunGpus, Expansion, GpuId, InstanceId, Stranger, le
 
 use super::{executor::RecordedCoRunners, outbox::Outbox, running::Running};
 
-/// What other runs of this machine have beside the attempts of this one, as last seen.
+/// The load of other runs on this machine, as last seen.
 #[derive(Default)]
 pub(super) struct Others {
     pub(super) attempts: u32,
-    /// There may be some whom nobody sees.
+    /// There may be other runs that flow cannot see.
     pub(super) unwatched: bool,
-    /// Runs that have a part of GPUs.
+    /// Runs that share GPUs.
     pub(super) sharers: BTreeMap<GpuId, Vec<Stranger>>,
 }
 
 impl Others {
-    /// That they are there is a circumstance of an attempt; who shares its GPUs is told when that begins.
+    /// Adds the other runs to an attempt's circumstances, and says who shares its GPUs when that begins.
     pub(super) fn note(&self, running: &mut Running, measured: bool, out: &mut Outbox) {
         let Running { placement, circumstances, .. } = running;
         circumstances.elsewhere = circumstances.elsewhere.max(self.attempts);
@@ -37,7 +38,7 @@ impl Others {
     }
 }
 
-/// Who ran beside an attempt that has ended. Of one that another process owned only who kept it knows (`beside`).
+/// Notes which attempts ran beside one that has ended. `beside` has them if another process supervised it.
 pub(super) fn note_end<'c>(
     expansion: &Expansion,
     running: &mut Running,
@@ -62,7 +63,7 @@ pub(super) fn note_end<'c>(
     (circumstances.corunners, circumstances.neighbours) = (all, near);
 }
 
-/// Labels of those who ran meanwhile, and of those of them who were on its GPUs.
+/// Labels of the attempts that ran at the same time, and of those among them on the same GPUs.
 pub(super) fn labels<'c>(
     expansion: &Expansion,
     corunners: impl Iterator<Item = &'c CoRunner> + Clone,
@@ -75,7 +76,7 @@ pub(super) fn labels<'c>(
     (labels(false), labels(true))
 }
 
-/// Those of its group, which have the node with it, and those of them that are on its GPUs.
+/// Labels of its group, which is on the same node, and of those members that use the same GPUs.
 fn of_group(expansion: &Expansion, instance: InstanceId) -> (Vec<String>, Vec<String>) {
     let Some(corun) = &expansion.instances[instance.index()].corun else { return Default::default() };
     let members = &expansion.groups[corun.group.0 as usize].members;
@@ -85,7 +86,7 @@ fn of_group(expansion: &Expansion, instance: InstanceId) -> (Vec<String>, Vec<St
     (all, near)
 }
 
-/// Why it shares its GPUs, for people.
+/// The reason why it shares its GPUs, as a notice.
 pub(super) fn trial(history: &History<'_>, running: &Running, others: &[String]) -> String {
     let others = others.join(", ");
     let model = running.circumstances.gpu_models.first().map_or("card", String::as_str);

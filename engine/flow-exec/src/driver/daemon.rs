@@ -1,4 +1,4 @@
-//! The process that keeps what a detached run starts on this machine, from the run's side. Knows no workflow.
+//! The run's side of the supervisor process, which keeps what a detached run starts here. Knows no workflow.
 
 use std::{
     collections::BTreeMap,
@@ -24,24 +24,24 @@ use crate::{
     pages,
 };
 
-/// How long it may take to begin.
+/// How long it may take to start.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What such a process is made from.
+/// The settings of a supervisor process.
 pub(crate) struct Settings {
-    /// `flow` itself.
+    /// The path of the `flow` program.
     pub(crate) exe: PathBuf,
     pub(crate) store: PathBuf,
     pub(crate) run: RunId,
     pub(crate) folder: PathBuf,
     pub(crate) workflow: String,
-    /// None of it is a secret.
+    /// None of these values is a secret.
     pub(crate) environment: BTreeMap<String, String>,
-    /// The cards that its programs may have, if any of them asks for one.
+    /// The GPUs that its programs may use, if any of them requests one.
     pub(crate) cards: Vec<GpuFacts>,
 }
 
-/// A process that keeps attempts. Dropping it ends none of them.
+/// A supervisor process. Dropping the handle ends no attempt.
 pub(crate) struct DaemonHandle {
     _process: Child,
     channel: Channel,
@@ -49,7 +49,7 @@ pub(crate) struct DaemonHandle {
 }
 
 impl DaemonHandle {
-    /// Starts one. `life` is the open file of the machine's ledger and the run's place in it, `locks` are those of the cards.
+    /// Starts one. `life` is the ledger's open file and the run's slot in it; `locks` are the open GPU locks.
     ///
     /// # Errors
     /// It cannot be started.
@@ -93,7 +93,7 @@ impl DaemonHandle {
         self.keeper
     }
 
-    /// Starts an attempt; what has no JSON comes back, with why.
+    /// Starts an attempt. Returns a failure event if the request cannot be sent as JSON.
     pub(crate) fn begin(&mut self, work: Work) -> Result<(), Event> {
         let attempt = work.program.attempt;
         let failed = |reason| Event::SpawnFailed { attempt, reason };
@@ -109,7 +109,7 @@ impl DaemonHandle {
     }
 
     pub(crate) fn kill(&mut self, attempt: AttemptId, grace: Duration) {
-        // Numbers have a JSON.
+        // Numbers can always be written as JSON.
         let _ = self.channel.send(&Ask::Kill { attempt, grace });
     }
 
@@ -117,7 +117,7 @@ impl DaemonHandle {
         let _ = self.channel.send(&Ask::Settled(attempt));
     }
 
-    /// What becomes of its attempts. Nothing is lost when the future is dropped.
+    /// The next event of its attempts. Dropping the future loses nothing.
     ///
     /// # Errors
     /// It is gone, and every attempt with it.
@@ -144,7 +144,7 @@ impl DaemonHandle {
 
 impl Drop for DaemonHandle {
     fn drop(&mut self) {
-        // What is settled is not to be taken in once more.
+        // Attempts that are settled must not be imported again.
         self.channel.finish();
     }
 }

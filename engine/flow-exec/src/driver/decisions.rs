@@ -1,5 +1,5 @@
-//! What stands for units of instances whose needs are settled: a result, an attempt that goes on or that another run makes, or one
-//! to begin. Looks and answers; what becomes of that is the outcomes'.
+//! Decides what to do about units whose needs are settled: reuse a result, follow an attempt that still runs or runs
+//! elsewhere, or start one. Only looks and answers; `outcomes` acts on the answers.
 
 use std::collections::BTreeSet;
 
@@ -11,19 +11,19 @@ use flow_store::{Results, StoreError};
 
 use super::{context::RunContext, deferred::DeferredUnit, lookup::StoreLookup, their_jobs::Theirs};
 
-/// The answers to a look-up, unit by unit.
+/// The answers of a lookup, unit by unit.
 pub(super) struct LookedUp {
     pub(super) units: Vec<(Vec<InstanceId>, Vec<Decision>)>,
-    /// First instances of units that go on since an earlier run.
+    /// First instances of units that still run since an earlier run.
     pub(super) going_on: BTreeSet<InstanceId>,
-    /// Units that are to run and that other runs do.
+    /// Units to run that other runs execute.
     pub(super) elsewhere: Vec<DeferredUnit>,
-    /// Results of no use, where they would have been reused, and why.
+    /// Damaged results that would have been reused, and the damage.
     pub(super) damaged: Vec<(InstanceId, Digest, String)>,
     pub(super) error: Option<StoreError>,
 }
 
-/// Decides what stands for these units. It hashes inputs and looks at artifacts, which takes as long as it takes.
+/// Decides about these units. Slow: it hashes inputs and looks at artifacts.
 pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> LookedUp {
     let session = &context.session;
     let mut looked_up = LookedUp {
@@ -33,7 +33,7 @@ pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
         damaged: Vec::new(),
         error: None,
     };
-    // Asked once for all: of a hundred thousand units none may be affected.
+    // Asked once for all units, because there may be a hundred thousand that are not affected.
     let nothing_left = context.left.has_nothing_here();
     let goes_on = |ids: &[InstanceId], decisions: &[Decision]| !nothing_left && goes_on(context, ids, decisions);
     for ids in units {
@@ -91,7 +91,7 @@ pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
     looked_up
 }
 
-/// The job of somebody else's run that does a unit, where Slurm is to do it.
+/// The job of another user's run that executes a unit, if the unit belongs on Slurm.
 fn theirs(context: &RunContext, ids: &[InstanceId], decisions: &[Decision]) -> Option<Theirs> {
     let instances = &context.session.expansion.instances;
     let to_run = ids.iter().zip(decisions).filter_map(|(id, decision)| match decision {
@@ -103,7 +103,7 @@ fn theirs(context: &RunContext, ids: &[InstanceId], decisions: &[Decision]) -> O
     if fingerprints.is_empty() || forced { None } else { context.theirs.of(&fingerprints) }
 }
 
-/// Ends jobs of earlier runs under the labels of units that do not do what these are to do: all at once, for Slurm is told of each.
+/// Ends jobs of earlier runs with these labels but other work. All at once, because each request to Slurm is slow.
 fn end_jobs(context: &RunContext, units: &[(Vec<InstanceId>, Vec<Decision>)]) {
     if !context.left.has_jobs() {
         return;
@@ -122,7 +122,7 @@ fn end_jobs(context: &RunContext, units: &[(Vec<InstanceId>, Vec<Decision>)]) {
     context.left.end_jobs(&context.file(), &wanted.collect());
 }
 
-/// Ends what goes on since an earlier run of what is reused, and its jobs.
+/// Ends attempts and jobs of earlier runs whose instances are reused.
 pub(super) fn end_reused<'i>(context: &RunContext, reused: impl Iterator<Item = &'i InstanceId> + Clone) {
     let labels = reused.map(|id| context.secrets.hide(context.instance(*id).label.to_string()));
     if !context.left.has_nothing_here() {
@@ -135,7 +135,7 @@ pub(super) fn end_reused<'i>(context: &RunContext, reused: impl Iterator<Item = 
     }
 }
 
-/// Whether what a unit is to do goes on since an earlier run, or came to something then. What goes on of it and is not wanted so is
+/// True if the work of a unit still runs or ended since an earlier run. Attempts with these labels but other work are
 /// ended.
 fn goes_on(context: &RunContext, ids: &[InstanceId], decisions: &[Decision]) -> bool {
     let instances = &context.session.expansion.instances;
@@ -156,7 +156,7 @@ fn goes_on(context: &RunContext, ids: &[InstanceId], decisions: &[Decision]) -> 
     false
 }
 
-/// The good result of the store that stands for one of a unit, if there are some of all. It looks at artifacts.
+/// The good stored result of an instance, if every instance of its unit has one. Looks at artifacts.
 ///
 /// # Errors
 /// The store could not be read.
@@ -168,7 +168,7 @@ pub(super) fn earlier(
     let mut earlier = None;
     for (id, fingerprint) in unit {
         let instance = context.instance(*id);
-        // One that cannot be looked at for the moment stands as well.
+        // An artifact that cannot be checked at the moment counts as whole.
         let whole = |result: &StepResult| !matches!(context.objects.missing(result), Ok(Some(_)));
         let good = |result: &StepResult| unfit(result, instance).is_none() && whole(result);
         let Some(result) = context.store.result(fingerprint)?.filter(good) else { return Ok(None) };

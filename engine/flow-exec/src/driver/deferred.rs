@@ -1,5 +1,5 @@
-//! What other runs of the store do at the same time: units of this run that wait for them, to be looked up again when their claims
-//! are free: then there is a result, or it is ours to make. Knows no placement and no program.
+//! Units that other runs of the store execute. They wait until the others' claims are free and are then looked up
+//! again: either there is a result, or this run makes it. Knows no placement and no program.
 
 use std::collections::BTreeMap;
 
@@ -13,31 +13,31 @@ use flow_store::StoreError;
 use super::{context::RunContext, fill::Fill, outbox::Outbox, run_claims::RunClaims};
 use crate::hardware::ledger::Follows;
 
-/// How often claims of others are looked at.
+/// Interval between two looks at the claims of other runs.
 const POLL: Span = Span::from_millis(100);
 
-/// A unit that another run does.
+/// A unit that another run executes.
 pub(super) struct DeferredUnit {
     pub(super) instances: Vec<InstanceId>,
     pub(super) attempts: Vec<Digest>,
     pub(super) who: Waits,
 }
 
-/// The units that wait, and what this run has claimed itself.
+/// The waiting units, and the claims of this run.
 #[derive(Default)]
 pub(super) struct DeferredUnits {
     waiting: Vec<DeferredUnit>,
-    /// Since when those wait that nobody has a claim of.
+    /// When units that wait for another user's job were last looked up.
     waits_since: Time,
-    /// What instances of this run have claimed.
+    /// The claims that instances of this run hold.
     claimed: BTreeMap<InstanceId, Digest>,
     looked_at: Time,
-    /// Of whom people were told.
+    /// Waits that were shown to the user.
     told: Vec<Waits>,
 }
 
 impl DeferredUnits {
-    /// Units are looked up again when the others are done with them.
+    /// Defers units until the other runs have finished them.
     pub(super) fn wait_for(&mut self, units: Vec<DeferredUnit>, out: &mut Outbox) {
         for unit in units {
             self.tell(&unit.who, out);
@@ -58,12 +58,12 @@ impl DeferredUnits {
         }
     }
 
-    /// What another run does, and which.
+    /// The other run's work that an instance waits for.
     pub(super) fn who(&self, instance: InstanceId) -> Option<&Waits> {
         self.waiting.iter().find(|unit| unit.instances.contains(&instance)).map(|unit| &unit.who)
     }
 
-    /// The first that another run does, for all on this machine to see.
+    /// The first unit that waits for another run, to be shown to everybody on this machine.
     pub(super) fn follows(&self, context: &RunContext) -> Option<Follows> {
         let unit = self.waiting.first()?;
         let label = context.secrets.hide(context.instance(*unit.instances.first()?).label.to_string());
@@ -72,12 +72,12 @@ impl DeferredUnits {
         Some(Follows { label, run })
     }
 
-    /// When claims are to be looked at.
+    /// When to look at the claims again.
     pub(super) fn due(&self) -> Option<Time> {
         (!self.waiting.is_empty()).then(|| self.looked_at + POLL)
     }
 
-    /// Those that others are done with.
+    /// The units that other runs have finished.
     ///
     /// # Errors
     /// The claims cannot be looked at.
@@ -104,7 +104,7 @@ impl DeferredUnits {
             }
             let forced = unit.instances.iter().any(|id| context.force.covers(*id));
             let claimant = match taken {
-                // What goes on since its run died is joined.
+                // An attempt whose run died is joined.
                 None if forced || !context.left.goes_on(&unit.attempts) => claimed.kept(&unit.attempts)?,
                 taken => taken,
             };
@@ -116,7 +116,7 @@ impl DeferredUnits {
                 }
                 continue;
             };
-            // Whose it was may have ended, and a third have been quicker than this run.
+            // The earlier holder may have ended, and a third run may have claimed it before this one.
             let before = if let Waits::Elsewhere { pid, .. } = &unit.who { *pid } else { None };
             if claimant.pid != before
                 && let Some(who) = claimed.by_others(context.store.dir(), &unit.attempts)?
@@ -132,26 +132,26 @@ impl DeferredUnits {
         Ok(free)
     }
 
-    /// Nothing new starts: nobody waits for others any more.
+    /// Nothing new starts: answers all waiting instances with a miss.
     pub(super) fn give_up(&mut self, out: &mut Outbox) {
         for instance in std::mem::take(&mut self.waiting).into_iter().flat_map(|unit| unit.instances) {
             out.tell(Event::Answered { instance, answer: Answer::Miss });
         }
     }
 
-    /// A unit is about to start; says whether it has to be claimed. One that is tried again still is.
+    /// A unit is about to start: returns whether it must be claimed first. A retry already has its claim.
     pub(super) fn starts(&mut self, unit: &[Fill]) -> bool {
         let before = self.claimed.len();
         self.claimed.extend(unit.iter().filter_map(|fill| Some((fill.instance, fill.claim?))));
         self.claimed.len() > before
     }
 
-    /// It could not be claimed.
+    /// The unit could not be claimed.
     pub(super) fn taken_back(&mut self, instance: InstanceId) {
         self.claimed.remove(&instance);
     }
 
-    /// An instance is settled, and what it came to is in the store: others may have it.
+    /// An instance is settled and its result is in the store: gives the claim back.
     ///
     /// # Errors
     /// The claim cannot be given back.

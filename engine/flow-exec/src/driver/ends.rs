@@ -1,5 +1,5 @@
-//! What becomes of attempts that were collected: what they came to is told, and their work folders go when nobody can need them any
-//! more. Decides nothing.
+//! Reports the results of collected attempts, and removes their work folders when nobody can need them any more.
+//! Decides nothing.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -14,25 +14,25 @@ use crate::node::observations;
 
 #[derive(Default)]
 pub(super) struct Ends {
-    /// Instances that are being recorded, and the attempts that made what is.
+    /// Instances whose results are being recorded, and the attempts that made these.
     to_settle: BTreeMap<InstanceId, AttemptId>,
-    /// What another run would need, had this one to die before that: work folders, and what was written down of attempts.
+    /// Work folders and observations that another run would need if this one died before the record.
     needed: BTreeMap<AttemptId, Vec<PathBuf>>,
     leftovers: FolderRemover,
 }
 
-/// What another run would need of an attempt, and nobody once what it came to is safe. One that is not `good` keeps its work folder for
-/// whoever looks for the reason.
+/// The files of an attempt that another run would need until its result is recorded. If it is not `good`, its work
+/// folder stays for inspection.
 fn needed(running: &Running, good: bool) -> Vec<PathBuf> {
-    // Of what an earlier run began that one may have written some.
+    // An earlier run may have written observations of an attempt that it started.
     let observed = running.observations.is_some() || running.rejoined;
     let observations = observed.then(|| observations::path(running.folder.path()));
     good.then(|| running.folder.work()).into_iter().chain(observations).collect()
 }
 
 impl Ends {
-    /// An attempt came to this, which the scheduler is told. Returns its result, and whether another attempt goes on from what it left;
-    /// of a run that is `ending` none does.
+    /// Reports the end of an attempt to the scheduler. Returns its result, and whether another attempt continues from
+    /// its checkpoint, which none does when the run is `ending`.
     pub(super) fn tell(
         &mut self,
         collected: Collected,
@@ -48,7 +48,7 @@ impl Ends {
             window.interference = known;
         }
         if again == RetryAdvice::Continues && ending {
-            // Nothing is begun any more; the next run goes on.
+            // Nothing starts any more; the next run continues.
             (result.outcome, result.cause) = (Outcome::Cancelled, None);
         }
         hearing::tell(attempt, instance, news, &running.listener, out);
@@ -56,7 +56,7 @@ impl Ends {
         let (outcome, cause, spoiled) = (result.outcome, result.cause.clone(), result.spoiled.clone());
         let missed = matches!(cause, Some(Cause::NoMetrics { .. }));
         out.say(RunEvent::Ended { instance, attempt, outcome, cause, spoiled });
-        // The outputs of a good one are in the store.
+        // The outputs of a good attempt are in the store.
         let needed = needed(&running, outcome == Outcome::Ok && !missed);
         match running.joinable || running.unsettled {
             true => drop(self.needed.insert(attempt, needed)),
@@ -65,7 +65,7 @@ impl Ends {
         match again {
             RetryAdvice::Continues => out.tell(Event::Continues { attempt }),
             RetryAdvice::Lost => out.tell(Event::Lost { attempt }),
-            // The same log and the same pattern give the same.
+            // The same log and the same pattern give the same numbers.
             RetryAdvice::AsAsked if missed => out.tell(Event::Hopeless { attempt }),
             RetryAdvice::AsAsked => {}
             RetryAdvice::Hopeless => out.tell(Event::Hopeless { attempt }),
@@ -74,24 +74,24 @@ impl Ends {
         (result, again == RetryAdvice::Continues)
     }
 
-    /// What an instance came to is being recorded: it is of this attempt.
+    /// Remembers which attempt made the result that is being recorded.
     pub(super) fn record(&mut self, instance: InstanceId, attempt: AttemptId) {
         self.to_settle.insert(instance, attempt);
     }
 
-    /// What an instance came to is safe. Returns the attempt that it is of, if it had one.
+    /// The result of an instance is recorded. Returns the attempt that made it, if there was one.
     pub(super) fn recorded(&mut self, instance: InstanceId) -> Option<AttemptId> {
         let attempt = self.to_settle.remove(&instance)?;
         self.settled(attempt);
         Some(attempt)
     }
 
-    /// Nobody needs what an attempt left: it is safe, or dropped.
+    /// The result of an attempt is recorded or dropped: removes its files.
     pub(super) fn settled(&mut self, attempt: AttemptId) {
         self.needed.remove(&attempt).into_iter().flatten().for_each(|path| self.leftovers.add(path));
     }
 
-    /// Removes what attempts left in their folders.
+    /// Removes the files that are no longer needed.
     pub(super) fn clear(&mut self) {
         self.leftovers.clear();
     }

@@ -1,8 +1,8 @@
-//! The seam between the loop and what executes attempts: processes on this machine, jobs of a batch system, a fake in tests.
-//! Above it nobody knows where a program runs; below it nobody knows a workflow.
+//! The interface between the loop and whatever executes attempts: processes on this machine, jobs of a batch system, a
+//! fake in tests. The loop does not know where a program runs; an executor knows no workflow.
 //!
-//! What comes from below may come late, twice, or out of order, and a start may go untold; only an end is told for every
-//! attempt that was started, sooner or later. The loop takes each event for what it still says.
+//! Events may come late, twice or out of order, and a start may not be reported. Only the end of every started attempt
+//! is reported eventually. The loop ignores what is out of date.
 
 use std::{collections::BTreeSet, io, os::fd::OwnedFd, time::Duration};
 
@@ -22,104 +22,104 @@ use crate::{ExecError, keeper, node::NodeFacts};
 /// An attempt to execute.
 pub(crate) struct Work {
     pub(crate) program: keeper::Start,
-    /// What a batch system is asked for; without it the attempt runs on this machine.
+    /// The request to a batch system. Without it the attempt runs on this machine.
     pub(crate) job: Option<BatchWork>,
-    /// It is on this machine, and goes on when this run dies, or does so since an earlier one did.
+    /// For an attempt on this machine that survives its run, or has survived an earlier one.
     pub(crate) stays: Option<DetachedAttempt>,
 }
 
-/// An attempt on this machine that outlives its run.
+/// An attempt on this machine that survives its run.
 pub(crate) struct DetachedAttempt {
     /// The record to write for its unit if this run dies; for an adopted attempt, the one that the earlier run wrote.
     pub(crate) intent: Intent,
-    /// It was begun by an earlier run.
+    /// An earlier run started it.
     pub(crate) joined: bool,
-    /// Its GPUs, by their number among the machine's.
+    /// Its GPUs, as indices among the machine's.
     pub(crate) cards: Vec<usize>,
     pub(crate) timeout: Option<Span>,
     pub(crate) holds: Holding,
 }
 
-/// What a batch system is asked for, for one attempt.
+/// The request to a batch system for one attempt.
 pub(crate) struct BatchWork {
     pub(crate) label: String,
     pub(crate) gpus: u32,
     pub(crate) cpus: u32,
     pub(crate) memory: Option<u64>,
     pub(crate) timeout: Option<Span>,
-    /// The longest that it may ask for where it goes, as far as that is known.
+    /// The longest time limit that its partition allows, as far as known.
     pub(crate) longest: Option<Duration>,
     pub(crate) exclusive: Exclusive,
-    /// By how much its `priority` is below the highest in the workflow.
+    /// How far its `priority` is below the highest in the workflow.
     pub(crate) nice: u32,
-    /// All of a group have the same GPUs.
+    /// All members of its group use the same GPUs.
     pub(crate) shares_gpus: bool,
     pub(crate) slurm: SlurmJob,
-    /// The model of its GPUs, as declared or as all of the cluster's are, for where a node cannot tell.
+    /// The GPU model, declared or common to the whole cluster, in case a node cannot report it.
     pub(crate) gpu_model: Option<String>,
-    /// What is written down before it is asked for anything; of an attempt that goes on since an earlier run, what that one wrote.
+    /// Written to disk before the batch system is asked. For a joined attempt, the record of the earlier run.
     pub(crate) intent: Intent,
-    /// It was begun by an earlier run.
+    /// An earlier run started it.
     pub(crate) joined: bool,
 }
 
-/// What an executor tells of an attempt.
+/// An event of an attempt.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// The program runs: here, or on a node.
     Started { attempt: AttemptId, node: Option<Box<NodeFacts>> },
     /// The program could not be started. No [`Event::Ended`] follows.
     SpawnFailed { attempt: AttemptId, reason: Fault },
-    /// Nothing of the attempt is alive any more.
+    /// No process of the attempt is alive any more.
     Ended { attempt: AttemptId, end: Box<Ended> },
-    /// It waits in a queue elsewhere; or does not any more.
+    /// It waits in a batch queue, or, with `None`, no longer does.
     Waits { attempt: AttemptId, queued: Option<Queued> },
-    /// Something that people should know, of no attempt.
+    /// A notice for the user that concerns no single attempt.
     Notice(String),
 }
 
-/// How an attempt ended, and what was seen of it.
+/// How an attempt ended, and its observations.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) exit: Exit,
-    /// Of the machine that it ran on, where that is who executes.
+    /// Observations of the host, if the executor runs on that host.
     pub(crate) seen: Observed,
-    /// What was seen where it ran, by the clock of that machine.
+    /// Observations made where it ran, by the clock of that machine.
     pub(crate) there: Option<RemoteObservation>,
-    /// What it came to, where the program itself has nothing to say.
+    /// An outcome that replaces the program's own.
     pub(crate) instead: Option<OutcomeOverride>,
-    /// Who ran beside it, where only who kept it knows.
+    /// The attempts beside it, if only its supervisor knows them.
     pub(crate) beside: Option<RecordedCoRunners>,
 }
 
-/// Who ran beside an attempt that outlived its run.
+/// The attempts that ran beside one that survived its run.
 #[derive(Debug)]
 pub(crate) struct RecordedCoRunners {
-    /// Attempts of its run.
+    /// Attempts of the same run.
     pub(crate) attempts: BTreeSet<AttemptId>,
-    /// Those of them that were on its GPUs.
+    /// Those of them on the same GPUs.
     pub(crate) near: BTreeSet<AttemptId>,
-    /// So many of other runs, or some that nobody could see.
+    /// The number of attempts of other runs; `unwatched` if some could not be seen.
     pub(crate) elsewhere: u32,
     pub(crate) unwatched: bool,
 }
 
-/// What was seen of an attempt from outside.
+/// Observations of an attempt from outside.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     pub(crate) samples: HostSamples,
     pub(crate) gpus: GpuSamples,
-    /// Share of one core that seeing it took.
+    /// Share of one CPU core that sampling took.
     pub(crate) cost: f64,
 }
 
-/// What only the machine can see on which an attempt runs.
+/// Observations that only the machine of an attempt can make.
 #[derive(Debug)]
 pub(crate) struct RemoteObservation {
     pub(crate) looks: Looks,
-    /// When the barrier of its group was seen to be open.
+    /// When the node saw the barrier of its group open.
     pub(crate) released: Option<f64>,
-    /// When the window of its group was closed, where that was before its end and is known.
+    /// When the window of its group closed, if before its end and known.
     pub(crate) closed: Option<f64>,
 }
 
@@ -128,7 +128,7 @@ pub(crate) struct RemoteObservation {
 #[derive(Clone, Debug)]
 pub(crate) struct OutcomeOverride {
     pub(crate) outcome: Outcome,
-    /// Where the outcome does not say it.
+    /// Present if the outcome alone does not say it.
     pub(crate) cause: Option<Cause>,
     pub(crate) again: RetryAdvice,
 }
@@ -138,11 +138,11 @@ pub(crate) struct OutcomeOverride {
 pub(crate) enum RetryAdvice {
     /// As the step's `retries` says.
     AsAsked,
-    /// What it ran on was lost.
+    /// Its machine, GPU or job was lost.
     Lost,
-    /// It was ended in the middle, and left what another goes on from.
+    /// It was interrupted, and another attempt can continue from its checkpoint.
     Continues,
-    /// It would end so again.
+    /// It would end the same way again.
     Hopeless,
 }
 
@@ -153,15 +153,15 @@ impl OutcomeOverride {
 }
 
 impl Ended {
-    /// Of a program of this machine.
+    /// The end of a program on this machine.
     pub(crate) fn here(exit: Exit, seen: Observed) -> Ended {
         Ended { exit, seen, there: None, instead: None, beside: None }
     }
 }
 
 pub(crate) trait Executor {
-    /// Starts the attempts of a unit, which begin together, in their folders, which are filled. [`Event::Started`] or
-    /// [`Event::SpawnFailed`] answers for each, and [`Event::Ended`] follows.
+    /// Starts the attempts of a unit together, in their filled folders. [`Event::Started`] or [`Event::SpawnFailed`]
+    /// answers for each, and [`Event::Ended`] follows a start.
     ///
     /// # Errors
     /// Nothing can be started here any more.
@@ -170,44 +170,45 @@ pub(crate) trait Executor {
     /// Releases the barrier for an attempt; `at` in seconds since 1970.
     ///
     /// # Errors
-    /// It cannot be told, and would wait for ever.
+    /// The attempt cannot be told, and would wait forever.
     fn release(&mut self, attempt: AttemptId, at: f64) -> io::Result<()>;
 
-    /// Asks an attempt that goes on for others to end by itself.
+    /// Asks an attempt that runs only for its group to end by itself.
     ///
     /// # Errors
-    /// It cannot be told, and would go on for ever.
+    /// The attempt cannot be told, and would run forever.
     fn stop(&mut self, attempt: AttemptId) -> io::Result<()>;
 
-    /// Ends an attempt: asks, waits, kills. Said again with less grace it hurries; of one that has ended it means nothing.
+    /// Ends an attempt: asks, waits, kills. A second call with less grace shortens the wait; after the end it does
+    /// nothing.
     fn kill(&mut self, attempt: AttemptId, grace: Duration);
 
-    /// The run is to end, and somebody waits for that: what cannot be reached is left to the run that comes after it. The kills follow.
+    /// The run must end and a user waits: what cannot be reached is left to the next run. The kills follow.
     fn hurry(&mut self) {}
 
-    /// What is new of an attempt that runs here, and the share of one core that seeing it takes.
+    /// New samples of an attempt here, and the share of one CPU core that sampling takes.
     fn new_samples(&self, _attempt: AttemptId, _known: &mut Known) -> (Option<(usize, HostSamples)>, f64) {
         (None, 0.0)
     }
 
-    /// What came of an attempt is safe, or dropped: nothing of it is needed any more by whoever comes after this run.
+    /// The result of an attempt is recorded or dropped: later runs need nothing of it.
     fn settled(&mut self, _attempt: AttemptId) {}
 
-    /// The process whose children the attempts are, where they run on this machine: for who measures them from outside.
+    /// The process whose children the attempts are, if they run on this machine, for samplers outside of it.
     fn root(&self) -> Option<u32>;
 
-    /// What it executes takes CPUs and memory of this machine, beside those of other runs.
+    /// Its attempts use CPUs and memory of this machine, like those of other runs.
     fn shares_this_machine(&self) -> bool {
         false
     }
 
-    /// A descriptor that is to stay open as long as anything of what is started from here on can be alive.
-    /// `place` tells this run's part of it.
+    /// Lends a descriptor that must stay open while any attempt started from now on may be alive. `place` is this run's
+    /// slot in it.
     fn lend(&mut self, _life: OwnedFd, _place: u32) {}
 
-    /// The open files of the locks of the machine's GPUs, which are held by whoever has them open.
+    /// Lends the open lock files of the machine's GPUs. A lock is held as long as its file is open.
     fn lend_locks(&mut self, _locks: Vec<Option<OwnedFd>>) {}
 
-    /// The next event. Nothing is lost when the future is dropped.
+    /// The next event. Dropping the future loses nothing.
     fn next_event(&mut self) -> impl Future<Output = Result<Event, ExecError>>;
 }

@@ -1,4 +1,4 @@
-//! A run as others are given it: what of its store and of its workspace a bundle carries.
+//! Exports a run: which parts of its store and workspace a bundle carries.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,26 +14,26 @@ use serde_json::{Map, Value};
 use super::{Session, builtin::files};
 use crate::{ExecError, text};
 
-/// A longer file of the workspace, or of what a step of flow made, is not carried.
+/// Longer files of the workspace, or made by steps of flow, are not carried.
 const LONGEST: u64 = 4 << 20;
 
-/// What a simulation makes beside its numbers.
+/// Files that a simulation makes besides its numbers.
 const SEEDS: &str = "seeds.json";
 const SCHEDULE: &str = "schedule.json";
 
 /// The file next to a plugin's description that has the plugin's digest.
 const PLUGIN_DIGEST: &str = "digest";
 
-/// How texts are told to others.
+/// How texts are made fit for other people.
 pub struct Private<'a> {
-    /// A text of the journal or of a result.
+    /// Rewrites a text of the journal or of a result.
     pub text: &'a dyn Fn(&str) -> String,
-    /// A file of the workspace, which is to mean the same afterwards.
+    /// Rewrites a file of the workspace without a change of meaning.
     pub file: &'a dyn Fn(&str) -> String,
 }
 
-/// Collects a run: its journal, its results with their series and with what flow's own steps made, and the files of its workspace
-/// that its reports are made from. Of the latter nothing if the workflow cannot be opened.
+/// Collects a run: its journal, its results with their series and the output of flow's own steps, and the workspace
+/// files that its reports are made from. No workspace files if the workflow cannot be opened.
 ///
 /// # Errors
 /// The store cannot be read.
@@ -50,7 +50,7 @@ pub fn carry(
     dir.read_journal(|line| {
         if let RunEvent::Instance { step, written, .. } = &line.event
             && let Some(uses) = written.get("uses").and_then(|uses| uses.as_str())
-            // A report is made again from its tables, by the flow that shows it.
+            // The flow that shows a report makes it again from its tables.
             && uses.starts_with("flow/") && uses != "flow/report"
         {
             made_by_flow.insert(step.clone());
@@ -70,7 +70,7 @@ pub fn carry(
             let mut made = CarriedObject::new();
             let is_shown = schedules.iter().any(|shown| shown.is_of(result));
             for (path, bytes) in files(&objects, artifact)? {
-                // Long, and no report shows them.
+                // These are long, and no report shows them.
                 if path == SEEDS || path == SCHEDULE && !is_shown {
                     continue;
                 }
@@ -78,7 +78,7 @@ pub fn carry(
                 let text = String::from_utf8(bytes).ok().filter(|text| text.len() as u64 <= LONGEST);
                 made.extend(text.filter(|_| !path.ends_with(".svg")).map(|text| (path, (private.text)(&text))));
             }
-            // Several may have made the same, and only one of them is shown.
+            // Several results may have made the same artifact, and only one of them is shown.
             carried.objects.entry(artifact.digest).or_default().extend(made);
         }
     }
@@ -89,7 +89,7 @@ pub fn carry(
     Ok(carried)
 }
 
-/// A schedule that a report shows: of which step, and at which point.
+/// A schedule that a report shows: its step, and its point.
 struct ShownSchedule {
     from: String,
     at: Map<String, Value>,
@@ -99,7 +99,7 @@ impl ShownSchedule {
     fn is_of(&self, result: &StepResult) -> bool {
         let same = |own: &Value, asked: &Value| match (own.as_f64(), asked.as_f64()) {
             (Some(own), Some(asked)) => own == asked,
-            // What an expression comes to is not known here.
+            // The value of an expression is not known here.
             _ => own == asked || asked.as_str().is_some_and(|text| text.contains("${{")),
         };
         result.step == self.from
@@ -107,7 +107,7 @@ impl ShownSchedule {
     }
 }
 
-/// The `schedules:` of the sections of a report, as its step was written.
+/// The `schedules:` of a report's sections, as the step was written.
 fn shown_schedules(written: &Map<String, Value>) -> Vec<ShownSchedule> {
     let sections = written.get("with").and_then(|with| with.get("sections")).and_then(Value::as_array);
     let schedules = sections.into_iter().flatten().filter_map(|section| section.get("schedules")?.as_array());
@@ -118,7 +118,7 @@ fn shown_schedules(written: &Map<String, Value>) -> Vec<ShownSchedule> {
     schedules.flatten().filter_map(one).collect()
 }
 
-/// Of the runs that produced what this one reused, the lines about that.
+/// The journal lines about reused results, from the runs that produced them.
 fn reused(
     dir: &RunDir,
     run: &RunId,
@@ -132,7 +132,7 @@ fn reused(
     }
     for (from, mut wanted) in by_run {
         let mut lines: Vec<JournalLine> = Vec::new();
-        // The journal may be gone, or belong to somebody else.
+        // The journal may be gone, or belong to another user.
         let _ = dir.store().run(from).read_journal(|line| lines.push(line));
         let of = |line: &JournalLine| match &line.event {
             RunEvent::Recorded { instance, result, .. } if wanted.contains_key(&result.fingerprint) => Some(*instance),
@@ -155,7 +155,7 @@ fn reused(
                 carried.add(from, line, private.text);
             }
         }
-        // What `flow accept` kept is recorded elsewhere.
+        // Results that `flow accept` kept are recorded elsewhere.
         for (n, result) in wanted.into_values().enumerate() {
             let instance = InstanceId(u32::MAX - n as u32);
             let event = RunEvent::Recorded {
@@ -170,7 +170,7 @@ fn reused(
     Ok(())
 }
 
-/// The series of a result with fewer points, under the digest of the whole one.
+/// The series of a result, thinned, under the digest of the full series.
 fn series(objects: &Objects, result: &StepResult) -> Result<Option<(Digest, CarriedObject)>, ExecError> {
     let Some(digest) = result.series else { return Ok(None) };
     let Some(bytes) = objects.whole(&digest)? else { return Ok(None) };
@@ -179,7 +179,7 @@ fn series(objects: &Objects, result: &StepResult) -> Result<Option<(Digest, Carr
     Ok(text.map(|text| (digest, CarriedObject::from([(String::new(), text)]))))
 }
 
-/// The workflow with what it includes, the descriptions of its plugins, and the author's files that flow's own steps read.
+/// The workflow with its includes, the descriptions of its plugins, and the author's files that flow's own steps read.
 fn workspace(session: &Session, private: &Private<'_>) -> BTreeMap<String, String> {
     let root = &session.workspace.root;
     let mut found = BTreeMap::new();
@@ -202,13 +202,13 @@ fn workspace(session: &Session, private: &Private<'_>) -> BTreeMap<String, Strin
             instance.inputs.iter().for_each(|input| add(&session.path(&input.path), None));
         }
     }
-    // A plugin is not carried, only what it is known by.
+    // A plugin is not carried, only its digest.
     let digests = session.catalogue.plugins.iter().map(|(name, facts)| (name, facts.digest.to_string()));
     found.extend(digests.map(|(name, digest)| (format!("plugins/{name}/{PLUGIN_DIGEST}"), digest)));
     found
 }
 
-/// The digests of the plugins of an imported run, by name: `folder` has a folder for each.
+/// The digests of an imported run's plugins by name. `folder` has a folder for each plugin.
 pub fn plugin_digests(folder: &Path) -> BTreeMap<String, Digest> {
     let digest = |entry: std::fs::DirEntry| {
         let digest = text::read(&entry.path().join(PLUGIN_DIGEST), LONGEST).ok()?;

@@ -1,4 +1,5 @@
-//! The job before a start: the folders of a unit's attempts, with all that their programs will find there. Starts nothing.
+//! The job before a start: creates the folders of a unit's attempts with everything their programs read. Starts
+//! nothing.
 
 use std::{
     io,
@@ -28,20 +29,20 @@ pub(super) struct Fill {
     pub(super) attempt: AttemptId,
     pub(super) instance: InstanceId,
     pub(super) fingerprint: Option<Digest>,
-    /// The fingerprint of its attempt, which is claimed.
+    /// The fingerprint of the attempt, under which it is claimed.
     pub(super) claim: Option<Digest>,
     pub(super) placement: Placement,
 }
 
 impl Fill {
-    /// What it is about to do, if that has a fingerprint.
+    /// The claim that it needs, if it has a fingerprint.
     pub(super) fn intent(&self, force: &Force) -> Option<run_claims::ClaimRequest> {
         let (fingerprint, attempt) = self.fingerprint.zip(self.claim)?;
         Some(run_claims::ClaimRequest { fingerprint, attempt, forced: force.covers(self.instance) })
     }
 }
 
-/// What has come of it, or why it cannot be started.
+/// The filled attempt, or the reason why it cannot be started.
 pub(super) struct Filled {
     pub(super) attempt: AttemptId,
     pub(super) prepared: Result<Box<Prepared>, Cause>,
@@ -56,25 +57,25 @@ pub(super) struct Prepared {
     pub(super) listener: Listener,
     pub(super) circumstances: Circumstances,
     pub(super) began: f64,
-    /// What its program writes goes through pipes, in which secrets are hidden.
+    /// Its output goes through pipes, in which secrets are hidden.
     pub(super) piped: bool,
-    /// What a batch system is asked for.
+    /// The request to a batch system.
     pub(super) job: Option<BatchWork>,
-    /// It goes on when this run dies, or does so since an earlier one did.
+    /// Present if it survives this run, or has survived an earlier one.
     pub(super) stays: Option<DetachedAttempt>,
-    /// What the keeper writes down where it ends well, and this run dies before that is settled.
+    /// The keeper writes this when it ends well, in case this run dies before the result is settled.
     pub(super) unsettled: Option<Unsettled>,
-    /// What is seen of it is written down,
+    /// Its observations are written to disk.
     pub(super) is_observed: bool,
-    /// and it is worth nothing without that.
+    /// Without its observations the result is worthless.
     pub(super) is_watched: bool,
-    /// Its instance, with no secret in it.
+    /// The label of its instance, with secrets hidden.
     pub(super) label: String,
-    /// Its folder, from the store's on.
+    /// Its folder, relative to the store.
     pub(super) place: String,
 }
 
-/// Fills the folders of a unit, one after the other: its programs begin together. One that is `joined` has them.
+/// Fills the folders of a unit first, so that its programs start together. A `joined` unit already has them.
 pub(super) fn fill(context: &RunContext, unit: Vec<Fill>, joined: Option<Intent>) -> Vec<Filled> {
     if let Some(intent) = joined {
         let with = unit.iter().zip(&intent.members);
@@ -132,7 +133,7 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     let members = instance.corun.as_ref().map(|c| expansion.groups[c.group.0 as usize].members.len() as u32);
     let none = Digest([0; 32]);
     let checkpoint = context.checkpoint(fill.fingerprint.unwrap_or(none), fill.claim.unwrap_or(none), instance);
-    // Members of a group are measured together, from the beginning to the end.
+    // Members of a group are measured together from start to end, so none resumes.
     let resumes = instance.resume && instance.corun.is_none();
     if !resumes {
         checkpoint.remove();
@@ -156,12 +157,12 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     .map_err(|what| Cause::NotFilled { what })?;
     let process = !matches!(resolved.body, Body::Builtin { .. });
     let metrics = expansion.steps[instance.step.index()].metrics.as_deref();
-    // Every start pays for it.
+    // It slows down every start.
     let plugin = matches!(resolved.body, Body::Plugin { .. });
     if process && resumes && (metrics.is_some() || plugin) {
         checkpoint.is_used_by(&folder);
     }
-    // After the copies are made: what is as it was when it was hashed is what was copied.
+    // After the copies are made: if an input is still as it was hashed, the copy has that content.
     let copied = |path: &Path| launch.captured.iter().any(|captured| captured.is_copy() && captured.author() == path);
     for input in instance.inputs.iter().chain(&resolved.inputs) {
         let path = session.path(&input.path);
@@ -186,7 +187,7 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     let job = batch_work(context, instance);
     let stays = (context.outlives && process && job.is_none() && fill.claim.is_some())
         .then(|| stays(instance, placement, unwritten(context), false));
-    // Samples, and when which line was read, are known to this process alone, and some steps are nothing without them.
+    // Samples and arrival times of lines are known to this process alone, and some steps are worthless without them.
     let are_timed = metrics.is_some_and(|metrics| metrics.stdout.iter().any(Pattern::tells_epochs));
     let is_watched = instance.measured || instance.request.gpus > 0 || instance.corun.is_some() || are_timed;
     let is_observed = is_watched || metrics.is_some() || piped || plugin;
@@ -217,7 +218,7 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     })
 }
 
-/// What is kept of an attempt on this machine by who outlives its run.
+/// The record of an attempt on this machine, for the supervisor that survives its run.
 fn stays(instance: &Instance, placement: &Placement, intent: Intent, joined: bool) -> DetachedAttempt {
     DetachedAttempt {
         intent,
@@ -234,7 +235,7 @@ fn stays(instance: &Instance, placement: &Placement, intent: Intent, joined: boo
     }
 }
 
-/// What a batch system is asked for, if one is; what is written down of it comes when its unit is filled.
+/// The request to a batch system, if the step uses one. Its intent is added when the unit is filled.
 fn batch_work(context: &RunContext, instance: &Instance) -> Option<BatchWork> {
     let slurm = instance.slurm.as_deref()?;
     let request = &instance.request;
@@ -255,13 +256,13 @@ fn batch_work(context: &RunContext, instance: &Instance) -> Option<BatchWork> {
     })
 }
 
-/// The model of all GPUs of a machine.
+/// The GPU model, if all GPUs of a machine have the same.
 fn only_model(machine: &Machine) -> Option<String> {
     let first = machine.gpus.first()?;
     machine.gpus.iter().all(|gpu| gpu.name == first.name).then(|| first.name.clone())
 }
 
-/// What is written down of an attempt that may outlive this run.
+/// The record of an attempt that may survive this run.
 fn member(context: &RunContext, filled: &Filled, fill: &Fill) -> Option<Member> {
     let prepared = filled.prepared.as_ref().ok()?;
     let outputs = context.instance(fill.instance).outputs.iter();
@@ -288,7 +289,7 @@ fn member(context: &RunContext, filled: &Filled, fill: &Fill) -> Option<Member> 
     })
 }
 
-/// What an earlier run began, and this unit is about to do. One that is forced is to be done anew.
+/// The intent of an earlier run that this unit can join. A forced unit joins none.
 pub(super) fn joins(context: &RunContext, unit: &[Fill]) -> Option<Intent> {
     let instance = |fill: &Fill| context.instance(fill.instance);
     if unit.iter().any(|fill| context.force.covers(fill.instance)) {
@@ -302,7 +303,7 @@ pub(super) fn joins(context: &RunContext, unit: &[Fill]) -> Option<Intent> {
     context.left.take(&attempts?)
 }
 
-/// An attempt goes on that an earlier run began, in the folder that it has.
+/// Joins an attempt of an earlier run in its existing folder.
 fn join(context: &RunContext, fill: &Fill, member: &Member, intent: &Intent) -> Result<Prepared, Cause> {
     let expansion = &context.session.expansion;
     let instance = &expansion.instances[fill.instance.index()];
@@ -312,7 +313,7 @@ fn join(context: &RunContext, fill: &Fill, member: &Member, intent: &Intent) -> 
     let plugin = matches!(resolved.body, Body::Plugin { .. });
     let mut listener = Listener::new(&folder, plugin, expansion.steps[instance.step.index()].metrics.as_deref());
     listener.hide(&context.secrets);
-    // When it has ended, what came through the pipe has its name.
+    // After its end, the file of its piped output has this name.
     if member.piped && folder.heard().exists() {
         let unheard = |e: io::Error| Cause::NotFilled { what: start::not_made(folder.path(), &e) };
         listener.hear_through_pipe(&folder).map_err(unheard)?;

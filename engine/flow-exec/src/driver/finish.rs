@@ -1,4 +1,4 @@
-//! From an ended attempt to its result: outcome, outputs into the store, numbers, usage, circumstances, and what is kept of it.
+//! From an ended attempt to its result: outcome, outputs into the store, numbers, usage, circumstances, kept files.
 //! Stores no result.
 
 use std::{
@@ -29,10 +29,10 @@ use crate::{
     secrets::Secrets,
 };
 
-/// How many lines of a log are read for its last words.
+/// How many lines at the end of a log are read for error messages.
 const LOG_TAIL: usize = 50;
 
-/// What an ended attempt is judged by.
+/// All that decides the result of an ended attempt.
 pub(crate) struct End<'a> {
     pub(crate) workflow: &'a str,
     pub(crate) machine: &'a Machine,
@@ -41,32 +41,32 @@ pub(crate) struct End<'a> {
     pub(crate) instance: &'a Instance,
     pub(crate) resolved: &'a Resolved,
     pub(crate) fingerprint: Digest,
-    /// The fingerprint of the attempt, if what a plain program left is to be kept.
+    /// The fingerprint of the attempt, if the output of a plain program is to be kept.
     pub(crate) attempt: Option<Digest>,
     pub(crate) metrics: Option<&'a Metrics>,
     pub(crate) secrets: &'a Secrets,
     pub(crate) folder: &'a Folder,
     pub(crate) beside: &'a Path,
-    /// Where copies of inputs lie as the inputs lie there.
+    /// The folder with the run's copies of inputs, laid out like the originals.
     pub(crate) captured: &'a Path,
     pub(crate) objects: &'a Objects,
     pub(crate) exit: &'a Exit,
     pub(crate) killed: Option<Outcome>,
-    /// What it came to, where the program has nothing to say.
+    /// An outcome that replaces the program's own.
     pub(crate) instead: Option<OutcomeOverride>,
-    /// What was used before it went on.
+    /// Resources used by the attempts it continues.
     pub(crate) earlier: Option<Earlier>,
     pub(crate) listener: &'a mut Listener,
     pub(crate) circumstances: Circumstances,
     pub(crate) window: Option<CorunWindow>,
-    /// Until its result is safe another run may have to conclude it.
+    /// Another run may have to conclude it until its result is recorded.
     pub(crate) joinable: bool,
-    /// The same, of which only the keeper knows.
+    /// The same, but only the keeper has a record of it.
     pub(crate) unsettled: bool,
 }
 
-/// Concludes an attempt; `seen` is empty for what ran inside the engine. An output that cannot be read, or that the store cannot
-/// take because the disk is full, is a failure of the attempt: others go on. Says as well why nothing could be kept to be read again.
+/// Concludes an attempt; `seen` is empty for built-ins. An output that cannot be read or stored (for example, disk
+/// full) fails only this attempt. The second value is the error if its output could not be kept for a later reading.
 pub(crate) fn finish(end: End<'_>, seen: &Observed) -> (StepResult, Option<StoreError>) {
     let End { instance, exit, listener, .. } = end;
     let tail = if exit.code == Some(0) { Vec::new() } else { end.folder.log_tail(LOG_TAIL).unwrap_or_default() };
@@ -102,10 +102,10 @@ pub(crate) fn finish(end: End<'_>, seen: &Observed) -> (StepResult, Option<Store
         if let Some(why) = instance.outputs.iter().find_map(absent) {
             (outcome, cause) = (Outcome::Failed, Some(why));
         }
-        // Where one is absent, the work folder keeps the others.
+        // If one output is missing, the others stay in the work folder.
         for output in instance.outputs.iter().take_while(|_| outcome == Outcome::Ok) {
             let path = work.join(&output.path);
-            // Whoever joins an attempt again finds all of it.
+            // A run that joins the attempt again must find all outputs.
             let ingested = match end.joinable {
                 true => end.objects.ingest_copy_of(&path, &work),
                 false if end.unsettled => end.objects.ingest_linked(&path, &work),
@@ -122,7 +122,7 @@ pub(crate) fn finish(end: End<'_>, seen: &Observed) -> (StepResult, Option<Store
     }
     let required = end.metrics.is_some_and(|metrics| metrics.required);
     let missed = no_metrics.is_some() && outcome == Outcome::Ok;
-    // What was done stands, and its metrics can be read, or its outputs collected, in another way.
+    // The work is done: its metrics can be read, or its outputs collected, in another way.
     let is_uncollected = matches!(cause, Some(Cause::NoOutput { .. }));
     let done = outcome == Outcome::Ok || instance.record.contains(&outcome) || is_uncollected;
     if let Some(problem) = no_metrics.filter(|_| outcome == Outcome::Ok) {
@@ -187,19 +187,19 @@ pub(crate) fn finish(end: End<'_>, seen: &Observed) -> (StepResult, Option<Store
         };
         match keep(attempt, record, instance, end.metrics, missed, (end.folder, end.objects, end.secrets)) {
             Ok(kept) => result.kept = Some(kept),
-            // The result stands all the same.
+            // The result is valid anyway.
             Err(error) => unkept = Some(error),
         }
     }
     (result, unkept)
 }
 
-/// Puts the series of a result into the store, if it has any.
+/// Stores the series of a result, if it has any.
 fn store_series(series: &Series, objects: &Objects) -> Result<Option<Digest>, StoreError> {
     if series.is_empty() {
         return Ok(None);
     }
-    // Its keys are texts and its values numbers: it has a JSON.
+    // Its keys are texts and its values numbers, so that JSON cannot fail.
     let bytes = serde_json::to_vec(series).unwrap_or_default();
     Ok(Some(objects.store_bytes(&bytes)?.digest))
 }
@@ -208,9 +208,9 @@ fn not_kept(error: &StoreError) -> Cause {
     Cause::NotKept { error: error.into() }
 }
 
-/// Why an output cannot be taken from the work folder, if it cannot.
+/// The reason, if any, why an output cannot be read from the work folder.
 fn absent(output: &Output, instance: &Instance, resolved: &Resolved, work: &Path, beside: &Path) -> Option<Cause> {
-    /// So many new files are named.
+    /// How many new files are named.
     const NAMED: usize = 3;
     let (name, path) = (output.name.clone(), output.path.clone());
     let error = fs::symlink_metadata(work.join(&path)).err()?;
@@ -219,7 +219,7 @@ fn absent(output: &Output, instance: &Instance, resolved: &Resolved, work: &Path
     }
     let inputs = instance.inputs.iter().chain(&resolved.inputs).map(|input| PathBuf::from(&*input.place()));
     let outputs = instance.outputs.iter().map(|output| PathBuf::from(&output.path));
-    // What it reads of other steps is in `in`.
+    // Its inputs from other steps are in `in`.
     let known: BTreeSet<PathBuf> = inputs.chain(outputs).chain(["in".into()]).collect();
     let mut new = leftover(work, &known, &path);
     let more = new.len().saturating_sub(NAMED) as u32;
@@ -228,10 +228,10 @@ fn absent(output: &Output, instance: &Instance, resolved: &Resolved, work: &Path
     Some(Cause::NoOutput { output: name, path, new, more, work: Some(shown) })
 }
 
-/// What is known of the circumstances before the start.
+/// The circumstances that are known before the start.
 pub(crate) fn circumstances(expansion: &Expansion, instance: &Instance, placement: &Placement) -> Circumstances {
     let machine = expansion.machine_of(instance);
-    // A path says where something lies, and not how much it is.
+    // A path says where something is, not how much work it means.
     let tells = |value: &Value| match value {
         Value::String(text) => !text.contains('/'),
         value => value.is_number() || value.is_boolean(),
@@ -258,8 +258,8 @@ pub(crate) fn circumstances(expansion: &Expansion, instance: &Instance, placemen
     }
 }
 
-/// Why a measurement is not to be trusted: others computed on its GPUs meanwhile, or nobody could see what went on there; or
-/// steps of another run were on the machine that it wanted for itself.
+/// Reasons why a measurement is disturbed: foreign processes on its GPUs, no view of its GPUs, or steps of another run
+/// on a machine that it wanted for itself.
 fn spoiled(machine: &Machine, instance: &Instance, seen: &Circumstances, holes: &[(String, f64)]) -> Vec<Spoiled> {
     if !instance.measured {
         return Vec::new();
@@ -274,7 +274,7 @@ fn spoiled(machine: &Machine, instance: &Instance, seen: &Circumstances, holes: 
     seen.strangers.iter().map(stranger).chain(holes.iter().map(hole)).chain(others).chain(other).collect()
 }
 
-/// It declared its GPUs, and Slurm gave it others. What a node cannot tell is taken to be as declared.
+/// Disturbed if Slurm allocated other GPUs than declared. Without information from the node, the declared ones count.
 fn other_hardware(instance: &Instance, seen: &Circumstances) -> Option<Spoiled> {
     let declared = instance.slurm.as_ref()?.gpu_type.as_deref()?;
     let plain = |text: &str| -> String {

@@ -1,4 +1,4 @@
-//! What a run would take, from what the store knows. Reads; simulates nothing and decides nothing.
+//! Forecasts a run from the store's observations. Only reads; does not simulate or decide.
 
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
@@ -14,7 +14,7 @@ use flow_store::{HISTORY, Results, StoreError, device_shape, shapes};
 use super::{Knowledge, Session, imports, plan::plan};
 use crate::ExecError;
 
-/// What a run of these instances would hand to the scheduler if this is its plan.
+/// The estimates that a run of these instances would give to the scheduler under this plan.
 ///
 /// # Errors
 /// The store cannot be read.
@@ -32,11 +32,11 @@ pub fn forecast(
     Ok(learn::forecast(wanted, plan, &history))
 }
 
-/// What is expected of a step's instances, or of points that it does not have: `solo`, `solo[batch=16]`, `solo/batch=48`. With
-/// it the interference coefficient of each GPU model of this machine.
+/// The estimates of a step's instances or of new points (`solo`, `solo[batch=16]`, `solo/batch=48`), and the
+/// interference coefficient of each GPU model of this machine.
 ///
 /// # Errors
-/// There is no such step or axis; the store cannot be read.
+/// Unknown step or axis; the store cannot be read.
 pub fn predict(
     session: &Session,
     knowledge: &Knowledge,
@@ -49,10 +49,10 @@ pub fn predict(
     Ok((points.iter().map(|point| history.predict(point)).collect(), history.devices()))
 }
 
-/// What points of a step would take if they trained so long, on each GPU model that they ran on, by label.
+/// The expected time of points of a step for this training length, on each GPU model that they ran on, by label.
 ///
 /// # Errors
-/// There is no such step or axis, or too little has run; the store cannot be read.
+/// Unknown step or axis, or too few results; the store cannot be read.
 pub fn on_each_model(
     session: &Session,
     knowledge: &Knowledge,
@@ -66,7 +66,7 @@ pub fn on_each_model(
     if let (Some(dir), Some(first)) = (knowledge.dir(), points.first()) {
         let step = &expansion.steps[first.step.index()].name;
         let imported = imports::of_workflow(dir, &expansion.workflow)?.into_iter().filter(|of| of.result.step == *step);
-        // A machine of its own, also where one's own GPUs are of that model.
+        // Another machine, even if this machine has the same GPU model.
         let there = imported.map(|of| Observation {
             gpu_model: Some(machine_of(&of.result, Some(&of.host))),
             ..Observation::of(&of.result)
@@ -77,19 +77,19 @@ pub fn on_each_model(
     points.iter().map(one).collect::<Result<_, String>>().map_err(ExecError::Usage)
 }
 
-/// How far predictions are off, by step.
+/// Prediction errors, by step.
 #[derive(Debug, Default)]
 pub struct CheckedSteps {
-    /// What was measured and what the others of the step say, of steps with three points at least.
+    /// Measured values and their predictions from the other points, for steps with at least three points.
     pub steps: Vec<(String, Vec<Checked>)>,
-    /// Steps that ran with other parameters, and with which.
+    /// Steps that ran with other parameters, and those parameters.
     pub otherwise: Vec<(String, OtherParameter)>,
 }
 
-/// How good predictions are: of each step, or of one, every point that was measured, predicted from all others of it.
+/// Prediction errors of one step or of all: each measured point is predicted from the other points.
 ///
 /// # Errors
-/// There is no such step; the store cannot be read.
+/// Unknown step; the store cannot be read.
 pub fn check(session: &Session, knowledge: &Knowledge, step: Option<&str>) -> Result<CheckedSteps, ExecError> {
     let expansion = &session.expansion;
     let step = step.map(|step| step.split(['/', '[']).next().unwrap_or(step));
@@ -99,7 +99,7 @@ pub fn check(session: &Session, knowledge: &Knowledge, step: Option<&str>) -> Re
     let all: Vec<InstanceId> = expansion.instances.iter().map(|instance| instance.id).collect();
     let history = history(session, knowledge, &expansion.instances, &all)?;
     let steps = (0..).map(StepId).zip(&expansion.steps).filter(|(_, of)| step.is_none_or(|name| name == of.name));
-    // What steps that do the same have in common is told once, unless one of them is asked for.
+    // Steps that do the same work are checked once, unless one of them is named.
     let steps = steps.filter(|(_, of)| of.work_of.is_none() || step.is_some());
     let mut checked = CheckedSteps::default();
     for (id, of) in steps {
@@ -113,7 +113,7 @@ pub fn check(session: &Session, knowledge: &Knowledge, step: Option<&str>) -> Re
     Ok(checked)
 }
 
-/// What the store has of earlier attempts of what is wanted and of the GPUs, to be asked about these instances.
+/// The observations of the wanted instances and of the GPUs, as a history of these instances.
 fn history<'a>(
     session: &'a Session,
     knowledge: &Knowledge,
@@ -123,8 +123,8 @@ fn history<'a>(
     let expansion = &session.expansion;
     let Some(results) = knowledge.results() else { return Ok(History::new(expansion, instances)) };
     let mut observed = observed(expansion, wanted, |_| true, &Plan::default(), results)?;
-    // What has results from under another name, and which of its versions a step is now, only a plan tells, which looks at inputs. What
-    // cannot be planned, for want of an input, goes without.
+    // Only a plan, which looks at inputs, knows results under another name and the current version of a step. If
+    // planning fails because an input is missing, the history does without.
     let steps: BTreeSet<StepId> = instances.iter().map(|instance| instance.step).collect();
     let steps = steps.into_iter().map(|step| &expansion.steps[step.index()]);
     let steps = steps.filter(|step| !matches!(step.uses, Uses::Builtin(_))).map(|step| step.name.clone());
@@ -138,17 +138,17 @@ fn history<'a>(
     Ok(observed.history(expansion, instances))
 }
 
-/// Earlier attempts, by step, and what it cost to share GPUs, by model.
+/// Earlier attempts by step, and the cost of sharing a GPU by model.
 #[derive(Default)]
 pub(super) struct Observed {
     steps: BTreeMap<StepId, Vec<Observation>>,
     sharing: Vec<(String, GpuSharing)>,
-    /// Which programs steps are now, as far as a plan tells.
+    /// The current program of each step, as far as a plan knows it.
     programs: BTreeMap<StepId, Digest>,
 }
 
-/// What the store has of earlier attempts of what is wanted and of the GPUs, as far as that tells something of what `may_run`: on CPUs
-/// an instance that was seen itself is expected by that alone.
+/// The observations that help to estimate instances that `may_run`. On CPUs, an instance with observations of its own
+/// needs no others.
 ///
 /// # Errors
 /// The store cannot be read.
@@ -184,7 +184,7 @@ pub(super) fn observed(
 }
 
 impl Observed {
-    /// Reads what was seen of these instances, and says of which steps there is one of which nothing was.
+    /// Loads observations. Returns the steps that have an instance without any.
     fn read(
         &mut self,
         expansion: &Expansion,
@@ -195,7 +195,7 @@ impl Observed {
         for id in ids {
             let instance = &expansion.instances[id.index()];
             let own = &*expansion.steps[instance.step.index()].name;
-            // With it the step that does the same, whether or not that is wanted.
+            // Includes the step that does the same work, wanted or not.
             for step in BTreeSet::from([instance.step, expansion.work_of(instance.step)]) {
                 let name = &*expansion.steps[step.index()].name;
                 let label = instance.label.replacen(own, name, 1);
@@ -204,7 +204,7 @@ impl Observed {
                     Entry::Occupied(seen) => &*seen.into_mut(),
                     Entry::Vacant(first) => first.insert(results.history(&of_step)?),
                 };
-                // A step that nobody observed so often has all that was seen of its instances.
+                // A step with fewer observations than the limit has those of all its instances loaded.
                 if seen.len() >= HISTORY {
                     instances.entry(step).or_default().push(of_instance);
                 }
@@ -221,14 +221,14 @@ impl Observed {
         Ok(unseen)
     }
 
-    /// A step was changed since some of it was seen.
+    /// Its observations come from several versions of the step.
     fn is_of_several(&self, step: StepId) -> bool {
         let seen = self.steps.get(&step).map_or(&[][..], Vec::as_slice);
         seen.iter().any(|other| other.program != seen[0].program)
     }
 
-    /// Of a step of which fewer attempts are known than a history holds: the results of a plan that its instances have from attempts
-    /// under another name.
+    /// For steps with fewer attempts than a history holds: adds the results of a plan that were made under another
+    /// name.
     fn add_answers(&mut self, expansion: &Expansion, plan: &Plan, results: &dyn Results) -> Result<(), StoreError> {
         self.programs.extend(&plan.programs);
         for (step, seen) in self.steps.iter_mut().filter(|(_, seen)| seen.len() < HISTORY) {
@@ -256,7 +256,7 @@ impl Observed {
         Ok(())
     }
 
-    /// To be asked about these instances.
+    /// Makes it a history of these instances.
     pub(super) fn history<'a>(self, expansion: &'a Expansion, instances: &'a [Instance]) -> History<'a> {
         let mut history = History::new(expansion, instances);
         let mut by_work: BTreeMap<StepId, Vec<Observation>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What programs say, on its way from those who listen aside to the journal and the screen. Decides nothing.
+//! Passes the output of programs from the background listeners to journal and screen. Decides nothing.
 
 use flow_core::{AttemptId, InstanceId, RunEvent};
 
@@ -8,16 +8,16 @@ use super::{
     outbox::Outbox,
 };
 
-/// What a program has said since the last time, and who listened to it.
+/// New output of a program, and its listener.
 pub(super) struct Heard {
     pub(super) attempt: AttemptId,
     pub(super) listener: Listener,
     pub(super) news: News,
-    /// When, seconds since 1970.
+    /// Seconds since 1970.
     pub(super) at: f64,
 }
 
-/// Listens to programs, which takes as long as they have written much.
+/// Reads new output of programs. Slow if they have written much.
 pub(super) fn listen(listeners: Vec<(AttemptId, Listener)>, now: f64) -> Vec<Heard> {
     let hear = |(attempt, mut listener): (AttemptId, Listener)| {
         let news = listener.listen(now);
@@ -26,7 +26,7 @@ pub(super) fn listen(listeners: Vec<(AttemptId, Listener)>, now: f64) -> Vec<Hea
     listeners.into_iter().map(hear).collect()
 }
 
-/// What a program said, for journal and screen.
+/// Passes the output to journal and screen.
 pub(super) fn tell(attempt: AttemptId, instance: InstanceId, news: News, listener: &Listener, out: &mut Outbox) {
     if let Some((fraction, text)) = news.progress {
         out.updates.push(Update::Progress { attempt, fraction, text });

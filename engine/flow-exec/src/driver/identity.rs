@@ -1,11 +1,11 @@
-//! Who this process is for others who want the store, and what a run is called.
+//! The identity of this process for others that want the store, and the ids of new runs.
 
 use flow_core::RunId;
 use flow_store::{Holder, ProcessIdentity};
 
 use crate::clock;
 
-/// Who this process is, for whoever finds the store held.
+/// This process, as shown to others that find the store locked.
 pub(crate) fn holder(doing: &str) -> Holder {
     Holder { process: ProcessIdentity::own(), doing: doing.to_owned(), run: None, since: clock::local_time() }
 }
@@ -14,7 +14,7 @@ pub(crate) fn holder(doing: &str) -> Holder {
 /// after that run's, which is then returned too. The greatest id counts as the last run.
 pub(crate) fn new_run_id(runs: &[RunId]) -> (RunId, Option<&RunId>) {
     let now = clock::compact_time();
-    // Other folders may lie among them.
+    // The folder may hold other things than runs.
     let newest = runs.iter().rev().find_map(|run| Some((run, clock::just_after(&run.0)?)));
     match newest {
         Some((newest, next)) if newest.0 >= now => (RunId(next), Some(newest)),

@@ -1,4 +1,4 @@
-//! Results of other machines: taking them in, and finding those of a workflow. What they are good for others decide.
+//! Results of other machines: imports them, and finds those of a workflow. Does not decide their use.
 
 use flow_core::{Bundle, Foreign, RunId};
 use flow_store::{Import, Store, StoreDir};
@@ -6,7 +6,7 @@ use flow_store::{Import, Store, StoreDir};
 use super::identity::new_run_id;
 use crate::{ExecError, clock};
 
-/// Takes in what another machine exported, whole or not at all. `None` where that was done before.
+/// Imports a bundle completely or not at all. `None` if it was imported before.
 ///
 /// # Errors
 /// The store cannot be written.
@@ -14,12 +14,12 @@ pub fn import(store: &Store, bundle: Bundle) -> Result<Option<RunId>, ExecError>
     Ok(store.dir().import(bundle, clock::unix_millis(), |runs| new_run_id(runs).0)?)
 }
 
-/// Of what was taken in that which a name stands for: its id or the end of that, or a machine.
+/// The imports that a name means: an id, the end of an id, or a host.
 ///
 /// # Errors
 /// The store cannot be read.
 pub fn named(dir: &StoreDir, name: &str) -> Result<Vec<Import>, ExecError> {
-    /// A shorter end of an id says nothing.
+    /// A shorter end of an id is ignored.
     const SHORTEST: usize = 4;
     let meant = |import: &Import| {
         let end = name.len() >= SHORTEST && import.id.0.ends_with(name);
@@ -28,7 +28,7 @@ pub fn named(dir: &StoreDir, name: &str) -> Result<Vec<Import>, ExecError> {
     Ok(dir.imports()?.into_iter().filter(meant).collect())
 }
 
-/// What runs of a workflow came to on other machines.
+/// Results of a workflow from other machines.
 pub(super) fn of_workflow(dir: &StoreDir, workflow: &str) -> Result<Vec<Foreign>, ExecError> {
     let mut imports = dir.imports()?;
     imports.retain(|import| import.origin.workflow == workflow);

@@ -1,9 +1,9 @@
-//! What is written down of a job before a batch system is asked for it, in the folder of its run, and read by the run that comes after
-//! one that died. It stays until what came of the job is safe. Of what goes on on this machine the same is written when its run has
-//! died. Asks nobody for a job.
+//! Intents: records of jobs, written into the run's folder before a batch system is asked for them. If the run dies,
+//! the next run reads them. An intent stays until the job's result is recorded. The same record is written for attempts
+//! on this machine when their run dies. Submits nothing.
 //!
-//! A job has one file, `KEY.json`, and so has an array with all its tasks, for a disk is waited for as long for one file as for a
-//! thousand lines. Beside an array's file, `KEY.done` names the tasks whose results are safe, one a line.
+//! A job has one file, `KEY.json`. So has an array with all its tasks, because syncing one file takes as long as
+//! syncing a thousand lines. `KEY.done`, next to an array's file, lists the recorded tasks, one per line.
 
 use std::{
     collections::BTreeSet,
@@ -23,26 +23,26 @@ use crate::{
     node::NodeFiles,
 };
 
-/// One job, written down.
+/// The record of one job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Intent {
-    /// Its name in the batch system, by which it is found again.
+    /// Its name in the batch system, by which flow finds it again.
     pub(crate) key: String,
-    /// Which task of an array it is.
+    /// The task, if it belongs to an array.
     #[serde(skip)]
     pub(crate) task: Option<Task>,
-    /// Its number there, as far as it is known.
+    /// Its id in the batch system, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) job: Option<JobId>,
-    /// The run that asked for it first.
+    /// The run that requested it first.
     pub(crate) run: RunId,
-    /// The attempts that run in it; more than one are a co-run group.
+    /// The attempts that run in it. Several attempts are a co-run group.
     pub(crate) members: Vec<Member>,
-    /// It is no job of a batch system: it goes on on this machine since its run's death, of this workflow file.
+    /// Not a batch job: it runs on this machine after the death of its run. Holds the workflow file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) here: Option<String>,
-    /// It goes on no more: it had ended when its run was killed, in the foreground. What is known of it are the keeper's record of its exit
-    /// and what its run wrote down while it looked.
+    /// It had ended when its foreground run was killed. Known of it are the keeper's record of its exit and the
+    /// observations that its run wrote.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_over: bool,
 }
@@ -51,40 +51,40 @@ pub(crate) struct Intent {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Task {
     pub(crate) number: u32,
-    /// Of so many in the array it was not known yet, when it was written or read, that their results are safe.
+    /// Number of tasks in the array whose results were not known to be recorded when this was written or read.
     pub(crate) of: u32,
 }
 
 /// An attempt in a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Member {
-    /// Of the run that asked first.
+    /// Numbered by the first run that requested it.
     pub(crate) attempt: AttemptId,
-    /// Of its result; on this machine, of the attempt, which serves every reading of it.
+    /// The fingerprint of its result; on this machine, of the attempt, which serves every reading of its metrics.
     pub(crate) fingerprint: Digest,
     pub(crate) label: String,
     pub(crate) folder: PathBuf,
-    /// When it was filled, seconds since 1970.
+    /// When its folder was filled, seconds since 1970.
     pub(crate) began: f64,
-    /// Its program says by itself when it is ready.
+    /// Its program reports by itself when it is ready.
     pub(crate) announces: bool,
-    /// What it writes goes through pipes.
+    /// Its output goes through pipes.
     pub(crate) piped: bool,
-    /// It is worth nothing without what was seen of it.
+    /// Worthless without its observations.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_watched: bool,
-    /// Artifacts that it reads in the store itself.
+    /// Artifacts that it reads directly from the store.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) linked: Vec<(String, Artifact)>,
-    /// Where its outputs come, if these are to be looked for before it is joined.
+    /// The paths of its outputs, if they must exist before it is joined.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) outputs: Vec<String>,
-    /// What it has of this machine, and what was known of that at its start.
+    /// What it was allocated on this machine, and its circumstances at the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) given: Option<Box<Given>>,
 }
 
-/// An array, written down.
+/// The record of an array.
 #[derive(Serialize, Deserialize)]
 struct Array {
     key: String,
@@ -95,7 +95,7 @@ struct Array {
     tasks: Vec<Vec<Member>>,
 }
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Written {
@@ -104,42 +104,42 @@ enum Written {
     Watched(Watched),
 }
 
-/// What had ended, and is worth nothing without what was seen of it: in a form of its own, which a flow does not read that does not know
-/// that, and would take it in without.
+/// An ended attempt that is worthless without its observations. The form of its own keeps a flow that does not know of
+/// this rule from importing it.
 #[derive(Serialize, Deserialize)]
 struct Watched {
     watched: Intent,
 }
 
-/// What an attempt has that runs on this machine.
+/// The allocation of an attempt on this machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Given {
     pub(crate) placement: Placement,
     pub(crate) circumstances: Circumstances,
 }
 
-/// How what goes on on this machine stands.
+/// The state of an attempt of a dead run on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It goes on, or came to something by itself.
+    /// It still runs, or has ended by itself.
     Sound,
-    /// It was told to end, or not all of it began, and it is about to be gone.
+    /// It was told to end, or not all of it has started; it will be gone soon.
     Ends,
-    /// Nothing of it goes on, and nothing came of it.
+    /// It does not run, and has no result.
     Lost,
 }
 
-/// How long an attempt may take to end that nobody wants.
+/// Grace period for an attempt that nobody needs.
 const GRACE: Duration = Duration::from_secs(10);
 
 impl Intent {
-    /// The name of a job: of the attempts that run in it, and of no others of any store.
+    /// The name of a job. It is unique to these attempts in all stores.
     pub(crate) fn key(store: &Path, run: &RunId, attempts: &[AttemptId]) -> String {
         let of = format!("{} {run} {attempts:?}", store.display());
         format!("{}{}", flow_slurm::KEY_PREFIX, &Digest::of(of.as_bytes()).to_string()[..20])
     }
 
-    /// How what goes on on this machine stands.
+    /// The state of an attempt on this machine.
     pub(crate) fn standing(&self, dir: &StoreDir) -> Standing {
         let is_whole = |member: &Member| {
             let work = Folder::at(member.folder.clone()).work();
@@ -153,7 +153,7 @@ impl Intent {
         let goes = matches!(dir.run(&self.run).kept(), DaemonState::Goes { .. });
         let ends: Vec<Option<bool>> = files().map(|files| ended(&files)).collect();
         if !goes && ends.iter().any(Option::is_none) {
-            // Who kept it may have ended between the two looks.
+            // Its supervisor may have ended between the two looks.
             let again = files().all(|files| ended(&files).is_some());
             return if again { self.standing(dir) } else { Standing::Lost };
         }
@@ -168,7 +168,7 @@ impl Intent {
         }
     }
 
-    /// It is to end, on this machine, for nobody wants what it comes to; says whether there is something to end.
+    /// Ends it on this machine, because nobody needs its result. Returns whether there was something to end.
     pub(crate) fn end(&self, dir: &StoreDir) -> bool {
         let going = self.members.iter().map(|member| NodeFiles::of(&member.folder));
         let going: Vec<NodeFiles> = going.filter(|files| files.read_ended().is_none()).collect();
@@ -176,42 +176,42 @@ impl Intent {
             self.remove(dir);
             return false;
         }
-        // Said once: who said it before may have said it with less grace.
+        // Only once: an earlier request may have had less grace.
         going.iter().filter(|files| files.asked_to_end().is_none()).for_each(|files| _ = files.ask_to_end(GRACE));
         true
     }
 
-    /// Nobody wants what this job of a batch system comes to: it ends when it is seen on its node, and is not taken up.
+    /// Marks a batch job whose result nobody needs: it ends on its node, and no run joins it.
     pub(crate) fn mark(&self) {
         let going = self.members.iter().map(|member| NodeFiles::of(&member.folder)).filter(|files| !files.has_ended());
         // A folder that is gone needs no mark.
         going.filter(|files| files.asked_to_end().is_none()).for_each(|files| _ = files.ask_to_end(GRACE));
     }
 
-    /// It does not begin any more: what its node was to run holds secrets, and nobody reads it.
+    /// The job will not start: removes its program description, which holds secrets.
     pub(crate) fn forget_programs(&self) {
-        // One that has begun has read it, and removed it.
+        // A job that has started has read and removed it.
         let _ = fs::remove_file(NodeFiles::of(self.folder()).job());
     }
 
-    /// It is not to end after all.
+    /// Withdraws the request to end.
     pub(crate) fn let_live(&self) {
         self.members.iter().for_each(|member| NodeFiles::of(&member.folder).let_live());
     }
 
-    /// It is on its node.
+    /// It runs on its node.
     pub(crate) fn has_begun(&self) -> bool {
         self.members.iter().any(|member| NodeFiles::of(&member.folder).read_started().is_some())
     }
 
-    /// All its attempts have come to something.
+    /// All its attempts have ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.members.iter().all(|member| NodeFiles::of(&member.folder).has_ended())
     }
 
-    /// It is a job of a batch system that was told to end, and came to nothing by itself before.
+    /// A batch job that was told to end and had not ended well by itself before.
     pub(crate) fn is_marked(&self) -> bool {
-        // Its node may not have told who ended it.
+        // Its node may not have recorded what ended it.
         let by_itself = |files: &NodeFiles| {
             files.read_ended().is_some_and(|record| record.warned.is_none() && record.exit.code == Some(0))
         };
@@ -224,7 +224,7 @@ impl Intent {
         self.members.first().map_or(Path::new("/"), |member| &member.folder)
     }
 
-    /// Writes a job down that is no task, and returns when no power cut can undo it.
+    /// Writes a job that is not an array task, synced to disk.
     ///
     /// # Errors
     /// The disk is full.
@@ -233,8 +233,8 @@ impl Intent {
         write_durably(&file(dir, &self.run, &self.key), &serde_json::to_vec(self)?)
     }
 
-    /// Writes it down where it is no loss that a power cut takes this back: by its name a job is found without its number, and what goes on
-    /// on this machine ends with the power.
+    /// Writes it without a sync. A power cut loses nothing: a job is found by its name, and attempts on this machine
+    /// end with the power.
     ///
     /// # Errors
     /// The disk is full.
@@ -243,7 +243,7 @@ impl Intent {
         write_atomically(&file(dir, &self.run, &self.key), &serde_json::to_vec(self)?)
     }
 
-    /// What is written down of what had ended.
+    /// The JSON text for an attempt that had ended.
     pub(crate) fn text(&self) -> String {
         match self.members.iter().any(|member| member.is_watched) {
             true => serde_json::to_string(&Watched { watched: self.clone() }),
@@ -252,18 +252,18 @@ impl Intent {
         .unwrap_or_default()
     }
 
-    /// Where it stands, if it is no task.
+    /// The path of its file, if it is not an array task.
     pub(crate) fn path(&self, dir: &StoreDir) -> PathBuf {
         file(dir, &self.run, &self.key)
     }
 
-    /// What came of it is safe; it is no task.
+    /// Removes it after its result is recorded; not for array tasks.
     pub(crate) fn remove(&self, dir: &StoreDir) {
         remove(dir, &self.run, &self.key);
     }
 }
 
-/// Writes an array down whose tasks these are, and returns when no power cut can undo it.
+/// Writes an array with these tasks, synced to disk.
 ///
 /// # Errors
 /// The disk is full.
@@ -273,7 +273,7 @@ pub(crate) fn write_array<'i>(dir: &StoreDir, tasks: impl Iterator<Item = &'i In
     write_durably(&file(dir, &array.run, &array.key), &serde_json::to_vec(&array)?)
 }
 
-/// Adds its number, which is no loss.
+/// Adds the array's id, without a sync.
 ///
 /// # Errors
 /// The disk is full.
@@ -293,32 +293,32 @@ fn file(dir: &StoreDir, run: &RunId, key: &str) -> PathBuf {
     dir.run(run).jobs().join(format!("{key}.json"))
 }
 
-/// What came of these tasks of an array is safe. A power cut may take this back: then they are found to be recorded.
+/// Notes that these tasks of an array are recorded. If a power cut undoes this, the next run finds the records.
 pub(crate) fn tick_off(dir: &StoreDir, run: &RunId, key: &str, tasks: &[u32]) {
     let text: String = tasks.iter().map(|task| format!("{task}\n")).collect();
     let done = file(dir, run, key).with_extension("done");
-    // What cannot be noted is looked at once more by the next run.
+    // On failure, the next run looks at the tasks once more.
     let _ =
         fs::File::options().create(true).append(true).open(done).and_then(|mut file| file.write_all(text.as_bytes()));
 }
 
-/// What came of a job, or of all tasks of an array, is safe.
+/// Removes the files of a job or array whose results are all recorded.
 pub(crate) fn remove(dir: &StoreDir, run: &RunId, key: &str) {
     let path = file(dir, run, key);
     let _ = fs::remove_file(&path);
     let _ = fs::remove_file(path.with_extension("done"));
-    // Only an empty one goes.
+    // Only an empty folder is removed.
     let _ = path.parent().map(fs::remove_dir);
 }
 
-/// The same, if what came of all tasks of an array is safe: others may have ticked some of them off.
+/// The same, if all tasks of the array are recorded: others may have ticked off some of them.
 pub(crate) fn remove_done(dir: &StoreDir, run: &RunId, key: &str) {
     if read(&file(dir, run, key)).is_empty() {
         remove(dir, run, key);
     }
 }
 
-/// What a run was in the middle of writing down or of removing when it was killed says nothing, and would keep its folder from going.
+/// Removes files that a killed run was writing or removing. They carry no information, but would keep the folder.
 pub(super) fn forget_unfinished(run: &RunDir) {
     let files = fs::read_dir(run.jobs()).into_iter().flatten().flatten().map(|entry| entry.path());
     let unfinished = files.filter(|path| match path.extension().and_then(|end| end.to_str()) {
@@ -335,7 +335,7 @@ pub(super) fn forget_unfinished(run: &RunDir) {
     let _ = fs::remove_dir(run.jobs());
 }
 
-/// Those of a run.
+/// All intents of a run.
 pub(crate) fn of(run: &RunDir) -> Vec<Intent> {
     let files = fs::read_dir(run.jobs()).into_iter().flatten().flatten().map(|entry| entry.path());
     files.filter(|path| path.extension().is_some_and(|end| end == "json")).flat_map(|path| read(&path)).collect()
