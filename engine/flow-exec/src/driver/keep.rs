@@ -1,5 +1,5 @@
-//! What of a plain program's attempt is kept beside its result, so that its metrics can be read in another way without running it
-//! again: its log, when which part of it was read, what was sampled meanwhile, and files that may hold numbers. Reads no metrics.
+//! The files of a plain program's attempt that are kept beside its result, so that its metrics can be read in another
+//! way without a new run: log, read times of its parts, samples, files that may hold numbers. Reads no metrics.
 
 use std::{
     collections::BTreeMap,
@@ -20,17 +20,17 @@ use crate::{
     text,
 };
 
-/// Files that nobody named and that look as if they held numbers: their ends, how many, and of which size, where none were found in
-/// what was named and else.
+/// Limits for unnamed files that look as if they held numbers: extensions, count, size if the named files had none,
+/// size otherwise.
 const NUMBERS: [&str; 3] = ["json", "jsonl", "csv"];
 const MOST_FILES: usize = 16;
 const LONGEST_FILE: u64 = 4 << 20;
 const LONGEST_OTHER: u64 = 256 << 10;
-/// Of an input, a text that is kept, and files of a folder that is looked into.
+/// Size limit of an input text that is kept, and number of files in a folder that are looked at.
 const LONGEST_SOURCE: u64 = 256 << 10;
 pub(super) const MOST_SOURCES: usize = 64;
 
-/// Keeps what there is. The numbers were to be where `metrics` says; `missed`, if they were not found there.
+/// Keeps the files. `metrics` names the files of numbers; `missed`: none were found there.
 ///
 /// # Errors
 /// The disk is full.
@@ -59,7 +59,7 @@ pub(crate) fn keep(
     let (mut files, work) = (BTreeMap::new(), folder.work());
     for path in sources(instance, metrics, missed, &work) {
         let bytes = bytes_in(&work.join(&path), &path).ok();
-        // What holds a secret is not kept: hidden, it might not be of its form any more, nor its name be its own.
+        // A file that holds a secret is not kept: with the secret hidden, its format or name might be wrong.
         let open = |bytes: &Vec<u8>| !secrets.stand_in(&path) && !secrets.stand_in(&String::from_utf8_lossy(bytes));
         if let Some(bytes) = bytes.filter(open) {
             files.insert(path, objects.store_private(|file| file.write_all(&bytes))?);
@@ -70,8 +70,8 @@ pub(crate) fn keep(
     Ok(Kept { attempt, record: kept, files, absent, inputs: BTreeMap::new(), cut: cut_bytes })
 }
 
-/// The input files of an attempt as they were captured, for whoever compares it with another: texts are kept, and of what else is
-/// small its digest. Folders of many files are data, and no program.
+/// Keeps the captured input files of an attempt, to compare it with others later: texts whole, other small files as
+/// digests. Folders of many files count as data, not as programs.
 ///
 /// # Errors
 /// The disk is full.
@@ -101,7 +101,7 @@ pub(super) fn keep_inputs(
     Ok(kept)
 }
 
-/// What is kept of an input file, and its content; `None` for one that is large or cannot be read.
+/// The kept form of an input file, and its content; `None` if it is large or cannot be read.
 pub(super) fn source(path: &Path, secrets: &Secrets) -> Option<(KeptInput, Vec<u8>)> {
     let content = text::read_bytes(path, LONGEST_FILE).ok()?;
     let (digest, bytes) = (Digest::of(&content), content.len() as u64);
@@ -110,7 +110,7 @@ pub(super) fn source(path: &Path, secrets: &Secrets) -> Option<(KeptInput, Vec<u
     Some((KeptInput { digest, bytes, text }, content))
 }
 
-/// What of a log is not there, or is too much to be kept.
+/// The part of a log that is missing, or is too long to be kept.
 pub(super) fn middle(log: &File) -> Option<Range<u64>> {
     let length = log.metadata().ok()?.len();
     let too_much = (length > FIRST + NEWEST).then(|| FIRST..length - NEWEST);
@@ -125,7 +125,7 @@ fn copy_without(mut log: File, cut: Option<&Range<u64>>, to: &mut File) -> io::R
     io::copy(&mut log.take(FIRST + NEWEST), to).map(drop)
 }
 
-/// The files of the work folder, outputs aside, in which numbers are or may be.
+/// Files of the work folder, without outputs, that hold or may hold numbers.
 fn sources(instance: &Instance, metrics: Option<&Metrics>, missed: bool, work: &Path) -> Vec<String> {
     let mut paths = Vec::new();
     for file in metrics.into_iter().flat_map(|metrics| &metrics.files) {
@@ -142,8 +142,8 @@ fn sources(instance: &Instance, metrics: Option<&Metrics>, missed: bool, work: &
     paths
 }
 
-/// Files that may hold numbers, of at most so many bytes, besides those that are `named`. Of event files all or none: the numbers of
-/// a few would pass for those of all.
+/// Files of at most `longest` bytes that may hold numbers, without `named` ones. Event files are kept all or none,
+/// because some of them would look like all.
 fn unnamed(instance: &Instance, longest: u64, named: &[String], work: &Path) -> Vec<String> {
     let given =
         |path: &Path| path.starts_with("in") || instance.inputs.iter().any(|input| path.starts_with(input.place()));

@@ -1,5 +1,5 @@
-//! What runs left that do not live any more, by the intents in their folders: what goes on, and what came to something and was taken
-//! in by nobody. Begins and joins nothing.
+//! Work left by dead runs, found by the intents in their folders: attempts and jobs that still run, and ended ones
+//! whose results nobody imported. Starts and joins nothing.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,13 +17,13 @@ use crate::{
     node::NodeFiles,
 };
 
-/// How long who keeps what a run has left may take to write that down, and how often it is looked.
+/// How long the supervisor of a dead run may take to write its records, and the interval between looks.
 const WRITES: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What runs that do not live any more asked for, and of which nobody took the result in.
+/// Requests of dead runs whose results nobody imported.
 pub(crate) fn all(dir: &StoreDir) -> Vec<Intent> {
-    // What other people have left is theirs to end and to take in: nobody else can look into it.
+    // Runs of other users are skipped: only their owner can read, end or import their work.
     let own = dead(dir).filter(|run| run.others().is_none());
     let intents = own.inspect(settled).inspect(intents::forget_unfinished).flat_map(|run| intents::of(&run));
     intents
@@ -37,30 +37,30 @@ pub(crate) fn all(dir: &StoreDir) -> Vec<Intent> {
         .collect()
 }
 
-/// Runs that do not live any more, and may have left something that goes on.
+/// Dead runs that may have left something running.
 fn dead(dir: &StoreDir) -> impl Iterator<Item = RunDir> {
     dir.runs().unwrap_or_default().into_iter().map(|run| dir.run(&run)).filter(may_have_left)
 }
 
-/// The run does not live any more, and may have left something that goes on, or has ended and is not recorded.
+/// The run is dead and may have left attempts that run, or that ended without a record.
 pub(crate) fn may_have_left(run: &RunDir) -> bool {
-    // In this order: what is written down in between is found.
+    // In this order, so that a record written between the two checks is found.
     (record::is_unsettled(run.path()) || run.has_jobs()) && run.lives().is_none()
 }
 
-/// Jobs of a batch system that such runs of other people asked for, with their owners, as far as they can be read.
+/// Batch jobs that dead runs of other users requested, with their owners, as far as they can be read.
 pub(crate) fn of_others(dir: &StoreDir) -> Vec<(String, Intent)> {
     let theirs = dead(dir).filter_map(|run| Some((run.others()?, run)));
     let each = theirs.flat_map(|(user, run)| intents::of(&run).into_iter().map(move |intent| (user.clone(), intent)));
     each.filter(|(_, intent)| intent.here.is_none()).collect()
 }
 
-/// The same as [`all`], for who only looks.
+/// The same as [`all`], for commands that only look.
 pub(crate) fn seen(dir: &StoreDir) -> Vec<Intent> {
     dead(dir).inspect(settled).flat_map(|run| intents::of(&run)).collect()
 }
 
-/// Which of these the next run follows instead of beginning them anew, by fingerprint: since which run.
+/// The intents that the next run follows instead of a new start: fingerprint to run.
 pub(crate) fn to_follow(dir: &StoreDir, left: &[Intent]) -> BTreeMap<Digest, RunId> {
     let of = |intent: &Intent| -> Vec<_> {
         intent.members.iter().map(|member| (member.fingerprint, intent.run.clone())).collect()
@@ -75,7 +75,7 @@ fn is_followed(dir: &StoreDir, intent: &Intent) -> bool {
     }
 }
 
-/// Where killed runs of this user and of the workflow file `file` left something that the next run follows, by label.
+/// The places of work that the next run follows, left by killed runs of this user and this workflow file, by label.
 pub(crate) fn places(dir: &StoreDir, file: &str) -> BTreeMap<String, Place> {
     let is_of_file = |run: &RunDir| match run.first_line() {
         Ok(Some(JournalLine { event: RunEvent::RunStarted(start), .. })) => start.file == file,
@@ -90,7 +90,7 @@ pub(crate) fn places(dir: &StoreDir, file: &str) -> BTreeMap<String, Place> {
     followed.flat_map(of).collect()
 }
 
-/// Returns when what is left of a dead run is written down.
+/// Waits until the remains of a dead run are on disk.
 fn settled(run: &RunDir) {
     let begun = clock::steady();
     let is_at_it = || match run.kept() {
@@ -103,7 +103,7 @@ fn settled(run: &RunDir) {
     }
 }
 
-/// The labels of what goes on on this machine of a run that does not live.
+/// The labels of a dead run's attempts that still run on this machine.
 pub fn going_on(dir: &StoreDir, run: &RunDir) -> Vec<String> {
     if run.lives().is_some() {
         return Vec::new();
@@ -113,18 +113,18 @@ pub fn going_on(dir: &StoreDir, run: &RunDir) -> Vec<String> {
         intents::of(run).into_iter().filter(|intent| intent.here.is_some() && intent.standing(dir) != Standing::Lost);
     let members = going.flat_map(|intent| intent.members);
     let members = members.filter(|member| NodeFiles::of(&member.folder).read_ended().is_none());
-    // In the order in which they began.
+    // In the order in which they started.
     let labels: BTreeMap<AttemptId, String> = members.map(|member| (member.attempt, member.label)).collect();
     labels.into_values().collect()
 }
 
-/// The labels of jobs of a batch system that a run has left, and that have not come to anything.
+/// The labels of batch jobs that a run has left and that have not ended.
 pub fn jobs_going_on(run: &RunDir) -> Vec<String> {
     let jobs = intents::of(run).into_iter().filter(|intent| intent.here.is_none() && !intent.has_ended());
     jobs.flat_map(|intent| intent.members).map(|member| member.label).collect()
 }
 
-/// The labels of what has ended since a run was killed, here or in a batch system, and is taken in by the next run.
+/// The labels of attempts and jobs that have ended since their run was killed. The next run imports them.
 pub fn ended_since(dir: &StoreDir, run: &RunDir) -> Vec<String> {
     if run.lives().is_some() {
         return Vec::new();
@@ -144,7 +144,7 @@ pub(crate) fn still_needed(store: &Store, left: Vec<Intent>) -> Vec<Intent> {
     let is_safe = |member: &Member| {
         NodeFiles::of(&member.folder).has_ended() && matches!(store.result(&member.fingerprint), Ok(Some(_)))
     };
-    // Recorded by what its run had noted, or by somebody else.
+    // Recorded from the notes of its run, or by another run.
     let is_known = |member: &Member| matches!(store.of_attempt(&member.fingerprint), Ok(Some(_)));
     let is_over = |intent: &Intent| match intent.here {
         None => intent.members.iter().all(is_safe),
@@ -161,14 +161,14 @@ pub(crate) fn still_needed(store: &Store, left: Vec<Intent>) -> Vec<Intent> {
     needed
 }
 
-/// Kills what runs that were killed have left running on this machine, but for what a batch system runs here by chance, and says what
-/// that was.
+/// Kills processes that killed runs have left on this machine, except for batch jobs that happen to run here. Returns a
+/// notice.
 pub(crate) fn kill_strays(dir: &StoreDir, left: &[Intent]) -> Option<String> {
     let there = left.iter().flat_map(|intent| &intent.members).map(|member| member.folder.clone());
     keeper::kill_strays(dir.path(), &there.collect())
 }
 
-/// The same, for who knows of no jobs.
+/// The same, without knowledge of jobs.
 pub fn end_strays(dir: &StoreDir) -> Option<String> {
     kill_strays(dir, &all(dir))
 }

@@ -1,4 +1,5 @@
-//! Listening to a running program: messages of a plugin, lines of a plain program's output. Keeps what was said; decides nothing.
+//! Reads the output of a running program: a plugin's messages or a plain program's lines. Keeps the content; decides
+//! nothing.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +22,7 @@ use crate::{
     secrets::Secrets,
 };
 
-/// What changed since the last look.
+/// Changes since the last look.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct News {
     pub(crate) ready: bool,
@@ -29,24 +30,24 @@ pub(crate) struct News {
     pub(crate) progress: Option<(Option<f64>, String)>,
     /// Epochs that ended, with their metrics.
     pub(crate) epochs: Vec<(u32, BTreeMap<String, f64>)>,
-    /// It must not go on, and why.
+    /// The attempt must end, for this reason.
     pub(crate) refused: Option<Refusal>,
-    /// What people should know.
+    /// Notices for the user.
     pub(crate) notices: Vec<String>,
 }
 
-/// The ear at one attempt.
+/// The listener of one attempt.
 pub(crate) struct Listener {
     /// None once its messages could not be read.
     follower: Option<Follower>,
     log: Option<Lines>,
-    /// How the log is kept within its bounds.
+    /// Limits the size of the log.
     bound: Bound,
     metrics: Option<Metrics>,
-    /// The lines of the log are to have numbers; else only when they came is noted.
+    /// The log is expected to hold numbers. Otherwise only the arrival times of its lines are noted.
     prints_metrics: bool,
     following: Option<Following>,
-    /// What is read as a text is hidden again: JSON has more ways to write a letter than anybody looks for.
+    /// Secrets are hidden again after parsing, because JSON can escape a letter in more ways than the search covers.
     secrets: Secrets,
     pub(crate) reported: Reported,
     pub(crate) said: Said,
@@ -55,18 +56,18 @@ pub(crate) struct Listener {
     pub(crate) began: f64,
     /// When the barrier of its group was released.
     pub(crate) released: Option<f64>,
-    /// Which part of its log was read when.
+    /// When each part of the log was read.
     pub(crate) looks: Looks,
-    /// It told numbers or epochs by messages.
+    /// It sent numbers or epochs as messages.
     pub(crate) told: bool,
     printed: Printed,
 }
 
 impl Listener {
-    /// At a plugin's attempt (`plugin`), or at a plain program's, whose numbers are where `metrics` says.
+    /// The listener of a plugin's attempt (`plugin`), or of a plain program whose numbers are where `metrics` says.
     pub(crate) fn new(folder: &Folder, plugin: bool, metrics: Option<&Metrics>) -> Listener {
         let mut listener = Listener {
-            // A plain program announces itself with `flow ready`, which is a message as well.
+            // A plain program reports itself with `flow ready`, which is also a message.
             follower: Some(Follower::new(folder)),
             log: (!plugin).then(|| Lines::new(folder.log(), LINE_ENDS)),
             metrics: metrics.cloned(),
@@ -82,7 +83,7 @@ impl Listener {
         listener
     }
 
-    /// One that listens to nothing.
+    /// A listener without input.
     fn deaf(log: PathBuf) -> Listener {
         Listener {
             follower: None,
@@ -104,12 +105,12 @@ impl Listener {
         }
     }
 
-    /// Itself, to listen aside; what stands in its place keeps what it is told meanwhile.
+    /// Lends itself to a background job. Its stand-in keeps what it is told in the meantime.
     pub(crate) fn lend(&mut self) -> Listener {
         std::mem::replace(self, Listener::deaf(PathBuf::new()))
     }
 
-    /// It is back from listening aside.
+    /// Takes it back from the background job.
     pub(crate) fn take_back(&mut self, listener: Listener) {
         let stand_in = std::mem::replace(self, listener);
         if let Some(at) = stand_in.released {
@@ -119,21 +120,21 @@ impl Listener {
         self.facts.extend(stand_in.facts);
     }
 
-    /// Hides these in all that it hears.
+    /// Hides these secrets in all that it reads.
     pub(crate) fn hide(&mut self, secrets: &Secrets) {
         self.secrets = secrets.clone();
     }
 
-    /// Its messages come through a pipe.
+    /// Its messages arrive through a pipe.
     ///
     /// # Errors
-    /// The file to which they come cannot be made.
+    /// The file for the messages cannot be created.
     pub(crate) fn hear_through_pipe(&mut self, folder: &Folder) -> io::Result<()> {
         self.follower = Some(Follower::of_pipe(folder)?);
         Ok(())
     }
 
-    /// The program is about to start; seconds since 1970.
+    /// The program is about to start, at this time in seconds since 1970.
     pub(crate) fn begins(&mut self, at: f64) {
         self.began = kept_time(at);
         self.printed.begins(self.began);
@@ -148,20 +149,20 @@ impl Listener {
         self.comes_after(at);
     }
 
-    /// What is printed from now on is printed after this time.
+    /// Output from now on was printed after this time.
     fn comes_after(&mut self, at: f64) {
         self.log.iter_mut().for_each(|log| log.comes_after(at));
     }
 
-    /// Reads what is new; `now` in seconds since 1970.
+    /// Reads new output; `now` in seconds since 1970.
     pub(crate) fn listen(&mut self, now: f64) -> News {
         let mut news = News::default();
         self.look(now, &mut news);
         news
     }
 
-    /// Reads what is left when the program has ended, at `ended` in seconds since 1970. What it wrote last without the end of a line is
-    /// a line only if it ended by itself: of one that was killed it may be half a number.
+    /// Reads the rest after the program has ended, at `ended` in seconds since 1970. A last line without a line end
+    /// counts only if the program ended by itself: if it was killed, the line may hold half a number.
     pub(crate) fn listen_to_the_end(&mut self, ended: f64, by_itself: bool) -> News {
         let mut news = News::default();
         let mut passed_over = |what: &str, hastened: Option<io::Result<u64>>| {
@@ -194,7 +195,7 @@ impl Listener {
         news
     }
 
-    /// One look at everything; says whether there may be more to read.
+    /// Looks at all inputs once. Returns whether there may be more to read.
     fn look(&mut self, now: f64, news: &mut News) -> bool {
         let mut more = false;
         match self.follower.as_mut().map(|follower| follower.poll(now)) {
@@ -233,15 +234,15 @@ impl Listener {
         more
     }
 
-    /// Nothing more of its messages is read.
+    /// Stops reading its messages.
     fn refuse(&mut self, why: Refusal, news: &mut News) {
         self.follower = None;
         self.refused = Some(why.clone());
         news.refused = Some(why);
     }
 
-    /// Its program ran on another machine, which noted when which part of its log was there: what was printed is read again by that, as
-    /// if somebody had listened there.
+    /// The program ran on another machine, which noted when parts of the log were there. The log is read again with
+    /// these times, as if the listener had been there.
     pub(crate) fn was_heard(&mut self, folder: &Folder, began: f64, released: Option<f64>, looks: Looks) {
         self.began = kept_time(began);
         self.released = released.map(kept_time);
@@ -254,7 +255,7 @@ impl Listener {
             self.printed.begins(self.began);
             let mut released = self.released;
             for (at, lines) in record.lines(&log) {
-                // What is read in the moment of the release was printed before it.
+                // Lines that are read at the moment of the release were printed before it.
                 if let Some(release) = released.take_if(|release| *release < at) {
                     self.printed.begins(release);
                 }
@@ -265,8 +266,8 @@ impl Listener {
         self.looks = record.looks;
     }
 
-    /// Reads the files that hold a plain program's numbers, when it has ended; what it prints is read by then. Says what is wrong:
-    /// a file is not there or not of its form, or there are no numbers in one of the places.
+    /// Reads the number files of a plain program after its end and after its log. Returns an error if a file is missing
+    /// or malformed, or if one of the places has no numbers.
     pub(crate) fn read_files(&mut self, work: &Path, by_itself: bool, activity: &Activity) -> Option<NoMetrics> {
         let hide = |name| self.secrets.hide(name);
         let files = &mut InWork { work, activity };
@@ -284,7 +285,7 @@ impl Listener {
                 news.progress = Some((Some(fraction), self.secrets.hide(text.unwrap_or_default())));
             }
             Message::Epoch { epoch, started_at, ended_at } => {
-                // Whatever its clock says: within the attempt, and not in the future.
+                // Times from its own clock are limited to the attempt's start and now.
                 let within = |time: f64| time.min(now).max(self.began);
                 self.told = true;
                 let (began, ended) = (within(started_at), within(ended_at));
@@ -304,7 +305,7 @@ impl Listener {
         }
     }
 
-    /// Lines that were written since the last look, at this time.
+    /// Handles lines written since the last look, read at this time.
     fn hear_lines(&mut self, lines: &[Vec<u8>], at: f64, news: &mut News) {
         let (false, Some(log)) = (lines.is_empty(), &self.log) else { return };
         let (at, (from, to)) = (kept_time(at), log.found());
@@ -317,7 +318,7 @@ impl Listener {
     }
 }
 
-/// What the attempts printed from whose checkpoint it goes on.
+/// The output of the attempts whose checkpoint it continues from.
 fn earlier(folder: &Folder) -> Vec<u8> {
     let mut text = Vec::new();
     let read = open_log(&folder.earlier()).and_then(|mut earlier| earlier.read_to_end(&mut text));
@@ -360,14 +361,14 @@ mod tests {
         fs::write(folder.log(), "epoch 1 loss 9\nepoch 2 loss 5\nepoch 2 loss 4\n").unwrap();
         let news = listener.listen(15.0);
         assert_eq!((news.epochs, news.progress), (vec![], Some((None, "epoch 2: loss 4.0000".to_owned()))));
-        // Shares read as per cent, here as everywhere.
+        // Shares are read as percentages, here as everywhere.
         let other = tempfile::tempdir().unwrap();
         let (folder_of_other, mut shares) =
             self::listener(&other, "epoch {epoch} acc {top1:%} loss {loss} in {wall:s}");
         fs::write(folder_of_other.log(), "epoch 1 acc 51.5% loss nan in 2.5\n").unwrap();
         let text = "epoch 1: loss NaN, top1 51.50 %, wall 2.5000 s".to_owned();
         assert_eq!(shares.listen(12.0).progress, Some((None, text)));
-        // Its last line has no end.
+        // Its last line has no line end.
         fs::write(folder.log(), "epoch 1 loss 9\nepoch 2 loss 5\nepoch 2 loss 4\nepoch 3 loss 2").unwrap();
         assert_eq!(numbers(&listener.listen(16.0).epochs), []);
         assert_eq!(numbers(&listener.listen_to_the_end(17.0, true).epochs), [(2, 4.0), (3, 2.0)]);

@@ -1,8 +1,8 @@
-//! The live loop: carries events to the scheduler and performs its actions. It does no work itself and holds no scheduling
-//! rule: what takes its time is a job on another thread, which answers with an event.
+//! The live loop: carries events to the scheduler and performs its actions. It does no slow work itself and holds no
+//! scheduling rule. Slow work is a job on another thread, which answers with an event.
 //!
-//! One turn: all events of an instant, one `Tick`, the actions, one write of the journal and, where something is recorded, of the
-//! database behind it, aside; only after that is the scheduler told that it is.
+//! One turn: all events of an instant, one `Tick`, the actions, one write of the journal, and a background commit to
+//! the database if results are recorded. The scheduler is told only after that commit.
 
 mod tidy;
 mod wait;
@@ -44,10 +44,10 @@ use crate::{
 
 /// How long a step may take to end when it is asked to.
 pub(crate) const GRACE: Span = Span::from_millis(10_000);
-/// How much longer than its programs an interrupted run takes at most to collect what they left.
+/// How long after its programs an interrupted run may collect their outputs, at most.
 const LAST: Span = Span::from_millis(500);
 
-/// What the loop works with. Each part owns what it changes; what they have to tell goes through the outbox.
+/// The parts of the loop. Each part owns what it changes, and reports through the outbox.
 pub(super) struct EventLoop<'a, X> {
     context: Arc<RunContext>,
     scheduler: Scheduler,
@@ -65,10 +65,10 @@ pub(super) struct EventLoop<'a, X> {
     aside: Aside,
     cancel: Cancel,
     pub(super) interrupted: bool,
-    /// From then on nobody waits for what is being filled or collected.
+    /// From then on nobody waits for filling or collecting.
     gives_up_at: Option<Time>,
     listened_at: Time,
-    /// What has ended and is not collected yet: nothing is of a program that is being listened to, or whose card may be lost.
+    /// Ended attempts that are not collected yet: their program is being listened to, or one of their GPUs may be lost.
     ended: Vec<(AttemptId, Box<executor::Ended>)>,
     finished: bool,
 }
@@ -91,9 +91,9 @@ enum LoopEvent {
     Committed(Result<Applied, JoinError>),
     Job(Done),
     Interrupt(End),
-    /// Another run has made room.
+    /// Another run has released something.
     Rung,
-    /// GPUs were looked at.
+    /// GPUs were checked.
     Looked,
     Time,
 }
@@ -133,12 +133,12 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         }
     }
 
-    /// Settled before anything ran: told to tables, not to the scheduler, which knows it from the task.
+    /// Settles an instance before anything ran. The scheduler knows this from its task; only tables are told.
     pub(super) fn settle_before(&mut self, instance: InstanceId, outcome: Outcome, cause: Cause) {
         self.outcomes.settle_as(instance, outcome, Some(cause), &mut self.out);
     }
 
-    /// The plan found that it is reused: the scheduler knows that from the task, too.
+    /// Reuses a result that the plan found. The scheduler knows this from its task, too.
     pub(super) fn reuse_before(&mut self, instance: InstanceId, decision: Decision) {
         self.outcomes.answer(instance, decision, &mut self.out);
     }
@@ -146,7 +146,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     /// Runs until everything is settled.
     ///
     /// # Errors
-    /// The store cannot be written, the keeper is gone, something happened that cannot be.
+    /// The store cannot be written, the keeper is gone, or a state is impossible.
     pub(super) async fn run(&mut self, first: Event) -> Result<(), ExecError> {
         self.cancel.listen(self.context.leaves_jobs)?;
         if self.context.outlives && !self.outcomes.want_gpus().is_empty() {
@@ -163,7 +163,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
                 match self.wait().await? {
                     LoopEvent::Executor(event) => {
                         self.on_event(event);
-                        // Whatever else is already there belongs to this turn.
+                        // Other events that are available now belong to the same turn.
                         while let Some(event) = self.event_now()? {
                             self.on_event(event);
                         }
@@ -205,8 +205,8 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         Ok(())
     }
 
-    /// Ends jobs of earlier runs that were to be joined when this one was told to end; together, for Slurm is asked for each call. Says
-    /// whether that goes on.
+    /// Ends jobs of earlier runs that this run was about to join when it was told to end. All together, because each
+    /// call to Slurm is slow. Returns whether this is still in progress.
     fn end_unjoined(&mut self) -> bool {
         if !self.aside.is_ending_jobs() && !self.attempts.unjoined.is_empty() {
             self.aside.end_jobs(Some(std::mem::take(&mut self.attempts.unjoined)));
@@ -219,7 +219,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         self.cancel.loop_is_over()
     }
 
-    /// Once the time is up that an interrupted run has, what is hashed, copied or read is left as it is.
+    /// When an interrupted run's time is up, stops hashing, copying and reading.
     fn give_up(&mut self, now: Time) {
         if self.gives_up_at.is_none_or(|at| now < at) {
             return;
@@ -232,7 +232,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         self.attempts.give_up(&mut self.outcomes, &mut self.out);
     }
 
-    /// All events of this instant, one decision, the actions, and what is to be written.
+    /// All events of this instant, one decision, the actions, and the writes.
     fn turn(&mut self) -> Result<(), ExecError> {
         let now = self.clock.now();
         let mut actions = Vec::new();
@@ -274,7 +274,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         Ok(())
     }
 
-    /// One decision, if one is due: with what other runs of the machine hold before it, and what we hold told to them after it.
+    /// One decision, if it is due: reads what other runs hold before it, and publishes what this run holds after it.
     fn decide(&mut self, now: Time, actions: &mut Vec<Action>) {
         let due = self.scheduler.next_wake().is_some_and(|at| at <= now) || self.rivals.is_due(now, &self.scheduler);
         if !due {
@@ -296,7 +296,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         }
     }
 
-    /// Whether what is measured is as alone as it should be.
+    /// Checks that measured attempts are as alone as they should be.
     fn watch(&mut self, at_once: bool) {
         if self.attempts.are_measured() || !self.rivals.shared().is_empty() {
             self.rivals.watch(self.clock.now(), at_once);
@@ -313,7 +313,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             Action::Stop { attempts } => self.attempts.stop(&attempts),
             Action::Kill { attempt, grace, outcome } => self.attempts.kill(attempt, grace, outcome),
             Action::Record { instance, attempt } => {
-                // What was given up the next run takes up: nothing of it is settled.
+                // The next run continues an attempt that was given up: it is not settled.
                 if !self.attempts.given_up.contains(&attempt) {
                     self.ends.record(instance, attempt);
                 }
@@ -342,7 +342,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         let ToRecord { instance, attempt, closed_by } = what;
         let (history, recorder) = (&mut self.history, &mut self.recorder);
         self.outcomes.record(instance, attempt, (closed_by, earlier), history, recorder, &mut self.out)?;
-        // What it took is known to those of its step that still wait for a GPU.
+        // Its usage is known to those of its step that still wait for a GPU.
         let refits = self.history.refits(instance, self.outcomes.want_gpus());
         if refits.is_empty() {
             self.out.events.extend(self.history.tell(instance, self.outcomes.want_gpus()));
@@ -381,7 +381,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         }
     }
 
-    /// Begins to collect what has ended.
+    /// Starts to collect ended attempts.
     fn see_to_ends(&mut self) {
         if self.aside.is_listening() {
             return;
@@ -416,12 +416,12 @@ impl<'a, X: Executor> EventLoop<'a, X> {
             Done::Elsewhere(attempts) => {
                 let instances = attempts.iter().filter_map(|attempt| self.attempts.take_back(*attempt));
                 instances.for_each(|instance| self.elsewhere.taken_back(instance));
-                // The first stands for its unit.
+                // The first attempt represents its unit.
                 self.out.events.extend(attempts.first().map(|&attempt| Event::Elsewhere { attempt }));
             }
             Done::NotClaimed(error) => return Err(error.into()),
             Done::Collected(collected) => {
-                // The scheduler says what becomes of it.
+                // The scheduler decides what happens to it next.
                 if !self.attempts.collected(&collected) {
                     return Ok(());
                 }
@@ -440,11 +440,12 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         Ok(())
     }
 
-    /// The first Ctrl-C or `flow cancel`: no new starts, and running steps get the grace. The second: they are killed.
+    /// The first Ctrl-C or `flow cancel`: no new starts, and running steps get the grace period. The second one kills
+    /// them.
     fn interrupt(&mut self, end: End) {
         let again = std::mem::replace(&mut self.interrupted, true);
         let grace = if again || end == End::Now { Span(0) } else { GRACE };
-        // What is recorded by nobody yet stands in the journal, and is taken in by whoever has the store next.
+        // Unrecorded results are in the journal. The next holder of the store imports them.
         self.context.silence.give_up();
         self.attempts.executor.hurry();
         if !again && self.context.left.has_jobs() {
@@ -456,7 +457,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         self.gives_up_at = Some(self.gives_up_at.map_or(up, |at| at.min(up)));
     }
 
-    /// What is safe is told: to the screen, and to the scheduler, in the order in which it happened.
+    /// Reports what is safely written, in the order in which it happened: to the screen and to the scheduler.
     fn written(&mut self, written: Written) -> Result<(), ExecError> {
         written.lines.into_iter().for_each(|line: JournalLine| self.screen.show(Update::Event(line)));
         for instance in written.recorded {
@@ -470,7 +471,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         Ok(())
     }
 
-    /// The status, for who looks from outside; where it cannot be written the run goes on without it.
+    /// Writes the status file. If that fails, the run continues without it.
     fn show_status(&mut self, ended: Option<i32>) {
         if let Some(silence) = self.context.silence.take() {
             self.screen.notice(silence);
@@ -493,8 +494,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         }
     }
 
-    /// Says something after the loop has ended, and how the run did, and removes what attempts left in their folders.
-    ///
+    /// Writes the last events and the exit code after the loop has ended, and removes the files of attempts.
     /// # Errors
     /// The journal cannot be written.
     pub(super) fn end(mut self, events: Vec<RunEvent>, exit: i32) -> Result<(), ExecError> {
@@ -506,7 +506,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         Ok(())
     }
 
-    /// Before a decision: tells the scheduler how the GPUs stand, before what else happened.
+    /// Before a decision, and before other events: reports the state of the GPUs to the scheduler.
     fn open_gpus(&mut self) {
         let wanted = self.wants_gpus();
         for text in self.cards.open(wanted, self.rivals.may_share()) {
@@ -521,14 +521,14 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         }
     }
 
-    /// Tells the scheduler what running attempts hold on their GPUs.
+    /// Reports the GPU memory of running attempts to the scheduler.
     fn tell_gpu_memory(&mut self) {
         for (attempt, gpu_memory) in self.cards.used_now(self.attempts.ids()) {
             self.out.tell(Event::Sampled { attempt, gpu_memory });
         }
     }
 
-    /// A step that asks for GPUs is to run, and does not yet.
+    /// True if a step that requests GPUs is to run and has no placement yet.
     fn wants_gpus(&self) -> bool {
         self.outcomes.waiting_for_gpus().any(|id| !self.attempts.is_placed(id))
     }

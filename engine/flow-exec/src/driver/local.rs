@@ -1,6 +1,6 @@
-//! This machine as an executor: through its keeper, which is started with the first attempt, so that a run that reuses everything has
-//! none, and through the sampler, which is started with the first process. Of a detached run it is another process that has both, for
-//! they outlive this one then.
+//! This machine as an executor. The keeper starts with the first attempt, so that a run that reuses everything has
+//! none; the sampler starts with the first process. A detached run has both in a supervisor process, which survives
+//! this one.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -31,20 +31,20 @@ pub(crate) struct Local {
     record: PathBuf,
     keeper: Option<Keeper>,
     sampler: Option<Sampler>,
-    /// What is started outlives this process.
+    /// Present if attempts survive this process.
     outlives: Option<Settings>,
     staying: Option<DaemonHandle>,
-    /// What could not be handed over.
+    /// Attempts that the supervisor could not be given.
     refused: VecDeque<Event>,
     life: Option<(OwnedFd, u32)>,
     locks: Vec<Option<OwnedFd>>,
     folders: BTreeMap<AttemptId, Folder>,
-    /// Of these the keeper writes down that they have ended where this process does not get to it.
+    /// Attempts whose end the keeper writes to disk, in case this process does not get to it.
     unsettled: BTreeSet<AttemptId>,
 }
 
 impl Local {
-    /// `exe` is flow itself; `record` says as long as anything of it can be alive whose that is.
+    /// `exe` is the flow program; `record` identifies the owner while any process of it may be alive.
     pub(crate) fn new(exe: PathBuf, record: PathBuf) -> Local {
         Local {
             exe,
@@ -61,13 +61,13 @@ impl Local {
         }
     }
 
-    /// What it starts outlives this process.
+    /// Its attempts survive this process.
     pub(crate) fn outliving(mut self, settings: Settings) -> Local {
         self.outlives = Some(settings);
         self
     }
 
-    /// Starts attempts that outlive this process.
+    /// Starts attempts that survive this process.
     fn begin(&mut self, unit: Vec<Work>) -> Result<(), ExecError> {
         if let (None, Some(settings)) = (&self.staying, &self.outlives) {
             let staying = DaemonHandle::spawn(settings, self.life.take(), std::mem::take(&mut self.locks));
@@ -115,7 +115,7 @@ impl Local {
 
 impl Drop for Local {
     fn drop(&mut self) {
-        // What is told to start after an error is not to be started.
+        // After an error, requests that are still queued must not start.
         if let Some(keeper) = self.keeper.as_mut().filter(|_| self.folders.is_empty()) {
             keeper.finish();
         }

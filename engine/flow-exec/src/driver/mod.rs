@@ -84,29 +84,29 @@ pub use run::run;
 pub use session::{Session, SessionRequest};
 pub use slurm::{NoAnswer, Qualities, Rules, Unasked, cancel_jobs, jobs_left, overview, rules};
 
-/// What a run tells while it goes on. Screen and `--json` are folds over these.
+/// Updates of a running run. The screen and `--json` are folds over these.
 #[derive(Clone, Debug)]
 pub enum Update {
-    /// A line of the journal, which is written.
+    /// A line that was written to the journal.
     Event(JournalLine),
-    /// How far an attempt is.
+    /// Progress of an attempt.
     Progress {
         attempt: AttemptId,
-        /// Between 0 and 1, where it tells.
+        /// Between 0 and 1, if the program reports it.
         fraction: Option<f64>,
-        /// A few words of its own.
+        /// A short text of the program.
         text: String,
     },
     /// A line of a plugin's set-up.
     Setup {
         plugin: String,
-        /// What its set-up printed.
+        /// Output of a set-up.
         line: String,
     },
-    /// The run as it stands, a few times a second.
+    /// The state of the run, a few times per second.
     Status(Box<Status>),
-    /// What is being hashed or copied before the run begins, and how far that is.
+    /// Progress of hashing or copying before the run begins.
     Doing(String),
-    /// Another process holds the store; waiting.
+    /// Waits for another process that holds the store.
     Held(String),
 }

@@ -1,5 +1,5 @@
-//! Files in which a plain program leaves its numbers: opened when it has ended, and followed while it runs, for people who look on.
-//! What counts of them is read at the end.
+//! The files in which a plain program leaves its numbers: read when it has ended, and followed during the run for the
+//! screen. Only the final reading counts.
 
 use std::{
     collections::BTreeMap,
@@ -19,9 +19,9 @@ use walkdir::WalkDir;
 
 use crate::{attempt::Lines, secrets::Secrets, text};
 
-/// Of a file of numbers that is read as a whole.
+/// Size limit of a number file that is read at once.
 const LONGEST: u64 = 64 << 20;
-/// How many entries of a folder are looked at.
+/// Limit of folder entries that are looked at.
 pub(crate) const MOST_ENTRIES: usize = 10_000;
 
 /// The files of a work folder.
@@ -53,12 +53,12 @@ impl NumberFiles for InWork<'_> {
     }
 }
 
-/// The text of a file that goes by this name.
+/// The text of a file, which errors call by this name.
 pub(crate) fn text_in(path: &Path, name: &str) -> Result<String, NoMetrics> {
     text::read(path, LONGEST).map_err(unread(name))
 }
 
-/// What is in a file that goes by this name.
+/// The bytes of a file, which errors call by this name.
 pub(crate) fn bytes_in(path: &Path, name: &str) -> Result<Vec<u8>, NoMetrics> {
     text::read_bytes(path, LONGEST).map_err(unread(name))
 }
@@ -67,7 +67,7 @@ pub(crate) fn unread(name: &str) -> impl Fn(io::Error) -> NoMetrics {
     move |e| NoMetrics::Unread { file: name.to_owned(), error: e.into() }
 }
 
-/// The event files of TensorBoard in a folder and below, by their paths in it.
+/// The TensorBoard event files in a folder and below, as paths relative to it.
 pub(crate) fn event_files_in(folder: &Path) -> Vec<String> {
     let entries = WalkDir::new(folder).into_iter().take(MOST_ENTRIES).flatten();
     let files = entries.filter(|entry| entry.file_type().is_file() && is_event_file(entry.path()));
@@ -77,21 +77,21 @@ pub(crate) fn event_files_in(folder: &Path) -> Vec<String> {
     files
 }
 
-/// It has the name that writers of event files give.
+/// Its name is the name of an event file.
 pub(crate) fn is_event_file(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().contains("tfevents"))
 }
 
-/// How often a folder is searched for event files, seconds.
+/// Seconds between searches of a folder for event files.
 const SEARCH: f64 = 2.0;
 
-/// Follows files of lines, and event files, while a program writes them.
+/// Follows line files and event files while a program writes them.
 pub(super) struct Following {
     files: Vec<Followed>,
     folders: Vec<EventFolder>,
     printed: Printed,
     reported: Reported,
-    /// What it prints tells its epochs.
+    /// Its log has its epochs.
     told_elsewhere: bool,
 }
 
@@ -118,7 +118,7 @@ impl Following {
         }
     }
 
-    /// Looks at what is new: the epochs that ended, and how far it is.
+    /// Reads new numbers. Returns the epochs that ended, and a progress text.
     pub(super) fn look(&mut self, now: f64, secrets: &Secrets) -> (Vec<EndedEpoch>, Option<String>) {
         let (mut ended, mut rows) = (Vec::new(), Vec::new());
         self.files.iter_mut().for_each(|file| file.read(&mut rows));
@@ -131,7 +131,7 @@ impl Following {
         rows.iter_mut().for_each(|row| row.name = secrets.hide(std::mem::take(&mut row.name)));
         let logged = rows.split_off(of_lines);
         self.printed.take(rows.into_iter(), now, &mut self.reported, &mut ended);
-        // A step may be a batch, of which there are too many to tell each.
+        // A step may be a batch, and there are too many batches to show each.
         let mut steps = Vec::new();
         let of_events = if tells { &mut ended } else { &mut steps };
         self.printed.take(logged.into_iter(), now, &mut self.reported, of_events);
@@ -141,20 +141,20 @@ impl Following {
         (ended, how_far(&self.printed, &self.reported))
     }
 
-    /// The last epoch, when the program has ended.
+    /// The last epoch, after the program has ended.
     pub(super) fn end(&mut self) -> Option<EndedEpoch> {
         self.printed.end(&self.reported).filter(|_| !self.told_elsewhere)
     }
 }
 
 impl Followed {
-    /// Of a file that consists of lines.
+    /// `None` unless the file consists of lines.
     fn new(file: MetricsFile, path: PathBuf) -> Option<Followed> {
         let reader = file.lines()?;
         Some(Followed { file, lines: Lines::new(path.clone(), b"\n"), path, reader })
     }
 
-    /// The numbers of records that are new and whole. What is wrong with one is told at the end, when all of them are read.
+    /// The numbers of new, complete records. Errors are reported at the end, when all records are read.
     fn read(&mut self, rows: &mut Vec<MetricRow>) {
         if self.lines.is_another()
             && let Some(anew) = Followed::new(self.file.clone(), self.path.clone())
@@ -175,7 +175,7 @@ struct EventFolder {
     files: BTreeMap<String, Logged>,
 }
 
-/// An event file, how far it was read, and how long it was then.
+/// An event file, with the offset up to which it was read, and its length then.
 struct Logged {
     file: EventFile,
     read: u64,
@@ -187,7 +187,7 @@ impl EventFolder {
         EventFolder { path, searched: f64::MIN, files: BTreeMap::new() }
     }
 
-    /// The numbers of whole records that are new. Says whether the program tells its epochs. What is damaged is told at the end.
+    /// The numbers of new, complete records. Returns whether the program reports epochs. Damage is reported at the end.
     fn read(&mut self, now: f64, rows: &mut Vec<MetricRow>) -> bool {
         if now - self.searched >= SEARCH {
             self.searched = now;
@@ -217,12 +217,12 @@ impl Logged {
     }
 }
 
-/// `epoch 3: loss 0.5000, top1 91.50 %`: what the numbers that came last say of a program; nothing while there is none.
+/// A progress text from the latest numbers, `epoch 3: loss 0.5000, top1 91.50 %`; none without numbers.
 pub(super) fn how_far(printed: &Printed, reported: &Reported) -> Option<String> {
     let (head, numbers) = match (printed.epoch(), printed.place()) {
         (Some((part, epoch)), _) => (format!("epoch {epoch}: "), reported.of_epoch(part, epoch)),
         (None, Some(place)) => (format!("{place}: "), reported.latest()),
-        // Between two epochs what was said of the last one still stands.
+        // Between two epochs the text about the last one stays.
         (None, None) if !reported.epochs.is_empty() => return None,
         (None, None) => (String::new(), reported.latest()),
     };
@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(look("epoch,loss\n0,0.5\n1,0.2", 2.0), seen(&[], "epoch 0: loss 0.5000"));
         assert_eq!(look("epoch,loss\n0,0.5\n1,0.25\n", 3.0), seen(&[0], "epoch 1: loss 0.2500"));
         assert_eq!(look("epoch,loss\n0,0.5\n1,0.25\n", 4.0), seen(&[], ""), "nothing is new");
-        // A logger that meets another metric writes its file anew.
+        // A logger that meets a new metric writes its file again.
         let rewritten = "epoch,loss,acc\n2,1,9\n";
         assert_eq!(look(rewritten, 5.0), seen(&[1], "epoch 2: acc 9.0000, loss 1.0000"));
         fs::write(dir.path().join("m.jsonl"), "{\"lr\": 3}\nnoise\n").unwrap();

@@ -1,5 +1,5 @@
-//! What runs that do not live any more have left to go on: jobs of a batch system, and attempts on this machine. What this run wants of
-//! it is joined; what is of its workflow and nobody wants is ended. Starts nothing.
+//! Work of dead runs that still runs: batch jobs, and attempts on this machine. This run joins what it needs, and ends
+//! what belongs to its workflow and nobody needs. Starts nothing.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,37 +17,37 @@ use super::{
 };
 use crate::clock;
 
-/// What is left, as it was found.
+/// The work of dead runs, as it was found.
 pub(crate) struct OrphanedWork {
     dir: StoreDir,
     found: Mutex<Left>,
-    /// So many looks saw deaths, or may have missed some, and what those had recorded is in the store.
+    /// The number of looks whose dead runs have been imported: looks that saw deaths or may have missed some.
     taken_in: Mutex<u64>,
 }
 
 struct Left {
     intents: Vec<Intent>,
-    /// What this run is about to join.
+    /// Intents that this run is about to join.
     promised: Vec<Intent>,
     labels: BTreeMap<RunId, Arc<BTreeMap<AttemptId, String>>>,
-    /// Jobs of a batch system, as they were found: the results that they come to, by label.
+    /// Batch jobs as they were found: the fingerprints of their results, by label.
     jobs: BTreeMap<String, BTreeSet<Digest>>,
-    /// The workflow file of runs that left jobs.
+    /// The workflow files of runs that left jobs.
     files: BTreeMap<RunId, Option<String>>,
-    /// Runs that died since then are looked for once more.
+    /// Runs that died after this time are searched again,
     news: Option<SystemTime>,
-    /// And runs whose death was noticed.
+    /// and so are runs whose death was noticed.
     living: LivingRuns,
     dead: BTreeSet<RunId>,
-    /// How many looks saw deaths, or may have missed some.
+    /// Number of looks that saw deaths, or may have missed some.
     looks: u64,
 }
 
 impl OrphanedWork {
-    /// Looks for all of it, for the run `own`.
+    /// Looks for all of it, on behalf of the run `own`.
     pub(crate) fn look(store: &Store, own: &RunId) -> OrphanedWork {
         let (dir, news) = (store.dir(), store.dir().news());
-        // First of all: what dies from here on is noticed.
+        // First, so that every death from here on is noticed.
         let mut living = LivingRuns::beside(dir, own);
         let _ = living.ended(clock::system(), |_| false);
         let (marked, intents): (Vec<Intent>, Vec<Intent>) =
@@ -58,22 +58,22 @@ impl OrphanedWork {
             jobs.entry(member.label.clone()).or_default().insert(member.fingerprint);
         }
         let (labels, files, dead) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        // Who died before was not seen to.
+        // Runs that died before are not imported yet.
         let found = Left { intents, promised: Vec::new(), labels, jobs, files, news, living, dead, looks: 1 };
         OrphanedWork { dir: dir.clone(), found: Mutex::new(found), taken_in: Mutex::new(0) }
     }
 
-    /// A copy of what was found first.
+    /// A copy of the intents found first.
     pub(crate) fn all(&self) -> Vec<Intent> {
         self.with(|found, _| found.intents.clone())
     }
 
-    /// What of it is followed, by fingerprint: since which run it goes on.
+    /// The intents that this run follows: fingerprint to the run that started it.
     pub(crate) fn to_follow(&self) -> BTreeMap<Digest, RunId> {
         self.with(|found, dir| left::to_follow(dir, &found.intents))
     }
 
-    /// Nothing of it is on this machine.
+    /// None of it is on this machine.
     pub(crate) fn has_nothing_here(&self) -> bool {
         self.with(|found, _| found.intents.iter().chain(&found.promised).all(|intent| intent.here.is_none()))
     }
@@ -84,8 +84,8 @@ impl OrphanedWork {
         work(&mut found, &self.dir)
     }
 
-    /// Runs that lived beside this one and were killed may have left something: of all but those of which it is known that they `live`.
-    /// Says how many looks saw deaths, or may have missed some.
+    /// Runs beside this one may have been killed and have left work. Looks at all runs that are not known to `live`.
+    /// Returns how many looks saw deaths, or may have missed some.
     pub(crate) fn look_for_deaths(&self, live: impl Fn(&RunId) -> bool) -> u64 {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(ended) = found.living.ended(clock::system(), live) {
@@ -99,7 +99,7 @@ impl OrphanedWork {
         found.looks
     }
 
-    /// The same, and what runs recorded that have died by now is in the store then.
+    /// The same, and imports the records of runs that have died by now into the store.
     ///
     /// # Errors
     /// The store cannot be written.
@@ -124,7 +124,7 @@ impl OrphanedWork {
         }
     }
 
-    /// The job of an earlier run that does these attempts, in their order, by fingerprint.
+    /// Takes the job of an earlier run that runs these attempts, in their order, by fingerprint.
     pub(crate) fn job(&self, attempts: &[Digest]) -> Option<Intent> {
         self.with(|found, _| {
             let at = found.intents.iter().position(|intent| intent.here.is_none() && does(intent, attempts))?;
@@ -132,7 +132,7 @@ impl OrphanedWork {
         })
     }
 
-    /// Whether these attempts go on on this machine, or came to something there: they are kept for this run then.
+    /// True if these attempts run on this machine or have ended there. If so, they are reserved for this run.
     pub(crate) fn goes_on(&self, attempts: &[Digest]) -> bool {
         self.with(|found, dir| {
             if found.promised.iter().any(|intent| does(intent, attempts)) {
@@ -140,7 +140,7 @@ impl OrphanedWork {
             }
             let fits = |intent: &Intent| intent.here.is_some() && does(intent, attempts);
             let Some(at) = found.intents.iter().position(|intent| fits(intent) && is_sound(intent, dir)) else {
-                // What cannot be joined is in the way of what is to be done anew.
+                // Attempts that cannot be joined block a new start, so they are ended.
                 found.intents.retain(|intent| !fits(intent) || intent.end(dir));
                 return false;
             };
@@ -150,7 +150,7 @@ impl OrphanedWork {
         })
     }
 
-    /// What goes on of these attempts is this run's from here on.
+    /// Takes the intent of these attempts: they belong to this run from here on.
     pub(crate) fn take(&self, attempts: &[Digest]) -> Option<Intent> {
         if !self.goes_on(attempts) {
             return None;
@@ -161,15 +161,15 @@ impl OrphanedWork {
         })
     }
 
-    /// What attempts of a run that does not live any more were of.
+    /// The labels of a dead run's attempts.
     pub(crate) fn labels(&self, run: &RunId) -> Arc<BTreeMap<AttemptId, String>> {
         self.with(|found, dir| {
             Arc::clone(found.labels.entry(run.clone()).or_insert_with(|| Arc::new(labels(dir, run))))
         })
     }
 
-    /// Ends what goes on of the workflow file `file` under one of these labels and is not what is wanted there, unless another run
-    /// follows it.
+    /// Ends attempts of the workflow file `file` with these labels but another fingerprint, unless another run follows
+    /// them.
     pub(crate) fn end_unwanted(
         &self,
         file: &str,
@@ -180,7 +180,7 @@ impl OrphanedWork {
         self.end(file, is_followed, |intent| intent.members.iter().any(is_other));
     }
 
-    /// Ends what goes on of a workflow file that has no such instance any more.
+    /// Ends attempts of a workflow file that has no such instance any more.
     pub(crate) fn end_unknown(
         &self,
         file: &str,
@@ -198,24 +198,24 @@ impl OrphanedWork {
             found.intents.retain(|intent| {
                 let followed = || intent.members.iter().any(|member| is_followed(&member.fingerprint));
                 let over = intent.here.as_deref() == Some(file) && is_over(intent) && !followed();
-                // What still ends is looked at again with the next decision of its label.
+                // An attempt that has not ended yet is checked again with the next decision about its label.
                 !over || intent.end(dir)
             });
         });
     }
 
-    /// There are jobs of a batch system.
+    /// True if there are batch jobs.
     pub(crate) fn has_jobs(&self) -> bool {
         self.with(|found, _| found.intents.iter().any(|intent| intent.here.is_none()))
     }
 
-    /// A job of a batch system that does not come to this result was found under the label.
+    /// True if a batch job with this label but another result was found.
     pub(crate) fn has_other_job(&self, label: &str, result: &Digest) -> bool {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         found.jobs.get(label).is_some_and(|of| of.iter().any(|of| of != result))
     }
 
-    /// Ends jobs of the workflow file `file` under one of these labels that do not come to the result that is wanted there.
+    /// Ends jobs of the workflow file `file` with these labels but other results than wanted.
     pub(crate) fn end_jobs(&self, file: &str, wanted: &BTreeMap<String, Option<Digest>>) {
         let differs = |of: &BTreeSet<Digest>, wanted: &Option<Digest>| of.iter().any(|of| Some(*of) != *wanted);
         let unwanted = |found: &Left| {
@@ -230,14 +230,14 @@ impl OrphanedWork {
 
     fn end_jobs_where(&self, file: &str, is_over: impl Fn(&Member) -> bool) {
         let jobs = self.take_jobs(file, is_over);
-        // Another run that goes on may have taken them up.
+        // Another living run may have joined them.
         if !jobs.is_empty() && !others_go_on(&self.dir) {
             slurm::end_unwanted(&self.dir, &jobs);
         }
     }
 
-    /// This run is told to end: so are jobs of the workflow file `file` under these labels that it has not joined yet. Says what people
-    /// should know of that.
+    /// This run must end: ends jobs of the workflow file `file` with these labels that it has not joined yet. Returns a
+    /// notice.
     pub(crate) fn end_unjoined(&self, file: &str, labels: &BTreeSet<String>) -> Option<String> {
         let jobs = self.take_jobs(file, |member| labels.contains(&member.label));
         match jobs.len() {
@@ -249,13 +249,13 @@ impl OrphanedWork {
         }
     }
 
-    /// Jobs of a workflow file of which that is so, and which have not ended, are nobody's from here on.
+    /// Takes the running jobs of a workflow file that match: they belong to nobody from here on.
     fn take_jobs(&self, file: &str, is_so: impl Fn(&Member) -> bool) -> Vec<Intent> {
         self.with(|found, dir| {
             let mut jobs = Vec::new();
             let files = &mut found.files;
             found.intents.retain(|intent| {
-                // What has come to something stays, for whoever wants that again.
+                // A job that has ended stays, for runs that need its result again.
                 let taken = intent.here.is_none() && intent.members.iter().any(&is_so) && !intent.has_ended();
                 let mut of =
                     || files.entry(intent.run.clone()).or_insert_with(|| workflow_file(dir, &intent.run)).clone();
@@ -268,17 +268,17 @@ impl OrphanedWork {
     }
 }
 
-/// More runs than one go on in this store.
+/// True if more than one run of this store is alive.
 fn others_go_on(dir: &StoreDir) -> bool {
     let runs = dir.runs().unwrap_or_default();
     runs.into_iter().filter(|run| dir.run(run).lives().is_some()).take(2).count() > 1
 }
 
-/// By the journal of the run, and what it was about to write there.
+/// From the journal of the run, and from lines that it was about to write there.
 fn labels(dir: &StoreDir, run: &RunId) -> BTreeMap<AttemptId, String> {
     let run = dir.run(run);
     let (mut instances, mut labels) = (BTreeMap::new(), BTreeMap::new());
-    // Where it cannot be read nobody knows who ran beside whom.
+    // If the journal cannot be read, the attempts beside each other are unknown.
     let _ = run.read_journal(|line| match line.event {
         RunEvent::Instance { instance, label, .. } => drop(instances.insert(instance, label)),
         RunEvent::Started { instance, attempt, .. } => {
@@ -291,7 +291,7 @@ fn labels(dir: &StoreDir, run: &RunId) -> BTreeMap<AttemptId, String> {
     labels
 }
 
-/// The workflow file of a run, by its journal.
+/// The workflow file of a run, from its journal.
 fn workflow_file(dir: &StoreDir, run: &RunId) -> Option<String> {
     let mut file = None;
     let _ = dir.run(run).read_journal(|line| {
@@ -302,7 +302,7 @@ fn workflow_file(dir: &StoreDir, run: &RunId) -> Option<String> {
     file
 }
 
-/// An intent is of these attempts, in their order, and their folders are there.
+/// True if an intent has these attempts, in their order, and their folders exist.
 fn does(intent: &Intent, attempts: &[Digest]) -> bool {
     let same = intent.members.iter().map(|member| &member.fingerprint).eq(attempts);
     same && intent.members.iter().all(|member| member.folder.is_dir())

@@ -1,5 +1,5 @@
-//! What the parts of a run have to tell: lines for the journal, events for the scheduler, progress for the screen. It gathers
-//! them in the order in which they come; who sends them on is the loop.
+//! The reports of a run's parts: lines for the journal, events for the scheduler, progress for the screen. Collects
+//! them in order; the loop sends them on.
 
 use std::collections::VecDeque;
 
@@ -22,7 +22,7 @@ impl Outbox {
         Outbox { secrets, lines: Vec::new(), events: VecDeque::new(), updates: Vec::new() }
     }
 
-    /// Tells people, now and in the journal.
+    /// Reports an event, on the screen and in the journal.
     pub(super) fn say(&mut self, mut event: RunEvent) {
         self.secrets.hide_in(&mut event);
         self.lines.push(JournalLine { at: clock::unix_millis(), event });

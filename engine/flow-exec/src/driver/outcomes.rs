@@ -1,5 +1,5 @@
-//! From a decision to a settled instance: what is looked up, what is recorded, what is settled without an attempt. The order of
-//! things is the scheduler's; what is stored goes through the recorder.
+//! From a decision to a settled instance: lookups, records, and settling without an attempt. The scheduler determines
+//! the order; the recorder stores.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::{context::RunContext, decisions::LookedUp, outbox::Outbox, recorder::Recorder};
 use crate::{ExecError, clock};
 
-/// How what was planned for a verdict and not made is counted.
+/// The key that counts instances whose verdict did not need them.
 pub(super) const NOT_NEEDED: &str = "not_needed";
 
 /// A decision to run, until the result is recorded.
@@ -32,9 +32,9 @@ pub(super) struct Decided {
     pub(super) why: Why,
 }
 
-/// An attempt that has ended, and of which the scheduler has not said yet what becomes of it.
+/// An ended attempt that the scheduler has not decided about yet.
 enum Ended {
-    /// With this result; another attempt may go on from what it left.
+    /// With this result. `goes_on`: another attempt may continue from its checkpoint.
     As { result: Box<StepResult>, goes_on: bool },
     /// It was never started.
     Unstarted(Outcome, Option<Cause>),
@@ -45,14 +45,14 @@ pub(super) struct Outcomes {
     context: Arc<RunContext>,
     decided: BTreeMap<InstanceId, Decided>,
     refused: BTreeSet<InstanceId>,
-    /// Instances that ask for GPUs and have no result yet.
+    /// Instances that request GPUs and have no result yet.
     want_gpus: BTreeSet<InstanceId>,
-    /// Of these, those that are to run.
+    /// Those of them that are to run.
     waiting_for_gpus: BTreeSet<InstanceId>,
     ended: BTreeMap<AttemptId, Ended>,
-    /// Settled instances by how.
+    /// Number of settled instances by outcome.
     pub(super) counts: BTreeMap<String, u32>,
-    /// Outcomes that are failures have happened.
+    /// True if an outcome was a failure.
     pub(super) failed: bool,
 }
 
@@ -75,22 +75,22 @@ impl Outcomes {
         }
     }
 
-    /// Why an instance runs, and under which fingerprint its result will be kept.
+    /// Why an instance runs, and the fingerprint for its result.
     pub(super) fn decided(&self, instance: InstanceId) -> Option<&Decided> {
         self.decided.get(&instance)
     }
 
-    /// Instances that ask for GPUs of this machine, and have no result yet.
+    /// Instances that request GPUs of this machine and have no result yet.
     pub(super) fn want_gpus(&self) -> &BTreeSet<InstanceId> {
         &self.want_gpus
     }
 
-    /// Instances that ask for GPUs and are to run.
+    /// Instances that request GPUs and are to run.
     pub(super) fn waiting_for_gpus(&self) -> impl Iterator<Item = InstanceId> {
         self.waiting_for_gpus.iter().copied()
     }
 
-    /// The answers of a look-up, as the scheduler is told them.
+    /// Converts the answers of a lookup to those for the scheduler.
     ///
     /// # Errors
     /// The store could not be read.
@@ -118,7 +118,7 @@ impl Outcomes {
         Ok(())
     }
 
-    /// Takes note of what was decided for an instance, and says how the scheduler is told of it.
+    /// Applies the decision about an instance, and returns the answer for the scheduler.
     pub(super) fn answer(&mut self, instance: InstanceId, decision: Decision, out: &mut Outbox) -> Answer {
         match decision {
             Decision::Reuse { result, parts, read_again: Some(remarks) } => {
@@ -128,7 +128,7 @@ impl Outcomes {
                 let outcome = result.outcome;
                 let workflow = &self.context.session.expansion.workflow;
                 if result.workflow != *workflow {
-                    // It is this workflow's last too: what changes next is told against it.
+                    // It is also the latest try of this workflow, with which the next change is compared.
                     let parts = serde_json::to_value(&parts).unwrap_or_default();
                     out.say(self.tried(&result, parts));
                 }
@@ -162,12 +162,12 @@ impl Outcomes {
         }
     }
 
-    /// An attempt has ended with this result.
+    /// Keeps the result of an ended attempt.
     pub(super) fn ended(&mut self, attempt: AttemptId, result: StepResult, goes_on: bool) {
         self.ended.insert(attempt, Ended::As { result: Box::new(result), goes_on });
     }
 
-    /// An attempt was never started.
+    /// Keeps the outcome of an attempt that never started.
     pub(super) fn unstarted(&mut self, attempt: AttemptId, outcome: Outcome, cause: Option<Cause>) {
         self.ended.insert(attempt, Ended::Unstarted(outcome, cause));
     }
@@ -179,7 +179,7 @@ impl Outcomes {
         })
     }
 
-    /// This workflow's instance was tried under the fingerprint of a result.
+    /// The event that this workflow's instance was tried under the fingerprint of a result.
     fn tried(&self, result: &StepResult, parts: Value) -> RunEvent {
         RunEvent::Tried {
             workflow: self.context.session.expansion.workflow.clone(),
@@ -205,7 +205,7 @@ impl Outcomes {
         self.context.known.set_standing(instance, fingerprint);
     }
 
-    /// The metrics of a finished attempt were read anew: that is recorded as if they had been read so from the beginning.
+    /// Records a finished attempt's metrics after a new reading, as if they had always been read that way.
     fn read_again(
         &mut self,
         instance: InstanceId,
@@ -217,7 +217,7 @@ impl Outcomes {
         let mut result = Box::new(Arc::unwrap_or_clone(result));
         let expansion = &self.context.session.expansion;
         result.workflow.clone_from(&expansion.workflow);
-        // It may have been made by another step that does the same.
+        // Another step that does the same work may have made it.
         result.step.clone_from(&expansion.steps[expansion.instances[instance.index()].step.index()].name);
         self.context.secrets.hide_in(&mut result.cause);
         remarks.into_iter().for_each(|text| out.notice(Some(instance), text));
@@ -228,11 +228,11 @@ impl Outcomes {
         Answer::Hit(outcome)
     }
 
-    /// The attempt is the instance's last; what closed the window of its group out of turn, and the earlier result that stands where a
-    /// measurement is spoiled.
+    /// Records the last attempt of an instance, with the reason if the window closed early, and with the earlier result
+    /// that replaces a disturbed one.
     ///
     /// # Errors
-    /// It never ended.
+    /// The attempt never ended.
     pub(super) fn record(
         &mut self,
         instance: InstanceId,
@@ -277,14 +277,14 @@ impl Outcomes {
             self.know(instance, (*result).clone());
             out.say(RunEvent::Recorded { instance, result, parts, read_again: false });
         } else {
-            // What was cancelled was not tried: the next run compares with what was there before.
+            // A cancelled attempt does not count as tried: the next run compares with the one before.
             if result.outcome != Outcome::Cancelled {
                 out.say(self.tried(&result, parts.clone()));
             }
             let done = unread(&result, decided.attempt).or_else(|| uncollected(&result, &decided.parts));
             match done.map(Box::new) {
                 Some(done) => {
-                    // It is the attempt that has them, not the failure.
+                    // The attempt has the outputs, not the failure.
                     result.outputs.clear();
                     out.say(RunEvent::Recorded { instance, result: done, parts, read_again: false });
                 }
@@ -301,8 +301,8 @@ impl Outcomes {
         Ok(())
     }
 
-    /// Before one of a unit is recorded: what all of it do, where a measurement of it is spoiled, for then good ones of the store
-    /// stand, if there are some of the whole unit. A group's results belong to one run.
+    /// If a measurement of a unit is disturbed, returns the whole unit before one of it is recorded. Good stored
+    /// results then replace all of them, because a group's results belong to one run.
     pub(super) fn spoiled_unit(&self, instance: InstanceId, attempt: AttemptId) -> Option<Vec<(InstanceId, Digest)>> {
         let expansion = &self.context.session.expansion;
         let unit = match &expansion.instances[instance.index()].corun {
@@ -320,7 +320,7 @@ impl Outcomes {
         self.ended.iter().any(spoiled).then(|| unit.iter().map(decided).collect())?
     }
 
-    /// What ended a member of a group that did nothing wrong itself.
+    /// The member that ended the group of an instance that did nothing wrong itself.
     fn blame_in_group(&self, instance: InstanceId) -> Option<Cause> {
         let expansion = &self.context.session.expansion;
         let corun = expansion.instances[instance.index()].corun.as_ref()?;
@@ -340,7 +340,7 @@ impl Outcomes {
         self.context.known.set(instance, result.into());
     }
 
-    /// What a member of a group that shared its GPUs says of their interference.
+    /// The interference that a member of a group with shared GPUs measured.
     fn group_sharing(&self, instance: InstanceId, result: &StepResult) -> Option<GpuSharing> {
         let expansion = &self.context.session.expansion;
         let corun = expansion.instances[instance.index()].corun.as_ref().filter(|c| c.gpus == CorunGpus::Shared)?;
@@ -354,7 +354,7 @@ impl Outcomes {
         learn::of_group(&together?, self.context.known.all().filter(|result| result.step == like))
     }
 
-    /// Another attempt follows: what this one left is dropped.
+    /// Another attempt follows: drops the result of this one.
     pub(super) fn discard(&mut self, instance: InstanceId, attempt: AttemptId, out: &mut Outbox) {
         let because = match self.ended.remove(&attempt) {
             Some(Ended::As { result, .. }) if result.outcome != Outcome::Failed && !result.spoiled.is_empty() => {
@@ -367,7 +367,7 @@ impl Outcomes {
         out.say(RunEvent::Again { instance, because });
     }
 
-    /// Settled without a result in the store.
+    /// Settles an instance without a stored result.
     pub(super) fn settle(
         &mut self,
         instance: InstanceId,
@@ -394,8 +394,8 @@ impl Outcomes {
         *self.counts.entry(how.to_owned()).or_default() += 1;
     }
 
-    /// Settled for this reason; where it has no result it gets one that says so. The scheduler is told by who calls, unless it
-    /// knows.
+    /// Settles for this reason, and creates a result that says so if there is none. The caller tells the scheduler,
+    /// unless it already knows.
     pub(super) fn settle_as(&mut self, instance: InstanceId, outcome: Outcome, cause: Option<Cause>, out: &mut Outbox) {
         let expansion = &self.context.session.expansion;
         let recorded = expansion.instances[instance.index()].record.contains(&outcome);
@@ -404,7 +404,7 @@ impl Outcomes {
         self.settled_as(instance, outcome, cause, out);
     }
 
-    /// It was planned and is not needed: nobody was to see it run.
+    /// Leaves out a planned instance that is not needed, without showing it as run.
     fn leave_out(&mut self, instance: InstanceId, cause: Cause, out: &mut Outbox) {
         self.count(NOT_NEEDED);
         self.settled_as(instance, Outcome::Skipped, Some(cause), out);
@@ -422,16 +422,16 @@ impl Outcomes {
     }
 }
 
-/// What stands of an attempt that ended well and whose metrics were required and not found: its result without them, from which
-/// they can be read when they are declared in another way.
+/// The result without metrics of an attempt that ended well but lacked required metrics. They can be read from it after
+/// a new declaration.
 fn unread(result: &StepResult, attempt: Digest) -> Option<StepResult> {
     let missed = matches!(result.cause, Some(Cause::NoMetrics { .. })) && result.kept.is_some();
     let done = || StepResult { fingerprint: attempt, outcome: Outcome::Ok, cause: None, ..result.clone() };
     missed.then(done)
 }
 
-/// What stands of an attempt that ended well and did not write what was declared: its outputs can be collected from its work folder
-/// when they are declared in another way. The cause stays, for it names the folder.
+/// The result of an attempt that ended well but did not write a declared output. Outputs can be collected from its work
+/// folder after a new declaration. The cause stays, because it names the folder.
 fn uncollected(result: &StepResult, parts: &Parts) -> Option<StepResult> {
     let lacks = matches!(result.cause, Some(Cause::NoOutput { .. })) && result.kept.is_some();
     let fingerprint = parts.uncollected().filter(|_| lacks)?;

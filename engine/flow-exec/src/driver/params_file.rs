@@ -1,4 +1,4 @@
-//! `--params FILE`: the values of a file, as `--set` takes them.
+//! `--params FILE`: parameter values from a file, in the form of `--set`.
 
 use std::{fmt, path::Path};
 
@@ -7,8 +7,8 @@ use serde_yaml::Value;
 
 use crate::{ExecError, text};
 
-/// The values of parameters in a file of YAML, and so of JSON, each as `NAME=VALUE`. Numbers keep their spelling, because the parameter
-/// may be a text.
+/// The parameters of a YAML or JSON file, each as `NAME=VALUE`. Numbers keep their spelling, because the parameter may
+/// be a text.
 pub(super) fn values_of(file: &Path, longest: u64) -> Result<Vec<String>, ExecError> {
     let shown = file.display();
     let wrong = |why: String| {
@@ -34,7 +34,7 @@ fn values(text: &str) -> Result<Vec<String>, String> {
         .collect()
 }
 
-/// Reads of these values the spelling of each number.
+/// Reads the spelling of each number among these values.
 struct Spelled<'a>(&'a serde_yaml::Mapping);
 
 impl<'de> DeserializeSeed<'de> for Spelled<'_> {

@@ -1,5 +1,5 @@
-//! Which attempts hold a placement, from the decision until what they left is collected, and those of them of which no program
-//! runs: their folders are being filled, or their outputs collected. Decides nothing.
+//! Attempts that hold a placement, from the decision until their outputs are collected. Among them are those without a
+//! running program, which are being filled or collected. Decides nothing.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use bytesize::ByteSize;
 use flow_core::{AttemptId, Instance, InstanceId, Outcome, sched::Placement};
 use flow_store::{Activity, Doing};
 
-/// Hashing and copying that takes longer is shown, seconds.
+/// Hashing and copying is shown after this many seconds.
 pub(super) const SLOW: f64 = 5.0;
 
-/// An attempt that is filled before its program runs, or collected after it.
+/// An attempt that is being filled before its program runs, or collected after it.
 pub(super) struct Held {
     pub(super) instance: InstanceId,
-    /// It is to be ended with this outcome before it has begun.
+    /// It must end with this outcome before it starts.
     pub(super) killed: Option<Outcome>,
-    /// Where its program ran.
+    /// Present after its program has ended.
     pub(super) ended: Option<EndedProgram>,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct EndedProgram {
     pub(super) since: f64,
     /// If this run does not collect its outputs, the next one does.
     pub(super) is_kept: bool,
-    /// People know that it takes long.
+    /// The user was told that it takes long.
     pub(super) is_told: bool,
 }
 
@@ -40,7 +40,7 @@ impl EndedProgram {
 #[derive(Default)]
 pub(super) struct Placements {
     held: BTreeMap<AttemptId, Held>,
-    /// By number among the machine's.
+    /// As indices among the machine's GPUs.
     gpus: BTreeMap<AttemptId, Vec<usize>>,
 }
 
@@ -49,7 +49,7 @@ impl Placements {
         self.held.is_empty()
     }
 
-    /// Its folder is to be filled.
+    /// Its folder is being filled.
     pub(super) fn fill(&mut self, attempt: AttemptId, instance: InstanceId, placement: &Placement) {
         if !placement.gpus.is_empty() {
             self.gpus.insert(attempt, placement.gpus.iter().map(|gpu| gpu.index()).collect());
@@ -57,12 +57,12 @@ impl Placements {
         self.held.insert(attempt, Held { instance, killed: None, ended: None });
     }
 
-    /// Its folder is filled, or cannot be.
+    /// Its folder is filled, or filling failed.
     pub(super) fn filled(&mut self, attempt: AttemptId) -> Option<Held> {
         self.held.remove(&attempt)
     }
 
-    /// What it left is to be collected.
+    /// Its outputs are being collected.
     pub(super) fn collect(&mut self, attempt: AttemptId, ended: EndedProgram) {
         self.held.insert(attempt, Held { instance: ended.shown.instance, killed: None, ended: Some(ended) });
     }
@@ -72,36 +72,36 @@ impl Placements {
         self.gpus.remove(&attempt);
     }
 
-    /// Nobody waits for what is being filled or collected any more.
+    /// Releases all that is being filled or collected, because nobody waits for it any more.
     pub(super) fn give_up(&mut self) -> BTreeMap<AttemptId, Held> {
         self.held.keys().for_each(|attempt| _ = self.gpus.remove(attempt));
         std::mem::take(&mut self.held)
     }
 
-    /// It holds nothing any more.
+    /// Releases everything that it holds.
     pub(super) fn is_over(&mut self, attempt: AttemptId) -> Option<Held> {
         self.gpus.remove(&attempt);
         self.held.remove(&attempt)
     }
 
-    /// One that has not begun is to end with this outcome.
+    /// An attempt that has not started must end with this outcome.
     pub(super) fn kill(&mut self, attempt: AttemptId, outcome: Outcome) {
         if let Some(held) = self.held.get_mut(&attempt) {
             held.killed.get_or_insert(outcome);
         }
     }
 
-    /// GPUs that are given out, by their number among the machine's.
+    /// Indices of the allocated GPUs among the machine's.
     pub(super) fn gpus(&self) -> impl Iterator<Item = usize> {
         self.gpus.values().flatten().copied()
     }
 
-    /// An attempt of this instance is filled or collected.
+    /// True if an attempt of this instance is being filled or collected.
     pub(super) fn is_held(&self, instance: InstanceId) -> bool {
         self.held.values().any(|held| held.instance == instance)
     }
 
-    /// What the status shows of those that are collected: after a while, which file is being hashed or copied.
+    /// Attempts in collection for the status file; after a while with the file that is being hashed or copied.
     pub(super) fn status(&self, now: f64) -> impl Iterator<Item = flow_store::Running> {
         self.held.values().filter_map(|held| held.ended.as_ref()).map(move |ended| {
             let mut shown = ended.shown.clone();
@@ -110,7 +110,7 @@ impl Placements {
         })
     }
 
-    /// Collecting that is found to take long: of which instance, and what is being done. Each once.
+    /// Collections that take long, with their instance and current file. Each is returned once.
     pub(super) fn slow(&mut self, now: f64) -> Vec<(InstanceId, String)> {
         let ended = self.held.values_mut().filter_map(|held| held.ended.as_mut()).filter(|ended| !ended.is_told);
         let slow = ended.filter_map(|ended| {
@@ -122,7 +122,7 @@ impl Placements {
     }
 }
 
-/// What an attempt has where it runs: the scheduler knows of a batch system no more than its queue.
+/// The placement of an attempt where it runs. For a batch job the scheduler has only its place in the queue.
 pub(super) fn given(instance: &Instance, placement: Placement) -> Placement {
     if instance.slurm.is_none() {
         return placement;
@@ -131,7 +131,7 @@ pub(super) fn given(instance: &Instance, placement: Placement) -> Placement {
     Placement { cpus, memory, gpu_memory: instance.request.gpu_memory.unwrap_or(0), ..placement }
 }
 
-/// The GPUs of a placement, by their number among the machine's.
+/// The GPUs of a placement, as indices among the machine's.
 pub(super) fn cards_of(placement: &Placement) -> impl Iterator<Item = usize> {
     placement.gpus.iter().map(|gpu| gpu.index())
 }

@@ -1,5 +1,5 @@
-//! What nobody needs any more when a run has ended: the copies of its inputs, and what attempts left in their folders. To remove it takes
-//! as long as the disk takes, so that is part of the run, and said where it is long.
+//! Removes the copies of inputs and the files of attempts at the end of a run. On a slow disk this takes long, so it
+//! counts as part of the run, and a notice says so.
 
 use std::{
     sync::{
@@ -13,13 +13,13 @@ use std::{
 use super::{EventLoop, Executor};
 use crate::clock;
 
-/// What takes no longer is not worth a word.
+/// Below this time there is no notice.
 const SHORT: Duration = Duration::from_secs(1);
-/// How often it is shown that the run goes on.
+/// Interval between updates of the screen.
 const SHOW: Duration = Duration::from_millis(200);
 
 impl<X: Executor> EventLoop<'_, X> {
-    /// Removes it, while people see that the run goes on.
+    /// Removes the files while the screen shows that the run is still busy.
     pub(in crate::driver) fn tidy(&mut self) {
         let context = Arc::clone(&self.context);
         let what = match context.captures.files() {
@@ -42,7 +42,7 @@ impl<X: Executor> EventLoop<'_, X> {
     }
 }
 
-/// Works on another thread, and tells each time when so long has passed. Without a thread nothing is done.
+/// Runs `work` on another thread and calls `tell` at each interval. Without a thread nothing is done.
 fn while_it_lasts(work: impl FnOnce() + Send, each: Duration, mut tell: impl FnMut()) {
     let (doing, done) = channel::<()>();
     thread::scope(|scope| {
@@ -50,7 +50,7 @@ fn while_it_lasts(work: impl FnOnce() + Send, each: Duration, mut tell: impl FnM
             let _doing = doing;
             work();
         };
-        // Whoever cannot start a thread drops the work, and with it the channel.
+        // If the thread cannot start, the work is dropped, and the channel with it.
         let _ = thread::Builder::new().name("tidy".to_owned()).spawn_scoped(scope, work);
         while done.recv_timeout(each) == Err(RecvTimeoutError::Timeout) {
             tell();

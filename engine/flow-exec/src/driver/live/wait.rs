@@ -1,4 +1,4 @@
-//! What the live loop waits for: whatever happens first, or the next time at which something is due.
+//! The wait of the live loop: for the first event, or for the next time at which something is due.
 
 use std::{
     pin::pin,
@@ -14,9 +14,9 @@ use crate::{
     driver::executor::{self, Executor},
 };
 
-/// How often it is looked whether what runs aside waits for somebody else.
+/// Interval between checks whether background jobs wait for the holder of the store.
 const SILENT: Duration = Duration::from_secs(1);
-/// How often GPUs are looked at for which a step waits.
+/// Interval between checks of the GPUs that a step waits for.
 const WATCH: Duration = Duration::from_millis(500);
 
 impl<X: Executor> EventLoop<'_, X> {
@@ -28,7 +28,8 @@ impl<X: Executor> EventLoop<'_, X> {
         let listening = self.attempts.listen_in().filter(|_| !self.aside.is_listening());
         let listening = listening.map(|pause| span(self.listened_at + pause));
         let watching = (self.cards.is_watching() && self.wants_gpus()).then_some(WATCH);
-        // What is on its way wakes the loop by itself; that it waits for who holds the store is to be said meanwhile.
+        // Pending work wakes the loop by itself. The interval is for the notice that it waits for the holder of the
+        // store.
         let aside = (self.recorder.is_committing() || !self.aside.is_idle()).then_some(SILENT);
         let alone = self.attempts.is_empty();
         let gathering = self.recorder.gather_until(alone).filter(|_| !self.recorder.is_committing()).map(span);
@@ -50,7 +51,7 @@ impl<X: Executor> EventLoop<'_, X> {
         }
     }
 
-    /// An event that needs no waiting.
+    /// An event that is available without waiting.
     pub(super) fn event_now(&mut self) -> Result<Option<executor::Event>, ExecError> {
         let next = pin!(self.attempts.executor.next_event());
         match next.poll(&mut TaskContext::from_waker(Waker::noop())) {
