@@ -1,5 +1,5 @@
-//! `flow plan`, `why`, `accept` and `forget`: what a run would do, asked while nobody or somebody else runs. Takes the store's lock only where
-//! it is free.
+//! `flow plan`, `why`, `accept` and `forget`: what a run would do, whether or not another process runs. Takes the
+//! store's lock only if it is free.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,18 +24,18 @@ use super::{
 };
 use crate::{ExecError, clock, pages};
 
-/// What earlier runs found out, however it can be read now.
+/// The results of earlier runs, in whichever way they can be read now.
 pub enum Knowledge {
     /// Nothing has run yet.
     Nothing,
     /// The store, held by this process.
     Held(Box<Store>),
-    /// The journals, while somebody else holds the store.
+    /// Read from the journals while another process holds the store.
     Read(Box<Replay>, StoreDir),
 }
 
 impl Knowledge {
-    /// Opens what there is in the session's store. Creates nothing.
+    /// Opens the session's store, if there is one. Creates nothing.
     ///
     /// # Errors
     /// The store is of a newer format, or damaged.
@@ -56,7 +56,7 @@ impl Knowledge {
         }
     }
 
-    /// What is in the store of an imported run, which has no database.
+    /// Reads the store of an imported run, which has no database.
     ///
     /// # Errors
     /// A journal cannot be read.
@@ -64,7 +64,7 @@ impl Knowledge {
         Ok(Knowledge::Read(Box::new(Replay::read(store)?), store.clone()))
     }
 
-    /// What can be read of results, if anything ran yet.
+    /// The results, if anything has run yet.
     pub fn results(&self) -> Option<&dyn Results> {
         match self {
             Knowledge::Nothing => None,
@@ -73,7 +73,7 @@ impl Knowledge {
         }
     }
 
-    /// The database was damaged, and made anew.
+    /// Set if the database was damaged and rebuilt.
     pub fn rebuilt(&self) -> Option<&Rebuilt> {
         match self {
             Knowledge::Held(store) => store.rebuilt(),
@@ -99,7 +99,7 @@ impl Knowledge {
         let activity = &session.activity;
         let objects: Option<Objects> = self.dir().map(|dir| dir.objects().doing(activity.clone()));
         let snapshot = self.dir().and_then(|dir| Snapshot::load(dir, &session.workspace.snapshot_name()));
-        // Only whoever holds the store writes lists of input folders into it.
+        // Only the process that holds the store writes lists of input folders into it.
         let keep = matches!(self, Knowledge::Held(_)).then(|| objects.clone()).flatten();
         let inputs = inputs_of(session, keep, snapshot.as_ref()).doing(activity.clone());
         let going_on = self.dir().map(|dir| left::to_follow(dir, &left::seen(dir))).unwrap_or_default();
@@ -120,7 +120,7 @@ impl Knowledge {
     }
 }
 
-/// What a run of these instances would do.
+/// The plan for a run of these instances.
 ///
 /// # Errors
 /// The store cannot be read.
@@ -128,8 +128,8 @@ pub fn plan(session: &Session, knowledge: &Knowledge, wanted: &[InstanceId], for
     knowledge.with_world(session, Recorded::lately, |world| plan_core(&session.context(), wanted, world, force))
 }
 
-/// What a run of these instances would do on another machine, which has no earlier results and all the inputs: those of its earlier
-/// run, where there are no others here.
+/// The plan of such a run on another machine, without earlier results but with all inputs. Inputs that are missing here
+/// are taken from the last run.
 pub fn plan_elsewhere(session: &Session, knowledge: &Knowledge, wanted: &[InstanceId]) -> Plan {
     let expansion = &session.expansion;
     let mut recorded = BTreeMap::new();
@@ -146,7 +146,7 @@ pub fn plan_elsewhere(session: &Session, knowledge: &Knowledge, wanted: &[Instan
     plan_core(&session.context(), wanted, &mut elsewhere, &Force::Nothing)
 }
 
-/// A place where every input is, and nothing has run.
+/// A place where every input exists and nothing has run.
 struct Elsewhere<'a> {
     session: &'a Session,
     inputs: Inputs,
@@ -179,7 +179,7 @@ impl Lookup for Elsewhere<'_> {
     }
 }
 
-/// What the fingerprints of these instances are made from now, by label, as far as that is known before anything runs.
+/// The parts of these instances' fingerprints by label, as far as they are known before anything runs.
 ///
 /// # Errors
 /// The store cannot be read.
@@ -194,23 +194,23 @@ pub fn parts(
     Ok(parts.into_iter().map(|(id, parts)| (label(id), parts)).collect())
 }
 
-/// What came of `flow forget`.
+/// The result of `flow forget`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Forgotten {
-    /// Labels of the results that are not found any more.
+    /// Labels of the forgotten results.
     pub labels: Vec<String>,
     /// Their fingerprints.
     pub fingerprints: BTreeSet<Digest>,
-    /// Labels of those that stay, for only these users are to drop them.
+    /// Labels of results that stay, because only these users may forget them.
     pub theirs: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// `flow forget`: results of what `names` stand for are not found any more, under whatever fingerprint, nor are these that they
-/// `reuse`, whatever the step was called then, but for those that are another user's. Journals still tell of them, and `flow gc`
-/// removes what nothing else needs.
+/// `flow forget`: removes results of the instances that `names` mean, under every fingerprint, and those that they
+/// `reuse` under earlier step names. Results of other users stay. The journals keep them, and `flow gc` removes their
+/// files.
 ///
 /// # Errors
-/// The store is held by somebody else, or cannot be written.
+/// Another process holds the store, or it cannot be written.
 pub fn forget(
     store: &Store,
     workflow: &str,
@@ -248,13 +248,13 @@ pub fn forget(
         let lines = lines.into_iter().map(|event| JournalLine { at, event }).collect();
         let journal = store.begin(&new_run_id(&store.dir().runs()?).0)?;
         store.commit(&journal, lines, &Batch::new())?.apply().map_err(StoreError::from)?;
-        // They say that there is nothing to do.
+        // The snapshots say that there is nothing to do.
         store.dir().drop_snapshots()?;
     }
     Ok(forgotten)
 }
 
-/// What this user's `flow accept` kept of whomever's results.
+/// Results of any user that this user's `flow accept` kept.
 fn kept_by_us(dir: &StoreDir) -> BTreeSet<Digest> {
     let mut kept = BTreeSet::new();
     for run in dir.runs().into_iter().flatten().map(|run| dir.run(&run)).filter(|run| run.others().is_none()) {
@@ -262,7 +262,7 @@ fn kept_by_us(dir: &StoreDir) -> BTreeSet<Digest> {
         if !matches!(first, Some(JournalLine { event: RunEvent::Accepted { .. }, .. })) {
             continue;
         }
-        // What cannot be read is nobody's word.
+        // An unreadable journal keeps nothing.
         let _ = run.read_journal(|line| {
             if let RunEvent::Recorded { result, .. } = line.event {
                 kept.insert(result.fingerprint);
@@ -272,10 +272,10 @@ fn kept_by_us(dir: &StoreDir) -> BTreeSet<Digest> {
     kept
 }
 
-/// What lies in input folders of these instances and is no input, by its path relative to the workflow.
+/// Ignored files in the input folders of these instances, relative to the workflow.
 ///
 /// # Errors
-/// A `.flowignore` is none, or a folder cannot be read.
+/// A `.flowignore` is invalid, or a folder cannot be read.
 pub fn ignored(session: &Session, wanted: &[InstanceId]) -> Result<Vec<PathBuf>, ExecError> {
     let inputs = inputs_of(session, None, None);
     let of = |id: &InstanceId| session.expansion.instances[id.index()].inputs.iter();
@@ -287,11 +287,11 @@ pub fn ignored(session: &Session, wanted: &[InstanceId]) -> Result<Vec<PathBuf>,
     Ok(ignored.into_iter().collect())
 }
 
-/// `flow accept`: keeps earlier results of what `names` stand for, those from which they differ least, under the fingerprints that they have now. `mended` is told
-/// of a database that had to be made anew.
+/// `flow accept`: keeps the earlier results that differ least from the instances that `names` mean, under the present
+/// fingerprints. `mended` is called if the database had to be rebuilt.
 ///
 /// # Errors
-/// Unknown names; the store is held by somebody else, or cannot be written.
+/// Unknown names; another process holds the store, or it cannot be written.
 pub fn accept(
     session: &Session,
     names: &[String],
@@ -320,7 +320,7 @@ pub fn accept(
     if let Knowledge::Held(store) = &knowledge
         && lines.len() > 1
     {
-        // Without a journal what is kept now would be lost with the database, and to `flow gc`.
+        // Without a journal, the kept results would be lost with the database, and to `flow gc`.
         let journal = store.begin(&new_run_id(&store.dir().runs()?).0)?;
         store.commit(&journal, lines, &Batch::new())?.apply().map_err(StoreError::from)?;
     }

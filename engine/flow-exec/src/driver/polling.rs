@@ -1,5 +1,5 @@
-//! Whose programs are to be listened to, so that a turn of the loop does not go through all of a sweep of ten thousand jobs. Decides
-//! nothing.
+//! Selects the programs to listen to, so that a turn of the loop does not visit all jobs of a sweep of ten thousand.
+//! Decides nothing.
 
 use std::{
     cmp::Reverse,
@@ -8,16 +8,16 @@ use std::{
 
 use flow_core::{AttemptId, Span};
 
-/// How often programs are listened to, and those that run on a node: its file system is not this machine's.
+/// Interval between looks at programs here, and at those on a node, which use another file system.
 pub(super) const LISTEN: Span = Span::from_millis(50);
 pub(super) const LISTEN_AFAR: Span = Span::from_millis(500);
 
-/// The attempts of a run, by what there is to do for them.
+/// The attempts of a run, by where they are polled.
 #[derive(Default)]
 pub(super) struct PollSchedule {
-    /// Whose programs run as children of this run.
+    /// Attempts whose programs are children of this run.
     here: BTreeSet<AttemptId>,
-    /// Those that have begun elsewhere, by when they are listened to, microseconds since 1970. One that has ended is found to have.
+    /// Attempts running elsewhere, by their next look in microseconds since 1970. Ended ones are dropped at that look.
     afar: BinaryHeap<Reverse<(u64, AttemptId)>>,
 }
 
@@ -35,12 +35,12 @@ impl PollSchedule {
         &self.here
     }
 
-    /// It has begun elsewhere: there is something to hear from then on.
+    /// It has started elsewhere: it may print from now on.
     pub(super) fn began_afar(&mut self, attempt: AttemptId, now: f64) {
         self.afar.push(Reverse((micros(now), attempt)));
     }
 
-    /// Who is to be listened to now; of those elsewhere, who is `there` still.
+    /// The attempts to listen to now. `there` tells whether one elsewhere still runs.
     pub(super) fn hear_now(&mut self, now: f64, there: impl Fn(AttemptId) -> bool) -> Vec<AttemptId> {
         let now = micros(now);
         let mut due: Vec<AttemptId> = self.here.iter().copied().collect();

@@ -1,4 +1,4 @@
-//! The small input files of a workflow as they are now, to be compared with those that a run kept. Writes nothing.
+//! The small input files of a workflow in their present state, to compare with those that a run kept. Writes nothing.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -19,10 +19,10 @@ pub struct PresentInputs {
     pub texts: BTreeMap<Digest, String>,
 }
 
-/// Reads them. What a run would not keep is left out, and so is what cannot be read.
+/// Reads them. Files that a run would not keep, or that cannot be read, are left out.
 ///
 /// # Errors
-/// The value of a secret stands in the workflow.
+/// The workflow contains the value of a secret.
 pub fn present_inputs(session: &Session) -> Result<PresentInputs, ExecError> {
     let secrets = session.secret_values()?;
     let inputs = inputs_of(session, None, None);

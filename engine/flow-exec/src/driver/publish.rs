@@ -1,4 +1,4 @@
-//! `publish:` after a run: writes what a built-in says, and only what changed. Words no entry.
+//! `publish:` after a run: writes the output of built-ins, if it changed. Does not word the entries.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::{Session, builtin::files};
 use crate::text;
 
-/// Of a file that an entry is written into: more than people read.
+/// Size limit of a file into which an entry is written.
 const LONGEST: u64 = 64 << 20;
 
 /// One file after publishing.
@@ -30,12 +30,12 @@ pub struct PublishedFile {
     pub changed: bool,
 }
 
-/// What was not published, for what is published there stays.
+/// A file that was not published, so that the published version stays.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WithheldFile {
-    /// Where it would have been, absolute.
+    /// The target path, absolute.
     pub path: PathBuf,
-    /// Where it is instead, absolute.
+    /// The path where it was written instead, absolute.
     pub written: PathBuf,
     pub why: Withheld,
 }
@@ -43,7 +43,7 @@ pub struct WithheldFile {
 /// `--publish`, `--no-publish`, or neither.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PublishRequest {
-    /// A whole run of the workflow as written replaces what is of the same profile and from the same GPU models.
+    /// A run of the whole unmodified workflow replaces files of the same profile and the same GPU models.
     #[default]
     Whole,
     /// Every run replaces what the workflow published before.
@@ -51,7 +51,7 @@ pub enum PublishRequest {
     Never,
 }
 
-/// What a run of the workflow writes into the repository: each target, and the folder of a report's charts beside it.
+/// The paths that a run may write in the repository: each target, and the folder for a report's charts next to it.
 pub(super) fn targets(session: &Session) -> Vec<PathBuf> {
     let paths = session.expansion.publish.iter().flat_map(|entry| match &entry.to {
         PublishTo::Report(to) => {
@@ -68,7 +68,7 @@ pub(super) fn targets(session: &Session) -> Vec<PathBuf> {
 }
 
 impl PublishRequest {
-    /// What a run may replace, of the whole workflow or of a part of it.
+    /// The files that a run may replace; `whole`: it ran the whole workflow.
     pub(crate) fn replace(self, session: &Session, whole: bool) -> Replace {
         let set = &session.expansion.set;
         match self {
@@ -83,17 +83,17 @@ impl PublishRequest {
     }
 }
 
-/// What publishing came to.
+/// The result of publishing.
 #[derive(Debug, Default)]
 pub(crate) struct Published {
     pub(crate) files: Vec<PublishedFile>,
     pub(crate) withheld: Vec<WithheldFile>,
-    /// Where, and a sentence, for each entry that could not be carried out.
+    /// A path and an error message for each entry that failed.
     pub(crate) errors: Vec<(PathBuf, String)>,
 }
 
-/// Publishes everything whose step has a result. Others are passed over: the run already said why. What may not be replaced
-/// stays, and what would have replaced it goes into `aside`, a folder of the run.
+/// Publishes everything whose step has a result; for other steps the run has already said why not. If a file may not be
+/// replaced, the new version goes into `aside`, a folder of the run.
 pub(crate) fn publish(
     session: &Session,
     builtins: &dyn Builtins,
@@ -104,7 +104,7 @@ pub(crate) fn publish(
 ) -> Published {
     let mut out = Published::default();
     let expansion = &session.expansion;
-    // Reports first: an entry links to none that could not be published.
+    // Reports first, so that no entry links to a report that could not be published.
     let (reports, entries): (Vec<&Publish>, _) =
         expansion.publish.iter().partition(|entry| matches!(entry.to, PublishTo::Report(_)));
     for entry in reports.into_iter().chain(entries) {
@@ -137,7 +137,7 @@ pub(crate) fn publish(
         };
         let written = done.and_then(|done| match done.withheld {
             None => write_all(&target, &done.files).map(|files| {
-                // Several READMEs have their entries in one file.
+                // Several READMEs may have their entries in one file.
                 let new = |file: &PublishedFile| !out.files.iter().any(|known| known.path == file.path);
                 let files: Vec<PublishedFile> = files.into_iter().filter(new).collect();
                 out.files.extend(files);
@@ -181,8 +181,8 @@ fn write(path: &Path, bytes: &[u8]) -> Result<PublishedFile, String> {
     Ok(PublishedFile { path: path.to_owned(), changed })
 }
 
-/// What a link points to is written, there already or not, and the link stays: as editors do. But for a link that somebody
-/// else put into a folder that all may write.
+/// Writes the target of a link and keeps the link, as editors do. Exception: a link that another user put into a
+/// world-writable folder.
 fn behind_links(path: &Path) -> io::Result<PathBuf> {
     const MOST: usize = 40;
     let mut path = path.to_owned();
@@ -206,7 +206,7 @@ fn behind_links(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("its links lead in a circle"))
 }
 
-/// A file that may not be there yet. A pipe in its place would be waited for for ever.
+/// Reads a file, if it exists. Only a regular one, because reading a pipe could block forever.
 fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     match text::open_regular(path) {
@@ -216,7 +216,7 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// Without `.` and `..`, as written: nothing is asked of the file system.
+/// Removes `.` and `..` from the text of a path, without the file system.
 fn normal(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -229,7 +229,7 @@ fn normal(path: &Path) -> PathBuf {
     out
 }
 
-/// The way from the folder of `from` to `to`, with slashes.
+/// The relative path from the folder of `from` to `to`, with slashes.
 fn relative(from: &Path, to: &Path) -> String {
     let from: Vec<_> = from.parent().unwrap_or(Path::new("/")).components().collect();
     let to: Vec<_> = to.components().collect();

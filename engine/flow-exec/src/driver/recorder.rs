@@ -1,5 +1,5 @@
-//! What records: lines for the journal and what they come to in the database gather here, are written aside, and are told to the
-//! screen and to the scheduler when they are there. Knows no attempts; what becomes of a commit on the disk is the store's.
+//! Records results: collects journal lines and database changes, writes them in the background, and returns them when
+//! they are safe. Knows no attempts; the store handles the commit itself.
 
 use std::{future, sync::Arc};
 
@@ -10,42 +10,42 @@ use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 use super::{context::RunContext, screen::STATUS};
 use crate::ExecError;
 
-/// How long results gather before they are written, where others come soon: a disk is waited for as long for one as for ten.
+/// How long results are collected before a write, because a disk takes as long for one as for ten.
 const GATHER: Span = Span::from_millis(10);
 
-/// The lines that are written, or why not.
+/// The lines that were written, or the error.
 pub(super) type Applied = Result<Vec<JournalLine>, Unapplied>;
 
 pub(super) struct Recorder {
     context: Arc<RunContext>,
     journal: Journal,
-    /// What is not journalled yet, for who comes when this process was killed,
+    /// Lines not journalled yet, on disk in case this process is killed,
     ahead: Ahead,
-    /// with so many of the lines that wait for the next commit.
+    /// and how many of the lines for the next commit they cover.
     noted: usize,
     pub(super) batch: Batch,
-    /// Who is recorded by the next commit.
+    /// Instances that the next commit records.
     recorded: Vec<InstanceId>,
     committing: Option<Committing>,
-    /// What the journal had no room for. It goes before everything else.
+    /// Changes for which the journal had no room. They are written before everything else.
     unwritten: Option<Commit>,
     committed_at: Time,
     said_unwritten: bool,
 }
 
-/// A batch on its way to the disk, and whom it records.
+/// A batch that is being written, and the instances that it records.
 struct Committing {
     done: JoinHandle<Applied>,
     recorded: Vec<InstanceId>,
 }
 
-/// What is safe now.
+/// Lines and instances that are on disk.
 #[derive(Default)]
 pub(super) struct Written {
     pub(super) lines: Vec<JournalLine>,
     pub(super) recorded: Vec<InstanceId>,
-    /// Why nothing can be written for the moment. It is for the screen alone, since the journal may be what has no room, and is
-    /// said once.
+    /// The reason why nothing can be written at the moment. Only for the screen, because the journal may have no room.
+    /// Shown once.
     pub(super) trouble: Option<String>,
 }
 
@@ -65,26 +65,26 @@ impl Recorder {
         }
     }
 
-    /// The next commit settles this instance.
+    /// The next commit records this instance.
     pub(super) fn record(&mut self, instance: InstanceId) {
         self.recorded.push(instance);
     }
 
-    /// A commit is on its way.
+    /// True while a commit is being written.
     pub(super) fn is_committing(&self) -> bool {
         self.committing.is_some()
     }
 
-    /// Until when results wait for others, or for room; not if there is nothing to write, or if nothing runs (`alone`) that others
-    /// could come from.
+    /// Until when results wait for others, or for disk space. None if there is nothing to write, or if nothing runs
+    /// (`alone`) that could add results.
     pub(super) fn gather_until(&self, alone: bool) -> Option<Time> {
         let pause = if self.unwritten.is_some() { STATUS } else { GATHER };
         let waits = self.unwritten.is_some() || !self.batch.is_empty() || !self.recorded.is_empty();
         (waits && !alone).then(|| self.committed_at + pause)
     }
 
-    /// Writes these lines and what gathered while the last batch was written. Where a disk has to be waited for this goes on
-    /// aside, for other steps need not wait.
+    /// Writes these lines and those collected since the last batch. In the background if it must wait for the disk, so
+    /// that other steps do not wait.
     pub(super) fn commit(
         &mut self,
         lines: &mut Vec<JournalLine>,
@@ -104,7 +104,7 @@ impl Recorder {
         Ok(Written::default())
     }
 
-    /// Writes what is left, here and now.
+    /// Writes the rest, on this thread.
     pub(super) fn commit_last(&mut self, lines: &mut Vec<JournalLine>) -> Result<Written, ExecError> {
         let (commit, recorded) = (self.gathered(lines)?, std::mem::take(&mut self.recorded));
         let written = self.written(commit.apply(), recorded, true)?;
@@ -112,7 +112,7 @@ impl Recorder {
         Ok(written)
     }
 
-    /// A kill between here and the commit does not undo what these lines record.
+    /// Writes lines ahead of the commit, so that a kill before it does not lose them.
     fn note(&mut self, lines: &[JournalLine]) {
         let new = &lines[self.noted..];
         let is_after_gap = !self.ahead.holds_some() && (self.committing.is_some() || self.unwritten.is_some());
@@ -132,7 +132,7 @@ impl Recorder {
         })
     }
 
-    /// Waits for the commit that is on its way. Nothing is lost when the future is dropped.
+    /// Waits for the running commit. Dropping the future loses nothing.
     pub(super) async fn committed(&mut self) -> Result<Applied, JoinError> {
         match &mut self.committing {
             Some(committing) => (&mut committing.done).await,
@@ -140,14 +140,14 @@ impl Recorder {
         }
     }
 
-    /// What has come of it.
+    /// Handles the end of the commit.
     pub(super) fn done(&mut self, done: Result<Applied, JoinError>, alone: bool) -> Result<Written, ExecError> {
         let Some(Committing { recorded, .. }) = self.committing.take() else { return Ok(Written::default()) };
         let done = done.map_err(|e| ExecError::Fault(format!("the store could not be written: {e}")))?;
         self.written(done, recorded, alone)
     }
 
-    /// Where the disk is full while steps run, they run on: what there is to tell waits for room.
+    /// If the disk is full while steps run, they continue, and the lines wait for room.
     fn written(&mut self, done: Applied, mut recorded: Vec<InstanceId>, alone: bool) -> Result<Written, ExecError> {
         match done {
             Ok(lines) => {
@@ -166,7 +166,7 @@ impl Recorder {
         }
     }
 
-    /// A file of the run cannot be written: the sentence for it, the first time.
+    /// The message that a file of the run cannot be written; only the first time.
     pub(super) fn trouble(&mut self, error: &StoreError) -> Option<String> {
         (!std::mem::replace(&mut self.said_unwritten, true)).then(|| format!("what runs goes on: {error}"))
     }

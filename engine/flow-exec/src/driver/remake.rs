@@ -1,4 +1,5 @@
-//! Tables and reports of a run that is over, made again from its results by the flow of today. Writes nothing into a store.
+//! Makes tables and reports of a finished run again from its results, with the present flow. Writes nothing into a
+//! store.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +13,10 @@ use serde_json::json;
 use super::{Session, builtin};
 use crate::text;
 
-/// Files that a step of flow's own makes, by path.
+/// Files made by one of flow's own steps, by path.
 pub type Made = BTreeMap<String, Vec<u8>>;
 
-/// What a report or a table came to, or why it came to nothing.
+/// The files of a report or a table, or the error.
 pub struct Remade {
     pub label: String,
     /// It is a report.
@@ -23,8 +24,8 @@ pub struct Remade {
     pub files: Result<Made, Fault>,
 }
 
-/// Makes every table, analysis and report of a workflow again. `results` are those of a run by label, `objects` where their files
-/// are. What is simulated is not made again: that takes as long as it took.
+/// Makes every table, analysis and report of a workflow again from a run's `results` by label, with files in `objects`.
+/// Simulations are not repeated, because they take as long as before.
 pub fn remake(
     session: &Session,
     builtins: &dyn Builtins,
@@ -65,7 +66,7 @@ pub fn remake(
     remade
 }
 
-/// Each instance after those that it needs, or sees.
+/// All instances, each after those that it needs or reads.
 fn in_order(expansion: &Expansion) -> Vec<InstanceId> {
     fn visit(expansion: &Expansion, id: InstanceId, seen: &mut BTreeSet<InstanceId>, order: &mut Vec<InstanceId>) {
         if !seen.insert(id) {
@@ -83,7 +84,7 @@ fn in_order(expansion: &Expansion) -> Vec<InstanceId> {
     order
 }
 
-/// What one of them sees: as in a run, but for the tables, which were made again.
+/// The input of one of them: the same as in the run, except for the tables, which were made again.
 fn input(
     session: &Session,
     id: InstanceId,
@@ -98,7 +99,7 @@ fn input(
         for (result, files) in view.results.iter().zip(&mut view.files) {
             match made.get(&result.label) {
                 Some(made) => files.clone_from(made),
-                // Of other outputs a bundle has none.
+                // A bundle has no other outputs.
                 None if view.uses.as_deref().is_some_and(|uses| uses.starts_with("flow/")) => {
                     for artifact in result.outputs.values() {
                         files.extend(builtin::files(objects, artifact)?);
@@ -117,7 +118,7 @@ fn input(
     Ok(input)
 }
 
-/// The result of a step that the run did not have: a table that was written since.
+/// An empty result for a step that the run did not have, such as a table added since.
 fn blank(expansion: &Expansion, id: InstanceId, label: &str) -> Option<StepResult> {
     let instance = &expansion.instances[id.index()];
     let value = json!({

@@ -1,4 +1,4 @@
-//! What a run is asked for, and how it ended.
+//! The options of a run, and its end.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use crate::ExecError;
 /// What to run, and how.
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
-    /// The workflow and what decides its expansion.
+    /// The workflow, and everything that affects its expansion.
     pub session: SessionRequest,
-    /// Steps or labels; everything without.
+    /// Steps or labels; empty means everything.
     pub targets: Vec<String>,
     /// `--force`.
     pub force: ForceRequest,
@@ -23,18 +23,18 @@ pub struct RunOptions {
     pub keep_going: bool,
     /// `-j`.
     pub jobs: Option<u32>,
-    /// `--policy`, before what the workflow says.
+    /// `--policy`, which overrides the workflow.
     pub policy: Option<String>,
     /// `--publish`, `--no-publish`.
     pub publish: PublishRequest,
-    /// Wait while somebody else holds the store.
+    /// Wait while another process holds the store.
     pub wait: bool,
     /// `-m`.
     pub note: Option<String>,
-    /// The command line, for whoever is told that the store is held.
+    /// The command line, shown to other processes that find the store locked.
     pub doing: String,
-    /// It runs in the background: jobs of a batch system outlive it, however it ends, but for `flow cancel`, and what runs on this machine
-    /// where it is killed.
+    /// It runs in the background. Jobs survive it however it ends, except for `flow cancel`; attempts on this machine
+    /// survive if it is killed.
     pub detached: bool,
 }
 
@@ -53,7 +53,7 @@ impl ForceRequest {
         *self == ForceRequest::Nothing
     }
 
-    /// As decisions take it.
+    /// Converts it for planning.
     ///
     /// # Errors
     /// An unknown name.
@@ -69,19 +69,19 @@ impl ForceRequest {
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunEnd {
-    /// The run; of one with nothing to do, the run that it repeats.
+    /// The run. If there was nothing to do, the run whose results are still valid.
     pub run: RunId,
     /// 0 done, 1 a step failed or something could not be published, 130 interrupted.
     pub exit: i32,
-    /// Settled instances by how.
+    /// Number of settled instances by outcome.
     pub counts: BTreeMap<String, u32>,
-    /// What is published, whether it changed or not.
+    /// Published files, changed or not.
     pub published: Vec<PublishedFile>,
-    /// What was written elsewhere, for what is published stays.
+    /// Files written elsewhere, because the published version stays.
     pub withheld: Vec<WithheldFile>,
     /// Instances of flow's own steps that have a result: tables and reports.
     pub made: Vec<String>,
-    /// Steps that were kept, and that one ran which they come after and read nothing of.
+    /// Reused steps that come `after` a step that ran, without reading anything of it.
     pub unfollowed: Vec<Unfollowed>,
     /// Nothing had changed since that run: no process was started, nothing was opened.
     pub unchanged: bool,

@@ -1,5 +1,5 @@
-//! The commit that the repository of a run stands at, as git tells. What git prints is somebody else's text: of it only a hash is
-//! believed, and that there is a change. Where there is no repository, no git, or one that says nothing in time, nothing is known.
+//! The current Git commit of a run's repository. Of git's output, which is not trusted, only a hash and the presence of
+//! a change are used. Without a repository, without git, or after a timeout, nothing is known.
 
 use std::{
     ffi::OsString,
@@ -15,20 +15,20 @@ use flow_core::Revision;
 
 use crate::clock;
 
-/// A first look at a large repository on a slow disk takes longer; then nothing is said.
+/// A first look at a large repository on a slow disk takes longer; then the commit stays unknown.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// All that is read of what git prints: the commit comes first.
+/// Limit of what is read from git. The commit comes first.
 const READ: u64 = 1 << 16;
 
-/// A question to git that is being answered on another thread.
+/// A call of git that runs on another thread.
 pub(super) struct Asked(Option<Receiver<Option<Revision>>>, Instant);
 
-/// Asks for the commit of the repository that a folder is in, and whether anything is changed but what is `written` by flow itself:
-/// what a run publishes is not what it measured. No process is started where there is none.
+/// Asks git for the commit of the repository around a folder, and for changes other than files `written` by flow
+/// itself, because what a run publishes is not what it measured. Without a repository no process is started.
 pub(super) fn ask(folder: &Path, written: &[PathBuf]) -> Asked {
     let asked = clock::steady();
     let Some(top) = folder.ancestors().find(|above| above.join(".git").exists()) else { return Asked(None, asked) };
-    // What lies outside is none of the repository's, and git would refuse to speak of it.
+    // Paths outside belong to no file of the repository, and git would reject them.
     let written: Vec<PathBuf> = written.iter().filter_map(|path| Some(path.strip_prefix(top).ok()?.into())).collect();
     let (tell, told) = sync_channel(1);
     let folder = folder.to_owned();
@@ -37,7 +37,7 @@ pub(super) fn ask(folder: &Path, written: &[PathBuf]) -> Asked {
 }
 
 impl Asked {
-    /// What git said, waited for no longer than is reasonable.
+    /// The answer of git, waited for until the timeout.
     pub(super) fn answer(self) -> Option<Revision> {
         let left = PATIENCE.saturating_sub(clock::since(self.1));
         self.0?.recv_timeout(left).ok().flatten()
@@ -47,7 +47,7 @@ impl Asked {
 fn git(folder: &Path, written: &[PathBuf]) -> Option<Revision> {
     let mut git = Command::new("git");
     git.arg("-C").arg(folder);
-    // A monitor is a program that the repository names; a submodule has settings of its own.
+    // A monitor is a program that the repository names; a submodule has its own settings.
     git.args(["-c", "core.fsmonitor=false", "status", "--porcelain=v2", "--branch", "--untracked-files=no"]);
     git.arg("--ignore-submodules=dirty");
     git.args(["--", ":(top)"]);
@@ -56,7 +56,7 @@ fn git(folder: &Path, written: &[PathBuf]) -> Option<Revision> {
         spec.push(path);
         spec
     }));
-    // Of the folder's repository, whatever the caller is in the middle of; nothing is written or fetched.
+    // Use the folder's repository, not the one of the caller's environment. Write and fetch nothing.
     for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_NAMESPACE"] {
         git.env_remove(name);
     }
@@ -65,11 +65,11 @@ fn git(folder: &Path, written: &[PathBuf]) -> Option<Revision> {
     let mut git = git.spawn().ok()?;
     let told = told(BufReader::new(git.stdout.take()?.take(READ)));
     let ended = git.wait().ok()?;
-    // One that had more to tell ends when nobody listens any more.
+    // If git had more to print, it ends with an error when the pipe closes.
     told.filter(|told| told.dirty || ended.success())
 }
 
-/// Reads the answer up to the first change. Lines of the head begin with `#`.
+/// Reads the output up to the first change. Header lines begin with `#`.
 fn told(answer: impl BufRead) -> Option<Revision> {
     let mut commit = None;
     for line in answer.split(b'\n') {

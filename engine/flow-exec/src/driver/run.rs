@@ -1,4 +1,4 @@
-//! `flow run`, from the file to the published report. Steps in order; the loop between start and end is `live`'s.
+//! `flow run`, from the file to the published report: all steps in order. The loop in between is in `live`.
 
 use std::{
     cell::LazyCell,
@@ -65,7 +65,7 @@ use crate::{
 /// Runs a workflow.
 ///
 /// # Errors
-/// It is invalid, the store cannot be had, a plugin cannot be set up. A step that fails is not an error.
+/// The workflow is invalid, the store is unavailable, a plugin cannot be set up. A failed step is not an error.
 pub fn run(
     options: &RunOptions,
     builtins: Arc<dyn Builtins>,
@@ -81,7 +81,7 @@ pub fn run(
     })
 }
 
-/// Of what is to run on Slurm.
+/// Among the Slurm steps.
 fn highest_priority(instances: &[Instance]) -> i64 {
     instances.iter().filter(|instance| instance.slurm.is_some()).map(|instance| instance.priority).max().unwrap_or(0)
 }
@@ -113,7 +113,7 @@ fn slurm(context: &RunContext) -> Slurm {
     })
 }
 
-/// Runs a workflow, its attempts on what `executor` makes.
+/// Runs a workflow with the executor that `executor` makes.
 pub(super) fn run_on<X: Executor>(
     options: &RunOptions,
     builtins: Arc<dyn Builtins>,
@@ -126,7 +126,8 @@ pub(super) fn run_on<X: Executor>(
     let key_of =
         |plugins: &BTreeMap<_, _>, included: &[Digest], also: &str| basis.key(plugins, included, &*builtins, also);
 
-    // Nothing changed since the last run: its snapshot answers by looking at files, without the workflow and the database.
+    // If nothing changed since the last run, its snapshot shows that by looking at files, without workflow and
+    // database.
     let existing = basis.workspace.existing_store()?;
     let name = basis.workspace.snapshot_name();
     let previous = existing.as_ref().and_then(|dir| Snapshot::load(dir, &name));
@@ -176,7 +177,7 @@ pub(super) fn run_on<X: Executor>(
         }
     })?;
     if !options.force.is_nothing() {
-        // What was made of the results that are about to be replaced is out of date then.
+        // The snapshots depend on results that are about to be replaced.
         store.dir().drop_snapshots()?;
     }
     let cancel = Cancel::watch(store.dir().run(&run), options.detached)?;
@@ -290,7 +291,7 @@ pub(super) fn run_on<X: Executor>(
     };
     let replace = options.publish.replace(session, wanted.len() == expansion.instances.len());
     let driven = drive(&context, reused, beginning, tasks, &replace);
-    // Where it did not come to its end.
+    // In case it did not finish.
     context.captures.clear();
     let Driven { published, withheld, exit, counts, leaving: _leaving } = driven?;
 
@@ -308,8 +309,8 @@ pub(super) fn run_on<X: Executor>(
     Ok(end)
 }
 
-/// Works on another thread while this one shows what that tells, and that who holds the store does not answer: while there is no loop
-/// yet nobody else could.
+/// Runs `work` on another thread while this one shows its progress, and a notice if the holder of the store does not
+/// answer: before the loop exists, nothing else could show these.
 fn aside<T: Send>(
     store: &Store,
     activity: &Activity,
@@ -317,9 +318,9 @@ fn aside<T: Send>(
     work: impl FnOnce(&mut dyn FnMut(Update)) -> Result<T, ExecError> + Send,
 ) -> Result<T, ExecError> {
     const LOOK: Duration = Duration::from_secs(1);
-    /// So many seconds pass until it is shown what is hashed or copied.
+    /// Hashing or copying is shown after this many seconds.
     const SHOW: u32 = SLOW as u32;
-    /// As large as that of the first thread.
+    /// The size of the main thread's stack.
     const STACK: usize = 8 << 20;
     let (tell, told) = mpsc::channel();
     let silent = tell.clone();
@@ -363,7 +364,7 @@ struct Driven {
     leaving: Leaving,
 }
 
-/// The loop, from the first task to what is published, and how it ended.
+/// Runs the loop, from the first task to publishing, and returns the end of the run.
 fn drive<X: Executor>(
     context: &RunContext,
     reused: BTreeMap<InstanceId, Decision>,
@@ -373,7 +374,8 @@ fn drive<X: Executor>(
 ) -> Result<Driven, ExecError> {
     let session = &context.session;
     let mut live = EventLoop::new(beginning);
-    // Settled before anything runs: tables and reports show them, and the scheduler knows it from the tasks.
+    // Settled before anything runs: tables and reports show these instances, and the scheduler knows them from its
+    // tasks.
     for id in &context.wanted {
         if let Some((outcome, cause)) = session.expansion.instances[id.index()].settled() {
             live.settle_before(*id, outcome, cause);
@@ -383,7 +385,7 @@ fn drive<X: Executor>(
     let runtime = event_loop()?;
     let ran = runtime.block_on(live.run(Event::Submitted(tasks)));
     if live.interrupted {
-        // Nobody waits for what is still done aside.
+        // Nobody waits for the remaining background jobs.
         context.activity.end();
         runtime.shutdown_background();
     }
@@ -414,8 +416,8 @@ fn drive<X: Executor>(
     Ok(Driven { published, withheld, exit, counts, leaving })
 }
 
-/// Jobs wait for disks as often as for a core, so there may be more of them than cores; not so many that they only get in each
-/// other's way.
+/// Jobs wait for disks as often as for a core, so there may be more of them than cores, but not so many that they slow
+/// each other down.
 const JOBS: usize = 16;
 
 fn event_loop() -> Result<tokio::runtime::Runtime, ExecError> {
@@ -455,7 +457,7 @@ fn beginning(
         instances: plan.items.len() as u32,
         pid: process::id(),
     }));
-    // Instances of a step follow each other.
+    // The instances of a step are consecutive.
     let mut told = None;
     let instances = plan.items.iter().map(|item| {
         let instance = &expansion.instances[item.id.index()];

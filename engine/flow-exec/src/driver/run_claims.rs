@@ -1,7 +1,7 @@
-//! What this run may do and other runs of the store may not: claims, by the fingerprint of an attempt, and what is known of who
-//! has one. Jobs ask it. Knows no placement and no program, and what a result is worth is decided as always.
+//! Claims: attempts that this run executes and that other runs of the store may not, by attempt fingerprint, and their
+//! holders. Background jobs use it. Knows no placement and no program.
 //!
-//! Claimed is an attempt, not a result: two runs that read one attempt's metrics in two ways need it once.
+//! A claim is for an attempt, not a result: two runs that read one attempt's metrics in two ways need it only once.
 
 use std::{
     collections::BTreeSet,
@@ -15,29 +15,29 @@ use flow_store::{Claimant, Claims, DaemonState, Store, StoreDir, StoreError};
 
 use super::orphans::OrphanedWork;
 
-/// How often, and how many times, it is looked whether somebody else has published.
+/// Interval and number of looks while another run publishes.
 const PUBLISHES: Duration = Duration::from_millis(20);
 const PUBLISHING: u32 = 500;
 
-/// What an instance is about to do.
+/// What an instance is about to run.
 pub(super) struct ClaimRequest {
     pub(super) fingerprint: Digest,
     /// The fingerprint of its attempt.
     pub(super) attempt: Digest,
-    /// Whatever results there are.
+    /// Existing results do not matter.
     pub(super) forced: bool,
 }
 
 /// The claims of a run.
 pub(crate) struct RunClaims {
     claims: Claims,
-    /// Results of other runs for which a start was taken back. Each is looked at once, for it may be of no use: whether it was
-    /// there when its unit was decided is not told by any clock.
+    /// Results of other runs for which a start was called off. Each is looked at once, because it may turn out to be
+    /// unusable: no clock tells whether it was there when its unit was decided.
     seen: Mutex<BTreeSet<(Digest, RunId, u64)>>,
 }
 
 impl RunClaims {
-    /// Nothing yet.
+    /// A run without claims.
     ///
     /// # Errors
     /// The store cannot be written.
@@ -45,7 +45,7 @@ impl RunClaims {
         Ok(RunClaims { claims: Claims::open(dir, Some(run))?, seen: Mutex::default() })
     }
 
-    /// Who else does one of these attempts, if somebody does.
+    /// The other run that executes one of these attempts, if any.
     pub(super) fn by_others(&self, dir: &StoreDir, attempts: &[Digest]) -> Result<Option<Waits>, StoreError> {
         let lasting = attempts.iter().map(Claims::lasting);
         let Some(claimant) = self.claims.taken(attempts.iter().copied().chain(lasting))? else { return Ok(None) };
@@ -61,17 +61,18 @@ impl RunClaims {
         Ok(Some(Waits::Elsewhere { run, user, pid: claimant.pid }))
     }
 
-    /// Who else has claimed one of these attempts.
+    /// The other process that has claimed one of these attempts.
     pub(super) fn taken(&self, attempts: &[Digest]) -> Result<Option<Claimant>, StoreError> {
         self.claims.taken(attempts.iter().copied())
     }
 
-    /// Who keeps one of these attempts since its run died.
+    /// The process that supervises one of these attempts after its run died.
     pub(super) fn kept(&self, attempts: &[Digest]) -> Result<Option<Claimant>, StoreError> {
         self.claims.taken(attempts.iter().map(Claims::lasting))
     }
 
-    /// Claims a unit that is about to start in `run`; `false` where another run does it, or has done it since it was decided.
+    /// Claims a unit that is about to start in `run`. `false` if another run executes it, or has finished it since the
+    /// decision.
     pub(super) fn claim(
         &self,
         (store, left): (&Store, &OrphanedWork),
@@ -82,7 +83,7 @@ impl RunClaims {
         if self.claims.take(&attempts)?.is_some() {
             return Ok(false);
         }
-        // Whose claim this was may have been killed between its journal and the database.
+        // The previous holder may have been killed between writing its journal and the database.
         let lives = |run: &RunId| self.claims.none_lost_by(run, &attempts);
         let news = left.take_in_deaths(store, lives).and_then(|()| {
             let is_done = |intent| self.is_done_by_others(store, run, intent);
@@ -110,7 +111,7 @@ impl RunClaims {
         Ok(seen.insert((found.fingerprint, found.run, found.ended_at)))
     }
 
-    /// Waits for whoever publishes at this moment, for two runs may have an entry for one file; not for ever.
+    /// Waits, with a limit, for another run that is publishing, because two runs may have entries in one file.
     pub(super) fn publishing(&self) -> Result<Publishing<'_>, StoreError> {
         let what = Digest::of(b"publishing");
         for _ in 0..PUBLISHING {
@@ -123,7 +124,7 @@ impl RunClaims {
     }
 }
 
-/// Nobody else of the store publishes while this is there.
+/// While it exists, no other run of the store publishes.
 pub(super) struct Publishing<'a> {
     claims: Option<&'a Claims>,
     what: Digest,
@@ -132,7 +133,7 @@ pub(super) struct Publishing<'a> {
 impl Drop for Publishing<'_> {
     fn drop(&mut self) {
         if let Some(claims) = self.claims {
-            // Where it cannot be given back now it is when this process ends, which is soon.
+            // If it cannot be given back now, the end of this process does so soon.
             let _ = claims.give_back(&[self.what]);
         }
     }

@@ -1,4 +1,4 @@
-//! An attempt whose program runs, and what is known of it while it does.
+//! An attempt whose program runs, and what is known about it so far.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -27,38 +27,39 @@ pub(super) struct Running {
     pub(super) batch: bool,
     /// Its program runs there, as far as is known.
     pub(super) began_there: bool,
-    /// An earlier run began it.
+    /// An earlier run started it.
     pub(super) rejoined: bool,
-    /// Until its result is safe another run may have to conclude it.
+    /// Another run may have to conclude it until its result is recorded.
     pub(super) joinable: bool,
-    /// If this process is killed before its result is safe, the keeper writes it down for another run.
+    /// If this process is killed before its result is recorded, the keeper writes a record for the next run.
     pub(super) unsettled: bool,
-    /// Together with what was seen of it.
+    /// The observations for that run.
     pub(super) observations: Option<Observations>,
-    /// What was begun with it by the run that began it, by attempt.
+    /// Labels of the attempts of the run that started it.
     pub(super) known: Arc<BTreeMap<AttemptId, String>>,
-    /// Its program says by itself when it is ready.
+    /// Its program reports by itself when it is ready.
     pub(super) announces: bool,
-    /// Artifacts that it reads in the store itself, by their place in its work folder.
+    /// Artifacts that it reads directly from the store, by their path in its work folder.
     pub(super) linked: Vec<(String, Artifact)>,
-    /// What it was given in place of its inputs.
+    /// The captured copies that it reads as inputs.
     pub(super) captured: Vec<Arc<Captured>>,
     pub(super) listener: Listener,
     pub(super) circumstances: Circumstances,
     pub(super) began: f64,
     pub(super) killed: Option<Outcome>,
-    /// It is over: what its GPUs were seen to do until then, with the share of a core that this took. Nothing ends it any more.
+    /// Set after its end: samples of its GPUs, and the share of a core that sampling took. It cannot be killed any
+    /// more.
     pub(super) seen_of_gpus: Option<(GpuSamples, f64)>,
     pub(super) fraction: Option<f64>,
     pub(super) text: String,
-    /// Its job waits elsewhere.
+    /// Its job waits in a batch queue.
     pub(super) queued: Option<Queued>,
-    /// What flow itself does for it.
+    /// Progress of flow's own work for it.
     pub(super) activity: Activity,
 }
 
 impl Running {
-    /// An attempt whose folder is filled, and what whoever executes it is given.
+    /// Makes an attempt from its filled folder, and the request for its executor.
     pub(super) fn new(
         attempt: AttemptId,
         instance: InstanceId,
@@ -81,7 +82,7 @@ impl Running {
             ..
         } = prepared;
         let joined = stays.as_ref().filter(|stays| stays.joined);
-        // What an earlier run asked for may wait as well.
+        // A job of an earlier run may still wait, too.
         let began_before = job.as_ref().map(|job| job.joined && NodeFiles::of(folder.path()).read_started().is_some());
         let running = Running {
             instance,
@@ -104,7 +105,7 @@ impl Running {
             seen_of_gpus: None,
             fraction: None,
             text: String::new(),
-            // Until it is submitted, which may take its time, Slurm's thread does not speak of it.
+            // Slurm's thread does not report the job before it is submitted, which may take a while.
             queued: (began_before == Some(false)).then(|| Queued {
                 job: None,
                 reason: String::new(),
@@ -127,7 +128,7 @@ impl Running {
         (running, Work { program, job, stays })
     }
 
-    /// What the status tells of it.
+    /// The attempt as the status file shows it.
     pub(super) fn shown(&self, attempt: AttemptId, instance: &Instance) -> flow_store::Running {
         flow_store::Running {
             instance: self.instance,
@@ -143,14 +144,14 @@ impl Running {
         }
     }
 
-    /// Another attempt runs beside it.
+    /// Notes that another attempt runs beside it.
     pub(super) fn is_beside(&mut self, other: AttemptId, placement: &Placement) {
         if let Some(observations) = &mut self.observations {
             observations.is_beside(other, self.placement.gpus.iter().any(|gpu| placement.gpus.contains(gpu)));
         }
     }
 
-    /// Writes down what is new of it, if that is kept for whoever comes after this run; `closed`: when the window of its group was.
+    /// Writes new observations, if they are kept for the next run; `closed`: when the window of its group closed.
     pub(super) fn note(&mut self, at: f64, closed: Option<f64>, news: impl FnOnce(&mut Written) -> NewSamples) {
         if let Some(observations) = &mut self.observations {
             let Circumstances { elsewhere, unwatched, .. } = self.circumstances;
@@ -158,12 +159,12 @@ impl Running {
         }
     }
 
-    /// It runs on this node: what was assumed of its machine is known now.
+    /// It runs on this node: replaces what was assumed about its machine.
     pub(super) fn is_on(&mut self, node: NodeFacts) {
         let NodeFacts { host, cpu_model, host_cpus, memory, driver, gpus, .. } = node;
         let circumstances = &mut self.circumstances;
         (circumstances.cpu_model, circumstances.host_cpus) = (cpu_model, host_cpus);
-        // A batch system may be told that its nodes have more than they have.
+        // A batch system may be configured with more CPUs than its nodes have.
         circumstances.cpus = circumstances.cpus.min(host_cpus);
         (circumstances.host_memory, circumstances.driver) = (memory, driver);
         circumstances.gpus = gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
@@ -173,7 +174,7 @@ impl Running {
     }
 }
 
-/// How many GPUs its job asks for, if a batch system runs it.
+/// How many GPUs its job requests, if a batch system runs it.
 pub(super) fn gpus_asked(instance: &Instance) -> u32 {
     instance.slurm.as_ref().map_or(0, |_| instance.request.gpus)
 }

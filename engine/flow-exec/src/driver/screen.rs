@@ -1,4 +1,4 @@
-//! What shows a run: its status file, for who looks from outside, and the updates for who called. Decides nothing.
+//! Shows a run: the status file for other processes, and updates for the caller. Decides nothing.
 
 use flow_core::{JournalLine, RunEvent, Span, Time};
 use flow_store::{RunDir, Status, StoreError};
@@ -6,7 +6,7 @@ use flow_store::{RunDir, Status, StoreError};
 use super::Update;
 use crate::clock;
 
-/// How often the status file and the display are brought up to date.
+/// Interval between updates of the status file and the display.
 pub(super) const STATUS: Span = Span::from_millis(200);
 
 pub(super) struct Screen<'a> {
@@ -25,13 +25,13 @@ impl<'a> Screen<'a> {
         (self.observe)(update);
     }
 
-    /// Something that no journal has.
+    /// A notice that is in no journal.
     pub(super) fn notice(&mut self, text: String) {
         let event = RunEvent::Notice { instance: None, text };
         self.show(Update::Event(JournalLine { at: clock::unix_millis(), event }));
     }
 
-    /// The status is to be told again; this is when it was.
+    /// True if the status is due at this time; if so, notes the time.
     pub(super) fn is_due(&mut self, now: Time) -> bool {
         let due = self.at.is_none_or(|at| now - at >= STATUS);
         if due {
@@ -40,10 +40,10 @@ impl<'a> Screen<'a> {
         due
     }
 
-    /// Tells how the run stands, as `fill` has it.
+    /// Writes and shows the status as set by `fill`.
     ///
     /// # Errors
-    /// The file cannot be written; the run goes on without it.
+    /// The file cannot be written; the run continues without it.
     pub(super) fn status(&mut self, fill: impl FnOnce(&mut Status)) -> Result<(), StoreError> {
         fill(&mut self.status);
         self.status.updated_at = clock::unix_millis();

@@ -1,4 +1,4 @@
-//! A workflow opened for work: file, places, machine, plugins, expansion. What `plan`, `check`, `why` and `run` begin with.
+//! A workflow opened for work: file, paths, machine, plugins, expansion. The start of `plan`, `check`, `why` and `run`.
 //! Takes no lock and writes nothing.
 
 use std::{
@@ -25,14 +25,14 @@ use crate::{
     text,
 };
 
-/// More than any workflow has.
+/// Larger than any workflow.
 const LONGEST: u64 = 16 << 20;
 
-/// What decides what a workflow expands to.
+/// The options that determine the expansion of a workflow.
 #[derive(Clone, Debug, Default)]
 pub struct SessionRequest {
     pub file: PathBuf,
-    /// `--params`, in order: files whose values come before those of `set`.
+    /// `--params` files in order. `set` overrides their values.
     pub params: Vec<PathBuf>,
     /// `--set`, as given.
     pub set: Vec<String>,
@@ -42,11 +42,11 @@ pub struct SessionRequest {
     pub store: Option<PathBuf>,
     /// `--plugin-dir`, in order.
     pub plugin_dirs: Vec<PathBuf>,
-    /// Digests of plugins of which only the description is here: those of an imported run.
+    /// Digests of plugins of which only the description is present: those of an imported run.
     pub plugin_digests: BTreeMap<String, Digest>,
     /// `--gpus 0,1`, or `--gpus '4 x H200, 140 GiB'`.
     pub gpus: Option<String>,
-    /// Only the file is looked at: it need not fit this machine.
+    /// Only the file matters: it need not fit this machine.
     pub any_machine: bool,
     /// `--on`.
     pub on: Option<Place>,
@@ -62,13 +62,13 @@ pub struct Session {
     pub plugins: Vec<plugins::Plugin>,
     /// Its instances on this machine.
     pub expansion: Expansion,
-    /// Values of parameters that were given: those of files, then `--set`.
+    /// Given parameter values: those of files, then `--set`.
     pub set: Vec<String>,
-    /// The cluster that some of them run on, where it was looked at.
+    /// The cluster that some of them run on, if it was queried.
     pub(crate) cluster: Option<Cluster>,
-    /// It did not answer.
+    /// Set if it did not answer.
     pub unasked: Option<Unasked>,
-    /// It was not asked, for this run goes on, which it told what there is.
+    /// Set if the cluster was not queried, because this living run has its data.
     pub told_by: Option<RunId>,
     /// Where instances run that a killed run left running, by label.
     pub(crate) left: BTreeMap<String, Place>,
@@ -80,14 +80,14 @@ impl Session {
     /// Reads, parses and expands a workflow.
     ///
     /// # Errors
-    /// The file cannot be read; everything that is wrong with it; a plugin's description is broken.
+    /// The file cannot be read, the workflow has errors (all are listed), or a plugin's description is broken.
     pub fn open(request: &SessionRequest, builtins: &dyn Builtins) -> Result<Session, ExecError> {
         let machine = hardware::machine(request.gpus.as_deref()).map_err(ExecError::Usage)?;
         Basis::read(request, machine)?.open(builtins, true, BTreeMap::new())
     }
 
-    /// As [`Session::open`], on hardware that need not be there: the nodes of a cluster, to which all goes where the workflow says
-    /// of nothing that it does, or a machine. No cluster is looked at.
+    /// As [`Session::open`], on hardware that need not exist: a machine, or the nodes of a cluster. All steps go to the
+    /// cluster if the workflow sends none to Slurm. No cluster is queried.
     ///
     /// # Errors
     /// As [`Session::open`].
@@ -101,17 +101,17 @@ impl Session {
         Basis { imagined, ..Basis::read(request, machine)? }.open(builtins, true, BTreeMap::new())
     }
 
-    /// What decisions are made about.
+    /// The context in which decisions are made.
     pub fn context(&self) -> Context<'_> {
         Context { expansion: &self.expansion, catalogue: &self.catalogue }
     }
 
-    /// Diagnostics about this workflow as an error.
+    /// Converts diagnostics about this workflow into an error.
     pub fn wrong(&self, diagnostics: Vec<Diagnostic>) -> ExecError {
         ExecError::Workflow { source_text: Box::new(self.workflow.source().clone()), diagnostics }
     }
 
-    /// What the workflow says and probably does not mean, each with its place.
+    /// Warnings about the workflow, each with its place.
     pub fn warnings(&self) -> Vec<String> {
         let in_words = |what: Diagnostic| {
             let source = what.source.as_deref().unwrap_or(self.workflow.source());
@@ -121,20 +121,20 @@ impl Session {
         self.workflow.warnings().into_iter().map(in_words).collect()
     }
 
-    /// A path as written in the workflow, made absolute.
+    /// Makes a path of the workflow absolute.
     pub fn path(&self, written: impl AsRef<Path>) -> PathBuf {
         self.workspace.folder.join(written)
     }
 
-    /// Looks for what these instances need beside results: their declared inputs.
+    /// Checks that the declared inputs of these instances exist.
     ///
     /// # Errors
-    /// Every input that is not there, with its place and the nearest name.
+    /// Every missing input, with its place and the nearest name.
     pub fn check_inputs(&self, wanted: &[InstanceId]) -> Result<(), ExecError> {
         self.check_inputs_unless(wanted, |_, _| false)
     }
 
-    /// The same, but for those that were read already: by their paths, and whether only their listing was.
+    /// The same, except for inputs that were read already. `is_read` gets the path and whether it is by listing.
     pub(super) fn check_inputs_unless(
         &self,
         wanted: &[InstanceId],
@@ -173,12 +173,12 @@ impl Session {
         }
     }
 
-    /// Names of variables that a step of the workflow lists as its secrets.
+    /// Names of the variables that steps of the workflow declare as secrets.
     pub(crate) fn secrets(&self) -> BTreeSet<&str> {
         self.expansion.steps.iter().flat_map(|step| &step.secrets).map(String::as_str).collect()
     }
 
-    /// Instances of steps that have secrets, and those that may read what these made.
+    /// Instances of steps that have secrets, and those that may read their outputs.
     pub(crate) fn tellers(&self) -> BTreeSet<InstanceId> {
         let mut tellers = BTreeSet::new();
         for instance in &self.expansion.instances {
@@ -190,10 +190,10 @@ impl Session {
         tellers
     }
 
-    /// The values of the secrets, where they are set.
+    /// The values of the secrets that are set.
     ///
     /// # Errors
-    /// One of them stands in the workflow or in a parameter: from there it would come to journals and reports.
+    /// The workflow or a parameter contains one of them: it would end up in journals and reports.
     pub(crate) fn secret_values(&self) -> Result<Secrets, ExecError> {
         let mut values = Vec::new();
         for name in self.secrets() {
@@ -217,10 +217,10 @@ impl Session {
         Ok(Secrets::new(values))
     }
 
-    /// Looks for the secrets of what is to run.
+    /// Checks the secrets of the steps to run.
     ///
     /// # Errors
-    /// Every one that is not set in the environment or that could not be hidden, with its place.
+    /// Every secret that is not set in the environment or cannot be hidden, with its place.
     pub fn check_secrets(&self, plan: &Plan) -> Result<(), ExecError> {
         self.secret_values()?;
         let runs = |item: &&Item| item.state.may_run();
@@ -236,7 +236,7 @@ impl Session {
         if wrong.is_empty() { Ok(()) } else { Err(self.wrong(self.workflow.about(&["secrets"], wrong))) }
     }
 
-    /// Looks for Slurm where something is to begin there.
+    /// Checks that Slurm answers, if something is to start there.
     ///
     /// # Errors
     /// It does not answer.
@@ -244,16 +244,16 @@ impl Session {
         let Some(unasked) = &self.unasked else { return Ok(()) };
         let begins = |item: &Item| {
             let there = self.expansion.instances[item.id.index()].slurm.is_some();
-            // What goes on there needs nobody to begin it.
+            // Jobs that already run there need no new start.
             there && item.state.may_run() && !matches!(item.state, State::GoesOn { .. })
         };
         if plan.items.iter().any(begins) { Err(unasked.into()) } else { Ok(()) }
     }
 
-    /// Looks whether a cluster with these partitions has those that the workflow names.
+    /// Checks that a cluster with these partitions has those that the workflow names.
     ///
     /// # Errors
-    /// Each that it has not, with its place.
+    /// Each missing partition, with its place.
     pub fn check_partitions(&self, there: &[flow_slurm::Partition]) -> Result<(), ExecError> {
         let names: Vec<&str> = there.iter().map(|partition| &*partition.name).collect();
         let wrong = batch::unknown_partitions(&self.workflow, &self.expansion, &names);
@@ -263,13 +263,13 @@ impl Session {
     /// The instances that targets name, with all that they need; everything without targets.
     ///
     /// # Errors
-    /// An unknown name; what of all that can never run here.
+    /// An unknown name, or an instance that can never run here.
     pub fn wanted(&self, targets: &[String]) -> Result<Vec<InstanceId>, ExecError> {
         self.expansion.targets(targets).map_err(|diagnostics| self.wrong(diagnostics))
     }
 }
 
-/// Everything that decides a session but what flow itself provides: read, and nothing made of it yet.
+/// Everything that determines a session, except flow's own built-ins: read, but not parsed.
 pub(super) struct Basis {
     pub(super) workspace: Workspace,
     source: Source,
@@ -278,7 +278,7 @@ pub(super) struct Basis {
     plugin_digests: BTreeMap<String, Digest>,
     profile: Option<String>,
     set: Vec<String>,
-    /// In which file each of the first of these stands.
+    /// The file that each of the first of these comes from.
     files: Vec<String>,
     any_machine: bool,
     on: Option<Place>,
@@ -286,11 +286,11 @@ pub(super) struct Basis {
     shell_folder: PathBuf,
 }
 
-/// Hardware that need not be there.
+/// Hardware that need not exist.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Imagined {
     Machine,
-    /// Its nodes are like the machine.
+    /// All nodes are like the machine.
     Cluster,
 }
 
@@ -329,18 +329,18 @@ impl Basis {
         })
     }
 
-    /// The digests of plugins; `None` where one of them is not to be had.
+    /// The digests of plugins; `None` if one of them is unavailable.
     pub(super) fn plugins(&self, used: &[String]) -> Option<BTreeMap<String, Digest>> {
         used.iter().map(|name| Some((name.clone(), self.found.get(name)?.digest().ok()?))).collect()
     }
 
-    /// The digests of files that are included; `None` where one of them cannot be read.
+    /// The digests of included files; `None` if one of them cannot be read.
     pub(super) fn included(&self, paths: &[String]) -> Option<Vec<Digest>> {
         paths.iter().map(|path| Some(Digest::of(included(path).ok()?.as_bytes()))).collect()
     }
 
-    /// The digest of all that the session is made of, if it uses these plugins and includes these files, and of what else decides
-    /// what comes of it. What is opened from bases of one key has the same instances.
+    /// The digest of everything that determines a session with these plugins and includes. Sessions from bases with the
+    /// same key have the same instances.
     pub(super) fn key(
         &self,
         plugins: &BTreeMap<String, Digest>,
@@ -348,13 +348,13 @@ impl Basis {
         builtins: &dyn Builtins,
         also: &str,
     ) -> Digest {
-        // Paths among the values of parameters are looked for from there.
+        // Paths among parameter values are relative to this folder.
         let shell_folder = (!self.set.is_empty()).then_some(&self.shell_folder);
         let all = serde_json::json!([
             env!("CARGO_PKG_VERSION"),
             Digest::of(self.source.text.as_bytes()),
             included,
-            // It names the workflow that does not.
+            // The name of a workflow that has none of its own.
             Path::new(&self.source.path).file_name().map(|name| name.to_string_lossy()),
             self.machine,
             plugins,
@@ -369,8 +369,8 @@ impl Basis {
         Digest::of(all.to_string().as_bytes())
     }
 
-    /// Parses and expands it, with what other machines came to where it shows that. Who only `informs` does not wait long for Slurm.
-    /// `left` says where instances run that a killed run left running.
+    /// Parses and expands it, with results of other machines if it shows these. Commands that only `inform` do not wait
+    /// long for Slurm. `left`: where instances run that a killed run left running.
     pub(super) fn open(
         &self,
         builtins: &dyn Builtins,
@@ -391,7 +391,7 @@ impl Basis {
         let (mut cluster, mut unasked, mut told_by) = (None, None, None);
         let follows_jobs = left.values().any(|place| *place == Place::Slurm);
         if self.imagined.is_none() && (workflow.wants_slurm(on) || follows_jobs) {
-            // A store that is not used remembers nothing.
+            // A store that is not used has no remembered cluster.
             let dir = workspace.existing_store().ok().flatten();
             match look(workflow.slurm(), dir.as_ref(), informs) {
                 Ok(seen) => (cluster, unasked, told_by) = seen,
@@ -437,7 +437,8 @@ impl Basis {
     }
 }
 
-/// The cluster; whether it did not answer; which run it told before, if who only `informs` relies on that and does not ask.
+/// The cluster; whether it did not answer; the run whose remembered data is used instead, if the command only
+/// `informs`.
 type Seen = (Option<Cluster>, Option<Unasked>, Option<RunId>);
 
 fn look(slurm: &Slurm, dir: Option<&StoreDir>, informs: bool) -> Result<Seen, Unmet> {
@@ -451,7 +452,7 @@ fn look(slurm: &Slurm, dir: Option<&StoreDir>, informs: bool) -> Result<Seen, Un
     Ok((cluster, unasked, None))
 }
 
-/// The newest run of a store that goes on and that Slurm told what its nodes have.
+/// The newest living run of a store that has queried Slurm for its nodes.
 fn who_knows_nodes(dir: &StoreDir) -> Option<RunId> {
     let living = dir.living().ok()?.into_iter().rev().filter_map(|holder| holder.run);
     living.into_iter().find(|run| match dir.run(run).first_line() {
@@ -460,7 +461,7 @@ fn who_knows_nodes(dir: &StoreDir) -> Option<RunId> {
     })
 }
 
-/// The text of a file that a workflow includes.
+/// The text of an included file.
 fn included(path: &str) -> Result<String, Diagnostic> {
     text::read(Path::new(path), LONGEST).map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => {
@@ -480,7 +481,7 @@ fn included(path: &str) -> Result<String, Diagnostic> {
     })
 }
 
-/// Why a variable cannot be a secret. Its value is not told.
+/// The reason why a variable cannot be a secret, without its value.
 fn unfit_secret(name: &str, value: Result<String, VarError>) -> Option<Diagnostic> {
     let set = format!("`export {name}=…` before `flow run`");
     let (how, help) = match value.as_ref().map(|value| Unhidable::check(value)) {

@@ -9,11 +9,11 @@ use tokio::runtime::Runtime;
 use super::{Session, Update, session::plugin_of, start};
 use crate::{ExecError, plugins};
 
-/// One that is being set up; says whether anything had to be done.
+/// A set-up in progress; returns whether anything had to be done.
 type SetUp<'a> = dyn Future<Output = Result<bool, plugins::PluginError>> + 'a;
 
-/// Sets up, once for each digest, the plugins of which a step may run: at the same time, for one downloads while another
-/// compiles. Says whether anything had to be.
+/// Sets up the plugins whose steps may run, once for each digest. In parallel, because one downloads while another
+/// compiles. Returns whether anything had to be done.
 pub(super) fn set_up(
     event_loop: &Runtime,
     session: &Session,
@@ -45,7 +45,7 @@ pub(super) fn set_up(
         }));
     }
     let mut done = false;
-    // The first that fails ends the others: to drop one is to end its command.
+    // The first failure ends the others: dropping a set-up ends its command.
     let all = poll_fn(|task| {
         let mut failed = None;
         begun.retain_mut(|setup| match setup.as_mut().poll(task) {

@@ -1,5 +1,5 @@
-//! The jobs of a run, and what is written down of them. They go by the first of their attempts, so that their order is the scheduler's.
-//! Asks Slurm for nothing.
+//! The jobs of a run and their records on disk, sorted by the first attempt of each, so that they have the scheduler's
+//! order. Does not call Slurm.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,35 +27,35 @@ use crate::{
 
 pub(super) struct Book {
     dir: StoreDir,
-    /// What is not over, by its first attempt.
+    /// Unfinished jobs, by first attempt.
     jobs: BTreeMap<AttemptId, BatchJob>,
     to_submit: BTreeSet<AttemptId>,
     unsure: BTreeSet<AttemptId>,
-    /// An attempt of it is to end.
+    /// Jobs with an attempt that must end.
     killed: BTreeSet<AttemptId>,
-    /// For which attempts nodes ring, by the run that asked for them first, and the job of each.
+    /// Wake-ups from nodes, by the run that requested their attempts first, with the job of each attempt.
     bells: BTreeMap<RunId, (Ear, BTreeMap<AttemptId, AttemptId>)>,
-    /// Of each attempt whose result is not safe yet, the first of its job.
+    /// The first attempt of the job, for each attempt whose result is not recorded yet.
     first_of: BTreeMap<AttemptId, AttemptId>,
-    /// What is written down, until what came of all attempts in it is safe.
+    /// Records on disk, kept until the results of all attempts in a job are recorded.
     written: BTreeMap<AttemptId, Written>,
-    /// Of each array, how many tasks' results are not safe yet, or were not known to be when it was read.
+    /// The number of tasks of each array whose results are not recorded, or were not known to be when it was read.
     arrays: BTreeMap<String, u32>,
-    /// Those of which some are ticked off, and not all that were counted.
+    /// Arrays of which some counted tasks are ticked off, but not all.
     ticked_off: BTreeSet<(RunId, String)>,
-    /// Tasks whose results have become safe.
+    /// Tasks whose results were recorded since the last tick-off.
     safe: BTreeMap<(RunId, String), Vec<u32>>,
 }
 
-/// A job that is written down.
+/// A job whose record is on disk.
 struct Written {
     run: RunId,
     key: String,
     task: Option<u32>,
     job: Option<JobId>,
-    /// Attempts in it whose results are not safe yet.
+    /// Number of its attempts whose results are not recorded yet.
     left: usize,
-    /// It stays in the queue, for the run that comes after this one.
+    /// It stays in the queue for the next run.
     stays: bool,
 }
 
@@ -76,7 +76,7 @@ impl Book {
         }
     }
 
-    /// A job that is to be asked for, or that an earlier run asked for. Returns its first attempt.
+    /// Adds a job to submit, or one of an earlier run. Returns its first attempt.
     pub(super) fn add(&mut self, job: BatchJob) -> Option<AttemptId> {
         let first = job.members.first()?.attempt;
         let intent = &job.intent;
@@ -102,12 +102,12 @@ impl Book {
         self.jobs.is_empty()
     }
 
-    /// There are jobs that Slurm may have.
+    /// True if Slurm may have jobs of this run.
     pub(super) fn is_any_asked_for(&self) -> bool {
         self.jobs.len() > self.to_submit.len()
     }
 
-    /// Something waits for what the queue has to say.
+    /// True if something waits for the state of the queue.
     pub(super) fn is_to_be_known_soon(&self) -> bool {
         !self.unsure.is_empty() || !self.killed.is_empty()
     }
@@ -116,7 +116,7 @@ impl Book {
         self.jobs.iter().filter(|(_, job)| which(job)).map(|(first, _)| *first).collect()
     }
 
-    /// Jobs that stand so now.
+    /// Sets the stage of jobs.
     pub(super) fn put(&mut self, which: &[AttemptId], stage: Stage) {
         for first in which {
             let Some(job) = self.jobs.get_mut(first) else { continue };
@@ -134,7 +134,7 @@ impl Book {
         }
     }
 
-    /// Something has become of a job.
+    /// Updates the records after a change of a job.
     pub(super) fn see(&mut self, first: AttemptId) {
         let Some(job) = self.jobs.get(&first) else { return };
         if let Some(written) = self.written.get_mut(&first)
@@ -142,7 +142,7 @@ impl Book {
         {
             written.job = job.intent.job;
             if job.intent.task.is_none() {
-                // By its name it is found without it, as an array is.
+                // A job, like an array, is found by its name without its id.
                 let _ = job.intent.note(&self.dir);
             }
         }
@@ -160,7 +160,7 @@ impl Book {
         }
     }
 
-    /// Jobs for whose attempts nodes have rung.
+    /// Jobs whose attempts have woken us up.
     pub(super) fn rung(&mut self) -> BTreeSet<AttemptId> {
         let listened = self.bells.values_mut().filter(|(_, whom)| !whom.is_empty());
         listened
@@ -168,7 +168,7 @@ impl Book {
             .collect()
     }
 
-    /// The first that waits to be submitted, and those that one array can run with it.
+    /// The first job to submit, and those that fit into one array with it.
     pub(super) fn alike(&self) -> Vec<AttemptId> {
         let Some(first) = self.to_submit.first().and_then(|first| self.jobs.get(first)) else { return Vec::new() };
         let waiting = self.to_submit.iter().filter_map(|id| Some((id, self.jobs.get(id)?)));
@@ -176,7 +176,7 @@ impl Book {
         alike.map(|(_, (id, _))| *id).collect()
     }
 
-    /// Has jobs written down, in the order of their attempts.
+    /// Writes records of jobs, in the order of their attempts.
     pub(super) fn write<T>(
         &mut self,
         which: &[AttemptId],
@@ -195,7 +195,7 @@ impl Book {
         done
     }
 
-    /// Slurm has taken these.
+    /// Slurm has accepted these jobs.
     pub(super) fn submitted(&mut self, which: &[AttemptId], id: JobId) -> Vec<Event> {
         let mut events = Vec::new();
         for first in which {
@@ -205,7 +205,7 @@ impl Book {
         }
         let intents = || which.iter().filter_map(|first| Some(&self.jobs.get(first)?.intent));
         if intents().any(|intent| intent.task.is_some()) {
-            // By its name it is found without it.
+            // An array is found by its name without its id.
             let _ = intents::note_array(&self.dir, intents());
         }
         self.put(which, Stage::InQueue);
@@ -213,20 +213,20 @@ impl Book {
         events
     }
 
-    /// An attempt is to end, by then at the latest.
+    /// An attempt must end, at this time at the latest.
     pub(super) fn kill(&mut self, attempt: AttemptId, by: Instant, grace: Duration) {
         let first = self.first_of.get(&attempt).copied();
         let Some((first, job)) = first.and_then(|first| Some((first, self.jobs.get_mut(&first)?))) else { return };
         for member in job.members.iter_mut().filter(|member| member.attempt == attempt && !member.ended) {
             member.killed = Some(member.killed.map_or(by, |before| before.min(by)));
-            // Where it cannot be written, Slurm ends the job.
+            // If this cannot be written, Slurm ends the job.
             let _ = NodeFiles::of(&member.folder).ask_to_end(grace);
         }
         job.cancelled = None;
         self.killed.insert(first);
     }
 
-    /// What is to end and was not asked for.
+    /// Killed jobs that were never submitted.
     pub(super) fn unasked_and_killed(&self) -> Vec<AttemptId> {
         let unasked = |job: &BatchJob| job.stage == Stage::ToSubmit && job.to_cancel(clock::steady());
         self.killed.iter().filter(|first| self.jobs.get(first).is_some_and(unasked)).copied().collect()
@@ -247,7 +247,7 @@ impl Book {
         which
     }
 
-    /// A job stays in the queue when this run is over.
+    /// Leaves a job in the queue after the end of this run.
     pub(super) fn leave(&mut self, first: AttemptId) -> Vec<Event> {
         let Some(job) = self.jobs.get_mut(&first) else { return Vec::new() };
         let events = job.leave();
@@ -256,7 +256,7 @@ impl Book {
         events
     }
 
-    /// What came of an attempt is safe, or dropped.
+    /// The result of an attempt is recorded or dropped.
     pub(super) fn settled(&mut self, attempt: AttemptId) {
         let Some(first) = self.first_of.remove(&attempt) else { return };
         let Some(written) = self.written.get_mut(&first) else { return };
@@ -271,7 +271,7 @@ impl Book {
         }
     }
 
-    /// Writes down which tasks' results are safe.
+    /// Notes on disk which tasks' results are recorded.
     pub(super) fn tick_off(&mut self) {
         for ((run, key), tasks) in std::mem::take(&mut self.safe) {
             let left = self.arrays.entry(key.clone()).or_default();
@@ -290,7 +290,7 @@ impl Book {
 impl Drop for Book {
     fn drop(&mut self) {
         self.ticked_off.iter().for_each(|(run, key)| intents::remove_done(&self.dir, run, key));
-        // For what goes on without this run others may listen.
+        // Wake-ups for jobs that survive this run stay open for other runs.
         self.bells.values().filter(|(_, whom)| whom.is_empty()).for_each(|(ear, _)| ear.close());
     }
 }
