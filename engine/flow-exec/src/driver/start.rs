@@ -1,4 +1,4 @@
-//! Filling the folder of an attempt: inputs, artifacts of other steps, the request, the environment. Starts nothing.
+//! Fills the folder of an attempt: inputs, artifacts of other steps, the request, the environment. Starts nothing.
 
 use std::{
     collections::BTreeMap,
@@ -24,30 +24,30 @@ use walkdir::WalkDir;
 use super::{Session, capture};
 use crate::{ExecError, attempt::Folder, plugins::Plugin};
 
-/// A larger file is no script.
+/// A larger file is not read as a script.
 const LONGEST_SCRIPT: u64 = 1 << 20;
 
 /// A command with a `#!` line, in the work folder.
 const SCRIPT: &str = ".flow-run";
 
-/// An argument of this length or more is refused by Linux.
+/// Linux refuses an argument of this length or more.
 const LONGEST_ARGUMENT: usize = 128 << 10;
 
-/// What the keeper needs to start an attempt.
+/// The keeper's input for the start of an attempt.
 pub(crate) struct Launch {
     pub(crate) argv: Vec<String>,
     pub(crate) env: Vec<(String, String)>,
-    /// The program announces by itself when it is ready: a plugin, or a script that calls `flow ready`.
+    /// The program reports by itself when it is ready: a plugin, or a script that calls `flow ready`.
     pub(crate) announces: bool,
-    /// How it is known that a plain program of a group is ready: for people.
+    /// A text for the user: how a plain program of a group is known to be ready.
     pub(crate) barrier: Option<String>,
-    /// Artifacts too large to be copied, by their place in the work folder: the program could write into them.
+    /// Artifacts too large to be copied, by their path in the work folder: the program could write into them.
     pub(crate) linked: Vec<(String, Artifact)>,
-    /// What it is given in place of its inputs.
+    /// The captured copies that it reads as inputs.
     pub(crate) captured: Vec<Arc<Captured>>,
 }
 
-/// Everything that a start is made from.
+/// All that determines a start.
 pub(crate) struct Start<'a> {
     pub(crate) session: &'a Session,
     pub(crate) instance: &'a Instance,
@@ -57,30 +57,30 @@ pub(crate) struct Start<'a> {
     pub(crate) objects: &'a Objects,
     pub(crate) inputs: &'a Inputs,
     pub(crate) captures: &'a Captures,
-    /// What outlives the attempt until there is a result.
+    /// The checkpoint folder, which survives the attempt until there is a result.
     pub(crate) checkpoint: &'a Path,
     /// Members of its co-run group, itself included.
     pub(crate) members: Option<u32>,
-    /// `flow` itself, so that a script finds `flow ready`.
+    /// The path of `flow`, so that a script finds `flow ready`.
     pub(crate) exe: &'a Path,
     pub(crate) environment: &'a Environment,
 }
 
-/// The engine's environment as text; what is no UTF-8 is left out.
+/// The engine's environment. Variables that are not valid UTF-8 are left out.
 pub(crate) struct Environment {
-    /// What every program gets.
+    /// For every program.
     inherited: BTreeMap<String, String>,
-    /// What a step gets that lists it.
+    /// For steps that list them.
     secrets: BTreeMap<String, String>,
 }
 
 impl Environment {
-    /// What no step alone gets.
+    /// The variables without secrets.
     pub(crate) fn inherited(&self) -> &BTreeMap<String, String> {
         &self.inherited
     }
 
-    /// For the steps of a workflow.
+    /// The environment for the steps of a workflow.
     pub(crate) fn of(session: &Session) -> Environment {
         let names = session.secrets();
         let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
@@ -90,14 +90,14 @@ impl Environment {
     }
 }
 
-/// Fills the work folder and says what to start.
+/// Fills the work folder and returns what to start.
 ///
 /// # Errors
-/// An input is gone, the disk is full, an artifact is damaged.
+/// An input is missing, the disk is full, an artifact is damaged.
 pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
     let work = start.folder.work();
     let mut linked = Vec::new();
-    // Thousands of artifacts in a row lie in one folder.
+    // Thousands of consecutive artifacts may be in one folder.
     let mut made = None;
     for link in &start.resolved.links {
         let to = work.join(&link.path);
@@ -113,7 +113,7 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
     }
     let mut caller = None;
     let mut inputs: Vec<&Input> = start.instance.inputs.iter().chain(&start.resolved.inputs).collect();
-    // A folder comes before what is in it.
+    // A folder comes before its content.
     inputs.sort_by_key(|input| input.place());
     let mut captured = Vec::new();
     let mut in_place: BTreeMap<String, Arc<Captured>> = BTreeMap::new();
@@ -181,8 +181,8 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
     Ok(Launch { argv, env: environment(start), announces, barrier, linked, captured })
 }
 
-/// The program and arguments of a command. Scripts that are too long to be one argument are in a file, and so are those with a `#!`
-/// line: in the work folder, because an interpreter looks for modules beside its script.
+/// The program and arguments of a command. Scripts too long for an argument go into a file, and so do those with a `#!`
+/// line: into the work folder, because interpreters look for modules next to a script.
 fn argv(command: &str, shell: Shell, folder: &Folder) -> Result<Vec<String>, Filling> {
     let write = |file: PathBuf, text: &str| {
         fs::write(&file, text).map_err(|e| not_made(&file, &e))?;
@@ -205,18 +205,18 @@ fn argv(command: &str, shell: Shell, folder: &Folder) -> Result<Vec<String>, Fil
     }
 }
 
-/// What stands for an input; `None`: the author's own. One that a step wrote into, or that did not seem to be needed when the run
-/// began, is captured now.
+/// The captured copy of an input; `None` means the author's own file. An input is captured now if a step wrote into it,
+/// or if it did not seem to be needed when the run started.
 fn given(start: &Start<'_>, input: &Input) -> Result<Option<Arc<Captured>>, Filling> {
     let wanted = capture::one(start.session, input);
     match start.captures.capture(start.inputs, [wanted.clone()]) {
         Ok(changed) if !changed.is_empty() => Err(Filling::InputChanged { path: wanted.path.display().to_string() }),
-        // Where there is no room for a copy the author's own is read, and checked.
+        // Without room for a copy, the author's own file is read, and checked later.
         _ => Ok(start.captures.get(&wanted.path, wanted.by_listing)),
     }
 }
 
-/// Puts what was captured in place of what a plugin's parameters name, and adds it to what is `given`.
+/// Replaces paths in a plugin's parameters by captured copies, and adds these to `given`.
 fn replace(value: &mut Value, by: &BTreeMap<String, Arc<Captured>>, given: &mut Vec<Arc<Captured>>) {
     match value {
         Value::String(text) => {
@@ -231,8 +231,8 @@ fn replace(value: &mut Value, by: &BTreeMap<String, Arc<Captured>>, given: &mut 
     }
 }
 
-/// An input appears already where it belongs, in the folder of another one, where nothing may be written. `folders` are the
-/// authors' by their places.
+/// True if an input is already visible at its path inside another input's read-only folder. `folders`: the authors'
+/// folders by their places.
 fn appears(work: &Path, place: &str, author: &Path, folders: &BTreeMap<String, PathBuf>) -> Result<bool, Filling> {
     let Some(folder) = Path::new(place).ancestors().skip(1).find(|above| work.join(above).is_symlink()) else {
         return Ok(false);
@@ -250,12 +250,13 @@ fn parent(path: &Path) -> Result<(), Filling> {
     fs::create_dir_all(parent).map_err(|e| not_made(parent, &e))
 }
 
-/// A file or a folder of an attempt could not be made.
+/// The error that a file or folder of an attempt could not be created.
 pub(crate) fn not_made(path: &Path, error: &io::Error) -> Filling {
     Filling::Own { path: path.display().to_string(), error: error.into() }
 }
 
-/// The file that calls `flow ready`: an input, or one in a folder that is an input. Of a large folder the first files are read.
+/// The file that calls `flow ready`: an input, or a file in an input folder. Of a large folder only the first files are
+/// read.
 fn ready_caller(input: &Path) -> Option<String> {
     const FILES: usize = 1000;
     let mut room: u64 = 16 << 20;
@@ -274,8 +275,8 @@ fn ready_caller(input: &Path) -> Option<String> {
     None
 }
 
-/// Does a script call `flow ready`, as a shell or as another language would write it? Without the call a plain command is
-/// ready at its start.
+/// True if a script calls `flow ready`, in the syntax of a shell or of another language. Without the call, a plain
+/// command is ready at its start.
 fn calls_ready(text: &[u8]) -> bool {
     let text = String::from_utf8_lossy(text);
     let words: Vec<&str> =
@@ -292,7 +293,7 @@ fn write_request(start: &Start<'_>, step: &str, with: &serde_json::Map<String, V
         instance: start.instance.label.to_string(),
         with: with.clone(),
         outputs,
-        // From the work folder up to the store's.
+        // A path from the work folder up to the store's checkpoints.
         checkpoint: format!("../../../../../checkpoints/{checkpoint}"),
         placement: placement(start),
         seed: start.instance.seed,
@@ -311,12 +312,12 @@ fn placement(start: &Start<'_>) -> protocol::Placement {
     }
 }
 
-/// The environment of the engine, less what belongs to it alone, with the placement's, with the step's own over all.
+/// The engine's environment without `FLOW_` variables, then the placement's variables, then the step's own.
 fn environment(start: &Start<'_>) -> Vec<(String, String)> {
     let mut env = start.environment.inherited.clone();
     env.retain(|name, _| !name.starts_with("FLOW_"));
     let cpus = start.placement.cpus.max(1).to_string();
-    // Two programs that each take every core run at a fraction of their speed.
+    // Two programs that each use every core run at a fraction of their speed.
     for threads in
         ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "RAYON_NUM_THREADS"]
     {
@@ -362,10 +363,10 @@ fn visible(machine: &Machine, placement: &Placement) -> String {
     uuids.map(|gpu| gpu.uuid.as_str()).collect::<Vec<_>>().join(",")
 }
 
-/// Where `flow` itself is.
+/// The path of `flow` itself.
 ///
 /// # Errors
-/// The system does not say.
+/// The system does not report it.
 pub(crate) fn exe() -> Result<PathBuf, ExecError> {
     std::env::current_exe().map_err(ExecError::io("find", "flow"))
 }

@@ -1,4 +1,4 @@
-//! What a run leaves for the next one, which may have nothing to do: it answers by looking at files alone.
+//! The snapshot that a run leaves, so that the next run sees whether there is nothing to do by looking at files alone.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -15,7 +15,8 @@ use super::{
 };
 use crate::{ExecError, Workspace, clock};
 
-/// No run of the workflow began since, of a part of it or up to an interruption: `flow show` and the like would tell of that one.
+/// True if no later run of the workflow, even partial or interrupted, has begun: `flow show` and others would show that
+/// one.
 pub(super) fn is_last(dir: &StoreDir, run: &RunId, workspace: &Workspace) -> bool {
     let file = workspace.name(&workspace.file);
     let is_of_file = |later: &RunId| match dir.run(later).first_line() {
@@ -32,7 +33,7 @@ pub(super) fn save_snapshot(context: &RunContext, key: Digest, end: &RunEnd) -> 
     for instance in &session.expansion.instances {
         let attempted = |result: &&StepResult| !matches!(result.outcome, Outcome::Skipped | Outcome::DoesNotFit);
         stood.push(match known.result(instance.id) {
-            // What may not be reused runs again.
+            // A step that may not be reused runs again.
             Some(result) if attempted(&result) && unfit(result, instance).is_some() => return Ok(()),
             Some(result) => digest_of(&instance.inputs, folder, inputs).map(|inputs| Stood::of(result, inputs)),
             None => context.stood.get(instance.id.index()).cloned().flatten().filter(|_| known.is_settled(instance.id)),
@@ -47,7 +48,7 @@ pub(super) fn save_snapshot(context: &RunContext, key: Digest, end: &RunEnd) -> 
         plugins: session.plugins.iter().map(|plugin| plugin.name().to_owned()).collect(),
         included: session.workflow.sources().skip(1).map(|file| file.path.clone()).collect(),
     };
-    // Where the published file is gone, the next run publishes.
+    // If the published file is gone, the next run publishes.
     let there = withheld.iter().flat_map(|file| [&file.path, &file.written]).filter(|path| path.exists());
     let looked_at: Vec<PathBuf> = published.iter().chain(there).cloned().collect();
     let summary = serde_json::to_string(&summary).unwrap_or_default();
@@ -56,13 +57,13 @@ pub(super) fn save_snapshot(context: &RunContext, key: Digest, end: &RunEnd) -> 
     Ok(())
 }
 
-/// What a snapshot tells the next run beside what it rests on.
+/// Data in a snapshot for the next run, besides what it depends on.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Summary {
     counts: BTreeMap<String, u32>,
     published: Vec<PathBuf>,
     withheld: Vec<WithheldFile>,
-    /// That the workflow uses.
+    /// Plugins that the workflow uses.
     pub(super) plugins: Vec<String>,
     /// Files that it includes.
     pub(super) included: Vec<String>,

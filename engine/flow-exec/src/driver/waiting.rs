@@ -1,4 +1,4 @@
-//! What waiting instances wait for, for who looks from outside. Decides nothing, and has no words.
+//! The reasons why instances wait, as values for the status file. Decides nothing.
 
 use flow_core::{
     InstanceId, Time,
@@ -10,12 +10,12 @@ use flow_store::Waiting as Told;
 use super::{Session, cards::Cards, context::Known, deferred::DeferredUnits, peers::PeerRuns};
 use crate::clock;
 
-/// How many are told: `flow why` finds its step among them, the screen shows a few.
+/// Limit of reported instances: `flow why` finds its step among them, the screen shows a few.
 const TOLD: usize = 100;
-/// How many unsettled instances are looked at for it.
+/// Limit of unsettled instances that are examined.
 const LOOKED_AT: usize = 500;
 
-/// The first instances that could run but for want of something, and of what.
+/// The first instances that lack only resources or other runs' work, and what they lack.
 pub(crate) fn of(
     scheduler: &Scheduler,
     now: Time,
@@ -43,12 +43,12 @@ struct Asker<'a> {
     cards: &'a Cards,
     rivals: &'a PeerRuns,
     now: Time,
-    /// The same on everybody's clock.
+    /// The same time in seconds since 1970.
     unix: u64,
 }
 
 impl Asker<'_> {
-    /// `None` for what runs, is over, or waits for others to be settled: that is the workflow's own order.
+    /// `None` if the instance runs, is settled, or waits for others to be settled, which is the workflow's own order.
     fn waits(&self, waiting: &Waiting) -> Option<Waits> {
         Some(match waiting {
             Waiting::Resources(short) => {
@@ -74,7 +74,7 @@ impl Asker<'_> {
             }
             _ => None,
         };
-        // What ends first makes room first.
+        // The first holder to end releases first.
         let until = shortage.held_by.iter().filter_map(|holder| holder.until).min().filter(|until| *until > self.now);
         Scarce {
             resource: shortage.resource.map(|gpu| gpus.get(gpu.index()).map_or(gpu.0, |facts| facts.index)),

@@ -1,4 +1,4 @@
-//! The windows in which members of co-run groups are measured: from the release of the barrier to the first end. Decides nothing.
+//! The measurement windows of co-run groups: from the release of the barrier to the first end. Decides nothing.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ struct Window {
 pub(super) struct CorunWindows(BTreeMap<GroupId, Window>);
 
 impl CorunWindows {
-    /// The members of a group are to start, for the first time or anew.
+    /// The members of a group are about to start, for the first time or again.
     pub(super) fn begin(&mut self, group: GroupId) {
         self.0.insert(group, Window::default());
     }
@@ -27,7 +27,7 @@ impl CorunWindows {
         self.0.entry(group).or_default().released = Some(at);
     }
 
-    /// It ends, unless it has ended before.
+    /// Closes the window, unless it is closed already.
     pub(super) fn close(&mut self, group: GroupId, at: f64, closer: Option<AttemptId>) {
         if let Some(window) = self.0.get_mut(&group)
             && window.released.is_some()
@@ -37,12 +37,12 @@ impl CorunWindows {
         }
     }
 
-    /// When that of a group was closed, seconds since 1970.
+    /// When a group's window closed, seconds since 1970.
     pub(super) fn closed(&self, group: GroupId) -> Option<f64> {
         self.0.get(&group)?.closed
     }
 
-    /// As a member of so many has it that started then.
+    /// The window as seen by a member that started at this time, in a group with this many members.
     pub(super) fn of(&self, corun: &CorunMember, members: usize, started_at: f64) -> Option<CorunWindow> {
         let window = self.0.get(&corun.group)?;
         Some(CorunWindow {
@@ -57,14 +57,14 @@ impl CorunWindows {
         })
     }
 
-    /// A member did not end well: if it closed the window, that is what did.
+    /// A member did not end well: if it closed the window, notes it as the reason.
     pub(super) fn blame(&mut self, group: GroupId, attempt: AttemptId, label: &str, outcome: Outcome) {
         if let Some(window) = self.0.get_mut(&group).filter(|window| window.closer == Some(attempt)) {
             window.closed_by = Some(ClosedBy { label: label.to_owned(), outcome });
         }
     }
 
-    /// What closed it, where that was not the first member's ordinary end.
+    /// The reason why it closed, unless it was the normal end of the first member.
     pub(super) fn closed_by(&self, group: GroupId) -> Option<ClosedBy> {
         self.0.get(&group)?.closed_by.clone()
     }

@@ -1,5 +1,5 @@
-//! The commands of Slurm, each with a limit of time: while its controller is down they wait for long. What they print is understood
-//! elsewhere.
+//! Slurm's commands, each with a time limit, because they wait long while the controller is down. Their output is
+//! parsed elsewhere.
 
 use std::{
     cell::{Cell, RefCell},
@@ -21,37 +21,37 @@ use flow_slurm::{
 
 use crate::{clock, hardware};
 
-/// No command takes longer that gets an answer.
+/// No command that gets an answer takes longer.
 const LIMIT: Duration = Duration::from_secs(30);
-/// The same where there is another answer: that of the last time.
+/// The limit if there is a remembered answer to fall back on.
 const BRIEF: Duration = Duration::from_secs(3);
-/// The same when all that is left is to end: who pressed Ctrl-C waits.
+/// The limit after Ctrl-C, when a user waits for the end.
 const HURRIED: Duration = Duration::from_secs(4);
-/// How long no answer comes until people are told, at first and at the most: where a controller that is only busy takes longer, they are
-/// told later the next time. With looks at the queue every fifteen seconds no silence of twenty goes by untold.
+/// Silence before a notice, initial and maximal: if a controller was only busy, the next notice comes later. With a
+/// query of the queue every 15 s, no silence of 20 s goes unnoticed.
 const SILENT: (Duration, Duration) = (Duration::from_secs(4), Duration::from_secs(32));
-/// `sbatch` says this, and then waits for two minutes.
+/// `sbatch` prints this, and then waits for two minutes.
 const SLEEPS: &str = "sleeping and retrying";
-/// So many names are asked for by one command.
+/// Limit of names in one command.
 const AT_ONCE: usize = 500;
-/// How soon a controller that was busy is asked again.
+/// Pause before a busy controller is queried again.
 const PAUSE: Duration = Duration::from_millis(200);
-/// How often it is looked whether one has ended: at first, and later.
+/// Interval of checks whether a command has ended: at first, and later.
 const LOOK: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
 
-/// Jobs by name, and which task of an array.
+/// Jobs by name, and the task of an array.
 pub(crate) type Which = BTreeSet<(String, Option<u32>)>;
 
-/// What a cluster takes at once, and who makes room for whom.
+/// What a cluster accepts at once, and which jobs preempt which.
 #[derive(Clone, Debug)]
 pub struct Rules {
     pub limits: Limits,
     pub partitions: Vec<Partition>,
-    /// Where they decide about that instead of the tiers of partitions.
+    /// Present if they, and not the tiers of partitions, decide about preemption.
     pub qualities: Option<Qualities>,
 }
 
-/// The qualities of service of a cluster, and which of them jobs of this user have that name none.
+/// The qualities of service (QoS) of a cluster, and this user's default.
 #[derive(Clone, Debug)]
 pub struct Qualities {
     pub all: Vec<Quality>,
@@ -65,15 +65,15 @@ pub(crate) struct Client {
     silence: Option<Silence>,
 }
 
-/// What a command said.
+/// The output of a command.
 struct Said {
-    /// None where it was ended, or killed.
+    /// None if it timed out or was killed.
     code: Option<i32>,
     out: String,
     err: String,
 }
 
-/// Slurm's answer could not be had. Nothing follows from that about any job.
+/// Slurm gave no answer. This says nothing about any job.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum NoAnswer {
     #[error("`{command}` is not on the PATH")]
@@ -91,28 +91,28 @@ pub enum NoAnswer {
 }
 
 impl Client {
-    /// With the variables of this process.
+    /// With the environment of this process.
     pub(crate) fn new() -> Client {
         Client { environment: None, limit: LIMIT, hurry: Arc::default(), silence: None }
     }
 
-    /// The same, for who can do without an answer.
+    /// The same, for callers that can do without an answer.
     pub(crate) fn brief() -> Client {
         Client { limit: BRIEF, ..Client::new() }
     }
 
-    /// The same, for who pressed Ctrl-C.
+    /// The same, after Ctrl-C.
     pub(crate) fn hurried() -> Client {
         Client { limit: HURRIED, ..Client::new() }
     }
 
-    /// With these alone: a job begins with what `sbatch` has. No answer is waited for long once there is `hurry`, and people are told
-    /// where none comes for a while.
+    /// With exactly these variables, because a job starts with the environment of `sbatch`. `hurry` shortens the time
+    /// limit; `silence` notifies the user if no answer comes for a while.
     pub(crate) fn with(environment: BTreeMap<String, String>, hurry: Arc<AtomicBool>, silence: Silence) -> Client {
         Client { environment: Some(environment), limit: LIMIT, hurry, silence: Some(silence) }
     }
 
-    /// Since when the controller has not answered, if that is so.
+    /// Since when the controller has not answered, if so.
     pub(crate) fn silent_since(&self) -> Option<Instant> {
         self.silence.as_ref()?.since.get()
     }
@@ -137,24 +137,24 @@ impl Client {
             _ => NoAnswer::NotStarted { command: program, error: e.to_string() },
         })?;
         let (out, err) = (Pipe::of(child.stdout.take()), Pipe::of(child.stderr.take()));
-        // The accounting database is another's.
+        // The accounting database is another service.
         let silence = self.silence.as_ref().filter(|_| program != "sacct");
         let code = wait(&mut child, &err, || {
             if self.hurry.load(Ordering::Relaxed) {
-                // Nobody waits for it any more, and who ends the jobs says what came of that.
+                // The one who ends the jobs reports the result; nobody waits here.
                 return HURRIED;
             }
             silence.into_iter().for_each(Silence::goes_on);
             self.limit
         });
         let code = code.map_err(|e| NoAnswer::NotStarted { command: program, error: e.to_string() })?;
-        // What it said before it was ended may tell what it waited for.
+        // The output before the timeout may tell what the command waited for.
         let said = Said { code, out: out.whole(), err: err.whole() };
         silence.into_iter().for_each(|silence| silence.heard(&said));
         Ok(said)
     }
 
-    /// What a command printed that ended well.
+    /// The output of a command that succeeded.
     fn ask(&self, program: &'static str, args: &[&str]) -> Result<String, NoAnswer> {
         let said = self.run(program, args.iter().map(|arg| (*arg).to_owned()))?;
         match said.code {
@@ -171,12 +171,12 @@ impl Client {
         }
     }
 
-    /// All jobs of flow's, of this user.
+    /// All jobs of flow that belong to this user.
     pub(crate) fn queue(&self) -> Result<Vec<Row>, NoAnswer> {
         Ok(flow_slurm::parse_queue(&self.ask("squeue", flow_slurm::QUEUE)?)?)
     }
 
-    /// What the accounting database knows of jobs of these names; without one, an error.
+    /// The accounting records of jobs with these names; an error without accounting.
     pub(crate) fn accounting(&self, keys: &[&str]) -> Result<Vec<Row>, NoAnswer> {
         let names = format!("--name={}", keys.join(","));
         let args: Vec<&str> =
@@ -184,13 +184,13 @@ impl Client {
         Ok(flow_slurm::parse_accounting(&self.ask("sacct", &args)?)?)
     }
 
-    /// Jobs of these names, whoever's they are.
+    /// Jobs with these names, of any user.
     pub(crate) fn queue_of(&self, keys: &[&str]) -> Result<Vec<Row>, NoAnswer> {
         let args: Vec<&str> = flow_slurm::QUEUE.iter().copied().filter(|arg| *arg != "--me").collect();
         self.of(keys, "squeue", &args, flow_slurm::parse_queue)
     }
 
-    /// The same, of those that the accounting database knows.
+    /// The same, from the accounting database.
     pub(crate) fn accounting_of(&self, keys: &[&str]) -> Result<Vec<Row>, NoAnswer> {
         let args: Vec<&str> =
             flow_slurm::ACCOUNTING.iter().copied().chain(["--allusers", "--starttime=now-30days"]).collect();
@@ -213,7 +213,7 @@ impl Client {
         Ok(rows)
     }
 
-    /// What it takes at once, and who makes room for whom.
+    /// What the cluster accepts at once, and which jobs preempt which.
     pub(crate) fn rules(&self) -> Result<Rules, NoAnswer> {
         let config = self.ask("scontrol", flow_slurm::CONFIG)?;
         let qualities = flow_slurm::preempt_mode(&config).map(|otherwise| {
@@ -234,12 +234,12 @@ impl Client {
         Ok(flow_slurm::parse_config(&self.ask("scontrol", flow_slurm::CONFIG)?)?)
     }
 
-    /// All nodes, and the text that tells of them.
+    /// All nodes, and Slurm's text about them.
     pub(crate) fn nodes(&self) -> Result<(Vec<Node>, String), NoAnswer> {
         let begun = clock::steady();
         let text = loop {
             match self.ask("sinfo", flow_slurm::NODES) {
-                // Without an answer no run begins; a controller that is busy may have it the next time.
+                // Without an answer no run starts; a busy controller may answer at the next try.
                 Err(NoAnswer::Refused { text })
                     if flow_slurm::is_busy(&text) && clock::since(begun) < self.limit * 2 =>
                 {
@@ -249,18 +249,18 @@ impl Client {
             }
         };
         if text.trim().is_empty() {
-            // That is no cluster, or none yet: of a workflow nothing follows.
+            // This is no cluster, or not one yet: it says nothing about the workflow.
             return Err(NoAnswer::Refused { text: "`sinfo` tells of no nodes".to_owned() });
         }
         Ok((flow_slurm::parse_nodes(&text)?, text))
     }
 
-    /// How many jobs there are, everybody's.
+    /// The number of jobs of all users.
     pub(crate) fn load(&self) -> Result<BTreeMap<String, Load>, NoAnswer> {
         Ok(flow_slurm::parse_load(&self.ask("squeue", flow_slurm::LOAD)?, &hardware::person())?)
     }
 
-    /// Submits a job. Where that is refused, or nobody knows, that is what comes back.
+    /// Submits a job. The inner result is Slurm's refusal.
     pub(crate) fn submit(&self, job: &flow_slurm::Job) -> Result<Result<JobId, Refused>, NoAnswer> {
         let said = self.run("sbatch", flow_slurm::sbatch(job))?;
         Ok(match (said.code, flow_slurm::parse_submitted(&said.out)) {
@@ -269,9 +269,11 @@ impl Client {
         })
     }
 
-    /// Ends those of these jobs that Slurm has, and says how many that were. Whether they have ended is seen in the queue.
+    /// Cancels those of these jobs that Slurm has, and returns their number. The queue shows later whether they have
+    /// ended.
     ///
-    /// Of a number nobody knows whose it is, unless the queue has just told it: a controller that was killed gives one twice.
+    /// Uses only job ids that the queue has just reported for these names, because a controller that was killed may
+    /// reuse an id.
     ///
     /// # Errors
     /// Slurm was not reached.
@@ -283,7 +285,7 @@ impl Client {
         let wanted = |row: &Row| which.contains(&(row.key.clone(), row.id.task));
         for args in flow_slurm::scancel(&rows, wanted) {
             match self.ask("scancel", &args.iter().map(String::as_str).collect::<Vec<_>>()) {
-                // With `--quiet` nothing is said of a job that is no more, but the code tells of it.
+                // With `--quiet`, only the exit code reports a job that no longer exists.
                 Err(NoAnswer::Failed { .. }) => {}
                 answer => drop(answer?),
             }
@@ -292,13 +294,13 @@ impl Client {
     }
 }
 
-/// How long the controller does not answer, over all commands, for people who wait for it.
+/// Measures how long the controller has not answered, over all commands, and notifies the user.
 pub(crate) struct Silence {
     tell: Box<dyn Fn(String) + Send>,
     since: Cell<Option<Instant>>,
     told: Cell<bool>,
     patience: Cell<Duration>,
-    /// What the last command said.
+    /// The last error message.
     error: RefCell<String>,
 }
 
@@ -324,7 +326,7 @@ impl Silence {
     fn heard(&self, said: &Said) {
         let Refused { why, text } = flow_slurm::refused(&said.err, said.code);
         if said.code != Some(0) && why == Why::Unreachable {
-            // Before it stands which command it was.
+            // The part before it names the command.
             self.error.replace(text.rsplit("error: ").next().unwrap_or_default().to_owned());
             return;
         }
@@ -335,7 +337,7 @@ impl Silence {
     }
 }
 
-/// What a command prints, as it comes: a pipe that is full would hold it up.
+/// Reads the output of a command as it comes, because a full pipe would block the command.
 struct Pipe {
     text: Arc<Mutex<Vec<u8>>>,
     reads: Option<thread::JoinHandle<()>>,
@@ -361,19 +363,19 @@ impl Pipe {
         text.windows(words.len()).any(|part| part == words.as_bytes())
     }
 
-    /// All of it, when the command has ended.
+    /// The whole output, after the command has ended.
     fn whole(self) -> String {
         let _ = self.reads.map(thread::JoinHandle::join);
         String::from_utf8_lossy(&self.text.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
     }
 }
 
-/// Its exit code; none where it took too long, or waits by itself for what may never come, and was ended.
+/// Waits for the exit code. Kills a command, and returns none, if it takes too long or prints [`SLEEPS`].
 fn wait(child: &mut Child, err: &Pipe, limit: impl Fn() -> Duration) -> io::Result<Option<i32>> {
     let (begun, mut pause) = (clock::steady(), LOOK.0);
     loop {
         if let Some(status) = child.try_wait()? {
-            // One that was killed said nothing that counts.
+            // The output of a killed command does not count.
             return Ok(status.code());
         }
         if clock::since(begun) > limit() || err.says(SLEEPS) {
@@ -399,7 +401,7 @@ mod tests {
             silence.since.get().is_some()
         };
         assert!(ended("sbatch: error: Unable to contact slurm controller (connect failure)"));
-        // A refusal in words that nobody knows is an answer.
+        // An unknown refusal is an answer, too.
         assert!(!ended("sbatch: error: Prolog of this site says no"));
     }
 }

@@ -1,4 +1,5 @@
-//! What a cluster has, as a machine to plan for: the largest of the nodes that its jobs would come to. What is free is Slurm's business.
+//! A cluster as a machine to plan for: the largest of the nodes that its jobs could run on. Slurm handles free
+//! capacity.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,28 +17,29 @@ use crate::{ExecError, attempt::write_atomically};
 /// A cluster, as far as a plan needs it.
 #[derive(Debug)]
 pub(crate) struct Cluster {
-    /// The largest that its jobs would come to.
+    /// The largest node that its jobs could run on.
     pub(crate) node: Machine,
     nodes: Vec<Node>,
-    /// The same in Slurm's words.
+    /// The nodes in Slurm's words.
     told: String,
 }
 
-/// What no node of a cluster could run, as a sentence, and what to write.
+/// A request that no node of a cluster can satisfy, and advice.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Impossible {
     pub(crate) what: String,
     pub(crate) help: String,
 }
 
-/// The same, of a key of the workflow's own `slurm:`.
+/// The same, for a key of the workflow's own `slurm:`.
 #[derive(Debug)]
 pub(crate) struct Unmet {
     pub(crate) key: &'static str,
     pub(crate) impossible: Impossible,
 }
 
-/// The nodes of the cluster that this machine submits to, and how many jobs its partitions have: two questions, however large it is.
+/// The nodes of the cluster that this machine submits to, and the jobs in its partitions. Two queries, whatever its
+/// size.
 ///
 /// # Errors
 /// It does not answer.
@@ -46,7 +48,7 @@ pub fn overview() -> Result<(Vec<Node>, BTreeMap<String, Load>), NoAnswer> {
     Ok((client.nodes()?.0, client.load()?))
 }
 
-/// What the cluster that this machine submits to takes at once, and who makes room there for whom.
+/// What this cluster accepts at once, and which jobs preempt which.
 ///
 /// # Errors
 /// It does not answer.
@@ -54,12 +56,12 @@ pub fn rules() -> Result<Rules, NoAnswer> {
     Client::new().rules()
 }
 
-/// Slurm did not say what its nodes have.
+/// Slurm did not report its nodes.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("Slurm cannot be asked: {error}; {}", taken(*.remembered))]
 pub struct Unasked {
     pub error: NoAnswer,
-    /// What it said last was taken.
+    /// Its last answer is used instead.
     pub remembered: bool,
 }
 
@@ -84,11 +86,11 @@ impl From<&Unasked> for ExecError {
 }
 
 impl Cluster {
-    /// The cluster that this machine submits to. Where it does not answer, as it was when it last did, which `memory` holds; none where
-    /// it never did. That it holds something is enough for who only `informs`, and does not wait long for more.
+    /// The cluster that this machine submits to. If it does not answer, the last answer from `memory`, or none. A
+    /// command that only `informs` then waits less.
     ///
     /// # Errors
-    /// It has no node for what the workflow's `slurm:` asks for, in a key of it.
+    /// It has no node for a key of the workflow's `slurm:`.
     pub(crate) fn look(
         slurm: &Slurm,
         memory: Option<&Path>,
@@ -105,7 +107,7 @@ impl Cluster {
         }
     }
 
-    /// As it was when it last answered.
+    /// The cluster as of its last answer.
     ///
     /// # Errors
     /// As of [`Cluster::look`].
@@ -119,15 +121,15 @@ impl Cluster {
         Ok(Cluster { node, nodes, told })
     }
 
-    /// Writes down what it has, for when it does not answer.
+    /// Saves its nodes, in case it does not answer later.
     pub(crate) fn remember(&self, memory: &Path) {
-        // Without it the next look has to have an answer.
+        // Without the file, the next query needs an answer.
         let _ = write_atomically(memory, self.told.as_bytes());
     }
 }
 
 impl Cluster {
-    /// The longest that a job may take where it goes; none where there is no limit, or its own options may change that.
+    /// The maximum time of a job in its partition; none without a limit, or if the job's own options may change it.
     pub(crate) fn longest(&self, job: &SlurmJob) -> Option<Duration> {
         if has(job, &["--qos", "--reservation"]) {
             return None;
@@ -136,19 +138,19 @@ impl Cluster {
         there.iter().map(|node| node.time_limit).reduce(|a, b| Some(a?.max(b?))).flatten()
     }
 
-    /// How long a job may take that asks for no time; none where there is no limit, or it is not known.
+    /// The time of a job that requests none; none without a limit, or if unknown.
     pub(crate) fn unasked(&self, job: &SlurmJob) -> Option<Duration> {
         if has(job, &["--qos", "--reservation"]) {
             return None;
         }
         let there = partition(&self.nodes, job.partition.as_deref()).ok()?;
         let limits: BTreeSet<_> = there.iter().map(|node| node.default_time.or(node.time_limit)).collect();
-        // Where it may come to several partitions, nobody knows which of theirs it has.
+        // If it may go to several partitions, its limit is unknown.
         limits.first().copied().flatten().filter(|_| limits.len() == 1)
     }
 
-    /// Why a job could never run, whatever is free: no such partition, too long a time, no such GPUs, or no node that has so much.
-    /// Something measured says which GPUs it is of, where there are several.
+    /// The reason why a job could never run: unknown partition, too long a time, no such GPUs, or no node large enough.
+    /// A measured job must name its GPU type if there are several.
     pub(crate) fn lacks(&self, job: &SlurmJob, asks: &ResourceRequest, measured: bool) -> Option<Impossible> {
         let there = match partition(&self.nodes, job.partition.as_deref()) {
             Ok(there) => there,
@@ -196,7 +198,7 @@ impl Cluster {
         wants.extend(asks.memory.map(bytes));
         let last = wants.pop().unwrap_or_default();
         let wants = if wants.is_empty() { last } else { format!("{} and {last}", wants.join(", ")) };
-        // Nodes with GPUs of other types alone are not what is asked for.
+        // Nodes with only other types of GPUs do not count.
         let of_type = |node: &&Node| gpu_type.is_none() || asks.gpus == 0 || gpus(node) > 0;
         let largest = there.iter().copied().filter(of_type);
         let mut shapes: Vec<_> = largest.map(|node| (gpus(node), node.cpus, node.memory)).collect();
@@ -211,7 +213,7 @@ impl Cluster {
     }
 }
 
-/// It tells `sbatch` one of these in its own words.
+/// It passes one of these options to `sbatch` directly.
 fn has(job: &SlurmJob, options: &[&str]) -> bool {
     job.options.iter().any(|given| options.iter().any(|option| given.starts_with(option)))
 }
@@ -224,7 +226,7 @@ fn bytes(bytes: u64) -> String {
     bytesize::ByteSize(bytes).display().iec().to_string()
 }
 
-/// The types of GPUs of these nodes.
+/// The GPU types of these nodes.
 fn kinds<'n>(there: &[&'n Node]) -> Vec<&'n str> {
     let mut kinds: Vec<&str> =
         there.iter().flat_map(|node| &node.gpus).filter_map(|gpus| gpus.model.as_deref()).collect();
@@ -241,13 +243,13 @@ impl Impossible {
     }
 }
 
-/// Where a job for this partition, or for none, would come to one of these nodes.
+/// The name of the place where a job for this partition, or for none, would run.
 fn in_words(partition: Option<&str>, there: &[&Node]) -> String {
     let of_first = || there.first().map(|node| &*node.partition);
     partition.or_else(of_first).map_or_else(|| "Slurm".to_owned(), |name| format!("Slurm's partition `{name}`"))
 }
 
-/// The nodes that a job for this partition, or for none, would come to.
+/// The nodes on which a job for this partition, or for none, could run.
 fn partition<'n>(nodes: &'n [Node], partition: Option<&str>) -> Result<Vec<&'n Node>, Impossible> {
     let is_there = |name: &str| nodes.iter().any(|node| node.partition == name);
     if let Some(named) = partition.filter(|named| !named.split(',').all(is_there)) {
@@ -256,12 +258,12 @@ fn partition<'n>(nodes: &'n [Node], partition: Option<&str>) -> Result<Vec<&'n N
     }
     let here =
         |node: &&Node| partition.map_or(node.is_default, |name| name.split(',').any(|name| name == node.partition));
-    // Without a default the site has its own rule.
+    // Without a default partition, the site has its own rule.
     let fallback = partition.is_none() && !nodes.iter().any(|node| here(&node));
     Ok(nodes.iter().filter(|node| fallback || here(node)).collect())
 }
 
-/// That a cluster with these partitions has not the one that is named, or not all, where a job may come to one of several.
+/// An error if the cluster lacks the named partition, or one in a list of several.
 pub(crate) fn unknown_partition(named: &str, there: &[&str]) -> Option<Impossible> {
     let unknown = named.split(',').find(|name| !there.contains(name))?;
     let there: BTreeSet<&str> = there.iter().copied().collect();
@@ -270,7 +272,7 @@ pub(crate) fn unknown_partition(named: &str, there: &[&str]) -> Option<Impossibl
     Some(Impossible { what, help: "`flow hw --on slurm` shows them all".to_owned() })
 }
 
-/// The node with most GPUs, and then CPUs, among those that would take a job that names no step's own partition.
+/// The node with the most GPUs, then CPUs, among those for jobs that name no partition of their own.
 fn largest(nodes: &[Node], slurm: &Slurm) -> Result<Machine, Unmet> {
     let unmet = |key, impossible| Unmet { key, impossible };
     let gpu_type = slurm.job.gpu_type.as_deref();
@@ -299,7 +301,7 @@ fn largest(nodes: &[Node], slurm: &Slurm) -> Result<Machine, Unmet> {
     Ok(Machine {
         gpus: kinds.enumerate().map(gpu).collect(),
         cpus: node.cpus,
-        // The model is seen when a job runs there: until then its partition stands for it.
+        // The model is known when a job runs there; until then the partition represents it.
         cpu_model: format!("Slurm partition {}", node.partition),
         memory: node.memory,
         ..Machine::default()

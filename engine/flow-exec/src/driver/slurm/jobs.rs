@@ -1,5 +1,5 @@
-//! One job of this run, and what is known of it: from its files, which tell the truth, and from Slurm, which tells the rest. Asks
-//! nobody.
+//! One job of this run, and its state: from its files, which are authoritative, and from Slurm, for the rest. Queries
+//! nothing.
 
 use std::{
     path::{Path, PathBuf},
@@ -25,18 +25,18 @@ use crate::{
     node::{CLAIMED, NodeFiles, Record},
 };
 
-/// Where a job stands between this run and Slurm.
+/// The state of a job's submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     ToSubmit,
-    /// It was asked for, and nobody knows whether there is one. So many looks at the queue have not found it.
+    /// It was submitted, but may not exist. This many queries of the queue have not found it.
     Unsure {
         looks: u32,
     },
     InQueue,
 }
 
-/// Characters of a line of a job's log that are told.
+/// Limit of a log line in a message, in characters.
 const LONGEST: usize = 300;
 
 /// An attempt in a job.
@@ -45,35 +45,35 @@ pub(super) struct Member {
     pub(super) folder: PathBuf,
     started: Option<f64>,
     pub(super) ended: bool,
-    /// It is to end, by then at the latest.
+    /// It must end, at this time at the latest.
     pub(super) killed: Option<Instant>,
 }
 
 pub(super) struct BatchJob {
     pub(super) intent: Intent,
-    /// What Slurm is asked for, the same for all that one array can run.
+    /// The request to Slurm, equal for all jobs of one array.
     pub(super) request: flow_slurm::Job,
-    /// For people who look at the queue.
+    /// For users who look at the queue.
     pub(super) comment: String,
     pub(super) stage: Stage,
-    /// What its node is to run, until it is told.
+    /// The programs for its node, until they are written there.
     pub(super) for_node: Vec<u8>,
     pub(super) members: Vec<Member>,
-    /// How it was last seen to wait, and how often.
+    /// The last pending state, and how often it was seen.
     queued: (Option<Queued>, u32),
-    /// Its row says that it has not begun.
+    /// Slurm's row says that it has not started.
     waits: bool,
-    /// Slurm's queue did not have it since then, in so many looks.
+    /// Missing in the queue since then, in this many queries.
     missing: Option<(Instant, u32)>,
     pub(super) accounted: bool,
-    /// What Slurm says that it came to, since then.
+    /// Its end according to Slurm, and when this was seen.
     gone: Option<(Gone, Instant)>,
     beat: Option<(u64, Instant)>,
-    /// When Slurm was last told to end it.
+    /// When Slurm was last asked to cancel it.
     pub(super) cancelled: Option<Instant>,
 }
 
-/// What a job came to, as Slurm says.
+/// The end of a job, according to Slurm.
 #[derive(Clone, Debug)]
 enum Gone {
     Ended(End, String),
@@ -82,23 +82,23 @@ enum Gone {
     Refused(String),
 }
 
-/// What a look at a job's files or at its row says is to be done.
+/// What to do after a look at a job's files or its row.
 #[derive(Default)]
 pub(super) struct News {
     pub(super) events: Vec<Event>,
     pub(super) changed: bool,
-    /// Slurm is to be told to end it.
+    /// Slurm must cancel it.
     pub(super) cancel: bool,
-    /// It waits for what does not go away by itself: Slurm's word for that, and what people are to know.
+    /// It waits for something that does not pass by itself: Slurm's reason, and a notice.
     pub(super) stuck: Option<(String, String)>,
 }
 
-/// How patient to be.
+/// Timeouts for missing records and silent nodes.
 #[derive(Clone, Copy)]
 pub(super) struct Timeouts {
-    /// From what Slurm says to what follows from it: a shared file system may take its time to show a record.
+    /// Wait after Slurm's report, because a shared file system may show a record late.
     pub(super) grace: Duration,
-    /// A node that was silent for so long does not live.
+    /// A node that is silent for this long counts as dead.
     pub(super) silence: Duration,
 }
 
@@ -149,7 +149,7 @@ impl BatchJob {
         self.gone.is_none() && self.missing.is_some_and(|(_, looks)| looks >= 2)
     }
 
-    /// Which task of an array it is.
+    /// The task, if it belongs to an array.
     pub(super) fn task(&self) -> Option<u32> {
         self.intent.task.map(|task| task.number)
     }
@@ -159,15 +159,15 @@ impl BatchJob {
         self.stage != Stage::ToSubmit && !self.waits
     }
 
-    /// It has not been asked for, and is to end.
+    /// Ends it before it was submitted.
     pub(super) fn never_mind(&mut self) -> Vec<Event> {
         self.end_all(None)
     }
 
-    /// Slurm cannot be told to end it: it stays in the queue, for the run that comes after this one.
+    /// Leaves it in the queue for the next run, because Slurm cannot be asked to cancel it.
     pub(super) fn leave(&mut self) -> Vec<Event> {
         let events = self.end_all(None);
-        // One that has begun has been told, and ends.
+        // An attempt that has started was told to end, and does.
         let waits = self.members.iter().filter(|member| member.started.is_none());
         waits.for_each(|member| NodeFiles::of(&member.folder).let_live());
         events
@@ -208,7 +208,7 @@ impl BatchJob {
         news
     }
 
-    /// A node that lives says so.
+    /// Checks for signs of life from its node.
     fn listen(&mut self) {
         let folders = self.members.iter().filter(|member| !member.ended).map(|member| &member.folder);
         let beat = folders.filter_map(|folder| NodeFiles::of(folder).read_beat()).max();
@@ -217,7 +217,7 @@ impl BatchJob {
         }
     }
 
-    /// The record of an end is there. Where Slurm ended the program, what it says of the job tells why, as soon as it does.
+    /// Handles the record of an end. If Slurm ended the program, waits for Slurm's reason.
     fn recorded(&mut self, n: usize, record: Record) -> Option<Event> {
         let killed = self.members[n].killed.is_some();
         let instead = match record.warned {
@@ -225,7 +225,7 @@ impl BatchJob {
             Some(true) => {
                 Some(self.batch(Outcome::TimedOut, BatchEnd::TimeLimit { stopped: None }, RetryAdvice::AsAsked))
             }
-            // Slurm ends program and node at once, so that either may be the first to be gone.
+            // Slurm ends program and node together, so that either may be gone first.
             told if told.is_some() || was_ended(&record.exit) => match (&self.gone, self.missing) {
                 (Some((Gone::Ended(End::Failed(_) | End::Completed | End::Signal(_), _), _)), _) => {
                     told.map(|_| self.batch(Outcome::Failed, BatchEnd::Cancelled, RetryAdvice::Hopeless))
@@ -251,7 +251,7 @@ impl BatchJob {
         Some(Event::Ended { attempt: member.attempt, end: Box::new(end) })
     }
 
-    /// What Slurm's queue says of it; without a row it is not there.
+    /// Handles its row in Slurm's queue; without a row it is missing there.
     pub(super) fn seen(&mut self, row: Option<&Row>) -> News {
         let mut news = News::default();
         let Some(row) = row else {
@@ -291,7 +291,7 @@ impl BatchJob {
             self.queued = (queued, 0);
         }
         self.queued.1 += 1;
-        // For a moment nodes are missing to many a job.
+        // Only the second time, because many jobs lack a node for a moment.
         if let (Some(Queued { reason, advice: Some(advice), .. }), 2) = &self.queued {
             let label = self.intent.members.first().map_or("", |member| &member.label);
             let text = format!("{label} is queued in Slurm (job {}, {reason}): {advice}", row.id);
@@ -300,7 +300,7 @@ impl BatchJob {
         news
     }
 
-    /// It waits for this reason, since it was asked for.
+    /// It has been waiting for this reason since its submission.
     fn queued(&self, reason: String, advice: Option<String>) -> Queued {
         let since = self.intent.members.first().map_or(0.0, |member| member.began);
         let job = self.intent.job.as_ref().map(JobId::to_string);
@@ -312,7 +312,7 @@ impl BatchJob {
         all.map(|member| Event::Waits { attempt: member.attempt, queued: queued.cloned() }).collect()
     }
 
-    /// It has been asked for, or is about to be.
+    /// It was submitted, or will be soon.
     pub(super) fn is_queued(&mut self) -> Vec<Event> {
         let queued = self.queued(String::new(), None);
         let events = self.waits(Some(&queued));
@@ -320,7 +320,7 @@ impl BatchJob {
         events
     }
 
-    /// What the accounting database says of a job that the queue has not.
+    /// Handles the accounting record of a job that is missing in the queue.
     pub(super) fn accounted(&mut self, row: &Row) {
         if let Fate::Ended(end) = fate(row) {
             self.has_ended(row, end);
@@ -340,7 +340,7 @@ impl BatchJob {
         self.end_all(Some(&Gone::Refused(error)))
     }
 
-    /// What follows from what Slurm says, where the attempts themselves say nothing for so long.
+    /// Concludes from Slurm's report, if the attempts have written nothing for long enough.
     pub(super) fn conclude(&mut self, patience: Timeouts) -> News {
         let mut news = News::default();
         if self.gone.is_none()
@@ -355,13 +355,13 @@ impl BatchJob {
         }
         let Some((gone, since)) = self.gone.clone() else { return news };
         let claimed = matches!(gone, Gone::Ended(End::Failed(CLAIMED), _));
-        // One that never began, and cannot any more, has nothing to show.
+        // A job that never started, and cannot start any more, leaves no record.
         let never = self.to_cancel(clock::steady()) && !self.has_begun() && self.is_fenced();
         let grace = if never || matches!(gone, Gone::Vanished) { Duration::ZERO } else { patience.grace };
         if clock::since(since) < grace || claimed && self.lives(since, patience) {
             return news;
         }
-        // Where folders are cached, to list one shows what is new in it.
+        // If folders are cached, listing one makes new files visible.
         for member in self.members.iter().filter(|member| !member.ended) {
             let _ = std::fs::read_dir(&member.folder).map(Iterator::count);
         }
@@ -371,13 +371,13 @@ impl BatchJob {
         news
     }
 
-    /// A node says that it runs, or could still be about to.
+    /// Its node shows signs of life, or could still start.
     fn lives(&self, since: Instant, patience: Timeouts) -> bool {
         let last = self.beat.map_or(since, |(_, at)| at);
         self.has_begun() && clock::since(last) < patience.silence
     }
 
-    /// A job that comes late finds its folder claimed. One that has it meanwhile keeps it.
+    /// Claims the folder, so that a job that starts late ends at once. A job that has claimed it meanwhile keeps it.
     fn is_fenced(&self) -> bool {
         let claim = NodeFiles::of(self.intent.folder()).claim();
         self.has_begun() || std::fs::create_dir(claim).is_ok()
@@ -387,11 +387,11 @@ impl BatchJob {
         NodeFiles::of(self.intent.folder()).claim().exists()
     }
 
-    /// An attempt is over of which there is no record.
+    /// Ends an attempt that left no record.
     fn end(&mut self, n: usize, gone: Option<Gone>) -> Event {
         let gone = gone.filter(|_| self.members[n].killed.is_none());
         let instead = gone.map(|gone| {
-            // What was killed for too much memory could not write down anything.
+            // A program that was killed for too much memory could not write a record.
             let log = match gone {
                 Gone::Ended(End::Signal(_) | End::Launch | End::Failed(_) | End::Completed, _) => {
                     std::fs::read(self.log(n)).ok()
@@ -409,15 +409,15 @@ impl BatchJob {
         let now = clock::unix_seconds();
         let member = &mut self.members[n];
         member.ended = true;
-        // A node that was cut off, and comes back, ends what it still has.
+        // A node that was cut off and returns must end what still runs.
         let _ = NodeFiles::of(&member.folder).ask_to_end(Duration::ZERO);
         let exit = unseen(member.started.unwrap_or(now), now);
         let end = Ended { instead, ..Ended::here(exit, Observed::default()) };
         Event::Ended { attempt: member.attempt, end: Box::new(end) }
     }
 
-    /// Where Slurm writes what a job prints before flow begins on its node, and what it says itself of the job's end. It is that of the
-    /// first attempt, and, of an array, one a task.
+    /// The file for output before flow starts on the node, and for Slurm's message about the end. It belongs to the
+    /// first attempt; an array has one per task.
     fn log(&self, n: usize) -> PathBuf {
         let folder = &self.members[n].folder;
         let run = folder.parent().and_then(Path::parent);
@@ -457,12 +457,12 @@ impl BatchJob {
         self.batch(outcome, end, again)
     }
 
-    /// Its script ended, with this code and log, and there is no record of the step. Where flow had not begun, nothing of the step has.
+    /// Its script ended with this code and log, without a record. If flow had not started, no part of the step has.
     fn unrecorded(&self, code: Option<u8>, log: Option<String>) -> OutcomeOverride {
         let begun = self.has_begun();
         let again = match code {
             _ if begun => RetryAdvice::AsAsked,
-            // No shell finds `flow` there, or may start it.
+            // No shell on the node finds `flow`, or may start it.
             Some(126 | 127) => RetryAdvice::AsAsked,
             _ => RetryAdvice::Lost,
         };
@@ -477,7 +477,7 @@ impl BatchJob {
     }
 }
 
-/// Somebody ended the program, and that was not the kernel for want of memory.
+/// The program was killed, and not by the kernel for lack of memory.
 fn was_ended(exit: &Exit) -> bool {
     let signal = exit.signal.or_else(|| exit.code.map(|code| code - 128));
     !exit.oom_killed && [Signal::SIGTERM, Signal::SIGKILL].iter().any(|known| signal == Some(*known as i32))

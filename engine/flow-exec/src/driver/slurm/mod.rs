@@ -1,5 +1,5 @@
-//! Slurm as an executor: a thread of its own talks to it, for each of its commands may take seconds. Here: what the loop asks and is
-//! told.
+//! Slurm as an executor. A thread of its own talks to Slurm, because each command may take seconds. This file has the
+//! side of the loop.
 
 mod book;
 mod client;
@@ -39,34 +39,34 @@ pub(crate) use submit::{asked_time, longest_of};
 
 use worker::Worker;
 
-/// How a run talks to Slurm.
+/// Settings for a run's use of Slurm.
 pub(crate) struct Settings {
     pub(crate) dir: StoreDir,
-    /// `flow` as nodes find it.
+    /// The path of `flow` on the nodes.
     pub(crate) flow: PathBuf,
-    /// How often the queue is asked, at first.
+    /// Initial interval between queries of the queue.
     pub(crate) poll: Duration,
-    /// The variables that a job begins with; none of them a secret.
+    /// The environment of a job, without secrets.
     pub(crate) environment: BTreeMap<String, String>,
-    /// For people who look at the queue.
+    /// For users who look at the queue.
     pub(crate) workflow: String,
 }
 
-/// What the thread is asked for.
+/// Requests to the thread.
 enum Ask {
     Start(Vec<Work>),
     Kill { attempt: AttemptId, grace: Duration },
     Settled { attempt: AttemptId },
 }
 
-/// Slurm, for a run. Dropping it ends the thread; jobs go on, and what is written down of them stays.
+/// Slurm, for a run. Dropping it ends the thread; jobs keep running, and their records stay.
 pub(crate) struct Slurm {
     settings: Option<Settings>,
     asks: Option<Sender<Ask>>,
     thread: Option<thread::JoinHandle<()>>,
     events: Option<UnboundedReceiver<Event>>,
     folders: BTreeMap<AttemptId, Folder>,
-    /// The run is to end, and somebody waits for that.
+    /// The run must end, and a user waits for that.
     hurry: Arc<AtomicBool>,
 }
 
@@ -84,14 +84,14 @@ impl Slurm {
     }
 
     fn ask(&self, ask: Ask) {
-        // A thread that is gone is found out by who waits for events.
+        // If the thread is gone, the caller notices when it waits for events.
         let _ = self.asks.as_ref().map(|asks| asks.send(ask));
     }
 }
 
 impl Drop for Slurm {
     fn drop(&mut self) {
-        // What is settled is to be written down as such before this process ends.
+        // Settled jobs must be noted on disk before this process ends.
         self.asks = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -148,8 +148,8 @@ impl Executor for Slurm {
     }
 }
 
-/// How many jobs Slurm has still of each of these runs, which do not live any more; `None` where it does not say, and soon. It is asked
-/// once for all.
+/// The number of jobs that Slurm still has of each of these dead runs; `None` if it does not answer in time. One query
+/// for all of them.
 pub fn jobs_left(runs: &[&RunDir]) -> Vec<Option<usize>> {
     let jobs = |run: &&RunDir| intents::of(run).into_iter().filter(|intent| intent.here.is_none());
     let names = |run| jobs(run).map(|intent| intent.key).collect();
@@ -158,7 +158,7 @@ pub fn jobs_left(runs: &[&RunDir]) -> Vec<Option<usize>> {
     let rows = if is_any { client::Client::brief().queue() } else { Ok(Vec::new()) };
     let goes_on = |row: &&flow_slurm::Row| {
         let is_over = matches!(flow_slurm::fate(row), flow_slurm::Fate::Ended(_) | flow_slurm::Fate::Never(_));
-        // Of what is being cleaned away nothing runs any more.
+        // A job in clean-up has no running process.
         !is_over && row.state != "COMPLETING"
     };
     let count = |names: &BTreeSet<String>| match &rows {
@@ -169,8 +169,8 @@ pub fn jobs_left(runs: &[&RunDir]) -> Vec<Option<usize>> {
     left.iter().map(count).collect()
 }
 
-/// What Slurm knows of jobs of these names, whoever's they are: its queue, and for those that it has not, its accounting database where
-/// there is one.
+/// Slurm's rows of jobs with these names, of any user: from its queue, else from its accounting database, if it has
+/// one.
 pub(super) fn rows_of(keys: &BTreeSet<&str>) -> Result<Vec<flow_slurm::Row>, NoAnswer> {
     let client = client::Client::new();
     let keys: Vec<&str> = keys.iter().copied().collect();
@@ -183,8 +183,8 @@ pub(super) fn rows_of(keys: &BTreeSet<&str>) -> Result<Vec<flow_slurm::Row>, NoA
     Ok(rows)
 }
 
-/// Ends the jobs that a run has left which does not live any more, and says how many Slurm had. What came of one before stays to be
-/// taken in; the others are marked, so that the next run does not take them up.
+/// Cancels the jobs of a dead run, and returns how many Slurm had. Jobs that had ended stay for import; the others are
+/// marked, so that the next run does not join them.
 ///
 /// # Errors
 /// Slurm does not answer. The jobs are marked, and the next run of the workflow ends them.
@@ -196,16 +196,16 @@ pub fn cancel_jobs(run: &RunDir) -> Result<usize, NoAnswer> {
     mark_and_cancel(&client::Client::new(), &left)
 }
 
-/// Ends jobs of runs that do not live any more, which nobody wants. Those that Slurm cannot be told of now stay marked, and the
-/// next run tells it.
+/// Cancels jobs of dead runs that nobody needs. If Slurm does not answer, they stay marked and the next run cancels
+/// them.
 pub(super) fn end_unwanted(dir: &StoreDir, jobs: &[Intent]) {
     let _ = end(dir, jobs, &client::Client::new());
 }
 
-/// Ends jobs of runs that do not live any more, for a run that would have joined them and is told to end itself, and says what people
-/// should know of that. Where Slurm does not answer, what has not begun stays, as a run's own jobs do.
+/// Cancels jobs of dead runs for a run that would have joined them and must end itself. Returns a notice. If Slurm does
+/// not answer, jobs that have not started stay, like the run's own jobs.
 pub(super) fn end_unjoined(dir: &StoreDir, mut jobs: Vec<Intent>) -> Option<String> {
-    // What has come to something stays, for whoever wants that again.
+    // A job that has ended stays, for runs that need its result again.
     jobs.retain(|job| !job.has_ended());
     if jobs.is_empty() {
         return None;
@@ -222,7 +222,7 @@ pub(super) fn end_unjoined(dir: &StoreDir, mut jobs: Vec<Intent>) -> Option<Stri
     stay(wait.len()).map(|stay| format!("Slurm does not answer: {error}; {stay}"))
 }
 
-/// What is said of so many jobs that wait in the queue, and that nobody could end.
+/// The notice that this many jobs stay in the queue, because they could not be cancelled.
 fn stay(jobs: usize) -> Option<String> {
     match jobs {
         0 => None,
@@ -249,12 +249,12 @@ fn by_name(jobs: &[Intent]) -> BTreeMap<&str, Vec<&Intent>> {
     all
 }
 
-/// These are all of one name: a job, or all tasks of an array of which anybody may want something yet.
+/// True if these, all of one name, are a whole job or all tasks of an array that may still be needed.
 fn is_whole(of: &[&Intent]) -> bool {
     of.iter().all(|job| job.task.is_none_or(|task| of.len() as u32 >= task.of))
 }
 
-/// Ends jobs that are to be taken up by nobody, and says how many Slurm had.
+/// Marks and cancels jobs that no run may join, and returns how many Slurm had.
 fn mark_and_cancel(client: &client::Client, jobs: &[Intent]) -> Result<usize, NoAnswer> {
     jobs.iter().for_each(Intent::mark);
     let which = jobs.iter().map(|job| (job.key.clone(), job.task.map(|task| task.number)));
@@ -263,7 +263,7 @@ fn mark_and_cancel(client: &client::Client, jobs: &[Intent]) -> Result<usize, No
     Ok(had)
 }
 
-/// The exit of a program of which nobody could say how it ended.
+/// The exit of a program whose end nobody saw.
 pub(crate) fn unseen(started_at: f64, ended_at: f64) -> Exit {
     Exit { started_at, ended_at: ended_at.max(started_at), ..Exit::default() }
 }

@@ -1,4 +1,5 @@
-//! From attempts to what `sbatch` is given: one job for a unit, and one array for many equal units. Asks Slurm for nothing.
+//! Converts attempts to the input of `sbatch`: one job per unit, and one array for many equal units. Does not call
+//! Slurm.
 
 use std::{
     collections::BTreeSet,
@@ -19,13 +20,13 @@ use crate::{
     node::{Bells, Job, NodeFiles, Program},
 };
 
-/// What `flow` and its keeper themselves take of the memory that a job is given.
+/// Memory that `flow` and its keeper use of a job's allocation.
 const OWN_MEMORY: u64 = 64 << 20;
-/// How long beyond its own time limit Slurm leaves an attempt that nobody watches: flow itself ends it in time.
+/// How much longer Slurm's limit is than the attempt's own, so that flow ends it first.
 const BEYOND: Duration = Duration::from_secs(120);
-/// How long before its end a job is told that it is near.
+/// How long before its end a job is warned.
 const WARNING: Duration = Duration::from_secs(60);
-/// A shorter job would be told so from the beginning.
+/// A shorter job would be warned from the start.
 const WORTH_WARNING: Duration = Duration::from_secs(300);
 
 /// The job of a unit.
@@ -49,7 +50,7 @@ pub(super) fn job(settings: &Settings, unit: Vec<Work>) -> io::Result<Option<Bat
             (request.gpu_type, request.options) = (slurm.gpu_type, slurm.options);
             request.nice = nice;
         }
-        // A group goes as early as any of its members would.
+        // A group has the highest priority of its members.
         request.nice = request.nice.min(nice);
         attempts.push((program.attempt, program.folder.clone()));
         programs.push(Program { start: program, gpus, gpu_model });
@@ -61,7 +62,7 @@ pub(super) fn job(settings: &Settings, unit: Vec<Work>) -> io::Result<Option<Bat
     }
     request.memory = memory.filter(|memory| *memory > 0).map(|memory| memory.saturating_add(OWN_MEMORY));
     request.time = longest_of(times.into_iter());
-    // A limit that the partition sets is known to Slurm alone.
+    // Only Slurm knows a limit that the partition sets.
     request.warning = request.time.is_none_or(|time| time >= WORTH_WARNING).then_some(WARNING);
     let beat = settings.poll.clamp(Duration::from_secs(1), Duration::from_secs(10));
     let bells = Bells::of(&settings.dir.run(&intent.run));
@@ -70,41 +71,41 @@ pub(super) fn job(settings: &Settings, unit: Vec<Work>) -> io::Result<Option<Bat
     if !joined {
         job.for_node = serde_json::to_vec(&for_node)?;
         if !job.intent.members.iter().any(|member| member.piped) {
-            // Written while others are gathered, so that an array goes out sooner.
+            // Written while other starts are gathered, so that an array is submitted sooner.
             tell_node(&mut job)?;
         }
     }
     Ok(Some(job))
 }
 
-/// The time that an attempt asks for; none where its partition decides.
+/// The time that an attempt requests; none if its partition decides.
 pub(crate) fn asked_time(time: Option<Span>, timeout: Option<Span>, longest: Option<Duration>) -> Option<Duration> {
     let duration = |span: Span| Duration::from_micros(span.0);
-    // More than its partition allows it would wait for, for ever.
+    // With more than its partition allows, it would wait forever.
     let beyond = |timeout| duration(timeout).saturating_add(BEYOND).min(longest.unwrap_or(Duration::MAX));
     time.map(duration).or_else(|| timeout.map(beyond))
 }
 
-/// The time of a job with several attempts: without a limit for one there is none for all.
+/// The time of a job with several attempts: no limit if one of them has none.
 pub(crate) fn longest_of(times: impl Iterator<Item = Option<Duration>>) -> Option<Duration> {
     times.collect::<Option<Vec<_>>>()?.into_iter().max()
 }
 
-/// Tells a node what it is to run. Where that holds secrets it is written just before the job is written down, and no sooner: who comes
-/// after a killed run sees to it by that, and `flow gc` to what a kill between the two leaves.
+/// Writes the programs for a node. They may hold secrets, so this happens just before the job's record: the next run
+/// then finds and removes them, and `flow gc` removes what a kill in between leaves.
 fn tell_node(job: &mut BatchJob) -> io::Result<()> {
     match std::mem::take(&mut job.for_node).as_slice() {
-        // It is there since a first try, or an earlier run.
+        // It exists since a first try, or an earlier run.
         [] => Ok(()),
         told => write_private(&NodeFiles::of(job.intent.folder()).job(), told),
     }
 }
 
-/// Writes down what a job is to run alone, and says what `sbatch` is to be given.
+/// Writes the record of a single job, and returns the request for `sbatch`.
 pub(super) fn one(settings: &Settings, job: &mut BatchJob) -> io::Result<flow_slurm::Job> {
     let before = arrays(&[job]);
     if job.intent.task.take().is_some() {
-        // It was to be a task of an array that Slurm did not take.
+        // It was meant for an array that Slurm did not accept.
         let attempts: Vec<_> = job.intent.members.iter().map(|member| member.attempt).collect();
         job.intent.key = Intent::key(settings.dir.path(), &job.intent.run, &attempts);
     }
@@ -119,7 +120,7 @@ pub(super) fn one(settings: &Settings, job: &mut BatchJob) -> io::Result<flow_sl
     Ok(flow_slurm::Job { key, comment, folder, script, array: None, ..job.request.clone() })
 }
 
-/// The same for jobs that ask for the same: each of them becomes one task of an array, in this order.
+/// The same for jobs with equal requests, which become tasks of one array, in this order.
 pub(super) fn array(settings: &Settings, jobs: &mut [&mut BatchJob]) -> io::Result<flow_slurm::Job> {
     let Some(first) = jobs.first() else { return Err(io::Error::other("an array of nothing")) };
     let (run, request) = (first.intent.run.clone(), first.request.clone());
@@ -143,12 +144,12 @@ pub(super) fn array(settings: &Settings, jobs: &mut [&mut BatchJob]) -> io::Resu
     Ok(flow_slurm::Job { key, comment, folder, script, array: Some(tasks), ..request })
 }
 
-/// The arrays that these were to be tasks of before, and that there are not.
+/// The arrays that these were meant for before, and that do not exist.
 fn arrays(jobs: &[&mut BatchJob]) -> BTreeSet<String> {
     jobs.iter().filter(|job| job.intent.task.is_some()).map(|job| job.intent.key.clone()).collect()
 }
 
-/// What two jobs have in common that one array can run.
+/// True if one array can run both jobs.
 pub(super) fn are_alike(a: &BatchJob, b: &BatchJob) -> bool {
     let alone = |job: &BatchJob| job.members.len() == 1;
     alone(a) && alone(b) && a.intent.run == b.intent.run && a.request == b.request
@@ -160,7 +161,7 @@ fn text(path: &Path) -> io::Result<String> {
     text.map(str::to_owned).ok_or_else(unusable)
 }
 
-/// For its user alone from the moment it exists. A power cut may take it: who finds nothing to run there runs nothing.
+/// Readable by its user alone from the start. Not synced: after a power cut a node finds no program and runs none.
 fn write_private(path: &PathBuf, content: &[u8]) -> io::Result<()> {
     let _ = fs::remove_file(path);
     let mut file = fs::File::options().write(true).create_new(true).mode(0o600).open(path)?;

@@ -1,5 +1,5 @@
-//! The thread that talks to Slurm: submits what is to start, asks its queue for all jobs at once, reads what their nodes have written,
-//! and ends what is to end. An answer that cannot be had says nothing about any job.
+//! The thread that talks to Slurm: submits jobs, queries the queue for all jobs at once, reads the files of the nodes,
+//! and cancels jobs. A missing answer says nothing about any job.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,17 +27,17 @@ use crate::{
     driver::executor::{Event, Work},
 };
 
-/// How long further starts are waited for, which one array may take together: from the last that came, and from the first.
+/// How long to wait for further starts for the same array: after the last one, and after the first one.
 const GATHER: (Duration, Duration) = (Duration::from_millis(60), Duration::from_millis(500));
-/// How often it is looked for whom nodes have rung.
+/// Interval between looks at the wake-ups from nodes.
 const LISTEN: Duration = Duration::from_millis(100);
-/// How soon the queue is asked again while something is to be known at once.
+/// Interval of queue queries while something must be known soon.
 const SOON: Duration = Duration::from_secs(1);
-/// How long Slurm is left alone that takes no more jobs, or does not answer.
+/// Pause after Slurm has refused jobs or has not answered.
 const HOLD: Duration = Duration::from_secs(30);
-/// How long a record is waited for at most when all that is left is to end: what was cancelled leaves none.
+/// Limit for the wait for a record during the end of a run, because a cancelled job leaves none.
 const HURRIED: Duration = Duration::from_secs(2);
-/// Of so many that start at once an array is made.
+/// Minimum number of simultaneous starts for an array.
 const WORTH_AN_ARRAY: usize = 2;
 
 pub(super) struct Worker {
@@ -46,21 +46,21 @@ pub(super) struct Worker {
     tell: UnboundedSender<Event>,
     book: Book,
     limits: Option<Limits>,
-    /// An array has no more tasks than this: Slurm had no room for more.
+    /// Limit of tasks in an array, after Slurm had no room for more.
     most: usize,
-    /// When the first and the last of those came that wait to be submitted.
+    /// When the first and the last of the jobs to submit arrived.
     came: Option<(Instant, Instant)>,
     hold: Option<Instant>,
     polled_at: Option<Instant>,
     listened_at: Option<Instant>,
     changed_at: Instant,
-    /// When the last was told to end: others follow.
+    /// When the last attempt was killed: others may follow.
     killed_at: Option<Instant>,
-    /// What was to end was left to the next run, for Slurm did not answer.
+    /// Jobs that should have ended are left to the next run, because Slurm did not answer.
     leaves: bool,
-    /// Jobs of which nothing is expected any more: should Slurm have one after all, it is to end.
+    /// Jobs that were given up: if Slurm has one after all, it must end.
     given_up: Which,
-    /// The run is to end.
+    /// The run must end.
     hurry: Arc<AtomicBool>,
     said: BTreeSet<String>,
 }
@@ -89,7 +89,7 @@ impl Worker {
         }
     }
 
-    /// The life of the thread: until nobody asks any more.
+    /// The main function of the thread, until all senders are gone.
     pub(super) fn run(mut self, asked: &Receiver<Ask>) {
         loop {
             match asked.recv_timeout(self.pause()) {
@@ -173,7 +173,7 @@ impl Worker {
                 let first = self.book.add(job);
                 match stage {
                     Stage::ToSubmit => self.came = Some((self.came.map_or(now, |(first, _)| first), now)),
-                    // It may have written something, and rung, before anybody listened.
+                    // It may have written something, with a wake-up, before this run listened.
                     Stage::Unsure { .. } | Stage::InQueue => _ = first.map(|first| self.with(first, BatchJob::look)),
                 }
             }
@@ -186,13 +186,13 @@ impl Worker {
     }
 
     fn kill(&mut self, attempt: AttemptId, grace: Duration) {
-        // A moment more than the node takes: it sees the file a little later.
+        // A bit longer than the node needs, which sees the file a little later.
         let by = clock::steady() + grace + if grace.is_zero() { Duration::ZERO } else { SOON * 2 };
         self.book.kill(attempt, by, grace);
         self.killed_at = Some(clock::steady());
     }
 
-    /// Does something with a job, and tells what comes of it.
+    /// Applies `what` to a job, and sends the resulting events.
     fn with(&mut self, first: AttemptId, what: impl Fn(&mut BatchJob) -> News) {
         let Some(job) = self.book.job(first) else { return };
         let news = what(job);
@@ -204,7 +204,7 @@ impl Worker {
         }
         self.tell_all(news.events);
         if let Some((reason, text)) = news.stuck {
-            // Once for all of a sweep.
+            // Shown once for a whole sweep.
             self.say(reason, text);
         }
         self.book.see(first);
@@ -216,14 +216,14 @@ impl Worker {
         }
     }
 
-    /// Tells people something once.
+    /// Sends a notice once.
     fn say(&mut self, what: impl Into<String>, text: String) {
         if self.said.insert(what.into()) {
             let _ = self.tell.send(Event::Notice(text));
         }
     }
 
-    /// Submits what waits for it, equal ones together, in the scheduler's order.
+    /// Submits the waiting jobs in the scheduler's order, equal ones as an array.
     fn submit(&mut self) {
         if self.hold.is_some_and(|until| clock::steady() < until) {
             return;
@@ -241,17 +241,17 @@ impl Worker {
         }
     }
 
-    /// How many of so many one array may have.
+    /// How many of the equal jobs one array may have.
     fn array_size(&mut self, alike: usize) -> usize {
         if self.most <= 1 {
             return 1;
         }
         if self.limits.is_none() {
-            // Where it cannot be asked there are no arrays.
+            // Without an answer about the limits, no arrays are used.
             self.limits = self.client.limits().ok();
         }
         let Some(limits) = &self.limits else { return 1 };
-        // Jobs of others and of the past count as well.
+        // Jobs of other users and past jobs count as well.
         let sizes =
             flow_slurm::chunks(u32::try_from(alike.min(self.most)).unwrap_or(u32::MAX), limits, limits.jobs / 2);
         sizes.first().map_or(1, |size| *size as usize)
@@ -282,7 +282,7 @@ impl Worker {
     fn submitted(&mut self, which: &[AttemptId], id: JobId) {
         let events = self.book.submitted(which, id);
         self.tell_all(events);
-        // What there was no room for before there may be again.
+        // There may be room again for larger arrays.
         self.most = if self.most > 1 || which.len() > 1 { self.most.saturating_mul(2) } else { 2 };
         self.changed_at = clock::steady();
         self.polled_at.get_or_insert(self.changed_at);
@@ -311,11 +311,11 @@ impl Worker {
         }
     }
 
-    /// Asks the queue once for all.
+    /// Queries the queue once for all jobs.
     fn poll(&mut self) {
         let rows = match self.client.queue() {
             Ok(rows) => rows,
-            // Of silence the client tells.
+            // The client reports silence.
             Err(_) if self.client.silent_since().is_some() => return,
             Err(error) => {
                 let text = format!("Slurm's queue cannot be read: {error}; its jobs go on, and flow asks again");
@@ -342,7 +342,7 @@ impl Worker {
         self.account();
     }
 
-    /// Asks the accounting database for jobs that the queue has not, once each, where there is one.
+    /// Queries the accounting database, if there is one, once for each job that the queue lacks.
     fn account(&mut self) {
         let asked = self.book.firsts(|job| job.is_missing() && !job.accounted);
         if asked.is_empty() {
@@ -363,14 +363,14 @@ impl Worker {
         }
     }
 
-    /// What was not asked for and is to end needs nobody else for that.
+    /// Ends killed jobs that were never submitted, without Slurm.
     fn never_mind(&mut self) {
         for first in self.book.unasked_and_killed() {
             self.with(first, |job| News { events: job.never_mind(), ..News::default() });
         }
     }
 
-    /// Tells Slurm to end what is to end, again until it has.
+    /// Asks Slurm to cancel killed jobs, repeatedly until they are gone.
     fn cancel(&mut self) {
         self.never_mind();
         let mut which = std::mem::take(&mut self.given_up);
@@ -390,8 +390,7 @@ impl Worker {
         }
     }
 
-    /// Slurm cannot be told to end anything, and somebody waits for that: what is in its queue stays there, for the run that comes
-    /// after this one.
+    /// Leaves jobs in the queue for the next run, because Slurm cannot be asked to cancel them and a user waits.
     fn leave(&mut self) {
         let now = clock::steady();
         let left = self.book.firsts(|job| job.to_cancel(now));
@@ -408,7 +407,7 @@ fn due(last: Option<Instant>, every: Duration) -> bool {
     last.is_none_or(|last| clock::since(last) >= every)
 }
 
-/// The row that counts of several of one name: one that goes on, else one that had the folder.
+/// Of several rows with the same name, prefers a running job, then the one that claimed the folder.
 fn best<'r>(rows: &[&'r Row]) -> Option<&'r Row> {
     let rank = |row: &&&Row| match flow_slurm::fate(row) {
         flow_slurm::Fate::Running | flow_slurm::Fate::Suspended => 3,
