@@ -1,5 +1,5 @@
-//! JSON objects, one a line, between two processes of flow. Never blocks: what is said gathers in a buffer that is written while
-//! waiting for what comes, together with more.
+//! JSON objects, one per line, between two processes of flow. Never blocks: messages gather in a buffer, which is
+//! written together while waiting for input.
 
 use std::{
     collections::VecDeque,
@@ -12,19 +12,19 @@ use std::{
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::{io::Interest, net::UnixStream};
 
-/// So often it is tried to say the last, so long in between.
+/// Number of tries for the last write, and the pause between them.
 const LAST: (u32, Duration) = (1000, Duration::from_millis(1));
 
-/// One end of it.
+/// One end of the channel.
 #[derive(Debug)]
 pub(crate) struct Channel {
     socket: UnixStream,
-    /// The same, for when there is no runtime any more.
+    /// The same socket, for use without a runtime.
     last: StdStream,
     out: Vec<u8>,
     input: Vec<u8>,
     lines: VecDeque<Vec<u8>>,
-    /// Nothing more can be said: the other end is gone, or about to be found so.
+    /// Nothing more can be sent: the other end is gone, or will soon be found so.
     is_deaf: bool,
 }
 
@@ -38,10 +38,10 @@ impl Channel {
         Ok(Channel { socket, last, out: Vec::new(), input: Vec::new(), lines: VecDeque::new(), is_deaf: false })
     }
 
-    /// Says something, with the next [`Channel::next`].
+    /// Sends a message with the next [`Channel::next`].
     ///
     /// # Errors
-    /// It has no JSON: a path that is no UTF-8.
+    /// It cannot be written as JSON: a path that is not valid UTF-8.
     pub(crate) fn send<T: Serialize>(&mut self, what: &T) -> serde_json::Result<()> {
         let line = serde_json::to_vec(what)?;
         self.out.extend_from_slice(&line);
@@ -49,10 +49,11 @@ impl Channel {
         Ok(())
     }
 
-    /// What the other end said; `None` when it is gone, and all that it said was heard. Nothing is lost when the future is dropped.
+    /// The next message; `None` when the other end is gone and all its messages were read. Dropping the future loses
+    /// nothing.
     ///
     /// # Errors
-    /// It does not speak sense, or cannot be heard.
+    /// The message is invalid, or the socket fails.
     pub(crate) async fn next<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
         loop {
             self.write();
@@ -66,7 +67,7 @@ impl Channel {
         }
     }
 
-    /// Says what was not said yet, as nobody will wait for anything any more.
+    /// Writes the rest, because nobody will call [`Channel::next`] any more.
     pub(crate) fn finish(&mut self) {
         let mut done = 0;
         for _ in 0..LAST.0 {
@@ -87,7 +88,7 @@ impl Channel {
             match self.socket.try_write(&self.out[done..]) {
                 Ok(written) => done += written,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                // What it said before is still to be heard.
+                // Earlier messages can still be read.
                 Err(_) => self.is_deaf = true,
             }
         }
@@ -98,14 +99,14 @@ impl Channel {
         }
     }
 
-    /// Takes in what is there; `false` at the end.
+    /// Reads available input; `false` at the end.
     fn read(&mut self) -> io::Result<bool> {
         let mut chunk = [0; 1 << 16];
         match self.socket.try_read(&mut chunk) {
             Ok(0) => return Ok(false),
             Ok(read) => self.input.extend_from_slice(&chunk[..read]),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(true),
-            // It went without having heard all.
+            // It closed without reading everything.
             Err(e) if e.kind() == io::ErrorKind::ConnectionReset => return Ok(false),
             Err(e) => return Err(e),
         }

@@ -1,4 +1,4 @@
-//! The one file of the engine that asks the clock. Everybody else is told the time.
+//! The one file of the engine that reads the clock. Everything else is given the time.
 
 use std::{
     env, fs,
@@ -10,43 +10,42 @@ use flow_core::Time;
 use jiff::tz::TimeZone;
 use nix::time::{ClockId, clock_gettime};
 
-/// Seconds since 1970, as messages and exit records carry them.
+/// Seconds since 1970, as in messages and exit records.
 pub fn unix_seconds() -> f64 {
     since_1970().as_secs_f64()
 }
 
-/// Milliseconds since 1970, as the journal and results carry them.
+/// Milliseconds since 1970, as in the journal and results.
 pub fn unix_millis() -> u64 {
     since_1970().as_millis() as u64
 }
 
-/// A point on the steady clock, for lengths of time.
+/// A point on the monotonic clock, for durations.
 pub(crate) fn steady() -> Instant {
     Instant::now()
 }
 
-/// How long ago that was.
+/// The time since then.
 pub fn since(then: Instant) -> Duration {
     then.elapsed()
 }
 
-/// By the clock as it stood when first asked, and the steady one from there: lengths of time stay right when somebody sets the
-/// clock meanwhile.
+/// The clock at the first call, plus the monotonic time since: durations stay right if the clock is set during the run.
 fn since_1970() -> Duration {
     static FIRST: OnceLock<(Duration, Instant)> = OnceLock::new();
-    // A clock before 1970 is a machine without a clock: zero is as good as anything.
+    // A clock before 1970 means that the machine has none: zero is as good as anything.
     let clock = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let (then, steadily) = FIRST.get_or_init(|| (clock(), steady()));
     *then + steadily.elapsed()
 }
 
-/// CPU time that the calling thread has used, in the program and in the kernel.
+/// CPU time that the calling thread has used, in user and kernel mode.
 pub(crate) fn thread_cpu() -> Duration {
-    // Asked of a thread that runs, it does not fail.
+    // For the calling thread this does not fail.
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
-/// The scheduler's clock: its origin is the start of the run.
+/// The scheduler's clock. It starts with the run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunClock(Instant);
 
@@ -61,17 +60,17 @@ impl RunClock {
     }
 }
 
-/// The time as file systems tell it.
+/// The time as file systems report it.
 pub(crate) fn system() -> SystemTime {
     SystemTime::now()
 }
 
-/// The local time for people: `2026-02-08 15:30:12`.
+/// The local time for display: `2026-02-08 15:30:12`.
 pub fn local_time() -> String {
     jiff::Timestamp::now().to_zoned(zone()).strftime("%F %T").to_string()
 }
 
-/// The zone of this machine. By its file: for its name, which nobody asks, folders of hundreds of zones would be looked through.
+/// The time zone of this machine, from its file: a lookup of its name would search folders of hundreds of zones.
 fn zone() -> TimeZone {
     let file = || TimeZone::tzif("", &fs::read("/etc/localtime").ok()?).ok();
     let named = env::var_os("TZ").is_some();
@@ -81,15 +80,15 @@ fn zone() -> TimeZone {
 /// The whole seconds of a run's id.
 const SECOND: &str = "%Y%m%d-%H%M%S";
 
-/// The time in UTC as a run's id: `20260208-153012-8a3f`, the last four digits the fraction of the second, so that ids of runs
-/// sort by time however quick those are, and when summer time ends.
+/// The time in UTC as a run's id: `20260208-153012-8a3f`, with the fraction of the second in the last four digits. So
+/// run ids sort by time, even for quick runs and when summer time ends.
 pub(crate) fn compact_time() -> String {
     let now = jiff::Timestamp::now();
     let fraction = (i64::from(now.subsec_nanosecond()) << 16) / 1_000_000_000;
     format!("{}-{fraction:04x}", now.strftime(SECOND))
 }
 
-/// The id just after one that [`compact_time`] made; none of anything else.
+/// The id just after one that [`compact_time`] made; none for any other text.
 pub(crate) fn just_after(id: &str) -> Option<String> {
     let (second, fraction) = id.rsplit_once('-')?;
     let time = jiff::civil::DateTime::strptime(SECOND, second).ok()?;

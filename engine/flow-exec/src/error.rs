@@ -1,4 +1,4 @@
-//! Why a command of the engine could not be carried out. A step that fails is no error: it is an outcome.
+//! Why a command of the engine failed. A failed step is not an error: it is an outcome.
 
 use std::{io, path::PathBuf};
 
@@ -7,28 +7,28 @@ use flow_store::{LIMIT, StoreError};
 
 use crate::{driver::NoAnswer, keeper::KeeperGone, plugins::PluginError};
 
-/// Why a command could not be carried out.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
-    /// The workflow, or what was asked of it, is wrong. Nothing was run or written.
+    /// The workflow or the request is wrong. Nothing was run or written.
     #[error("the workflow `{}` is not valid", source_text.path)]
     Workflow {
         /// The text, for showing lines.
         source_text: Box<Source>,
-        /// Everything that is wrong.
+        /// All errors.
         diagnostics: Vec<Diagnostic>,
     },
     /// Something on the command line or in the environment is wrong.
     #[error("{0}")]
     Usage(String),
-    /// Others could have put it there, or could change it, and nobody named it.
+    /// Others could have created or could change it, and the user did not name it.
     #[error("{why}")]
     Untrusted {
-        /// Whose it is, or who may write it.
+        /// Its owner, or those who may write it.
         why: String,
         way_out: String,
     },
-    /// A step is to begin on Slurm.
+    /// A step must start on Slurm.
     #[error(
         "a step is to run on Slurm, which does not answer: {0}; `scontrol ping` says whether its controller is up, `--on local` runs it here"
     )]
@@ -42,10 +42,10 @@ pub enum ExecError {
     /// The keeper is gone.
     #[error(transparent)]
     Keeper(#[from] KeeperGone),
-    /// The workflow file, or its folder, is not there or is closed to us.
+    /// The workflow file, or its folder, does not exist or is not accessible.
     #[error("cannot {what} `{}`: {source}", path.display())]
     NoFile { what: &'static str, path: PathBuf, source: io::Error },
-    /// The system refused something.
+    /// The system reported an error.
     #[error("cannot {what} `{}`: {source}{}", path.display(), limit(source))]
     Io {
         /// `create`, `start`.
@@ -53,7 +53,7 @@ pub enum ExecError {
         path: PathBuf,
         source: io::Error,
     },
-    /// The scheduler found itself in a state that must not be. A fault of flow; the journal is whole.
+    /// The scheduler is in an impossible state. A bug in flow; the journal is complete.
     #[error("a fault of flow, please report it: {0}")]
     Fault(String),
 }
@@ -63,7 +63,7 @@ fn limit(error: &io::Error) -> &'static str {
 }
 
 impl ExecError {
-    /// For `map_err`: the system refused `what` for `path`.
+    /// For `map_err`: the system failed to `what` the `path`.
     pub(crate) fn io(what: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> ExecError {
         let path = path.into();
         move |source| ExecError::Io { what, path, source }

@@ -1,4 +1,4 @@
-//! Follows `messages.jsonl` while the program appends to it. Believes nothing: what is not of the protocol is counted.
+//! Follows `messages.jsonl` while the program appends to it. Trusts nothing: invalid lines are counted.
 
 use std::io;
 
@@ -7,18 +7,18 @@ use flow_protocol::{Line, Message, PROTOCOL};
 
 use super::{Folder, lines::Lines};
 
-/// What one look brought.
+/// The result of one look.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Polled {
     /// Messages in the order of the file, each with its time.
     pub(crate) lines: Vec<Line>,
-    /// The program must not be spoken to: why, in words. Said once; nothing is read after it.
+    /// The reason why the program is refused. Reported once; nothing is read after it.
     pub(crate) refused: Option<Refusal>,
-    /// There may be more to read at once.
+    /// There may be more to read right now.
     pub(crate) more: bool,
 }
 
-/// Reads the messages of one attempt as they come.
+/// Reads the messages of one attempt as they arrive.
 #[derive(Debug)]
 pub(crate) struct Follower {
     lines: Lines,
@@ -28,25 +28,26 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    /// A follower from the file's beginning. The file need not be there yet.
+    /// A follower from the start of the file, which need not exist yet.
     pub(crate) fn new(folder: &Folder) -> Follower {
         Follower { lines: Lines::new(folder.messages(), b"\n"), greeted: false, refused: false, ignored: 0 }
     }
 
-    /// Of an attempt whose messages come through a pipe.
+    /// A follower of messages that arrive through a pipe.
     ///
     /// # Errors
-    /// The file to which they come cannot be made.
+    /// The file for the messages cannot be created.
     pub(crate) fn of_pipe(folder: &Folder) -> io::Result<Follower> {
-        // Kept open from here on: at the end it takes the pipe's name.
+        // Kept open from here on: at the end it is renamed to the pipe's name.
         let lines = Lines::of(folder.open_heard()?, folder.heard(), b"\n");
         Ok(Follower { lines, greeted: false, refused: false, ignored: 0 })
     }
 
-    /// What was appended since the last look, or a bounded piece of it. A message without a time gets `now`, seconds since 1970.
+    /// New messages since the last look, or a bounded part of them. A message without a time gets `now`, in seconds
+    /// since 1970.
     ///
     /// # Errors
-    /// The file is there and cannot be read, or is no regular file.
+    /// The file exists and cannot be read, or is not a regular file.
     pub(crate) fn poll(&mut self, now: f64) -> io::Result<Polled> {
         let mut polled = Polled::default();
         if self.refused {
@@ -71,7 +72,7 @@ impl Follower {
         Ok(polled)
     }
 
-    /// The program has ended: of very much that is unread only the end will be read. Says how many bytes are passed over.
+    /// The program has ended: skips to the end if much is unread. Returns how many bytes are skipped.
     ///
     /// # Errors
     /// As [`Follower::poll`].
@@ -79,14 +80,14 @@ impl Follower {
         self.lines.hasten()
     }
 
-    /// How many lines were not of the protocol.
+    /// Number of lines that were not valid messages.
     pub(crate) fn ignored(&self) -> u64 {
         self.ignored + self.lines.passed_over()
     }
 }
 
-/// Whether to go on: a `hello` of our version comes before anything else but the `ready` of a plain program, which is
-/// written by `flow ready`, of this very version.
+/// Checks that a `hello` of our version comes first. Only the `ready` of a plain program may precede it, because `flow
+/// ready` writes it and has this same version.
 fn check(message: &Message, greeted: &mut bool) -> Result<(), Refusal> {
     match message {
         Message::Hello { protocol, plugin, version, .. } if *protocol != PROTOCOL => {
@@ -103,7 +104,7 @@ fn check(message: &Message, greeted: &mut bool) -> Result<(), Refusal> {
     }
 }
 
-/// A line of the protocol with a sound content.
+/// A line with a valid message and plausible content.
 fn read_line(line: &[u8]) -> Option<Line> {
     let line = Line::read(line).ok()?;
     let sound = match &line.message {

@@ -1,4 +1,4 @@
-//! What a program left in its work folder under other names than were expected. Only looks.
+//! Finds files that a program left in its work folder under unexpected names. Only looks.
 
 use std::{
     collections::BTreeSet,
@@ -8,12 +8,12 @@ use std::{
 use flow_core::edits;
 use walkdir::{DirEntry, WalkDir};
 
-/// So many entries of a work folder are looked at, and so deep.
+/// Limits of entries and depth in a work folder.
 const MOST_ENTRIES: usize = 10_000;
 const DEEPEST: usize = 6;
 
-/// The files of a work folder, except for those at or below a path that is `known`: inputs and outputs. Files whose names are most
-/// like `missing` come first.
+/// The files of a work folder, except for those at or below a `known` path (inputs and outputs). Files with names most
+/// similar to `missing` come first.
 pub fn leftover(work: &Path, known: &BTreeSet<PathBuf>, missing: &str) -> Vec<String> {
     let below = |entry: &DirEntry| entry.path().strip_prefix(work).unwrap_or(entry.path()).to_owned();
     let walk = WalkDir::new(work).min_depth(1).max_depth(DEEPEST).sort_by_file_name().into_iter();
@@ -24,7 +24,7 @@ pub fn leftover(work: &Path, known: &BTreeSet<PathBuf>, missing: &str) -> Vec<St
     files
 }
 
-/// How much two paths differ. A file of the same name in another folder is near, and so is one in a folder of that name.
+/// Distance of two paths. A file of the same name in another folder is close, and so is one in a folder of that name.
 fn distance(file: &str, missing: &str) -> usize {
     let name = |path: &str| Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let folders = Path::new(file).ancestors().skip(1).map(|folder| folder.to_string_lossy().into_owned());

@@ -1,5 +1,5 @@
-//! Lines of a file that a program appends to, as they come. However much it writes, a look reads a bounded piece, and however long
-//! its lines are, a bounded piece of one is kept. Knows no protocol.
+//! Lines of a file that a program appends to, as they arrive. A look reads a bounded amount, however much the program
+//! writes, and keeps a bounded part of a long line. Knows no protocol.
 
 use std::{
     fs::{self, File, Metadata},
@@ -12,35 +12,35 @@ use flow_core::measure::{LONGEST_LINE, is_read};
 
 use super::log;
 
-/// Read at one look; a program that writes more than this every time is caught up with when it has ended.
+/// Limit of one look. If a program always writes more, the rest is read after its end.
 const PIECE: u64 = 1 << 20;
-/// Of what is still unread when the program has ended, so much is read: the end of it.
+/// How much of the unread rest is read after the program has ended: its last part.
 const LAST: u64 = 16 << 20;
-/// A file's time of writing is that of the kernel's last tick, seconds.
+/// Resolution of a file's modification time: a tick of the kernel, in seconds.
 const TICK: f64 = 0.01;
 
 #[derive(Debug)]
 pub(crate) struct Lines {
     path: PathBuf,
     file: Option<File>,
-    /// What ends a line.
+    /// The bytes that end a line.
     ends: &'static [u8],
     rest: Vec<u8>,
-    /// How far it was read.
+    /// Offset up to which the file was read.
     at: u64,
-    /// From where to where the lines stand that the last look found.
+    /// Start and end of the lines that the last look found.
     found: (u64, u64),
     passing: bool,
     passed_over: u64,
-    /// Bytes that were gone before they were read.
+    /// Bytes that were dropped before they were read.
     gone: u64,
-    /// When it was last looked at, and when lines last came.
+    /// When the file was last looked at, and when lines last arrived.
     looked: f64,
     came: f64,
 }
 
 impl Lines {
-    /// From the beginning of a file that need not be there yet.
+    /// From the start of a file that need not exist yet.
     pub(crate) fn new(path: PathBuf, ends: &'static [u8]) -> Lines {
         Lines {
             path,
@@ -57,12 +57,12 @@ impl Lines {
         }
     }
 
-    /// From the beginning of a file that is open.
+    /// From the start of an open file.
     pub(crate) fn of(file: File, path: PathBuf, ends: &'static [u8]) -> Lines {
         Lines { file: Some(file), ..Lines::new(path, ends) }
     }
 
-    /// From so many bytes on, where a line begins that had not come when it was last looked at.
+    /// From this offset, where a line begins that had not arrived at the look at `looked`.
     pub(crate) fn after(path: PathBuf, ends: &'static [u8], at: u64, looked: f64) -> Lines {
         let mut lines = Lines { looked, ..Lines::new(path, ends) };
         if let Ok(Some(file)) = open(&mut lines.file, &lines.path)
@@ -73,10 +73,10 @@ impl Lines {
         lines
     }
 
-    /// Whole lines, without `\n` at their ends, that are new since the last look; `None` if there is nothing more to read for now.
+    /// New whole lines without the final `\n`; `None` if there is nothing more to read for now.
     ///
     /// # Errors
-    /// The file is there and cannot be read, or is no regular file.
+    /// The file exists and cannot be read, or is not a regular file.
     pub(crate) fn poll(&mut self) -> io::Result<Option<Vec<Vec<u8>>>> {
         let Some(file) = open(&mut self.file, &self.path)? else { return Ok(None) };
         if self.at >= log::FIRST
@@ -85,7 +85,7 @@ impl Lines {
             self.gone += next - self.at;
             self.at = next;
             self.rest.clear();
-            // It goes on within a line.
+            // The next data begins within a line.
             self.passing = true;
         }
         let mut piece = Vec::new();
@@ -104,7 +104,7 @@ impl Lines {
                         self.passed_over += 1;
                         continue;
                     }
-                    // Numbers before `\r` may be drawn over, so who reads them needs it.
+                    // Numbers before a `\r` may be overwritten, so the reader needs it.
                     line.extend_from_slice(if *end == b'\r' { part } else { text });
                     if !is_read(&line) {
                         self.passed_over += 1;
@@ -126,7 +126,7 @@ impl Lines {
         Ok(Some(lines))
     }
 
-    /// The program has ended: goes on to near the end of what is unread, and says how many bytes were passed over.
+    /// The program has ended: skips to near the end of the unread part, and returns how many bytes were skipped.
     ///
     /// # Errors
     /// As [`Lines::poll`].
@@ -141,26 +141,26 @@ impl Lines {
         file.seek(SeekFrom::Start(near))?;
         self.at = near;
         self.rest.clear();
-        // It begins within a line.
+        // The rest begins within a line.
         self.passing = true;
         Ok(near - at + gone)
     }
 
-    /// The last line, where it has no end.
+    /// The last line, if it has no line end.
     pub(crate) fn unfinished(&mut self) -> Option<Vec<u8>> {
         let rest = std::mem::take(&mut self.rest);
         self.found = (self.at - rest.len() as u64, self.at);
         (!self.passing && !rest.is_empty() && is_read(&rest)).then_some(rest)
     }
 
-    /// The file is another one by now, or shorter than what was read of it.
+    /// True if the file was replaced, or is shorter than what was read of it.
     pub(crate) fn is_another(&self) -> bool {
         let Some(open) = self.file.as_ref().and_then(|file| file.metadata().ok()) else { return false };
         fs::symlink_metadata(&self.path).is_ok_and(|there| there.ino() != open.ino() || there.len() < self.at)
     }
 
-    /// When what this look found was written: as the file says, where that is since the look before, else `now`: also at the first look at a
-    /// log of which it is not known when it began. All times are in seconds since 1970. It is asked at each look, for a file system of another machine has another clock.
+    /// When the lines of this look were written, in seconds since 1970: the file's modification time if it lies after
+    /// the previous look, else `now`. Call it at every look, because another machine's file system has another clock.
     pub(crate) fn came(&mut self, now: f64) -> f64 {
         let earliest = self.came.max(self.looked - TICK);
         let written = self.file.as_ref().and_then(|file| file.metadata().ok()).map(|file| written(&file));
@@ -168,23 +168,23 @@ impl Lines {
         written.filter(|at| earliest.is_finite() && *at > earliest && *at <= now).unwrap_or(now)
     }
 
-    /// What is found from now on came after this time: the lines before it, the start, the release of a group.
+    /// Lines found from now on arrived after this time: that of earlier lines, the start, or the release of a group.
     pub(crate) fn comes_after(&mut self, at: f64) {
         self.came = self.came.max(at);
     }
 
-    /// From where to where the lines stand that were found last.
+    /// Start and end of the lines that were found last.
     pub(crate) fn found(&self) -> (u64, u64) {
         self.found
     }
 
-    /// How many lines were too long to be read.
+    /// Number of lines that were too long to be read.
     pub(crate) fn passed_over(&self) -> u64 {
         self.passed_over
     }
 }
 
-/// When a file was last written, seconds since 1970.
+/// The modification time of a file, seconds since 1970.
 fn written(file: &Metadata) -> f64 {
     file.mtime() as f64 + file.mtime_nsec() as f64 / 1e9
 }

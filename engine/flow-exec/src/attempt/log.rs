@@ -1,6 +1,6 @@
-//! How much of a log is kept. A program may print for ever, and its disk is others' too: the beginning and the newest part stay,
-//! and what lies between is given back to the file system while the program goes on writing. Everything else stays where it
-//! was in the file, so that nobody who writes or reads needs to know.
+//! Limits the size of a log, because a program may print forever on a shared disk. The start and the newest part stay;
+//! the middle is released to the file system while the program writes. Offsets do not change, so that neither writers
+//! nor readers notice.
 
 use std::{
     fs::{self, File, Metadata, OpenOptions},
@@ -18,21 +18,21 @@ use nix::{
     unistd::{Whence, lseek},
 };
 
-/// Kept of the beginning of a log.
+/// Size of the start that is kept.
 pub const FIRST: u64 = 64 << 20;
-/// Kept of its newest part.
+/// Size of the newest part that is kept.
 pub const NEWEST: u64 = 192 << 20;
-/// Where nothing can be given back, a program whose log is longer is ended.
+/// If nothing can be released, a program with a longer log is ended.
 const LONGEST: u64 = 1 << 30;
-/// Given back at once, at least.
+/// Minimum size of a released piece.
 const PIECE: u64 = 16 << 20;
-/// What file systems give back, they give back in blocks.
+/// File systems release whole blocks.
 const BLOCK: u64 = 64 << 10;
 
-/// Opens a log to be read: what stands there, and not what a link in its place leads to.
+/// Opens a log for reading, but never follows a link in its place.
 ///
 /// # Errors
-/// It is not there, cannot be opened, or is no regular file.
+/// It does not exist, cannot be opened, or is not a regular file.
 pub fn open_log(path: &Path) -> io::Result<File> {
     open(OpenOptions::new().read(true), path)
 }
@@ -48,7 +48,7 @@ fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// What of a log is not there any more.
+/// The range of a log that was released.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -63,7 +63,7 @@ pub fn left_out(mut file: &File) -> io::Result<Option<Range<u64>>> {
     Ok(next.map(|next| FIRST..next.min(length)))
 }
 
-/// Where something stands again, if nothing stands here; the file goes on there.
+/// If there is a hole here: the offset of the next data, to which the file is moved.
 pub(super) fn next_data(file: &File, at: u64) -> Option<u64> {
     let next = lseek(file, i64::try_from(at).ok()?, Whence::SeekData).ok()?;
     Some(next.unsigned_abs()).filter(|next| *next > at)
@@ -73,17 +73,17 @@ pub(super) fn next_data(file: &File, at: u64) -> Option<u64> {
 #[derive(Debug)]
 pub(crate) struct Bound {
     path: PathBuf,
-    /// So far it was given back.
+    /// Released up to this offset.
     given: u64,
 }
 
 impl Bound {
-    /// Of a log that need not be there yet.
+    /// For a log that need not exist yet.
     pub(crate) fn new(path: PathBuf) -> Bound {
         Bound { path, given: 0 }
     }
 
-    /// Looks at its length. The answer says why its program has to be ended, if the log takes too much of the disk.
+    /// Checks its length. Returns the reason to end the program if the log takes too much disk space.
     pub(crate) fn keep(&mut self) -> Option<Refusal> {
         let found = fs::symlink_metadata(&self.path).ok().filter(Metadata::is_file)?;
         let error = shorten(&self.path, found.len(), &mut self.given).err()?;
@@ -92,13 +92,14 @@ impl Bound {
     }
 }
 
-/// Gives back what lies between the beginning of a log and its newest part, from `given` on, which goes on rising.
+/// Releases the part between the start of a log and its newest part. `given` is the offset of the last release and
+/// grows.
 ///
 /// # Errors
-/// The file system can give nothing back.
+/// The file system can release nothing.
 fn shorten(path: &Path, length: u64, given: &mut u64) -> io::Result<()> {
     if length < *given {
-        // The program has begun it anew.
+        // The program has restarted the file.
         *given = 0;
     }
     let until = length.saturating_sub(NEWEST) / BLOCK * BLOCK;

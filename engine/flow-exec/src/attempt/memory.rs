@@ -1,6 +1,6 @@
-//! Out of memory as programs say it themselves. Knows words, not processes.
+//! Recognises out-of-memory errors by the words of programs. Knows no processes.
 
-/// What CUDA, the frameworks, the languages and the system write when memory does not suffice.
+/// Messages of CUDA, frameworks, languages and the system about insufficient memory.
 const WORDS: &[&str] = &[
     "CUDA out of memory",
     "HIP out of memory",
@@ -21,14 +21,14 @@ const WORDS: &[&str] = &[
     "oom-kill",
 ];
 
-/// The last line that says so, if one does.
+/// The last such line, if there is one.
 pub(crate) fn out_of_memory_line<'a>(lines: impl DoubleEndedIterator<Item = &'a str>) -> Option<&'a str> {
     lines.rev().find(|line| says_out_of_memory(line)).map(str::trim)
 }
 
 pub(super) fn says_out_of_memory(line: &str) -> bool {
     WORDS.iter().any(|words| line.contains(words))
-        // Python's own, at the end of a traceback; Rust's; the kernel's kill of a loader, as PyTorch tells it.
+        // Python's own, at the end of a traceback; Rust's; a loader killed by the kernel, as PyTorch reports it.
         || line.trim_start().starts_with("MemoryError")
         || (line.contains("memory allocation of") && line.contains("bytes failed"))
         || (line.contains("DataLoader worker") && line.contains("killed by signal: Killed"))

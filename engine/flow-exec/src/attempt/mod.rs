@@ -28,9 +28,9 @@ pub(crate) use outcome::signal_name;
 pub use outcome::{Ended, Said, conclude};
 pub use unlisted::unlisted;
 
-/// Where the program's messages stand while `messages.jsonl` is a pipe, in which secrets are hidden on their way.
+/// Where the program's messages are while `messages.jsonl` is a pipe that hides secrets.
 const HEARD: &str = "heard.jsonl";
-/// What the attempts printed from whose checkpoint this one goes on.
+/// The output of the attempts whose checkpoint this one continues from.
 const EARLIER: &str = "earlier.log";
 
 /// The folder of one attempt.
@@ -40,19 +40,19 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Creates the folder, for its owner alone from the moment it exists, with an empty work folder in it. It goes by its real path
-    /// from here on: a link that is put in the way later leads elsewhere, and that can be told.
+    /// Creates the folder, accessible to its owner alone from the start, with an empty work folder. Uses its real path
+    /// from here on, so that a link put in the way later is noticed.
     ///
     /// # Errors
     /// The folders cannot be created.
     pub fn create(path: PathBuf) -> io::Result<Folder> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
-        // Its own mode is the user's: a container that is given this folder may run as somebody else.
+        // The work folder gets the user's default mode, because a container that uses it may run as another user.
         fs::create_dir_all(path.join(file::WORK))?;
         Ok(Folder { path: fs::canonicalize(path)? })
     }
 
-    /// A folder that exists.
+    /// An existing folder.
     pub fn at(path: PathBuf) -> Folder {
         Folder { path }
     }
@@ -61,7 +61,7 @@ impl Folder {
         &self.path
     }
 
-    /// The program's current folder.
+    /// The program's working directory.
     pub fn work(&self) -> PathBuf {
         self.path.join(file::WORK)
     }
@@ -71,25 +71,25 @@ impl Folder {
         self.path.join(file::LOG)
     }
 
-    /// What the attempts printed from whose checkpoint it goes on; not there where it begins anew.
+    /// The output of the attempts whose checkpoint it continues from; missing if it starts from scratch.
     pub fn earlier(&self) -> PathBuf {
         self.path.join(EARLIER)
     }
 
-    /// What the program writes its messages to: a file, or the pipe in its place.
+    /// The file, or the pipe in its place, to which the program writes messages.
     pub fn messages(&self) -> PathBuf {
         self.path.join(file::MESSAGES)
     }
 
-    /// Where they come to, if that is a pipe, until the attempt has ended.
+    /// The file behind that pipe, until the attempt has ended.
     pub(crate) fn heard(&self) -> PathBuf {
         self.path.join(HEARD)
     }
 
-    /// The file where they come to, which is made if it is not there.
+    /// Opens the file behind the pipe, and creates it if needed.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// It cannot be created.
     pub(crate) fn open_heard(&self) -> io::Result<fs::File> {
         fs::File::options().read(true).append(true).create(true).mode(0o600).open(self.heard())
     }
@@ -102,7 +102,7 @@ impl Folder {
         fs::write(self.path.join(file::REQUEST), serde_json::to_vec(request)?)
     }
 
-    /// Releases the barrier: `go` appears at once with its content, the time in seconds since 1970.
+    /// Releases the barrier: `go` appears complete, with the time in seconds since 1970.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -110,17 +110,17 @@ impl Folder {
         write_atomically(&self.path.join(file::GO), format!("{at:.6}\n").as_bytes())
     }
 
-    /// Its barrier was released.
+    /// True if its barrier was released.
     pub(crate) fn is_released(&self) -> bool {
         self.path.join(file::GO).exists()
     }
 
-    /// When that was.
+    /// When its barrier was released.
     pub(crate) fn released(&self) -> Option<f64> {
         fs::read_to_string(self.path.join(file::GO)).ok()?.trim().parse().ok()
     }
 
-    /// Asks a program that trains on to end after the epoch at hand.
+    /// Asks a program that trains only for its group to stop after the current epoch.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -139,7 +139,7 @@ impl Folder {
     /// The exit record; `None` before the end.
     ///
     /// # Errors
-    /// The record is there and cannot be read.
+    /// The record exists and cannot be read.
     pub fn exit(&self) -> io::Result<Option<Exit>> {
         match fs::read(self.path.join(file::EXIT)) {
             Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
@@ -148,21 +148,21 @@ impl Folder {
         }
     }
 
-    /// The last lines of the log, at most `lines` of them and 64 KiB, without the line ends. Bytes that are no UTF-8 are
-    /// replaced; of a line that was redrawn with carriage returns the last state counts. Colours are left out.
+    /// The last lines of the log without line ends, at most `lines` and 64 KiB. Invalid UTF-8 is replaced. Of a line
+    /// redrawn with carriage returns the last state counts. Colours are removed.
     ///
     /// # Errors
-    /// The log is there and cannot be read.
+    /// The log exists and cannot be read.
     pub fn log_tail(&self, lines: usize) -> io::Result<Vec<String>> {
         let plain = |line: &String| Program::default().text(line.as_bytes());
         Ok(tail(&self.log(), lines)?.iter().map(plain).collect())
     }
 }
 
-/// The last lines of a file that may still grow; none if it is not there.
+/// The last lines of a file that may still grow; none if it does not exist.
 ///
 /// # Errors
-/// The file is there and cannot be read, or is no regular file.
+/// The file exists and cannot be read, or is not a regular file.
 pub fn tail(path: &Path, lines: usize) -> io::Result<Vec<String>> {
     const BYTES: u64 = 64 << 10;
     let mut file = match open_log(path) {
@@ -176,7 +176,7 @@ pub fn tail(path: &Path, lines: usize) -> io::Result<Vec<String>> {
     let mut bytes = Vec::new();
     file.take(BYTES).read_to_end(&mut bytes)?;
     if start > 0 {
-        // The first line is cut.
+        // The first line is incomplete.
         let cut = bytes.iter().position(|b| *b == b'\n').map_or(0, |n| n + 1);
         bytes.drain(..cut);
     }
@@ -185,37 +185,37 @@ pub fn tail(path: &Path, lines: usize) -> io::Result<Vec<String>> {
     Ok(all[all.len().saturating_sub(lines)..].iter().map(|line| (*line).to_owned()).collect())
 }
 
-/// What remains of a line that a progress bar drew again and again.
+/// The last state of a line that a progress bar redrew.
 pub(crate) fn last_drawn(line: &str) -> &str {
     line.trim_end_matches('\r').rsplit('\r').next().unwrap_or(line)
 }
 
-/// Writes a file so that readers see nothing or all of it. Not flushed to the disk: this outlives any process, and after
-/// a power cut the attempt counts as lost whatever its folder holds.
+/// Writes a file so that readers see all of it or nothing. Not synced: it survives the process, and after a power cut
+/// the attempt counts as lost anyway.
 pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
     create_atomically(path, content).map(drop)
 }
 
-/// The same of a file that goes on from there.
+/// The same, and returns the file for further writes.
 pub(crate) fn create_atomically(path: &Path, content: &[u8]) -> io::Result<fs::File> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".tmp");
     let new = || fs::File::create_new(&temporary);
     let file = new().or_else(|_| {
-        // What a program put there, a pipe for one, must not hold the writer up or lead it elsewhere.
+        // Something that a program put there, such as a pipe, must not block or redirect the writer.
         let _ = fs::remove_file(&temporary);
         new()
     });
     let mut file = file?;
     let written = file.write_all(content).and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
-        // On a full disk the room is somebody else's.
+        // On a full disk, others need the space.
         let _ = fs::remove_file(&temporary);
     }
     written.map(|()| file)
 }
 
-/// The same, flushed to the disk: also after a power cut readers see nothing or all of it.
+/// The same, synced: readers see all of it or nothing even after a power cut.
 pub(crate) fn write_durably(path: &Path, content: &[u8]) -> io::Result<()> {
     let temporary = path.with_extension("tmp");
     let mut file = fs::File::options().write(true).create(true).truncate(true).open(&temporary)?;

@@ -1,4 +1,4 @@
-//! How an attempt ended, from everything that is known about its end. Pure; collects no outputs and settles nothing.
+//! Determines how an attempt ended from all that is known. Pure; collects no outputs and settles nothing.
 
 use flow_core::{
     Outcome,
@@ -10,28 +10,28 @@ use nix::sys::signal::Signal;
 use super::memory;
 use crate::keeper;
 
-/// What the program said about its end.
+/// The program's own report of its end.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Said {
-    /// It is a command, which says nothing but its exit code.
+    /// A command, which reports only its exit code.
     Command,
-    /// It is one of flow's own steps, and this is what it said.
+    /// One of flow's own steps, with its result.
     Builtin(Result<(), Fault>),
-    /// A plugin that never said an outcome.
+    /// A plugin that never reported an outcome.
     Nothing,
     /// A plugin's last outcome.
     Outcome(protocol::Outcome, Option<String>),
 }
 
-/// What is known when an attempt is over.
+/// The facts about an attempt that is over.
 #[derive(Clone, Debug)]
 pub struct Ended<'a> {
     pub exit: &'a Exit,
-    /// The program's own view.
+    /// The program's own report.
     pub said: &'a Said,
-    /// flow ended it: the outcome that this was for.
+    /// Set if flow ended it: the resulting outcome.
     pub killed: Option<Outcome>,
-    /// Why it was refused while it ran (another version of the protocol).
+    /// Set if it was refused while it ran (another version of the protocol).
     pub refused: Option<&'a Refusal>,
     /// The end of the log.
     pub log_tail: &'a [String],
@@ -39,7 +39,7 @@ pub struct Ended<'a> {
     pub on_gpus: bool,
 }
 
-/// The outcome and why, where there is something to say. Outputs are not looked at.
+/// The outcome, and the cause if there is one. Ignores outputs.
 pub fn conclude(ended: &Ended<'_>) -> (Outcome, Option<Cause>) {
     let Ended { exit, said, killed, refused, log_tail, on_gpus } = *ended;
     if let Some(error) = &exit.spawn_error {
@@ -54,7 +54,7 @@ pub fn conclude(ended: &Ended<'_>) -> (Outcome, Option<Cause>) {
         return (Outcome::Failed, Some(Cause::Refused { refusal: refusal.clone() }));
     }
     if let Some(outcome) = killed {
-        // Also where it was done in that moment: the scheduler has said what it ends as.
+        // Even if it finished at that moment: the scheduler has already determined its outcome.
         return (outcome, None);
     }
     let clean = exit.code == Some(0);
@@ -171,7 +171,7 @@ mod tests {
         let refusal = Refusal::NoHello { protocol: 1 };
         let refused = Ended { killed: Some(Failed), refused: Some(&refusal), ..ended(&done, &Said::Nothing) };
         assert_eq!(conclude(&refused), (Failed, Some(Cause::Refused { refusal: refusal.clone() })));
-        // Where the words do not tell whose memory it was, the placement does.
+        // If the words do not say whose memory it was, the placement decides.
         for (on_gpus, words, memory) in [
             (true, "batch 512", Memory::Gpu),
             (true, "std::bad_alloc", Memory::Host),

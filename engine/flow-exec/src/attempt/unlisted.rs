@@ -1,9 +1,9 @@
-//! A program that misses a file which lies beside the workflow, but not in its work folder. Guesses from what it printed;
-//! starts nothing.
+//! Finds a file that a program misses and that exists next to the workflow, but not in its work folder. Guesses from
+//! its output; starts nothing.
 
 use std::path::Path;
 
-/// What programs say of a file that is not there.
+/// Messages of programs about a missing file.
 const MISSES: [&str; 8] = [
     "No such file",
     "no such file",
@@ -15,7 +15,7 @@ const MISSES: [&str; 8] = [
     "No module named",
 ];
 
-/// The file or folder that the last lines of a log miss, relative to both folders: it is in `beside` and not in `work`.
+/// The file or folder that the last lines of a log miss, if it is in `beside` and not in `work`; relative to both.
 pub fn unlisted(lines: &[String], work: &Path, beside: &Path) -> Option<String> {
     let misses = |line: &&String| MISSES.iter().any(|words| line.contains(words));
     lines.iter().rev().filter(misses).find_map(|line| {
@@ -24,7 +24,7 @@ pub fn unlisted(lines: &[String], work: &Path, beside: &Path) -> Option<String> 
         words.filter(|word| !word.is_empty()).find_map(|word| {
             let paths = match Path::new(word).strip_prefix(work) {
                 Ok(inside) => vec![inside.to_string_lossy().into_owned()],
-                // A module, or the outermost package that it is in.
+                // A module, or the outermost package that contains it.
                 Err(_) if module => {
                     let package = word.split('.').next().unwrap_or(word);
                     vec![format!("{}.py", word.replace('.', "/")), package.to_owned()]

@@ -43,7 +43,7 @@ struct Asker<'a> {
     cards: &'a Cards,
     rivals: &'a PeerRuns,
     now: Time,
-    /// The same time in seconds since 1970.
+    /// The same time in milliseconds since 1970.
     unix: u64,
 }
 

@@ -1,4 +1,4 @@
-//! GPUs that are not there, for plans and simulations. Pure.
+//! GPUs that do not exist, for plans and simulations. Pure.
 
 use bytesize::ByteSize;
 use flow_core::GpuFacts;
@@ -6,7 +6,8 @@ use flow_core::GpuFacts;
 const EXPECTED: &str = "expected a count, a model and the memory of each with its unit, as in `4 x TITAN Xp, 12196 MiB`, \
     and so on for other models, as in `2 x TITAN Xp, 12196 MiB, 1 x A100, 80 GiB`";
 
-/// Reads `4 x TITAN Xp, 12196 MiB`, and any more models behind a `,` or a `;`. `from` is the option or variable that says it.
+/// Reads `4 x TITAN Xp, 12196 MiB`, with more models after a `,` or a `;`. `from` is the option or variable, for
+/// errors.
 ///
 /// # Errors
 /// A sentence that says what was expected.

@@ -1,4 +1,4 @@
-//! The GPUs that flow may use, real ones or declared ones. Looks; chooses nothing.
+//! The GPUs that flow may use, real or declared. Looks; chooses nothing.
 
 use std::env;
 
@@ -7,17 +7,17 @@ use flow_core::{GpuFacts, reason::GpuFault};
 use super::{FAKE_GPUS_VAR, allowed_by_flag, allowed_by_variable, parse_fake_gpus};
 use crate::nvml::{Survey, survey};
 
-/// What there is, as far as flow may use it.
+/// The GPUs that flow may use.
 pub(super) struct UsableGpus {
     pub(super) gpus: Vec<GpuFacts>,
     pub(super) fake: bool,
     pub(super) survey: Survey,
 }
 
-/// The GPUs of this host in NVML's order, or those that are declared.
+/// The GPUs of this host in NVML's order, or the declared ones.
 ///
 /// # Errors
-/// A sentence: `FLOW_FAKE_GPUS` is not as it should be, or `only` names what is not there.
+/// A sentence: `FLOW_FAKE_GPUS` is invalid, or `only` names a missing GPU.
 pub(super) fn found(only: Option<&str>) -> Result<UsableGpus, String> {
     let declared = only.filter(|only| declares(only));
     let mut found = match env::var(FAKE_GPUS_VAR) {
@@ -26,7 +26,7 @@ pub(super) fn found(only: Option<&str>) -> Result<UsableGpus, String> {
             let gpus = parse_fake_gpus("--gpus", text)?;
             return Ok(UsableGpus { gpus, fake: true, survey: Survey::default() });
         }
-        // Cards that are not there are not hidden by a variable about those that are.
+        // A variable about real GPUs does not hide declared ones.
         Ok(text) if !text.trim().is_empty() => {
             UsableGpus { gpus: parse_fake_gpus(FAKE_GPUS_VAR, &text)?, fake: true, survey: Survey::default() }
         }
@@ -50,7 +50,7 @@ pub(super) fn found(only: Option<&str>) -> Result<UsableGpus, String> {
     Ok(found)
 }
 
-/// Whether `--gpus` says which GPUs there would be, and not which of those that there are.
+/// True if `--gpus` declares hypothetical GPUs instead of selecting real ones.
 pub fn declares(only: &str) -> bool {
     only.contains([' ', '×']) && only.contains(['x', '×'])
 }

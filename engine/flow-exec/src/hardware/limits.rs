@@ -1,11 +1,11 @@
-//! Host memory, and the limits that control groups of either version put on it.
+//! Host memory, and the limits that control groups (v1 or v2) set on it.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-/// Bytes that may be used. `root` is the folder in which `/proc` and `/sys` lie.
+/// Usable bytes. `root` is the folder that contains `/proc` and `/sys`.
 pub(super) fn memory(root: &Path) -> u64 {
     let read = |path: PathBuf| fs::read_to_string(path).unwrap_or_default();
     let total = total(&read(root.join("proc/meminfo")));
@@ -20,13 +20,13 @@ fn total(meminfo: &str) -> u64 {
     kib.map_or(0, |kib: u64| kib * 1024)
 }
 
-/// No limit is written as `max`, or as a number that no machine has.
+/// No limit is written as `max`, or as a number larger than any machine.
 fn limit(text: &str) -> Option<u64> {
     text.trim().parse().ok().filter(|bytes| *bytes < 1 << 62)
 }
 
-/// The files that may hold a limit: of the process's own group and of each above it, as far as they are visible. Inside a
-/// container the path is the host's and is not there; the top then holds the container's limit.
+/// The files that may hold a limit: of the process's own group and of each group above it, if visible. In a container
+/// the path is the host's and does not exist; the top then has the container's limit.
 fn limit_files(groups: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for line in groups.lines() {

@@ -1,4 +1,4 @@
-//! What this machine is, as facts: CPUs and memory that flow may use, and its GPUs. Knows no step and no load.
+//! Facts about this machine: CPUs and memory that flow may use, and its GPUs. Knows no step and no load.
 
 mod fake;
 pub(crate) mod gpu_lock;
@@ -21,19 +21,19 @@ pub use gpus::declares;
 pub use probe::{Probe, Rate, probe};
 pub use visible::{allowed_by_flag, allowed_by_variable};
 
-/// The environment variable that declares GPUs which are not there.
+/// The environment variable that declares GPUs that do not exist.
 pub const FAKE_GPUS_VAR: &str = "FLOW_FAKE_GPUS";
 
-/// The machine as flow may use it: affinity and control groups count, and so do an inherited `CUDA_VISIBLE_DEVICES` and
-/// `only`, the value of `--gpus`.
+/// The machine as flow may use it, within affinity, control groups, an inherited `CUDA_VISIBLE_DEVICES`, and `only`,
+/// the value of `--gpus`.
 ///
 /// # Errors
-/// A sentence: `FLOW_FAKE_GPUS` is not as it should be, or `only` names what is not there.
+/// A sentence: `FLOW_FAKE_GPUS` is invalid, or `only` names a missing GPU.
 pub fn machine(only: Option<&str>) -> Result<Machine, String> {
     examine(only).map(|(machine, _)| machine)
 }
 
-/// As [`machine`], with what NVIDIA's library says of the GPUs that flow may use.
+/// As [`machine`], with NVML's information about the GPUs that flow may use.
 ///
 /// # Errors
 /// As [`machine`].
@@ -49,10 +49,10 @@ pub fn examine(only: Option<&str>) -> Result<(Machine, Survey), String> {
     Ok((machine, survey))
 }
 
-/// This machine for who has no use for its GPUs: nobody is asked for them, which would wake them up.
+/// This machine without its GPUs, which are not queried because that would wake them up.
 pub(crate) fn without_gpus() -> Machine {
     Machine {
-        // Counts the affinity mask and a quota of either version of control groups.
+        // Includes the affinity mask and the CPU quota of control groups.
         cpus: thread::available_parallelism().map_or(1, NonZero::get).try_into().unwrap_or(u32::MAX),
         cpu_model: cpu_model(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default()),
         memory: limits::memory(Path::new("/")),
@@ -67,19 +67,19 @@ pub fn host_name() -> String {
     if name.is_empty() { "unnamed".to_owned() } else { name.to_owned() }
 }
 
-/// Who runs this, as people know them.
+/// The user who runs this, by name.
 pub(crate) fn person() -> String {
     shared_file::name(nix::unistd::Uid::effective())
 }
 
-/// All CPUs of the host that are switched on, ours or not: what a share of the host is a share of.
+/// All online CPUs of the host, usable or not: the base for shares of the host.
 pub fn host_cpus() -> u32 {
     static HOST: OnceLock<u32> = OnceLock::new();
     let online = || sysconf(SysconfVar::_NPROCESSORS_ONLN).ok().flatten();
     *HOST.get_or_init(|| online().and_then(|cpus| u32::try_from(cpus).ok()).unwrap_or(1).max(1))
 }
 
-/// The model as the kernel names it; where it gives no name, as on many ARM machines, the architecture.
+/// The model that the kernel names, or the architecture if there is none, as on many ARM machines.
 fn cpu_model(cpuinfo: &str) -> String {
     let named = |key: &str| {
         let line = cpuinfo.lines().find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix(':'))?;

@@ -1,5 +1,5 @@
-//! How fast memory really goes to each GPU and back: page-locked transfers through CUDA's driver library, loaded when asked for.
-//! Generation and width of a link are no rate. Knows nothing of NVML.
+//! Measures the real memory bandwidth to and from each GPU: page-locked transfers through CUDA's driver library, loaded
+//! on demand. The generation and width of a link are not a rate. Does not use NVML.
 
 use std::{
     ffi::{CStr, c_char, c_int, c_uint, c_void},
@@ -11,9 +11,9 @@ use serde::Serialize;
 
 use crate::clock;
 
-/// A transfer, small enough for any card and large enough that its start does not count.
+/// Size of a transfer, small enough for any GPU and large enough to hide the start-up time.
 const BYTES: usize = 256 << 20;
-/// Transfers each way; the median is told.
+/// Transfers in each direction; the median is reported.
 const REPEATS: usize = 9;
 
 /// Calls a function of the library by its name in cuda.h: `call!(cuda, cuInit(0 => c_uint))`.
@@ -21,7 +21,7 @@ macro_rules! call {
     ($cuda:expr, $name:ident($($argument:expr => $type:ty),*)) => {{
         let name = stringify!($name);
         #[expect(unsafe_code, reason = "CUDA is a C library")]
-        // SAFETY: the types are those of cuda.h, and what is pointed to outlives the call.
+        // SAFETY: the types are those of cuda.h, and the pointers' targets outlive the call.
         let code = unsafe {
             let function: Result<Symbol<'_, unsafe extern "C" fn($($type),*) -> Code>, _> = $cuda.0.get(name.as_bytes());
             function.map(|function| function($($argument),*))
@@ -48,11 +48,11 @@ pub struct Rate {
 #[derive(Debug, Default)]
 pub struct Probe {
     pub rates: Vec<Rate>,
-    /// Why a card, or all of them, could not be measured, a sentence each.
+    /// A sentence for each GPU, or for all, that could not be measured.
     pub troubles: Vec<String>,
 }
 
-/// Measures every GPU that CUDA lets this process see, one after the other.
+/// Measures every GPU that CUDA shows to this process, one after the other.
 pub fn probe() -> Probe {
     let mut probe = Probe::default();
     match cards() {
@@ -122,7 +122,7 @@ impl Cuda {
         Ok((to_device?, to_host?))
     }
 
-    /// The median of several transfers; the first, which touches the memory, does not count.
+    /// The median of several transfers, without the first, which touches the memory.
     fn rate(&self, transfer: impl Fn() -> Result<(), String>) -> Result<f64, String> {
         let mut rates = Vec::with_capacity(REPEATS);
         for repeat in 0..=REPEATS {
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn no_driver_is_said() {
-        // On a machine with one there is something to measure, which is not for a test.
+        // On a machine with one, there is something to measure, which is not for a test.
         if let Err(text) = Cuda::load() {
             assert!(text.contains("libcuda.so.1") || text.contains("cuInit"), "{text}");
         }

@@ -1,17 +1,17 @@
-//! Which GPUs flow may use of those that are there. Pure.
+//! Selects the GPUs that flow may use. Pure.
 
 use flow_core::GpuFacts;
 
-/// What an inherited `CUDA_VISIBLE_DEVICES` leaves, in the machine's order. As CUDA reads it: indices or unambiguous
-/// beginnings of UUIDs; an entry that means nothing hides itself and all behind it; an empty value hides everything. `count`
-/// cards are there: the index of one that cannot be used means that one.
+/// The GPUs that an inherited `CUDA_VISIBLE_DEVICES` allows, in the machine's order. Follows CUDA: indices or
+/// unambiguous prefixes of UUIDs; an invalid entry hides itself and all after it; an empty value hides everything.
+/// `count` is the number of installed GPUs, since an index may name an unusable one.
 pub fn allowed_by_variable(gpus: Vec<GpuFacts>, count: u32, variable: Option<&str>) -> Vec<GpuFacts> {
     let Some(variable) = variable else { return gpus };
     let mut allowed: Vec<usize> = Vec::new();
     for entry in variable.split(',') {
         match position(&gpus, entry.trim()) {
             Some(at) if !allowed.contains(&at) => allowed.push(at),
-            // An entry named twice makes CUDA see nothing at all.
+            // If an entry is named twice, CUDA sees nothing at all.
             Some(_) => return Vec::new(),
             None if entry.trim().parse().is_ok_and(|index: u32| index < count) => {}
             None => break,
@@ -20,10 +20,10 @@ pub fn allowed_by_variable(gpus: Vec<GpuFacts>, count: u32, variable: Option<&st
     gpus.into_iter().enumerate().filter(|(at, _)| allowed.contains(at)).map(|(_, gpu)| gpu).collect()
 }
 
-/// What `--gpus 0,1` leaves of those that flow may use: NVML's indices or UUIDs; an empty list for none.
+/// The GPUs that `--gpus 0,1` selects from the usable ones: NVML's indices or UUIDs; an empty list for none.
 ///
 /// # Errors
-/// A sentence that names what is not there and what is.
+/// A sentence that names the missing GPU and the existing ones.
 pub fn allowed_by_flag(gpus: &[GpuFacts], only: &str) -> Result<Vec<GpuFacts>, String> {
     let mut allowed = Vec::new();
     for entry in only.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {

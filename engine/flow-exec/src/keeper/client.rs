@@ -24,7 +24,7 @@ pub struct Keeper {
     mark: Mark,
     record: PathBuf,
     channel: Channel,
-    /// What could not be handed over.
+    /// Failures of attempts that could not be handed over.
     refused: VecDeque<Event>,
 }
 
@@ -36,8 +36,8 @@ pub struct KeeperGone {
 }
 
 impl Keeper {
-    /// Starts a keeper from the program `exe`, which calls [`super::serve`] when its first argument is [`KEEPER_ARG`]. The file
-    /// `record` says, as long as anything of it can be alive, whose that is.
+    /// Starts a keeper from the program `exe`, which calls [`super::serve`] when its first argument is [`KEEPER_ARG`].
+    /// The file `record` identifies the owner while any process of it may be alive.
     ///
     /// # Errors
     /// The program cannot be started, or there is no tokio runtime with IO; `record` cannot be written.
@@ -45,26 +45,26 @@ impl Keeper {
         Self::spawn_with(exe, record, None)
     }
 
-    /// The same, with `life` open as long as anything of it can be alive: as its standard output, which it never uses, and which
-    /// none of its programs has, for each gets its own.
+    /// The same, with `life` kept open while any process of it may be alive. It becomes the keeper's standard output,
+    /// which the keeper never uses and its programs do not inherit, since each gets its own.
     ///
     /// # Errors
     /// As [`Keeper::spawn`].
     pub fn spawn_with(exe: &Path, record: &Path, life: Option<OwnedFd>) -> io::Result<Keeper> {
         let (ours, theirs) = StdStream::pair()?;
-        // Where no process can be told from another nothing that runs could be ended safely.
+        // If processes cannot be identified, nothing that runs could be ended safely.
         let engine = ProcessIdentity::of(std::process::id()).ok_or_else(|| {
             io::Error::other(
                 "/proc shows the processes of another namespace; `mount -t proc proc /proc` shows this one's",
             )
         })?;
         let mut command = Command::new(exe);
-        // Whoever may look at it finds no secret there. It needs nothing but what finds its libraries.
+        // Its environment, which others may be able to see, has no secrets. It only needs what locates its libraries.
         let loader = env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"LD_"));
         command.arg(KEEPER_ARG).arg(record).env_clear().envs(loader);
         command.stdin(OwnedFd::from(theirs)).stdout(life.map_or_else(Stdio::null, Stdio::from));
         let process = pages::as_given(|| command.spawn())?;
-        // The other end of the socket is the keeper's alone, so that it ends with ours.
+        // The keeper alone has the other end of the socket, so that it closes when the keeper ends.
         drop(command);
         let keeper = ProcessIdentity::of(process.id()).ok_or_else(|| io::Error::other("it ended at once"))?;
         let mark = Mark::of(&keeper);
@@ -73,28 +73,28 @@ impl Keeper {
         Ok(Keeper { process, mark, record: record.to_owned(), channel: Channel::new(ours)?, refused: VecDeque::new() })
     }
 
-    /// The keeper's process: with the engine's own, the root of everything that is ours.
+    /// The keeper's process: with the engine's own, the root of all processes of this run.
     pub fn pid(&self) -> u32 {
         self.process.id()
     }
 
-    /// Hands over a request. It is written by the next [`Keeper::next_event`], together with others.
+    /// Queues a request, which the next [`Keeper::next_event`] writes together with others.
     pub fn send(&mut self, request: &Request) {
-        // A path that is no UTF-8.
+        // A path that is not valid UTF-8.
         if let (Err(error), Request::Start(Start { attempt, .. })) = (self.channel.send(request), request) {
             self.refused.push_back(Event::SpawnFailed { attempt: *attempt, reason: error.to_string().into() });
         }
     }
 
-    /// Hands over what is left to hand over: nobody waits for events any more.
+    /// Writes the remaining requests, because nobody waits for events any more.
     pub(crate) fn finish(&mut self) {
         self.channel.finish();
     }
 
-    /// The next event. Safe to cancel: nothing is lost when the future is dropped.
+    /// The next event. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// The keeper is gone. What its attempts left behind has been killed by then.
+    /// The keeper is gone. The processes of its attempts have been killed.
     pub async fn next_event(&mut self) -> Result<Event, KeeperGone> {
         if let Some(refused) = self.refused.pop_front() {
             return Ok(refused);
@@ -107,7 +107,7 @@ impl Keeper {
     }
 
     fn gone(&mut self, error: Option<io::Error>) -> KeeperGone {
-        // It may be alive after a broken message only; then the socket's end is its end too.
+        // After a broken message it may still be alive.
         let _ = self.process.kill();
         let status = self.process.wait();
         tree::kill_marked(self.mark);

@@ -1,4 +1,4 @@
-//! The engine as its keeper sees it: requests that come over a socket, events that go back, until it is gone.
+//! The engine from the keeper's side: requests arrive over a socket, events go back, until the engine is gone.
 
 use std::{
     io::{self, Read, Write},
@@ -13,7 +13,7 @@ use nix::poll::{PollFd, PollFlags};
 use super::{Event, Request};
 
 pub(super) struct Engine {
-    /// `None` when it is gone.
+    /// `None` when the engine is gone.
     socket: Option<UnixStream>,
     input: Vec<u8>,
     out: Vec<u8>,
@@ -34,7 +34,7 @@ impl Engine {
         self.socket = None;
     }
 
-    /// What to wait for.
+    /// The descriptor to wait for.
     pub(super) fn waiting(&self) -> Option<PollFd<'_>> {
         let out = if self.out.is_empty() { PollFlags::empty() } else { PollFlags::POLLOUT };
         Some(PollFd::new(self.socket.as_ref()?.as_fd(), PollFlags::POLLIN | out))
@@ -46,7 +46,7 @@ impl Engine {
         }
     }
 
-    /// Sends as much as there is room for.
+    /// Writes as much as the socket accepts.
     pub(super) fn write(&mut self) {
         let Some(socket) = &mut self.socket else {
             self.out.clear();
@@ -59,7 +59,7 @@ impl Engine {
         }
     }
 
-    /// What it asks for.
+    /// Reads its requests.
     pub(super) fn read(&mut self) -> Vec<Request> {
         let mut chunk = [0; 1 << 16];
         while let Some(socket) = &mut self.socket {
@@ -80,7 +80,7 @@ impl Engine {
         let Some(end) = self.input.iter().rposition(|b| *b == b'\n') else { return Vec::new() };
         let whole: Vec<u8> = self.input.drain(..=end).collect();
         let requests = whole[..end].split(|b| *b == b'\n').filter_map(|line| {
-            // It is of the same binary. If it does not speak sense, it is not there.
+            // The engine is the same binary. If its message is invalid, treat it as gone.
             serde_json::from_slice(line).map_err(|_| self.socket = None).ok()
         });
         requests.collect()

@@ -1,5 +1,5 @@
-//! Whether the kernel has just killed something for want of memory. It tells no names, only counts: those of the control group that
-//! the keeper and its steps are in, where it keeps them, else those of the host, other people's programs among that.
+//! Detects whether the kernel has just killed a process for lack of memory. The kernel reports counts without names:
+//! those of the control group of keeper and steps, or else those of the host, which include other people's programs.
 
 use std::{
     fs,
@@ -16,18 +16,18 @@ use walkdir::WalkDir;
 
 use crate::clock;
 
-/// The host's count is of everybody: only what is fresh is believed to be of a step.
+/// The host's count covers all processes: only a recent rise is attributed to a step.
 const OF_THE_HOST: (&str, Duration) = ("/proc/vmstat", Duration::from_secs(1));
-/// A program that held much takes a while to end when it is killed.
+/// A program with much memory takes a while to end when it is killed.
 const OF_THE_GROUP: Duration = Duration::from_secs(10);
 
-/// Of a control group of version 1.
+/// The file of a control group v1.
 const OF_VERSION_1: &str = "memory.oom_control";
 
-/// The count, as it was lately.
+/// The recent counts.
 pub(super) struct OomKills {
     file: PathBuf,
-    /// It is looked at so often, and a rise is believed for once to twice as long.
+    /// Interval of looks. A rise is believed for one to two intervals.
     every: Duration,
     looked: Instant,
     /// At the last look but one, and at the last.
@@ -46,7 +46,7 @@ impl OomKills {
         self.looked + self.every
     }
 
-    /// Nothing ran for a while: what happened meanwhile is of nobody.
+    /// Nothing ran for a while: earlier kills do not belong to any step.
     pub(super) fn forget(&mut self) {
         self.counts = [count(&self.file).unwrap_or(0); 2];
         self.looked = clock::steady();
@@ -60,7 +60,7 @@ impl OomKills {
         }
     }
 
-    /// A step was killed: whether it can have been by the kernel. Each kill stands for one step.
+    /// A step was killed: true if the kernel may have done it. Each kill is attributed to one step.
     pub(super) fn take(&mut self) -> bool {
         take(&mut self.counts, count(&self.file).unwrap_or(0))
     }
@@ -74,7 +74,7 @@ fn take(counts: &mut [u64; 2], now: u64) -> bool {
     rose
 }
 
-/// All files that count write it so. A group of version 1 counts no kills in groups below it, which a step may have made.
+/// All files have the same format. A v1 group does not include kills in groups below it, which a step may have made.
 fn count(file: &Path) -> Option<u64> {
     let own = own_count(file)?;
     match (file.file_name(), file.parent()) {
@@ -89,14 +89,14 @@ fn own_count(file: &Path) -> Option<u64> {
 }
 
 fn below(group: &Path) -> u64 {
-    /// A tree of more groups is not a step's.
+    /// A tree with more groups does not belong to a step.
     const MOST_GROUPS: usize = 1000;
     let walk = WalkDir::new(group).min_depth(1).into_iter().filter_entry(|entry| entry.file_type().is_dir());
     let groups = walk.take(MOST_GROUPS).flatten();
     groups.filter_map(|group| own_count(&group.path().join(OF_VERSION_1))).sum()
 }
 
-/// The file of our own group, of either version of control groups, where it can be read and counts.
+/// The file of our own group, v1 or v2, if it can be read and has counts.
 fn own_file() -> Option<PathBuf> {
     let me = Process::myself().ok()?;
     let (groups, mounts) = (me.cgroups().ok()?, me.mountinfo().ok()?);
@@ -104,7 +104,7 @@ fn own_file() -> Option<PathBuf> {
     files.into_iter().find(|file| count(file).is_some())
 }
 
-/// In a container a group is mounted where the top is elsewhere: its path is the host's.
+/// In a container the mount's root differs: the group's path is the host's.
 fn file_of(group: &ProcessCGroup, mount: &MountInfo) -> Option<PathBuf> {
     let has = |controller: &str| mount.super_options.contains_key(controller);
     let name = match (group.controllers.as_slice(), mount.fs_type.as_str()) {
@@ -128,7 +128,7 @@ mod tests {
         assert!(!take(&mut counts, 3), "days ago");
         assert!(take(&mut counts, 4) && !take(&mut counts, 4));
         assert!(take(&mut counts, 6) && take(&mut counts, 6) && !take(&mut counts, 6), "two at once");
-        // It came between the last two looks, or before them.
+        // The kill happened between the last two looks, or before them.
         assert!(take(&mut [6, 7], 7) && !take(&mut [7, 7], 7));
     }
 
@@ -146,7 +146,7 @@ mod tests {
             write("step/train", name, 4);
         }
         assert_eq!(count(&dir.path().join(OF_VERSION_1)), Some(7));
-        // Version 2 counts those below by itself.
+        // Version 2 includes the groups below.
         assert_eq!(count(&dir.path().join("memory.events")), Some(1));
         fs::remove_dir_all(dir.path().join("step")).unwrap();
         assert_eq!(count(&dir.path().join(OF_VERSION_1)), Some(1), "of a group that is gone nothing is known");

@@ -1,8 +1,8 @@
-//! What a program with secrets writes: its output and its messages come through pipes, are looked at, and only then stand in
-//! files. Knows no protocol.
+//! The output of a program with secrets: its log and its messages come through pipes, and secrets are hidden before
+//! they are written to files. Knows no protocol.
 //!
-//! A turn reads a bounded piece of each pipe, so that a program that floods waits and nobody else does. Where the disk has no room
-//! it waits as well.
+//! A turn reads a bounded piece of each pipe, so that a program that writes too fast waits and no other does. A full
+//! disk makes it wait as well.
 
 use std::{
     fs::{self, File},
@@ -25,9 +25,9 @@ use crate::{
     secrets::{Secrets, StreamRedactor},
 };
 
-/// Read of a pipe in one turn.
+/// Limit of a read from a pipe in one turn.
 pub(super) const PIECE: usize = 64 << 10;
-/// As much as a pipe may hold when nobody is left to write to it.
+/// Limit of what a pipe may hold after its last writer has gone.
 const MOST_LEFT: usize = 1 << 20;
 
 /// The pipes of one attempt.
@@ -37,19 +37,19 @@ pub(super) struct Outputs {
 }
 
 struct Pipe {
-    /// None when its last writer has closed it.
+    /// None after its last writer has closed it.
     from: Option<File>,
     to: File,
     hiding: StreamRedactor,
-    /// Looked at, and not written yet.
+    /// Redacted, and not written yet.
     out: Vec<u8>,
 }
 
 impl Outputs {
-    /// Pipes for an attempt that is about to start, and the end of one that its program writes to.
+    /// Opens pipes for an attempt that is about to start, and returns the end that its program writes to.
     ///
     /// # Errors
-    /// The system gives no pipe.
+    /// The system cannot create a pipe.
     pub(super) fn open(folder: &Folder, log: File, secrets: &Secrets) -> Result<(Outputs, File), StartFault> {
         let cannot = |e: io::Error| StartFault::Unredacted {
             path: folder.path().display().to_string(),
@@ -60,7 +60,7 @@ impl Outputs {
         fcntl(&reads, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(|e| cannot(e.into()))?;
         let heard = folder.open_heard().map_err(cannot)?;
         mkfifo(&folder.messages(), Mode::S_IRUSR | Mode::S_IWUSR).map_err(|e| cannot(e.into()))?;
-        // As a writer of it too: programs open it for a line and close it again, which must not end it.
+        // Opened for writing too: programs open it for one line and close it again, which must not end it.
         let mut both = File::options();
         both.read(true).write(true).custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW).bits());
         let messages = both.open(folder.messages()).map_err(cannot)?;
@@ -70,22 +70,22 @@ impl Outputs {
         Ok((Outputs { folder: folder.clone(), pipes }, File::from(OwnedFd::from(writes))))
     }
 
-    /// What to wait for.
+    /// The descriptors to wait for.
     pub(super) fn waiting(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.pipes.iter().filter(|pipe| pipe.out.is_empty()).filter_map(|pipe| Some(pipe.from.as_ref()?.as_fd()))
     }
 
-    /// Something could not be written, and is to be tried again.
+    /// Something could not be written and must be tried again.
     pub(super) fn is_stuck(&self) -> bool {
         self.pipes.iter().any(|pipe| !pipe.out.is_empty())
     }
 
-    /// Hands on a piece of what is there.
+    /// Forwards a piece of the available output.
     pub(super) fn turn(&mut self, piece: &mut [u8]) {
         self.pipes.iter_mut().for_each(|pipe| _ = pipe.turn(piece));
     }
 
-    /// Nothing of the attempt is left: hands on the rest, and gives the messages the name of their pipe.
+    /// No process of the attempt is left: forwards the rest, and renames the messages to their pipe's name.
     pub(super) fn end(mut self, piece: &mut [u8]) {
         for pipe in &mut self.pipes {
             let mut left = MOST_LEFT;
@@ -99,7 +99,7 @@ impl Outputs {
             pipe.write();
         }
         let (heard, messages) = (self.folder.heard(), self.folder.messages());
-        // What cannot be done here, where somebody meddled with the folder, changes nothing of what was heard.
+        // Failures here, if somebody changed the folder, do not affect what was read.
         if fs::metadata(&heard).is_ok_and(|meta| meta.len() > 0) {
             let _ = fs::rename(&heard, &messages);
         } else {
@@ -110,7 +110,7 @@ impl Outputs {
 }
 
 impl Pipe {
-    /// How much was read; none where there is nothing, or no room for it.
+    /// How much was read; none if there is nothing, or no room for it.
     fn turn(&mut self, piece: &mut [u8]) -> Option<usize> {
         self.write();
         let from = self.from.as_mut().filter(|_| self.out.is_empty())?;

@@ -1,4 +1,4 @@
-//! The keeper's process: one loop over its socket and its children. Decides nothing but how to end what must end.
+//! The keeper's process: one loop over its socket and its children. Decides only how to end what must end.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -48,16 +48,16 @@ use crate::{
     secrets::Secrets,
 };
 
-/// How long what a step leaves behind may take to end by itself.
+/// Grace period for processes that a step leaves behind.
 const SWEEP_GRACE: Duration = Duration::from_millis(500);
-/// How often killing is repeated until nothing is left: a process may fork while it is being killed.
+/// Interval of repeated kills until nothing is left, because a process may fork while it is being killed.
 const KILL_AGAIN: Duration = Duration::from_millis(20);
 
-/// How often what finds no room on the disk is tried again.
+/// Interval of retries on a full disk.
 const WRITE_AGAIN: Duration = Duration::from_millis(100);
 
-/// The keeper's whole life: `main` calls this, before anything else, when the first argument is [`super::KEEPER_ARG`].
-/// Returns when the engine is gone and nothing of any attempt is left, nor `record`, which stood for them.
+/// The keeper's main function: `main` calls this first if the first argument is [`super::KEEPER_ARG`]. Returns when the
+/// engine and all processes of all attempts are gone; it then removes `record`.
 pub fn serve(record: &Path) -> ExitCode {
     let served = Server::new(record).and_then(Server::run);
     if served.is_ok() {
@@ -71,40 +71,40 @@ pub fn serve(record: &Path) -> ExitCode {
 
 struct Server {
     me: u32,
-    /// What says whose its processes are.
+    /// The file that identifies the owner of its processes.
     record: PathBuf,
     mark: Mark,
     engine: Engine,
     signals: SignalFd,
-    /// Signals to end are not for this process.
+    /// Signals to end are ignored.
     stays: bool,
     children: Children,
     stack: Stack,
     attempts: BTreeMap<AttemptId, Attempt>,
     mains: BTreeMap<i32, AttemptId>,
     unsettled: UnsettledEnds,
-    /// Processes that lost their parent and became ours, with the attempt they belong to.
+    /// Processes that lost their parent and became ours, with the attempt that they belong to.
     orphans: BTreeMap<i32, Option<AttemptId>>,
     oom_kills: OomKills,
-    /// Those of the last attempt that had some: others of the run have the same.
+    /// The secrets of the last attempt that had some: others of the run have the same.
     secrets: Secrets,
-    /// A piece of what programs write.
+    /// A buffer for the output of programs.
     piece: Vec<u8>,
 }
 
 struct Attempt {
     folder: PathBuf,
-    /// Where its program does not write its files itself.
+    /// Present if its program does not write its files itself.
     outputs: Option<Outputs>,
     main: i32,
     started_at: f64,
     /// How the main process ended, and when.
     ended: Option<(Reaped, f64)>,
-    /// Nothing of it had been told to end by then.
+    /// No process of it had been told to end by then.
     by_itself: bool,
-    /// What is written down if that was well, and by itself.
+    /// Written if it ended well and by itself.
     unsettled: Option<Unsettled>,
-    /// What orphans of this attempt used that we reaped.
+    /// Resources used by orphans of this attempt that the keeper reaped.
     of_orphans: Vec<Totals>,
     oom_killed: bool,
     ending: Option<Ending>,
@@ -112,7 +112,7 @@ struct Attempt {
     swept: BTreeSet<i32>,
 }
 
-/// Everything of the attempt is told to end, and killed at a time.
+/// All processes of the attempt are told to end, and killed at this time.
 struct Ending {
     kill_at: Instant,
     asked: BTreeSet<i32>,
@@ -123,9 +123,9 @@ impl Server {
         let engine = Engine::of(io::stdin().as_fd().try_clone_to_owned()?)?;
         dup2_stdin(OwnedFd::from(fs::File::open("/dev/null")?))?;
         spawn::forget_the_parent();
-        // So that `killall flow` leaves somebody to sweep up.
+        // So that `killall flow` leaves somebody to clean up.
         set_name(c"keeper")?;
-        // Away from the terminal: Ctrl-C is for the engine. Fails only where we lead a group already.
+        // Away from the terminal, because Ctrl-C is for the engine. Fails only if this process already leads a group.
         let _ = setsid();
         set_child_subreaper(true)?;
         setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
@@ -185,7 +185,7 @@ impl Server {
                     Record::settled(&self.record, &ProcessIdentity::own());
                 }
             }
-            // After the reaping: what rose since the last look is of those that have just ended.
+            // After reaping: a rise since the last look belongs to those that have just ended.
             self.oom_kills.look();
             self.sweep();
         }
@@ -203,7 +203,7 @@ impl Server {
             .chain((self.attempts.is_empty() && self.engine.is_gone()).then_some(KILL_AGAIN))
             .chain(self.outputs().any(Outputs::is_stuck).then_some(WRITE_AGAIN))
             .min();
-        // Rounded up: to wake just before the time would spin.
+        // Rounded up, because waking just before the time would spin.
         let timeout = wake.map_or(PollTimeout::NONE, |d| {
             PollTimeout::try_from(d + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
         });
@@ -282,7 +282,7 @@ impl Server {
         }
     }
 
-    /// Starts the program, which writes to the log, or to pipes where it has secrets.
+    /// Starts the program, which writes to the log, or to pipes if it has secrets.
     fn spawn(&mut self, start: &Start, log: fs::File) -> Result<(Pid, Option<Outputs>), Fault> {
         let mark = self.mark.with(start.attempt);
         let mut launch = |log: &fs::File| tree::marked(mark, || spawn::start(start, log, &mut self.stack));
@@ -303,7 +303,7 @@ impl Server {
         }
     }
 
-    /// Sends SIGUSR1 to those of the attempt's processes that handle it; if none does, begins to end the attempt.
+    /// Sends SIGUSR1 to the attempt's processes that handle it. If none does, begins to end the attempt.
     fn warn(&mut self, attempt: AttemptId, grace: Duration) {
         let Some(main) = self.attempts.get(&attempt).map(|attempt| attempt.main) else { return };
         let tree = Tree::read();
@@ -314,7 +314,7 @@ impl Server {
         }
     }
 
-    /// Begins to end an attempt, or hurries.
+    /// Begins to end an attempt, or shortens its grace period.
     fn end(&mut self, attempt: AttemptId, grace: Duration) {
         let Some(attempt) = self.attempts.get_mut(&attempt) else { return };
         let kill_at = clock::steady() + grace;
@@ -322,7 +322,7 @@ impl Server {
         ending.kill_at = ending.kill_at.min(kill_at);
     }
 
-    /// Takes in every child that has ended. Whether one of them was a main process.
+    /// Reaps every child that has ended. Returns whether one of them was a main process.
     fn reap(&mut self) -> bool {
         let mut main_ended = false;
         let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
@@ -349,7 +349,7 @@ impl Server {
             if killed && attempt.ending.is_none() {
                 attempt.oom_killed = self.oom_kills.take();
             }
-            // What was told to end has not come to its own end, whatever it says.
+            // A process that was told to end did not end by itself, whatever it reports.
             attempt.by_itself = attempt.ending.is_none();
             attempt.unsettled.take_if(|_| reaped.code != Some(0) || attempt.ending.is_some());
             attempt.ended = Some((reaped, clock::unix_seconds()));
@@ -357,7 +357,7 @@ impl Server {
         main_ended
     }
 
-    /// Looks at what the main processes that ended have left behind.
+    /// Looks for processes that ended main processes have left behind.
     fn settle(&mut self) {
         for pid in self.children.list() {
             if !self.mains.contains_key(&pid) && !self.orphans.contains_key(&pid) {
@@ -375,14 +375,15 @@ impl Server {
         }
     }
 
-    /// Tells everything that must end to end, and settles what has.
+    /// Tells everything that must end to end, and settles what has ended.
     fn sweep(&mut self) {
         let lost = self.attempts.is_empty() && (self.engine.is_gone() || !self.orphans.is_empty());
         if !lost && self.attempts.values().all(|a| a.ending.is_none()) {
             return;
         }
         if self.attempts.is_empty() && self.children.list().is_empty() {
-            // Whatever lives below is below a child, and to look at every process of the machine takes longer than a short step.
+            // All processes below are below a child, and reading every process of the machine takes longer than a short
+            // step.
             return;
         }
         let tree = Tree::read();
@@ -415,7 +416,7 @@ impl Server {
         }
         done.into_iter().for_each(|attempt| self.finish(attempt));
         if self.attempts.is_empty() {
-            // Nobody is left to whom these could belong.
+            // No attempt is left that these could belong to.
             tree.below(self.me.cast_signed()).into_iter().for_each(|pid| tree.signal(pid, Signal::SIGKILL));
         }
     }
@@ -441,7 +442,7 @@ impl Server {
             swept: u32::try_from(attempt.swept.len()).unwrap_or(u32::MAX),
             spawn_error: None,
         };
-        // What is ended because the engine is gone has come to nothing.
+        // An attempt that is ended because the engine is gone has no result.
         if !self.engine.is_gone() || attempt.by_itself {
             write_exit(&attempt.folder, &exit);
         }
@@ -450,8 +451,8 @@ impl Server {
     }
 }
 
-/// A record that cannot be written, on a full disk, leaves the event to tell; an engine that died too finds no record and
-/// runs the attempt again.
+/// If a full disk prevents the record, the event is still sent. If the engine dies too, the next one finds no record
+/// and runs the attempt again.
 fn write_exit(folder: &Path, exit: &Exit) {
     if let Ok(bytes) = serde_json::to_vec(exit) {
         let _ = write_atomically(&folder.join(file::EXIT), &bytes);

@@ -1,5 +1,5 @@
-//! The few calls that the system offers only unsafely: starting a program without copying the keeper's memory, and
-//! reaping with the resources used. Assumes a single-threaded process, which the keeper is.
+//! The few system calls that are only available as unsafe: starting a program without copying the keeper's memory, and
+//! reaping with resource usage. Requires a single-threaded process, which the keeper is.
 
 use std::{
     ffi::{CString, c_char, c_int, c_void},
@@ -23,21 +23,21 @@ use nix::{
 
 use super::Start;
 
-/// How a process ended and what it used, descendants that it reaped included.
+/// How a process ended and the resources it used, including reaped descendants.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reaped {
     pub code: Option<i32>,
     pub signal: Option<i32>,
     pub totals: Totals,
-    /// Resident peak, bytes. Each program begins with the keeper's memory, so a peak that is not above the keeper's own is not known.
+    /// Resident peak, bytes. Each program starts with the keeper's memory, so a peak below the keeper's own is unknown.
     pub max_rss: Option<u64>,
 }
 
-/// What processes used in all.
+/// Resources that processes used in total.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Totals {
     pub cpu_s: f64,
-    /// Bytes read from storage and written to it, if the kernel counts them.
+    /// Bytes read from and written to storage, if the kernel counts them.
     pub disk: Option<(u64, u64)>,
 }
 
@@ -48,7 +48,7 @@ impl Totals {
     }
 }
 
-/// A kernel that is built without the accounting of storage says 0 for everybody. One with it has this file.
+/// A kernel without storage accounting reports 0 for everybody. A kernel with it has this file.
 static COUNTS_STORAGE: LazyLock<bool> = LazyLock::new(|| Path::new("/proc/self/io").exists());
 /// The unit of `ru_inblock` and `ru_oublock`, bytes.
 const BLOCK: u64 = 512;
@@ -62,7 +62,7 @@ impl Stack {
     }
 }
 
-/// What the child needs, prepared before it exists: it must not allocate.
+/// The child's data, prepared in advance because the child must not allocate.
 struct Order {
     candidates: *const *const c_char,
     argv: *const *const c_char,
@@ -81,10 +81,10 @@ enum Failed {
     Program(c_int),
 }
 
-/// Starts a program: its own session, nothing to read, output to `log`, killed when the keeper dies.
+/// Starts a program in its own session, without input, with output to `log`, and killed when the keeper dies.
 ///
 /// # Errors
-/// What could not be done and why.
+/// The failed action, and the reason.
 pub(super) fn start(start: &Start, log: &File, stack: &mut Stack) -> Result<Pid, StartFault> {
     let program = start.argv.first().filter(|p| !p.is_empty()).ok_or(StartFault::NoProgram)?;
     let nul = |_| StartFault::ZeroByte;
@@ -133,7 +133,7 @@ fn fault(failed: Failed, program: &str, Start { argv, cwd, env, .. }: &Start) ->
     }
 }
 
-/// What is too long: a variable, unless an argument is longer.
+/// The text that is too long: a variable, unless an argument is longer.
 fn too_long(program: String, argv: &[String], env: &[(String, String)]) -> StartFault {
     let argument = argv.iter().map(String::len).max().unwrap_or(0);
     match env.iter().max_by_key(|(_, value)| value.len()) {
@@ -150,7 +150,7 @@ fn system(error: Errno) -> Box<Fault> {
     Box::new(FileFault::System { code: error as i32, said: error.desc().to_owned() }.into())
 }
 
-/// Where the program may be: its path, or its name in each folder of the `PATH` that it will have itself.
+/// The possible paths of the program: its path, or its name in each folder of its own `PATH`.
 fn candidates(program: &str, env: &[(String, String)]) -> Vec<String> {
     if program.contains('/') {
         return vec![program.to_owned()];
@@ -177,14 +177,14 @@ fn empty_set() -> libc::sigset_t {
     }
 }
 
-/// A child in our memory that runs [`child`] while we wait until it has executed its program or given up: no page tables
-/// are copied, so that a start costs the same however large the engine's binary is.
+/// Starts a child in our memory that runs [`child`], and waits until it has executed its program or given up. No page
+/// tables are copied, so that the cost of a start does not depend on the size of the engine.
 #[expect(unsafe_code, reason = "std's spawn takes neither a session nor a parent-death signal without a full fork")]
 fn vfork(order: &mut Order, stack: &mut Stack) -> Result<Pid, Errno> {
     let top = stack.0.as_mut_ptr_range().end;
-    // SAFETY: the stack is ours, aligned and large enough for a few system calls; `order` and all that it points to
-    // outlive the call, for CLONE_VFORK returns only when the child no longer uses our memory. All signals that have a
-    // meaning to us are blocked and none has a handler, so nothing else runs in the child.
+    // SAFETY: the stack is ours, aligned and large enough for a few system calls; `order` and all its targets outlive
+    // the call, because CLONE_VFORK returns only when the child no longer uses our memory. All signals that matter to
+    // us are blocked and none has a handler, so nothing else runs in the child.
     let pid = unsafe {
         libc::clone(
             child,
@@ -196,10 +196,10 @@ fn vfork(order: &mut Order, stack: &mut Stack) -> Result<Pid, Errno> {
     Errno::result(pid).map(Pid::from_raw)
 }
 
-/// What the child does: system calls only.
+/// The code of the child: system calls only.
 #[expect(unsafe_code, reason = "runs between fork and exec")]
 extern "C" fn child(order: *mut c_void) -> c_int {
-    // SAFETY: `vfork` passes an `Order` that nobody else touches meanwhile; every pointer in it is to memory that lives,
+    // SAFETY: `vfork` passes an `Order` that nothing else uses at the same time; every pointer in it is to live memory,
     // and each list ends with a null pointer.
     unsafe {
         let order = &mut *order.cast::<Order>();
@@ -218,8 +218,8 @@ extern "C" fn child(order: *mut c_void) -> c_int {
             libc::_exit(127);
         }
         libc::sigprocmask(libc::SIG_SETMASK, &order.no_signals, ptr::null_mut());
-        // As the shell does it: a folder of the PATH where it is not there or not executable is passed over, and the
-        // more telling error is kept.
+        // Like a shell: skips a folder of the PATH if the program is missing or not executable there, and keeps the
+        // more specific error.
         let mut worst = libc::ENOENT;
         let mut next = order.candidates;
         while !(*next).is_null() {
@@ -265,12 +265,12 @@ pub(super) fn reap(pid: Pid) -> Option<Reaped> {
     })
 }
 
-/// Gives every signal its default meaning and marks every inherited file as not to be inherited further, so that steps
-/// start as from a fresh shell: Rust itself ignores SIGPIPE, a shell's background job ignores SIGINT.
+/// Resets all signals to their defaults and marks every inherited file close-on-exec, so that steps start as from a
+/// fresh shell: Rust ignores SIGPIPE, and a shell's background job ignores SIGINT.
 #[expect(unsafe_code, reason = "signal dispositions and ranges of descriptors have no safe call")]
 pub(super) fn forget_the_parent() {
-    // SAFETY: no handler is installed, and no descriptor is closed, only marked. An old kernel refuses the mark, which
-    // costs nothing but tidiness: std opens everything close-on-exec.
+    // SAFETY: no handler is installed, and no descriptor is closed, only marked. An old kernel rejects the mark, which
+    // only loses tidiness, because std opens everything close-on-exec.
     unsafe {
         for signal in 1..=libc::SIGRTMAX() {
             libc::signal(signal, libc::SIG_DFL);

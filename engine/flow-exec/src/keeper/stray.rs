@@ -1,16 +1,18 @@
-//! What is left of runs whose engine and keeper were killed at once. A process is ended only if one of these proves it to be such:
+//! Ends the remains of runs whose engine and keeper were killed at once. A process is ended only with one of these
+//! proofs:
 //!
-//! - Its environment names the folder of an attempt of this store, and it bears that attempt's mark. Who was given the variable by
-//!   hand, to try a plugin, has no mark; and its run does not live any more.
-//! - It bears the mark of a keeper that a record of this store names (see `record`), of which record keeper and engine are dead,
-//!   though it cleaned its environment. The mark is handed down from the keeper alone, so whoever bears it descends from a
-//!   keeper of this number that started at this hundredth of a second, but for 2.9 hours more or less. Another one of this store
-//!   or of another would have to have had the number at such a time; one that has it now is looked at (`Lost`), and what
-//!   started before the recorded keeper is not of it. When a process started tells no more than that: what a daemon forks
-//!   after its keeper's death is of the keeper's attempt all the same.
+//! - Its environment names an attempt's folder of this store, it has that attempt's mark, and its run is dead. A user
+//!   who sets the variable by hand, to try a plugin, has no mark.
+//! - It has the mark of a keeper that a record of this store names (see `record`), and that record's keeper and engine
+//!   are dead. This also covers a process with a cleaned environment. Only a keeper hands down its mark, so such a
+//!   process descends from a keeper with this number that started at this hundredth of a second, modulo 2.9 hours.
+//!   Another keeper with the number at such a time is unlikely; one that lives now is checked (`Lost`), and a process
+//!   that started before the recorded keeper is not its descendant. Start times say no more: a daemon may fork after
+//!   its keeper's death and still belongs to the attempt.
 //!
-//! A record is its writer's word: it reaches the processes of that user alone, of root's anybody's. What is signalled is what was
-//! looked at (`signal_if`). Nothing is asked of processes in other namespaces, of another boot, or where `/proc` is not ours.
+//! A record is only its writer's claim: it covers that user's processes alone, or any user's if root wrote it. The
+//! checked process is the one signalled (`signal_if`). Processes of other namespaces or of another boot, or without our
+//! own `/proc`, are left alone.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -33,16 +35,16 @@ use super::{
     tree::{Mark, attempt_marked, is_alive, mark_on, signal_if},
 };
 
-/// Whether a run or a set-up of a store was killed together with its keeper, and nobody has looked since.
+/// True if a run or a set-up of a store was killed together with its keeper, and nobody has cleaned up since.
 pub(crate) fn may_be_left(store: &Path) -> bool {
     !record::lost(store).is_empty()
 }
 
-/// Kills what runs of a store left alive that do not live any more themselves, and says what that was. The caller uses the store, so
-/// that nobody removes it. `spared` are folders of attempts that a batch system runs, on this machine by chance.
+/// Kills processes of dead runs of a store, and returns a notice. The caller uses the store, so that nobody removes it.
+/// `spared`: folders of attempts that a batch system happens to run on this machine.
 pub fn kill_strays(store: &Path, spared: &BTreeSet<PathBuf>) -> Option<String> {
     let runs = identity(&store.join("runs"))?;
-    // Numbers of another namespace are no numbers to signal.
+    // Process numbers of another namespace must not be signalled.
     let me = ProcessIdentity::of(std::process::id())?.pid.cast_signed();
     let lost = record::lost(store);
     let dir = StoreDir::existing(store).ok()??;
@@ -57,7 +59,7 @@ pub fn kill_strays(store: &Path, spared: &BTreeSet<PathBuf>) -> Option<String> {
         let mut left = false;
         for process in all_processes().into_iter().flatten().flatten() {
             let Some(run) = of(&process) else { continue };
-            // Its program alone: a secret may stand in its arguments, and which values are secret no store says.
+            // Only its program name: its arguments may contain secrets, and no store knows their values.
             let command = process.stat().map(|stat| stat.comm).unwrap_or_default();
             match signal_if(process.pid, Signal::SIGKILL, |now| of(now).as_ref() == Some(&run)) {
                 Ok(false) => {}
@@ -92,7 +94,7 @@ fn words(what: &str, which: &BTreeMap<i32, (String, String)>) -> Option<String> 
     Some(format!("{run} was killed; {what}: {}", shown.join(", ")))
 }
 
-/// The run of the store with this folder of runs that a living process belongs to.
+/// The run, in the store with this folder of runs, that a living process belongs to.
 fn run_of(process: &Process, runs: (u64, u64), spared: &BTreeSet<PathBuf>) -> Option<RunId> {
     let environment = process.environ().ok()?;
     let folder = PathBuf::from(environment.get(OsStr::new(ATTEMPT_VAR))?);
@@ -102,14 +104,14 @@ fn run_of(process: &Process, runs: (u64, u64), spared: &BTreeSet<PathBuf>) -> Op
     // `STORE/runs/RUN/attempts/7`
     let attempt = AttemptId(folder.file_name()?.to_str()?.parse().ok()?);
     let run = folder.ancestors().nth(2)?;
-    // As the process sees it: in a container the same path is another folder.
+    // The path as the process sees it: in a container, the same path is another folder.
     let seen =
         Path::new("/proc").join(process.pid.to_string()).join("root").join(run.parent()?.strip_prefix("/").ok()?);
     let ours = identity(&seen)? == runs && attempt_marked(process)? == attempt;
     ours.then(|| RunId(run.file_name().unwrap_or_default().to_string_lossy().into_owned()))
 }
 
-/// What a process is left of that bears the mark of a dead keeper, in words.
+/// The owner, in words, of a process with the mark of a dead keeper.
 fn of_lost(process: &Process, lost: &[Lost]) -> Option<String> {
     if lost.is_empty() {
         return None;
@@ -119,7 +121,7 @@ fn of_lost(process: &Process, lost: &[Lost]) -> Option<String> {
     [0, process.status().ok()?.ruid].contains(&found.user).then(|| found.of.clone())
 }
 
-/// Whether a process with this mark, started then, is of an attempt of this keeper.
+/// True if a process with this mark and start time belongs to an attempt of this keeper.
 fn is_of(keeper: &ProcessIdentity, mark: u64, started: u64) -> bool {
     Mark::of(keeper).attempt(mark).is_some() && started >= keeper.started
 }

@@ -1,10 +1,11 @@
 //! Which process belongs to which attempt. Reads `/proc`; decides nothing.
 //!
-//! **The mark.** Every process of an attempt bears keeper and attempt in its soft limit of file locks (`RLIMIT_LOCKS`), which
-//! Linux has not looked at since 2.4 and still hands down through fork, exec, `setsid` and a cleaned environment. A variable
-//! would not do: `env -i` drops it, and a program that sets its own title overwrites it. While the keeper lives it is only
-//! read of processes that have lost their parent; for the others descent tells. It holds the keeper's start beside its number,
-//! for whoever finds it when the keeper is long dead and its number somebody else's.
+//! **The mark.** Every process of an attempt carries keeper and attempt in its soft limit of file locks
+//! (`RLIMIT_LOCKS`). Linux has ignored this limit since 2.4 and still passes it on through fork, exec, `setsid` and a
+//! cleaned environment. A variable would not work: `env -i` drops it, and a program that sets its own title overwrites
+//! it. While the keeper lives, the mark is only read from processes that lost their parent; for others, descent is
+//! enough. It includes the keeper's start time, for a reader who finds it after the keeper's death, when the number may
+//! belong to another process.
 
 use std::{collections::BTreeMap, fs::File, io, os::unix::fs::FileExt, thread, time::Duration};
 
@@ -21,14 +22,15 @@ use nix::{
 use procfs::process::{LimitValue, Process, all_processes};
 use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
 
-/// Bits of the mark: the keeper's number, of which Linux has no more; the lowest of its start, in hundredths of a second; the attempt.
+/// Bits of the mark: the keeper's pid, which Linux limits to this; the low bits of its start, in hundredths of a
+/// second; the attempt.
 const PID: u32 = 22;
 const STARTED: u32 = 20;
 const ATTEMPT: u32 = 22;
-/// So many attempts can be told apart.
+/// Number of attempts that can be distinguished.
 pub(super) const ATTEMPTS: u32 = 1 << ATTEMPT;
 
-/// What all attempts of a keeper bear.
+/// The part of the mark that all attempts of a keeper share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark(u64);
 
@@ -42,7 +44,7 @@ impl Mark {
         self.0 | u64::from(attempt.0 % ATTEMPTS)
     }
 
-    /// The attempt, if a mark is of this keeper.
+    /// The attempt, if the mark comes from this keeper.
     pub(super) fn attempt(self, mark: u64) -> Option<AttemptId> {
         (mark >> ATTEMPT == self.0 >> ATTEMPT).then(|| attempt_in(mark))
     }
@@ -52,11 +54,11 @@ fn attempt_in(mark: u64) -> AttemptId {
     AttemptId(mark as u32 % ATTEMPTS)
 }
 
-/// Does `start` while this process bears the attempt's mark, so that what is started inherits it.
+/// Calls `start` while this process has the attempt's mark, so that the started program inherits it.
 pub(super) fn marked<T>(mark: u64, start: impl FnOnce() -> T) -> T {
     let before = getrlimit(Resource::RLIMIT_LOCKS);
     if let Ok((_, hard)) = before {
-        // Refused only where somebody lowered the limit; then descent alone tells.
+        // Rejected only if somebody lowered the limit; then descent alone decides.
         let _ = setrlimit(Resource::RLIMIT_LOCKS, mark, hard);
     }
     let started = start();
@@ -66,18 +68,18 @@ pub(super) fn marked<T>(mark: u64, start: impl FnOnce() -> T) -> T {
     started
 }
 
-/// The attempt whose mark a process bears, dead and not yet reaped ones included; `keeper` is the number of one that lives.
+/// The attempt of a process by its mark, also for a dead, unreaped one; `keeper` is the pid of a living keeper.
 pub(crate) fn attempt_of(pid: i32, keeper: u32) -> Option<AttemptId> {
     let mark = mark_on(&Process::new(pid).ok()?)?;
     (mark >> (u64::BITS - PID) == u64::from(keeper)).then(|| attempt_in(mark))
 }
 
-/// The attempt whose mark a process bears, whoever its keeper was.
+/// The attempt of a process by its mark, for any keeper.
 pub(super) fn attempt_marked(process: &Process) -> Option<AttemptId> {
     mark_on(process).filter(|mark| mark >> ATTEMPT > 0).map(attempt_in)
 }
 
-/// The mark of a process, or what else somebody set there.
+/// The mark of a process, or another value that somebody set.
 pub(super) fn mark_on(process: &Process) -> Option<u64> {
     match process.limits().ok()?.max_file_locks.soft_limit {
         LimitValue::Value(mark) => Some(mark),
@@ -85,7 +87,7 @@ pub(super) fn mark_on(process: &Process) -> Option<u64> {
     }
 }
 
-/// The children of this process, asked again and again. The list is exact: only this process takes entries off it.
+/// The children of this process, read repeatedly. The list is exact: only this process removes entries.
 pub(super) struct Children {
     file: Option<File>,
     text: Vec<u8>,
@@ -122,7 +124,7 @@ fn read_all(file: &File, text: &mut Vec<u8>) -> io::Result<usize> {
     }
 }
 
-/// All living processes by their parents, and when they started.
+/// All living processes by parent, with their start times.
 pub(super) struct Tree {
     by_parent: BTreeMap<i32, Vec<i32>>,
     started: BTreeMap<i32, u64>,
@@ -145,7 +147,7 @@ impl Tree {
         self.by_parent.get(&pid).map_or(&[], Vec::as_slice)
     }
 
-    /// Everything below a process.
+    /// All descendants of a process.
     pub(super) fn below(&self, pid: i32) -> Vec<i32> {
         let mut all = self.children(pid).to_vec();
         let mut next = 0;
@@ -156,12 +158,12 @@ impl Tree {
         all
     }
 
-    /// Signals a process of this tree, if it is still there.
+    /// Signals a process of this tree, if it still exists.
     pub(super) fn signal(&self, pid: i32, signal: Signal) {
         self.signal_if(pid, signal, |_| true);
     }
 
-    /// The same, if it has a handler for the signal. Says whether it has.
+    /// The same, if it has a handler for the signal. Returns whether it has.
     pub(super) fn signal_listener(&self, pid: i32, signal: Signal) -> bool {
         let bit = 1 << (signal as u32 - 1);
         self.signal_if(pid, signal, |now| now.status().is_ok_and(|status| status.sigcgt & bit != 0))
@@ -175,15 +177,15 @@ impl Tree {
     }
 }
 
-/// Signals the process that has this number, if it is the right one: no other can come to have it between the look and the signal.
-/// Says whether there was one to signal.
+/// Signals the process with this number, if it is the right one. No other process can get the number between the check
+/// and the signal. Returns whether there was a process to signal.
 pub(super) fn signal_if(pid: i32, signal: Signal, is_it: impl FnOnce(&Process) -> bool) -> Result<bool, Errno> {
     let nobody = |errno| if errno == Errno::ESRCH { Ok(false) } else { Err(errno) };
     let number = rustix::process::Pid::from_raw(pid).ok_or(Errno::EINVAL)?;
-    // What is looked at below has the number later than this; who had it first is signalled, or nobody.
+    // The process checked below is the one that holds the number here: it is signalled, or nobody.
     let held = match pidfd_open(number, PidfdFlags::empty()) {
         Ok(held) => Some(held),
-        // Before Linux 5.3, and in some containers, there is the number alone.
+        // Before Linux 5.3, and in some containers, only the number is available.
         Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => None,
         Err(errno) => return nobody(Errno::from_raw(errno.raw_os_error())),
     };
@@ -200,12 +202,12 @@ pub(super) fn signal_if(pid: i32, signal: Signal, is_it: impl FnOnce(&Process) -
     sent.map(|()| true).or_else(nobody)
 }
 
-/// A process runs; one that has ended and is only waited for does not.
+/// True if a process runs; an ended one that waits to be reaped does not.
 pub(super) fn is_alive(process: &Process) -> bool {
     process.stat().is_ok_and(|stat| !matches!(stat.state, 'Z' | 'X'))
 }
 
-/// Kills whatever bears a mark of a keeper that is dead. What the kernel killed with it is not there any more.
+/// Kills all processes with the mark of a dead keeper. Those that the kernel killed with it are already gone.
 pub(super) fn kill_marked(keeper: Mark) {
     let is_its = |process: &Process| mark_on(process).is_some_and(|mark| keeper.attempt(mark).is_some());
     for _ in 0..100 {

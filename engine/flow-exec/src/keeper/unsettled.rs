@@ -1,4 +1,5 @@
-//! What has ended well, and the engine has not settled yet: where the engine is gone before that, it is there for whoever comes next.
+//! Attempts that ended well and that the engine has not settled yet. If the engine is gone before, writes them for the
+//! next run.
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
@@ -20,13 +21,13 @@ impl UnsettledEnds {
         self.0.remove(&attempt);
     }
 
-    /// Nobody is left to settle it: writes it down.
+    /// Nobody is left to settle them: writes them to disk.
     pub(super) fn write(&mut self) {
         let mut units: BTreeMap<PathBuf, Vec<AttemptId>> = BTreeMap::new();
         for (attempt, unsettled) in &self.0 {
             units.entry(unsettled.path.clone()).or_default().push(*attempt);
         }
-        // Of a group that is not whole another member may be about to end.
+        // Another member of an incomplete group may still end.
         units.retain(|_, unit| unit.iter().all(|attempt| self.0[attempt].members <= unit.len()));
         for unit in units.values() {
             let ended = unit.iter().filter_map(|attempt| self.0.remove(attempt));
@@ -36,7 +37,7 @@ impl UnsettledEnds {
 }
 
 fn write_down(unsettled: &Unsettled) {
-    // What cannot be written down is done again.
+    // If this fails, the attempt runs again.
     let _ = unsettled.path.parent().map(fs::create_dir_all);
     if write_atomically(&unsettled.path, unsettled.text.as_bytes()).is_ok()
         && let Ok(Some(store)) = StoreDir::existing(&unsettled.store)
