@@ -1,5 +1,5 @@
-//! Text files that a person or a program names, read whole: only regular ones, for a pipe or a device would hold the reader up for
-//! ever, and only up to a length that makes sense of such a file.
+//! Reads text files that a user or a program names: only regular ones, because a pipe or a device could block forever,
+//! and only up to a plausible size.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -17,16 +17,16 @@ use nix::fcntl::OFlag;
 /// The text in a file of at most `longest` bytes.
 ///
 /// # Errors
-/// It is not there, cannot be read, is no regular file, longer than that, or not UTF-8.
+/// It does not exist, cannot be read, is not a regular file, is too long, or is not UTF-8.
 pub fn read(path: &Path, longest: u64) -> io::Result<String> {
     String::from_utf8(read_bytes(path, longest)?)
         .map_err(|error| not_text(lines_in(&error.as_bytes()[..error.utf8_error().valid_up_to()])))
 }
 
-/// Hands over the text in a file of any length, piece by piece until `take` breaks off. The activity shows how far it is.
+/// Passes the text of a file of any length to `take`, piece by piece until it breaks.
 ///
 /// # Errors
-/// As [`read`], but that it is too long; the activity was ended.
+/// As [`read`], except for the length.
 pub fn pieces(path: &Path, activity: &Activity, take: &mut dyn FnMut(&str) -> ControlFlow<()>) -> io::Result<()> {
     const PIECE: u64 = 1 << 20;
     let mut file = open_regular(path)?;
@@ -38,7 +38,7 @@ pub fn pieces(path: &Path, activity: &Activity, take: &mut dyn FnMut(&str) -> Co
         activity.advance(read as u64);
         let valid = match std::str::from_utf8(&bytes) {
             Ok(_) => bytes.len(),
-            // A character that the next piece ends.
+            // A character that continues in the next piece.
             Err(error) if error.error_len().is_none() && read > 0 => error.valid_up_to(),
             Err(error) => return Err(not_text(lines + lines_in(&bytes[..error.valid_up_to()]))),
         };
@@ -54,15 +54,15 @@ fn lines_in(text: &[u8]) -> u64 {
     text.iter().filter(|byte| **byte == b'\n').count() as u64
 }
 
-/// Behind so many lines.
+/// The error for invalid text after this many lines.
 fn not_text(lines: u64) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, Fault::from(FileFault::NotText { line: lines + 1 }))
 }
 
-/// What is in a file of at most `longest` bytes.
+/// The bytes of a file of at most `longest` bytes.
 ///
 /// # Errors
-/// As [`read`], but that it is no text.
+/// As [`read`], except for invalid text.
 pub fn read_bytes(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
     let file = open_regular(path)?;
     let too_long = |bytes| {
@@ -74,7 +74,7 @@ pub fn read_bytes(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
         return Err(too_long(bytes));
     }
     let mut content = Vec::with_capacity(bytes as usize + 1);
-    // It may grow meanwhile, and of some files the system knows no length.
+    // It may grow in the meantime, and some files have no length.
     file.take(longest + 1).read_to_end(&mut content)?;
     if content.len() as u64 > longest {
         return Err(too_long(content.len() as u64));
@@ -82,11 +82,10 @@ pub fn read_bytes(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// Writes a file in place of the one that is there, whose mode it keeps and which stays as it was where the disk is full. A reader
-/// never sees half of it.
+/// Replaces a file and keeps its mode. If the disk is full, the old file stays. A reader never sees half of it.
 ///
 /// # Errors
-/// The system's; it is there and no regular file.
+/// Those of the system; the existing path is not a regular file.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let there = fs::metadata(path).ok();
     there.as_ref().map_or(Ok(()), regular)?;
@@ -99,7 +98,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     written.inspect_err(|_| drop(fs::remove_file(&new)))
 }
 
-/// A file of flow's own beside those of others, under a name that nobody else has: whatever stands there already is left alone.
+/// Creates a temporary file of flow in a folder of the user, under an unused name. Existing files are left alone.
 fn new_file(folder: &Path, private: bool) -> io::Result<(PathBuf, File)> {
     let mode = if private { 0o600 } else { 0o666 };
     let mut taken = io::Error::from(io::ErrorKind::AlreadyExists);
@@ -114,10 +113,10 @@ fn new_file(folder: &Path, private: bool) -> io::Result<(PathBuf, File)> {
     Err(taken)
 }
 
-/// Opens a regular file. Nothing else is so much as opened: with some devices that alone does something.
+/// Opens a regular file. Nothing else is even opened, because that has effects on some devices.
 ///
 /// # Errors
-/// It is not there, cannot be opened, or is no regular file.
+/// It does not exist, cannot be opened, or is not a regular file.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     regular(&fs::metadata(path)?)?;
     let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;

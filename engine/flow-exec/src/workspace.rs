@@ -1,4 +1,4 @@
-//! Where things are: the root, the store and the plugin folders that belong to a workflow file; and whether the store may be used.
+//! The paths of a workflow file: its root, store and plugin folders; and whether the store may be used.
 
 use std::{
     fs, io,
@@ -14,32 +14,32 @@ use crate::{
     trust::{Distrust, Trust},
 };
 
-/// What makes a folder above a workflow its root.
+/// An entry that makes a folder above a workflow its root.
 const SIGNS: [&str; 3] = [STORE, PLUGINS, ".git"];
 const STORE: &str = ".flow";
 const PLUGINS: &str = "plugins";
 
-/// The places of one workflow.
+/// The paths of one workflow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workspace {
     /// The workflow file, absolute.
     pub file: PathBuf,
-    /// Its folder: relative paths in the workflow start here.
+    /// Its folder, the base of relative paths in the workflow.
     pub folder: PathBuf,
-    /// The nearest folder upwards with `.flow/`, `plugins/` or `.git`, among those that belong to who owns the workflow's folder
-    /// and that nobody else may write; else the workflow's folder.
+    /// The nearest folder upwards with `.flow/`, `plugins/` or `.git` that belongs to the owner of the workflow's
+    /// folder and that nobody else may write; else the workflow's folder.
     pub root: PathBuf,
     pub store: PathBuf,
-    /// The store was named: whoever named it trusts it.
+    /// The user named the store and thereby trusts it.
     pub store_is_named: bool,
-    /// Folders that hold plugins and were named, in order of precedence.
+    /// Plugin folders that the user named, in order of precedence.
     pub plugins: Vec<PathBuf>,
-    /// The root's own, which comes last.
+    /// The root's own plugin folder, which comes last.
     pub own_plugins: Option<PathBuf>,
 }
 
 impl Workspace {
-    /// The places of a workflow file. `store` and `plugins` are what the command line says.
+    /// The paths of a workflow file. `store` and `plugins` come from the command line.
     ///
     /// # Errors
     /// The file, or the current folder, cannot be reached.
@@ -58,7 +58,7 @@ impl Workspace {
         Ok(Workspace { file, folder, root, store, store_is_named, plugins, own_plugins })
     }
 
-    /// The places of a folder without a workflow: for commands about the store alone.
+    /// The paths of a folder without a workflow, for commands about the store alone.
     ///
     /// # Errors
     /// The current folder cannot be reached.
@@ -69,7 +69,7 @@ impl Workspace {
     /// The store, or none if nothing has run yet. Creates nothing.
     ///
     /// # Errors
-    /// Others left it there or could change it, and nobody named it; those of [`StoreDir::existing`].
+    /// Others created it or could change it, and the user did not name it; those of [`StoreDir::existing`].
     pub fn existing_store(&self) -> Result<Option<StoreDir>, ExecError> {
         self.trust_store()?;
         let trust = Trust::of_process();
@@ -79,10 +79,10 @@ impl Workspace {
         })
     }
 
-    /// Looks whether what is there can be used, if anything is.
+    /// Checks that an existing store can be used.
     ///
     /// # Errors
-    /// Others left it there or could change it, and nobody named it.
+    /// Others created it or could change it, and the user did not name it.
     pub fn trust_store(&self) -> Result<(), ExecError> {
         let trust = Trust::of_process();
         match !self.store_is_named && trust.is_there(&self.store) {
@@ -91,7 +91,7 @@ impl Workspace {
         }
     }
 
-    /// The store, which is made where it is missing. The root's own is for its owner alone; one that was named keeps its mode.
+    /// The store, created if it is missing. The root's own store is for its owner alone; a named one keeps its mode.
     ///
     /// # Errors
     /// As of [`Workspace::existing_store`], and those of [`StoreDir::create`].
@@ -113,18 +113,18 @@ impl Workspace {
         self.check_store(&trust)?;
         let made = StoreDir::create(&self.store);
         if made.is_err() && !was_there {
-            // Only an empty one goes.
+            // Only an empty folder is removed.
             let _ = fs::remove_dir(&self.store);
         }
         Ok(made?)
     }
 
-    /// A path as people know it: relative to the root where it is below it.
+    /// A path for display: relative to the root if it is below it.
     pub fn name(&self, path: &Path) -> String {
         path.strip_prefix(&self.root).unwrap_or(path).display().to_string()
     }
 
-    /// The name of its snapshot in the store: one for each file.
+    /// The name of its snapshot in the store, one per file.
     pub(crate) fn snapshot_name(&self) -> String {
         Digest::of(self.file.as_os_str().as_encoded_bytes()).short()
     }
@@ -149,7 +149,7 @@ impl Workspace {
         refuse(trust.against(&self.store, &what))
     }
 
-    /// Who could replace the store could replace it at any time.
+    /// A user who can replace the store could do so at any time.
     fn check_root(&self, trust: &Trust) -> Result<(), ExecError> {
         let what = format!("the workflow's root `{}`", self.root.display());
         refuse(trust.against_keeping_in(&self.root, &what))
@@ -166,14 +166,15 @@ fn refuse(distrust: Option<Distrust>) -> Result<(), ExecError> {
     Err(ExecError::Untrusted { why, way_out })
 }
 
-/// Makes a folder for its owner alone, or makes such a one of it if it is this user's and nobody else could write it.
+/// Makes a folder for its owner alone, or restricts an existing one that belongs to this user and that nobody else
+/// could write.
 fn close(path: &Path, trust: &Trust) -> io::Result<()> {
     match fs::DirBuilder::new().mode(0o700).create(path) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
         done => return done,
     }
     if trust.is_mine_and_open(path) && trust.against(path, "it").is_none() {
-        // Where a file system has no modes, the one that it shows was good enough.
+        // On a file system without modes, the displayed mode was accepted.
         let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o700));
     }
     Ok(())

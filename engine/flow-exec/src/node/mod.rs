@@ -1,18 +1,20 @@
-//! `flow __node FOLDER`: a job on its node. It claims the job's folder, runs the keeper and the samplers beside the programs of its
-//! attempts, and leaves in each attempt's folder what the engine reads, wherever that is. The folders are the whole interface.
+//! `flow __node FOLDER`: a job on its node. It claims the job's folder, runs the keeper and the samplers next to the
+//! programs of its attempts, and writes the files that the engine reads from another machine. The folders are the whole
+//! interface.
 //!
 //! | file | written by | holds |
 //! | --- | --- | --- |
-//! | `node.json` | engine, for its user alone; removed when it was read | [`Job`]: the programs, their variables and secrets |
+//! | `node.json` | engine, for its user alone; removed after it was read | [`Job`]: the programs, their variables and secrets |
 //! | `claim/` | node | a second job for the same folder ends at once |
 //! | `started.json` | node | [`NodeFacts`]: where the program runs |
-//! | `beat` | node, every few seconds | a number that grows while it lives |
-//! | `kill` | engine | the program is to end: how many seconds it has for that |
-//! | `ended.json` | node, last, as a whole | [`Record`]: how it ended and what was seen of it |
-//! | `observations.jsonl` | engine, of a program beside it, look by look | what is in such a record where the engine did not live to use it ([`Observations`]) |
+//! | `beat` | node, every few seconds | a number that grows while the node lives |
+//! | `kill` | engine | a request to end the program, with its grace period in seconds |
+//! | `ended.json` | node, last, atomically | [`Record`]: how it ended, and the observations |
+//! | `observations.jsonl` | engine of a local program, look by look | data for such a record, in case the engine dies before it is used ([`Observations`]) |
 //!
-//! Besides, a node rings for an attempt whose `started.json` or `ended.json` has come: a line in a file of its host in the run's folder ([`Bells`]),
-//! so that the engine reads what was appended to a few files instead of looking into the folders of all attempts. Who is not rung for is looked at more seldom.
+//! When `started.json` or `ended.json` is there, a node also sends a wake-up: a line in its host's file in the run's
+//! folder ([`Bells`]). So the engine reads the new lines of a few files instead of the folders of all attempts, which
+//! it looks at less often.
 
 pub(crate) mod observations;
 mod programs;
@@ -44,18 +46,18 @@ pub(crate) use stay::STAY_ARG;
 pub use stay::stay;
 pub(crate) use stay::{Ask, Begin, Hello, Tell, Welcome};
 
-/// What the job's script ends with where its folder is not there.
+/// Exit code of the job's script if its folder does not exist.
 pub(crate) const NO_FOLDER: u8 = 97;
-/// What a job ends with whose folder another one has.
+/// Exit code of a job whose folder another job has claimed.
 pub(crate) const CLAIMED: u8 = 98;
 
-/// What a node is to run. It holds secrets: nothing prints it.
+/// The programs for a node. It holds secrets: nothing prints it.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) programs: Vec<Program>,
-    /// All programs have the same GPUs.
+    /// All programs use the same GPUs.
     pub(crate) shares_gpus: bool,
-    /// How often it says that it lives.
+    /// The interval of its beats.
     pub(crate) beat: Duration,
     pub(crate) bells: Bells,
 }
@@ -65,7 +67,7 @@ pub(crate) struct Job {
 pub(crate) struct Program {
     pub(crate) start: keeper::Start,
     pub(crate) gpus: u32,
-    /// The model of its GPUs, as far as the engine knows, for where the node cannot tell.
+    /// The model of its GPUs, as far as the engine knows, in case the node cannot report it.
     pub(crate) gpu_model: Option<String>,
 }
 
@@ -73,7 +75,7 @@ pub(crate) struct Program {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct NodeFacts {
     pub(crate) host: String,
-    /// The job, as the batch system calls it.
+    /// The job's id in the batch system.
     pub(crate) job: Option<String>,
     /// The program's main process.
     pub(crate) pid: u32,
@@ -82,47 +84,47 @@ pub(crate) struct NodeFacts {
     pub(crate) host_cpus: u32,
     pub(crate) memory: u64,
     pub(crate) driver: Option<String>,
-    /// Those that the program has.
+    /// The GPUs of the program.
     pub(crate) gpus: Vec<GpuFacts>,
 }
 
-/// How a program ended on its node, by the node's clock.
+/// The end of a program on its node, by the node's clock.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) exit: Exit,
     pub(crate) host: HostSamples,
     pub(crate) gpus: GpuSamples,
-    /// Share of one core that seeing it took.
+    /// Share of one CPU core that sampling took.
     pub(crate) cost: f64,
-    /// When which part of its log was there.
+    /// When each part of its log was there.
     pub(crate) looks: Looks,
-    /// When the barrier of its group was seen to be open.
+    /// When the node saw the barrier of its group open.
     pub(crate) released: Option<f64>,
-    /// The batch system told it to end: its time was about to be up (`true`), or it was cancelled.
+    /// Set if the batch system ended it: near its time limit (`true`), or by a cancellation.
     pub(crate) warned: Option<bool>,
-    /// Its time was up, and nobody else was there to end it.
+    /// Its time limit was reached, and no engine was there to end it.
     #[serde(default)]
     pub(crate) timed_out: bool,
-    /// So many attempts of other runs of the machine were seen at once, or some were there that nobody could see.
+    /// The largest number of attempts of other runs seen at once; `unwatched` if some could not be seen.
     #[serde(default)]
     pub(crate) elsewhere: u32,
     #[serde(default)]
     pub(crate) unwatched: bool,
-    /// Attempts that ran beside it, and which of them on its GPUs, where who kept it knows.
+    /// Attempts that ran beside it, and those of them on its GPUs, if its supervisor knows them.
     #[serde(default)]
     pub(crate) beside: BTreeSet<AttemptId>,
     #[serde(default)]
     pub(crate) near: BTreeSet<AttemptId>,
-    /// When the window of its group was closed, where that was before its end and who kept it knew.
+    /// When the window of its group closed, if before its end and known to its supervisor.
     #[serde(default)]
     pub(crate) closed: Option<f64>,
-    /// Nobody watched it: its exit is all that is known.
+    /// Nothing was observed: only its exit is known.
     #[serde(default)]
     pub(crate) is_unseen: bool,
 }
 
 impl Record {
-    /// Of an exit, with nothing that was seen before it.
+    /// A record of an exit, without observations.
     fn of(exit: Exit) -> Record {
         Record {
             exit,
@@ -171,7 +173,7 @@ impl NodeFiles {
         write_atomically(&path, &bytes).map_err(|e| not_written(&path, &e))
     }
 
-    /// Somebody asked that its program end: how soon.
+    /// The grace period, if its program was asked to end.
     pub(crate) fn asked_to_end(&self) -> Option<Duration> {
         let seconds = std::fs::read_to_string(self.kill()).ok()?.trim().parse().ok()?;
         Duration::try_from_secs_f64(seconds).ok()
@@ -189,13 +191,13 @@ impl NodeFiles {
         self.0.join("ended.json")
     }
 
-    /// Where its program runs, once it does.
+    /// The facts about its node, once its program runs.
     pub(crate) fn read_started(&self) -> Option<NodeFacts> {
         read(&self.started())
     }
 
-    /// Makes the record of an end that who saw the attempt did not live to settle. There is none without the keeper's record of its exit,
-    /// and none of what `is_watched`, and was not seen to its end.
+    /// Writes the record of an end that its engine did not live to settle. Requires the keeper's record of the exit,
+    /// and for `is_watched` attempts observations up to the end.
     pub(crate) fn write_unsettled_end(&self, is_watched: bool) {
         let exit = if self.has_ended() { None } else { read::<Exit>(&self.0.join(flow_protocol::file::EXIT)) };
         let Some(exit) = exit else { return };
@@ -204,31 +206,31 @@ impl NodeFiles {
         else {
             return;
         };
-        // Where it cannot be written its step is done again.
+        // If this fails, its step runs again.
         let _ = write_atomically(&self.ended(), &serde_json::to_vec(&record).unwrap_or_default());
     }
 
-    /// How it ended, once it has.
+    /// The record of its end, if it has ended.
     pub(crate) fn read_ended(&self) -> Option<Record> {
         read(&self.ended())
     }
 
-    /// It has ended, and said how.
+    /// True if it has ended with a record.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended().exists()
     }
 
-    /// What its node last said.
+    /// The node's latest beat.
     pub(crate) fn read_beat(&self) -> Option<u64> {
         read(&self.beat())
     }
 
-    /// It is not to end after all.
+    /// Withdraws the request to end.
     pub(crate) fn let_live(&self) {
         let _ = fs::remove_file(self.kill());
     }
 
-    /// Its program is to end.
+    /// Asks its program to end.
     ///
     /// # Errors
     /// The disk is full.
@@ -237,41 +239,41 @@ impl NodeFiles {
     }
 }
 
-/// The folder in which nodes ring for attempts.
+/// The folder in which nodes leave wake-ups for attempts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Bells(PathBuf);
 
 impl Bells {
-    /// Those of a run.
+    /// The folder of a run.
     pub(crate) fn of(run: &RunDir) -> Bells {
         Bells(run.path().join("bells"))
     }
 
-    /// There is something to read of an attempt. Each host has a file of its own, for only one can append to a file of a network file
-    /// system.
+    /// Sends a wake-up for an attempt with new files. Each host has its own file, because on a network file system only
+    /// one host can append to a file.
     fn ring(&self, host: &str, attempt: AttemptId) {
         let name: String = host.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
         let file = fs::File::options().create(true).append(true).open(self.0.join(name));
-        // Where nobody hangs bells any more nobody waits either.
+        // If the folder is gone, nobody waits for wake-ups any more.
         let _ = file.and_then(|mut file| file.write_all(format!("{}\n", attempt.0).as_bytes()));
     }
 }
 
-/// Who listens to the bells of a run.
+/// The receiver of a run's wake-ups.
 pub(crate) struct Ear {
     bells: Bells,
-    /// How much of each host's file was read.
+    /// Offset up to which each host's file was read.
     read: BTreeMap<OsString, u64>,
 }
 
 impl Ear {
-    /// From now on nodes can ring. Where the disk is full they cannot, and the queue tells when to look.
+    /// Makes wake-ups possible. If the disk is full there are none, and the queue shows when to look.
     pub(crate) fn new(bells: Bells) -> Ear {
         let _ = fs::create_dir_all(&bells.0);
         Ear { bells, read: BTreeMap::new() }
     }
 
-    /// For whom was rung since the last time, as often as they were.
+    /// The attempts with new wake-ups since the last call, with repetitions.
     pub(crate) fn rung(&mut self) -> Vec<AttemptId> {
         let mut rung = Vec::new();
         for entry in fs::read_dir(&self.bells.0).into_iter().flatten().flatten() {
@@ -281,7 +283,7 @@ impl Ear {
                 file.seek(SeekFrom::Start(*from))?;
                 file.read_to_string(&mut lines)
             });
-            // A line without an end is still being written.
+            // A line without a line end is still being written.
             let Some(whole) = lines.rfind('\n').filter(|_| read.is_ok()) else { continue };
             *from += whole as u64 + 1;
             rung.extend(lines[..whole].lines().filter_map(|line| line.parse().ok()).map(AttemptId));
@@ -289,7 +291,7 @@ impl Ear {
         rung
     }
 
-    /// Nobody listens any more.
+    /// Ends the wake-ups.
     pub(crate) fn close(&self) {
         let _ = fs::remove_dir_all(&self.bells.0);
     }

@@ -1,7 +1,7 @@
-//! What is seen of an attempt while it runs, written down look by look by who sees it: where that is killed, whoever takes in what the
-//! attempt came to knows all but the last moment. A file in the attempt's folder, to which each look appends a line with what is new;
-//! it is made anew now and then, so that it stays as bounded as what it tells of. Nothing of it is synced: it is for the death of a
-//! process, not of the machine.
+//! Observations of a running attempt, written look by look by its observer. If the observer is killed, the next run
+//! that imports the result has all but the last moment. Each look appends a line of new data to a file in the attempt's
+//! folder. The file is rewritten from time to time, so that it stays as small as its content. It is not synced, because
+//! it only has to survive the death of a process, not of the machine.
 
 use std::{
     fs::File,
@@ -20,19 +20,19 @@ use super::{Record, programs::read_log};
 use crate::attempt::{Folder, Lines, create_atomically, open_log};
 
 const FILE: &str = "observations.jsonl";
-/// With the last look longer before the end nobody looked to the end: five looks are missing, seconds.
+/// If the last look is longer before the end, in seconds, the end was not observed: five looks are missing.
 const UNSEEN: f64 = 0.25;
-/// The file is made anew when it has grown by this, and by twice what it was, bytes.
+/// The file is rewritten when it has grown by this many bytes plus twice its first size.
 const GROWN: usize = 64 << 10;
-/// What could not be written is tried again after so many seconds.
+/// Seconds until a failed write is tried again.
 const AGAIN: f64 = 5.0;
 
-/// Where the observations of an attempt stand.
+/// The path of an attempt's observations.
 pub(crate) fn path(folder: &Path) -> PathBuf {
     folder.join(FILE)
 }
 
-/// What is new since the look before.
+/// New data since the previous look.
 #[derive(Default, Serialize, Deserialize)]
 struct Look {
     /// Seconds since 1970.
@@ -43,25 +43,25 @@ struct Look {
     gpus: Option<(Vec<usize>, GpuSamples)>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     log: Option<(usize, Looks)>,
-    /// Attempts that began beside it, and whether on its GPUs.
+    /// Attempts that started beside it, and whether on its GPUs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     beside: Vec<(AttemptId, bool)>,
-    /// Share of one core that seeing it takes.
+    /// Share of one CPU core that sampling takes.
     cost: f64,
     around: Surroundings,
 }
 
-/// What is known of an attempt beside what it does.
+/// Facts about the surroundings of an attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Surroundings {
-    /// So many attempts of other runs of the machine were seen at once, or some were there that nobody could see.
+    /// The largest number of attempts of other runs seen at once; `unwatched` if some could not be seen.
     pub(crate) elsewhere: u32,
     pub(crate) unwatched: bool,
-    /// When the window of its group was closed.
+    /// When the window of its group closed.
     pub(crate) closed: Option<f64>,
 }
 
-/// How far samples are written down.
+/// How many samples are written already.
 #[derive(Default)]
 pub(crate) struct Written {
     pub(crate) host: Known,
@@ -70,7 +70,7 @@ pub(crate) struct Written {
     beside: usize,
 }
 
-/// What samplers have that is not written down yet.
+/// Samples that are not written yet.
 #[derive(Default)]
 pub(crate) struct NewSamples {
     pub(crate) host: Option<(usize, HostSamples)>,
@@ -78,10 +78,10 @@ pub(crate) struct NewSamples {
     pub(crate) cost: f64,
 }
 
-/// Who sees an attempt writes here.
+/// The writer of an attempt's observations.
 pub(crate) struct Observations {
     path: PathBuf,
-    /// None where it is to be made anew, once it is time for that.
+    /// None if the file must be rewritten, after `retry_at`.
     file: Option<File>,
     retry_at: f64,
     length: usize,
@@ -96,12 +96,12 @@ impl Observations {
         Observations { path: path(folder), file: None, retry_at: 0.0, length: 0, first: 0, written, beside }
     }
 
-    /// This one began beside it, on its GPUs or not.
+    /// Notes an attempt that started beside it, on its GPUs or not.
     pub(crate) fn is_beside(&mut self, other: AttemptId, near: bool) {
         self.beside.push((other, near));
     }
 
-    /// Writes down what is new; the log was read as far as `log` says.
+    /// Writes new data; `log`: how far the log was read.
     pub(crate) fn look(
         &mut self,
         at: f64,
@@ -124,8 +124,8 @@ impl Observations {
         self.written.beside = self.beside.len();
         let mut line = serde_json::to_vec(&Look { at, host, gpus, log, beside, cost, around }).unwrap_or_default();
         line.push(b'\n');
-        // What cannot be written is with a later look, which begins anew: half a line would hide what comes after it. On a full disk
-        // that is all there is, and not tried again at once.
+        // After a failed write, a later look rewrites the file, because half a line would hide what follows. On a full
+        // disk this is not tried again at once.
         self.file = self.append(&line).ok();
         self.retry_at = if self.file.is_some() { 0.0 } else { at + AGAIN };
     }
@@ -141,7 +141,7 @@ impl Observations {
     }
 }
 
-/// The record of an attempt that ended well, by what was written down of it; none where nobody looked to its end.
+/// The record of an attempt that ended well, from its observations; none if the end was not observed.
 pub(super) fn record(folder: &Path, exit: &Exit) -> Option<Record> {
     let mut seen = read(&path(folder))?;
     if exit.ended_at - seen.at > UNSEEN {
@@ -169,7 +169,7 @@ pub(super) fn record(folder: &Path, exit: &Exit) -> Option<Record> {
     })
 }
 
-/// What all looks together say.
+/// The sum of all looks.
 #[derive(Default)]
 struct Seen {
     at: f64,
@@ -185,7 +185,8 @@ fn read(path: &Path) -> Option<Seen> {
     let mut text = Vec::new();
     open_log(path).ok()?.read_to_end(&mut text).ok()?;
     let mut seen = None::<Seen>;
-    // A look that was being written when its writer was killed is none, nor is what does not fit to the ones before.
+    // A look that was cut off when its writer was killed is ignored, and so is one that does not continue the earlier
+    // ones.
     for look in text.split(|byte| *byte == b'\n').map_while(|line| serde_json::from_slice::<Look>(line).ok()) {
         let all = seen.get_or_insert_default();
         let fits = look.host.is_none_or(|news| all.host.take_in(news))
@@ -210,7 +211,7 @@ mod tests {
 
     const BEGAN: f64 = 1_000.0;
 
-    /// An attempt that was looked at twice a second, with a line in each look, for so many looks.
+    /// An attempt with this many looks, twice a second, with a log line in each.
     fn seen(folder: &Path, looks: u32) -> (Observations, HostSamples, Looks) {
         let mut observations = Observations::of(folder);
         let (mut host, mut log) = (HostSamples::since(BEGAN), Looks::default());
@@ -253,7 +254,7 @@ mod tests {
         seen(dir.path(), 3);
         assert!(record(dir.path(), &ended(3, 0.2)).is_some());
         assert!(record(dir.path(), &ended(3, 0.3)).is_none());
-        // The last look was being written.
+        // The last look was cut off.
         let text = fs::read_to_string(path(dir.path())).unwrap();
         fs::write(path(dir.path()), &text[..text.len() - 20]).unwrap();
         assert!(record(dir.path(), &ended(3, 0.2)).is_none());

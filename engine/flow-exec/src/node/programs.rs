@@ -1,5 +1,5 @@
-//! The programs that a process keeps for an engine that it does not rely on: a keeper, the samplers, and what an engine beside them
-//! would see. Knows nobody who asks for them.
+//! Programs that a process supervises without a reliable engine: a keeper, the samplers, and the observations that an
+//! engine would make. Does not know its caller.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,25 +21,25 @@ use crate::{
     sampler::{GpuSampler, Sampler},
 };
 
-/// A program that runs, or has run.
+/// A running or ended program.
 pub(super) struct Program {
     pub(super) folder: Folder,
     pub(super) facts: NodeFacts,
-    /// Those of the cards that are looked at which it has.
+    /// Its GPUs, as indices among the observed ones.
     cards: Vec<usize>,
     log: Option<Lines>,
     looks: Looks,
     released: Option<f64>,
-    /// When its process began.
+    /// When its process started.
     pub(super) began: Option<f64>,
-    /// How soon it was last told to end.
+    /// The grace period of the last request to end it.
     killed: Option<Duration>,
-    /// Who ran beside it, and which of them on its GPUs.
+    /// The attempts that ran beside it, and those of them on its GPUs.
     beside: BTreeSet<AttemptId>,
     near: BTreeSet<AttemptId>,
 }
 
-/// What became of one.
+/// A change of a program.
 pub(super) enum News {
     Started(AttemptId),
     Ended(AttemptId, Box<(Program, Record)>),
@@ -53,7 +53,7 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// With these cards to look at. `engine` is who asks, where that is a process of ours above this one.
+    /// Supervises programs on these GPUs. `engine`: the caller's process, if it is the parent and belongs to flow.
     pub(super) fn new(keeper: Keeper, cards: &[GpuFacts], engine: Option<u32>) -> Result<Programs, String> {
         let sampler = Sampler::start_below(keeper.pid(), engine);
         let sampler = sampler.map_err(|e| format!("the sampler cannot be started: {e}"))?;
@@ -66,7 +66,7 @@ impl Programs {
         self.keeper.pid()
     }
 
-    /// Starts a program on these of the cards.
+    /// Starts a program on these GPUs.
     pub(super) fn begin(&mut self, start: keeper::Start, facts: NodeFacts, cards: Vec<usize>) {
         let (attempt, folder) = (start.attempt, Folder::at(start.folder.clone()));
         if let Some(sampler) = self.gpus.as_ref().filter(|_| !cards.is_empty()) {
@@ -99,7 +99,7 @@ impl Programs {
         self.keeper.send(&Request::Start(start));
     }
 
-    /// The next thing that happens. Nothing is lost when the future is dropped.
+    /// The next event. Dropping the future loses nothing.
     pub(super) async fn next(&mut self) -> Result<News, String> {
         loop {
             let event = self.keeper.next_event().await.map_err(|gone| gone.to_string())?;
@@ -145,7 +145,7 @@ impl Programs {
         Some(News::Ended(attempt, Box::new((program, record))))
     }
 
-    /// Tells a program to end; said again it only hurries.
+    /// Ends a program; a second call can only shorten the grace period.
     pub(super) fn end(&mut self, attempt: AttemptId, grace: Duration) {
         let Some(program) = self.running.get_mut(&attempt) else { return };
         if program.killed.is_none_or(|before| grace < before) {
@@ -160,14 +160,14 @@ impl Programs {
         }
     }
 
-    /// Tells programs that they will be ended soon.
+    /// Warns all programs that they will be ended soon.
     pub(super) fn warn_all(&mut self, grace: Duration) {
         for attempt in self.running.keys() {
             self.keeper.send(&Request::Warn { attempt: *attempt, grace });
         }
     }
 
-    /// What an engine beside the programs would look at twenty times a second.
+    /// The looks that an engine next to the programs would make twenty times a second.
     pub(super) fn look(&mut self) {
         let now = clock::unix_seconds();
         for program in self.running.values_mut() {
@@ -184,8 +184,8 @@ impl Programs {
     }
 }
 
-/// Notes what was written to a log since the last look; at the end what is left, with a last line that has no end where the program
-/// ended by itself.
+/// Notes what was written to a log since the last look. At the end it reads the rest, and a last line without line end
+/// if the program ended by itself.
 pub(super) fn read_log(read: &mut Option<Lines>, looks: &mut Looks, now: f64, ended: Option<bool>) {
     let Some(log) = read else { return };
     if ended.is_some() {
@@ -201,7 +201,7 @@ pub(super) fn read_log(read: &mut Option<Lines>, looks: &mut Looks, now: f64, en
                 }
             }
             (Ok(None), _) => break,
-            // The engine will find the same.
+            // The engine will see the same error.
             (Err(_), _) => {
                 *read = None;
                 return;

@@ -1,4 +1,4 @@
-//! The life of a job on its node: one loop over the keeper's events, the signals of the batch system and the engine's files.
+//! The main loop of a job on its node: the keeper's events, the signals of the batch system and the engine's files.
 
 use std::{
     env, fs, io,
@@ -23,23 +23,23 @@ use crate::{
     pages,
 };
 
-/// How often logs and the engine's files are looked at, as an engine beside the program would.
+/// Interval of looks at logs and the engine's files, as in an engine next to the program.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long a program may take to end that the batch system ends: it will not wait long itself.
+/// Grace period when the batch system ends a program; the batch system itself does not wait long.
 const GRACE: Duration = Duration::from_secs(25);
-/// The same where it is only warned: when time is up the batch system ends it.
+/// The same after a warning: at the time limit, the batch system ends it.
 const WARNED: Duration = Duration::from_secs(600);
-/// How often what finds no room on the disk is tried again.
+/// Interval of retries on a full disk.
 const WRITE_AGAIN: Duration = Duration::from_secs(1);
-/// Variables that the batch system sets and that a program may need, by how they begin.
+/// Prefixes of batch-system variables that a program may need.
 const PASSED_ON: [&str; 5] = ["SLURM_", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK", "TMPDIR"];
 
-/// Runs the job of a folder. The exit code is the first program's that did not succeed.
+/// Runs the job of a folder. Returns the exit code of the first program that failed, or success.
 ///
 /// # Errors
 /// A sentence: the folder cannot be used, or no keeper can be started.
 pub fn serve(folder: &Path) -> Result<ExitCode, String> {
-    // Zeroing huge ones would be a third of what a short step costs its node.
+    // Zeroing huge pages would take a third of a short step's cost on its node.
     pages::keep_small();
     let files = NodeFiles::of(folder);
     match once_there_is_room(|| fs::create_dir(files.claim())) {
@@ -49,7 +49,7 @@ pub fn serve(folder: &Path) -> Result<ExitCode, String> {
         Err(e) => return Err(format!("`{}` cannot be claimed: {e}", folder.display())),
     }
     let told = fs::read(files.job()).map_err(|e| format!("`{}` cannot be read: {e}", files.job().display()))?;
-    // It holds secrets, and nobody needs it any more.
+    // It holds secrets, and is not needed any more.
     let _ = fs::remove_file(files.job());
     let job: Job = serde_json::from_slice(&told)
         .map_err(|e| format!("what the engine wrote for this node is of another version of flow: {e}"))?;
@@ -66,31 +66,31 @@ struct Node {
     bells: Bells,
     beats: (u64, Option<Instant>),
     code: u8,
-    /// What found no room on the disk, in order.
+    /// Files for which the disk had no room, in order.
     unwritten: Vec<Unwritten>,
     tried_at: Option<Instant>,
 }
 
-/// What is to be written down of an attempt.
+/// A file to write for an attempt.
 struct Unwritten {
     attempt: AttemptId,
     host: String,
     path: PathBuf,
     content: Vec<u8>,
-    /// A power cut must not take it.
+    /// Synced, so that it survives a power cut.
     durably: bool,
 }
 
 impl Node {
     fn start(folder: &Path, job: Job) -> Result<Node, String> {
         let exe = env::current_exe().map_err(|e| format!("flow cannot be found: {e}"))?;
-        // Read before the cards are looked at: what is visible is what the batch system gave.
+        // Read before the GPUs are queried: the visible ones are those that the batch system allocated.
         let granted = granted();
         let wants = job.programs.iter().any(|program| program.gpus > 0);
         let machine = if wants { hardware::machine(None)? } else { hardware::without_gpus() };
         let keeper = once_there_is_room(|| Keeper::spawn(&exe, &folder.join("keeper.json")));
         let mut keeper = keeper.map_err(|e| format!("the keeper cannot be started: {e}"))?;
-        // The batch system sends all processes of a job the same signals.
+        // The batch system sends the same signals to all processes of a job.
         keeper.send(&Request::Stay);
         let cards = if machine.fake_gpus || !wants { &[][..] } else { &machine.gpus };
         let mut programs = Programs::new(keeper, cards, None)?;
@@ -126,7 +126,8 @@ impl Node {
                 news = self.programs.next(), if runs => {
                     let news = news?;
                     if matches!(news, News::Ended(..)) {
-                        // The batch system ends program and node at once: a shell may have gone on to a good end where its command was ended.
+                        // The batch system ends program and node together: a shell may have exited well although its
+                        // command was killed.
                         tokio::select! {
                             biased;
                             _ = terminate.recv() => self.end_all(),
@@ -149,11 +150,11 @@ impl Node {
                 break;
             }
         }
-        // Who reads the exit code finds no record, and is told by it that something is amiss.
+        // Without a record, the exit code tells that something is wrong.
         Ok(ExitCode::from(if self.unwritten.is_empty() { self.code } else { self.code.max(1) }))
     }
 
-    /// Nothing runs, and the batch system will not wait for room.
+    /// Nothing runs, and the batch system will not wait for disk space.
     fn is_to_go(&self) -> bool {
         self.programs.running.is_empty() && self.warned == Some(false)
     }
@@ -182,8 +183,8 @@ impl Node {
         self.write()
     }
 
-    /// Writes down what there is to write, and rings for it. What finds no room waits for it: nobody knows as much of the program as this
-    /// process.
+    /// Writes the pending files and sends their wake-ups. A file without room waits, because only this process knows
+    /// its content.
     fn write(&mut self) -> Result<(), String> {
         self.tried_at = Some(clock::steady());
         while let Some(Unwritten { attempt, host, path, content, durably }) = self.unwritten.first() {
@@ -203,13 +204,13 @@ impl Node {
         self.programs.end_all(GRACE);
     }
 
-    /// The batch system says that it will end the job soon.
+    /// The batch system warns that it will end the job soon.
     fn warn_all(&mut self) {
         self.warned.get_or_insert(true);
         self.programs.warn_all(WARNED);
     }
 
-    /// What an engine beside the program would look at twenty times a second.
+    /// The looks that an engine next to the program would make twenty times a second.
     fn look(&mut self) {
         self.programs.look();
         let asked = |(attempt, folder)| Some((attempt, NodeFiles::of(folder).asked_to_end()?));
@@ -219,7 +220,7 @@ impl Node {
             self.beats = (self.beats.0 + 1, Some(clock::steady()));
             for (_, folder) in self.programs.folders() {
                 let beat = self.beats.0.to_string();
-                // Who does not see it waits a little longer.
+                // An engine that misses a beat waits a little longer.
                 let _ = write_atomically(&NodeFiles::of(folder).beat(), beat.as_bytes());
             }
         }
@@ -230,7 +231,7 @@ fn due(last: Option<Instant>, every: Duration) -> bool {
     last.is_none_or(|last| clock::since(last) >= every)
 }
 
-/// Does what nothing can begin without as soon as the disk has room for it. The batch system may end this meanwhile.
+/// Retries a necessary action until the disk has room. The batch system may end this process in between.
 fn once_there_is_room<T>(mut what: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match what() {
@@ -240,21 +241,21 @@ fn once_there_is_room<T>(mut what: impl FnMut() -> io::Result<T>) -> io::Result<
     }
 }
 
-/// The disk, or the user's share of it, is full.
+/// True if the disk, or the user's quota on it, is full.
 fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// The GPUs that the batch system gave, as a program names them; none where it gave none.
+/// The GPUs that the batch system allocated, by their names for programs; empty if none.
 fn granted() -> Vec<String> {
     let visible = env::var("CUDA_VISIBLE_DEVICES").unwrap_or_default();
     visible.split(',').map(str::trim).filter(|gpu| !gpu.is_empty() && *gpu != "NoDevFiles").map(str::to_owned).collect()
 }
 
-/// Where a program with these GPUs runs, the first of which is the `first` of the job's.
+/// The facts about a program with these GPUs, the first of which is number `first` in the job.
 fn facts(machine: &Machine, own: &[String], first: usize, gpu_model: Option<&str>) -> NodeFacts {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
-    // Several nodes of one machine are told apart by the batch system alone.
+    // Several nodes on one machine are distinguished only by the batch system.
     let host = env::var("SLURMD_NODENAME").unwrap_or(host);
     let unseen = |(n, gpu): (usize, &String)| GpuFacts {
         uuid: format!("{host}:{gpu}"),
@@ -262,7 +263,7 @@ fn facts(machine: &Machine, own: &[String], first: usize, gpu_model: Option<&str
         name: gpu_model.unwrap_or("GPU").to_owned(),
         memory: 0,
     };
-    // What is visible is what the job has, in its order.
+    // The visible GPUs are those of the job, in its order.
     let seen: Vec<GpuFacts> = machine.gpus.iter().skip(first).take(own.len()).cloned().collect();
     let gpus = if seen.len() == own.len() { seen } else { own.iter().enumerate().map(unseen).collect() };
     NodeFacts {
@@ -277,17 +278,17 @@ fn facts(machine: &Machine, own: &[String], first: usize, gpu_model: Option<&str
     }
 }
 
-/// The variables of a program on this node: its GPUs, and what the batch system tells.
+/// Sets the variables of a program on this node: its GPUs, and those of the batch system.
 fn equip(env: &mut Vec<(String, String)>, gpus: &[String]) {
     let passed_on = |name: &str| PASSED_ON.iter().any(|begin| name.starts_with(begin));
     env.retain(|(name, _)| name != "CUDA_VISIBLE_DEVICES" && !passed_on(name));
     let own = env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     env.extend(own.filter(|(name, _)| passed_on(name)));
-    // Empty where it has none: without the variable it would see every GPU of the node.
+    // Empty without GPUs: if the variable were missing, the program would see every GPU of the node.
     env.push(("CUDA_VISIBLE_DEVICES".to_owned(), gpus.join(",")));
 }
 
-/// Tells a plugin its GPUs, which nobody knew when its request was written.
+/// Writes the GPUs into a plugin's request, which was written before they were known.
 fn name_gpus(folder: &Folder, gpus: &[GpuFacts]) -> io::Result<()> {
     let bytes = match fs::read(folder.path().join(file::REQUEST)) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),

@@ -1,7 +1,8 @@
-//! `flow __stay RUN`: keeps what a detached run starts on this machine, and outlives the run's own process. As long as that lives it
-//! starts and ends programs as it is told, and tells what becomes of them. When that is gone it writes down what it has, goes on as a
-//! job on a node does, with the attempts' folders as the whole interface, and holds what they hold until they have ended: the locks
-//! of their GPUs, their part of the machine's ledger, and the claims of what they do. Knows no workflow.
+//! `flow __stay RUN`: the supervisor, which keeps the attempts of a detached run on this machine and survives the run's
+//! own process. While that process lives, the supervisor starts and ends programs on request, and reports their ends.
+//! When it is gone, the supervisor writes its state to files and works like a job on a node, with the attempts' folders
+//! as the interface. Until the attempts have ended it holds their GPU locks, their part of the machine's ledger, and
+//! their claims. Knows no workflow.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -44,36 +45,36 @@ use crate::{
     keeper::{self, Keeper, record},
 };
 
-/// The argument that makes the binary such a process.
+/// The argument that makes the binary a supervisor.
 pub(crate) const STAY_ARG: &str = "__stay";
-/// How often logs and files are looked at, as an engine beside the programs would.
+/// Interval of looks at logs and files, as in an engine next to the programs.
 const LOOK: Duration = Duration::from_millis(50);
-/// How often the ledger of the machine is.
+/// Interval of looks at the machine's ledger.
 const WATCH: Duration = Duration::from_secs(1);
-/// How long a program may take to end by itself.
+/// Grace period of a program.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// What the engine says first.
+/// The first message of the engine.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Hello {
     pub(crate) store: PathBuf,
     pub(crate) run: RunId,
     pub(crate) workflow: String,
-    /// The cards that its programs may have,
+    /// The GPUs that its programs may use,
     pub(crate) cards: Vec<GpuFacts>,
-    /// and the numbers of the open files of their locks.
+    /// and the descriptors of their open lock files.
     pub(crate) locks: Vec<Option<i32>>,
-    /// The number of the ledger's open file, and the run's place in it.
+    /// The descriptor of the ledger's open file, and the run's slot in it.
     pub(crate) ledger: Option<(i32, u32)>,
 }
 
-/// What it is answered.
+/// The answer.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Welcome {
     pub(crate) keeper: u32,
 }
 
-/// What the engine asks for. It holds secrets: nothing prints it.
+/// A request of the engine. It holds secrets: nothing prints it.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Ask {
     Begin(Box<Begin>),
@@ -81,43 +82,43 @@ pub(crate) enum Ask {
         attempt: AttemptId,
         grace: Duration,
     },
-    /// What came of it is safe, or dropped.
+    /// The result is recorded or dropped.
     Settled(AttemptId),
 }
 
-/// An attempt that is to begin.
+/// An attempt to start.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Begin {
     pub(crate) start: keeper::Start,
-    /// Which of the cards it has.
+    /// Its GPUs.
     pub(crate) cards: Vec<usize>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) holds: Holding,
-    /// What is written down of its unit when the engine is gone.
+    /// The record of its unit, written when the engine is gone.
     pub(crate) intent: Intent,
 }
 
-/// What the engine is told.
+/// An event for the engine.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Tell {
     Started(AttemptId),
     Ended(AttemptId, Box<Record>),
 }
 
-/// The whole life of the process.
+/// The main function of the process.
 ///
 /// # Errors
-/// A sentence: what it needs cannot be had.
+/// A sentence: a requirement is missing.
 pub fn stay() -> Result<ExitCode, String> {
     let cannot = |e: io::Error| format!("the engine cannot be heard: {e}");
     let mut socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned().map_err(cannot)?);
     let mut line = String::new();
     BufReader::new(&socket).read_line(&mut line).map_err(cannot)?;
     let hello: Hello = serde_json::from_str(&line).map_err(|e| cannot(e.into()))?;
-    // Nobody but this process is to have them, the keeper's programs least of all.
+    // No other process may inherit them, least of all the keeper's programs.
     let locks = hello.locks.iter().map(|fd| fd.and_then(inherited).map(LentLock::of)).collect();
     let life = hello.ledger.and_then(|(fd, slot)| Some((inherited(fd)?, slot)));
-    // So that `killall flow` leaves it alone, as what ends a session or a group does.
+    // So that `killall flow` and signals to a session or a group do not reach it.
     let _ = (set_name(c"keeper"), setsid());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| format!("the event loop cannot be started: {e}"))?;
@@ -133,13 +134,13 @@ pub fn stay() -> Result<ExitCode, String> {
 
 #[expect(unsafe_code, reason = "a descriptor that the engine left open is known by its number alone")]
 fn inherited(fd: i32) -> Option<File> {
-    // SAFETY: the engine opened it for this process, which has just begun and uses it nowhere else.
+    // SAFETY: the engine opened it for this process, which has just started and uses it nowhere else.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     fcntl(&fd, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).ok()?;
     Some(File::from(fd))
 }
 
-/// An attempt whose result nobody has said to be safe.
+/// An attempt whose result is not settled.
 struct Attempt {
     /// The name of its unit's intent.
     unit: String,
@@ -157,22 +158,22 @@ struct Attempt {
 struct Daemon {
     hello: Hello,
     programs: Programs,
-    /// `None` when it is gone.
+    /// `None` when the engine is gone.
     engine: Option<Channel>,
     run: RunDir,
     dir: StoreDir,
     keeps: DaemonLock,
     claims: Claims,
     locks: Vec<Option<LentLock>>,
-    /// The open file of the ledger, and the run's place in it,
+    /// The open file of the ledger, and the run's slot in it,
     life: Option<(File, u32)>,
-    /// which is ours to write once the engine is gone,
+    /// which this process writes once the engine is gone,
     ledger: Option<Ledger>,
-    /// with the parts of GPUs that it had said there.
+    /// with the shares of GPUs that the engine had published there.
     shares: Vec<Share>,
     attempts: BTreeMap<AttemptId, Attempt>,
     intents: BTreeMap<String, Intent>,
-    /// Everything stands in files.
+    /// All state is on disk.
     is_written: bool,
     warned: Option<bool>,
     looked_at: Instant,
@@ -230,7 +231,7 @@ impl Daemon {
                 },
                 news = self.programs.next() => self.tell(news?),
                 () = tokio::time::sleep(pause) => self.look(),
-                // The machine is about to go: nothing of what is ended here has come to anything.
+                // The machine is shutting down: attempts that are ended here have no result.
                 _ = terminate.recv() => {
                     self.warned = Some(false);
                     self.programs.end_all(GRACE);
@@ -260,7 +261,7 @@ impl Daemon {
         let attempt = start.attempt;
         let member = intent.members.iter().find(|member| member.attempt == attempt);
         let claim = member.map(|member| Claims::lasting(&member.fingerprint));
-        // Whoever has it already keeps this attempt from being joined by others at worst.
+        // If another process holds the claim, at worst no run can join this attempt.
         let claim = claim.filter(|claim| matches!(self.claims.take(&[*claim]), Ok(None)));
         let bound = Bound::new(start.folder.join(flow_protocol::file::LOG));
         let own = Attempt {
@@ -283,7 +284,7 @@ impl Daemon {
     fn tell(&mut self, news: News) {
         match news {
             News::Started(attempt) => match &mut self.engine {
-                // It is found out by what is heard that the engine is gone.
+                // If the engine is gone, the next read shows it.
                 Some(engine) => _ = engine.send(&Tell::Started(attempt)),
                 None => {
                     let program = self.programs.running.get(&attempt);
@@ -313,7 +314,7 @@ impl Daemon {
         }
     }
 
-    /// What was told to end is taken in by nobody who comes later.
+    /// Removes the intent of a unit that was told to end, so that no later run imports it.
     fn forget_dropped(&self, attempt: AttemptId) {
         let Some(unit) = self.attempts.get(&attempt).map(|own| &own.unit) else { return };
         let over = self.attempts.values().filter(|own| own.unit == *unit).all(|own| own.ended.is_some());
@@ -328,7 +329,7 @@ impl Daemon {
     fn is_alone(&mut self) {
         self.engine = None;
         if self.attempts.is_empty() {
-            // It ended as it should.
+            // It ended normally.
             self.is_written = true;
             return;
         }
@@ -339,12 +340,12 @@ impl Daemon {
         self.write_all();
     }
 
-    /// What is still needed of what the run held is held, and nothing else.
+    /// Keeps holding what running attempts need, and releases the rest.
     fn hold(&mut self) {
         let running = self.programs.running.keys().filter_map(|attempt| self.attempts.get(attempt));
         let named = |n: usize| self.hello.cards.get(n).map(|facts| card(&facts.uuid));
         let held: BTreeSet<usize> = running.clone().flat_map(|own| own.cards.iter().copied()).collect();
-        // As long as anything is left on a GPU all of it counts.
+        // As long as anything runs on a GPU, the whole share counts.
         self.shares.retain(|share| held.iter().any(|n| named(*n).as_ref() == Some(&share.0)));
         for (card, lock) in self.locks.iter_mut().enumerate() {
             match lock {
@@ -376,11 +377,11 @@ impl Daemon {
             shares: self.shares.clone(),
             ..Slot::default()
         };
-        // What cannot be written is more than is held, and is tried again with the next end.
+        // If this fails, the ledger shows too much until the next end.
         let _ = ledger.write(&slot);
     }
 
-    /// Writes down what goes on and what has ended, for whoever comes next. What finds no room is tried again.
+    /// Writes all running and ended attempts for the next run. Failures are retried.
     fn write_all(&mut self) {
         let attempts: Vec<AttemptId> = self.attempts.keys().copied().collect();
         let written = attempts.into_iter().all(|attempt| self.write(attempt).is_ok())
@@ -418,7 +419,7 @@ impl Daemon {
             return;
         }
         if self.run.path().try_exists().is_ok_and(|there| !there) {
-            // Somebody removed the store: nobody can take in what comes of anything.
+            // The store was removed: nobody can import any result.
             self.programs.end_all(Duration::ZERO);
             self.attempts.clear();
             self.intents.clear();
@@ -437,16 +438,16 @@ impl Daemon {
         self.end_in_time();
     }
 
-    /// It is to end, and nobody is to take in what it came to.
+    /// Ends an attempt whose result no run may import.
     fn drop_it(&mut self, attempt: AttemptId, grace: Duration) {
         if let Some(program) = self.programs.running.get(&attempt) {
-            // Where it cannot be written it ends all the same, and what it came to is taken for its own.
+            // If this fails, it ends anyway, and the result counts as its own.
             let _ = NodeFiles::of(program.folder.path()).ask_to_end(grace);
         }
         self.programs.end(attempt, grace);
     }
 
-    /// Ends what has no time left, its group with it, and what writes without end.
+    /// Ends attempts whose time is up, with their groups, and those whose log is too long.
     fn end_in_time(&mut self) {
         let now = clock::unix_seconds();
         let mut units = Vec::new();
@@ -468,7 +469,7 @@ impl Daemon {
         floods.into_iter().for_each(|attempt| self.programs.end(attempt, Duration::ZERO));
     }
 
-    /// Whether others are on the machine, and whether that can be seen.
+    /// Checks whether other runs are on the machine, and whether they can be seen.
     fn watch(&mut self) {
         let own = self.life.as_ref().map(|(_, slot)| *slot);
         let seen = ledger::look_at_machine();
@@ -484,7 +485,7 @@ impl Daemon {
     }
 }
 
-/// The next thing that the engine asks for.
+/// The next request of the engine.
 async fn next(engine: &mut Option<Channel>) -> io::Result<Option<Ask>> {
     match engine {
         Some(engine) => engine.next().await,

@@ -1,4 +1,4 @@
-//! The calls of the library, one function each. The only file that knows the wrapper; says in words why it cannot be used.
+//! The calls of the library, one function each. The only file that uses the wrapper; reports why it cannot be used.
 
 use std::{
     collections::BTreeMap,
@@ -16,16 +16,16 @@ use nvml_wrapper::{
 
 use super::{LIBRARY_VAR, Look, Memory, Process};
 
-/// The library, started. Never shut down while the process lives: cards that nobody else keeps awake would fall asleep between two
-/// questions, and the wrapper panics at its end where the library has no such call.
+/// The loaded library. Never shut down while the process lives: GPUs that nothing else keeps awake would fall asleep
+/// between two queries, and the wrapper panics on drop if the library lacks that call.
 pub(crate) struct Library(ManuallyDrop<Nvml>);
 
-/// Why there is no library to ask.
+/// Why the library is unavailable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Closed {
-    /// There is none: no NVIDIA driver is installed.
+    /// It does not exist: no NVIDIA driver is installed.
     Absent,
-    /// There is one, and it cannot be used.
+    /// It exists and cannot be used.
     Trouble(GpuFault),
 }
 
@@ -38,11 +38,11 @@ impl Closed {
     }
 }
 
-/// A card does not answer any more.
+/// A GPU no longer answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lost;
 
-/// What is asked of a card beside its load: each is a call, and calls cost time.
+/// Optional queries besides the load. Each is a call and takes time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Query {
     pub(crate) memory: bool,
@@ -55,7 +55,7 @@ impl Query {
 }
 
 impl Library {
-    /// Loads and starts it: NVIDIA's own, or the one that `FLOW_NVML_LIB` names.
+    /// Loads and starts the library: NVIDIA's own, or the one named by `FLOW_NVML_LIB`.
     pub(crate) fn open() -> Result<Library, Closed> {
         let named: Option<OsString> = env::var_os(LIBRARY_VAR).filter(|name| !name.is_empty());
         let opened = match &named {
@@ -69,7 +69,7 @@ impl Library {
         self.0.sys_driver_version().ok()
     }
 
-    /// The newest CUDA that this driver can do, as `13.0`.
+    /// The newest CUDA version that this driver supports, such as `13.0`.
     pub(crate) fn cuda(&self) -> Option<String> {
         let version = self.0.sys_cuda_driver_version().ok()?;
         Some(format!("{}.{}", version / 1000, version % 1000 / 10))
@@ -79,7 +79,7 @@ impl Library {
         self.0.device_count().map_err(|error| error.to_string())
     }
 
-    /// The card of an index.
+    /// The GPU with an index.
     pub(crate) fn card(&self, index: u32) -> Result<Handle<'_>, GpuFault> {
         match self.0.device_by_index(index) {
             Ok(device) => Ok(Handle { library: self, device, index }),
@@ -88,7 +88,7 @@ impl Library {
     }
 }
 
-/// A card that can be asked.
+/// A GPU that can be queried.
 pub(crate) struct Handle<'a> {
     library: &'a Library,
     device: Device<'a>,
@@ -96,10 +96,10 @@ pub(crate) struct Handle<'a> {
 }
 
 impl Handle<'_> {
-    /// What is always so of this card.
+    /// The constant facts about this GPU.
     ///
     /// # Errors
-    /// Why it cannot be used.
+    /// The reason why it cannot be used.
     pub(crate) fn facts(&self) -> Result<GpuFacts, GpuFault> {
         let answered = |error| no_answer(self.index, &error);
         let name = self.device.name().map_err(answered)?;
@@ -108,25 +108,25 @@ impl Handle<'_> {
         Ok(GpuFacts { uuid, index: self.index, name, memory })
     }
 
-    /// The card is divided into instances, which flow does not give out.
+    /// True if the GPU is partitioned (MIG). flow does not allocate partitions.
     pub(crate) fn is_divided(&self) -> bool {
         self.device.mig_mode().is_ok_and(|mode| mode.current == 1)
     }
 
-    /// The PCIe generation and width that card and slot can do together.
+    /// The maximum PCIe generation and width of GPU and slot together.
     pub(crate) fn largest_link(&self) -> Option<(u32, u32)> {
         Some((self.device.max_pcie_link_gen().ok()?, self.device.max_pcie_link_width().ok()?))
     }
 
-    /// How the card stands.
+    /// The present state of the GPU.
     ///
     /// # Errors
-    /// It does not answer any more. A call that is not there, or not for this card, is no error.
+    /// It no longer answers. A call that is missing, or not supported by this GPU, is not an error.
     pub(crate) fn look(&self, ask: Query) -> Result<Look, Lost> {
         let load = told(self.device.utilization_rates())?;
         let memory = if ask.memory { told(self.memory())? } else { None };
         let joules = if ask.energy { told(self.device.total_energy_consumption())? } else { None };
-        // The counter of energy is slow to answer (4.4 ms on an H200, a hundred times what power takes): in between, power it is.
+        // The energy counter is slow (4.4 ms on an H200, a hundred times as long as power), so most looks read power.
         let watts = told(self.device.power_usage())?;
         let pcie = if ask.link {
             told(self.device.current_pcie_link_gen())?.zip(told(self.device.current_pcie_link_width())?)
@@ -144,25 +144,25 @@ impl Handle<'_> {
         })
     }
 
-    /// Processes with a compute context; `None` where the driver does not tell.
+    /// Processes with a compute context; `None` if the driver does not report them.
     ///
     /// # Errors
-    /// The card does not answer any more.
+    /// The GPU no longer answers.
     pub(crate) fn processes(&self, memory: Option<Memory>) -> Result<Option<Vec<Process>>, Lost> {
         told(self.computing(memory))
     }
 
-    /// Processes that draw on this card: a desktop's, if anybody's.
+    /// Processes that use this GPU for graphics, such as a desktop.
     pub(crate) fn drawing(&self) -> Vec<u32> {
         self.device
             .running_graphics_processes()
             .map_or_else(|_| Vec::new(), |list| list.iter().map(|p| p.pid).collect())
     }
 
-    /// Share of the multiprocessors that each process used, 0 to 1, since a time that an earlier call told, and the time to ask with
-    /// next. Empty where nobody computed, and where the driver does not tell.
+    /// The share of multiprocessors (0 to 1) that each process used since `since`, and the value for the next call.
+    /// Empty if no process computed, or if the driver does not report shares.
     pub(crate) fn shares(&self, since: u64) -> (Vec<(u32, f64)>, u64) {
-        // Nobody computed is told as `NotFound`.
+        // The driver answers `NotFound` if no process computed.
         let Ok(list) = self.device.process_utilization_stats(since) else { return (Vec::new(), since) };
         let last = list.iter().map(|sample| sample.timestamp).max().unwrap_or(since);
         let mut by_process: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
@@ -181,13 +181,14 @@ impl Handle<'_> {
         }
     }
 
-    /// The call of drivers before 510, which the wrapper does not wrap.
+    /// The call of drivers before 510, which the wrapper lacks.
     #[expect(unsafe_code, reason = "a call of the library that the wrapper only loads")]
     fn memory_before_510(&self) -> Result<Memory, NvmlError> {
         let call = self.library.0.lib().nvmlDeviceGetMemoryInfo.as_ref();
         let call = call.map_err(|error| NvmlError::FailedToLoadSymbol(error.to_string()))?;
         let mut info = MaybeUninit::zeroed();
-        // SAFETY: the handle is alive as long as its library, and all bits zero are an answer, which a success replaces.
+        // SAFETY: the handle lives as long as its library, and all-zero bits are a valid value, which a success
+        // replaces.
         let info = unsafe {
             nvml_try(call(self.device.handle(), info.as_mut_ptr()))?;
             info.assume_init()
@@ -200,14 +201,14 @@ impl Handle<'_> {
             Err(error) if is_absent(&error) => self.device.running_compute_processes_v2()?,
             list => list?,
         };
-        // Clients of a shared CUDA server are listed apart.
+        // Clients of a shared CUDA server (MPS) have a list of their own.
         list.extend(self.device.mps_running_compute_processes().unwrap_or_default());
         list.sort_by_key(|process| process.pid);
         list.dedup_by_key(|process| process.pid);
         let total = memory.map_or(u64::MAX, |memory| memory.total);
         let process = |info: nvml_wrapper::struct_wrappers::device::ProcessInfo| Process {
             pid: info.pid,
-            // Some drivers fill in nonsense.
+            // Some drivers report nonsense.
             memory: match info.used_gpu_memory {
                 UsedGpuMemory::Used(bytes) if bytes > 0 && bytes <= total => Some(bytes),
                 UsedGpuMemory::Used(_) | UsedGpuMemory::Unavailable => None,
@@ -221,7 +222,7 @@ fn share(percent: u32) -> f64 {
     f64::from(percent.min(100)) / 100.0
 }
 
-/// A call that is missing or not for this card tells nothing; a card that fell off the bus is lost.
+/// A missing or unsupported call returns nothing; a GPU that fell off the bus is lost.
 fn told<T>(answer: Result<T, NvmlError>) -> Result<Option<T>, Lost> {
     match answer {
         Ok(answer) => Ok(Some(answer)),

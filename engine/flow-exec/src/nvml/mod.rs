@@ -1,7 +1,8 @@
-//! NVIDIA's management library: which cards there are, and how each stands at an instant. Knows no attempt and no scheduler.
+//! NVIDIA's management library (NVML): the GPUs of this machine, and their present state. Knows no attempt and no
+//! scheduler.
 //!
-//! Every figure is optional: drivers lack calls, cards lack counters. A call can block for seconds on a sick card, so that nobody
-//! but a thread of its own may ask; [`survey`] brings one.
+//! Every figure is optional, because drivers lack calls and GPUs lack counters. A call can block for seconds on a
+//! broken GPU, so it needs a thread of its own; [`survey`] has one.
 
 mod library;
 mod survey;
@@ -14,44 +15,44 @@ pub use survey::{Card, Survey, survey};
 /// The environment variable that names another library to load.
 pub const LIBRARY_VAR: &str = "FLOW_NVML_LIB";
 
-/// One card at one instant. `None` is what the driver does not tell.
+/// The state of one GPU at one moment. `None` if the driver does not report a value.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Look {
-    /// Memory of the card.
+    /// Memory of the GPU.
     pub memory: Option<Memory>,
     /// Share of time in which a kernel ran, 0 to 1, over the driver's last sample period.
     pub load: Option<f64>,
-    /// Share of time in which device memory was read or written, 0 to 1.
+    /// Share of time in which device memory was read or written, 0 to 1 (memory-controller utilisation).
     pub memory_load: Option<f64>,
     pub watts: Option<f64>,
-    /// The card's energy counter.
+    /// The GPU's energy counter, joules.
     #[serde(skip)]
     pub joules: Option<f64>,
-    /// PCIe generation and width in use. A card at rest lowers both.
+    /// Current PCIe generation and width. An idle GPU lowers both.
     pub pcie: Option<(u32, u32)>,
     /// Processes with a compute context.
     pub processes: Option<Vec<Process>>,
 }
 
-/// Memory of a card, bytes.
+/// Memory of a GPU, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Memory {
     pub total: u64,
-    /// In use, without what the driver keeps for itself where it tells that apart.
+    /// Used memory, without the driver's own if the driver reports that separately.
     pub used: u64,
     pub free: u64,
 }
 
-/// A process on a card.
+/// A process on a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Process {
-    /// Its id as the driver tells it: in a container often that of the host, or none at all.
+    /// Its id as the driver reports it: in a container often the host's id, or none at all.
     pub pid: u32,
     /// Its memory, bytes.
     pub memory: Option<u64>,
 }
 
-/// The name of a process, where it can be read.
+/// The name of a process, if it is readable.
 pub fn process_name(pid: u32) -> String {
     std::fs::read_to_string(format!("/proc/{pid}/comm")).map_or_else(|_| "?".to_owned(), |name| name.trim().to_owned())
 }

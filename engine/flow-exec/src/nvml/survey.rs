@@ -1,4 +1,4 @@
-//! One look at all cards, on a thread of its own, with a limit to how long it may take.
+//! One look at all GPUs, on a thread of its own, with a time limit.
 
 use std::{sync::mpsc, thread, time::Duration};
 
@@ -13,40 +13,40 @@ use super::{
     library::{Closed, Handle, Library, Query},
 };
 
-/// Cards that nobody keeps awake take seconds each to come up.
+/// GPUs that nothing keeps awake take seconds each to start.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// All that the library says of this machine.
+/// All that the library reports about this machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Survey {
     pub driver: Option<String>,
-    /// The newest CUDA that the driver can do.
+    /// The newest CUDA version that the driver supports.
     pub cuda: Option<String>,
-    /// Cards that there are.
+    /// Number of installed GPUs.
     pub count: u32,
-    /// The cards that can be used, in the library's order.
+    /// The usable GPUs, in the library's order.
     pub cards: Vec<Card>,
-    /// What stands in the way of using GPUs. Empty where there is simply no NVIDIA driver.
+    /// Reasons why GPUs cannot be used. Empty if there is simply no NVIDIA driver.
     pub troubles: Vec<Fault>,
 }
 
-/// A card, as it is and as it stands.
+/// The facts and the present state of a GPU.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Card {
-    /// What is always so of it.
+    /// Its constant facts.
     #[serde(flatten)]
     pub facts: GpuFacts,
     pub now: Look,
-    /// The PCIe generation and width that card and slot can do together.
+    /// The maximum PCIe generation and width of GPU and slot together.
     pub pcie_largest: Option<(u32, u32)>,
 }
 
-/// Asks the library for everything.
+/// Queries everything.
 pub fn survey() -> Survey {
     let (tell, told) = mpsc::channel();
     let asked = thread::Builder::new().name("nvml".into()).spawn(move || {
         let library = Library::open();
-        // Nobody listens any more if it took too long.
+        // After the timeout, nobody receives this.
         let _ = tell.send(ask(library.as_ref()));
     });
     let trouble = |fault: GpuFault| Survey { troubles: vec![fault.into()], ..Survey::default() };

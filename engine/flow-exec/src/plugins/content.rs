@@ -1,8 +1,8 @@
-//! The digest of a plugin's content: BLAKE3 over the sorted relative names and the bytes of its `plugin.yaml`, which says what
-//! is started and with which variables, and of all files that its globs match. No modification time, no absolute path.
+//! The digest of a plugin's content: BLAKE3 over its `plugin.yaml`, which determines the command and its variables, and
+//! over all files that its globs match, by sorted relative names. No modification time, no absolute path.
 //!
-//! A link counts as what it points to. What tools leave behind is not content: `.git`, `__pycache__`, and folders that
-//! say of themselves that they are a cache (`CACHEDIR.TAG`, as cargo's `target`).
+//! A link counts as its target. Files that tools leave behind are not content: `.git`, `__pycache__`, and folders
+//! marked as caches (`CACHEDIR.TAG`, like cargo's `target`).
 
 use std::{
     collections::BTreeMap,
@@ -34,7 +34,7 @@ pub(super) fn digest(folder: &Path, globs: &[String]) -> Result<Digest, String> 
     Ok(Digest(*hasher.finalize().as_bytes()))
 }
 
-/// Adds the files that a glob matches by their names relative to the plugin's folder.
+/// Adds the files that a glob matches, by their names relative to the plugin's folder.
 fn find(folder: &Path, glob: &str, files: &mut BTreeMap<String, PathBuf>) -> Result<(), String> {
     if Path::new(glob).is_absolute() {
         return Err("expected a path relative to the plugin's folder".into());
@@ -68,7 +68,7 @@ fn find(folder: &Path, glob: &str, files: &mut BTreeMap<String, PathBuf>) -> Res
             add(entry.path(), &name)?;
         }
     }
-    // What another glob has found already is found too.
+    // Files that another glob has already found count as matches.
     if files.len() == before && !files.keys().any(|name| in_base(name, &fixed).is_some_and(|r| matcher.is_match(r))) {
         return Err("it matches no file".into());
     }
@@ -84,7 +84,7 @@ fn matcher(pattern: &str) -> Result<GlobMatcher, String> {
     Ok(glob.compile_matcher())
 }
 
-/// The leading folders without a special character, and the rest if it has any. Only the fixed part may go upwards.
+/// The leading folders without special characters, and the rest, if any. Only the fixed part may contain `..`.
 fn split(glob: &str) -> (String, Option<String>) {
     let special = |part: &&str| part.contains(['*', '?', '[', '{']);
     let parts: Vec<&str> = glob.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
@@ -102,7 +102,7 @@ fn is_content(entry: &DirEntry) -> bool {
     name != ".git" && name != "__pycache__" && !entry.path().join("CACHEDIR.TAG").is_file()
 }
 
-/// `folder` and a relative path as one, with `..` taken out by name.
+/// Joins `folder` and a relative path, and resolves `..` by name.
 pub(super) fn join(folder: &Path, relative: &str) -> PathBuf {
     let mut path = PathBuf::new();
     for component in folder.join(relative).components() {

@@ -14,10 +14,10 @@ use crate::text;
 
 /// The version of the format.
 const VERSION: u64 = 1;
-/// More than any has.
+/// Larger than any manifest.
 const LONGEST: u64 = 1 << 20;
 
-/// What a `plugin.yaml` says.
+/// The content of a `plugin.yaml`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
@@ -26,7 +26,7 @@ pub struct Manifest {
     /// Its name, the part of `uses` before the slash.
     pub name: String,
     pub version: String,
-    /// Globs relative to its folder: what makes its digest.
+    /// Globs relative to its folder: the files in its digest.
     pub content: Vec<String>,
     /// Commands that set it up, run in its folder.
     #[serde(default)]
@@ -46,7 +46,7 @@ impl Manifest {
     }
 
     fn parse(text: &str) -> Result<Manifest, String> {
-        // The version before anything else: a newer format may hold keys that mean nothing here.
+        // Check the version first, because a newer format may have unknown keys.
         #[derive(Deserialize)]
         struct Versioned {
             plugin: Option<serde_yaml::Value>,

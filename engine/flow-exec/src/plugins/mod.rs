@@ -1,4 +1,4 @@
-//! Plugins on disk: found, digested, set up once, and what to start. Knows nothing of workflows; runs no step.
+//! Plugins on disk: discovery, digest, one-time set-up, start command. Knows nothing of workflows; runs no step.
 
 mod content;
 mod manifest;
@@ -22,30 +22,30 @@ pub use setup::{Progress, Setup};
 /// The file that makes a folder a plugin.
 const FILE: &str = "plugin.yaml";
 
-/// The environment variable that names the folder where set-ups keep downloads, for all roots.
+/// The environment variable for the folder where set-ups keep downloads, for all roots.
 pub const CACHE_VAR: &str = "FLOW_CACHE";
 
-/// Something is wrong with a plugin: the file or folder, and a sentence.
+/// An error in a plugin: the file or folder, and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {what}", file.display())]
 pub struct PluginError {
     pub file: PathBuf,
-    /// What is wrong and what was expected.
+    /// The error, and what was expected.
     pub what: String,
 }
 
-/// A plugin as it was found.
+/// A plugin on disk.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plugin {
     /// Its folder, absolute.
     pub folder: PathBuf,
-    /// What its `plugin.yaml` says.
+    /// Its `plugin.yaml`.
     pub manifest: Manifest,
-    /// Where its set-up keeps downloads; what `${FLOW_CACHE}` stands for.
+    /// The folder where its set-up keeps downloads: the value of `${FLOW_CACHE}`.
     cache: PathBuf,
 }
 
-/// All plugins that were found.
+/// All discovered plugins.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plugins {
     found: BTreeMap<String, Plugin>,
@@ -53,12 +53,12 @@ pub struct Plugins {
 }
 
 impl Plugins {
-    /// Looks into folders that were named, each a plugin itself or a folder of plugins, and then into the root's own. A
-    /// `plugin.yaml` that cannot be understood counts only when its plugin is wanted; so does, of the root's own, what others left
-    /// or could change. `cache` is what `${FLOW_CACHE}` stands for, see [`cache_folder`].
+    /// Searches the named folders, each a plugin or a folder of plugins, and then the root's own. An invalid
+    /// `plugin.yaml` is an error only when its plugin is used. The same holds for plugins of the root that others
+    /// created or could change. `cache` is the value of `${FLOW_CACHE}`, see [`cache_folder`].
     ///
     /// # Errors
-    /// Two plugins have one name, or a folder cannot be read.
+    /// Two plugins have the same name, or a folder cannot be read.
     pub fn discover(named: &[PathBuf], own: Option<&Path>, cache: &Path) -> Result<Plugins, PluginError> {
         let mut plugins = Plugins::default();
         let mut seen = BTreeSet::new();
@@ -84,7 +84,8 @@ impl Plugins {
         Ok(plugins)
     }
 
-    /// Adds the plugin in a folder, unless it was seen before; of one that nobody named, what it starts is looked at as well.
+    /// Adds the plugin in a folder, unless it was seen before. If the user did not name it, its program must be trusted
+    /// as well.
     fn add(
         &mut self,
         folder: &Path,
@@ -132,17 +133,17 @@ impl Plugins {
         self.found.values()
     }
 
-    /// Those whose `plugin.yaml` cannot be understood or that others could change; and the root's folder of plugins, where others
-    /// could change that.
+    /// Plugins with an invalid `plugin.yaml` or that others could change, and the root's plugin folder if others could
+    /// change it.
     pub fn broken(&self) -> &[PluginError] {
         &self.broken
     }
 
-    /// What a workflow that names the plugins `used` can use. Others are left out, for their content would have to be read,
-    /// unless one of `used` is missing: then its name may be a slip, and all that there are help to find the right one.
+    /// The plugins that a workflow with these `used` names can use. Others are left out, because their content would
+    /// have to be read. If one of `used` is missing, all are included, because the name may be misspelt.
     ///
     /// # Errors
-    /// A plugin that is used is broken, or its content cannot be read.
+    /// A used plugin is invalid, or its content cannot be read.
     pub fn catalogue<'a>(
         &self,
         used: impl IntoIterator<Item = &'a str>,
@@ -205,8 +206,8 @@ impl Plugin {
         &self.manifest.name
     }
 
-    /// Program and arguments. Words that begin with `./` or `../`, and a program with a slash in it, are paths in its
-    /// folder; they come out absolute.
+    /// Program and arguments. Words that begin with `./` or `../`, and a program that contains a slash, are paths in
+    /// its folder and become absolute.
     pub fn argv(&self) -> Vec<String> {
         let argv = self.manifest.start.iter().enumerate().map(|(n, word)| {
             let word = self.fill(word);
@@ -216,12 +217,13 @@ impl Plugin {
         argv.collect()
     }
 
-    /// Variables that it adds to `inherited`. One that names itself keeps what it was: a list of folders is made longer.
+    /// `inherited` with the variables that it adds. A variable that mentions itself keeps its old value, to extend a
+    /// list of folders.
     pub fn env(&self, inherited: &BTreeMap<String, String>) -> BTreeMap<String, String> {
         let value = |(name, value): (&String, &String)| {
             let old = inherited.get(name).map_or("", String::as_str);
             let new = self.fill(value).replace(&format!("${{{name}}}"), old);
-            // An empty entry would stand for the current folder.
+            // An empty entry would mean the current folder.
             (name.clone(), if old.is_empty() { new.trim_matches(':').to_owned() } else { new })
         };
         self.manifest.env.iter().map(value).collect()
@@ -245,7 +247,7 @@ pub fn cache_folder(otherwise: &Path) -> PathBuf {
     cache.and_then(|cache| std::path::absolute(cache).ok()).unwrap_or_else(|| otherwise.to_owned())
 }
 
-/// The plugin folders that a folder stands for, in order of name.
+/// The plugins in a folder, or the folder itself if it is one, sorted by name.
 fn candidates(folder: &Path) -> Result<Vec<PathBuf>, PluginError> {
     if folder.join(FILE).is_file() {
         return Ok(vec![folder.to_owned()]);
@@ -266,7 +268,7 @@ fn unreadable(folder: &Path) -> impl Fn(io::Error) -> PluginError {
     move |e| PluginError { file: file.clone(), what: format!("no plugins can be read here: {e}") }
 }
 
-/// What others left or could change, and the way out.
+/// The error for a file that others created or could change, with advice.
 fn refused(file: &Path, Distrust { why, chmod }: Distrust) -> PluginError {
     let mend = chmod.map(|chmod| format!("`{chmod}` ends that, and ")).unwrap_or_default();
     let what = format!("{why}; {mend}`--plugin-dir DIR` uses plugins of a folder that you trust, whose ever it is");

@@ -1,4 +1,4 @@
-//! What was set up, in `.flow/plugins/NAME.json`. A note on this machine, never part of a fingerprint.
+//! The record of a finished set-up, in `.flow/plugins/NAME.json`. Local to this machine, never part of a fingerprint.
 
 use std::{
     env, fs, io,
@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::attempt::write_atomically;
 
-/// A set-up that went through.
+/// A set-up that succeeded.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     pub digest: Digest,
-    /// The program that is started, as it was left. Another root that shares the plugin may have built it anew.
+    /// The started program, as the set-up left it. Another root that shares the plugin may have rebuilt it.
     pub program: Program,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Program {
 }
 
 impl Record {
-    /// `None` if there is none that can be read: then it is set up again.
+    /// `None` if it is missing or unreadable: then the plugin is set up again.
     pub(super) fn read(path: &Path) -> Option<Record> {
         serde_json::from_slice(&fs::read(path).ok()?).ok()
     }
@@ -38,7 +38,7 @@ impl Record {
 }
 
 impl Program {
-    /// The program that `argv` starts. `None` if something it names is not there: the program, or a file among the words.
+    /// The program that `argv` starts. `None` if the program, or a file among the arguments, is missing.
     pub(super) fn of(argv: &[String]) -> Option<Program> {
         let program = argv.first()?;
         let path = if program.contains('/') {

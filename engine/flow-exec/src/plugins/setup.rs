@@ -1,5 +1,5 @@
-//! Setting a plugin up: its commands in order, once for each digest, under a lock. Its commands are attempts of a keeper
-//! of their own, so that nothing of them survives a cancelled or killed flow.
+//! Sets a plugin up: its commands in order, once for each digest, under a lock. The commands are attempts of their own
+//! keeper, so that no process of them survives a cancelled or killed flow.
 
 use std::{
     collections::BTreeSet,
@@ -23,36 +23,36 @@ use crate::{
     keeper::{Event, Keeper, Request, Start, command_argv, record},
 };
 
-/// How often the log of a command is looked at, and a lock is tried again.
+/// Interval of looks at the log of a command, and of tries to take the lock.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A plugin to set up, and where.
+/// A plugin to set up, and its files.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
     pub plugin: &'a Plugin,
     /// The digest of its content.
     pub digest: Digest,
-    /// The file that says for which content it was done; a lock and the output lie beside it.
+    /// The record of the set-up; a lock and the output are next to it.
     pub record: &'a Path,
-    /// The program that can be a keeper: flow itself.
+    /// The program for the keeper: flow itself.
     pub keeper: &'a Path,
-    /// Variables that its commands do not get.
+    /// Variables that its commands must not get.
     pub secrets: &'a BTreeSet<&'a str>,
 }
 
-/// What is going on.
+/// Progress of a set-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress<'a> {
     /// Another flow sets it up.
     Waiting,
-    /// A command begins.
+    /// A command starts.
     Command(&'a str),
-    /// It wrote a line.
+    /// The command wrote a line.
     Line(&'a str),
 }
 
 impl Setup<'_> {
-    /// Whether there is something to do.
+    /// True if a set-up is needed.
     pub fn needed(&self) -> bool {
         let program = Program::of(&self.plugin.argv());
         match (program, Record::read(self.record)) {
@@ -62,11 +62,11 @@ impl Setup<'_> {
         }
     }
 
-    /// Sets the plugin up if that is needed, and makes sure that its program is there. Says whether it did anything.
-    /// Dropping the future ends the command that runs.
+    /// Sets the plugin up if needed, and checks that its program exists. Returns whether it did anything. Dropping the
+    /// future ends the running command.
     ///
     /// # Errors
-    /// In words for people, several lines.
+    /// In words for the user, several lines.
     pub async fn ensure(&self, said: &mut dyn FnMut(Progress<'_>)) -> Result<bool, PluginError> {
         let error = |what: String| self.plugin.error(format!("it could not be set up: {what}"));
         if !self.needed() {
@@ -120,7 +120,7 @@ impl Setup<'_> {
             .map_err(|e| format!("{}: {e}", self.keeper.display()))?;
         let mut env: Vec<(String, String)> = env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-            // Where cargo builds is where `start:` looks, whatever the user's shell says.
+            // `start:` expects cargo's output at its default place, whatever the user's shell sets.
             .filter(|(name, _)| name != "CARGO_TARGET_DIR" && name != CACHE_VAR && !self.secrets.contains(&**name))
             .collect();
         env.push((CACHE_VAR.into(), self.plugin.cache.to_string_lossy().into_owned()));
@@ -170,7 +170,7 @@ impl Setup<'_> {
     }
 }
 
-/// Waits for a command's end and hands on its lines meanwhile.
+/// Waits for the end of a command and reports its lines in the meantime.
 async fn follow(keeper: &mut Keeper, folder: &Folder, said: &mut dyn FnMut(Progress<'_>)) -> Result<Exit, String> {
     let mut log = Lines { path: folder.log(), offset: 0, rest: Vec::new() };
     loop {
@@ -195,7 +195,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// Whole lines since the last look; at the end the open one too. A log that cannot be read is no reason to stop.
+    /// New whole lines since the last look; with `all` also the last one without line end. Read errors are ignored.
     fn read(&mut self, all: bool, said: &mut dyn FnMut(Progress<'_>)) {
         let more = File::open(&self.path).and_then(|mut file| {
             file.seek(SeekFrom::Start(self.offset))?;

@@ -1,4 +1,4 @@
-//! One look at `/proc`: what each attempt has used since the look before, and what the host was doing meanwhile.
+//! One look at `/proc`: what each attempt has used since the last look, and the load of the host in the same time.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -10,16 +10,16 @@ use procfs::{CurrentSI, KernelStats, process::Process};
 
 use crate::keeper::tree;
 
-/// What one look found.
+/// The result of one look.
 #[derive(Debug, Default)]
 pub(super) struct Reading {
-    /// When, seconds since 1970.
+    /// Seconds since 1970.
     pub at: f64,
-    /// Seconds since the look before; `None` at the first.
+    /// Seconds since the last look; `None` at the first.
     pub since_last: Option<f64>,
     /// Share of the host's CPUs that were busy, and the part of it that was not ours.
     pub host: Option<(f64, f64)>,
-    /// By attempt, for those that are alive.
+    /// By attempt, for living attempts.
     pub attempts: BTreeMap<AttemptId, Used>,
 }
 
@@ -27,18 +27,19 @@ pub(super) struct Reading {
 struct LastReading {
     parent: i32,
     attempt: Option<AttemptId>,
-    /// CPU time: its own, and what it took over from children that it reaped.
+    /// CPU time: its own, and that of children that it reaped.
     ticks: u64,
 }
 
 pub(super) struct Meter {
     me: i32,
-    /// The process above this one, where that is ours too.
+    /// The parent process, if it belongs to this run too.
     engine: Option<i32>,
     keeper: i32,
     ticks_per_second: f64,
     page: u64,
-    /// Processes that are known not to be ours. They are not read again: nobody becomes our descendant later.
+    /// Processes that are known to be foreign. They are not read again, because no process becomes our descendant
+    /// later.
     foreign: HashSet<i32>,
     ours: HashMap<i32, LastReading>,
     last: Option<Host>,
@@ -66,7 +67,7 @@ impl Meter {
         }
     }
 
-    /// Time will pass without a look: process ids may be used again.
+    /// Time will pass without a look: process ids may be reused.
     pub(super) fn forget(&mut self) {
         self.foreign.clear();
         self.ours.clear();
@@ -74,7 +75,7 @@ impl Meter {
     }
 
     pub(super) fn look(&mut self, roots: &BTreeMap<i32, AttemptId>, at: f64) -> Reading {
-        // With its death its number is nobody's, or somebody else's.
+        // After its death, its number is free or belongs to another process.
         self.engine = self.engine.filter(|engine| nix::unistd::getppid().as_raw() == *engine);
         let now = self.read(roots);
         let mut reading = Reading { at, ..Reading::default() };
@@ -87,8 +88,8 @@ impl Meter {
             *sum += seen.ticks;
             *rss_sum += rss * self.page;
         }
-        // The totals of a process that ended are with its parent now, who reaped it. If that was the keeper, they have
-        // left the attempt.
+        // The totals of an ended process are now with the parent that reaped it. If that was the keeper, they have left
+        // the attempt.
         let mut before: BTreeMap<AttemptId, u64> = BTreeMap::new();
         for (pid, seen) in &self.ours {
             let Some(attempt) = seen.attempt else { continue };
@@ -123,7 +124,7 @@ impl Meter {
         Some(Host { at, idle_s: idle as f64 / self.ticks_per_second, cpus: stats.cpu_time.len() as f64, ours_s })
     }
 
-    /// Everything of ours that is alive, with its resident pages.
+    /// Our living processes, with their resident pages.
     fn read(&mut self, roots: &BTreeMap<i32, AttemptId>) -> HashMap<i32, (LastReading, u64)> {
         let mut foreign = HashSet::with_capacity(self.foreign.len());
         let mut stats = HashMap::new();
@@ -142,7 +143,7 @@ impl Meter {
                 continue;
             };
             let attempt = below_keeper.and_then(|top| {
-                // A process that lost its parent is directly below the keeper and is no root.
+                // A process that lost its parent is directly below the keeper and is not a root.
                 roots.get(&top).copied().or_else(|| match self.ours.get(&top) {
                     Some(seen) => seen.attempt,
                     None => tree::attempt_of(top, self.keeper.cast_unsigned()),
@@ -156,10 +157,11 @@ impl Meter {
         ours
     }
 
-    /// `None` for a foreign process; for one of ours the ancestor (or itself) directly below the keeper, if it is below it.
+    /// `None` for a foreign process. For one of ours, its ancestor (or itself) directly below the keeper, if it is
+    /// below it.
     fn descent(&self, pid: i32, parent: impl Fn(i32) -> Option<i32>) -> Option<Option<i32>> {
         let (mut at, mut top) = (pid, None);
-        // Process ids that are used again while they are read could close a circle; no tree is this deep.
+        // Process ids that are reused while they are read could form a cycle; no tree is this deep.
         for _ in 0..10_000 {
             if at == self.me || Some(at) == self.engine {
                 return Some(top);
@@ -192,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_look_sees_our_processes_and_reads_foreign_ones_once() {
-        // This process stands for the keeper as well.
+        // This process also acts as the keeper.
         let mut meter = Meter::new(std::process::id(), None);
         let mut children: Vec<_> = (0..50).map(|_| Command::new("sleep").arg("60").spawn().unwrap()).collect();
         let roots: BTreeMap<i32, AttemptId> =

@@ -1,9 +1,8 @@
-//! What attempts use of the machine, seen from outside: one thread that looks at `/proc` twice a second while something
-//! runs. Knows processes, not steps; what counts as an epoch is the caller's.
+//! Samples the resource use of attempts from outside: one thread that reads `/proc` twice a second while something
+//! runs. Knows processes, not steps; epochs are up to the caller.
 //!
-//! A step of a few milliseconds costs two entries in a map: nothing is read for it unless it is alive at a look.
-//! Samples carry their time, so that the means over any windows can be taken afterwards, and readings from other sources
-//! can be cut by the same windows.
+//! A step of a few milliseconds costs two map entries: nothing is read for it unless it is alive at a look. Samples
+//! carry their time, so that means over any window can be computed later, also with readings from other sources.
 
 mod gpus;
 mod meter;
@@ -28,13 +27,14 @@ pub use gpus::{Asked, CardStatus, GpuSampler};
 use crate::clock;
 use meter::Meter;
 
-/// How often the sampler looks.
+/// Interval of the looks.
 const EVERY: Duration = Duration::from_millis(500);
-/// How long after the first that it follows it looks first: a look at every process of the machine costs more than a step that is over
-/// by then.
+/// Delay of the first look after the first attempt: reading every process of the machine costs more than a step that
+/// has ended by then.
 const FIRST: Duration = Duration::from_millis(150);
 
-/// What an attempt used as a whole, as its exit says: a sample ends before the attempt does. What never started took no time.
+/// The totals of an attempt from its exit, because samples end before the attempt does. An attempt that never started
+/// took no time.
 pub fn whole(exit: &Exit) -> Usage {
     Usage {
         wall_s: Some(exit.ended_at - exit.started_at).filter(|wall_s| *wall_s > 0.0),
@@ -63,7 +63,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct SamplerState {
     tracked: BTreeMap<AttemptId, Tracked>,
-    /// The thread waits for the first attempt; otherwise it comes by itself.
+    /// The thread waits for the first attempt; otherwise it wakes by itself.
     idle: bool,
     /// CPU time of the thread.
     cpu: Duration,
@@ -84,22 +84,22 @@ impl Tracked {
     }
 }
 
-/// The share of one core that this CPU time was since then.
+/// This CPU time as a share of one core since then.
 fn share(cpu: Duration, since: Instant) -> f64 {
     let took = clock::since(since).as_secs_f64();
     if took > 0.0 { cpu.as_secs_f64() / took } else { 0.0 }
 }
 
 impl Sampler {
-    /// Starts the thread. What is ours is this process and everything below it, `keeper` and its attempts among that.
+    /// Starts the thread. This process and all its descendants are ours, including `keeper` and its attempts.
     ///
     /// # Errors
-    /// There can be no more threads.
+    /// No more threads can be created.
     pub fn start(keeper: u32) -> io::Result<Sampler> {
         Self::start_below(keeper, None)
     }
 
-    /// The same, where the process above this one is ours as well, as long as it lives: `engine`.
+    /// The same, if the parent process, `engine`, is ours as well while it lives.
     ///
     /// # Errors
     /// As [`Sampler::start`].
@@ -111,7 +111,7 @@ impl Sampler {
         Ok(Sampler { shared, thread: Some(thread) })
     }
 
-    /// Follows an attempt from now on; `root` is its main process.
+    /// Samples an attempt from now on; `root` is its main process.
     pub fn track(&self, attempt: AttemptId, root: u32) {
         let mut state = self.shared.lock();
         let samples = HostSamples::since(clock::unix_seconds());
@@ -123,7 +123,7 @@ impl Sampler {
         }
     }
 
-    /// What was seen of an attempt, which is not followed any more, and the share of one core that seeing it took.
+    /// Stops sampling an attempt. Returns its samples, and the share of one CPU core that sampling took.
     pub fn untrack(&self, attempt: AttemptId) -> (HostSamples, f64) {
         let mut state = self.shared.lock();
         let Some(tracked) = state.tracked.remove(&attempt) else { return Default::default() };
@@ -131,7 +131,7 @@ impl Sampler {
         (tracked.samples, cost)
     }
 
-    /// What is new of an attempt that is followed, and the share of one core that seeing it takes.
+    /// New samples of an attempt, and the share of one CPU core that sampling takes.
     pub(crate) fn new_samples(&self, attempt: AttemptId, known: &mut Known) -> (Option<(usize, HostSamples)>, f64) {
         let state = self.shared.lock();
         let tracked = state.tracked.get(&attempt);
@@ -144,7 +144,7 @@ impl Drop for Sampler {
         self.shared.lock().stop = true;
         self.shared.wake.notify_all();
         if let Some(thread) = self.thread.take() {
-            // It ends within one look; if it panicked, there is nothing to take back.
+            // It ends within one look; a panic in it is ignored.
             let _ = thread.join();
         }
     }
@@ -152,7 +152,7 @@ impl Drop for Sampler {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, SamplerState> {
-        // The map is sound after any panic: entries are only put in and taken out whole.
+        // The map is valid after any panic: entries are only inserted and removed whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -181,7 +181,7 @@ impl Shared {
         }
     }
 
-    /// Waits until so long after `since`, or until it is to stop.
+    /// Waits until `long` after `since`, or until the sampler must stop.
     fn pause<'s>(
         &self,
         mut state: MutexGuard<'s, SamplerState>,

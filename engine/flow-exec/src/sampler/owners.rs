@@ -1,4 +1,4 @@
-//! Whose the processes on a card are: of one of our attempts, of somebody else, or of nobody any more. Reads `/proc`.
+//! The owners of processes on a GPU: one of our attempts, a foreign process, or unknown. Reads `/proc`.
 
 use std::{collections::HashMap, fs, io};
 
@@ -8,20 +8,20 @@ use procfs::process::Process;
 
 use crate::{keeper::tree, nvml::process_name};
 
-/// Whose a process is.
+/// The owner of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     Attempt(AttemptId),
-    /// Of somebody else: a stranger, with its name.
+    /// A foreign process, with its name.
     Foreign(String),
-    /// Of nobody here: it has ended, or its id is of another pid namespace.
+    /// It has ended, or its id belongs to another pid namespace.
     Unseen,
 }
 
-/// What is known of process ids, as long as they are on a card.
+/// The known owners of process ids on a GPU.
 pub(super) struct Owners {
     known: HashMap<u32, Owner>,
-    /// This process sees the ids that the driver tells.
+    /// This process sees the ids that the driver reports.
     pub(super) sees_all: bool,
 }
 
@@ -30,14 +30,14 @@ impl Owners {
         Owners { known: HashMap::new(), sees_all: in_first_namespace() }
     }
 
-    /// Of those on the cards now; others are forgotten, for ids are used again.
+    /// Keeps only ids that are on the GPUs now, because ids are reused.
     pub(super) fn keep(&mut self, there: impl Fn(u32) -> bool) {
         self.known.retain(|pid, _| there(*pid));
     }
 
     pub(super) fn of(&mut self, pid: u32, keeper: Option<u32>) -> Owner {
         match self.known.get(&pid) {
-            // An id that means nothing yet may be of a process that is about to be seen.
+            // An unknown id may belong to a process that will be visible soon.
             Some(owner) if *owner != Owner::Unseen => owner.clone(),
             _ => {
                 let owner = find(pid.cast_signed(), keeper);
@@ -52,14 +52,14 @@ fn find(pid: i32, keeper: Option<u32>) -> Owner {
     if let Some(attempt) = keeper.and_then(|keeper| attempt_of(pid, keeper)) {
         return Owner::Attempt(attempt);
     }
-    // A process that may not be looked at is there as well.
+    // A process that we may not signal exists as well.
     match kill(Pid::from_raw(pid), None) {
         Ok(()) | Err(Errno::EPERM) => Owner::Foreign(process_name(pid.cast_unsigned())),
         Err(_) => Owner::Unseen,
     }
 }
 
-/// By the mark that every process of an attempt bears, or one of its ancestors where it gave that up.
+/// By the mark of the process, or of one of its ancestors if it lost its own.
 fn attempt_of(pid: i32, keeper: u32) -> Option<AttemptId> {
     let mut at = pid;
     for _ in 0..64 {
@@ -74,9 +74,10 @@ fn attempt_of(pid: i32, keeper: u32) -> Option<AttemptId> {
     None
 }
 
-/// Outside of containers the driver's ids are ours. Inside, most drivers tell ids of the host, or hide what is not in here.
+/// Outside of containers the driver's ids are valid. Inside, most drivers report ids of the host, or hide processes
+/// from outside.
 fn in_first_namespace() -> bool {
-    /// The number that the kernel gives the first namespace.
+    /// The kernel's fixed number of the first namespace.
     const FIRST: &str = "pid:[4026531836]";
     let here: io::Result<_> = fs::read_link("/proc/self/ns/pid");
     here.is_ok_and(|name| name.as_os_str() == FIRST)

@@ -1,4 +1,5 @@
-//! One card: what a look at it found, and which part of that is an attempt's. Asks the library; keeps nothing of attempts.
+//! One GPU: the result of a look at it, and the part that belongs to an attempt. Queries the library; keeps no data of
+//! attempts.
 
 use std::{
     collections::BTreeMap,
@@ -13,40 +14,40 @@ use crate::{
     sampler::owners::{Owner, Owners},
 };
 
-/// Memory that comes and goes on a card without anybody computing.
+/// Changes of a GPU's memory that occur without any computation.
 const NOISE: u64 = 16 << 20;
 
-/// A card, and what was found at the last look.
+/// A GPU, and the result of the last look.
 pub(super) struct OneCard<'a> {
     library: &'a Library,
     facts: GpuFacts,
-    /// Asked for again after it was lost.
+    /// Requested again after the GPU was lost.
     handle: Option<Handle<'a>>,
     used: Option<u64>,
     processes: Option<Vec<Process>>,
-    /// Processes of others, and whether they draw: a desktop's memory is everybody's loss, but it computes nothing.
+    /// Foreign processes, and whether they use graphics: a desktop takes memory, but does not compute.
     draws: BTreeMap<u32, bool>,
     slowly: Option<Instant>,
     shares_until: u64,
 }
 
-/// What one look found.
+/// The result of one look.
 pub(super) struct CardScan {
     look: Look,
     at: f64,
-    /// Memory that programs can have at all.
+    /// Memory that programs can use at all.
     pub(super) usable: u64,
     /// The part of it that is not free.
     pub(super) taken: u64,
     used: u64,
-    /// The driver tells processes.
+    /// The driver reports processes.
     listed: bool,
-    /// Memory by attempt; `None` where a process of it has some that the driver does not tell.
+    /// Memory by attempt; `None` if the driver does not report that of one of its processes.
     ours: BTreeMap<AttemptId, Option<u64>>,
     foreign: Vec<Stranger>,
-    /// Processes that are not seen from here.
+    /// Processes that this process cannot see.
     unseen: Vec<Stranger>,
-    /// Share of the multiprocessors by owner, where it was asked.
+    /// Share of the multiprocessors by owner, if it was queried.
     shares: Option<Vec<(Owner, f64)>>,
 }
 
@@ -64,12 +65,12 @@ impl<'a> OneCard<'a> {
         }
     }
 
-    /// Nothing that changes slowly was asked for a while.
+    /// True if slowly changing values are due for a query.
     pub(super) fn is_due(&self, every: Duration) -> bool {
         self.slowly.is_none_or(|at| clock::since(at) >= every)
     }
 
-    /// A process is on it.
+    /// True if this process is on it.
     pub(super) fn has(&self, pid: u32) -> bool {
         self.processes.iter().flatten().any(|process| process.pid == pid)
     }
@@ -104,7 +105,7 @@ impl<'a> OneCard<'a> {
         }
         let look = handle.look(Query { memory: true, energy: held && slowly, link: slowly }).ok()?;
         let used = look.memory.map(|memory| memory.used);
-        // Processes cost most to ask for: only when memory moved can somebody have come or gone, or once in a while.
+        // Processes are the slowest query. They are queried after a change of memory, and from time to time.
         if slowly || used != self.used || self.processes.is_none() {
             self.processes = handle.processes(look.memory).ok()?;
         }
@@ -130,7 +131,7 @@ impl<'a> OneCard<'a> {
             };
             match owners.of(process.pid, keeper) {
                 Owner::Attempt(attempt) => {
-                    // The driver tells ids that mean here what it means.
+                    // The driver's process ids are valid in this namespace.
                     owners.sees_all = true;
                     let sum = found.ours.entry(attempt).or_insert(Some(0));
                     *sum = sum.zip(process.memory).map(|(sum, more)| sum + more);
@@ -138,7 +139,7 @@ impl<'a> OneCard<'a> {
                 Owner::Foreign(name) => {
                     let draws = || handle.drawing().contains(&process.pid);
                     let draws = *self.draws.entry(process.pid).or_insert_with(draws);
-                    // The server of a shared CUDA context is a door, not a guest.
+                    // The server of a shared CUDA context (MPS) does not compute by itself.
                     if !draws && name != "nvidia-cuda-mps-server" {
                         found.foreign.push(stranger(name));
                     }
@@ -153,7 +154,7 @@ impl<'a> OneCard<'a> {
             let (shares, until) = handle.shares(self.shares_until);
             let first = self.shares_until == 0;
             self.shares_until = until;
-            // The first answer covers a time before anybody asked.
+            // The first answer covers the time before this sampler.
             found.shares =
                 (!first).then(|| shares.into_iter().map(|(pid, share)| (owners.of(pid, keeper), share)).collect());
         }
@@ -162,21 +163,21 @@ impl<'a> OneCard<'a> {
 }
 
 impl CardScan {
-    /// Compute processes that are not ours. Ids that mean nothing here are told only where none of ours can be among them.
+    /// Foreign compute processes. Ids that are unknown here are included only if none of them can be ours.
     pub(super) fn strangers(&self, known: bool) -> Vec<Stranger> {
         let unseen = if known { &[][..] } else { &self.unseen[..] };
         self.foreign.iter().chain(unseen).cloned().collect()
     }
 }
 
-/// An attempt's hold on a card.
+/// An attempt's use of a GPU.
 #[derive(Debug)]
 pub(super) struct Holder {
     pub(super) card: usize,
     before: Option<Before>,
 }
 
-/// A card before an attempt had taken anything of it.
+/// The state of a GPU before an attempt used it.
 #[derive(Debug)]
 struct Before {
     used: u64,
@@ -188,7 +189,7 @@ impl Holder {
         Holder { card, before: None }
     }
 
-    /// The card was looked at since the attempt holds it.
+    /// True if there was a look at the GPU since the attempt holds it.
     pub(super) fn is_seen(&self) -> bool {
         self.before.is_some()
     }
@@ -197,7 +198,7 @@ impl Holder {
         self.before.get_or_insert(Before { used: 0, unseen: Vec::new() });
     }
 
-    /// The part of a look that is this attempt's. `known`: the driver's process ids are those that are seen here.
+    /// The part of a look that belongs to this attempt. `known`: the driver's process ids are valid here.
     pub(super) fn part(&mut self, attempt: AttemptId, found: &CardScan, known: bool) -> GpuLook {
         let unseen = || found.unseen.iter().map(|process| process.pid).collect();
         let before = self.before.get_or_insert_with(|| Before { used: found.used, unseen: unseen() });
@@ -208,7 +209,7 @@ impl Holder {
             None if found.listed && known => (0, false),
             None => (risen, risen > NOISE),
         };
-        // Who was there before, unseen, is not ours; who came since may be.
+        // An unseen process that was there before is not ours; one that came since may be.
         let strangers =
             found.foreign.iter().chain(found.unseen.iter().filter(|p| !known && before.unseen.contains(&p.pid)));
         let of_others = |shares: &Vec<(Owner, f64)>| {
@@ -236,7 +237,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// A card with so much in use, some of it by this attempt and some by processes that are seen or not.
+    /// A GPU with this much memory in use, partly by this attempt and partly by processes that may not be visible.
     fn found(used: u64, ours: Option<Option<u64>>, foreign: &[u32], unseen: &[u32], listed: bool) -> CardScan {
         let stranger =
             |pid: &u32| Stranger { pid: *pid, name: "python3".to_owned(), gpu: "GPU-a".to_owned(), memory: 10 };
@@ -256,7 +257,7 @@ mod tests {
 
     #[test]
     fn memory_is_told_by_process_or_else_compared_with_before() {
-        /// What is told, whether ids are known here, and what is made of it: memory, unverified, strangers.
+        /// Name, scan, whether ids are valid here, and the expected memory, unverified, strangers.
         type Case = (&'static str, CardScan, bool, (u64, bool, &'static [u32]));
         let table: [Case; 8] = [
             ("by process", found(500, Some(Some(300)), &[], &[], true), true, (300, false, &[])),

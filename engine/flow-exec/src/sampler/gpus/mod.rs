@@ -1,7 +1,7 @@
-//! The GPUs seen from outside: a thread a card, for one that hangs must not blind flow to the others. Each asks NVIDIA's library ten
-//! times a second while an attempt holds its card and once a second while somebody waits for one; less often where the answers of all
-//! cost more than a share of a core (in some virtual machines each takes a millisecond). Knows cards and attempts; what counts as an
-//! epoch, and who may start, is the caller's.
+//! Samples the GPUs from outside: one thread per GPU, because one that hangs must not block the others. Each queries
+//! NVML ten times a second while an attempt holds its GPU, and once a second while a step waits for one. If all queries
+//! together take more than a share of a core (in some virtual machines each takes a millisecond), they become less
+//! frequent. Knows GPUs and attempts; epochs and starts are up to the caller.
 
 mod card;
 
@@ -25,31 +25,31 @@ use super::{owners::Owners, share};
 use crate::{clock, nvml::Library};
 use card::{CardScan, Holder, OneCard};
 
-/// How often cards are looked at that an attempt of ours holds.
+/// Interval of looks at GPUs that an attempt holds.
 const EVERY: Duration = Duration::from_millis(100);
-/// How often the others are, and what changes slowly.
+/// Interval for the others, and for slowly changing values.
 const SLOWLY: Duration = Duration::from_secs(1);
-/// The share of one core that looking may take, at all cards together, over many looks.
+/// The share of one CPU core that all GPUs together may take for sampling, on average.
 const SHARE: f64 = 0.005;
-/// A card that takes longer to answer is silent: nothing is to be started on it until it does.
+/// A GPU that takes longer to answer is silent: nothing may start on it until it answers.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How a card stands, less what attempts of ours hold of it.
+/// The state of a GPU, without what our attempts hold.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CardStatus {
     /// It is not lost.
     pub alive: bool,
-    /// It has not answered for a while. What runs on it may still go on.
+    /// It has not answered for a while. Programs on it may still run.
     pub silent: bool,
-    /// Memory that programs can have at all, bytes: less what the driver keeps for itself. 0 where it was not told.
+    /// Memory that programs can use at all, bytes: without the driver's own. 0 if unknown.
     pub usable: u64,
-    /// Memory that is not free and not ours, bytes: of strangers, of a desktop, of the driver itself.
+    /// Memory that is not free and not ours, bytes: of foreign processes, a desktop, or the driver.
     pub others: u64,
     /// Compute processes that are not ours.
     pub strangers: Vec<Stranger>,
 }
 
-/// The running sampler of GPUs. Dropping it ends the threads, unless a sick card holds one: nobody waits for that.
+/// The running GPU sampler. Dropping it ends the threads, without waiting for one that a broken GPU blocks.
 #[derive(Debug)]
 pub struct GpuSampler {
     shared: Arc<Shared>,
@@ -60,15 +60,15 @@ pub struct GpuSampler {
 struct Shared {
     state: Mutex<GpuSamplerState>,
     wake: Condvar,
-    /// A look at a card is over: for who stands still meanwhile, and for who does not.
+    /// Signals that a look at a GPU is done to blocking callers; `told` to async ones.
     looked: Condvar,
     told: Notify,
 }
 
-/// A look at cards that was asked for.
+/// A requested look at GPUs.
 #[derive(Debug)]
 pub struct Asked {
-    /// Which looks at which cards begin after it was.
+    /// The number of the first look at each GPU that begins after the request.
     looks: BTreeMap<usize, u64>,
     since: Instant,
 }
@@ -83,26 +83,26 @@ impl Asked {
 struct GpuSamplerState {
     tracked: BTreeMap<AttemptId, Tracked>,
     cards: Vec<CardState>,
-    /// Somebody waits for a card.
+    /// A step waits for a GPU.
     watched: bool,
-    /// The driver tells ids of processes that mean here what it means.
+    /// The driver's process ids are valid in this namespace.
     sees_all: bool,
     trouble: Option<String>,
     stop: bool,
 }
 
-/// What the thread of a card and everybody else tell each other.
+/// State shared between the thread of a GPU and its callers.
 #[derive(Debug, Default)]
 struct CardState {
     standing: CardStatus,
-    /// Somebody wants to know at once.
+    /// A look was requested at once.
     asked: bool,
-    /// Looks that have begun, and those that are over.
+    /// Number of looks begun, and done.
     begun: u64,
     over: u64,
-    /// It is being asked since then; from the start on, until it has answered once.
+    /// Start of the present query; set from the start until the first answer.
     asking: Option<Instant>,
-    /// CPU time of a look, over the last ones, seconds.
+    /// CPU time of a look, averaged over the last ones, seconds.
     cost: f64,
     /// CPU time of the thread.
     cpu: Duration,
@@ -124,17 +124,17 @@ impl Tracked {
 }
 
 impl GpuSampler {
-    /// Starts the threads for the GPUs that flow may use, and waits until each was looked at once.
+    /// Starts the threads for the GPUs that flow may use, and waits for one look at each.
     ///
     /// # Errors
-    /// There can be no more threads.
+    /// No more threads can be created.
     pub fn start(cards: &[GpuFacts]) -> io::Result<GpuSampler> {
         let (sampler, first) = GpuSampler::begin(cards)?;
         sampler.wait_for(&first);
         Ok(sampler)
     }
 
-    /// The same, with the first look at all of them on its way.
+    /// The same, without waiting for the first look at all of them.
     ///
     /// # Errors
     /// As [`GpuSampler::start`].
@@ -153,14 +153,14 @@ impl GpuSampler {
         Ok((sampler, first))
     }
 
-    /// Asks for a look at these cards at once.
+    /// Requests a look at these GPUs at once.
     pub fn ask(&self, cards: &[usize]) -> Asked {
         let mut state = self.shared.lock();
         let mut looks = BTreeMap::new();
         for n in cards {
             if let Some(card) = state.cards.get_mut(*n) {
                 card.asked = true;
-                // A look that has begun may have been answered before what is asked about.
+                // A look in progress may have read its values before this request.
                 looks.insert(*n, card.begun + 1);
             }
         }
@@ -168,12 +168,12 @@ impl GpuSampler {
         Asked { looks, since: clock::steady() }
     }
 
-    /// It was looked, or a card took longer than one may take to answer.
+    /// True if the look is done, or a GPU took too long to answer.
     pub fn is_over(&self, asked: &Asked) -> bool {
         self.shared.lock().is_over(asked)
     }
 
-    /// Returns when that may be so. Nothing is lost when the future is dropped.
+    /// Returns when [`GpuSampler::is_over`] may have changed. Dropping the future loses nothing.
     pub async fn looked(&self, asked: &Asked) {
         let _ = tokio::time::timeout(asked.left(), self.shared.told.notified()).await;
     }
@@ -185,7 +185,7 @@ impl GpuSampler {
         }
     }
 
-    /// Whether somebody waits for a card, so that all are looked at once a second.
+    /// Sets whether a step waits for a GPU, so that all are looked at once a second.
     pub fn watch(&self, watched: bool) {
         let mut state = self.shared.lock();
         if state.watched != watched {
@@ -194,7 +194,7 @@ impl GpuSampler {
         }
     }
 
-    /// Follows an attempt on cards, by their place in the list, from before its start.
+    /// Samples an attempt on GPUs, by their index in the list, from before its start.
     pub fn track(&self, attempt: AttemptId, keeper: u32, cards: &[usize]) {
         let uuids = cards.iter().filter_map(|card| Some(self.cards.get(*card)?.uuid.clone()));
         let samples = GpuSamples::since(clock::unix_seconds(), uuids);
@@ -205,7 +205,7 @@ impl GpuSampler {
         self.shared.wake.notify_all();
     }
 
-    /// What was seen of an attempt, which is not followed any more, and the share of one core that seeing it took.
+    /// Stops sampling an attempt. Returns its samples, and the share of one CPU core that sampling took.
     pub fn untrack(&self, attempt: AttemptId) -> (GpuSamples, f64) {
         let mut state = self.shared.lock();
         let Some(mut tracked) = state.tracked.remove(&attempt) else { return Default::default() };
@@ -214,7 +214,7 @@ impl GpuSampler {
         (tracked.samples, cost)
     }
 
-    /// What is new of an attempt that is followed, and the share of one core that seeing it takes.
+    /// New samples of an attempt, and the share of one CPU core that sampling takes.
     pub(crate) fn new_samples(
         &self,
         attempt: AttemptId,
@@ -225,20 +225,20 @@ impl GpuSampler {
         tracked.map(|tracked| (tracked.samples.news(known), tracked.cost(state.cpu()))).unwrap_or_default()
     }
 
-    /// Memory of a followed attempt on each of its cards, bytes; nothing where it cannot be told from that of others.
+    /// Memory of an attempt on each of its GPUs, bytes; `None` if it cannot be separated from that of others.
     pub fn memory(&self, attempt: AttemptId) -> Option<Vec<u64>> {
         let state = self.shared.lock();
         let tracked = state.tracked.get(&attempt)?;
         (!tracked.samples.unverified()).then(|| tracked.samples.memory_now())
     }
 
-    /// How the cards stand, in the order of the list.
+    /// The states of the GPUs, in the order of the list.
     pub fn standing(&self) -> Vec<CardStatus> {
         let state = self.shared.lock();
         state.cards.iter().map(|card| CardStatus { silent: card.is_silent(), ..card.standing.clone() }).collect()
     }
 
-    /// Why nothing can be seen, if that is so.
+    /// The reason, if any, why nothing can be seen.
     pub fn trouble(&self) -> Option<String> {
         self.shared.lock().trouble.clone()
     }
@@ -270,12 +270,12 @@ impl GpuSamplerState {
         self.trouble.is_some() || asked.left().is_zero() || asked.looks.iter().all(is_seen)
     }
 
-    /// What the threads took of the CPU.
+    /// CPU time of all threads.
     fn cpu(&self) -> Duration {
         self.cards.iter().map(|card| card.cpu).sum()
     }
 
-    /// The holds of attempts on a card.
+    /// The attempts' holds on a GPU.
     fn holds(&self, n: usize) -> impl Iterator<Item = &Holder> {
         self.tracked.values().flat_map(|tracked| &tracked.holds).filter(move |hold| hold.card == n)
     }
@@ -284,14 +284,15 @@ impl GpuSamplerState {
         self.holds(n).next().is_some()
     }
 
-    /// How often cards that attempts hold are looked at, and the others, and what changes slowly: all that together within its share.
+    /// Intervals for GPUs that attempts hold, and for the others and slow values, so that all queries stay within their
+    /// share.
     fn pace(&self) -> (Duration, Duration) {
         let costs = self.cards.iter().enumerate().map(|(n, card)| card.cost * if self.is_held(n) { 1.0 } else { 0.1 });
         let often = EVERY.max(Duration::from_secs_f64(costs.sum::<f64>() / SHARE)).min(SLOWLY);
         (often, SLOWLY.max(often * 10))
     }
 
-    /// How long a card may wait for its next look; `None` if nobody wants to know.
+    /// How long a GPU may wait for its next look; `None` if nobody needs one.
     fn pause(&self, n: usize) -> Option<Duration> {
         let (often, slowly) = self.pace();
         let held = self.is_held(n);
@@ -301,7 +302,7 @@ impl GpuSamplerState {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, GpuSamplerState> {
-        // The maps are sound after any panic: entries are only put in and taken out whole.
+        // The maps are valid after any panic: entries are only inserted and removed whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -317,7 +318,7 @@ impl Shared {
             let library = &library;
             for (n, facts) in facts.iter().enumerate() {
                 let watch = move || {
-                    // Whatever becomes of this thread, nobody waits for it, and no step is ended because of it.
+                    // If this thread panics, nobody waits for it, and no step is ended for that reason.
                     let watch = AssertUnwindSafe(|| self.watch_card(n, OneCard::new(library, facts)));
                     if panic::catch_unwind(watch).is_err() {
                         let why = "a GPU is not measured any more, by a fault of flow; please report it";
@@ -331,7 +332,7 @@ impl Shared {
         });
     }
 
-    /// These cards are not looked at any more.
+    /// Stops looking at these GPUs.
     fn give_up(&self, cards: Range<usize>, why: String) {
         let mut state = self.lock();
         state.trouble = Some(why);
@@ -346,13 +347,13 @@ impl Shared {
         self.told.notify_one();
     }
 
-    /// The life of a card's thread.
+    /// The main function of a GPU's thread.
     fn watch_card(&self, n: usize, mut card: OneCard<'_>) {
         let mut owners = Owners::new();
         let (mut looked, mut spent) = (None::<Instant>, clock::thread_cpu());
         let mut state = self.lock();
         while !state.stop {
-            // An attempt that begins is looked at before it has taken anything.
+            // A new attempt needs a look before it has used anything,
             let new = state.holds(n).any(|hold| !hold.is_seen());
             if !state.cards[n].asked && !new {
                 let pause = state.pause(n);
@@ -367,7 +368,7 @@ impl Shared {
             }
             let begun = clock::steady();
             looked = Some(begun);
-            // What begins needs to be compared with how things stood before it.
+            // to compare later looks with.
             let slowly = new || card.is_due(state.pace().1);
             let held = state.is_held(n);
             let keeper = state.tracked.values().map(|tracked| tracked.keeper).next();
@@ -382,7 +383,7 @@ impl Shared {
             state.sees_all |= owners.sees_all;
             let this = &mut state.cards[n];
             (this.asking, this.over, this.cpu) = (None, this.over + 1, cpu);
-            // Looks differ, for some things are asked in some of them only.
+            // Averaged, because some looks query more than others.
             this.cost += (cpu.saturating_sub(spent).as_secs_f64() - this.cost) / 8.0;
             spent = cpu;
             state.note(n, seen, &owners, held, clock::since(begun) > PATIENCE);
@@ -392,11 +393,11 @@ impl Shared {
 }
 
 impl GpuSamplerState {
-    /// What a look at a card has found.
+    /// Applies the result of a look at a GPU.
     fn note(&mut self, n: usize, seen: Option<CardScan>, owners: &Owners, held: bool, silent: bool) {
         let Some(seen) = seen else {
             self.cards[n].standing = CardStatus { alive: false, silent: false, ..self.cards[n].standing.clone() };
-            // It will not be there before it is lost.
+            // There is nothing to compare with on a lost GPU.
             self.tracked.values_mut().flat_map(|t| &mut t.holds).filter(|h| h.card == n).for_each(Holder::give_up);
             return;
         };
