@@ -1,4 +1,4 @@
-//! Hashing, copying and reading that may take long: whoever waits for it can end it, and see how far it is.
+//! Hashing and copying that may take long: whoever waits can end it, and see its progress.
 
 use std::{
     io,
@@ -24,19 +24,19 @@ struct Current {
     done: AtomicU64,
 }
 
-/// What an activity is doing.
+/// The current work of an activity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doing {
     /// `hashing`, `copying`, `reading`.
     pub verb: &'static str,
     /// The file or folder.
     pub path: PathBuf,
-    /// In bytes, of so many.
+    /// Bytes done, of this total.
     pub done: u64,
     pub total: u64,
 }
 
-/// Until it is dropped, this is what the activity does.
+/// While it exists, this is the displayed work of the activity.
 pub struct Begun<'a>(Option<&'a Activity>);
 
 impl Activity {
@@ -46,7 +46,7 @@ impl Activity {
         Activity { ended: Arc::clone(&self.ended), current: Arc::default() }
     }
 
-    /// Ends it: what hashes or copies fails at its next block.
+    /// Ends it: hashing or copying fails at its next block.
     pub fn end(&self) {
         self.ended.store(true, Ordering::SeqCst);
     }
@@ -68,7 +68,7 @@ impl Activity {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Shows a piece of work, unless it is a part of the one that is shown.
+    /// Shows a piece of work, unless it is part of the one that is shown.
     #[must_use]
     pub fn begin(&self, verb: &'static str, path: &Path, total: u64) -> Begun<'_> {
         let mut current = self.current();
@@ -79,7 +79,7 @@ impl Activity {
         Begun(Some(self))
     }
 
-    /// So many more bytes are done.
+    /// Adds to the number of bytes that are done.
     pub fn advance(&self, bytes: u64) {
         if let Some(current) = &*self.current() {
             current.done.fetch_add(bytes, Ordering::Relaxed);

@@ -1,6 +1,7 @@
-//! What a run is about to write to its journal, beside it, for the case that its process is killed while it waits for the disk: lines
-//! reach the kernel as soon as they are known, and are not synced. Who takes in the rest of the journal of a run that does not live
-//! any more writes them there, after the artifacts that they tell of are on the disk. After a crash of the machine they say nothing.
+//! Lines that a run is about to write to its journal, in a file next to it, in case its process is killed while it
+//! waits for the disk. Lines reach the kernel at once, without a sync. When the rest of a dead run's journal is
+//! imported, they are appended to it, after the artifacts that they name are on disk. After a crash of the machine they
+//! are ignored.
 
 use std::{
     fs::{self, File},
@@ -20,35 +21,35 @@ use crate::{
 /// The file's first line.
 #[derive(Serialize, Deserialize)]
 struct Begin {
-    /// Of the machine, during which it was written.
+    /// The boot of the machine during which it was written.
     boot: String,
-    /// Where the journal ended: what follows is what comes to stand there.
+    /// The length of the journal: the next lines follow there.
     from: u64,
 }
 
-/// The lines that a run has not journalled yet.
+/// Lines that a run has not journalled yet.
 pub struct Ahead {
     journal: Journal,
     path: PathBuf,
     file: Option<File>,
     holds_some: bool,
-    /// They cannot be noted: what is lost then with a kill is what was not journalled.
+    /// The file cannot be used: a kill then loses what was not journalled.
     is_of_no_use: bool,
 }
 
 impl Ahead {
-    /// Of a journal that this process writes.
+    /// For a journal that this process writes.
     pub fn of(journal: &Journal) -> Ahead {
         let path = beside(journal.path());
         Ahead { journal: journal.clone(), path, file: None, holds_some: false, is_of_no_use: false }
     }
 
-    /// Lines are noted that may not be in the journal yet: what is noted next follows these.
+    /// True if it has lines that may not be in the journal yet, which the next ones must follow.
     pub fn holds_some(&self) -> bool {
         self.holds_some
     }
 
-    /// Notes lines which will follow those in the journal, or those that were noted last, and says whether that was done.
+    /// Notes lines that follow those in the journal, or those noted last. Returns whether that worked.
     pub fn note(&mut self, lines: &[JournalLine]) -> bool {
         let noted = !self.is_of_no_use && self.write(lines).is_ok();
         if !noted {
@@ -73,14 +74,14 @@ impl Ahead {
         self.file.insert(file).write_all(&text)
     }
 
-    /// All of them are journalled.
+    /// All noted lines are in the journal.
     pub fn clear(&mut self) {
         self.holds_some = false;
-        // Where that cannot be told, what is noted later would be taken for something else.
+        // If the file cannot be emptied, later lines in it would be misread.
         self.is_of_no_use |= self.file.as_ref().is_some_and(|file| file.set_len(0).is_err());
     }
 
-    /// The run ends as it should.
+    /// Removes the file at the normal end of the run.
     pub fn remove(&mut self) {
         if self.file.take().is_some() {
             let _ = fs::remove_file(&self.path);
@@ -93,8 +94,7 @@ fn beside(journal: &Path) -> PathBuf {
 }
 
 impl RunDir {
-    /// Writes to the journal of a run that does not live any more what it was about to write there. Leaves it where that cannot be done,
-    /// as in a run of somebody else.
+    /// Appends the noted lines of a dead run to its journal. Leaves them if that fails, as in a run of another user.
     pub(crate) fn write_what_was_ahead(&self) -> Result<()> {
         let path = beside(&self.journal());
         let Ok(ahead) = file::open_to_read(&path) else { return Ok(()) };
@@ -105,7 +105,7 @@ impl RunDir {
         let Ok(journal) = Flock::lock(journal, FlockArg::LockExclusive) else { return Ok(()) };
         let failed = |e| StoreError::io(StoreAction::Read, &path)(e);
         let text = match rest(ahead, &journal).map_err(failed)? {
-            // Another process was quicker.
+            // Another process has done it already.
             _ if !path.exists() => return Ok(()),
             text => text,
         };
@@ -119,7 +119,7 @@ impl RunDir {
         let before = journal.metadata().map_err(failed)?.len();
         let written = (&*journal).write_all(&text).and_then(|()| journal.sync_data());
         if let Err(e) = written {
-            // Half a line would swallow the next one.
+            // Half a line would corrupt the next one.
             let _ = journal.set_len(before);
             return Err(StoreError::io(StoreAction::Write, self.journal())(e));
         }
@@ -128,7 +128,7 @@ impl RunDir {
     }
 }
 
-/// What follows in the journal, in whole lines.
+/// The whole lines that must follow in the journal.
 fn rest(mut ahead: File, journal: &File) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     ahead.read_to_end(&mut text)?;

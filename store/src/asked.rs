@@ -1,5 +1,5 @@
-//! The other side of the socket: a connection to whoever holds the store, over which one thing is asked after the other. Does not know
-//! what to do when it breaks.
+//! The client side of the socket: a connection to the process that holds the store, with one request at a time. Does
+//! not know what to do when it breaks.
 
 use std::{
     ops::ControlFlow,
@@ -14,23 +14,23 @@ use crate::{
     wire::{Answer, Broken, Frames, Hello, Request, decode, encode},
 };
 
-/// A connection; none any more once it broke.
+/// A connection; none after it broke.
 pub(crate) struct Connection(Mutex<Option<Frames>>);
 
-/// Whom a connection led to.
+/// The other end of a connection.
 pub(crate) enum Reached {
     Holder(Connection),
-    /// A flow that says or keeps other things than this one.
+    /// A flow with another protocol or store format.
     Other(Holder),
-    /// Nobody listens: it is just opening, or is an earlier flow.
+    /// Nobody listens: the holder is just opening, or is an earlier flow.
     Nobody,
 }
 
-/// Whoever was asked did not want to wait longer.
+/// The caller did not want to wait longer.
 pub(crate) struct GivenUp;
 
 impl Connection {
-    /// To the holder of a store. While it says nothing `waits` is asked every 100 ms whether to go on.
+    /// Connects to the holder of a store. While it is silent, `waits` decides every 100 ms whether to continue.
     pub(crate) fn to(
         dir: &StoreDir,
         me: &Holder,
@@ -51,8 +51,8 @@ impl Connection {
         }
     }
 
-    /// Asks, and is told as many of the first answers as one frame holds. What broke, or was given up, stays broken: its answers could
-    /// still come.
+    /// Sends requests, and returns as many answers as fit into one frame. A broken or abandoned connection stays
+    /// broken, because its answers could still arrive.
     pub(crate) fn ask(
         &self,
         requests: &[Request],
@@ -70,7 +70,7 @@ impl Connection {
     }
 }
 
-/// A holder that says or keeps other things, with that in the words by which people are told of it.
+/// A holder with another protocol or format, described in words for the user.
 fn other(hello: Hello, ours: &Hello) -> Holder {
     let since = format!("{}; {}", hello.who.since, hello.differs_from(ours));
     Holder { since, ..hello.who }

@@ -1,4 +1,4 @@
-//! Values by key, wherever the database is: what the keys are, and what lies under them. Decides nothing.
+//! Values by key, wherever the database is: the keys, and the form of values. Decides nothing.
 
 use std::{collections::BTreeMap, ops::ControlFlow};
 
@@ -11,29 +11,29 @@ use crate::{
     results::order,
 };
 
-/// First byte of a value that stands in an object; JSON never begins with it.
+/// First byte of a value that is stored in an object; JSON never begins with it.
 const ELSEWHERE: u8 = b'@';
 
-/// Which of several keys it was under which something lies, and what lies there.
+/// Index of the first key that has a value, and the value.
 pub(crate) type Found = Option<(usize, Vec<u8>)>;
-/// What is done with each key and its value, as the database keeps it, and the number of the prefix that it begins with.
+/// A callback for each key and stored value, with the index of its prefix.
 pub(crate) type Each<'a> = dyn FnMut(usize, &[u8], &[u8]) -> Result<()> + 'a;
-/// The same with one prefix, until it breaks.
+/// The same for one prefix, until it breaks.
 pub(crate) type EachUntil<'a> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'a;
-/// What is done with each key and its value in full.
+/// A callback for each key and its full value.
 pub(crate) type EachWhole<'a> = dyn FnMut(&[u8], Option<&[u8]>) + 'a;
 
-/// Read access by key, in this process or over a socket. Values are as the database keeps them.
+/// Read access by key, in this process or over a socket. Values have their stored form.
 pub(crate) trait Bytes {
     fn objects(&self) -> &Objects;
 
-    /// Of each of these lists the first key under which something lies.
+    /// For each of these lists, the first key that has a value.
     fn first(&self, of: &[Vec<Vec<u8>>]) -> Result<Vec<Found>>;
 
-    /// Every key and value that begins with one of these prefixes: prefix by prefix, in order of key.
+    /// Every key and value with one of these prefixes: prefix by prefix, in order of key.
     fn scan(&self, prefixes: &[Vec<u8>], each: &mut Each<'_>) -> Result<()>;
 
-    /// The same of one prefix with large values in full; no value where it stands in an object that is lost.
+    /// The same for one prefix, with large values in full; `None` if a value's object is lost.
     fn each(&self, prefix: &[u8], each: &mut EachWhole<'_>) -> Result<()> {
         self.scan(&[prefix.to_vec()], &mut |_, key, value| {
             match elsewhere(value) {
@@ -44,7 +44,7 @@ pub(crate) trait Bytes {
         })
     }
 
-    /// What lies under each of these keys.
+    /// The values of these keys.
     fn values<T: DeserializeOwned>(&self, keys: impl Iterator<Item = Vec<u8>>) -> Result<Vec<Option<T>>> {
         let found = self.first(&keys.map(|key| vec![key]).collect::<Vec<_>>())?;
         Ok(found.into_iter().map(|found| self.read(&found?.1)).collect())
@@ -54,7 +54,7 @@ pub(crate) trait Bytes {
         Ok(self.values(std::iter::once(key))?.pop().flatten())
     }
 
-    /// A value that was found, as what it is.
+    /// Parses a stored value.
     fn read<T: DeserializeOwned>(&self, value: &[u8]) -> Option<T> {
         match elsewhere(value) {
             None => parse(Some(value)),
@@ -70,7 +70,7 @@ pub(crate) trait Bytes {
         self.value(last_key(workflow, label))
     }
 
-    /// What was observed under each of these shapes, oldest first.
+    /// The observations under each of these shapes, oldest first.
     fn histories(&self, shapes: &[String]) -> Result<Vec<Vec<Observation>>> {
         let prefixes: Vec<Vec<u8>> = shapes.iter().map(|shape| history_key(shape, None)).collect();
         let mut found = vec![Vec::new(); shapes.len()];
@@ -82,12 +82,12 @@ pub(crate) trait Bytes {
         Ok(found)
     }
 
-    /// The base mark; `None` if a flow made the database that had none.
+    /// The base mark; `None` if an earlier flow without marks made the database.
     fn mark(&self) -> Result<Option<Mark>> {
         self.value(MARK.to_vec())
     }
 
-    /// The marks that runs have of their own.
+    /// The marks of individual runs.
     fn marks(&self) -> Result<BTreeMap<RunId, u64>> {
         let mut found = BTreeMap::new();
         self.each(MARKS, &mut |key, value| {
@@ -98,24 +98,24 @@ pub(crate) trait Bytes {
     }
 }
 
-/// A value that cannot be read counts as not there: its step runs again, and `flow doctor` tells of it.
+/// An unreadable value counts as missing: its step runs again, and `flow doctor` reports it.
 pub(crate) fn parse<T: DeserializeOwned>(value: Option<&[u8]>) -> Option<T> {
     serde_json::from_slice(value?).ok()
 }
 
-/// A value as it is kept.
+/// A value in its stored form.
 pub(crate) fn json(value: &impl Serialize) -> Vec<u8> {
-    // Our own types with string keys: there is nothing in them that JSON cannot hold.
+    // Our own types with string keys always fit into JSON.
     serde_json::to_vec(value).unwrap_or_default()
 }
 
-/// The object that a value stands in.
+/// The object that contains the value, if it is stored in one.
 pub(crate) fn elsewhere(value: &[u8]) -> Option<Digest> {
     let (ELSEWHERE, rest) = value.split_first().map(|(first, rest)| (*first, rest))? else { return None };
     std::str::from_utf8(rest).ok()?.parse().ok()
 }
 
-/// What stands in place of a value that stands in an object.
+/// The reference to an object that contains a value.
 pub(crate) fn stands_in(object: &Digest) -> Vec<u8> {
     format!("{}{object}", char::from(ELSEWHERE)).into_bytes()
 }

@@ -1,9 +1,9 @@
-//! Inputs as they are when a run begins: copied once, and given to all attempts, so that what their author does to them from then on
-//! belongs to the next run. What is too large stays where it is, is linked to and checked; where something in it is no input, a
-//! view of links leaves that out.
+//! Copies inputs once when a run begins and gives them to all attempts, so that later edits by the author count for the
+//! next run. A large input is linked and checked instead; if it contains ignored files, a view of links leaves them
+//! out.
 //!
-//! Copies lie as the inputs lie to each other, `runs/ID/inputs/0/src` beside `runs/ID/inputs/0/conf.yaml`: a script that looks for
-//! what lies beside it finds it. What would lie in another one comes into the next number.
+//! Copies are laid out like the inputs, `runs/ID/inputs/0/src` next to `runs/ID/inputs/0/conf.yaml`, so that a script
+//! finds its neighbours. An input that would be inside another one goes into the next number.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,14 +30,14 @@ use crate::{
     stamp::Stamp,
 };
 
-/// Larger inputs are not copied.
+/// Larger inputs are not copied,
 const CAPTURE_BYTES: u64 = 256 << 20;
-/// Nor are folders with more files.
+/// and neither are folders with more files.
 pub const CAPTURE_FILES: u64 = 10_000;
-/// What is copied for a run in all.
+/// Limits for all copies of a run.
 const ALL_BYTES: u64 = 4 << 30;
 const ALL_FILES: u64 = 100_000;
-/// Stands in the folder as long as the run goes on: where it stays the run was killed.
+/// Exists in the folder during the run. If it remains, the run was killed.
 const OPEN: &str = "open";
 
 /// An input that attempts will read.
@@ -45,13 +45,13 @@ const OPEN: &str = "open";
 pub struct Wanted {
     /// Absolute.
     pub path: PathBuf,
-    /// Its place in a work folder.
+    /// Its path in a work folder.
     pub place: String,
     /// Only names and lengths count.
     pub by_listing: bool,
 }
 
-/// What attempts are given in place of an input.
+/// The replacement of an input for attempts.
 pub struct Captured {
     path: PathBuf,
     author: PathBuf,
@@ -69,7 +69,7 @@ struct Made {
     is_folder: bool,
 }
 
-/// What was captured for one run. Dropping it removes the copies.
+/// The captured inputs of one run. Dropping it removes the copies.
 pub struct Captures {
     folder: PathBuf,
     state: Mutex<CaptureState>,
@@ -77,11 +77,11 @@ pub struct Captures {
 
 #[derive(Default)]
 struct CaptureState {
-    /// Places that are taken, by number.
+    /// Used paths, by number.
     groups: Vec<BTreeSet<PathBuf>>,
-    /// `None`: the author's own is used.
+    /// `None`: the author's own file is used.
     by_input: BTreeMap<(PathBuf, bool), Option<Arc<Captured>>>,
-    /// Copies that a step has written into, and of inputs that were forgotten.
+    /// Copies that a step has written into, or whose inputs were forgotten.
     replaced: Vec<Arc<Captured>>,
     bytes: u64,
     files: u64,
@@ -90,22 +90,22 @@ struct CaptureState {
 /// How an input is captured.
 enum Way {
     Copy,
-    /// Folders of its own and links to what is in the author's, as far as that counts.
+    /// Own folders, with links to the author's files that count.
     View,
-    /// A link: what lies beside it finds it.
+    /// A link, so that neighbouring copies find the input.
     Link,
 }
 
 struct Begun {
     wanted: Wanted,
     seen: Arc<StampedInput>,
-    /// Under which number it lies.
+    /// The number of its folder.
     number: usize,
     target: PathBuf,
     way: Way,
 }
 
-/// A file to copy: from where, to where, what its digest is to be.
+/// A file to copy: source, target, expected digest.
 struct Job {
     of: usize,
     from: PathBuf,
@@ -116,13 +116,13 @@ struct Job {
 }
 
 enum Failed {
-    /// It is another one by now, or gone.
+    /// It has changed, or is gone.
     Changed,
     Refused(io::Error),
 }
 
 impl Captures {
-    /// None yet; they will lie in this folder, which is made when there is one.
+    /// Nothing captured yet. `folder` is created with the first copy.
     pub fn new(folder: PathBuf) -> Captures {
         Captures { folder, state: Mutex::default() }
     }
@@ -131,12 +131,12 @@ impl Captures {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Captures what is not captured yet, exactly as it was hashed. Says which inputs are not as they were hashed: they are to be
-    /// [forgotten](Inputs::forget), and what was decided by them is to be decided again. What cannot be hashed is left to whoever
-    /// asks for its digest.
+    /// Captures new inputs exactly as they were hashed. Returns the inputs that have changed since: they must be
+    /// [forgotten](Inputs::forget), and decisions based on them made again. An input that cannot be hashed is skipped;
+    /// the error appears when its digest is requested.
     ///
     /// # Errors
-    /// No copy can be made, for the disk is full; what was asked for is then read where it lies.
+    /// No copy can be made because the disk is full. The inputs are then read in place.
     pub fn capture(&self, inputs: &Inputs, wanted: impl IntoIterator<Item = Wanted>) -> Result<Vec<PathBuf>> {
         let mut state = self.state();
         let mut begun = Vec::new();
@@ -210,18 +210,18 @@ impl Captures {
         refused.map_or(Ok(changed), Err)
     }
 
-    /// What attempts are given in place of an input; `None`: the author's own.
+    /// The replacement of an input; `None` means the author's own file.
     pub fn get(&self, path: &Path, by_listing: bool) -> Option<Arc<Captured>> {
         self.state().by_input.get(&(path.to_owned(), by_listing)).cloned().flatten()
     }
 
-    /// How many files were copied.
+    /// Number of copied files.
     pub fn files(&self) -> u64 {
         self.state().files
     }
 
-    /// Removes the copies. A link from each to the author's stays in place of a folder: the work folders of attempts that failed
-    /// lead there.
+    /// Removes the copies. A link to the author's folder stays in place of each folder, because work folders of failed
+    /// attempts lead there.
     pub fn clear(&self) {
         let CaptureState { by_input, replaced, groups, .. } = std::mem::take(&mut *self.state());
         if groups.is_empty() {
@@ -233,7 +233,7 @@ impl Captures {
             let _ = remove_tree(&captured.path);
             linked |= is_folder && symlink(&captured.author, &captured.path).is_ok();
         }
-        // What cannot be removed now `flow gc` removes with the run.
+        // If it cannot be removed now, `flow gc` removes it with the run.
         if linked {
             let _ = fs::remove_file(self.folder.join(OPEN));
         } else {
@@ -241,7 +241,7 @@ impl Captures {
         }
     }
 
-    /// Removes what a run that was killed left in such a folder; the caller knows that it is over.
+    /// Removes the copies of a killed run; the caller knows that the run is over.
     pub(crate) fn sweep(folder: &Path) {
         if folder.join(OPEN).exists() {
             let _ = remove_tree(folder);
@@ -271,7 +271,7 @@ impl CaptureState {
         }
     }
 
-    /// The first number under which a place neither is taken, nor lies in one that is, nor holds one.
+    /// The first number in which a path is free: it is not used, not inside a used one, and contains none.
     fn place(&mut self, place: &Path) -> usize {
         let is_free = |group: &BTreeSet<PathBuf>| {
             let within = place.ancestors().any(|above| group.contains(above));
@@ -288,7 +288,7 @@ impl CaptureState {
 }
 
 impl Begun {
-    /// Makes its folders and links, and says which files are to be copied.
+    /// Creates its folders and links, and lists the files to copy.
     fn prepare(&self, of: usize, jobs: &mut Vec<Job>) -> io::Result<()> {
         let Begun { wanted, seen, target, way, .. } = self;
         if let Some(above) = target.parent() {
@@ -344,14 +344,14 @@ impl Job {
 }
 
 impl StampedInput {
-    /// The folders that a view has to have of its own.
+    /// The folders that a view must create.
     fn folders_with_ignored(&self) -> BTreeSet<&Path> {
         self.ignored.iter().flat_map(|path| path.ancestors().skip(1)).collect()
     }
 }
 
 impl Captured {
-    /// Of what was made at `target`.
+    /// The input captured at `target`.
     fn of(wanted: &Wanted, seen: &StampedInput, target: &Path, way: &Way) -> io::Result<Option<Captured>> {
         let is_copy = match way {
             Way::Link => return Ok(None),
@@ -363,7 +363,7 @@ impl Captured {
         for file in &seen.files {
             let below = file.path.strip_prefix(&wanted.path).unwrap_or(&file.path);
             if !is_copy && below.parent().is_some_and(|above| !real.contains(above)) {
-                // It lies behind a link.
+                // It is behind a link.
                 continue;
             }
             let path = if below.as_os_str().is_empty() { target.to_owned() } else { target.join(below) };
@@ -386,18 +386,18 @@ impl Captured {
         &self.path
     }
 
-    /// Whose it is: the input's own path.
+    /// The input's own path.
     pub fn author(&self) -> &Path {
         &self.author
     }
 
-    /// It holds all that its author's does. Otherwise it leads there, and the author's is to be [checked](Inputs::changed).
+    /// True if it has all content. Otherwise it links to the author's folder, which must be [checked](Inputs::changed).
     pub fn is_copy(&self) -> bool {
         self.is_copy
     }
 
-    /// What a step wrote in it, as a path in the author's, if one did. Others are not given it any more. Files that are no inputs may
-    /// be there: Python keeps what it compiled.
+    /// The first path that a step has written in it, as a path of the author, if any. It is not given to other attempts
+    /// then. Extra files that are no inputs are allowed, such as Python's compiled files.
     pub fn written(&self) -> Option<PathBuf> {
         let written = self.made.iter().find(|made| !self.is_as_made(made))?;
         self.is_written.store(true, Ordering::Relaxed);

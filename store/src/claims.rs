@@ -1,11 +1,11 @@
-//! Who runs what, among the runs of a store. A claim is the kernel's lock on one byte of a file, at the place that a digest names:
-//! it costs one call, and goes with its process, whatever becomes of that. Knows no results, and decides nothing.
+//! Which run of a store executes what. A claim is a kernel lock on one byte of a file, at the offset that a digest
+//! determines: it costs one call and ends with its process in any case. Knows no results, and decides nothing.
 //!
-//! The locks are those of a process, not of an open file: so the kernel tells whose they are. One process opens a file once. To set
-//! a lock the kernel goes through all locks of its file, so there are many files, and a digest names one of them.
+//! The locks belong to a process, not to an open file, so that the kernel can report the owner. A process opens each
+//! file once. The kernel searches all locks of a file to set one, so there are many files, and the digest selects one.
 //!
-//! In each file that a run opens it has one more lock, at a place of its own, for all its life. When its process dies all its locks in
-//! a file go at once: as long as that one is there, no claim in that file came free by its death.
+//! In each file that it opens, a run holds one more lock, at its own offset, for its whole life. When its process dies,
+//! all its locks in a file disappear together: while that lock exists, no claim in this file was freed by its death.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -24,16 +24,16 @@ use nix::{
 
 use crate::{Result, StoreDir, StoreError, file};
 
-/// The claims of this process on what a store's runs do.
+/// The claims of this process among a store's runs.
 #[derive(Debug)]
 pub struct Claims {
     folder: PathBuf,
-    /// Where a run says in each file that it lives.
+    /// The offset of a run's own lock in each file.
     life: Option<i64>,
     files: Mutex<BTreeMap<u8, Claimed>>,
 }
 
-/// Into so many files claims are spread.
+/// Number of files for claims.
 const FILES: u8 = 64;
 
 /// A file of claims.
@@ -41,31 +41,31 @@ const FILES: u8 = 64;
 struct Claimed {
     path: PathBuf,
     file: File,
-    /// How often each place is claimed: two instances may do the same.
+    /// Number of claims per offset, because two instances may have the same work.
     held: BTreeMap<i64, u32>,
 }
 
-/// Who has a claim.
+/// The holder of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claimant {
-    /// Its process; `None` where that is of another container.
+    /// Its process; `None` if it is in another container.
     pub pid: Option<u32>,
 }
 
 impl Claims {
-    /// None held yet, of a run or of what goes on since its death. To be called once a process and store: closing a file anywhere gives
-    /// all claims in it back.
+    /// Opens the claims, for a run or for a supervisor after its death. Call it once per process and store: closing a
+    /// file anywhere releases all claims in it.
     ///
     /// # Errors
     /// The store cannot be written.
     pub fn open(dir: &StoreDir, run: Option<&RunId>) -> Result<Claims> {
         let folder = dir.claims();
-        // A store that an older flow made has none.
+        // A store made by an older flow has no such folder.
         fs::create_dir_all(&folder).map_err(StoreError::io(StoreAction::Create, &folder))?;
         Ok(Claims { folder, life: run.map(life), files: Mutex::default() })
     }
 
-    /// Claims all of these, or none where another process has one of them: then that is returned.
+    /// Claims all of these. If another process holds one of them, claims none and returns that process.
     ///
     /// # Errors
     /// A file cannot be opened or locked.
@@ -82,7 +82,7 @@ impl Claims {
         Ok(None)
     }
 
-    /// Asks the file that a digest names.
+    /// Uses the file that a digest selects.
     fn of<T>(&self, digest: &Digest, ask: impl FnOnce(&mut Claimed) -> Result<T>) -> Result<T> {
         let number = digest.0[8] % FILES;
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
@@ -93,8 +93,8 @@ impl Claims {
         ask(file)
     }
 
-    /// The place at which an attempt is claimed by the process that keeps it where that outlives its run: as long as it goes on nobody
-    /// else does the same, and whoever joins it has the attempt's own.
+    /// The claim of a supervisor on an attempt that survives its run. It keeps other runs from executing the same; a
+    /// run that joins the attempt takes the normal claim.
     pub fn lasting(attempt: &Digest) -> Digest {
         Digest::of(format!("{attempt} goes on").as_bytes())
     }
@@ -102,7 +102,7 @@ impl Claims {
     /// The first other process that has claimed one of these.
     ///
     /// # Errors
-    /// A file cannot be asked.
+    /// A file cannot be queried.
     pub fn taken(&self, what: impl IntoIterator<Item = Digest>) -> Result<Option<Claimant>> {
         for digest in what {
             if let Some(claimant) = self.of(&digest, |file| file.claimant(place(&digest)))? {
@@ -112,14 +112,14 @@ impl Claims {
         Ok(None)
     }
 
-    /// Another run has lost no claim of these by its death. `false` says nothing.
+    /// True if the death of another run has certainly freed none of these claims. `false` means unknown.
     pub fn none_lost_by(&self, run: &RunId, what: &[Digest]) -> bool {
         let lives =
             |digest: &Digest| self.of(digest, |file| file.claimant(life(run))).is_ok_and(|found| found.is_some());
         what.iter().all(lives)
     }
 
-    /// Gives claims back, each as often as it was taken.
+    /// Releases claims, each as often as it was taken.
     ///
     /// # Errors
     /// A file cannot be unlocked.
@@ -133,7 +133,7 @@ impl Claimed {
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false);
         let file = file::open(&mut options, &path).map_err(StoreError::io(StoreAction::Open, &path))?;
-        // Where it cannot be had others look at the run's process instead.
+        // Without this lock, others check the run's process instead.
         if let Some(place) = life {
             let _ = fcntl(file.as_fd(), FcntlArg::F_SETLK(&lock(libc::F_WRLCK, place)));
         }
@@ -144,7 +144,7 @@ impl Claimed {
         if !self.held.contains_key(&place) {
             match fcntl(self.file.as_fd(), FcntlArg::F_SETLK(&lock(libc::F_WRLCK, place))) {
                 Ok(_) => {}
-                // It may have been given back meanwhile; who looks again finds out.
+                // The claim may be free by now, which the next look shows.
                 Err(Errno::EAGAIN | Errno::EACCES) => {
                     return Ok(Some(self.claimant(place)?.unwrap_or(Claimant { pid: None })));
                 }
@@ -177,13 +177,13 @@ impl Claimed {
     }
 }
 
-/// Where a digest is claimed. Two that share a place by chance, one in 2⁶³, wait for each other and are otherwise none the worse.
+/// The offset of a digest's claim. If two digests share one by chance (1 in 2⁶³), they only wait for each other.
 fn place(digest: &Digest) -> i64 {
     let [a, b, c, d, e, f, g, h, ..] = digest.0;
     i64::from_le_bytes([a, b, c, d, e, f, g, h & 0x7f]) >> 1
 }
 
-/// Where a run says that it lives, behind all places of claims.
+/// The offset of a run's own lock, behind all claims.
 fn life(run: &RunId) -> i64 {
     (1 << 62) | place(&Digest::of(run.0.as_bytes()))
 }
@@ -202,9 +202,10 @@ fn lock(kind: libc::c_int, place: i64) -> libc::flock {
 mod tests {
     use super::*;
 
-    /// As another process sees it: locks of an open file are refused by those of any process, our own too.
+    /// Locks of an open file conflict with those of any process, including ours, so this sees what another process
+    /// would.
     fn is_free(dir: &StoreDir, digest: &Digest) -> bool {
-        // Closed, it would give back the claims of this process.
+        // Closing it would release the claims of this process.
         let path = dir.claims().join((digest.0[8] % FILES).to_string());
         let file = Box::leak(Box::new(File::options().read(true).write(true).open(path).unwrap()));
         let place = place(digest);
@@ -240,7 +241,7 @@ mod tests {
         let path = |of: &Digest| dir.claims().join((of.0[8] % FILES).to_string());
         assert_ne!(path(&a), path(&b));
         assert!(!claims.none_lost_by(&other, &[a]), "nobody knows");
-        // Another process. Closed, its file would give back the claims of this one.
+        // Another process. Closing its file would release the claims of this one.
         let theirs = Box::leak(Box::new(File::options().read(true).write(true).open(path(&a)).unwrap()));
         let set = |kind, run| fcntl(theirs.as_fd(), FcntlArg::F_OFD_SETLK(&lock(kind, life(run))));
         assert!(set(libc::F_WRLCK, &own).is_err(), "it lives");

@@ -1,9 +1,9 @@
-//! What is written together: first to the journal, then to the database. Knows their order, not what the lines mean.
+//! Writes that belong together: first the journal, then the database. Knows their order, not the meaning of the lines.
 //!
-//! The artifacts that lines tell of are on the disk before the lines are written, and these before what they come to is put into the
-//! database, which gets it to the disk when it likes. The database carries a mark with every batch: how far the run's journal is in
-//! it. What journals have beyond it an opening puts there. Where another process has the database it is told how long the journal
-//! is now, and reads what is new of it.
+//! Artifacts that the lines name are synced before the lines, and the lines before their changes go to the database,
+//! which writes to disk at its own pace. Every batch of the database includes a mark: how far the run's journal is in
+//! it. Opening the store applies what journals have beyond the mark. If another process has the database, it is told
+//! the new length of the journal and reads the new part.
 
 use std::sync::Arc;
 
@@ -11,21 +11,21 @@ use flow_core::{JournalLine, RunEvent};
 
 use crate::{Journal, Objects, Result, StoreError, db::DbBatch, link::Link, mark::is_record};
 
-/// Lines for the journal and what they come to in the database, not written yet.
+/// Lines for the journal and their database changes, not written yet.
 pub struct Commit {
     pub(crate) objects: Objects,
     pub(crate) link: Arc<Link>,
     pub(crate) journal: Journal,
     pub(crate) lines: Vec<JournalLine>,
-    /// What no journal tells of.
+    /// Changes that no journal contains.
     pub(crate) only_here: DbBatch,
 }
 
-/// Why a commit could not be written.
+/// Why a commit was not applied.
 pub enum Unapplied {
-    /// Nothing of it is anywhere, and it can be tried again.
+    /// Nothing of it was written, and it can be tried again.
     Nowhere(Box<Commit>, StoreError),
-    /// The journal has it; the next opening puts it into the database.
+    /// The journal has it; the next opening applies it to the database.
     Journalled(StoreError),
 }
 
@@ -38,10 +38,10 @@ impl From<Unapplied> for StoreError {
 }
 
 impl Commit {
-    /// Writes it, and gives the lines back when no kill and no power cut can undo what they record.
+    /// Writes it, and returns the lines when neither a kill nor a power cut can undo them.
     ///
     /// # Errors
-    /// The disk is full, or the database is damaged. What was there before still is.
+    /// The disk is full, or the database is damaged. Earlier content is unaffected.
     pub fn apply(self) -> Result<Vec<JournalLine>, Unapplied> {
         let records = self.lines.iter().any(is_record);
         let results = self.lines.iter().filter_map(|line| match &line.event {
@@ -58,7 +58,7 @@ impl Commit {
         let written = match self.link.core() {
             Some(core) => core.commit(&run, &self.lines, only_here, records.then_some(to)),
             None => {
-                // What is forgotten may be among what is recorded: it was made again.
+                // Deletions first: a forgotten result may be recorded again in the same batch.
                 let first = if only_here.len() == 0 { Ok(()) } else { self.link.write(only_here) };
                 first.and_then(|()| if records { self.link.record(&run, to) } else { Ok(()) })
             }
@@ -66,14 +66,14 @@ impl Commit {
         written.map(|()| self.lines).map_err(Unapplied::Journalled)
     }
 
-    /// This one and what came later, as one.
+    /// Merges this commit with a later one.
     pub fn with(mut self, later: Commit) -> Commit {
         self.lines.extend(later.lines);
         self.only_here.append(later.only_here);
         self
     }
 
-    /// There are lines for the journal at most: no disk is waited for.
+    /// True if it contains only lines without results, so that no disk sync is needed.
     pub fn is_quick(&self) -> bool {
         self.only_here.len() == 0 && !self.lines.iter().any(is_record)
     }

@@ -1,14 +1,14 @@
-//! The database: bytes by key in sled, the only file that names it. Knows prefixes and batches, not what the values mean.
+//! The database: bytes by key in sled, which only this file uses. Knows prefixes and batches, not the meaning of
+//! values.
 //!
-//! sled loses acknowledged records on a kill unless it is flushed, the newest first, so a batch that is nowhere else is followed by
-//! a flush. The timer is off.
-//! Values above some 128 KB become files that leak when overwritten: a value over [`INLINE`] is kept among the objects, and the
-//! database holds its digest.
+//! A kill makes sled lose acknowledged records, the newest first, unless it is flushed, so a batch that exists nowhere
+//! else is followed by a flush. The timer is off. Values above about 128 KB become files that leak when overwritten: a
+//! value over [`INLINE`] is stored as an object, and the database has its digest.
 //!
-//! A kill may come at any moment of opening. sled writes its configuration in two pieces when it makes a database, so a new one
-//! is made in `db.new` and renamed when it is complete; and it takes a snapshot that it had not finished writing for the newest
-//! one, so such are removed first. What sled calls corrupt is [`StoreError::Damaged`], and noted in the folder for the next
-//! opening, which need not touch the same page; what the system refused is [`StoreError::Io`].
+//! A kill may happen at any moment of opening. When sled creates a database it writes its configuration in two pieces,
+//! so a new one is made in `db.new` and renamed when it is complete. sled also takes an unfinished snapshot for the
+//! newest one, so these are removed first. Corruption reported by sled is [`StoreError::Damaged`], noted in the folder
+//! for the next opening, which may not touch the same page. Errors of the system are [`StoreError::Io`].
 
 use std::{
     cell::Cell,
@@ -37,17 +37,18 @@ use crate::{
     objects::remove_tree,
 };
 
-/// Larger values are kept among the objects.
+/// Larger values are stored as objects.
 const INLINE: usize = 48 << 10;
-/// sled writes when it is opened. Where that fails for want of room the database is damaged: it is not opened with less than this.
+/// sled writes when it opens. A full disk would damage the database at that moment, so it is not opened with less free
+/// space.
 const ROOM: u64 = 1 << 20;
-/// A folder of sled's, for large values.
+/// sled's folder for large values.
 const BLOBS: &str = "blobs";
-/// In the folder, once sled has called it corrupt: what it said.
+/// A file in the folder after sled has reported corruption: its message.
 const DAMAGED: &str = "damaged";
-/// In the folder, once the database is complete.
+/// A file in the folder after the database is complete.
 const MADE: &str = "made";
-/// A record that is in every database that lost nothing.
+/// A record in every database that has lost nothing.
 const RECORD: &[u8] = b"made";
 
 #[derive(Clone)]
@@ -57,8 +58,8 @@ pub(crate) struct Db {
     objects: Objects,
 }
 
-/// Closing writes what is not yet written, and panics where that fails, or waits for ever where something failed before. The journals
-/// have it, so that nothing is lost.
+/// Closing writes the rest. It panics if that fails, or waits forever if something failed before. The journals have
+/// everything, so nothing is lost.
 #[derive(Clone)]
 struct Closing {
     sled: Option<sled::Db>,
@@ -67,7 +68,7 @@ struct Closing {
 
 impl Drop for Closing {
     fn drop(&mut self) {
-        /// So long closing may take after something failed. What it has open goes with the process.
+        /// How long closing may take after a failure. Open files end with the process.
         const PATIENCE: Duration = Duration::from_secs(2);
         let sled = self.sled.take();
         let close = move || drop(quietly(|| drop(sled)));
@@ -85,7 +86,7 @@ impl Drop for Closing {
     }
 }
 
-/// Values by key, none where it is to go. Of one key what came last counts.
+/// Values by key; none means deletion. The last write of a key counts.
 #[derive(Default)]
 pub(crate) struct DbBatch(BTreeMap<Vec<u8>, Option<Vec<u8>>>);
 
@@ -98,14 +99,14 @@ impl DbBatch {
         self.0.insert(key, None);
     }
 
-    /// What was to go stays.
+    /// Cancels the deletion of a key.
     pub(crate) fn keep(&mut self, key: &[u8]) {
         if self.0.get(key).is_some_and(Option::is_none) {
             self.0.remove(key);
         }
     }
 
-    /// Puts what came later behind it.
+    /// Appends a later batch.
     pub(crate) fn append(&mut self, mut later: DbBatch) {
         self.0.append(&mut later.0);
     }
@@ -114,7 +115,7 @@ impl DbBatch {
         self.0.len()
     }
 
-    /// Large values are kept among the objects, and it has their digests.
+    /// Stores large values as objects and keeps their digests.
     pub(crate) fn outlined(mut self, objects: &Objects) -> Result<DbBatch> {
         for value in self.0.values_mut().flatten().filter(|value| value.len() > INLINE) {
             *value = stands_in(&objects.store_bytes(value)?.digest);
@@ -122,7 +123,7 @@ impl DbBatch {
         Ok(self)
     }
 
-    /// What is written under which key.
+    /// The writes, by key.
     pub(crate) fn into_writes(self) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
         self.0.into_iter().collect()
     }
@@ -133,7 +134,7 @@ impl DbBatch {
 }
 
 impl Db {
-    /// Opens the database, if there is one. The caller holds the store's lock.
+    /// Opens the database, if it exists. The caller holds the store's lock.
     pub(crate) fn open(dir: &StoreDir) -> Result<Option<Db>> {
         let path = dir.db();
         let half = dir.new_db();
@@ -148,7 +149,7 @@ impl Db {
             if entry.file_name().to_string_lossy().ends_with(".generating") {
                 fs::remove_file(entry.path()).map_err(StoreError::io(StoreAction::Remove, entry.path()))?;
             } else if entry.file_name() != BLOBS {
-                // Written through a link it would take the place of somebody else's file.
+                // Writing through a link would overwrite a file outside of the store.
                 file::check(&entry.path()).map_err(StoreError::io(StoreAction::Use, entry.path()))?;
             }
         }
@@ -162,7 +163,7 @@ impl Db {
         Ok(Some(db))
     }
 
-    /// Makes an empty one aside, with `first` in it, to be filled and then [put in place](Db::put_in_place).
+    /// Creates a database in `db.new` with `first` in it, to be filled and then [put in place](Db::put_in_place).
     pub(crate) fn aside(dir: &StoreDir, mut first: DbBatch) -> Result<Db> {
         let path = dir.new_db();
         remove_tree(&path)?;
@@ -174,7 +175,7 @@ impl Db {
         Ok(db)
     }
 
-    /// The database that was made aside, and is closed, becomes the database.
+    /// Moves the closed new database into place.
     pub(crate) fn put_in_place(dir: &StoreDir) -> Result<()> {
         fs::rename(dir.new_db(), dir.db()).map_err(StoreError::io(StoreAction::MoveIntoPlace, dir.new_db()))?;
         dir.sync_folder()
@@ -187,7 +188,7 @@ impl Db {
         }
         may_start_threads().map_err(StoreError::io(StoreAction::UseDatabase, &path))?;
         let config = sled::Config::default().path(&path).cache_capacity(64 << 20).flush_every_ms(None);
-        // The lock of sled itself can outlive a killed process by a moment, as ours can.
+        // sled's own lock, like ours, can outlive a killed process by a moment.
         let mut tries = 0;
         let sled = loop {
             match guarded(&path, || config.open()) {
@@ -205,7 +206,7 @@ impl Db {
         Ok(Db { path, sled: Closing { sled: Some(sled), has_failed: Arc::default() }, objects: dir.objects() })
     }
 
-    /// A file whose beginning is damaged sled takes for a new one. A mark beside it and a record in it tell the difference.
+    /// sled takes a file with a damaged start for a new one. A marker file and a record inside reveal this.
     fn check_memory(&self) -> Result<()> {
         let mark = self.path.join(MADE);
         if self.ask(|sled| sled.contains_key(RECORD))? {
@@ -225,13 +226,14 @@ impl Db {
         asked.inspect_err(|_| self.sled.has_failed.store(true, Ordering::Relaxed))
     }
 
-    /// Writes everything or nothing, and returns when no kill can undo it. It waits for the disk, some milliseconds on a busy one.
+    /// Writes everything or nothing, and returns when no kill can undo it. Waits for the disk, some milliseconds on a
+    /// busy one.
     pub(crate) fn write(&self, batch: DbBatch) -> Result<()> {
         self.put(batch)?;
         self.ask(|sled| sled.flush()).map(drop)
     }
 
-    /// Writes everything or nothing. A kill can undo it, with everything that was put there since.
+    /// Writes everything or nothing. A kill can undo it, together with all later writes.
     pub(crate) fn put(&self, batch: DbBatch) -> Result<()> {
         let mut writes = sled::Batch::default();
         for (key, value) in batch.outlined(&self.objects)?.0 {
@@ -243,7 +245,7 @@ impl Db {
         self.ask(|sled| sled.apply_batch(writes))
     }
 
-    /// The first of these keys under which something lies, and what lies there.
+    /// The first of these keys that has a value, and the value.
     pub(crate) fn first_of(&self, keys: &[Vec<u8>]) -> Result<Found> {
         for (n, key) in keys.iter().enumerate() {
             if let Some(value) = self.ask(|sled| sled.get(key))? {
@@ -253,7 +255,7 @@ impl Db {
         Ok(None)
     }
 
-    /// What begins with `prefix` and comes behind a key, as long as `each` says so.
+    /// Visits all keys with `prefix` after a key, until `each` breaks.
     pub(crate) fn scan_behind(&self, prefix: &[u8], after: Option<&[u8]>, each: &mut EachUntil<'_>) -> Result<()> {
         let begin = after.map_or(Bound::Included(prefix), Bound::Excluded);
         let mut found = self.ask(|sled| Ok(sled.range::<&[u8], _>((begin, Bound::Unbounded))))?;
@@ -282,27 +284,27 @@ impl Bytes for Db {
     }
 }
 
-/// Bytes that this user can still write on the disk of a folder.
+/// Bytes that this user can still write to a folder's disk.
 fn free(folder: &Path) -> Result<u64> {
     let found = statvfs(folder).map_err(|e| StoreError::io(StoreAction::LookAtDisk, folder)(e.into()))?;
     if found.blocks() == 0 {
-        // It tells nothing of itself, as some file systems in user space do.
+        // Some user-space file systems report nothing.
         return Ok(u64::MAX);
     }
-    // Some of it is kept for root.
+    // Some blocks are reserved for root.
     let blocks = if Uid::effective().is_root() { found.blocks_free() } else { found.blocks_available() };
     Ok(blocks as u64 * found.fragment_size() as u64)
 }
 
-/// sled waits for ever for a thread that could not be started.
+/// sled waits forever for a thread that could not be started.
 ///
 /// # Errors
-/// Fewer threads can be started than it needs, and flow besides.
+/// Fewer threads can be started than sled and flow need.
 fn may_start_threads() -> io::Result<()> {
     const THREADS: usize = 8;
     let gate = Mutex::new(());
     thread::scope(|scope| {
-        // They live until this is dropped.
+        // They live until the lock is dropped.
         let _closed = gate.lock();
         (0..THREADS).try_for_each(|_| {
             thread::Builder::new().stack_size(64 << 10).spawn_scoped(scope, || drop(gate.lock())).map(drop)
@@ -311,7 +313,7 @@ fn may_start_threads() -> io::Result<()> {
     .map_err(|e| io::Error::other(format!("{THREADS} threads cannot be started: {e}{LIMIT}")))
 }
 
-/// Calls sled, and turns what it says into our errors. On a damaged file it panics here and there.
+/// Calls sled and converts its errors. On a damaged file, sled sometimes panics.
 fn guarded<T>(path: &Path, call: impl FnOnce() -> sled::Result<T>) -> Result<T> {
     let refused = |source| StoreError::Io { what: StoreAction::UseDatabase, path: path.to_owned(), source };
     let error = match quietly(call) {
@@ -320,7 +322,7 @@ fn guarded<T>(path: &Path, call: impl FnOnce() -> sled::Result<T>) -> Result<T> 
         Err(panicked) => {
             let words = panicked.downcast_ref::<String>().cloned();
             let words = words.or_else(|| panicked.downcast_ref::<&str>().map(|s| (*s).to_owned())).unwrap_or_default();
-            // It panics too where it does not expect the system to refuse something.
+            // It also panics on some unexpected system errors.
             return Err(match system_error(&words) {
                 Some(source) => refused(source),
                 None => damaged(path, "sled cannot go on reading it"),
@@ -334,7 +336,7 @@ fn guarded<T>(path: &Path, call: impl FnOnce() -> sled::Result<T>) -> Result<T> 
             None if source.kind() == io::ErrorKind::UnexpectedEof => damaged(path, "its file ends too early"),
             None => refused(source.kind().into()),
         },
-        // What it says of another version, and only that, is no damage, if the version stands there as it was written.
+        // Only this message, about another version, is not damage, if the version is stored as it was written.
         sled::Error::Unsupported(words)
             if words.contains("pagecache version") && is_as_written(&path.join("conf")) != Some(false) =>
         {
@@ -351,20 +353,20 @@ fn guarded<T>(path: &Path, call: impl FnOnce() -> sled::Result<T>) -> Result<T> 
     })
 }
 
-/// Whether sled's configuration has the checksum that it ends in: sled reads it all the same. None if it cannot be read.
+/// Whether sled's configuration matches its checksum, which sled itself ignores. None if it cannot be read.
 fn is_as_written(conf: &Path) -> Option<bool> {
     let bytes = fs::read(conf).ok()?;
     let (text, checksum) = bytes.split_last_chunk()?;
     Some(crc32fast::hash(text) == u32::from_le_bytes(*checksum))
 }
 
-/// Notes it for the next opening, where that is possible.
+/// Notes the damage for the next opening, if possible.
 fn damaged(path: &Path, detail: &str) -> StoreError {
     let _ = fs::write(path.join(DAMAGED), detail);
     StoreError::Damaged { path: path.to_owned(), detail: detail.to_owned() }
 }
 
-/// What the system said, out of words in which sled hides it: `… Os { code: 28, kind: StorageFull, message: "…" }`.
+/// The system's error inside sled's message: `… Os { code: 28, kind: StorageFull, message: "…" }`.
 fn system_error(words: &str) -> Option<io::Error> {
     let (_, rest) = words.split_once("Os { code: ")?;
     rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok().map(io::Error::from_raw_os_error)
@@ -374,7 +376,7 @@ fn gone() -> sled::Error {
     sled::Error::ReportableBug("the database is closed".into())
 }
 
-/// Calls sled; where it panics nothing is printed, for its words are turned into ours.
+/// Calls sled without printing its panics, because their messages become our errors.
 fn quietly<T>(call: impl FnOnce() -> T) -> thread::Result<T> {
     thread_local!(static QUIET: Cell<bool> = const { Cell::new(false) });
     static HOOK: Once = Once::new();

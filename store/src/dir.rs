@@ -1,5 +1,5 @@
-//! The folder of a store: where what lies, its format, and the file systems it may not lie on. Takes no lock, so that reading
-//! commands can use it while a run goes on.
+//! The folder of a store: paths, format, and unsupported file systems. Takes no lock, so that reading commands can use
+//! it during a run.
 
 use std::{
     fs::{self, File},
@@ -24,9 +24,9 @@ use crate::{Result, StoreError, file, objects::mounts};
 
 /// The version of the store's format. All others are refused.
 pub const STORE_FORMAT: u32 = 3;
-/// A link in a store to a folder of this machine, where its database lies then.
+/// A link in a store to a folder of this machine for its database.
 const LOCAL: &str = "local";
-/// Magic numbers of file systems that lie on other machines, as the kernel documents them.
+/// Magic numbers of network file systems, as documented by the kernel.
 const NETWORK: &[(u32, &str)] = &[
     (0x6969, "NFS"),
     (0x517b, "SMB"),
@@ -40,7 +40,7 @@ const NETWORK: &[(u32, &str)] = &[
     (0x5346_414f, "AFS"),
 ];
 
-/// The number of all that programs serve by FUSE, of which the table of mounts tells the kind: what lies elsewhere of these.
+/// The magic number of all FUSE file systems. The mount table has their type; these are network ones.
 const FUSE: u32 = 0x6573_5546;
 const NETWORK_FUSE: &[(&str, &str)] = &[
     ("fuse.sshfs", "sshfs"),
@@ -65,7 +65,7 @@ impl StoreDir {
     /// An existing store, or none if nothing has run yet. Creates nothing.
     ///
     /// # Errors
-    /// Another format, or the file that tells the format cannot be read.
+    /// Another format, or the format file cannot be read.
     pub fn existing(path: &Path) -> Result<Option<StoreDir>> {
         let dir = StoreDir::at(path);
         let format = dir.format_file();
@@ -88,7 +88,7 @@ impl StoreDir {
         }
     }
 
-    /// An existing store, or a new one, which is for its owner alone. A lab that shares one makes the folder first.
+    /// An existing store, or a new one for its owner alone. To share one, a group creates the folder first.
     ///
     /// # Errors
     /// A newer format; a network file system; a folder that cannot be written.
@@ -102,7 +102,7 @@ impl StoreDir {
         }
         if let Some(kind) = network(&database)? {
             if !was_there {
-                // It is of no use to anybody, and would be taken for a store that is somewhere else.
+                // Otherwise it would be taken for a store.
                 let _ = fs::remove_dir(path);
             }
             return Err(StoreError::Network { path: path.to_owned(), kind });
@@ -115,7 +115,7 @@ impl StoreDir {
             return Ok(dir);
         }
         let dir = StoreDir::at(path);
-        // Nobody wants a store in their repository.
+        // Keeps the store out of the user's repository.
         dir.write_atomically(&path.join(".gitignore"), b"*\n")?;
         dir.write_atomically(&dir.format_file(), format!("{STORE_FORMAT}\n").as_bytes())?;
         Ok(dir)
@@ -125,7 +125,7 @@ impl StoreDir {
         &self.path
     }
 
-    /// The runs that have a folder, oldest first.
+    /// The runs with a folder, oldest first.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -139,7 +139,7 @@ impl StoreDir {
         };
         for entry in entries {
             let entry = entry.map_err(StoreError::io(StoreAction::Read, &path))?;
-            // A file is an editor's, or a file manager's.
+            // A file comes from an editor or a file manager.
             let is_folder = entry.file_type().map_err(StoreError::io(StoreAction::LookAt, entry.path()))?.is_dir();
             if let (true, Ok(name)) = (is_folder, entry.file_name().into_string()) {
                 runs.push(RunId(name));
@@ -149,12 +149,12 @@ impl StoreDir {
         Ok(runs)
     }
 
-    /// Where the snapshot of a workflow lies.
+    /// The path of a workflow's snapshot.
     pub fn snapshot(&self, name: &str) -> PathBuf {
         self.path.join("snapshots").join(name)
     }
 
-    /// Nothing says any more that there is nothing to do: the next run looks closer.
+    /// Removes all snapshots, so that the next run looks closer.
     ///
     /// # Errors
     /// They cannot be removed.
@@ -171,18 +171,18 @@ impl StoreDir {
         Ok(())
     }
 
-    /// Where attempts leave what the next one that does the same goes on from, until there is a result.
+    /// The folder for checkpoints, which the next attempt of the same work continues from until there is a result.
     pub fn checkpoints(&self) -> PathBuf {
         self.path.join("checkpoints")
     }
 
-    /// Says to runs that live that there is something among the jobs of one that does not.
+    /// Tells living runs that a dead run's jobs have changed.
     pub fn has_news(&self) {
-        // Who misses it does again what goes on, or waits for its end.
+        // A run that misses it repeats what still runs, or waits for its end.
         let _ = fs::write(self.news_file(), format!("{}\n", std::process::id()));
     }
 
-    /// When that was last said.
+    /// When this was last done.
     pub fn news(&self) -> Option<SystemTime> {
         fs::metadata(self.news_file()).and_then(|meta| meta.modified()).ok()
     }
@@ -191,20 +191,20 @@ impl StoreDir {
         self.path.join("news")
     }
 
-    /// Where it is written down what the nodes of a batch system have, as it told last.
+    /// The file with the batch system's last report about its nodes.
     pub fn nodes(&self) -> PathBuf {
         self.path.join("nodes")
     }
 
-    /// Where it is written down for which digest a plugin was set up.
+    /// The file with the digest for which a plugin was set up.
     pub fn plugin(&self, name: &str) -> PathBuf {
         self.path.join("plugins").join(format!("{name}.json"))
     }
 
-    /// Replaces a file of the store so that a reader sees the old content or the new, and a kill leaves one of both.
+    /// Replaces a file of the store atomically: readers and a kill see either the old or the new content.
     ///
     /// # Errors
-    /// The system's, a full disk for one; the old content stands then.
+    /// Those of the system, such as a full disk. The old content then stays.
     pub fn write_atomically(&self, path: &Path, bytes: &[u8]) -> Result<()> {
         let temporary = self.temporary(path.parent().unwrap_or(&self.path));
         let written = fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
@@ -214,15 +214,15 @@ impl StoreDir {
         })
     }
 
-    /// A name in `folder` that nobody else uses: by chance, for in another container somebody else has our process's number.
+    /// An unused name in `folder`. It is random, because a process in another container may have our process number.
     pub(crate) fn temporary(&self, folder: &Path) -> PathBuf {
         static OWN: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(std::process::id()));
         static NEXT: AtomicU64 = AtomicU64::new(0);
         folder.join(format!(".tmp-{:016x}-{}", *OWN, NEXT.fetch_add(1, Ordering::Relaxed)))
     }
 
-    /// Where the database lies: in the store, or where its link [`LOCAL`] leads, so that all else can lie on a file system that
-    /// other machines see.
+    /// The folder of the database: the store, or the target of its link [`LOCAL`], so that everything else can be on a
+    /// file system that other machines see.
     pub(crate) fn database_folder(&self) -> PathBuf {
         let local = self.path.join(LOCAL);
         if fs::symlink_metadata(&local).is_ok() { local } else { self.path.clone() }
@@ -232,7 +232,7 @@ impl StoreDir {
         self.database_folder().join("db")
     }
 
-    /// Where a new database is made.
+    /// The path of a new database while it is made.
     pub(crate) fn new_db(&self) -> PathBuf {
         self.database_folder().join("db.new")
     }
@@ -241,13 +241,13 @@ impl StoreDir {
         self.path.join("format")
     }
 
-    /// Waits until the names in the database's folder are on the disk.
+    /// Syncs the names in the database's folder.
     pub(crate) fn sync_folder(&self) -> Result<()> {
         let folder = self.database_folder();
         File::open(&folder).and_then(|folder| folder.sync_all()).map_err(StoreError::io(StoreAction::Sync, &folder))
     }
 
-    /// Waits until everything is on the disk that was written to the store so far: one call is cheaper than one for each file.
+    /// Syncs everything written to the store so far, which is cheaper than one call per file.
     pub(crate) fn sync_all(&self) -> Result<()> {
         let synced = File::open(&self.path).and_then(|folder| Ok(nix::unistd::syncfs(folder)?));
         synced.map_err(StoreError::io(StoreAction::Sync, &self.path))
@@ -266,11 +266,11 @@ impl StoreDir {
     }
 }
 
-/// What the file that tells the format is.
+/// The content of the format file.
 pub(crate) enum FormatFile {
     Missing,
     Number(u32),
-    /// What it is instead, as a sentence.
+    /// A sentence about the actual content.
     Damaged(&'static str),
 }
 
@@ -294,7 +294,7 @@ fn make_private(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Which network file system a folder lies on, if it does.
+/// The network file system of a folder, if it is on one.
 fn network(path: &Path) -> Result<Option<&'static str>> {
     let found = statfs(path).map_err(|e| StoreError::io(StoreAction::LookAtFileSystem, path)(e.into()))?;
     let FsType(kind) = found.filesystem_type();

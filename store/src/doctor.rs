@@ -1,5 +1,5 @@
-//! `flow doctor`: holds the database against the artifacts and the journals, rebuilds it where it is damaged, and tells
-//! what it found. Changes nothing that is sound; words are somebody else's.
+//! `flow doctor`: checks the database against artifacts and journals, rebuilds it if it is damaged, and reports the
+//! findings. Changes nothing that is sound; the caller words the report.
 
 use std::{collections::BTreeMap, ops::ControlFlow, path::Path};
 
@@ -17,34 +17,34 @@ use crate::{
 
 const FLOW: &str = env!("CARGO_PKG_VERSION");
 
-/// What `flow doctor` found and did.
+/// The findings and repairs of `flow doctor`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Diagnosis {
-    /// The database was damaged, and was made anew from the journals.
+    /// Set if the database was damaged and rebuilt from the journals.
     pub rebuilt: Option<Rebuilt>,
-    /// Results that the journals tell of and the database had lost, put back: their artifacts are whole.
+    /// Results that the journals have and the database had lost, now restored. Their artifacts are complete.
     pub restored: usize,
-    /// Results in the database, those dropped here not counted.
+    /// Results in the database, without those dropped here.
     pub results: usize,
-    /// Artifacts that results rest on, checked.
+    /// Checked artifacts of results.
     pub artifacts: usize,
-    /// Results that were dropped, by label, and why: the next run makes them again.
+    /// Dropped results by label, with the reason: the next run makes them again.
     pub dropped: Vec<(String, String)>,
-    /// Lists of what is in a folder that were damaged, and made again.
+    /// Damaged folder lists that were made again.
     pub relisted: usize,
-    /// Results whose load over time was damaged or gone, by label. They stay without it, with all their numbers.
+    /// Results without their series, which was damaged or gone, by label. They keep all numbers.
     pub without_series: Vec<String>,
-    /// Results whose artifacts the system refused to show, by label, and why. They stay.
+    /// Results whose artifacts cannot be read because of a system error, by label. They stay.
     pub unseen: Vec<(String, String)>,
-    /// Logs and files of numbers that were kept to be read again, not as they were, and dropped: their results stay.
+    /// Damaged kept logs and number files, which were dropped; their results stay.
     pub unkept: usize,
-    /// Values of the database that could not be read, and were dropped.
+    /// Unreadable values of the database, which were dropped.
     pub unreadable: usize,
-    /// Runs whose journal holds lines that could not be read, and how many.
+    /// Runs with unreadable journal lines, and their number.
     pub journals: Vec<(String, u32)>,
-    /// Results that no journal tells of any more: they are lost when the database is.
+    /// Results that no journal has any more: they are lost when the database is.
     pub unjournalled: usize,
-    /// The contents of all artifacts were read, not only their sizes and times.
+    /// Artifacts were read completely, not only their sizes and times.
     pub contents_read: bool,
 }
 
@@ -63,11 +63,11 @@ impl Diagnosis {
     }
 }
 
-/// Checks the store in `path` and repairs what can be. With `contents` every artifact is read and hashed again. The store is
-/// waited for as in [`Store::open_alone`]; the one that is returned can be used at once.
+/// Checks the store in `path` and repairs what it can. With `contents` every artifact is read and hashed again. Waits
+/// for the store like [`Store::open_alone`]; the returned store can be used at once.
 ///
 /// # Errors
-/// It is held, of a newer format, or the disk is full.
+/// Another process holds it, its format is newer, or the disk is full.
 pub fn doctor(
     path: &Path,
     me: &Holder,
@@ -90,7 +90,7 @@ pub fn doctor(
     }
     dir.objects().sweep_workplace()?;
     let (core, rebuilt) = OpenDatabase::open(&dir)?;
-    // Touches every page of the database.
+    // Reads every page of the database.
     let opened = match core.scan(&[Vec::new()], &mut |_, _, _| Ok(())) {
         Err(StoreError::Damaged { detail, .. }) => {
             drop(core);
@@ -107,8 +107,8 @@ pub fn doctor(
     Ok((store, diagnosis))
 }
 
-/// sled can open a damaged file and be silent about what it lost; so can whoever removes or cuts a journal. What `flow gc` dropped does
-/// not come back, because the journals say so.
+/// sled may open a damaged file without reporting its losses, and a user may remove or cut a journal. Results that
+/// `flow gc` dropped do not come back, because the journals note that.
 fn restore(store: &Store, diagnosis: &mut Diagnosis) -> Result<()> {
     let replay = Replay::read(store.dir())?;
     let mut batch = Batch::new();
@@ -177,10 +177,10 @@ fn check_results(store: &Store, contents: bool, diagnosis: &mut Diagnosis) -> Re
     store.apply(&batch)
 }
 
-/// What was seen of an artifact; an error in words, for it is told of each result that rests on it.
+/// The state of an artifact. The error is text because it is reported for each of its results.
 struct Checked {
     damage: Result<Option<Damage>, String>,
-    /// Its list was damaged, and is not any more.
+    /// Its damaged list was made again.
     relisted: bool,
 }
 
@@ -193,11 +193,11 @@ fn see(objects: &Objects, artifact: &Artifact, contents: bool) -> Checked {
 }
 
 impl StoreDir {
-    /// Writes the file that tells the format anew where it is damaged, if the journals say that no newer flow was here. Says
-    /// what was found in it; `None` where nothing was wrong, there is no store, or it is of a newer flow.
+    /// Rewrites a damaged format file, if the journals show that no newer flow used the store. Returns what was found
+    /// in it; `None` if it is intact, there is no store, or a newer flow made it.
     ///
     /// # Errors
-    /// Nothing tells which flow made the store, or a newer one did; it is held, or cannot be written.
+    /// It is unknown which flow made the store, or a newer one did; another process holds it, or it cannot be written.
     pub fn mend_format(
         path: &Path,
         me: &Holder,
@@ -240,21 +240,21 @@ impl StoreDir {
             );
             return Err(malformed(why));
         };
-        // Where a journal is of the form before this one, the store is as well.
+        // If a journal has the previous format, so has the store.
         let number = if older { STORE_FORMAT - 1 } else { STORE_FORMAT };
         dir.write_atomically(&format, format!("{number}\n").as_bytes())?;
         Ok(Some(found))
     }
 }
 
-/// The digits of this flow's format with one bit changed.
+/// True if the number differs from this flow's format in one bit of its digits.
 fn is_one_bit_off(number: u32) -> bool {
     let (found, written) = (number.to_string(), STORE_FORMAT.to_string());
     let differing = found.bytes().zip(written.bytes()).map(|(found, written)| (found ^ written).count_ones());
     found.len() == written.len() && differing.sum::<u32>() == 1
 }
 
-/// To compare with another.
+/// A version in comparable form.
 fn version(text: &str) -> Vec<u64> {
     text.split(['.', '-', '+']).map_while(|part| part.parse().ok()).collect()
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with a store, in words that say where, what was expected and what to do. Knows no exit codes.
+//! Errors of a store, with the place, what was expected and what to do. Knows no exit codes.
 
 use std::{io, path::Path, path::PathBuf};
 
@@ -11,13 +11,13 @@ use crate::Holder;
 /// Short for results of this crate.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
-/// What went wrong with a store.
+/// An error of a store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The system refused something.
+    /// The system reported an error.
     #[error("cannot {what} `{}`: {source}{}", path.display(), hint(path, source))]
     Io {
-        /// What flow was about to do.
+        /// The failed action.
         what: StoreAction,
         path: PathBuf,
         source: io::Error,
@@ -30,7 +30,7 @@ pub enum StoreError {
     Newer {
         path: PathBuf,
         found: u32,
-        /// The newest format known here.
+        /// The newest format that this flow knows.
         known: u32,
     },
     /// Written by an earlier flow.
@@ -39,10 +39,10 @@ pub enum StoreError {
     Older {
         path: PathBuf,
         found: u32,
-        /// The format of this flow.
+        /// This flow's format.
         known: u32,
     },
-    /// The store lies on a network file system, where neither locks nor the database can be trusted.
+    /// The store is on a network file system, where neither locks nor the database are reliable.
     #[error("the store `{}` would lie on a network file system ({kind}), where its locks and its database cannot be trusted: \
         give a folder on a local disk with --store, or in FLOW_STORE; or, where nodes of a cluster have to see it, leave its database on \
         a disk of this machine, `mkdir -p DIR {} && ln -s DIR {}/local`", path.display(), path.display(), path.display())]
@@ -54,34 +54,34 @@ pub enum StoreError {
     /// The database cannot be read.
     #[error("the database in `{}` is damaged ({detail}): the next `flow run` or `flow doctor` moves it aside and makes it anew from the runs' journals", path.display())]
     Damaged { path: PathBuf, detail: String },
-    /// A file is not what it should be.
+    /// A file has unexpected content.
     #[error("`{}` is not what was expected: {detail}", path.display())]
     Malformed { path: PathBuf, detail: Box<Fault> },
     /// An output or an input cannot be an artifact.
     #[error(transparent)]
     NotAnArtifact(StoreFault),
-    /// A folder that is to be removed holds a mounted file system.
+    /// A folder to be removed contains a mounted file system.
     #[error("`{}` is left as it is: something is mounted in it, at `{}`; `umount` that, and try again", path.display(), mount.display())]
     Mounted { path: PathBuf, mount: PathBuf },
-    /// An artifact is not in the store, or not as it was.
+    /// An artifact is missing in the store, or has changed.
     #[error(transparent)]
     Missing(StoreFault),
 }
 
 impl StoreError {
-    /// For `map_err`: what was being done, and to which file.
+    /// For `map_err`: the action, and the file.
     pub(crate) fn io(what: StoreAction, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> StoreError {
         let path = path.as_ref().to_owned();
         move |source| StoreError::Io { what, path, source }
     }
 
-    /// The disk, or the user's share of it, is full.
+    /// True if the disk, or the user's quota on it, is full.
     pub fn is_disk_full(&self) -> bool {
         matches!(self, StoreError::Io { source, .. } if disk_full(source))
     }
 }
 
-/// For reasons, which are worded in any language. What only opening a store can tell never is one, and keeps its words.
+/// For reasons, which are worded in any language. An error of opening a store is never a reason and keeps its words.
 impl From<&StoreError> for Fault {
     fn from(error: &StoreError) -> Self {
         match error {
@@ -108,14 +108,14 @@ impl From<StoreError> for Fault {
     }
 }
 
-/// Why no process or thread could be started.
+/// Advice if no process or thread can be started.
 pub const LIMIT: &str = "; `ulimit -u` limits the processes and threads of a user, and `pids.max` those of a container";
 
 fn disk_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// What a full disk lacks.
+/// What is used up on a full disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lack {
     Bytes,
@@ -123,7 +123,7 @@ enum Lack {
 }
 
 impl Lack {
-    /// `None` if the disk is not full. Some file systems have no fixed number of inodes and report 0 in all.
+    /// `None` if the disk is not full. Some file systems have no fixed number of inodes and report 0 in total.
     fn of(path: &Path, error: &io::Error) -> Option<Lack> {
         if !disk_full(error) {
             return None;
@@ -137,7 +137,8 @@ impl Lack {
     }
 }
 
-/// Whether a full disk has inodes left, of so many in all, if it has so many bytes left. A few of either may be free again by now.
+/// True if a full disk still has inodes, given their total and remaining number and the free bytes. A few of either may
+/// be free again.
 fn has_inodes(all: u64, left: u64, bytes: u64) -> bool {
     const FEW_INODES: u64 = 16;
     const FEW_BYTES: u64 = 1 << 20;
@@ -170,7 +171,7 @@ mod tests {
             (1000, 2, 0, true),
             (1000, 500, 0, true),
             (1000, 500, GIB, true),
-            // It has no fixed number of them.
+            // A file system without a fixed number of inodes.
             (0, 0, 0, true),
         ] {
             assert_eq!(has_inodes(all, left, bytes), expected, "{all} {left} {bytes}");

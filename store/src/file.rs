@@ -1,5 +1,5 @@
-//! Opening files of a store: what stands at a name itself, and only a regular file. A pipe or a device in its place would hold the
-//! reader up for ever, and a link leads to what is somebody else's.
+//! Opens files of a store without following links, and only regular ones: a pipe or a device in their place could block
+//! forever, and a link leads to a file outside.
 
 use std::{
     fs::{self, File, FileType, Metadata, OpenOptions},
@@ -11,10 +11,10 @@ use std::{
 use flow_core::reason::{Fault, FileFault, FileKind};
 use nix::fcntl::OFlag;
 
-/// An error for what is no regular file, which says what it is.
+/// An error, with the actual type, for anything other than a regular file.
 ///
 /// # Errors
-/// It is none.
+/// It is not a regular file.
 pub fn regular(meta: &Metadata) -> io::Result<()> {
     let kind = meta.file_type();
     if kind.is_file() {
@@ -23,7 +23,7 @@ pub fn regular(meta: &Metadata) -> io::Result<()> {
     Err(Fault::from(FileFault::NotRegular { found: file_kind(kind) }).into())
 }
 
-/// What that is which is no file.
+/// The type of something that is not a file.
 pub(crate) fn file_kind(kind: FileType) -> FileKind {
     match () {
         () if kind.is_dir() => FileKind::Folder,
@@ -34,7 +34,7 @@ pub(crate) fn file_kind(kind: FileType) -> FileKind {
     }
 }
 
-/// What is there is a regular file, or there is nothing.
+/// Ok if the path is a regular file or does not exist.
 pub(crate) fn check(path: &Path) -> io::Result<()> {
     match is_in_the_way(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -42,7 +42,7 @@ pub(crate) fn check(path: &Path) -> io::Result<()> {
     }
 }
 
-/// What is there is no regular file, or there is nothing.
+/// Ok if the path is a regular file; the system's error if it does not exist.
 fn is_in_the_way(path: &Path) -> io::Result<()> {
     let kind = fs::symlink_metadata(path)?.file_type();
     if kind.is_file() { Ok(()) } else { Err(Fault::from(FileFault::InTheWay { found: file_kind(kind) }).into()) }
@@ -60,7 +60,7 @@ fn open_checked(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
 }
 
 pub(crate) fn open_to_read(path: &Path) -> io::Result<File> {
-    // Each run of the past is asked for files that most have not: once will do.
+    // Only one check, because this is called for each past run, and most have no such file.
     is_in_the_way(path)?;
     open_checked(OpenOptions::new().read(true), path)
 }

@@ -1,9 +1,10 @@
-//! `flow gc`: removes what no recent run reaches and no step would take up. Marks from the journals of the runs that stay.
+//! `flow gc`: removes what no recent run reaches and no step would reuse. Marks from the journals of the runs that
+//! stay.
 //!
-//! Results go from the database first, then from the journals, then their files: whenever it is killed, every result that is
-//! still found is whole, and the next `flow gc` does the rest. A journal that is still needed gets a line with the results that
-//! were dropped from it, so that nothing puts them back. On a full disk files go first, because the database needs room in order
-//! to forget. A kill then leaves results without their files, which count as not there.
+//! Results are removed from the database first, then from the journals, then their files: whenever it is killed, every
+//! result that can be found is complete, and the next `flow gc` does the rest. A journal that is still needed gets a
+//! line with the results dropped from it, so that nothing restores them. On a full disk files are removed first,
+//! because the database needs space to delete. A kill then leaves results without files, which count as missing.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,39 +27,39 @@ use crate::{
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keep {
-    /// The newest of each workflow file, so many. With one at least what each of its steps has last stays as well.
+    /// The number of newest runs per workflow file. If it is at least 1, the last result of each step stays as well.
     pub runs: usize,
-    /// And all that began at or after this time, milliseconds since 1970.
+    /// Also all runs that began at or after this time, in milliseconds since 1970.
     pub since: Option<u64>,
 }
 
-/// What `flow gc` removed, or would.
+/// What `flow gc` removed, or would remove.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Freed {
-    /// Runs of which nothing is left.
+    /// Completely removed runs.
     pub runs: usize,
     pub results: usize,
     /// Artifacts, and lists of input folders.
     pub objects: usize,
-    /// What interrupted attempts left to go on from.
+    /// Checkpoints of interrupted attempts.
     pub checkpoints: usize,
-    /// Bytes of all that.
+    /// Their bytes in total.
     pub bytes: u64,
-    /// Runs that stay, those among them of which only the journal does, for the sake of results that others use.
+    /// Runs that stay, including those of which only the journal stays because others use its results.
     pub kept: usize,
-    /// Files of other machines' results: nothing here makes these again, so that they go only when they are forgotten.
+    /// Imports: nothing here can make these results again, so they go only when they are forgotten.
     pub imports: usize,
-    /// The database was damaged, and made anew before.
+    /// Set if the database was damaged and had to be rebuilt first.
     pub rebuilt: Option<Rebuilt>,
-    /// Runs and artifacts that stay because they belong to other users of a shared store, who alone can remove them.
+    /// Runs and artifacts that stay because only their owners, other users of a shared store, can remove them.
     pub others: (usize, usize),
 }
 
-/// Removes from the store in `path` what only runs reach that are not to be kept, also where the disk is full to the last byte.
-/// With `dry` only says what that would be.
+/// Removes from the store in `path` what only old runs reach, even on a completely full disk. With `dry`, only reports
+/// it.
 ///
 /// # Errors
-/// Somebody else holds the store; something cannot be read or removed. What is kept is whole in any case.
+/// Another process holds the store; something cannot be read or removed. What is kept is complete in any case.
 pub fn gc(path: &Path, me: &Holder, keep: Keep, dry: bool) -> Result<Freed> {
     let dir = StoreDir::create(path)?;
     let users = dir.alone(me, |_| ControlFlow::Break(()))?;
@@ -75,8 +76,8 @@ pub fn gc(path: &Path, me: &Holder, keep: Keep, dry: bool) -> Result<Freed> {
     Ok(Freed { bytes: freed.bytes + bytes, objects: freed.objects + objects, ..freed })
 }
 
-/// Removes what the journals alone tell to go: folders of attempts, and the artifacts of results that nothing else names. The
-/// journals stay, for the database still has to hear of it. Says how many bytes and artifacts that was.
+/// Removes what the journals alone show to be unused: attempt folders, and artifacts of results that nothing else
+/// names. The journals stay, because the database must still be updated. Returns the bytes and the number of artifacts.
 fn make_room(dir: &StoreDir, keep: Keep) -> Result<(u64, usize)> {
     let Marked { runs, reached } = Marked::of(dir, keep)?;
     let replay = Replay::read(dir)?;
@@ -104,10 +105,11 @@ fn make_room(dir: &StoreDir, keep: Keep) -> Result<(u64, usize)> {
 }
 
 impl Store {
-    /// Removes what only runs reach that are not to be kept; with `dry` only says what that would be.
+    /// Removes what only old runs reach; with `dry`, only reports it.
     ///
     /// # Errors
-    /// A run of another process is alive, which could use any of it; something cannot be read or removed. What is kept is whole in any case.
+    /// A run of another process is alive and could use any of it; something cannot be read or removed. What is kept is
+    /// complete in any case.
     pub fn gc(&self, keep: Keep, dry: bool) -> Result<Freed> {
         if let Some(holder) = if self.has_all() { None } else { self.others()?.pop() } {
             return Err(StoreError::Held { path: self.dir().path().to_owned(), holder: Box::new(holder) });
@@ -201,7 +203,7 @@ impl Store {
     }
 }
 
-/// Every run, and all results that are to stay.
+/// Every run, and all results that must stay.
 struct Marked {
     runs: Vec<Run>,
     reached: BTreeSet<Digest>,
@@ -214,20 +216,20 @@ impl Marked {
         for id in dir.runs()?.into_iter().rev() {
             let folder = dir.run(&id);
             let (mut run, told) = Run::read(&folder, id)?;
-            // Of two users of one store each has workflows of their own, whatever they call them.
+            // Two users of one store have separate workflows, whatever their names.
             let owner = fs::metadata(folder.path()).ok().map(|meta| meta.uid());
             let newer = newest.entry((run.file.clone(), owner)).or_default();
             let recent = newer.runs < keep.runs || keep.since.is_some_and(|since| run.began >= since);
             let stays = recent || folder.has_jobs() || run.imports;
             run.theirs = !stays && folder.others_results().is_some();
             run.stays = stays || run.theirs;
-            // What was accepted stays as long as the run before it.
+            // Accepted results stay as long as the run before them.
             newer.runs += usize::from(!run.accepts && !run.imports);
             if run.stays {
                 marked.reached.extend(run.reuses.iter().chain(&run.records));
             }
             match &run {
-                // One that was killed before its first line tells nothing.
+                // A run that was killed before its first line has no information.
                 Run { imports, file, .. } if *imports || file.is_empty() || keep.runs == 0 => {}
                 Run { accepts: true, .. } => newer.accepted(&told, &mut marked.reached),
                 Run { .. } => newer.last_results(told, &mut marked.reached),
@@ -238,52 +240,52 @@ impl Marked {
     }
 }
 
-/// What a run tells of instances.
+/// A run's information about instances.
 #[derive(Default)]
 struct Told {
     given: Given,
-    /// It is of the whole workflow.
+    /// It covers the whole workflow.
     whole: bool,
     labels: BTreeMap<InstanceId, String>,
-    /// The results that they have, by label.
+    /// Their results, by label.
     results: BTreeMap<String, Digest>,
 }
 
-/// The profile that a run had, and the values of parameters that it was given besides.
+/// The profile of a run, and its explicit parameter values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Given {
     profile: Option<String>,
     set: Vec<String>,
 }
 
-/// What is known of a workflow file when its runs are gone through, the newest first.
+/// State per workflow file while its runs are visited, the newest first.
 #[derive(Default)]
 struct Newest {
     runs: usize,
-    /// What the newest of them was given.
+    /// The parameters of the newest run.
     given: Option<Given>,
-    /// Of those with the file's own parameters, by profile, and those that were given what the newest was.
+    /// Instances by parameters: the file's own for each profile, and those of the newest run.
     instances: BTreeMap<Given, Instances>,
 }
 
 #[derive(Default)]
 struct Instances {
-    /// A newer run gave them a result.
+    /// Instances with a result from a newer run.
     done: BTreeSet<String>,
-    /// All that there are, as the newest run of the whole workflow says.
+    /// All instances, according to the newest run of the whole workflow.
     there: Option<BTreeSet<String>>,
 }
 
 impl Instances {
-    /// No newer run says what it has, nor that it is no more.
+    /// True if no newer run gives it a result or shows that it no longer exists.
     fn lack(&self, label: &str) -> bool {
         !self.done.contains(label) && self.there.as_ref().is_none_or(|there| there.contains(label))
     }
 }
 
 impl Newest {
-    /// Of each instance that there still is, the result that it was given last stays, for the next run would reuse it: runs of some
-    /// of the steps say nothing of the others, however many follow.
+    /// Keeps the last result of each existing instance, because the next run would reuse it. Runs of other steps,
+    /// however many, do not change that.
     fn last_results(&mut self, told: Told, reached: &mut BTreeSet<Digest>) {
         let newest = self.given.get_or_insert_with(|| told.given.clone());
         if !told.given.set.is_empty() && told.given != *newest {
@@ -301,7 +303,8 @@ impl Newest {
         }
     }
 
-    /// What `flow accept` kept stands beside what a run before it came to, for with which parameters that was is not known.
+    /// Results that `flow accept` kept stay in addition to those of an earlier run, because their parameters are not
+    /// known.
     fn accepted(&self, told: &Told, reached: &mut BTreeSet<Digest>) {
         let lacked = |label: &str| self.instances.is_empty() || self.instances.values().any(|some| some.lack(label));
         reached.extend(told.results.iter().filter(|(label, _)| lacked(label)).map(|(_, result)| *result));
@@ -346,13 +349,13 @@ impl Run {
         Ok((run, told))
     }
 
-    /// A rebuild of the database needs the journals of what is kept.
+    /// A rebuild of the database needs the journals of kept results.
     fn is_needed(&self, kept: &BTreeSet<Digest>) -> bool {
         self.records.iter().any(|fingerprint| kept.contains(fingerprint))
     }
 
-    /// Removes the journal, or tells it which of its results are dropped. `readings` says of a dropped reading of an attempt
-    /// which other one stays. Returns how many bytes were freed.
+    /// Removes the journal, or notes in it which of its results are dropped. `readings` maps a dropped reading of an
+    /// attempt to the one that stays. Returns the freed bytes.
     fn drop_from_journal(
         &self,
         dir: &StoreDir,
@@ -369,7 +372,7 @@ impl Run {
             return Ok(0);
         }
         let readings = results.iter().filter_map(|dropped| readings.get(dropped).copied()).collect();
-        // The time of the last line: nobody is to take this for a run that went on until now.
+        // The time of the last line, so that the run does not seem to have lasted until now.
         let line = JournalLine { at: self.ended, event: RunEvent::Dropped { results, readings } };
         match Journal::reopen(folder.journal(), self.end).and_then(|journal| journal.add(&[line], true)) {
             // Another user of a shared store wrote it.
@@ -379,7 +382,7 @@ impl Run {
     }
 }
 
-/// A snapshot of a run that goes would claim what is not there; it goes too. Says how many bytes that was.
+/// Removes snapshots of removed runs, because they would name missing results. Returns the freed bytes.
 fn sweep_snapshots(dir: &StoreDir, runs: &[Run], dry: bool) -> Result<u64> {
     let stay = |snapshot: &Snapshot| runs.iter().any(|run| run.stays && run.id == *snapshot.run());
     let folder = dir.snapshot("");
@@ -393,8 +396,8 @@ fn sweep_snapshots(dir: &StoreDir, runs: &[Run], dry: bool) -> Result<u64> {
     Ok(bytes)
 }
 
-/// A checkpoint goes that was last written to before all runs that stay, and what lies beside it under its name with it. Says how many bytes
-/// and checkpoints that was.
+/// Removes checkpoints last written before all runs that stay, with their accompanying files. Returns the bytes and the
+/// number of checkpoints.
 fn sweep_checkpoints(dir: &StoreDir, runs: &[Run], dry: bool) -> Result<(u64, usize)> {
     let oldest = runs.iter().filter(|run| run.stays && !run.imports).map(|run| run.began).min();
     let mut written: BTreeMap<PathBuf, Option<u128>> = BTreeMap::new();
@@ -423,20 +426,20 @@ struct Run {
     began: u64,
     /// The time of its last line.
     ended: u64,
-    /// Where its last whole line ends.
+    /// The end of its last whole line.
     end: u64,
-    /// It is no run, but a `flow accept`.
+    /// Not a run, but a `flow accept`.
     accepts: bool,
-    /// It is no run, but a `flow import`.
+    /// Not a run, but a `flow import`.
     imports: bool,
     records: Vec<Digest>,
     reuses: Vec<Digest>,
-    /// It would go, were it not for another user, who alone can drop what it reaches.
+    /// It would be removed, but only its owner, another user, can drop what it reaches.
     theirs: bool,
     stays: bool,
 }
 
-/// Removes an artifact; `None` where it is a folder that another user of a shared store made, who alone can move it.
+/// Removes an artifact; `None` if another user of a shared store made the folder, because only the owner can move it.
 fn remove_own(dir: &StoreDir, digest: &Digest) -> Result<Option<u64>> {
     match dir.objects().remove(digest) {
         Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::PermissionDenied => Ok(None),
@@ -444,17 +447,17 @@ fn remove_own(dir: &StoreDir, digest: &Digest) -> Result<Option<u64>> {
     }
 }
 
-/// The attempts of a run are another user's of a shared store, who alone can look into them.
+/// True if the attempts belong to another user of a shared store, who alone can read them.
 fn is_of_others(attempts: &Path) -> bool {
     fs::read_dir(attempts).is_err_and(|e| e.kind() == ErrorKind::PermissionDenied)
 }
 
-/// Removes a file or a folder, or only says how much that would free.
+/// Removes a file or folder, or with `dry` only computes its size.
 fn free(path: &Path, dry: bool) -> Result<u64> {
     if dry { tree_size(path) } else { remove_tree(path) }
 }
 
-/// Digests that a fingerprint's parts name: of input folders, whose lists are kept for `flow why`.
+/// Digests in the parts of a fingerprint: of input folders, whose lists are kept for `flow why`.
 fn digests_in(parts: &Value, found: &mut BTreeSet<Digest>) {
     match parts {
         Value::String(text) => found.extend(text.parse::<Digest>().ok()),
