@@ -1,5 +1,5 @@
-//! A store that a group of people shares: what is made in it is for all of them to write, whatever the masks of their shells say.
-//! What is for one of them alone, attempts and logs, is closed where it is made.
+//! A store that a group of users shares: all of them may write what is created in it, whatever their umask. Private
+//! files, attempts and logs, are restricted where they are created.
 
 use std::{
     fs::{self, File, Permissions},
@@ -17,21 +17,21 @@ use crate::{Result, StoreDir, StoreError};
 
 /// New folders belong to the folder's group, and the group may write.
 const MODE: u32 = 0o2770;
-/// The kernel's name for the access list that what is made in a folder begins with, in place of the mask.
+/// The kernel's name of the default access list for new files in a folder, which replaces the umask.
 const DEFAULT_LIST: &str = "system.posix_acl_default";
 
 /// A store that was made for a group.
 #[derive(Debug)]
 pub struct GroupStore {
     pub dir: StoreDir,
-    /// The file system keeps no access lists: the group may write only what members make with a mask such as 002.
+    /// The file system has no access lists: the group may write only what members create with a umask such as 002.
     pub needs_umask: bool,
 }
 
-/// Makes a new store for a group, in a folder that is not there yet or that is empty.
+/// Creates a store for a group, in a folder that does not exist or is empty.
 ///
 /// # Errors
-/// There is no such group, or who asks is not in it; the folder holds something; it cannot be made.
+/// There is no such group, or the user is not in it; the folder is not empty; it cannot be created.
 pub fn init_for_group(path: &Path, group: &str) -> Result<GroupStore> {
     let refuse = |why: String| StoreError::io(StoreAction::MakeStore, path)(io::Error::other(why));
     let found = Group::from_name(group).map_err(|e| StoreError::io(StoreAction::LookForGroup, path)(e.into()))?;
@@ -63,11 +63,12 @@ pub fn init_for_group(path: &Path, group: &str) -> Result<GroupStore> {
         Err(rustix::io::Errno::OPNOTSUPP) => true,
         Err(errno) => return Err(StoreError::io(StoreAction::OpenToGroup, path)(errno.into())),
     };
-    // Who makes it decides for what is in it from the first moment on.
+    // The default list is set before anything is created in the store.
     Ok(GroupStore { dir: StoreDir::create(path)?, needs_umask })
 }
 
-/// Owner and group all, others nothing: the kernel's own form, version 2, each entry a tag, its rights and whom it is for.
+/// Full access for owner and group, none for others, in the kernel's format, version 2: each entry has a tag, rights
+/// and an id.
 fn default_list() -> Vec<u8> {
     const VERSION: u32 = 2;
     const NOBODY_IN_PARTICULAR: u32 = u32::MAX;

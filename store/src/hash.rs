@@ -1,4 +1,4 @@
-//! Content digests of files and folders as they lie on disk. Knows no store, and writes nothing.
+//! Content digests of files and folders on disk. Knows no store, and writes nothing.
 //!
 //! | what | digest |
 //! | --- | --- |
@@ -27,24 +27,24 @@ use walkdir::WalkDir;
 
 use crate::{Activity, Entry, EntryKind, Manifest, Result, StoreError, file::file_kind, sparse::content_digest};
 
-/// Below this many files, threads cost more than they give.
+/// With fewer files, threads cost more than they save,
 const WORTH_THREADS: usize = 64;
-/// Or below this many bytes.
+/// and also with fewer bytes.
 const WORTH_THREADS_BYTES: u64 = 16 << 20;
 
-/// What to do with symbolic links.
+/// How symbolic links are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Links {
-    /// Outputs: kept as links, relative ones that stay inside; any other is an error.
+    /// For outputs: kept as links if relative and inside the folder; any other link is an error.
     Keep,
-    /// Inputs: what they lead to counts, wherever it lies.
+    /// For inputs: the target counts, wherever it is.
     Follow,
 }
 
-/// One thing in a folder, as found.
+/// One entry of a folder, as found.
 #[derive(Debug)]
 pub(crate) struct FolderEntry {
-    /// Relative to the folder that was walked; empty for that folder itself.
+    /// Relative to the walked folder; empty for that folder itself.
     pub(crate) path: PathBuf,
     pub(crate) kind: FoundKind,
     pub(crate) meta: Metadata,
@@ -57,12 +57,13 @@ pub(crate) enum FoundKind {
     Link(PathBuf),
 }
 
-/// Everything in a folder, itself first, in order of path.
+/// Everything in a folder, the folder itself first, in order of path.
 pub(crate) fn walk(root: &Path, links: Links) -> Result<Vec<FolderEntry>> {
     Ok(walk_but(root, links, |_, _| false)?.0)
 }
 
-/// The same without what `ignores` says of a path and whether it is a folder, and those paths; of a folder, that alone.
+/// The same, without paths for which `ignores` is true; returns these as well. An ignored folder is returned without
+/// its content.
 pub(crate) fn walk_but(
     root: &Path,
     links: Links,
@@ -71,7 +72,7 @@ pub(crate) fn walk_but(
     let (mut found, mut ignored) = (Vec::new(), Vec::new());
     let mut entries = WalkDir::new(root).follow_links(links == Links::Follow).into_iter();
     while let Some(entry) = entries.next() {
-        // An editor's lock is a link to nothing, and its other files are gone before they are looked at.
+        // Ignored first: an editor's lock is a dangling link, and its other files may vanish before they are read.
         let (whole, is_folder) = match &entry {
             Ok(entry) => (Some(entry.path()), entry.file_type().is_dir()),
             Err(error) => (error.path(), false),
@@ -86,7 +87,7 @@ pub(crate) fn walk_but(
         }
         let entry = entry.map_err(|e| unreadable(root, e))?;
         let whole = entry.path();
-        // The folder itself may be reached by a link.
+        // The folder itself may be a link.
         let meta = if entry.depth() == 0 { fs::metadata(whole) } else { entry.metadata().map_err(cause) };
         let meta = meta.map_err(StoreError::io(StoreAction::Read, whole))?;
         let kind = if meta.is_dir() {
@@ -116,12 +117,12 @@ fn unreadable(root: &Path, error: walkdir::Error) -> StoreError {
     }
 }
 
-/// The system's own words.
+/// The system's own error.
 fn cause(error: walkdir::Error) -> io::Error {
     error.into_io_error().unwrap_or_else(|| io::ErrorKind::Other.into())
 }
 
-/// The target of a link that stays inside of the folder it is in.
+/// The target of a link that stays inside its folder.
 fn inner_link(whole: &Path, path: &Path) -> Result<PathBuf> {
     let target = fs::read_link(whole).map_err(StoreError::io(StoreAction::ReadLink, whole))?;
     let mut depth = path.components().count() as i64 - 1;
@@ -146,7 +147,7 @@ pub(crate) fn special(path: &Path, meta: &Metadata) -> StoreError {
     StoreError::NotAnArtifact(StoreFault::NoArtifact { path, found })
 }
 
-/// Whether a file counts as executable.
+/// True if a file counts as executable.
 pub(crate) fn is_executable(meta: &Metadata) -> bool {
     meta.mode() & 0o100 != 0
 }
@@ -156,13 +157,14 @@ pub(crate) fn file_digest(content: Digest, executable: bool) -> Digest {
     if executable { Digest(blake3::derive_key("flow executable file 1", &content.0)) } else { content }
 }
 
-/// Does the same to many things, on several threads if there are many; results in their order, the first error in it.
+/// Applies `work` to all items, on several threads if there are many. Results keep their order; the first error in that
+/// order wins.
 pub(crate) fn in_parallel<T: Sync, R: Send>(
     items: &[T],
     bytes: u64,
     work: impl Fn(&T) -> Result<R> + Sync,
 ) -> Result<Vec<R>> {
-    /// Disks give no more to more threads. None where the system gives no threads.
+    /// More threads do not make disks faster. None if the system provides no threads.
     static POOL: LazyLock<Option<ThreadPool>> = LazyLock::new(|| {
         let threads = thread::available_parallelism().map_or(1, NonZero::get).min(8);
         ThreadPoolBuilder::new().num_threads(threads).build().ok()
@@ -188,7 +190,7 @@ pub(crate) fn listing_digest(found: &[FolderEntry]) -> Digest {
     Digest(*hasher.finalize().as_bytes())
 }
 
-/// The digest of what lies at `path`, read anew.
+/// The digest of the content at `path`, read again.
 pub(crate) fn content(path: &Path, kind: ArtifactKind, activity: &Activity) -> Result<Digest> {
     match kind {
         ArtifactKind::File => file(path, activity),
@@ -196,7 +198,7 @@ pub(crate) fn content(path: &Path, kind: ArtifactKind, activity: &Activity) -> R
     }
 }
 
-/// The manifest of the folder at `path`, read anew.
+/// The manifest of the folder at `path`, read again.
 pub(crate) fn folder(path: &Path, activity: &Activity) -> Result<Manifest> {
     manifest(path, &walk(path, Links::Keep)?, activity, |entry| {
         let path = path.join(&entry.path);
@@ -204,7 +206,7 @@ pub(crate) fn folder(path: &Path, activity: &Activity) -> Result<Manifest> {
     })
 }
 
-/// The digest of a file, read anew.
+/// The digest of a file, read again.
 pub(crate) fn file(path: &Path, activity: &Activity) -> Result<Digest> {
     let read = || {
         let file = File::open(path)?;
@@ -215,7 +217,7 @@ pub(crate) fn file(path: &Path, activity: &Activity) -> Result<Digest> {
     read().map_err(StoreError::io(StoreAction::Read, path))
 }
 
-/// The manifest of what was found at `path`, with the files' digests and lengths as `digest` tells them.
+/// The manifest of the entries found at `path`, with digests and lengths from `digest`.
 pub(crate) fn manifest(
     path: &Path,
     found: &[FolderEntry],
@@ -224,7 +226,7 @@ pub(crate) fn manifest(
 ) -> Result<Manifest> {
     let size = found.iter().map(|entry| entry.meta.len()).sum();
     let _begun = activity.begin("hashing", path, size);
-    // The first is the folder itself.
+    // The first entry is the folder itself.
     let entries = in_parallel(found.get(1..).unwrap_or_default(), size, |entry| {
         let kind = match &entry.kind {
             FoundKind::Folder => EntryKind::Folder,

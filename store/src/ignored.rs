@@ -1,5 +1,5 @@
-//! What of an input folder is no input: what editors, file managers and interpreters leave in any folder, and what `.flowignore`
-//! names. Nothing else decides it.
+//! Decides which files of an input folder are ignored: those that editors, file managers and interpreters leave
+//! anywhere, and those that `.flowignore` names.
 
 use std::{
     collections::BTreeSet,
@@ -16,30 +16,30 @@ use ignore::{
 
 use crate::{Result, StoreError, stamp::Stamp};
 
-/// Patterns as in a `.gitignore`; `!` takes a path back, those on the fixed list too.
+/// Patterns as in a `.gitignore`; `!` includes a path again, even one of the fixed list.
 const FLOWIGNORE: &str = ".flowignore";
 
-/// Of what is ignored, what people are told: whoever wrote a `.flowignore` knows that it is none of the inputs.
+/// Ignored paths to report: all but `.flowignore` itself, because its author knows that it is ignored.
 pub(crate) fn worth_telling(paths: &[PathBuf]) -> impl Iterator<Item = &PathBuf> {
     paths.iter().filter(|path| !path.ends_with(FLOWIGNORE))
 }
 
-/// What does not count in one input folder.
+/// The rules for one input folder.
 pub(crate) struct Ignored {
     folder: PathBuf,
-    /// Of each `.flowignore`, the nearest first: the way from where it lies to the folder, and its patterns.
+    /// The patterns of each `.flowignore`, the nearest first, with the path from its folder to the input folder.
     patterns: Vec<(PathBuf, Gitignore)>,
-    /// Where such a file is, or could come to be; with its stamp.
+    /// The places where such a file is or could be, with its stamp.
     pub(crate) places: Vec<(PathBuf, Option<Stamp>)>,
-    /// Paths in the folder that are inputs by their own name.
+    /// Paths in the folder that are named as inputs themselves.
     named: Vec<PathBuf>,
 }
 
 impl Ignored {
-    /// As the files say that lie in the folder itself, and from `root` down to it.
+    /// Reads the files in the folder itself, and those from `root` down to it.
     ///
     /// # Errors
-    /// One of them cannot be read, or has a pattern that is none.
+    /// One of them cannot be read, or has an invalid pattern.
     pub(crate) fn of(folder: &Path, root: Option<&Path>, named: &BTreeSet<PathBuf>) -> Result<Ignored> {
         let real = real(folder).map_err(StoreError::io(StoreAction::Find, folder))?;
         let below_root = |above: &&Path| root.is_some_and(|root| above.starts_with(root));
@@ -60,7 +60,7 @@ impl Ignored {
         Ok(Ignored { folder: folder.to_owned(), patterns, places, named })
     }
 
-    /// Is what lies at this path in the folder no input?
+    /// True if this path in the folder is ignored.
     pub(crate) fn covers(&self, path: &Path, is_folder: bool) -> bool {
         self.decides(path, is_folder) && !self.named.iter().any(|named| named.starts_with(path))
     }
@@ -80,13 +80,13 @@ impl Ignored {
         is_left_behind(name) || (name == VIM_PROBE && !is_folder && self.is_empty(path))
     }
 
-    /// It has no content, or is gone by now.
+    /// True if the file is empty, or gone by now.
     fn is_empty(&self, path: &Path) -> bool {
         fs::symlink_metadata(self.folder.join(path)).map_or(true, |meta| meta.is_file() && meta.len() == 0)
     }
 }
 
-/// The path without links above its last part: what that is a link to has no say.
+/// Resolves links except in the last part of the path, because a link's target does not affect the rules.
 fn real(folder: &Path) -> io::Result<PathBuf> {
     match (folder.parent(), folder.file_name()) {
         (Some(above), Some(name)) => Ok(fs::canonicalize(above)?.join(name)),
@@ -96,7 +96,7 @@ fn real(folder: &Path) -> io::Result<PathBuf> {
 
 fn read(path: &Path, text: &str) -> Result<Gitignore> {
     let malformed = |detail: Fault| StoreError::Malformed { path: path.to_owned(), detail: Box::new(detail) };
-    // Paths that are asked for are relative already.
+    // The tested paths are already relative.
     let mut patterns = GitignoreBuilder::new("");
     for (line, pattern) in iter::zip(1.., text.lines()) {
         patterns
@@ -106,11 +106,11 @@ fn read(path: &Path, text: &str) -> Result<Gitignore> {
     patterns.build().map_err(|e| malformed(e.to_string().into()))
 }
 
-/// Vim makes an empty file of this name to see whether it may write there.
+/// Vim creates an empty file of this name to test whether it may write.
 const VIM_PROBE: &[u8] = b"4913";
 
-/// A name that is no author's: of swap files and backups of editors, of what file managers and Python keep beside files, of files
-/// that were removed on NFS while somebody read them.
+/// Names of files that no author writes: swap files and backups of editors, files of file managers and Python, and
+/// files removed on NFS while they were open.
 fn is_left_behind(name: &[u8]) -> bool {
     const NAMES: [&[u8]; 3] = [b".DS_Store", b"__pycache__", b".ipynb_checkpoints"];
     const ENDS: [&[u8]; 4] = [b"~", b".pyc", b"___jb_tmp___", b"___jb_old___"];
@@ -123,7 +123,7 @@ fn is_left_behind(name: &[u8]) -> bool {
         || name.strip_prefix(b".nfs").is_some_and(silly)
 }
 
-/// `.train.py.swp`, and what Vim calls it where that name is taken or tried: `.swo`, `.swx`, `.swpx`.
+/// `.train.py.swp`, and Vim's alternatives when that name exists or is tested: `.swo`, `.swx`, `.swpx`.
 fn is_swap(name: &[u8]) -> bool {
     let end = name.iter().rposition(|byte| *byte == b'.').map(|dot| name.split_at(dot + 1));
     end.is_some_and(|(stem, end)| {

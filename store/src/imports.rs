@@ -1,8 +1,8 @@
-//! Results of other machines: each file that was imported is a journal of its own, in the folder of a run that never was. Nothing of
-//! them is in the database, so that none is ever found under a fingerprint, and there is nothing to be rebuilt.
+//! Results of other machines: each import is a journal in a folder like a run's. The database does not contain them, so
+//! that they are never found by fingerprint and need no rebuild.
 //!
-//! A bundle that carries its whole run becomes a workspace in that folder, with a small store: what reads a run reads this one.
-//! That store has journals and objects, and never a database.
+//! A bundle with its whole run becomes a workspace in that folder, with a small store, which reading commands use like
+//! any other. That store has journals and objects, and never a database.
 
 use std::{
     collections::BTreeMap,
@@ -18,27 +18,27 @@ use crate::{Result, RunDir, StoreDir, StoreError, objects::remove_tree};
 /// The workspace of an imported run, in the folder of the import, and the store in it.
 const WORKSPACE: &str = "workspace";
 const STORE: &str = ".flow";
-/// What says of a store that it is that of an import.
+/// A file that marks the store of an import.
 const MARK: &str = "imported";
 
-/// A file that was taken in.
+/// An imported file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Import {
-    /// What its folder is called, as a run is.
+    /// The name of its folder, in the form of a run id.
     pub id: RunId,
-    /// When, milliseconds since 1970.
+    /// Time of the import, milliseconds since 1970.
     pub at: u64,
-    /// Whose results these are.
+    /// The origin of the results.
     pub origin: Origin,
     pub bundle: Digest,
     pub results: u32,
 }
 
 impl StoreDir {
-    /// All files that were taken in, oldest first.
+    /// All imports, oldest first.
     ///
     /// # Errors
-    /// A journal that is there cannot be read.
+    /// A journal exists and cannot be read.
     pub fn imports(&self) -> Result<Vec<Import>> {
         let mut found = Vec::new();
         for id in self.runs()? {
@@ -51,7 +51,7 @@ impl StoreDir {
         Ok(found)
     }
 
-    /// What files tell that were taken in: what a machine told twice counts once, as it was told last.
+    /// The results of imports. A result that a machine exported twice counts once, in its latest form.
     ///
     /// # Errors
     /// A journal cannot be read.
@@ -71,8 +71,8 @@ impl StoreDir {
         Ok(found)
     }
 
-    /// Takes a file in, whole or not at all, under a name that no run has: `name` is asked for one, given those that are there.
-    /// `None` where it was taken in before. Who calls uses the store.
+    /// Imports a bundle completely or not at all, under an unused name: `name` gets all existing names. `None` if it
+    /// was imported before. The caller uses the store.
     ///
     /// # Errors
     /// The disk is full; the store cannot be written.
@@ -91,7 +91,7 @@ impl StoreDir {
         let told = results.into_iter().map(|result| RunEvent::Foreign { result: Box::new(result) });
         let lines: Vec<JournalLine> =
             std::iter::once(first).chain(told).map(|event| JournalLine { at, event }).collect();
-        // Where a kill leaves it the next one that has the store alone removes it.
+        // If a kill leaves it, the next process that has the store alone removes it.
         let half = self.temporary(&self.path().join("objects/tmp"));
         let made = self.run_at(&half).create().and_then(|journal| journal.add(&lines, true));
         let unpacked = made.and_then(|_| run.map_or(Ok(()), |run| self.unpack(run, &half.join(WORKSPACE))));
@@ -99,19 +99,19 @@ impl StoreDir {
         if placed.is_err() {
             drop(remove_tree(&half));
         }
-        // They say that there is nothing to do.
+        // The snapshots say that there is nothing to do.
         self.drop_snapshots()?;
         placed.map(Some)
     }
 
-    /// It is the store of an imported run: there is no database, and nobody makes one.
+    /// True for the store of an imported run, which has no database and gets none.
     pub fn is_imported(&self) -> bool {
         self.path().join(MARK).exists()
     }
 
-    /// Gives a folder of a run a name that no other has.
+    /// Gives a run's folder an unused name.
     fn place(&self, half: &Path, name: &mut dyn FnMut(&[RunId]) -> RunId) -> Result<RunId> {
-        /// Runs begin meanwhile; more often than this they do not.
+        /// Other runs may start at the same time, but not more often than this.
         const TRIES: usize = 100;
         for _ in 0..TRIES {
             let id = name(&self.runs()?);
@@ -125,10 +125,10 @@ impl StoreDir {
         Err(StoreError::io(StoreAction::Create, half)(Errno::EEXIST.into()))
     }
 
-    /// Drops a file that was taken in.
+    /// Removes an import.
     ///
     /// # Errors
-    /// It is somebody else's; it cannot be removed.
+    /// It belongs to another user; it cannot be removed.
     pub fn forget_import(&self, import: &Import) -> Result<()> {
         remove_tree(self.run(&import.id).path())?;
         self.drop_snapshots()
@@ -136,8 +136,8 @@ impl StoreDir {
 }
 
 impl RunDir {
-    /// The workspace of the run that was imported under this name, and its folder in the store there; nothing if this is a run, or
-    /// an import of results alone.
+    /// The workspace of the run that was imported under this name, and the run's folder in the store there. None for a
+    /// normal run, or an import of results alone.
     ///
     /// # Errors
     /// The store there cannot be read.
@@ -153,10 +153,10 @@ impl RunDir {
 }
 
 impl StoreDir {
-    /// Makes a workspace of what a bundle carries. Its paths were checked when it was read.
+    /// Makes a workspace from a bundle's content. Its paths were checked when it was read.
     fn unpack(&self, mut run: Carried, root: &Path) -> Result<()> {
         let store = StoreDir::create(&root.join(STORE))?;
-        // Who may read this store may read that one.
+        // With the permissions of this store.
         let same = fs::metadata(self.path()).and_then(|own| fs::set_permissions(store.path(), own.permissions()));
         same.map_err(StoreError::io(StoreAction::Create, store.path()))?;
         for (path, text) in &run.files {

@@ -1,8 +1,8 @@
-//! Content digests of a workflow's inputs, at the price of a `stat` where a file is as it was at the last run.
+//! Content digests of a workflow's inputs. A file that is unchanged since the last run costs only a `stat`.
 //!
-//! A digest from an earlier run is trusted if length, inode, and the times of content and of change are the same. A file that
-//! was changed just before it was read could be changed again within one tick of its file system's clock and look the same:
-//! such digests hold for this run only, unless [`Inputs::settle`] can read the file again later.
+//! A digest from an earlier run is trusted if length, inode, and the times of content and of change are the same. A
+//! file that was changed just before it was read could be changed again within one tick of its file system's clock and
+//! look the same. Such digests hold for this run only, unless [`Inputs::settle`] can read the file again later.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -25,30 +25,30 @@ use crate::{
 /// The content of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tree {
-    /// Its digest; of a folder hashed by listing, that of its names and sizes.
+    /// The digest; for a folder hashed by listing, that of its names and sizes.
     pub digest: Digest,
     pub kind: ArtifactKind,
-    /// Files in it; 1 for a file.
+    /// Number of files; 1 for a file.
     pub files: u64,
     pub bytes: u64,
 }
 
-/// The inputs of one run, each hashed once. Several threads may ask at once; while one hashes, others have their answers.
+/// The inputs of one run, each hashed once. Several threads may use it: while one hashes, others get their answers.
 pub struct Inputs {
     objects: Option<Objects>,
     pub(crate) activity: Activity,
     now: i64,
     known: HashMap<PathBuf, KnownFile>,
-    /// Where `.flowignore` is looked for, from here down.
+    /// `.flowignore` applies from this folder down.
     root: Option<PathBuf>,
-    /// What is an input by its own name, and so in any folder that it lies in.
+    /// Paths named as inputs, which are therefore never ignored in an enclosing folder.
     named: BTreeSet<PathBuf>,
-    /// What was found to be other than its digest said: it is read again, whatever its stamp.
+    /// Files whose digest turned out to be wrong: they are read again, whatever their stamp.
     doubted: Mutex<Vec<PathBuf>>,
     seen: Mutex<IndexMap<(PathBuf, bool), Arc<StampedInput>>>,
 }
 
-/// A key of what was seen, to look it up by.
+/// A borrowed key for lookups.
 #[derive(Hash)]
 struct Seen<'a>(&'a Path, bool);
 
@@ -61,14 +61,14 @@ impl Equivalent<(PathBuf, bool)> for Seen<'_> {
 /// An input as it was when it was hashed.
 pub(crate) struct StampedInput {
     pub(crate) tree: Tree,
-    /// Of a folder all that is in it, itself first, in order of path.
+    /// Everything in a folder, itself first, in order of path.
     pub(crate) files: Vec<SeenFile>,
-    /// What of a folder does not count, and what of it was there.
+    /// The rules for ignored files in a folder, and the ignored files found.
     pub(crate) rules: Option<Arc<Ignored>>,
     pub(crate) ignored: Vec<PathBuf>,
 }
 
-/// One file or folder that an input consists of.
+/// One file or folder of an input.
 #[derive(Clone)]
 pub(crate) struct SeenFile {
     pub(crate) path: PathBuf,
@@ -86,30 +86,30 @@ pub(crate) enum SeenKind {
 }
 
 impl Inputs {
-    /// Files whose digest is known.
+    /// Inputs with known digests of files.
     pub(crate) fn knowing(known: HashMap<PathBuf, KnownFile>, objects: Option<Objects>, now: SystemTime) -> Inputs {
         let (root, named, doubted, seen) = (None, BTreeSet::new(), Mutex::default(), Mutex::default());
         let (activity, now) = (Activity::default(), nanoseconds(now));
         Inputs { objects, activity, now, known, root, named, doubted, seen }
     }
 
-    /// Those of a workflow: `.flowignore` is heeded from its root down, and what is `named` as an input is none that is ignored.
+    /// Applies `.flowignore` from the workflow's `root` down. Inputs that are `named` are never ignored.
     #[must_use]
     pub fn of_workflow(self, root: PathBuf, named: BTreeSet<PathBuf>) -> Inputs {
         Inputs { root: Some(root), named, ..self }
     }
 
-    /// The same, whose hashing is this activity.
+    /// The same, with this activity for its hashing.
     #[must_use]
     pub fn doing(self, activity: Activity) -> Inputs {
         Inputs { activity, ..self }
     }
 
-    /// The digest of a file, or of a folder with all in it that is no editor's and not ignored; links are followed.
-    /// `by_listing`: names and lengths only. The second time in a run the answer is the first one's.
+    /// The digest of a file, or of a folder with all files that are not ignored; links are followed. `by_listing`:
+    /// names and lengths only. Further calls in a run return the first result.
     ///
     /// # Errors
-    /// It is missing or cannot be read; a link leads back to a folder above it; it holds a pipe or a device.
+    /// The path is missing or cannot be read; a link leads back to a folder above it; it contains a pipe or a device.
     pub fn hash_path(&self, path: &Path, by_listing: bool) -> Result<Tree> {
         if let Some(seen) = self.seen().get(&Seen(path, by_listing)) {
             return Ok(seen.tree);
@@ -118,7 +118,7 @@ impl Inputs {
             Some(known) => StampedInput::of_file(path, known.stamp, known.digest),
             None => self.look(path, by_listing, None)?,
         });
-        // Whoever was first is right for all of the run.
+        // The first result counts for the whole run.
         Ok(self.seen().entry((path.to_owned(), by_listing)).or_insert(now).tree)
     }
 
@@ -130,7 +130,7 @@ impl Inputs {
         self.doubted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The input was hashed, so that it was there.
+    /// True if the input was hashed, and therefore existed.
     pub fn is_read(&self, path: &Path, by_listing: bool) -> bool {
         self.seen().contains_key(&Seen(path, by_listing))
     }
@@ -140,20 +140,20 @@ impl Inputs {
         self.seen().get(&Seen(path, by_listing)).cloned()
     }
 
-    /// What was found in a folder and is no part of the input that it is.
+    /// Ignored files that were found in an input folder.
     pub fn ignored_in(&self, path: &Path, by_listing: bool) -> Vec<PathBuf> {
         let seen = self.as_seen(path, by_listing);
         seen.iter().flat_map(|seen| worth_telling(&seen.ignored)).map(|ignored| path.join(ignored)).collect()
     }
 
-    /// Forgets these inputs, and those that lie in them or in which they lie: they are read again when they are asked for.
+    /// Forgets these inputs, and those inside or around them: they are read again when needed.
     pub fn forget(&self, paths: &[PathBuf]) {
         self.doubted().extend_from_slice(paths);
         let apart = |one: &Path, other: &Path| !one.starts_with(other) && !other.starts_with(one);
         self.seen().retain(|(path, _), _| paths.iter().all(|forgotten| apart(path, forgotten)));
     }
 
-    /// The files of an input, relative to it: of a folder those that count, and of a file an empty path.
+    /// The files of an input, relative to it, without ignored ones; an empty path for a file.
     ///
     /// # Errors
     /// As of [`Inputs::hash_path`].
@@ -166,7 +166,7 @@ impl Inputs {
         Ok(found.into_iter().filter(|entry| entry.kind == FoundKind::File).map(|entry| entry.path).collect())
     }
 
-    /// What is in a folder and is no part of the input that it is, relative to it.
+    /// The ignored files in a folder, relative to it.
     ///
     /// # Errors
     /// As of [`Inputs::hash_path`].
@@ -192,13 +192,13 @@ impl Inputs {
         }
     }
 
-    /// What of an input is no longer as it was when it was hashed, if anything: asked when it is handed to a step, and when
-    /// that step has ended. What only looks changed, for it was touched or written again with the same content, is read again.
+    /// A path of an input that has changed since it was hashed, if any; checked when a step gets it and after the step.
+    /// A file that only looks changed, because of a `touch` or a rewrite with the same content, is read again.
     pub fn changed(&self, path: &Path, by_listing: bool) -> Option<PathBuf> {
         let before = self.as_seen(path, by_listing)?;
         let looks = before.files.iter().find(|file| !file.is_as_it_was())?.path.clone();
         let tree = before.tree;
-        // The rules of a run are those of its beginning.
+        // The rules of a run stay those of its start.
         match self.look(path, by_listing, before.rules.clone()) {
             Ok(now) if now.tree.digest == tree.digest => {
                 self.seen().insert((path.to_owned(), by_listing), Arc::new(now));
@@ -255,14 +255,14 @@ impl Inputs {
         }
     }
 
-    /// What is known of a file from before, unless it was found to be other than that.
+    /// The known digest of a file, unless it turned out to be wrong.
     fn known(&self, path: &Path) -> Option<&KnownFile> {
         let is_doubted = || self.doubted().iter().any(|doubted| path.starts_with(doubted));
         self.known.get(path).filter(|_| !is_doubted())
     }
 
-    /// At the end of a run: the stamps for the next one's snapshot. A file that was too fresh to be trusted is read again;
-    /// `now` is the present time. One that is still too fresh, or has changed since, gets a stamp that never fits.
+    /// At the end of a run: the stamps for the next snapshot. A file that was too fresh to be trusted is read again;
+    /// `now` is the present time. If it is still too fresh, or has changed since, it gets a stamp that never matches.
     pub(crate) fn settle(&self, now: SystemTime) -> Stats {
         let now = nanoseconds(now);
         let seen = self.seen();

@@ -1,4 +1,5 @@
-//! A journal as a file: written by its run, with one write for all that belongs together, and read by everybody, also meanwhile.
+//! A journal file: written by its run, with one write for lines that belong together, and read by all, even during the
+//! run.
 
 use std::{
     fs::File,
@@ -22,14 +23,14 @@ pub(crate) struct Lines {
     path: PathBuf,
     file: BufReader<io::Take<File>>,
     line: Vec<u8>,
-    /// Where the next line begins.
+    /// Start of the next line.
     pub(crate) to: u64,
-    /// What follows has no end.
+    /// The rest has no line end.
     pub(crate) torn: bool,
 }
 
 impl Lines {
-    /// Those from a place on, the beginning of one, to another; `None` if there is no journal.
+    /// The lines between two offsets, where `from` is the start of a line; `None` if there is no journal.
     pub(crate) fn open(path: PathBuf, from: u64, to: u64) -> Result<Option<Lines>> {
         let Some(mut file) = open(&path)? else { return Ok(None) };
         file.seek(SeekFrom::Start(from)).map_err(StoreError::io(StoreAction::Read, &path))?;
@@ -37,12 +38,12 @@ impl Lines {
         Ok(Some(Lines { path, file, line: Vec::new(), to: from, torn: false }))
     }
 
-    /// Waits until what is read is on the disk.
+    /// Syncs what was read.
     pub(crate) fn sync(&self) -> Result<()> {
         self.file.get_ref().get_ref().sync_data().map_err(StoreError::io(StoreAction::Sync, &self.path))
     }
 
-    /// The next line, whatever it is; `None` behind the last whole one.
+    /// The next line as bytes; `None` after the last whole one.
     pub(crate) fn next_bytes(&mut self) -> Result<Option<&[u8]>> {
         self.line.clear();
         let read =
@@ -55,15 +56,14 @@ impl Lines {
         Ok(Some(&self.line))
     }
 
-    /// The next line, `Some(None)` if it is no event that this flow knows; `None` behind the last whole one.
+    /// The next line, `Some(None)` if it is not an event that this flow knows; `None` after the last whole one.
     pub(crate) fn next_line(&mut self) -> Result<Option<Option<JournalLine>>> {
         let path = self.path.clone();
         self.next_bytes()?.map(|line| parse(&path, line)).transpose()
     }
 }
 
-/// How long a journal is, and its writer will not take back; `None` if there is none, or its writer is at it for longer than can be
-/// waited for.
+/// The length of a journal that its writer will not undo. `None` if there is none, or its writer holds it for too long.
 pub(crate) fn settled(path: &Path) -> Result<Option<u64>> {
     const TRIES: u32 = 100;
     let length =
@@ -73,7 +73,7 @@ pub(crate) fn settled(path: &Path) -> Result<Option<u64>> {
         match Flock::lock(file, FlockArg::LockSharedNonblock) {
             Ok(file) => return length(&file),
             Err((again, Errno::EWOULDBLOCK)) => file = again,
-            // Where journals cannot be locked nobody locks them.
+            // If journals cannot be locked, no writer locks them.
             Err((file, _)) => return length(&file),
         }
         thread::sleep(Duration::from_millis(10));
@@ -90,16 +90,16 @@ fn open(path: &Path) -> Result<Option<File>> {
     }
 }
 
-/// What of a journal could not be read.
+/// Unreadable parts of a journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unread {
-    /// Whole lines that are no events this flow knows.
+    /// Whole lines that are not events this flow knows.
     pub lines: u32,
-    /// The last line has no end: its writer was killed, or is at it.
+    /// The last line is incomplete: its writer was killed, or is writing it.
     pub torn: bool,
 }
 
-/// The journal of the run at hand. Clones write the same one, one after the other.
+/// The journal of a run that writes it. Clones write the same file, one after the other.
 #[derive(Clone, Debug)]
 pub struct Journal {
     path: PathBuf,
@@ -113,8 +113,8 @@ impl Journal {
         Ok(Journal { path, file: Arc::new(file) })
     }
 
-    /// The journal of a run that has ended, to append to. `end` is where its last whole line ends: what a killed writer left
-    /// behind it is cut off.
+    /// The journal of a run that has ended, for appending. `end` is the end of its last whole line: what a killed
+    /// writer left after it is cut off.
     pub(crate) fn reopen(path: PathBuf, end: u64) -> Result<Journal> {
         let file = file::open(File::options().append(true), &path);
         let file = file.and_then(|file| file.set_len(end).map(|()| file));
@@ -125,12 +125,12 @@ impl Journal {
     /// Appends lines with one write.
     ///
     /// # Errors
-    /// The disk is full: nothing of them is in the journal then.
+    /// The disk is full: then none of the lines is in the journal.
     pub fn append(&self, lines: &[JournalLine]) -> Result<()> {
         self.add(lines, false).map(drop)
     }
 
-    /// Appends lines with one write, and says where the journal ends then. With `sync` it returns when they are on the disk.
+    /// Appends lines with one write, and returns the new length. With `sync` it returns when they are on disk.
     pub(crate) fn add(&self, lines: &[JournalLine], sync: bool) -> Result<u64> {
         if lines.is_empty() {
             return Ok(0);
@@ -138,12 +138,12 @@ impl Journal {
         let failed = |e| StoreError::io(StoreAction::Write, &self.path)(e);
         let mut bytes = Vec::with_capacity(256 * lines.len());
         lines_as_text(lines, &mut bytes).map_err(failed)?;
-        // Who looks at it meanwhile would see what may be taken back.
+        // Readers must not see lines that may be undone.
         let _at_it = self.file.try_clone().ok().and_then(|file| Flock::lock(file, FlockArg::LockExclusive).ok());
         let before = self.file.metadata().map_err(failed)?.len();
         let written = (&*self.file).write_all(&bytes).and_then(|()| if sync { self.file.sync_data() } else { Ok(()) });
         written.map(|()| before + bytes.len() as u64).map_err(|e| {
-            // Half a line would swallow the next one.
+            // Half a line would corrupt the next one.
             let _ = self.file.set_len(before);
             failed(e)
         })
@@ -157,14 +157,14 @@ impl Journal {
         Ok(self.file.metadata()?.len())
     }
 
-    /// The run that it tells of.
+    /// The run that it belongs to.
     pub(crate) fn run(&self) -> RunId {
         let folder = self.path.parent().and_then(Path::file_name).unwrap_or_default();
         RunId(folder.to_string_lossy().into_owned())
     }
 }
 
-/// Follows a journal while somebody writes it.
+/// Follows a journal while it is being written.
 #[derive(Debug)]
 pub struct Follow {
     path: PathBuf,
@@ -177,7 +177,7 @@ impl Follow {
         Follow { path, read_to: 0, rest: Vec::new() }
     }
 
-    /// The lines that are new since the last call. None if the journal does not exist yet.
+    /// New lines since the last call. None if the journal does not exist yet.
     ///
     /// # Errors
     /// It cannot be read; a newer format.
@@ -192,7 +192,7 @@ impl Follow {
     }
 }
 
-/// Lines as a journal has them.
+/// Lines in the form of a journal.
 pub(crate) fn lines_as_text(lines: &[JournalLine], text: &mut Vec<u8>) -> io::Result<()> {
     for line in lines {
         serde_json::to_writer(&mut *text, line)?;
@@ -201,7 +201,7 @@ pub(crate) fn lines_as_text(lines: &[JournalLine], text: &mut Vec<u8>) -> io::Re
     Ok(())
 }
 
-/// One line; `None` if it is no event that this flow knows.
+/// One line; `None` if it is not an event that this flow knows.
 pub(crate) fn parse(path: &Path, line: &[u8]) -> Result<Option<JournalLine>> {
     let Ok(line) = serde_json::from_slice::<JournalLine>(line) else { return Ok(None) };
     match &line.event {

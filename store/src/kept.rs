@@ -1,4 +1,4 @@
-//! What goes on of a run on this machine when the run's own process is gone: a file that is locked by who keeps it. Knows no attempt.
+//! The supervisor of a run whose own process is gone, known by a file that it locks. Knows no attempt.
 
 use std::{
     fs::{self, File},
@@ -20,27 +20,27 @@ use crate::{Result, StoreError, file};
 
 /// The file in the run's folder.
 const FILE: &str = "keeps";
-/// What stands in it when all that goes on is written down.
+/// The content of the file after all running attempts were written to disk.
 const WRITTEN: &str = "all is written down";
-/// Whoever looks has the lock for a moment: so often it is tried again, so long in between.
+/// Readers hold the lock for a moment: number of tries, and the pause between them.
 const TRIES: (u32, Duration) = (50, Duration::from_millis(2));
 
-/// What is left on this machine of a run whose own process is gone.
+/// The supervision of a run whose own process is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DaemonState {
-    /// Nothing that goes on.
+    /// Nothing still runs.
     Nothing,
-    /// Something may go on, and is not written down yet: that is a matter of moments.
+    /// Something may still run and is not written to disk yet, which only takes a moment.
     Unsure,
-    /// Something goes on, and what it is stands among the jobs of the run.
+    /// Something still runs, and the run's jobs list it.
     Goes {
-        /// Who keeps it, by its number.
+        /// The process id of the supervisor.
         pid: Option<u32>,
     },
 }
 
 impl DaemonState {
-    /// Of the run with this folder.
+    /// The state of the run with this folder.
     pub(crate) fn of(run: &Path) -> DaemonState {
         let Ok(file) = file::open_to_read(&run.join(FILE)) else { return DaemonState::Nothing };
         let Err((mut file, _)) = Flock::lock(file, FlockArg::LockSharedNonblock) else { return DaemonState::Nothing };
@@ -53,7 +53,7 @@ impl DaemonState {
     }
 }
 
-/// This process keeps what a run has started. Dropping it ends that.
+/// This process supervises the attempts of a run. Dropping it ends that.
 #[derive(Debug)]
 pub struct DaemonLock {
     path: PathBuf,
@@ -61,7 +61,7 @@ pub struct DaemonLock {
 }
 
 impl DaemonLock {
-    /// For the run with this folder.
+    /// Locks the file of the run with this folder.
     pub(crate) fn of(run: &Path) -> Result<DaemonLock> {
         let path = run.join(FILE);
         let file = file::open(File::options().read(true).write(true).create(true).truncate(false), &path);
@@ -80,7 +80,7 @@ impl DaemonLock {
         Err(StoreError::io(StoreAction::Lock, &path)(Errno::EWOULDBLOCK.into()))
     }
 
-    /// The run's process is gone, and what goes on is written down.
+    /// Notes that the run's process is gone and all running attempts are on disk.
     ///
     /// # Errors
     /// The disk is full.

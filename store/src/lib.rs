@@ -3,26 +3,26 @@
 //! | where | what | module |
 //! | --- | --- | --- |
 //! | `format` | the store's version | [`StoreDir`] |
-//! | `users`, `runs/ID/alive` | locked by who uses the store, and by each run that lives | [`StoreDir::living`] |
-//! | `lock` | locked by who has the database; who that is | [`Holder`] |
-//! | `db/` | results by fingerprint, last fingerprints, history; for who has it alone | [`Store`] |
-//! | `db.sock` | where who has the database answers all others | [`Store`] |
+//! | `users`, `runs/ID/alive` | locked by users of the store, and by each living run | [`StoreDir::living`] |
+//! | `lock` | locked by the holder of the database, with its name | [`Holder`] |
+//! | `db/` | results by fingerprint, last fingerprints, history; for the holder alone | [`Store`] |
+//! | `db.sock` | where the holder answers all others | [`Store`] |
 //! | `objects/` | artifacts by digest | [`Objects`] |
 //! | `runs/` | journal, status and attempts of each run | [`RunDir`], [`Journal`] |
-//! | `runs/` too | results of other machines, a journal for each file that was taken in | [`Import`] |
-//! | `claimed/` | who runs what, among runs | [`Claims`] |
-//! | `runs/ID/inputs` | copies of inputs, while the run goes on | [`Captures`] |
-//! | `snapshots/` | what a finished run rested on | [`Snapshot`], [`Inputs`] |
-//! | `checkpoints/` | what an attempt leaves for the next one that does the same | [`StoreDir::checkpoints`] |
-//! | `plugins/` | for which digest each plugin was set up | [`StoreDir::plugin`] |
-//! | `news` | touched when there is something among the jobs of a dead run | [`StoreDir::has_news`] |
-//! | `local` | a link to a folder of this machine that has `db/`, where other machines see the store | [`StoreDir`] |
+//! | `runs/` too | results of other machines, a journal for each import | [`Import`] |
+//! | `claimed/` | which run executes what | [`Claims`] |
+//! | `runs/ID/inputs` | copies of inputs, during the run | [`Captures`] |
+//! | `snapshots/` | what the results of a finished run depend on | [`Snapshot`], [`Inputs`] |
+//! | `checkpoints/` | checkpoints for the next attempt of the same work | [`StoreDir::checkpoints`] |
+//! | `plugins/` | the digest for which each plugin was set up | [`StoreDir::plugin`] |
+//! | `news` | touched when the jobs of a dead run change | [`StoreDir::has_news`] |
+//! | `local` | a link to a folder of this machine for `db/`, if other machines see the store | [`StoreDir`] |
 //!
-//! Order of writing: an attempt's artifacts are in `objects/`, then the line in the journal, each synced before the next is
-//! written, then its result in `db/`. A kill between any two loses what follows, never what came before, and nothing points at what is
-//! not there; what the journal has and the database has not, the next opening puts there. So the database can be lost: it is made
-//! anew from the journals. Reading commands take no lock: they read objects, journals, status files and snapshots, and [`Replay`]
-//! in place of the database.
+//! Order of writes: an attempt's artifacts in `objects/`, then the line in the journal, then its result in `db/`; the
+//! first two are synced. A kill in between loses what follows, never what came before, and nothing refers to missing
+//! data. The next opening adds to `db/` what only the journal has, so a lost database is rebuilt from the journals.
+//! Reading commands take no lock: they read objects, journals, status files and snapshots, and [`Replay`] instead of
+//! the database.
 //!
 //! Nothing here decides whether a result may be reused, knows how steps run, or prints. Time is an argument.
 #![forbid(unsafe_code)]

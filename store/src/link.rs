@@ -1,6 +1,6 @@
-//! Where the database is, and how it is reached: in this process, or in another one over its socket. Whoever is asked may end at any
-//! moment; then one of those who asked takes the database over, and what was not answered is asked again. So everything that is
-//! asked can be asked twice. Knows no results.
+//! Access to the database, in this process or over the socket of another one. The other process may end at any moment;
+//! then one of its clients takes the database over, and unanswered requests are repeated. So every request must be safe
+//! to repeat. Knows no results.
 
 use std::{
     fmt,
@@ -23,18 +23,18 @@ use crate::{
     wire::{AT_ONCE, Answer, Broken, Request},
 };
 
-/// How often is looked, while nobody holds the store, whether somebody does.
+/// Interval of looks for a holder while nobody holds the store.
 const LOOK: Duration = Duration::from_millis(20);
-/// An answer that takes longer is worth a look at who is to give it, and one that takes longer than the other is told of.
+/// After the first, a missing answer makes the link look at the holder; after the second, it is reported.
 const SILENT: Duration = Duration::from_secs(2);
 const SLOW: Duration = Duration::from_secs(30);
 
-/// Somebody who holds the store does not answer. What was asked of it waits.
+/// The holder of the store does not answer. Requests wait.
 #[derive(Clone, Debug)]
 pub struct Silent {
     pub holder: Holder,
     pub lasts: Duration,
-    /// It was not told before.
+    /// It was not reported before.
     pub is_news: bool,
 }
 
@@ -51,7 +51,7 @@ impl fmt::Display for Silent {
     }
 }
 
-/// Is told of silence, about once a second, and says whether to go on waiting.
+/// Called about once a second during silence; decides whether to continue waiting.
 pub(crate) type Listener = Arc<dyn Fn(&Silent) -> ControlFlow<()> + Send + Sync>;
 
 pub(crate) struct Link {
@@ -59,23 +59,23 @@ pub(crate) struct Link {
     objects: Objects,
     me: Holder,
     side: Mutex<Side>,
-    /// One looks for another side at a time.
+    /// Only one thread searches for another side at a time.
     looking: Mutex<()>,
     rebuilt: OnceLock<Rebuilt>,
     listener: Mutex<Option<Listener>>,
 }
 
-/// Where the database is.
+/// The place of the database.
 enum Side {
     Here(DatabaseOwner),
     There(Arc<Connection>),
-    /// Nobody answers any more.
+    /// The holder no longer answers.
     Lost,
-    /// This process does not use it any more.
+    /// This process no longer uses it.
     Closed,
 }
 
-/// The database, who answers others, and the lock, which is given back last.
+/// The database, its server for other processes, and the lock, which is released last.
 pub(crate) struct DatabaseOwner {
     core: Arc<OpenDatabase>,
     server: Option<Server>,
@@ -83,18 +83,18 @@ pub(crate) struct DatabaseOwner {
 }
 
 impl DatabaseOwner {
-    /// Of a database that others are to be answered from.
+    /// For a database that is shared with other processes.
     pub(crate) fn serving(core: OpenDatabase, mut lock: StoreLock, me: &Holder) -> DatabaseOwner {
         let core = Arc::new(core);
         let server = Server::start(&core, me).inspect_err(|error| {
-            // Others wait until this process is done, and are told why.
+            // Others wait until this process is done, and the lock tells them why.
             let since = format!("{}; it serves nobody meanwhile: {error}", me.since);
             let _ = lock.tell(&core.dir, &Holder { since, ..me.clone() });
         });
         DatabaseOwner { core, server: server.ok(), lock }
     }
 
-    /// Of one that nobody else may use meanwhile.
+    /// For a database that no other process may use.
     pub(crate) fn alone(core: OpenDatabase, lock: StoreLock) -> DatabaseOwner {
         DatabaseOwner { core: Arc::new(core), server: None, lock }
     }
@@ -136,7 +136,7 @@ impl Link {
         self.side.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The database, if this process has it.
+    /// The database, if this process holds it.
     pub(crate) fn core(&self) -> Option<Arc<OpenDatabase>> {
         match &*self.side() {
             Side::Here(holding) => Some(Arc::clone(&holding.core)),
@@ -152,7 +152,7 @@ impl Link {
         *self.listener.lock().unwrap_or_else(PoisonError::into_inner) = Some(listener);
     }
 
-    /// Ends all connections, closes the database, and gives the lock back.
+    /// Ends all connections, closes the database, and releases the lock.
     pub(crate) fn close(&self) {
         let side = std::mem::replace(&mut *self.side(), Side::Closed);
         if let Side::Here(holding) = side {
@@ -178,8 +178,8 @@ impl Link {
         self.ask(&[Request::Write(writes)], done).map(drop)
     }
 
-    /// Asks whoever has the database, until somebody answered: what `read` makes of the first answers, one at least, as many as one
-    /// frame holds.
+    /// Sends requests until a holder has answered. Returns the first answers, parsed by `read`: at least one, and as
+    /// many as fit into one frame.
     fn ask<T>(&self, requests: &[Request], read: impl Fn(Answer) -> Option<T>) -> Result<Vec<T>> {
         loop {
             let line = match &*self.side() {
@@ -228,7 +228,7 @@ impl Link {
         }
     }
 
-    /// Looks for who has the database now, and takes it over where nobody has.
+    /// Finds the new holder of the database, or takes it over if there is none.
     fn look(&self) -> Result<()> {
         let _one = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
         let mut watch = Watch::default();
@@ -266,8 +266,8 @@ impl Link {
         }
     }
 
-    /// Adds `waited` to the time an answer has taken. From `SILENT` on, once a second, it tells the listener who holds
-    /// the store and asks whether to go on waiting.
+    /// Adds `waited` to the time an answer has taken. From `SILENT` on, once a second, it passes the holder to the
+    /// listener, which decides whether to continue waiting.
     fn watch(&self, watch: &mut Watch, waited: Duration) -> ControlFlow<()> {
         let before = watch.waited;
         watch.waited += waited;
@@ -299,13 +299,13 @@ impl Link {
     }
 }
 
-/// How long an answer takes.
+/// The wait for an answer.
 #[derive(Default)]
 struct Watch {
     waited: Duration,
     is_told: bool,
     holder: Option<Holder>,
-    /// Who has the store now, and says or keeps other things than this flow.
+    /// The present holder, if its protocol or format differs from this flow's.
     other: Option<Holder>,
 }
 

@@ -1,5 +1,5 @@
-//! Who uses a store and which runs live: files that their processes have locked, for a lock goes with its process. What is written
-//! in them is for people. Knows no database.
+//! The users of a store and its living runs, known by files that their processes lock, because a lock ends with its
+//! process. The files' content is for display. Knows no database.
 
 use std::{
     collections::BTreeMap,
@@ -26,19 +26,19 @@ use crate::{
     process::ProcessWatch,
 };
 
-/// Whoever looks whether a run lives holds its lock for a moment: so often it is tried again, so long in between.
+/// A check whether a run lives takes its lock for a moment: number of tries, and the pause between them.
 const TRIES: (u32, Duration) = (50, Duration::from_millis(2));
-/// A run that came so short a time ago may not live yet, and another one may come without a change to be seen.
+/// A run created this recently may not have its lock yet, and another one may appear without a visible change.
 const COMING: Duration = Duration::from_millis(100);
 
-/// A share of a store, or all of it: who has all of it has nobody beside him.
+/// A shared or exclusive use of a store.
 pub(crate) struct Users {
     lock: Flock<File>,
     pub(crate) is_alone: bool,
 }
 
 impl Users {
-    /// Lets others use the store too.
+    /// Lets other processes use the store too.
     pub(crate) fn share(&mut self, dir: &StoreDir) -> Result<()> {
         if self.is_alone {
             let _ = self.lock.set_len(0);
@@ -60,7 +60,7 @@ impl Drop for Users {
 }
 
 impl StoreDir {
-    /// Uses the store with others: alone, if nobody else does at this moment. Who has it alone is waited for.
+    /// Uses the store with others; exclusively if no other process uses it now. Waits for an exclusive user.
     pub(crate) fn join(&self, me: &Holder, mut waiting: impl FnMut(&Holder) -> ControlFlow<()>) -> Result<Users> {
         let mut patience = LockWait::default();
         loop {
@@ -75,7 +75,7 @@ impl StoreDir {
         }
     }
 
-    /// Uses the store alone. Whoever uses it is waited for, the runs first.
+    /// Uses the store exclusively. Waits for its users, the runs first.
     pub(crate) fn alone(&self, me: &Holder, mut waiting: impl FnMut(&Holder) -> ControlFlow<()>) -> Result<Users> {
         let mut patience = LockWait::default();
         loop {
@@ -109,7 +109,7 @@ impl StoreDir {
         }
     }
 
-    /// The runs that live now, oldest first. A run that was killed is none, whatever its folder says.
+    /// The living runs, oldest first. A killed run does not count, whatever its folder says.
     ///
     /// # Errors
     /// The folder of the runs cannot be read.
@@ -122,13 +122,13 @@ impl StoreDir {
         Ok(lives.collect())
     }
 
-    /// Removes what runs left that were killed: their copies of inputs, and their folders where they had not begun.
+    /// Removes the remains of killed runs: their copies of inputs, and their folders if they had not begun.
     pub(crate) fn sweep_runs(&self) -> Result<()> {
         let runs = self.runs()?;
         for run in &runs {
             self.run(run).sweep();
         }
-        // An earlier flow left no sign by which a run that was killed is known.
+        // Killed runs of an earlier flow have no such mark.
         for run in runs.iter().rev().map(|run| self.run(run)).filter(|run| !run.alive_file().exists()) {
             if !run.clear() {
                 Captures::sweep(&run.inputs());
@@ -144,12 +144,12 @@ impl RunDir {
         self.path().join("alive")
     }
 
-    /// Whose process it is that goes on with it now; `None` where it ended, or was killed.
+    /// The process of a living run; `None` if it ended or was killed.
     pub fn lives(&self) -> Option<Holder> {
         self.life().map(|life| life.holder)
     }
 
-    /// Its life, to be looked at again, if it goes on now.
+    /// A handle to check repeatedly whether it lives, if it does now.
     pub(crate) fn life(&self) -> Option<Life> {
         let file = file::open_to_read(&self.alive_file()).ok()?;
         let file = Flock::lock(file, FlockArg::LockSharedNonblock).err()?.0;
@@ -158,7 +158,7 @@ impl RunDir {
         (!life.has_ended()).then_some(life)
     }
 
-    /// Takes the name of a new run, so that it lives before it has begun; `None` if somebody else has it.
+    /// Takes the name of a new run, which lives from then on; `None` if another process has it.
     pub(crate) fn take(&self, me: &Holder) -> Result<Option<Alive>> {
         match fs::create_dir(self.path()) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
@@ -167,8 +167,8 @@ impl RunDir {
         self.come_alive(me)
     }
 
-    /// Locks it in a folder just made. One in which nothing is looks like one that a kill left: somebody may have removed it since,
-    /// and somebody else made it anew.
+    /// Locks it in a new folder. An empty folder looks like that of a killed run: another process may have removed it,
+    /// and a third one created it again.
     fn come_alive(&self, me: &Holder) -> Result<Option<Alive>> {
         let path = self.alive_file();
         let file = match File::options().read(true).write(true).create_new(true).open(&path) {
@@ -187,13 +187,13 @@ impl RunDir {
         Ok(Some(Alive { run: self.clone(), lock }))
     }
 
-    /// Removes what a run left that was killed.
+    /// Removes the remains of a killed run.
     fn sweep(&self) {
         let path = self.alive_file();
         let Ok(file) = file::open_to_read(&path) else { return };
         if let Some(_dead) = lock(file, 0).filter(|lock| is_at(lock, &path)) {
             if self.has_jobs() {
-                // They outlived it, and read its copies of inputs.
+                // Its jobs survived it, and read its copies of inputs.
                 return;
             }
             Captures::sweep(&self.inputs());
@@ -218,13 +218,13 @@ fn lock(mut file: File, tries: u32) -> Option<Flock<File>> {
     None
 }
 
-/// The file that is open is the one that has the name.
+/// True if the open file is the one at this path.
 fn is_at(file: &File, path: &Path) -> bool {
     let same = || Some((file.metadata().ok()?, fs::symlink_metadata(path).ok()?));
     same().is_some_and(|(open, named)| (open.dev(), open.ino()) == (named.dev(), named.ino()))
 }
 
-/// The life of another process's run, as it is seen.
+/// A living run of another process, as seen.
 pub(crate) struct Life {
     file: File,
     holder: Holder,
@@ -244,31 +244,31 @@ impl Life {
         !is_free
     }
 
-    /// Of a process that was killed the kernel frees claims at once and locks of open files later: who has its claim by then is not to
-    /// find it alive. Whoever sweeps holds the lock for a moment too.
+    /// True if the process is dead, even if its run's file is still locked: the kernel frees file locks later than
+    /// claims, and a sweep holds the lock for a moment. The next holder of its claim must not find it alive.
     fn has_ended(&self) -> bool {
         self.process.standing() == Liveness::Dead
     }
 }
 
-/// The other runs of a store that live, to be looked at again and again.
+/// The other living runs of a store, for repeated checks.
 pub struct LivingRuns {
     dir: StoreDir,
-    /// The run that looks.
+    /// The run that checks.
     own: RunId,
     living: BTreeMap<RunId, Life>,
-    /// The change to the folder of runs since which none is missing.
+    /// The time of the runs folder's change up to which the list is complete.
     as_of: Option<SystemTime>,
 }
 
 impl LivingRuns {
-    /// None of them seen yet.
+    /// With an empty list.
     pub fn beside(dir: &StoreDir, own: &RunId) -> LivingRuns {
         LivingRuns { dir: dir.clone(), own: own.clone(), living: BTreeMap::new(), as_of: None }
     }
 
-    /// Which have ended since the last look, by the clock at `now`. `None`: nobody has, nor can one have come and gone unseen. Whoever
-    /// `lives` according to who asks is not looked at.
+    /// The runs that have ended since the last call, by the clock at `now`. `None` if none has ended or could have come
+    /// and gone unseen. Runs that the caller knows to be alive (`lives`) are not checked.
     pub fn ended(&mut self, now: SystemTime, lives: impl Fn(&RunId) -> bool) -> Option<Vec<RunId>> {
         let changed = fs::metadata(self.dir.path().join("runs")).and_then(|meta| meta.modified()).ok();
         let came = changed.is_none() || self.as_of != changed;
@@ -280,7 +280,7 @@ impl LivingRuns {
         self.living.retain(|run, life| {
             let goes_on = lives(run) || life.goes_on();
             ended.extend((!goes_on).then(|| run.clone()));
-            // Who sees only its lock sees it living still: so long it is told again.
+            // Others that see only its lock still take it for living, so it is reported again until the lock is free.
             goes_on || life.is_locked()
         });
         (came || !ended.is_empty()).then_some(ended)
@@ -292,7 +292,7 @@ impl LivingRuns {
                 continue;
             }
             match self.dir.run(&run).life() {
-                // It has not written down yet who it is.
+                // It has not written its process into the file yet.
                 Some(life) if life.holder.process.pid == 0 => self.as_of = None,
                 Some(life) => drop(self.living.insert(run, life)),
                 None => {}
@@ -301,7 +301,7 @@ impl LivingRuns {
     }
 }
 
-/// The life of a run. Dropping it ends it; of one that had not begun nothing stays.
+/// The life of a run. Dropping it ends the life, and removes a run that had not begun.
 pub(crate) struct Alive {
     run: RunDir,
     lock: Flock<File>,

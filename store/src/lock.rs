@@ -1,5 +1,5 @@
-//! The lock: one process has the database of a store, and others can read who. A lock is the kernel's, so it goes with its holder;
-//! what is written in the file is for people only.
+//! The lock: one process has the database of a store, and others can read which one. A kernel lock, so it ends with its
+//! holder; the content of the file is for display only.
 
 use std::{
     fs::File,
@@ -19,14 +19,14 @@ use flow_core::reason::StoreAction;
 
 use crate::{Holder, Liveness, ProcessIdentity, Result, StoreDir, StoreError, file};
 
-/// How often a waiting process looks again.
+/// Interval of checks by a waiting process.
 pub(crate) const POLL: Duration = Duration::from_millis(100);
-/// While the kernel tears a killed process down its lock can still be held. So many polls that is forgiven: of one that is
-/// seen to be dead, and of one that looks alive.
+/// The kernel may still hold the lock of a killed process while it cleans up. Number of polls to wait silently: for a
+/// holder that is dead, and for one that looks alive.
 const PATIENCE: (u32, u32) = (30, 3);
 
 impl StoreDir {
-    /// Who holds the database now, if somebody does. Others may use the store through it: [`StoreDir::living`].
+    /// The present holder of the database, if any. Others may use the store through it: [`StoreDir::living`].
     ///
     /// # Errors
     /// The lock file cannot be read.
@@ -37,14 +37,14 @@ impl StoreDir {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(StoreError::io(StoreAction::Read, &path)(e)),
         };
-        // A shared lock is free exactly if nobody holds the exclusive one; it is given back at once.
+        // A shared lock succeeds only if nobody holds the exclusive one; it is released at once.
         match Flock::lock(file, FlockArg::LockSharedNonblock) {
             Ok(_) => Ok(None),
             Err((file, _)) => Ok(Some(read_holder(file))),
         }
     }
 
-    /// Takes the lock. While a living process holds it, `waiting` is asked every 100 ms whether to go on waiting.
+    /// Takes the lock. While a living process holds it, `waiting` decides every 100 ms whether to continue waiting.
     pub(crate) fn lock(&self, me: &Holder, mut waiting: impl FnMut(&Holder) -> ControlFlow<()>) -> Result<StoreLock> {
         let mut patience = LockWait::default();
         loop {
@@ -55,7 +55,7 @@ impl StoreDir {
         }
     }
 
-    /// Takes the lock where it is free.
+    /// Takes the lock if it is free.
     pub(crate) fn try_lock(&self, me: &Holder) -> Result<Option<StoreLock>> {
         let path = self.lock_file();
         match Flock::lock(self.open_lock(&path)?, FlockArg::LockExclusiveNonblock) {
@@ -75,19 +75,19 @@ impl StoreDir {
         file::open(&mut options, path).map_err(StoreError::io(StoreAction::Open, path))
     }
 
-    /// Who has the lock, as far as it is written down.
+    /// The holder of the lock, as written in the file.
     pub(crate) fn who_locks(&self) -> Result<Holder> {
         let path = self.lock_file();
         file::open_to_read(&path).map(read_holder).map_err(StoreError::io(StoreAction::Read, &path))
     }
 }
 
-/// How long has been waited for somebody, and who it was.
+/// The number of polls so far for the holder.
 #[derive(Default)]
 pub(crate) struct LockWait(u32);
 
 impl LockWait {
-    /// Waits a little. Asks `waiting` whether to, once it is sure that the other one lives.
+    /// Waits a little. Calls `waiting` once it is sure that the holder lives.
     pub(crate) fn wait(
         &mut self,
         dir: &StoreDir,
@@ -106,7 +106,7 @@ impl LockWait {
     }
 }
 
-/// Writes into a lock who holds it, in place of what stood there.
+/// Replaces the holder in a lock file.
 pub(crate) fn tell(lock: &mut Flock<File>, me: &Holder) -> io::Result<()> {
     let text = serde_json::to_vec(me).unwrap_or_default();
     let told = (|| {
@@ -115,7 +115,7 @@ pub(crate) fn tell(lock: &mut Flock<File>, me: &Holder) -> io::Result<()> {
         lock.write_all(&text)
     })();
     match told {
-        // Who holds it is for people only, and a full disk must not keep out who makes room.
+        // The text is for display only, and a full disk must not keep out a process that frees space.
         Err(e) if !matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => Err(e),
         _ => Ok(()),
     }
@@ -125,7 +125,7 @@ pub(crate) fn read_holder(mut file: impl Read + Seek) -> Holder {
     let mut text = String::new();
     let read = file.rewind().and_then(|()| file.read_to_string(&mut text));
     read.ok().and_then(|_| serde_json::from_str(&text).ok()).unwrap_or_else(|| Holder {
-        // Between taking the lock and writing into it, for a moment.
+        // The holder has taken the lock and not written its name yet.
         process: ProcessIdentity { pid: 0, boot: String::new(), namespace: String::new(), started: 0 },
         doing: "flow".into(),
         run: None,
@@ -133,11 +133,11 @@ pub(crate) fn read_holder(mut file: impl Read + Seek) -> Holder {
     })
 }
 
-/// The lock; the file is emptied when it is given back, for what it says is no longer true.
+/// The lock. Releasing it empties the file, because its content is no longer true.
 pub(crate) struct StoreLock(pub(crate) Flock<File>);
 
 impl StoreLock {
-    /// Writes down who holds it now.
+    /// Writes the new holder.
     pub(crate) fn tell(&mut self, dir: &StoreDir, me: &Holder) -> Result<()> {
         tell(&mut self.0, me).map_err(StoreError::io(StoreAction::Write, &dir.lock_file()))
     }

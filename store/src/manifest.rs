@@ -1,7 +1,8 @@
-//! The manifest of a folder: what its digest is made of, and what `flow why` compares. Pure.
+//! The manifest of a folder: the basis of its digest, and what `flow why` compares. Pure.
 //!
-//! Encoding: the line `flow folder 1`, then one record an entry in order of path, bytewise, each ended by a zero byte:
-//! `d PATH`, `f DIGEST BYTES PATH` (`x` if executable; the digest is the file's, see [`crate::hash`]), `l PATH`, zero, `TARGET`.
+//! Encoding: the line `flow folder 1`, then one record per entry in bytewise order of path, each ended by a zero byte:
+//! `d PATH`, `f DIGEST BYTES PATH` (`x` if executable; the digest is the file's, see [`crate::hash`]), `l PATH`, zero,
+//! `TARGET`.
 
 use std::{
     ffi::OsStr,
@@ -13,10 +14,10 @@ use flow_core::Digest;
 
 const HEAD: &[u8] = b"flow folder 1\n";
 
-/// What is in a folder, sorted by path.
+/// The content of a folder, sorted by path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
-    /// Its entries; the folder itself is none of them.
+    /// Its entries, without the folder itself.
     pub entries: Vec<Entry>,
 }
 
@@ -28,7 +29,7 @@ pub struct Entry {
     pub kind: EntryKind,
 }
 
-/// What an entry of a folder is.
+/// The type of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     /// A folder, empty or not.
@@ -57,7 +58,7 @@ impl Manifest {
         })
     }
 
-    /// The digest of each file by path, for people who compare two.
+    /// The digest of each file by path, for comparisons.
     pub fn files(&self) -> impl Iterator<Item = (&Path, &Digest)> {
         self.entries.iter().filter_map(|entry| match &entry.kind {
             EntryKind::File { digest, .. } => Some((entry.path.as_path(), digest)),
@@ -87,7 +88,7 @@ impl Manifest {
         out
     }
 
-    /// `None` if the bytes are no manifest.
+    /// `None` if the bytes are not a manifest.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Manifest> {
         let mut records = bytes.strip_prefix(HEAD)?.split_inclusive(|b| *b == 0);
         let mut entries = Vec::new();

@@ -1,20 +1,20 @@
-//! How far the journals are in the database: marks, which are written in one batch with what they are about. Pure.
+//! Marks: how far the journals are in the database, written in the same batch as the changes. Pure.
 //!
-//! Each run has a mark of its own under `j` and its name: its journal is in the database up to that byte. The base mark tells of
-//! all that ended before, and moves at an opening alone, for only then nobody else writes. An earlier flow knows the base mark
-//! only, and looks at more journals than it would have to.
+//! Each run has its own mark under `j` and its name: its journal is in the database up to that byte. The base mark
+//! covers all runs that ended before. It moves only when the store is opened, because only then no other process
+//! writes. An earlier flow knows only the base mark, and looks at more journals than necessary.
 
 use std::collections::BTreeMap;
 
 use flow_core::{JournalLine, RunEvent, RunId};
 use serde::{Deserialize, Serialize};
 
-/// Under which the base mark lies in the database.
+/// The key of the base mark in the database.
 pub(crate) const MARK: &[u8] = b"applied";
-/// Before the name of a run, under which its own mark lies.
+/// The prefix of the keys of runs' own marks.
 pub(crate) const MARKS: &[u8] = b"j";
 
-/// Where the mark of a run lies.
+/// The key of a run's own mark.
 pub(crate) fn mark_key(run: &RunId) -> Vec<u8> {
     [MARKS, run.0.as_bytes()].concat()
 }
@@ -25,29 +25,29 @@ pub(crate) fn mark_key(run: &RunId) -> Vec<u8> {
 pub(crate) struct Mark {
     pub(crate) run: RunId,
     pub(crate) to: u64,
-    /// Runs up to this one went on at the same time as others, or their records were made anew: nobody can tell from the marks
-    /// what was recorded while they did.
+    /// Runs up to this one overlapped with others, or their records were rebuilt: marks do not tell what was recorded
+    /// during these runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) shared: Option<RunId>,
 }
 
 impl Mark {
-    /// Of a database in which nothing is.
+    /// The mark of an empty database.
     pub(crate) fn none() -> Mark {
         Mark { run: RunId(String::new()), to: 0, shared: None }
     }
 
-    /// Where what is not in the database yet begins in the journal of a run.
+    /// The offset in a run's journal from which the database has nothing yet.
     pub(crate) fn rest_of(&self, run: &RunId, own: Option<u64>) -> u64 {
         let base = if *run == self.run { self.to } else { 0 };
         own.unwrap_or(0).max(base)
     }
 
-    /// The base mark when everything is in the database that journals had, and which of the runs' own marks say something
-    /// still. `open` are the runs that go on.
+    /// The base mark after all journals were applied, and the runs whose own marks are still needed. `open`: the runs
+    /// that still live.
     pub(crate) fn folded<'a>(&self, marks: &'a BTreeMap<RunId, u64>, open: &[RunId]) -> (Mark, Vec<&'a RunId>) {
         let mut base = self.clone();
-        // One that recorded nothing changed nothing.
+        // A run that recorded nothing has changed nothing.
         if let Some((run, to)) = marks.iter().rev().find(|(_, to)| **to > 0) {
             if marks.len() > 1 {
                 base.shared = base.shared.max(marks.last_key_value().map(|(run, _)| run.clone()));
@@ -58,7 +58,7 @@ impl Mark {
         }
         match open.iter().min() {
             Some(oldest) if *oldest <= base.run => {
-                // Never back: what is before the base is in the database.
+                // Never back: everything before the base is in the database.
                 if *oldest > self.run {
                     (base.run, base.to) = (oldest.clone(), 0);
                 } else {
@@ -73,7 +73,7 @@ impl Mark {
     }
 }
 
-/// The line holds something for the database.
+/// True if the line changes the database.
 pub fn is_record(line: &JournalLine) -> bool {
     use RunEvent::{Dropped, Forgotten, Observed, Recorded, Tried};
     matches!(line.event, Recorded { .. } | Observed { .. } | Tried { .. } | Forgotten { .. } | Dropped { .. })

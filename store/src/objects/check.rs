@@ -1,5 +1,5 @@
-//! Is an artifact as it was? Only what is not there, or differs, is damage; what the system refuses to show for the moment is
-//! an error, and nothing follows from it.
+//! Checks whether an artifact is unchanged. Only a missing or different artifact is damaged; a system error while
+//! reading is an error without consequences.
 
 use std::{
     fmt,
@@ -17,11 +17,11 @@ use flow_core::{
 use super::{Objects, STAMP, ingest, look, stamp, untouched};
 use crate::{EntryKind, Result, StoreError, hash};
 
-/// An output that a result cannot be used without.
+/// A missing or damaged output that a result needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
     pub output: String,
-    /// What is wrong with it.
+    /// The damage.
     pub damage: Damage,
 }
 
@@ -38,18 +38,18 @@ impl fmt::Display for Lost {
 }
 
 impl Objects {
-    /// The artifact is there, whole and untouched, as far as `stat` can tell.
+    /// True if the artifact is present, complete and unchanged, as far as `stat` shows.
     ///
     /// # Errors
-    /// It cannot be told.
+    /// It cannot be determined.
     pub fn has(&self, artifact: &Artifact) -> Result<bool> {
         Ok(self.check(artifact)?.is_none())
     }
 
-    /// Why a result cannot be used: what it produced is not there any more, or not as it was.
+    /// The reason why a result cannot be used: an output is missing or has changed.
     ///
     /// # Errors
-    /// It cannot be told: the result may be as good as ever.
+    /// It cannot be determined: the result may still be good.
     pub fn missing(&self, result: &StepResult) -> Result<Option<Lost>> {
         for (output, artifact) in &result.outputs {
             if let Some(damage) = self.check(artifact)? {
@@ -59,13 +59,13 @@ impl Objects {
         Ok(None)
     }
 
-    /// The whole of an object that is a file, for which its digest is all that is known; `None` if it is gone, or is not as it
-    /// was: then it is removed, for nothing makes it again.
+    /// The content of an object that is a file with this digest; `None` if it is gone or has changed, in which case it
+    /// is removed because nothing makes it again.
     ///
     /// # Errors
-    /// It cannot be told.
+    /// It cannot be determined.
     pub fn whole(&self, digest: &Digest) -> Result<Option<Vec<u8>>> {
-        // A folder, a pipe, a link that somebody put in its place.
+        // A folder, a pipe, or a link that somebody put in its place.
         if look(&self.path(digest))?.is_some_and(|meta| !meta.is_file()) {
             return self.remove(digest).map(|_| None);
         }
@@ -77,8 +77,8 @@ impl Objects {
         }
     }
 
-    /// What is wrong with an artifact. A copy of a store, or a `touch`, changes times and not contents: what looks changed is
-    /// read again, and is as it was if its content is; the list of a folder is then made again.
+    /// The damage of an artifact. A copy of a store, or a `touch`, changes times but not contents: an artifact that
+    /// looks changed is read again, and is sound if its content is right. The list of a folder is then made again.
     pub(crate) fn check(&self, artifact: &Artifact) -> Result<Option<Damage>> {
         let path = self.path(&artifact.digest);
         let Some(meta) = look(&path)? else { return Ok(Some(Damage::Missing)) };
@@ -95,8 +95,7 @@ impl Objects {
         }
     }
 
-    /// Gives an artifact with the right content the time, the modes and the list back by which it is known; false if the
-    /// content is another.
+    /// Restores time, modes and list of an artifact with the right content; false if the content differs.
     fn restore(&self, artifact: &Artifact, path: &Path) -> Result<bool> {
         let manifest = match artifact.kind {
             ArtifactKind::File => None,
@@ -109,7 +108,7 @@ impl Objects {
         };
         let sound = found == Some(artifact.digest);
         if sound {
-            // In a store that cannot be written it is sound all the same, and read again the next time.
+            // If the store is read-only, the artifact is still sound, and is read again the next time.
             let _ = ingest::resettle(path);
             let _ = manifest.map(|manifest| self.keep_manifest(&manifest));
         }
@@ -117,7 +116,7 @@ impl Objects {
     }
 
     fn check_folder(&self, digest: &Digest, path: &Path, meta: &Metadata) -> Result<Option<Damage>> {
-        // Without its list only its content tells.
+        // Without its list, only its content shows whether it is sound.
         let Some(manifest) = self.manifest(digest)? else { return Ok(Some(Damage::Content)) };
         if meta.mtime() != STAMP {
             return Ok(Some(Damage::Changed { path: Some(".".to_owned()) }));
@@ -141,11 +140,11 @@ impl Objects {
         Ok(None)
     }
 
-    /// What is wrong with an artifact, its whole content read again: slow and sure, for `flow doctor --contents`, and for what leaves
-    /// the store.
+    /// The damage of an artifact after reading its whole content: slow and sure, for `flow doctor --contents`, and for
+    /// exports.
     ///
     /// # Errors
-    /// It cannot be told.
+    /// It cannot be determined.
     pub fn verify_content(&self, artifact: &Artifact) -> Result<Option<Damage>> {
         if let Some(damage) = self.check(artifact)? {
             return Ok(Some(damage));
@@ -154,8 +153,8 @@ impl Objects {
         Ok((found != Some(artifact.digest)).then_some(Damage::Content))
     }
 
-    /// Removes what was kept to be read again where it is not as it was, and says so. Without `contents` only what has another time is
-    /// read, as in a copy of a store. What is another user's cannot be read, and stays.
+    /// Removes a damaged kept file or folder, and returns whether it did. Without `contents`, reads only those with a
+    /// changed time, as in a copy of a store. Those of other users cannot be read, and stay.
     pub(crate) fn drop_damaged(&self, digest: &Digest, contents: bool) -> Result<bool> {
         let path = self.path(digest);
         let Some(meta) = look(&path)? else { return Ok(false) };
@@ -170,17 +169,17 @@ impl Objects {
         if !sound {
             self.remove(digest)?;
         } else if !has_its_time {
-            // Its mode stays: nobody but its owner may read it. Where the time cannot be set it is read again the next time.
+            // Its mode stays: only its owner may read it. If the time cannot be set, the file is read again next time.
             let _ = File::open(&path).and_then(|file| file.set_times(FileTimes::new().set_modified(stamp())));
         }
         Ok(!sound)
     }
 
-    /// After an attempt that was given links into the store: is this artifact as it was? A damaged one is dropped, and what
-    /// was found is returned.
+    /// Checks an artifact after an attempt that had links into the store. Removes a damaged one, and returns the
+    /// damage.
     ///
     /// # Errors
-    /// It cannot be told; it is damaged and cannot be removed.
+    /// It cannot be determined; it is damaged and cannot be removed.
     pub fn verify_untouched(&self, artifact: &Artifact) -> Result<Option<Damage>> {
         let damage = self.check(artifact)?;
         if damage.is_some() {
@@ -190,7 +189,7 @@ impl Objects {
     }
 }
 
-/// What was read; `None` of what is gone meanwhile, or holds what no artifact does.
+/// The content; `None` if it vanished in the meantime, or contains what no artifact may.
 fn readable<T>(read: Result<T>) -> Result<Option<T>> {
     match read {
         Ok(read) => Ok(Some(read)),

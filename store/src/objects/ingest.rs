@@ -1,4 +1,4 @@
-//! Taking files and folders into the store: hashed, made read-only, and renamed into place as the last act.
+//! Moves files and folders into the store: hashed, made read-only, and renamed into place as the last step.
 
 use std::{
     collections::BTreeMap,
@@ -25,27 +25,27 @@ use crate::{
     sparse::{self, content_digest},
 };
 
-/// What becomes of the name that an artifact had before.
+/// How the original path of an artifact is left.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stays {
-    /// It is moved.
+    /// The artifact is moved away.
     Nowhere,
-    /// A file has two names, and a folder leaves a link, where nothing speaks against moving it.
+    /// If it may be moved: a file keeps both names, and a folder leaves a link.
     Linked,
     Copied,
 }
 
-/// The mode of what nobody but its owner may read.
+/// The mode of files that only their owner may read.
 const PRIVATE: u32 = 0o400;
 
-/// What is kept for its owner alone is everybody's when it is an artifact as well.
+/// Makes a private object readable if it becomes an artifact as well.
 fn is_shared(path: &Path, meta: &Metadata) -> bool {
     let executable = hash::is_executable(meta);
     meta.mode() & 0o777 != PRIVATE || fs::set_permissions(path, read_only(executable)).is_ok()
 }
 
-/// It is a file with one name, and neither a link nor a mount is on the way there from the folder. The kernel tells in one call,
-/// where it can; for the table of all mounts takes as long as a small step.
+/// True for a file with one name, with no link or mount on the path from `within`. Uses one system call if available,
+/// because reading the mount table takes as long as a small step.
 fn is_own_file(path: &Path, within: &Path) -> bool {
     let how = OpenHow::new().flags(OFlag::O_PATH | OFlag::O_CLOEXEC);
     let no_link = ResolveFlag::RESOLVE_NO_SYMLINKS;
@@ -58,19 +58,19 @@ fn is_own_file(path: &Path, within: &Path) -> bool {
 }
 
 impl Objects {
-    /// Takes a file or a folder into the store, which moves it away from where it is. `within` is the folder that the step was
-    /// to stay in, by the real path that it was made under. Only what lies there, and is nobody else's, is moved: what a
-    /// symbolic link leads to, on the way or at its end, is copied, and so is what lies on a file system mounted there or has
-    /// another name; what a link leads to outside is refused.
+    /// Moves a file or folder into the store. `within` is the step's folder, by the real path under which it was
+    /// created. Only files that are really inside it and have no other name are moved. Targets of symbolic links, and
+    /// files on file systems mounted there, are copied. A link to a place outside is refused.
     ///
     /// # Errors
-    /// It is missing; it is, or holds, what cannot be kept (a link that leads outside, a pipe, a device); the disk is full.
+    /// It is missing; it is, or contains, something that cannot be kept (a link to a place outside, a pipe, a device);
+    /// the disk is full.
     pub fn ingest(&self, path: &Path, within: &Path) -> Result<Artifact> {
         self.ingest_from(path, within, Stays::Nowhere)
     }
 
-    /// The same, for somebody who may have to take it again, where the step has ended and nobody writes there any more: a file keeps the
-    /// name that it has as well, and a link to a folder stands where that was.
+    /// The same, for a caller that may have to repeat it after the step has ended: a file keeps its name as well, and a
+    /// folder is replaced by a link.
     ///
     /// # Errors
     /// As [`Objects::ingest`].
@@ -78,7 +78,7 @@ impl Objects {
         self.ingest_from(path, within, Stays::Linked)
     }
 
-    /// The same, and leaves it where it is, for somebody who may have to take it again.
+    /// The same, without changing the original, for a caller that may have to repeat it.
     ///
     /// # Errors
     /// As [`Objects::ingest`].
@@ -105,12 +105,12 @@ impl Objects {
         if !meta.is_file() && !meta.is_dir() {
             Err(hash::special(path, &meta))
         } else if stays == Stays::Copied || real != path || (meta.is_file() && meta.nlink() > 1) || others() {
-            // Perhaps one of the author's own files: that one stays as it is.
+            // It may be one of the author's own files, which must not change.
             self.ingest_copy(&real)
         } else if meta.is_dir() {
             let taken = self.ingest_folder(path)?;
             if stays == Stays::Linked {
-                // Without it the step is done again, should this process be killed before the result is safe.
+                // Without the link, the step runs again if this process is killed before the result is recorded.
                 let _ = symlink(self.path(&taken.digest), path);
             }
             Ok(taken)
@@ -119,7 +119,7 @@ impl Objects {
         }
     }
 
-    /// The folder that was here, and has been taken: a link to it has its place.
+    /// The artifact of a folder that was moved before and left a link.
     fn taken_before(&self, path: &Path) -> Result<Option<Artifact>> {
         let Ok(target) = fs::read_link(path) else { return Ok(None) };
         let name = target.strip_prefix(&self.root).ok().and_then(Path::to_str).map(|name| name.replacen('/', "", 1));
@@ -150,7 +150,7 @@ impl Objects {
         self.ingest_file(&temporary)
     }
 
-    /// Keeps what `write` writes as a file that nobody else may read: a log, for example, which need not be shared.
+    /// Keeps the output of `write` as a file that nobody else may read: for example a log, which need not be shared.
     ///
     /// # Errors
     /// The disk is full, or the store cannot be written.
@@ -179,13 +179,13 @@ impl Objects {
         Ok(digest)
     }
 
-    /// Reads what [`Objects::store_private`] keeps; `None` if it is not there, not as it was, or somebody else's.
+    /// Reads a file of [`Objects::store_private`]; `None` if it is missing, damaged, or belongs to another user.
     pub fn read_private(&self, digest: &Digest) -> Option<Vec<u8>> {
         let bytes = self.read(digest, "").ok()?;
         (Digest::of(&bytes) == *digest).then_some(bytes)
     }
 
-    /// Keeps files as a folder, by path in it.
+    /// Keeps files as a folder, by relative path.
     ///
     /// # Errors
     /// The disk is full, or the store cannot be written.
@@ -226,7 +226,7 @@ impl Objects {
             io::ErrorKind::NotFound if self.shelf(&target).is_ok() => fs::hard_link(path, &target),
             _ => Err(e),
         });
-        // Where no file can have two names, or somebody was quicker.
+        // If hard links are not possible, or another process was faster.
         linked.map_or_else(|_| self.ingest_copy(path), |()| Ok(artifact))
     }
 
@@ -255,7 +255,7 @@ impl Objects {
             }
             settle_file(&whole, &self.activity)
         })?;
-        // The deepest first: a folder's time changes with what is made in it.
+        // The deepest first: creating an entry changes a folder's time.
         for entry in found.iter().rev().filter(|entry| entry.kind == FoundKind::Folder) {
             let whole = path.join(&entry.path);
             settle_folder(&whole, &entry.meta).map_err(StoreError::io(StoreAction::Settle, &whole))?;
@@ -276,7 +276,7 @@ impl Objects {
         Ok(artifact)
     }
 
-    /// Renames what is complete to where it belongs.
+    /// Renames a complete object into place.
     fn place(&self, path: &Path, target: &Path) -> Result<()> {
         let moved = fs::rename(path, target).or_else(|e| {
             if e.kind() != io::ErrorKind::NotFound {
@@ -290,7 +290,7 @@ impl Objects {
         });
         match moved {
             Ok(()) => Ok(()),
-            // Somebody was quicker with the same content.
+            // Another process has stored the same content.
             Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => remove_tree(path).map(drop),
             Err(e) if e.kind() == io::ErrorKind::CrossesDevices => {
                 let temporary = self.workplace()?;
@@ -303,7 +303,7 @@ impl Objects {
         }
     }
 
-    /// Gives a file that has several names a copy of its own under this one.
+    /// Replaces a file that has several names by a copy, under this name.
     fn unshare(&self, path: &Path) -> Result<()> {
         let temporary = self.workplace()?;
         sparse::copy(path, &temporary, &self.activity)
@@ -313,7 +313,7 @@ impl Objects {
     }
 }
 
-/// Hashes a file, makes it read-only and gives it the store's time, all through one open file.
+/// Hashes a file, makes it read-only and sets the store's time, all through one open file.
 fn settle_file(path: &Path, activity: &Activity) -> Result<(Digest, u64)> {
     let settle = || {
         let file = File::open(path)?;
@@ -335,7 +335,7 @@ fn settle_folder(path: &Path, meta: &Metadata) -> io::Result<()> {
     File::open(path)?.set_times(FileTimes::new().set_modified(stamp()))
 }
 
-/// Times and modes of a copy, which differ from those of what was copied.
+/// Sets times and modes of a copy, which differ from the original's.
 pub(super) fn resettle(path: &Path) -> Result<()> {
     let found = match fs::symlink_metadata(path).map_err(StoreError::io(StoreAction::Settle, path))? {
         meta if meta.is_dir() => hash::walk(path, Links::Keep)?,
@@ -360,7 +360,7 @@ fn read_only(executable: bool) -> Permissions {
     Permissions::from_mode(if executable { 0o555 } else { 0o444 })
 }
 
-/// Copies a file, or a folder with everything in it; links as links.
+/// Copies a file, or a folder with everything in it. Links stay links.
 pub(super) fn copy_tree(from: &Path, to: &Path, activity: &Activity) -> Result<u64> {
     let meta = fs::symlink_metadata(from).map_err(StoreError::io(StoreAction::Copy, from))?;
     if meta.is_file() {
@@ -383,7 +383,7 @@ pub(super) fn copy_tree(from: &Path, to: &Path, activity: &Activity) -> Result<u
     Ok(bytes)
 }
 
-/// Removes what an error left half done; the error is what is told.
+/// Removes a half-finished object after an error; that error is the one reported.
 pub(super) fn drop_half(path: &Path) {
     let _ = remove_tree(path);
 }

@@ -1,4 +1,4 @@
-//! Giving an artifact to a step: as a copy of its own, through which nothing in the store can be written.
+//! Gives an artifact to a step, as a copy through which nothing in the store can be changed.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -14,17 +14,17 @@ use crate::{EntryKind, Manifest, Result, StoreError, hash, sparse};
 /// Larger artifacts are linked, not copied.
 const COPY_LIMIT: u64 = 1 << 30;
 
-/// How a step was given an artifact.
+/// The form in which a step gets an artifact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Materialised {
-    /// A copy of its own (sharing blocks where the file system can).
+    /// A copy of its own (sharing blocks if the file system can).
     Copied,
-    /// A link to the read-only object, for it is large: [`Objects::verify_untouched`] is due after the attempt.
+    /// A link to the large read-only object. [`Objects::verify_untouched`] must follow after the attempt.
     Linked(Artifact),
 }
 
 impl Objects {
-    /// Puts an artifact at `dest`, where nothing is yet, in a folder that is there.
+    /// Puts an artifact at `dest`, which must not exist yet, in an existing folder.
     ///
     /// # Errors
     /// The artifact is not in the store; the disk is full.
@@ -32,7 +32,8 @@ impl Objects {
         self.materialise_within(digest, dest, COPY_LIMIT)
     }
 
-    /// Copies an artifact to `dest`, where nothing is yet, for people: whatever its size, and theirs to change. The folders above are made.
+    /// Copies an artifact of any size to `dest`, which must not exist yet, for users, who may change it. Creates parent
+    /// folders.
     ///
     /// # Errors
     /// As [`Objects::materialise`].
@@ -67,7 +68,7 @@ impl Objects {
             return Ok(Materialised::Linked(Artifact { digest: *digest, kind, bytes, files }));
         }
         match manifest {
-            // The copy takes the mode over.
+            // The copy takes over the mode.
             None => {
                 let copied = sparse::copy(&object, dest, &self.activity);
                 copied.map_err(StoreError::io(StoreAction::CopyTo, dest)).inspect_err(|_| ingest::drop_half(dest))?;
@@ -83,7 +84,7 @@ impl Objects {
         let make = |path: &Path| fs::create_dir(path).map_err(StoreError::io(StoreAction::Create, path));
         let _begun = self.activity.begin("copying", dest, bytes);
         make(dest)?;
-        // A folder comes before what is in it: the order of paths.
+        // In the order of paths, so that a folder comes before its content.
         for entry in manifest.entries.iter().filter(|entry| entry.kind == EntryKind::Folder) {
             make(&dest.join(&entry.path))?;
         }

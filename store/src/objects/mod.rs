@@ -1,13 +1,13 @@
-//! Artifacts on disk, by the digest of their content: where they lie, whether they are whole, how they are read and removed.
-//! Needs no lock: whatever is visible under a digest was complete when it appeared.
+//! Artifacts on disk, by the digest of their content: paths, checks, reading and removal. Needs no lock, because
+//! whatever is visible under a digest was complete when it appeared.
 //!
-//! `objects/ab/cdef…` is a file or a folder, `objects/ab/cdef….list` the manifest of a folder (also of an input folder, whose
-//! content is not kept). Files there are read-only, and everything has one and the same modification time: a write changes it,
-//! so that a few `stat` calls tell a sound artifact; one that looks changed is read again, and kept if its content is right.
-//! Folders stay writable, for `rm -r` to work.
+//! `objects/ab/cdef…` is a file or a folder, `objects/ab/cdef….list` the manifest of a folder (also of an input folder,
+//! whose content is not kept). Files there are read-only, and all have the same modification time. A write changes it,
+//! so that a few `stat` calls identify a sound artifact; one that looks changed is read again, and kept if its content
+//! is right. Folders stay writable, so that `rm -r` works.
 //!
-//! What a result rests on is synced to the disk before any journal tells of it: [`Objects::sync`]. What a power cut tears before has
-//! another size or time than it should have, and counts as missing.
+//! Artifacts of a result are synced before any journal names them: [`Objects::sync`]. After a power cut, an incomplete
+//! object has a wrong size or time and counts as missing.
 
 mod check;
 mod ingest;
@@ -33,7 +33,8 @@ pub use materialise::Materialised;
 
 use crate::{Activity, Manifest, Result, StoreDir, StoreError, file, hash, manifest::folder_digest};
 
-/// The modification time of everything in the store: the second day of 1980, for zip files know no earlier year.
+/// The modification time of everything in the store: the second day of 1980, because zip files cannot store earlier
+/// years.
 pub(crate) const STAMP: i64 = 315_619_200;
 
 /// The artifacts of a store.
@@ -55,7 +56,7 @@ impl Objects {
         Objects { dir: dir.clone(), root: dir.path().join("objects"), activity: Activity::default() }
     }
 
-    /// The same, whose hashing and copying is this activity.
+    /// The same, with this activity for hashing and copying.
     #[must_use]
     pub fn doing(&self, activity: Activity) -> Objects {
         Objects { activity, ..self.clone() }
@@ -79,8 +80,8 @@ impl Objects {
         &self.root
     }
 
-    /// Waits until everything that results rest on is on the disk. A disk waits for few files in less time than for all that anybody
-    /// wrote, which others than flow do by the gigabyte, and for all in less than for many.
+    /// Syncs everything that results depend on. Syncing a few files is faster than syncing all that anybody wrote,
+    /// which can be gigabytes, but syncing all is faster than syncing many files.
     pub(crate) fn sync<'a>(&self, results: impl Iterator<Item = &'a StepResult>) -> Result<()> {
         const FEW: usize = 4;
         let (mut files, mut folders) = (BTreeSet::new(), false);
@@ -93,9 +94,9 @@ impl Objects {
         }
         for path in files.iter().map(|digest| self.path(digest)) {
             match File::open(&path).and_then(|file| file.sync_all()) {
-                // What is another member's alone, as the text of a script that both have.
+                // It is private to another user, like the text of a script that both have.
                 Err(e) if e.kind() == io::ErrorKind::PermissionDenied => return self.dir.sync_all(),
-                // What an accepted result rested on may be gone, which is no news.
+                // Artifacts of an accepted result may be gone, which is known.
                 Err(e) if e.kind() != io::ErrorKind::NotFound => {
                     return Err(StoreError::io(StoreAction::Sync, &path)(e));
                 }
@@ -105,10 +106,10 @@ impl Objects {
         Ok(())
     }
 
-    /// A file of an artifact: the artifact itself if `path` is empty, else a file in the folder that it is.
+    /// A file of an artifact: the artifact itself if `path` is empty, else a file in the folder.
     ///
     /// # Errors
-    /// It is not there, or cannot be read.
+    /// It does not exist, or cannot be read.
     pub fn read(&self, digest: &Digest, path: impl AsRef<Path>) -> Result<Vec<u8>> {
         let at = if path.as_ref().as_os_str().is_empty() {
             self.path(digest)
@@ -128,8 +129,8 @@ impl Objects {
         })
     }
 
-    /// What is in a folder, an artifact's or an input's: by its digest. `None` if it is not known, no folder, or its list is
-    /// damaged: a list has the digest of its folder, or is none.
+    /// The manifest of an artifact or input folder with this digest. `None` if it is unknown, not a folder, or its list
+    /// is damaged: the list's digest must be the folder's.
     ///
     /// # Errors
     /// The list cannot be read.
@@ -143,10 +144,10 @@ impl Objects {
         }
     }
 
-    /// What is in a folder artifact: as its list says, or, where that is lost, the folder itself.
+    /// The content of a folder artifact, from its list or, if that is lost, from the folder itself.
     ///
     /// # Errors
-    /// The artifact is not there, or not as it was; it cannot be read.
+    /// The artifact is missing or has changed; it cannot be read.
     pub fn contents(&self, digest: &Digest) -> Result<Manifest> {
         if let Some(manifest) = self.manifest(digest)? {
             return Ok(manifest);
@@ -160,7 +161,7 @@ impl Objects {
         Err(StoreError::Missing(StoreFault::ArtifactChanged { digest: digest.short(), path }))
     }
 
-    /// Keeps what is in an input folder, so that a later [`Objects::manifest`] can tell what changed.
+    /// Keeps the manifest of an input folder, so that a later [`Objects::manifest`] shows what changed.
     ///
     /// # Errors
     /// The disk is full, or the store cannot be written.
@@ -176,20 +177,20 @@ impl Objects {
         Ok(digest)
     }
 
-    /// Makes the folder that `path` lies in.
+    /// Creates the parent folder of `path`.
     fn shelf(&self, path: &Path) -> Result<()> {
         let shelf = path.parent().unwrap_or(&self.root);
         fs::create_dir_all(shelf).map_err(StoreError::io(StoreAction::Create, shelf))
     }
 
-    /// A fresh name for something half done; whatever a killed process left there is removed at the next opening.
+    /// A new path for an unfinished object. The next opening removes what a killed process left there.
     fn workplace(&self) -> Result<PathBuf> {
         let folder = self.root.join("tmp");
         fs::create_dir_all(&folder).map_err(StoreError::io(StoreAction::Create, &folder))?;
         Ok(self.dir.temporary(&folder))
     }
 
-    /// Removes an artifact, and says how many bytes that freed. It is gone at once, or still whole.
+    /// Removes an artifact, and returns the freed bytes. It disappears at once, or stays whole.
     pub(crate) fn remove(&self, digest: &Digest) -> Result<u64> {
         let path = self.path(digest);
         let aside = self.workplace()?;
@@ -210,19 +211,19 @@ impl Objects {
         tree_size(&self.path(digest))
     }
 
-    /// Removes what killed processes left half done. The caller holds the store, and nobody else makes anything here: whose it was
-    /// need not be asked.
+    /// Removes unfinished objects of killed processes. The caller holds the store alone, so that no living process can
+    /// own any.
     pub(crate) fn sweep_workplace(&self) -> Result<()> {
         let folder = self.root.join("tmp");
         let Ok(entries) = fs::read_dir(&folder) else { return Ok(()) };
         entries.flatten().try_for_each(|entry| match remove_tree(&entry.path()) {
-            // Of another member of a lab, who alone can remove it.
+            // It belongs to another user of a shared store, who alone can remove it.
             Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => Ok(()),
             swept => swept.map(drop),
         })
     }
 
-    /// Every digest that has something in the store.
+    /// Every digest with an entry in the store.
     pub(crate) fn each(&self, mut each: impl FnMut(Digest)) -> Result<()> {
         for shelf in fs::read_dir(&self.root).map_err(StoreError::io(StoreAction::Read, &self.root))?.flatten() {
             let first = shelf.file_name();
@@ -244,12 +245,12 @@ fn stamp() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(STAMP.unsigned_abs())
 }
 
-/// The time of a kept file, and its length, are what they were.
+/// True if time and length of a kept file are unchanged.
 pub(crate) fn untouched(meta: &Metadata, bytes: u64) -> bool {
     meta.len() == bytes && meta.mtime() == STAMP
 }
 
-/// Something is mounted below this folder: to remove what is in it would remove what is somebody else's.
+/// True if a file system is mounted below this folder: removing its content would remove foreign data.
 pub fn is_mounted_below(folder: &Path) -> bool {
     mounted_below(folder).is_some()
 }
@@ -258,10 +259,11 @@ fn mounted_below(folder: &Path) -> Option<PathBuf> {
     mounts::below(&fs::canonicalize(folder).ok()?).pop()
 }
 
-/// Removes a file or a folder with everything in it, folders that a step made unwritable too; says how many bytes that were.
+/// Removes a file or folder with everything in it, even in folders that a step made unwritable. Returns the freed
+/// bytes.
 ///
 /// # Errors
-/// The system's; a file system is mounted in the folder.
+/// Those of the system; a file system is mounted in the folder.
 pub(crate) fn remove_tree(path: &Path) -> Result<u64> {
     if fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir())
         && let Some(mount) = mounted_below(path)
@@ -308,7 +310,7 @@ pub(crate) fn tree_size(path: &Path) -> Result<u64> {
     Ok(sum)
 }
 
-/// What lies there, links not followed; `None` if nothing does.
+/// The metadata of a path, without following links; `None` if it does not exist.
 fn look(path: &Path) -> Result<Option<Metadata>> {
     match fs::symlink_metadata(path) {
         Ok(meta) => Ok(Some(meta)),

@@ -1,5 +1,5 @@
-//! File systems that somebody mounted inside of a folder: what lies on them is not the folder's, and is neither moved nor
-//! removed with it. A mount of a folder of the same file system is one too, and no device number tells it.
+//! File systems mounted inside a folder. Their content does not belong to the folder, and is neither moved nor removed
+//! with it. A bind mount of the same file system counts too, and has no device number of its own.
 
 use std::{
     ffi::OsString,
@@ -10,15 +10,15 @@ use std::{
 
 use nix::sys::stat::{major, minor};
 
-/// Where something is mounted below a folder, given by its real path.
+/// The mount points below a folder, given by its real path.
 pub(super) fn below(folder: &Path) -> Vec<PathBuf> {
-    // Without /proc nobody can tell.
+    // Without /proc this is unknown.
     let table = fs::read("/proc/self/mountinfo").unwrap_or_default();
     let mounts = table.split(|byte| *byte == b'\n').filter_map(mount_point);
     mounts.filter(|mount| mount.starts_with(folder) && mount != folder).collect()
 }
 
-/// The kind of the file system with this device number, as `fuse.sshfs`.
+/// The type of the file system with this device number, such as `fuse.sshfs`.
 pub(crate) fn kind(device: u64) -> Option<String> {
     let table = fs::read_to_string("/proc/self/mountinfo").ok()?;
     kind_in(&table, device).map(str::to_owned)
@@ -30,7 +30,8 @@ fn kind_in(table: &str, device: u64) -> Option<&str> {
     line.split_once(" - ")?.1.split(' ').next()
 }
 
-/// Of a line of the table: `36 35 98:0 /mnt1 /mnt2 rw,noatime …`, with blanks and backslashes as `\040`.
+/// The mount point in a line of the table: `36 35 98:0 /mnt1 /mnt2 rw,noatime …`, with blanks and backslashes as
+/// `\040`.
 fn mount_point(line: &[u8]) -> Option<PathBuf> {
     let mut escaped = line.split(|byte| *byte == b' ').nth(4)?;
     let mut path = Vec::new();
