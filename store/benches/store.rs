@@ -1,4 +1,4 @@
-//! What the store costs: for each tiny output, each turn of the driver, and each run with nothing to do.
+//! Costs of the store: for each tiny output, each turn of the driver, and each run with nothing to do.
 
 use std::{fs, ops::ControlFlow, path::Path, time::SystemTime};
 
@@ -74,7 +74,7 @@ fn look_up(bencher: Bencher) {
     });
 }
 
-/// 5,000 inputs in one folder and 5,000 artifacts, as `flow run` with nothing to do sees them.
+/// 5,000 inputs in one folder and 5,000 artifacts, as in a `flow run` with nothing to do.
 struct Finished {
     dir: tempfile::TempDir,
     store: StoreDir,

@@ -1,4 +1,4 @@
-//! The database as its holder has it: what lines of journals come to in it, whoever wrote these. Knows no sockets.
+//! The holder's database: applies journal lines to it, from any process. Knows no sockets.
 
 use std::{
     collections::BTreeSet,
@@ -22,7 +22,7 @@ use crate::{
     wire::{Answer, PAGE, Request},
 };
 
-/// So many results are put into the database at once.
+/// Number of results that are applied in one batch.
 const CHUNK: usize = 512;
 
 /// A database that this process holds.
@@ -30,11 +30,11 @@ pub(crate) struct OpenDatabase {
     pub(crate) dir: StoreDir,
     pub(crate) db: Db,
     rings: Rings,
-    /// What is recorded is put there one after the other: of two that replace the same one the last stands, here and in `rings`.
+    /// One write at a time: of two that replace the same value, the last one wins, here and in `rings`.
     recording: Mutex<()>,
-    /// Runs that ended, and whose journals were taken in to their ends.
+    /// Ended runs whose journals were applied completely.
     ended: Mutex<BTreeSet<RunId>>,
-    /// Others recorded, since it was opened.
+    /// Other processes have recorded since it was opened.
     is_shared: AtomicBool,
 }
 
@@ -64,10 +64,10 @@ impl OpenDatabase {
         }
     }
 
-    /// The answers to as many of these requests, one at least, as one frame is to hold.
+    /// The answers to these requests: at least one, and as many as fit into one frame.
     ///
     /// # Errors
-    /// The first could not be answered.
+    /// The first one failed.
     pub(crate) fn answer(&self, requests: &[Request]) -> Result<Vec<Answer>> {
         let (mut answers, mut bytes) = (Vec::with_capacity(requests.len()), 0);
         for request in requests {
@@ -96,7 +96,7 @@ impl OpenDatabase {
         }
     }
 
-    /// Some of what begins with `prefix` and comes behind a key, and whether there is more.
+    /// A page of entries with `prefix` after a key, and whether there are more.
     fn page(&self, prefix: &[u8], after: Option<&[u8]>) -> Result<Answer> {
         let (mut entries, mut bytes, mut more) = (Vec::new(), 0, false);
         self.db.scan_behind(prefix, after, &mut |key, value| {
@@ -111,7 +111,7 @@ impl OpenDatabase {
         Ok(Answer::Page { entries, more })
     }
 
-    /// What lines of the journal of a run come to, and what else is to be written with them.
+    /// The writes for lines of a run's journal, together with a batch.
     pub(crate) fn writes(&self, run: &RunId, lines: &[JournalLine], batch: &Batch) -> Result<DbBatch> {
         let mut recorded = Batch::new();
         lines.iter().for_each(|line| recorded.take_in(line));
@@ -140,7 +140,7 @@ impl OpenDatabase {
         Ok(writes)
     }
 
-    /// What a run with a greater name recorded stands: read one after the other the journals come to that.
+    /// Drops records that a run with a later id has replaced, as if the journals were read one by one.
     fn leave_later(&self, run: &RunId, recorded: &mut Batch) -> Result<()> {
         let (results, last) = (std::mem::take(&mut recorded.results), std::mem::take(&mut recorded.last));
         for result in results {
@@ -156,13 +156,13 @@ impl OpenDatabase {
         Ok(())
     }
 
-    /// What lines of the journal of a run come to, which is on the disk up to `to`, and what no journal tells of. What the journal has
-    /// need not be on the disk twice.
+    /// Applies lines of a run's journal, which is on disk up to `to`, and changes that no journal contains. Data in the
+    /// journal is not synced a second time.
     pub(crate) fn commit(&self, run: &RunId, lines: &[JournalLine], only_here: DbBatch, to: Option<u64>) -> Result<()> {
         let _one = self.one_at_a_time();
         let is_only_here = only_here.len() > 0;
         let mut writes = only_here;
-        // What is forgotten may be among what is recorded: it was made again.
+        // Deletions first: a forgotten result may be recorded again in these lines.
         writes.append(self.writes(run, lines, &Batch::new())?);
         if let Some(to) = to {
             writes.put(mark_key(run), json(&to));
@@ -184,14 +184,14 @@ impl OpenDatabase {
         self.db.write(writes).inspect_err(|_| self.rings.forget())
     }
 
-    /// A run begins: what comes from its journal is told from what is of others that go on at the same time.
+    /// Starts a run with a mark of its own, because other runs may write at the same time.
     pub(crate) fn begin(&self, run: &RunId) -> Result<()> {
         let _one = self.one_at_a_time();
         let mut writes = DbBatch::default();
         writes.put(mark_key(run), json(&0_u64));
         let is_behind = match self.mark()? {
-            // Newer runs were removed while the clock was ahead, or one was named after it and was quicker. This one is to be
-            // replayed, and of those nothing is looked at twice.
+            // Newer runs were removed while the clock was ahead, or a run named after this one was faster. This run
+            // must be replayed, and those must not be read twice.
             Some(base) if base.run >= *run => {
                 if base.run > *run && self.value::<u64>(mark_key(&base.run))?.is_none() {
                     writes.put(mark_key(&base.run), json(&base.to));
@@ -201,12 +201,12 @@ impl OpenDatabase {
             }
             _ => false,
         };
-        // That two runs went on at once is not to be forgotten, for what the later snapshots are worth.
+        // Synced, because later snapshots must know that two runs overlapped.
         let is_one_of_many = !self.marks()?.is_empty();
         if is_behind || is_one_of_many { self.write(writes) } else { self.put(writes) }
     }
 
-    /// The journal of a run is on the disk up to `to`: puts into the database what is new of it.
+    /// The journal of a run is on disk up to `to`: applies its new part.
     pub(crate) fn record(&self, run: &RunId, to: u64) -> Result<()> {
         let _one = self.one_at_a_time();
         let base = self.mark()?.unwrap_or_else(Mark::none);
@@ -227,7 +227,7 @@ impl OpenDatabase {
         Ok(())
     }
 
-    /// What runs that began since the store was opened, and ended, have in their journals and nobody told of.
+    /// Applies unreported journal lines of runs that began since the store was opened and have ended.
     pub(crate) fn take_in_ended(&self) -> Result<()> {
         let ended = || self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         for run in self.marks()?.into_keys() {
@@ -239,7 +239,7 @@ impl OpenDatabase {
         Ok(())
     }
 
-    /// What the journal of a run has beyond its mark, whether it was told of or not.
+    /// Applies what a run's journal has beyond its mark, whether it was reported or not.
     pub(crate) fn take_in_rest(&self, run: &RunId) -> Result<()> {
         let _one = self.one_at_a_time();
         let base = self.mark()?.unwrap_or_else(Mark::none);
@@ -255,8 +255,8 @@ impl OpenDatabase {
         }
     }
 
-    /// Puts records of a journal into the database, those that `lacks` says are missing, and with each chunk the mark behind them.
-    /// Says up to where there were records, and up to where it read.
+    /// Applies those records of a journal that `lacks` reports as missing, with the mark after each chunk. Returns the
+    /// end of the last record, and how far it read.
     pub(crate) fn take_in(
         &self,
         run: &RunId,
@@ -283,17 +283,17 @@ impl OpenDatabase {
         }
     }
 
-    /// What is taken in from here on may be older than what is there.
+    /// From here on, records may be older than stored ones.
     pub(crate) fn expect_others(&self) {
         self.is_shared.store(true, Ordering::Relaxed);
     }
 
-    /// And from here on not, until somebody else records.
+    /// From here on not, until another process records.
     pub(crate) fn expect_nobody(&self) {
         self.is_shared.store(false, Ordering::Relaxed);
     }
 
-    /// Where what is not in the database yet begins in the journal of a run.
+    /// The offset in a run's journal from which the database has nothing yet.
     pub(crate) fn rest_of(&self, base: &Mark, run: &RunId) -> Result<u64> {
         Ok(base.rest_of(run, self.value(mark_key(run))?))
     }
@@ -303,7 +303,7 @@ impl OpenDatabase {
     }
 }
 
-/// What a batch puts under keys that are its own.
+/// Adds the values of a batch that have keys of their own.
 fn put_values(batch: &Batch, writes: &mut DbBatch) {
     for result in &batch.results {
         writes.put(result_key(&result.fingerprint), json(result));

@@ -1,5 +1,6 @@
-//! Which process is meant where a number stands in a file. Numbers are used again, and are other processes' in another container;
-//! with the boot, the namespace and the start of its process a number is one process's for ever. Reads `/proc`; signals nobody.
+//! Identifies the process behind a number in a file. Numbers are reused, and mean other processes in another container.
+//! Together with boot, namespace and start time, a number identifies one process forever. Reads `/proc`; signals
+//! nobody.
 
 use std::{
     fmt,
@@ -19,28 +20,28 @@ use nix::{
 };
 use serde::{Deserialize, Serialize};
 
-/// A process, so that no other is ever taken for it.
+/// A process, identified so that no other is ever taken for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessIdentity {
     pub pid: u32,
-    /// The boot of the machine; empty where nobody could tell.
+    /// The boot of the machine; empty if unknown.
     #[serde(default)]
     pub boot: String,
-    /// The namespaces in which its number and its start are what they are.
+    /// The namespaces in which its number and start time are valid.
     #[serde(default)]
     pub namespace: String,
-    /// Its start, clock ticks since the boot.
+    /// Its start, in clock ticks since the boot.
     #[serde(default)]
     pub started: u64,
 }
 
-/// How a process stands.
+/// The state of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Liveness {
     Alive,
-    /// It has ended; perhaps it is only waited for by its parent.
+    /// It has ended; its parent may not have reaped it yet.
     Dead,
-    /// Not to be told from here: it is of another container, or of another boot.
+    /// Unknown from here: it belongs to another container, or another boot.
     Unknown,
 }
 
@@ -54,7 +55,7 @@ impl ProcessIdentity {
         })
     }
 
-    /// The process that has a number now. `None` where there is none, or where `/proc` shows others than ours.
+    /// The process that has this number now. `None` if there is none, or if `/proc` belongs to another namespace.
     pub fn of(pid: u32) -> Option<ProcessIdentity> {
         let (boot, namespace) = here()?.clone();
         let started = look(pid).ok()?.started;
@@ -68,18 +69,18 @@ impl ProcessIdentity {
         match look(self.pid) {
             Ok(now) if now.started == self.started && !now.has_ended => Liveness::Alive,
             Ok(_) => Liveness::Dead,
-            // `/proc` can be mounted so that it hides what others run.
+            // `/proc` can be mounted with other users' processes hidden.
             Err(_) if kill(Pid::from_raw(self.pid.cast_signed()), None) == Err(Errno::ESRCH) => Liveness::Dead,
             Err(_) => Liveness::Unknown,
         }
     }
 
-    /// It was stopped, as by Ctrl-Z, and does nothing until somebody lets it go on.
+    /// It was stopped, as by Ctrl-Z, and does nothing until it is continued.
     pub(crate) fn is_stopped(&self) -> bool {
         self.is_near() && look(self.pid).is_ok_and(|now| now.started == self.started && now.is_stopped)
     }
 
-    /// What to do where it is stopped, and who can.
+    /// Advice on who can continue or end it, if it is stopped.
     pub fn stopped(&self) -> Option<String> {
         let pid = self.pid;
         self.is_stopped().then(|| match self.other_user() {
@@ -90,7 +91,7 @@ impl ProcessIdentity {
         })
     }
 
-    /// Whose it is, where that is another user than this process's.
+    /// Its user, if it is another than this process's.
     pub(crate) fn other_user(&self) -> Option<String> {
         if !self.is_near() || self.standing() != Liveness::Alive {
             return None;
@@ -100,20 +101,20 @@ impl ProcessIdentity {
         (user != Uid::effective()).then(name)
     }
 
-    /// Its number means here what it means to itself.
+    /// True if its number is valid here.
     pub fn is_near(&self) -> bool {
         here().is_some_and(|(boot, namespace)| (boot, namespace) == (&self.boot, &self.namespace))
     }
 
-    /// `process 12`, and where that is if it is not here.
+    /// `process 12`, with a note if it is in another container.
     pub fn words(&self) -> String {
-        // What an older flow wrote down is taken at its word.
+        // A record of an older flow has no boot and is trusted.
         let elsewhere = if self.boot.is_empty() || self.is_near() { "" } else { " of another container" };
         format!("process {}{elsewhere}", self.pid)
     }
 }
 
-/// Boot and namespaces of this process; `None` where `/proc` is another namespace's and tells of other processes.
+/// Boot and namespaces of this process; `None` if `/proc` belongs to another namespace and shows other processes.
 fn here() -> Option<&'static (String, String)> {
     static HERE: OnceLock<Option<(String, String)>> = OnceLock::new();
     let read = || -> io::Result<Option<(String, String)>> {
@@ -121,7 +122,7 @@ fn here() -> Option<&'static (String, String)> {
             return Ok(None);
         }
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
-        // The start of a process is told by the clock of who asks. Old kernels have only one.
+        // A process's start time depends on the reader's time namespace. Old kernels have only one.
         let name = |of: &str| fs::read_link(format!("/proc/self/ns/{of}"));
         let time = name("time").unwrap_or_default();
         let namespace = format!("{} {}", name("pid")?.display(), time.display());
@@ -130,14 +131,14 @@ fn here() -> Option<&'static (String, String)> {
     HERE.get_or_init(|| read().ok().flatten()).as_ref()
 }
 
-/// What `/proc` says of a number.
+/// The state of a process in `/proc`.
 struct ProcStat {
     started: u64,
     has_ended: bool,
     is_stopped: bool,
 }
 
-/// The kernel's flag of a process that runs no more of its program, and gives back what it holds.
+/// The kernel's flag of a process that runs no more of its program and releases its resources.
 const EXITING: u64 = 0x4;
 
 fn look(pid: u32) -> io::Result<ProcStat> {
@@ -145,17 +146,17 @@ fn look(pid: u32) -> io::Result<ProcStat> {
 }
 
 fn open(pid: u32) -> io::Result<File> {
-    // Of its first thread alone: the sums over all of them, which the other file of this name has, take as long as there are threads.
+    // Of its first thread only: the process-wide file sums over all threads, which takes longer the more there are.
     File::open(format!("/proc/{pid}/task/{pid}/stat"))
 }
 
-/// What the file says now.
+/// The present content of the file.
 fn read(file: &File) -> io::Result<ProcStat> {
     // A line of 52 numbers and a name.
     let mut stat = [0; 2048];
     let length = file.read_at(&mut stat, 0)?;
     let stat = String::from_utf8_lossy(&stat[..length]);
-    // `123 (its name) S …`; the name can hold anything.
+    // `123 (its name) S …`; the name may contain anything.
     let mut fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
     let state = fields.next().unwrap_or_default();
     let flags: u64 = fields.nth(5).and_then(|field| field.parse().ok()).ok_or(io::ErrorKind::InvalidData)?;
@@ -164,7 +165,7 @@ fn read(file: &File) -> io::Result<ProcStat> {
     Ok(ProcStat { started, has_ended, is_stopped: matches!(state, "T" | "t") })
 }
 
-/// A process that is looked at again and again: where that can be, by a file of its own that stays open, which is never another one's.
+/// A process to check repeatedly, if possible through an open file of its own, which never becomes another process's.
 pub(crate) struct ProcessWatch {
     process: ProcessIdentity,
     stat: Option<File>,
@@ -187,17 +188,17 @@ impl ProcessWatch {
     }
 }
 
-/// Who holds a store.
+/// The holder of a store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     #[serde(flatten)]
     pub process: ProcessIdentity,
-    /// What it does: `flow run workflows/feb08.yaml`.
+    /// Its command: `flow run workflows/feb08.yaml`.
     pub doing: String,
-    /// Its run, if it is one.
+    /// Its run, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
-    /// Since when, as people read it.
+    /// Start time for display.
     pub since: String,
 }
 

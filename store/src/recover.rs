@@ -1,5 +1,5 @@
-//! Opening the database: what journals have beyond their marks is put there, and one that is damaged or missing is made anew from
-//! them. Through [`Batch::take_in`](crate::Batch), as live recording. Words for people only where something was mended.
+//! Opening the database: applies what journals have beyond their marks, and rebuilds a damaged or missing database from
+//! them. Uses [`Batch::take_in`](crate::Batch), like live recording. Has words only for repairs.
 
 use std::{fmt, fs, path::PathBuf};
 
@@ -14,17 +14,17 @@ use crate::{
     results::shapes,
 };
 
-/// The base mark is moved over what holds no result where it is longer, so that it is not read again and again.
+/// A longer part of a journal without results is covered by the base mark, so that it is not read every time.
 const VAIN: u64 = 1 << 20;
 
-/// A database that was made anew.
+/// A database that was rebuilt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rebuilt {
-    /// What was wrong with the old one.
+    /// The reason.
     pub because: String,
-    /// Where the old one is now, if there was one.
+    /// The new place of the old one, if there was one.
     pub aside: Option<PathBuf>,
-    /// Results found in the journals.
+    /// Number of results in the journals.
     pub results: usize,
     pub runs: u32,
 }
@@ -43,7 +43,7 @@ impl fmt::Display for Rebuilt {
 }
 
 impl OpenDatabase {
-    /// The database of a store whose lock the caller has, with all that journals have.
+    /// The database of a store whose lock the caller holds, with all journals applied.
     pub(crate) fn open(dir: &StoreDir) -> Result<(OpenDatabase, Option<Rebuilt>)> {
         let core = match Db::open(dir) {
             Ok(Some(db)) => OpenDatabase::on(dir, db),
@@ -61,14 +61,14 @@ impl OpenDatabase {
         }
     }
 
-    /// Makes the database anew from the journals. A damaged one is moved aside, when the new one is complete.
+    /// Rebuilds the database from the journals. A damaged one is moved aside after the new one is complete.
     pub(crate) fn rebuild(dir: &StoreDir, damage: Option<String>) -> Result<(OpenDatabase, Option<Rebuilt>)> {
         let mut first = DbBatch::default();
-        // What runs until now rested on may not be in it.
+        // It may lack what snapshots of earlier runs depend on.
         first.put(MARK.to_vec(), json(&Mark { shared: dir.runs()?.pop(), ..Mark::none() }));
         let new = OpenDatabase::on(dir, Db::aside(dir, first)?);
         let runs = new.catch_up()?;
-        // It gets its name when it is on the disk.
+        // Synced before it is renamed into place.
         new.write(DbBatch::default())?;
         let mut results = 0;
         new.scan(&[b"r".to_vec()], &mut |_, _, _| {
@@ -85,18 +85,18 @@ impl OpenDatabase {
         let rebuilt = Rebuilt { because, aside, results, runs };
         let missing = || StoreError::io(StoreAction::Open, dir.db())(nix::errno::Errno::ENOENT.into());
         let core = OpenDatabase::on(dir, Db::open(dir)?.ok_or_else(missing)?);
-        // Of a new store there is nothing to tell.
+        // A new store has nothing to report.
         Ok((core, Some(rebuilt).filter(|rebuilt| rebuilt.aside.is_some() || rebuilt.results > 0)))
     }
 
-    /// Puts into the database what journals have beyond their marks, those of runs that go on too, and says how many were read.
+    /// Applies what journals have beyond their marks, including those of living runs. Returns how many were read.
     fn catch_up(&self) -> Result<u32> {
         let runs = self.dir.runs()?;
         let Some(base) = self.mark()? else {
             return self.adopt(&runs).map(|()| 0);
         };
         let (mut read, mut vain, mut newest) = (0, 0, None);
-        // A run that was killed may have less in the database than one that began after it.
+        // A killed run may have less in the database than one that began after it.
         self.expect_others();
         for run in runs.into_iter().filter(|run| *run >= base.run) {
             let from = self.rest_of(&base, &run)?;
@@ -116,14 +116,14 @@ impl OpenDatabase {
         if living.len() <= 1 {
             self.expect_nobody();
         }
-        // One that has not begun will have everything of its own.
+        // A run that has not begun will apply everything itself.
         let open = living.into_iter().filter(|run| self.dir.run(run).journal().exists()).collect();
         self.fold(&base, open, newest.filter(|_| vain > VAIN))?;
         Ok(read)
     }
 
-    /// Moves the base mark over what ended, and drops the marks that say nothing any more. `open` are the runs that go on; `over`
-    /// is a place up to which journals hold no result.
+    /// Moves the base mark over ended runs, and removes marks that are no longer needed. `open`: the living runs;
+    /// `over`: an offset up to which journals contain no result.
     fn fold(&self, base: &Mark, open: Vec<RunId>, over: Option<(RunId, u64)>) -> Result<()> {
         let marks = self.marks()?;
         let (mut folded, kept) = base.folded(&marks, &open);
@@ -138,7 +138,7 @@ impl OpenDatabase {
         if writes.len() == 0 { Ok(()) } else { self.put(writes) }
     }
 
-    /// An earlier flow wrote the database before the journals: it has all that these have.
+    /// An earlier flow wrote the database before the journals, so it contains all of them.
     fn adopt(&self, runs: &[RunId]) -> Result<()> {
         let mut mark = Mark::none();
         for run in runs.iter().rev() {
@@ -161,7 +161,7 @@ impl OpenDatabase {
         self.write(writes)
     }
 
-    /// A record that is there already, an earlier flow that came in between has put there.
+    /// True unless the record is in the database already, written by an earlier flow that was used in between.
     fn lacks(&self, record: &RunEvent) -> Result<bool> {
         Ok(match record {
             RunEvent::Recorded { result, .. } => {
@@ -177,14 +177,14 @@ impl OpenDatabase {
                 self.last(workflow, label)?.is_none_or(|last| last.run <= *run)
             }
             RunEvent::Forgotten { fingerprint, .. } => self.result(fingerprint)?.is_some(),
-            // Its results may be among what is read with it.
+            // Its results may be among those read with it.
             RunEvent::Dropped { .. } => true,
             _ => false,
         })
     }
 }
 
-/// Moves a damaged database to where nothing is yet, and says where that is.
+/// Moves a damaged database to an unused path, and returns that path.
 fn set_aside(dir: &StoreDir) -> Result<PathBuf> {
     let aside = (1..)
         .map(|n| dir.database_folder().join(format!("db.damaged-{n}")))

@@ -1,4 +1,4 @@
-//! What the journals alone tell of earlier work: a view for who reads and cannot have the store.
+//! A view of earlier work from the journals alone, for commands that cannot open the store.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,13 +13,13 @@ use crate::{
 #[derive(Default)]
 pub struct Replay {
     results: BTreeMap<Digest, StepResult>,
-    /// The result by which each attempt is known.
+    /// The result under which each attempt is known.
     attempts: BTreeMap<Digest, Digest>,
     pub(crate) last: BTreeMap<(String, String), Last>,
     history: BTreeMap<String, VecDeque<Observation>>,
-    /// Runs whose journal was read.
+    /// Number of journals read.
     pub runs: u32,
-    /// Lines that could not be read.
+    /// Number of unreadable lines.
     pub unread: u32,
 }
 
@@ -27,11 +27,11 @@ impl Replay {
     /// Reads every journal.
     ///
     /// # Errors
-    /// A newer format; a journal that is there cannot be read.
+    /// A newer format; an existing journal cannot be read.
     pub fn read(dir: &StoreDir) -> Result<Replay> {
         let mut replay = Replay::default();
         for run in dir.runs()? {
-            // None for a run that was killed before its first line.
+            // None if a run was killed before its first line.
             let Some(mut lines) = dir.run(&run).lines(0)? else { continue };
             while let Some(line) = lines.next_line()? {
                 match line {
@@ -49,7 +49,7 @@ impl Replay {
         batch.take_in(line);
         self.last.extend(batch.last.into_iter().map(|(workflow, label, last)| ((workflow, label), last)));
         for (shape, observation) in batch.observed {
-            // The newest, whatever the order in which runs that went on at once recorded them.
+            // Keeps the newest, in whatever order overlapping runs recorded them.
             let ring = self.history.entry(shape).or_default();
             match ring.binary_search_by(|seen| order(seen).cmp(&order(&observation))) {
                 Ok(at) => ring[at] = observation,
@@ -75,17 +75,17 @@ impl Replay {
         self.results.values()
     }
 
-    /// There is a result with this fingerprint.
+    /// True if there is a result with this fingerprint.
     pub(crate) fn has(&self, fingerprint: &Digest) -> bool {
         self.results.contains_key(fingerprint)
     }
 }
 
-/// Tells `each` under what instances of a workflow were recorded, by label, the oldest first: from the journals that are still there
-/// of the newest runs, so many of them and so many bytes at the most.
+/// Calls `each` with the recorded fingerprints of a workflow's instances, by label, the oldest first. Reads at most
+/// this many of the newest journals, and this many bytes.
 ///
 /// # Errors
-/// A newer format; a journal that is there cannot be read.
+/// A newer format; an existing journal cannot be read.
 pub fn recorded(
     dir: &StoreDir,
     workflow: &str,

@@ -1,5 +1,5 @@
-//! What is known of earlier work: results by fingerprint, the last fingerprint of each instance with its parts, and the usage of
-//! earlier attempts. Values and keys; where they lie is [`crate::Store`]'s and [`crate::Replay`]'s.
+//! Data of earlier work: results by fingerprint, the last fingerprint of each instance with its parts, and the usage of
+//! attempts. Values and keys; [`crate::Store`] and [`crate::Replay`] know where they are stored.
 
 use flow_core::{Digest, JournalLine, RunEvent, RunId, StepResult, learn::Observation, plan::Sought};
 use serde::{Deserialize, Serialize};
@@ -7,19 +7,21 @@ use serde_json::Value;
 
 use crate::Result;
 
-/// How many observations of one shape are kept: the newest.
+/// Number of observations kept per shape: the newest.
 pub const HISTORY: usize = 32;
 
-/// Read access to what earlier runs found out: who asks for many asks at once, for the database may be another process's. Two sides: [`crate::Store`], and [`crate::Replay`], a fold over the
-/// journals, for who cannot have that one.
+/// Read access to earlier work. Callers that need many results ask for all at once, because the database may be in
+/// another process. Two implementations: [`crate::Store`], and [`crate::Replay`], a fold over the journals for callers
+/// that cannot open a store.
 pub trait Results {
-    /// The results kept under these fingerprints. Whether their artifacts are still there is [`crate::Objects::missing`]'s to say.
+    /// The results kept under these fingerprints. [`crate::Objects::missing`] tells whether their artifacts still
+    /// exist.
     ///
     /// # Errors
     /// The database cannot be read.
     fn results_of(&self, fingerprints: &[Digest]) -> Result<Vec<Option<StepResult>>>;
 
-    /// The same of one.
+    /// The same for one fingerprint.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -27,26 +29,26 @@ pub trait Results {
         Ok(self.results_of(&[*fingerprint])?.pop().flatten())
     }
 
-    /// The last good result of an attempt, by the attempt's fingerprint: wherever its metrics were read.
+    /// The last good result of an attempt, by the attempt's fingerprint, for any reading of its metrics.
     ///
     /// # Errors
     /// The database cannot be read.
     fn of_attempt(&self, attempt: &Digest) -> Result<Option<StepResult>>;
 
-    /// The last fingerprint of an instance, whatever became of it.
+    /// The last fingerprint of an instance, whatever its outcome.
     ///
     /// # Errors
     /// The database cannot be read.
     fn last(&self, workflow: &str, label: &str) -> Result<Option<Last>>;
 
-    /// Of each of these instances the first that there is of the result under its fingerprint, the last good one of its attempt, and
-    /// its last fingerprint.
+    /// For each of these instances, the first that exists: the result under its fingerprint, the last good result of
+    /// its attempt, or its last fingerprint.
     ///
     /// # Errors
     /// The database cannot be read.
     fn earlier(&self, workflow: &str, of: &[Sought<'_>]) -> Result<Vec<Earlier>>;
 
-    /// Every result that can be found, in no order.
+    /// All results, in no order.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -58,7 +60,7 @@ pub trait Results {
     /// The database cannot be read.
     fn histories(&self, shapes: &[String]) -> Result<Vec<Vec<Observation>>>;
 
-    /// The same of one.
+    /// The same for one shape.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -67,14 +69,14 @@ pub trait Results {
     }
 }
 
-/// What is known of an instance from before.
+/// Data about an instance from earlier runs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Earlier {
     /// The result under its fingerprint.
     Result(Box<StepResult>),
-    /// No such one, but one of its attempt.
+    /// No such result, but one of its attempt.
     Attempt(Box<StepResult>),
-    /// Neither; the fingerprint that it had.
+    /// Neither, only its last fingerprint.
     Last(Last),
     Nothing,
 }
@@ -83,7 +85,7 @@ pub enum Earlier {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Last {
     pub fingerprint: Digest,
-    /// The parts it was made of, for `flow why`.
+    /// The parts of the fingerprint, for `flow why`.
     pub parts: Value,
     /// The run that wrote it.
     pub run: RunId,
@@ -94,7 +96,7 @@ pub fn shapes(workflow: &str, step: &str, label: &str) -> [String; 2] {
     [format!("{workflow}/{label}"), format!("{workflow}/{step}/")]
 }
 
-/// The shape under which is kept what was seen of the interference on a GPU of this model.
+/// The shape for observed interference on a GPU of this model.
 pub fn device_shape(model: &str) -> String {
     format!("gpu/{model}")
 }
@@ -113,30 +115,30 @@ fn observations(result: &StepResult) -> impl Iterator<Item = (String, Observatio
     all_shapes(result).into_iter().map(move |shape| (shape, observation.clone()))
 }
 
-/// The attempt by which a result can be found, where another reading of it may be made from this one.
+/// The attempt of a result, if other readings can be made from this one.
 pub(crate) fn attempt_of(result: &StepResult) -> Option<Digest> {
     result.kept.as_ref().filter(|_| result.spoiled.is_empty()).map(|kept| kept.attempt)
 }
 
-/// Which of two attempts is the newer one; the same of one attempt alone.
+/// The key that orders attempts by age; it is unique to one attempt.
 pub(crate) fn order(of: &Observation) -> (u64, &RunId, &str) {
     (of.at, &of.run, &of.label)
 }
 
-/// What was seen of one attempt.
+/// True if both observe the same attempt.
 pub(crate) fn is_same_attempt(a: &Observation, b: &Observation) -> bool {
     order(a) == order(b)
 }
 
-/// Changes that are written together and that no journal tells of. What is recorded comes from the lines of a journal.
+/// Changes that are written together and that no journal contains. Records come from the lines of a journal.
 #[derive(Default)]
 pub struct Batch {
     pub(crate) results: Vec<StepResult>,
     pub(crate) last: Vec<(String, String, Last)>,
     pub(crate) observed: Vec<(String, Observation)>,
-    /// In place of what was observed of the same attempt.
+    /// Replaces earlier observations of the same attempt.
     pub(crate) observed_again: Vec<(String, Observation)>,
-    /// By which result an attempt is known; none any more.
+    /// The result under which an attempt is known; none to remove it.
     pub(crate) attempts: Vec<(Digest, Option<Digest>)>,
     pub(crate) forgotten: Vec<Digest>,
 }
@@ -146,8 +148,8 @@ impl Batch {
         Batch::default()
     }
 
-    /// What a line of a journal records: an instance is settled with its result under its fingerprint, the parts for `flow why`,
-    /// and what it used. The only way by which these come into the database, live, at an opening and when it is rebuilt.
+    /// Adds what a journal line records: a result under its fingerprint, the parts for `flow why`, and the usage. The
+    /// only way into the database, for live recording, opening and rebuilding.
     pub(crate) fn take_in(&mut self, line: &JournalLine) {
         match &line.event {
             RunEvent::Recorded { result, parts, read_again, .. } => {
@@ -183,12 +185,12 @@ impl Batch {
         self.observed.extend(observations(result));
     }
 
-    /// The result under a fingerprint is not to be found any more: its artifacts are gone.
+    /// Forgets the result under a fingerprint, because its artifacts are gone.
     pub fn forget(&mut self, fingerprint: &Digest) {
         self.forgotten.push(*fingerprint);
     }
 
-    /// There is nothing to write.
+    /// True if there is nothing to write.
     pub fn is_empty(&self) -> bool {
         let Batch { results, last, observed, observed_again, attempts, forgotten } = self;
         let observed = observed.is_empty() && observed_again.is_empty();

@@ -1,5 +1,5 @@
-//! Which observations of a shape are kept: the newest, whatever the order in which they come. So several runs that record at once
-//! come to what their journals come to one after the other. Knows slots, not what was observed.
+//! Selects the observations of a shape to keep: the newest, in whatever order they arrive. So overlapping runs leave
+//! the same result as their journals read one after the other. Knows slots, not the observations.
 
 use std::{
     collections::HashMap,
@@ -14,17 +14,17 @@ use crate::{
     results::order,
 };
 
-/// Of each shape that this process has seen, what is kept, by slot.
+/// The kept observations of each shape that this process has seen, by slot.
 #[derive(Default)]
 pub(crate) struct Rings(Mutex<HashMap<String, Vec<Slot>>>);
 
-/// When which attempt ended.
+/// The end of an attempt, its run and its label.
 type Order = (u64, RunId, String);
 type Slot = (Order, u8);
 
 impl Rings {
-    /// Where an observation is to be put: where one of the same attempt is, else in a free slot, else over the oldest. Nowhere
-    /// where all that are kept are newer.
+    /// The slot for an observation: that of the same attempt, else a free one, else that of the oldest. None if all
+    /// kept ones are newer.
     pub(crate) fn place(&self, database: &impl Bytes, shape: &str, of: &Observation) -> Result<Option<u8>> {
         let mut rings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !rings.contains_key(shape) {
@@ -33,7 +33,7 @@ impl Rings {
         Ok(rings.get_mut(shape).and_then(|ring| place(ring, of)))
     }
 
-    /// What was placed may not have been written.
+    /// Forgets placements, because they may not have been written.
     pub(crate) fn forget(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -43,7 +43,7 @@ fn read(database: &impl Bytes, shape: &str) -> Result<Vec<Slot>> {
     let mut ring = Vec::new();
     database.each(&history_key(shape, None), &mut |key, value| {
         let slot = key.last().copied().unwrap_or(0);
-        // What cannot be read is written over.
+        // Unreadable values are overwritten.
         ring.extend(parse::<Observation>(value).map(|seen| (owned(&seen), slot)));
     })?;
     Ok(ring)

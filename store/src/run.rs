@@ -1,4 +1,4 @@
-//! A run's folder: its journal, its status file, and the folders of its attempts. Written by the run, read by everybody.
+//! A run's folder: its journal, its status file, and the folders of its attempts. Written by the run, read by all.
 
 use std::{
     fs::{self, File},
@@ -33,7 +33,7 @@ impl StoreDir {
         RunDir::new(self, run)
     }
 
-    /// The folder of a run that has no name yet.
+    /// The folder of a run that has no id yet.
     pub(crate) fn run_at(&self, path: &Path) -> RunDir {
         RunDir { dir: self.clone(), path: path.to_owned() }
     }
@@ -48,56 +48,57 @@ impl RunDir {
         &self.path
     }
 
-    /// The store that it is in.
+    /// The store that contains it.
     pub fn store(&self) -> &StoreDir {
         &self.dir
     }
 
-    /// Whose it is, if it is somebody else's: nobody is that to root.
+    /// Its owner, if that is another user. Root never sees another user here.
     pub fn others(&self) -> Option<String> {
         others(&self.path)
     }
 
-    /// Whose its results are, if this user is not to drop them: who owns the store may, as root and who ran it may.
+    /// The owner of its results, if this user may not drop them. The store's owner, the run's user and root may.
     pub fn others_results(&self) -> Option<String> {
         others(self.dir.path()).and_then(|_| self.others())
     }
 
-    /// The folder of an attempt; made by whoever starts it.
+    /// The folder of an attempt, created by whoever starts it.
     pub fn attempt(&self, attempt: AttemptId) -> PathBuf {
         self.path.join("attempts").join(attempt.0.to_string())
     }
 
-    /// Where inputs are captured while the run goes on.
+    /// The folder of captured inputs during the run.
     pub fn inputs(&self) -> PathBuf {
         self.path.join("inputs")
     }
 
-    /// Where the journal lies.
+    /// The path of the journal.
     pub fn journal(&self) -> PathBuf {
         self.path.join("journal.jsonl")
     }
 
-    /// Where it stands which jobs of a batch system the run has asked for, until what came of them is safe.
+    /// The folder with records of the run's batch jobs, until their results are recorded.
     pub fn jobs(&self) -> PathBuf {
         self.path.join("jobs")
     }
 
-    /// Such jobs, or what else outlives its process, may still go on, or have left something to be taken in, whether the run lives or
-    /// not.
+    /// True if such jobs, or other work that survives its process, may still run or have results to import, whether the
+    /// run lives or not.
     pub fn has_jobs(&self) -> bool {
         fs::read_dir(self.jobs()).is_ok_and(|mut jobs| jobs.next().is_some()) || self.kept() != DaemonState::Nothing
     }
 
-    /// This process keeps what the run starts from here on, whether the run lives or not, until what comes back is dropped.
+    /// Makes this process the supervisor of what the run starts, even after the run's death, until the returned lock is
+    /// dropped.
     ///
     /// # Errors
-    /// The folder cannot be written; another process does.
+    /// The folder cannot be written; another process is the supervisor.
     pub fn keep_on(&self) -> Result<DaemonLock> {
         DaemonLock::of(&self.path)
     }
 
-    /// What goes on of it on this machine whose own process is gone.
+    /// The supervisor's state for a run whose own process is gone.
     pub fn kept(&self) -> DaemonState {
         DaemonState::of(&self.path)
     }
@@ -106,10 +107,10 @@ impl RunDir {
         self.path.join("status.json")
     }
 
-    /// Begins a new run: makes its journal, and its folder where the name was not taken before.
+    /// Begins a new run: creates its journal, and its folder if the id was not taken before.
     ///
     /// # Errors
-    /// It has begun already; the disk is full.
+    /// It has already begun; the disk is full.
     pub fn create(&self) -> Result<Journal> {
         match fs::create_dir(&self.path) {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
@@ -120,7 +121,7 @@ impl RunDir {
         Journal::create(self.journal())
     }
 
-    /// The first line of the journal; `None` where it has none that this flow knows.
+    /// The first line of the journal; `None` if this flow does not know it.
     ///
     /// # Errors
     /// It cannot be read; a newer format.
@@ -128,15 +129,14 @@ impl RunDir {
         Ok(self.lines(0)?.map_or(Ok(None), |mut lines| lines.next_line())?.flatten())
     }
 
-    /// The version of flow that the first line names, and of the journal's format, whatever else it says; `None` where it
-    /// names none.
+    /// The version of flow and the journal format in the first line, whatever else it says; `None` if it has none.
     pub(crate) fn made_by(&self) -> Result<Option<(String, u64)>> {
         let Some(mut lines) = self.lines(0)? else { return Ok(None) };
         let first = lines.next_bytes()?.and_then(|line| serde_json::from_slice::<serde_json::Value>(line).ok());
         Ok(first.and_then(|line| Some((line.get("flow")?.as_str()?.to_owned(), line.get("format")?.as_u64()?))))
     }
 
-    /// The run has not begun, and will not: leaves nothing of it. Says whether that was so.
+    /// Removes all traces of a run that has not begun and will not. Returns whether that was so.
     pub fn unname(&self) -> bool {
         if !self.journal().exists() {
             let _ = fs::remove_file(self.alive_file());
@@ -144,7 +144,7 @@ impl RunDir {
         self.clear()
     }
 
-    /// The same for a run that nobody's process goes on with.
+    /// The same for a run without a living process.
     pub(crate) fn clear(&self) -> bool {
         if !self.journal().exists() {
             Captures::sweep(&self.inputs());
@@ -160,47 +160,46 @@ impl RunDir {
         })
     }
 
-    /// Asks the run to end, by a file: a process in another container could not be reached in another way, and no other process
-    /// can be hit by it.
+    /// Asks the run to end, through a file: this also works from another container, and cannot reach a wrong process.
     ///
     /// # Errors
-    /// The folder is somebody else's; the disk is full; the run has just ended and was removed.
+    /// The folder belongs to another user; the disk is full; the run has just ended and was removed.
     pub fn tell_to_end(&self, end: End) -> Result<()> {
         let path = self.ask(end);
         match File::options().write(true).create_new(true).open(&path) {
-            // It was asked before, and has not heard of it yet.
+            // It was asked before, and has not noticed yet.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             made => made.map(drop).map_err(StoreError::io(StoreAction::Write, &path)),
         }
     }
 
-    /// It was asked to end, and has not taken note.
+    /// True if it was asked to end and has not noticed yet.
     pub fn is_told_to_end(&self) -> bool {
         End::ALL.into_iter().any(|end| self.ask(end).symlink_metadata().is_ok())
     }
 
-    /// What was asked of the run since this was called last. Only who may signal its process may ask: its user, or root.
+    /// Takes the requests to end since the last call. Only users who may signal its process count: its own, or root.
     pub fn take_end(&self) -> Option<End> {
         let us = Uid::effective().as_raw();
         let asked = End::ALL.into_iter().filter(|end| {
             let Ok(file) = self.ask(*end).symlink_metadata() else { return false };
-            // Somebody else's goes too: it would stand in the way of who may ask.
+            // Requests of other users are removed too, because they would block valid ones.
             fs::remove_file(self.ask(*end)).is_ok() && [us, 0].contains(&file.uid())
         });
         asked.max()
     }
 
-    /// Replaces the status file. Not more than a few times a second.
+    /// Replaces the status file; at most a few times per second.
     ///
     /// # Errors
-    /// The disk is full; the old one stands then.
+    /// The disk is full; the old file stays.
     pub fn write_status(&self, status: &Status) -> Result<()> {
         let path = self.status_path();
         let bytes = serde_json::to_vec(status).map_err(|e| StoreError::io(StoreAction::Write, &path)(e.into()))?;
         self.dir.write_atomically(&path, &bytes)
     }
 
-    /// The status as last written; `None` where there is none yet, or the run was cleaned away.
+    /// The last status; `None` if there is none yet, or the run was removed.
     ///
     /// # Errors
     /// It cannot be read.
@@ -216,7 +215,7 @@ impl RunDir {
         }
     }
 
-    /// Reads the journal from the beginning, line by line, and says what of it could not be read.
+    /// Reads the journal from the start, line by line, and returns how much was unreadable.
     ///
     /// # Errors
     /// There is none; a newer format.
@@ -235,25 +234,25 @@ impl RunDir {
         Ok(unread)
     }
 
-    /// The lines of the journal from a place on, the beginning of one; `None` if there is no journal.
+    /// The lines of the journal from the start of a line; `None` if there is no journal.
     pub(crate) fn lines(&self, from: u64) -> Result<Option<Lines>> {
         self.lines_to(from, u64::MAX)
     }
 
-    /// The same up to a place.
+    /// The same, up to an offset.
     pub(crate) fn lines_to(&self, from: u64, to: u64) -> Result<Option<Lines>> {
         Lines::open(self.journal(), from, to)
     }
 
-    /// How long the journal is, and its writer will not take back; `None` if there is none, or its writer is at it for longer
-    /// than can be waited for. What a run that was killed had no time to write there is in it.
+    /// The length of the journal that its writer will not undo, including what a killed run had left to write. `None`
+    /// if there is none, or its writer holds it for too long.
     pub(crate) fn settled(&self) -> Result<Option<u64>> {
         self.write_what_was_ahead()?;
         journal::settled(&self.journal())
     }
 }
 
-/// Whose a folder is, if it is somebody else's.
+/// The owner of a folder, if that is another user.
 fn others(folder: &Path) -> Option<String> {
     let owner = Uid::from_raw(folder.metadata().ok()?.uid());
     let us = Uid::effective();
@@ -261,12 +260,12 @@ fn others(folder: &Path) -> Option<String> {
     (owner != us && !us.is_root()).then(name)
 }
 
-/// How a run is to end, as Ctrl-C in its terminal would have it.
+/// How a run must end, as by Ctrl-C in its terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum End {
-    /// Nothing new is started, and what runs has a few seconds; asked again, none.
+    /// Nothing new starts, and attempts have a few seconds; at a second request, none.
     Soon,
-    /// What runs is killed.
+    /// Running attempts are killed.
     Now,
 }
 

@@ -1,5 +1,5 @@
-//! The holder's side of the socket: greets who connects, and answers. Does what it is asked and decides nothing; who may connect is the
-//! socket's mode to say.
+//! The holder's side of the socket: greets clients, and answers their requests. Decides nothing; the socket's mode
+//! controls who may connect.
 
 use std::{
     collections::HashMap,
@@ -21,12 +21,12 @@ use crate::{
     wire::{Answer, Failure, Frames, Hello, Request, decode, encode},
 };
 
-/// Who connects has so long to say who it is.
+/// Time limit for a client's greeting.
 const GREETING: Duration = Duration::from_secs(5);
-/// More connections than these are nobody's who means well.
+/// Limit of connections. No honest use needs more.
 const MOST: usize = 512;
 
-/// Answers others until it is told to stop.
+/// Answers other processes until it is stopped.
 pub(crate) struct Server {
     dir: StoreDir,
     shared: Arc<Shared>,
@@ -44,16 +44,16 @@ struct Shared {
 struct Open {
     is_ending: bool,
     next: u64,
-    /// Connections, to be ended from here.
+    /// Connections, kept so that they can be ended.
     streams: HashMap<u64, UnixStream>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Server {
-    /// Begins to answer.
+    /// Starts to answer.
     ///
     /// # Errors
-    /// No socket can be made, or no thread.
+    /// No socket or thread can be created.
     pub(crate) fn start(core: &Arc<OpenDatabase>, me: &Holder) -> Result<Server> {
         let dir = core.dir.clone();
         let listener = socket::listen(&dir)?;
@@ -65,7 +65,7 @@ impl Server {
         Ok(Server { dir, shared, listener, accepting })
     }
 
-    /// Ends all connections. What was asked and not answered is asked again of whoever comes next.
+    /// Ends all connections. Clients repeat unanswered requests to the next holder.
     pub(crate) fn stop(self) {
         self.shared.open().is_ending = true;
         socket::close(&self.dir, self.listener);
@@ -93,7 +93,7 @@ impl Shared {
             }
             open.threads.retain(|thread| !thread.is_finished());
             let Ok((stream, _)) = stream else {
-                // No descriptors are left, for one; it may pass.
+                // For example, no descriptors are left, which may pass.
                 drop(open);
                 thread::sleep(Duration::from_millis(100));
                 continue;
@@ -114,7 +114,7 @@ impl Shared {
         }
     }
 
-    /// The life of a connection.
+    /// The main function of a connection.
     fn serve(&self, stream: UnixStream) {
         let Ok(timed) = stream.try_clone() else { return };
         let _ = timed.set_read_timeout(Some(GREETING));
@@ -141,7 +141,7 @@ impl Shared {
                 break;
             }
         }
-        // It ended, or was killed between its journal and telling of it.
+        // The run ended, or was killed before it reported its last journal lines.
         if let Some(run) = of
             && !self.open().is_ending
         {

@@ -1,5 +1,5 @@
-//! The snapshot of a workflow: what a finished run rested on, so that the next one can see with `stat` calls alone that there
-//! is nothing to do. Also where digests of inputs are remembered. A cache: one that cannot be read is none.
+//! The snapshot of a workflow: all that a finished run depends on, so that the next run sees by `stat` calls alone
+//! whether there is nothing to do. Also remembers digests of inputs. A cache: an unreadable one is ignored.
 
 use std::{collections::HashMap, fs, path::PathBuf, time::SystemTime};
 
@@ -18,25 +18,25 @@ use crate::{
 
 const HEAD: &[u8] = b"flow snapshot 4\n";
 
-/// What a finished run rested on.
+/// All that a finished run depends on.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     key: Digest,
     run: RunId,
     inputs: Stats,
     published: Stats,
-    /// Sorted, so that those of one shelf stand together.
+    /// Sorted, so that those in one folder are consecutive.
     objects: Vec<Object>,
     summary: String,
-    /// What stood for each instance, as it stands in the file: only who has something to do reads it.
+    /// The results of all instances in encoded form, decoded only if there is something to do.
     #[serde(skip)]
     stood: Vec<u8>,
 }
 
-/// What stood for an instance when a run ended.
+/// An instance's result at the end of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stood {
-    /// The digest of its inputs, as whoever keeps it makes one.
+    /// The digest of its inputs, in the caller's form.
     pub inputs: Digest,
     pub fingerprint: Digest,
     pub outcome: Outcome,
@@ -46,7 +46,7 @@ pub struct Stood {
 }
 
 impl Stood {
-    /// Of an instance with these inputs, this result.
+    /// For an instance with these inputs and this result.
     pub fn of(result: &StepResult, inputs: Digest) -> Stood {
         let (fingerprint, outcome, from) = (result.fingerprint, result.outcome, result.run.clone());
         Stood { inputs, fingerprint, outcome, from, objects: result.outputs.values().map(Object::of).collect() }
@@ -67,21 +67,22 @@ impl Object {
     }
 }
 
-/// What a finished run rested on, for [`Snapshot::of`].
+/// The data of a finished run, for [`Snapshot::of`].
 pub struct FinishedRun<'a> {
-    /// The digest of everything else that decides the plan: the workflow's text, parameters, plugins, machine, flow's version.
+    /// The digest of everything else in the plan: the workflow's text, parameters, plugins, machine, flow's version.
     pub key: Digest,
     pub run: &'a RunId,
-    /// What stood for each instance of its workflow, by number.
+    /// The result of each instance of its workflow, by number.
     pub stood: Vec<Option<Stood>>,
     /// Files that it published, absolute.
     pub published: &'a [PathBuf],
-    /// What the next run says if there is nothing to do; the driver's own form.
+    /// What the next run shows if there is nothing to do, in the driver's own form.
     pub summary: String,
 }
 
 impl Snapshot {
-    /// Of a run that has ended; `now` is the present time. A published file that is missing makes the next run look closer.
+    /// The snapshot of a run that has ended; `now` is the present time. A missing published file makes the next run
+    /// look closer.
     pub fn of(rested: FinishedRun<'_>, inputs: &Inputs, now: SystemTime) -> Snapshot {
         let mut published = Stats::default();
         for path in rested.published {
@@ -102,14 +103,14 @@ impl Snapshot {
         }
     }
 
-    /// The snapshot of that name, if there is one that can be read.
+    /// The snapshot with this name, if it exists and is readable.
     pub fn load(dir: &StoreDir, name: &str) -> Option<Snapshot> {
         let bytes = file::read(&dir.snapshot(name)).ok()?;
         let (snapshot, stood) = postcard::take_from_bytes::<Snapshot>(bytes.strip_prefix(HEAD)?).ok()?;
         Some(Snapshot { stood: stood.to_vec(), ..snapshot })
     }
 
-    /// Keeps it under that name, in place of the one that was there.
+    /// Saves it under this name, in place of an earlier one.
     ///
     /// # Errors
     /// The disk is full, or the store cannot be written.
@@ -120,23 +121,23 @@ impl Snapshot {
         dir.write_atomically(&dir.snapshot(name), &bytes)
     }
 
-    /// The run it was made by.
+    /// The run that made it.
     pub fn run(&self) -> &RunId {
         &self.run
     }
 
-    /// What to say if it holds.
+    /// The text to show if it still holds.
     pub fn summary(&self) -> &str {
         &self.summary
     }
 
-    /// Everything is as it was, as far as `stat` can tell, and `key` is the same: there is nothing to do.
+    /// True if nothing has changed, as far as `stat` shows, and `key` is the same: there is nothing to do.
     pub fn still_holds(&self, dir: &StoreDir, key: &Digest) -> bool {
         self.key == *key && self.inputs.hold() && self.published.hold() && self.objects_hold(dir)
     }
 
-    /// What stood for each instance, by number, where that can be relied on: `key` is the same, nothing was recorded in the store
-    /// since, and all artifacts are there as far as `stat` can tell. Otherwise nothing.
+    /// The result of each instance, by number, if they are reliable: `key` is the same, nothing was recorded in the
+    /// store since, and all artifacts exist as far as `stat` shows. Otherwise empty.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -170,8 +171,8 @@ impl Snapshot {
 }
 
 impl Inputs {
-    /// With what the last snapshot knows, if there is one; lists of input folders are kept in `objects`, for a later
-    /// `flow why`. `now` is the time at which the run began.
+    /// Uses the digests of the last snapshot, if there is one. Lists of input folders are kept in `objects`, for a
+    /// later `flow why`. `now` is the time at which the run began.
     pub fn new(objects: Option<Objects>, previous: Option<&Snapshot>, now: SystemTime) -> Inputs {
         let mut known = HashMap::with_capacity(previous.map_or(0, |snapshot| snapshot.inputs.count()));
         known.extend(previous.into_iter().flat_map(|snapshot| snapshot.inputs.known_files()));

@@ -1,5 +1,5 @@
-//! The socket of a store: making it, replacing one that a kill left, and finding it, however long the store's path is. Knows
-//! nothing of what is said over it.
+//! The socket of a store: creates it, replaces one that a kill left, and finds it, even if the store's path is long.
+//! Knows nothing of the messages.
 
 use std::{
     fs::{self, File},
@@ -21,10 +21,10 @@ use flow_core::reason::StoreAction;
 use crate::{Result, StoreDir, StoreError};
 
 const NAME: &str = "db.sock";
-/// The folder is writable by its group.
+/// The group's write permission on the folder.
 const GROUP: u32 = 0o020;
 
-/// The folder of a store, by a path that is short: that of a socket has 107 bytes at most.
+/// The folder of a store with a short path, because a socket's path has at most 107 bytes.
 struct Near(File);
 
 impl Near {
@@ -38,12 +38,12 @@ impl Near {
     }
 }
 
-/// Listens, in place of whoever listened before. The caller holds the store.
+/// Listens, in place of an earlier holder. The caller holds the store.
 pub(crate) fn listen(dir: &StoreDir) -> Result<UnixListener> {
     let path = dir.path().join(NAME);
     let made = || {
         let near = Near::of(dir)?;
-        // It gets its name when only those can connect who may.
+        // Renamed into place after its permissions are set.
         let name = dir.temporary(dir.path());
         let name = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let listener = UnixListener::bind(near.at(&name))?;
@@ -63,15 +63,15 @@ pub(crate) fn listen(dir: &StoreDir) -> Result<UnixListener> {
     made().map_err(StoreError::io(StoreAction::MakeSocket, &path))
 }
 
-/// A connection to the holder, if one listens.
+/// Connects to the holder, if it listens.
 pub(crate) fn connect(dir: &StoreDir) -> io::Result<UnixStream> {
     let near = Near::of(dir)?;
     UnixStream::connect(near.at(NAME))
 }
 
-/// Nobody is listened to any more: who waits to connect is refused, and `accept` returns.
+/// Stops listening: waiting clients are refused, and `accept` returns.
 pub(crate) fn close(dir: &StoreDir, listener: UnixListener) {
     let _ = fs::remove_file(dir.path().join(NAME));
-    // A listener has no call of its own for it, and a stream has the same one.
+    // A listener has no such call, but a stream has the same one.
     let _ = UnixStream::from(OwnedFd::from(listener)).shutdown(std::net::Shutdown::Both);
 }

@@ -1,4 +1,4 @@
-//! Files block by block: hashed and copied without reading their holes, and ended between two blocks.
+//! Files block by block: hashed and copied without reading their holes, and interruptible between blocks.
 
 use std::{
     fs::{self, File},
@@ -12,17 +12,17 @@ use rustix::fs::{SeekFrom, seek};
 
 use crate::Activity;
 
-/// Read and hashed at once.
+/// Bytes hashed at once.
 const BLOCK: usize = 64 << 10;
-/// Copied at once.
+/// Bytes copied at once.
 const COPIED: u64 = 16 << 20;
 static ZEROS: [u8; BLOCK] = [0; BLOCK];
 
-/// What a file has from some place on.
+/// The next part of a file.
 enum Extent {
-    /// Data, of at most so many bytes.
+    /// Data, of at most this length.
     Data(u64),
-    /// So many zeros that are not on the disk.
+    /// A hole: zeros that are not on disk, of this length.
     Hole(u64),
 }
 
@@ -53,13 +53,13 @@ impl<'a> Extents<'a> {
                 Ok(hole) if hole > at => Extent::Data(hole - at),
                 _ => Extent::Data(u64::MAX),
             },
-            // A file system that does not tell.
+            // The file system does not report holes.
             Err(_) => Extent::Data(u64::MAX),
         }
     }
 }
 
-/// The digest of what an open file holds, and how many bytes that is.
+/// The digest and the length of an open file.
 pub(crate) fn content_digest(file: &File, activity: &Activity) -> io::Result<(Digest, u64)> {
     let extents = Extents::of(file)?;
     let mut hasher = blake3::Hasher::new();
@@ -92,7 +92,7 @@ pub(crate) fn content_digest(file: &File, activity: &Activity) -> io::Result<(Di
     }
 }
 
-/// Copies a file with its mode, as [`fs::copy`] does, and its holes as holes.
+/// Copies a file with its mode, like [`fs::copy`], and keeps its holes.
 pub(crate) fn copy(from: &Path, to: &Path, activity: &Activity) -> io::Result<()> {
     activity.check()?;
     let mut source = File::open(from)?;
@@ -119,7 +119,7 @@ pub(crate) fn copy(from: &Path, to: &Path, activity: &Activity) -> io::Result<()
         target.seek(io::SeekFrom::Start(at))?;
         while left > 0 {
             activity.check()?;
-            // std copies with copy_file_range, which shares blocks where that is possible.
+            // std copies with copy_file_range, which shares blocks if possible.
             let copied = io::copy(&mut (&mut source).take(left.min(COPIED)), &mut target)?;
             activity.advance(copied);
             (at, left) = (at + copied, left - copied);
@@ -128,7 +128,7 @@ pub(crate) fn copy(from: &Path, to: &Path, activity: &Activity) -> io::Result<()
             }
         }
     }
-    // It may end with a hole.
+    // The file may end with a hole.
     target.set_len(at)?;
     target.set_permissions(meta.permissions())
 }
@@ -137,7 +137,7 @@ pub(crate) fn copy(from: &Path, to: &Path, activity: &Activity) -> io::Result<()
 mod tests {
     use super::*;
 
-    /// A file of so many bytes with data at these places.
+    /// A file of this length with data at these offsets.
     fn sparse(path: &Path, length: u64, data: &[u64]) {
         let file = File::create(path).unwrap();
         file.set_len(length).unwrap();

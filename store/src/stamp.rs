@@ -1,4 +1,4 @@
-//! What `stat` says of files and folders, kept, so that a later look sees with `stat` alone whether they are as they were.
+//! Stamps: stored results of `stat`, which show without reading whether files and folders are unchanged.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ use nix::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What `stat` says of a file or folder, as far as it tells whether its content is as it was.
+/// The part of `stat` that shows whether a file or folder is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stamp {
     pub(crate) bytes: u64,
@@ -38,12 +38,12 @@ impl Stamp {
         }
     }
 
-    /// No file has it.
+    /// No file has this stamp.
     pub(crate) const NEVER: Stamp = Stamp { bytes: u64::MAX, modified: 0, changed: 0, inode: 0 };
 
-    /// A change after `now` would show: what was last changed lies further back than the clock of its file system ticks.
+    /// True if any later change would be visible: the last change is older than a tick of the file system's clock.
     pub(crate) fn is_settled(&self, now: i64) -> bool {
-        // Whole seconds: a file system that knows no finer ones.
+        // Whole seconds indicate a file system without finer times.
         let tick = if self.modified % 1_000_000_000 == 0 { 2_100_000_000 } else { 100_000_000 };
         self.modified.max(self.changed).saturating_add(tick) < now
     }
@@ -64,7 +64,7 @@ pub(crate) struct Stats(BTreeMap<Vec<u8>, Folder>);
 
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Folder {
-    /// Where the folder's listing counts.
+    /// Present if the folder's listing counts.
     stamp: Option<Stamp>,
     files: Vec<FileStamp>,
 }
@@ -76,23 +76,23 @@ struct FileStamp {
     counts: Counts,
 }
 
-/// What of a file counts.
+/// The part of a file that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Counts {
     /// Its content, which had this digest.
     Content(Digest),
     Length,
-    /// Its content, which nobody asked for.
+    /// Its content, without a known digest.
     Unread,
-    /// That there is none.
+    /// Its absence.
     Absent,
 }
 
-/// A file whose content had a digest when it had a stamp.
+/// The digest of a file's content at the time of the stamp.
 pub(crate) struct KnownFile {
     pub(crate) stamp: Stamp,
     pub(crate) digest: Digest,
-    /// It had the same stamp when this was made.
+    /// The file still has this stamp.
     pub(crate) is_same: bool,
 }
 
@@ -130,7 +130,7 @@ impl Stats {
         self.0.values().map(|folder| folder.files.len()).sum()
     }
 
-    /// Files whose digest is known, and whether they are as they were.
+    /// Files with a known digest, and whether they are unchanged.
     pub(crate) fn known_files(&self) -> impl Iterator<Item = (PathBuf, KnownFile)> {
         self.0.iter().flat_map(|(path, folder)| {
             let path = Path::new(OsStr::from_bytes(path));
@@ -146,7 +146,7 @@ impl Stats {
     }
 }
 
-/// A folder, only to look up what is in it.
+/// Opens a folder, only to look up its entries.
 pub(crate) fn open_folder(path: &Path) -> Result<OwnedFd, Errno> {
     open(path, OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())
 }

@@ -1,4 +1,4 @@
-//! The status file of a run: how it stands, for `flow status`, `flow runs` and whoever else only looks.
+//! The status file of a run, for `flow status`, `flow runs` and other readers.
 
 use std::collections::BTreeMap;
 
@@ -6,28 +6,28 @@ use flow_core::{AttemptId, InstanceId, RunId, reason::Waits};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-/// A run as it stands. Whether one without end is alive, [`crate::RunDir::lives`] tells.
+/// The state of a run. [`crate::RunDir::lives`] tells whether a run without an end is alive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     pub run: RunId,
     pub workflow: String,
-    /// Its file, relative to the root where it is below it.
+    /// Its file, relative to the root if it is below it.
     pub file: String,
     pub pid: u32,
-    /// When it began, milliseconds since 1970.
+    /// Start time, milliseconds since 1970.
     pub started_at: u64,
     /// When this was written.
     pub updated_at: u64,
     /// The exit code, once it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<i32>,
-    /// How many instances there are.
+    /// Number of instances.
     pub instances: u32,
-    /// Settled instances by how: `cached`, `ok`, `failed`, …
+    /// Number of settled instances by outcome: `cached`, `ok`, `failed`, …
     pub counts: BTreeMap<String, u32>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub running: Vec<Running>,
-    /// What waits, and for what; without what only another version of flow understands.
+    /// Waiting instances with their reasons, without reasons that only another version of flow knows.
     #[serde(default, deserialize_with = "known", skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<Waiting>,
 }
@@ -37,12 +37,12 @@ pub struct Running {
     pub instance: InstanceId,
     pub label: String,
     pub attempt: AttemptId,
-    /// When it began, milliseconds since 1970.
+    /// Start time, milliseconds since 1970.
     pub started_at: u64,
-    /// Between 0 and 1, where it tells.
+    /// Between 0 and 1, if the program reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fraction: Option<f64>,
-    /// A few words of its own.
+    /// A short text of the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// It does not run yet: its job waits in Slurm's queue.
@@ -51,7 +51,7 @@ pub struct Running {
     /// UUIDs of its GPUs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<String>,
-    /// How many its job asks Slurm for: which it gets is known later.
+    /// Number of GPUs that its job requests from Slurm. Which ones is known later.
     #[serde(default)]
     pub gpus_asked: u32,
     pub cpus: u32,
@@ -60,14 +60,14 @@ pub struct Running {
 /// A job in Slurm's queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queued {
-    /// Its number there, once it is submitted.
+    /// Its id there, once it is submitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
-    /// Slurm's word for why it waits; empty where it says none.
+    /// Slurm's pending reason; empty if there is none.
     pub reason: String,
-    /// Since when it waits, milliseconds since 1970.
+    /// Start of the wait, milliseconds since 1970.
     pub since: u64,
-    /// What is to be done, where it will not go away by itself.
+    /// Advice if the reason does not pass by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
 }

@@ -1,5 +1,5 @@
-//! The store, as whoever uses it sees it: the database with what is in it, here or at the process that has it. Decides nothing about
-//! freshness.
+//! The store as its users see it: the database with its content, here or in the process that holds it. Decides nothing
+//! about freshness.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -28,36 +28,38 @@ pub struct Store {
     objects: Objects,
     link: Arc<Link>,
     me: Holder,
-    /// Runs of this process. They end when the store is given back.
+    /// Runs of this process. They end when the store is dropped.
     alive: Mutex<Vec<Alive>>,
-    /// Given back last.
+    /// Released last.
     users: Users,
 }
 
-/// How the database is had.
+/// The access to the database.
 enum Way {
     Lock(StoreLock),
     Line(Connection),
 }
 
-/// Names a run: from those that are there, oldest first.
+/// Chooses a run's id, given the existing ones, oldest first.
 type Namer<'a> = &'a mut dyn FnMut(&[RunId]) -> RunId;
 
 impl Store {
-    /// Opens the store in `path`, which is made where it is missing. Where another process has its database, that one is asked
-    /// from here on, and when it ends one of those who asked takes the database over. While somebody has the store alone, or does not
-    /// answer, `waiting` is asked every 100 ms whether to go on waiting, with who it is; `ControlFlow::Break` gives up with
-    /// [`StoreError::Held`]. The lock of a process that died is waited for up to 3 s without asking. What journals have
-    /// and the database has not is put there, and a damaged database is made anew from them: [`Store::rebuilt`].
+    /// Opens the store in `path`, and creates it if it is missing. If another process holds its database, that process
+    /// answers, and when it ends one of its clients takes over. While another process has the store alone, or does not
+    /// answer, `waiting` decides every 100 ms whether to continue; `ControlFlow::Break` fails with
+    /// [`StoreError::Held`]. The lock of a dead process is waited for up to 3 s without asking. Opening applies to the
+    /// database what only the journals have, and rebuilds a damaged database: [`Store::rebuilt`].
     ///
     /// # Errors
-    /// The store is held, of a newer format, on a network file system, or cannot be read or written.
+    /// Another process holds the store, its format is newer, it is on a network file system, or it cannot be read or
+    /// written.
     pub fn open(path: &Path, me: &Holder, waiting: impl FnMut(&Holder) -> ControlFlow<()>) -> Result<Store> {
         Store::join(path, me, None, waiting).map(|(store, _)| store)
     }
 
-    /// The same for a run, which is named when it has the store: by `name`, from those that are there, oldest first. It is asked
-    /// again where another run has that name. From then on the run [lives](StoreDir::living), until the store is dropped.
+    /// The same for a run. `name` chooses its id once the store is open, given the existing ids, oldest first, and is
+    /// called again if another run takes that id. The run [lives](StoreDir::living) from then on, until the store is
+    /// dropped.
     ///
     /// # Errors
     /// As of [`Store::open`].
@@ -72,7 +74,7 @@ impl Store {
         Ok((store, run.ok_or_else(missing)?))
     }
 
-    /// Opens it for this process alone: runs and whoever else uses it are waited for, and they wait for this one.
+    /// Opens it exclusively: waits for runs and other users, and makes others wait.
     ///
     /// # Errors
     /// As of [`Store::open`].
@@ -83,7 +85,7 @@ impl Store {
         Store::alone_with(dir, me, users, lock)
     }
 
-    /// With all that is needed to have it alone.
+    /// Opens it exclusively with the locks already taken.
     pub(crate) fn alone_with(dir: StoreDir, me: &Holder, users: Users, lock: StoreLock) -> Result<Store> {
         dir.objects().sweep_workplace()?;
         let (core, rebuilt) = OpenDatabase::open(&dir)?;
@@ -132,19 +134,19 @@ impl Store {
         Ok((Store::of(dir, me, link, alive.into_iter().collect(), users), run))
     }
 
-    /// The database was made anew when this process opened it.
+    /// Set if the database was rebuilt when this process opened it.
     pub fn rebuilt(&self) -> Option<&Rebuilt> {
         self.link.rebuilt()
     }
 
-    /// `listener` is told when whoever has the database does not answer, once a second or so from two seconds on, and says whether to
-    /// go on waiting: `ControlFlow::Break` gives up with [`StoreError::Held`]. What waits is on whatever thread asked. Without a
-    /// listener it waits as long as it takes.
+    /// Sets the listener for a holder that does not answer, called about once a second after two seconds.
+    /// `ControlFlow::Break` fails the request with [`StoreError::Held`]. Requests wait on the calling thread; without a
+    /// listener, as long as it takes.
     pub fn on_silence(&self, listener: impl Fn(&Silent) -> ControlFlow<()> + Send + Sync + 'static) {
         self.link.listen(Arc::new(listener));
     }
 
-    /// Whoever has the database and is stopped is not waited for: what is asked of it ends with [`StoreError::Held`].
+    /// Does not wait for a stopped holder: requests then fail with [`StoreError::Held`].
     pub fn refuse_who_is_stopped(&self) {
         self.on_silence(|silent| match silent.holder.process.is_stopped() {
             true => ControlFlow::Break(()),
@@ -152,7 +154,8 @@ impl Store {
         });
     }
 
-    /// From here on what any run has recorded that has ended by now is found, also where it was killed before it told of it.
+    /// Applies the journals of all runs that have ended by now, even of those that were killed before they reported
+    /// their records.
     ///
     /// # Errors
     /// The disk is full, or the database damaged.
@@ -160,7 +163,7 @@ impl Store {
         self.link.take_in_ended()
     }
 
-    /// The result under a fingerprint, else the last good one of an attempt.
+    /// The result under a fingerprint, else the last good result of an attempt.
     ///
     /// # Errors
     /// The database is damaged.
@@ -171,10 +174,10 @@ impl Store {
         })
     }
 
-    /// What lies under the keys of a result, of an attempt and of a last fingerprint, in this order: of several instances.
+    /// Per instance, the first value found under the keys of its result, attempt and last fingerprint, in this order.
     fn first_of(&self, of: &[Vec<Vec<u8>>]) -> Result<Vec<Earlier>> {
         let mut earlier = vec![Earlier::Nothing; of.len()];
-        // Instances, and from which of their keys on is still to be looked.
+        // Instances, and the index of the next key to look up.
         let mut left: Vec<(usize, usize)> = (0..of.len()).map(|instance| (instance, 0)).collect();
         while !left.is_empty() {
             let keys: Vec<_> = left.iter().map(|&(instance, next)| of[instance][next..].to_vec()).collect();
@@ -217,13 +220,13 @@ impl Store {
         &self.objects
     }
 
-    /// Begins a run, named by [`Store::open_for_run`] or after all that are there: its folder and its journal.
+    /// Begins a run, with the id from [`Store::open_for_run`] or a later one: creates its folder and journal.
     ///
     /// # Errors
-    /// It exists already; the disk is full, or the database damaged.
+    /// It already exists; the disk is full, or the database is damaged.
     pub fn begin(&self, run: &RunId) -> Result<Journal> {
         if !self.is_own(run) {
-            // It is no run, but it writes as one.
+            // It is not a run, but writes like one.
             let me = Holder { run: Some(run.clone()), ..self.me.clone() };
             let alive = self.dir.run(run).take(&me)?;
             self.alive.lock().unwrap_or_else(PoisonError::into_inner).extend(alive);
@@ -232,15 +235,15 @@ impl Store {
         self.dir.run(run).create()
     }
 
-    /// What lines of a journal come to, and what else is to be written with them, to be [applied](Commit::apply) on whatever
-    /// thread has time to wait for the disk. That is to happen in the order in which this was called.
+    /// Prepares a commit of journal lines and a batch, which can be [applied](Commit::apply) on a thread that may wait
+    /// for the disk. Commits must be applied in the order of these calls.
     ///
     /// # Errors
     /// The database is damaged.
     pub fn commit(&self, journal: &Journal, lines: Vec<JournalLine>, batch: &Batch) -> Result<Commit> {
         let mut only_here = unjournalled(batch);
         for fingerprint in &batch.forgotten {
-            // Another run may have made it again since it was looked at.
+            // Another run may have made it again since then.
             if self.is_whole(fingerprint)? {
                 only_here.keep(&result_key(fingerprint));
             }
@@ -253,10 +256,10 @@ impl Store {
         Ok(self.link.result(fingerprint)?.is_some_and(|result| matches!(self.objects.missing(&result), Ok(None))))
     }
 
-    /// Writes changes that no journal tells of, all of them or none, and returns when no kill can undo it.
+    /// Writes changes that no journal contains, all or none, and returns when no kill can undo them.
     ///
     /// # Errors
-    /// The disk is full, or the database is damaged. What was there before still is.
+    /// The disk is full, or the database is damaged. Earlier content is unaffected.
     pub fn apply(&self, batch: &Batch) -> Result<()> {
         match self.link.core() {
             _ if batch.is_empty() => Ok(()),
@@ -265,7 +268,7 @@ impl Store {
         }
     }
 
-    /// Nothing was recorded since a run began, but by that run, whose journal is there still.
+    /// True if nothing was recorded since a run began except by that run, and its journal still exists.
     pub(crate) fn is_as_left_by(&self, run: &RunId) -> Result<bool> {
         let Some(base) = self.link.mark()? else { return Ok(false) };
         let is_newest = base.run <= *run && base.shared.is_none_or(|shared| shared < *run);
@@ -273,7 +276,7 @@ impl Store {
         Ok(is_newest && !others && self.others()?.is_empty() && self.dir.run(run).journal().exists())
     }
 
-    /// Runs of other processes that live now.
+    /// Living runs of other processes.
     pub(crate) fn others(&self) -> Result<Vec<Holder>> {
         let mut living = self.dir.living()?;
         living.retain(|who| who.run.as_ref().is_none_or(|run| !self.is_own(run)));
@@ -284,7 +287,7 @@ impl Store {
         self.alive.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|alive| alive.is_of(&self.dir.run(run)))
     }
 
-    /// This process has all of it, and nobody else anything.
+    /// True if this process uses the store exclusively.
     pub(crate) fn has_all(&self) -> bool {
         self.users.is_alone
     }
@@ -293,12 +296,12 @@ impl Store {
         self.link.write(writes)
     }
 
-    /// There is a result under a fingerprint.
+    /// True if there is a result under a fingerprint.
     pub(crate) fn has(&self, fingerprint: &Digest) -> Result<bool> {
         Ok(self.link.first(&[vec![result_key(fingerprint)]])?.iter().any(Option::is_some))
     }
 
-    /// Every result, in no order.
+    /// All results, in no order.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -306,7 +309,7 @@ impl Store {
         self.link.each(b"r", &mut |_, value| _ = parse(value).map(&mut each))
     }
 
-    /// Every attempt whose metrics may be read again, and the result by which it is known.
+    /// Every attempt whose metrics may be read again, and the result under which it is known.
     pub(crate) fn each_attempt(&self, mut each: impl FnMut(Digest, Digest)) -> Result<()> {
         self.link.each(b"a", &mut |key, value| {
             if let (Ok(attempt), Some(reading)) = (key[1..].try_into(), parse(value)) {
@@ -315,7 +318,7 @@ impl Store {
         })
     }
 
-    /// Every last fingerprint: workflow, label, what it was.
+    /// Every last fingerprint, with workflow and label.
     pub(crate) fn each_last(&self, mut each: impl FnMut(&str, &str, Last)) -> Result<()> {
         self.link.each(b"l", &mut |key, value| {
             let key = String::from_utf8_lossy(&key[1..]);
@@ -325,7 +328,7 @@ impl Store {
         })
     }
 
-    /// Drops values that cannot be read, and says how many those were.
+    /// Removes unreadable values, and returns their number.
     pub(crate) fn drop_unreadable(&self) -> Result<usize> {
         fn readable<T: DeserializeOwned>(value: Option<&[u8]>) -> bool {
             value.is_some_and(|value| serde_json::from_slice::<T>(value).is_ok())
@@ -336,7 +339,7 @@ impl Store {
                 Some(b'r') => readable::<StepResult>(value),
                 Some(b'l') => readable::<Last>(value),
                 Some(b'h') => readable::<Observation>(value),
-                // The database's own.
+                // A value of the database itself.
                 _ => true,
             };
             if !sound {
@@ -348,14 +351,14 @@ impl Store {
         Ok(count)
     }
 
-    /// Drops last fingerprints: of these workflows, these labels.
+    /// Removes last fingerprints of these workflows and labels.
     pub(crate) fn forget_last(&self, gone: &[(&str, &str)]) -> Result<()> {
         let mut writes = DbBatch::default();
         gone.iter().for_each(|(workflow, label)| writes.delete(last_key(workflow, label)));
         self.write(writes)
     }
 
-    /// Objects that hold large values of the database, but for those that are to be forgotten.
+    /// Objects with large values of the database, except those of results to be forgotten.
     pub(crate) fn value_objects_without(&self, batch: &Batch, gone: &[(&str, &str)]) -> Result<BTreeSet<Digest>> {
         let last = gone.iter().map(|(workflow, label)| last_key(workflow, label));
         let without: HashSet<Vec<u8>> = batch.forgotten.iter().map(result_key).chain(last).collect();
@@ -368,9 +371,9 @@ impl Store {
     }
 }
 
-/// The database itself where nobody has it, else a connection to who has.
+/// The lock of the database if it is free, else a connection to its holder.
 fn find(dir: &StoreDir, me: &Holder, waiting: &mut dyn FnMut(&Holder) -> ControlFlow<()>) -> Result<Way> {
-    /// So long, in tenths of a second, somebody who listens may take to greet.
+    /// Limit for a listening process's greeting, in tenths of a second.
     const GREETING: u32 = 20;
     let mut patience = LockWait::default();
     loop {
@@ -395,11 +398,11 @@ fn find(dir: &StoreDir, me: &Holder, waiting: &mut dyn FnMut(&Holder) -> Control
     }
 }
 
-/// Takes a name that no run has.
+/// Takes an unused run id.
 fn take_name(dir: &StoreDir, me: &Holder, name: Namer<'_>) -> Result<(RunId, Alive)> {
-    /// Another run was quicker; more often than this it is no other run.
+    /// Another run may be faster, but not more often than this.
     const TRIES: usize = 100;
-    // Each run finds what those before it left that were killed.
+    // Each run removes the remains of earlier killed runs.
     dir.sweep_runs()?;
     let mut tried = RunId(String::new());
     for _ in 0..TRIES {

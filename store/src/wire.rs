@@ -1,9 +1,9 @@
-//! What two flows say to each other about one store: a greeting, then requests and answers, each in a frame of bounded size. Knows no
-//! database, nor who answers. What does not make sense is an error, and ends the connection.
+//! The protocol between two flows about one store: a greeting, then requests and answers, in frames of bounded size.
+//! Knows no database, and not the other side. An invalid message is an error and ends the connection.
 //!
-//! A frame is its length, four bytes, the least first, and so many bytes. A greeting is JSON, for flows of all versions have to
-//! understand it; what follows is for two of the same protocol alone: a list of requests, and a list of answers to as many of them,
-//! from the first on, as one frame is to hold. The rest is asked for anew.
+//! A frame is its length in four bytes, little-endian, and that many bytes. The greeting is JSON, because flows of all
+//! versions must understand it. The rest needs the same protocol: a list of requests, then answers to the first of
+//! them, as many as fit into one frame. The client repeats the other requests.
 
 use std::{
     io::{self, Read, Write},
@@ -18,25 +18,25 @@ use flow_core::reason::StoreAction;
 
 use crate::{Holder, Result, STORE_FORMAT, StoreError};
 
-/// The version of what is said here.
+/// The version of the protocol.
 const PROTOCOL: u32 = 3;
-/// Longer frames are refused. The largest are pages, and what is written at once.
+/// Longer frames are rejected. The largest are pages and batches of writes.
 const FRAME: usize = 64 << 20;
-/// So many bytes are in a frame of answers, about, and in an answer to a scan.
+/// Approximate size of a frame of answers, and of a page of a scan.
 pub(crate) const PAGE: usize = 4 << 20;
-/// So many requests are in a frame: those that its answers leave over are said again.
+/// Number of requests in a frame. Unanswered ones are sent again.
 pub(crate) const AT_ONCE: usize = 4096;
 
-/// What Linux adds to the name of a program whose file is gone.
+/// The suffix that Linux adds to the path of a program whose file was removed.
 const REPLACED: &str = " (deleted)";
 
-/// Who greets: versions first, then who it is.
+/// A greeting: first versions, then the sender.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Hello {
     pub(crate) protocol: u32,
     pub(crate) format: u32,
     pub(crate) flow: String,
-    /// The file of its program; an earlier flow does not say.
+    /// The path of its program; empty from an earlier flow.
     #[serde(default)]
     pub(crate) exe: String,
     pub(crate) who: Holder,
@@ -49,19 +49,19 @@ impl Hello {
         Hello { protocol: PROTOCOL, format: STORE_FORMAT, flow, exe, who: who.clone() }
     }
 
-    /// Which build it is, for people: two of one version number can differ.
+    /// The build, for display: two builds of one version may differ.
     fn build(&self) -> String {
         let exe = self.exe.strip_suffix(REPLACED).unwrap_or(&self.exe);
         let exe = if exe.is_empty() { String::new() } else { format!(" `{exe}`") };
         format!("flow {}{exe}", self.flow)
     }
 
-    /// Nobody can start this program again.
+    /// True if its program file was replaced.
     fn was_replaced(&self) -> bool {
         self.exe.ends_with(REPLACED)
     }
 
-    /// What keeps two flows from sharing a store, and what to do.
+    /// Why two flows cannot share a store, and what to do.
     pub(crate) fn differs_from(&self, ours: &Hello) -> String {
         let (what, theirs, own) = match self.format == ours.format {
             true => ("protocol", self.protocol, ours.protocol),
@@ -80,7 +80,7 @@ impl Hello {
         )
     }
 
-    /// It says and keeps the same things as this flow.
+    /// True if its protocol and store format are this flow's.
     pub(crate) fn is_understood(&self) -> bool {
         (self.protocol, self.format) == (PROTOCOL, STORE_FORMAT)
     }
@@ -88,27 +88,27 @@ impl Hello {
 
 pub(crate) type Entry = (Vec<u8>, Vec<u8>);
 
-/// What is asked of the holder. All can be asked twice.
+/// A request to the holder. Every request can be repeated.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Request {
-    /// The first of these keys under which something lies.
+    /// The first of these keys that has a value.
     First(Vec<Vec<u8>>),
-    /// Runs have ended: what they have in their journals and told nobody of is to be taken in.
+    /// Runs have ended: apply what their journals have and nobody reported.
     TakeInEnded,
-    /// What begins with `prefix`, behind a key.
+    /// The entries with `prefix` after a key.
     Scan { prefix: Vec<u8>, after: Option<Vec<u8>> },
-    /// Values by key, none where it is to go; synced.
+    /// Values by key, none to delete; synced.
     Write(Vec<(Vec<u8>, Option<Vec<u8>>)>),
-    /// A run has its name, and will have a journal.
+    /// A run has its id, and will have a journal.
     Begin(String),
-    /// The journal of a run is on the disk up to a byte.
+    /// The journal of a run is on disk up to this byte.
     Record { run: String, to: u64 },
 }
 
-/// What the holder says.
+/// An answer of the holder.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Answer {
-    /// Which key it was, and the value.
+    /// The index of the key, and the value.
     First(Option<(usize, Vec<u8>)>),
     Page {
         entries: Vec<Entry>,
@@ -119,7 +119,7 @@ pub(crate) enum Answer {
 }
 
 impl Answer {
-    /// How many bytes it brings, about.
+    /// Its approximate size in bytes.
     pub(crate) fn size(&self) -> usize {
         match self {
             Answer::First(found) => found.as_ref().map_or(0, |(_, value)| value.len()),
@@ -129,11 +129,11 @@ impl Answer {
     }
 }
 
-/// An error of the holder, of the same kind for who asked.
+/// An error of the holder, which becomes the same kind of error for the client.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Failure {
     path: String,
-    /// The system's number, where it was the system's.
+    /// The system's error number, if it was a system error.
     code: Option<i32>,
     is_disk_full: bool,
     is_damaged: bool,
@@ -181,19 +181,19 @@ impl From<Failure> for StoreError {
     }
 }
 
-/// One end of a connection. A read or a write that takes longer than the stream's time limit asks whether to go on.
+/// One end of a connection. If a read or write exceeds the stream's time limit, `waits` decides whether to continue.
 pub(crate) struct Frames {
     stream: UnixStream,
-    /// What came, and is no whole frame yet.
+    /// Received bytes that are not a whole frame yet.
     came: Vec<u8>,
 }
 
 /// Why there is no frame.
 #[derive(Debug)]
 pub(crate) enum Broken {
-    /// The other end is gone, or says what makes no sense.
+    /// The other end is gone, or its message is invalid.
     Gone,
-    /// Whoever was asked did not want to wait longer.
+    /// The caller did not want to wait longer.
     GivenUp,
 }
 
@@ -252,11 +252,11 @@ fn wait(error: &io::Error, waits: Waits<'_>) -> Result<(), Broken> {
 }
 
 pub(crate) fn encode(message: &impl Serialize) -> Vec<u8> {
-    // Numbers, texts and bytes: there is nothing in them that has no form.
+    // Numbers, texts and bytes can always be encoded.
     postcard::to_stdvec(message).unwrap_or_default()
 }
 
-/// `None` for what is no such message.
+/// `None` if it is not a valid message.
 pub(crate) fn decode<T: DeserializeOwned>(frame: &[u8]) -> Option<T> {
     match postcard::take_from_bytes(frame) {
         Ok((message, [])) => Some(message),
