@@ -30,9 +30,9 @@ use crate::{
     stamp::Stamp,
 };
 
-/// Larger inputs are not copied,
+/// Larger inputs are not copied.
 const CAPTURE_BYTES: u64 = 256 << 20;
-/// and neither are folders with more files.
+/// Folders with more files are not copied.
 pub const CAPTURE_FILES: u64 = 10_000;
 /// Limits for all copies of a run.
 const ALL_BYTES: u64 = 4 << 30;

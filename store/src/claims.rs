@@ -1,5 +1,5 @@
-//! Which run of a store executes what. A claim is a kernel lock on one byte of a file, at the offset that a digest
-//! determines: it costs one call and ends with its process in any case. Knows no results, and decides nothing.
+//! Claims of the runs of a store on their work. A claim is a kernel lock on one byte of a file, at the offset that a
+//! digest determines. It costs one call and always ends with its process. Knows no results, and decides nothing.
 //!
 //! The locks belong to a process, not to an open file, so that the kernel can report the owner. A process opens each
 //! file once. The kernel searches all locks of a file to set one, so there are many files, and the digest selects one.

@@ -6,9 +6,9 @@
 //! value over [`INLINE`] is stored as an object, and the database has its digest.
 //!
 //! A kill may happen at any moment of opening. When sled creates a database it writes its configuration in two pieces,
-//! so a new one is made in `db.new` and renamed when it is complete. sled also takes an unfinished snapshot for the
-//! newest one, so these are removed first. Corruption reported by sled is [`StoreError::Damaged`], noted in the folder
-//! for the next opening, which may not touch the same page. Errors of the system are [`StoreError::Io`].
+//! so a new one is made in `db.new` and renamed when it is complete. An unfinished snapshot, which sled takes for the
+//! newest one, is removed first. Corruption reported by sled is [`StoreError::Damaged`], noted in the folder for the
+//! next opening, which may not touch the same page. Errors of the system are [`StoreError::Io`].
 
 use std::{
     cell::Cell,

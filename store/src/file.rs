@@ -1,5 +1,5 @@
-//! Opens files of a store without following links, and only regular ones: a pipe or a device in their place could block
-//! forever, and a link leads to a file outside.
+//! Opens files of a store: only regular ones, because a pipe or a device in their place could block forever, and never
+//! through a link, which may lead to a file outside.
 
 use std::{
     fs::{self, File, FileType, Metadata, OpenOptions},

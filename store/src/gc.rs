@@ -1,10 +1,10 @@
 //! `flow gc`: removes what no recent run reaches and no step would reuse. Marks from the journals of the runs that
 //! stay.
 //!
-//! Results are removed from the database first, then from the journals, then their files: whenever it is killed, every
-//! result that can be found is complete, and the next `flow gc` does the rest. A journal that is still needed gets a
-//! line with the results dropped from it, so that nothing restores them. On a full disk files are removed first,
-//! because the database needs space to delete. A kill then leaves results without files, which count as missing.
+//! Results are removed from the database first, then from the journals, then their files. So after a kill every result
+//! that can be found is complete, and the next `flow gc` does the rest. A journal that is still needed gets a line with
+//! the results dropped from it, so that nothing restores them. On a full disk files are removed first, because the
+//! database needs space to delete. A kill then leaves results without files, which count as missing.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -27,9 +27,9 @@ use walkdir::WalkDir;
 
 use crate::{Activity, Entry, EntryKind, Manifest, Result, StoreError, file::file_kind, sparse::content_digest};
 
-/// With fewer files, threads cost more than they save,
+/// This many files are worth the cost of threads.
 const WORTH_THREADS: usize = 64;
-/// and also with fewer bytes.
+/// So are this many bytes in at least two files.
 const WORTH_THREADS_BYTES: u64 = 16 << 20;
 
 /// How symbolic links are handled.

@@ -244,7 +244,7 @@ impl Life {
         !is_free
     }
 
-    /// True if the process is dead, even if its run's file is still locked: the kernel frees file locks later than
+    /// True if the process is dead, even if its run's file is still locked. The kernel frees file locks later than
     /// claims, and a sweep holds the lock for a moment. The next holder of its claim must not find it alive.
     fn has_ended(&self) -> bool {
         self.process.standing() == Liveness::Dead

@@ -322,7 +322,7 @@ fn put_values(batch: &Batch, writes: &mut DbBatch) {
     }
 }
 
-/// What a batch comes to that no journal tells of: it has no observations.
+/// The writes for a batch that no journal contains. It has no observations.
 pub(crate) fn unjournalled(batch: &Batch) -> DbBatch {
     let mut writes = DbBatch::default();
     batch.forgotten.iter().for_each(|digest| writes.delete(result_key(digest)));

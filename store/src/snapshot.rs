@@ -136,8 +136,8 @@ impl Snapshot {
         self.key == *key && self.inputs.hold() && self.published.hold() && self.objects_hold(dir)
     }
 
-    /// The result of each instance, by number, if they are reliable: `key` is the same, nothing was recorded in the
-    /// store since, and all artifacts exist as far as `stat` shows. Otherwise empty.
+    /// The result of each instance, by number. Empty unless these are reliable: `key` is the same, nothing was recorded
+    /// in the store since, and all artifacts exist as far as `stat` shows.
     ///
     /// # Errors
     /// The database cannot be read.

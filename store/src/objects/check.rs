@@ -59,8 +59,8 @@ impl Objects {
         Ok(None)
     }
 
-    /// The content of an object that is a file with this digest; `None` if it is gone or has changed, in which case it
-    /// is removed because nothing makes it again.
+    /// The content of an object that is a file with this digest; `None` if it is gone or has changed. A changed one is
+    /// removed, because nothing makes it again.
     ///
     /// # Errors
     /// It cannot be determined.

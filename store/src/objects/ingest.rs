@@ -69,7 +69,7 @@ impl Objects {
         self.ingest_from(path, within, Stays::Nowhere)
     }
 
-    /// The same, for a caller that may have to repeat it after the step has ended: a file keeps its name as well, and a
+    /// The same after the end of a step, for a caller that may have to repeat it. A file keeps its name as well, and a
     /// folder is replaced by a link.
     ///
     /// # Errors

@@ -148,8 +148,8 @@ impl Folder {
         }
     }
 
-    /// The last lines of the log without line ends, at most `lines` and 64 KiB. Invalid UTF-8 is replaced. Of a line
-    /// redrawn with carriage returns the last state counts. Colours are removed.
+    /// The last lines of the log without line ends, at most `lines` and 64 KiB. Invalid UTF-8 is replaced. The last
+    /// state of a line redrawn with carriage returns counts. Colours are removed.
     ///
     /// # Errors
     /// The log exists and cannot be read.

@@ -73,8 +73,8 @@ impl Cancel {
         Ok(Cancel { run, asked, kinds: Vec::new(), signals: Vec::new(), shared, thread: Some(thread) })
     }
 
-    /// From here on the loop ends the run, also on signals. Exception: a run that leaves its jobs to the next run
-    /// (`leaves_jobs`) ignores signals here, however it ends.
+    /// From here on the loop ends the run, also on signals. Exception: if the run leaves its jobs to the next run
+    /// (`leaves_jobs`), a signal just ends this process.
     ///
     /// # Errors
     /// Signals cannot be received.

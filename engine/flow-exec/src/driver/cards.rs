@@ -72,9 +72,8 @@ impl Cards {
         }
     }
 
-    /// Called before a decision; `wanted`: a step that requests GPUs waits. Locks every GPU that no other flow holds
-    /// alone, so that none is allocated twice. With `part` it also takes a share of GPUs that others share. Returns
-    /// notices.
+    /// Called before a decision. If a step waits for GPUs (`wanted`), locks every GPU that no other flow holds alone,
+    /// so that none is allocated twice; with `part` also those that others share. Returns notices.
     pub(super) fn open(&mut self, wanted: bool, part: bool) -> Vec<String> {
         let mut say = Vec::new();
         if self.facts.is_empty() || !wanted && self.sampler.is_none() {

@@ -63,7 +63,7 @@ pub(super) struct Prepared {
     pub(super) job: Option<BatchWork>,
     /// Present if it survives this run, or has survived an earlier one.
     pub(super) stays: Option<DetachedAttempt>,
-    /// The keeper writes this when it ends well, in case this run dies before the result is settled.
+    /// The keeper writes this if it ends well and this run dies before the result is settled.
     pub(super) unsettled: Option<Unsettled>,
     /// Its observations are written to disk.
     pub(super) is_observed: bool,

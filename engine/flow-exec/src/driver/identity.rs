@@ -10,7 +10,7 @@ pub(crate) fn holder(doing: &str) -> Holder {
     Holder { process: ProcessIdentity::own(), doing: doing.to_owned(), run: None, since: clock::local_time() }
 }
 
-/// A run id greater than all ids of the store: the current time or, if the clock is behind the newest run, the id just
+/// A run id greater than all ids of the store: the current time. If the clock is behind the newest run, the id just
 /// after that run's, which is then returned too. The greatest id counts as the last run.
 pub(crate) fn new_run_id(runs: &[RunId]) -> (RunId, Option<&RunId>) {
     let now = clock::compact_time();

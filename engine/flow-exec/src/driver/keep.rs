@@ -1,5 +1,5 @@
-//! The files of a plain program's attempt that are kept beside its result, so that its metrics can be read in another
-//! way without a new run: log, read times of its parts, samples, files that may hold numbers. Reads no metrics.
+//! Keeps files of a plain program's attempt next to its result: the log, read times of its parts, samples, and files
+//! that may hold numbers. So its metrics can be read in another way without a new run. Reads no metrics.
 
 use std::{
     collections::BTreeMap,

@@ -34,9 +34,9 @@ struct Left {
     jobs: BTreeMap<String, BTreeSet<Digest>>,
     /// The workflow files of runs that left jobs.
     files: BTreeMap<RunId, Option<String>>,
-    /// Runs that died after this time are searched again,
+    /// When it changes, dead runs are searched again.
     news: Option<SystemTime>,
-    /// and so are runs whose death was noticed.
+    /// The other living runs, to notice deaths.
     living: LivingRuns,
     dead: BTreeSet<RunId>,
     /// Number of looks that saw deaths, or may have missed some.

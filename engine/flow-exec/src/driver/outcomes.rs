@@ -301,8 +301,8 @@ impl Outcomes {
         Ok(())
     }
 
-    /// If a measurement of a unit is disturbed, returns the whole unit before one of it is recorded. Good stored
-    /// results then replace all of them, because a group's results belong to one run.
+    /// If a measurement of a unit is disturbed, returns the whole unit. Stored good results replace it if there is one
+    /// for each member, because a group's results belong to one run.
     pub(super) fn spoiled_unit(&self, instance: InstanceId, attempt: AttemptId) -> Option<Vec<(InstanceId, Digest)>> {
         let expansion = &self.context.session.expansion;
         let unit = match &expansion.instances[instance.index()].corun {

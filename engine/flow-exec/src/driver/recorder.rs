@@ -19,9 +19,9 @@ pub(super) type Applied = Result<Vec<JournalLine>, Unapplied>;
 pub(super) struct Recorder {
     context: Arc<RunContext>,
     journal: Journal,
-    /// Lines not journalled yet, on disk in case this process is killed,
+    /// Lines that are not journalled yet, in a file in case this process is killed.
     ahead: Ahead,
-    /// and how many of the lines for the next commit they cover.
+    /// Number of lines for the next commit that `ahead` has.
     noted: usize,
     pub(super) batch: Batch,
     /// Instances that the next commit records.

@@ -1,5 +1,5 @@
-//! The current Git commit of a run's repository. Of git's output, which is not trusted, only a hash and the presence of
-//! a change are used. Without a repository, without git, or after a timeout, nothing is known.
+//! The current Git commit of a run's repository. Git's output is not trusted: only a hash and the presence of a change
+//! are used. Without a repository, without git, or after a timeout, nothing is known.
 
 use std::{
     ffi::OsString,
@@ -23,8 +23,8 @@ const READ: u64 = 1 << 16;
 /// A call of git that runs on another thread.
 pub(super) struct Asked(Option<Receiver<Option<Revision>>>, Instant);
 
-/// Asks git for the commit of the repository around a folder, and for changes other than files `written` by flow
-/// itself, because what a run publishes is not what it measured. Without a repository no process is started.
+/// Asks git for the commit of the repository around a folder, and for changes. Files `written` by flow itself do not
+/// count, because a run does not measure what it publishes. Without a repository no process is started.
 pub(super) fn ask(folder: &Path, written: &[PathBuf]) -> Asked {
     let asked = clock::steady();
     let Some(top) = folder.ancestors().find(|above| above.join(".git").exists()) else { return Asked(None, asked) };

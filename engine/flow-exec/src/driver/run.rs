@@ -310,7 +310,7 @@ pub(super) fn run_on<X: Executor>(
 }
 
 /// Runs `work` on another thread while this one shows its progress, and a notice if the holder of the store does not
-/// answer: before the loop exists, nothing else could show these.
+/// answer. Before the loop exists, nothing else could show these.
 fn aside<T: Send>(
     store: &Store,
     activity: &Activity,

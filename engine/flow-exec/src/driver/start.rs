@@ -181,8 +181,8 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
     Ok(Launch { argv, env: environment(start), announces, barrier, linked, captured })
 }
 
-/// The program and arguments of a command. Scripts too long for an argument go into a file, and so do those with a `#!`
-/// line: into the work folder, because interpreters look for modules next to a script.
+/// The program and arguments of a command. Scripts too long for an argument, or with a `#!` line, go into a file. It is
+/// in the work folder, because interpreters look for modules next to a script.
 fn argv(command: &str, shell: Shell, folder: &Folder) -> Result<Vec<String>, Filling> {
     let write = |file: PathBuf, text: &str| {
         fs::write(&file, text).map_err(|e| not_made(&file, &e))?;
@@ -255,7 +255,7 @@ pub(crate) fn not_made(path: &Path, error: &io::Error) -> Filling {
     Filling::Own { path: path.display().to_string(), error: error.into() }
 }
 
-/// The file that calls `flow ready`: an input, or a file in an input folder. Of a large folder only the first files are
+/// The file that calls `flow ready`: an input, or a file in an input folder. Only the first files of a large folder are
 /// read.
 fn ready_caller(input: &Path) -> Option<String> {
     const FILES: usize = 1000;

@@ -1,5 +1,5 @@
-//! The loop over an executor that cannot be relied on: it tells late, twice, out of order, of attempts that nobody knows, and of
-//! some starts not at all. Whatever it does, every step has its result, once, and Ctrl-C ends all that runs at once.
+//! Tests of the loop with an unreliable executor: events are late, repeated, out of order or about unknown attempts,
+//! and some starts are not reported. In any case every step gets one result, and Ctrl-C ends all running steps at once.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{ExecError, clock, keeper};
 
-/// There are no steps of flow's own.
+/// No built-in steps.
 struct NoBuiltins;
 
 impl Builtins for NoBuiltins {
@@ -43,35 +43,35 @@ impl Builtins for NoBuiltins {
     }
 }
 
-/// What is done to the events of an attempt.
+/// Faults in the events of an attempt.
 #[derive(Clone, Copy, Debug)]
 struct Fault {
-    /// Its start is never told.
+    /// Its start is not reported.
     start_lost: bool,
-    /// Its start is told again after its end.
+    /// Its start is reported again after its end.
     start_late: bool,
-    /// Its end is told so often.
+    /// Number of reports of its end.
     ends: u8,
-    /// Its events wait so many looks.
+    /// Number of looks by which its events are delayed.
     delay: u8,
-    /// An attempt that nobody knows ends before it.
+    /// An unknown attempt ends before it.
     stranger: bool,
 }
 
-/// Executes a command when it is to be started, and tells of it as its faults have it.
+/// Runs each command synchronously at its start, and reports it with the configured faults.
 #[derive(Default)]
 struct Faulty {
-    /// Of one start after the other, again and again; without any nothing is told wrong.
+    /// Applied to one start after the other, cyclically; without any, all events are correct.
     faults: Vec<Fault>,
-    /// The node of so many starts, from the first, is lost at its end.
+    /// The nodes of this many first starts are lost at their end.
     losses: usize,
     started: usize,
     events: VecDeque<(u8, Event)>,
-    /// What goes on until it is killed, and since when.
+    /// Programs that run until they are killed, with their start times.
     hanging: BTreeMap<AttemptId, (Fault, f64)>,
-    /// What is asked to end does not.
+    /// Programs ignore requests to end.
     deaf: bool,
-    /// When what hangs was told to end, with how much grace.
+    /// When hanging programs were told to end, and their grace periods.
     kills: Kills,
 }
 
@@ -114,9 +114,9 @@ impl Faulty {
     }
 }
 
-/// In the command of what does not end by itself,
+/// Part of a command that does not end by itself.
 const HANGS: &str = "sleep";
-/// and of what has a time limit, which counts from its start: that is told.
+/// Part of a command with a time limit, which counts from its start, so that the start is always reported.
 const LIMITED: &str = "sleep 600";
 
 fn exit(began: f64, code: Option<i32>, signal: Option<i32>) -> Exit {
@@ -162,7 +162,7 @@ impl Executor for Faulty {
     }
 }
 
-/// A signal is for all runs of this process.
+/// A signal reaches all runs of this process.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -227,7 +227,7 @@ proptest! {
     }
 }
 
-/// Some steps that are done, and some that go on until they are ended, of which others want the results.
+/// Steps that end, and steps that run until they are killed, with dependents.
 const ENDLESS: &str = "\
 flow: 1
 name: endless
@@ -240,7 +240,8 @@ steps:
   after: {needs: [endless], run: sh -c 'true'}
 ";
 
-/// Interrupts a run with this start, and once more where its programs are `deaf`: how late each of them was told to end, seconds.
+/// Interrupts a run at this start, and again if programs are `deaf`. Returns the delay in seconds until each was told
+/// to end.
 fn interrupted(faults: Vec<Fault>, nth: usize, deaf: bool, grouped: bool) -> Vec<f64> {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
@@ -265,7 +266,7 @@ fn interrupted(faults: Vec<Fault>, nth: usize, deaf: bool, grouped: bool) -> Vec
                     signal(0);
                 }
             }
-            // One that nothing hears would be the next run's.
+            // A signal that nothing receives would hit the next run.
             RunEvent::Interrupted { again: false, .. } if deaf && !kills.lock().unwrap().is_empty() => signal(1),
             RunEvent::Ended { attempt, outcome, .. } => {
                 assert!(matches!(outcome, Outcome::Ok | Outcome::Cancelled), "{outcome:?}");
@@ -296,12 +297,12 @@ fn ctrl_c_ends_all_at_once_whatever_the_executor_tells() {
     outcome.unwrap();
     let mut lateness = lateness.into_inner().unwrap();
     lateness.sort_by(f64::total_cmp);
-    // Whatever else the machine is at: a loop that waits for something is late every time.
+    // Independent of the load of the machine: a loop that waits for something is late every time.
     let (half, last) = (lateness[lateness.len() / 2], lateness.last());
     assert!(half < 0.1, "half of them were told {half} s later, the last {last:?} s");
 }
 
-/// Runs one step whose node is lost so often: how it ended, how many attempts there were, and its result, if it has one.
+/// Runs one step whose node is lost this often. Returns the exit code, the number of attempts, and the result, if any.
 fn losing(losses: usize, command: &str) -> (i32, usize, Option<StepResult>) {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
@@ -332,7 +333,7 @@ fn a_loss_that_left_a_new_checkpoint_does_not_count() {
         Some(7),
         "one result of all"
     );
-    // What is there after the first of them is new, and stays the same.
+    // Only the first attempt leaves something new.
     let (exit, attempts, _) = losing(7, "echo epoch > $FLOW_CHECKPOINT/n");
     assert_eq!((exit, attempts), (1, 5), "three losses without any progress");
     let (exit, attempts, _) = losing(7, "true");

@@ -266,7 +266,7 @@ pub(super) fn reap(pid: Pid) -> Option<Reaped> {
 }
 
 /// Resets all signals to their defaults and marks every inherited file close-on-exec, so that steps start as from a
-/// fresh shell: Rust ignores SIGPIPE, and a shell's background job ignores SIGINT.
+/// fresh shell. Rust ignores SIGPIPE, and a shell's background job ignores SIGINT.
 #[expect(unsafe_code, reason = "signal dispositions and ranges of descriptors have no safe call")]
 pub(super) fn forget_the_parent() {
     // SAFETY: no handler is installed, and no descriptor is closed, only marked. An old kernel rejects the mark, which

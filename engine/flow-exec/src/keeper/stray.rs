@@ -6,7 +6,7 @@
 //! - It has the mark of a keeper that a record of this store names (see `record`), and that record's keeper and engine
 //!   are dead. This also covers a process with a cleaned environment. Only a keeper hands down its mark, so such a
 //!   process descends from a keeper with this number that started at this hundredth of a second, modulo 2.9 hours.
-//!   Another keeper with the number at such a time is unlikely; one that lives now is checked (`Lost`), and a process
+//!   Another keeper with the number at such a time is unlikely, and one that lives now is checked (`Lost`). A process
 //!   that started before the recorded keeper is not its descendant. Start times say no more: a daemon may fork after
 //!   its keeper's death and still belongs to the attempt.
 //!

@@ -60,9 +60,9 @@ pub(crate) struct Hello {
     pub(crate) store: PathBuf,
     pub(crate) run: RunId,
     pub(crate) workflow: String,
-    /// The GPUs that its programs may use,
+    /// The GPUs that its programs may use.
     pub(crate) cards: Vec<GpuFacts>,
-    /// and the descriptors of their open lock files.
+    /// The descriptors of the GPUs' open lock files.
     pub(crate) locks: Vec<Option<i32>>,
     /// The descriptor of the ledger's open file, and the run's slot in it.
     pub(crate) ledger: Option<(i32, u32)>,
@@ -165,11 +165,11 @@ struct Daemon {
     keeps: DaemonLock,
     claims: Claims,
     locks: Vec<Option<LentLock>>,
-    /// The open file of the ledger, and the run's slot in it,
+    /// The open file of the ledger, and the run's slot in it.
     life: Option<(File, u32)>,
-    /// which this process writes once the engine is gone,
+    /// The ledger that this process writes once the engine is gone.
     ledger: Option<Ledger>,
-    /// with the shares of GPUs that the engine had published there.
+    /// The shares of GPUs that the engine had published in the ledger.
     shares: Vec<Share>,
     attempts: BTreeMap<AttemptId, Attempt>,
     intents: BTreeMap<String, Intent>,

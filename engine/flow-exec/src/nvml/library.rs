@@ -16,8 +16,8 @@ use nvml_wrapper::{
 
 use super::{LIBRARY_VAR, Look, Memory, Process};
 
-/// The loaded library. Never shut down while the process lives: GPUs that nothing else keeps awake would fall asleep
-/// between two queries, and the wrapper panics on drop if the library lacks that call.
+/// The loaded library. Never shut down while the process lives, because GPUs that nothing else keeps awake would fall
+/// asleep between two queries. The wrapper also panics on drop if the library lacks that call.
 pub(crate) struct Library(ManuallyDrop<Nvml>);
 
 /// Why the library is unavailable.

@@ -1,4 +1,4 @@
-//! Plugins in scratch folders: found, refused in words, digested.
+//! Plugins in scratch folders: discovery, error messages, digests.
 
 use std::fs;
 
@@ -54,7 +54,7 @@ fn plugins_are_found_in_folders_and_as_folders() {
     assert_eq!(demo.env(&BTreeMap::from([("LIB".into(), "/old".into())]))["LIB"], "/cache/lib:/old");
     let catalogue = dir.plugins().catalogue(["demo"], BTreeMap::new(), &BTreeMap::new()).unwrap();
     assert_eq!(catalogue.plugins["demo"].steps["one"].outputs["out"], "out/one");
-    // A slip of the name still shows what there is.
+    // A misspelt name still shows the existing plugins.
     assert!(dir.plugins().catalogue(["dmo"], BTreeMap::new(), &BTreeMap::new()).unwrap().plugins.contains_key("demo"));
 
     dir.write("b/plugin.yaml", SOUND);
@@ -131,7 +131,7 @@ fn the_digest_is_of_names_and_bytes() {
     dir.write("p/src/a.rs", "a").write("p/src/deep/b.rs", "b").write("shared/c.rs", "c");
     let digest = || dir.digest("demo").unwrap();
     let first = digest();
-    // Neither what lies beside it nor what tools leave behind.
+    // Neither other files nor those that tools leave behind count.
     dir.write("p/README", "x").write("shared/c.txt", "x").write("p/src/__pycache__/a.pyc", "x");
     dir.write("p/src/target/CACHEDIR.TAG", "x").write("p/src/target/o", "x").write("shared/deep/d.rs", "x");
     assert_eq!(digest(), first);

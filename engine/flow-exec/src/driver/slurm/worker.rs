@@ -407,7 +407,7 @@ fn due(last: Option<Instant>, every: Duration) -> bool {
     last.is_none_or(|last| clock::since(last) >= every)
 }
 
-/// Of several rows with the same name, prefers a running job, then the one that claimed the folder.
+/// Among rows with the same name, prefers a running job, then the one that claimed the folder.
 fn best<'r>(rows: &[&'r Row]) -> Option<&'r Row> {
     let rank = |row: &&&Row| match flow_slurm::fate(row) {
         flow_slurm::Fate::Running | flow_slurm::Fate::Suspended => 3,

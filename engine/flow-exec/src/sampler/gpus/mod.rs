@@ -353,7 +353,7 @@ impl Shared {
         let (mut looked, mut spent) = (None::<Instant>, clock::thread_cpu());
         let mut state = self.lock();
         while !state.stop {
-            // A new attempt needs a look before it has used anything,
+            // A new attempt needs a look before it has used anything.
             let new = state.holds(n).any(|hold| !hold.is_seen());
             if !state.cards[n].asked && !new {
                 let pause = state.pause(n);
@@ -368,7 +368,7 @@ impl Shared {
             }
             let begun = clock::steady();
             looked = Some(begun);
-            // to compare later looks with.
+            // Later looks are compared with the first one, which therefore reads everything.
             let slowly = new || card.is_due(state.pace().1);
             let held = state.is_held(n);
             let keeper = state.tracked.values().map(|tracked| tracked.keeper).next();
@@ -397,7 +397,7 @@ impl GpuSamplerState {
     fn note(&mut self, n: usize, seen: Option<CardScan>, owners: &Owners, held: bool, silent: bool) {
         let Some(seen) = seen else {
             self.cards[n].standing = CardStatus { alive: false, silent: false, ..self.cards[n].standing.clone() };
-            // There is nothing to compare with on a lost GPU.
+            // A lost GPU gets no first look: stop waiting for it.
             self.tracked.values_mut().flat_map(|t| &mut t.holds).filter(|h| h.card == n).for_each(Holder::give_up);
             return;
         };
