@@ -330,7 +330,7 @@ pub(crate) fn unjournalled(batch: &Batch) -> DbBatch {
     writes
 }
 
-/// The next records of a journal, as many as are put into the database at once.
+/// The next records of a journal, at most [`CHUNK`].
 fn next_records(lines: &mut Lines) -> Result<Vec<JournalLine>> {
     let mut recorded = Vec::new();
     while recorded.len() < CHUNK {

@@ -1,4 +1,4 @@
-//! The live driver and what it stands on: processes, samplers, plugins, files. Knows no scheduling rule and prints nothing.
+//! The live driver and its base: processes, samplers, plugins, files. Knows no scheduling rule and prints nothing.
 
 pub mod attempt;
 mod channel;

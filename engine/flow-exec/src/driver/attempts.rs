@@ -97,7 +97,7 @@ impl<X: Executor> Attempts<X> {
         here.any(|running| self.context.instance(running.instance).measured)
     }
 
-    /// Passes on the load of other runs on this machine, which runs beside all of these attempts.
+    /// Notes the other runs of this machine in all attempts that run here.
     pub(super) fn beside(&mut self, others: Others, out: &mut Outbox) {
         self.others = others;
         for attempt in self.due.here() {
@@ -164,7 +164,8 @@ impl<X: Executor> Attempts<X> {
         }
     }
 
-    /// An event of the executor other than an end. Ignored if the attempt does not run any more, because it came late.
+    /// The program of an attempt runs. This and other reports about an attempt that has ended came late and are
+    /// ignored.
     pub(super) fn on_started(&mut self, attempt: AttemptId, node: Option<Box<NodeFacts>>, out: &mut Outbox) {
         let Some(running) = self.running.get_mut(&attempt) else { return };
         if let Some(node) = node {
@@ -188,7 +189,7 @@ impl<X: Executor> Attempts<X> {
         }
     }
 
-    /// The attempt waits in the queue of the batch system.
+    /// It waits in the batch queue, or no longer does.
     pub(super) fn waits(&mut self, attempt: AttemptId, queued: Option<flow_store::Queued>) {
         if let Some(running) = self.running.get_mut(&attempt) {
             running.queued = queued;

@@ -11,7 +11,7 @@ use flow_core::{
 };
 use flow_store::{Objects, StoreError};
 
-/// Larger files are not read: they are not tables of figures.
+/// Larger files are rejected: they are not tables of figures.
 pub(super) const LARGEST: u64 = 16 << 20;
 /// Extensions of pictures, and the largest size that a report may embed.
 const PICTURES: [&str; 4] = [".png", ".jpg", ".jpeg", ".webp"];

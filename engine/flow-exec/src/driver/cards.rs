@@ -42,9 +42,9 @@ pub(super) struct Cards {
     unsure: BTreeMap<AttemptId, Asked>,
     /// GPUs that other flows have released and that were not checked since. They count as still held.
     given_back: BTreeSet<usize>,
-    /// The states that the scheduler was told.
+    /// The states last reported to the scheduler.
     told: Vec<GpuState>,
-    /// GPU memory of running attempts that the scheduler was told.
+    /// GPU memory of running attempts, as last reported to the scheduler.
     used: BTreeMap<AttemptId, Vec<u64>>,
     /// Notices that were shown.
     said: BTreeSet<String>,

@@ -49,7 +49,7 @@ fn sweep(folders: &Receiver<PathBuf>) {
             remove(&folder);
         }
     }
-    // The run has ended and mounts nothing any more, so one look for mounts covers all attempts without any.
+    // The run mounts nothing any more: mounts are looked for once, and per folder only if there are any.
     let attempts = |folder: &Path| folder.ancestors().nth(2).map(Path::to_owned);
     let mut free: BTreeSet<PathBuf> = small.iter().filter_map(|folder| attempts(folder)).collect();
     free.retain(|attempts| !flow_store::is_mounted_below(attempts));

@@ -108,7 +108,7 @@ impl RunContext {
     /// own for this run, so that it starts from nothing.
     pub(crate) fn checkpoint(&self, fingerprint: Digest, attempt: Digest, instance: &Instance) -> Checkpoint {
         let run = if self.force.covers(instance.id) { &*self.run.0 } else { "" };
-        // Jobs are followed by result fingerprint. A job with another one is told to end but may still write.
+        // Jobs are followed by result fingerprint. A job with another one must end, but may still write.
         let is_used = self.left.has_other_job(&self.secrets.hide(instance.label.to_string()), &fingerprint);
         let of = if is_used { fingerprint } else { attempt };
         Checkpoint::of(self.store.dir(), &of, &instance.label, run)

@@ -162,7 +162,7 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     if process && resumes && (metrics.is_some() || plugin) {
         checkpoint.is_used_by(&folder);
     }
-    // After the copies are made: if an input is still as it was hashed, the copy has that content.
+    // After the copies are made: if an input is still unchanged, the copy has the hashed content.
     let copied = |path: &Path| launch.captured.iter().any(|captured| captured.is_copy() && captured.author() == path);
     for input in instance.inputs.iter().chain(&resolved.inputs) {
         let path = session.path(&input.path);

@@ -26,7 +26,7 @@ const NUMBERS: [&str; 3] = ["json", "jsonl", "csv"];
 const MOST_FILES: usize = 16;
 const LONGEST_FILE: u64 = 4 << 20;
 const LONGEST_OTHER: u64 = 256 << 10;
-/// Size limit of an input text that is kept, and number of files in a folder that are looked at.
+/// Size limit of a kept input text, and limit of files in a folder: one with more is skipped.
 const LONGEST_SOURCE: u64 = 256 << 10;
 pub(super) const MOST_SOURCES: usize = 64;
 

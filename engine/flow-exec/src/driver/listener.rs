@@ -105,7 +105,7 @@ impl Listener {
         }
     }
 
-    /// Lends itself to a background job. Its stand-in keeps what it is told in the meantime.
+    /// Lends itself to a background job. Its stand-in keeps changes made in the meantime.
     pub(crate) fn lend(&mut self) -> Listener {
         std::mem::replace(self, Listener::deaf(PathBuf::new()))
     }

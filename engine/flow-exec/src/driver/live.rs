@@ -133,7 +133,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         }
     }
 
-    /// Settles an instance before anything ran. The scheduler knows this from its task; only tables are told.
+    /// Settles an instance before anything ran, for tables. The scheduler knows this from its task.
     pub(super) fn settle_before(&mut self, instance: InstanceId, outcome: Outcome, cause: Cause) {
         self.outcomes.settle_as(instance, outcome, Some(cause), &mut self.out);
     }

@@ -73,7 +73,7 @@ impl OrphanedWork {
         self.with(|found, dir| left::to_follow(dir, &found.intents))
     }
 
-    /// None of it is on this machine.
+    /// True if none of it is on this machine.
     pub(crate) fn has_nothing_here(&self) -> bool {
         self.with(|found, _| found.intents.iter().chain(&found.promised).all(|intent| intent.here.is_none()))
     }
@@ -278,7 +278,7 @@ fn others_go_on(dir: &StoreDir) -> bool {
 fn labels(dir: &StoreDir, run: &RunId) -> BTreeMap<AttemptId, String> {
     let run = dir.run(run);
     let (mut instances, mut labels) = (BTreeMap::new(), BTreeMap::new());
-    // If the journal cannot be read, the attempts beside each other are unknown.
+    // If the journal cannot be read, labels of attempts that ran together are missing.
     let _ = run.read_journal(|line| match line.event {
         RunEvent::Instance { instance, label, .. } => drop(instances.insert(instance, label)),
         RunEvent::Started { instance, attempt, .. } => {

@@ -112,7 +112,7 @@ struct Attempt {
     swept: BTreeSet<i32>,
 }
 
-/// All processes of the attempt are told to end, and killed at this time.
+/// The end of an attempt: all its processes are asked to end, and killed at this time.
 struct Ending {
     kill_at: Instant,
     asked: BTreeSet<i32>,

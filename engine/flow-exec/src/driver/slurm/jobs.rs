@@ -300,7 +300,7 @@ impl BatchJob {
         news
     }
 
-    /// It has been waiting for this reason since its submission.
+    /// The pending state for this reason, since its submission.
     fn queued(&self, reason: String, advice: Option<String>) -> Queued {
         let since = self.intent.members.first().map_or(0.0, |member| member.began);
         let job = self.intent.job.as_ref().map(JobId::to_string);

@@ -75,7 +75,7 @@ impl<'a> OneCard<'a> {
         self.processes.iter().flatten().any(|process| process.pid == pid)
     }
 
-    /// Looks; `None` if the card is lost.
+    /// Looks; `None` if the GPU is lost.
     pub(super) fn look(
         &mut self,
         owners: &mut Owners,
