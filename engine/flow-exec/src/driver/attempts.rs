@@ -39,7 +39,6 @@ use flow_core::{
     sched::Event,
 };
 
-/// The attempts of a run.
 pub(super) struct Attempts<X> {
     context: Arc<RunContext>,
     pub(super) executor: X,

@@ -143,7 +143,6 @@ pub(super) fn run_builtin(context: &RunContext, builtin: Builtin) -> Collected {
     collected
 }
 
-/// Collects the output of an attempt.
 pub(super) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
     let news = ended.hear();
     ended.note();

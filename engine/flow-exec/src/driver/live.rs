@@ -73,7 +73,6 @@ pub(super) struct EventLoop<'a, X> {
     finished: bool,
 }
 
-/// What a loop starts with.
 pub(super) struct LoopStart<'a, X> {
     pub(super) context: Arc<RunContext>,
     pub(super) journal: Journal,

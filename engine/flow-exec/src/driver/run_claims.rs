@@ -28,7 +28,6 @@ pub(super) struct ClaimRequest {
     pub(super) forced: bool,
 }
 
-/// The claims of a run.
 pub(crate) struct RunClaims {
     claims: Claims,
     /// Results of other runs for which a start was called off. Each is looked at once, because it may turn out to be

@@ -12,7 +12,7 @@ use serde::Serialize;
 pub(crate) use library::{Handle, Library, Query};
 pub use survey::{Card, Survey, survey};
 
-/// The environment variable that names another library to load.
+/// The environment variable that names the library to load instead of NVIDIA's.
 pub const LIBRARY_VAR: &str = "FLOW_NVML_LIB";
 
 /// The state of one GPU at one moment. `None` if the driver does not report a value.

@@ -180,7 +180,6 @@ impl<X: Executor> Attempts<X> {
         work
     }
 
-    /// The program could not be started.
     pub(in crate::driver) fn on_spawn_failed(
         &mut self,
         attempt: AttemptId,

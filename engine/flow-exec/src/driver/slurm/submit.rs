@@ -29,7 +29,6 @@ const WARNING: Duration = Duration::from_secs(60);
 /// A shorter job would be warned from the start.
 const WORTH_WARNING: Duration = Duration::from_secs(300);
 
-/// The job of a unit.
 pub(super) fn job(settings: &Settings, unit: Vec<Work>) -> io::Result<Option<BatchJob>> {
     let (mut request, mut comment) = (flow_slurm::Job::default(), String::new());
     let (mut memory, mut times, mut shares) = (Some(0_u64), Vec::new(), false);
