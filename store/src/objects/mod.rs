@@ -66,7 +66,7 @@ impl Objects {
         &self.activity
     }
 
-    /// Where an artifact lies. Read-only: whoever gives it to a program uses [`Objects::materialise`].
+    /// The path of an artifact. Read-only: use [`Objects::materialise`] to give it to a program.
     pub fn path(&self, digest: &Digest) -> PathBuf {
         let hex = digest.to_string();
         self.root.join(&hex[..2]).join(&hex[2..])
