@@ -1,4 +1,4 @@
-//! What is wrong with the parameters of analyses, as far as planning can tell.
+//! Checks the parameters of analyses at plan time.
 
 use flow_core::{Diagnostic, PlannedWith, WrongWith, reason::BuiltinFault};
 use serde::de::DeserializeOwned;
@@ -29,7 +29,7 @@ pub(crate) fn check_best(planned: &PlannedWith) -> Vec<WrongWith> {
     wrong
 }
 
-/// What is of another form the schema has told.
+/// The parameters. The schema has already reported values of the wrong type.
 fn with<T: DeserializeOwned>(planned: &PlannedWith) -> Option<T> {
     serde_json::from_value(Value::Object(planned.with.clone())).ok()
 }
@@ -41,7 +41,7 @@ fn check(planned: &PlannedWith, name: &str, columns: &[(&str, Option<&String>)])
         let help = format!("`{{uses: flow/table, with: {{from: {name}, columns: […]}}}}` makes one");
         return vec![WrongWith { at: "/table".into(), what: what.help(help) }];
     }
-    // Columns that are an expression are known when the table is made.
+    // Columns given by an expression are known only when the table is made.
     let Some(listed) = table.with.get("columns").and_then(Value::as_array) else { return Vec::new() };
     let text = |column: &Value| column.as_str().or_else(|| column.get("column")?.as_str()).map(str::to_owned);
     let mut known: Vec<String> = listed.iter().filter_map(text).collect();

@@ -1,12 +1,12 @@
-//! Whether jumps are at the multiples of a number more often than by chance.
+//! Tests whether jumps are at the multiples of a number more often than by chance.
 
 use flow_core::stats::count_tail;
 
 use crate::format::Format;
 
-/// How many of what was found are at the multiples of the number at which it is expected, and the chance of each to be there.
+/// Counts the jumps at the multiples where they are expected, and keeps the chance of each to be there.
 pub(super) struct AtMultiples {
-    /// The end of its message keys.
+    /// `falls` or `rises`, for the messages.
     pub(super) what: &'static str,
     pub(super) there: usize,
     pub(super) chances: Vec<f64>,
@@ -17,7 +17,7 @@ impl AtMultiples {
         AtMultiples { what, there: 0, chances: Vec::new() }
     }
 
-    /// Takes in what was found at these of the places of a curve, of each of which it is known whether it is at a multiple.
+    /// Adds jumps at these positions of a curve. `places` says for each position whether it is at a multiple.
     pub(super) fn add(&mut self, found: impl Iterator<Item = usize>, places: &[bool]) {
         let chance = places.iter().filter(|there| **there).count() as f64 / places.len().max(1) as f64;
         for at in found {
@@ -26,12 +26,12 @@ impl AtMultiples {
         }
     }
 
-    /// How many chance would put there.
+    /// The number of jumps that chance would put there.
     pub(super) fn by_chance(&self) -> String {
         Format { decimals: 1, factor: 1.0, ..Format::default() }.number(self.chances.iter().sum())
     }
 
-    /// How likely chance is to put as many there.
+    /// The probability that chance puts at least as many there.
     pub(super) fn p(&self) -> f64 {
         count_tail(&self.chances, self.there)
     }

@@ -7,27 +7,27 @@ use serde::{Deserialize, Serialize};
 use crate::table::Text;
 use crate::verdict::Resource;
 
-/// `with:` of `flow/report`.
+/// Parameters (`with:`) of a `flow/report` step.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReportWith {
-    /// Languages, in order: `en`, `zh`.
+    /// Languages of the report, in this order: `en`, `zh`.
     #[serde(default = "english")]
     #[schemars(length(min = 1))]
     pub(crate) languages: Vec<Language>,
-    /// What the report shows, in order.
+    /// Sections of the report, in this order.
     #[schemars(length(min = 1))]
     pub(crate) sections: Vec<SectionWith>,
-    /// A file for each language, `NAME.md` and `NAME/zh.md`; by default one file has all languages, one after the other.
+    /// One file per language: `NAME.md` and `NAME/zh.md`. By default one file has all languages, one below the other.
     #[serde(default)]
     pub(crate) split: bool,
-    /// The day of the report, `2026-02-08`; by default the day of its newest result.
+    /// Date of the report, such as `2026-02-08`. By default the date of its newest result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) date: Option<String>,
-    /// More lines of the set-up list, in Markdown: what flow cannot know.
+    /// More lines for the set-up list, in Markdown, for facts that flow cannot know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) setup: Vec<SetupWith>,
-    /// The text of a template of the author's, in place of the built-in one. What it is given is finished Markdown.
+    /// Text of your own template, in place of the built-in one. Its variables hold finished Markdown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) template: Option<String>,
 }
@@ -36,7 +36,7 @@ fn english() -> Vec<Language> {
     vec![Language::En]
 }
 
-/// A language that there is a catalogue for.
+/// A language that has a catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Language {
@@ -45,7 +45,7 @@ pub(crate) enum Language {
 }
 
 impl Language {
-    /// The name of its catalogue of words.
+    /// The language code, which also names the catalogue.
     pub(crate) fn code(self) -> &'static str {
         match self {
             Language::En => "en",
@@ -58,13 +58,13 @@ impl Language {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SetupWith {
-    /// What it is.
+    /// The label.
     pub(crate) label: Text,
-    /// Its value.
+    /// The value.
     pub(crate) value: Value,
 }
 
-/// A value of the set-up list.
+/// A value in the set-up list.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(untagged, expecting = "a value is a text, a number, or a text for each language")]
 pub(crate) enum Value {
@@ -74,59 +74,62 @@ pub(crate) enum Value {
     Text(Text),
 }
 
-/// A section: a table, perhaps with what running together did, or a comparison.
+/// A section: a table, with an optional co-run verdict and an optional comparison of two values.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SectionWith {
-    /// The `flow/table` step that it shows.
+    /// The `flow/table` step that the section shows.
     #[schemars(extend("x-flow" = "step"))]
     pub(crate) table: String,
-    /// A co-run step; its members are compared with the step that it is `like`.
+    /// A co-run step. Its members are compared with the runs of the step that its `like:` names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-flow" = "step"))]
     pub(crate) corun: Option<String>,
-    /// The axis by which the table is split, whose two values are compared.
+    /// The axis of the table's `split`, which must have two values. The section compares them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) compare: Option<String>,
-    /// Columns that tell others beforehand, `{estimated: measured}`: how far off they are is said.
+    /// Estimated and measured columns, `{estimated: measured}`. The section reports how far each estimate is off.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub(crate) estimates: IndexMap<String, String>,
-    /// `flow/fit`, `flow/jumps` and `flow/best` steps of this table, whose figures, curves and sentences stand with it.
+    /// `flow/fit`, `flow/jumps` and `flow/best` steps on this table. The section shows their numbers, curves and
+    /// sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) analyses: Vec<StepName>,
-    /// What is drawn besides: a column of the table over the last axis of its rows, a line for each point of the others, or
-    /// `{column: valid_loss, over: epoch}`, a metric of each instance over its epochs, or `{load: {batch: 16}}`, load and memory over the
-    /// time of the instance with these values of axes.
+    /// More charts, in one of three forms. The name of a column draws it over the last axis of the rows, one line per
+    /// point of the other axes. `{column: valid_loss, over: epoch}` draws a metric of each instance over its epochs.
+    /// `{load: {batch: 16}}` draws load and memory over time for the instance with these axis values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) charts: Vec<ChartWith>,
-    /// Simulations whose schedules are drawn: a lane a GPU, the host's CPU and who waits under them.
+    /// Simulations whose schedules are drawn: one lane per GPU, with the host's CPU and the number of waiting jobs
+    /// below.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) schedules: Vec<ScheduleWith>,
-    /// Of a table with a row for each policy: a table that is split by policy, one of whose rows this order is compared with.
+    /// For a table with one row per policy: a row of another table, which is split by policy. The section reports
+    /// whether both have the policies in the same order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) order_of: Option<OrderWith>,
-    /// Pictures that steps made and keep as outputs: PNG, JPEG or WebP, of 4 MiB at the most.
+    /// Pictures that steps drew and kept as outputs: PNG, JPEG or WebP, at most 4 MiB each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) pictures: Vec<PictureWith>,
-    /// Slower than alone by up to this share is still parallel; 0.1 by default.
+    /// A member that is slower than alone by at most this share still counts as parallel. Default: 0.1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1))]
     pub(crate) tolerance: Option<f64>,
-    /// Its heading, in Markdown; by default the step and its rows.
+    /// Heading, in Markdown. By default the step and its rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) title: Option<Text>,
-    /// What the section answers, in Markdown; by default what flow computes.
+    /// Answer of the section, in Markdown. By default flow computes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) answer: Option<Text>,
     /// The author's question, guess and to-do, in Markdown.
     #[serde(default)]
     pub(crate) notes: Notes,
-    /// Links to where an idea came from: `https://…`, `http://…`, `mailto:…` and relative paths.
+    /// Links to the sources of an idea: `https://…`, `http://…`, `mailto:…` and relative paths.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) see: Vec<String>,
 }
 
-/// A chart that the author asks for.
+/// A chart of `charts:`.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(
     untagged,
@@ -135,21 +138,21 @@ pub(crate) struct SectionWith {
 pub(crate) enum ChartWith {
     /// A column of the table.
     Column(String),
-    /// A metric along the epochs of each instance.
+    /// A metric over the epochs or steps of each instance.
     Over(OverWith),
     /// Load and memory over time.
     Load(LoadWith),
 }
 
-/// Load and memory over the time of an instance.
+/// Load and memory of one instance over time.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LoadWith {
-    /// Which instance, by values of its axes.
+    /// The instance, chosen by axis values.
     pub(crate) load: IndexMap<String, serde_json::Value>,
 }
 
-/// A metric along something else than the rows.
+/// A metric over epochs or steps.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OverWith {
@@ -159,7 +162,7 @@ pub(crate) struct OverWith {
     pub(crate) over: Along,
 }
 
-/// What a metric can be drawn along.
+/// The x axis of a metric.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Along {
@@ -170,7 +173,7 @@ pub(crate) enum Along {
 }
 
 impl Along {
-    /// What the axis is called.
+    /// The name of the axis.
     pub(crate) fn axis(self) -> &'static str {
         match self {
             Along::Epoch => "epoch",
@@ -185,14 +188,14 @@ impl Along {
 #[schemars(extend("x-flow" = "step"))]
 pub(crate) struct StepName(pub(crate) String);
 
-/// The schedule of an instance.
+/// The schedule of one simulated instance.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ScheduleWith {
     /// The `flow/simulate` step.
     #[schemars(extend("x-flow" = "step"))]
     pub(crate) from: String,
-    /// Which of its instances, by values of its axes: `{policy: fifo, density: 0.9}`.
+    /// The instance, chosen by axis values: `{policy: fifo, density: 0.9}`.
     #[serde(default, rename = "where", skip_serializing_if = "IndexMap::is_empty")]
     pub(crate) at: IndexMap<String, serde_json::Value>,
 }
@@ -204,59 +207,59 @@ pub(crate) struct OrderWith {
     /// The `flow/table` step.
     #[schemars(extend("x-flow" = "step"))]
     pub(crate) table: String,
-    /// Which of its rows, by values of its axes: `{density: 0.9}`; by default the only one.
+    /// The row, chosen by axis values: `{density: 0.9}`. By default the only row.
     #[serde(default, rename = "where", skip_serializing_if = "IndexMap::is_empty")]
     pub(crate) at: IndexMap<String, serde_json::Value>,
 }
 
-/// A picture that a step made.
+/// A picture that a step drew.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PictureWith {
     /// The step.
     #[schemars(extend("x-flow" = "step"))]
     pub(crate) from: String,
-    /// Which of its outputs, by name; by default the one that is a picture.
+    /// The name of the output. By default the only output that is a picture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) output: Option<String>,
-    /// Which of its instances, by values of its axes; by default the only one.
+    /// The instance, chosen by axis values. By default the only one.
     #[serde(default, rename = "where", skip_serializing_if = "IndexMap::is_empty")]
     pub(crate) at: IndexMap<String, serde_json::Value>,
-    /// What it shows, as text; by default the instance.
+    /// Caption, as plain text. By default the name of the instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) title: Option<Text>,
 }
 
-/// The author's own reasoning.
+/// The author's question, guess and to-do.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Notes {
-    /// What the section is to answer.
+    /// The question that the section should answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) question: Option<Text>,
-    /// What the author thinks the reason is; with `resource`, the report says whether the figures agree.
+    /// The author's guess at the reason. With `resource`, the report says whether the measurements agree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) guess: Option<Guess>,
-    /// What to try next.
+    /// An idea to try next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) todo: Option<Text>,
 }
 
-/// A guess: words, or words and the resource that they blame.
+/// A guess: a text, or a text with the suspected resource.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(untagged, expecting = "a guess is a text, or `{resource: cpu, en: …, zh: …}`")]
 pub(crate) enum Guess {
-    /// Blames a resource.
+    /// A guess that names a resource.
     Blames(Blames),
-    /// Words alone, which nothing can check.
+    /// Text only, which flow cannot check.
     Words(Text),
 }
 
-/// A guess that the figures can confirm or refute.
+/// A guess that the measurements can confirm or refute.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Blames {
-    /// What is blamed: `cpu`, `memory`, `gpu`, `gpu_memory`, `gpu_memory_traffic`, `data`.
+    /// The suspected resource: `cpu`, `memory`, `gpu`, `gpu_memory`, `gpu_memory_traffic`, `data`.
     pub(crate) resource: Resource,
     /// The guess in English.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! What is wrong with the parameters of `flow/table`, as far as planning can tell.
+//! Checks the parameters of `flow/table` at plan time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,13 +14,13 @@ use super::with::{ColumnWith, Derived, TableWith, Text, parse_column};
 use crate::columns::{USAGE, same, written};
 use crate::words::LANGUAGES;
 
-/// Something is wrong with a table that others read: what they say of its columns is told when that is mended.
+/// Whether the parameters of a table are wrong. If so, errors about its columns wait until those are fixed.
 pub(crate) fn is_wrong(planned: &PlannedWith, table: &PlannedStep) -> bool {
     !check(&PlannedWith { with: table.with.clone(), steps: planned.steps.clone() }).is_empty()
 }
 
 pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
-    // What is of another form the schema has told.
+    // The schema has already reported values of the wrong type.
     let Ok(with) = serde_json::from_value::<TableWith>(Value::Object(planned.with.clone())) else { return Vec::new() };
     let source = planned.steps.get(&with.from);
     let mut wrong = Vec::new();
@@ -33,7 +33,7 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
         }
     }
     let axes = own.as_ref();
-    // Which machines there are shows when the table is made.
+    // The machines are known only when the table is made.
     let open = |axis: &str| with.machines && axis == MACHINE;
     let names: Vec<&str> = axes.into_iter().flat_map(|axes| axes.keys()).map(String::as_str).collect();
     let mut in_rows = Vec::new();
@@ -41,7 +41,7 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
         let what = Diagnostic::new(format!("step `{}` has no axis `{axis}`", with.from));
         what.nearest(axis, names.iter().copied())
     };
-    // A value may be there with another profile.
+    // Only the axes are checked, because a value may exist under another profile.
     for axis in with.labels.keys().filter(|axis| axes.is_some_and(|axes| !axes.contains_key(*axis))) {
         say(format!("/labels/{axis}"), none(axis));
     }
@@ -119,7 +119,7 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
     wrong
 }
 
-/// Two values of an axis that no reader could tell apart in some language.
+/// Two values of an axis that have the same displayed name in some language.
 fn alike<'a>(values: &'a BTreeSet<String>, labels: &IndexMap<String, Text>) -> Option<(&'a String, &'a String)> {
     LANGUAGES.iter().find_map(|(lang, _)| {
         let mut seen = BTreeMap::new();
@@ -130,7 +130,7 @@ fn alike<'a>(values: &'a BTreeSet<String>, labels: &IndexMap<String, Text>) -> O
     })
 }
 
-/// Everything that a column of this step can be called, where the workflow alone tells.
+/// All names that a column of this step may have, if the workflow alone determines them.
 fn columns<'a>(step: &'a PlannedStep, axes: &[&'a str]) -> Option<Vec<&'a str>> {
     let metrics = step.metrics.as_ref()?.iter().map(String::as_str);
     let usage = USAGE.iter().map(|known| known.name);

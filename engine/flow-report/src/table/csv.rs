@@ -1,15 +1,14 @@
-//! Tables as CSV, for programs: units in the head, plain numbers, outcomes by their identifiers, `NA` where there is nothing.
-//! Texts that a spreadsheet would take for a formula begin with an apostrophe.
+//! Tables as CSV, for programs: units in the header, plain numbers, outcomes by identifier, `NA` for missing values. A
+//! text that a spreadsheet would take for a formula begins with an apostrophe.
 
 use super::model::{Column, Content, Spread, Table};
 use super::reference::beside;
 use super::with::Derived;
 use crate::safe;
 
-/// The table as CSV.
 pub(crate) fn csv(table: &Table) -> String {
     let table = &beside(table);
-    // A column whose cells spread gets two more, or four.
+    // A column whose cells have a spread gets two more columns, or three with a range.
     let spreads: Vec<Option<Spread>> = (0..table.columns.len())
         .map(|at| {
             table.body.iter().filter_map(|row| row.cells.get(at)).find_map(|cell| match cell.content {

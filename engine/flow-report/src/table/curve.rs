@@ -1,18 +1,19 @@
-//! The curves of a table: rows that differ in the last axis alone, for each part of the split. It does not know what is said of them.
+//! The curves of a table: rows that differ only in the last axis, for each part of the split. This module does not
+//! interpret them.
 
 use super::model::{Content, Row, Table};
 use crate::columns::point;
 
-/// The rows that differ in the last row axis alone, of one part of the split.
+/// The rows that differ only in the last row axis, in one part of the split.
 #[derive(Clone, Debug)]
 pub(crate) struct Curve {
-    /// What it is of, where there are several: `v7`, `resnet18, lr=0.1`.
+    /// Name of the curve, if there are several: `v7`, `resnet18, lr=0.1`.
     pub(crate) scope: Option<String>,
-    /// Of these other rows' axes, whatever part: `resnet18, lr=0.1`.
+    /// The point of the other row axes, in any part: `resnet18, lr=0.1`.
     pub(crate) of: Vec<String>,
     /// The part of the split.
     pub(crate) part: Option<String>,
-    /// Rows of the table.
+    /// Positions of its rows in the table.
     pub(crate) rows: Vec<usize>,
 }
 
@@ -44,7 +45,7 @@ impl Curve {
         curves
     }
 
-    /// All rows as one for each part of the split.
+    /// All rows as one curve, for each part of the split.
     pub(crate) fn whole(table: &Table) -> Vec<Curve> {
         let of = |part: Option<&str>| Curve {
             scope: part.and_then(|part| table.point(part)),
@@ -56,7 +57,8 @@ impl Curve {
     }
 }
 
-/// Rows by the GPUs that a column's numbers were measured on; without a count where that is the same in all.
+/// Groups rows by the number of GPUs behind the numbers of a column. The number is `None` if it is the same in all
+/// rows.
 pub(crate) fn by_gpus<'a>(rows: &[&'a Row], column: usize) -> Vec<(Option<u32>, Vec<&'a Row>)> {
     let mut counts: Vec<Option<u32>> = Vec::new();
     let measured = rows.iter().map(|row| &row.cells[column]).filter(|cell| cell.number().is_some());

@@ -1,4 +1,4 @@
-//! Columns that are computed from another: growth, ratio, speed-up, difference. A pasted column cannot lie its way in here.
+//! Columns that are computed from another one: growth, ratio, speed-up, difference.
 
 use flow_core::reason::BuiltinFault;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use super::with::{Derived, TableWith, Text};
 use crate::columns::{hardware, same, unlike, written};
 use crate::format::Format;
 
-/// Adds the column `derived(name)`, and says how it is computed from that of `name`.
+/// Adds the column `derived(name)`. Returns how its values follow from the shown numbers of `name`.
 pub(crate) fn derive(
     table: &mut Table,
     derived: Derived,
@@ -48,7 +48,7 @@ pub(crate) fn derive(
         table.note(Note::Baseline { of: of.collect::<Vec<_>>().join(", ") });
     }
     let of: fn(f64, f64) -> f64 = match derived {
-        // Of what is not positive nothing is a share.
+        // A change from a value that is not positive has no meaningful ratio.
         Derived::Growth => |a, b| if b > 0.0 { a / b - 1.0 } else { f64::NAN },
         Derived::Ratio => |a, b| a / b,
         _ => |a, b| b / a,
@@ -79,7 +79,7 @@ pub(crate) fn derive(
     Ok(reading)
 }
 
-/// Why there is no difference where the split has so many values, or is none.
+/// The error for `difference` without a split, or with a split that does not have two values.
 pub(super) fn no_difference(name: &str, values: Option<usize>) -> BuiltinFault {
     let column = name.to_owned();
     match values {
@@ -89,7 +89,7 @@ pub(super) fn no_difference(name: &str, values: Option<usize>) -> BuiltinFault {
     }
 }
 
-/// The row above, where it differs in the last of the row's axes alone.
+/// The row above, if the two rows differ only in the last axis.
 fn above(groups: &Groups<'_>, row: usize) -> Option<usize> {
     let above = row.checked_sub(1)?;
     let (a, b) = (&groups.keys[above], &groups.keys[row]);
@@ -98,7 +98,7 @@ fn above(groups: &Groups<'_>, row: usize) -> Option<usize> {
     (a == b).then_some(above)
 }
 
-/// The row and part that a baseline names for this cell; without one, the first row.
+/// The row and part that the baseline selects for this cell. Without a baseline, the first row.
 fn baseline(
     with: &TableWith,
     table: &Table,
@@ -143,7 +143,7 @@ fn growth(
     combine(table, groups, measured, at, above, of)
 }
 
-/// `f` of two cells' numbers; nothing where one has none, and never of results of unlike machines.
+/// `f` of the numbers of two cells. The cell is absent if one has no number, and unlike if the hardware differs.
 fn combine(
     table: &mut Table,
     groups: &Groups<'_>,

@@ -1,16 +1,17 @@
-//! Enough digits that who computes with the numbers of a table as they are shown gets what is shown beside them.
+//! Picks enough digits for the numbers of a table, so that a reader who computes with them gets the computed values
+//! that the table shows.
 
 use super::model::{Column, Table};
 use crate::Format;
 
-/// So many digits more than usual a number may take.
+/// Maximum digits beyond the usual ones.
 const MORE: u8 = 2;
-/// And so many in all: nothing that programs run by is measured finer, whoever computes with it.
+/// Maximum digits of a number, because measurements are not more exact.
 const MOST: i32 = 4;
-/// Seconds are measured to the millisecond.
+/// The maximum for seconds, which are measured to the millisecond.
 const MOST_OF_SECONDS: i32 = 5;
 
-/// What is computed of a column: from each pair of its numbers one that is shown as `show`.
+/// How values are computed from pairs of a column's numbers, and the format in which they are shown.
 #[derive(Debug)]
 pub(crate) struct Reading {
     pub(crate) show: Format,
@@ -18,7 +19,7 @@ pub(crate) struct Reading {
     pub(crate) of: fn(f64, f64) -> f64,
 }
 
-/// The format with the fewest digits more with which the fewest of the readings come out otherwise than they are shown.
+/// The format with the fewest extra digits among those with the fewest readings that differ from the shown value.
 pub(crate) fn enough(show: &Format, readings: &[&Reading]) -> Format {
     let finer = |more| Format { decimals: show.decimals + more, ..show.clone() };
     let otherwise = |format: &Format| {
@@ -37,7 +38,7 @@ pub(crate) fn enough(show: &Format, readings: &[&Reading]) -> Format {
     (0..=room).map(finer).min_by_key(otherwise).unwrap_or_else(|| show.clone())
 }
 
-/// Gives the columns of that name, whatever their part of the split, enough digits.
+/// Gives all columns of this name enough digits, in every part of the split.
 pub(crate) fn refine(table: &mut Table, name: &str, readings: &[&Reading]) {
     let plain = |column: &&mut Column| column.name == name && column.derived.is_none() && !column.key;
     for column in table.columns.iter_mut().filter(plain) {
@@ -75,7 +76,7 @@ mod tests {
             let format = enough(&show, &[&points]);
             pairs.iter().map(|(a, _)| format.cell(*a)).collect::<Vec<_>>().join(" ")
         };
-        // Only 49.845 % and 49.994 % would read as the 0.1 points that are shown.
+        // Only 49.845% and 49.994% would give the 0.1 points that are shown.
         assert_eq!(shown(&[(0.498_445_1, 0.499_944_9)]), "49.8 %");
         assert_eq!(shown(&[(0.499_449, 0.500_551)]), "49.94 %");
     }

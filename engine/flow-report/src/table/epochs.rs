@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use super::with::{OneOrMany, TableWith};
 
-/// What the rows are called; an axis of that name goes before.
+/// Names of these row axes. An axis of the step with the same name takes precedence.
 pub(crate) const EPOCH: &str = "epoch";
 pub(crate) const STEP: &str = "step";
-/// The rows above these, if the epoch begins again within a result.
+/// Name of the row axis above these, if epoch numbers start again within a result.
 pub(crate) const PART: &str = "part";
 
-/// What a row of a series is.
+/// The unit of a series row: an epoch or a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Along {
     Epoch,
@@ -21,7 +21,7 @@ pub(super) enum Along {
 }
 
 impl Along {
-    /// What the rows of a step with these axes are to be, if not axes alone.
+    /// Whether rows are epochs or steps, for a step with these axes. `None` if all rows are axes.
     pub(super) fn of(with: &TableWith, axes: &[&str]) -> Option<Along> {
         let named = |name: &str| with.rows.list().iter().any(|axis| axis == name) && !axes.contains(&name);
         if named(EPOCH) { Some(Along::Epoch) } else { named(STEP).then_some(Along::Step) }
@@ -34,7 +34,7 @@ impl Along {
         }
     }
 
-    /// The row of a point. One at a fraction of an epoch, 0.5, is in the row of the epoch that is under way, 1.
+    /// The row of a point. A point at epoch 0.5 is in row 1, the epoch that was running.
     fn row(self, point: &Point) -> Option<i64> {
         let place = match self {
             Along::Epoch => point.key.epoch?.ceil(),
@@ -44,7 +44,7 @@ impl Along {
     }
 }
 
-/// `with` that has a row for each part of a series, above its epochs or steps.
+/// A copy of `with` that has a row for each part of a series, above its epochs or steps.
 pub(super) fn with_parts(with: &TableWith) -> TableWith {
     let mut rows = with.rows.list().to_vec();
     let at = rows.iter().position(|row| [EPOCH, STEP].contains(&row.as_str())).unwrap_or(rows.len());
@@ -52,7 +52,7 @@ pub(super) fn with_parts(with: &TableWith) -> TableWith {
     TableWith { rows: OneOrMany::Many(rows), ..with.clone() }
 }
 
-/// The results of each row. One without such rows, because it ran out of memory perhaps, stays one.
+/// Splits a result into one per row. A result without such rows stays whole, for example one that ran out of memory.
 pub(super) fn each(result: &StepResult, series: Option<&Series>, along: Along, parts: bool) -> Vec<StepResult> {
     let mut rows: BTreeMap<(u32, i64), BTreeMap<&str, f64>> = BTreeMap::new();
     let known = series.filter(|_| result.outcome == Outcome::Ok);
@@ -85,7 +85,7 @@ pub(super) fn each(result: &StepResult, series: Option<&Series>, along: Along, p
     rows.into_iter().map(one).collect()
 }
 
-/// What was printed in a row, and nothing else: a number of the whole attempt is in no row.
+/// The numbers that were printed in a row. A number of the whole attempt belongs to no row.
 fn metrics(result: &StepResult, values: BTreeMap<&str, f64>) -> BTreeMap<String, Metric> {
     let metric = |(name, value): (&str, f64)| {
         let unit = result.metrics.get(name).map(|whole| whole.unit.clone()).unwrap_or_default();
@@ -100,7 +100,7 @@ fn usage(result: &StepResult, series: &Series, along: Along, (part, row): (u32, 
     epoch.map_or_else(Usage::default, |epoch| used(result, series, epoch.span()))
 }
 
-/// What was used in a window, from the samples in it.
+/// The usage within a window, computed from its samples.
 fn used(result: &StepResult, series: &Series, (from, to): (f64, f64)) -> Usage {
     let within = |name: &str| -> Vec<f64> {
         let samples = series.samples.get(name).into_iter().flatten();
@@ -137,7 +137,7 @@ fn used(result: &StepResult, series: &Series, (from, to): (f64, f64)) -> Usage {
     }
 }
 
-/// What is known of the whole run alone is a gap in the row of an epoch.
+/// Figures that are only known for the whole run are a gap in the row of an epoch.
 fn forget_whole(of_epoch: &mut StepResult) {
     let seen = &mut of_epoch.circumstances;
     (seen.foreign_cpu, seen.cpu_saturated, seen.gpu_shared) = (None, None, None);

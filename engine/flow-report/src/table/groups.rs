@@ -1,5 +1,5 @@
-//! The results behind a table, what they say of one column, and how a column comes to stand in the table. Knows neither which
-//! columns there are nor what they mean.
+//! The results behind a table, their values of one column, and how a column is added to the table. This module does not
+//! know which columns exist or what they mean.
 
 use flow_core::StepResult;
 use serde_json::Value;
@@ -9,9 +9,9 @@ use crate::columns::written;
 
 /// The results behind a table, by row and part of the split.
 pub(crate) struct Groups<'a> {
-    /// The values that name each row, in the order of the matrix.
+    /// Axis values of each row, in the order of the matrix.
     pub(crate) keys: Vec<Vec<Value>>,
-    /// The values of the split; one `None` without.
+    /// Values of the split; a single `None` without a split.
     pub(crate) parts: Vec<Option<Value>>,
     /// Results by row, then part.
     pub(crate) cells: Vec<Vec<Vec<&'a StepResult>>>,
@@ -24,14 +24,14 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// What the results of each cell say of `name`, by row, then part; and the unit.
+/// Values of a column by row, then part, with their unit.
 pub(crate) struct Measured {
     pub(crate) unit: String,
     pub(crate) declared: bool,
     pub(crate) cells: Vec<Vec<Cell>>,
 }
 
-/// Adds a column, or one for each part of the split.
+/// Adds a column, or one per part of the split.
 pub(crate) fn add(table: &mut Table, column: Column, cells: Vec<Vec<Cell>>, groups: &Groups<'_>, once: bool) {
     if once {
         return add_one(table, column, cells);
@@ -44,7 +44,7 @@ pub(crate) fn add(table: &mut Table, column: Column, cells: Vec<Vec<Cell>>, grou
     }
 }
 
-/// Adds one column, of the first cell of each row.
+/// Adds one column, made of the first cell of each row.
 pub(crate) fn add_one(table: &mut Table, column: Column, cells: Vec<Vec<Cell>>) {
     table.columns.push(column);
     for (row, cells) in table.body.iter_mut().zip(cells) {

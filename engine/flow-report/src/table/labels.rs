@@ -1,4 +1,4 @@
-//! The names that an author gives to values of axes, in place of the values, in one language.
+//! Replaces axis values by the names that the author gave them, in one language.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,15 +11,15 @@ use super::model::{Content, Table};
 use super::with::Text;
 use crate::columns::point;
 
-/// By axis, then by value.
+/// Names by axis, then by value.
 pub(crate) type Labels = IndexMap<String, IndexMap<String, Text>>;
 
-/// Parts of a model in which no value of an axis stands: names of steps, columns and axes, and what the author wrote.
+/// Keys of a model whose texts contain no axis values: names of steps, columns and axes, and the author's texts.
 const OTHERS: [&str; 8] = ["with", "labels", "column", "axis", "from", "step", "rows", "measure"];
-/// Between the points of a scope, and between the two of a difference.
+/// Separators between the points of a scope, and between the two points of a difference.
 const BETWEEN: [&str; 2] = [", ", " − "];
 
-/// The table with its values named.
+/// The table with its values replaced by names.
 pub(crate) fn named<'a>(table: &'a Table, lang: &str) -> Cow<'a, Table> {
     everywhere(table, &table.labels, lang).map_or(Cow::Borrowed(table), |mut named| {
         number_columns(&mut named, lang);
@@ -27,12 +27,12 @@ pub(crate) fn named<'a>(table: &'a Table, lang: &str) -> Cow<'a, Table> {
     })
 }
 
-/// A model with the values named wherever they stand, alone or in a scope. Nothing if there are no names.
+/// A model with axis values replaced by names, alone or within a scope. `None` if there are no names.
 pub(crate) fn everywhere<T: Serialize + DeserializeOwned>(model: &T, labels: &Labels, lang: &str) -> Option<T> {
     let mut names = BTreeMap::new();
     for (axis, values) in labels {
         for (value, label) in values {
-            // A number alone may be anything.
+            // A bare number may mean anything, so a number needs its axis here: `lr=0.1`.
             names.insert(point(axis, value), label.of(lang).to_owned());
         }
     }
@@ -44,7 +44,7 @@ pub(crate) fn everywhere<T: Serialize + DeserializeOwned>(model: &T, labels: &La
     serde_json::from_str(&serde_json::to_string(&value).ok()?).ok()
 }
 
-/// JSON whose maps keep their order: that of axes is the order of columns.
+/// JSON with ordered maps, because the order of axes is the order of columns.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Ordered {
@@ -56,7 +56,7 @@ enum Ordered {
     Map(IndexMap<String, Ordered>),
 }
 
-/// Numbers that name rows and columns.
+/// Replaces numbers that head rows and columns by their names.
 pub(crate) fn number_columns(table: &mut Table, lang: &str) {
     let Table { rows, split, columns, body, labels, reference, .. } = table;
     let of = |axis: &str, value: &str| {
@@ -117,7 +117,7 @@ fn walk(value: &mut Ordered, names: &BTreeMap<String, String>) {
     }
 }
 
-/// A value, or points of which some are such values.
+/// The text with the known values in it replaced; `None` if it has none.
 fn renamed(text: &str, names: &BTreeMap<String, String>, between: &[&str]) -> Option<String> {
     if let Some(label) = names.get(text) {
         return Some(label.clone());

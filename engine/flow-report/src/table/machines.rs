@@ -1,5 +1,5 @@
-//! What other machines came to, among the results of a step: each machine is a value of an axis of its own, so that none is averaged
-//! with another, and all that is computed along axes is computed along this one.
+//! Adds results of other machines to those of a step. Each machine is a value of the axis `machine`, so that flow never
+//! averages over machines and computes along this axis as along any other.
 
 use std::collections::BTreeSet;
 
@@ -16,8 +16,8 @@ use crate::columns::written;
 
 pub(super) const MACHINE: &str = "machine";
 
-/// Whether a table can show several machines; the error says why not. No step has an axis of that name: it means something else in
-/// expressions.
+/// Whether a table can show several machines; the error says why not. No step has an axis of this name, because
+/// `machine` means something else in expressions.
 pub(super) fn possible(with: &TableWith) -> Result<(), BuiltinFault> {
     if with.rows.list().iter().any(|row| row == EPOCH) {
         return Err(BuiltinFault::MachinesOverEpochs);
@@ -28,11 +28,11 @@ pub(super) fn possible(with: &TableWith) -> Result<(), BuiltinFault> {
     Ok(())
 }
 
-/// The results of a step with those of other machines behind them; where rows begin with another axis, each behind that of the same
-/// point.
+/// The results of a step, followed by those of other machines. If the rows begin with another axis, results of other
+/// machines follow the own result at the same point.
 pub(super) fn beside(with: &TableWith, view: &StepView, table: &mut Table) -> Result<Vec<StepResult>, BuiltinFault> {
     possible(with)?;
-    // What was never placed is of the machine that the others ran on.
+    // An instance that was never placed counts for the machine of the others.
     let here = view.results.iter().find(|result| result.circumstances.host_cpus > 0);
     let own = |result: &StepResult| {
         let placed = if result.circumstances.host_cpus > 0 { Some(result) } else { here };
@@ -43,7 +43,7 @@ pub(super) fn beside(with: &TableWith, view: &StepView, table: &mut Table) -> Re
         let result = &foreign.result;
         let has = |first: &StepResult| result.axes.keys().all(|axis| first.axes.contains_key(axis));
         let axes = own.first().is_some_and(|first| first.axes.len() == result.axes.len() + 1 && has(first));
-        // A table shows an experiment as it was asked for.
+        // A table shows only repetitions that this run asked for.
         let asked = result.repetition.unwrap_or(0) == 0 || own.iter().any(|own| own.repetition == result.repetition);
         axes && asked
     };
@@ -68,7 +68,7 @@ pub(super) fn beside(with: &TableWith, view: &StepView, table: &mut Table) -> Re
     Ok(all)
 }
 
-/// Of each point of a machine the newest result, as of one's own: earlier ones may be of other parameters or of another program.
+/// The newest result of each point on each machine. Earlier ones may have other parameters or another program.
 fn newest<'f>(all: impl Iterator<Item = &'f Foreign>) -> Vec<&'f Foreign> {
     let mut newest: IndexMap<String, &Foreign> = IndexMap::new();
     for foreign in all {
@@ -82,7 +82,7 @@ fn newest<'f>(all: impl Iterator<Item = &'f Foreign>) -> Vec<&'f Foreign> {
     newest.into_values().collect()
 }
 
-/// The same with its machine as an axis.
+/// The result with its machine as an axis.
 fn on(mut result: StepResult, machine: String, host: Option<&str>) -> StepResult {
     result.axes.insert(MACHINE.to_owned(), Value::from(machine));
     if let Some(host) = host {
@@ -100,8 +100,8 @@ fn param<'r>(result: &'r StepResult, name: &str) -> Option<&'r Value> {
     result.circumstances.params.get(name).or_else(|| result.params.get(name))
 }
 
-/// Parameters that are the same for all of one's own results, and others there. What names a file is another one on every machine.
-/// Then, of plain programs, input files and commands that were others there.
+/// Notes parameters that all own results share and that differ on the other machine. Values that name files are
+/// skipped, because they differ on every machine. For plain programs, also notes input files and commands that differ.
 fn say_what_differs(own: &[StepResult], theirs: &[&Foreign], table: &mut Table) {
     let Some(first) = own.iter().find(|result| result.was_tried()) else { return };
     let mut told: BTreeSet<(String, &String)> = BTreeSet::new();
@@ -127,7 +127,7 @@ fn say_what_differs(own: &[StepResult], theirs: &[&Foreign], table: &mut Table) 
         let Some(own) = own.iter().find(|own| is_at(&foreign.result, own)) else { continue };
         let machine = machine_of(&foreign.result, Some(&foreign.host));
         let (Some(own), Some(kept)) = (&own.kept, &foreign.result.kept) else {
-            // Of a plugin's step only the whole is known: what it is as written, the plugin, and its inputs.
+            // For a plugin's step, only one digest is known: of its definition, its plugin and its inputs together.
             let program = |result: &StepResult| result.circumstances.program;
             let differs = program(own).zip(program(&foreign.result)).is_some_and(|(own, theirs)| own != theirs);
             if differs && other.insert(machine.clone()) {
@@ -146,7 +146,7 @@ fn say_what_differs(own: &[StepResult], theirs: &[&Foreign], table: &mut Table) 
                 table.note(Note::OtherInput { machine: machine.clone(), file: (*file).clone() });
             }
         }
-        // Other parameters have been told, and make another command.
+        // Other parameters are reported already, and they make another command.
         let told = told.iter().any(|(of, _)| *of == machine);
         if changed.is_empty() && !told && own.attempt != kept.attempt && other.insert(machine.clone()) {
             table.note(Note::OtherProgram { machine });

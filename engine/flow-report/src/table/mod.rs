@@ -1,4 +1,5 @@
-//! Typed tables: from the results of a step to rows and columns of cells with units. Words and layout are elsewhere.
+//! Typed tables: turns the results of a step into rows and columns of cells with units, and writes them as Markdown and
+//! CSV.
 
 mod build;
 mod check;

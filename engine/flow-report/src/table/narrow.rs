@@ -1,21 +1,21 @@
-//! The part of a table that fits on a first screen: few columns, few rows, nothing empty.
+//! The part of a table that fits on the first screen of a section: few columns, few rows, nothing empty.
 
 use flow_core::Best;
 
 use super::model::{Column, Content, Note, Row, Table};
 use super::with::Derived;
 
-/// So many columns and rows can be read at a glance.
+/// Maximum columns and rows that can be read at a glance.
 const COLUMNS: usize = 6;
 const ROWS: usize = 10;
 
-/// The table with at most six columns and ten rows. Columns that `about` names come first; of rows, those that are best by `ranked`,
-/// or else some from the first to the last.
+/// The table with at most six columns and ten rows. Columns that `about` names come first. Rows are the best ones by
+/// `ranked`, or else a sample from the first to the last.
 pub(crate) fn narrow(table: &Table, about: &[&str], ranked: Option<&str>) -> Table {
     let rows = rows(table, ranked.and_then(|name| table.find(name, None, None).map(|at| (name, at))));
     let mut keys: Vec<usize> = (0..table.columns.len()).filter(|at| table.columns[*at].key).collect();
     if keys.len() >= COLUMNS {
-        // A number has room beside those that differ.
+        // Axes that do not vary are left out, and one column stays free for a number.
         let of = |row: usize, at: usize| &table.body[row].cells[at].content;
         keys.retain(|at| rows.iter().any(|row| of(*row, *at) != of(rows[0], *at)));
         keys.truncate(COLUMNS - 1);
@@ -40,7 +40,8 @@ pub(crate) fn narrow(table: &Table, about: &[&str], ranked: Option<&str>) -> Tab
     }
 }
 
-/// Which measured columns: all parts of a quantity or none, unless not even the first quantity fits.
+/// The measured columns to show: all parts of a quantity or none. Only if the first quantity does not fit, some of its
+/// parts.
 fn columns(table: &Table, about: &[&str], room: usize) -> Vec<usize> {
     let mut quantities: Vec<(&str, Option<Derived>)> = Vec::new();
     for Column { name, derived, key, .. } in &table.columns {

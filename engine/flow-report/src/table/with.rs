@@ -6,60 +6,63 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// `with:` of `flow/table`.
+/// Parameters (`with:`) of a `flow/table` step.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TableWith {
     /// The step whose results fill the table.
     #[schemars(extend("x-flow" = "step"))]
     pub from: String,
-    /// Which of its instances, by values of axes: `{policy: fifo}`. By default all.
+    /// Only these instances, chosen by axis values: `{policy: fifo}`. By default all instances.
     #[serde(default, rename = "where", skip_serializing_if = "IndexMap::is_empty")]
     pub only: IndexMap<String, Value>,
-    /// The axis, or axes, that make the rows; by default every axis that nothing else names. `epoch` gives a row to each epoch, `step` to each step.
+    /// The axes that make the rows, in this order. By default every axis that no other key names. `epoch` or `step`
+    /// gives a row to each epoch or step.
     #[serde(default)]
     pub rows: OneOrMany,
-    /// An axis whose values stand beside each other: every measured column once for each.
+    /// An axis whose values become columns next to each other. Each measured column appears once per value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<String>,
-    /// Names of axes, metrics, usage or parameters, or `growth(x)`, `ratio(x)`, `speedup(x)`, `difference(x)` of one.
+    /// Axes, metrics, measured columns, parameters, or `growth(x)`, `ratio(x)`, `speedup(x)`, `difference(x)` of one.
     #[schemars(length(min = 1))]
     pub columns: Vec<ColumnWith>,
-    /// The axis, or axes, over which numbers become mean ± standard deviation.
+    /// The axes over which numbers become mean ± standard deviation.
     #[serde(default)]
     pub over: OneOrMany,
-    /// What `ratio` and `speedup` compare with: values of axes, `{version: v7}`. By default the first row.
+    /// The row that `ratio` and `speedup` compare with, as axis values: `{version: v7}`. By default the first row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<IndexMap<String, Value>>,
-    /// Also what runs of this workflow came to on other machines (`flow import`); each machine is a value of the axis `machine`.
+    /// `true` adds results of this workflow from other machines (`flow import`). Each machine is a value of the axis
+    /// `machine`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub machines: bool,
-    /// What values of axes are called in reports: `{version: {v7: {en: v7 (folders), zh: v7（文件夹）}}}`.
+    /// Displayed names of axis values: `{version: {v7: {en: v7 (folders), zh: v7（文件夹）}}}`.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub labels: IndexMap<String, IndexMap<String, Text>>,
-    /// Earlier figures, which stand beside those of now, matched by the axes; what is computed and found of the ones is of the others too.
+    /// Earlier figures, shown next to the current ones and matched by the axes. Computed columns and findings cover
+    /// both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<ReferenceWith>,
 }
 
-/// Earlier figures.
+/// Earlier figures, from a CSV file.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReferenceWith {
-    /// A CSV file whose first line names its columns, perhaps with their units: `epoch_time [s]`. A `table.csv` is one.
+    /// A CSV file, such as a `table.csv`. Its first line names the columns, with units if needed: `epoch_time [s]`.
     #[schemars(extend("x-flow" = "path"))]
     pub file: String,
-    /// What is called otherwise there: `{epoch_time: epoch_s, gpu_memory: "mem_mib [MiB]"}`; null takes nothing from the file.
-    /// `epoch_time together` is the time in the co-run group that a report shows beside the table.
+    /// Columns that have another name in the file: `{epoch_time: epoch_s, gpu_memory: "mem_mib [MiB]"}`. `null` leaves
+    /// a column out. `epoch_time together` is the time in a co-run group, which a report shows next to the table.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub columns: IndexMap<String, Option<String>>,
-    /// Which of its lines, by what their cells say: `{device: gpu}`. By default all.
+    /// Only these lines, chosen by their cells: `{device: gpu}`. By default all lines.
     #[serde(default, rename = "where", skip_serializing_if = "IndexMap::is_empty")]
     pub only: IndexMap<String, Value>,
-    /// Where this is false the figures are left out, and the table says so: `${{ machine.gpus > 0 }}`.
+    /// If false, the table leaves the figures out and says so. Example: `${{ machine.gpus > 0 }}`.
     #[serde(default = "always")]
     pub when: bool,
-    /// What is written over its columns; by default that they are earlier.
+    /// Header of the columns with earlier figures. By default it calls them earlier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<Text>,
 }
@@ -69,13 +72,13 @@ fn always() -> bool {
 }
 
 impl ReferenceWith {
-    /// The file's name: where it lies is another on every machine.
+    /// Name of the file without its folder, because folders differ between machines.
     pub(crate) fn name(&self) -> &str {
         self.file.rsplit('/').next().unwrap_or(&self.file)
     }
 }
 
-/// A column: its name, or its name with a label of the author's.
+/// A column: its name, alone or with a label.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(untagged, expecting = "a column is a name, or `{column: NAME, label: {en: …, zh: …}}`")]
 pub enum ColumnWith {
@@ -86,7 +89,7 @@ pub enum ColumnWith {
 }
 
 impl ColumnWith {
-    /// What it names, without its label.
+    /// The name of the column, without its label.
     pub(crate) fn text(&self) -> &str {
         match self {
             ColumnWith::Name(name) => name,
@@ -101,21 +104,21 @@ impl ColumnWith {
 pub struct Labelled {
     /// Its name.
     pub column: String,
-    /// Its label by language, which is text and no Markdown: pictures show it too.
+    /// The label in each language. It is plain text, not Markdown, because charts show it too.
     pub label: Text,
 }
 
-/// A text of the author's: the same in all languages, or one for each.
+/// A text by the author: the same for all languages, or one per language.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(untagged, expecting = "a text is a string, or one for each language, `{en: …, zh: …}`")]
 pub enum Text {
-    /// For every language.
+    /// One text for every language.
     Same(String),
-    /// By language.
+    /// One text per language.
     By(ByLanguage),
 }
 
-/// A text in some of the languages that there are.
+/// A text in one or more languages.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ByLanguage {
@@ -128,7 +131,7 @@ pub struct ByLanguage {
 }
 
 impl Text {
-    /// The text in a language; that of another where this one is missing, so that nothing the author wrote is lost.
+    /// The text in a language. If it is missing, the text in another language, so that no text of the author is lost.
     pub fn of(&self, lang: &str) -> &str {
         match self {
             Text::Same(text) => text,
@@ -138,7 +141,7 @@ impl Text {
 }
 
 impl ByLanguage {
-    /// The text in a language, or else in the other.
+    /// The text in a language, or in the other one if it is missing.
     pub fn of(&self, lang: &str) -> &str {
         let (first, second) = if lang == "zh" { (&self.zh, &self.en) } else { (&self.en, &self.zh) };
         first.as_ref().or(second.as_ref()).map_or("", String::as_str)
@@ -149,9 +152,9 @@ impl ByLanguage {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(untagged, expecting = "expected a name or a list of names")]
 pub enum OneOrMany {
-    /// One.
+    /// One name.
     One(String),
-    /// Several.
+    /// Several names.
     Many(Vec<String>),
 }
 
@@ -170,21 +173,21 @@ impl OneOrMany {
     }
 }
 
-/// What a column computes.
+/// The function of a computed column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Derived {
-    /// Relative change against the row above.
+    /// Relative change from the row above.
     Growth,
-    /// Value over the baseline's.
+    /// Value divided by the baseline.
     Ratio,
-    /// The baseline's value over this one.
+    /// Baseline divided by the value.
     Speedup,
-    /// The second value of the split less the first.
+    /// Second value of the split minus the first.
     Difference,
 }
 
-/// Reads `growth(epoch_time)` or a bare name.
+/// Parses a bare column name, or a function of one such as `growth(epoch_time)`.
 pub(crate) fn parse_column(text: &str) -> Result<(Option<Derived>, String), BuiltinFault> {
     let text = text.trim();
     let Some((function, rest)) = text.split_once('(') else {
