@@ -1,7 +1,7 @@
-//! The best point of a table, and the points that noise does not tell from it: the step `flow/best`.
+//! The best point of a table, and the points that noise does not distinguish from it: the step `flow/best`.
 //!
-//! Where points are repeated, the best is compared with every other by the one test of two points (`significance`), with Bonferroni's
-//! correction for all comparisons.
+//! If points are repeated, the best one is compared with every other one by the test of `significance`, with
+//! Bonferroni's correction for all comparisons.
 
 use std::collections::BTreeMap;
 
@@ -19,19 +19,20 @@ use crate::significance::{repeats_itself, test};
 use crate::table::{Cell, Content, Grid, Names, Reading, Spread, Table, enough, unknown_column};
 use crate::words::{Args, join};
 
-/// So many points are shown.
+/// Maximum points shown.
 const SHOWN: usize = 10;
 
-/// `with:` of `flow/best`.
+/// Parameters (`with:`) of a `flow/best` step.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BestWith {
-    /// The `flow/table` step among whose points it looks.
+    /// The `flow/table` step whose points are ranked.
     #[schemars(extend("x-flow" = "step"))]
     pub(crate) table: String,
-    /// The column that decides.
+    /// The column to rank by.
     pub(crate) column: String,
-    /// Whether its least or its largest number is the best; by default what its name tells: of a loss the least, of an accuracy the largest.
+    /// Whether the min or the max is best. By default the column's name decides: the min of a loss, the max of an
+    /// accuracy.
     #[serde(default)]
     pub(crate) goal: Option<Goal>,
 }
@@ -39,14 +40,14 @@ pub(crate) struct BestWith {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Goal {
-    /// The least.
+    /// The smallest number is best.
     Min,
-    /// The largest.
+    /// The largest number is best.
     Max,
 }
 
 impl BestWith {
-    /// What is the best, and whether only the column's name tells so; nothing where that tells nothing either.
+    /// The goal, and whether it follows only from the column's name. `None` if the name says nothing either.
     pub(super) fn goal(&self) -> Option<(Goal, bool)> {
         let by_name = || match flow_core::Best::by_name(&self.column)? {
             flow_core::Best::Min => Some((Goal::Min, true)),
@@ -56,29 +57,29 @@ impl BestWith {
     }
 }
 
-/// Points with a number, the best first.
+/// Points with a number, best first.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Ranking {
     column: String,
     goal: Goal,
-    /// The column's name alone tells that.
+    /// Whether the goal follows only from the column's name.
     #[serde(default)]
     by_name: bool,
     points: Vec<Point>,
-    /// How a number is shown.
+    /// The format of the numbers.
     show: Format,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Point {
-    /// `lr=0.1, v7`.
+    /// Its name: `lr=0.1, v7`.
     name: String,
-    /// Its place, as far as axes have numbers.
+    /// Its axis values that are numbers.
     axes: BTreeMap<String, f64>,
     cell: Cell,
-    /// The p-value of its difference to the best among all comparisons, if both are repeated.
+    /// The p-value of its difference from the best, corrected for all comparisons, if both are repeated.
     p: Option<f64>,
-    /// By a paired test.
+    /// Whether the test was paired.
     #[serde(default)]
     paired: bool,
 }
@@ -129,7 +130,7 @@ impl Ranking {
         &self.column
     }
 
-    /// For other steps: the value, the axes that are numbers, and which of the results it rests on comes first.
+    /// Metrics for other steps: the value, the axes that have numbers, and the index of the first result behind it.
     pub(super) fn metrics(&self, source: &StepView) -> BTreeMap<String, Metric> {
         let Some(best) = self.points.first() else { return BTreeMap::new() };
         let mut metrics: BTreeMap<String, Metric> =
@@ -141,7 +142,7 @@ impl Ranking {
         metrics
     }
 
-    /// Those that are not told from the best: by a test, or as far as they are the same number.
+    /// Points that are not distinguished from the best: by a test, or because they have the same number.
     fn tied(&self) -> impl Iterator<Item = &Point> {
         let best = self.points.first().and_then(|best| best.cell.number());
         self.points.iter().skip(1).filter(move |point| match point.p {
@@ -179,7 +180,7 @@ impl Ranking {
         vec![names.words.sentences(lang, &told)]
     }
 
-    /// How its points were tested against the best, for messages.
+    /// Whether its points were tested in pairs, as a word for messages.
     fn pairing(&self) -> &'static str {
         let mut tested = self.points.iter().filter(|point| point.p.is_some());
         if tested.all(|point| point.paired) { "yes" } else { "no" }

@@ -1,4 +1,5 @@
-//! Which curve one column is of over another: the step `flow/fit`. The numbers are the core's, the words the catalogues'.
+//! Which curve describes one column over another: the step `flow/fit`. The numbers come from flow-core, the words from
+//! the catalogues.
 
 use std::collections::BTreeMap;
 
@@ -17,21 +18,21 @@ use crate::safe;
 use crate::table::{Grid, Names, Table};
 use crate::words::{Args, Words, join};
 
-/// An intercept that is less than this share of the least that was measured makes no point notably another.
+/// An intercept below this share of the smallest measured value does not matter.
 const NEGLIGIBLE: f64 = 0.05;
-/// A drawn curve has so many points.
+/// Points of a drawn curve.
 const DRAWN: u32 = 100;
 
-/// `with:` of `flow/fit`.
+/// Parameters (`with:`) of a `flow/fit` step.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FitWith {
-    /// The `flow/table` step whose columns these are.
+    /// The `flow/table` step that has the columns.
     #[schemars(extend("x-flow" = "step"))]
     pub(crate) table: String,
-    /// The column that is explained.
+    /// The column to explain.
     pub(crate) y: String,
-    /// The column that explains it; by default the last axis of the rows.
+    /// The column that explains it. By default the last axis of the rows.
     #[serde(default)]
     pub(crate) x: Option<String>,
 }
@@ -40,7 +41,7 @@ pub(crate) struct FitWith {
 pub(super) struct Fits {
     y: String,
     x: String,
-    /// What a `y` is multiplied by to be shown, and an `x`.
+    /// The factors that convert a `y` and an `x` to the units shown.
     factors: (f64, f64),
     /// The unit in which `y` is shown.
     unit: String,
@@ -49,14 +50,14 @@ pub(super) struct Fits {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Fit {
-    /// What it is of, where there are several.
+    /// Name of the curve, if there are several.
     scope: Option<String>,
-    /// As shown.
+    /// In the units shown.
     points: Vec<(f64, f64)>,
-    /// What each point is of, where the rows of the table are told apart by something else than what explains.
+    /// The row of each point, if the rows differ by something other than the explaining column.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     rows: Vec<String>,
-    /// Nothing where there are too few points.
+    /// `None` if there are too few points.
     choice: Option<Choice>,
 }
 
@@ -72,8 +73,8 @@ pub(super) fn fits(with: &FitWith, table: &Table) -> Result<Fits, BuiltinFault> 
 }
 
 impl Fit {
-    /// No slope is told from 0, and nor is what a curve with as many coefficients as a line has for one: nothing is said to go with
-    /// anything then, whatever curve is nearest to the points.
+    /// Whether the column does not depend on `x`: neither the slope of the line nor that of the chosen curve differs
+    /// from 0, and the points go up and down. It then does not matter which curve is nearest to the points.
     fn is_flat(&self) -> bool {
         let Some(choice) = &self.choice else { return false };
         let is_none = |fit: &Fitted| fit.coefficients.get(1).is_some_and(|c| c.value.abs() <= c.half);
@@ -93,13 +94,13 @@ impl Fits {
         self.curves.iter().map(|curve| curve.scope.as_deref()).collect()
     }
 
-    /// The column, where it is fitted over this one.
+    /// The column, if it is fitted over this one.
     pub(super) fn along(&self, x: &str) -> Option<&str> {
         (self.x == x).then_some(&*self.y)
     }
 
-    /// For other steps, in the units of the metrics: how well the curves that were chosen say the points, and, where there is one
-    /// set of them, the straight line through it.
+    /// Metrics for other steps: the smallest R² of the chosen curves and, if there is one set of points, the straight
+    /// line through it, in the units of the metrics.
     pub(super) fn metrics(&self) -> BTreeMap<String, Metric> {
         let chosen = self.curves.iter().filter_map(|curve| curve.choice.as_ref());
         let least = chosen.map(|choice| choice.best().r2).reduce(f64::min);
@@ -117,7 +118,7 @@ impl Fits {
         metrics
     }
 
-    /// `jumps` are those of the same table.
+    /// `jumps` holds the jump analyses of the same table.
     pub(super) fn sentences(&self, jumps: &[&Sweeps], names: &Names<'_>, lang: &str) -> Vec<String> {
         let sentence =
             |curve: &Fit| self.beside(curve, jumps, names, lang).unwrap_or_else(|| self.sentence(curve, names, lang));
@@ -128,7 +129,7 @@ impl Fits {
     pub(super) fn in_short(&self, jumps: &[&Sweeps], names: &Names<'_>, lang: &str) -> Vec<String> {
         let told = |curve: &Fit| {
             let told = self.told(curve, names, lang);
-            // What is not on any curve is not far off it.
+            // If no curve describes the points, their distance from one says nothing.
             let best = curve.choice.as_ref().map(Choice::best).filter(|_| told.len() > 1);
             let off = best.and_then(|best| off(best, &curve.points, |show, off| names.words.figure(lang, show, off)));
             let off = off.map(|off| {
@@ -141,14 +142,14 @@ impl Fits {
         self.curves.iter().map(|curve| names.scoped(&curve.scope, names.capital(shape(curve), lang), lang)).collect()
     }
 
-    /// Of a curve with jumps, where its shape is another without them: what looks like a bend is one of its jumps then.
+    /// The sentence for a curve whose shape is different without its jumps: an apparent bend is one of them.
     fn beside(&self, curve: &Fit, jumps: &[&Sweeps], names: &Names<'_>, lang: &str) -> Option<String> {
         let (choice, _) = self.without_jumps(curve, jumps)?;
         let args = Args::new().with("column", names.inline(&self.y, lang)).with("axis", names.inline(&self.x, lang));
         Some(names.words.text(lang, "fit-without-jumps", &args.with("curve", key(choice.best().model))))
     }
 
-    /// What its points are without its jumps, where that is another curve than with them.
+    /// The curve through its points without its jumps, if that is another one than with them.
     fn without_jumps(&self, curve: &Fit, jumps: &[&Sweeps]) -> Option<(Choice, Vec<(f64, f64)>)> {
         let leveled = jumps.iter().find_map(|jumps| jumps.leveled(&self.y, &self.x, curve.scope.as_deref()))?;
         let choice = choose(&leveled)?;
@@ -192,7 +193,7 @@ impl Fits {
             let args = about().with("r2", r2(best.r2)).with("points", curve.points.len().to_string());
             return vec![say("fit-none", args.with("goes", course(&curve.points)))];
         }
-        // Over decades, R² is that of the largest points alone.
+        // If values span decades, R² depends only on the largest points.
         let furthest = furthest(best, &curve.points);
         if furthest.is_finite() && furthest > FIT_OFF && !flat {
             let curve_name = names.words.text(lang, &format!("fit-curve-{}", key(best.model)), &Args::new());
@@ -260,7 +261,7 @@ impl Fits {
         told
     }
 
-    /// `jumps` are those of the same table.
+    /// `jumps` holds the jump analyses of the same table.
     pub(super) fn tables(&self, jumps: &[&Sweeps], names: &Names<'_>, langs: &[&str]) -> Vec<Shown> {
         let words = names.words;
         let scoped = self.curves.iter().any(|curve| curve.scope.is_some());
@@ -305,7 +306,8 @@ impl Fits {
                     let curve = words.text(lang, &format!("fit-curve-{}", key(fit.model)), &Args::new());
                     words.text(lang, "fit-curve-without-jumps", &Args::new().with("curve", curve))
                 });
-                // Of other points than the rows above, so nothing says how likely it is beside them.
+                // This curve describes other points than the rows above, so its probability cannot be compared with
+                // theirs.
                 let compared = ["—".into(), "—".into(), String::new()];
                 grid.rows.push(cells(fit, &points, join(title)).chain(compared).collect());
             }
@@ -327,7 +329,7 @@ impl Fits {
         vec![Shown { title: join(title), grid, notes }]
     }
 
-    /// Of which curves errors count relative to what was measured.
+    /// Names the curves whose errors count relative to the measured values.
     fn in_proportion(&self, words: &Words, lang: &str) -> String {
         let relative = |curve: &&Fit| curve.choice.as_ref().is_some_and(|choice| choice.relative);
         let scopes = self.curves.iter().filter(relative).filter_map(|curve| curve.scope.as_deref().map(safe::text));
@@ -353,7 +355,7 @@ impl Fits {
 fn drawn(fit: &Fitted, points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let ends = (points.first(), points.last());
     let (Some((first, _)), Some((last, _))) = ends else { return Vec::new() };
-    // Near where a hyperbola is steep its points lie close together.
+    // Where a hyperbola is steep, its points are close together.
     let x = |n: u32| {
         let part = f64::from(n) / f64::from(DRAWN);
         if *first > 0.0 { first * (last / first).powf(part) } else { first + (last - first) * part }
@@ -361,7 +363,7 @@ fn drawn(fit: &Fitted, points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     (0..=DRAWN).map(|n| (x(n), fit.at(x(n)))).collect()
 }
 
-/// The intercept of the line that the points do not tell from one through 0, where it may matter.
+/// The intercept that the points do not distinguish from 0, if it may matter.
 fn possible_intercept<'a>(choice: &'a Choice, points: &[(f64, f64)]) -> Option<&'a Coefficient> {
     let intercept = choice.of(Model::Affine)?.coefficients.first()?;
     let least = points.iter().map(|(_, y)| y.abs()).filter(|y| *y > 0.0).fold(f64::INFINITY, f64::min);
@@ -380,7 +382,7 @@ fn key(model: Model) -> &'static str {
     }
 }
 
-/// Whether each point lies above the one before, or each below it.
+/// Whether each point is above the one before, or each below it.
 fn course(points: &[(f64, f64)]) -> &'static str {
     if points.is_sorted_by(|a, b| a.1 < b.1) {
         "up"
@@ -408,19 +410,19 @@ fn knot(fit: &Fitted) -> String {
 }
 
 fn r2(value: f64) -> String {
-    // 0.99996 is not 1.
+    // 0.99996 must not read as 1.
     let decimals =
         if value < 1.0 && value > 0.9 { (2.0 - (1.0 - value).log10().floor()).clamp(3.0, 6.0) as u8 } else { 3 };
     let shown = Format { decimals, factor: 1.0, ..Format::default() };
     shown.number(value)
 }
 
-/// How far the furthest point is off a curve, as a share of what was measured there.
+/// The largest deviation of a point from a curve, as a share of the measured value.
 fn furthest(fit: &Fitted, points: &[(f64, f64)]) -> f64 {
     points.iter().map(|(x, y)| (fit.at(*x) / y - 1.0).abs()).fold(0.0, f64::max)
 }
 
-/// How far the point that is furthest from the curve is from it, as a share of what was measured there; of 0 nothing is a share.
+/// The largest deviation as text; `None` if a measured value is 0, because it has no share.
 fn off(fit: &Fitted, points: &[(f64, f64)], shown: impl Fn(&Format, f64) -> String) -> Option<String> {
     let off = furthest(fit, points);
     off.is_finite().then(|| shown(&Format::for_unit("ratio", [off].into_iter()), off))
@@ -430,7 +432,7 @@ fn p_value(p: f64) -> String {
     Format::p_value(p).number(p)
 }
 
-/// By how much its AICc is above the least of those that may be chosen.
+/// How far its AICc is above the smallest one of the curves that may be chosen.
 fn more(fit: &Fitted, choice: &Choice) -> Option<String> {
     let show = Format { decimals: 1, factor: 1.0, unit: "AICc".into(), ..Format::default() };
     choice.above_least(fit).map(|more| show.number(more))

@@ -1,4 +1,5 @@
-//! Where a column jumps along the rows, and how much it fluctuates: the step `flow/jumps`. The numbers are the core's.
+//! Where a column jumps along the rows, and how much it fluctuates: the step `flow/jumps`. The numbers come from
+//! flow-core.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -19,16 +20,16 @@ use crate::steps::{Step, steps};
 use crate::table::{Grid, Names, Table};
 use crate::words::{Args, join};
 
-/// `with:` of `flow/jumps`.
+/// Parameters (`with:`) of a `flow/jumps` step.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct JumpsWith {
-    /// The `flow/table` step whose column this is; its last axis is the one along which jumps are looked for.
+    /// The `flow/table` step that has the column. flow looks for jumps along the last axis of its rows.
     #[schemars(extend("x-flow" = "step"))]
     pub(crate) table: String,
-    /// The column.
+    /// The column in which to look for jumps.
     pub(crate) y: String,
-    /// Whether jumps are at the multiples of this number more often than by chance is told as well.
+    /// If set, flow also tests whether jumps are at the multiples of this number more often than by chance.
     #[schemars(range(min = 2))]
     pub(crate) multiple: Option<u32>,
 }
@@ -37,32 +38,32 @@ pub(crate) struct JumpsWith {
 pub(super) struct Sweeps {
     y: String,
     x: String,
-    /// How a difference of `y` is shown.
+    /// The format of a difference of `y`.
     #[serde(default)]
     show: Format,
-    /// At whose multiples jumps are expected.
+    /// The number at whose multiples jumps are expected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     expected: Option<u32>,
     curves: Vec<Sweep>,
-    /// What curves differ by, searched once.
+    /// Differences between curves, searched once.
     #[serde(skip)]
     differences: OnceLock<Vec<Sweep>>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Sweep {
-    /// What it is of, where there are several.
+    /// Name of the curve, if there are several.
     scope: Option<String>,
-    /// The part of the split, and what it is of besides.
+    /// The part of the split, and the point of the other axes.
     #[serde(default)]
     part: Option<String>,
     #[serde(default)]
     of: Vec<String>,
-    /// As shown.
+    /// In the units shown.
     points: Vec<(f64, f64)>,
-    /// The place of each as written.
+    /// The `x` of each point as written.
     names: Vec<String>,
-    /// Nothing where there are too few points.
+    /// `None` if there are too few points.
     found: Option<Jumps>,
 }
 
@@ -87,28 +88,28 @@ pub(super) fn sweeps(with: &JumpsWith, table: &Table) -> Result<Sweeps, BuiltinF
     })
 }
 
-/// How a difference of two numbers of a column is shown.
+/// The format of a difference of two numbers of a column.
 fn difference(table: &Table, column: &str) -> Format {
     let shown = table.columns.iter().find(|c| c.name == column && c.derived.is_none());
     let show = shown.map(|column| column.show.clone()).unwrap_or_default();
-    // Points have the units of the column already.
+    // Points are already in the unit of the column.
     Format { factor: 1.0, signed: true, unit: show.unit.clone(), ..show.difference() }
 }
 
 impl Sweep {
-    /// Where it jumps.
+    /// Its jumps.
     fn steps(&self) -> Vec<Step> {
         self.found.as_ref().map(|found| steps(&self.points, found)).unwrap_or_default()
     }
 
-    /// At whose multiples all its jumps are.
+    /// The number at whose multiples all its jumps are.
     fn multiple(&self) -> Option<f64> {
         let found = self.found.as_ref()?;
         let same = self.steps().iter().map(|step| step.at).eq(found.jumps.iter().map(|jump| jump.at));
         found.multiple.filter(|_| same)
     }
 
-    /// The places at which it falls, or rises.
+    /// The places where it falls, or those where it rises.
     fn places(&self, falls: bool) -> Vec<&str> {
         let there = self.steps().into_iter().filter(|step| (step.by < 0.0) == falls);
         there.map(|step| self.names[step.at + 1].as_str()).collect()
@@ -118,14 +119,14 @@ impl Sweep {
         self.points.iter().map(|p| p.1.abs()).sum::<f64>() / self.points.len() as f64
     }
 
-    /// How much it fluctuates about its curve, as a share of its level.
+    /// The fluctuation about its curve, as a share of its level.
     fn fluctuation(&self) -> Option<f64> {
         let level = self.level();
         self.found.as_ref().map(|found| found.fluctuation / level).filter(|share| share.is_finite())
     }
 
-    /// How far its points are off the curve, as shares of its level, as much larger as its fluctuation is for what the curve took of
-    /// them. Points that the curve goes through, outliers, say nothing of it.
+    /// Deviations of its points from the curve, as shares of its level. They are scaled up to the fluctuation, because
+    /// the curve follows some of the noise. Outliers, through which the curve goes, are left out.
     fn scatter(&self) -> Option<Vec<f64>> {
         let (found, level) = (self.found.as_ref()?, self.level());
         let off: Vec<f64> = self.points.iter().zip(&found.curve).map(|(point, curve)| point.1 - curve).collect();
@@ -135,16 +136,16 @@ impl Sweep {
     }
 }
 
-/// Whether curves fluctuate alike: those with the lowest and the highest share of their level, and how likely chance is to make them so
-/// unlike.
+/// Compares the fluctuation of curves: the lowest and the highest share of the level, and the probability that chance
+/// makes them differ as much.
 struct Alike<'a> {
     low: (f64, &'a str),
     high: (f64, &'a str),
     p: f64,
 }
 
-/// What curves differ by that differ in the part of the split alone, of two: the second less the first. What jumps in both alike jumps
-/// in none of these.
+/// Differences of curves between the two parts of a split: second minus first. A jump that both have is in none of
+/// them.
 struct Difference<'a> {
     parts: [&'a str; 2],
     curves: &'a [Sweep],
@@ -209,7 +210,7 @@ impl Sweeps {
         self.curves.iter().map(|curve| curve.scope.as_deref()).collect()
     }
 
-    /// For other steps.
+    /// Metrics for other steps.
     pub(super) fn metrics(&self) -> BTreeMap<String, Metric> {
         let jumps = self.curves.iter().map(|curve| curve.steps().len());
         let mut metrics = BTreeMap::from([("jumps".to_owned(), metric(jumps.sum::<usize>() as f64, ""))]);
@@ -241,8 +242,8 @@ impl Sweeps {
         told
     }
 
-    /// Where the curves jump, those together that jump at the same places; of those that are told apart by a split, whether what they
-    /// differ by does.
+    /// Where the curves jump, in one sentence for all curves that jump at the same places. If a split distinguishes the
+    /// curves, whether their difference jumps.
     pub(super) fn in_short(&self, names: &Names<'_>, lang: &str) -> Vec<String> {
         if let Some(differs) = self.differs(names, lang) {
             return [differs].into_iter().chain(self.at_multiples(names, lang)).collect();
@@ -261,14 +262,14 @@ impl Sweeps {
                 ),
             }
         });
-        // Where it jumps most comes first, and what that has to do with multiples next.
+        // The sentence about multiples comes second.
         let mut all: Vec<String> = of.collect();
         let multiples = self.at_multiples(names, lang);
         all.splice(1.min(all.len())..1.min(all.len()), multiples);
         all
     }
 
-    /// Curves that jump at the same places.
+    /// Groups of curves that jump at the same places.
     fn groups(&self) -> Vec<Vec<&Sweep>> {
         let mut groups: Vec<Vec<&Sweep>> = Vec::new();
         for curve in self.curves.iter().filter(|curve| curve.found.is_some()) {
@@ -281,19 +282,19 @@ impl Sweeps {
         groups
     }
 
-    /// How many sentences it is in short.
+    /// The number of sentences of `in_short`.
     pub(super) fn sentences_in_short(&self) -> usize {
         let of = if self.difference().is_some() { 1 } else { self.groups().len() };
         of + self.expected().len()
     }
 
-    /// The falls and the rises of all curves, beside the multiples of the expected number.
+    /// The falls and the rises of all curves, counted at the multiples of the expected number.
     fn expected(&self) -> Vec<AtMultiples> {
         let Some(multiple) = self.expected else { return Vec::new() };
         let (mut falls, mut rises) = (AtMultiples::new("falls"), AtMultiples::new("rises"));
         for curve in &self.curves {
             let at: Vec<bool> = curve.points.iter().map(|(x, _)| x % f64::from(multiple) == 0.0).collect();
-            // A jump is between two points: a fall leads to a multiple, and a rise away from one.
+            // A jump is between two points: a fall leads to a multiple, and a rise leads away from one.
             let to: Vec<bool> = at.windows(2).map(|ends| ends[1]).collect();
             let from: Vec<bool> = at.windows(2).map(|ends| ends[0]).collect();
             let (down, up): (Vec<Step>, Vec<Step>) = curve.steps().into_iter().partition(|step| step.by < 0.0);
@@ -303,7 +304,7 @@ impl Sweeps {
         [falls, rises].into_iter().filter(|found| !found.chances.is_empty()).collect()
     }
 
-    /// Whether these are at multiples of the expected number more often than by chance.
+    /// Whether falls and rises are at multiples of the expected number more often than by chance.
     fn at_multiples(&self, names: &Names<'_>, lang: &str) -> Vec<String> {
         let multiple = self.expected.unwrap_or_default().to_string();
         let say = |found: AtMultiples| {
@@ -334,7 +335,7 @@ impl Sweeps {
         self.jumped(&[curve], names, lang)
     }
 
-    /// Where curves jump that jump at the same places; of one, how far.
+    /// Where curves with the same jumps jump. For a single curve, also how far.
     fn jumped(&self, curves: &[&Sweep], names: &Names<'_>, lang: &str) -> String {
         let say = |key: &str, args: Args| names.words.text(lang, key, &args);
         let about =
@@ -386,7 +387,7 @@ impl Sweeps {
         names.words.sentences(lang, &std::iter::once(say(key, args)).chain(multiple).collect::<Vec<_>>())
     }
 
-    /// The points of a curve without its jumps; nothing where it has none, or is of something else.
+    /// The points of a curve without its jumps; `None` if it has none, or belongs to another column or axis.
     pub(super) fn leveled(&self, y: &str, x: &str, scope: Option<&str>) -> Option<Vec<(f64, f64)>> {
         let curve = self.curves.iter().find(|curve| curve.scope.as_deref() == scope)?;
         let found = curve.found.as_ref().filter(|found| self.y == y && self.x == x && !found.jumps.is_empty())?;
@@ -455,7 +456,7 @@ impl Sweeps {
         let mut alike = table("jumps-alike", &heads, vec![words.joined(langs, "jumps-level")]);
         if let Some(Alike { low, high, p }) = self.alike() {
             let side = |(value, of): (f64, &str)| format!("{} ({})", safe::text(of), share(value).cell(value));
-            // It is of all curves.
+            // This row covers all curves.
             alike.grid.heads.remove(0);
             alike.grid.rows.push(vec![side(low), side(high), Format::p_value(p).number(p)]);
         }

@@ -1,5 +1,5 @@
-//! Analyses of a table: flow's own steps `flow/fit`, `flow/jumps` and `flow/best`. Each reads one table and makes typed figures, which
-//! it shows and which a section of a report shows with that table.
+//! Analyses of a table: flow's own steps `flow/fit`, `flow/jumps` and `flow/best`. Each reads one table and produces
+//! typed figures. The step shows them, and so does a section of a report that shows the table.
 
 mod best;
 mod check;
@@ -25,13 +25,13 @@ pub(crate) use check::{check_best, check_fit, check_jumps};
 pub(crate) use fit::FitWith;
 pub(crate) use jumps::JumpsWith;
 
-/// The file that a report reads.
+/// The file that reports read.
 const FILE: &str = "analysis.json";
 
-/// What an analysis found.
+/// The result of an analysis.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Analysis {
-    /// The table that it is of.
+    /// The step of the analysed table.
     pub(crate) table: String,
     #[serde(flatten)]
     found: Analysed,
@@ -45,7 +45,7 @@ enum Analysed {
     Best(best::Ranking),
 }
 
-/// A table of an analysis, worded.
+/// A table of an analysis as text.
 pub(crate) struct Shown {
     pub(crate) title: String,
     pub(crate) grid: Grid,
@@ -73,7 +73,7 @@ pub(crate) fn best(with: &BestWith, input: &BuiltinInput, words: &Words) -> Resu
     written(Analysis { table: with.table.clone(), found: Analysed::Best(ranking) }, &table, metrics, words)
 }
 
-/// The table of a step, and the step that it is from.
+/// The table of a step, and the step whose results it shows.
 fn table<'a>(name: &str, input: &'a BuiltinInput) -> Result<(Table, &'a StepView), BuiltinFault> {
     let no_step = |step: &str| BuiltinFault::NoSuchStep { step: step.to_owned() };
     let step = |name: &str| input.steps.get(name).ok_or_else(|| no_step(name));
@@ -116,14 +116,14 @@ fn jumps_of(analyses: &[(String, Analysis)]) -> Vec<&jumps::Sweeps> {
 }
 
 impl Analysis {
-    /// That of a step's files.
+    /// The analysis among the files of a step.
     pub(crate) fn of(name: &str, view: &StepView) -> Result<Option<Analysis>, BuiltinFault> {
         let Some(json) = view.files.iter().find_map(|files| files.get(FILE)) else { return Ok(None) };
         let read = serde_json::from_slice(json);
         read.map(Some).map_err(|e| BuiltinFault::AnalysisUnread { step: name.to_owned(), said: e.to_string() })
     }
 
-    /// What it found, a sentence each; `beside` are all analyses of the table.
+    /// Its findings, one sentence each. `beside` holds all analyses of the table.
     pub(crate) fn sentences(
         &self,
         beside: &[(String, Analysis)],
@@ -139,7 +139,7 @@ impl Analysis {
         }
     }
 
-    /// The same as short as notes are: what shape, which jumps, and not how well that fits or what is off it.
+    /// Its findings in short: the shape or the jumps, without the quality of the fit or the deviations.
     pub(crate) fn in_short(
         &self,
         beside: &[(String, Analysis)],
@@ -155,7 +155,7 @@ impl Analysis {
         }
     }
 
-    /// Its figures; `beside` are all analyses of the table.
+    /// Its tables. `beside` holds all analyses of the table.
     pub(crate) fn tables(
         &self,
         beside: &[(String, Analysis)],
@@ -171,7 +171,7 @@ impl Analysis {
         }
     }
 
-    /// How many sentences it is in short.
+    /// The number of sentences of `in_short`.
     pub(crate) fn sentences_in_short(&self) -> usize {
         match &self.found {
             Analysed::Fit(fits) => fits.scopes().len(),
@@ -180,7 +180,7 @@ impl Analysis {
         }
     }
 
-    /// The column among whose points it tells the best.
+    /// The column whose best point it finds.
     pub(crate) fn ranks(&self) -> Option<&str> {
         match &self.found {
             Analysed::Best(ranking) => Some(ranking.column()),
@@ -188,7 +188,7 @@ impl Analysis {
         }
     }
 
-    /// The column of which it tells the curve over this axis.
+    /// The column whose curve over this axis it describes.
     pub(crate) fn fits(&self, axis: &str) -> Option<&str> {
         match &self.found {
             Analysed::Fit(fits) => fits.along(axis),
@@ -196,7 +196,7 @@ impl Analysis {
         }
     }
 
-    /// The column that it is of.
+    /// The column that it analyses.
     pub(crate) fn column(&self) -> &str {
         match &self.found {
             Analysed::Fit(fits) => fits.column(),
@@ -205,7 +205,7 @@ impl Analysis {
         }
     }
 
-    /// What its first sentences are of, in their order: a curve each, or all of the table.
+    /// The scopes of its first sentences, in their order: one per curve, or the whole table.
     pub(crate) fn scopes(&self) -> Vec<Option<&str>> {
         match &self.found {
             Analysed::Fit(fits) => fits.scopes(),
@@ -214,7 +214,7 @@ impl Analysis {
         }
     }
 
-    /// The column of which it tells the jumps.
+    /// The column whose jumps it describes.
     pub(crate) fn searches(&self) -> Option<&str> {
         match &self.found {
             Analysed::Jumps(sweeps) => Some(sweeps.column()),
@@ -222,7 +222,7 @@ impl Analysis {
         }
     }
 
-    /// Its points with their curves, and the columns along and upright, where that can be drawn.
+    /// Its points with their curves, and the columns of the x axis and the y axis, if that can be drawn.
     pub(crate) fn clouds(&self) -> Option<(Vec<Cloud>, &str, &str)> {
         match &self.found {
             Analysed::Fit(fits) => Some(fits.clouds()),
@@ -244,19 +244,20 @@ impl Shown {
     }
 }
 
-/// The points of a curve as the table shows them: where, how much, and the name of each place.
+/// The points of a curve as the table shows them, with the name of each place.
 struct Points {
-    /// The part of the split, and what the curve is of besides.
+    /// The part of the split, and the point of the other axes.
     part: Option<String>,
     of: Vec<String>,
     points: Vec<(f64, f64)>,
     names: Vec<String>,
-    /// Where all rows are one curve: what each is of, by the first axis of the rows.
+    /// If all rows are one curve: the value of the first row axis for each point.
     rows: Vec<String>,
 }
 
-/// Points of each curve of the column `y` over the column `x`. Over the last axis of the rows each of the other rows' values is a curve of
-/// its own; over a measured column all rows are. What was measured on unlike numbers of GPUs is on no one curve.
+/// The points of each curve of column `y` over column `x`. If `x` is the last axis of the rows, each point of the other
+/// axes has its own curve. If `x` is a measured column, all rows are one curve. Results on different numbers of GPUs
+/// are never on one curve.
 fn curves(table: &Table, y: &str, x: &str) -> Result<Vec<(Option<String>, Points)>, BuiltinFault> {
     if table.absent.is_some() {
         return Ok(Vec::new());
@@ -308,7 +309,7 @@ fn unit(table: &Table, column: &str) -> String {
     shown.map(|c| c.show.unit.clone()).unwrap_or_default()
 }
 
-/// Behind a number of a column that is shown in this unit.
+/// The text behind a number in this unit.
 fn behind(unit: &str) -> String {
     match unit {
         "" | "%" => unit.to_owned(),
@@ -316,46 +317,46 @@ fn behind(unit: &str) -> String {
     }
 }
 
-/// Behind a difference of two such numbers: of percentages it is in percentage points.
+/// The text behind a difference of two such numbers. The difference of two percentages is in percentage points.
 fn behind_difference(unit: &str, words: &Words, langs: &[&str]) -> String {
     if unit == "%" { format!(" {}", words.joined(langs, "unit-points")) } else { behind(unit) }
 }
 
-/// An interval that is no larger than this part of its figure is of rounding errors, and tells of no digits.
+/// An interval that is at most this share of its figure comes from rounding, and does not determine the digits.
 const ROUNDING: f64 = 1e-12;
-/// A figure has so many decimals at the most.
+/// Maximum decimals of a figure.
 const DECIMALS: i32 = 9;
-/// One that is smaller and has more stands with a power of ten.
+/// A figure below this that needs more decimals is written with a power of ten.
 const TINY: f64 = 1e-3;
 
-/// A figure and half the width of its interval, with as many digits as that lets it have.
+/// A figure and half the width of its interval, with as many digits as the interval allows.
 fn within(value: f64, half: f64) -> (String, String) {
     let told = half.is_finite() && half > ROUNDING * value.abs();
     let least = if told { half } else { 1e-3 * value.abs() };
     let decimals = if least > 0.0 { 1 - least.log10().floor() as i32 } else { 0 };
     let tiny = decimals > DECIMALS && value.abs().max(half) < TINY;
     let shown = if tiny { decimals } else { decimals.clamp(0, DECIMALS) };
-    // What the interval lets be 0 has no digits of its own.
+    // A value that rounds to zero with these digits is 0.
     let value = if value.abs() < 10_f64.powi(-shown) / 2.0 { 0.0 } else { value };
     let show = Format { decimals: if tiny { 0 } else { shown as u8 }, factor: 1.0, ..Format::default() };
-    // What does not scatter is known exactly.
+    // A value without scatter is known exactly.
     let show = if half == 0.0 { show.no_finer_than([value].into_iter()) } else { show };
     let number = match tiny && value != 0.0 {
         true => with_power(value, (shown + value.abs().log10().floor() as i32).max(0) as usize),
         false => show.number(value),
     };
-    // Of what is less its decimals show no two digits.
+    // A half width that would not show two digits is written with a power of ten.
     let finer = half > 0.0 && half < 0.99 * 10_f64.powi(1 - i32::from(show.decimals));
     (number, if finer { with_power(half, 1) } else { show.number(half) })
 }
 
-/// `1.60e-12`, with so many digits behind the point.
+/// `1.60e-12`, with this many digits after the point.
 fn with_power(value: f64, digits: usize) -> String {
     let sign = if value < 0.0 { "−" } else { "" };
     format!("{sign}{:.digits$e}", value.abs())
 }
 
-/// `0.120 ± 0.012`, and the same without its sign.
+/// `0.120 ± 0.012`.
 fn give_or_take(value: f64, half: f64) -> String {
     let (value, half) = within(value, half);
     format!("{value} ± {half}")

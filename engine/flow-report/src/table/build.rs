@@ -1,5 +1,5 @@
-//! From the results of a step to a table: which results share a cell, and what they say together. Derived columns are
-//! `derive`'s.
+//! Builds a table from the results of a step: decides which results share a cell and combines their values. Derived
+//! columns are in `derive`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,7 +49,7 @@ pub(crate) fn build(with: &TableWith, input: &BuiltinInput) -> Result<Table, Bui
         table.absent = Some(Cause::NoInstances { step: None, because: None });
         return Ok(table);
     };
-    // A step whose `when` is false for all of its instances has nothing to show: one line says so, not a table of it.
+    // If `when` is false for all instances of a step, one line says so instead of a table.
     if results.iter().all(|result| result.outcome == Outcome::Skipped) {
         table.absent = first.cause.clone().or_else(|| view.absent.clone()).or(Some(Cause::AllSkipped));
         return Ok(table);
@@ -96,7 +96,7 @@ pub(crate) fn build(with: &TableWith, input: &BuiltinInput) -> Result<Table, Bui
     Ok(table)
 }
 
-/// Rows, columns and what is to be said of them, from results.
+/// Fills the rows, columns and notes of a table from results.
 fn tabulate(with: &TableWith, results: &[&StepResult], table: &mut Table) -> Result<(), BuiltinFault> {
     let Some(first) = results.first() else { return Ok(()) };
     let axes: Vec<&str> = first.axes.keys().map(String::as_str).collect();
@@ -137,10 +137,10 @@ fn tabulate(with: &TableWith, results: &[&StepResult], table: &mut Table) -> Res
     Ok(())
 }
 
-/// Repetitions have no axis of their own; `over` names them by either of these, each having a seed of its own.
+/// Names for repetitions in `over`. Repetitions have no axis, and each has its own seed.
 const REPETITIONS: [&str; 2] = ["repetition", "seed"];
 
-/// The axes that make the rows; the error says which key of `with` is wrong.
+/// The axes that make the rows. The error says which key of `with` is wrong.
 pub(super) fn rows(
     with: &TableWith,
     axes: &[&str],
@@ -176,11 +176,11 @@ pub(super) fn rows(
     if with.rows.list().is_empty() {
         return Ok(rest.map(|a| (*a).to_owned()).collect());
     }
-    // An axis with one value needs no place in the table; one with several is refused.
+    // An axis with one value needs no column in the table; `group` refuses one with several.
     Ok(with.rows.list().to_vec())
 }
 
-/// Why an axis that varies, and that neither the rows nor anything else names, cannot be left out.
+/// The error for an axis that varies but is named neither by the rows nor by another key.
 pub(super) fn left_out(with: &TableWith, axis: &str) -> BuiltinFault {
     BuiltinFault::AxisLeftOut { step: with.from.clone(), axis: axis.to_owned() }
 }
@@ -222,8 +222,9 @@ fn group<'a>(
     Ok(Groups { keys, parts, cells })
 }
 
-/// Rows with the same value of the first axis in a row, among these those with the same of the second, and so on, each where the first of
-/// them is: the last axis is the one that varies from row to row, in whichever order the matrix has them.
+/// Sorts rows so that those with the same value of the first axis are adjacent, among them those with the same second
+/// value, and so on. Each group is placed at its first row. So the last axis varies from row to row, in whatever order
+/// the matrix has them.
 fn by_first_axis<T>(rows: Vec<(Vec<Value>, T)>) -> Vec<(Vec<Value>, T)> {
     let mut first: BTreeMap<String, usize> = BTreeMap::new();
     let mut ranked = Vec::with_capacity(rows.len());
@@ -257,7 +258,7 @@ fn label_key(table: &mut Table, name: &str, label: Option<Text>) {
     }
 }
 
-/// A name that no result has is more often a slip than a metric that this machine lacks: the table says so.
+/// Adds a note about a name that no result has, because that is more often a typing error than a missing metric.
 fn known(table: &mut Table, name: &str, results: &[&StepResult]) {
     let any_ok = results.iter().any(|r| r.outcome == Outcome::Ok);
     let is_explained = |note: &Note| matches!(note, Note::OfTheWhole { name: of, .. } if of == name);
@@ -307,7 +308,7 @@ fn cell(table: &mut Table, name: &str, with: &TableWith, results: &[&StepResult]
     if name == "outcome" {
         return Cell::new(worst(results));
     }
-    // What was declared is known whatever became of the attempt.
+    // A declared value is known whatever the outcome is.
     let told: Vec<Datum> = results.iter().filter_map(|r| datum(r, name)).filter(is_declared).collect();
     if let [Datum::Declared { text, number }, rest @ ..] = told.as_slice() {
         let same = rest.iter().all(|d| matches!(d, Datum::Declared { text: t, .. } if t == text));
@@ -316,7 +317,7 @@ fn cell(table: &mut Table, name: &str, with: &TableWith, results: &[&StepResult]
             false => Content::Unlike,
         });
     }
-    // Who is on its GPU takes a training's time, and nothing of what it learns.
+    // A foreign process on the GPU makes a training slower but does not change what it learns.
     let timing = columns::is_timing(name, results);
     let timed =
         |why: &Spoiled| matches!(why, Spoiled::Stranger { .. } | Spoiled::GpuSilent { .. } | Spoiled::OtherRuns { .. });
@@ -330,7 +331,7 @@ fn cell(table: &mut Table, name: &str, with: &TableWith, results: &[&StepResult]
         let note = table.note(Note::Spoiled { label: spoiled.label.clone(), reasons: spoiled.spoiled.clone() });
         return Cell { notes: vec![note], ..Cell::new(Content::Spoiled) };
     }
-    // One of several makes their mean not finite either.
+    // One value that is not finite makes the mean not finite too.
     let not_finite = |r: &&StepResult| match datum(r, name) {
         Some(Datum::NotFinite(what)) => Some(what),
         _ => None,
@@ -389,7 +390,7 @@ fn cell(table: &mut Table, name: &str, with: &TableWith, results: &[&StepResult]
     };
     let values = match rest {
         [] => first.metrics.get(name).map(|metric| metric.values.clone()).unwrap_or_default(),
-        // Of repetitions each has its place, unless one is missing.
+        // Each repetition has its place, unless one is missing.
         _ if measured.len() == results.len() => measured.iter().map(|(value, _)| *value).collect(),
         _ => Vec::new(),
     };
@@ -398,7 +399,8 @@ fn cell(table: &mut Table, name: &str, with: &TableWith, results: &[&StepResult]
     Cell { notes, mean: (is_median && values.is_empty()).then_some(mean), values, ..Cell::new(content) }
 }
 
-/// One number for several: mean ± sd over the axes that `over` names, else the median of repetitions with its range.
+/// One number for several: mean ± sd over the axes that `over` names, otherwise the median of the repetitions with its
+/// range.
 fn together(with: &TableWith, mut values: Vec<f64>) -> Content {
     let n = values.len() as u32;
     let mean = values.iter().sum::<f64>() / f64::from(n);
@@ -412,7 +414,7 @@ fn together(with: &TableWith, mut values: Vec<f64>) -> Content {
     Content::Number { value: stats::median(values).unwrap_or(mean), spread: Some(range), error }
 }
 
-/// How many of these ended in each way that is not well.
+/// Counts the results of each outcome other than ok.
 fn ended(results: &[&StepResult]) -> Vec<Ended> {
     let mut all: Vec<Ended> = Vec::new();
     for result in results.iter().filter(|result| result.outcome != Outcome::Ok) {
@@ -425,7 +427,7 @@ fn ended(results: &[&StepResult]) -> Vec<Ended> {
     all
 }
 
-/// The outcome that a cell of several names: the first that is not ok.
+/// The outcome shown for a cell of several results: the first that is not ok.
 fn worst(results: &[&StepResult]) -> Content {
     let bad = results.iter().find(|r| r.outcome != Outcome::Ok);
     let outcome = bad.map_or(Outcome::Ok, |r| r.outcome);
@@ -447,12 +449,12 @@ fn add_plain(table: &mut Table, name: &str, label: Option<Text>, measured: Measu
     });
     let show = Format::for_unit(&measured.unit, values).no_finer_than(shown);
     let column = Column { name: name.to_owned(), label, show, ..Column::default() };
-    // What was declared and does not differ stands once beside the split columns.
+    // A declared value that does not vary appears once, next to the split columns.
     let once = measured.declared && measured.cells.iter().all(|row| row.iter().all(|c| c.content == row[0].content));
     add(table, column, measured.cells, groups, once);
 }
 
-/// `x, growth(x)` of a split stand as `x v7, growth v7, x v11, growth v11`: what belongs together, together.
+/// Orders the columns of a split by part: `x v7, growth v7, x v11, growth v11`.
 fn beside(table: &mut Table) {
     let parts: Vec<String> = table.split.iter().flat_map(|(_, parts)| parts.clone()).collect();
     let at = |c: &Column| c.part.as_ref().and_then(|part| parts.iter().position(|p| p == part));
@@ -470,9 +472,9 @@ fn beside(table: &mut Table) {
     }
 }
 
-/// What the table as a whole must say.
+/// Adds the notes on the table as a whole.
 fn say(table: &mut Table, results: &[&StepResult]) {
-    // Rows of epochs are of one result, which is counted once.
+    // Rows of epochs belong to one result, which counts once.
     let mut labels = BTreeSet::new();
     let own: Vec<&StepResult> = results.iter().copied().filter(|result| labels.insert(&result.label)).collect();
     let kept = own.iter().filter_map(|result| Some((&*result.label, result.accepted.as_deref()?)));

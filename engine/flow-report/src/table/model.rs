@@ -1,4 +1,4 @@
-//! The table as a value. What `table.json` holds, and what a report reads.
+//! The table as a value, which `table.json` contains and reports read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,41 +26,41 @@ pub struct Table {
     pub format: u32,
     /// The step whose results it shows.
     pub from: String,
-    /// Which of them, by values of axes.
+    /// The instances that it shows, by axis values.
     #[serde(default, rename = "where", skip_serializing_if = "IndexMap::is_empty")]
     pub only: IndexMap<String, Value>,
-    /// The axes that make the rows: the first columns.
+    /// The axes that make the rows. They are the first columns.
     pub rows: Vec<String>,
     /// The axis that is split into columns, and its values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<(String, Vec<String>)>,
     pub columns: Vec<Column>,
     pub body: Vec<Row>,
-    /// What values of axes are called, by axis.
+    /// Displayed names of axis values, by axis.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub labels: IndexMap<String, IndexMap<String, Text>>,
-    /// What is to be said about cells, or about the table.
+    /// Notes on cells or on the whole table.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Note>,
-    /// What was seen beside results of other machines, by label: a report has these by way of the table alone.
+    /// Caveats of results of other machines, by label. A report knows these results only from the table.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) beside_theirs: BTreeMap<String, Caveats>,
-    /// Why there is nothing to show.
+    /// The reason why there is nothing to show.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub absent: Option<Cause>,
-    /// The same of earlier figures.
+    /// Earlier figures next to this table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<Box<Reference>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reference {
-    /// The file that they are from.
+    /// The file with the figures.
     pub file: String,
-    /// What is written over their columns.
+    /// The header of their columns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<Text>,
-    /// With rows of the table that it is beside, in their order.
+    /// Rows that this table has too, in the same order.
     pub table: Table,
     /// Times that were measured in a co-run group.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -71,61 +71,61 @@ pub struct Reference {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InGroup {
     pub axes: IndexMap<String, Value>,
-    /// What was measured, `epoch_time`.
+    /// The measure, such as `epoch_time`.
     pub name: String,
     pub value: f64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Column {
-    /// What it shows: the name of an axis, metric, usage or parameter.
+    /// The axis, metric, measured column or parameter that it shows.
     pub name: String,
-    /// What it computes from that, if anything.
+    /// The function that is computed from it, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub derived: Option<Derived>,
     /// The value of the split that it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<String>,
-    /// It names the row.
+    /// Whether it names the row.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub key: bool,
-    /// It shows earlier figures.
+    /// Whether it shows earlier figures.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub earlier: bool,
-    /// A label of the author's.
+    /// The author's label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<Text>,
     /// The author's label of the column that it is computed from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<Text>,
-    /// How its numbers are shown.
+    /// The format of its numbers.
     pub show: Format,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// One cell a column.
+    /// One cell per column.
     pub cells: Vec<Cell>,
 }
 
-/// A cell: what it says, where that is from, what is to be said about it.
+/// A cell: its content, the results behind it, and its notes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     #[serde(flatten)]
     pub content: Content,
-    /// The results it rests on, by label.
+    /// Labels of the results behind it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub of: Vec<String>,
-    /// How many GPUs those held.
+    /// The number of GPUs of those results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpus: Option<u32>,
-    /// What its mean is of, where a place among these means the same in other cells too.
+    /// The values behind its mean, if the same place means the same in other cells, for example the same seed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<f64>,
-    /// The mean of what its median is of, where those have no such places.
+    /// The mean of the values behind its median, if they have no such places.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean: Option<f64>,
-    /// With how many significant digits an earlier figure was given.
+    /// The number of significant digits with which an earlier figure was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digits: Option<u8>,
     /// Positions in the table's notes.
@@ -133,41 +133,41 @@ pub struct Cell {
     pub notes: Vec<usize>,
 }
 
-/// What a cell says.
+/// The content of a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Content {
-    /// A number, in the unit that metrics have.
+    /// A number, in the unit of its metric.
     Number {
-        /// The number; of several, their mean or median.
+        /// The number, or the mean or median of several.
         value: f64,
-        /// How they spread, of several.
+        /// The spread of several numbers.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         spread: Option<Spread>,
-        /// The standard error of the number, where it is known.
+        /// The standard error of the number, if it is known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<f64>,
     },
-    /// Something declared or told, as it was written; and as a number, if it is one.
+    /// A declared or reported value as it was written, and as a number if it is one.
     Text {
         text: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         number: Option<f64>,
     },
-    /// How the instance ended, where there is no number because of it.
+    /// The outcome of the instance, if that is why there is no number.
     Outcome {
         outcome: Outcome,
-        /// Out of memory: it was a GPU's.
+        /// Whether it was a GPU that ran out of memory.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         gpu: bool,
     },
     /// The program reported NaN or an infinite number.
     NotFinite { what: NotFinite },
-    /// There is a number, but it is not to be trusted.
+    /// There is a number, but the measurement was disturbed.
     Spoiled,
-    /// There are several, taken under unlike circumstances.
+    /// There are several numbers, measured under different circumstances.
     Unlike,
-    /// A growth rate from one number of GPUs to another would mean nothing.
+    /// A growth rate between different numbers of GPUs would mean nothing.
     GpusChange {
         /// GPUs of the row above.
         from: u32,
@@ -178,79 +178,79 @@ pub enum Content {
     Absent,
 }
 
-/// How many ended in the same way.
+/// How many results have the same outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ended {
     pub outcome: Outcome,
-    /// Out of memory: it was a GPU's.
+    /// Whether it was a GPU that ran out of memory.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gpu: bool,
     pub n: u32,
 }
 
-/// How several numbers spread.
+/// The spread of several numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Spread {
-    /// Around their mean: standard deviation, and how many.
+    /// Around their mean: the standard deviation and the count.
     Sd(f64, u32),
-    /// Around their median: least, largest, and how many.
+    /// Around their median: min, max and count.
     Range(f64, f64, u32),
-    /// Around their mean: half the width of its 95 % confidence interval, and of how many.
+    /// Around their mean: half the width of the 95% confidence interval, and the count.
     Interval(f64, u32),
 }
 
-/// What is to be said about cells, or about the table.
+/// A note on cells or on the whole table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "note", rename_all = "snake_case")]
 pub enum Note {
     /// Numbers are means ± standard deviations.
     Mean {
-        /// Of how many; the least where it varies.
+        /// How many values there are; the min if that varies.
         of: u32,
         over: Vec<String>,
     },
     /// Numbers are medians with their range.
     Median {
-        /// Of how many; the least where it varies.
+        /// How many values there are; the min if that varies.
         of: u32,
     },
-    /// Numbers are means of simulations, with half the width of their 95 % confidence intervals.
+    /// Numbers are means of simulations, with half the width of their 95% confidence intervals.
     Simulated {
-        /// Of how many; the least where it varies.
+        /// How many values there are; the min if that varies.
         of: u32,
     },
-    /// Not averaged.
+    /// Results were not averaged, because their circumstances differ.
     Unlike {
-        /// What differs: `cpus`, `gpu_model`, …
+        /// The difference: `cpus`, `gpu_model`, …
         what: String,
         one: String,
         other: String,
     },
-    /// Why a measurement is not to be trusted.
+    /// The reasons why a measurement was disturbed.
     Spoiled { label: String, reasons: Vec<Spoiled> },
-    /// Numbers were not found where they were said to be.
+    /// No numbers were found at their declared source.
     NoMetrics {
         label: String,
-        /// How many more there are.
+        /// How many more results have this note.
         more: u32,
         problem: NoMetrics,
     },
-    /// Metrics may not be those of the whole attempt.
+    /// Metrics may not cover the whole attempt.
     Caveats { label: String, caveats: Vec<Caveat> },
-    /// The rows are epochs, or steps, and this metric was printed without one.
+    /// The rows are epochs or steps, and this metric was printed without one.
     OfTheWhole { name: String, axis: String },
-    /// Rows were to be epochs, and the values have steps only.
+    /// The rows should be epochs, but the values have only steps.
     StepsOnly,
-    /// Fewer results than there are instances.
+    /// There are fewer usable results than instances.
     Partial {
         used: u32,
         of: u32,
-        /// How those ended that did not end well.
+        /// The outcomes of the others.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         ended: Vec<Ended>,
     },
-    /// What ratios and speed-ups compare with.
+    /// The point that ratios and speed-ups compare with.
     Baseline {
         /// `version=v7`; empty for the first row.
         of: String,
@@ -258,68 +258,69 @@ pub enum Note {
     /// No result has a column of this name.
     NoColumn {
         name: String,
-        /// The nearest that there is.
+        /// The nearest existing name.
         nearest: Option<String>,
     },
-    /// Old results were kept for changed fingerprints.
+    /// Old results were accepted for changed fingerprints.
     Accepted {
         label: String,
-        /// How many more there are.
+        /// How many more results have this note.
         more: u32,
-        /// The reason that was given.
+        /// The reason that the user gave.
         reason: String,
     },
-    /// Some went on from a checkpoint of an attempt that was killed together with flow: their times lack a part.
+    /// Some attempts resumed from a checkpoint of an attempt that was killed together with flow, so their times lack a
+    /// part.
     Resumed {
         label: String,
-        /// How many more there are.
+        /// How many more results have this note.
         more: u32,
-        /// No part is missing, but the wall times that the table shows are of several attempts.
+        /// No part is missing, but the wall times in the table cover several attempts.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         whole: bool,
     },
-    /// What a program reports is no number.
+    /// A program reported a value that is not a finite number.
     NotANumber,
     /// A program's metric has the name of one of flow's own measurements.
     Hidden { name: String },
-    /// Some ran beside other attempts of flow's, others alone.
+    /// Some ran alongside other attempts of flow, others alone.
     Company {
         /// How many ran alone.
         alone: u32,
         of: u32,
     },
-    /// A reference that is not meant here.
+    /// A reference whose `when:` is false.
     NoReference { file: String },
-    /// A column of a reference that nothing was taken from, and what may be meant by it.
+    /// A column of a reference that was not used, and the name that was probably meant.
     Untaken { file: String, head: String, nearest: String },
-    /// Lines of a reference that are of the same place as an earlier one.
+    /// Lines of a reference that have the same place as an earlier line.
     Again {
         file: String,
         lines: u32,
-        /// The place of the first.
+        /// The place of the first such line.
         first: String,
     },
-    /// Lines of a reference that are no row here.
+    /// Lines of a reference that match no row.
     Unmatched {
         file: String,
         lines: u32,
-        /// The place of the first.
+        /// The place of the first such line.
         first: String,
     },
-    /// Another machine's results were asked for with another parameter.
+    /// The results of another machine have another value of a parameter.
     OtherParameter { machine: String, name: String, theirs: String, own: String },
-    /// An input file of a step was another one on another machine.
+    /// An input file of a step differs on another machine.
     OtherInput { machine: String, file: String },
-    /// Files and parameters are the same there; the command, its environment or what other steps made are not.
+    /// Files and parameters are the same there, but the command, its environment or the outputs of other steps differ.
     OtherProgram { machine: String },
-    /// There is nothing of another machine.
+    /// There are no results of another machine.
     NoMachines,
-    /// GPU memory is the card's against its state before the start.
+    /// GPU memory is that of the whole GPU, relative to its state before the start.
     Unverified,
 }
 
 impl Cell {
-    /// A cell that says this and rests on nothing.
+    /// A cell with this content and no results behind it.
     pub(crate) fn new(content: Content) -> Self {
         Cell { content, of: Vec::new(), gpus: None, values: Vec::new(), mean: None, digits: None, notes: Vec::new() }
     }
@@ -333,13 +334,13 @@ impl Cell {
         }
     }
 
-    /// Nothing could be measured: memory did not suffice, or it was never started.
+    /// Whether nothing could be measured, because memory did not suffice or the attempt never started.
     pub(crate) fn had_nothing_to_say(&self) -> bool {
         let ended = |outcome| matches!(outcome, Outcome::OutOfMemory | Outcome::DoesNotFit | Outcome::Skipped);
         matches!(self.content, Content::Outcome { outcome, .. } if ended(outcome))
     }
 
-    /// The standard error of its number, where it is known.
+    /// The standard error of its number, if it is known.
     pub fn error(&self) -> Option<f64> {
         match &self.content {
             Content::Number { error, .. } => *error,
@@ -349,7 +350,7 @@ impl Cell {
 }
 
 impl Cell {
-    /// How its number spreads, from where to where; nothing where all were the same.
+    /// Its spread, from low to high; `None` if all numbers were the same.
     pub(crate) fn ends(&self) -> Option<(Spread, f64, f64)> {
         let Content::Number { value, spread: Some(spread), .. } = self.content else { return None };
         let (low, high) = match spread {
@@ -361,7 +362,7 @@ impl Cell {
 }
 
 impl Spread {
-    /// The end of its message keys.
+    /// Suffix of its message keys.
     pub(crate) fn key(self) -> &'static str {
         match self {
             Spread::Sd(..) => "sd",
@@ -372,7 +373,7 @@ impl Spread {
 }
 
 impl Note {
-    /// That old results were kept, in one note for each reason, from their labels and reasons.
+    /// Notes about accepted results, one per reason, from their labels and reasons.
     pub(crate) fn accepted<'a>(kept: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<Note> {
         let mut notes: IndexMap<&str, (&str, u32)> = IndexMap::new();
         for (label, reason) in kept {
@@ -393,7 +394,7 @@ impl Table {
         view.files.iter().find_map(|files| files.get("table.json")).map(|json| serde_json::from_slice(json))
     }
 
-    /// The position of a note, added if it is new.
+    /// The position of a note. A new note is added.
     pub(crate) fn note(&mut self, note: Note) -> usize {
         self.notes.iter().position(|n| *n == note).unwrap_or_else(|| {
             self.notes.push(note);
@@ -404,14 +405,14 @@ impl Table {
     /// The position of a column.
     pub fn find(&self, name: &str, derived: Option<Derived>, part: Option<&str>) -> Option<usize> {
         let fits = |c: &Column| c.name == name && c.derived == derived;
-        // A column that does not differ between the parts stands once, for all of them.
+        // A column that does not vary between the parts appears once, for all of them.
         self.columns
             .iter()
             .position(|c| fits(c) && c.part.as_deref() == part)
             .or_else(|| self.columns.iter().position(|c| fits(c) && c.part.is_none()))
     }
 
-    /// The parts of the split; one that is none, without.
+    /// The parts of the split; a single `None` without a split.
     pub fn parts(&self) -> Vec<Option<&str>> {
         match &self.split {
             Some((_, values)) => values.iter().map(|v| Some(v.as_str())).collect(),
@@ -419,20 +420,20 @@ impl Table {
         }
     }
 
-    /// A value of the split, or a difference of two, where its axis is not beside it.
+    /// A value of the split, or a difference of two, for places that do not show its axis.
     pub(crate) fn point(&self, part: &str) -> Option<String> {
         let (axis, _) = self.split.as_ref()?;
         let values: Vec<String> = part.split(" − ").map(|value| crate::columns::point(axis, value)).collect();
         Some(values.join(" − "))
     }
 
-    /// The labels of all results that it rests on.
+    /// Labels of all results behind the table.
     pub fn labels(&self) -> std::collections::BTreeSet<&str> {
         self.body.iter().flat_map(|r| &r.cells).flat_map(|c| &c.of).map(String::as_str).collect()
     }
 }
 
-/// What to say of the columns that no result has, each with the nearest name or the metrics that there are.
+/// A sentence for each column that no result has, with the nearest name or the existing metrics.
 pub(crate) fn unknown_columns(table: &Table, input: &BuiltinInput) -> Vec<String> {
     let results = input.steps.values().flat_map(|view| &view.results);
     let metrics: BTreeSet<&str> = results.flat_map(|result| result.metrics.keys()).map(String::as_str).collect();
@@ -451,7 +452,7 @@ pub(crate) fn unknown_columns(table: &Table, input: &BuiltinInput) -> Vec<String
     table.notes.iter().filter_map(unknown).collect()
 }
 
-/// What to say of a column that a table has not.
+/// The error for a column that a table does not have.
 pub(crate) fn unknown_column(table: &Table, name: &str) -> BuiltinFault {
     let known = || table.columns.iter().filter(|column| column.derived.is_none()).map(|column| column.name.as_str());
     let hint = match nearest(name, known()) {

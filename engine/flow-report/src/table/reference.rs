@@ -1,5 +1,5 @@
-//! Earlier figures beside those of now: a CSV file becomes results like those of a step, matched by the axes of the table, so that
-//! all that is computed of the ones is computed of the others.
+//! Earlier figures next to the current ones. A CSV file becomes results like those of a step, matched by the axes of
+//! the table, so that all computations apply to both.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,15 +19,15 @@ fn outcome(text: &str) -> Option<Outcome> {
     serde_json::from_value(Value::from(text)).ok()
 }
 
-/// What is no number and no mistake either.
+/// Texts that mean a missing number and are not mistakes.
 const NOTHING: [&str; 6] = ["", "NA", "N/A", "-", "—", "–"];
-/// Units of one kind, and what one of each is in the first.
+/// Units of each kind, with their size in the first unit of the kind.
 const UNITS: [&[(&str, f64)]; 3] = [
     &[
         ("s", 1.0),
         ("ms", 1e-3),
         ("us", 1e-6),
-        // The sign of its own, and the Greek letter.
+        // The micro sign, and the Greek letter mu.
         ("\u{b5}s", 1e-6),
         ("\u{3bc}s", 1e-6),
         ("ns", 1e-9),
@@ -47,27 +47,29 @@ const UNITS: [&[(&str, f64)]; 3] = [
     &[("ratio", 1.0), ("%", 0.01)],
 ];
 
-/// How many GPUs a line is of: read whether the table shows it or not, for unlike numbers are not to be compared.
+/// The number of GPUs of a line. It is read even if the table does not show it, because results on different numbers of
+/// GPUs are not compared.
 const GPUS: &str = "gpus";
 
-/// What a name of `columns:` ends with that is the time in a co-run group.
+/// Suffix of a name in `columns:` that means the time in a co-run group.
 const TOGETHER: &str = " together";
 
-/// What a file comes to.
+/// The figures of a file.
 #[derive(Default)]
 pub(super) struct Earlier {
-    /// Results in the order of those of now.
+    /// Results, in the order of the current ones.
     pub(super) results: Vec<StepResult>,
     /// Times in a co-run group.
     pub(super) together: Vec<InGroup>,
     digits: BTreeMap<Place, u8>,
 }
 
-/// A figure of the file: the label of its result, what it is called, and the part of the split.
+/// A figure of the file: the label of its result, its name, and the part of the split.
 type Place = (String, String, Option<String>);
 
 impl Earlier {
-    /// Marks figures with the digits that they were given with: a table that wrote more would make them up.
+    /// Marks figures with the number of digits that they were given with, because more digits in the table would be
+    /// invented.
     pub(super) fn keep_digits(&self, table: &mut Table) {
         for (at, column) in table.columns.iter().enumerate().filter(|(_, column)| column.derived.is_none()) {
             for cell in table.body.iter_mut().map(|row| &mut row.cells[at]) {
@@ -78,7 +80,7 @@ impl Earlier {
     }
 }
 
-/// How many digits of a number say something: 4 of `29.10`, 3 of `0.0103`; of zero nobody can tell.
+/// The number of significant digits: 4 of `29.10`, 3 of `0.0103`. `None` for zero, because it shows none.
 fn significant(text: &str) -> Option<u8> {
     let number = text.split(['e', 'E']).next().unwrap_or(text);
     let digits = number.chars().filter(char::is_ascii_digit).skip_while(|digit| *digit == '0').count();
@@ -88,11 +90,11 @@ fn significant(text: &str) -> Option<u8> {
 /// A column of the file.
 struct ColumnOf<'a> {
     at: usize,
-    /// As its head or the author has it.
+    /// The unit in the header, or the one that the author names.
     unit: Option<&'a str>,
 }
 
-/// The results that a file comes to, in the order of those of now; what matches none of them is said.
+/// The results in a file, in the order of the current ones. Lines that match none of those get a note.
 pub(super) fn results(
     reference: &ReferenceWith,
     with: &TableWith,
@@ -121,7 +123,7 @@ pub(super) fn results(
         })?;
         keys.push((axis, column.at));
     }
-    // Where the split is no column of its own, each of its values has columns of its own.
+    // If the split has no column in the file, each of its values has its own columns.
     let mut parts: Vec<Option<&Value>> = vec![None];
     if let Some(split) = with.split.as_ref().filter(|_| !has_split) {
         parts.clear();
@@ -153,7 +155,7 @@ pub(super) fn results(
         for (own, group) in names.iter().chain(unshown).flat_map(|own| [(own, false), (own, true)]) {
             let called = format!("{own}{}{end}", if group { TOGETHER } else { "" });
             let column = match find(&called)? {
-                // A line is of so many GPUs in all of its columns.
+                // A line has one number of GPUs for all of its columns.
                 None if own == GPUS && !group => find(own)?,
                 column => column,
             };
@@ -178,7 +180,7 @@ pub(super) fn results(
         }
         columns.push(of_part);
     }
-    // A part of the split that has no result now is no slip.
+    // A part of the split without a current result is not a typing error.
     let known = |key: &String| asked.contains(key) || names.iter().any(|own| key.starts_with(&format!("{own} ")));
     if let Some(unknown) = reference.columns.keys().find(|key| !known(key)) {
         let hint = match nearest(unknown, asked.iter().map(String::as_str)) {
@@ -249,7 +251,8 @@ pub(super) fn results(
                 if NOTHING.contains(&text) {
                     continue;
                 }
-                // As flow's own tables have it. What became of a member of a group says nothing of its run alone.
+                // Outcomes appear in place of numbers, as in flow's own tables. The outcome of a group member says
+                // nothing about its run alone.
                 match outcome(text) {
                     Some(_) if *group => continue,
                     Some(outcome) => {
@@ -278,7 +281,7 @@ pub(super) fn results(
             matched.push((at, result));
         }
     }
-    // A line may be looked for once for each part of the split.
+    // A line may be recorded once for each part of the split.
     again.dedup_by_key(|(line, _)| *line);
     if let Some((_, first)) = again.first() {
         notes.push(Note::Again { file: name.to_owned(), lines: again.len() as u32, first: first.clone() });
@@ -293,17 +296,17 @@ pub(super) fn results(
     Ok(Earlier { results: matched.into_iter().map(|(_, result)| result).collect(), together, digits })
 }
 
-/// A column whose numbers are taken.
+/// A column whose numbers are used.
 struct Taken<'a> {
     own: &'a String,
-    /// Of a co-run group.
+    /// Whether the numbers are times in a co-run group.
     group: bool,
     at: usize,
     unit: String,
     factor: f64,
 }
 
-/// The column of the file that has what is called `own` here: by the author's word, or by its head.
+/// The column of the file for `own`: the one that the author names, or the one with this header.
 fn find<'a>(
     reference: &'a ReferenceWith,
     sheet: &'a Sheet,
@@ -328,7 +331,7 @@ fn find<'a>(
     Ok(Some(ColumnOf { at, unit: unit.or(named(&sheet.heads[at]).1) }))
 }
 
-/// `epoch_time [s]` as its name and its unit.
+/// Splits `epoch_time [s]` into its name and its unit.
 fn named(head: &str) -> (&str, Option<&str>) {
     match head.strip_suffix(']').and_then(|head| head.rsplit_once('[')) {
         Some((name, unit)) => (name.trim(), Some(unit.trim()).filter(|unit| !unit.is_empty())),
@@ -336,20 +339,20 @@ fn named(head: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// One name for the other by a slip of the keys: `los` for `loss`, but not `top1` for `top5`.
+/// Whether one name is a typing error for the other: `los` for `loss`, but not `top1` for `top5`.
 fn is_slip(head: &str, own: &str) -> bool {
     let letters = |name: &str| name.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
     let apart = strsim::damerau_levenshtein(head, own);
     apart > 0 && apart <= 2 && 3 * apart < own.chars().count() && letters(head) != letters(own)
 }
 
-/// `16`, `16.0` and `"16"` are one place.
+/// Whether a value is the one in a cell: `16`, `16.0` and `"16"` are the same.
 fn is(value: &Value, text: &str) -> bool {
     let number = value.as_f64().or_else(|| value.as_str()?.parse().ok());
     same(value, &Value::from(text)) || number.is_some_and(|number| text.parse() == Ok(number))
 }
 
-/// The unit of a metric in the results of now; nothing where none has it.
+/// The unit of a metric in the current results; `None` if no result has one.
 fn unit(now: &[&StepResult], name: &str) -> Option<String> {
     let measured = now.iter().find_map(|result| match datum(result, name)? {
         Datum::Measured { unit, .. } => Some(unit),
@@ -359,7 +362,7 @@ fn unit(now: &[&StepResult], name: &str) -> Option<String> {
     measured.or_else(usage)
 }
 
-/// What a number in a unit is multiplied by to be in that of the metric; nothing where these are not of one kind.
+/// The factor that converts a number to the unit of the metric; `None` if the two units are of different kinds.
 fn factor(metric: &str, given: &str) -> Option<f64> {
     let of_kind = |units: &&[(&str, f64)]| {
         let one = |name: &str| units.iter().find(|(unit, _)| *unit == name).map(|(_, factor)| *factor);
@@ -368,7 +371,7 @@ fn factor(metric: &str, given: &str) -> Option<f64> {
     if given == metric { Some(1.0) } else { UNITS.iter().find_map(of_kind) }
 }
 
-/// A column of bytes or of ratios is rarely written as such; what it may be written in.
+/// A likely unit for columns of bytes and ratios, because files rarely have these as such.
 fn unsaid(metric: &str) -> Option<&'static str> {
     match metric {
         "bytes" => Some("MiB"),
@@ -377,7 +380,7 @@ fn unsaid(metric: &str) -> Option<&'static str> {
     }
 }
 
-/// A result of which nothing is known but its place.
+/// A result with nothing but its axes.
 fn earlier(now: &StepResult, label: String) -> StepResult {
     StepResult {
         caveats: Vec::new(),
@@ -405,7 +408,7 @@ fn earlier(now: &StepResult, label: String) -> StepResult {
     }
 }
 
-/// The table with each column of earlier figures right behind that of now.
+/// The table with each column of earlier figures directly behind the current one.
 pub(crate) fn beside(table: &Table) -> Table {
     let Some(Reference { table: earlier, .. }) = table.reference.as_deref() else { return table.clone() };
     let mut merged =
@@ -428,7 +431,7 @@ pub(crate) fn beside(table: &Table) -> Table {
             !column.key && (&other.name, other.derived, &other.part) == (&column.name, column.derived, &column.part)
         });
         let says = |at: &usize| {
-            // Text is that of now, but for the number of GPUs.
+            // Text repeats that of the current table, except for the number of GPUs.
             let own = |content: &Content| match content {
                 Content::Absent => false,
                 Content::Text { .. } => column.name == GPUS,
@@ -440,7 +443,7 @@ pub(crate) fn beside(table: &Table) -> Table {
         merged.columns.push(Column { earlier: true, ..earlier.columns[found].clone() });
         for (row, to) in table.body.iter().zip(&mut merged.body) {
             let cell = row_of(row).map(|row| row.cells[found].clone());
-            // Its notes are those of the other table.
+            // Its notes belong to the other table.
             let cell = cell.map_or_else(|| Cell::new(Content::Absent), |cell| Cell { notes: Vec::new(), ..cell });
             to.cells.push(cell);
         }
