@@ -1,14 +1,15 @@
-//! Columns that agree with the earlier figures beside them.
+//! Columns that agree with the earlier figures next to them.
 
 use super::{Finding, Scoped, SectionFigures, What};
 use crate::format::Format;
 use crate::table::{Reference, Row, Table};
 
-/// Figures that are no further apart agree: rounded as published figures are, and by another convention for small things.
+/// Figures that differ by at most this share agree. Published figures are rounded and may follow other conventions for
+/// details.
 const AGREES: f64 = 0.05;
 const DECLARED: [&str; 2] = ["gpus", "cpus"];
 
-/// The columns of two tables, of the same rows, that agree in every row that both have, of which there are two at least.
+/// The columns of two tables that agree in every row that both have. There must be at least two such rows.
 pub(crate) fn agrees(ledger: &mut SectionFigures<'_>, now: &Table, then: &Reference) -> Vec<Scoped> {
     let (now, then) = super::common(now, &then.table);
     let mut names: Vec<&String> = Vec::new();
@@ -43,7 +44,7 @@ pub(crate) fn agrees(ledger: &mut SectionFigures<'_>, now: &Table, then: &Refere
     found.into_iter().map(figure).collect()
 }
 
-/// The figure of now reads as the earlier one does, with as many digits as that is given with.
+/// Whether the current figure reads like the earlier one, with as many digits as that was given with.
 fn as_given(show: &Format, now: f64, then: f64, digits: Option<u8>) -> bool {
     let fine = Format { unit: String::new(), decimals: 9, ..show.clone() };
     let given = match digits {

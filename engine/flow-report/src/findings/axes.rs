@@ -1,4 +1,4 @@
-//! Which axis of a sweep the deciding column depends on most, as the means over the other axes tell.
+//! The axis of a sweep on which a column depends most, judged by its means over the other axes.
 
 use super::{Figure, Finding, Scoped, SectionFigures, What};
 use crate::bounds::SAME_SHARE;
@@ -21,13 +21,14 @@ impl Axis {
         self.means.iter().max_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    /// How far its means are apart.
+    /// The distance between its lowest and its highest mean.
     fn way(&self) -> f64 {
         self.highest().zip(self.lowest()).map_or(0.0, |(high, low)| high.1 - low.1)
     }
 }
 
-/// The axis on which the column depends most, and on which next: of a sweep over several, all of whose points have a number.
+/// The axis on which the column depends most, and the next one. The sweep must have several axes and a number at all
+/// points.
 pub(crate) fn depends(ledger: &mut SectionFigures<'_>, column: &str, least: bool) -> Option<Scoped> {
     let table = ledger.table;
     let mut show = None;
@@ -57,7 +58,7 @@ pub(crate) fn depends(ledger: &mut SectionFigures<'_>, column: &str, least: bool
         Axis { name: name.clone(), means }
     });
     let mut axes: Vec<Axis> = axes.filter(|axis| axis.means.len() > 1).collect();
-    // Means are those of the same other values only if every value meets every other.
+    // Means cover the same other values only if every value is combined with every other one.
     if axes.len() < 2 || axes.iter().map(|axis| axis.means.len()).product::<usize>() != points.len() {
         return None;
     }

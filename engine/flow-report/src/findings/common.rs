@@ -1,9 +1,9 @@
-//! What two tables both have: the rows and columns over which what is found in the one can be held against the other. It does not
-//! know what is found.
+//! The rows and columns that two tables have in common, over which findings of the two can be compared. This module
+//! does not know any findings.
 
 use crate::table::{Cell, Column, Content, Row, Table};
 
-/// Both tables with nothing but the cells for which both have something.
+/// Both tables, reduced to the cells that have content in both.
 pub(crate) fn common(now: &Table, then: &Table) -> (Table, Table) {
     let empty = |table: &Table| Table { columns: Vec::new(), body: Vec::new(), rows: Vec::new(), ..table.clone() };
     if now.rows != then.rows {
@@ -38,7 +38,7 @@ pub(crate) fn common(now: &Table, then: &Table) -> (Table, Table) {
     (of_now, of_then)
 }
 
-/// Both say something, and neither of another number of GPUs than the other.
+/// Whether both cells have content, and not from different numbers of GPUs.
 fn comparable(one: &Cell, other: &Cell) -> bool {
     let says = |cell: &Cell| !matches!(cell.content, Content::Absent | Content::Spoiled | Content::Unlike);
     let gpus = one.gpus.zip(other.gpus).is_none_or(|(one, other)| one == other);

@@ -1,4 +1,4 @@
-//! Two versions side by side: how every measured column changes from one to the other, and what that comes to.
+//! Compares two versions: how every measured column changes from one to the other, and what follows from that.
 
 use flow_core::Interval;
 use flow_core::reason::BuiltinFault;
@@ -14,60 +14,61 @@ use crate::format::Format;
 use crate::significance::{Tested, test};
 use crate::table::{Content, EPOCH, Reading, Row, Table, refine};
 
-/// So many rows of one sign are no chance: 2 · 0.5⁶ is 3 %.
+/// From this many rows on, changes of the same sign are not chance: 2 · 0.5⁶ is 3%.
 const ROWS: usize = 6;
-/// Of what training teaches, what tells how well a model does.
+/// Columns that a training learns and that show how well a model works.
 const ACCURACY: [&str; 4] = ["top1", "accuracy", "top5", "error_rate"];
-/// Columns that cost something.
+/// Columns that are costs.
 const COST: [&str; 5] = ["epoch_time", "iteration_time", "cpu_util", "gpu_memory", "energy"];
 
-/// How columns change from one value of the split to the other.
+/// The changes of columns from one value of the split to the other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Changes {
-    /// The axis that is compared.
+    /// The axis of the split.
     pub(crate) axis: String,
-    /// From this value of it …
+    /// From this value of the axis …
     pub(crate) a: String,
     /// … to this one.
     pub(crate) b: String,
-    /// Columns by name, with how their changes are shown.
+    /// Names of the columns, with the format of their changes.
     pub(crate) columns: Vec<(String, Format)>,
-    /// Changes by row of the table, then column.
+    /// Changes by row of the table, then by column.
     pub(crate) rows: Vec<Vec<Option<f64>>>,
 }
 
-/// What repetitions measured of the one version and of the other.
+/// The values that repetitions measured for both versions.
 type Pairs = Vec<(f64, f64)>;
 
-/// A column that is compared.
+/// A column with its changes.
 struct Compared {
     name: String,
     /// Its columns of the one version and of the other.
     at: [usize; 2],
     show: Format,
-    /// Its changes are ratios less 1, not differences.
+    /// Whether changes are ratios minus 1, not differences.
     relative: bool,
-    /// What small changes are a share of.
+    /// The value that small changes are a share of.
     scale: f64,
-    /// From one version to the other, by row.
+    /// Changes from one version to the other, by row.
     changes: Vec<Option<f64>>,
-    /// In how many rows there ought to be a change: in all but those that ended both times for want of memory, or did not run.
+    /// The number of rows that should have a change: all but those that ran out of memory in both versions or did not
+    /// run.
     expected: usize,
-    /// Changes from each repetition to the same one of the other version, where every row has several.
+    /// Changes from each repetition to the same one of the other version, if every row has several.
     repetitions: Vec<f64>,
-    /// What each repetition says of the change of its row: their mean is that of the rows.
+    /// An estimate of its row's change from each repetition. Their mean is the mean of the rows.
     estimates: Vec<f64>,
-    /// The same by row.
+    /// The same estimates by row.
     by_row: Vec<Option<Vec<f64>>>,
 }
 
 impl Changes {
-    /// The two values, as they read away from their axis.
+    /// The two values, as they read without their axis.
     pub(crate) fn ends(&self) -> (String, String) {
         (point(&self.axis, &self.a), point(&self.axis, &self.b))
     }
 
-    /// Columns that change by differences, for want of ratios.
+    /// Columns that change by differences, because they have no ratios.
     pub(crate) fn differences(&self) -> impl Iterator<Item = &str> {
         let is_one = |show: &Format| !matches!(show.unit.as_str(), "%" | "×" | "points");
         self.columns.iter().filter(move |(_, show)| is_one(show)).map(|(name, _)| name.as_str())
@@ -75,13 +76,13 @@ impl Changes {
 }
 
 impl Compared {
-    /// The largest change that is none.
+    /// The largest change that still counts as none.
     fn none_up_to(&self) -> f64 {
         if self.show.unit == "points" { SAME_SHARE } else { SAME * self.scale }
     }
 }
 
-/// Shows what is compared with enough digits for who computes the changes.
+/// Shows the compared columns with enough digits to recompute their changes.
 pub(crate) fn readable(table: &mut Table) {
     let Some((_, [a, b])) = table.split.as_ref().map(|(axis, values)| (axis, values.as_slice())) else { return };
     let (a, b) = (a.clone(), b.clone());
@@ -95,7 +96,7 @@ pub(crate) fn readable(table: &mut Table) {
     }
 }
 
-/// Compares the two values of the split `axis`.
+/// Compares the two values of the split by `axis`.
 pub(crate) fn compare(
     ledger: &mut SectionFigures<'_>,
     axis: &str,
@@ -118,7 +119,7 @@ pub(crate) fn compare(
         if column.derived.is_some() || column.part.as_ref() != Some(a) {
             continue;
         }
-        // The same numbers under another label say the same.
+        // The same numbers under another label add nothing.
         if all.iter().any(|known| known.name == column.name) {
             continue;
         }
@@ -142,7 +143,7 @@ pub(crate) fn compare(
         let pairs: Vec<Option<(f64, Pairs)>> = pairs.collect();
         let by_row: Vec<Option<Vec<f64>>> =
             pairs.iter().map(|row| row.as_ref().map(|(change, pairs)| around(*change, pairs, relative))).collect();
-        // Seeds of one simulation are the same jobs in every row: rows say nothing new of them.
+        // Seeds of one simulation have the same jobs in every row, so more rows say nothing new about them.
         let seeds = table.body.iter().all(|row| row.cells[at_a].of.len() == 1);
         let of_all = |by_row: Vec<Option<Vec<f64>>>| {
             let compared = by_row.into_iter().zip(&changes).filter(|(_, change)| change.is_some());
@@ -174,8 +175,9 @@ pub(crate) fn compare(
     Ok(Some((changes, found.into_iter().map(|finding| Scoped { scope: None, finding }).collect())))
 }
 
-/// What each pair says of the change of a row, which is their mean. That of a ratio of means varies as the pairs lie off the line
-/// through 0 that has it as its slope (W. G. Cochran, Sampling Techniques, 1977, 6.3): ratios of the pairs themselves have another mean.
+/// An estimate of the change of a row from each pair. The mean of the estimates is that change. For a ratio of means,
+/// the scatter is the distance of the pairs from the line through 0 with this ratio as its slope (W. G. Cochran,
+/// Sampling Techniques, 1977, 6.3), because the ratios of the pairs have another mean.
 fn around(change: f64, pairs: &[(f64, f64)], relative: bool) -> Vec<f64> {
     let mean = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / pairs.len() as f64;
     let (a, b) = (mean(|pair| pair.0), mean(|pair| pair.1));
@@ -183,7 +185,7 @@ fn around(change: f64, pairs: &[(f64, f64)], relative: bool) -> Vec<f64> {
     pairs.iter().map(|pair| change + off(pair)).collect()
 }
 
-/// The mean of each place over the rows, where all rows have it.
+/// The mean of each place over the rows, for places that all rows have.
 fn means(rows: &[Vec<f64>]) -> Vec<f64> {
     let places = rows.iter().map(Vec::len).min().unwrap_or(0);
     (0..places).map(|at| rows.iter().map(|row| row[at]).sum::<f64>() / rows.len() as f64).collect()
@@ -197,13 +199,13 @@ fn found(
     trainings: &Trainings<'_>,
 ) -> Vec<Finding> {
     let (mut same, mut cheaper, mut findings, mut once) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    // What costs more GPUs, or more of anything in any row, is not free.
+    // A version that needs more GPUs, or more of any cost in any row, is not free.
     let mut free = !unlike_gpus;
     let ends = || (a.clone(), b.clone());
     for (at, column) in all.iter().enumerate() {
         let rows: Vec<(usize, f64)> =
             column.changes.iter().enumerate().filter_map(|(row, change)| Some((row, (*change)?))).collect();
-        // What most rows cannot tell is not said of the column.
+        // If most rows have no change, the column is left out.
         if 2 * rows.len() <= column.expected {
             continue;
         }
@@ -220,7 +222,7 @@ fn found(
         let bound = column.none_up_to();
         let cost = COST.contains(&column.name.as_str());
         free &= !cost || rows.iter().all(|(_, change)| *change <= bound);
-        // The same to every reader, and no test says otherwise.
+        // The numbers are the same for a reader, and no test contradicts that.
         let is_small = rows.iter().all(|(_, change)| change.abs() <= bound);
         let is_same = |found: &Finding| {
             is_small && matches!(found, Finding::Changed { borne: Borne::Two | Borne::Few | Borne::OneRow, .. })
@@ -228,7 +230,7 @@ fn found(
         let moved = changed(ledger, at, column, &rows, ends(), learned).filter(|found| !is_same(found));
         if let Some(changed) = moved {
             if let Finding::Changed { rises, borne, .. } = &changed {
-                // A few rows with a small change may be chance.
+                // A small change in a few rows may be chance.
                 let sure = matches!(borne, Borne::Tested { .. } | Borne::Most { .. } | Borne::Pair { .. })
                     || rows.iter().all(|(_, change)| change.abs() > bound);
                 free &= !(cost && *rises && sure);
@@ -271,14 +273,14 @@ fn found(
     findings
 }
 
-/// What is learned as well as before, as far as trainings tell, or, if so, slightly better.
+/// The column if it is learned as well as before or slightly better, and which of the two.
 fn no_worse(finding: &Finding) -> Option<(String, bool)> {
     let Finding::SameLearned { column, low, high, .. } = finding else { return None };
     let better = is_told(low, high) && (low.value > 0.0) == (column != "error_rate");
     (better || !is_told(low, high)).then(|| (column.clone(), better))
 }
 
-/// Whether the confidence interval of a change leaves no room for none.
+/// Whether the confidence interval of a change excludes 0.
 pub(super) fn is_told(low: &Figure, high: &Figure) -> bool {
     low.value > 0.0 || high.value < 0.0
 }
@@ -310,7 +312,7 @@ fn untold_pair(
     Some(Finding::WithinRepetitions { column: name, a, b, mean, low, high })
 }
 
-/// What changes on average by no more than repetitions differ by.
+/// A mean change that is within the scatter of the repetitions.
 fn within_repetitions(
     ledger: &mut SectionFigures<'_>,
     column: &Compared,
@@ -337,8 +339,8 @@ fn figure(column: &Compared, at: usize, (row, value): (usize, f64)) -> Figure {
     Figure { value, show: column.show.clone(), from: Source::Changes { row, column: at } }
 }
 
-/// What rises or falls in every row, or in so many that a test says so; of too few for a test, if that is asked, only where the
-/// confidence interval is to one side of 0.
+/// A rise or fall in every row, or in so many that a test confirms it. With too few rows for a test and `one_sided`,
+/// the confidence interval must be on one side of 0.
 fn changed(
     ledger: &mut SectionFigures<'_>,
     at: usize,
@@ -347,7 +349,7 @@ fn changed(
     (a, b): (String, String),
     one_sided: bool,
 ) -> Option<Finding> {
-    // What reads as no change is none.
+    // A change that reads as zero does not count.
     let signs = |changes: &mut dyn Iterator<Item = f64>| {
         changes
             .filter(|change| !column.show.reads_zero(*change))
@@ -357,7 +359,7 @@ fn changed(
     let rises = rising > falling;
     let some = rising.max(falling);
     let every = some == rows.len();
-    // Repetitions tell more where rows are few.
+    // With few rows, repetitions say more.
     let repeated = rows.len() < ROWS && !column.repetitions.is_empty();
     let pairs: Vec<f64> =
         if repeated { column.repetitions.clone() } else { rows.iter().map(|(_, change)| *change).collect() };
@@ -370,7 +372,7 @@ fn changed(
     let test = |ledger: &mut SectionFigures<'_>| {
         ledger.computed(None, of(|column| What::SignTest { column }), p, Format::p_value(p))
     };
-    // Epochs are no samples of how runs differ.
+    // Epochs do not show how runs differ.
     let one_run = ledger.table.rows.iter().any(|axis| axis == EPOCH);
     let median = median(rows.iter().map(|(_, change)| *change).collect())?;
     let pair = only_pair(ledger.table, column, rows);
@@ -391,9 +393,9 @@ fn changed(
         (true, true, _) => {
             Borne::Tested { pairs: count(ledger, of(|column| What::Pairs { column }), up + down), p: test(ledger) }
         }
-        // So many pairs are enough for a test, which tells of no change.
+        // These are enough pairs for a test, and it finds no change.
         (true, false, _) if pairs.len() >= ROWS => return None,
-        // Two points of a sweep are no sample of it.
+        // Two points are not a sample of a sweep.
         (true, false, _) if !repeated && rows.len() == 2 => Borne::Two,
         (true, false, _) => {
             if one_sided {
@@ -421,8 +423,8 @@ fn changed(
     Some(Finding::Changed { column: column.name.clone(), a, b, rises, least, most, borne })
 }
 
-/// The mean of changes and the ends of its confidence interval. That of relative ones is of the logarithm of the ratio, by the delta
-/// method: nothing falls by more than all of it.
+/// The mean of changes and the ends of its confidence interval. For relative changes, the interval is that of the
+/// ratio's logarithm (delta method), because nothing can fall by more than 100%.
 fn mean_change(changes: &[f64], relative: bool) -> Option<(f64, [f64; 2])> {
     let Interval { mean, half } = Interval::over(changes.iter().copied());
     let half = half?;
@@ -431,7 +433,7 @@ fn mean_change(changes: &[f64], relative: bool) -> Option<(f64, [f64; 2])> {
     Some((mean, [end(-half), end(half)]))
 }
 
-/// What rises or falls in some rows, as the repetitions of each tell, and changes in no other as far as they tell.
+/// A rise or fall in some rows, confirmed by their repetitions, while no change is confirmed in the others.
 fn changed_at(
     table: &Table,
     at: usize,
@@ -458,7 +460,8 @@ fn changed_at(
     Some(Finding::ChangedAt { column: column.name.clone(), a, b, rises, axis: axis.clone(), places })
 }
 
-/// What is learned from one training a row, as far as trainings tell that were repeated for something else.
+/// The change of a learned column with one training per row, judged by trainings that were repeated for another
+/// purpose.
 fn by_others(
     ledger: &mut SectionFigures<'_>,
     column: &Compared,
@@ -482,7 +485,7 @@ fn by_others(
     Some(Finding::LearnedChange { column: name, a, b, mean, low, high })
 }
 
-/// What is learned is the same, as far as repeated trainings can tell.
+/// Whether a learned column is the same in both versions, judged by repeated trainings.
 fn same_learned(ledger: &mut SectionFigures<'_>, column: &Compared, (a, b): (String, String)) -> Option<Finding> {
     let interval = Interval::over(column.estimates.iter().copied());
     let (low, high) = (interval.mean - interval.half?, interval.mean + interval.half?);

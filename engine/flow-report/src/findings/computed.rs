@@ -1,4 +1,4 @@
-//! Computed figures in words: how each reads, and what it is.
+//! Computed figures as text: their values and their labels.
 
 use super::{Computed, What};
 use crate::safe;
@@ -6,7 +6,7 @@ use crate::table::Names;
 use crate::words::{Args, Words};
 
 impl Computed {
-    /// The figure, with its interval where that is told.
+    /// The figure, with its interval if that is shown.
     pub(crate) fn text(&self, words: &Words, lang: &str) -> String {
         let value = words.figure(lang, &self.show, self.value);
         let Some((low, high)) = self.ends else { return value };
@@ -15,7 +15,7 @@ impl Computed {
         words.text(lang, "computed-interval", &Args::new().with("value", value).with("range", range))
     }
 
-    /// What the figure is, for the table of computed figures.
+    /// The label of the figure in the table of computed figures.
     pub(crate) fn label(&self, words: &Words, lang: &str, names: &Names<'_>) -> String {
         let inline = |name: &str| names.inline(name, lang);
         let of = |column: &str, axis: &str| Args::new().with("column", inline(column)).with("axis", inline(axis));

@@ -1,4 +1,5 @@
-//! Findings along the rows of a table: where time flattens, what memory does, where the sweep ends, jumps and straight lines.
+//! Findings along the rows of a table: where time flattens, how memory grows, where the sweep ends, jumps and straight
+//! lines.
 
 use std::collections::BTreeSet;
 
@@ -11,9 +12,9 @@ use crate::format::Format;
 use crate::steps::steps;
 use crate::table::{Content, Curve, Derived, Table};
 
-/// Whether memory is flat is asked of values so many times as large as the first,
+/// Memory is called flat or not flat only up to values this many times as large as the first,
 const FAR: f64 = 4.0;
-/// and answered with no where the first is this at the most.
+/// and called not flat only if the first is at most this.
 const SMALL: f64 = 4.0;
 
 /// A point of a curve.
@@ -27,23 +28,23 @@ struct Point {
     gpus: Option<u32>,
 }
 
-/// What else is known of the rows.
+/// Other facts about the rows.
 #[derive(Default)]
 pub(crate) struct Besides<'a> {
-    /// Results beside which others computed on their GPU, by label: how long they took says nothing of the axis.
+    /// Results that shared their GPU with other processes, by label. Their times say nothing about the axis.
     pub(crate) shared: BTreeSet<&'a str>,
-    /// Columns of which an analysis tells the curve, and those of which one tells the jumps.
+    /// Columns whose curve an analysis describes, and those whose jumps one describes.
     pub(crate) fitted: BTreeSet<&'a str>,
     pub(crate) searched: BTreeSet<&'a str>,
 }
 
-/// Findings along the rows.
 pub(crate) fn curves(ledger: &mut SectionFigures<'_>, besides: &Besides<'_>) -> Vec<Scoped> {
     let table = ledger.table;
     let Some(axis) = table.rows.last().cloned() else {
         return Vec::new();
     };
-    // How long the one epoch takes and the next is no curve over anything that somebody chose; what an author calls otherwise may be.
+    // Times of successive epochs are not a curve over a chosen parameter. An `epoch` axis that the author relabelled
+    // may be one.
     if axis == "epoch" && table.columns.iter().any(|column| column.key && column.name == axis && column.label.is_none())
     {
         return Vec::new();
@@ -79,7 +80,7 @@ pub(crate) fn curves(ledger: &mut SectionFigures<'_>, besides: &Besides<'_>) -> 
                 findings.extend(jumping(ledger, &curve, &axis, &name, &points));
             }
         }
-        // A line says that itself.
+        // The line already says that.
         if findings
             .iter()
             .any(|finding| matches!(finding, Finding::Linear { column, .. } if column != "iteration_time"))
@@ -91,7 +92,7 @@ pub(crate) fn curves(ledger: &mut SectionFigures<'_>, besides: &Besides<'_>) -> 
     found
 }
 
-/// The points of a measured column, where the axis is a number; `None` if the table has no such column.
+/// The points of a measured column over a numeric axis; `None` if the table has no such column.
 fn points(table: &Table, curve: &Curve, name: &str) -> Option<(String, Vec<Point>)> {
     let column = table.find(name, None, curve.part.as_deref())?;
     let key = table.rows.len() - 1;
@@ -104,7 +105,7 @@ fn points(table: &Table, curve: &Curve, name: &str) -> Option<(String, Vec<Point
     Some((name.to_owned(), points.collect()))
 }
 
-/// The first run of points that held the same number of GPUs: only those can be compared along the axis.
+/// The first points in a row that had the same number of GPUs, because only those can be compared along the axis.
 fn comparable(points: &[Point]) -> &[Point] {
     let rising = points.windows(2).take_while(|w| w[1].x > w[0].x && w[1].gpus == w[0].gpus).count();
     &points[..(rising + 1).min(points.len())]
@@ -129,13 +130,13 @@ fn flattens(ledger: &SectionFigures<'_>, axis: &str, time: &str, points: &[Point
     }
     let rises = |w: &[Point]| w[1].y > (1.0 + SAME) * w[0].y;
     let falls = |w: &[Point]| w[1].y < (1.0 - SAME) * w[0].y;
-    // The first point after which nothing is faster by more than that.
+    // The first point after which nothing is faster by more than that share.
     let rest_least = |at: usize| points[at..].iter().map(|p| p.y).fold(f64::INFINITY, f64::min);
     let Some(at) = (0..points.len()).find(|at| rest_least(*at) >= (1.0 - SAME) * points[*at].y) else { return };
     let Some(value) = figure(&points[at]) else { return };
     let text = points[at].text.clone();
     let (first, last) = (&points[0], &points[points.len() - 1]);
-    // A way that turns against where it leads, or that leads nowhere.
+    // The curve turns back on its way to this point, or goes both up and down without a trend.
     let (up, down) = (points.windows(2).any(rises), points.windows(2).any(falls));
     if points[..=at].windows(2).any(rises) || at == 0 && up && down {
         if let (Some(low), Some(high)) = (least, most)
@@ -145,7 +146,7 @@ fn flattens(ledger: &SectionFigures<'_>, axis: &str, time: &str, points: &[Point
             let (low, high) = (low.text.clone(), high.text.clone());
             match nowhere {
                 true => found.push(Finding::NoTrend { time, axis, least, most }),
-                // An iteration of a larger batch takes longer as a matter of course.
+                // An iteration of a larger batch is expected to take longer.
                 false if time == "iteration_time" => {}
                 false => found.push(Finding::Uneven { time, axis, least: (low, least), most: (high, most) }),
             }
@@ -158,7 +159,7 @@ fn flattens(ledger: &SectionFigures<'_>, axis: &str, time: &str, points: &[Point
             let rises =
                 (last.y > (1.0 + SAME) * points[at].y).then(|| Some((last.text.clone(), figure(last)?))).flatten();
             match at {
-                // An iteration of a larger batch takes longer as a matter of course.
+                // An iteration of a larger batch is expected to take longer.
                 0 if time == "iteration_time" => {}
                 0 => found.push(Finding::NeverFalls { time, axis, at: text, value, rises }),
                 _ => {
@@ -180,7 +181,7 @@ fn memory_faster(
     let pairs: Vec<(&Point, &Point)> =
         comparable(t).iter().filter_map(|t| Some((comparable(m).iter().find(|m| m.row == t.row)?, t))).collect();
     let change = |a: &Point, b: &Point| b.y / a.y - 1.0;
-    // Once the product has begun to rise, it must stay so to be said.
+    // The product must keep rising once it has begun to rise.
     let rises = |w: &[(&Point, &Point)]| w[1].0.y * w[1].1.y > w[0].0.y * w[0].1.y;
     let at = pairs.windows(2).position(rises)?;
     if pairs.len() < 3 || !pairs.windows(2).skip(at).all(rises) {
@@ -203,7 +204,7 @@ fn memory_faster(
     })
 }
 
-/// The growth from one row to the next: the table's own cell where it has the column, else computed.
+/// The growth from one row to the next: the table's own cell if there is one, otherwise computed.
 fn growth(
     ledger: &mut SectionFigures<'_>,
     curve: &Curve,
@@ -222,7 +223,8 @@ fn growth(
     Some(ledger.computed(curve.scope.as_deref(), what, to.y / from.y - 1.0, Format::change()))
 }
 
-/// Whether memory is flat where the axis is small. That it is not is worth a word only of values that are as small as they get.
+/// Whether memory is flat for small values of the axis. That it is not flat is reported only if the smallest value is
+/// small enough.
 fn memory_flat(ledger: &SectionFigures<'_>, axis: &str, memory: &str, points: &[Point]) -> Option<Finding> {
     let points = comparable(points);
     let first = points.first()?;
@@ -235,7 +237,8 @@ fn memory_flat(ledger: &SectionFigures<'_>, axis: &str, memory: &str, points: &[
         return Some(Finding::MemoryNotFlat { memory, axis, from, to, least: least?, most: most? });
     }
     let flat = points.iter().take_while(|p| (p.y / first.y - 1.0).abs() <= SAME).count();
-    // Flat to the end is no finding about small batches, and neighbours of a fine sweep are always near each other.
+    // Memory that is flat to the end says nothing about small batches, and neighbours in a fine sweep always have
+    // similar values.
     let last = points.get(flat.checked_sub(1)?)?;
     if flat < 3 || flat == points.len() || last.x < FAR * first.x {
         return None;
@@ -247,7 +250,7 @@ fn memory_flat(ledger: &SectionFigures<'_>, axis: &str, memory: &str, points: &[
     Some(Finding::MemoryFlat { memory, axis, at, least: least?, most: most? })
 }
 
-/// How a load goes with the axis from its first point to its last.
+/// The change of a load along the axis, from its first point to its last.
 fn load_goes(ledger: &SectionFigures<'_>, axis: &str, load: &str, points: &[Point]) -> Option<Finding> {
     let points = comparable(points);
     let [first, .., last] = points else { return None };
@@ -262,7 +265,7 @@ fn load_goes(ledger: &SectionFigures<'_>, axis: &str, load: &str, points: &[Poin
     Some(Finding::LoadGoes { load: load.to_owned(), axis: axis.to_owned(), rises: sign > 0.0, from, to })
 }
 
-/// The least point from which on nothing ran for want of memory, or of a machine.
+/// The smallest point from which on nothing ran, because memory or the machine did not suffice.
 fn frontier(
     ledger: &SectionFigures<'_>,
     curve: &Curve,
@@ -291,7 +294,7 @@ fn frontier(
         _ => String::new(),
     };
     let (outcome, gpu) = ended(curve.rows[at])?;
-    // The last one before it that did run; one that failed says nothing about memory.
+    // The last point before it that ran. A point that failed says nothing about memory.
     let ran = |row: &&usize| {
         columns.iter().any(|at| match table.body[**row].cells[*at].content {
             Content::Number { .. } | Content::NotFinite { .. } => true,

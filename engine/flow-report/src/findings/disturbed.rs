@@ -1,5 +1,5 @@
-//! What is found of times that were measured while other programs used the CPU. It changes no finding; it says with each that may be
-//! due to them beside which result they did, and how much.
+//! Caveats for findings about times that were measured while other programs used the CPU. The findings stay as they
+//! are. A caveat names the result with the most foreign CPU use.
 
 use std::collections::BTreeMap;
 
@@ -12,34 +12,34 @@ use crate::safe;
 use crate::table::{Curve, Table};
 use crate::words::{Args, Words};
 
-/// What goes with how fast something runs, beside times.
+/// Columns that depend on speed, in addition to times.
 const PACE: [&str; 4] = ["images_per_s", "gpu_power", "gpu_load", "energy"];
 
-/// Findings of a section by number, and sentences of its analyses by the numbers of both, with what others used of the CPU beside what
-/// each rests on.
+/// Foreign CPU use behind the findings of a section, by number, and behind the sentences of its analyses, by the
+/// numbers of both.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Disturbed {
     findings: BTreeMap<usize, Beside>,
     analyses: BTreeMap<usize, BTreeMap<usize, Beside>>,
 }
 
-/// What others used of the CPU beside the results that something rests on.
+/// Foreign CPU use during the results behind a finding.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Beside {
-    /// The one beside which they used the most.
+    /// The result with the most foreign CPU use.
     label: String,
     used: Figure,
-    /// They used much beside others of them too.
+    /// Whether other results had much foreign CPU use too.
     several: bool,
 }
 
 impl Beside {
-    /// What is to be said with one sentence.
+    /// The caveat for one sentence.
     pub(crate) fn worded(&self, words: &Words, lang: &str) -> String {
         self.said("finding-foreign", words, lang)
     }
 
-    /// What is to be said once of a table.
+    /// The caveat for a whole table.
     pub(crate) fn of_table(&self, words: &Words, lang: &str) -> String {
         self.said("finding-foreign-table", words, lang)
     }
@@ -59,19 +59,19 @@ impl Disturbed {
         self.findings.get(&at)
     }
 
-    /// What is to be said with a sentence of an analysis.
+    /// The caveat for a sentence of an analysis.
     pub(crate) fn of_sentence(&self, analysis: usize, at: usize) -> Option<&Beside> {
         self.analyses.get(&analysis)?.get(&at)
     }
 
-    /// The most of all.
+    /// The caveat with the most foreign CPU use.
     pub(crate) fn most(&self) -> Option<&Beside> {
         let all = self.findings.values().chain(self.analyses.values().flat_map(BTreeMap::values));
         all.max_by(|a, b| a.used.value.total_cmp(&b.used.value))
     }
 }
 
-/// Those that rest on one of the results of `foreign`, which are labels with what others used of the CPU beside them.
+/// Caveats for findings and analyses. `foreign` maps labels of results to their foreign CPU use.
 pub(crate) fn disturbed(
     ledger: &mut SectionFigures<'_>,
     findings: &[Scoped],
@@ -105,9 +105,9 @@ pub(crate) fn disturbed(
     out
 }
 
-/// The results that a time rests on, in the rows and the part that are meant.
+/// Labels of the results behind a time, in the rows and the part of the scope.
 fn labels<'t>(table: &'t Table, column: &str, scope: Option<&str>) -> impl Iterator<Item = &'t str> {
-    // Of which GPUs' points a curve is says nothing here.
+    // The number of GPUs in a scope does not matter here.
     let scope = scope.map(|scope| match scope.rsplit_once("gpus=") {
         Some((rest, _)) => rest.trim_end_matches(", "),
         None => scope,
@@ -124,7 +124,7 @@ fn labels<'t>(table: &'t Table, column: &str, scope: Option<&str>) -> impl Itera
     places.into_iter().flat_map(|(row, at)| &table.body[row].cells[at].of).map(String::as_str)
 }
 
-/// The column whose course or change it tells.
+/// The column whose course or change the finding describes.
 fn timed(finding: &Finding) -> Option<&str> {
     match finding {
         Finding::Flattens { time, .. }

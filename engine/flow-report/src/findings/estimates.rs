@@ -1,4 +1,4 @@
-//! How far columns that tell others beforehand are off these.
+//! The error of columns that estimate other columns.
 
 use flow_core::stats::median;
 use indexmap::IndexMap;
@@ -7,7 +7,8 @@ use super::change::have_ratios;
 use super::{Finding, Scoped, SectionFigures, What};
 use crate::format::Format;
 
-/// Of each of these columns, against the one that it tells: as a share of that, or as a difference where there is none.
+/// Compares each estimate with its measured column: as a share of the measured value, or as a difference if there is no
+/// such share.
 pub(crate) fn estimates(ledger: &mut SectionFigures<'_>, of: &IndexMap<String, String>) -> Vec<Scoped> {
     let table = ledger.table;
     let parts: Vec<Option<&str>> = match &table.split {

@@ -1,4 +1,5 @@
-//! How a measured column goes along the rows, for columns that no other finding is about: it rises, falls, varies, or stays.
+//! The course of measured columns along the rows: rises, falls, varies or stays. Only for columns that no other finding
+//! is about.
 
 use super::curve::Besides;
 use super::held::topic;
@@ -7,10 +8,10 @@ use super::{Course, Finding, Scoped, SectionFigures};
 use crate::bounds::{BACK, SAME, SAME_SHARE};
 use crate::table::{Column, Content, Curve};
 
-/// What is measured of the measurement, or of the machine.
+/// Columns that describe the measuring itself or the machine.
 const NOT_ASKED: [&str; 6] = ["foreign_cpu", "sampler_cpu", "cpu_saturated", "gpu_shared", "gpus", "cpus"];
 
-/// A sentence for each column of each curve of which neither `found` nor an analysis says anything.
+/// A sentence for each column of each curve that neither `found` nor an analysis covers.
 pub(crate) fn goes(ledger: &SectionFigures<'_>, besides: &Besides<'_>, found: &[Scoped]) -> Vec<Scoped> {
     let table = ledger.table;
     let Some(axis) = table.rows.last().filter(|axis| *axis != "epoch" && *axis != "step") else { return Vec::new() };
@@ -27,7 +28,7 @@ pub(crate) fn goes(ledger: &SectionFigures<'_>, besides: &Besides<'_>, found: &[
             };
             let name = column.name.as_str();
             let analysed = besides.fitted.contains(name) || besides.searched.contains(name);
-            // A run that shares its GPU takes longer, and other programs are in the figures of that GPU.
+            // A run that shares its GPU takes longer, and the GPU's figures include the other programs.
             let shared =
                 |row: &usize| table.body[*row].cells[at].of.iter().any(|label| besides.shared.contains(label.as_str()));
             let disturbed = (is_time(column) || name.starts_with("gpu_")) && curve.rows.iter().any(shared);

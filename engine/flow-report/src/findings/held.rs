@@ -1,11 +1,11 @@
-//! Whether what earlier figures showed is what those of now show: findings of both, paired by what they are about.
+//! Whether current figures confirm what earlier figures showed: the findings of both, paired by topic.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Course, Finding, Scoped};
 use crate::bounds::AS_LARGE;
 
-/// A finding of earlier figures and the one of now that is about the same; one of them at least is there.
+/// An earlier finding and the current one on the same topic. At least one of them exists.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct FindingMatch {
     pub(crate) then: Option<Scoped>,
@@ -13,25 +13,25 @@ pub(crate) struct FindingMatch {
     pub(crate) holds: Holds,
 }
 
-/// What became of a finding.
+/// The result of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Holds {
-    /// The same is found at the same place.
+    /// The same finding at the same place.
     Yes,
-    /// Something is found, but another thing or at another place.
+    /// Another finding, or another place.
     Differs,
-    /// What rose falls now, or what fell rises.
+    /// An earlier rise is a fall now, or the reverse.
     Opposite,
-    /// Nothing is found now.
+    /// There is no finding now.
     Gone,
-    /// Nothing was found then.
+    /// There was no finding then.
     New,
-    /// What was measured now decides nothing.
+    /// The current measurements do not decide it.
     Open,
 }
 
-/// Pairs the findings of then and now. An end of memory that was `forced` by a limit decides nothing.
+/// Pairs earlier and current findings. If a limit forced memory to run out (`forced`), that end decides nothing.
 pub(crate) fn held(then: Vec<Scoped>, now: &[Scoped], forced: bool) -> Vec<FindingMatch> {
     let same =
         |a: &Scoped, b: &Scoped| a.scope == b.scope && topic(&a.finding).is_some_and(|t| Some(t) == topic(&b.finding));
@@ -55,7 +55,7 @@ pub(crate) fn held(then: Vec<Scoped>, now: &[Scoped], forced: bool) -> Vec<Findi
     all
 }
 
-/// Whether one says that it rises and the other that it falls.
+/// Whether one finding is a rise and the other a fall.
 fn opposite(a: &Finding, b: &Finding) -> bool {
     let sign = |finding: &Finding| match finding {
         Finding::Changed { rises, .. } | Finding::ChangedAt { rises, .. } | Finding::LoadGoes { rises, .. } => {
@@ -69,7 +69,7 @@ fn opposite(a: &Finding, b: &Finding) -> bool {
     sign(a).zip(sign(b)).is_some_and(|(a, b)| a != b)
 }
 
-/// Whether an effect is as large as the other.
+/// Whether the two effects have a similar size.
 fn alike(a: &Finding, b: &Finding) -> bool {
     let size = |finding: &Finding| match finding {
         Finding::Changed { least, most, .. } => Some((least.value + most.value).abs() / 2.0),
@@ -82,7 +82,8 @@ fn alike(a: &Finding, b: &Finding) -> bool {
     size(a).zip(size(b)).is_none_or(|(a, b)| a.max(b) <= AS_LARGE * a.min(b))
 }
 
-/// What a finding is about. Of loads over time, of repetitions and of what ran at once, there are no earlier figures.
+/// The topic of a finding. Loads over time, repetitions and runs at once have no topic, because there are no earlier
+/// figures for them.
 pub(crate) fn topic(finding: &Finding) -> Option<(&'static str, &str)> {
     Some(match finding {
         Finding::Flattens { time, .. }
@@ -126,7 +127,7 @@ pub(crate) fn topic(finding: &Finding) -> Option<(&'static str, &str)> {
     })
 }
 
-/// What it says of that, figures aside.
+/// The claim of a finding, without its figures.
 fn claim(finding: &Finding) -> (&'static str, Vec<&str>) {
     match finding {
         Finding::Flattens { at, rises, .. } => {

@@ -1,4 +1,5 @@
-//! Figures that sentences rest on: cells of the section's table, and those that are computed from it and shown below the findings.
+//! The figures behind sentences: cells of the section's table, and figures computed from it that are shown below the
+//! findings.
 
 use flow_core::Interval;
 use serde::{Deserialize, Serialize};
@@ -7,20 +8,20 @@ use super::{Figure, Source};
 use crate::Format;
 use crate::table::Table;
 
-/// A figure that no table shows, computed for a finding and shown under it.
+/// A figure that no table shows. It is computed for a finding and shown below it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Computed {
     pub(crate) what: What,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) scope: Option<String>,
     pub(crate) value: f64,
-    /// The ends of its 95 % confidence interval, where it is told.
+    /// The ends of its 95% confidence interval, if that is shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ends: Option<(f64, f64)>,
     pub(crate) show: Format,
 }
 
-/// What a computed figure is.
+/// The meaning of a computed figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "what")]
 pub(crate) enum What {
@@ -54,7 +55,7 @@ pub(crate) enum What {
     Most {
         column: String,
     },
-    /// A number of one result, of a column that the table may not have.
+    /// A number of one result, from a column that the table may not have.
     Of {
         column: String,
         label: String,
@@ -97,12 +98,12 @@ pub(crate) enum What {
     PairTest {
         column: String,
     },
-    /// The p of the test of the best point against another.
+    /// The p-value of the test of the best point against another one.
     TTest {
         column: String,
         at: String,
     },
-    /// How far the furthest of the points is from the best that are not told from it.
+    /// The largest distance from the best among the points that are not distinguished from it.
     Furthest {
         column: String,
     },
@@ -111,18 +112,18 @@ pub(crate) enum What {
         column: String,
         at: String,
     },
-    /// How far the means of a column over an axis are apart.
+    /// The distance between the lowest and the highest mean of a column over an axis.
     AxisWay {
         column: String,
         axis: String,
     },
-    /// How many that ran at once are compared with what they took alone …
+    /// How many of the runs at once are compared with their runs alone …
     Compared,
     /// … and of how many.
     Packed,
-    /// What other programs used of the CPU meanwhile at the most.
+    /// The most CPU that other programs used during the runs.
     Foreign,
-    /// The same beside one result.
+    /// The CPU that other programs used during one result.
     ForeignBeside {
         label: String,
     },
@@ -131,40 +132,40 @@ pub(crate) enum What {
     Gain,
     LeastSlowdown,
     MostSlowdown,
-    /// How far a column is from the earlier figures at the most.
+    /// The largest deviation of a column from the earlier figures.
     Off {
         column: String,
     },
-    /// How many figures of a column read as the earlier ones do.
+    /// How many figures of a column read like the earlier ones.
     AsGiven {
         column: String,
     },
-    /// How many earlier figures of a column there are beside those of now.
+    /// How many earlier figures of a column have a current one.
     Given {
         column: String,
     },
-    /// The least, with its sign, that a column is off the one that it tells.
+    /// The smallest error of an estimate, with its sign.
     LeastOff {
         column: String,
         of: String,
     },
-    /// The most of it.
+    /// The largest error, with its sign.
     MostOff {
         column: String,
         of: String,
     },
-    /// The median of its sizes.
+    /// The median of the absolute errors.
     TypicalOff {
         column: String,
         of: String,
     },
-    /// How far all parts are apart.
+    /// The distance between the best and the worst part.
     Apart {
         column: String,
         axis: String,
         at: String,
     },
-    /// How much more a part has than another.
+    /// How much more one part has than another.
     Behind {
         column: String,
         axis: String,
@@ -193,13 +194,14 @@ impl<'a> SectionFigures<'a> {
         Some(Figure { value, show, from: Source::Table { row, column } })
     }
 
-    /// A figure that is computed and shown under the findings.
+    /// Adds a computed figure, which is shown below the findings.
     pub(crate) fn computed(&mut self, scope: Option<&str>, what: What, value: f64, show: Format) -> Figure {
         let at = self.entry(Computed { what, scope: scope.map(str::to_owned), value, ends: None, show: show.clone() });
         Figure { value, show, from: Source::Computed { entry: at } }
     }
 
-    /// A mean with its 95 % confidence interval, computed and shown under the findings: itself, the lower and the upper end.
+    /// Adds a mean with its 95% confidence interval, shown below the findings. Returns the mean, the lower and the
+    /// upper end.
     pub(crate) fn interval(
         &mut self,
         scope: Option<&str>,

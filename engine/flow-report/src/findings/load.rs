@@ -1,4 +1,4 @@
-//! Findings about load: what limits the speed, and the CPU at the ends of epochs.
+//! Findings about load: the limit of the speed, and the CPU at the ends of epochs.
 
 use flow_core::{Outcome, Series, StepResult};
 
@@ -7,13 +7,15 @@ use crate::bounds::{FULL, WAITING};
 use crate::columns::{Datum, datum, gpu_shared};
 use crate::format::Format;
 
-/// What uses more of the CPUs that it was given than this was not held to them, and is not bound by them.
+/// A program that uses more than this share of the CPUs that it was given was not confined to them, and they do not
+/// limit it.
 const HELD: f64 = 1.05;
-/// The numbers of so many results are listed.
+/// Maximum results whose numbers are listed.
 const LISTED: usize = 24;
-/// How much more the CPU must do at the ends of epochs to be a burst: relative, and of the host either this share or so many CPUs.
+/// Minimum extra CPU use at the ends of epochs that is a burst: relative, and either this share of the host or this
+/// many CPUs.
 const BURST: (f64, f64, f64) = (1.25, 0.10, 0.5);
-/// With fewer samples at the ends, or in the middle, of all epochs nothing is said.
+/// Minimum samples at the ends and in the middle of all epochs.
 const SAMPLES: usize = 3;
 
 /// Findings about the load of the results that a table shows, with their series.
@@ -50,19 +52,19 @@ fn bound(
         _ => None,
     };
     let full = |values: &Vec<f64>| values.iter().all(|v| *v >= FULL);
-    // What others computed on the GPU is part of its load.
+    // Other processes are part of the load of a shared GPU.
     let own_load = |r: &StepResult| number(r, "gpu_load").filter(|_| gpu_shared(r).is_none());
     let gpu = all(&own_load).filter(full);
     let data =
         all(&|r| Some(number(r, "data_wait")? / number(r, "epoch_time")?)).filter(|v| v.iter().all(|v| *v >= WAITING));
-    // Of the CPUs that it was given: a program that fills its own share is bound by it, whatever the host has besides.
+    // Use of the CPUs that the program was given. If it fills them, they limit it, whatever else the host has.
     let own = |r: &StepResult| {
         let cpus = f64::from(r.circumstances.cpus);
         let share = number(r, "cpu_cores")? / cpus;
         (r.circumstances.mode != flow_core::Mode::Plain && cpus > 0.0 && share <= HELD).then_some(share)
     };
     let cpu = all(&own).filter(full);
-    // A step has one bottleneck. Who waits for data while the CPUs are full waits for these.
+    // A step has one bottleneck. If it waits for data while the CPUs are full, the CPUs are the limit.
     let limits =
         [(Bound::Gpu, "gpu_load", gpu), (Bound::Cpu, "own_cpu_util", cpu), (Bound::Data, "waiting_share", data)]
             .into_iter()
@@ -71,10 +73,10 @@ fn bound(
     let cpus = results.first().map(|(r, _)| had(r)).filter(|(own, host)| own < host);
     let cpus = cpus.filter(|cpus| results.iter().all(|(r, _)| had(r) == *cpus));
     let told = limits.and_then(|(limit, column, values)| {
-        // The clocks of the CPUs and of the wall differ a little: nobody uses more than there is.
+        // The CPU and wall clocks differ a little, but use cannot exceed 100%.
         let values: Vec<f64> = values.into_iter().map(|value| value.min(1.0)).collect();
         let show = Format::for_unit("ratio", values.iter().copied());
-        // Each result has its number, in the table or below the findings, unless they are too many.
+        // Each result has its number in the table or below the findings, unless there are too many.
         let labels = results.iter().map(|(result, _)| &result.label);
         let mut each: Vec<Figure> = Vec::new();
         if values.len() <= LISTED && ledger.table.columns.iter().all(|shown| shown.name != column) {
@@ -114,7 +116,7 @@ fn ends(
     };
     let told = known.iter().filter(|one| !bursts || bursting(one));
     let (result, (middle, ends)) = told.max_by(|(_, a), (_, b)| (a.1 - a.0).total_cmp(&(b.1 - b.0))).copied()?;
-    // That there are none is said of a GPU's trainings, where a table that compares no versions asks how much the CPU works.
+    // The absence of bursts is reported only for trainings on a GPU, if the table has CPU use and compares no versions.
     let table = ledger.table;
     let is_asked = table.split.is_none() && table.columns.iter().any(|column| column.name == "cpu_util");
     if !bursts && (!is_asked || result.usage.gpus.is_empty()) {
@@ -127,7 +129,7 @@ fn ends(
     Some(Finding::Ends { label, bursts, among, middle, ends })
 }
 
-/// How much the CPU works in the middle half of epochs, and in their last tenth and until the next begins.
+/// The mean CPU use in the middle half of epochs, and from their last tenth until the next epoch begins.
 fn middle_and_ends(series: &Series) -> Option<(f64, f64)> {
     let epochs = &series.epoch_times;
     let until = |n: usize| epochs.get(n + 1).map_or(epochs[n].ended, |next| next.began);

@@ -1,5 +1,5 @@
-//! What the figures of a table say: typed values, each with the numbers that it rests on. One that the data do not support is
-//! not there. Words are in `words` and `computed`.
+//! Findings: typed statements about the figures of a table, each with the numbers behind it. A statement that the data
+//! do not support is absent. Words are in `words` and `computed`.
 
 mod agrees;
 mod axes;
@@ -47,7 +47,7 @@ pub(crate) use schedule::schedules;
 pub(crate) use trainings::Trainings;
 pub(crate) use winner::winner;
 
-/// A number of the prose, and where the reader finds it.
+/// A number in a sentence, and the place where the reader finds it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Figure {
     pub(crate) value: f64,
@@ -67,7 +67,7 @@ pub(crate) enum Source {
     Computed { entry: usize },
 }
 
-/// A finding, and the part of the table that it is about (`v7`; nothing for all of it).
+/// A finding and the part of the table that it is about, such as `v7`; `None` for the whole table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Scoped {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,56 +76,56 @@ pub(crate) struct Scoped {
     pub(crate) finding: Finding,
 }
 
-/// What was found. Columns and axes are named as in the table.
+/// A statement about the table. Columns and axes have the names of the table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "finding")]
 pub(crate) enum Finding {
-    /// Time stops falling at `at`; and rises again, where it does.
+    /// Time stops falling at `at`, and may rise again.
     Flattens {
         time: String,
         axis: String,
         at: String,
         value: Figure,
         rises: Option<(String, Figure)>,
-        /// Not even by a little does it fall from there on.
+        /// It does not fall at all after that point.
         #[serde(default)]
         stops: bool,
     },
-    /// Nothing is faster than the first point.
+    /// No point is faster than the first.
     NeverFalls { time: String, axis: String, at: String, value: Figure, rises: Option<(String, Figure)> },
     /// Time still falls at the last point.
     StillFalling { time: String, axis: String, at: String, value: Figure },
-    /// The axis makes no difference to the time.
+    /// The time hardly depends on the axis.
     TimeFlat { time: String, axis: String, least: Figure, most: Figure },
-    /// The time goes up and down along the axis, and leads nowhere.
+    /// The time goes up and down along the axis, without a trend.
     NoTrend { time: String, axis: String, least: Figure, most: Figure },
-    /// The time goes up and down along the axis, and leads somewhere: where it is least, and where most.
+    /// The time goes up and down along the axis, with a trend: its min and its max.
     Uneven { time: String, axis: String, least: (String, Figure), most: (String, Figure) },
-    /// The product of memory and time falls up to `from`, and rises from there on.
+    /// The product of memory and time falls up to `from`, and rises after it.
     MemoryFaster { memory: String, time: String, axis: String, from: String, to: String, grows: Figure, falls: Figure },
-    /// Memory hardly goes with the axis up to `at`, where it is within these.
+    /// Memory hardly depends on the axis up to `at`, and is within this range there.
     MemoryFlat { memory: String, axis: String, at: String, least: Figure, most: Figure },
-    /// Memory goes with the axis from its small values on: so much there, and so much here.
+    /// Memory depends on the axis from its smallest values on: it grows from `least` to `most`.
     MemoryNotFlat { memory: String, axis: String, from: String, to: String, least: Figure, most: Figure },
-    /// A load rises or falls along the axis, from here to there.
+    /// A load rises or falls along the axis, from its first to its last point.
     LoadGoes { load: String, axis: String, rises: bool, from: (String, Figure), to: (String, Figure) },
-    /// Where the sweep ends because something did not suffice.
+    /// The sweep ends here, because memory or the machine did not suffice.
     Frontier { axis: String, at: String, outcome: Outcome, gpu: bool, fits: Option<(String, Option<Figure>)> },
-    /// A straight line explains it.
+    /// A straight line explains the column.
     Linear { column: String, axis: String, intercept: Figure, slope: Figure, r2: Figure },
-    /// It jumps between neighbours.
+    /// The column jumps between neighbours.
     Jumps { column: String, axis: String, jumps: Vec<(String, String, Figure)>, multiple: Option<u64> },
-    /// What limits the speed.
+    /// The limit of the speed.
     Bound {
         by: Bound,
         least: Figure,
         most: Figure,
-        /// How many CPUs each had and how many the host has, where these are others and the same for all.
+        /// The CPUs of each result and of the host, if they differ and are the same for all results.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cpus: Option<(u32, u32)>,
     },
-    /// How much the CPU works at the ends of epochs, and in their middle: of the result in which that differs most, `among` those that
-    /// burst.
+    /// CPU use at the ends of epochs and in their middle, for the result where they differ most. `among` says how many
+    /// results have such bursts.
     Ends {
         label: String,
         bursts: bool,
@@ -134,7 +134,7 @@ pub(crate) enum Finding {
         middle: Figure,
         ends: Figure,
     },
-    /// Two versions differ in nothing that counts; what differs does so `one_way`.
+    /// Two versions do not differ noticeably. With `one_way`, all small differences have the same direction.
     Unchanged {
         column: String,
         a: String,
@@ -142,29 +142,31 @@ pub(crate) enum Finding {
         most: Figure,
         #[serde(default)]
         one_way: bool,
-        /// The largest change the other way, if that or the first is more than none.
+        /// The largest change in the other direction, if one of the two exceeds the bound.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         least: Option<Figure>,
     },
-    /// What two versions learn changes by too little to count: the confidence interval of the change, in which none may lie or not.
+    /// The change of a learned column is too small to matter: its confidence interval, which may exclude 0.
     SameLearned { column: String, a: String, b: String, low: Figure, high: Figure },
-    /// How much more or less two versions learn on average over the rows, as far as trainings tell that were repeated for something else.
+    /// The mean change of a learned column over the rows, judged by trainings that were repeated for another purpose.
     LearnedChange { column: String, a: String, b: String, mean: Figure, low: Figure, high: Figure },
-    /// How one version differs from the other on average over the rows is no more than repetitions differ by.
+    /// The mean change over the rows is within the scatter of the repetitions.
     WithinRepetitions { column: String, a: String, b: String, mean: Figure, low: Figure, high: Figure },
-    /// One version has more or less of it, in every row or, as a test tells, in most.
+    /// One version has more or less of the column, in every row or, confirmed by a test, in most.
     Changed { column: String, a: String, b: String, rises: bool, least: Figure, most: Figure, borne: Borne },
-    /// One version has more or less of it in these rows, as repetitions of each tell, and in no other that can be told.
+    /// One version has more or less of the column in these rows, confirmed by their repetitions, and in no other row.
     ChangedAt { column: String, a: String, b: String, rises: bool, axis: String, places: Vec<(String, Figure)> },
-    /// What two versions learn is not compared, for of each there is one training a row.
+    /// Learned columns are not compared, because each version has only one training per row.
     OneTraining { columns: Vec<String>, a: String, b: String },
-    /// At the end of the axis one part of the split is best, another worst.
+    /// At the end of the axis, the best and the worst part of the split.
     Best { column: String, axis: String, at: String, best: Side, worst: Side },
-    /// At the end of the axis the best part of the split cannot be told apart from the worst, which has so much more.
+    /// At the end of the axis, the best part of the split cannot be distinguished from the worst, which has this much
+    /// more.
     NoneTold { column: String, split: String, axis: String, at: String, best: (String, Figure), worst: TiedPart },
-    /// What a single simulation of each gives, from the least on.
+    /// The values from a single simulation each, smallest first.
     Order { column: String, order: Vec<(String, Figure)> },
-    /// Whether an order is that of a row of another table, at this place; of these names two are `turned`, others `held`.
+    /// Whether single simulations confirm the order in a row of another table, at `place`. `held`: at least one pair of
+    /// these names has the same order there. `turned`: the pairs that have the reverse order.
     OrderOf {
         column: String,
         table: String,
@@ -173,24 +175,25 @@ pub(crate) enum Finding {
         held: bool,
         turned: Vec<(String, String)>,
     },
-    /// At the end of the axis all parts of the split are alike.
+    /// At the end of the axis, all parts of the split are alike.
     Alike { column: String, split: String, axis: String, at: String, apart: Figure, least: Figure, most: Figure },
-    /// Which of two parts is better turns along the axis.
+    /// The better one of two parts changes along the axis.
     Turns { column: String, axis: String, turns: Vec<Crossover> },
-    /// A share never gets beyond this, which these parts reach.
+    /// A share never exceeds this max, which these parts reach.
     AtMost { column: String, axis: String, at: String, parts: Vec<String>, most: Figure },
-    /// How long all took at once, where that was in one run and all can be compared, and from start to end each against alone.
+    /// The time for all runs at once, if one run contains all and all can be compared, and the slowdown of each from
+    /// start to end.
     Packed {
         whole: Option<AllPacked>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         part: Option<PackedPart>,
         least: Figure,
         most: Figure,
-        /// What other programs used of the CPU meanwhile, where that is much.
+        /// The CPU that other programs used during the runs, if that is much.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         foreign: Option<Figure>,
     },
-    /// Means over repetitions differ along the axis by more than noise, or not as far as a test tells.
+    /// Means over repetitions differ along the axis by more than noise, or do not as far as a test shows.
     Repeated {
         column: String,
         axis: String,
@@ -198,46 +201,48 @@ pub(crate) enum Finding {
         least: Figure,
         most: Figure,
         p: Figure,
-        /// By a paired test.
+        /// Whether the test was paired.
         #[serde(default)]
         paired: bool,
     },
-    /// What was found earlier is found again, to within this; so many of all figures read the same, with the digits of then.
+    /// Current figures agree with the earlier ones to within `most`. Of all `of` figures, `as_given` read the same with
+    /// the earlier digits.
     Agrees { column: String, most: Figure, as_given: Figure, of: Figure },
-    /// How far a column that tells another beforehand is off it at the most; of several rows also the least, and the median of the sizes.
+    /// The largest error of a column that estimates another. For several rows, also the smallest and the median
+    /// absolute error.
     Estimate { column: String, of: String, most: Figure, more: Option<(Figure, Figure)> },
-    /// How a column goes along the axis: from its first to its last value, or from its lowest to its highest.
+    /// The course of a column along the axis: from its first to its last value, or from its lowest to its highest.
     Goes { column: String, axis: String, course: Course, from: (String, Figure), to: (String, Figure) },
-    /// The best point of a sweep, and what its repetitions tell.
+    /// The best point of a sweep, and what its repetitions show.
     Winner {
         column: String,
-        /// Less is better.
+        /// Whether less is better.
         least: bool,
         point: String,
         value: Figure,
-        /// The second best.
+        /// The second best point.
         next: (String, Figure),
-        /// The worst of three and more.
+        /// The worst of three or more points.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         worst: Option<(String, Figure)>,
-        /// How many points have a number.
+        /// The number of points that have a number.
         points: usize,
-        /// Points that are not told from the best.
+        /// Points that are not distinguished from the best.
         tied: Vec<String>,
-        /// How the second best was tested, if every point was repeated.
+        /// The test of the second best point, if every point was repeated.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         test: Option<WinnerTest>,
-        /// Repetitions of a point all came to the same number.
+        /// Whether all repetitions of a point gave the same number.
         #[serde(default)]
         identical: bool,
         /// The step is a command, which has to read the seed of its repetition.
         #[serde(default)]
         command: bool,
     },
-    /// On which axis of a sweep a column depends most: its means at the best and the worst value of it, and how far those of the next axis
-    /// are apart.
+    /// The axis of a sweep on which a column depends most: its means at the best and the worst value of the axis, and
+    /// the distance between the means of the next axis.
     Depends { column: String, axis: String, best: (String, Figure), worst: (String, Figure), next: (String, Figure) },
-    /// The same accuracy at lower cost, or a slightly `better` one.
+    /// The same accuracy at lower cost, or a slightly better one with `better`.
     CostFree {
         accuracy: String,
         a: String,
@@ -252,17 +257,17 @@ pub(crate) enum Finding {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct WinnerTest {
     pub(crate) paired: bool,
-    /// How many runs each has.
+    /// The number of runs of each point.
     pub(crate) runs: u32,
-    /// With Bonferroni's correction.
+    /// The p-value with Bonferroni's correction.
     pub(crate) p: Figure,
-    /// How far the furthest of those is from the best that are not told from it.
+    /// The largest distance from the best among the points that are not distinguished from it.
     pub(crate) furthest: Option<Figure>,
-    /// How many more runs of each would tell the two apart.
+    /// The number of further runs of each point that would distinguish the two.
     pub(crate) more: Option<u32>,
 }
 
-/// What bears that something rises or falls.
+/// The evidence for a rise or fall.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "by")]
 pub(crate) enum Borne {
@@ -270,19 +275,19 @@ pub(crate) enum Borne {
     OneRow,
     /// The only row, and a t-test of its repetitions.
     Pair { paired: bool, p: Figure },
-    /// Both rows, which tell no interval.
+    /// Both rows, which have no interval.
     Two,
-    /// Every row, of which there are too few for a test.
+    /// Every row, but there are too few for a test.
     Few,
     /// Every row, and a sign test over these pairs.
     Tested { pairs: Figure, p: Figure },
-    /// So many rows, all of one run on either side, so that no test tells how runs differ.
+    /// This many rows, all from one run per version, so no test shows how runs differ.
     OneRun { some: Figure, rows: Figure, median: Figure },
     /// Most rows, and a sign test.
     Most { some: Figure, rows: Figure, median: Figure, p: Figure },
 }
 
-/// The best or the worst part of a split, and those that cannot be told apart from it.
+/// The best or the worst part of a split, and the parts that cannot be distinguished from it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Side {
     pub(crate) name: String,
@@ -290,7 +295,7 @@ pub(crate) struct Side {
     pub(crate) rivals: Vec<TiedPart>,
 }
 
-/// A part that cannot be told apart from another: how much more it has, with the 95 % confidence interval.
+/// A part that cannot be distinguished from another: how much more it has, with the 95% confidence interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TiedPart {
     pub(crate) name: String,
@@ -300,32 +305,32 @@ pub(crate) struct TiedPart {
     pub(crate) high: Figure,
 }
 
-/// The first of two parts has less up to here, and more from there on.
+/// The first of two parts has less up to `from`, and more from `to` on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Crossover {
     pub(crate) first: String,
     pub(crate) second: String,
     pub(crate) from: String,
     pub(crate) to: String,
-    /// What the two have there …
+    /// The figures of the two at `from` …
     pub(crate) before: (Figure, Figure),
-    /// … and there.
+    /// … and at `to`.
     pub(crate) after: (Figure, Figure),
 }
 
-/// What limits the speed.
+/// The limit of the speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Bound {
-    /// GPU load is near its end.
+    /// GPU load is near its maximum.
     Gpu,
-    /// CPU use is near its end.
+    /// CPU use is near its maximum.
     Cpu,
     /// A large share of the epoch is spent waiting for data.
     Data,
 }
 
-/// How a column goes along an axis.
+/// The course of a column along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Course {
@@ -335,7 +340,7 @@ pub(crate) enum Course {
     Stays,
 }
 
-/// Of how many results something is so.
+/// How many of the results have a property.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Among {

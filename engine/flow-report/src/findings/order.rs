@@ -1,4 +1,4 @@
-//! Whether what is simulated once comes in the order that many simulations give.
+//! Whether single simulations give the same order as many simulations.
 
 use indexmap::IndexMap;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use super::{Figure, Finding, SectionFigures};
 use crate::columns::written;
 use crate::table::{Content, Row, Table};
 
-/// The orders of a table with a row for each policy, against the row of another table that is split by policy.
+/// Compares the orders of a table with one row per policy with a row of another table that is split by policy.
 pub(crate) fn order_of(own: &Table, name: &str, other: &Table, at: &IndexMap<String, Value>) -> Vec<Finding> {
     let ([axis], Some((split, _))) = (own.rows.as_slice(), &other.split) else { return Vec::new() };
     let key = |row: &Row| -> Vec<(String, String)> {

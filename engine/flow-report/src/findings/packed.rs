@@ -1,4 +1,4 @@
-//! What it saves to run things at once, as they find room and without a barrier, against one after another.
+//! The time saved by running things at once, without a barrier, compared with one after another.
 
 use flow_core::{Mode, Outcome, StepResult};
 use serde::{Deserialize, Serialize};
@@ -8,15 +8,15 @@ use crate::columns::written;
 use crate::format::Format;
 use crate::verdict::FOREIGN_CPU;
 
-/// Results that ran at once, each beside its result alone.
+/// Results of runs at once, each with its run alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Packed {
-    /// What tells them apart.
+    /// The axes that distinguish the members.
     pub(crate) axes: Vec<String>,
     pub(crate) members: Vec<Member>,
 }
 
-/// How long all took at once and one after another.
+/// The time for all at once and for one after another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct AllPacked {
     pub(crate) at_once: Figure,
@@ -24,16 +24,16 @@ pub(crate) struct AllPacked {
     pub(crate) gain: Figure,
 }
 
-/// Seconds from start to end.
+/// A member's times from start to end, in seconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Member {
-    /// Its values of the axes.
+    /// Its axis values.
     pub(crate) point: Vec<String>,
     pub(crate) alone: f64,
     pub(crate) packed: f64,
 }
 
-/// How many of all can be compared with their runs alone, and the labels of those that cannot.
+/// How many of all can be compared with their runs alone, and the labels of the others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PackedPart {
     pub(crate) compared: Figure,
@@ -41,14 +41,15 @@ pub(crate) struct PackedPart {
     pub(crate) without: Vec<String>,
 }
 
-/// Of a step and the one that it is `like`: nothing unless some of the first ran beside others, and the second was to be alone; steps that
-/// ran now beside others and now not ask nothing. Compared is what ended well and in one go, with what was alone; how long all took is known only where that is all, and one run has all of it.
+/// Compares a step with the one that it is `like`. The result is `None` unless some instances of the first ran
+/// alongside others in plain mode. Only results that ended well without a resume are compared, with sound runs that
+/// were measured alone. The time for all is known only if all can be compared and one run has all of them.
 pub(crate) fn packed(
     ledger: &mut SectionFigures<'_>,
     together: &[StepResult],
     alone: &[StepResult],
 ) -> Option<(Packed, Scoped)> {
-    // What went on from a checkpoint began more than once.
+    // A result that resumed from a checkpoint began more than once.
     let sound = |result: &StepResult| {
         result.outcome == Outcome::Ok && result.spoiled.is_empty() && result.usage.earlier.is_none()
     };

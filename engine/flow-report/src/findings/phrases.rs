@@ -5,10 +5,10 @@ use crate::format::Format;
 use crate::safe;
 use crate::words::{Args, Words};
 
-/// So many labels a sentence bears.
+/// Maximum labels in a sentence.
 const FEW: usize = 3;
 
-/// Labels in a row; of many the first ones, and how many more.
+/// A list of labels. A long list has the first ones and the number of the others.
 pub(super) fn few(labels: &[String], words: &Words, lang: &str) -> String {
     let named = if labels.len() > FEW { FEW - 1 } else { labels.len() };
     let more = labels.len() - named;
@@ -22,25 +22,25 @@ impl Figure {
         words.figure(lang, &self.show, self.value)
     }
 
-    /// Behind the name of what it is.
+    /// The value with its relation sign, to follow its name.
     pub(super) fn relation(&self) -> String {
         self.show.relation(self.value)
     }
 
-    /// What it is less than: its size, rounded up to the next figure that can be read.
+    /// An upper bound of its size: rounded up to the next readable figure.
     pub(super) fn bound(&self, words: &Words, lang: &str) -> String {
         let step = 10_f64.powi(-i32::from(self.show.decimals)) / self.show.factor;
         let size = self.value.abs();
         words.figure(lang, &Format { signed: false, ..self.show.clone() }, ((size / step).floor() + 1.0) * step)
     }
 
-    /// Without its sign, for a sentence whose verb has it.
+    /// The figure without its sign, for a sentence whose verb shows the direction.
     pub(crate) fn size(&self, words: &Words, lang: &str) -> String {
         words.figure(lang, &Format { signed: false, ..self.show.clone() }, self.value.abs())
     }
 }
 
-/// `2.61 to 2.94 times as long`, for changes that are told so.
+/// `2.61 to 2.94 times as long`, for changes that are shown as ratios.
 pub(super) fn ratios(mut ends: [&Figure; 2], time: bool, words: &Words, lang: &str) -> String {
     ends.sort_by(|a, b| a.value.total_cmp(&b.value));
     let [from, to] = ends.map(|figure| figure.show.number(figure.value));
@@ -48,14 +48,14 @@ pub(super) fn ratios(mut ends: [&Figure; 2], time: bool, words: &Words, lang: &s
     words.text(lang, if time { "ratio-of-time" } else { "ratio" }, &Args::new().with("range", range))
 }
 
-/// `9 % to 23 %`, `38.5 to 51.6 points`; once where both ends read the same.
+/// `9% to 23%`, `38.5 to 51.6 points`. One figure if both ends read the same.
 pub(super) fn span(least: &Figure, most: &Figure, signed: bool, words: &Words, lang: &str) -> String {
     let text = |f: &Figure| if signed { f.text(words, lang) } else { f.size(words, lang) };
     let (from, to) = (text(least), text(most));
     if from == to {
         return to;
     }
-    // A unit that is a word of its own is said once.
+    // A unit that is a separate word appears once.
     let from = match least.show.head() {
         None if least.show.ratio => least.show.number(least.value),
         Some(_) if signed => least.show.number(least.value),
@@ -71,7 +71,7 @@ pub(super) fn named(name: &str, value: &Figure, words: &Words, lang: &str) -> St
     words.text(lang, "side", &args)
 }
 
-/// `0.9 (−4 %) and 1.1 (−14 %)`.
+/// `0.9 (−4%) and 1.1 (−14%)`.
 pub(super) fn sides(all: &[(String, Figure)], words: &Words, lang: &str) -> String {
     words.list(lang, &all.iter().map(|(name, value)| named(name, value, words, lang)).collect::<Vec<_>>())
 }

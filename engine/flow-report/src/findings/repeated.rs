@@ -1,4 +1,5 @@
-//! Whether repeated measurements differ along the rows by more than noise: an analysis of variance for each column of means.
+//! Whether repeated measurements differ along the rows by more than noise: an analysis of variance for each column of
+//! means.
 
 use flow_core::stats::f_tail;
 
@@ -17,7 +18,8 @@ struct Tested {
     paired: bool,
 }
 
-/// What is said of means over repetitions. Of several tests the p-values are S. Holm's (1979), so that all of them are right together.
+/// Findings about means over repetitions. The p-values of several tests are adjusted by S. Holm's method (1979), so
+/// that all findings hold together.
 pub(crate) fn repeated(ledger: &mut SectionFigures<'_>) -> Vec<Scoped> {
     let table = ledger.table;
     let Some(axis) = table.rows.last().filter(|axis| *axis != "epoch") else { return Vec::new() };
@@ -41,7 +43,7 @@ pub(crate) fn repeated(ledger: &mut SectionFigures<'_>) -> Vec<Scoped> {
     all.into_iter().zip(adjusted).map(said).collect()
 }
 
-/// Whether it tells which way a time goes along the rows where repetitions tell of nothing but noise.
+/// Whether a finding describes the trend of a time along the rows although repetitions show only noise.
 pub(crate) fn is_noise(one: &Scoped, repeated: &[Scoped]) -> bool {
     let (Finding::Flattens { time, .. }
     | Finding::NeverFalls { time, .. }
@@ -57,8 +59,8 @@ pub(crate) fn is_noise(one: &Scoped, repeated: &[Scoped]) -> bool {
     repeated.iter().any(says_so)
 }
 
-/// The least and the largest mean of a column, and the p-value of their all being one, by a paired test or not; nothing unless every row
-/// is repeated, on as many GPUs as the others.
+/// The smallest and the largest mean of a column, the p-value for all means being equal, and whether the test was
+/// paired. `None` unless every row is repeated, all on the same number of GPUs.
 fn tested(ledger: &SectionFigures<'_>, curve: &Curve, column: usize) -> Option<(Figure, Figure, (f64, bool))> {
     let (mut groups, mut gpus) = (Vec::new(), Vec::new());
     for row in &curve.rows {
@@ -80,7 +82,8 @@ fn tested(ledger: &SectionFigures<'_>, curve: &Curve, column: usize) -> Option<(
     let between: f64 = groups.iter().map(|(_, value, _, n)| n * (value - mean).powi(2)).sum();
     let within: f64 = groups.iter().map(|(.., sd, n)| (n - 1.0) * sd.powi(2)).sum();
     let (above, below) = (groups.len() as f64 - 1.0, all - groups.len() as f64);
-    // What a seed adds to all rows is no noise of them (R. A. Fisher's randomized blocks); of two rows this is the paired t-test.
+    // The share that a seed adds to all rows is not noise (R. A. Fisher's randomized blocks). For two rows this is the
+    // paired t-test.
     let seeds = seeds(groups.iter().map(|(row, ..)| &ledger.table.body[*row].cells[column].values));
     let paired = seeds.is_some();
     let scatters = within > 0.0;
@@ -91,10 +94,10 @@ fn tested(ledger: &SectionFigures<'_>, curve: &Curve, column: usize) -> Option<(
         }
         None => (within, below),
     };
-    // Rounding leaves a little of what is nothing.
+    // Rounding errors may leave a tiny remainder instead of zero.
     let p = match within > 1e-12 * between.max(f64::MIN_POSITIVE) {
         true => f_tail((between / above) / (within / below), above, below),
-        // Every seed tells the same; numbers that repeat to the last digit are counts, and no noise is in them.
+        // All seeds show the same change. If there is no scatter at all, the numbers are counts without noise.
         false if scatters && between > 0.0 => 0.0,
         false => return None,
     };
@@ -103,7 +106,7 @@ fn tested(ledger: &SectionFigures<'_>, curve: &Curve, column: usize) -> Option<(
     Some((ledger.cell(least.0, column)?, ledger.cell(most.0, column)?, (p, paired)))
 }
 
-/// The mean of each seed over the rows; nothing if their values do not pair.
+/// The mean of each seed over the rows; `None` if the values do not pair.
 fn seeds<'a>(rows: impl Iterator<Item = &'a Vec<f64>>) -> Option<Vec<f64>> {
     let rows: Vec<&Vec<f64>> = rows.collect();
     let seeds = rows.first()?.len();
@@ -112,7 +115,7 @@ fn seeds<'a>(rows: impl Iterator<Item = &'a Vec<f64>>) -> Option<Vec<f64>> {
     pair.then(|| (0..seeds).map(mean).collect())
 }
 
-/// P-values of several tests, each such that none below a bound is wrong more often than the bound says of one.
+/// Adjusted p-values of several tests: the chance that any of those below a bound is wrong is at most the bound.
 fn holm(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|a, b| p[*a].total_cmp(&p[*b]));

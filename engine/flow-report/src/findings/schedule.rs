@@ -1,5 +1,5 @@
-//! Findings about simulated schedules: what serves best where the load is highest, where the order turns on the way there, and how
-//! busy GPUs get at most.
+//! Findings about simulated schedules: the best policy at the highest load, crossovers on the way there, and the
+//! highest GPU use.
 
 use flow_core::Interval;
 use flow_core::stats::t_quantile;
@@ -9,24 +9,24 @@ use crate::bounds::{SAME, is_same};
 use crate::format::Format;
 use crate::table::{Content, Row, Table};
 
-/// Times that are better when they are shorter.
+/// Times for which shorter is better.
 const TIMES: [&str; 4] = ["time_in_system", "time_in_system_p99", "waiting", "makespan"];
-/// Shares of what there is.
+/// Shares of the capacity.
 const SHARES: [&str; 2] = ["gpu_use", "cpu_use"];
-/// Without the values behind two means nobody knows how many there were: as if these.
+/// Degrees of freedom for two means whose values are not known.
 const UNKNOWN: f64 = 1_000.0;
 
 /// A part of the split in one row.
 pub(super) struct Part {
     pub(super) name: String,
     figure: Figure,
-    /// The standard error of the figure; 0 where it is not known.
+    /// The standard error of the figure; 0 if it is not known.
     error: f64,
-    /// The figure by seed.
+    /// The figure for each seed.
     values: Vec<f64>,
 }
 
-/// Rows along the last axis of a table, at one point of the others.
+/// Rows along the last axis of a table, at one point of the other axes.
 struct Sweep {
     scope: Option<String>,
     /// The last axis.
@@ -35,8 +35,8 @@ struct Sweep {
     rows: Vec<(usize, String)>,
 }
 
-/// Findings of a table with a row for each density and a part for each policy. Where two parts are compared, what is best is said
-/// there.
+/// Findings of a table with a row for each density and a part for each policy. If two parts are `compared`, that
+/// comparison names the better one.
 pub(crate) fn schedules(ledger: &mut SectionFigures<'_>, compared: bool) -> Vec<Scoped> {
     if ledger.table.split.is_none() {
         return ordered(ledger).into_iter().map(|finding| Scoped { scope: None, finding }).collect();
@@ -56,7 +56,7 @@ pub(crate) fn schedules(ledger: &mut SectionFigures<'_>, compared: bool) -> Vec<
     found
 }
 
-/// What one simulation of each row gives, where rows are policies or something else that has no numbers.
+/// The order given by one simulation of each row, if rows are policies or other names that are not numbers.
 pub(super) fn ordered(ledger: &SectionFigures<'_>) -> Vec<Finding> {
     let table = ledger.table;
     let [axis] = table.rows.as_slice() else { return Vec::new() };
@@ -117,8 +117,8 @@ pub(super) fn parts(ledger: &SectionFigures<'_>, column: &str, row: usize) -> Ve
     table.parts().into_iter().flatten().filter_map(of).collect()
 }
 
-/// How much longer `more` takes, as far as its seeds tell: paired where both have the same, else as two means. One of so many
-/// comparisons, all of which are to hold together.
+/// How much longer `more` takes than `less`, judged by its seeds: paired if both have the same seeds, otherwise as two
+/// means. The interval holds together with those of all `many` comparisons.
 fn difference(less: &Part, more: &Part, many: usize) -> Interval {
     let mean = more.figure.value - less.figure.value;
     if less.values.len() != more.values.len() || less.values.len() < 2 {
@@ -128,12 +128,12 @@ fn difference(less: &Part, more: &Part, many: usize) -> Interval {
     Interval::of_many(less.values.iter().zip(&more.values).map(|(less, more)| more - less), many)
 }
 
-/// How many pairs there are of so many parts. Which two are compared is decided by the figures, so all of them count.
+/// The number of pairs of so many parts. All of them count, because the figures decide which two are compared.
 pub(super) fn pairs(parts: usize) -> usize {
     parts * parts.saturating_sub(1) / 2
 }
 
-/// 1 where `more` takes longer than chance explains, −1 where it takes shorter, 0 where that cannot be told.
+/// 1 if `more` takes longer than chance explains, −1 if it takes less time, 0 if that cannot be decided.
 pub(super) fn told(less: &Part, more: &Part, many: usize) -> i8 {
     let Interval { mean, half } = difference(less, more, many);
     match half {
@@ -143,7 +143,7 @@ pub(super) fn told(less: &Part, more: &Part, many: usize) -> i8 {
     }
 }
 
-/// What is best and worst in the last row.
+/// The best and the worst part in the last row.
 fn best(ledger: &mut SectionFigures<'_>, sweep: &Sweep, column: &str, rows: &[(&str, Vec<Part>)]) -> Option<Finding> {
     let (at, parts) = rows.last()?;
     let mut sorted: Vec<&Part> = parts.iter().collect();
@@ -190,7 +190,7 @@ fn best(ledger: &mut SectionFigures<'_>, sweep: &Sweep, column: &str, rows: &[(&
     Some(Finding::Best { column, axis, at, best, worst })
 }
 
-/// Where one part is better than another at first, and worse later.
+/// Where one part is better than another at first and worse later.
 fn turns(ledger: &SectionFigures<'_>, sweep: &Sweep, column: &str, rows: &[(&str, Vec<Part>)]) -> Option<Finding> {
     let names: Vec<String> =
         ledger.table.parts().into_iter().flatten().filter_map(|part| ledger.table.point(part)).collect();
@@ -201,7 +201,7 @@ fn turns(ledger: &SectionFigures<'_>, sweep: &Sweep, column: &str, rows: &[(&str
             let pair = |(at, parts): &(&str, Vec<Part>)| {
                 let of = |name: &String| parts.iter().find(|part| part.name == *name);
                 let (a, b) = (of(a)?, of(b)?);
-                // A difference that nobody would mind turns nothing.
+                // A negligible difference does not count as a crossover.
                 let apart = (a.figure.value - b.figure.value).abs() / a.figure.value.min(b.figure.value);
                 let sign = if apart > SAME { told(a, b, many) } else { 0 };
                 (sign != 0).then(|| (sign, (*at).to_owned(), a.figure.clone(), b.figure.clone()))
@@ -222,7 +222,7 @@ fn turns(ledger: &SectionFigures<'_>, sweep: &Sweep, column: &str, rows: &[(&str
     (!turns.is_empty()).then_some(Finding::Turns { column, axis, turns })
 }
 
-/// The most that any part reaches, and all that reach as much as anybody reads.
+/// The maximum of any part, and all parts that read the same at that place.
 fn at_most(ledger: &SectionFigures<'_>, sweep: &Sweep, column: &str) -> Option<Finding> {
     let all =
         sweep.rows.iter().flat_map(|(row, at)| parts(ledger, column, *row).into_iter().map(move |part| (at, part)));

@@ -1,11 +1,11 @@
-//! The little statistics that findings need. Numbers in, numbers out.
+//! Statistics for findings. Numbers in, numbers out.
 
-/// The two-sided p-value of the sign test: how likely chance alone is to share out `rises + falls` changes as unevenly, or more so.
-/// Exact, by the binomial distribution; pairs without a change are left out. W. J. Dixon and A. M. Mood, "The Statistical Sign Test",
-/// Journal of the American Statistical Association 41 (1946), 557–566.
+/// The two-sided p-value of the sign test: the probability that chance splits `rises + falls` changes at least as
+/// unevenly. It is exact, by the binomial distribution; pairs without a change are left out. W. J. Dixon and A. M.
+/// Mood, "The Statistical Sign Test", Journal of the American Statistical Association 41 (1946), 557–566.
 pub(crate) fn sign_test(rises: usize, falls: usize) -> f64 {
     let n = (rises + falls) as f64;
-    // The logarithm of the share of all orders that have exactly k of the rarer sign.
+    // The logarithm of the share of orders that have exactly k of the rarer sign.
     let mut share = -n * std::f64::consts::LN_2;
     let mut tail = 0.0;
     for k in 0..=rises.min(falls) {

@@ -1,5 +1,5 @@
-//! How much trainings differ that are the same but for chance, as far as somebody repeated them for anything: what lets a table of
-//! one training a row be judged.
+//! The scatter of trainings that differ only by chance, from trainings that were repeated for any purpose. With it,
+//! flow can judge a table with one training per row.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,15 @@ use serde_json::Value;
 
 use crate::columns::{Datum, datum};
 
-/// The time that a program which tells its epochs has for each.
+/// The time per epoch, which a program has if it reports its epochs.
 const EPOCH_TIME: &str = "epoch_time";
 
-/// Words in the names of what training teaches a model, which differs from one training to the next.
+/// Words in the names of metrics that a model learns and that differ between trainings.
 const LEARNED: [&str; 6] = ["top1", "top5", "accuracy", "acc", "f1", "auc"];
-/// Words that name other things as well, as the loss of a cable.
+/// Words that also name other things, such as the loss of a cable.
 const OF_EPOCHS: [&str; 3] = ["error", "loss", "map"];
 
-/// Steps some of whose instances may have been run more than once.
+/// Results of steps, with the repetitions of their instances.
 pub(crate) struct Trainings<'a> {
     results: Vec<&'a StepResult>,
     tell_epochs: bool,
@@ -38,19 +38,19 @@ impl<'a> Trainings<'a> {
         Trainings { results, tell_epochs: steps().any(tells) }
     }
 
-    /// The same, of which none was repeated.
+    /// The same without any repeated training.
     pub(crate) fn once(&self) -> Trainings<'static> {
         Trainings { results: Vec::new(), tell_epochs: self.tell_epochs }
     }
 
-    /// A column is what a model learned, by a word of its name: `valid_loss`.
+    /// Whether a model learns this column, judged by a word of its name: `valid_loss`.
     pub(crate) fn teach(&self, column: &str) -> bool {
         let told = |word: &str| LEARNED.contains(&word) || self.tell_epochs && OF_EPOCHS.contains(&word);
         column.split('_').any(told)
     }
 
-    /// The standard deviation of a column from one training to the next, relative to their mean if that is asked, with its degrees
-    /// of freedom; none where nothing was repeated, or where chance has no part in it.
+    /// The standard deviation of a column between trainings and its degrees of freedom. With `relative`, the deviation
+    /// is relative to the mean. `None` if nothing was repeated, or if chance plays no role.
     pub(crate) fn spread(&self, column: &str, relative: bool) -> Option<(f64, u32)> {
         let mut same: BTreeMap<(&str, String), Vec<f64>> = BTreeMap::new();
         for result in &self.results {

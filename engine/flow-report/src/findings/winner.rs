@@ -1,5 +1,5 @@
-//! The best point of a sweep by a column whose name says whether more or less of it is better, how far ahead it is, and whether
-//! repetitions tell it from the others.
+//! The best point of a sweep, by a column whose name says whether more or less is better: how far ahead it is, and
+//! whether repetitions distinguish it from the others.
 
 use flow_core::Best;
 
@@ -18,25 +18,25 @@ struct Point<'a> {
     cell: &'a Cell,
 }
 
-/// The best point by the first column that can be better or worse and of which `found` says nothing yet; `None` if there is no such
+/// The best point by the first column that has a goal and that `found` does not cover. `None` if there is no such
 /// column, or only one point.
 pub(crate) fn winner(ledger: &mut SectionFigures<'_>, command: bool, found: &[Scoped]) -> Option<Scoped> {
     let table = ledger.table;
     if table.rows.iter().any(|axis| axis == "epoch" || axis == "step") {
         return None;
     }
-    // What the program reports comes before what flow measures.
+    // Only columns that the program reports, not those that flow measures.
     let asked = |column: &&Column| !column.key && column.derived.is_none() && !column.earlier;
     let known = |column: &&Column| Best::by_name(&column.name).is_some();
     let columns = || table.columns.iter().filter(asked).filter(known);
-    // Along an axis of numbers, a time has a curve; of names, one of them is the fastest.
+    // Along an axis of numbers, a time has a curve. Along an axis of names, one of them is the fastest.
     let key = table.rows.len().checked_sub(1)?;
     let names = table.body.iter().any(|row| matches!(row.cells[key].content, Content::Text { number: None, .. }));
     let told = |column: &&Column| {
         found.iter().any(|one| matches!(topic(&one.finding), Some(("time" | "best", about)) if about == column.name))
     };
     let of_program = columns().filter(|column| !is_usage(&column.name) && !told(column));
-    // What is measured on data that was not trained on says more.
+    // Validation data say more than training data.
     let column =
         of_program.filter(|column| names || !is_time(column)).min_by_key(|column| column.name.contains("train"))?;
     let goal = Best::by_name(&column.name)?;
@@ -72,7 +72,7 @@ pub(crate) fn winner(ledger: &mut SectionFigures<'_>, command: bool, found: &[Sc
         None => other.value == best.value,
     });
     let tied: Vec<&Point<'_>> = tied.map(|(other, _)| other).collect();
-    // Of points that are all the same, none is the best.
+    // If all points are the same, none is the best.
     if !repeated && tied.len() == rest.len() {
         return None;
     }
@@ -83,7 +83,7 @@ pub(crate) fn winner(ledger: &mut SectionFigures<'_>, command: bool, found: &[Sc
             let p = ledger.computed(None, what, p, Format::p_value(p));
             let furthest = tied.iter().map(|other| (other.value - best.value).abs()).reduce(f64::max);
             let show = Format { signed: false, ..column.show.difference() };
-            // None is further away than that says.
+            // Rounded up, so that no point is further away than stated.
             let step = 10_f64.powi(-i32::from(show.decimals)) / show.factor;
             let furthest = furthest.map(|by| (by / step - 1e-6).ceil() * step);
             let furthest = furthest
@@ -111,7 +111,7 @@ pub(crate) fn winner(ledger: &mut SectionFigures<'_>, command: bool, found: &[Sc
     Some(Scoped { scope: None, finding })
 }
 
-/// Whether it is how long something took.
+/// Whether the column is a duration.
 pub(super) fn is_time(column: &Column) -> bool {
     matches!(column.show.unit.as_str(), "ms" | "s" | "min" | "h" | "µs") || column.name.ends_with("_time")
 }

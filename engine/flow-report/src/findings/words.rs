@@ -1,4 +1,4 @@
-//! Findings in words. The catalogues hold the sentences; here each finding says which one, and with what.
+//! Findings as text. The catalogues hold the sentences; here each finding chooses one and its arguments.
 
 use flow_core::Outcome;
 
@@ -20,7 +20,7 @@ impl Scoped {
 impl Finding {
     fn worded(&self, words: &Words, lang: &str, names: &Names<'_>) -> String {
         let inline = |name: &str| names.inline(name, lang);
-        // A sentence that begins with a column's name begins with a capital.
+        // A sentence that begins with a column's name begins with a capital letter.
         let say = |key: &str, args: Args| names.capital(words.text(lang, key, &args), lang);
         let args = Args::new();
         match self {
@@ -437,7 +437,7 @@ impl Finding {
 }
 
 impl Side {
-    /// Those that cannot be told apart from it, with how much more they have.
+    /// The parts that cannot be distinguished from it, with how much more they have.
     fn rivals(&self, words: &Words, lang: &str) -> Option<String> {
         let rival = |rival: &TiedPart| {
             if [&rival.by, &rival.low, &rival.high].into_iter().all(|figure| figure.show.reads_zero(figure.value)) {
