@@ -1,10 +1,11 @@
-//! Which sentences of a section answer what it asks, and which come next: a ranking of all that was found, by what the section asks.
+//! Selects the sentences that answer a section and those that come next: it ranks everything that was found by what the
+//! section asks.
 
 use super::model::Section;
 use crate::findings::{Borne, Course, Finding, topic};
 use crate::verdict::{Together, Verdict};
 
-/// A sentence of a section, by its place.
+/// A sentence of a section, by its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     /// The verdict of a co-run group.
@@ -14,28 +15,29 @@ pub(super) enum Said {
     Finding(usize),
 }
 
-/// What a section says first.
+/// The first sentences of a section.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) lead: Vec<Said>,
     pub(super) findings: Vec<Said>,
 }
 
-/// So many sentences are an answer, and so many findings stand beside it.
+/// Maximum sentences in an answer, and maximum findings next to it.
 const LEAD: usize = 3;
 const FINDINGS: usize = 5;
-/// A second sentence joins the answer from this rank on. Below the other one, a finding stands in the details alone.
+/// The minimum rank of a second sentence in the answer, and of a finding on the first screen. Findings with a lower
+/// rank appear only in the details.
 const SECOND: u32 = 85;
 const LEAST: u32 = 30;
-/// What is asked first has so much more.
+/// The extra rank of the comparison that a section asks for.
 const FIRST: u32 = 100;
-/// Of so many parts the same is said.
+/// After this many parts, the same statement about another part goes to the details.
 const PARTS: usize = 3;
 
-/// Columns that tell how long something takes.
+/// Columns that are durations.
 const TIMES: [&str; 4] = ["epoch_time", "iteration_time", "step_time", "wall"];
 
-/// What a section asks.
+/// The question of a section.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asks {
     Together,
@@ -55,7 +57,7 @@ pub(super) fn answer(section: &Section) -> Answer {
     groups.sort_by_key(|at| order(&section.together[*at]));
     let groups = groups.into_iter().map(|at| (100, Said::Group(at)));
     let analyses = section.analyses.iter().enumerate().flat_map(|(at, (_, found))| {
-        // Where it jumps says more than which curve it is.
+        // The places of jumps say more than the shape of a curve.
         let rank_of_analysis = match asks {
             Asks::Analysis if found.searches().is_some() => 96,
             Asks::Analysis => 95,
@@ -65,12 +67,12 @@ pub(super) fn answer(section: &Section) -> Answer {
     });
     let findings = section.findings.iter().enumerate().map(|(at, one)| {
         let rank = rank(&one.finding, asks) + first_of_all(&one.finding);
-        // Of parts that are compared, what each does alone comes second.
+        // In a comparison of parts, findings about a single part come second.
         let scoped = one.scope.is_some() && matches!(asks, Asks::Compare | Asks::Together);
         (if scoped { rank.saturating_sub(40) } else { rank }, Said::Finding(at))
     });
     let mut all: Vec<(u32, Said)> = groups.chain(analyses).chain(findings).collect();
-    // Where two versions are compared, that comes before what running together does.
+    // A comparison of two versions comes before the verdicts about co-runs.
     let compared = section.with.compare.is_some() && !section.together.is_empty();
     if compared
         && let Some((rank, _)) =
@@ -95,7 +97,7 @@ pub(super) fn answer(section: &Section) -> Answer {
     let mut told: Vec<(Option<&str>, &str)> = Vec::new();
     for (rank, said) in all {
         let about = about(&said);
-        // The same of many parts is in the details.
+        // The same statement about many parts goes to the details.
         let again = |(scope, column): (Option<&str>, &str)| {
             let parts = told.iter().filter(|(_, told)| *told == column).count();
             told.contains(&(scope, column)) || scope.is_some() && parts >= PARTS
@@ -119,14 +121,15 @@ pub(super) fn answer(section: &Section) -> Answer {
     out
 }
 
-/// Whether it says how one version differs from the other.
+/// Whether the sentence says how one version differs from the other.
 fn is_change(said: Said, section: &Section) -> bool {
     let Said::Finding(at) = said else { return false };
     let one = &section.findings[at];
     one.scope.is_none() && matches!(topic(&one.finding), Some(("change" | "cost", _)))
 }
 
-/// Verdicts of several groups are one answer, and so are two effects. A verdict joins an effect of what the groups are compared by.
+/// Whether two sentences form one answer. Verdicts of several groups do, and so do two effects. A verdict joins an
+/// effect of the axis by which the groups are compared.
 fn same_kind(first: Said, next: Said, section: &Section) -> bool {
     match (first, next) {
         (Said::Group(_), Said::Group(_)) | (Said::Analysis(..), Said::Analysis(..)) => true,
@@ -138,7 +141,7 @@ fn same_kind(first: Said, next: Said, section: &Section) -> bool {
     }
 }
 
-/// The better verdict first.
+/// The order of groups: better verdicts first.
 fn order(group: &Together) -> u8 {
     match group.verdict {
         Verdict::Parallel => 0,
@@ -149,7 +152,7 @@ fn order(group: &Together) -> u8 {
     }
 }
 
-/// How long something takes is what a comparison asks before all else.
+/// The extra rank of a duration, because a comparison asks for that first.
 fn first_of_all(finding: &Finding) -> u32 {
     match finding {
         Finding::Changed { column, .. } if TIMES.contains(&column.as_str()) => 10,
@@ -157,7 +160,7 @@ fn first_of_all(finding: &Finding) -> u32 {
     }
 }
 
-/// How much a finding says about what is asked, from 0 to 100. A larger effect comes before a smaller one.
+/// How much a finding says about the question, from 0 to 100. A larger effect ranks above a smaller one.
 fn rank(finding: &Finding, asks: Asks) -> u32 {
     let size = |value: f64| (value.abs().min(1.0) * 9.0) as u32;
     match finding {
@@ -166,7 +169,7 @@ fn rank(finding: &Finding, asks: Asks) -> u32 {
         Finding::Best { .. } | Finding::NoneTold { .. } | Finding::Alike { .. } | Finding::Order { .. } => 92,
         Finding::OrderOf { .. } => 88,
         Finding::Agrees { .. } => 70,
-        // A row alone, or two, bear less than all of them.
+        // One or two rows are weaker evidence than all of them.
         Finding::Changed { most, borne: Borne::OneRow | Borne::Two, .. } => 76 + size(most.value),
         Finding::Changed { most, .. } => 82 + size(most.value),
         Finding::LearnedChange { .. } => 80,

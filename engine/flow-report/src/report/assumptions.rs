@@ -1,5 +1,5 @@
-//! What the simulations behind a section take for granted, in words and as a table of kinds of jobs. Said once in a report: a later
-//! section says what is other there.
+//! The assumptions of the simulations behind a section, as text and as a table of job kinds. A report lists each
+//! assumption once; a later section lists only differences.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ use crate::safe;
 use crate::table::Grid;
 use crate::words::{Args, Words};
 
-/// The file that has it.
+/// The file with the assumptions.
 const FILE: &str = "assumed.json";
 
-/// What the simulations of a step take for granted; none where it is none.
+/// The assumptions of a step's simulations; none for other steps.
 pub(super) fn assumed(view: &StepView) -> Vec<Assumed> {
     if view.uses.as_deref() != Some("flow/simulate") {
         return Vec::new();
@@ -28,7 +28,7 @@ pub(super) fn assumed(view: &StepView) -> Vec<Assumed> {
     all
 }
 
-/// As lines of Markdown, in the languages of a block; `said` are those of earlier sections, which are not said again.
+/// The assumptions as Markdown lines. `said` holds the lines of earlier sections, which are not repeated.
 pub(super) fn worded(all: &[Assumed], words: &Words, lang: &str, said: &mut BTreeSet<String>) -> Option<String> {
     let mut out = Vec::new();
     for grid in kinds(all, words, lang) {
@@ -47,7 +47,7 @@ pub(super) fn worded(all: &[Assumed], words: &Words, lang: &str, said: &mut BTre
     (!out.is_empty()).then(|| out.join("\n"))
 }
 
-/// A table for each mix.
+/// One table per mix.
 fn kinds(all: &[Assumed], words: &Words, lang: &str) -> Vec<Grid> {
     let mut mixes: Vec<&[AssumedKind]> = Vec::new();
     for assumed in all {

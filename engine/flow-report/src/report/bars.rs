@@ -1,4 +1,4 @@
-//! Bars of co-run groups and of what ran packed. Drawing is `chart`'s.
+//! Bars of co-run groups and of packed runs. The drawing is in `chart`.
 
 use super::model::Section;
 use crate::chart;
@@ -15,7 +15,8 @@ fn bar(time: f64, ends: Option<(f64, f64)>, show: &Format) -> chart::Bar {
     chart::Bar { value: Some(time * show.factor), ends, text: show.cell(time) }
 }
 
-/// Each member of the groups alone, as predicted and together, with earlier figures beside; and whether any ran several times.
+/// Each member of the groups alone, as predicted and together, with earlier figures. Also whether any member ran
+/// several times.
 pub(super) fn together(section: &Section, words: &Words, all: &[&str], names: &Names<'_>) -> Option<(String, bool)> {
     let members = || section.together.iter().flat_map(|g| &g.members);
     let first = members().next()?;
@@ -24,7 +25,7 @@ pub(super) fn together(section: &Section, words: &Words, all: &[&str], names: &N
     if members().all(|m| m.alone.is_none() || m.together.is_none()) {
         return None;
     }
-    // What all members have in common tells none of them apart.
+    // Axes with the same value for all members are left out of the names.
     let differs = |axis: &&String| members().any(|m| m.axes.get(*axis) != first.axes.get(*axis));
     let differing: Vec<&String> = first.axes.keys().filter(differs).collect();
     let then = |group: &Together, member: &crate::verdict::Member| {
@@ -61,7 +62,7 @@ pub(super) fn together(section: &Section, words: &Words, all: &[&str], names: &N
         (chart::Kind::Together, false, words.joined(all, "chart-together")),
         (chart::Kind::Together, true, earlier("chart-together")),
     ];
-    // What was to be expected, and what was measured earlier, is shown where it is known of all.
+    // Predictions and earlier figures are shown only if all members have them.
     let known: Vec<bool> = (0..series.len()).map(|at| rows.iter().all(|(_, times)| times[at].is_some())).collect();
     let series = series.into_iter().zip(&known).filter(|(_, known)| **known);
     let series: Vec<chart::Series> =
@@ -78,7 +79,7 @@ pub(super) fn together(section: &Section, words: &Words, all: &[&str], names: &N
     Some((chart::bars(&bars, &series, &labels), repeated))
 }
 
-/// Why a member has no time: what became of it, where the table says that.
+/// The reason why a member has no time: its outcome, if the table shows it.
 fn why_none(section: &Section, label: &str, words: &Words, all: &[&str]) -> String {
     let cells =
         section.table.body.iter().flat_map(|row| &row.cells).filter(|cell| cell.of.iter().any(|of| of == label));
@@ -87,12 +88,12 @@ fn why_none(section: &Section, label: &str, words: &Words, all: &[&str]) -> Stri
     why.map_or_else(|| words.joined(all, "chart-no-result"), |why| safe::plain(&why))
 }
 
-/// What ran packed, alone and packed.
+/// Packed runs: each member alone and packed.
 pub(super) fn packed(section: &Section, words: &Words, all: &[&str], names: &Names<'_>) -> Option<String> {
     let packed = section.packed.as_ref()?;
     let show = Format::for_unit("s", packed.members.iter().flat_map(|m| [m.alone, m.packed]));
     let times = |m: &Member| [m.alone, m.packed].map(|time| bar(time, None, &show)).to_vec();
-    // The longest first.
+    // The longest member comes first.
     let mut members: Vec<&Member> = packed.members.iter().collect();
     members.sort_by(|a, b| b.packed.total_cmp(&a.packed));
     let bars: Vec<(String, Vec<chart::Bar>)> = members.into_iter().map(|m| (m.point.join(" "), times(m))).collect();
@@ -104,13 +105,13 @@ pub(super) fn packed(section: &Section, words: &Words, all: &[&str], names: &Nam
     Some(chart::bars(&bars, &series, &labels))
 }
 
-/// Several axes at the foot of a picture.
+/// The label of the x axis for several axes.
 fn axes<S: AsRef<str>>(axes: &[S], all: &[&str], names: &Names<'_>) -> String {
     let name = |axis: &S| join(all.iter().map(|lang| names.plain(axis.as_ref(), lang)));
     axes.iter().map(name).collect::<Vec<_>>().join(&names.words.mark(all, "mark-comma"))
 }
 
-/// As an axis tells it.
+/// The unit as part of an axis label.
 pub(super) fn unit(show: &Format) -> String {
     match show.unit.as_str() {
         "" => String::new(),

@@ -1,11 +1,11 @@
-//! A finding in a few words, for a cell of the table that compares it with the earlier one: what it is about, and what it says.
+//! A finding in a few words, for a cell of the table that compares it with the earlier one: its topic and its value.
 
 use crate::findings::{Course, Figure, Finding, Scoped};
 use crate::safe;
 use crate::table::Names;
 use crate::words::Args;
 
-/// What it is about: `v7: epoch time`.
+/// The topic of a finding: `v7: epoch time`.
 pub(super) fn label(one: &Scoped, names: &Names<'_>, lang: &str) -> Option<String> {
     let (kind, column) = crate::findings::topic(&one.finding)?;
     let args = Args::new().with("column", names.inline(column, lang));
@@ -34,7 +34,7 @@ pub(super) fn label(one: &Scoped, names: &Names<'_>, lang: &str) -> Option<Strin
     Some(names.scoped(&one.scope, said, lang))
 }
 
-/// What it says of that.
+/// The value of a finding.
 pub(super) fn value(finding: &Finding, names: &Names<'_>, lang: &str) -> String {
     let words = names.words;
     let say = |key: &str, args: Args| words.text(lang, key, &args);

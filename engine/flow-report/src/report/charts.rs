@@ -1,4 +1,4 @@
-//! The charts of a section: which there are, what they are called, and their words. Drawing is `chart`'s.
+//! The charts of a section: their selection, names and texts. The drawing is in `chart`.
 
 use std::collections::BTreeSet;
 
@@ -20,12 +20,12 @@ use crate::safe;
 use crate::table::{Cell, Column, Content, Names, Row, Table, by_gpus, content, earlier};
 use crate::words::{Args, Words, join};
 
-/// What a chart is of.
+/// The content of a chart.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Shows {
     /// A column over the rows.
     Column(String),
-    /// What the author asked for.
+    /// A chart under `charts:`.
     Asked,
     Analysis,
     Together,
@@ -35,20 +35,20 @@ pub(super) enum Shows {
     Picture,
 }
 
-/// A chart, as a template refers to it.
+/// A chart, as templates refer to it.
 #[derive(Clone, Serialize)]
 pub(super) struct Chart {
     #[serde(skip)]
     pub(super) shows: Shows,
-    /// Its file, beside the other charts.
+    /// Its file, in the folder of charts.
     pub(super) file: String,
-    /// What it shows, for who does not see it.
+    /// Alternative text.
     pub(super) alt: String,
-    /// What is to be known of it and does not stand in it; mostly nothing.
+    /// A caption with facts that the chart itself does not show; empty for most charts.
     pub(super) caption: String,
     #[serde(skip)]
     pub(super) svg: String,
-    /// In place of a drawing: what a step made.
+    /// The picture of a step, in place of a drawing.
     #[serde(skip)]
     pub(super) picture: Option<Picture>,
 }
@@ -66,8 +66,8 @@ const CURVES: [&str; 9] = [
     "cpu_use",
 ];
 
-/// All charts of a section in one language, each with a title and this caption in the picture. If the report has `several`
-/// languages, the language is in their names.
+/// All charts of a section in one language, each with a title and this caption in the picture. If the report has
+/// `several` languages, file names include the language.
 pub(super) fn charts(section: &Section, words: &Words, lang: &str, several: bool, caption: &str) -> Vec<Chart> {
     let mut charts = all_charts(section, words, &[lang], &[lang]);
     for chart in charts.iter_mut().filter(|chart| chart.picture.is_none()) {
@@ -88,7 +88,7 @@ fn all_charts(section: &Section, words: &Words, langs: &[&str], all: &[&str]) ->
     for (n, (point, body)) in sweeps(table).into_iter().enumerate() {
         let Some(rows) = table.rows.last() else { break };
         let key = table.rows.len() - 1;
-        // Along the axis, whatever the order of the table.
+        // Points are in the order of the axis, whatever the order of the table is.
         let mut body = body;
         let along = |row: &Row| row.cells[key].number().unwrap_or(f64::NAN);
         body.sort_by(|a, b| along(a).total_cmp(&along(b)));
@@ -110,7 +110,7 @@ fn all_charts(section: &Section, words: &Words, langs: &[&str], all: &[&str]) ->
                 let show = shown.get_or_insert_with(|| table.columns[at].show.clone());
                 let name = part.and_then(|part| table.point(part)).unwrap_or_default();
                 let of_part = by_gpus(&body, at);
-                // What is drawn in one line in all charts looks the same in all of them.
+                // A part with one line has the same colour in all charts.
                 let place = (of_part.len() == 1).then_some(place);
                 let of_part = of_part.into_iter().map(|(gpus, rows)| {
                     let placed = |row: &&Row| Some((row.cells[key].number()?, row.cells[at].clone()));
@@ -181,7 +181,7 @@ fn all_charts(section: &Section, words: &Words, langs: &[&str], all: &[&str]) ->
             Some((differences, what)) => (differences, Some(what)),
             None => (clouds, None),
         };
-        // What is shown in place of the values is said before them.
+        // A chart of differences says which difference it shows.
         let of = |lang: &str, text: String| match &what {
             Some(what) => words.text(lang, "scoped", &Args::new().with("scope", safe::text(what)).with("text", text)),
             None => text,
@@ -208,8 +208,8 @@ fn all_charts(section: &Section, words: &Words, langs: &[&str], all: &[&str]) ->
     charts
 }
 
-/// A chart that the author asked for; one without a line of two points shows nothing. Its file has a number for a name, for what
-/// a metric is called may be no name of a file.
+/// A chart that the author asked for; `None` if no line has two points. Its file name has a number, because the name of
+/// a metric may not be a valid file name.
 fn asked(section: &Section, n: usize, drawn: &Drawn, words: &Words, langs: &[&str], all: &[&str]) -> Option<Chart> {
     let names = Names { table: &section.table, words };
     let axis = |axis: &str| join(all.iter().map(|lang| names.plain(axis, lang)));
@@ -247,7 +247,7 @@ fn asked(section: &Section, n: usize, drawn: &Drawn, words: &Words, langs: &[&st
     })
 }
 
-/// Earlier figures beside a line of now, in its colour.
+/// Earlier figures next to a current line, in its colour.
 fn beside(
     section: &Section,
     name: &str,
@@ -264,7 +264,7 @@ fn beside(
     (!line.points.is_empty()).then_some(line)
 }
 
-/// A line without a name beside one of then is one of now.
+/// Names the current line if it has no name and there are earlier lines.
 fn now_named(mut lines: Vec<chart::Line>, words: &Words, all: &[&str]) -> Vec<chart::Line> {
     if lines.iter().any(|line| line.earlier) {
         let now = |line: &&mut chart::Line| line.name.is_empty();
@@ -273,14 +273,14 @@ fn now_named(mut lines: Vec<chart::Line>, words: &Words, all: &[&str]) -> Vec<ch
     lines
 }
 
-/// Whether all lines of now rise, so that how they grow is the question.
+/// Whether all current lines rise, so that the chart should show how fast they grow.
 fn rise(lines: &[chart::Line]) -> bool {
     let mut now = lines.iter().filter(|line| !line.earlier && line.points.len() > 1).peekable();
     now.peek().is_some() && now.all(|line| chart::rises(&line.points))
 }
 
-/// Columns that are drawn without being asked for: those of `CURVES`, and the first that the program reports and that is best
-/// somewhere, or goes somewhere.
+/// Columns that are drawn by default: those of `CURVES`, and the first column of the program that has a best point or a
+/// course.
 fn curves(section: &Section) -> Vec<String> {
     let mut columns: Vec<String> = CURVES.map(str::to_owned).into();
     let reported = |name: &&String| !is_usage(name) && !CURVES.contains(&name.as_str());
@@ -298,13 +298,13 @@ fn curves(section: &Section) -> Vec<String> {
     columns
 }
 
-/// Whether the axis of such values need not begin at zero: it does for times, sizes and counts.
+/// Whether the axis of these values need not begin at zero. Axes of times, sizes and counts must.
 fn is_free(show: &Format, mut values: impl Iterator<Item = f64>) -> bool {
     let length = ["ns", "µs", "ms", "s", "min", "h", "B", "kB", "MB", "GB", "KiB", "MiB", "GiB", "TiB"];
     !length.contains(&show.unit.as_str()) && values.any(|value| value.fract() != 0.0)
 }
 
-/// Lines that would cover each other as one, and whether there are such.
+/// Merges lines that would cover each other, and says whether there were any.
 fn merged(lines: Vec<chart::Line>, free: bool) -> (Vec<chart::Line>, bool) {
     let all = lines.len();
     let drawn = chart::together(lines, free);
@@ -312,7 +312,7 @@ fn merged(lines: Vec<chart::Line>, free: bool) -> (Vec<chart::Line>, bool) {
     (drawn, merged)
 }
 
-/// What error bars show, and by what rule lines were merged.
+/// The caption: the meaning of error bars, and the rule by which lines were merged.
 fn caption(spreads: &BTreeSet<String>, bands: bool, merged: bool, words: &Words, langs: &[&str]) -> String {
     let share =
         |lang: &str| words.figure(lang, &Format::for_unit("ratio", [chart::COVERED].into_iter()), chart::COVERED);
@@ -327,7 +327,7 @@ fn bands(lines: &[chart::Line]) -> bool {
     lines.iter().any(|line| line.ends.len() > chart::BARS)
 }
 
-/// What error bars, or bands, show.
+/// The meaning of error bars or bands.
 fn spreading(spreads: &BTreeSet<String>, bands: bool, words: &Words, langs: &[&str]) -> String {
     let of = |lang: &&str| {
         let kinds: Vec<String> =
@@ -341,7 +341,7 @@ fn spreading(spreads: &BTreeSet<String>, bands: bool, words: &Words, langs: &[&s
     if spreads.is_empty() { String::new() } else { langs.iter().map(of).collect::<Vec<_>>().join("\\\n") }
 }
 
-/// The name of a line that was measured on so many GPUs, where others were measured on more or fewer.
+/// The name of a line with its number of GPUs, if other lines have another number.
 fn on_gpus(name: &str, gpus: Option<u32>, words: &Words, all: &[&str]) -> String {
     let Some(gpus) = gpus else { return name.to_owned() };
     let text = |lang: &&str| words.text(lang, "chart-gpus", &Args::new().count("gpus", gpus as usize));
@@ -349,7 +349,7 @@ fn on_gpus(name: &str, gpus: Option<u32>, words: &Words, all: &[&str]) -> String
     if name.is_empty() { gpus } else { format!("{name}, {gpus}") }
 }
 
-/// A picture that a step made.
+/// A picture that a step drew.
 fn made(section: &Section, n: usize, picture: &Picture, langs: &[&str]) -> Chart {
     let alt = match &picture.title {
         Some(title) => join(langs.iter().map(|lang| safe::text(title.of(lang)))),
@@ -365,10 +365,10 @@ fn made(section: &Section, n: usize, picture: &Picture, langs: &[&str]) -> Chart
     }
 }
 
-/// So many points of the other axes have charts of their own.
+/// Maximum points of the other axes that get their own charts.
 const POINTS: usize = 4;
 
-/// Rows along the last axis, for each point of the others, where these are few; without others all rows.
+/// Rows along the last axis, one group for each point of the other axes if these are few. Without other axes, all rows.
 fn sweeps(table: &Table) -> Vec<(Option<String>, Vec<&Row>)> {
     let others = table.rows.len().saturating_sub(1);
     if others > 0 && table.split.is_none() {
@@ -390,7 +390,8 @@ fn sweeps(table: &Table) -> Vec<(Option<String>, Vec<&Row>)> {
     if sweeps.len() > POINTS { Vec::new() } else { sweeps }
 }
 
-/// The rows in which a part of the table, or all of it, has an outcome for a number, with what became of the first.
+/// The rows in which some part of the table has an outcome instead of a number, with the outcome of the first such
+/// part.
 fn gaps(section: &Section, body: &[&Row], column: &str, words: &Words, all: &[&str]) -> Vec<chart::Gap> {
     let table = &section.table;
     let key = table.rows.len().saturating_sub(1);
@@ -448,7 +449,7 @@ fn load_chart(section: &Section, n: usize, load: &Load, words: &Words, langs: &[
         points: points.clone(),
         ..chart::Line::default()
     };
-    // What is known of then is one number for all of the time.
+    // The earlier figure is one number for the whole time.
     let ends = load.lines.iter().flat_map(|(_, points)| [points.first(), points.last()]).flatten();
     let (from, to) = ends.fold((f64::INFINITY, 0.0_f64), |(from, to), (at, _)| (from.min(*at), to.max(*at)));
     let earlier = |(column, share): &(String, f64)| {
@@ -489,7 +490,7 @@ fn load_chart(section: &Section, n: usize, load: &Load, words: &Words, langs: &[
     }
 }
 
-/// The pictures: over one time, and with one scale for who waits, so that they can be compared.
+/// Schedules with one common time axis and one scale for waiting jobs, so that they can be compared.
 fn schedule_charts(schedules: &[Scheduled], words: &Words, langs: &[&str], all: &[&str]) -> Vec<Chart> {
     let frame = Frame::around(schedules.iter().map(|scheduled| &scheduled.gantt));
     let chart = |(n, Scheduled { file, label, of, gantt }): (usize, &Scheduled)| {
@@ -500,7 +501,7 @@ fn schedule_charts(schedules: &[Scheduled], words: &Words, langs: &[&str], all: 
         };
         let caption = langs.iter().map(|lang| {
             let what = words.text(lang, "chart-schedule-caption", &args(lang, safe::code(label)));
-            // How to read it is said once.
+            // The explanation of the chart appears once.
             let how = (n == 0).then(|| words.text(lang, "chart-schedule-how", &Args::new()));
             let told: Vec<String> = [what].into_iter().chain(how).collect();
             safe::line(&words.sentences(lang, &told))

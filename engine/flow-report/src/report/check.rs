@@ -1,4 +1,4 @@
-//! What is wrong with the parameters of `flow/report`, as far as planning can tell.
+//! Checks the parameters of `flow/report` at plan time.
 
 use flow_core::{Diagnostic, PlannedStep, PlannedWith, WrongWith};
 use indexmap::IndexMap;
@@ -11,7 +11,7 @@ use crate::safe;
 use crate::table::is_wrong;
 use crate::verdict::TOLERANCE;
 
-/// The co-run steps that get a verdict, each with what is still parallel.
+/// The co-run steps that get a verdict, each with its tolerance.
 pub(crate) fn verdicts(with: &Map<String, Value>) -> Vec<(String, f64)> {
     let sections = with.get("sections").and_then(Value::as_array).into_iter().flatten();
     let verdict = |section: &Value| {
@@ -22,7 +22,7 @@ pub(crate) fn verdicts(with: &Map<String, Value>) -> Vec<(String, f64)> {
 }
 
 pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
-    // What is of another form the schema has told.
+    // The schema has already reported values of the wrong type.
     let Ok(with) = serde_json::from_value::<ReportWith>(Value::Object(planned.with.clone())) else { return Vec::new() };
     let mut wrong = Vec::new();
     let mut say = |at: String, what: Diagnostic| wrong.push(WrongWith { at, what });
@@ -52,7 +52,7 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
         if table.uses.as_deref() != Some("flow/table") {
             let what =
                 Diagnostic::new(format!("`{}` is no table", section.table)).label("expected a `flow/table` step");
-            // The table that shows this very step is what was meant.
+            // The table of this step was probably meant.
             let shows = tables().find(|(_, t)| t.with.get("from").and_then(Value::as_str) == Some(&section.table));
             say(
                 format!("/sections/{n}/table"),
@@ -114,7 +114,7 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
         }
         if let Some(axis) = &section.compare {
             let split = table.with.get("split").and_then(Value::as_str);
-            // A split that is an expression is known when the table is made.
+            // A split given by an expression is known only when the table is made.
             if split.is_none_or(|split| split != axis && !split.contains("${{")) {
                 let what = match split {
                     Some(split) => Diagnostic::new(format!("the table `{}` is split by `{split}`", section.table))
@@ -139,7 +139,7 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
     wrong
 }
 
-/// A column that the table has not, as far as planning can tell.
+/// The error for a column that the table does not have, if planning can tell.
 fn no_column(planned: &PlannedWith, table: &str, step: &PlannedStep, name: &str) -> Option<Diagnostic> {
     let columns = step.with.get("columns").and_then(Value::as_array).into_iter().flatten();
     let named = |column: &Value| column.get("column").unwrap_or(column).as_str().map(|text| text.trim().to_owned());
@@ -152,7 +152,7 @@ fn no_column(planned: &PlannedWith, table: &str, step: &PlannedStep, name: &str)
     Some(what.nearest(name, columns.iter().map(String::as_str)))
 }
 
-/// One word with a point in it; a template has more to say.
+/// Whether the text is one word with a dot in it. A template is longer.
 fn is_file_name(template: &str) -> bool {
     let word = template.trim();
     word.contains('.') && !word.contains(['{', ' ', '\n'])

@@ -1,13 +1,14 @@
-//! Curves of the two values of a split that would cover each other in a picture: their difference is what there is to see.
+//! If the curves of the two values of a split would cover each other in a chart, the chart shows their difference
+//! instead.
 
 use crate::chart::{COVERED, Cloud};
 use crate::table::Table;
 
-/// Curves that are no further apart at so many of their points cover each other.
+/// Curves cover each other if at least this share of their points is close together.
 const MOST: f64 = 0.8;
 
-/// The second's points less the first's, for each curve, and what that is called: `link − device`. Nothing unless the table is split
-/// in two and some of the curves cover each other.
+/// For each curve, the points of the second value minus those of the first, and the name of the difference: `link −
+/// device`. `None` unless the table is split in two and some of the curves cover each other.
 pub(super) fn differences(clouds: &[Cloud], table: &Table) -> Option<(Vec<Cloud>, String)> {
     let Some((_, values)) = &table.split else { return None };
     let [first, second] = values.as_slice() else { return None };
@@ -34,7 +35,7 @@ pub(super) fn differences(clouds: &[Cloud], table: &Table) -> Option<(Vec<Cloud>
     Some((pairs.into_iter().map(cloud).collect(), format!("{second} − {first}")))
 }
 
-/// What the second has more at the places that both have.
+/// The second curve minus the first, at the places that both have.
 fn less(one: &[(f64, f64)], other: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let at = |(x, y): &(f64, f64)| other.iter().find(|(also, _)| also == x).map(|(_, more)| (*x, more - y));
     one.iter().filter_map(at).collect()

@@ -1,5 +1,5 @@
-//! Results that are sound and bear little: epochs that are over in no time, epochs too few to tell how much they differ, models
-//! that learned nothing, an end of GPU memory that was set.
+//! Results that are valid but weak evidence: very short epochs, too few epochs to show their scatter, models that
+//! learned nothing, a GPU memory limit that was set.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,31 +12,32 @@ use crate::safe;
 use crate::table::{inline, name};
 use crate::words::{Args, Words};
 
-/// An epoch of fewer seconds is over in no time.
+/// An epoch of fewer seconds is very short.
 const SHORT: f64 = 5.0;
-/// How many epochs tell how much they differ.
+/// Minimum epochs that show their scatter.
 const EPOCHS: u32 = 3;
-/// Within this of what one gets by guessing, relative to that, nothing is learned.
+/// A score within this share of the score by guessing means that nothing was learned.
 const CHANCE: f64 = 0.1;
-/// Shares of answers that are right.
+/// Metrics that are shares of correct answers.
 const RIGHT: [&str; 2] = ["top1", "accuracy"];
 
-/// Results that bear little, by label.
+/// Results that are weak evidence, by label.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Doubts {
-    /// Seconds of an epoch, where these are few.
+    /// Seconds of an epoch, if that is short.
     short: BTreeMap<String, f64>,
-    /// How many epochs count, where these are few.
+    /// Number of epochs that count, if they are few.
     few: BTreeMap<String, u32>,
-    /// Which share of answers is right, where guessing does as well: metric, share, classes.
+    /// Metric, share of correct answers and number of classes, if guessing does as well.
     chance: BTreeMap<String, (String, f64, u32)>,
-    /// Bytes of GPU memory that programs were held to, where something ran out of it.
+    /// The limit of GPU memory in bytes, if something ran out of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     limit: Option<f64>,
 }
 
 impl Doubts {
-    /// Of results, but for what their epochs tell of those whose epochs are something else, by label.
+    /// Doubts about results. Epochs of the results in `otherwise`, given by label, are not epochs of a training and are
+    /// not judged.
     pub(super) fn of(results: &[&StepResult], otherwise: &BTreeSet<&str>) -> Doubts {
         let mut doubts = Doubts { limit: limit(results.iter().copied()), ..Doubts::default() };
         for result in results.iter().filter(|result| result.outcome == Outcome::Ok) {
@@ -51,7 +52,7 @@ impl Doubts {
         doubts
     }
 
-    /// A sentence a kind, of the result that bears least.
+    /// One sentence per kind, about the weakest result.
     pub(super) fn worded(&self, words: &Words, lang: &str) -> Vec<String> {
         let args = |label: &str, count: usize| Args::new().with("label", safe::code(label)).count("count", count);
         let seconds = |value: f64| words.figure(lang, &Format::for_unit("s", [value].into_iter()), value);
@@ -78,14 +79,14 @@ impl Doubts {
     }
 }
 
-/// The bytes of GPU memory that results were held to, if something ran out of memory.
+/// The limit of GPU memory that results had, in bytes, if something ran out of memory.
 pub(super) fn limit<'a>(results: impl Iterator<Item = &'a StepResult> + Clone) -> Option<f64> {
     let ran_out = results.clone().any(|result| result.outcome == Outcome::OutOfMemory);
     let limits = results.filter_map(|result| Some(result.metrics.get("memory_limit")?.value));
     limits.reduce(f64::min).filter(|_| ran_out)
 }
 
-/// The metric, its share and the number of classes, where that many classes can be guessed as well.
+/// The metric, its share and the number of classes, if guessing among that many classes does as well.
 fn chance(result: &StepResult) -> Option<(String, f64, u32)> {
     let (Datum::Declared { number: Some(classes), .. } | Datum::Measured { value: classes, .. }) =
         datum(result, "classes")?

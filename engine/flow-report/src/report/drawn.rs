@@ -1,4 +1,4 @@
-//! Charts that the author asks for: which lines they have. Words and drawing are elsewhere.
+//! The lines of charts that the author asks for. Words and drawing are elsewhere.
 
 use std::collections::BTreeSet;
 
@@ -13,16 +13,16 @@ use crate::columns::{point, written};
 use crate::format::Format;
 use crate::table::{Content, Curve, Note, PART, Row, Spread, Table, by_gpus, unknown_column};
 
-/// A chart, in the units that it is shown in.
+/// A chart, in the units shown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Drawn {
     pub(crate) column: String,
     pub(crate) axis: String,
     pub(crate) show: Format,
     pub(crate) lines: Vec<DrawnLine>,
-    /// The positions along the axis as they are written.
+    /// Tick positions on the axis, with their labels.
     pub(crate) ticks: Vec<(f64, String)>,
-    /// What `ends` are, by the keys of spreads.
+    /// The meaning of `ends`, by the keys of spreads.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) spreads: BTreeSet<String>,
 }
@@ -30,22 +30,22 @@ pub(crate) struct Drawn {
 /// A line of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DrawnLine {
-    /// What tells it from the others.
+    /// The name that distinguishes it from the other lines.
     pub(crate) name: String,
-    /// The GPUs that it was measured on, where others of its curve were measured on more or fewer.
+    /// The number of GPUs, if other points of the curve were measured on more or fewer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) gpus: Option<u32>,
     pub(crate) points: Vec<(f64, f64)>,
-    /// How points spread: where, and from where to where.
+    /// Error bars: position, low end and high end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) ends: Vec<(f64, f64, f64)>,
-    /// The same by earlier figures.
+    /// The same line from earlier figures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) earlier: Vec<(f64, f64)>,
 }
 
 impl Drawn {
-    /// Its lines, where it is of columns or metrics; the error says what there is to draw instead.
+    /// The lines, if the chart shows a column or a metric. The error says which charts are possible instead.
     pub(super) fn of(
         chart: &ChartWith,
         table: &Table,
@@ -59,7 +59,7 @@ impl Drawn {
     }
 }
 
-/// A column over the last axis of the rows: a line for each point of the other axes, and each part of the split.
+/// A column over the last axis of the rows: one line for each point of the other axes and each part of the split.
 fn of_table(name: &str, table: &Table) -> Result<Drawn, BuiltinFault> {
     let column = || name.to_owned();
     let axis = table.rows.last().ok_or_else(|| BuiltinFault::ChartOverNothing { column: column() })?;
@@ -114,8 +114,8 @@ fn of_table(name: &str, table: &Table) -> Result<Drawn, BuiltinFault> {
     Ok(Drawn { column: name.to_owned(), axis: axis.clone(), show: show.unwrap_or_default(), lines, ticks, spreads })
 }
 
-/// A metric over the epochs or steps of each instance that ended well: a line for each point of the axes, which is the mean of its
-/// repetitions if it has several. Each part of a series is a line of its own.
+/// A metric over the epochs or steps of each instance that ended well: one line per point of the axes. Several
+/// repetitions become their mean. Each part of a series is a separate line.
 fn over_series(
     name: &str,
     along: Along,
@@ -143,7 +143,7 @@ fn over_series(
     let values: Vec<f64> =
         ended().filter_map(|(_, series)| Some(points_of((*series)?))).flatten().map(|of| of.2).collect();
     let show = Format::for_unit(&unit, values.iter().copied());
-    // What all instances have in common tells none of them apart, and what is averaged is of none.
+    // Names leave out axes with the same value everywhere, and axes that are averaged over.
     let over = averaged(table);
     let differs = |axis: &str| ended().any(|(result, _)| result.axes.get(axis) != results[0].0.axes.get(axis));
     let mut repeated: IndexMap<String, Vec<Vec<(f64, f64)>>> = IndexMap::new();
@@ -172,7 +172,7 @@ fn over_series(
     Ok(Drawn { column: name.to_owned(), axis, show, lines, ticks, spreads })
 }
 
-/// The axes whose values are repetitions: those that the table averages over.
+/// The axes whose values are repetitions, because the table averages over them.
 fn averaged(table: &Table) -> BTreeSet<&str> {
     let means = table.notes.iter().filter_map(|note| match note {
         Note::Mean { over, .. } => Some(over),
@@ -181,12 +181,13 @@ fn averaged(table: &Table) -> BTreeSet<&str> {
     means.flatten().map(String::as_str).collect()
 }
 
-/// Where, and how much.
+/// Position and value of each point.
 type Points = Vec<(f64, f64)>;
-/// Where, and from where to where.
+/// Position, low end and high end of each error bar.
 type Ends = Vec<(f64, f64, f64)>;
 
-/// The mean of lines at the places that all have, and its standard deviation to either side; a single line as it is.
+/// The mean of lines at the positions that all have, with its standard deviation on both sides. A single line stays as
+/// it is.
 fn mean(runs: &[Points]) -> (Points, Ends) {
     let [first, others @ ..] = runs else { return Default::default() };
     if others.is_empty() {

@@ -1,4 +1,5 @@
-//! The first screen of a section in one language: its answer, one table, one chart, and a few findings. All else is in its details.
+//! The first screen of a section in one language: its answer, one table, one chart, and a few findings. The rest is in
+//! the details.
 
 use super::answer::{Answer, Said};
 use super::charts::{Chart, Shows};
@@ -14,23 +15,23 @@ use crate::table::{Content, Grid, Names, Row, Table, narrow, plain};
 use crate::verdict::{Resource, Together};
 use crate::words::{Args, Words};
 
-/// So many groups stand beside each other in the table of an answer; of more, each is a row.
+/// Maximum groups that are columns in the table of an answer. With more, each group is a row.
 const BESIDE: usize = 4;
-/// A table of an analysis with more columns or rows is in the details alone.
+/// Maximum columns and rows of an analysis table on the first screen. A larger one appears only in the details.
 const COLUMNS: usize = 6;
 const ROWS: usize = 12;
-/// So many findings and notes stand on the first screen.
+/// Maximum findings and notes on the first screen.
 pub(super) const BULLETS: usize = 5;
-/// Of so many groups it is said what limits them.
+/// Maximum groups whose limits are listed.
 const LIMITS: usize = 2;
-/// So many earlier findings are compared on the first screen.
+/// Maximum earlier findings that are compared on the first screen.
 const COMPARED: usize = 5;
 
-/// The sentence, with what may have disturbed what it rests on.
+/// The sentence, with a caveat if other programs may have disturbed its measurements.
 pub(super) fn sentence(said: Said, section: &Section, words: &Words, lang: &str) -> String {
     let names = Names { table: &section.table, words };
     let (text, beside) = match said {
-        // What limits each of several groups is a finding.
+        // For several groups, the limit of each is a separate finding.
         Said::Group(at) if section.together.len() > 1 => (judged::headline(&section.together[at], words, lang), None),
         Said::Group(at) => (judged::answer(&section.together[at], words, lang), None),
         Said::Analysis(at, sentence) => {
@@ -46,7 +47,7 @@ pub(super) fn sentence(said: Said, section: &Section, words: &Words, lang: &str)
     }
 }
 
-/// What the section answers, in the author's words or else in flow's; that nothing stands out, if nothing does.
+/// The answer of the section, by the author or else by flow. It says if there is no clear finding.
 pub(super) fn lead(section: &Section, answer: &Answer, words: &Words, lang: &str) -> String {
     if let Some(own) = &section.with.answer {
         return safe::authors(own.of(lang));
@@ -54,7 +55,7 @@ pub(super) fn lead(section: &Section, answer: &Answer, words: &Words, lang: &str
     together_said(answer.lead.iter().map(|said| sentence(*said, section, words, lang)), section, words, lang)
 }
 
-/// The same in short, for a list of several sections.
+/// The answer in short, for a list of several sections.
 pub(super) fn headline(section: &Section, answer: &Answer, words: &Words, lang: &str) -> String {
     if section.with.answer.is_some() || answer.lead.is_empty() {
         return lead(section, answer, words, lang);
@@ -71,7 +72,7 @@ pub(super) fn headline(section: &Section, answer: &Answer, words: &Words, lang: 
     together_said(answer.lead.iter().take(most).map(short), section, words, lang)
 }
 
-/// What limits each of several groups.
+/// The limits of each of several groups.
 pub(super) fn limits(section: &Section, words: &Words, lang: &str) -> Vec<String> {
     let several = section.together.len() > 1;
     let groups = section.together.iter().filter(|_| several);
@@ -84,7 +85,7 @@ pub(super) fn limits(section: &Section, words: &Words, lang: &str) -> Vec<String
 }
 
 fn together_said(said: impl Iterator<Item = String>, section: &Section, words: &Words, lang: &str) -> String {
-    // All of it is bold.
+    // The whole answer is bold.
     let said: Vec<String> =
         said.map(|text| text.replace("**", "").trim().to_owned()).filter(|text| !text.is_empty()).collect();
     if !said.is_empty() {
@@ -97,10 +98,10 @@ fn together_said(said: impl Iterator<Item = String>, section: &Section, words: &
     }
 }
 
-/// So many values of a single row are an answer.
+/// Maximum values of a single row in an answer.
 const VALUES: usize = 4;
 
-/// What a table with one row says: its first values.
+/// The first values of a table with one row, as text.
 fn only_row(section: &Section, words: &Words, lang: &str) -> Option<String> {
     let table = &section.table;
     let [row] = table.body.as_slice() else { return None };
@@ -115,7 +116,7 @@ fn only_row(section: &Section, words: &Words, lang: &str) -> Option<String> {
     (!values.is_empty()).then(|| values.join(&words.mark(&[lang], "mark-semicolon")))
 }
 
-/// Why there is nothing to say of a table.
+/// The message that says why a table has no answer.
 fn nothing(table: &Table) -> &'static str {
     let measured = |row: &Row| row.cells.iter().any(|cell| matches!(cell.content, Content::Number { .. }));
     match table.body.len() {
@@ -125,7 +126,7 @@ fn nothing(table: &Table) -> &'static str {
     }
 }
 
-/// The table that carries the answer.
+/// The table that supports the answer.
 pub(super) fn table(section: &Section, answer: &Answer, words: &Words, lang: &str) -> String {
     if !section.together.is_empty() {
         return groups(section, words, lang);
@@ -134,7 +135,7 @@ pub(super) fn table(section: &Section, answer: &Answer, words: &Words, lang: &st
     if let Some(packed) = &section.packed {
         return together::packed(packed, words, lang, &names).without_empty().typeset(words, &[lang]).markdown();
     }
-    // Where it jumps says more than which curve it is.
+    // The places of jumps say more than the shape of a curve.
     let (first, others): (Vec<_>, Vec<_>) = section.analyses.iter().partition(|(_, found)| found.searches().is_some());
     let mut shown = first
         .into_iter()
@@ -156,7 +157,7 @@ pub(super) fn table(section: &Section, answer: &Answer, words: &Words, lang: &st
     plain(&narrow(&section.table, &about, ranked), words, lang)
 }
 
-/// Co-run groups beside each other: what each took alone and together, and what that comes to.
+/// Co-run groups side by side: the times alone and together, and the results.
 fn groups(section: &Section, words: &Words, lang: &str) -> String {
     let groups = &section.together;
     if groups.len() > BESIDE {
@@ -168,7 +169,7 @@ fn groups(section: &Section, words: &Words, lang: &str) -> String {
     let times = members().flat_map(|m| [m.alone, m.together]).flatten().collect::<Vec<f64>>();
     let time = Format::for_unit("s", times.iter().copied());
     let mut grid = Grid { heads: vec![(String::new(), false)], rows: Vec::new() };
-    // How many run together is said once, if that is the same of all groups.
+    // The number of members is in each header only if the groups differ in it.
     let members: Vec<usize> = groups.iter().map(|group| group.members.len()).collect();
     let all_alike = members.iter().all(|n| *n == members[0]);
     grid.heads.extend(
@@ -177,7 +178,7 @@ fn groups(section: &Section, words: &Words, lang: &str) -> String {
     let mut row = |label: String, cell: &dyn Fn(&Together) -> String| {
         grid.rows.push([label].into_iter().chain(groups.iter().map(cell)).collect());
     };
-    // What all groups have in common is said once, beside the label.
+    // Axes that all groups share appear once, next to the label.
     let same: Vec<_> = groups.iter().map(|group| points(group, groups, &names, lang)).collect();
     let of = match same[0].clone().filter(|of| same.iter().all(|other| other.as_ref() == Some(of))) {
         Some(of) => format!("{}{of}", words.mark(&[lang], "mark-comma")),
@@ -219,7 +220,7 @@ fn sized(group: &Together, words: &Words, lang: &str) -> String {
     words.text(lang, "front-group", &args)
 }
 
-/// What tells the members of a group apart, if one axis does: `batch size 32 / 64 / 128`.
+/// The values that distinguish the members of a group, if they differ in one axis: `batch size 32 / 64 / 128`.
 fn points(group: &Together, all: &[Together], names: &Names<'_>, lang: &str) -> Option<String> {
     let first = group.members.first()?;
     let differs = |axis: &&String| {
@@ -232,7 +233,7 @@ fn points(group: &Together, all: &[Together], names: &Names<'_>, lang: &str) -> 
     Some(format!("{} {}", names.inline(axis, lang), values?.join(" / ")))
 }
 
-/// `171% / 99%`: what is asked of a resource, and what was used of it.
+/// `171% / 99%`: the demand for a resource, and its use.
 fn demand(group: &Together, kind: Resource) -> Option<String> {
     let ruling = group.rulings.iter().find(|ruling| ruling.resource == kind)?;
     let share = gains::share();
@@ -262,7 +263,8 @@ fn rows_of_groups(groups: &[Together], words: &Words, lang: &str) -> String {
     grid.without_empty().typeset(words, &[lang]).markdown()
 }
 
-/// The chart that shows the answer, by its place: what the author asked for, or what the section compares, before all others.
+/// The position of the chart that supports the answer. Charts of co-runs come first, then those under `charts:`,
+/// analyses, and the column of the answer.
 pub(super) fn chart(section: &Section, answer: &Answer, charts: &[Chart]) -> Option<usize> {
     let about = answer.lead.iter().find_map(|said| match said {
         Said::Finding(at) => topic(&section.findings[*at].finding).map(|(_, column)| column),
@@ -280,7 +282,7 @@ pub(super) fn chart(section: &Section, answer: &Answer, charts: &[Chart]) -> Opt
     (0..charts.len()).min_by_key(|at| rank(&charts[*at]))
 }
 
-/// Earlier findings and those of now, those first that do not agree.
+/// Earlier and current findings, with those that disagree first.
 pub(super) fn compared(section: &Section, words: &Words, lang: &str) -> Option<Titled> {
     let reference = section.table.reference.as_ref()?;
     let names = Names { table: &section.table, words };

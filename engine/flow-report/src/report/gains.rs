@@ -1,14 +1,14 @@
-//! How gains and slowdowns are told: with digits enough, and with half their interval where that is known.
+//! The format of gains and slowdowns: enough digits, and half their interval if that is known.
 
 use crate::format::Format;
 use crate::verdict::Together;
 
-/// Whole per cent: demands are sums of rounded means, and no finer.
+/// Whole per cent, because demands are sums of rounded means and not more exact.
 pub(super) fn share() -> Format {
     Format { unit: "%".into(), factor: 100.0, decimals: 0, ..Format::default() }
 }
 
-/// A gain with half its interval where that is known.
+/// A gain with half its interval, if that is known.
 pub(super) fn times_of((gain, half): (f64, Option<f64>), shown: fn(&Format, f64) -> String) -> String {
     match half.and_then(|half| sure(&Format::times(), 2..=3, half)) {
         Some((times, half)) => format!("{} ± {}", shown(&times, gain), times.number(half)),
@@ -16,8 +16,8 @@ pub(super) fn times_of((gain, half): (f64, Option<f64>), shown: fn(&Format, f64)
     }
 }
 
-/// Half an interval and how it is shown: with digits enough that it does not read as none, and where these would be more than anybody
-/// reads, rounded up to the last. One of nothing is of times that are the same to the last digit, and says nothing.
+/// Half an interval and its format. It has enough digits to not read as zero. If these would be too many, it is rounded
+/// up to the last one. Zero means times that agree to the last digit, so it says nothing.
 fn sure(show: &Format, decimals: std::ops::RangeInclusive<u8>, half: f64) -> Option<(Format, f64)> {
     let last = Format { decimals: *decimals.end(), ..show.clone() };
     let smallest = 10_f64.powi(-i32::from(last.decimals)) / show.factor;
@@ -26,7 +26,7 @@ fn sure(show: &Format, decimals: std::ops::RangeInclusive<u8>, half: f64) -> Opt
     (half > 0.0).then(|| enough.unwrap_or((last, smallest)))
 }
 
-/// How slowdowns are told, the same for all groups of a section and for what they were by earlier figures.
+/// The format of slowdowns, the same for all groups of a section and their earlier figures.
 pub(super) fn slowdowns(groups: &[Together]) -> Format {
     let all = groups.iter().chain(groups.iter().filter_map(|group| group.earlier.as_deref()));
     let slower = all.flat_map(|group| group.members.iter().filter_map(|m| group.slowdown(m)));
@@ -34,12 +34,12 @@ pub(super) fn slowdowns(groups: &[Together]) -> Format {
     Format { decimals: if show.ratio { Format::times().decimals } else { show.decimals }, ..show }
 }
 
-/// What stands over slowdowns that are told so.
+/// The header of slowdowns in this format.
 pub(super) fn slower_head(show: &Format) -> &'static str {
     if show.ratio { "packed-slowdown" } else { "together-slower" }
 }
 
-/// How much slower something is, with half the interval where that is known and reads as something.
+/// A slowdown with half its interval, if that is known and does not read as zero.
 pub(super) fn change_of((slower, half): (f64, Option<f64>), show: &Format) -> String {
     if show.ratio {
         return times_of((1.0 + slower, half), Format::cell);

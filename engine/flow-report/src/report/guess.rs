@@ -1,21 +1,21 @@
-//! What became of the author's guess at what limits the speed.
+//! Judges the author's guess at the limit of the speed.
 
 use serde::{Deserialize, Serialize};
 
 use crate::findings::{Bound, Finding, Scoped};
 use crate::verdict::{Resource, Ruled, Together, Verdict};
 
-/// What became of a guess.
+/// The verdict on a guess.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "guess")]
 pub(crate) enum Judged {
-    /// The resource is what limits a group; `relieved`: groups where it suffices run in parallel.
+    /// The resource limits a group. `relieved`: groups that have enough of it run in parallel.
     Confirmed { resource: Resource, groups: Vec<String>, relieved: Vec<String> },
-    /// The resource is ruled out in every group that is slower than alone.
+    /// The resource does not limit any of the groups that are slower than alone.
     Refuted { resource: Resource, groups: Vec<String> },
-    /// What limits runs that were alone.
+    /// The resource limits runs that were measured alone.
     ConfirmedAlone { resource: Resource },
-    /// The figures decide nothing.
+    /// The measurements do not decide it.
     Open { resource: Resource },
 }
 

@@ -1,5 +1,5 @@
-//! Earlier figures of a section in Markdown: its co-run groups as they were measured then, and what was found then beside what is
-//! found now.
+//! Earlier figures of a section in Markdown: the earlier measurements of its co-run groups, and earlier findings next
+//! to the current ones.
 
 use serde::Serialize;
 
@@ -22,7 +22,7 @@ pub(crate) struct Titled {
     pub(crate) text: String,
 }
 
-/// What was found of earlier figures, what is found now, and whether that is the same.
+/// Earlier findings, current findings, and whether they agree.
 pub(crate) fn held(section: &Section, words: &Words, lang: &str) -> Option<Titled> {
     let reference = section.table.reference.as_ref()?;
     let names = Names { table: &section.table, words };
@@ -66,7 +66,7 @@ pub(super) fn holds_key(holds: Holds) -> &'static str {
     }
 }
 
-/// Whether the verdict of then is that of now.
+/// Whether the current verdict is the earlier one.
 pub(super) fn stands(then: &Together, now: &Together) -> Holds {
     match now.verdict.call().filter(|_| !now.verdict.is_undecided()) {
         None => Holds::Open,
@@ -75,7 +75,7 @@ pub(super) fn stands(then: &Together, now: &Together) -> Holds {
     }
 }
 
-/// The members of groups as they were measured then: alone against together.
+/// The earlier measurements of group members: alone against together.
 pub(crate) fn members(section: &Section, words: &Words, lang: &str) -> Option<Titled> {
     let groups: Vec<Together> = section.together.iter().filter_map(|group| Some(*group.earlier.clone()?)).collect();
     let names = Names { table: &section.table, words };

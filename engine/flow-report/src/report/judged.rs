@@ -1,4 +1,5 @@
-//! What co-run groups come to, in sentences: the verdict, how often it was measured, and which resources were asked for too much.
+//! The results of co-run groups in sentences: the verdict, how often it was measured, and which resources had too much
+//! demand.
 
 use super::gains::{change_of, share, slowdowns, times_of};
 use crate::format::Format;
@@ -20,7 +21,7 @@ pub(super) fn verdict_key(verdict: &Verdict) -> &'static str {
     }
 }
 
-/// What each group comes to, in sentences.
+/// The result of each group, in sentences.
 pub(crate) fn sentences(groups: &[Together], words: &Words, lang: &str) -> Vec<String> {
     let show = slowdowns(groups);
     groups.iter().map(|group| words.sentences(lang, &in_full(group, &show, words, lang))).collect()
@@ -35,7 +36,8 @@ fn in_full(group: &Together, show: &Format, words: &Words, lang: &str) -> Vec<St
     out
 }
 
-/// Of a gain that CPUs limit: that one alone was not given all those which all together used, and whether it is more than these explain.
+/// A note for a gain that CPUs limit: a member alone had fewer CPUs than all members used together. It says whether the
+/// gain exceeds the effect of these CPUs.
 fn more_cpus(group: &Together, words: &Words, lang: &str) -> Option<String> {
     let (gain, times) = group.gain.filter(|_| group.verdict == Verdict::OnlyConcurrent).zip(group.more_cpus)?;
     group.rulings.iter().find(|r| r.resource == Resource::Cpu && r.ruled == Ruled::In)?;
@@ -43,14 +45,14 @@ fn more_cpus(group: &Together, words: &Words, lang: &str) -> Option<String> {
     Some(words.text(lang, "together-more-cpus", &Args::new().with("more", more)))
 }
 
-/// That not all repetitions count, and why.
+/// A note if some repetitions do not count, with the reasons.
 fn left_out(group: &Together, words: &Words, lang: &str) -> Vec<String> {
     if group.left_out.is_empty() || group.looks < 2 {
         return Vec::new();
     }
     let args = Args::new().count("looks", group.looks as usize).count("counted", group.counted() as usize);
     let mut out = vec![words.text(lang, "together-left-out", &args)];
-    // Where none counts the verdict has said why.
+    // If no repetition counts, the verdict has already said why.
     let reasons = if group.counted() == 0 { &[][..] } else { &group.left_out[..] };
     let disturbed = reasons.iter().flatten().filter_map(|why| match why {
         Verdict::ForeignCpu { label, used } => Some((label, *used)),
@@ -71,12 +73,12 @@ fn left_out(group: &Together, words: &Words, lang: &str) -> Vec<String> {
         Some(Verdict::Refused { refusal }) => Some(refused(refusal, words, lang)),
         Some(_) => None,
     });
-    // One tells which kind.
+    // One example shows the kind.
     out.extend(others.take(1));
     out
 }
 
-/// How often it was measured, and what it would take where that does not do.
+/// How often the group was measured, and how many more times are needed if that is not enough.
 fn looked(group: &Together, words: &Words, lang: &str) -> Option<String> {
     let args = Args::new().count("looks", group.counted() as usize);
     match (group.verdict.is_undecided(), group.more) {
@@ -92,13 +94,13 @@ fn looked(group: &Together, words: &Words, lang: &str) -> Option<String> {
     }
 }
 
-/// The verdict of a group as an answer: what to do, the verdict, what that costs, and what limits it.
+/// The verdict of a group as an answer: the recommendation, the verdict, its cost, and the limit.
 pub(super) fn answer(group: &Together, words: &Words, lang: &str) -> String {
     let said: Vec<String> = [headline(group, words, lang)].into_iter().chain(limits(group, words, lang)).collect();
     words.sentences(lang, &said)
 }
 
-/// What limits a group that is slower than alone, if that is known.
+/// The limit of a group that is slower than alone, if it is known.
 pub(super) fn limits(group: &Together, words: &Words, lang: &str) -> Option<String> {
     let mut out = Vec::from_iter(more_cpus(group, words, lang));
     let limit = limiting(group, words, lang).filter(|_| group.slower);
@@ -106,7 +108,7 @@ pub(super) fn limits(group: &Together, words: &Words, lang: &str) -> Option<Stri
     (!out.is_empty()).then(|| words.sentences(lang, &out))
 }
 
-/// The same without what limits it.
+/// The answer without the limit.
 pub(super) fn headline(group: &Together, words: &Words, lang: &str) -> String {
     let name = || Args::new().with("group", safe::text(&group.group)).count("members", group.members.len());
     let gain = group.gain.map(|gain| times_of(gain, Format::number)).unwrap_or_default();
@@ -127,12 +129,12 @@ pub(super) fn headline(group: &Together, words: &Words, lang: &str) -> String {
                 None => words.text(lang, "answer-undecided", &looks),
             }
         }
-        // An answer is in bold as a whole.
+        // The whole answer is bold.
         _ => judged(group, &slowdowns(std::slice::from_ref(group)), words, lang).replace("**", ""),
     }
 }
 
-/// The verdict with the throughput, in a cell.
+/// The verdict with the throughput, for a cell.
 pub(super) fn brief(group: &Together, words: &Words, lang: &str) -> String {
     let verdict = words.text(lang, verdict_key(&group.verdict), &Args::new());
     match group.gain {
@@ -141,7 +143,7 @@ pub(super) fn brief(group: &Together, words: &Words, lang: &str) -> String {
     }
 }
 
-/// How much slower than alone the slowest member is: `2%`, `2.2×`.
+/// The slowdown of the slowest member: `2%`, `2.2×`.
 pub(super) fn worst(group: &Together, words: &Words, lang: &str) -> Option<String> {
     let slower = group.members.iter().filter_map(|m| Some(group.slowdown(m)?.0));
     let worst = slower.max_by(f64::total_cmp)?.max(0.0);
@@ -155,12 +157,12 @@ pub(super) fn worst(group: &Together, words: &Words, lang: &str) -> Option<Strin
 /// `GPU (demand 297%, used 100%)`: the resources that limit a group.
 pub(super) fn limiting(group: &Together, words: &Words, lang: &str) -> Option<String> {
     let mut limits = group.rulings.iter().filter(|ruling| ruling.ruled == Ruled::In);
-    // Waiting for data is how a lack of CPUs shows.
+    // Waiting for data is the effect of too few CPUs.
     let cpu = group.rulings.iter().any(|ruling| ruling.ruled == Ruled::In && ruling.resource == Resource::Cpu);
     limits.find(|ruling| !(cpu && ruling.resource == Resource::Data)).map(|of| ruling(of, words, lang))
 }
 
-/// How resources are ruled, with the messages that list them.
+/// The messages that list resources, each with the rulings that it covers.
 const RULINGS: [(&str, &[Ruled]); 4] = [
     ("rulings-in", &[Ruled::In]),
     ("rulings-out", &[Ruled::Out, Ruled::OutOwn]),
@@ -171,7 +173,7 @@ const RULINGS: [(&str, &[Ruled]); 4] = [
 pub(super) fn judged(group: &Together, show: &Format, words: &Words, lang: &str) -> String {
     let verdict = words.text(lang, verdict_key(&group.verdict), &Args::new());
     let args = || Args::new().with("group", safe::text(&group.group)).with("verdict", verdict.clone());
-    // Where nothing was repeated the interval of a slowdown says too little of it to stand beside that of a gain.
+    // Without repetitions, the interval of a slowdown is too uncertain to appear next to that of a gain.
     let by_gain = match &group.verdict {
         Verdict::OnlyConcurrent | Verdict::NoGain | Verdict::SlowerThanOneAfterAnother => true,
         Verdict::TooNoisy => group.slower,
@@ -187,13 +189,13 @@ pub(super) fn judged(group: &Together, show: &Format, words: &Words, lang: &str)
             true => times_of((1.0 + slower.0, slower.1), Format::number),
             false => words.typeset(&[lang], &change_of(slower, show)),
         };
-        // With the digits that it has in the table.
+        // The digits are the same as in the table.
         if sure { whole } else { whole.split(" ±").next().unwrap_or_default().to_owned() }
     };
-    // Not every member need be slower.
+    // Some members may be faster.
     let faster = least.0 < 0.0 && !show.reads_zero(least.0) && !show.ratio;
     let of_both = |show: &Format| {
-        // Those that read the same are as sure as the one that is least sure.
+        // If both ends read the same, they have the larger uncertainty of the two.
         if figure(show, (least.0, None)) == figure(show, (most.0, None)) {
             return figure(show, (most.0, slow.iter().filter_map(|(_, half)| *half).reduce(f64::max)));
         }
@@ -253,20 +255,20 @@ pub(super) fn judged(group: &Together, show: &Format, words: &Words, lang: &str)
     }
 }
 
-/// The resources that are ruled so.
+/// The resources with one of these rulings.
 fn rulings(group: &Together, key: &str, ruled: &[Ruled], words: &Words, lang: &str) -> Option<String> {
-    // Where nothing is slower there is nothing to explain, only what is still free.
+    // If nothing is slower, there is nothing to explain, and the note lists only free resources.
     let free = group.verdict == Verdict::Parallel && key == "rulings-out";
     if !group.slower && !free {
         return None;
     }
-    // Waiting is nothing that there is enough of.
+    // Waiting for data is not a resource that can be free.
     let of = |r: &&Ruling| ruled.contains(&r.ruled) && (group.slower || r.resource != Resource::Data);
     let (own, others): (Vec<&Ruling>, Vec<&Ruling>) =
         group.rulings.iter().filter(of).partition(|r| r.ruled == Ruled::OutOwn);
     let others: Vec<String> = others.iter().map(|r| ruling(r, words, lang)).collect();
     let mut list = Vec::from_iter((!others.is_empty()).then(|| words.list(lang, &others)));
-    // What each member has for itself is said in one go.
+    // Resources that each member has for itself are listed together.
     if !own.is_empty() {
         let own: Vec<String> = own.iter().map(|r| resource(r, words, lang)).collect();
         list.push(words.text(lang, "ruling-own", &Args::new().with("what", words.list(lang, &own))));
@@ -288,7 +290,7 @@ fn ruling(ruling: &Ruling, words: &Words, lang: &str) -> String {
         (Some(asked), Some(alone), _) => {
             words.text(lang, "ruling-change", &args.with("alone", figure(alone)).with("together", figure(asked)))
         }
-        // Sums of means over windows that differ a little: no more is used than there is.
+        // The sum of means over slightly different windows can exceed 100%, but use cannot.
         (Some(asked), None, Some(used)) => {
             let used = figure(used.min(1.0));
             words.text(lang, "ruling-used", &args.with("asked", figure(asked)).with("used", used))
@@ -303,7 +305,7 @@ fn refused(refusal: &Refusal, words: &Words, lang: &str) -> String {
     match refusal {
         Refusal::OneMember => words.text(lang, "refused-one-member", &args),
         Refusal::NotAlone { label, beside } => {
-            // A few tell which kind; the rest is a number nobody needs.
+            // A few examples show the kind, and the exact number does not matter.
             let some: Vec<String> = beside.iter().take(3).map(|label| safe::code(label)).collect();
             let list = if beside.len() > some.len() { some.join(", ") + ", …" } else { words.list(lang, &some) };
             words.text(lang, "refused-not-alone", &args.with("label", safe::code(label)).with("beside", list))

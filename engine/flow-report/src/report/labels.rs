@@ -1,4 +1,4 @@
-//! A report with the names that its author gave to values of axes, in one language.
+//! Replaces axis values in a report by the names that the author gave them, in one language.
 
 use std::borrow::Cow;
 

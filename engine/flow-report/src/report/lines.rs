@@ -1,4 +1,4 @@
-//! The set-up of a page, line by line: parameters, hardware, versions, runs, and what the words of the page mean.
+//! The set-up of a page, line by line: parameters, hardware, versions, runs, and the meaning of words on the page.
 
 use serde::Serialize;
 
@@ -9,7 +9,7 @@ use crate::safe;
 use crate::table::name;
 use crate::words::{Args, Words};
 
-/// A line, with what it is.
+/// A line of the set-up: label, colon and value.
 #[derive(Clone, Serialize)]
 pub(super) struct LabelledValue {
     label: String,
@@ -28,7 +28,7 @@ pub(super) fn setup(report: &Report, words: &Words, lang: &str) -> Vec<LabelledV
             "input_size" if value.parse::<u32>().is_ok() => format!("{value}×{value}"),
             _ => safe::text(value),
         };
-        // The author's line of the same name says it instead.
+        // A line by the author with the same label replaces this one.
         let name = name(parameter, words, lang);
         if !setup.more.iter().any(|own| own.label.of(lang) == name) {
             lines.push(line(name, value));
@@ -61,7 +61,8 @@ pub(super) fn setup(report: &Report, words: &Words, lang: &str) -> Vec<LabelledV
     let cpu_count = |count: u32| words.text(lang, "cpu-count", &Args::new().count("n", count as usize));
     let cpus: Vec<String> =
         setup.cpus.iter().map(|(model, count)| format!("{} ({})", safe::text(model), cpu_count(*count))).collect();
-    // Without a CPU there was no machine: what a report shows was computed, and is the same on all of them.
+    // If no CPU is known, nothing ran on a machine. The report then shows computed results, which are the same
+    // everywhere.
     if !cpus.is_empty() {
         lines.push(line("GPU".into(), if gpus.is_empty() { said("setup-no-gpu") } else { gpus.join("; ") }));
         lines.push(line("CPU".into(), cpus.join("; ")));

@@ -1,4 +1,4 @@
-//! Load and memory over the time of one result, as much of it as a picture can show, and what earlier figures say of it.
+//! Load and memory of one result over time, thinned to what a chart can show, and the earlier figures for them.
 
 use flow_core::reason::BuiltinFault;
 use flow_core::{Outcome, Series, StepResult};
@@ -12,25 +12,25 @@ use crate::table::{Content, Table};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Load {
     pub(crate) label: String,
-    /// Its time begins with the first epoch, not with the program.
+    /// Whether its time begins with the first epoch instead of the program's start.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) of_epochs: bool,
-    /// Columns, with seconds since then and the share in per cent.
+    /// Columns, with seconds since the start and the share in per cent.
     pub(crate) lines: Vec<(String, Vec<(f64, f64)>)>,
-    /// Every second epoch, so that neighbours can be told apart; none of many.
+    /// Every second epoch, so that adjacent epochs can be distinguished. Empty if there are many.
     pub(crate) odd_epochs: Vec<(f64, f64)>,
-    /// Columns with the share in per cent that earlier figures have.
+    /// Columns, with the earlier share in per cent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) earlier: Vec<(String, f64)>,
 }
 
-/// Of more epochs none is shaded.
+/// Maximum epochs that are shaded.
 const SHADED: usize = 20;
-/// With fewer samples there is nothing to see.
+/// Minimum samples of a chart.
 const FEWEST: usize = 4;
 
 impl Load {
-    /// Those of the instances that the author of a section names.
+    /// The loads of the instances that the author of a section names.
     pub(super) fn all(
         asked: &[&LoadWith],
         table: &Table,
@@ -38,7 +38,7 @@ impl Load {
     ) -> Result<Vec<Load>, BuiltinFault> {
         let seen = |(result, series): &(&StepResult, Option<&Series>)| {
             let series = series.filter(|s| s.samples.get("cpu").is_some_and(|samples| samples.len() >= FEWEST))?;
-            // Of what neither trains nor has a GPU it says nothing.
+            // A run that neither trains nor has a GPU has no load worth showing.
             let tells = !series.epoch_times.is_empty() || !result.usage.gpus.is_empty();
             (tells && result.outcome == Outcome::Ok).then(|| Load::of(result, series, table))
         };
@@ -58,7 +58,7 @@ impl Load {
         Ok(loads)
     }
 
-    /// Of a result with its series: without what a program does before its first epoch, where that is known.
+    /// The load of a result with its series. The time before the first epoch is left out, if that is known.
     fn of(result: &StepResult, series: &Series, table: &Table) -> Load {
         let gpu = busiest(series);
         let circumstances = &result.circumstances;
@@ -75,7 +75,7 @@ impl Load {
         }
         let epochs = series.epoch_times.iter().map(|epoch| epoch.began);
         let first = epochs.reduce(f64::min);
-        // Too little of the load may be known since then to show it.
+        // There may be too few samples after the first epoch.
         let shown = |since: &f64| {
             series.samples.get("cpu").is_some_and(|of| of.iter().filter(|(t, _)| t >= since).count() >= FEWEST)
         };
@@ -99,7 +99,7 @@ impl Load {
     }
 }
 
-/// What earlier figures have of the shares that are drawn.
+/// The earlier figures of the drawn shares.
 fn earlier(result: &StepResult, table: &Table) -> Vec<(String, f64)> {
     let Some(of) = table.reference.as_ref().map(|reference| &reference.table) else { return Vec::new() };
     let is_at = |axis: &String, text: &str| result.axes.get(axis).is_some_and(|own| written(own) == text);
@@ -117,7 +117,7 @@ fn earlier(result: &StepResult, table: &Table) -> Vec<(String, f64)> {
     ["cpu_util", "gpu_load", "gpu_memory_load", "gpu_memory_share"].into_iter().filter_map(share).collect()
 }
 
-/// The GPU of a placement, by its place, that was busy most; the first where none was sampled.
+/// The index of the busiest GPU of a placement; the first one if none was sampled.
 fn busiest(series: &Series) -> usize {
     let mean = |n: usize| {
         let points = series.samples.get(&format!("gpu{n}_load"))?;
@@ -127,7 +127,7 @@ fn busiest(series: &Series) -> usize {
     loads.fold((0, f64::MIN), |most, (n, load)| if load > most.1 { (n, load) } else { most }).0
 }
 
-/// To what a picture can show of it.
+/// Rounds to what a chart can show.
 fn round(value: f64) -> f64 {
     (value * 1_000.0).round() / 1_000.0
 }

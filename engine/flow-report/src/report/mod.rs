@@ -1,4 +1,5 @@
-//! Reports: what the steps that a report names come to, as one model, worded in each language and laid out by templates.
+//! Reports: the results of the steps that a report names become one model, which is worded in each language and laid
+//! out by templates.
 
 mod answer;
 mod assumptions;

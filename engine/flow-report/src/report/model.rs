@@ -1,4 +1,4 @@
-//! The model of a report: everything it says, with no word of any language but the author's own.
+//! The model of a report: its whole content, without text in any language except the author's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,10 +36,10 @@ use crate::verdict::{Member, TOLERANCE, Together, judge};
 /// The version of `report.json`.
 pub(crate) const REPORT_FORMAT: u32 = 13;
 
-/// A chart that nobody asked for has no more lines.
+/// Maximum lines of a chart that the author did not request.
 const LINES: usize = 8;
 
-/// Everything that a report says.
+/// The content of a report.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Report {
     /// Version of `report.json`.
@@ -49,56 +49,56 @@ pub(crate) struct Report {
     pub(crate) languages: Vec<Language>,
     /// Its title by language.
     pub(crate) title: BTreeMap<String, String>,
-    /// Its day; empty where there is neither a result nor a `date:`.
+    /// Its date; empty if there is neither a result nor a `date:`.
     pub(crate) date: String,
-    /// What hardware its results are from: with the name, what makes it the same report again.
+    /// The hardware of its results. Together with the name, it identifies the report.
     pub(crate) hardware: String,
-    /// What was measured, and on what.
+    /// The set-up: parameters and machines.
     pub(crate) setup: Setup,
-    /// Sections that have something to show.
+    /// Sections with content.
     pub(crate) sections: Vec<Section>,
-    /// Those that have not: the step and why.
+    /// Steps without content, with the reason.
     pub(crate) left_out: Vec<(String, Cause)>,
     /// The runs that produced the results.
     pub(crate) runs: BTreeSet<RunId>,
-    /// Results kept for a changed fingerprint: label and reason.
+    /// Results that were accepted for a changed fingerprint: label and reason.
     pub(crate) accepted: BTreeMap<String, String>,
-    /// Results that are not to be trusted: label and reasons.
+    /// Disturbed results: label and reasons.
     pub(crate) spoiled: BTreeMap<String, Vec<Spoiled>>,
-    /// Results beside which other programs used more than a tenth of the host's CPU: label and share.
+    /// Results during which other programs used more than a tenth of the host's CPU: label and share.
     pub(crate) foreign_cpu: BTreeMap<String, f64>,
-    /// Results beside which nobody could see whether other runs of the machine ran something.
+    /// Results during which flow could not see whether other runs on the machine were active.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) unwatched: BTreeSet<String>,
-    /// Results beside which other programs computed on their GPUs: label and names.
+    /// Results during which foreign processes used their GPUs: label and names.
     pub(crate) strangers: BTreeMap<String, Vec<String>>,
-    /// Results beside which others used their GPUs in time slices of their own, co-run groups aside: label and share.
+    /// Results during which others used their GPUs in separate time slices, without co-run groups: label and share.
     pub(crate) gpu_shared: BTreeMap<String, f64>,
-    /// The same where those others were steps of flow.
+    /// The same for GPUs that were shared with other steps of flow.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) gpu_shared_own: BTreeMap<String, f64>,
-    /// Results that bear little.
+    /// Results that are weak evidence.
     pub(crate) doubts: Doubts,
-    /// The GPUs were declared, not real.
+    /// Whether the GPUs were declared instead of real.
     pub(crate) fake_gpus: bool,
-    /// What the measurements took.
+    /// The cost of the measurements.
     #[serde(default)]
     pub(crate) cost: Cost,
-    /// Each language has a file of its own.
+    /// Whether each language has its own file.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) split: bool,
-    /// The author's own template.
+    /// The author's template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) template: Option<String>,
 }
 
-/// What the programs whose results are shown took.
+/// The cost of the programs whose results are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Cost {
     pub(crate) results: usize,
-    /// From start to end, in s, summed.
+    /// The sum of their times from start to end, in s.
     pub(crate) wall: f64,
-    /// The same times the GPUs held, in GPU-s.
+    /// The same times multiplied by the allocated GPUs, in GPU-s.
     pub(crate) gpu: f64,
 }
 
@@ -118,43 +118,43 @@ impl Cost {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Section {
-    /// The step whose table it shows.
+    /// The name of the section, from the step of its table.
     pub(crate) name: String,
     pub(crate) with: SectionWith,
     pub(crate) table: Table,
-    /// What the table says.
+    /// The findings of the table.
     pub(crate) findings: Vec<Scoped>,
-    /// Which of them, and of its analyses, may be due to other programs.
+    /// Caveats for findings and analyses that other programs may have disturbed.
     #[serde(default, skip_serializing_if = "Disturbed::is_empty")]
     pub(crate) disturbed: Disturbed,
     /// Figures of findings that the table does not show.
     pub(crate) computed: Vec<Computed>,
-    /// From one value of the split to the other.
+    /// Changes from one value of the split to the other.
     pub(crate) changes: Option<Changes>,
     pub(crate) together: Vec<Together>,
-    /// Results that ran at once, beside the same alone.
+    /// Results of runs at once, each with its run alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) packed: Option<Packed>,
-    /// What earlier figures showed, and whether it is shown now.
+    /// Earlier findings, and whether they still hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) held: Vec<FindingMatch>,
-    /// What became of the guess.
+    /// The verdict on the author's guess.
     pub(crate) guess: Option<Judged>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) schedules: Vec<Scheduled>,
     /// Analyses of the table, by step.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) analyses: Vec<(String, Analysis)>,
-    /// What simulations take for granted.
+    /// Assumptions of simulations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) assumed: Vec<Assumed>,
     /// Charts that the author asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) drawn: Vec<Drawn>,
-    /// Pictures that steps made.
+    /// Pictures that steps drew.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) pictures: Vec<Picture>,
-    /// Load and memory over the time of results.
+    /// Load and memory of results over time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) loads: Vec<Load>,
 }
@@ -214,36 +214,37 @@ pub(crate) fn report(with: &ReportWith, input: &BuiltinInput) -> Result<Report, 
     })
 }
 
-/// A day as its author wrote it, in the one form.
+/// The author's date in standard form.
 pub(super) fn date(written: &str) -> Result<String, BuiltinFault> {
     let day: Result<jiff::civil::Date, _> = written.parse();
     day.map(|day| day.to_string()).map_err(|_| BuiltinFault::BadDate { date: written.to_owned() })
 }
 
-/// The day of an instant, in UTC: the same wherever the report is made.
+/// The UTC day of an instant, so that it does not depend on where the report is made.
 fn day(milliseconds: u64) -> String {
     let at = i64::try_from(milliseconds).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     at.map(|at| at.to_zoned(jiff::tz::TimeZone::UTC).date().to_string()).unwrap_or_default()
 }
 
-/// The results that a report rests on.
+/// The results behind a report.
 #[derive(Default)]
 struct Used<'a> {
     all: Vec<&'a StepResult>,
-    /// Those of programs that ran on a machine. What flow computes itself is the same on every machine.
+    /// The results of programs that ran on a machine. Results that flow computes are the same on every machine.
     measured: Vec<&'a StepResult>,
-    /// Labels of those whose epochs the author calls otherwise: batch sizes that one program goes through, say.
+    /// Labels of results whose epochs have another name by the author, for example the batch sizes that one program
+    /// goes through.
     otherwise: BTreeSet<&'a str>,
-    /// How many schedules are shown.
+    /// The number of schedules so far.
     schedules: usize,
-    /// Steps whose load is told.
+    /// Steps whose load is already reported.
     loads: BTreeSet<String>,
     /// Names of sections.
     names: BTreeSet<String>,
 }
 
 impl<'a> Used<'a> {
-    /// A name for a section of this table that no other section has: its files and links carry it.
+    /// A unique name for a section of this table, which its files and links use.
     fn name(&mut self, table: &str) -> String {
         let numbered = (2..).map(|n| format!("{table}-{n}"));
         let mut names = std::iter::once(table.to_owned()).chain(numbered);
@@ -315,10 +316,10 @@ fn section<'a>(
     let mut ledger = SectionFigures::new(&table);
     let besides = Besides { shared: shared.clone(), fitted, searched };
     let mut findings = curves(&mut ledger, &besides);
-    // The load of one step is told, and shown, where it first appears.
+    // The load of a step is reported where the step first appears.
     let first = used.loads.insert(table.from.clone()) || with.notes.guess.is_some();
     let mut of_load = if first { findings::load(&mut ledger, &with_series) } else { Vec::new() };
-    // How the CPU works over an epoch is said if a chart of the load shows it.
+    // CPU use over an epoch is reported only if a chart shows the load.
     let shows_load = with.charts.iter().any(|chart| matches!(chart, ChartWith::Load(_)));
     of_load.retain(|one| shows_load || !matches!(one.finding, Finding::Ends { .. }));
     let mut of_rows = schedules(&mut ledger, with.compare.is_some());
@@ -337,7 +338,7 @@ fn section<'a>(
             of_rows.push(winner);
         }
     }
-    // Which point is best is asked of each point once: whether all of them differ is no second question.
+    // Naming the best point is enough for a column. A test of whether all points differ adds nothing.
     let ranked: BTreeSet<String> = (of_rows.iter())
         .filter_map(|one| match &one.finding {
             Finding::Winner { column, .. } => Some(column.clone()),
@@ -373,7 +374,7 @@ fn section<'a>(
     of_rows.extend(findings::estimates(&mut ledger, &with.estimates));
     findings.append(&mut of_load);
     findings.append(&mut of_rows);
-    // What was packed for an answer has it first.
+    // The finding about packed runs comes first.
     findings.splice(..0, answer);
     let foreign = source.results.iter().filter_map(|r| Some((r.label.as_str(), Caveats::of(r).foreign_cpu?)));
     let of_theirs = beside_theirs(&table).filter_map(|(label, seen)| Some((&**label, seen.foreign_cpu?)));
@@ -408,7 +409,7 @@ fn section<'a>(
         ChartWith::Column(_) | ChartWith::Over(_) => None,
     });
     let asked: Vec<&LoadWith> = asked.collect();
-    // What the table leaves out is not shown for what it has.
+    // Results that the table leaves out do not appear in charts.
     let shown: BTreeSet<&str> =
         table.body.iter().flat_map(|row| &row.cells).flat_map(|cell| &cell.of).map(String::as_str).collect();
     let with_series: Vec<_> = with_series.into_iter().filter(|(result, _)| shown.contains(&*result.label)).collect();
@@ -432,7 +433,7 @@ fn section<'a>(
     }
     let drawn = with.charts.iter().filter_map(|chart| Drawn::of(chart, &table, &with_series).transpose());
     let mut drawn = drawn.collect::<Result<Vec<_>, _>>()?;
-    // A sweep over several axes has a line for each point of the others.
+    // A sweep over several axes gets a line for each point of the other axes.
     if with.charts.is_empty() && table.rows.len() > 1 && table.split.is_none() {
         let best = findings.iter().find_map(|one| match &one.finding {
             Finding::Winner { column, .. } => Some(ChartWith::Column(column.clone())),
@@ -465,13 +466,13 @@ fn section<'a>(
     }))
 }
 
-/// What was seen beside results of other machines that a table shows, by label.
+/// Caveats of results of other machines that the table shows, by label.
 fn beside_theirs(table: &Table) -> impl Iterator<Item = (&String, &Caveats)> {
     let shown: BTreeSet<&String> = table.body.iter().flat_map(|row| &row.cells).flat_map(|cell| &cell.of).collect();
     table.beside_theirs.iter().filter(move |(label, _)| shown.contains(label))
 }
 
-/// What figures show that can be held against others, by the rules for all.
+/// Findings that can be compared with earlier ones, found by the same rules for both.
 fn said(
     table: &Table,
     with: &SectionWith,
@@ -489,7 +490,7 @@ fn said(
     Ok(findings)
 }
 
-/// How long a member took by earlier figures: alone, as the row of its point says, and in the group.
+/// The earlier times of a member: alone, from the row of its point, and in the group.
 fn in_group(table: &Table, reference: &Reference, measure: &str, member: &Member) -> Option<(f64, f64)> {
     let has = |axes: &IndexMap<String, Value>| axes.iter().all(|(axis, value)| member.axes.get(axis) == Some(value));
     let together = reference.together.iter().find(|of| of.name == measure && has(&of.axes))?;
@@ -504,7 +505,7 @@ fn in_group(table: &Table, reference: &Reference, measure: &str, member: &Member
     Some((alone, together.value))
 }
 
-/// Why a step has nothing to show.
+/// The reason why a step has nothing to show.
 fn missing(view: &StepView) -> Cause {
     let ended = view.results.iter().find(|r| r.outcome != Outcome::Ok);
     match (&view.absent, ended) {

@@ -1,5 +1,5 @@
-//! Pictures that steps made, as a report keeps them: with their bytes, so that nothing but its model is needed to show them. What is no
-//! PNG, JPEG or WebP is refused: other forms may load or run something.
+//! Pictures that steps drew. A report stores their bytes, so that its model is enough to show them. Only PNG, JPEG and
+//! WebP are accepted, because other formats may load or run something.
 
 use data_encoding::BASE64;
 use flow_core::reason::BuiltinFault;
@@ -10,7 +10,7 @@ use super::with::PictureWith;
 use crate::columns::same;
 use crate::table::Text;
 
-/// A larger one would need gigabytes of a reader's memory.
+/// Maximum size. A larger picture would need gigabytes of memory when displayed.
 const MOST_MEGAPIXELS: u64 = 50;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ pub(crate) struct Picture {
     data: String,
 }
 
-/// What a browser shows and does not run.
+/// Formats that a browser only displays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
@@ -34,7 +34,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// By what a file begins with, whatever it is called.
+    /// The format by the first bytes of a file, whatever its name is.
     fn of(bytes: &[u8]) -> Option<Kind> {
         match bytes {
             [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some(Kind::Png),
@@ -44,11 +44,11 @@ impl Kind {
         }
     }
 
-    /// Width and height, as its header says; `None` if that is broken.
+    /// Width and height from the header; `None` if the header is broken.
     fn pixels(self, bytes: &[u8]) -> Option<(u64, u64)> {
         let is_whole = match self {
             Kind::Png => bytes.get(8..16) == Some(b"\0\0\0\rIHDR"),
-            // Its size is looked for by its segments.
+            // The size of a JPEG is in its segments, so there is no fixed header to check.
             Kind::Jpeg => true,
             Kind::Webp => match bytes.get(12..16)? {
                 b"VP8 " => bytes.get(23..26) == Some(&[0x9d, 0x01, 0x2a]),
@@ -61,7 +61,7 @@ impl Kind {
         (width > 0 && height > 0).then_some((width, height))
     }
 
-    /// How the names of such files end, and their type without `image/`.
+    /// File extension, and media type without `image/`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Png => "png",
@@ -72,7 +72,7 @@ impl Kind {
 }
 
 impl Picture {
-    /// What a section asks for; nothing, and why, where the step made none.
+    /// The picture that a section asks for. If the step has none, `None`, and the reason goes to `left_out`.
     pub(super) fn of(
         with: &PictureWith,
         view: &StepView,
@@ -128,9 +128,9 @@ impl Picture {
         BASE64.decode(self.data.as_bytes()).unwrap_or_default()
     }
 
-    /// As an address that a page can show by itself.
+    /// As a `data:` address, which a page can show without other files.
     pub(super) fn address(&self) -> String {
-        // A model that somebody else wrote puts nothing but base64 in a page.
+        // Even if somebody else wrote the model, only base64 gets into the page.
         let data: String = self.data.chars().filter(|c| c.is_ascii_alphanumeric() || "+/=".contains(*c)).collect();
         format!("data:image/{};base64,{data}", self.kind.name())
     }

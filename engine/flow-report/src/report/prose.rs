@@ -1,4 +1,4 @@
-//! What a report says in sentences, in one language: findings, notes of the author, remarks.
+//! The sentences of a report in one language: findings, notes of the author, remarks.
 
 use super::guess::Judged;
 use super::judged;
@@ -11,7 +11,7 @@ use crate::safe;
 use crate::table::{ByLanguage, Names, Note, worded};
 use crate::words::{Args, Words};
 
-/// What a section is called.
+/// The title of a section.
 pub(super) fn title(section: &Section, words: &Words, lang: &str) -> String {
     let names = Names { table: &section.table, words };
     match &section.with.title {
@@ -33,7 +33,7 @@ pub(super) fn title(section: &Section, words: &Words, lang: &str) -> String {
     }
 }
 
-/// The findings of a section in one language.
+/// All findings of a section in one language.
 pub(super) fn bullets(section: &Section, words: &Words, lang: &str) -> Vec<String> {
     let names = Names { table: &section.table, words };
     let question = section.with.notes.question.as_ref();
@@ -41,7 +41,8 @@ pub(super) fn bullets(section: &Section, words: &Words, lang: &str) -> Vec<Strin
     out.extend(
         question.map(|q| words.text(lang, "note-question", &Args::new().with("text", safe::authors(q.of(lang))))),
     );
-    // What may be due to others says so itself: what it rests on, a reader does not know.
+    // A finding that other programs may have disturbed has the caveat with it, because readers do not know which
+    // results are behind it.
     let caveat = |said: String, beside: Option<&Beside>| match beside {
         Some(beside) => words.sentences(lang, &[said, beside.worded(words, lang)]),
         None => said,
@@ -59,7 +60,7 @@ pub(super) fn bullets(section: &Section, words: &Words, lang: &str) -> Vec<Strin
     out
 }
 
-/// The author's guess and what became of it, what is to be done, and where to read more.
+/// The author's guess with its verdict, the to-do, and the links.
 pub(super) fn notes(section: &Section, words: &Words, lang: &str) -> Vec<String> {
     let notes = &section.with.notes;
     let say = |key: &str, text: String| words.text(lang, key, &Args::new().with("text", text));
@@ -106,7 +107,7 @@ fn guess(section: &Section, words: &Words, lang: &str) -> Option<String> {
     Some(format!("{said}{stop}{judged}"))
 }
 
-/// What is to be said of the results, and what is left out.
+/// Caveats of the results, and the steps that are left out.
 pub(super) fn remarks(report: &Report, words: &Words, lang: &str) -> Vec<String> {
     let mut out = caveats(report, words, lang);
     for (step, why) in &report.left_out {
@@ -119,13 +120,13 @@ pub(super) fn remarks(report: &Report, words: &Words, lang: &str) -> Vec<String>
     out
 }
 
-/// What is to be said of the results.
+/// Caveats of the results.
 pub(super) fn caveats(report: &Report, words: &Words, lang: &str) -> Vec<String> {
     let mut out = Vec::new();
     if report.fake_gpus {
         out.push(words.text(lang, "remark-fake-gpus", &Args::new()));
     }
-    // What stands below a table is not said again.
+    // Notes below a table are not repeated.
     let said = |label: &String| {
         let notes = report.sections.iter().flat_map(|section| &section.table.notes);
         notes.into_iter().any(|note| matches!(note, Note::Spoiled { label: l, .. } if l == label))
@@ -146,7 +147,7 @@ pub(super) fn caveats(report: &Report, words: &Words, lang: &str) -> Vec<String>
         out.push(words.text(lang, "remark-unwatched", &args));
     }
     for (label, names) in &report.strangers {
-        // A bundle of another machine's results names none.
+        // A bundle of another machine's results does not name foreign processes.
         let names: Vec<String> = names.iter().filter(|name| !name.is_empty()).map(|name| safe::text(name)).collect();
         let key = if names.is_empty() { "remark-strangers-unnamed" } else { "remark-strangers" };
         let args = Args::new().with("label", safe::code(label)).with("names", words.list(lang, &names));

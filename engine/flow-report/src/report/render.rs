@@ -1,4 +1,4 @@
-//! From the model to files: words in each language, charts, and a template that lays them out.
+//! Turns the model into files: words in each language, charts, and a template for the layout.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,55 +21,55 @@ use crate::safe;
 use crate::table::{Content, Grid, Names, csv, markdown};
 use crate::words::{Args, Words};
 
-/// The built-in templates by name: the whole report, and the entry of What's New.
+/// The built-in templates by name: the whole report, and the What's New entry.
 const TEMPLATES: [(&str, &str); 2] = [
     ("report.md", include_str!("../../templates/report.md.j2")),
     ("entry.md", include_str!("../../templates/entry.md.j2")),
 ];
 
-/// What a template is given, in one language.
+/// The variables of a template, in one language.
 #[derive(Serialize)]
 struct Page {
     lang: String,
     title: String,
-    /// The title with the day, for What's New.
+    /// The title with the date, for What's New.
     dated_title: String,
     /// The title in the other languages.
     other_titles: Vec<String>,
     date: String,
-    /// Day, model, hardware and what it took, on one line.
+    /// Date, model, hardware and cost, on one line.
     head: String,
-    /// Where the report stands in its other languages, and its numbers: links.
+    /// Links to the other languages and to the numbers.
     links: Vec<String>,
     sections: Vec<PageSection>,
     setup: Vec<LabelledValue>,
     setup_title: String,
     remarks: Vec<String>,
-    /// The first remark, and how many more there are.
+    /// The first remark, and the number of the others.
     remark: Option<String>,
 }
 
 #[derive(Serialize)]
 struct PageSection {
-    /// The step whose table it shows: a name for links that stays.
+    /// A permanent link target, named after the step of the table.
     id: String,
     title: String,
     answer: String,
-    /// The title, as a link, and the answer in short: a line of the list of sections.
+    /// The title as a link, and the answer in short: a line in the list of sections.
     headline: String,
     /// The table, the chart and the bullets of its first screen.
     table: String,
     chart: Option<Chart>,
     bullets: Vec<String>,
     compared: Option<Titled>,
-    /// Its first screen is folded, but for the answer.
+    /// Whether its first screen is folded, except for the answer.
     folded: bool,
     details_title: String,
     /// A link to the numbers of the table.
     data: String,
     full_table: String,
     more: Vec<Titled>,
-    /// What simulations take for granted.
+    /// Assumptions of simulations.
     assumed: Option<Titled>,
     /// Figures computed for the findings.
     computed: Option<Titled>,
@@ -79,7 +79,7 @@ struct PageSection {
     findings: Vec<String>,
 }
 
-/// From this section on, a page folds all but the answer.
+/// From this section on, a page folds everything except the answer.
 const FOLDED: usize = 3;
 
 /// All files of a report: `report.md` (and `report.zh.md` if each language has a file), `entry.md`, `report.json`, `charts/*.svg`
@@ -124,7 +124,7 @@ pub(crate) fn render(
     Ok(files)
 }
 
-/// With headings two levels further down: below the heading of a language.
+/// Moves headings two levels down, below the heading of a language.
 fn below(text: &str) -> String {
     let mut code = false;
     let mut out = String::with_capacity(text.len());
@@ -140,12 +140,12 @@ fn below(text: &str) -> String {
     out
 }
 
-/// The text of a report in one language, of its `report.json`.
+/// The text of a report in one language, from its `report.json`.
 pub(crate) fn in_language(json: &[u8], words: &Words, lang: &str) -> Result<String, String> {
     page_of(TEMPLATES[0].0, &read(json)?, words, lang, &[lang]).map_err(|fault| fault.to_string())
 }
 
-/// The answer of each section of a report, of its `report.json`: in this language, or in its first.
+/// The answer of each section, from `report.json`: in this language, or in the first one of the report.
 pub(crate) fn answers(json: &[u8], words: &Words, lang: Option<&str>) -> Result<Vec<String>, String> {
     let report = read(json)?;
     let lang = lang.or(report.languages.first().map(|lang| lang.code())).unwrap_or("en");
@@ -165,13 +165,13 @@ pub(crate) fn answers(json: &[u8], words: &Words, lang: Option<&str>) -> Result<
     Ok(report.sections.iter().map(answer).map(|answer| safe::plain(&answer)).collect())
 }
 
-/// A report in two lines.
+/// The title and the answer of a report, one line each.
 pub(crate) struct InShort {
     pub(crate) title: String,
     pub(crate) answer: String,
 }
 
-/// The title of a report and what its first section answers, each in a line, of its `report.json`.
+/// The title of a report and the answer of its first section, one line each, from its `report.json`.
 pub(crate) fn in_short(json: &[u8], words: &Words, lang: &str) -> Result<InShort, String> {
     let report = read(json)?;
     let report = named(&report, lang);
@@ -182,14 +182,14 @@ pub(crate) fn in_short(json: &[u8], words: &Words, lang: &str) -> Result<InShort
     })
 }
 
-/// The title of an entry: with its day, and marked if no GPU took part.
+/// The title of an entry: with its date, and marked if no GPU was used.
 fn dated(report: &Report, title: &str) -> String {
     let cpu = if report.setup.gpus.is_empty() && !report.setup.cpus.is_empty() { "CPU" } else { "" };
     let before: Vec<&str> = [report.date.as_str(), cpu].into_iter().filter(|part| !part.is_empty()).collect();
     if before.is_empty() { title.to_owned() } else { format!("{}: {title}", before.join(", ")) }
 }
 
-/// A report with its charts as one page, of its `report.json`: in one language, or in each of its own.
+/// A report with its charts as one page, from its `report.json`: in one language, or in all languages of the report.
 pub(crate) fn page(json: &[u8], words: &Words, lang: Option<&str>) -> Result<String, String> {
     let report = read(json)?;
     let langs = lang.map_or_else(|| report.languages.iter().map(|lang| lang.code()).collect(), |lang| vec![lang]);
@@ -210,7 +210,7 @@ pub(crate) fn page(json: &[u8], words: &Words, lang: Option<&str>) -> Result<Str
     Ok(html::page(&langs.iter().map(article).collect::<Result<Vec<_>, String>>()?))
 }
 
-/// Without links to the files of numbers, which are not beside a page.
+/// Removes links to the files of numbers, because these are not next to the page.
 fn without_data(text: &str, report: &Report, words: &Words, lang: &str) -> String {
     report.sections.iter().fold(text.to_owned(), |text, section| {
         let link = data_link(section, words, lang);
@@ -218,7 +218,7 @@ fn without_data(text: &str, report: &Report, words: &Words, lang: &str) -> Strin
     })
 }
 
-/// A drawing, or an image in its place; a page says beside it what it shows.
+/// A drawing, or a picture in its place. Its text is next to it, so `alt` is empty.
 fn shown(svg: String, picture: Option<&Picture>) -> String {
     picture.map_or(svg, |picture| format!("<img alt=\"\" src=\"{}\">", picture.address()))
 }
@@ -236,14 +236,14 @@ fn read(json: &[u8]) -> Result<Report, String> {
     serde_json::from_slice(json).map_err(|e| format!("the report cannot be read: {e}"))
 }
 
-/// A file of the report in one language, of those that it has.
+/// A file of the report in one language. `langs` are the languages that the report has.
 fn page_of(file: &str, report: &Report, words: &Words, lang: &str, langs: &[&str]) -> Result<String, BuiltinFault> {
     let built_in = TEMPLATES.iter().find(|(name, _)| *name == file).map_or("", |(_, text)| text);
     let own = report.template.as_deref().filter(|_| file == TEMPLATES[0].0);
     let mut env = Environment::new();
     env.set_undefined_behavior(UndefinedBehavior::Strict);
     env.set_fuel(Some(1_000_000));
-    // A mistake is told with the name that is wrong.
+    // Errors then contain the name that is wrong.
     env.set_debug(true);
     let fails = |said: String| BuiltinFault::TemplateFails { said };
     let syntax =
@@ -256,7 +256,7 @@ fn page_of(file: &str, report: &Report, words: &Words, lang: &str, langs: &[&str
     rendered.map(|text| tidy(&text)).map_err(fails)
 }
 
-/// One blank line where a template left several, none at the ends.
+/// Reduces several blank lines to one, and removes them at the ends.
 fn tidy(text: &str) -> String {
     let mut out = String::new();
     let mut blank = true;
@@ -275,7 +275,7 @@ fn tidy(text: &str) -> String {
     out
 }
 
-/// An answer behind what it is of, which may be a question.
+/// The answer after a title, which may be a question.
 fn behind(title: &str, said: String, words: &Words, lang: &str) -> String {
     format!("{title}{}{said}", mark_behind(title.trim_end_matches('*'), words, lang))
 }
@@ -287,14 +287,14 @@ fn mark_behind(title: &str, words: &Words, lang: &str) -> String {
 
 fn title_in(report: &Report, lang: &str) -> String {
     let by = &report.title;
-    // A name that stands for a title is no Markdown.
+    // A workflow's name in place of a title is not Markdown.
     match by.get(lang).or_else(|| by.get("")).or_else(|| by.get("en")).or_else(|| by.values().next()) {
         Some(title) if *title != report.workflow => safe::authors(title),
         _ => safe::text(&report.workflow),
     }
 }
 
-/// The page in one language; an entry has bullets in all of them.
+/// The page in one language. An entry has bullets in all languages.
 fn content(report: &Report, words: &Words, lang: &str, langs: &[&str], entry: bool) -> Page {
     let (unnamed, report) = (report, &*named(report, lang));
     let title = title_in(report, lang);
@@ -306,7 +306,7 @@ fn content(report: &Report, words: &Words, lang: &str, langs: &[&str], entry: bo
     let sections = report.sections.iter().enumerate();
     let sections = sections.map(|(at, one)| section(one, words, lang, several, at >= FOLDED, &mut said));
     let mut sections: Vec<PageSection> = sections.collect();
-    // In one file with another language, a target has the language in its name.
+    // In a file with several languages, link targets of the later ones include the language.
     for page in sections.iter_mut() {
         if !report.split && langs.first() != Some(&lang) {
             page.id += &format!("-{lang}");
@@ -340,15 +340,15 @@ fn content(report: &Report, words: &Words, lang: &str, langs: &[&str], entry: bo
     }
 }
 
-/// An entry has at most so many lines, and so many of them are its title and its head, with the blank lines between.
+/// Maximum lines of an entry, and its lines for title and head with the blank lines between.
 const ENTRY: usize = 25;
 const HEAD: usize = 8;
 
-/// What an entry says of its sections, in each language: an answer each, of as many as it has room for.
+/// The bullets of an entry: an answer per section in each language, for as many sections as there is room for.
 fn entry_bullets(report: &Report, sections: &mut [PageSection], words: &Words, langs: &[&str]) {
     let table = sections.first().map_or(0, |page| page.table.lines().count());
     let room = (ENTRY.saturating_sub(HEAD + table) / langs.len().max(1)).max(1);
-    // The last line says how many there is no room for.
+    // The last line gives the number of sections without room.
     let reports: Vec<_> = langs.iter().map(|lang| named(report, lang)).collect();
     let shown = if sections.len() > room { (room - 1).max(1) } else { sections.len() };
     let more = sections.len() - shown;
@@ -376,7 +376,7 @@ fn entry_bullets(report: &Report, sections: &mut [PageSection], words: &Words, l
     }
 }
 
-/// Day, model, hardware, and what was measured.
+/// Date, model, hardware and cost.
 fn head(report: &Report, words: &Words, lang: &str) -> String {
     let setup = &report.setup;
     let mut parts = vec![report.date.clone()];
@@ -402,7 +402,7 @@ fn head(report: &Report, words: &Words, lang: &str) -> String {
     parts.join(" · ")
 }
 
-/// The same in a picture.
+/// The same line for a picture.
 fn caption(report: &Report, words: &Words, lang: &str) -> String {
     safe::plain(&head(report, words, lang))
 }
@@ -434,7 +434,7 @@ fn listed(bullets: impl IntoIterator<Item = String>) -> Vec<String> {
     bullets.into_iter().map(|text| format!("- {}", safe::line(&text))).collect()
 }
 
-/// How each column changes from one value of the split to the other.
+/// The changes of each column from one value of the split to the other.
 fn changes(section: &Section, words: &Words, lang: &str) -> Option<Titled> {
     let changes = section.changes.as_ref()?;
     let names = Names { table: &section.table, words };
@@ -541,7 +541,7 @@ fn section(
     let mut charts = charts(section, words, lang, several, "");
     let answer = answer(section);
     let first = front::chart(section, &answer, &charts).map(|at| charts.remove(at));
-    // The author's notes have their place among the findings.
+    // The author's notes are among the findings.
     let notes = prose::notes(section, words, lang);
     let limits = front::limits(section, words, lang);
     let room = front::BULLETS.saturating_sub(notes.len() + limits.len()).max(1);

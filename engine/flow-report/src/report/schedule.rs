@@ -1,5 +1,5 @@
-//! Schedules of simulations that a section shows, and the order that they are compared with: which instance or row is meant, told
-//! at planning if there is none or are several.
+//! Schedules of simulations that a section shows, and the order that it is compared with: finds the instance or row,
+//! and reports at plan time if there is none or more than one.
 
 use std::collections::BTreeMap;
 
@@ -16,21 +16,21 @@ use crate::table::Table;
 
 /// The step whose instances have a schedule.
 const SIMULATE: &str = "flow/simulate";
-/// The file that has it.
+/// The file with the schedule.
 const FILE: &str = "schedule.json";
 
 /// The schedule of an instance.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Scheduled {
-    /// Its chart's file, which no other chart of the report has.
+    /// Its chart's file, with a name that is unique in the report.
     pub(crate) file: String,
     pub(crate) label: String,
-    /// Of how many simulations this is the first.
+    /// The number of simulations, of which this is the first.
     pub(crate) of: u32,
     pub(crate) gantt: Gantt,
 }
 
-/// What is wrong with an entry of `schedules`, and at which keys of it.
+/// Errors in an entry of `schedules`, with the keys where they are.
 pub(super) fn check(with: &ScheduleWith, step: &PlannedStep) -> Vec<(String, Diagnostic)> {
     let from = &with.from;
     if step.uses.as_deref() != Some(SIMULATE) {
@@ -52,7 +52,7 @@ pub(super) fn check(with: &ScheduleWith, step: &PlannedStep) -> Vec<(String, Dia
         };
         wrong.push((format!("/where/{axis}"), what));
     }
-    // A name that is none may be meant for the one that is missing.
+    // An unknown axis may be meant for the missing one, so it is reported alone.
     let missing = axes.iter().find(|(axis, values)| values.len() > 1 && !with.at.contains_key(*axis));
     if let (true, Some((axis, values))) = (wrong.is_empty(), missing) {
         let what = Diagnostic::new(format!("step `{from}` has several schedules, for it also varies by `{axis}`"));
@@ -62,7 +62,7 @@ pub(super) fn check(with: &ScheduleWith, step: &PlannedStep) -> Vec<(String, Dia
     wrong
 }
 
-/// What is wrong with a table whose order is asked for, and at which keys of it.
+/// Errors in `order_of`, with the keys where they are.
 pub(super) fn check_order(
     with: &OrderWith,
     own: &PlannedStep,
@@ -97,7 +97,7 @@ pub(super) fn check_order(
     wrong.collect()
 }
 
-/// Whether the order of a table is that of the other table's row that a section names.
+/// Whether the order of a table is that of the other table's row, which a section names.
 pub(super) fn order(with: &SectionWith, own: &Table, input: &BuiltinInput) -> Result<Vec<Scoped>, BuiltinFault> {
     let Some(OrderWith { table: name, at }) = &with.order_of else { return Ok(Vec::new()) };
     let view = input.steps.get(name).ok_or_else(|| BuiltinFault::NoSuchStep { step: name.clone() })?;
@@ -107,7 +107,7 @@ pub(super) fn order(with: &SectionWith, own: &Table, input: &BuiltinInput) -> Re
     Ok(found.into_iter().map(|finding| Scoped { scope: None, finding }).collect())
 }
 
-/// The schedule that an entry means, and its result; where there is none, who has none and why is left out.
+/// The schedule that an entry names, and its result. If there is none, `None`, and the reason goes to `left_out`.
 pub(super) fn scheduled<'a>(
     with: &ScheduleWith,
     view: &'a StepView,
@@ -135,7 +135,7 @@ pub(super) fn scheduled<'a>(
     };
     let gantt: Gantt = serde_json::from_slice(json)
         .map_err(|e| BuiltinFault::ScheduleUnread { label: result.label.clone(), said: e.to_string() })?;
-    // What it tells is a mean of all simulations.
+    // Its figures are means of all simulations.
     let of = result.metrics.get("makespan").and_then(|makespan| makespan.epochs).unwrap_or(1);
     Ok(Some((Scheduled { file: format!("schedule-{number}.svg"), label: result.label.clone(), of, gantt }, result)))
 }

@@ -1,4 +1,4 @@
-//! What was measured and on what: the list at the head of a report, and the identity of the hardware.
+//! The set-up of the measurements: the list in a report, and the identity of the hardware.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,33 +11,33 @@ use crate::columns::{Datum, datum};
 use crate::safe::value_without_folders;
 use crate::table::{ByLanguage, Text};
 
-/// Parameters that belong to what was measured; all others are in the results.
+/// Parameters that belong in the set-up. All others are in the results.
 const PARAMETERS: [&str; 8] = ["model", "size", "input_size", "epochs", FROZEN, "optimizer", "lr", "precision"];
-/// Epochs that come before those of `epochs`.
+/// Epochs before those of `epochs`.
 const FROZEN: &str = "freeze_epochs";
-/// Facts that are versions.
+/// Facts that are versions of software.
 const VERSIONS: [&str; 3] = ["torch", "cuda", "cudnn"];
 
 /// The set-up of all results of a report.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Setup {
-    /// Parameters that all results share, or their values where there are few.
+    /// Parameters that are not axes, with their values in the results.
     pub(crate) parameters: Vec<(String, String)>,
-    /// Parameters whose values are not those of the file and the profile.
+    /// Parameters whose values differ from the file and the profile.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) set: Vec<(String, String)>,
-    /// GPUs that were held at once at the most: model, how many, memory in bytes. Empty without.
+    /// The most GPUs that were allocated at once: model, number, memory in bytes. Empty without GPUs.
     pub(crate) gpus: Vec<(String, usize, u64)>,
-    /// How many of a model the machine has, where these are more.
+    /// The number of GPUs of a model in the machine, if there are more.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) machine_gpus: BTreeMap<String, usize>,
-    /// CPU model and CPUs of the hosts.
+    /// CPU model and number of CPUs of the hosts.
     pub(crate) cpus: Vec<(String, u32)>,
     /// Versions of the software.
     pub(crate) versions: Vec<(String, String)>,
-    /// Profile in force and why.
+    /// The profile in use, and the reason.
     pub(crate) profile: Option<(String, ProfileReason)>,
-    /// What the repository stood at in the runs that measured.
+    /// The Git revisions of the runs that measured.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) revisions: BTreeSet<Revision>,
     /// The author's own lines.
@@ -45,7 +45,7 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// What hardware the results are from, on one line: part of an entry's identity.
+    /// The hardware of the results on one line, as part of an entry's identity.
     pub(crate) fn hardware(&self) -> String {
         let gpus = self.gpus.iter().map(|(model, count, _)| format!("{count} x {model}"));
         let cpus = self.cpus.iter().map(|(model, count)| format!("{count} CPUs {model}"));
@@ -53,7 +53,7 @@ impl Setup {
     }
 }
 
-/// Gathers the set-up: parameters of all results, and the machines of those that were measured on one.
+/// Collects the set-up: parameters of all results, and the machines of measured results.
 pub(super) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult], measured: &[&StepResult]) -> Setup {
     let mut parameters = Vec::new();
     for name in PARAMETERS {
@@ -68,7 +68,7 @@ pub(super) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult
             }
         }
         if !values.is_empty() {
-            // Whoever trains a model and has a size means that of its input; others may mean anything.
+            // For a step that trains a model, `size` is the size of its input. For others it may mean anything.
             let trains = |result: &&StepResult| matches!(datum(result, "model"), Some(Datum::Declared { .. }));
             let shown = if name == "size" && used.iter().any(trains) { "input_size" } else { name };
             let values: Vec<String> = values.iter().map(|value| value_without_folders(value)).collect();
@@ -79,7 +79,7 @@ pub(super) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult
     let mut cpus: BTreeMap<String, u32> = BTreeMap::new();
     let mut versions: BTreeMap<usize, Vec<String>> = BTreeMap::new();
     let mut drivers = Vec::new();
-    // Members of a co-run group on GPUs of their own held them all at once.
+    // Members of a co-run group with separate GPUs used all of these at once.
     let mut groups: BTreeMap<(&str, &str, u32, &str), BTreeSet<&str>> = BTreeMap::new();
     for r in measured {
         let window = r.circumstances.corun.iter().filter(|window| window.gpus == CorunGpus::Own);
@@ -103,7 +103,7 @@ pub(super) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult
                 known.push(version.clone());
             }
         }
-        // A driver says nothing about a run without a GPU.
+        // A driver version means nothing for a run without a GPU.
         if let Some(driver) = c.driver.as_ref().filter(|d| !c.gpu_models.is_empty() && !drivers.contains(*d)) {
             drivers.push(driver.clone());
         }
@@ -113,7 +113,7 @@ pub(super) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult
             *most = (*most).max(held.len());
         }
     }
-    // Only where all that was used is among what is here, this is the machine.
+    // The results are from this machine only if it has all GPUs that were used.
     let here = |uuid: &String| input.machine.gpus.iter().any(|gpu| gpu.uuid == *uuid);
     let mut held = measured.iter().map(|r| &r.circumstances).chain(&input.behind).flat_map(|c| &c.gpus);
     let machine = !gpus.is_empty() && held.all(here);
@@ -150,7 +150,7 @@ pub(super) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult
     }
 }
 
-/// A line of the author's, whose value may be where something lies on this machine.
+/// A line by the author, without the folders of this machine.
 fn own_line(line: &SetupWith) -> SetupWith {
     let told = |text: &Option<String>| text.as_deref().map(value_without_folders);
     let value = match &line.value {
@@ -163,7 +163,7 @@ fn own_line(line: &SetupWith) -> SetupWith {
     SetupWith { label: line.label.clone(), value }
 }
 
-/// A value as people write it on a command line.
+/// A value as it is written on a command line.
 fn written(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

@@ -13,7 +13,7 @@ use crate::table::{Grid, Names, Reading, earlier, enough};
 use crate::verdict::{FOREIGN_CPU, Member, Resource, Ruling, Together, UNREPEATED, USUAL, Used, Verdict};
 use crate::words::{Args, Words};
 
-/// The members of all groups: alone against together.
+/// The members of all groups: times alone and together.
 pub(crate) fn members(groups: &[Together], words: &Words, lang: &str, names: &Names<'_>) -> Grid {
     let measured = |of: fn(&crate::verdict::Member) -> Option<f64>| {
         groups.iter().flat_map(move |g| &g.members).filter_map(of).collect::<Vec<_>>()
@@ -81,7 +81,7 @@ pub(crate) fn members(groups: &[Together], words: &Words, lang: &str, names: &Na
     Grid { rows: rows.collect(), heads }
 }
 
-/// What ran at once as it came: alone against packed.
+/// Packed runs: times alone and packed.
 pub(crate) fn packed(packed: &Packed, words: &Words, lang: &str, names: &Names<'_>) -> Grid {
     let pairs = packed.members.iter().map(|m| (m.packed, m.alone)).collect();
     let slowdown = Reading { show: Format::times(), pairs, of: |packed, alone| packed / alone };
@@ -103,8 +103,8 @@ pub(crate) fn packed(packed: &Packed, words: &Words, lang: &str, names: &Names<'
     Grid { heads, rows: packed.members.iter().map(row).collect() }
 }
 
-/// What the members used while together, and each group in sum: CPU, memory of the host, and that of GPUs that it shares. None where
-/// nothing of it was measured.
+/// The resources that members used while together, and the sum for each group: CPU and host memory, and GPU memory if
+/// the members share it. `None` if nothing was measured.
 pub(crate) fn used(groups: &[Together], words: &Words, lang: &str, names: &Names<'_>) -> Option<Grid> {
     type Of = fn(&Used) -> Option<f64>;
     let all: [(&str, &str, Of); 7] = [
@@ -147,7 +147,7 @@ pub(crate) fn used(groups: &[Together], words: &Words, lang: &str, names: &Names
         sum.extend(columns.iter().map(|(name, show, of)| {
             let of_host = matches!(*name, "cpu_util" | "memory");
             let sums = of_host || *name == "gpu_memory" && group.placement == CorunGpus::Shared;
-            // Of what is shown, so that a reader who adds it up gets the same.
+            // The sum of the displayed values, so that it is correct for a reader who adds them up.
             let total: Option<f64> = group.members.iter().map(|m| Some(show.as_read(of(&m.used)?))).sum();
             total.filter(|_| sums).map_or_else(dash, |v| show.cell(v))
         }));
@@ -156,7 +156,7 @@ pub(crate) fn used(groups: &[Together], words: &Words, lang: &str, names: &Names
     Some(Grid { heads, rows })
 }
 
-/// What times on shared GPUs were predicted with.
+/// The interference coefficients behind the predicted times on shared GPUs.
 pub(crate) fn interference(groups: &[Together], words: &Words, lang: &str) -> Option<String> {
     let on_gpu = |m: &Member| m.predicted.is_some() && m.gpus.is_some_and(|n| n > 0);
     let shared = |g: &&Together| g.placement == CorunGpus::Shared && g.members.iter().any(on_gpu);
@@ -180,7 +180,7 @@ pub(crate) fn interference(groups: &[Together], words: &Words, lang: &str) -> Op
     Some(words.text(lang, "together-interference", &args))
 }
 
-/// What half an interval of a gain means, and from what it is reckoned where nothing was repeated.
+/// The meaning of half an interval of a gain, and its basis if nothing was repeated.
 pub(crate) fn intervals(groups: &[Together], words: &Words, lang: &str) -> Option<String> {
     let mut told = groups.iter().filter(|g| matches!(g.gain, Some((_, Some(_))))).peekable();
     told.peek()?;
@@ -190,7 +190,7 @@ pub(crate) fn intervals(groups: &[Together], words: &Words, lang: &str) -> Optio
     Some(words.text(lang, "note-gain", &args))
 }
 
-/// That the sum of what members used may be more than there is, where it is.
+/// A note if the sum of the members' use exceeds 100%.
 pub(crate) fn windows(groups: &[Together], words: &Words, lang: &str) -> Option<String> {
     let all = |group: &Together| group.members.iter().map(|m| m.used.cpu).sum::<Option<f64>>();
     groups
@@ -199,13 +199,13 @@ pub(crate) fn windows(groups: &[Together], words: &Words, lang: &str) -> Option<
         .then(|| words.text(lang, "note-windows", &Args::new()))
 }
 
-/// Of which runs the times of members are, where some ran several times.
+/// A note on the runs behind the times, if groups ran several times.
 pub(crate) fn repeated(groups: &[Together], words: &Words, lang: &str) -> Option<String> {
     let any = groups.iter().any(|group| group.looks > 1);
     any.then(|| words.text(lang, "note-all-runs", &Args::new()))
 }
 
-/// The notes that say what the figures of GPUs mean.
+/// The notes that explain GPU figures.
 pub(crate) fn explained(groups: &[Together]) -> Vec<&'static str> {
     let figures = |kind: Resource| {
         groups.iter().flat_map(|g| &g.rulings).any(|ruling| ruling.resource == kind && ruling.asked.is_some())
@@ -222,7 +222,7 @@ fn dash() -> String {
     "—".into()
 }
 
-/// The groups: verdict, gain, and what was asked of each resource.
+/// The groups: verdict, gain, and the demand for each resource.
 pub(crate) fn groups(section: &Section, words: &Words, lang: &str) -> Grid {
     let groups = &section.together;
     let then = groups.iter().any(|g| g.earlier.is_some());
@@ -289,7 +289,7 @@ pub(crate) fn groups(section: &Section, words: &Words, lang: &str) -> Grid {
             cells.push(match (g.verdict.is_undecided(), g.more) {
                 (true, Some(more)) => format!("{runs} + {more}"),
                 (true, None) if g.gain.is_some() => format!("{runs} + > 100"),
-                // What was not reckoned with says nothing of more runs.
+                // For a group without a gain, nothing says whether more runs would help.
                 _ => runs,
             });
         }
@@ -311,7 +311,7 @@ pub(crate) fn groups(section: &Section, words: &Words, lang: &str) -> Grid {
     Grid { rows: rows.collect(), heads }
 }
 
-/// What stands over earlier figures of groups: `Verdict, published`.
+/// The header of earlier figures of groups: `Verdict, published`.
 pub(super) fn head_then(section: &Section, words: &Words, lang: &str, key: &str) -> String {
     let comma = words.mark(&[lang], "mark-comma");
     let then = earlier(&section.table, words, lang);

@@ -8,11 +8,12 @@ use super::with::SectionWith;
 use crate::format::Format;
 use crate::table::{Column, Derived, Table};
 
-/// How columns are shown that stand in several tables of a report with unlike units: alike, so that they can be compared.
+/// The formats of columns that appear in several tables of a report with different units. They then have one format
+/// everywhere, so that they can be compared.
 pub(super) struct Units(BTreeMap<String, Format>);
 
 impl Units {
-    /// Times are kept in seconds and memory in bytes, whatever they are shown in.
+    /// Times are stored in seconds and memory in bytes, whatever unit they are shown in.
     pub(super) fn of(sections: &[SectionWith], input: &BuiltinInput) -> Units {
         let mut shown: BTreeMap<String, (BTreeSet<String>, Vec<f64>)> = BTreeMap::new();
         for table in sections.iter().filter_map(|section| Table::of(input.steps.get(&section.table)?)?.ok()) {
@@ -31,7 +32,7 @@ impl Units {
         let show = |(name, (units, values)): (String, (BTreeSet<String>, Vec<f64>))| {
             let base = base(&units)?;
             let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-            // Half an hour reads as 0.50 h beside tens of them.
+            // Half an hour reads as 0.50 h next to tens of hours.
             let hours = base == "s" && units.contains("h") && least >= 1_800.0;
             let show = match hours {
                 true => Format { unit: "h".into(), factor: 1.0 / 3_600.0, decimals: 2, ..Format::default() },
