@@ -1,39 +1,40 @@
-//! What a simulation takes for granted, as values: who makes one fills it in, and every report of it says it. Knows no simulator.
+//! Assumptions of a simulation, as values: the simulator fills them in, and every report about it lists them. This
+//! module does not know any simulator.
 
 use serde::{Deserialize, Serialize};
 
-/// What a simulation takes for granted.
+/// The assumptions of a simulation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Assumed {
-    /// `1x4`.
+    /// The cluster, such as `1x4`.
     pub cluster: String,
-    /// Cores that all jobs share; none where the CPU does not count.
+    /// Cores that all jobs share; `None` if the CPU is not simulated.
     pub cores: Option<f64>,
     pub policy: String,
-    /// The policy gives each job one GPU.
+    /// Whether the policy gives each job one GPU.
     pub one_gpu: bool,
-    /// Of `lyapunov`.
+    /// The parameter of the policy `lyapunov`.
     pub v: Option<f64>,
-    /// Jobs may share GPUs.
+    /// Whether jobs may share GPUs.
     pub share: bool,
     pub jobs: usize,
-    /// Where they come from.
+    /// The source of the jobs.
     pub load: AssumedLoad,
-    /// How often it was repeated.
+    /// The number of repetitions.
     pub seeds: usize,
-    /// Of `priority`: how many levels there are, each as likely; none where they are the trace's.
+    /// For the policy `priority`: the number of equally likely levels; `None` if the trace has levels.
     pub priorities: Option<u32>,
-    /// How far estimates of durations are off: the deviation of the logarithm of their error.
+    /// The error of estimated durations: the standard deviation of its logarithm.
     pub estimate_error: f64,
-    /// Jobs go through Slurm, with these limits and times.
+    /// Limits and times of Slurm, if jobs go through it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slurm: Option<AssumedSlurm>,
 }
 
-/// Limits and times of a Slurm that is not there.
+/// Limits and times of a simulated Slurm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AssumedSlurm {
-    /// Most jobs of flow's in the queue.
+    /// Maximum jobs of flow in the queue.
     pub queue: u32,
     /// `MaxArraySize`.
     pub array: u32,
@@ -41,31 +42,31 @@ pub struct AssumedSlurm {
     pub jobs: u32,
     /// `MinJobAge`.
     pub remembered_s: f64,
-    /// How long every job waits for those of others.
+    /// How long each job waits for other users' jobs.
     pub delay_s: f64,
-    /// Jobs are started every so many seconds.
+    /// Interval in which Slurm starts jobs.
     pub tick_s: f64,
-    /// Jobs that can be started in a second.
+    /// Maximum jobs started per second.
     pub rate: f64,
-    /// What a call of `sbatch` takes.
+    /// Duration of a call of `sbatch`.
     pub submit_s: f64,
-    /// Until flow sees that a job has ended.
+    /// Delay until flow sees that a job has ended.
     pub notice_s: f64,
-    /// Jobs make room for those of a higher tier, and have so long for it.
+    /// Grace time of a job that is preempted for one of a higher tier, if there is preemption.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_s: Option<f64>,
-    /// Such a job goes on from a checkpoint as old as this at most; with 0 from none.
+    /// Maximum age of the checkpoint from which a preempted job resumes; 0 if there is none.
     #[serde(default)]
     pub checkpoint_s: f64,
 }
 
-/// Where the jobs of a simulation come from.
+/// The source of the jobs of a simulation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AssumedLoad {
-    /// Generated: kinds of jobs.
+    /// Generated jobs of these kinds.
     Mix(Vec<AssumedKind>),
-    /// Replayed: the trace's file.
+    /// Jobs from this trace file.
     Trace(String),
 }
 
@@ -73,17 +74,17 @@ pub enum AssumedLoad {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AssumedKind {
     pub name: String,
-    /// How many of all jobs are of it, as a share.
+    /// Share of all jobs that have this kind.
     pub share: f64,
     pub gpus: u32,
-    /// Median of its duration alone, seconds.
+    /// Median duration alone, in seconds.
     pub duration_s: f64,
-    /// The deviation of the logarithm of its duration.
+    /// The standard deviation of the logarithm of its duration.
     pub spread: f64,
-    /// Cores that it keeps busy alone.
+    /// Cores that it uses alone.
     pub cores: f64,
     /// Share of time in which it keeps each GPU busy alone.
     pub gpu_busy: f64,
-    /// On each GPU, GiB.
+    /// GPU memory on each GPU, in GiB.
     pub gpu_memory_gib: f64,
 }

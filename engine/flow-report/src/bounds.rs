@@ -1,5 +1,5 @@
-//! The bounds of the words that reports use: what "the same", "falls", "linear" and "significant" mean. Each is stated here once, used
-//! by every sentence, and printed in the set-up of a page.
+//! The limits behind the words of reports: the meaning of "the same", "falls", "linear" and "significant". Each is
+//! defined here once, used by every sentence, and printed in the set-up of a page.
 
 use flow_core::verdict::TOLERANCE;
 
@@ -10,25 +10,26 @@ use crate::words::{Args, Words};
 pub(crate) const SAME: f64 = 0.03;
 /// A share that changes by less than this is the same: 0.02 is two points.
 pub(crate) const SAME_SHARE: f64 = 0.02;
-/// What rises or falls turns back by at most this part of its whole way.
+/// A rise or fall may turn back by at most this part of its whole way.
 pub(crate) const BACK: f64 = 0.2;
 /// A straight line explains at least this much of the variation (R²),
 pub(crate) const LINEAR: f64 = 0.98;
-/// and no point is further off it than this share of its own value.
+/// and no point deviates from it by more than this share of its own value.
 pub(crate) const LINEAR_OFF: f64 = 0.1;
 /// A fitted curve explains at least this much of the variation (R²),
 pub(crate) const FIT: f64 = 0.9;
-/// and no point is further off it than this share of its own value.
+/// and no point deviates from it by more than this share of its own value.
 pub(crate) const FIT_OFF: f64 = 0.5;
-/// A difference between neighbours is a jump if it is so many times as far from the usual difference as these scatter.
+/// A difference between neighbours is a jump if its distance from the usual difference is at least this many times the
+/// scatter.
 pub(crate) const JUMP: f64 = 7.0;
-/// A test finds a difference where chance makes one as large at most this often.
+/// A test finds a difference if chance makes one as large at most this often.
 pub(crate) const SIGNIFICANT: f64 = 0.05;
-/// An effect was found again if neither of the two is more than so many times the other.
+/// An effect was found again if neither of the two is more than this many times the other.
 pub(crate) const AS_LARGE: f64 = 2.0;
-/// A resource limits from this load on.
+/// A resource limits the speed from this load on.
 pub(crate) const FULL: f64 = 0.85;
-/// Waiting for data limits from this share of an epoch on.
+/// Waiting for data limits the speed from this share of an epoch on.
 pub(crate) const WAITING: f64 = 0.25;
 
 /// Whether the larger of two positive numbers is the same as the smaller.
@@ -36,7 +37,7 @@ pub(crate) fn is_same(smaller: f64, larger: f64) -> bool {
     larger <= (1.0 + SAME) * smaller
 }
 
-/// All of them in sentences, for the set-up of a page.
+/// All limits in sentences, for the set-up of a page.
 pub(crate) fn worded(words: &Words, lang: &str) -> String {
     let percent = |value: f64| {
         let show = Format { unit: "%".into(), factor: 100.0, decimals: 0, ..Format::default() };

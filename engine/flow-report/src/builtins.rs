@@ -1,4 +1,4 @@
-//! `flow/table`, its analyses and `flow/report` as the engine calls them: parameters in, files out.
+//! `flow/table`, its analyses and `flow/report` behind the interface of the engine: parameters in, files out.
 
 use std::collections::BTreeMap;
 
@@ -27,10 +27,10 @@ impl Reports {
         Reports::default()
     }
 
-    /// The text of a report without its charts, of the files that `flow/report` made: in one language, or as it is.
+    /// The text of a report without its charts, from the files of `flow/report`: in one language, or as it is.
     ///
     /// # Errors
-    /// A sentence: there is no such language, or another version of flow made the report.
+    /// A sentence: the language does not exist, or another version of flow made the report.
     pub fn text(&self, files: impl Fn(&str) -> Option<Vec<u8>>, lang: Option<&str>) -> Result<Option<String>, String> {
         let Some(lang) = known(lang)? else {
             let text = report_of(&files, "report.md").map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
@@ -41,20 +41,20 @@ impl Reports {
         Ok(text.map(|text| publish::for_terminal(&text)))
     }
 
-    /// What a report answers, a line for each section, as text: in one language, or in its first.
+    /// The answers of a report as text, one line per section: in one language, or in the first of the report.
     ///
     /// # Errors
-    /// As of `text`.
+    /// As for `text`.
     pub fn answers(&self, files: impl Fn(&str) -> Option<Vec<u8>>, lang: Option<&str>) -> Result<Vec<String>, String> {
         let lang = known(lang)?;
         let json = report_of(&files, "report.json");
         json.map_or(Ok(Vec::new()), |json| report::answers(&json, &self.words, lang))
     }
 
-    /// The same with its charts as one page of HTML: in one language, or in each of the report's one after the other.
+    /// The report with its charts as one HTML page: in one language, or in all of its languages one below the other.
     ///
     /// # Errors
-    /// As of `text`.
+    /// As for `text`.
     pub fn page(&self, files: impl Fn(&str) -> Option<Vec<u8>>, lang: Option<&str>) -> Result<Option<String>, String> {
         let lang = known(lang)?;
         report_of(&files, "report.json").map(|json| report::page(&json, &self.words, lang)).transpose()
@@ -134,19 +134,19 @@ impl Builtins for Reports {
     }
 }
 
-/// A file of a report; some other step may have one of the same name.
+/// A file of a report. Other steps may have a file with the same name.
 fn report_of(files: impl Fn(&str) -> Option<Vec<u8>>, file: &str) -> Option<Vec<u8>> {
     files("entry.md").and_then(|_| files(file))
 }
 
-/// A language that there is a catalogue for.
+/// A language that has a catalogue.
 fn known(lang: Option<&str>) -> Result<Option<&str>, String> {
     let Some(unknown) = lang.filter(|lang| !LANGUAGES.iter().any(|(known, _)| known == lang)) else { return Ok(lang) };
     let known: Vec<&str> = LANGUAGES.iter().map(|(known, _)| *known).collect();
     Err(format!("there is no language `{unknown}`; there are {}", known.join(" and ")))
 }
 
-/// The JSON Schema of parameters, without references, so that whoever walks it needs to resolve none.
+/// The JSON Schema of parameters, without references, so that its readers do not have to resolve any.
 fn schema<T: schemars::JsonSchema>() -> Value {
     let settings = schemars::generate::SchemaSettings::draft2020_12().with(|s| s.inline_subschemas = true);
     settings.into_generator().into_root_schema_for::<T>().to_value()

@@ -1,4 +1,4 @@
-//! What was seen beside a result and may be why its numbers are what they are.
+//! Observations during a result that may explain its numbers.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,19 @@ use crate::verdict::FOREIGN_CPU;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Caveats {
-    /// The share of the host's CPU that other programs used, where that counts.
+    /// The share of the host's CPU that other programs used, if it is large enough to matter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) foreign_cpu: Option<f64>,
-    /// Nobody could see whether other runs of the machine ran something.
+    /// Whether flow could not see if other runs on the machine were active.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) unwatched: bool,
-    /// Programs that computed on its GPUs.
+    /// Foreign processes that used its GPUs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) strangers: Vec<String>,
-    /// The share of its GPUs' time that others used in slices of their own.
+    /// The share of its GPUs' time that others used in separate time slices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) gpu_shared: Option<f64>,
-    /// These others were flow's own steps.
+    /// Whether these others were steps of flow.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) beside_own: bool,
 }
@@ -39,7 +39,7 @@ impl Caveats {
         }
     }
 
-    /// By label, of those beside which something was seen.
+    /// Caveats by label, for results that have any.
     pub(crate) fn of_all<'r>(results: impl IntoIterator<Item = &'r StepResult>) -> BTreeMap<String, Caveats> {
         let all = results.into_iter().map(|result| (result.label.clone(), Caveats::of(result)));
         all.filter(|(_, seen)| *seen != Caveats::default()).collect()

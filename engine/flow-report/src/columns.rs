@@ -1,5 +1,5 @@
-//! What a column's name means for one result: an axis, something flow measured, a metric, a parameter, a fact. It knows no
-//! table.
+//! The meaning of a column's name for one result: an axis, a measured column, a metric, a parameter or a fact. This
+//! module does not know tables.
 
 use flow_core::{
     GpuUsage, Mode, StepResult,
@@ -12,13 +12,13 @@ use serde_json::Value;
 /// A value of a result, before it is shown.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Datum {
-    /// A number that somebody measured, in a metric's unit, and whether a longer series stands behind it.
+    /// A measured number, in the unit of its metric.
     Measured { value: f64, unit: String },
-    /// Something that was declared or told: an axis, a parameter, a model's name. The number, where it is one.
+    /// A declared or reported value: an axis, a parameter, the name of a model. Also as a number, if it is one.
     Declared { text: String, number: Option<f64> },
     /// The program reported NaN or an infinite number.
     NotFinite(NotFinite),
-    /// Nobody measured it here: a GPU's figure without a GPU.
+    /// The value was not measured here, for example a figure of a GPU without a GPU.
     NotMeasured,
 }
 
@@ -40,7 +40,7 @@ impl NotFinite {
         }
     }
 
-    /// As a CSV file has it.
+    /// The text in a CSV file.
     pub(crate) fn text(self) -> &'static str {
         match self {
             NotFinite::Nan => "NaN",
@@ -49,7 +49,7 @@ impl NotFinite {
         }
     }
 
-    /// As people see it.
+    /// The text for a reader.
     pub(crate) fn symbol(self) -> &'static str {
         match self {
             NotFinite::Nan => "NaN",
@@ -59,7 +59,7 @@ impl NotFinite {
     }
 }
 
-/// Something that flow itself measures: its name as a column, its unit, and what it is in a result.
+/// A measured column of flow: its name, its unit, and its value in a result.
 pub(crate) struct Measure {
     pub(crate) name: &'static str,
     pub(crate) unit: &'static str,
@@ -68,11 +68,11 @@ pub(crate) struct Measure {
 
 enum Figure {
     Number(fn(&StepResult) -> Option<f64>),
-    /// What was given, not measured.
+    /// A value that was given, not measured.
     Text(fn(&StepResult) -> Option<String>),
 }
 
-/// All of them, in the order in which they are documented.
+/// All measured columns, in the order of the documentation.
 pub(crate) const USAGE: [Measure; 28] = [
     number("wall", "s", |r| r.usage.wall_s),
     number("cpu_time", "s", |r| r.usage.cpu_s),
@@ -115,7 +115,7 @@ const fn text(name: &'static str, value: fn(&StepResult) -> Option<String>) -> M
     Measure { name, unit: "", value: Figure::Text(value) }
 }
 
-/// Of several GPUs the highest value, because that GPU is the limit. It is known only if all of them are.
+/// The highest value of several GPUs, because that GPU is the limit. `None` if the value of any GPU is not known.
 fn busiest(result: &StepResult, of: fn(&GpuUsage) -> Option<f64>) -> Option<f64> {
     let all: Option<Vec<f64>> = result.usage.gpus.iter().map(of).collect();
     all?.into_iter().reduce(f64::max)
@@ -127,13 +127,14 @@ fn gpu_memory_share(result: &StepResult) -> Option<f64> {
     shares.filter_map(|(gpu, total)| Some(gpu.memory_peak? as f64 / *total as f64)).reduce(f64::max)
 }
 
-/// Of all GPUs together.
+/// The power of all GPUs together.
 fn gpu_power(result: &StepResult) -> Option<f64> {
     let gpus = &result.usage.gpus;
     gpus.iter().map(|gpu| gpu.power_mean).sum::<Option<f64>>().filter(|_| !gpus.is_empty())
 }
 
-/// A number that flow measured, by the name of its column: `None` if nobody measured it. Whoever shows one asks here.
+/// A number that flow measured, by the name of its column; `None` if it was not measured. All displays use this
+/// function.
 pub fn measured(result: &StepResult, name: &str) -> Option<f64> {
     match USAGE.iter().find(|known| known.name == name)?.value {
         Figure::Number(value) => value(result).filter(|value| value.is_finite()),
@@ -141,24 +142,24 @@ pub fn measured(result: &StepResult, name: &str) -> Option<f64> {
     }
 }
 
-/// flow measures something of that name.
+/// Whether flow has a measured column of this name.
 pub(crate) fn is_usage(name: &str) -> bool {
     USAGE.iter().any(|known| known.name == name)
 }
 
-/// Of this result flow measured what has that name: an earlier figure that somebody else measured has no machine.
+/// Whether flow measured this column of this result. An earlier figure that somebody else measured has no machine.
 pub(crate) fn measures(result: &StepResult, name: &str) -> bool {
     is_usage(name) && (result.circumstances.host_cpus > 0 || name == "gpus" || !result.metrics.contains_key(name))
 }
 
-/// What is shown under that name depends on what else was going on: usage, times, rates.
+/// Whether the value of a column depends on other load: usage, times, rates.
 pub(crate) fn is_timing(name: &str, results: &[&StepResult]) -> bool {
     let unit = results.iter().find_map(|result| result.metrics.get(name)).map_or("", |metric| &metric.unit);
     let of_time = matches!(unit, "s" | "ms" | "us" | "ns" | "min" | "h") || unit.ends_with("/s");
     is_usage(name) || of_time || name == "wall" || name.ends_with("_time") || name.ends_with("_per_s")
 }
 
-/// The value of a column's name; `None` if this result has nothing of that name.
+/// The value of a column; `None` if this result has nothing with that name.
 pub(crate) fn datum(result: &StepResult, name: &str) -> Option<Datum> {
     if let Some(value) = result.axes.get(name) {
         return Some(declared(value));
@@ -179,7 +180,7 @@ pub(crate) fn datum(result: &StepResult, name: &str) -> Option<Datum> {
     result.circumstances.facts.get(name).map(|text| Datum::Declared { text: text.clone(), number: text.parse().ok() })
 }
 
-/// Every name that some column of this result could have.
+/// All names that a column of this result may have.
 pub(crate) fn names(result: &StepResult) -> impl Iterator<Item = &str> {
     let usage = USAGE.iter().map(|known| known.name);
     let metrics = result.metrics.keys().map(String::as_str);
@@ -187,7 +188,7 @@ pub(crate) fn names(result: &StepResult) -> impl Iterator<Item = &str> {
     result.axes.keys().map(String::as_str).chain(metrics).chain(usage).chain(params)
 }
 
-/// Declared things are known of a result whatever became of it.
+/// Whether the value was declared. Declared values are known whatever the outcome is.
 pub(crate) fn is_declared(datum: &Datum) -> bool {
     matches!(datum, Datum::Declared { .. })
 }
@@ -200,12 +201,12 @@ pub(crate) fn written(value: &Value) -> String {
     }
 }
 
-/// `16` and `"16"` are the same to the author.
+/// Whether two values are the same for the author, as `16` and `"16"` are.
 pub(crate) fn same(a: &Value, b: &Value) -> bool {
     a == b || written(a) == written(b)
 }
 
-/// A value of an axis where its axis is not beside it: `v7` speaks for itself, `lr=0.01` has to say what it is.
+/// An axis value for places that do not show its axis: `v7` stays, a number becomes `lr=0.01`.
 pub(crate) fn point(axis: &str, value: &str) -> String {
     match value.parse::<f64>().is_ok() || matches!(value, "" | "true" | "false" | "null") {
         true => format!("{axis}={value}"),
@@ -217,24 +218,25 @@ pub(crate) fn declared(value: &Value) -> Datum {
     Datum::Declared { text: written(value), number: value.as_f64() }
 }
 
-/// The memory that did not suffice was a GPU's.
+/// Whether it was a GPU that ran out of memory.
 pub(crate) fn gpu_memory_ran_out(result: &StepResult) -> bool {
     matches!(result.cause, Some(Cause::OutOfMemory { memory: Memory::Gpu, .. }))
 }
 
-/// How many GPUs an attempt held; `None` if it never started.
+/// The number of GPUs of an attempt; `None` if it never started.
 pub(crate) fn gpus(result: &StepResult) -> Option<u32> {
-    // A result without a host is one of an instance that was never placed, or an earlier figure, which may say it.
+    // A result without a host is an instance that was never placed, or an earlier figure. The latter may state the
+    // number.
     match result.circumstances.host_cpus > 0 {
         true => Some(result.circumstances.gpu_models.len() as u32),
         false => result.metrics.get("gpus").map(|gpus| gpus.value as u32),
     }
 }
 
-/// A share of a GPU's time slices that counts.
+/// Minimum share of a GPU's time slices that matters.
 const GPU_SHARED: f64 = 0.01;
 
-/// The share of its time in which others of flow's own computed on its GPU, where that was neither asked for nor next to nothing.
+/// The share of its time in which other steps of flow used its GPU, if that was not requested and is not negligible.
 pub(crate) fn gpu_shared(result: &StepResult) -> Option<f64> {
     let circumstances = &result.circumstances;
     circumstances.gpu_shared.filter(|share| circumstances.mode != Mode::Corun && *share > GPU_SHARED)

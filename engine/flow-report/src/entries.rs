@@ -1,52 +1,53 @@
-//! Entries in a file whose other bytes stay as they are: under its heading "What's New", newest first, each between two marks.
+//! Entries in a file whose other bytes stay as they are: below its heading "What's New", newest first, each between two
+//! marks.
 
 use std::{borrow::Cow, cmp::Reverse, ops::Range};
 
 use flow_core::{Digest, visible};
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag};
 
-/// The begin of an entry; its end is [`END`] with the same name.
+/// The start of an entry. Its end is [`END`] with the same name.
 pub(crate) const BEGIN: &str = "<!-- flow entry: ";
 const END: &str = "<!-- end of flow entry: ";
-/// The end of a whole report, by which it is known again.
+/// The end of a whole report, by which flow recognises it.
 pub(crate) const REPORT: &str = "<!-- flow report: ";
 /// The profile and the GPU models of a whole report, between its text and its end.
 pub(crate) const PROFILE: &str = "<!-- flow report's profile: ";
 pub(crate) const GPUS: &str = "<!-- flow report's GPUs: ";
-/// The digest of a report's or an entry's own words, so that words of others in it are seen.
+/// The digest of flow's own words in a report or an entry, which reveals the words of others in it.
 pub(crate) const WORDS: &str = "<!-- flow's words: ";
 const MARKS: [&str; 6] = [BEGIN, END, REPORT, PROFILE, GPUS, WORDS];
-/// In the begin of an entry, before the profile, or that there is none.
+/// In the start of an entry: before the profile, or the mark that there is none.
 const ENTRY_PROFILE: &str = ", profile ";
 const ENTRY_WITHOUT: &str = ", no profile";
-/// The heading of a file that has none.
+/// The heading for a file that has none.
 const HEADING: &str = "## What's New";
 
-/// What is written into a file.
+/// An entry to be written into a file.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry {
-    /// The report that it belongs to, with its hardware.
+    /// The name of its report, with the hardware.
     pub(crate) name: String,
     pub(crate) date: String,
     /// Empty if there is none.
     pub(crate) profile: String,
-    /// Its headings are counted from one.
+    /// Its text. The top level of its headings is one.
     pub(crate) text: String,
 }
 
-/// What somebody did to a published text since flow wrote it.
+/// Changes to a published text since flow wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Edits {
-    /// Nothing, as far as its marks say.
+    /// None, according to its marks.
     None,
-    /// Something, and flow has nothing else to say than it said.
+    /// It was edited, and flow has no new text.
     OfTheSame,
-    /// Something, and flow has something new to say.
+    /// It was edited, and flow has a new text.
     OfAnother,
 }
 
 impl Edits {
-    /// Of the text as it is, and the digest of the words that would replace it.
+    /// The edits of `old`, if `new` is the digest of the words that would replace it.
     pub(crate) fn of(old: &str, new: &str) -> Edits {
         match marked(old, WORDS) {
             Some(wrote) if wrote != words(old) => {
@@ -61,7 +62,8 @@ impl Edits {
     }
 }
 
-/// A digest of the letters and digits of a text, less its marks: what a formatter does to a table, or to ends of lines, is no edit.
+/// A digest of the letters and digits of a text without its marks. So a formatter that changes tables or line ends
+/// makes no edit.
 pub(crate) fn words(text: &str) -> String {
     let own = text.lines().filter(|line| !is_mark(line));
     let words: String = own.flat_map(str::chars).filter(|c| c.is_alphanumeric()).collect();
@@ -72,30 +74,30 @@ fn is_mark(line: &str) -> bool {
     MARKS.iter().any(|mark| line.starts_with(mark))
 }
 
-/// What the last mark of a kind says.
+/// The value of the last mark of a kind.
 pub(crate) fn marked<'a>(text: &'a str, kind: &str) -> Option<&'a str> {
     text.rsplit_once(kind).and_then(|(_, rest)| rest.split_once("-->")).map(|(value, _)| value.trim_end())
 }
 
-/// Something that may stand inside an HTML comment, on one line.
+/// A text that is valid inside an HTML comment, on one line.
 pub(crate) fn mark(text: &str) -> String {
     let text = text.replace("--", "–").replace(['<', '>', '\r', '\n'], " ");
     visible(text.trim()).into_owned()
 }
 
-/// The text of a report in which no line is a mark: the author's own words or template may have one.
+/// The text of a report without marks, because the author's own words or template may contain some.
 pub(crate) fn without_marks(text: &str) -> String {
     MARKS.iter().fold(text.to_owned(), |text, mark| text.replace(mark, &mark.replace('<', "&lt;")))
 }
 
-/// An entry as it stands in a file: from the first byte of its begin to the last of its end.
+/// An entry in a file: from the first byte of its start to the last byte of its end.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Place {
     pub(crate) start: usize,
     pub(crate) end: usize,
     pub(crate) name: String,
     pub(crate) date: String,
-    /// None of what an older flow wrote.
+    /// `None` if an older version of flow wrote it.
     pub(crate) profile: Option<String>,
 }
 
@@ -104,7 +106,7 @@ impl Place {
         self.name == entry.name && self.date == entry.date
     }
 
-    /// The entry as it would be written into another file.
+    /// The entry in the form for another file.
     fn entry(&self, file: &str) -> Entry {
         let block = &file[self.start..self.end];
         let page = Page::of(block);
@@ -121,11 +123,11 @@ impl Place {
     }
 }
 
-/// A line of a file: where it starts, and its text without the end of line.
+/// A line of a file: its position, and its text without the end of line.
 struct SourceLine<'a> {
     start: usize,
     text: &'a str,
-    /// Inside a block of code nothing is a mark.
+    /// Whether it is in a code block, where nothing is a mark.
     code: bool,
 }
 
@@ -135,7 +137,7 @@ struct Heading {
     text: String,
 }
 
-/// What Markdown makes of a file.
+/// A file as Markdown reads it.
 struct Page<'a> {
     lines: Vec<SourceLine<'a>>,
     headings: Vec<Heading>,
@@ -144,7 +146,7 @@ struct Page<'a> {
 impl Page<'_> {
     fn of(file: &str) -> Page<'_> {
         let mut read = Cow::Borrowed(file);
-        // A fence that nobody closed is a slip, and hides nothing.
+        // An unclosed fence is a mistake and must not hide anything.
         while let Some(fence) = open_fence(&read) {
             let blank = " ".repeat(fence.len());
             read.to_mut().replace_range(fence, &blank);
@@ -166,7 +168,7 @@ impl Page<'_> {
         let (mut lines, mut start, mut code) = (Vec::new(), 0, code.into_iter().peekable());
         for line in file.split_inclusive('\n') {
             while code.next_if(|block| block.end <= start).is_some() {}
-            // An indented block begins behind its indentation.
+            // An indented block begins after its indentation.
             let code = code.peek().is_some_and(|block| block.start < start + line.len());
             lines.push(SourceLine { start, text: line.trim_end_matches('\n').trim_end_matches('\r'), code });
             start += line.len();
@@ -175,7 +177,7 @@ impl Page<'_> {
     }
 }
 
-/// The signs of a fence that opens a block without an end.
+/// The characters of a fence that opens a block without an end.
 fn open_fence(text: &str) -> Option<Range<usize>> {
     let blocks = Parser::new(text).into_offset_iter().filter_map(|(event, range)| match event {
         Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(_))) => Some(range),
@@ -190,9 +192,9 @@ fn open_fence(text: &str) -> Option<Range<usize>> {
     (!closed).then(|| last.start..last.start + open)
 }
 
-/// The level of the first heading that reads What's New, and where the line after it begins.
+/// The level of the first What's New heading, and the position of the line after it.
 fn heading(page: &Page<'_>, file: &str) -> Option<(usize, usize)> {
-    // What an entry says is no heading of the file.
+    // Headings inside entries do not count.
     let inside = places(&page.lines);
     let own = |heading: &&Heading| !inside.iter().any(|p| (p.start..p.end).contains(&heading.range.start));
     let found = page.headings.iter().filter(own).find(|heading| reads_whats_new(&heading.text))?;
@@ -201,7 +203,8 @@ fn heading(page: &Page<'_>, file: &str) -> Option<(usize, usize)> {
     Some((found.level, after.unwrap_or(file.len())))
 }
 
-/// `What's New`, `What’s News`, `📰 **What's new** / 最新动态`: in any case, with other signs around, or before a second language.
+/// Whether a heading reads `What's New`, `What’s News` or `📰 **What's new** / 最新动态`: in any case, with other characters
+/// around it, or before a second language.
 fn reads_whats_new(text: &str) -> bool {
     let text = text.to_lowercase().replace(['’', '‘', '`'], "'");
     let first = text.split([':', '/', '|', '(', '（', '·', '：']).next().unwrap_or_default();
@@ -231,7 +234,7 @@ fn places(lines: &[SourceLine<'_>]) -> Vec<Place> {
     places
 }
 
-/// All entries of a file, from its top.
+/// All entries of a file, from top to bottom.
 pub(crate) fn all(file: &str) -> Vec<Place> {
     places(&Page::of(file).lines)
 }
@@ -241,17 +244,18 @@ pub(crate) fn same<'a>(all: &'a [Place], entry: &Entry) -> Option<&'a Place> {
     all.iter().find(|place| place.is_of(entry))
 }
 
-/// The file with the entry in it: where that of the same report and day was, else among the others, newest first.
+/// The file with the entry in it: in place of the one for the same report and day, or else among the others, newest
+/// first.
 pub(crate) fn with_entry(file: &str, entry: &Entry) -> String {
     let own = |file: &str| all(file).into_iter().find(|place| place.is_of(entry));
     let old = own(file);
-    // Somebody may have copied it; only one is to be there.
+    // The entry may have been copied, and only one must remain.
     let (mut without, mut copies) = (file.to_owned(), 0);
     while let Some(copy) = own(&without) {
         without = self::without(&without, &copy);
         copies += 1;
     }
-    // Ends of lines as the rest of the file has them.
+    // Line ends as in the rest of the file.
     let eol = match without.find('\n') {
         Some(at) if without[..at].ends_with('\r') => "\r\n",
         _ => "\n",
@@ -279,7 +283,7 @@ pub(crate) fn with_entry(file: &str, entry: &Entry) -> String {
     }
 }
 
-/// The file with those entries of another that it has not.
+/// The file with all entries of another file that it does not have.
 pub(crate) fn with_all_of(file: &str, other: &str) -> String {
     all(other).iter().fold(file.to_owned(), |file, place| {
         let entry = place.entry(other);
@@ -287,7 +291,7 @@ pub(crate) fn with_all_of(file: &str, other: &str) -> String {
     })
 }
 
-/// The file with its newest entries, and with those that somebody edited.
+/// The file with its `keep` newest entries, and all edited ones.
 pub(crate) fn newest(file: &str, keep: usize) -> String {
     let mut file = file.to_owned();
     loop {
@@ -299,13 +303,13 @@ pub(crate) fn newest(file: &str, keep: usize) -> String {
     }
 }
 
-/// The file without an entry and the blank line behind it.
+/// The file without an entry and the blank line after it.
 fn without(file: &str, old: &Place) -> String {
     let rest = &file[old.end..];
     let gap = rest.len() - rest.trim_start_matches(['\r', '\n']).len();
     let blank = rest[..gap].char_indices().filter(|(_, c)| *c == '\n').nth(1).map_or(gap, |(at, _)| at + 1);
     let before = &file[..old.start];
-    // At the end of a file the blank line before it goes instead.
+    // At the end of a file, the blank line before the entry goes instead.
     let kept = before.trim_end_matches(['\r', '\n']);
     let eol = if before[kept.len()..].starts_with('\r') { 2 } else { 1 };
     match &rest[blank..] {
@@ -317,7 +321,7 @@ fn without(file: &str, old: &Place) -> String {
 fn insert(file: &str, block: &str, date: &str, eol: &str) -> String {
     let found = Page::of(file);
     let Some((_, after)) = heading(&found, file) else {
-        // A file without the heading gets it at its end: no other place is certainly right.
+        // A file without the heading gets it at its end, because no other place is certain to be right.
         let gap = match file {
             "" => String::new(),
             _ if file.ends_with(&format!("{eol}{eol}")) => String::new(),
@@ -334,7 +338,7 @@ fn insert(file: &str, block: &str, date: &str, eol: &str) -> String {
         (None, None) => {
             let (before, rest) = file.split_at(after);
             let opened = if before.ends_with('\n') { eol.to_owned() } else { eol.repeat(2) };
-            // The blank line that stands under the heading, if one does, comes to stand behind the entry.
+            // A blank line below the heading is moved behind the entry.
             let closed = match rest {
                 "" => eol.to_owned(),
                 _ if rest.starts_with(['\n', '\r']) => eol.to_owned(),

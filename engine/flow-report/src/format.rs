@@ -1,47 +1,48 @@
-//! How a number is shown: unit, scale, digits. It does not know what the number means.
+//! The display of a number: unit, scale, digits. This module does not know what the number means.
 
 use serde::{Deserialize, Serialize};
 
 const MIB: f64 = 1024.0 * 1024.0;
 const GIB: f64 = 1024.0 * MIB;
-/// Nobody reads how much less a p-value is.
+/// Smaller p-values are shown as less than this.
 const LEAST_P: f64 = 1e-4;
-/// From this change on, which reads as 100 %, people speak of times.
+/// From this change on, which reads as 100%, changes are shown as ratios.
 const DOUBLED: f64 = 0.995;
-/// From so many times on they speak of whole ones.
+/// From this ratio on, ratios have no decimals.
 const TENFOLD: f64 = 10.0;
 
-/// How the numbers of one column are shown. All of a column's numbers share it, so that they can be compared at a glance.
+/// The format of the numbers in one column. All of them share it, so that they can be compared at a glance.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Format {
     /// The unit as shown: `s`, `MiB`, `%`, `×`, `points` (percentage points), or empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub unit: String,
-    /// What a value is multiplied by to be shown.
+    /// The factor that converts a value to the unit shown.
     pub factor: f64,
-    /// Digits behind the point.
+    /// Digits after the point.
     pub decimals: u8,
-    /// A plus sign is written too.
+    /// Whether a plus sign is written too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub signed: bool,
-    /// What is less is only said to be.
+    /// Values below this are shown only as less than it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub least: Option<f64>,
-    /// A relative change that is shown as the ratio that it comes to: 1.5 is 2.50 times.
+    /// Whether a relative change is shown as a ratio: 1.5 is 2.50 times.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ratio: bool,
 }
 
 impl Format {
-    /// For values in a metric's unit (`s`, `bytes`, `ratio`, anything else as it is), with digits that suit the values.
+    /// The format for values in a metric's unit, with digits that suit them. `s`, `bytes` and `ratio` get readable
+    /// units; others stay.
     pub fn for_unit(unit: &str, values: impl Iterator<Item = f64> + Clone) -> Self {
-        // A unit is chosen by the numbers, and without any there is none to choose.
+        // Without numbers there is no unit to choose.
         if values.clone().next().is_none() {
             return Format::count();
         }
         let most = values.clone().map(f64::abs).fold(0.0, f64::max);
         let whole = values.clone().all(|v| v.fract() == 0.0);
-        // What would read as zero stands with a power of ten of its own, and does not count here.
+        // Values that would read as zero get their own power of ten, and do not count here.
         let least_above =
             |least: f64| values.clone().map(f64::abs).filter(|v| *v >= least).fold(f64::INFINITY, f64::min);
         let least = least_above(f64::MIN_POSITIVE);
@@ -54,11 +55,11 @@ impl Format {
         };
         match unit {
             "s" if most > 0.0 && most < 1.0 => plain("ms", 1000.0, 3, 3),
-            // Nobody reads thousands of seconds.
+            // Thousands of seconds are hard to read.
             "s" if least >= 3_600.0 && most.is_finite() => plain("h", 1.0 / 3_600.0, 3, 2),
             "s" if least >= 60.0 && most >= 3_600.0 => plain("min", 1.0 / 60.0, 3, 1),
             "s" => plain("s", 1.0, 3, 2),
-            // The unit that GPU tools print; only what is far beyond one card reads better in GiB.
+            // GPU tools print MiB. GiB is only for sizes far beyond one GPU.
             "bytes" if most >= 512.0 * GIB => plain("GiB", 1.0 / GIB, 3, 1),
             "bytes" if most > 0.0 && most < 0.1 * MIB => plain("KiB", 1.0 / 1024.0, 2, 1),
             "bytes" => plain("MiB", 1.0 / MIB, 2, 2),
@@ -72,12 +73,13 @@ impl Format {
         }
     }
 
-    /// For a relative change, rounded as people do: `−48 %`.
+    /// The format for a relative change, rounded to whole per cent: `−48%`.
     pub fn change() -> Self {
         Format { unit: "%".into(), factor: 100.0, signed: true, ..Format::default() }
     }
 
-    /// For several relative changes that are compared: in per cent, and as ratios where one of them doubles at least.
+    /// The format for several relative changes that are compared: in per cent, or as ratios if one of them at least
+    /// doubles.
     pub(crate) fn changes(changes: impl Iterator<Item = f64> + Clone) -> Self {
         if !changes.clone().any(|change| change >= DOUBLED) {
             return Format::change();
@@ -87,12 +89,12 @@ impl Format {
         Format { ratio: true, decimals, ..Format::times() }
     }
 
-    /// For a factor between two numbers: `1.34×`.
+    /// The format for a factor between two numbers: `1.34×`.
     pub fn times() -> Self {
         Format { unit: "×".into(), factor: 1.0, decimals: 2, ..Format::default() }
     }
 
-    /// For a p-value: two digits that say something, and of what is next to nothing that it is.
+    /// The format for a p-value: two significant digits, and a lower bound for tiny values.
     pub(crate) fn p_value(p: f64) -> Self {
         let decimals = if p > 0.0 { (1.0 - p.log10().floor()).clamp(2.0, 5.0) as u8 } else { 2 };
         Format { factor: 1.0, decimals, least: Some(LEAST_P), ..Format::default() }
@@ -102,13 +104,15 @@ impl Format {
         Format { factor: 1.0, ..Format::default() }
     }
 
-    /// For the difference of two values shown in this format; of two shares it is in percentage points.
+    /// The format for the difference of two values in this format. The difference of two shares is in percentage
+    /// points.
     pub fn difference(&self) -> Self {
         let unit = if self.unit == "%" { "points".into() } else { self.unit.clone() };
         Format { unit, signed: true, ..self.clone() }
     }
 
-    /// With no more decimals than the values have: 0.5 is not measured to be 0.5000. Shares keep theirs.
+    /// The format with no more decimals than the values have, because 0.5 was not measured as 0.5000. Shares keep
+    /// theirs.
     pub(crate) fn no_finer_than(self, values: impl Iterator<Item = f64>) -> Self {
         if self.unit == "%" {
             return self;
@@ -122,43 +126,44 @@ impl Format {
         Format { decimals, ..self }
     }
 
-    /// For a number that was given with so many significant digits: with no more than these.
+    /// The format for a number that was given with this many significant digits: with no more than these.
     pub(crate) fn given(&self, value: f64, significant: u8) -> Self {
         let before = self.scaled(value).abs().log10().floor();
         let known = (f64::from(significant) - 1.0 - before).max(0.0);
         Format { decimals: f64::from(self.decimals).min(known) as u8, ..self.clone() }
     }
 
-    /// As shown, with all its digits.
+    /// The value in the unit shown, with all its digits.
     fn scaled(&self, value: f64) -> f64 {
         (value + f64::from(u8::from(self.ratio))) * self.factor
     }
 
-    /// As shown, rounded. Halves go away from zero, as people do it; what binary fractions lose is undone first (0.285 is
-    /// 28.5 %).
+    /// The value in the unit shown, rounded. Halves are rounded away from zero. Errors of binary fractions are removed
+    /// first (0.285 is 28.5%).
     fn round(&self, value: f64, decimals: u8) -> f64 {
         let scale = 10_f64.powi(decimals.into());
         tidy(self.scaled(value) * scale).round() / scale
     }
 
-    /// It is too small for the column's decimals, or has more digits than are known.
+    /// Whether the value needs its own power of ten: it is too small for the column's decimals, or has more digits than
+    /// are known.
     fn own_power(&self, value: f64) -> bool {
         value != 0.0
             && (self.round(value, self.decimals) == 0.0 && self.unit.is_empty() || self.scaled(value).abs() >= 1e15)
     }
 
-    /// The value that somebody reads.
+    /// The value that a reader sees.
     pub(crate) fn as_read(&self, value: f64) -> f64 {
         let one = f64::from(u8::from(self.ratio));
         if self.own_power(value) { value } else { self.round(value, self.decimals) / self.factor - one }
     }
 
-    /// It is shown as zero; of a change, as none.
+    /// Whether the value is shown as zero, or a change as none.
     pub(crate) fn reads_zero(&self, value: f64) -> bool {
         !self.own_power(value) && self.round(value, self.decimals) == self.round(0.0, self.decimals)
     }
 
-    /// The bare number: `16.2`, `−48`.
+    /// The number alone: `16.2`, `−48`.
     pub fn number(&self, value: f64) -> String {
         if let Some(least) = self.least.filter(|least| value < *least) {
             return format!("< {least}");
@@ -175,13 +180,13 @@ impl Format {
         }
     }
 
-    /// What stands behind the name of a number in a sentence: `= 0.031`, `< 0.0001`.
+    /// The text after the name of a number in a sentence: `= 0.031`, `< 0.0001`.
     pub(crate) fn relation(&self, value: f64) -> String {
         let shown = self.number(value);
         if shown.starts_with('<') { shown } else { format!("= {shown}") }
     }
 
-    /// For programs: three digits more than people see, without the noise of binary fractions.
+    /// The number for programs: with three more digits than shown, without errors of binary fractions.
     pub fn exact(&self, value: f64) -> String {
         if self.own_power(value) {
             return power(self.scaled(value), 6);
@@ -191,7 +196,7 @@ impl Format {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
     }
 
-    /// As a cell shows it: with the unit only where that is a sign (`%`, `×`); else the column's head carries it.
+    /// The text of a cell. It has the unit only if that is a sign (`%`, `×`); other units are in the column's header.
     pub fn cell(&self, value: f64) -> String {
         match self.unit.as_str() {
             "%" => format!("{} %", self.number(value)),
@@ -200,7 +205,7 @@ impl Format {
         }
     }
 
-    /// The unit that the column's head must carry.
+    /// The unit for the column's header.
     pub fn head(&self) -> Option<&str> {
         match self.unit.as_str() {
             "" | "%" | "×" => None,
@@ -209,7 +214,7 @@ impl Format {
     }
 }
 
-/// Without the last digits, which are noise of binary fractions.
+/// The value without its last digits, which are errors of binary fractions.
 fn tidy(value: f64) -> f64 {
     format!("{value:.13e}").parse().unwrap_or(value)
 }
@@ -223,7 +228,7 @@ fn power(value: f64, digits: usize) -> String {
     }
 }
 
-/// A figure that stands behind another one in a sum: its sign, and the rest.
+/// A figure after another one in a sum: its sign, and the rest.
 pub(crate) fn term(figure: String) -> (&'static str, String) {
     match figure.strip_prefix('−') {
         Some(rest) => ("−", rest.to_owned()),

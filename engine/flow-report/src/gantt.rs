@@ -1,68 +1,68 @@
-//! The picture of a schedule: one lane a GPU and who held it when; under them the host's CPU, and how many wait. Plain numbers in,
-//! SVG out; knows no scheduler.
+//! The chart of a schedule: one lane per GPU with its jobs over time; below them the host's CPU and the number of
+//! waiting jobs. Plain numbers in, SVG out. This module does not know any scheduler.
 
 use serde::{Deserialize, Serialize};
 
 use crate::chart::lanes::{self, Lane, Lanes, OWN, Track};
 use crate::words::{Args, Words, join};
 
-/// Bars of a lane that can be told apart: a picture ends where there would be more of them.
+/// Maximum bars of a lane that can be distinguished. A chart ends before there would be more.
 const BARS: usize = 45;
-/// GPUs that have a lane.
+/// Maximum GPUs that have a lane.
 const GPUS: usize = 64;
-/// Changes of what is in use that can be told apart.
+/// Maximum distinguishable changes of the amount in use.
 const STEPS: usize = 1_000;
-/// Ticks of the time axis.
+/// Maximum ticks of the time axis.
 const TICKS: f64 = 9.0;
-/// How far apart they may be, in seconds.
+/// Possible distances between ticks, in seconds.
 const APART: [f64; 24] = [
     0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1_800.0, 3_600.0, 7_200.0,
     10_800.0, 21_600.0, 43_200.0, 86_400.0, 172_800.0, 432_000.0, 864_000.0,
 ];
 
-/// A schedule to be drawn: as much of it as a picture can show. Times are seconds from its beginning.
+/// A schedule to draw, cut to what a chart can show. Times are seconds from its beginning.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Gantt {
-    /// GPUs that have a lane; the lane after the last is for what holds none.
+    /// Number of GPUs that have a lane. The lane after the last is for jobs without a GPU.
     pub gpus: usize,
-    /// GPUs that there are.
+    /// Number of GPUs in the cluster.
     pub of_gpus: usize,
-    /// Who held which lane, in order of the start.
+    /// Jobs on lanes, in order of their start.
     pub bars: Vec<Bar>,
-    /// Cores in use from when on; empty where they do not count.
+    /// Cores in use, from each time on. Empty if cores do not count.
     pub cpu: Vec<(f64, f64)>,
-    /// Cores that there are.
+    /// Number of cores.
     pub cores: f64,
-    /// How many had arrived and waited, from when on; empty where all are there from the start.
+    /// Number of jobs that have arrived and wait, from each time on. Empty if all arrive at the start.
     pub waiting: Vec<(f64, f64)>,
-    /// Where the picture ends …
+    /// The end of the chart …
     pub until: f64,
-    /// … and where the schedule does.
+    /// … and the end of the schedule.
     pub end: f64,
 }
 
-/// Somebody on a lane.
+/// A job on a lane.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bar {
     pub lane: usize,
-    /// What it is: one colour.
+    /// Its kind, which has one colour.
     pub kind: String,
-    /// From here …
+    /// Its start.
     pub start: f64,
-    /// … to here.
+    /// Its end.
     pub end: f64,
 }
 
-/// What pictures that stand together have in common.
+/// Properties shared by charts that appear together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
     pub(crate) until: f64,
-    /// How many wait at most.
+    /// Maximum number of waiting jobs.
     pub(crate) waiting: f64,
 }
 
 impl Frame {
-    /// Of pictures that are to be compared: none ends before another, unless its schedule does.
+    /// A frame for charts that are compared: all end at the same time, unless a schedule ends earlier.
     pub(crate) fn around<'a>(all: impl Iterator<Item = &'a Gantt> + Clone) -> Frame {
         let cut = all.clone().filter(|gantt| gantt.until < gantt.end).map(|gantt| gantt.until).reduce(f64::min);
         let until = cut.unwrap_or_else(|| all.clone().map(|gantt| gantt.until).fold(0.0, f64::max));
@@ -72,8 +72,8 @@ impl Frame {
 }
 
 impl Gantt {
-    /// Of a schedule on so many GPUs, with the cores in use and how many there are: of a long one its beginning, of a large
-    /// cluster its first GPUs.
+    /// The chart of a schedule on this many GPUs, with the cores in use and their number. A long schedule is cut to its
+    /// beginning, a large cluster to its first GPUs.
     pub fn new(
         gpus: usize,
         mut bars: Vec<Bar>,
@@ -92,7 +92,7 @@ impl Gantt {
             bar.end = bar.end.min(until);
         }
         let steps = |mut all: Vec<(f64, f64)>| {
-            // The last says that nobody is there any more, also where another picture goes on.
+            // The last point says that nothing waits any more, also if another chart is longer.
             all.retain(|(at, _)| *at < until || until == end);
             let every = all.len().div_ceil(STEPS).max(1);
             let last = all.last().copied().filter(|_| !(all.len() - 1).is_multiple_of(every));
@@ -102,12 +102,12 @@ impl Gantt {
         Gantt { gpus: drawn, of_gpus: gpus, bars, cpu, cores, waiting: steps(waiting), until, end }
     }
 
-    /// As SVG, with words in a language.
+    /// As SVG, with text in one language.
     pub fn svg(&self, words: &Words, lang: &str) -> String {
         self.drawn(words, &[lang], "", Frame::around(std::iter::once(self)))
     }
 
-    /// As SVG under a title, with words in several languages.
+    /// As SVG with a title, with text in several languages.
     pub(crate) fn drawn(&self, words: &Words, langs: &[&str], title: &str, frame: Frame) -> String {
         let say = |key: &str| {
             let mut lines: Vec<String> = langs.iter().map(|lang| words.text(lang, key, &Args::new())).collect();
@@ -117,7 +117,7 @@ impl Gantt {
         let kinds = self.kinds(frame.until);
         let busy: Vec<(Vec<lanes::Bar>, usize)> =
             (0..=self.gpus).map(|lane| self.lane(lane, &kinds, frame.until)).collect();
-        // All GPUs are as high, so that half of a lane is half of it everywhere.
+        // All GPU lanes have the same height, so that half of a lane means the same everywhere.
         let rows = busy.iter().take(self.gpus).map(|(_, rows)| *rows).max().unwrap_or(1);
         let mut all: Vec<Lane> = Vec::new();
         for (lane, (bars, own)) in busy.into_iter().enumerate() {
@@ -148,7 +148,7 @@ impl Gantt {
         Lanes { title: title.join(": "), legend, lanes: all, end: frame.until.max(1e-9), ticks, axis: join(axis) }.svg()
     }
 
-    /// What of the schedule is in the picture; nothing where that is all of it.
+    /// A note on the part of the schedule in the chart; empty if that is all of it.
     pub(crate) fn part(&self, words: &Words, lang: &str, frame: Frame) -> String {
         let mut parts = Vec::new();
         if frame.until < self.end {
@@ -163,7 +163,7 @@ impl Gantt {
         words.list(lang, &parts)
     }
 
-    /// Kinds with a colour of their own: those that hold lanes longest, in the order of their names, so that pictures of the
+    /// Kinds with separate colours: those that hold lanes longest, in the order of their names, so that charts of the
     /// same kinds have the same colours.
     fn kinds(&self, until: f64) -> Vec<&str> {
         let mut held: Vec<(&str, f64)> = Vec::new();
@@ -176,13 +176,13 @@ impl Gantt {
         }
         held.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
         let mut kinds: Vec<&str> = held.into_iter().take(OWN).map(|(kind, _)| kind).collect();
-        // `4 GPUs` before `32 GPUs`.
+        // `4 GPUs` comes before `32 GPUs`.
         let number = |kind: &str| kind.split(' ').next().and_then(|word| word.parse::<u32>().ok());
         kinds.sort_unstable_by_key(|kind| (number(kind), *kind));
         kinds
     }
 
-    /// The bars of a lane, those at one time one above the other, and how many that are at most.
+    /// The bars of a lane, stacked if they overlap in time, and the height of the highest stack.
     fn lane(&self, lane: usize, kinds: &[&str], until: f64) -> (Vec<lanes::Bar>, usize) {
         let mut free: Vec<f64> = Vec::new();
         let of = self.bars.iter().filter(|bar| bar.lane == lane && bar.start < until);
@@ -197,7 +197,7 @@ impl Gantt {
     }
 }
 
-/// The unit in which so many seconds are told, and what it is in seconds.
+/// The unit for this many seconds, and its length in seconds.
 fn unit(seconds: f64) -> (&'static str, f64) {
     match seconds {
         s if s < 300.0 => ("seconds", 1.0),
@@ -207,14 +207,14 @@ fn unit(seconds: f64) -> (&'static str, f64) {
     }
 }
 
-/// Where an axis to here has its ticks.
+/// The ticks of an axis up to here.
 fn ticks(until: f64) -> impl Iterator<Item = f64> {
     let decades = (0..).map(|power| 864_000.0 * 10_f64.powi(power));
     let apart = APART.into_iter().chain(decades).find(|apart| until / apart <= TICKS).unwrap_or(until);
     (0..=TICKS as u32).map(move |n| f64::from(n) * apart).filter(move |at| *at <= until)
 }
 
-/// With a digit behind the point where that says something.
+/// With one digit after the point, unless that is 0 or the number is large.
 fn number(value: f64) -> String {
     let text = if value.abs() < 99.95 { format!("{value:.1}") } else { format!("{value:.0}") };
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
@@ -268,7 +268,7 @@ mod tests {
         let svg = gantt.svg(&Words::new(), "en");
         assert!(svg.contains("the first 45 of 1000 minutes and 64 of 100 GPUs"), "{}", &svg[..600]);
         assert!(svg.contains(">others<"), "seven kinds, five colours");
-        // Whoever is alone, or all begin at once: there is always something to see.
+        // A single job, or jobs that all begin at once, must not make the chart empty.
         let all = Gantt::new(0, (0..500).map(|_| bar(0, "a", 0.0, 5.0)).collect(), None, Vec::new());
         assert_eq!((all.bars.len(), all.until), (500, 5.0));
     }

@@ -1,5 +1,5 @@
-//! From results to tables, verdicts, findings, charts and bilingual reports: flow's own steps `flow/table`,
-//! `flow/fit`, `flow/jumps`, `flow/best` and `flow/report`, and what `publish:` writes.
+//! Turns results into tables, verdicts, findings, charts and bilingual reports: flow's own steps `flow/table`,
+//! `flow/fit`, `flow/jumps`, `flow/best` and `flow/report`, and the files of `publish:`.
 //!
 //! ```text
 //! results ── table ──▶ Table (typed cells) ──┬── markdown, csv, json
@@ -7,8 +7,8 @@
 //!                                            └── findings, verdict ──▶ report model ── words (Fluent) ──▶ templates ──▶ .md, .html, .svg
 //! ```
 //!
-//! No files, processes, threads, environment, clock or randomness: bytes and values in, bytes and values out. Templates and
-//! catalogues are part of the binary.
+//! The crate uses no files, processes, threads, environment, clock or randomness: bytes and values in, bytes and values
+//! out. Templates and catalogues are part of the binary.
 #![forbid(unsafe_code)]
 
 mod analysis;

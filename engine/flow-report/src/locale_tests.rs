@@ -1,4 +1,4 @@
-//! The catalogues agree: the same keys, the same variables, and no line that Fluent does not understand.
+//! The catalogues agree: they have the same keys and the same variables, and Fluent can read every line.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,8 +6,8 @@ use fluent_bundle::FluentResource;
 
 use crate::words::LANGUAGES;
 
-/// How keys of errors begin, which English has no messages for: it has the words of the values themselves. That all are
-/// there is a test of the reasons.
+/// Prefix of the keys of errors. English has no such messages, because the values contain its words. A test of the
+/// reasons checks that the others are complete.
 const ERRORS: &str = "fault-";
 
 fn catalogue(text: &str) -> BTreeMap<String, BTreeSet<String>> {

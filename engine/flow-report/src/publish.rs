@@ -1,5 +1,5 @@
-//! `publish:`: a whole report beside its charts, and an entry under the heading "What's New" of a file whose other bytes stay as
-//! they are.
+//! `publish:`: a whole report next to its charts, and an entry below the heading "What's New" of a file whose other
+//! bytes stay as they are.
 
 use flow_core::{FileToWrite, Publication, PublishJob, PublishWhat, Replace, WHATS_NEW, reason::Withheld};
 use serde::{Deserialize, de::IgnoredAny};
@@ -8,10 +8,10 @@ use crate::entries::{self, Edits, Entry, GPUS, PROFILE, REPORT, WORDS, mark, mar
 use crate::words::{Args, Words};
 use crate::{report, safe};
 
-/// Signs that a path may have and that mean something else in a link.
+/// Characters that a path may contain and that mean something else in a link.
 const PATH: &str = "%#?";
 
-/// What of `report.json` an entry needs.
+/// The fields of `report.json` that an entry needs.
 #[derive(Deserialize)]
 struct Identity {
     workflow: String,
@@ -25,7 +25,7 @@ struct Identity {
 
 impl Identity {
     fn entry_name(&self) -> String {
-        // What was simulated is on no hardware.
+        // Simulations have no hardware.
         match self.hardware.as_str() {
             "" => mark(&self.workflow),
             hardware => mark(&format!("{} on {hardware}", self.workflow)),
@@ -33,7 +33,7 @@ impl Identity {
     }
 }
 
-/// What of its set-up.
+/// The fields of its set-up.
 #[derive(Default, Deserialize)]
 struct Head {
     #[serde(default)]
@@ -57,7 +57,7 @@ impl Head {
     }
 }
 
-/// What a publish entry writes.
+/// Writes an entry of `publish:`.
 pub(crate) fn publish(job: &PublishJob, catalogue: &Words) -> Result<Publication, String> {
     let stem = job.target.rsplit_once('.').map_or(job.target.as_str(), |(stem, _)| stem);
     let own = identity(job)?;
@@ -85,7 +85,7 @@ pub(crate) fn publish(job: &PublishJob, catalogue: &Words) -> Result<Publication
                 }
             }
             let mut files = vec![FileToWrite { path: job.target.clone(), bytes: text.into_bytes() }];
-            // The folder is flow's own, so a page in it replaces nobody's file.
+            // The folder belongs to flow, so a page in it replaces no file of a user.
             for lang in other_languages(job) {
                 let back = format!("](../{})", safe::target(&job.target, PATH));
                 let page = public(job, &format!("report.{lang}.md"))?.replace("](charts/", "](");
@@ -103,11 +103,11 @@ pub(crate) fn publish(job: &PublishJob, catalogue: &Words) -> Result<Publication
     }
 }
 
-/// So many entries a README has, in three lines each.
+/// Maximum entries in a README, in three lines each.
 const NEWEST: usize = 3;
 
-/// An entry. A README has the newest ones in short, and all of them are in a file beside it. Without a GPU they are in another file,
-/// unless the user wants them published.
+/// An entry. A README has the newest ones in short, and a file next to it has all of them. Without a GPU, entries are
+/// only in another file, unless the user wants them published.
 fn whats_new(job: &PublishJob, own: &Identity, catalogue: &Words) -> Result<Publication, String> {
     let readme = job.target.to_lowercase().starts_with("readme");
     let short = readme && (own.setup.has_gpus() || job.replace == Replace::Always);
@@ -156,7 +156,7 @@ fn whats_new(job: &PublishJob, own: &Identity, catalogue: &Words) -> Result<Publ
     Ok(Publication { files, withheld: None })
 }
 
-/// What somebody did to the entry of the same report and day.
+/// The edits to the entry of the same report and day.
 fn edits(file: &str, entry: &Entry) -> Edits {
     let all = entries::all(file);
     let old = entries::same(&all, entry).map(|old| &file[old.start..old.end]);
@@ -167,7 +167,8 @@ fn in_the_way(edits: Edits) -> Option<Withheld> {
     (edits == Edits::OfAnother).then_some(Withheld::Edited)
 }
 
-/// The entry in three lines: title, answer and where to read on. In the language of a file such as `README.zh.md`, if the report has it.
+/// The entry in three lines: title, answer and links. In the language of a file such as `README.zh.md`, if the report
+/// has that language.
 fn in_short(job: &PublishJob, own: &Identity, entry: &Entry, catalogue: &Words) -> Result<Entry, String> {
     let json = text(job, "report.json")?;
     let lang = job.target.split('.').rev().nth(1).filter(|lang| own.languages.iter().any(|own| own == lang));
@@ -183,12 +184,12 @@ fn in_short(job: &PublishJob, own: &Identity, entry: &Entry, catalogue: &Words) 
     Ok(Entry { text: without_marks(&safe::without_folders(&text)), ..entry.clone() })
 }
 
-/// The languages that have a page of their own beside `report.md`.
+/// The languages that have a separate page next to `report.md`.
 fn other_languages(job: &PublishJob) -> impl Iterator<Item = &str> {
     job.files.keys().filter_map(|path| path.strip_prefix("report.")?.strip_suffix(".md"))
 }
 
-/// Why something that is published, if it is, stays; `different` says in what it is another thing.
+/// The reason why a published text stays, if one is `there`; `different` returns how it differs.
 fn withheld(replace: &Replace, there: bool, different: impl Fn() -> Option<Withheld>) -> Option<Withheld> {
     match replace {
         Replace::Nothing(Withheld::Asked) => Some(Withheld::Asked),
@@ -198,7 +199,7 @@ fn withheld(replace: &Replace, there: bool, different: impl Fn() -> Option<Withh
     }
 }
 
-/// In what something published differs from what a run would publish, as far as its marks say.
+/// How a published text differs from the one of this run, according to its marks.
 fn different(own: &Head, profile: Option<&str>, gpus: Option<&str>) -> Option<Withheld> {
     let differs =
         |published: Option<&str>, own: &str| published.filter(|published| *published != own).map(str::to_owned);
@@ -209,7 +210,7 @@ fn different(own: &Head, profile: Option<&str>, gpus: Option<&str>) -> Option<Wi
     differs(profile, &profile_here).map(|published| Withheld::Profile { published, own: profile_here })
 }
 
-/// Somebody's own file is not this workflow's to replace, nor is another workflow's report.
+/// A user's file must not be replaced, and neither must the report of another workflow.
 fn may_replace(old: &str, workflow: &str) -> Result<(), String> {
     let owner = old.rsplit_once(REPORT).and_then(|(_, rest)| rest.split_once(" -->"));
     let whose = match owner {
@@ -231,12 +232,13 @@ fn text(job: &PublishJob, file: &str) -> Result<String, String> {
     String::from_utf8(bytes.clone()).map_err(|_| format!("`{file}` is not UTF-8"))
 }
 
-/// What is published of a text of the report: no folder of the machine that made it.
+/// A text of the report for publication: without folders of the machine that made it.
 fn public(job: &PublishJob, file: &str) -> Result<String, String> {
     Ok(without_marks(&safe::without_folders(&text(job, file)?)))
 }
 
-/// The text of an entry for this file, headings counted from one: charts where the published report has them, or none.
+/// The text of an entry for this file, with headings from level one. Its charts are those of the published report;
+/// without one it has none.
 fn entry(job: &PublishJob, file: &str) -> Result<String, String> {
     let text = public(job, "entry.md")?;
     let Some(report) = &job.report else {
@@ -249,7 +251,7 @@ fn entry(job: &PublishJob, file: &str) -> Result<String, String> {
     Ok(format!("{}\n[{}]({link})\n", without_double_blanks(text.lines()), safe::text(&report)))
 }
 
-/// A path from the folder of a file, which is at most one folder further down than what the path is relative to.
+/// A path from the folder of a file. That folder is at most one level below the folder that the path is relative to.
 fn from_folder(file: &str, path: &str) -> String {
     match file.rsplit_once('/') {
         Some((folder, _)) => {
@@ -273,7 +275,7 @@ pub(crate) fn for_terminal(text: &str) -> String {
     without_double_blanks(unfolded.collect::<Vec<_>>().iter().map(String::as_str))
 }
 
-/// The text of a report for a place where its charts are not, nor what is said of them below each.
+/// The text of a report without its charts and their captions, for a place that does not have them.
 pub(crate) fn without_charts(text: &str) -> String {
     let mut chart = false;
     without_double_blanks(text.lines().filter(|line| {

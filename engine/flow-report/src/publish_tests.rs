@@ -1,4 +1,4 @@
-//! The entry stands where it belongs, replaces only itself, and no other byte of the file changes.
+//! The entry is in the right place and replaces only itself, and no other byte of the file changes.
 
 use std::collections::BTreeMap;
 
@@ -72,7 +72,7 @@ fn a_readme_with_other_content() {
     ```
     "#);
     assert_eq!(published(&job("feb08", "4 x TITAN Xp", "2026-02-08", "A table.", Some(&once))), once);
-    // The same day of the same replaces it; other days and other hardware stand beside it; newest first.
+    // An entry of the same report and day is replaced. Other days and other hardware get further entries, newest first.
     let better = published(&job("feb08", "4 x TITAN Xp", "2026-02-08", "Better.", Some(&once)));
     assert_eq!(without_digests(&better), without_digests(&once.replace("A table.", "Better.")));
     let again = published(&job("feb08", "4 x TITAN Xp", "2026-02-09", "Best.", Some(&better)));
@@ -90,7 +90,7 @@ fn without_digests(text: &str) -> String {
     text.lines().filter(|line| !line.starts_with(WORDS)).collect::<Vec<_>>().join("\n")
 }
 
-/// What a file holds besides entries, blank lines beside them apart.
+/// The content of a file without entries and without the blank lines around them.
 fn without_entries(file: &str) -> String {
     let mut out = file.to_owned();
     while let Some(place) = all(&out).first() {
@@ -138,7 +138,7 @@ fn a_report_stands_beside_its_charts() {
     let paths: Vec<&str> = files.iter().map(|f| f.path.as_str()).collect();
     assert_eq!(paths, ["feb08.md", "feb08/t-epoch_time.svg"]);
     assert!(String::from_utf8_lossy(&files[0].bytes).contains("(feb08/t-epoch_time.svg)"));
-    // Its own older self is replaced, a file that somebody wrote never is.
+    // An older version of the report is replaced, a user's file never.
     job.existing = String::from_utf8(files[0].bytes.clone()).ok();
     assert_eq!(publish(&job).expect("published").files, files);
     job.existing = Some("# Notes\n\n<!-- flow entry: a on b, 2026-01-01 -->\n".into());
@@ -183,7 +183,7 @@ fn another_profile_and_other_gpus_replace_nothing() {
         let job = PublishJob { replace: Replace::Always, ..job };
         assert_eq!(publish(&job).expect("published").withheld, None);
     }
-    // Nobody knows of what was published by an older flow.
+    // Reports that an older flow published have no marks to compare.
     let old = "# A\n\n<!-- flow report: a -->\n";
     assert_eq!(publish(&whole((Some("p"), &["H200"]), Some(old))).expect("published").withheld, None);
     // An entry names its hardware: only another profile on the same replaces it.
@@ -225,7 +225,7 @@ fn of_report(workflow: &str, gpus: bool, date: &str, title: &str) -> PublishJob 
     PublishJob { target: "README.md".into(), ..job }
 }
 
-/// Publishes one report after another into the same files; returns these.
+/// Publishes one report after another into the same files, and returns the files.
 fn after(jobs: &[PublishJob]) -> BTreeMap<String, String> {
     let mut files = BTreeMap::from([("README.md".to_owned(), "# Lab\n\nText.\n".to_owned())]);
     for job in jobs {
@@ -319,7 +319,7 @@ fn long_entries_that_leave_a_readme_are_kept() {
     assert!(["My words.", "Between.", "# End", "2026-01-02"].iter().all(|kept| readme.contains(kept)), "{readme}");
     assert!(all.contains("\n## 2026-01-01: old\n\nA table.\n") && all.contains("\n### Part\n"), "{all}");
     assert_eq!(all.matches("<!-- flow entry").count(), 4, "{all}");
-    // What somebody wrote into an entry of a README stays there.
+    // An entry that was edited in a README stays there.
     let edited = readme.replacen("A table.", "A table of mine.", 1);
     let job = PublishJob { existing: Some(edited), beside: BTreeMap::from([("WHATSNEW.md".to_owned(), all)]), ..job };
     let later = |day: &str| of_report("feb07", true, day, "Newer");
@@ -329,7 +329,7 @@ fn long_entries_that_leave_a_readme_are_kept() {
     assert!(readme.contains("A table of mine.") && !readme.contains("2026-01-02"), "{readme}");
 }
 
-/// What Markdown does not show as a heading is none, and a fence that it does not open hides no entry.
+/// A text counts as a heading only if Markdown shows one, and an unopened fence hides no entry.
 #[test]
 fn a_comment_of_the_author_is_neither_heading_nor_fence() {
     let comment = "<!--\n## What's New\n\n```\n-->\n\n# A tool\n\n```sh\nmake\n```\n\n    ## What's New\n";

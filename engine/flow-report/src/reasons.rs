@@ -1,4 +1,5 @@
-//! Reasons in words, of any catalogue: for reports as Markdown, for others as plain text. It knows no report.
+//! Reasons as text, from any catalogue: as Markdown for reports, otherwise as plain text. This module does not know
+//! reports.
 
 use flow_core::reason::{
     BatchEnd, Cause, Caveat, Damage, ExitHint, Fault, Filling, Lack, Memory, NoMetrics, ProcessEnd, ProfileReason,
@@ -30,7 +31,7 @@ impl Words {
 }
 
 impl Reasons<'_> {
-    /// Why something ended as it did, or was not run.
+    /// The reason for an outcome, or why the instance did not run.
     pub fn cause(&self, cause: &Cause) -> String {
         let args = Args::new();
         match cause {
@@ -142,7 +143,7 @@ impl Reasons<'_> {
         }
     }
 
-    /// What a co-run group comes to.
+    /// The verdict about a co-run group.
     pub fn call(&self, call: Call) -> String {
         let key = match call {
             Call::Parallel => "verdict-parallel",
@@ -154,7 +155,7 @@ impl Reasons<'_> {
         self.say(key, Args::new())
     }
 
-    /// Why a measurement is not to be trusted.
+    /// The reason why a measurement was disturbed.
     pub fn spoiled(&self, spoiled: &Spoiled) -> String {
         let args = Args::new();
         match spoiled {
@@ -186,7 +187,7 @@ impl Reasons<'_> {
         }
     }
 
-    /// Why numbers may not be those of the whole attempt.
+    /// The reason why numbers may not cover the whole attempt.
     pub fn caveat(&self, caveat: &Caveat) -> String {
         let args = Args::new();
         match caveat {
@@ -196,12 +197,12 @@ impl Reasons<'_> {
         }
     }
 
-    /// All reasons for which a measurement is not to be trusted.
+    /// All reasons why a measurement was disturbed.
     pub(crate) fn all_spoiled(&self, all: &[Spoiled]) -> String {
         self.joined(all.iter().map(|why| self.spoiled(why)).collect())
     }
 
-    /// Why a profile is in force.
+    /// The reason why a profile is active.
     pub fn profile(&self, why: &ProfileReason) -> String {
         match why {
             ProfileReason::Asked => self.say("profile-asked", Args::new()),
@@ -222,7 +223,7 @@ impl Reasons<'_> {
         }
     }
 
-    /// What a machine has too little of, as the end of a sentence: "needs 4 GPUs, this machine has 1 GPU".
+    /// The resource that a machine lacks, as the end of a sentence: "needs 4 GPUs, this machine has 1 GPU".
     pub fn lack(&self, lack: &Lack) -> String {
         let args = Args::new();
         let gpus = |n: &u32| self.say("lack-gpu-count", Args::new().count("n", *n as usize));
@@ -263,7 +264,7 @@ impl Reasons<'_> {
         }
     }
 
-    /// What became of a job of Slurm.
+    /// The end of a Slurm job.
     fn batch(&self, job: Option<&str>, end: &BatchEnd) -> String {
         let job = match job {
             Some(job) => self.say("batch-job", Args::new().with("id", self.text(job))),
@@ -317,7 +318,7 @@ impl Reasons<'_> {
         }
     }
 
-    /// An error. English has the words that planning has; every other language those of its catalogue.
+    /// An error. English uses the text that planning shows, every other language its catalogue.
     fn fault(&self, fault: &Fault) -> String {
         match (self.lang, serde_json::to_value(fault)) {
             ("en", _) | (_, Err(_)) => self.prose(&fault.to_string()),
@@ -325,14 +326,15 @@ impl Reasons<'_> {
         }
     }
 
-    /// The message of a value's `kind`, with its fields as variables: names as code, errors and other values in it worded alike.
+    /// The message for a value's `kind`, with its fields as variables. Names become code, and nested errors and values
+    /// are worded in the same way.
     fn worded(&self, value: &Value) -> String {
         match value {
             Value::Object(fields) => {
                 let kind = fields.get("kind").and_then(Value::as_str).unwrap_or_default();
                 let args = fields.iter().fold(Args::new(), |args, (name, value)| match (name.as_str(), value) {
                     ("kind", _) => args,
-                    // Words that a message chooses by.
+                    // Words by which a message selects its variant.
                     ("which", Value::String(which)) => args.with(name.clone(), which.replace(' ', "-")),
                     ("said", Value::String(said)) => args.with(name.clone(), self.prose(said)),
                     ("outcome", Value::String(outcome)) => args.with(name.clone(), self.named_outcome(outcome)),
@@ -448,7 +450,7 @@ impl Reasons<'_> {
         }
     }
 
-    /// An outcome where nothing more is known.
+    /// An outcome without further details.
     fn outcome(&self, outcome: flow_core::Outcome) -> String {
         self.named_outcome(&outcome.to_string())
     }
@@ -474,12 +476,12 @@ impl Reasons<'_> {
         if self.markdown { safe::code(name) } else { format!("`{name}`") }
     }
 
-    /// A word of somebody else.
+    /// A text by somebody else.
     fn text(&self, text: &str) -> String {
         if self.markdown { safe::text(text) } else { text.to_owned() }
     }
 
-    /// A sentence of somebody else, whose names of things may stand between backticks.
+    /// A sentence by somebody else, which may have names between backticks.
     fn prose(&self, text: &str) -> String {
         if self.markdown { safe::prose(text) } else { text.to_owned() }
     }

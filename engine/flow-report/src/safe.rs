@@ -1,17 +1,18 @@
-//! Text that others wrote, made safe for where it is put: into Markdown, into a picture, into a cell of CSV. Others are all but
-//! flow's catalogues and what the author of a workflow writes as Markdown: its titles, notes, and lines of the set-up list. It
-//! reads there as it was written, and does nothing else.
+//! Makes text by others safe for its place: in Markdown, in a picture, in a CSV cell. Text by others is everything
+//! except flow's catalogues and the Markdown of a workflow's author: its titles, notes, and set-up lines. In a report
+//! it reads as it was written, and has no other effect.
 
 use flow_core::reason::BuiltinFault;
 use flow_core::{is_hidden, visible};
 
-/// On one line, with what cannot be seen written out.
+/// The text on one line, with invisible characters written out.
 fn one_line(text: &str) -> String {
     visible(&text.replace("\r\n", " ").replace(['\n', '\r', '\t'], " ")).into_owned()
 }
 
-/// As Markdown that reads as it was written, in a sentence, a heading, a link or a cell of a table, whose bars the table
-/// escapes; nothing at all is `""`. What means nothing where it stands is left as it is: `mobilenet_v2`, `solo[batch=16]`, `C++`.
+/// The text as Markdown that reads as it was written, in a sentence, a heading, a link or a table cell, whose bars the
+/// table escapes. An empty text becomes `""`. Characters without a meaning in their place stay as they are:
+/// `mobilenet_v2`, `solo[batch=16]`, `C++`.
 pub(crate) fn text(text: &str) -> String {
     if text.is_empty() {
         return "\"\"".into();
@@ -31,7 +32,7 @@ pub(crate) fn text(text: &str) -> String {
             '[' | ']' => at >= point,
             '_' => !inside,
             '&' => entity(&chars[at + 1..]),
-            // At the end of a heading it would be a part of the heading's sign.
+            // At the end of a heading, `#` would belong to the heading's mark.
             '#' => at + 1 == chars.len() && !word(at.checked_sub(1)),
             _ => false,
         };
@@ -43,20 +44,20 @@ pub(crate) fn text(text: &str) -> String {
     out
 }
 
-/// Behind the bracket that closes the point of an instance, `[version=v7,batch=16]`, if one begins here.
+/// The position after the bracket that closes the point of an instance, `[version=v7,batch=16]`, if one begins here.
 fn end_of_point(chars: &[char], at: usize) -> Option<usize> {
     let plain = |c: &char| c.is_alphanumeric() || matches!(c, '=' | ',' | '.' | '_' | '-' | '+');
     let end = at + 1 + chars[at + 1..].iter().take_while(|c| plain(c)).count();
     (chars.get(end) == Some(&']') && !matches!(chars.get(end + 1), Some('(' | '[' | ':'))).then_some(end + 1)
 }
 
-/// Behind a `&`: it may be the name of a character.
+/// Whether the text after a `&` may be the name of a character.
 fn entity(rest: &[char]) -> bool {
     let name = rest.iter().take_while(|c| c.is_ascii_alphanumeric() || **c == '#').count();
     name > 0 && rest.get(name).is_none_or(|c| *c == ';')
 }
 
-/// As code. What has signs that code cannot have in every place is text.
+/// The text as code. If it contains characters that code cannot show everywhere, it stays text.
 pub(crate) fn code(text: &str) -> String {
     match text.trim().is_empty() || text.contains(['`', '|']) {
         true => self::text(text),
@@ -64,7 +65,7 @@ pub(crate) fn code(text: &str) -> String {
     }
 }
 
-/// A sentence, of flow's mostly, whose names of things are code: "`photos/1.jpg` changed while it ran".
+/// A sentence, usually by flow, with names between backticks as code: "`photos/1.jpg` changed while it ran".
 pub(crate) fn prose(sentence: &str) -> String {
     let parts: Vec<&str> = sentence.split('`').collect();
     if parts.len().is_multiple_of(2) {
@@ -79,8 +80,8 @@ pub(crate) fn prose(sentence: &str) -> String {
     parts.iter().enumerate().map(part).collect()
 }
 
-/// The author's own Markdown, on one line. It may come from a file that somebody else wrote: HTML and pictures read as they were
-/// written, outside of code.
+/// The author's own Markdown, on one line. It may come from a file that somebody else wrote, so HTML and pictures
+/// outside of code read as they were written.
 pub(crate) fn authors(markdown: &str) -> String {
     let line = one_line(markdown.trim());
     let mut out = String::with_capacity(line.len());
@@ -104,7 +105,7 @@ pub(crate) fn authors(markdown: &str) -> String {
     out
 }
 
-/// Behind the sign that closes a piece of code, which begins here behind so many backticks.
+/// The position after the backticks that close the code which begins here with `run` backticks.
 fn end_of_code(rest: &str, run: usize) -> Option<usize> {
     let mut at = 0;
     while let Some(from) = rest[at..].find('`') {
@@ -118,14 +119,15 @@ fn end_of_code(rest: &str, run: usize) -> Option<usize> {
     None
 }
 
-/// `<https://…>` or `<mailto:…>`, which is a link and no HTML.
+/// Whether this is `<https://…>` or `<mailto:…>`, which is a link and not HTML.
 fn is_link(rest: &str) -> bool {
     let inside = rest[1..].split_once('>').map_or("", |(inside, _)| inside);
     ["http://", "https://", "mailto:"].iter().any(|scheme| inside.starts_with(scheme))
         && !inside.contains(|c: char| c.is_whitespace() || c == '<')
 }
 
-/// Finished Markdown where a line begins: its first signs make it no heading, list, quotation or code.
+/// Finished Markdown for the beginning of a line. Its first characters do not make it a heading, list, quotation or
+/// code.
 pub(crate) fn line(markdown: &str) -> String {
     let markdown = markdown.trim_start();
     if markdown.starts_with(['#', '>', '-', '+', '=']) {
@@ -138,7 +140,7 @@ pub(crate) fn line(markdown: &str) -> String {
     }
 }
 
-/// Where a link leads, as Markdown and a browser read it; `also` is encoded too.
+/// The target of a link in a form that Markdown and browsers read correctly. Characters of `also` are encoded too.
 pub(crate) fn target(path: &str, also: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for c in path.chars() {
@@ -151,10 +153,10 @@ pub(crate) fn target(path: &str, also: &str) -> String {
     out
 }
 
-/// A link of the author's as Markdown.
+/// A link by the author as Markdown.
 ///
 /// # Errors
-/// What is wrong with it: it leads elsewhere than to the web, to somebody's mail, or to a file beside the report.
+/// The problem: the link leads neither to the web, nor to an e-mail address, nor to a file next to the report.
 pub(crate) fn link(to: &str) -> Result<String, BuiltinFault> {
     const SCHEMES: [&str; 3] = ["http", "https", "mailto"];
     if to.is_empty() {
@@ -173,7 +175,8 @@ pub(crate) fn link(to: &str) -> Result<String, BuiltinFault> {
     }
 }
 
-/// Without the folders of somebody's machine: of each absolute path of two names or more its last, `…/photos`.
+/// The text without the folders of a machine: each absolute path of two or more names becomes its last name,
+/// `…/photos`.
 pub(crate) fn without_folders(text: &str) -> String {
     let ends = |c: char| c.is_whitespace() || "\"'`)]},;<>|，；、）”".contains(c);
     let mut out = String::with_capacity(text.len());
@@ -181,7 +184,7 @@ pub(crate) fn without_folders(text: &str) -> String {
     while let Some(first) = rest.chars().next() {
         let before = &text[..text.len() - rest.len()];
         let end = if is_path(before, rest) { rest.find(ends).unwrap_or(rest.len()) } else { 0 };
-        // The sign at which the path ends may be escaped: its `\` stays with it.
+        // The character at the end of the path may be escaped, and its `\` stays with it.
         let backslashes = rest[..end].len() - rest[..end].trim_end_matches('\\').len();
         let end = end - backslashes % 2;
         let names = names(&rest[..end]).into_iter().filter(|name| !name.is_empty() && !name.ends_with(':'));
@@ -200,7 +203,8 @@ pub(crate) fn without_folders(text: &str) -> String {
     out
 }
 
-/// The names of a path in Markdown. A `\` before a sign belongs to that sign; `\\` is one backslash, which separates.
+/// The names of a path in Markdown. A `\` before a punctuation character belongs to that character; `\\` is one
+/// backslash, which separates names.
 fn names(path: &str) -> Vec<&str> {
     let mut names = Vec::new();
     let mut from = 0;
@@ -216,7 +220,7 @@ fn names(path: &str) -> Vec<&str> {
     names
 }
 
-/// An absolute path begins here, and neither the rest of a link nor one to a place of the same site.
+/// Whether an absolute path begins here. The rest of a link, and a link within the same site, are not paths.
 fn is_path(before: &str, rest: &str) -> bool {
     let drive = matches!(rest.as_bytes(), [letter, b':', b'\\' | b'/', ..] if letter.is_ascii_alphabetic());
     let sign = |c: char| c.is_whitespace() || "\"'([{=,;`>|：，（“".contains(c);
@@ -224,7 +228,7 @@ fn is_path(before: &str, rest: &str) -> bool {
     (drive || rest.starts_with('/') && !rest.starts_with("//")) && (apart || before.ends_with("file://"))
 }
 
-/// The same of a value that may be a path as a whole, blanks and all.
+/// The same for a value that may be a path as a whole, including spaces.
 pub fn value_without_folders(value: &str) -> String {
     let path = value.trim().trim_end_matches('/');
     match path.rsplit_once('/') {
@@ -233,7 +237,7 @@ pub fn value_without_folders(value: &str) -> String {
     }
 }
 
-/// What a line of Markdown of flow's own reads as: without escapes, code marks and bold.
+/// The text that a reader sees of a line of flow's Markdown: without escapes, code marks and bold.
 pub(crate) fn plain(markdown: &str) -> String {
     let mut out = String::with_capacity(markdown.len());
     let mut chars = markdown.chars().peekable();
@@ -248,12 +252,14 @@ pub(crate) fn plain(markdown: &str) -> String {
     out
 }
 
-/// As a text of a picture. XML allows none of what is hidden; between two dollar signs the library sees a formula.
+/// The text for a picture. XML forbids hidden characters, and the drawing library would read text between two dollar
+/// signs as a formula.
 pub(crate) fn picture(text: &str) -> String {
     one_line(text).replace('$', "\\$")
 }
 
-/// As a cell of CSV, which programs that calculate take for a formula if it begins like one: an apostrophe says that it is text.
+/// The text as a CSV cell. Spreadsheets take some first characters for a formula, so an apostrophe marks those cells as
+/// text.
 pub fn cell(text: &str) -> String {
     match text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.parse::<f64>().is_err() {
         true => format!("'{text}"),
@@ -330,9 +336,9 @@ mod tests {
             ("![p][1]", "\\![p][1]"),
             ("<img src=https://x/p.png>", "\\<img src=https://x/p.png>"),
             ("<https://x onerror=y>", "\\<https://x onerror=y>"),
-            // The backslash is escaped, and what follows it is not.
+            // The backslash is escaped, and the next character is not.
             ("\\\\<b>", "\\\\\\<b>"),
-            // Without a partner it would make code of what follows, and HTML of what was code.
+            // A single backtick would turn following text into code, and code into HTML.
             ("a ` b", "a \\` b"),
             ("``` <b>", "\\`\\`\\` \\<b>"),
             ("`a`` <b>", "\\`a\\`\\` \\<b>"),

@@ -1,40 +1,41 @@
-//! The one test of whether two points differ: paired where a place among their values means the same in both (a seed, a repetition),
-//! else unpaired. Every sentence and table that tells two points apart uses it.
+//! The test of whether two points differ. It is paired if each place among their values means the same in both (a seed,
+//! a repetition), otherwise unpaired. All sentences and tables that compare two points use it.
 
 use flow_core::stats::{t_quantile, t_tail};
 
 use crate::bounds::SIGNIFICANT;
 use crate::table::{Cell, Content, Spread};
 
-/// No more runs than this are proposed.
+/// Maximum runs that are proposed.
 const MOST: u32 = 200;
-/// The standard normal quantile of a power of 80%.
+/// The quantile of the standard normal distribution for a power of 80%.
 const POWER: f64 = 0.84;
 
-/// Two points, tested.
+/// The result of a test of two points.
 pub(crate) struct Tested {
-    /// How likely chance is to make a difference as large.
+    /// The probability that chance makes a difference at least as large.
     pub(crate) p: f64,
-    /// By a paired t-test, not by B. L. Welch's ("The Generalization of 'Student's' Problem", Biometrika 34 (1947), 28–35).
+    /// Whether the t-test was paired. Otherwise it is B. L. Welch's ("The Generalization of 'Student's' Problem",
+    /// Biometrika 34 (1947), 28–35).
     pub(crate) paired: bool,
-    /// How many runs each has: the fewer of the two.
+    /// The number of runs of each point, or the smaller of the two numbers.
     pub(crate) runs: u32,
     difference: f64,
     error: f64,
     freedom: f64,
 }
 
-/// Its repetitions all came to the same number, as those of a program do that fixes its seed: they measured no spread.
+/// Whether all repetitions gave the same number, as with a program that fixes its seed. They then measured no spread.
 pub(crate) fn repeats_itself(cell: &Cell) -> bool {
     match &cell.content {
-        // A mean is rounded, and so is what is left of a spread of nothing.
+        // A mean is rounded, so its spread may not be exactly zero.
         Content::Number { value, spread: Some(Spread::Sd(sd, n)), .. } => *n >= 2 && *sd <= 1e-12 * value.abs(),
         Content::Number { spread: Some(Spread::Range(least, most, n)), .. } => *n >= 2 && least == most,
         _ => false,
     }
 }
 
-/// Tests the difference of two means; nothing if one was not repeated, or the repetitions of neither have a spread.
+/// Tests the difference of two means. `None` if one was not repeated, or if neither has a spread.
 pub(crate) fn test(a: &Cell, b: &Cell) -> Option<Tested> {
     if repeats_itself(a) && repeats_itself(b) {
         return None;
@@ -70,7 +71,7 @@ pub(crate) fn test(a: &Cell, b: &Cell) -> Option<Tested> {
 }
 
 impl Tested {
-    /// Its p among so many comparisons: who looks for the best looks at all of them (Bonferroni).
+    /// The p-value corrected for this many comparisons (Bonferroni), because a search for the best point compares all.
     pub(crate) fn of_many(&self, comparisons: usize) -> f64 {
         (self.p * comparisons as f64).min(1.0)
     }
@@ -84,7 +85,7 @@ impl Tested {
         t_quantile(SIGNIFICANT, self.freedom) * self.error / self.difference.abs()
     }
 
-    /// How many more runs of each would tell the difference, if it and the scatter stay as they are.
+    /// How many more runs of each would confirm the difference, if it and the scatter stay the same.
     pub(crate) fn more(&self, comparisons: usize) -> Option<u32> {
         let level = SIGNIFICANT / comparisons.max(1) as f64;
         let scatter = self.error * f64::from(self.runs).sqrt();
@@ -92,7 +93,7 @@ impl Tested {
             let freedom = f64::from(if self.paired { n - 1 } else { 2 * n - 2 });
             self.difference.abs() * f64::from(*n).sqrt() >= scatter * (t_quantile(level, freedom) + POWER)
         };
-        // Of what is the same, no number of runs tells a difference.
+        // If the points are the same, no number of runs confirms a difference.
         (self.runs + 1..=MOST).filter(|_| self.difference != 0.0).find(tells).map(|n| n - self.runs)
     }
 }
@@ -110,7 +111,7 @@ mod tests {
         Cell { values: if paired { values.to_vec() } else { Vec::new() }, ..Cell::new(content) }
     }
 
-    /// Seeds differ by more than the points do: only a paired test tells these apart.
+    /// Seeds differ by more than the points do, so only a paired test distinguishes these.
     #[test]
     fn values_that_pair_are_tested_in_pairs() {
         let (a, b) = ([0.300, 0.500, 0.700, 0.400], [0.331, 0.530, 0.729, 0.432]);
@@ -131,7 +132,7 @@ mod tests {
         assert_eq!(more(&[1.0, 1.1, 0.9], 1), None, "the same to the last digit");
     }
 
-    /// A program that fixes its seed repeats itself, and that is no measurement of noise.
+    /// A program that fixes its seed repeats its numbers, which does not measure noise.
     #[test]
     fn repetitions_without_a_spread_are_not_tested() {
         let (a, b) = (vec![0.862, 0.862, 0.862], vec![0.861, 0.861, 0.861]);

@@ -1,5 +1,5 @@
-//! Where a sweep jumps, as a reader of its table sees it: neighbours whose difference stands out from those about them. The core says
-//! whether a sweep jumps at all; height and place are the table's.
+//! The jumps of a sweep, as a reader of its table sees them: neighbours whose difference stands out from those around
+//! it. flow-core decides whether a sweep jumps at all. Height and place come from the table.
 
 use flow_core::stats::{Jumps, choose, median};
 
@@ -16,20 +16,20 @@ pub(crate) struct Step {
     pub(crate) share: f64,
 }
 
-/// Half of a level's change must be seen between two points for these to be where it changes.
+/// Minimum share of a change of level that must lie between two points for them to be its place.
 const SEEN: f64 = 0.5;
-/// Differences scatter as so many to each side do.
+/// The scatter of differences is measured over this many points on each side.
 const ABOUT: usize = 10;
-/// A standard deviation of normal noise, by the median of its sizes.
+/// Factor from the median of absolute values to the standard deviation of normal noise.
 const DEVIATION: f64 = 1.4826;
 
-/// The jumps of these points; none where the core finds neither a change of level nor a point off the curve.
+/// The jumps of these points. None if flow-core finds neither a change of level nor an outlier.
 pub(crate) fn steps(points: &[(f64, f64)], found: &Jumps) -> Vec<Step> {
     if found.jumps.is_empty() && found.outliers.is_empty() {
         return Vec::new();
     }
     let by: Vec<f64> = points.windows(2).map(|w| w[1].1 - w[0].1).collect();
-    // What a smooth curve rises by from one point to the next is no jump.
+    // The change of a smooth curve from one point to the next is not a jump.
     let curve = choose(points);
     let smooth = points.windows(2).map(|w| match &curve {
         Some(curve) => curve.best().at(w[1].0) - curve.best().at(w[0].0),
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn a_jump_is_where_the_table_has_it() {
         assert_eq!(found(|x| 10.0 + x + if x > 20.0 { 9.0 } else { 0.0 }), [(20, 10.0)]);
-        // A point of its own is a fall and a rise.
+        // A single outlier is a fall and a rise.
         assert_eq!(found(|x| 10.0 + x - if x == 32.0 { 12.0 } else { 0.0 }), [(31, -11.0), (32, 13.0)]);
         assert_eq!(found(|x| 10.0 + x), []);
         assert_eq!(found(|x| 3.0 + 200.0 / x), [], "what falls ever less does not jump");

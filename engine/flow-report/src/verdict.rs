@@ -1,5 +1,6 @@
-//! What running together did: each member against its run alone, the verdict for the group, and what each resource has to do
-//! with it. Values only; words and tables are elsewhere, and the verdict itself is [`flow_core::verdict`]'s.
+//! The effect of running together: each member compared with its run alone, the verdict about the group, and the part
+//! of each resource. Values only; words and tables are elsewhere, and the verdict itself is from
+//! [`flow_core::verdict`].
 
 use flow_core::sched::contention::{self, Host, Load};
 use flow_core::verdict::{Group, Times, groups, typical};
@@ -12,48 +13,48 @@ use crate::columns::{self, Datum, datum};
 
 pub(crate) use flow_core::verdict::{FOREIGN_CPU, Refusal, TOLERANCE, UNREPEATED, USUAL, Verdict};
 
-/// Demand, or use, below this share of a resource leaves it room: it is ruled out.
+/// A resource with demand or use below this share has room left, so it is not the limit.
 const ROOM: f64 = 0.90;
-/// From this share on a resource that more was asked of than there is may have been full for part of the time.
+/// From this use on, a resource with too much demand may have been full for part of the time.
 const NEARLY: f64 = 0.75;
 
-/// A co-run group, judged.
+/// A co-run group with its verdict.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Together {
     pub(crate) group: String,
-    /// Where its members ran.
+    /// The placement of its members on GPUs.
     pub(crate) placement: CorunGpus,
     /// The number that is compared: `epoch_time`, or `wall` for programs without epochs.
     pub(crate) measure: String,
     /// Members, in the order of the matrix.
     pub(crate) members: Vec<Member>,
-    /// What it comes to.
+    /// The verdict.
     pub(crate) verdict: Verdict,
-    /// Slower together than the tolerance allows, beyond the noise.
+    /// Whether a member is slower than the tolerance allows, beyond the noise.
     pub(crate) slower: bool,
-    /// Work done together, in units of one job running alone: above 1 is a gain over one after another. With half its interval,
-    /// where that is known.
+    /// Work done together, in units of one job running alone: above 1 is a gain compared with one after another. With
+    /// half its interval, if that is known.
     pub(crate) gain: Option<(f64, Option<f64>)>,
-    /// How much runs differ was measured.
+    /// Whether the difference between runs was measured.
     pub(crate) repeated: bool,
-    /// The interference coefficient that times together were predicted with, where any had been measured before.
+    /// The interference coefficient behind the predicted times, if one had been measured before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) interference: Option<f64>,
     /// How often it ran.
     pub(crate) looks: u32,
-    /// The repetitions that do not count, each with what is the matter with it; nothing of one in which a member is missing.
+    /// The repetitions that do not count, each with the reason; `None` if a member is missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) left_out: Vec<Option<Verdict>>,
-    /// Of what is undecided: how many more times would decide it, if anybody knows.
+    /// For an undecided group: how many more repetitions would decide it, if that is known.
     pub(crate) more: Option<u32>,
-    /// Slower than alone by up to this share is still parallel.
+    /// A member that is slower than alone by at most this share still counts as parallel.
     pub(crate) tolerance: f64,
-    /// What each resource has to do with it.
+    /// The part of each resource.
     pub(crate) rulings: Vec<Ruling>,
-    /// Where together they used more CPUs than any was given alone: how many times as many.
+    /// If members used more CPUs together than any of them had alone: how many times as many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) more_cpus: Option<f64>,
-    /// The same group by earlier figures.
+    /// The same group with earlier figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) earlier: Option<Box<Together>>,
 }
@@ -72,27 +73,27 @@ pub(crate) struct Member {
     /// The shortest and the longest of several runs together.
     #[serde(default)]
     pub(crate) together_ends: Option<(f64, f64)>,
-    /// Half the interval of what it takes together against alone, relative to that: of runs, or where none was repeated of what its epochs tell.
+    /// Half the interval of its slowdown, relative to it: from runs, or from its epochs if nothing was repeated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) sure: Option<f64>,
-    /// What was to be expected together, from the runs alone.
+    /// The predicted time together, from the runs alone.
     pub(crate) predicted: Option<f64>,
     /// CPU use alone, as a share of the host.
     pub(crate) cpu: Option<f64>,
-    /// What it used while all ran together.
+    /// Its use of resources while all ran together.
     pub(crate) used: Used,
-    /// What other programs used of the CPU meanwhile: alone, and together.
+    /// The CPU that other programs used during its run alone, and during the run together.
     pub(crate) foreign: (Option<f64>, Option<f64>),
 }
 
 impl Member {
-    /// How far the prediction is from what was measured: 0.1 is a tenth too long.
+    /// The error of the prediction: 0.1 is a tenth too long.
     pub(crate) fn off(&self) -> Option<f64> {
         Some(self.predicted? / self.together? - 1.0)
     }
 }
 
-/// What a member used while all ran together: shares of the host and of time, and bytes.
+/// The use of resources while all ran together: shares of the host and of time, and bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Used {
     pub(crate) cpu: Option<f64>,
@@ -112,7 +113,7 @@ impl Used {
         Used {
             cpu: of("cpu_util"),
             cpu_peak: of("cpu_util_peak").filter(|peak| *peak > 0.0),
-            // All zeros is what a driver that does not tell gives.
+            // Drivers that do not report a value return zero.
             gpu_load: of("gpu_load").filter(|load| *load > 0.0),
             gpu_load_peak: of("gpu_load_peak").filter(|load| *load > 0.0),
             gpu_memory_load: of("gpu_memory_load").filter(|load| *load > 0.0),
@@ -128,7 +129,7 @@ impl Together {
         self.looks.saturating_sub(self.left_out.len() as u32)
     }
 
-    /// What other programs used of the CPU at the most beside a repetition that is left out for it.
+    /// The most CPU that other programs used during a repetition that is left out for this reason.
     pub(crate) fn left_out_for(&self) -> Option<f64> {
         let used = |why: &Option<Verdict>| match why {
             Some(Verdict::ForeignCpu { used, .. }) => Some(*used),
@@ -137,8 +138,8 @@ impl Together {
         self.left_out.iter().filter_map(used).reduce(f64::max)
     }
 
-    /// How much slower than alone a member is: 0.5 is half as long again; with half its interval, where that is known. Nothing where
-    /// the two are not to be compared.
+    /// The slowdown of a member against its run alone, with half its interval if that is known: 0.5 is half as long
+    /// again. `None` if the two cannot be compared.
     pub(crate) fn slowdown(&self, member: &Member) -> Option<(f64, Option<f64>)> {
         let judged = matches!(
             self.verdict,
@@ -153,26 +154,26 @@ impl Together {
     }
 }
 
-/// Something that members share.
+/// A resource that members share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Resource {
-    /// Processor time of the host.
+    /// CPU time of the host.
     Cpu,
     /// Size of the host's memory.
     Memory,
-    /// Kernels on a GPU.
+    /// GPU time for kernels.
     Gpu,
     /// Size of the GPU's memory.
     GpuMemory,
-    /// Traffic of the GPU's memory.
+    /// Use of the GPU's memory controller.
     GpuMemoryTraffic,
-    /// Waiting for data: the loader.
+    /// Waiting for data from the loader.
     Data,
 }
 
 impl Resource {
-    /// In the order in which they are shown.
+    /// All resources, in the order in which they are shown.
     pub(crate) const ALL: [Resource; 6] = [
         Resource::Cpu,
         Resource::Memory,
@@ -182,7 +183,7 @@ impl Resource {
         Resource::Data,
     ];
 
-    /// The end of its message keys.
+    /// Suffix of its message keys.
     pub(crate) fn key(self) -> &'static str {
         match self {
             Resource::Cpu => "cpu",
@@ -195,14 +196,14 @@ impl Resource {
     }
 }
 
-/// What a resource has to do with it.
+/// The part of a resource in a slowdown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Ruling {
     pub(crate) resource: Resource,
     pub(crate) ruled: Ruled,
-    /// What the members ask for in sum, as a share of what there is; for data, the largest share of an epoch spent waiting.
+    /// The demand of all members, as a share of the capacity. For data, the largest share of an epoch spent waiting.
     pub(crate) asked: Option<f64>,
-    /// What was used of it while all ran, as a share of what there is.
+    /// The use while all ran, as a share of the capacity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) used: Option<f64>,
     /// For data: the same alone.
@@ -219,7 +220,7 @@ pub(crate) enum Ruled {
     Out,
     /// Each member has its own.
     OutOwn,
-    /// Between the two.
+    /// The figures do not decide it.
     Unclear,
     /// There are no figures for it.
     NotMeasured,
@@ -231,12 +232,12 @@ impl Ruled {
     }
 }
 
-/// Judges every group of a co-run step against the step that it is like.
+/// Judges every group of a co-run step against the step that it is `like`.
 pub(crate) fn judge(together: &StepView, solo: &StepView, tolerance: f64) -> Vec<Together> {
     groups(all(together), all(solo)).iter().map(|group| one(group, &solo.results, tolerance)).collect()
 }
 
-/// What was measured, as asked for and for this verdict.
+/// All measured results: the planned ones and the repetitions for the verdict.
 fn all(step: &StepView) -> impl Iterator<Item = &StepResult> + Clone {
     step.results.iter().chain(&step.again).filter(|result| result.was_tried())
 }
@@ -249,7 +250,7 @@ fn one(group: &Group<'_>, solo: &[StepResult], tolerance: f64) -> Together {
         let times: Option<Vec<f64>> = runs.iter().map(|run| number(run, measure)).collect();
         times.filter(|times| !times.is_empty()).map(|times| typical(&times))
     };
-    // What was judged by is what is shown, and predicted from.
+    // The figures shown, and the basis of the prediction, are the ones that were judged.
     let times = |i: usize, of: fn(&Times) -> &Vec<f64>| judged.times.get(i).map(|times| typical(of(times)));
     let ends = |i: usize, of: fn(&Times) -> &Vec<f64>, runs: &[&StepResult]| {
         let all = || runs.iter().filter_map(|run| number(run, measure)).collect();
@@ -262,7 +263,7 @@ fn one(group: &Group<'_>, solo: &[StepResult], tolerance: f64) -> Together {
         times(i, |times| &times.alone).or_else(of_all)
     });
     let alone: Vec<Option<f64>> = alone.collect();
-    // As far as it was known before the group ran for the first time.
+    // The coefficient known before the group first ran.
     let first = group.members.first().and_then(|runs| runs.together.first());
     let interference = first.and_then(|run| run.circumstances.corun.as_ref()?.interference);
     let predicted = predicted(pairs, &alone, solo, placement, measure, interference);
@@ -305,8 +306,8 @@ fn one(group: &Group<'_>, solo: &[StepResult], tolerance: f64) -> Together {
 }
 
 impl Together {
-    /// The group by earlier figures, `(alone, together)` of each member; nothing unless all have them. How far these vary is not known,
-    /// so the verdict is that of the figures as they stand.
+    /// The group with earlier figures, `(alone, together)` for each member; `None` unless all have them. Their scatter
+    /// is not known, so the verdict takes them as exact.
     pub(crate) fn by(&self, figures: impl Fn(&Member) -> Option<(f64, f64)>) -> Option<Together> {
         let known: Option<Vec<(f64, f64)>> = self.members.iter().map(figures).collect();
         let known = known.filter(|known| known.len() > 1 && known.iter().all(|(a, b)| *a > 0.0 && *b > 0.0))?;
@@ -346,9 +347,9 @@ impl Together {
     }
 }
 
-/// The time that each member was to be expected to take, from its usual time alone; `None` unless all have one with figures. CPU work
-/// beside a GPU belongs to the dataset, and is pooled over the runs that differ from a member's in numbers alone. What sharing a GPU
-/// costs on this device counts as never learned where nothing measured it before.
+/// The predicted time of each member, from its usual time alone; `None` unless all have one with CPU use. With a GPU,
+/// the CPU work belongs to the dataset, so it is averaged over the runs that differ from the member's only in numbers.
+/// Without a measured coefficient (`sharing`), the one for unknown devices applies.
 fn predicted(
     pairs: &[(&StepResult, Option<&StepResult>)],
     usual: &[Option<f64>],
@@ -366,7 +367,7 @@ fn predicted(
         let time = usual.filter(|time| *time > 0.0)?;
         alone.usage.cpu_cores?;
         let gpus = alone.usage.gpus.len();
-        // Without a GPU the CPU does the training as well, and that is the member's own.
+        // Without a GPU, the training is part of the CPU work, so only the member's own runs count.
         let like =
             |other: &&StepResult| if gpus > 0 { words(other) == words(alone) } else { other.label == alone.label };
         let works: Vec<f64> = solo.iter().filter(like).filter_map(work).collect();
@@ -380,7 +381,7 @@ fn predicted(
         });
         times.push(time);
     }
-    // One model has one price, on whichever of the host's GPUs.
+    // All GPUs of the host have the same coefficient.
     let devices = sharing.map(|price| vec![price; next.max(1)]).unwrap_or_default();
     let speeds = contention::speeds(&loads, &Host { cores: f64::from(cores), devices });
     (cores > 0).then(|| times.iter().zip(speeds).map(|(time, speed)| time / speed).collect())
@@ -397,7 +398,8 @@ fn number(result: &StepResult, name: &str) -> Option<f64> {
     }
 }
 
-/// How many times as many CPUs they used together as any was given alone: more than sharing is what more of them gain.
+/// The CPUs that members used together, divided by the most that one had alone. Above 1, part of a gain comes from more
+/// CPUs.
 fn more_cpus(pairs: &[(&StepResult, &StepResult)]) -> Option<f64> {
     let used: Option<f64> = pairs
         .iter()
@@ -408,7 +410,8 @@ fn more_cpus(pairs: &[(&StepResult, &StepResult)]) -> Option<f64> {
     (times > 1.0).then_some(times)
 }
 
-/// What limits is full while all run; what was asked of it by each alone decides where that was not measured.
+/// A resource limits the speed if it is full while all run. If that was not measured, the demand of the runs alone
+/// decides.
 fn ruled(asked: Option<f64>, used: Option<f64>, saturated: bool) -> Ruled {
     match (asked, used) {
         (_, Some(used)) if used >= ROOM => Ruled::In,
@@ -424,7 +427,7 @@ fn ruled(asked: Option<f64>, used: Option<f64>, saturated: bool) -> Ruled {
 fn rulings(pairs: &[(&StepResult, &StepResult)], placement: CorunGpus) -> Vec<Ruling> {
     let asked = |name: &str| pairs.iter().map(|(_, solo)| number(solo, name)).sum::<Option<f64>>();
     let used = |name: &str| pairs.iter().map(|(member, _)| number(member, name)).collect::<Option<Vec<f64>>>();
-    // Each member is told the load of the whole card. All zeros is what a driver that does not tell it gives.
+    // Each member reports the load of the whole GPU. Drivers that do not report it return zero.
     let fullest = |name: &str| used(name)?.into_iter().reduce(f64::max).filter(|load| *load > 0.0);
     let ruling = |resource, asked, used, saturated| Ruling {
         resource,
@@ -434,14 +437,14 @@ fn rulings(pairs: &[(&StepResult, &StepResult)], placement: CorunGpus) -> Vec<Ru
         alone: None,
     };
     let saturated = pairs.iter().any(|(member, _)| member.circumstances.cpu_saturated.is_some_and(|share| share > 0.5));
-    // Each is a mean over the member's own epochs, so that their sum may come to a little more than there is.
+    // Each is a mean over the member's own epochs, so their sum may slightly exceed 100%.
     let cpu = used("cpu_util").map(|all| all.iter().sum::<f64>().min(1.0));
     let mut rulings = vec![ruling(Resource::Cpu, asked("cpu_util"), cpu, saturated)];
     let host = pairs.iter().map(|(member, _)| member.circumstances.host_memory).max().filter(|bytes| *bytes > 0);
     let of_host = |bytes: Option<f64>| Some(bytes.filter(|bytes| *bytes > 0.0)? / host? as f64);
     let bytes = used("memory").and_then(|all| of_host(Some(all.iter().sum())));
     if let Some(share) = bytes {
-        // All members were running, so it did suffice; near its end nobody knows what that cost.
+        // All members ran, so memory sufficed. The cost of nearly full memory is not known.
         let ruled = if share < ROOM { Ruled::Out } else { Ruled::Unclear };
         let asked = of_host(asked("memory"));
         rulings.push(Ruling { resource: Resource::Memory, ruled, asked, used: bytes, alone: None });
@@ -458,7 +461,7 @@ fn rulings(pairs: &[(&StepResult, &StepResult)], placement: CorunGpus) -> Vec<Ru
             let asked = asked.filter(|sum| *sum > 0.0);
             rulings.push(match (placement, resource) {
                 (CorunGpus::Own, _) => Ruling { resource, ruled: Ruled::OutOwn, asked: None, used: None, alone: None },
-                // All members were running, so it did suffice; only how near it came is a figure.
+                // All members ran, so GPU memory sufficed. The figure shows how much was left.
                 (CorunGpus::Shared, Resource::GpuMemory) => {
                     let ruled = if asked.is_some() { Ruled::Out } else { Ruled::NotMeasured };
                     Ruling { resource, ruled, asked, used, alone: None }

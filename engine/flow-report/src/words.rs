@@ -1,4 +1,5 @@
-//! The words of tables and reports, from one Fluent catalogue a language. It knows no finding and no layout.
+//! The texts of tables and reports, from one Fluent catalogue per language. This module does not know findings or
+//! layout.
 
 use std::{
     borrow::{Borrow, Cow},
@@ -10,18 +11,18 @@ use fluent_bundle::{FluentArgs, FluentResource, FluentValue, concurrent::FluentB
 
 use crate::{Format, safe};
 
-/// The languages there are, with their catalogues.
+/// The languages, with their catalogues.
 pub const LANGUAGES: [(&str, &str); 2] =
     [("en", include_str!("../locales/en.ftl")), ("zh", include_str!("../locales/zh.ftl"))];
 
-/// The catalogues, each read when something of it is said: most commands say nothing.
+/// The catalogues. Each is parsed at its first use, because most commands use none.
 #[derive(Default)]
 pub struct Words {
     bundles: [OnceLock<FluentBundle<FluentResource>>; LANGUAGES.len()],
 }
 
 impl Words {
-    /// Those that are part of the binary.
+    /// The catalogues in the binary.
     pub fn new() -> Self {
         Words::default()
     }
@@ -30,16 +31,16 @@ impl Words {
         let (slot, (lang, text)) = self.bundles.iter().zip(LANGUAGES).find(|(_, (name, _))| *name == lang)?;
         Some(slot.get_or_init(|| {
             let mut bundle = FluentBundle::new_concurrent(lang.parse().into_iter().collect());
-            // The marks that isolate right-to-left text would make up characters that nobody typed.
+            // The marks that isolate right-to-left text would add characters that nobody wrote.
             bundle.set_use_isolating(false);
-            // A broken line loses that message alone; a test holds that none is broken.
+            // An invalid line loses only its own message. A test checks that all lines are valid.
             let resource = FluentResource::try_new(text.to_owned()).unwrap_or_else(|(resource, _)| resource);
             bundle.add_resource_overriding(resource);
             bundle
         }))
     }
 
-    /// The message in a language; English where that lacks it. `None`: there is no such message.
+    /// The message in a language, or in English if that lacks it. `None` if the key does not exist.
     pub fn find(&self, lang: &str, key: &str, args: &Args) -> Option<String> {
         let of = |lang: &str| {
             let bundle = self.bundle(lang)?;
@@ -50,33 +51,33 @@ impl Words {
         of(lang).or_else(|| of("en"))
     }
 
-    /// The message in a language; its key where there is none, so that a gap is seen.
+    /// The message in a language. If it does not exist, its key, so that the gap is visible.
     pub fn text(&self, lang: &str, key: &str, args: &Args) -> String {
         self.find(lang, key, args).unwrap_or_else(|| format!("⟨{key}⟩"))
     }
 
-    /// The message without variables in several languages, joined; said once where they agree.
+    /// A message without variables in several languages, joined. Equal texts appear once.
     pub fn joined(&self, langs: &[&str], key: &str) -> String {
         join(langs.iter().map(|lang| self.text(lang, key, &Args::new())))
     }
 
-    /// A mark of punctuation as a language has it, with its blanks; as English has it where several languages share a line.
+    /// A punctuation mark of a language, with its spaces. Several languages on one line use English marks.
     pub fn mark(&self, langs: &[&str], key: &str) -> String {
         let lang = if let [lang] = langs { lang } else { "en" };
         self.text(lang, key, &Args::new())
     }
 
-    /// Sentences one after the other.
+    /// Joins sentences.
     pub fn sentences<S: Borrow<str>>(&self, lang: &str, sentences: &[S]) -> String {
         sentences.join(&self.mark(&[lang], "mark-between-sentences"))
     }
 
-    /// A figure as a language writes it: `2 %`, in Chinese `2%`.
+    /// A figure with the percent sign of a language: `2 %` becomes `2%`.
     pub fn typeset(&self, langs: &[&str], figure: &str) -> String {
         figure.replace(" %", &self.mark(langs, "mark-percent"))
     }
 
-    /// A number with its unit, as prose writes it: `16.2 s`, `−48 %`, `1.34×`. Units are Markdown then.
+    /// A number with its unit in a sentence: `16.2 s`, `−48%`, `1.34×`. The unit is escaped for Markdown.
     pub fn figure(&self, lang: &str, format: &Format, value: f64) -> String {
         match format.head() {
             Some("points") => format!("{} {}", format.number(value), self.text(lang, "unit-points", &Args::new())),
@@ -86,7 +87,7 @@ impl Words {
         }
     }
 
-    /// Several things in a row: `a, b and c`.
+    /// A list: `a, b and c`.
     pub fn list<S: AsRef<str>>(&self, lang: &str, items: &[S]) -> String {
         match items {
             [] => String::new(),
@@ -99,7 +100,7 @@ impl Words {
         }
     }
 
-    /// Points in a row. Where commas stand inside of them, another mark stands between them.
+    /// A list of points. If points contain commas, semicolons separate them.
     pub(crate) fn points(&self, lang: &str, points: &[String]) -> String {
         match points.iter().any(|point| point.contains(", ")) {
             true => points.join(&self.mark(&[lang], "mark-semicolon")),
@@ -114,14 +115,15 @@ impl fmt::Debug for Words {
     }
 }
 
-/// Chinese and Latin script with a blank between them, as Chinese typesetting wants it; nothing changes inside `code`.
+/// Inserts spaces between Chinese and Latin script, as Chinese typesetting requires. Text inside `code` does not
+/// change.
 fn spaced(text: &str) -> String {
     let chinese = |c: char| ('\u{4e00}'..='\u{9fff}').contains(&c);
     let latin = |c: char| c.is_ascii_alphanumeric() || c == '`';
     let mut out = String::with_capacity(text.len());
     let (mut before, mut code) = (' ', false);
     for c in text.chars() {
-        // A backtick that closes code touches what it closes.
+        // A closing backtick has no space before it.
         let opens = c == '`' && !code;
         let closed = before == '`' && !code;
         let meets = chinese(before) && (opens || c != '`' && latin(c))
@@ -132,7 +134,7 @@ fn spaced(text: &str) -> String {
         if c == '`' {
             code = !code;
         }
-        // `2%` is written as one.
+        // There is no space in `2%`.
         if c == '%' && !code && out.ends_with(' ') && out.trim_end().ends_with(|c: char| c.is_ascii_digit()) {
             out.truncate(out.trim_end().len());
         }
@@ -156,7 +158,7 @@ impl Args {
         self
     }
 
-    /// With a count, which the plural of a language may depend on.
+    /// Adds a count, on which the plural form of a language may depend.
     pub fn count(self, name: &'static str, value: usize) -> Self {
         self.with_number(name, value as f64)
     }
@@ -167,7 +169,7 @@ impl Args {
     }
 }
 
-/// Texts in several languages on one line; one of them where they agree.
+/// Joins texts in several languages on one line. Equal texts appear once.
 pub(crate) fn join(texts: impl IntoIterator<Item = String>) -> String {
     let mut kept: Vec<String> = Vec::new();
     for text in texts {
