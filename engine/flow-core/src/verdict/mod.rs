@@ -1,15 +1,16 @@
-//! What running together comes to, out of times measured alone and together, and whether that is known well enough. Numbers in,
-//! a verdict out; `runs` takes the numbers from results.
+//! The verdict about a co-run group from times alone and together, and whether these are certain enough. Numbers in, a
+//! verdict out; `runs` takes the numbers from results.
 //!
-//! The unit is a run: epochs of one run share what differs from run to run, and say nothing of it. As long as nothing was repeated
-//! nobody knows how much that is, and a gain or a loss has to exceed what a noisy machine does (`UNREPEATED`). From the second run
-//! on the spread of all times that were measured more than once is pooled, relative to each mean, with Student's t.
+//! The unit is a run: epochs of one run share whatever differs between runs, so they do not measure it. Until something
+//! is repeated, that difference is unknown, and a gain or a loss must exceed the noise of a noisy machine
+//! (`UNREPEATED`). From the second run on, the spread of all repeated times is pooled, relative to each mean, with
+//! Student's t.
 //!
-//! flow looks after each repetition whether that will do, and each look is a chance to err. So look `k` may err with a probability of
-//! `ERROR / (k (k + 1))`, which comes to no more than `ERROR` however often it looks: Bonferroni's inequality, spent as K. K. G. Lan and
-//! D. L. DeMets spend it ("Discrete sequential boundaries for clinical trials", Biometrika 70 (1983), 659–663). It needs no bound on the
-//! number of looks, so that a verdict stays what it is when more are allowed; and it is spent slowly enough that what more runs tell
-//! outweighs that they are looked at, however much the times differ from run to run.
+//! After each repetition flow looks whether the times decide, and each look may err. Look `k` may err with a
+//! probability of `ERROR / (k (k + 1))`. The sum is at most `ERROR` for any number of looks: Bonferroni's inequality,
+//! spent as K. K. G. Lan and D. L. DeMets do ("Discrete sequential boundaries for clinical trials", Biometrika 70
+//! (1983), 659–663). No bound on the number of looks is needed, so a verdict does not change when more are allowed. The
+//! probability decreases so slowly that more runs always help more than the extra looks cost, whatever the scatter.
 
 mod runs;
 
@@ -23,47 +24,49 @@ pub use runs::{FOREIGN_CPU, Group, Judged, Refusal, Runs, Verdict, groups};
 
 use crate::interval::student;
 
-/// Slower than alone by up to this is still parallel, unless a report says otherwise.
+/// A member that is slower than alone by at most this share still counts as parallel, unless a report sets another
+/// value.
 pub const TOLERANCE: f64 = 0.10;
-/// How often a group and its runs alone run at most where nothing else is said.
+/// Maximum runs of a group, and of its members alone, by default.
 pub const AT_MOST: u32 = 3;
 
-/// How often at most a gain or a loss is found where there is none, less than the 5 % that are promised: of ratios of few times Student's
-/// t is off by a little.
+/// The probability of finding a gain or a loss that does not exist. It is below the documented 5%, because Student's t
+/// is slightly off for ratios of few times.
 const ERROR: f64 = 0.04;
-/// A gain is known to be none where half its interval is no wider.
+/// If half the interval of the gain is at most this, no gain is a result.
 const NARROW: f64 = 0.05;
-/// The relative standard deviation from run to run that is reckoned with while nothing was repeated.
+/// The assumed relative standard deviation between runs until something is repeated.
 pub const UNREPEATED: f64 = 0.08;
-/// What an undisturbed program is usually off by: enough to call what is as fast as alone parallel, which is no gain and no loss.
+/// The usual relative deviation of an undisturbed program. It is enough to call a group parallel that is as fast as
+/// alone, which claims neither gain nor loss.
 pub const USUAL: f64 = 0.02;
-/// How many standard errors of the usual one a difference must exceed.
+/// How many usual standard errors a difference must exceed.
 const SIGMAS: f64 = 2.0;
-/// Nobody repeats anything as often as this to know.
+/// Maximum useful number of further repetitions.
 const MANY: u32 = 100;
 
-/// The times of a member of a group, one a run, all above 0.
+/// The times of a member of a group, one per run, all above 0.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Times {
     pub alone: Vec<f64>,
     pub together: Vec<f64>,
-    /// The relative standard error of one run against one run, as their epochs have it.
+    /// The relative standard error of one run against one run, from the scatter of their epochs.
     pub epochs: Option<f64>,
 }
 
-/// What running together comes to.
+/// The verdict about a co-run group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Call {
-    /// As fast as alone, up to the tolerance.
+    /// As fast as alone, within the tolerance.
     Parallel,
-    /// Slower, yet more work done than one after another.
+    /// Slower than alone, but more work is done than one after another.
     OnlyConcurrent,
-    /// Slower, and as much work done as one after another.
+    /// Slower than alone, and as much work is done as one after another.
     NoGain,
-    /// Less work done than one after another.
+    /// Less work is done than one after another.
     SlowerThanOneAfterAnother,
-    /// Not known well enough.
+    /// The times are not certain enough.
     Undecided,
 }
 
@@ -71,19 +74,19 @@ pub enum Call {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Called {
     pub call: Call,
-    /// A member is slower than the tolerance allows, beyond the noise.
+    /// Whether a member is slower than the tolerance allows, beyond the noise.
     pub slower: bool,
-    /// Work done together, in units of one job running alone: above 1 is a gain over one after another.
+    /// Work done together, in units of one job running alone: above 1 is a gain compared with one after another.
     pub gain: f64,
     /// Half the interval of the gain.
     pub half: f64,
-    /// Half the interval of each member's speed, relative to it. While nothing was repeated, as its epochs have it.
+    /// Half the interval of each member's speed, relative to it; from its epochs until something is repeated.
     pub speeds: Vec<f64>,
-    /// How much runs differ was measured.
+    /// Whether the difference between runs was measured.
     pub repeated: bool,
 }
 
-/// Calls a group with members, after this look.
+/// Judges a group with these members after look number `look`.
 pub fn call(members: &[Times], look: u32, tolerance: f64) -> Called {
     let speeds: Vec<Speed> = members.iter().map(Speed::of).collect();
     let pooled = pooled(members);
@@ -97,7 +100,7 @@ pub fn call(members: &[Times], look: u32, tolerance: f64) -> Called {
     Called { repeated: pooled.is_some(), ..bounds.call(&speeds, tolerance) }
 }
 
-/// The relative standard deviation from run to run, with its degrees of freedom; none where nothing was measured twice.
+/// The relative standard deviation between runs and its degrees of freedom; `None` if nothing was measured twice.
 fn pooled(members: &[Times]) -> Option<(f64, u32)> {
     let series = members.iter().flat_map(|member| [&member.alone, &member.together]);
     let (squares, freedom) = series.fold((0.0, 0), |(squares, freedom), times| {
@@ -106,15 +109,15 @@ fn pooled(members: &[Times]) -> Option<(f64, u32)> {
     (freedom > 0).then(|| ((squares / f64::from(freedom)).sqrt(), freedom))
 }
 
-/// How likely this look may err, from the first on.
+/// The allowed probability of an error at this look; the first is 1.
 fn allowed(look: u32) -> f64 {
     let look = f64::from(look.max(1));
     ERROR / (look * (look + 1.0))
 }
 
-/// How many more repetitions would decide an undecided comparison if the times stayed as they are; `None` if more than
-/// `MANY`. That is so in most cases: what differs from run to run is itself known from few runs, and so is the gain, so the one is
-/// reckoned a standard error larger, and the other that much nearer to none.
+/// How many more repetitions would decide an undecided comparison if the times stay the same; `None` if more than
+/// `MANY`. The scatter and the gain are themselves uncertain after few runs. So the scatter counts as one standard
+/// error larger, and the gain as one standard error nearer to none. The number is then enough in most cases.
 pub fn more(members: &[Times], look: u32, tolerance: f64) -> Option<u32> {
     let speeds: Vec<Speed> = members.iter().map(Speed::of).collect();
     let made = members.iter().map(|member| member.together.len() as u32).max().unwrap_or(1);
@@ -138,11 +141,11 @@ pub fn more(members: &[Times], look: u32, tolerance: f64) -> Option<u32> {
     };
     let error = |speed: &Speed| larger * (1.0 / speed.alone + 1.0 / speed.together).sqrt();
     let wary = first(larger, Bounds::of(&speeds, error, 1.0).gain);
-    // Only what would not do by any reckoning is said not to.
+    // `None` only if even the optimistic estimate exceeds `MANY`.
     wary.or_else(|| first(sd, 0.0).map(|_| MANY))
 }
 
-/// Speed of a member together, 1 being as fast as alone.
+/// Speed of a member together; 1 is as fast as alone.
 struct Speed {
     of: f64,
     alone: f64,
@@ -161,7 +164,7 @@ impl Speed {
     }
 }
 
-/// The geometric mean: of ratios it is the honest one.
+/// The geometric mean, which is the correct mean for ratios.
 pub fn typical(times: &[f64]) -> f64 {
     if let [one] = times {
         return *one;
@@ -169,13 +172,13 @@ pub fn typical(times: &[f64]) -> f64 {
     (times.iter().map(|time| time.ln()).sum::<f64>() / times.len().max(1) as f64).exp()
 }
 
-/// The sum of squared relative deviations from their mean.
+/// The sum of squared relative deviations of times from their mean.
 fn spread(times: &[f64]) -> f64 {
     let mean = typical(times).ln();
     times.iter().map(|time| (time.ln() - mean).powi(2)).sum()
 }
 
-/// How far off the gain, and the speed of each member, may be.
+/// The uncertainty of the gain and of each member's speed.
 struct Bounds {
     gain: f64,
     speeds: Vec<f64>,
@@ -191,7 +194,7 @@ impl Bounds {
         let both = std::f64::consts::SQRT_2;
         let reckoned = |speed: &Speed| speed.epochs.unwrap_or(0.0).max(both * UNREPEATED);
         let usual = |speed: &Speed| SIGMAS * speed.epochs.unwrap_or(both * USUAL);
-        // Of so many degrees of freedom it is all but the normal distribution.
+        // With this many degrees of freedom it is nearly the normal distribution.
         Bounds {
             speeds: speeds.iter().map(usual).collect(),
             ..Bounds::of(speeds, reckoned, student(allowed(look), 100))
@@ -200,7 +203,7 @@ impl Bounds {
 
     fn call(&self, speeds: &[Speed], tolerance: f64) -> Called {
         let gain: f64 = speeds.iter().map(|speed| speed.of).sum();
-        // A member is slower by 1/speed − 1; what counts is the one that suffers most.
+        // A member is slower by 1/speed − 1. The slowest member counts.
         let slow = |sign: f64| {
             let slower = speeds.iter().zip(&self.speeds).map(|(speed, off)| (1.0 + sign * off) / speed.of);
             slower.fold(0.0, f64::max)

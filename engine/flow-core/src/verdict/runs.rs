@@ -1,4 +1,4 @@
-//! Co-run groups out of results: whose runs are compared with which, what of them counts, and what keeps a group from being judged.
+//! Co-run groups from results: which runs are compared, which repetitions count, and why a group cannot be judged.
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -7,16 +7,16 @@ use serde_json::Value;
 use super::{Call, Called, Times, call, more};
 use crate::{CorunGpus, Mode, Outcome, StepResult, likeness, reason::Spoiled, unlike};
 
-/// From this share of the host on, what other programs use of the CPU counts: a measurement beside them decides nothing.
+/// If other programs use more than this share of the host's CPU, a measurement decides nothing.
 pub const FOREIGN_CPU: f64 = 0.10;
 
 /// A co-run group with all of its repetitions.
 #[derive(Clone, Debug)]
 pub struct Group<'r> {
     pub name: String,
-    /// Where its members ran.
+    /// The placement of its members on GPUs.
     pub placement: CorunGpus,
-    /// In the order of the matrix.
+    /// Members, in the order of the matrix.
     pub members: Vec<Runs<'r>>,
 }
 
@@ -24,56 +24,57 @@ pub struct Group<'r> {
 #[derive(Clone, Debug)]
 pub struct Runs<'r> {
     pub together: Vec<&'r StepResult>,
-    /// As many as there are together, at most: what others had repeated tells nothing more of this group.
+    /// At most as many as there are together. Further repetitions, made for other groups, say nothing about this one.
     pub alone: Vec<&'r StepResult>,
 }
 
-/// What a group comes to.
+/// The result for a group.
 #[derive(Clone, Debug)]
 pub struct Judged<'r> {
     pub verdict: Verdict,
-    /// What was compared: `epoch_time`, `iteration_time`, or `wall` for programs without epochs.
+    /// The compared measure: `epoch_time`, `iteration_time`, or `wall` for programs without epochs.
     pub measure: &'static str,
-    /// The call with its figures, where there was something to compare.
+    /// The call with its figures, if anything could be compared.
     pub called: Option<Called>,
-    /// The times that the call rests on, of each member; none where there is no call.
+    /// The times behind the call, for each member; empty without a call.
     pub times: Vec<Times>,
-    /// Of what is undecided: how many more repetitions would decide it, where somebody might make as many.
+    /// For an undecided group: how many more repetitions would decide it, if the number is realistic.
     pub more: Option<u32>,
     /// How often the group ran.
     pub looks: u32,
-    /// The repetitions that do not count, each with what is the matter with it; nothing of one in which a member is missing.
+    /// The repetitions that do not count, each with the reason; `None` if a member is missing.
     pub left_out: Vec<Option<Verdict>>,
-    /// Each member with its run alone, of the first repetition that counts, or else of one that could be compared.
+    /// Each member with its run alone, from the first repetition that counts, or else from one that can be compared.
     pub pairs: Vec<(&'r StepResult, Option<&'r StepResult>)>,
 }
 
-/// What running together comes to.
+/// The verdict about a co-run group.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "verdict")]
 pub enum Verdict {
-    /// As fast as alone, up to the tolerance.
+    /// As fast as alone, within the tolerance.
     Parallel,
-    /// Slower, yet more work done than one after another.
+    /// Slower than alone, but more work is done than one after another.
     OnlyConcurrent,
-    /// Slower, and as much work done as one after another.
+    /// Slower than alone, and as much work is done as one after another.
     NoGain,
-    /// Less work done than one after another.
+    /// Less work is done than one after another.
     SlowerThanOneAfterAnother,
     /// The differences are within the noise.
     TooNoisy,
-    /// Other programs used the CPU while this member, or its run alone, was measured: the difference may be theirs.
+    /// Other programs used the CPU during the measurement of this member, or of its run alone, and may have caused the
+    /// difference.
     ForeignCpu { label: String, used: f64 },
-    /// A member has no epoch while all were running.
+    /// A member finished no epoch while all were running.
     NotEnoughOverlap { label: String },
-    /// A member ran out of memory beside the others.
+    /// A member ran out of memory alongside the others.
     OutOfMemory { label: String },
-    /// There is nothing to judge.
+    /// The group cannot be judged.
     Refused { refusal: Refusal },
 }
 
 impl Verdict {
-    /// The call that it rests on; none where there was nothing to call.
+    /// The call behind the verdict; `None` if nothing could be compared.
     pub fn call(&self) -> Option<Call> {
         match self {
             Verdict::Parallel => Some(Call::Parallel),
@@ -85,7 +86,7 @@ impl Verdict {
         }
     }
 
-    /// Another repetition may decide it.
+    /// Whether another repetition may decide it.
     pub fn is_undecided(&self) -> bool {
         self.call() == Some(Call::Undecided)
     }
@@ -103,31 +104,31 @@ impl From<Call> for Verdict {
     }
 }
 
-/// Why there is nothing to judge.
+/// The reason why a group cannot be judged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", rename_all = "snake_case", tag = "why")]
 pub enum Refusal {
-    /// Nothing ran beside its only member.
+    /// The group has only one member.
     OneMember,
-    /// What a member is compared with ran beside others of flow's own.
+    /// A compared run ran alongside other steps of flow.
     NotAlone { label: String, beside: Vec<String> },
     /// A member has no run alone to compare with.
     NoSolo { label: String },
-    /// A member and its run alone are not alike.
+    /// A member and its run alone differ in their circumstances.
     Unlike { label: String, what: String, one: String, other: String },
-    /// One of them has no number.
+    /// One of the two did not end well.
     Ended { label: String, outcome: Outcome },
-    /// One of them is not to be trusted.
+    /// One of the two measurements was disturbed.
     Spoiled { label: String, reasons: Vec<Spoiled> },
-    /// Neither epochs nor a wall time to compare.
+    /// There are neither epochs nor a wall time to compare.
     NoTime { label: String },
-    /// It has no epochs to compare, and its wall time is that of several starts: it went on from a checkpoint.
+    /// A program without epochs resumed from a checkpoint, so its wall time covers several starts.
     WentOn { label: String },
 }
 
 crate::compiled_once::compiled_once!(Refusal);
 
-/// The groups of a co-run step, with the runs alone of the step that it is like.
+/// The groups of a co-run step. `solo` has the results of the step that it is `like`.
 pub fn groups<'r>(
     together: impl IntoIterator<Item = &'r StepResult>,
     solo: impl IntoIterator<Item = &'r StepResult> + Clone,
@@ -135,7 +136,7 @@ pub fn groups<'r>(
     let mut groups: IndexMap<&str, (CorunGpus, IndexMap<String, Vec<&StepResult>>)> = IndexMap::new();
     for result in together {
         let Some(window) = &result.circumstances.corun else { continue };
-        // Repetitions of a group are told apart by their numbers, `v7#1`.
+        // Repetitions of a group have a number in their name, `v7#1`.
         let number = result.repetition.map(|n| format!("#{n}"));
         let name = number.as_deref().and_then(|number| window.group.strip_suffix(number)).unwrap_or(&window.group);
         let (_, members) = groups.entry(name).or_insert((window.gpus, IndexMap::new()));
@@ -155,20 +156,20 @@ pub fn groups<'r>(
     groups.into_iter().map(group).collect()
 }
 
-/// A point of the matrix as a key.
+/// The key of a matrix point.
 fn point(axes: &IndexMap<String, Value>) -> String {
     Value::from_iter(axes.clone()).to_string()
 }
 
-/// Members of one repetition, each with its run alone.
+/// The members of one repetition, each with its run alone.
 type Round<'r> = Vec<(&'r StepResult, Option<&'r StepResult>)>;
 
 impl<'r> Group<'r> {
-    /// Judges it by all of its repetitions.
+    /// Judges the group by all of its repetitions.
     pub fn judge(&self, tolerance: f64) -> Judged<'r> {
         let looks = self.members.iter().map(|member| member.together.len()).max().unwrap_or(0);
         let rounds: Vec<Round<'r>> = (0..looks).map(|look| self.round(look)).collect();
-        // Where the first cannot be compared, a later one may be.
+        // If the first repetition cannot be compared, a later one may be.
         let is_comparable = |round: &&Round<'_>| refused(round, measure(round)).is_none();
         let first = rounds.iter().find(is_comparable).or(rounds.first()).cloned().unwrap_or_default();
         let measure = measure(&first);
@@ -186,7 +187,7 @@ impl<'r> Group<'r> {
             judged.verdict = verdict;
             return judged;
         }
-        // Of the others those count that can be compared; of all, those that nobody disturbed.
+        // A repetition counts if it can be compared, has all members, and was not disturbed.
         let mut counting: Vec<&Round<'r>> = Vec::new();
         for round in &rounds {
             match refused(round, measure).or_else(|| disturbed(round)) {
@@ -210,17 +211,17 @@ impl<'r> Group<'r> {
 
     fn round(&self, look: usize) -> Round<'r> {
         let of = |runs: &Runs<'r>| {
-            // Whose runs alone are fewer are compared with the first.
+            // A member with fewer runs alone is compared with the first of them.
             Some((*runs.together.get(look)?, runs.alone.get(look).or(runs.alone.first()).copied()))
         };
         self.members.iter().filter_map(of).collect()
     }
 }
 
-/// What is compared where there are neither epochs nor iterations: from start to end.
+/// The compared measure without epochs and iterations: from start to end.
 const WALL: &str = "wall";
 
-/// A number of a result that was measured and is one.
+/// A positive, finite time of a successful result.
 fn time(result: &StepResult, measure: &str) -> Option<f64> {
     let time = match measure {
         WALL => result.usage.wall_s,
@@ -255,7 +256,7 @@ fn measure(pairs: &Round<'_>) -> &'static str {
     ["epoch_time", "iteration_time"].into_iter().find(|name| all(name)).unwrap_or(WALL)
 }
 
-/// The measurement beside which other programs used the most of the CPU, if that was too much.
+/// The verdict for the measurement with the most foreign CPU use, if that is too much.
 fn disturbed(pairs: &Round<'_>) -> Option<Verdict> {
     let all = pairs.iter().flat_map(|(member, solo)| [Some(*member), *solo]).flatten();
     let sampled = all.filter_map(|run| Some((run, run.circumstances.foreign_cpu?)));
@@ -302,7 +303,7 @@ fn refused(pairs: &Round<'_>, measure: &str) -> Option<Verdict> {
         }
     }
     let overlaps = |member: &StepResult| match &member.circumstances.corun {
-        // A program without epochs must have spent most of its time beside all the others.
+        // A program without epochs must have spent most of its time alongside all the others.
         Some(window) if measure == WALL => {
             member.usage.wall_s.is_some_and(|wall_s| window.closed_at - window.released_at >= 0.8 * wall_s)
         }

@@ -1,10 +1,11 @@
-//! The rule on simulated machines: how often it is wrong, what it finds, and after how many runs. Knows no results.
+//! The rule on simulated machines: how often it is wrong, what it finds, and after how many runs. No results are
+//! involved.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Times as a machine gives them that is off by `noise` from run to run: alone 1, together `together`.
+/// A machine with a relative scatter of `noise` between runs.
 struct Machine {
     chance: fastrand::Rng,
     noise: f64,
@@ -12,13 +13,14 @@ struct Machine {
 
 impl Machine {
     fn run(&mut self, time: f64) -> f64 {
-        // Sums of uniform numbers are near enough to normal ones.
+        // Sums of uniform numbers are close enough to normal ones.
         let normal: f64 = (0..12).map(|_| self.chance.f64()).sum::<f64>() - 6.0;
         time * (self.noise * normal).exp()
     }
 }
 
-/// Repeats a group as the engine does until it is decided or was run so often, and says what came of it after how many looks.
+/// Repeats a group as the engine does, until it is decided or has run `at_most` times. Returns the call and the number
+/// of looks.
 fn repeat(members: &mut [Times], machine: &mut Machine, together: &[f64], at_most: u32) -> (Call, u32) {
     for look in members[0].alone.len() as u32 + 1.. {
         for (member, slowed) in members.iter_mut().zip(together) {
@@ -37,7 +39,7 @@ fn machine(noise: f64) -> Machine {
     Machine { chance: fastrand::Rng::with_seed(8 + (noise * 1e4) as u64), noise }
 }
 
-/// How many of 1,000 groups are called what.
+/// How many of 1,000 groups get each call.
 fn called(noise: f64, together: &[f64], at_most: u32) -> std::collections::BTreeMap<Call, u32> {
     let mut machine = machine(noise);
     let mut counts = std::collections::BTreeMap::new();
@@ -94,7 +96,7 @@ fn what_is_undecided_says_how_many_more() {
         "{:?}",
         more(&members, 1, TOLERANCE)
     );
-    // What differs from run to run by much takes long, and more than anybody makes is no number.
+    // A large scatter needs many runs. If they are too many, there is no number.
     let noisy =
         |off: f64| Times { alone: vec![10.0, 10.0 + off], together: vec![20.0, 20.0 + 2.0 * off], epochs: None };
     let of = |off: f64| more(&[noisy(off), noisy(off)], 2, TOLERANCE);
