@@ -1,7 +1,7 @@
-# The words of tables and reports in English. Keys and variables are those of every other catalogue; a test compares them.
+# English texts of tables and reports. All catalogues have the same keys and variables; a test compares them.
 
 ## Lists and units
-# Blanks at an end are written as such: Fluent trims others.
+# A space at the end of a message is written as {" "}, because Fluent trims plain ones.
 mark-comma = ,{" "}
 mark-semicolon = ;{" "}
 mark-colon = :{" "}
@@ -347,7 +347,7 @@ computed-ends = CPU use at the ends of the epochs of { $label }
 column-waiting_share = Share of an epoch spent waiting for data
 column-own_cpu_util = Use of the CPUs given
 
-## Running together
+## Co-run groups
 together-members = Alone and together
 together-used = Use while together
 together-sum = Sum of { $group }
@@ -567,7 +567,7 @@ chart-load-alt = Load and memory over time of { $label }{ $shaded ->
    *[no] {""}
 }
 
-## Why something ended as it did, was not run, or is not to be trusted
+## Reasons for outcomes, skipped steps and disturbed measurements
 cause-condition-false = { $expression } is false
 cause-empty-axis = its axis { $axis } is empty
 cause-no-instances = it has no instances
@@ -769,7 +769,7 @@ turn = { $first } has less than { $second } at { $from } ({ $a } against { $b })
 finding-turns = The order by { $column } turns with { $axis }: { $turns }.
 finding-at-most = { $column } is { $most } at the most, with { $parts } at { $axis } { $at }.
 
-## What simulations take for granted
+## Assumptions of simulations
 assumed-heading = Assumed, not measured
 assumed-heading-other = Assumed here, all else as above
 assumed-kind = Kind of job

@@ -1,4 +1,5 @@
-//! Analyses of tables: published and made-up figures, what is said of them in both languages, and that tables bear it.
+//! Analyses of tables: published and made-up figures, the sentences in both languages, and the tables that support
+//! them.
 
 mod common;
 
@@ -7,7 +8,7 @@ use common::{With, add_table, bullets, input, number, published, result, run, te
 use flow_core::BuiltinInput;
 use serde_json::{Value, json};
 
-/// Published epoch times as the times of iterations, by batch and model.
+/// Published epoch times, converted to times of iterations, by batch size and model.
 fn iterations() -> BuiltinInput {
     let rows = published(include_str!("published/epoch-by-batch.csv"));
     let of = |model: &str| {
@@ -52,14 +53,14 @@ fn an_entry_of_a_long_sweep_says_what_was_found_and_leaves_most_rows_to_the_repo
         "{entry}"
     );
     assert!(entry.contains("18.5 处转折"), "{entry}");
-    // How far off the worst point is belongs to what is claimed of all of them.
+    // The largest deviation is part of the claim about all points.
     assert_eq!(entry.matches("The furthest of ").count(), 3, "{entry}");
     assert_eq!(entry.matches(" 个点的最大偏差为 ").count(), 3, "{entry}");
 }
 
 #[test]
 fn epoch_times_are_a_cost_of_images_and_one_of_iterations() {
-    // Made up: 2 s for the images, 40 ms an iteration of 10,000 images in batches, and two percent of noise.
+    // Made up: 2 s for the images, 40 ms per iteration over 10,000 images in batches, and 2% of noise.
     let noise = [0.01, -0.02, 0.02, 0.0, -0.01, 0.02, -0.02, 0.01, 0.0, -0.01];
     let made_up = (0..10).map(|n| {
         let batch = 1_u32 << n;
@@ -88,7 +89,7 @@ fn epoch_times_are_a_cost_of_images_and_one_of_iterations() {
 
 #[test]
 fn a_trend_that_is_none_is_no_independence() {
-    // Power of a GPU over batch size as one was measured: up, and down again.
+    // The measured power of a GPU over batch size: up, and down again.
     let power = [176.0, 182.0, 195.0, 219.0, 255.0, 282.0, 288.0, 214.0, 131.0, 167.0];
     let results = power
         .iter()
@@ -122,7 +123,7 @@ fn what_rises_at_each_of_few_points_is_not_said_to_stay() {
 
 #[test]
 fn a_line_is_told_with_its_interval_and_handed_on() {
-    // 85 W and 0.12 W for each unit of work, and a little noise.
+    // 85 W, 0.12 W for each unit of work, and a little noise.
     let noise = [0.3, -0.5, 0.1, 0.4, -0.2, -0.4, 0.5, 0.0, -0.3, 0.2];
     let results = (0..10).map(|n| {
         let work = 50.0 * f64::from(n + 1);
@@ -164,7 +165,7 @@ fn jumps_stand_out_and_models_are_compared_by_their_fluctuation() {
     assert!(chinese.contains("均位于 16 的倍数处") && chinese.contains("的相对波动存在显著差异"), "{chinese}");
     assert!(english.contains("differs (Brown–Forsythe test, p < 0.0001): from") && english.contains("(mobilenet)."));
 
-    // The same noise in other places differs by chance alone.
+    // The same noise at other places differs only by chance.
     let shifted = |model: &str, by: usize| {
         let model = model.to_owned();
         (1..=70_usize).map(move |batch| {
@@ -182,7 +183,7 @@ fn jumps_stand_out_and_models_are_compared_by_their_fluctuation() {
     assert!(chinese.contains("没有显著差异"), "{chinese}");
 }
 
-/// The two vary by a thousandth, which is told in tenths of a percent, and jump at the same places but one.
+/// The two sweeps differ by a few tenths of a percent, and jump at the same places except one.
 #[test]
 fn two_sweeps_side_by_side_are_compared_point_by_point_and_jump_by_jump() {
     let noise = |n: usize| ((n * 7919 % 101) as f64 / 50.0 - 1.0) * 0.1;
@@ -249,14 +250,14 @@ fn a_line_with_jumps_is_told_no_bend_and_jumps_elsewhere_than_at_multiples_are_s
     assert!(!english.contains("bends") && !chinese.contains("转折"), "{english}\n{chinese}");
     assert!(english.contains("with its jumps taken out, a straight line is the curve that suffices"), "{english}");
     assert!(chinese.contains("去除跳变后，直线即已足够"), "{chinese}");
-    // The curve of that sentence stands in the table: its line rises by 0.5.
+    // The table contains the curve of that sentence: its line rises by 0.5.
     let report = of(&[16, 32, 48]);
     for title in ["| with its jumps taken out, line: a + b x", "| 去除跳变后，直线：a + b x"] {
         let row = report.lines().find(|line| line.contains(title));
         assert!(row.is_some_and(|row| row.contains("b = 0.49996 ± 0.00043")), "{report}");
     }
     assert!(english.contains("at the multiples of 16"), "{english}");
-    // Any two places are at the multiples of something.
+    // Any two places are multiples of some number.
     for places in [&[7, 29, 50][..], &[16, 32]] {
         let [english, chinese] = said(places);
         assert!(english.contains("jumps up at n") && !english.contains("at the multiples"), "{english}");
@@ -318,7 +319,7 @@ fn what_is_not_there_is_said_with_the_nearest() {
 
 #[test]
 fn power_that_rises_with_every_batch_size_follows_from_it() {
-    // W, of resnet18, as measured on an H200; then stairs, which no curve of the few is like.
+    // Power of resnet18 in W, as measured on an H200; then stairs, which no curve resembles.
     let power = [242.0, 293.0, 372.0, 430.0, 483.0, 530.0, 561.0, 596.0, 604.0, 614.0];
     let results = (0..10).map(|n| {
         let step = [1.0, 2.0, 3.0, 400.0, 410.0, 420.0, 430.0, 440.0, 450.0, 3000.0][n as usize];
@@ -339,7 +340,7 @@ fn power_that_rises_with_every_batch_size_follows_from_it() {
 
 #[test]
 fn noise_and_constants_depend_on_nothing() {
-    // Of these the hyperbola is chosen, whose b is not told from 0.
+    // The hyperbola is chosen for this noise, with a `b` that cannot be distinguished from 0.
     let noise = [100.9, 99.2, 100.4, 99.7, 100.1, 99.6, 100.3, 99.9, 100.2, 99.8];
     let results = (0..10).map(|n| {
         let one = result("s", &[("batch", json!(n + 1))], 1).metric("noise", noise[n], "");
@@ -374,7 +375,7 @@ fn what_ran_on_two_gpus_is_on_no_curve_with_what_ran_on_one() {
 
 #[test]
 fn points_on_no_curve_are_not_called_proportional() {
-    // Epoch times of six networks over their work, as measured on one GPU: the pace differs from model to model.
+    // Epoch times of six networks over their work, as measured on one GPU. The speed differs between models.
     let points = [(27.27, 0.49), (69.64, 1.28), (156.95, 4.03), (57.5, 1.77), (108.79, 4.13), (593.9, 6.6)];
     let models = ["alexnet", "resnet18", "resnet50", "googlenet", "densenet121", "vgg16"];
     let results = models.iter().zip(points).map(|(model, (work, time))| {
@@ -414,7 +415,7 @@ fn what_few_points_take_for_proportional_has_the_intercept_that_they_leave_possi
 
 #[test]
 fn what_four_points_do_not_tell_is_not_told() {
-    // Epoch times of two networks as two cores gave them, beside others' work.
+    // Epoch times of two networks, as measured on two cores with foreign load.
     let times = [("alexnet", [59.77, 23.21, 6.84, 3.42]), ("resnet18", [23.81, 14.36, 6.90, 3.23])];
     let results = times.into_iter().flat_map(|(model, times)| {
         times.into_iter().zip([1, 4, 16, 64]).map(move |(time, batch)| {
@@ -431,7 +432,7 @@ fn what_four_points_do_not_tell_is_not_told() {
     };
     assert_eq!(["line through 0", "hyperbola"].map(above), ["—", "0.0"], "{shown}");
     let [english, chinese] = said(&input, &["line"]);
-    // A point that is further off than half of its value is not on the curve.
+    // A point that deviates by more than half of its value is not on the curve.
     let far = "resnet18: None of the compared curves holds for epoch time over batch size: the best, a hyperbola: a + b / x, \
                is off by up to 88.4%.";
     assert!(english.contains(far), "{english}");
@@ -487,7 +488,7 @@ fn tiny_coefficients_have_digits_and_what_is_zero_has_no_share() {
     ");
 }
 
-/// Pages, bytes and files are counted without noise, and said to be.
+/// Pages, bytes and files are counted without noise, and the text says so.
 #[test]
 fn steps_of_what_does_not_scatter_are_jumps() {
     let results = ["each", "all"].into_iter().flat_map(|pages| {

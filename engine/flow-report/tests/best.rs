@@ -1,4 +1,4 @@
-//! `flow/best`: which point is the best, and which are not told from it.
+//! `flow/best`: the best point, and the points that cannot be distinguished from it.
 
 mod common;
 
@@ -13,7 +13,7 @@ fn what_is_against_the_best_is_what_a_reader_takes_from_it() {
     add_table(&mut input, "t", json!({"from": "s", "rows": "lr", "columns": ["top1"]}));
     let out = add(&mut input, "best", "best", json!({"table": "t", "column": "top1"}));
     let shown = text(&out, "analysis.en.md");
-    // 71.5 less 70.8 would be 0.7.
+    // 71.5 minus 70.8 would be 0.7.
     assert!(shown.contains("71.46%") && shown.contains("70.84%") && shown.contains("−0.6 |"), "{shown}");
 }
 
@@ -39,7 +39,7 @@ fn the_best_is_told_from_others_where_repetitions_tell() {
     assert!(chinese.contains("取值为 lr=0.03"), "{chinese}");
     assert!(!english.contains("by the column's name"), "{english}");
 
-    // Of a loss nobody has to say which is better; it is said which was taken.
+    // A loss needs no `goal:`; the text says which direction was assumed.
     let out = add(&mut input, "best", "by_name", json!({"table": "t", "column": "loss"}));
     assert_eq!(metric(&out, "lr"), 0.03);
     let [english, chinese] = said(&input, &["by_name"]);
@@ -47,8 +47,9 @@ fn the_best_is_told_from_others_where_repetitions_tell() {
     assert!(chinese.contains("按该列的名称，以较小者为优；可用 `goal:` 另行指定。"), "{chinese}");
 }
 
-/// Seeds differ by more than learning rates, and learning rates differ by the same in each: an unpaired test finds p = 0.9 and a paired one
-/// p = 0.001. Which point is best is tested once, by the paired test, which is named, whoever asks.
+/// Seeds differ by more than learning rates, and learning rates differ by the same amount for each seed: an unpaired
+/// test finds p = 0.9 and a paired one p = 0.001. The best point is tested once, by the paired test, and every sentence
+/// names it.
 #[test]
 fn a_report_tests_two_points_in_one_way() {
     let losses = [[0.300, 0.500, 0.700, 0.400], [0.331, 0.530, 0.731, 0.432], [0.360, 0.561, 0.760, 0.459]];
@@ -86,13 +87,13 @@ fn points_of_several_axes_are_told_apart_in_a_list() {
     assert!(english.contains("do not tell it from c=2, svm; c=3, tree (paired t-tests)."), "{english}");
     assert!(chinese.contains("经重复测量仍无法与之区分的还有：c=2, svm；c=3, tree（配对 t 检验）。"), "{chinese}");
 
-    // Medians are shown, and tests are of means.
+    // The table shows medians, but tests compare means.
     let shown = ["analysis.en.md", "analysis.zh.md"].map(|path| text(&out, path));
     assert!(shown[0].contains("p compares means; shown are medians and their differences."), "{}", shown[0]);
     assert!(shown[1].contains("p 比较的是均值，表中所示为中位数及其差。"), "{}", shown[1]);
 }
 
-/// Of medians of unlike many repetitions none has its pair.
+/// Medians of different numbers of repetitions have no pairs.
 #[test]
 fn a_test_over_medians_compares_means() {
     let of = |c: u32, losses: &'static [f64]| {
@@ -103,7 +104,7 @@ fn a_test_over_medians_compares_means() {
         })
     };
     let failed = result("s", &[("c", json!(1))], 1).outcome(flow_core::Outcome::Failed);
-    // Their means are 0.3 both, their medians 0.1 and 0.3.
+    // Both means are 0.3; the medians are 0.1 and 0.3.
     let results = of(1, &[0.0, 0.1, 0.8]).chain([failed]).chain(of(2, &[0.2, 0.3, 0.3, 0.4])).collect();
     let mut input = input(vec![("s", view("torch/train", None, results))]);
     add_table(&mut input, "t", json!({"from": "s", "rows": "c", "columns": ["loss"]}));
@@ -131,7 +132,7 @@ fn what_was_measured_once_is_not_told_from_noise() {
     );
 }
 
-/// 0.24 points are not "up to 0.2".
+/// 0.24 points must not read as "up to 0.2".
 #[test]
 fn how_far_others_are_at_most_is_rounded_up() {
     let of = |opt: &str, top1: f64| {

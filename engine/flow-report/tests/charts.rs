@@ -1,4 +1,4 @@
-//! Charts that an author asks for by a line of a section, and what is not said of epochs that are none.
+//! Charts that an author asks for in a section, and epochs that are not epochs of a training.
 
 mod common;
 
@@ -56,7 +56,7 @@ fn a_chart_of_any_column_and_loss_curves_of_instances_are_a_line_each() {
     }
     let loss = text(&out, "charts/t-chart-2.svg");
     assert!(loss.contains("width=1, lr=0.01") && loss.contains("lr=1"), "{loss}");
-    // What an author or a program calls something is text in a picture, whatever it says.
+    // Names by an author or a program are plain text in a picture.
     assert!(loss.contains("val/&lt;loss&gt;") && !loss.contains("<loss>"), "{loss}");
 }
 
@@ -122,7 +122,7 @@ fn rows_on_more_gpus_are_a_line_of_their_own() {
     let chinese = sweep([1, 1, 1, 2], "zh").map(|drawn| (drawn, ["1 块 GPU", "2 块 GPU"]));
     for (drawn, [one, two]) in english.into_iter().chain(chinese) {
         assert!(drawn.contains(one) && drawn.contains(two), "{drawn}");
-        // A single point is a marker of its own.
+        // A single point gets its own marker.
         assert_eq!(drawn.matches("<circle").count(), 4, "{drawn}");
     }
     for drawn in sweep([1; 4], "en") {
@@ -157,7 +157,7 @@ fn the_load_is_drawn_from_the_first_epoch_on() {
     assert!(english.contains("Time (s)") && chinese.contains("时间 (s)"), "{english}\n{chinese}");
 }
 
-/// Of the instances that the author names, with the share of memory, and with what earlier figures say of the same.
+/// Loads of the instances that the author names, with the share of memory and the earlier figures for the same.
 #[test]
 fn load_and_memory_are_drawn_of_named_instances_beside_what_was_published() {
     let of = |batch: u64, used: f64| {
@@ -241,12 +241,12 @@ fn loss_curves_of_repetitions_are_their_mean_with_its_spread() {
     assert!(near(&lines[0]["ends"][3][2], 0.55), "{lines:?}");
     let said = |page: &str, what: &str| page.contains(&format!("(charts/t-chart-1.svg)\\\n{what}"));
     assert!(said(&page, "Error bars: standard deviation."), "{page}");
-    // Over more epochs bars would be a thicket.
+    // With more epochs, error bars would be too dense.
     let page = repeated(20).1;
     assert!(said(&page, "Bands: standard deviation."), "{page}");
 }
 
-/// Two learning rates with three seeds each, over so many epochs: the model and the page.
+/// Two learning rates with three seeds each, over this many epochs: the model and the page.
 fn repeated(epochs: u32) -> (Value, String) {
     let mut results = Vec::new();
     let mut series = Vec::new();
@@ -287,7 +287,7 @@ fn earlier_figures_are_a_series_of_every_chart_of_their_column() {
         for (lang, named) in [("en", [">now<", ">2021<"]), ("zh", [">本次<", ">2021 年<"])] {
             let drawn = text(&out, &format!("charts/{name}.{lang}.svg"));
             assert!(named.iter().all(|name| drawn.contains(name)), "{drawn}");
-            // Three points of now, two of then, and the one in the legend.
+            // Three current points, two earlier ones, and the one in the legend.
             assert_eq!(drawn.matches("fill=\"#ffffff\"").count(), 2, "{drawn}");
             assert_eq!(drawn.matches("<circle").count(), 3 + 2 * 2 + 1, "{drawn}");
         }
@@ -319,10 +319,10 @@ fn groups_that_ran_again_are_drawn_with_their_longest_and_shortest() {
     assert!(twice.matches("<line").count() > once.matches("<line").count(), "{twice}");
 }
 
-/// The beginning of a PNG of 2 × 3 pixels, which is what a report looks at.
+/// The start of a PNG of 2 × 3 pixels, which is all that a report reads.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x02\0\0\0\x03 and what is in it";
 
-/// A report with a picture of a step that kept these files.
+/// A report with a picture from a step that kept these files.
 fn pictured(picture: Value, files: &[(&str, &[u8])]) -> Result<BuiltinOutput, String> {
     let mut input = swept();
     let mut plot = view("torch/train", None, vec![result("plot", &[], 0).on_cpu()]);

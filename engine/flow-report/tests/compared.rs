@@ -1,4 +1,4 @@
-//! What a report says of two versions is borne by all rows together, and by repetitions.
+//! Statements about two versions are supported by all rows together, and by repetitions.
 
 mod common;
 
@@ -6,14 +6,14 @@ use common::{With, add_table, bullets, input, reported, result, run, text, view}
 use flow_core::StepResult;
 use serde_json::json;
 
-/// The report on the column of these results, version v7 against v11 by batch size.
+/// The report on the column of these results: version v7 against v11 by batch size.
 fn compared(column: &str, results: Vec<StepResult>) -> String {
     let mut input = input(vec![("s", view("torch/train", None, results))]);
     add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "split": "version", "columns": [column]}));
     reported(&input, json!({"table": "t", "compare": "version"}))
 }
 
-/// What is said of these pairs of epoch times.
+/// The sentences about these pairs of epoch times.
 fn times(pairs: &[(f64, f64)]) -> String {
     let at = |version: &str, row: usize, time: f64| {
         result("s", &[("version", json!(version)), ("batch", json!(row))], 1).epoch_time(time)
@@ -27,7 +27,7 @@ fn times(pairs: &[(f64, f64)]) -> String {
 
 #[test]
 fn rows_are_judged_together() {
-    // Four rows as one H200 gave them, and ten of the same kind.
+    // Four rows as measured on one H200, and ten similar ones.
     let four = [(1.658, 1.601), (1.274, 1.252), (1.098, 1.064), (1.021, 0.988)];
     let more = [(1.64, 1.59), (1.29, 1.24), (1.12, 1.06), (0.61, 0.54), (2.2, 2.1), (3.1, 2.9), (4.1, 3.8), (2.6, 2.4)];
     let fourteen = [&four[..], &more, &[(5.0, 4.7), (6.0, 5.6)]].concat();
@@ -91,7 +91,7 @@ fn one_row_of_repetitions_is_told_by_their_test() {
 
 #[test]
 fn what_doubles_is_told_in_times_and_two_rows_tell_no_interval() {
-    // As an H200 and sixteen CPUs gave them, of which two rows are no sample.
+    // As measured on an H200 and on sixteen CPUs. Two rows are not a sample.
     let devices = [(2.455, 99.82), (6.148, 220.34)];
     let some = [(2.0, 5.2), (3.0, 6.3), (4.0, 8.6)];
     let mixed =
@@ -136,7 +136,7 @@ fn changes_that_are_all_small_have_a_digit_more_and_their_median() {
 
 #[test]
 fn what_changes_little_and_one_way_says_which() {
-    // As one H200 gave them, and the same with a row that rises.
+    // As measured on one H200, and the same with a row that rises.
     let measured = [(8.55, 8.54), (6.62, 6.50), (5.71, 5.55), (5.37, 5.18)];
     let told = [times(&measured), times(&[measured.as_slice(), &[(5.0, 5.1)]].concat())];
     insta::assert_snapshot!(told.join("\n"), @r"
@@ -209,7 +209,7 @@ fn one_training_a_row_is_judged_by_trainings_that_were_repeated_for_a_verdict() 
             ["v7", "v11"].map(|v| batches.iter().map(|batch| at(v, *batch, n)).collect::<Vec<_>>()).concat()
         };
         let mut step = view("torch/train", None, all(0, &[16, 32, 64, 128]));
-        // As for a group, which has not all of the batch sizes.
+        // A co-run group, for example, does not have all batch sizes.
         step.again = all(1, &[32, 64, 128]);
         let mut input = input(vec![("s", step)]);
         add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "split": "version", "columns": columns}));
@@ -244,7 +244,8 @@ fn one_training_a_row_is_judged_by_trainings_that_were_repeated_for_a_verdict() 
     ");
 }
 
-/// What is said of v7 against v11 where each batch size has these trainings of either, one a seed: time and top-1.
+/// The sentences about v7 against v11, if each version has these trainings at each batch size, one per seed: time and
+/// top-1.
 fn seeds(rows: &[[&[(f64, f64)]; 2]]) -> String {
     let mut results = Vec::new();
     for (batch, versions) in rows.iter().enumerate() {
@@ -280,7 +281,8 @@ fn what_only_shares_a_sign_in_two_rows_is_the_same_and_may_cost_less() {
 
 #[test]
 fn what_changes_by_no_more_than_repetitions_is_told_with_its_interval() {
-    // Epochs of a loader of one and of four processes, with little and with much shared memory, as measured on an H200.
+    // Epochs with loaders of one and of four processes, with little and with much shared memory, as measured on an
+    // H200.
     let little: [&[(f64, f64)]; 2] =
         [&[(7.091, 0.9), (7.963, 0.9), (6.401, 0.9)], &[(2.128, 0.9), (2.113, 0.9), (2.064, 0.9)]];
     let much: [&[(f64, f64)]; 2] =
@@ -294,7 +296,7 @@ fn what_changes_by_no_more_than_repetitions_is_told_with_its_interval() {
 
 #[test]
 fn the_change_of_means_is_told_and_not_that_of_pairs() {
-    // Each row falls by 40%, and half of its pairs of trainings by far more, half of them not at all.
+    // Each row falls by 40%. Half of its pairs fall by far more, and half do not fall.
     let v7: &[(f64, f64)] = &[(100.0, 0.9), (10.0, 0.9)];
     let v11: &[(f64, f64)] = &[(50.0, 0.9), (16.0, 0.9)];
     let told = seeds(&[[v7, v11], [v7, v11]]);
@@ -302,7 +304,7 @@ fn the_change_of_means_is_told_and_not_that_of_pairs() {
     assert!(line.ends_with("epoch time falls by 40% at every batch size."), "{line}");
 }
 
-/// What is said of the column from v7 to v11, and its table of changes.
+/// The sentences about the column from v7 to v11, and its table of changes.
 fn changes(column: &str, unit: &str, pairs: &[(f64, f64)]) -> String {
     let at = |version: &str, row: usize, value: f64| {
         result("s", &[("version", json!(version)), ("batch", json!(row))], 1).metric(column, value, unit)

@@ -1,4 +1,4 @@
-//! What is said of times that were measured while other programs used the CPU.
+//! Caveats for times that were measured while other programs used the CPU.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{With, add_table, bullets, honest, input, result, run, text, view};
 use flow_core::{BuiltinInput, CorunGpus, StepResult, StepView};
 use serde_json::{Value, json};
 
-/// Epoch times by batch size, with what others used of the CPU meanwhile.
+/// Epoch times by batch size, with the CPU use of other programs.
 fn sweep(version: &str, points: [(u32, f64, f64); 5]) -> Vec<StepResult> {
     let at = |(batch, time, foreign): (u32, f64, f64)| {
         let axes = [("version", json!(version)), ("batch", json!(batch))];
@@ -75,7 +75,8 @@ fn memory_is_nobody_elses() {
     assert!(report.contains("GPU memory is linear") && !report.contains("Other programs"), "{report}");
 }
 
-/// Two trainings, measured alone and together so many times; what others used of the CPU beside the first alone.
+/// Two trainings, measured alone and together once per entry of `foreign`: the CPU use of other programs during the
+/// first run alone.
 fn pair(foreign: &[f64]) -> BuiltinInput {
     let runs = |step: &str, n: usize, used: f64| {
         [(16, 1.0), (32, 0.9)].map(|(batch, factor)| {

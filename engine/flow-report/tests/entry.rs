@@ -1,4 +1,4 @@
-//! The entry of What's New is as short as notes are: a table, and the answer to each question in each language.
+//! The entry of What's New is short: a table, and the answer to each question in each language.
 
 mod common;
 
@@ -101,6 +101,6 @@ fn an_entry_of_many_questions_tells_what_was_found_and_has_the_table_of_the_firs
         assert_eq!(english, entry.lines().find_map(|line| more(line, "- 报告中另有 ", " 节。")), "{entry}");
         (said, english)
     };
-    // What has no room is in the report, and the entry says so.
+    // Sections without room are only in the report, and the entry says so.
     assert_eq!([2, 4, 5, 9].map(of), [(2, None), (4, None), (3, Some(2)), (3, Some(6))]);
 }

@@ -1,4 +1,5 @@
-//! What a report says of its figures is borne by them: along an axis, by repetitions, by epochs that are long and many enough.
+//! Statements of a report are supported by its figures: along an axis, by repetitions, by epochs that are long enough
+//! and numerous enough.
 
 mod common;
 
@@ -18,7 +19,7 @@ fn it_is_said_how_far_off_an_estimate_was() {
         let report = reported(&input, json!({"table": "t", "estimates": {"estimated": "measured"}}));
         bullets(&report).concat().join("\n")
     };
-    // As two cores gave them.
+    // As measured on two cores.
     let told =
         [("alexnet", 9.53, 13.11), ("resnet18", 6.53, 7.41), ("googlenet", 6.11, 6.16), ("densenet121", 10.85, 10.53)];
     let told = said(told.map(|(model, estimated, measured)| of(model, estimated, measured)).to_vec());
@@ -28,7 +29,7 @@ fn it_is_said_how_far_off_an_estimate_was() {
     - estimated differs from measured by −27.3%.
     - estimated 相对 measured 的误差为 −27.3%。
     ");
-    // Where nothing was measured there is no share of it.
+    // A measured value of 0 has no share.
     let none = [("alexnet", 2.5, 0.0), ("resnet18", 5.0, 6.0)];
     let none = none.map(|(model, estimated, measured)| of(model, estimated, measured));
     insta::assert_snapshot!(said(none.to_vec()), @r"
@@ -73,7 +74,7 @@ fn a_sweep_whose_first_row_is_the_fastest_says_so() {
         bullets(&reported(&input, json!({"table": "t"}))).concat().join("\n")
     };
     let told = [[6.46, 6.45, 7.03], [6.4, 7.1, 6.3], [6.4, 7.1, 5.9], [6.4, 9.1, 8.3]].map(|times| sweep(&times));
-    // What rises by little does not fall by little.
+    // A time that rises slightly does not "hardly fall".
     assert!(sweep(&[8.13, 6.13, 6.26]).contains("- Epoch time stops falling at batch size 16 (6.13 s)."));
     assert!(sweep(&[8.13, 6.13, 6.08]).contains("- Epoch time hardly falls beyond batch size 16 (6.13 s)."));
     insta::assert_snapshot!(told.join("\n\n"), @r"
@@ -119,7 +120,7 @@ fn what_bears_little_is_remarked() {
         remarked(vec![told.metric("classes", 10.0, "")]).contains("guessing one of 10 classes"),
         "a metric tells it too"
     );
-    // A limit that nothing ran into is nothing to remark.
+    // A limit that nothing reached needs no remark.
     let limited = |batch: u32| at(batch, 9.0, 3, 0.9).metric("memory_limit", 10.0 * 1024_f64.powi(3), "bytes");
     assert_eq!(remarked(vec![limited(8), limited(16)]), "");
     let limit = remarked(vec![limited(8), at(16, 9.0, 3, 0.9).outcome(Outcome::OutOfMemory)]);
@@ -200,7 +201,7 @@ fn means_over_seeds_are_told_apart_by_a_test_or_not() {
         let mut results = Vec::new();
         for (batch, gain) in [16, 32, 64].into_iter().zip(gains) {
             for (seed, noise) in seeds.into_iter().enumerate() {
-                // Seeds are not in the same order everywhere, or they would cancel out.
+                // Seeds do not have the same order everywhere, or they would cancel out.
                 let noise = noise * if batch == 32 { -1.0 } else { 1.0 };
                 let at = [("batch", json!(batch)), ("seed", json!(seed))];
                 results
@@ -233,7 +234,7 @@ fn a_time_of_which_only_noise_is_known_goes_no_way() {
         for (batch, mean) in [(16, 10.0), (32, 9.0), (64, 8.0)] {
             for (seed, sign) in [(0, -1.0), (1, 1.0)] {
                 let at = [("batch", json!(batch)), ("seed", json!(seed))];
-                // Seeds are not in the same order everywhere, or they would cancel out.
+                // Seeds do not have the same order everywhere, or they would cancel out.
                 let sign = if batch == 32 { -sign } else { sign };
                 results.push(result("s", &at, 1).epoch_time(mean + sign * noise));
             }

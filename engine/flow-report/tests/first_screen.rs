@@ -1,4 +1,5 @@
-//! What a report shows before anything is unfolded: the answer first, a table, a chart and a few findings, in one language.
+//! The visible part of a report before anything is unfolded: the answer first, a table, a chart and a few findings, in
+//! one language.
 
 mod common;
 
@@ -6,20 +7,20 @@ use common::{With, add_table, feb08, figures, first_screens, input, result, run,
 use flow_core::{BuiltinInput, CorunGpus, Outcome, StepResult};
 use serde_json::{Value, json};
 
-/// The cells of a line of a table.
+/// The cells of a table line.
 fn cells(line: &str) -> Vec<String> {
     let line = line.trim().trim_start_matches('|').trim_end_matches('|');
     line.replace("\\|", "/").split('|').map(|cell| cell.trim().to_owned()).collect()
 }
 
-/// The tables of a text, as rows of cells without the line below the head.
+/// The tables of a text, as rows of cells without the line below the header.
 fn tables(text: &str) -> Vec<Vec<Vec<String>>> {
     let blocks = text.split("\n\n").map(|block| block.lines().filter(|line| line.starts_with('|')));
     let rows = blocks.map(|block| block.enumerate().filter(|(n, _)| *n != 1).map(|(_, line)| cells(line)).collect());
     rows.filter(|rows: &Vec<_>| !rows.is_empty()).collect()
 }
 
-/// Without code, links and the names of files, in which any language may stand.
+/// The line without code, links and file names, which may be in any language.
 fn prose(line: &str) -> String {
     let outside: String = line.split('`').step_by(2).collect();
     outside
@@ -29,7 +30,7 @@ fn prose(line: &str) -> String {
         .collect()
 }
 
-/// Without numbers that count runs or points: they are told, and not measured.
+/// The text without numbers that count runs or points, because these are not measurements.
 fn measured(text: &str) -> String {
     let words: Vec<&str> = text.split(' ').collect();
     let counts = |next: &&str| ["other", "more", "run", "个", "次"].iter().any(|unit| next.starts_with(unit));
@@ -37,7 +38,7 @@ fn measured(text: &str) -> String {
     kept.map(|(_, word)| *word).collect::<Vec<_>>().join(" ")
 }
 
-/// Whether there is a run of English words that no name would be.
+/// Whether the line has several English words in a row that are not a name.
 fn english(line: &str) -> bool {
     let word = |word: &&str| word.len() > 1 && word.chars().all(|c| c.is_ascii_lowercase());
     prose(line).split(' ').collect::<Vec<_>>().windows(3).any(|three| three.iter().all(word))
@@ -47,7 +48,7 @@ fn chinese(line: &str) -> bool {
     prose(line).chars().any(|c| ('\u{2e80}'..='\u{9fff}').contains(&c) || ('\u{ff00}'..='\u{ffef}').contains(&c))
 }
 
-/// The first screens of a report with these sections in both languages, after what holds of all of them was checked.
+/// The first screens of a report with these sections in both languages, after checks that apply to all.
 fn screens(input: &BuiltinInput, sections: &[Value]) -> [String; 2] {
     checked(input, json!({"languages": ["en", "zh"], "sections": sections}))
 }
@@ -80,7 +81,7 @@ fn checked(input: &BuiltinInput, with: Value) -> [String; 2] {
             let empty = (0..columns).find(|at| table.len() > 1 && table[1..].iter().all(|row| row[*at] == "—"));
             assert_eq!(empty, None, "{lang}: an empty column in\n{screen}");
         }
-        // In a report of several sections a heading is before the findings of each.
+        // In a report with several sections, a heading precedes the findings of each.
         for section in screen.split("<a id=") {
             let findings = section.lines().filter(|line| line.starts_with("- ") && !line.starts_with("- **["));
             assert!(findings.count() <= 5, "{lang}: more than five findings in\n{section}");
@@ -91,13 +92,13 @@ fn checked(input: &BuiltinInput, with: Value) -> [String; 2] {
     screens.map(|screen| screen.trim().to_owned())
 }
 
-/// Learning rates and batch sizes, each of so many seeds: `tops[lr][batch]` is the accuracy.
+/// Learning rates and batch sizes with this many seeds: `tops[lr][batch]` is the accuracy.
 fn sweep(tops: [[f64; 2]; 2], seeds: u32) -> BuiltinInput {
     let mut results = Vec::new();
     for (n, (lr, tops)) in [0.01, 0.1].into_iter().zip(tops).enumerate() {
         for (m, (batch, top)) in [32, 128].into_iter().zip(tops).enumerate() {
             for seed in 0..seeds {
-                // A seed is not the better one everywhere.
+                // No seed is better everywhere.
                 let noise = if seeds == 1 { 0.0 } else { [0.0, 0.002, -0.0015][(seed as usize + 2 * n + m) % 3] };
                 let mut axes = vec![("lr", json!(lr)), ("batch", json!(batch))];
                 if seeds > 1 {
@@ -286,7 +287,7 @@ fn of_a_long_sweep() {
 
 #[test]
 fn of_tables_that_are_wide_or_by_epoch() {
-    // More axes than fit, and as many numbers.
+    // More axes and more numbers than fit.
     let names = ["a", "b", "c", "d", "e", "f", "g"];
     let at = |n: u32| {
         let axes: Vec<(&str, Value)> = names.iter().enumerate().map(|(k, name)| (*name, json!((n >> k) & 1))).collect();
@@ -303,7 +304,7 @@ fn of_tables_that_are_wide_or_by_epoch() {
     let [english, _] = screens(&wide, &[json!({"table": "t"})]);
     assert!(english.contains(" | val_acc |"), "{english}");
 
-    // As many parts.
+    // More parts than fit.
     let policies = ["fifo", "easy", "sjf", "srtf", "las", "gittins", "lyapunov", "priority"];
     let of = |policy: &str, density: f64| {
         let values = [1.0, 1.1, 0.9].map(|by| by * density * (3_600.0 + 100.0 * policy.len() as f64));

@@ -1,4 +1,4 @@
-//! The head of a report: on what was measured, and of what repository. It tells no folder of the machine.
+//! The head of a report: the hardware and the repository of the measurements, without any folder of the machine.
 
 mod common;
 
@@ -29,7 +29,7 @@ fn the_head_counts_the_gpus_that_were_held_at_once_and_those_that_are_there() {
             memory: 12196 << 20,
         };
         input.machine.gpus = (0..there).map(gpu).collect();
-        // What several sections show was run once.
+        // Results that several sections show ran once.
         let section = json!({"table": "t", "corun": "pair"});
         let with = json!({"languages": ["en", "zh"], "sections": [section, section, section]});
         let report = text(&run("report", with, &input).expect("a report"), "report.md");

@@ -1,5 +1,5 @@
-//! Text that others wrote, put into every field of results that there is: a report shows it as it was written, and it makes
-//! nothing of its own, no link, no HTML, no row, and no picture that cannot be read.
+//! Puts text by others into every field of results. A report must show it as it was written, and it must not create a
+//! link, HTML, a table row, or an unreadable picture.
 
 mod common;
 
@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use pulldown_cmark::{Event, Options, Parser, Tag};
 use serde_json::{Value, json};
 
-/// What has meant something else than itself somewhere.
+/// Texts with a special meaning in some place.
 const NASTY: [&str; 34] = [
     "(\t",
     "<script>alert(1)</script>",
@@ -53,7 +53,7 @@ const NASTY: [&str; 34] = [
     "=HYPERLINK(\"https://example.com\")",
 ];
 
-/// Strings that are no text: what they may be is fixed, or they mean something to a report.
+/// Strings that are not free text: their values are fixed, or they have a meaning for a report.
 const FIXED: [&str; 13] = [
     "fingerprint",
     "outcome",
@@ -70,10 +70,10 @@ const FIXED: [&str; 13] = [
     "memory",
 ];
 
-/// Puts `by` before every text in it.
+/// Puts `by` before every text in a value.
 fn stain(value: &mut Value, path: &str, by: &str) {
     let fixed = FIXED.iter().any(|name| path.ends_with(&format!(".{name}")));
-    // These units decide how a number is shown.
+    // These units decide how a number is displayed.
     let known =
         path.ends_with(".unit") && value.as_str().is_some_and(|unit| ["s", "bytes", "ratio", ""].contains(&unit));
     match value {
@@ -84,9 +84,9 @@ fn stain(value: &mut Value, path: &str, by: &str) {
     }
 }
 
-/// With results in which every text begins with `by`, and so do the names of an axis, of a metric and of a fact.
+/// The results with `by` before every text, and before the names of an axis, a metric and a fact.
 fn stained(mut all: BuiltinInput, by: &str) -> BuiltinInput {
-    // The name of a column has no blanks around it and is no function.
+    // The name of a column has no spaces around it and is not a function.
     let name = format!("{}version", by.trim_start().replace(['(', ')'], ""));
     for view in all.steps.values_mut() {
         for result in &mut view.results {
@@ -96,7 +96,7 @@ fn stained(mut all: BuiltinInput, by: &str) -> BuiltinInput {
             if let Some(version) = result.axes.shift_remove("version") {
                 result.axes.insert_before(0, name.clone(), version);
             }
-            // Whether more of a metric is better is told by its name, and this one tells nothing.
+            // A metric's name says whether more of it is better. This name says nothing.
             if let Some(top1) = result.metrics.remove("top1") {
                 result.metrics.insert(format!("{name}_seen"), top1);
             }
@@ -124,7 +124,7 @@ fn stained(mut all: BuiltinInput, by: &str) -> BuiltinInput {
     all
 }
 
-/// Something of everything that is said of results.
+/// Adds one of everything that a report can say about results.
 fn everything(mut all: BuiltinInput) -> BuiltinInput {
     let solo = &mut all.steps["solo"].results;
     for result in solo.iter_mut() {
@@ -154,12 +154,12 @@ fn with() -> Value {
     with
 }
 
-/// All reports of results that begin with `by`.
+/// The inputs of all reports, with `by` before their texts.
 fn reports(by: &str) -> [BuiltinInput; 2] {
     [feb08::with_gpus(), feb08::without_gpus()].map(|input| stained(everything(input), by))
 }
 
-/// Of results that begin with nothing special, with the reports.
+/// The inputs with a harmless prefix, and their reports.
 fn plain() -> &'static [(BuiltinInput, BuiltinOutput); 2] {
     static PLAIN: OnceLock<[(BuiltinInput, BuiltinOutput); 2]> = OnceLock::new();
     PLAIN.get_or_init(|| reports("x").map(|input| (input.clone(), run("report", with(), &input).expect("a report"))))
@@ -173,7 +173,7 @@ fn options() -> Options {
         | Options::ENABLE_MATH
 }
 
-/// What a text is made of, and what it reads.
+/// The structure of a text, and its words.
 fn read(markdown: &str) -> (Vec<String>, String) {
     let (mut shape, mut words) = (Vec::new(), String::new());
     for event in Parser::new_ext(markdown, options()) {
@@ -190,12 +190,12 @@ fn read(markdown: &str) -> (Vec<String>, String) {
     (shape, words)
 }
 
-/// Letters and signs, in one case; backticks in a reason make code of what is between them.
+/// Letters and punctuation in lower case. Backticks are left out, because a reason makes code of the text between them.
 fn bare(text: &str) -> String {
     text.chars().filter(|c| !c.is_whitespace() && *c != '`').flat_map(char::to_lowercase).collect()
 }
 
-/// As it is shown: control characters can be seen.
+/// The text as it is shown: control characters are visible.
 fn shown(text: &str) -> String {
     bare(&flow_core::visible(text))
 }
@@ -220,7 +220,7 @@ fn elements(svg: &str) -> Result<BTreeSet<String>, TestCaseError> {
     Ok(document.descendants().filter(|n| n.is_element()).map(|n| n.tag_name().name().to_owned()).collect())
 }
 
-/// Whatever the texts of results begin with.
+/// Checks all outputs for results whose texts begin with `by`.
 fn harmless(by: &str) -> Result<(), TestCaseError> {
     for (input, (plain, expected)) in reports(by).iter().zip(plain()) {
         let out = run("report", with(), input).map_err(TestCaseError::fail)?;
@@ -252,10 +252,10 @@ fn page(out: &BuiltinOutput, lang: Option<&str>) -> String {
     Reports::new().page(|file| out.files.get(file).cloned(), lang).expect("a page").expect("a report")
 }
 
-/// What a page is made of: elements with their attributes, and where these lead. It loads and runs nothing.
+/// The structure of a page: elements with their attributes and link targets. It loads and runs nothing.
 fn html(page: &str) -> Result<Vec<String>, TestCaseError> {
     let body = page.split_once("<body>").map_or("", |(_, body)| body).trim_end().trim_end_matches("</html>");
-    // All that is written here is XML too, but for elements without an end.
+    // Everything on the page is also XML, except elements without an end.
     let xml = format!("<body>{body}").replace("<br>", "<br/>");
     let document = roxmltree::Document::parse(&xml);
     let document = document.map_err(|e| TestCaseError::fail(format!("{e}:\n{page}")))?;
@@ -276,15 +276,15 @@ fn html(page: &str) -> Result<Vec<String>, TestCaseError> {
         }
         shape.push(format!("{name} {}", attributes.join(" ")));
     }
-    // How many lines a long name takes in a picture is its own, not every text can be code, and of some names a note says that
-    // another one is like it.
+    // Some elements may differ: a long name takes more lines in a picture, not every text can be code, and a note says
+    // if a similar name exists.
     shape.retain(|element| {
         !["br", "code", "text", "tspan", "line", "path", "rect", "circle"].iter().any(|own| element.starts_with(own))
     });
     Ok(shape)
 }
 
-/// An entry stands in a file once, replaces itself, and leaves all else.
+/// An entry is in a file once, replaces itself, and changes nothing else.
 fn published(files: &std::collections::BTreeMap<String, Vec<u8>>, by: &str) -> Result<(), TestCaseError> {
     let job = |existing: &str| PublishJob {
         files: files.clone(),

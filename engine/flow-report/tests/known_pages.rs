@@ -1,11 +1,12 @@
-//! The pages of published figures, as a stranger meets them: their first lines in both languages, which a person has read.
+//! The pages of published figures, as a new reader sees them: their first lines in both languages, which a person has
+//! checked.
 
 mod common;
 
 use common::known::{self, Page};
 use common::{run, whole};
 
-/// So many lines of each half are held.
+/// Lines of each half that the snapshots contain.
 const LINES: usize = 25;
 
 /// The first lines of a page by language.
@@ -48,7 +49,7 @@ fn packed_or_one_after_another() {
     insta::assert_snapshot!(first_lines(&known::packing()));
 }
 
-/// All of a page.
+/// A whole page.
 fn page(page: &Page) -> String {
     whole(&run("report", page.with.clone(), &page.input).expect("a report"), "report.md")
 }
@@ -66,7 +67,8 @@ fn what_a_sentence_says_of_a_load_stands_below_it_for_each_result() {
 #[test]
 fn height_and_place_of_a_jump_are_those_of_the_table() {
     let page = page(&known::jumps());
-    // 54.72 to 53.79 ms is a fall by 0.93 ms, and no jump; 53.79 to 63.84, 59.17 to 72.41 and 118.50 to 132.03 ms are.
+    // From 54.72 to 53.79 ms is a fall by 0.93 ms and not a jump. From 53.79 to 63.84, 59.17 to 72.41 and 118.50 to
+    // 132.03 ms are jumps.
     assert!(!page.contains("23 and 24") && !page.contains("−8.7"), "{page}");
     let line = page.lines().find(|line| line.starts_with("- vgg16: Time of a step falls")).expect("a sentence");
     for step in ["32 (−6.06 ms)", "48 (−7.37 ms)", "25 (+10.05 ms)", "33 (+13.24 ms)", "65 (+13.53 ms)"] {
@@ -81,7 +83,7 @@ fn those_that_were_packed_with_it_are_no_others() {
     assert!(!page.contains("others used"), "{page}");
 }
 
-/// A load that fell where it had risen, and a slowdown of 39 times where it had been nine.
+/// A load falls that rose before, and a slowdown of 39 times was nine before.
 #[test]
 fn what_was_found_earlier_is_found_again_only_with_its_sign_and_size() {
     let page = page(&known::bird());

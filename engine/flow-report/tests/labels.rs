@@ -1,4 +1,5 @@
-//! What an author calls the values of an axis stands wherever a reader sees a value, in each language its own, and nowhere else.
+//! The names that an author gives to axis values appear wherever a reader sees a value, in the right language, and
+//! nowhere else.
 
 mod common;
 
@@ -16,7 +17,7 @@ fn values_have_their_names_in_tables_sentences_charts_and_entries() {
     let out = run("report", feb08::with(), &input).expect("a report");
     let page = whole(&out, "report.md");
     let (english, chinese) = page.split_once("\n## 中文").expect("two halves");
-    // What is measured is called by its step and its values, so that `flow show` finds it.
+    // Names of instances keep their values, so that `flow show` finds them.
     let seen = |half: &str| {
         let lines =
             half.lines().filter(|line| !line.contains("version=") && !line.starts_with("- ") || line.contains("**"));
@@ -40,7 +41,7 @@ fn values_have_their_names_in_tables_sentences_charts_and_entries() {
         let drawn = text(&out, &format!("charts/solo_table-together.{lang}.svg"));
         assert!(drawn.contains(name) && !drawn.contains(">v7 "), "{drawn}");
     }
-    // The numbers have the values themselves.
+    // CSV files keep the values.
     let csv = text(&out, "charts/solo_table.csv");
     assert!(csv.contains("v7") && !csv.contains("folders"), "{csv}");
 }

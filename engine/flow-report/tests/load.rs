@@ -1,11 +1,11 @@
-//! What a report says of load over time.
+//! Findings of a report about load over time.
 
 mod common;
 
 use common::{With, add_table, bullets, feb08, honest, input, result, run, text, view, whole};
 use serde_json::{Value, json};
 
-/// What is said of trainings whose CPU use at the ends of epochs is this, and a quarter else.
+/// The findings about trainings with this CPU use at the ends of epochs, and 25% otherwise.
 fn said(at_ends: &[f64], columns: &Value) -> String {
     let series = |at_ends: f64| {
         let mut series = feb08::series();

@@ -1,4 +1,4 @@
-//! `machines:` of a table: what other machines came to stands beside one's own, and is never averaged with it.
+//! `machines:` of a table: results of other machines appear next to the own ones, and are never averaged with them.
 
 mod common;
 
@@ -117,14 +117,14 @@ fn what_was_seen_beside_their_results_is_said_as_of_ones_own() {
     let circumstances = &mut disturbed.result.circumstances;
     circumstances.unwatched = true;
     circumstances.gpu_shared = Some(0.3);
-    // As a bundle tells it.
+    // As in a bundle.
     circumstances.strangers = vec![Stranger { pid: 0, name: String::new(), gpu: String::new(), memory: 1 }];
     let mut view = view("torch/train", None, vec![own(16, 8.0), own(32, 4.0)]);
     view.imported = vec![disturbed, on_h200(32, 1.0)];
     let report = |with: Value| {
         let mut input = input(vec![("solo", view.clone())]);
         add_table(&mut input, "t", with);
-        // A report is given no import: it knows of them what the table says.
+        // A report gets no imported results. It knows them only from the table.
         input.steps.get_mut("solo").unwrap().imported.clear();
         reported(&input, json!({"table": "t"}))
     };

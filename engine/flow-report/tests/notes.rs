@@ -1,4 +1,4 @@
-//! Notes below tables: they count what they say that they count.
+//! Notes below tables count exactly what they claim to count.
 
 mod common;
 
@@ -9,7 +9,7 @@ use flow_core::reason::{Cause, NoMetrics, Spoiled};
 use flow_core::{Earlier, Outcome, Series, StepResult};
 use serde_json::json;
 
-/// Rows of epochs are of one result.
+/// Rows of epochs belong to one result.
 #[test]
 fn a_note_counts_results_and_no_epochs() {
     let of = |batch: u32| {

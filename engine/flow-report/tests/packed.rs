@@ -1,4 +1,4 @@
-//! What a report says of trainings that ran packed, against the same one after another.
+//! Findings of a report about packed trainings, compared with one after another.
 
 mod common;
 
@@ -6,7 +6,8 @@ use common::{With, add_table, bullets, honest, input, result, run, text, view};
 use flow_core::{BuiltinInput, Outcome, StepResult};
 use serde_json::{Value, json};
 
-/// Twelve trainings, seven seconds each alone, from start to end of all in `all` seconds when they ran at once.
+/// Twelve trainings that take seven seconds each alone, and `all` seconds from the first start to the last end when
+/// they ran at once.
 fn twelve(all: u64, spoil: impl Fn(&mut StepResult)) -> (BuiltinInput, Value) {
     let points = ["mobilenet_v2", "mobilenet_v3_large", "resnet18", "resnet34"]
         .into_iter()
@@ -91,7 +92,7 @@ fn of_what_was_packed_in_several_runs_the_slowdowns_are_told_and_why_no_total() 
 fn what_went_on_from_a_checkpoint_is_left_out_of_what_was_packed_and_that_is_said() {
     let (mut input, with) = twelve(40, |result| result.outcome = Outcome::Failed);
     let alone = &mut input.steps.get_mut("alone").expect("the step").results[9];
-    // As an H100 gave it: 39 s after 48 s of an attempt that was interrupted, with two starts.
+    // As measured on an H100: 39 s after 48 s of an interrupted attempt, with two starts.
     alone.usage.earlier = Some(flow_core::Earlier { jobs: 1, wall_s: Some(48.1), ..flow_core::Earlier::default() });
     alone.usage.wall_s = Some(87.1);
     let report = text(&run("report", with, &input).expect("a report"), "report.md");

@@ -1,4 +1,4 @@
-//! A report as one page: what it folds opens and closes, its targets are unique, and its links lead somewhere.
+//! A report as one page: its folds open and close, its targets are unique, and its links lead somewhere.
 
 mod common;
 
@@ -10,7 +10,7 @@ use flow_report::Reports;
 use roxmltree::Node;
 use serde_json::{Value, json};
 
-/// Reports of one section and of many, some of them of one table.
+/// Reports with one section and with many, some of which show the same table.
 fn reports() -> Vec<(BuiltinInput, Value)> {
     let mut with = feb08::with();
     let sections = with["sections"].as_array_mut().expect("a list");
@@ -44,7 +44,7 @@ fn a_page_of_html_holds_together() {
             let page = page.expect("a page").expect("a report");
             let body = page.split_once("<body>").expect("a body").1.trim_end().trim_end_matches("</html>");
             let xml = format!("<body>{body}").replace("<br>", "<br/>");
-            // A fold that does not close is no XML.
+            // A fold that does not close is not valid XML.
             let document = roxmltree::Document::parse(&xml).unwrap_or_else(|e| panic!("{e}:\n{page}"));
             let elements = || document.descendants().filter(Node::is_element);
             let ids: Vec<String> = elements().filter_map(|node| node.attribute("id")).map(str::to_owned).collect();

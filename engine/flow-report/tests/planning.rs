@@ -1,8 +1,8 @@
-//! What is wrong with a table or a report is told at planning, at its place in the file.
+//! Errors in a table or a report are reported at plan time, at their place in the file.
 
 use flow_core::{Builtins, Catalogue, ExpandRequest, Machine, Provided, Source, parse};
 
-/// Everything that planning says of these steps, a line each.
+/// All messages of planning about these steps, one per line.
 fn told(steps: &str) -> String {
     let text = format!(
         "flow: 1
@@ -79,7 +79,7 @@ fn an_order_is_compared_with_a_row_that_there_is() {
     ");
 }
 
-/// Eight times as many values take about eight times as long, and not sixty-four times.
+/// Eight times as many values take about eight times as long, not sixty-four times.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the test compares how long two workflows take")]
 fn a_table_over_a_long_axis_is_checked_at_once() {
@@ -111,7 +111,7 @@ fn a_table_is_checked_against_the_step_it_is_from() {
         "from: a, rows: lr, split: v, columns: [wall], labels: {vv: {v7: old}}",
         "from: a, rows: lr, split: v, columns: [wall], labels: {v: {v7: {en: old, zh: v11}}}",
         "from: a, rows: lr, split: v, columns: [wall], labels: {v: {v7: old, v8: {en: new, zh: 新}}, lr: {0.1: {en: low}}}",
-        // What the workflow cannot tell is left to the run.
+        // If the workflow alone does not determine the columns, the run checks them.
         "from: f, over: seed, columns: [anything, epoch_time]",
     ];
     let steps: String = tables.iter().enumerate().map(|(n, with)| table(n, with)).collect();

@@ -1,4 +1,4 @@
-//! Every reason that there is, in every language: no other language's words, no gap, and nothing of it can be forgotten.
+//! Every reason in every language: no words of another language, no gap, and no reason is forgotten.
 
 mod common;
 
@@ -12,10 +12,10 @@ use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
-/// What stands for every text of somebody else.
+/// Stands for every text by somebody else.
 const THEIRS: &str = "其文";
 
-/// One of each variant, and of each variant of what these hold; made of the schema, so that none can be left out.
+/// One value of each variant, and of each variant of the parts, made from the schema, so that none can be forgotten.
 fn all<T: JsonSchema + DeserializeOwned>() -> Vec<T> {
     let settings = schemars::generate::SchemaSettings::draft2020_12();
     let schema = settings.into_generator().into_root_schema_for::<T>().to_value();
@@ -25,7 +25,7 @@ fn all<T: JsonSchema + DeserializeOwned>() -> Vec<T> {
         .collect()
 }
 
-/// `within`: what this is a part of. A reason in a reason is looked at once, and is one that holds no other.
+/// `within` lists the enclosing types. A reason inside a reason is tested once, as one without further reasons in it.
 fn values(schema: &Value, root: &Value, within: &[&str]) -> Vec<Value> {
     if let Some(name) = schema["$ref"].as_str() {
         let target = root.pointer(name.trim_start_matches('#')).expect("a reference within the schema");
@@ -66,7 +66,7 @@ fn of_type(kind: &str, schema: &Value, root: &Value, within: &[&str]) -> Vec<Val
     }
 }
 
-/// Each field with each of its values at least once.
+/// Objects that contain each value of each field at least once.
 fn objects(schema: &Value, root: &Value, within: &[&str]) -> Vec<Value> {
     let fields: Vec<(&String, Vec<Value>)> = schema["properties"]
         .as_object()
@@ -88,7 +88,7 @@ fn objects(schema: &Value, root: &Value, within: &[&str]) -> Vec<Value> {
     (0..most).map(object).collect()
 }
 
-/// Words of English prose, two or more in a row, outside of code.
+/// Two or more English words in a row, outside of code.
 fn english(text: &str) -> Option<String> {
     let outside: String = text.split('`').step_by(2).collect::<Vec<_>>().join(" · ");
     let words: Vec<&str> = outside.split(|c: char| c.is_whitespace()).collect();
@@ -100,7 +100,7 @@ fn chinese(text: &str) -> bool {
     text.chars().any(|c| ('\u{4e00}'..='\u{9fff}').contains(&c))
 }
 
-/// An error with a form of its own stands somewhere in a reason.
+/// Whether a reason contains an error with its own form.
 fn holds_error(reason: &impl Serialize) -> bool {
     fn holds(value: &Value, key: &str) -> bool {
         let Value::Object(fields) = value else { return false };
@@ -109,7 +109,7 @@ fn holds_error(reason: &impl Serialize) -> bool {
     holds(&serde_json::to_value(reason).expect("JSON"), "")
 }
 
-/// An error is found again under the words that it has, though its JSON does not say of which kind of errors it is.
+/// An error is read back with the same words, although its JSON does not contain the kind of error.
 #[test]
 fn every_error_comes_back_as_what_it_was() {
     let all = all::<Fault>();
@@ -147,7 +147,7 @@ fn each_thing_that_the_store_cannot_do_has_words_of_its_own() {
     assert!(all.len() > 30, "{all:?}");
     let said: BTreeSet<String> = all.iter().map(|which| say(&refused(*which).into())).collect();
     assert_eq!(said.len(), all.len(), "some have the same words, {none} perhaps: {said:?}");
-    // Of another version of flow.
+    // From another version of flow.
     let other = json!({"kind": "store_refused", "which": "fold", "path": "a", "error": "gone"});
     let fault: Fault = serde_json::from_value(other).expect("an error");
     assert_eq!(fault.to_string(), "cannot handle `a`: gone");
@@ -170,7 +170,7 @@ fn every_reason_has_words_in_every_language() {
         assert_eq!(english(&zh), None, "{en} / {zh}");
         assert!(chinese(&zh), "{en} / {zh}");
         let theirs = |text: &str| text.matches(THEIRS).count();
-        // Of an error one language may say twice what the other says once.
+        // One language may name a part of an error twice where the other names it once.
         assert!(error || theirs(&en) == theirs(&zh), "{en} / {zh}");
         assert!(!zh.contains("{$") && !chinese(&en.replace(THEIRS, "")), "{en} / {zh}");
     }
@@ -178,7 +178,7 @@ fn every_reason_has_words_in_every_language() {
 
 #[test]
 fn a_chinese_report_has_no_english_sentence_whatever_happened() {
-    // An error is worded alike wherever it stands: each is shown under one cause, and each cause with one.
+    // An error has the same words everywhere, so each is shown under one cause, and each cause with one error.
     let shown = |cause: &Cause| matches!(cause, Cause::NoInput { .. }) || !holds_error(cause);
     let causes: Vec<Cause> = all().into_iter().filter(shown).collect();
     assert!(causes.len() < 1_100, "{}", causes.len());
@@ -206,12 +206,12 @@ fn a_chinese_report_has_no_english_sentence_whatever_happened() {
     }
 }
 
-/// Every text that is no tag can be reached, to hide what is secret in it.
+/// Every text except tags can be reached, so that secrets in it can be hidden.
 #[test]
 fn every_text_of_a_reason_is_looked_at() {
     fn strings(value: &Value, key: &str, found: &mut Vec<String>) {
         match value {
-            // Tags and names of flow's own.
+            // Tags, and names by flow.
             Value::String(_) if ["kind", "outcome", "memory", "verdict", "which"].contains(&key) => {}
             Value::String(text) => found.push(text.clone()),
             Value::Array(all) => all.iter().for_each(|one| strings(one, key, found)),

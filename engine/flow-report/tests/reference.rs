@@ -1,4 +1,5 @@
-//! Earlier figures beside those of now: what is read of a CSV file, what is computed of it, and what is said of both.
+//! Earlier figures next to the current ones: the reading of a CSV file, the computed columns, and the findings about
+//! both.
 
 mod common;
 
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 
 const PUBLISHED: &str = include_str!("published/feb08-mobilenet_v2-4gpu.csv");
 
-/// A sweep of now, whose times stop falling elsewhere than published.
+/// A current sweep, whose times stop falling at another place than the published ones.
 fn now(file: &str) -> BuiltinInput {
     let figures = [(16, 1500.0, 20.0), (32, 1900.0, 11.0), (64, 2800.0, 7.0), (128, 4600.0, 5.0), (256, 8200.0, 4.0)];
     let mut results: Vec<_> = figures
@@ -38,7 +39,7 @@ fn published_figures_stand_beside_those_of_now_with_their_growth() {
     let out = table(PUBLISHED, columns()).expect("a table");
     let text = text(&out, "table.en.md");
     assert!(text.contains("Epoch time, earlier (s)") && text.contains("out of GPU memory"), "{text}");
-    // 37.4 s to 19.6 s, as published.
+    // From 37.4 s to 19.6 s, as published.
     assert!(text.contains("37.4") && text.contains("−48%"), "{text}");
 }
 
@@ -65,7 +66,7 @@ fn a_table_of_flow_is_a_reference_as_it_is() {
     let csv: String = text(&first, "table.csv").lines().map(|line| line.to_owned() + "\n").collect();
     let again = table(&csv, json!({})).expect("a table");
     let text = text(&again, "table.csv");
-    // What was now is earlier then.
+    // The current figures became earlier ones.
     assert!(text.lines().nth(1).is_some_and(|line| line.starts_with("16,1500,1500,")), "{text}");
 }
 
@@ -91,7 +92,7 @@ fn a_slip_in_a_head_and_a_row_that_comes_twice_are_said() {
     let twice =
         "A line of `published.csv` is of the same row as an earlier one, and both are taken together: batch=16.";
     assert!(said.contains(twice), "{said}");
-    // What the author says is taken from elsewhere, or not at all, is no slip.
+    // A column that the author takes from elsewhere, or leaves out, is not a typing error.
     let with = json!({"columns": {"epoch_time": null}});
     let out = table("batch,epoch_tme,gpu_memory [MiB]\n16,37.4,1113\n", with).expect("a table");
     assert!(!text(&out, "table.en.md").contains("meant"));
@@ -137,7 +138,7 @@ fn what_is_wrong_in_a_file_is_said_with_its_line() {
 
 const FEB13: &str = include_str!("published/feb13-mobilenet_v3_large-v11.csv");
 
-/// Two trainings alone and together on one GPU, as measured on a card that one of them fills.
+/// Two trainings alone and together on one GPU, as measured on a GPU that one of them fills.
 fn pair(reference: Value, looks: u32) -> Result<BuiltinOutput, String> {
     let figures = [(16, 1.16, 2.54), (32, 0.83, 1.72)];
     let point = |step: &str, batch: i32, time: f64| {
@@ -174,7 +175,8 @@ fn the_verdict_of_a_group_is_held_against_that_of_earlier_figures() {
     let report = text(&pair(reference.clone(), 3).expect("a report"), "report.md");
     common::honest(&report);
     let line = |start: &str| report.lines().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{report}"));
-    // 21.5 s alone and 32.5 s together, 13.6 s and 23.1 s: 1.25 times the work of one after another then, 0.94 times now.
+    // 21.5 s alone and 32.5 s together, 13.6 s and 23.1 s: 1.25 times the work of one after another then, and 0.94
+    // times now.
     let group = line("| pair ");
     assert!(group.contains("| only concurrent ") && group.contains("1.25×"), "{group}");
     assert!(group.contains("| slower than serial ") && group.contains("0.938× ± 0.005"), "{group}");
@@ -184,7 +186,7 @@ fn the_verdict_of_a_group_is_held_against_that_of_earlier_figures() {
         "{held}"
     );
     assert!(held.ends_with("| no, different |"), "{held}");
-    // One run of each decides nothing now, and so nothing about then.
+    // One run of each decides nothing now, so it does not refute the earlier verdict.
     let once = text(&pair(reference, 1).expect("a report"), "report.md");
     assert!(once.contains("| undecided |") && !once.contains("| no, different"), "{once}");
     assert!(
@@ -203,7 +205,7 @@ fn figures_that_are_not_meant_here_are_left_out_and_said() {
 
 #[test]
 fn findings_are_held_against_each_other_over_the_rows_that_both_have() {
-    // Published up to 64, where the time still fell; now up to 512.
+    // Published up to 64, where the time still fell; the current sweep goes up to 512.
     let with = json!({"columns": {"epoch_time": "epoch_s"}});
     let file = "batch,epoch_s\n16,40\n32,20\n64,12\n";
     let mut input = now(file);
@@ -282,7 +284,7 @@ fn earlier_figures_keep_the_digits_that_they_were_given_with() {
         line.trim_end_matches('|').rsplit('|').next().map(|cell| cell.trim().to_owned())
     };
     assert_eq!(["a", "b", "c"].map(|row| earlier(row).unwrap_or_default()), ["15.5", "2.88", "1.50"], "{report}");
-    // 15.48 is 15.5, and 1.508 is not 1.50.
+    // 15.48 reads as 15.5, but 1.508 does not read as 1.50.
     assert!(report.contains("2 of 3 are the same to the last digit"), "{report}");
 }
 
@@ -336,7 +338,7 @@ fn earlier_rows_on_unlike_numbers_of_gpus_are_not_compared_with_and_without_a_sp
     assert!(told(json!(["gpus", "epoch_time"]), true).contains("| GPUs, earlier |"));
 }
 
-/// `metric` in `unit` now, and 1.5 in the file under this head.
+/// The table if the current `m` is in `unit` and the file has 1.5 under this header.
 fn beside(unit: &str, head: &str) -> Result<String, String> {
     let mut now = result("s", &[("x", json!(1))], 0);
     if unit != "none" {
@@ -360,7 +362,7 @@ fn units_of_one_kind_are_converted_and_no_others() {
         ("KiB", "m [B]", "1,1,0.0014648"),
         ("images/s", "m [images/s]", "1,1,1.5"),
         ("", "m []", "1,1,1.5"),
-        // What was not measured has the unit that it is given.
+        // A metric that was not measured has the unit that the file gives.
         ("none", "m [GB]", "1,NA,1.5"),
     ];
     for (unit, head, expected) in cases {
@@ -381,7 +383,7 @@ fn units_of_one_kind_are_converted_and_no_others() {
     }
 }
 
-/// Four H200 that were held to 10 GiB: that 512 runs out of it says nothing of the cards.
+/// Four H200 with a limit of 10 GiB: running out of memory at 512 says nothing about these GPUs.
 #[test]
 fn an_end_of_memory_that_a_limit_forced_reproduces_nothing() {
     let figures = [

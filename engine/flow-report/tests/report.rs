@@ -1,4 +1,4 @@
-//! `flow/report`: full reports in both languages, and what must hold of every one.
+//! `flow/report`: complete reports in both languages, and the properties of every report.
 
 mod common;
 
@@ -39,7 +39,7 @@ fn every_figure_of_the_prose_is_in_a_table() {
         let out = run("report", feb08::with(), &input).expect("a report");
         let (report, entry) = (text(&out, "report.md"), text(&out, "entry.md"));
         honest(&report);
-        // What the figures of an entry are computed from stands in the report.
+        // The report contains the figures behind those of an entry.
         let tables: Vec<&str> = report.lines().chain(entry.lines()).filter(|line| line.starts_with('|')).collect();
         let (english, chinese): (Vec<&str>, Vec<&str>) =
             entry.lines().filter(|line| line.starts_with("- ")).partition(|line| !line.contains('：'));
@@ -146,7 +146,7 @@ fn what_nobody_could_watch_is_said() {
 fn a_guess_is_confirmed_refuted_or_left_open() {
     let told = |resource: &str, alone: Option<f64>| {
         let mut input = feb08::with_gpus();
-        // What was used together is not known where the use alone is another.
+        // If the use alone changes, the use together is not known.
         if let Some(alone) = alone {
             input.steps["solo"].results.iter_mut().for_each(|result| result.usage.cpu_util = Some(alone));
             input.steps["together"].results.iter_mut().for_each(|result| result.usage.cpu_util = None);
@@ -197,7 +197,7 @@ fn findings_of_published_and_drawn_curves() {
     for (batch, _, memory) in &mut vgg {
         *memory += if *batch > 8 { f64::from(*batch) * 20.0 } else { f64::from(*batch) };
     }
-    // The steps of a sweep from 1 to 70, in milliseconds, with a jump behind every sixteenth.
+    // The times of a sweep from 1 to 70, in milliseconds, with a jump after every sixteenth.
     let sweep = (1..=70_u32).map(|b| {
         let ripple = f64::from((b * 37) % 11) / 50.0;
         (b, (20.0 + 1.5 * f64::from(b) + 12.0 * f64::from((b - 1) / 16) + ripple) / 1000.0, 900.0 + 20.0 * f64::from(b))
@@ -481,7 +481,7 @@ fn a_report_is_put_into_another_language_without_its_results() {
         let one = whole(&of(json!([lang])), "report.md");
         let told = builtins.text(read, Some(lang)).expect("a text").expect("a report");
         assert!(!told.contains("!["), "charts are not beside it: {told}");
-        // Neither charts with what is said below them, nor folds.
+        // Without charts, their captions, and folds.
         let left_out = ["![", "Lines that differ", "相差不到", "<details>", "</details>", "<a id="];
         let words = |text: &str| {
             let others = text.lines().filter(|l| !l.is_empty() && !left_out.iter().any(|start| l.starts_with(start)));
@@ -513,7 +513,7 @@ fn the_same_results_give_the_same_files() {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(48))]
 
-    /// Whatever was measured, the prose of both languages has the same figures, and all of them stand in tables.
+    /// Whatever the results are, the prose of both languages has the same figures, and tables contain all of them.
     #[test]
     fn generated_reports_are_honest(
         factors in proptest::collection::vec((0.2..3.0_f64, 0.5..2.0_f64, 0.0..1.3_f64, -0.05..0.05_f64), 14),

@@ -1,4 +1,4 @@
-//! Simulated schedules in reports: their pictures, and what is found about policies.
+//! Simulated schedules in reports: their charts, and the findings about policies.
 
 mod common;
 
@@ -8,7 +8,7 @@ use flow_core::{BuiltinInput, Outcome, StepResult};
 use flow_report::{Bar, Gantt, Reports};
 use serde_json::{Value, json};
 
-/// Jobs of a quarter of an hour one after another on each of two GPUs, for so many hours.
+/// Jobs of 15 minutes, one after another on each of two GPUs, for this many hours.
 fn schedule(hours: u32) -> Gantt {
     let bar = |n: u32| {
         let (start, kind) = (f64::from(n / 2) * 900.0, if n.is_multiple_of(3) { "vgg16" } else { "alexnet" });
@@ -18,7 +18,7 @@ fn schedule(hours: u32) -> Gantt {
     Gantt::new(2, (0..8 * hours).map(bar).collect(), Some((vec![(0.0, 13.0)], 32.0)), waiting)
 }
 
-/// Mean time in the system of three policies at two densities, with standard errors, as simulations give them.
+/// Mean JCT of three policies at two densities, with standard errors, as in simulations.
 fn simulated() -> BuiltinInput {
     let points = [
         ("fifo", [(4_000.0, 50.0), (36_000.0, 2_000.0)], 0.5),
@@ -188,11 +188,11 @@ fn a_section_shows_the_schedules_that_it_names() {
     |----------------------------------------------------------------|-----:|
     | 到达密度为 1.1 时 makespan（完工时间）的最高值与最低值之比减 1 | 0.0% |
     ");
-    // Both end where the first must, and count who waits on one scale.
+    // Both charts end at the earlier end, and use one scale for waiting jobs.
     let [one, other] = ["charts/schedule-1.en.svg", "charts/schedule-2.zh.svg"].map(|file| text(&out, file));
     assert!(one.contains("alone[policy=fifo,density=1.1]: the first 11.2 of 30 hours"), "{}", &one[..900]);
     assert!(other.contains("前 11.2 小时（共 25 小时）"), "{}", &other[..900]);
-    // In the terminal there is neither the picture nor its caption, and the words are made anew.
+    // A terminal shows neither the chart nor its caption, and its text is rendered again.
     let told = Reports::new().text(|file| out.files.get(file).cloned(), Some("zh")).expect("a text").expect("a report");
     assert!(told.contains("平均作业完成时间") && !told.contains("调度过程"), "{told}");
 }
@@ -232,10 +232,10 @@ fn an_entry_that_means_none_or_several_is_refused() {
     ");
 }
 
-/// Points of a policy: a density and the hours that its seeds gave there.
+/// The points of a policy: a density and the hours for each seed.
 type Points<'a> = &'a [(f64, [f64; 5])];
 
-/// A table of one policy after the other at each density, and what is found in it.
+/// A table with the policies at each density, and the findings about it.
 fn found(points: &[(&str, Points<'_>)]) -> String {
     let results = points.iter().flat_map(|(policy, densities)| {
         densities.iter().map(move |(density, hours)| {
@@ -255,7 +255,8 @@ fn found(points: &[(&str, Points<'_>)]) -> String {
     found.join("\n")
 }
 
-/// fifo takes a quarter longer on each seed, although seeds differ by more; srtf is longer on some and shorter on others.
+/// fifo takes a quarter longer for each seed, although seeds differ by more. srtf is longer for some seeds and shorter
+/// for others.
 #[test]
 fn policies_are_compared_on_the_same_seeds() {
     let found = found(&[
@@ -283,7 +284,8 @@ fn policies_that_do_the_very_same_are_said_to() {
     assert!(found.contains("lyapunov（按所示精度无差异）") && !found.contains("0.00 h"), "{found}");
 }
 
-/// One GPU a job is the slower at first, and the faster where the queue is long; another policy stays between chance and nothing.
+/// One GPU per job is slower at first, and faster when the queue is long. The order of the third policy does not turn,
+/// because at one of the densities it cannot be distinguished.
 #[test]
 fn where_the_order_turns_is_found_over_all_rows() {
     let found = found(&[
@@ -360,7 +362,7 @@ fn what_a_simulation_takes_for_granted_stands_in_its_report_once() {
     ");
 }
 
-/// What is found of a trace under policies, with mean time in system and total time of each.
+/// The findings about a trace under several policies, with mean JCT and makespan of each.
 fn traced(times: [(&str, f64, f64); 3]) -> String {
     let results = times.map(|(policy, time, whole)| {
         let result = result("replay", &[("policy", json!(policy))], 0).metric("time_in_system", time, "s");
@@ -388,7 +390,8 @@ fn policies_on_one_trace_are_told_in_their_order() {
     ");
 }
 
-/// What is found of a trace, given the hours that policies take on it, against simulations with these hours on five lists of jobs.
+/// The findings about a trace with these hours per policy, compared with simulations with these hours on five lists of
+/// jobs.
 fn against(trace: &[(&str, f64)], simulated: &[(&str, [f64; 5])]) -> [String; 2] {
     let one = |(policy, hours): &(&str, f64)| {
         result("replay", &[("policy", json!(policy))], 0).metric("time_in_system", hours * 3_600.0, "s")

@@ -1,4 +1,4 @@
-//! Tables with a row for each epoch or step: a row has what was printed and measured in it, or a gap.
+//! Tables with a row for each epoch or step: a row contains the numbers printed and measured in it, or a gap.
 
 mod common;
 
@@ -46,7 +46,8 @@ fn a_row_of_each_epoch() {
     16,2,0.2,2,100,NA
     32,—,out_of_memory,out_of_memory,out_of_memory,out_of_memory
     ");
-    // Of an epoch nobody measured these, and the whole's values are other numbers. No unit is chosen from nothing.
+    // These are not measured per epoch, and the values of the whole run are different numbers. Without numbers, no unit
+    // is chosen.
     let columns = json!([
         "wall",
         "cpu_time",
@@ -118,7 +119,7 @@ fn rows_of(rows: &str, series: Series) -> String {
 
 #[test]
 fn rows_have_what_was_printed_in_them_or_a_gap() {
-    // A second `fit`, whose epochs begin again and which prints no accuracy.
+    // A second `fit`, whose epochs start again and which prints no accuracy.
     let twice = series_of(&[
         ("loss", &[(0, Some(0.0), None, 3.0), (0, Some(1.0), None, 2.0), (1, Some(0.0), None, 1.0)]),
         ("acc", &[(0, Some(1.0), None, 0.5)]),
@@ -130,7 +131,7 @@ fn rows_have_what_was_printed_in_them_or_a_gap() {
     1,0,1,NA,NA
     `test_acc` was printed without an epoch, so it is in no row.
     ");
-    // Losses between epochs, and an evaluation at their ends.
+    // Losses between epochs, and an evaluation at the end of each.
     let fractions = series_of(&[
         (
             "loss",
@@ -164,7 +165,7 @@ fn rows_have_what_was_printed_in_them_or_a_gap() {
     ");
 }
 
-/// Ten epochs of one training against ten of another are ten samples of two runs, and none of how runs differ.
+/// Ten epochs of one training against ten of another are ten samples of two runs, but not samples of how runs differ.
 #[test]
 fn epochs_of_one_run_on_either_side_bear_no_test() {
     let mut results = Vec::new();

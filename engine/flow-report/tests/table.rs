@@ -1,4 +1,4 @@
-//! `flow/table`: published tables come out as they were measured, and what cannot be compared is not.
+//! `flow/table`: published tables have the measured numbers, and numbers that cannot be compared are not compared.
 
 mod common;
 
@@ -180,7 +180,7 @@ fn means_over_seeds_and_medians_of_repetitions() {
     (a) 测量条件不同，既不取平均也不作比较（CPU 数：4 与 2）。
     "#);
 
-    // Each repetition has a seed of its own, though no axis says so.
+    // Each repetition has its own seed, although there is no axis for it.
     let repeated = seeds("s", &[0.94, 0.95, 0.96]).into_iter().enumerate().map(|(n, mut result)| {
         result.axes.shift_remove("seed");
         result.repetition = Some(n as u32);

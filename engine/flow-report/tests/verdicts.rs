@@ -1,4 +1,5 @@
-//! Co-run groups in reports: published experiments get the verdict of their notes, and what cannot be judged says why.
+//! Co-run groups in reports: published experiments get the verdict of their notes, and a group that cannot be judged
+//! says why.
 
 mod common;
 
@@ -10,7 +11,7 @@ use serde_json::json;
 /// Published figures of one co-run experiment: (batch, GPUs, alone, together, CPU use alone, GPU memory in MiB).
 type Member = (u32, usize, f64, f64, Option<f64>, Option<f64>);
 
-/// What the report on a group of them says.
+/// The verdict sentences of the report on a group of members.
 fn judged(
     group: &str,
     gpus: CorunGpus,
@@ -21,7 +22,7 @@ fn judged(
     report.lines().filter(|line| line.starts_with("- Together")).collect::<Vec<_>>().join("\n")
 }
 
-/// The report on a group of them.
+/// The report on a group of members.
 fn reported(
     group: &str,
     gpus: CorunGpus,
@@ -80,7 +81,7 @@ fn published_experiments_get_the_verdicts_of_their_notes() {
         .collect();
     insta::assert_snapshot!(judged("A2", CorunGpus::Shared, &shared, |_| ()), @"- Together (A2): **only concurrent**. The members take 1.99 to 2.60 times as long as alone, yet together they do 1.34 ± 0.21 times the work of one after another. No figures for CPU, GPU, GPU memory, GPU memory busy time and waiting for data.");
     insta::assert_snapshot!(judged("A3", CorunGpus::Own, &per_gpu("v7", None), |_| ()), @"- Together (A3): **only concurrent**. The members take 1.76 to 2.52 times as long as alone, yet together they do 1.51 ± 0.24 times the work of one after another. Limiting: CPU (demand 197%). Not limiting: GPU, GPU memory and GPU memory busy time (own GPUs). No figures for waiting for data.");
-    // The notes give no figure for v11: as fast as alone.
+    // The notes have no figure for v11, only that it is as fast as alone.
     insta::assert_snapshot!(judged("A4", CorunGpus::Own, &per_gpu("v11", Some(1.0)), |_| ()), @"- Together (A4): **parallel**. No member is measurably slower than alone. Enough for all: CPU (demand 66%); GPU, GPU memory and GPU memory busy time (own GPUs).");
     let two: Vec<Member> = published(include_str!("published/feb13-mobilenet_v3_large-v11.csv"))
         .iter()
@@ -102,7 +103,7 @@ fn published_experiments_get_the_verdicts_of_their_notes() {
 
 #[test]
 fn no_more_of_the_cpus_is_said_to_be_used_than_there_is() {
-    // Of three windows that are not quite the same.
+    // The sum over three slightly different windows.
     let used = |together: &mut Vec<flow_core::StepResult>| {
         together.iter_mut().for_each(|member| *member = member.clone().cpu_util(0.338));
     };
@@ -272,7 +273,7 @@ fn what_sharing_cost_before_is_predicted_with() {
         common::honest(&report);
         report
     };
-    // Beyond 100% they ask for 80% more.
+    // Above 100%, they demand 80% more.
     let (before, never) = (report(Some(0.5)), report(None));
     assert!(before.contains("14.0 |") && never.contains("18.0 |"), "{before}{never}");
     assert!(before.contains("As measured on this GPU model before, it is 0.50 (pair)."), "{before}");
@@ -370,6 +371,6 @@ fn what_members_use_adds_up_to_its_sum_as_shown() {
     let out = run("report", json!({"sections": [{"table": "t", "corun": "together"}]}), &input).expect("a report");
     let report = text(&out, "report.md");
     let sum = report.lines().find(|line| line.contains("Sum of g")).expect("a sum");
-    // 4.0, 4.5 and 4.7; all digits together are 13.32.
+    // 4.0, 4.5 and 4.7. With all digits, the sum is 13.32.
     assert!(sum.contains("13.2%"), "{report}");
 }

@@ -1,11 +1,11 @@
-//! Analyses of tables, and what reports say of them.
+//! Analyses of tables, and the findings of reports about them.
 
 use flow_core::{BuiltinInput, BuiltinOutput};
 use serde_json::{Value, json};
 
 use super::{bullets, honest, result, run, text, view, whole};
 
-/// Puts an analysis among the steps, as the engine does.
+/// Adds an analysis to the steps, as the engine does.
 pub(crate) fn add(input: &mut BuiltinInput, uses: &str, name: &str, with: Value) -> BuiltinOutput {
     let out = run(uses, with.clone(), input).expect("an analysis");
     let mut step = view(&format!("flow/{uses}"), None, vec![result(name, &[], 0)]);

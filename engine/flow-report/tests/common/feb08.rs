@@ -1,4 +1,4 @@
-//! The results of the workflow feb08 as two machines would give them: four GPUs with the published figures, and none.
+//! The results of the workflow feb08 on two machines: with four GPUs and the published figures, and without a GPU.
 
 use flow_core::reason::{Cause, ProfileReason};
 use flow_core::{BuiltinInput, CorunGpus, Outcome, Series, StepResult};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{With, add_table, input, number, published, result, view};
 
-/// Figures that were not published, made up within reason so that nothing is missing: top-1, loader waits, GPU load.
+/// Figures that were not published. Plausible values fill the gaps: top-1, loader waits, GPU load.
 const TOP1: [(f64, f64); 4] = [(0.952, 0.949), (0.948, 0.951), (0.941, 0.944), (0.930, 0.928)];
 
 fn point(step: &str, version: &str, batch: &str, gpus: usize) -> StepResult {
@@ -40,7 +40,7 @@ fn together() -> Vec<StepResult> {
     let of = rows.iter().filter(|row| row["run"] == "own-gpus");
     of.map(|row| {
         let alone = number(row, "epoch_solo_s").expect("a time");
-        // For v11 the notes say that together was as fast as alone, and give no figure.
+        // For v11 the notes say that together was as fast as alone, without a figure.
         let time = number(row, "epoch_together_s").unwrap_or(alone * 1.01);
         point("together", &row["dataset"], &row["batch"], row["gpus"].parse().expect("a number"))
             .noisy("epoch_time", time, "s", 0.2, 3)
@@ -82,7 +82,7 @@ fn tables(input: &mut BuiltinInput) {
     add_table(input, "solo_table", solo);
 }
 
-/// On a machine with four GPUs.
+/// Results of a machine with four GPUs.
 pub(crate) fn with_gpus() -> BuiltinInput {
     let mut input = input(vec![
         ("four", view("torch/train", Some("solo"), four())),
@@ -94,7 +94,7 @@ pub(crate) fn with_gpus() -> BuiltinInput {
     input
 }
 
-/// On a machine without a GPU: three together on two CPUs.
+/// Results of a machine without a GPU: three together on two CPUs.
 pub(crate) fn without_gpus() -> BuiltinInput {
     let figures = [
         ("v7", 8, 9.82, 0.97),
@@ -140,7 +140,7 @@ pub(crate) fn without_gpus() -> BuiltinInput {
     input
 }
 
-/// Three epochs of a run whose CPU rests between them.
+/// Three epochs of a run whose CPU is less busy between them.
 pub(crate) fn series() -> Series {
     let epoch_times = [(1, 1.0, 4.4), (2, 4.8, 8.0), (3, 8.4, 11.6)];
     let cpu = (0..25).map(|i| {

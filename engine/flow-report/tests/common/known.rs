@@ -1,4 +1,4 @@
-//! Results with the figures of published pages: what each page showed, as the store would hold it.
+//! Results with the figures of published pages, as the store would contain them.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::{With, add_table, curve, input, number, published, result, timed, vie
 
 const GIB: u64 = 1 << 30;
 
-/// A page: its results, and what its report takes.
+/// A page: the results, and the parameters of its report.
 pub(crate) struct Page {
     pub(crate) input: BuiltinInput,
     pub(crate) with: Value,
@@ -24,7 +24,7 @@ impl Page {
     }
 }
 
-/// On a machine of today with so many CPUs, of which it has so many.
+/// The result on a current machine with `host` CPUs, of which the step has `own`.
 fn on(mut result: StepResult, model: &str, gpu: &str, [host, own]: [u32; 2]) -> StepResult {
     let gpus = result.usage.gpus.len();
     let seen = &mut result.circumstances;
@@ -120,7 +120,7 @@ pub(crate) fn feb08() -> Page {
     Page::new(input, title, json!([section]))
 }
 
-/// mobilenet_v3_large on one H100: alone, and two on the one GPU.
+/// mobilenet_v3_large on one H100: alone, and two on one GPU.
 pub(crate) fn feb13() -> Page {
     let rows = [
         (16, 2138.0, 9.912, 0.124, 0.947, 0.182, 0.994),
@@ -236,7 +236,7 @@ pub(crate) fn jumps() -> Page {
     Page::new(input, title, sections)
 }
 
-/// Fine-tuning on one H200: batch sizes, and GPU against CPU.
+/// Fine-tuning on one H200: several batch sizes, and GPU against CPU.
 pub(crate) fn bird() -> Page {
     // Batch, memory, load, CPU use, epoch time, losses, error rate.
     let rows = [
@@ -253,7 +253,7 @@ pub(crate) fn bird() -> Page {
         let of = result("tune", &[("batch", json!(batch))], 1).noisy("epoch_time", time, "s", 0.005, 3);
         on(learned(of, last).gpu_memory(memory).gpu_load(load, 0.4).cpu_util(cpu), "resnet34", "NVIDIA H200", [16, 16])
     });
-    // Device, GPUs, the times of the frozen epoch and of the next, and what both learned.
+    // Device, GPUs, the times of the frozen epoch and of the next, and the metrics that both learned.
     let devices = [
         ("gpu", 1, [2.44, 6.12], [[0.13755, 0.02538, 0.0068], [0.02837, 0.01811, 0.0050]]),
         ("cpu", 0, [105.0, 239.68], [[0.13761, 0.02558, 0.0068], [0.02846, 0.01818, 0.0050]]),
@@ -308,7 +308,7 @@ pub(crate) fn bird() -> Page {
     Page::new(input, title, sections)
 }
 
-/// A training, its batch size, how long it takes alone and packed, and its epoch and load alone.
+/// A training, its batch size, its durations alone and packed, and its epoch time and load alone.
 type Packing = (&'static str, i32, [f64; 2], [f64; 2]);
 
 /// Twelve trainings on one H200, alone and packed.

@@ -1,4 +1,4 @@
-//! Results as the store would hold them, made up of published or plain figures.
+//! Results as the store would contain them, with published or simple figures.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 pub(crate) mod analyses;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 pub(crate) const MIB: f64 = 1024.0 * 1024.0;
 
-/// A result of `step` at a point of its matrix, alone on a machine with `gpus` Titan Xp, without any number yet.
+/// A result of `step` at a point of its matrix, alone on a machine with `gpus` Titan Xp, without numbers.
 pub(crate) fn result(step: &str, axes: &[(&str, Value)], gpus: usize) -> StepResult {
     let point: Vec<String> =
         axes.iter().map(|(k, v)| format!("{k}={}", v.as_str().map_or_else(|| v.to_string(), str::to_owned))).collect();
@@ -67,7 +67,7 @@ pub(crate) fn result(step: &str, axes: &[(&str, Value)], gpus: usize) -> StepRes
     }
 }
 
-/// The same with more said.
+/// Adds figures and facts to a result.
 pub(crate) trait With: Sized {
     fn metric(self, name: &str, value: f64, unit: &str) -> Self;
     fn noisy(self, name: &str, value: f64, unit: &str, sd: f64, epochs: u32) -> Self;
@@ -175,7 +175,7 @@ pub(crate) fn view(uses: &str, like: Option<&str>, results: Vec<StepResult>) -> 
     }
 }
 
-/// An input of steps by name.
+/// An input with steps by name.
 pub(crate) fn input(steps: Vec<(&str, StepView)>) -> BuiltinInput {
     BuiltinInput {
         workflow: "feb08".into(),
@@ -194,7 +194,7 @@ pub(crate) fn run(name: &str, with: Value, input: &BuiltinInput) -> Result<Built
     Reports::new().run(name, &input).map_err(|fault| fault.to_string())
 }
 
-/// Runs `flow/table` and puts it among the steps, as the engine does.
+/// Runs `flow/table` and adds it to the steps, as the engine does.
 pub(crate) fn add_table(input: &mut BuiltinInput, name: &str, with: Value) {
     let out = run("table", with.clone(), input).expect("a table");
     let mut table = view("flow/table", None, vec![result(name, &[], 0)]);
@@ -203,7 +203,7 @@ pub(crate) fn add_table(input: &mut BuiltinInput, name: &str, with: Value) {
     input.steps.insert(name.into(), table);
 }
 
-/// A file of an output, as text: of a report its details, of a chart in several languages the first.
+/// A file of an output, as text. Of a report, only the details; of a chart in several languages, the first.
 pub(crate) fn text(out: &BuiltinOutput, path: &str) -> String {
     let whole = whole(out, path);
     if path == "report.md" { details(&whole) } else { whole }
@@ -246,7 +246,7 @@ pub(crate) fn remarks(details: &str) -> [Vec<&str>; 2] {
     })
 }
 
-/// The details of a report: of each language the set-up and the remarks, then each section below a heading.
+/// The details of a report: for each language the set-up and the remarks, then each section below a heading.
 fn details(report: &str) -> String {
     let halves: Vec<String> = report.split("\n## 中文\n").map(details_of).collect();
     halves.join("\n## 中文\n")
@@ -266,7 +266,7 @@ fn details_of(half: &str) -> String {
     format!("{title}\n\n{setup}{}\n", sections.collect::<String>())
 }
 
-/// Everything of a report that is not in its details, by language.
+/// The part of a report that is not in its details, by language.
 pub(crate) fn first_screens(report: &str) -> [String; 2] {
     let (first, second) = report.split_once("\n## 中文\n").unwrap_or((report, ""));
     [first, second].map(|half| {
@@ -281,10 +281,10 @@ pub(crate) fn first_screens(report: &str) -> [String; 2] {
     })
 }
 
-/// The figures of a text: numbers that are no part of a word, `v7` and `mobilenet_v2`, nor of a link or of code.
+/// The figures of a text: numbers that are not part of a word such as `v7` or `mobilenet_v2`, of a link, or of code.
 pub(crate) fn figures(text: &str) -> BTreeSet<String> {
     let mut out = BTreeSet::new();
-    // That a number is less than another is no tag.
+    // A less-than sign before a number is not a tag.
     let text = text.replace("< ", "");
     for (at, outside) in text.split(['<', '>', '`']).enumerate() {
         if at % 2 == 1 && text.contains(['<', '`']) {
@@ -307,7 +307,7 @@ pub(crate) fn figures(text: &str) -> BTreeSet<String> {
     out
 }
 
-/// Every figure of the prose is a figure of a table, and both languages have the same ones.
+/// Checks that every figure of the prose is in a table, and that both languages have the same figures.
 pub(crate) fn honest(report: &str) {
     let tables: String = report.lines().filter(|line| line.starts_with('|')).collect::<Vec<_>>().join("\n");
     let shown = figures(&tables);
@@ -315,7 +315,7 @@ pub(crate) fn honest(report: &str) {
     assert_eq!(english.len(), chinese.len(), "{report}");
     for (en, zh) in english.iter().zip(&chinese) {
         assert_eq!(figures(en), figures(zh), "{en}\n{zh}");
-        // A bound, or a number of runs, is told and not measured.
+        // A bound or a number of runs is not a measurement.
         let told = ["less than ", "below ", "about "];
         if told.iter().any(|word| en.contains(word)) {
             continue;
@@ -339,7 +339,7 @@ pub(crate) fn curve(values: &[(u32, f64)]) -> Vec<Point> {
     values.iter().map(|&(epoch, value)| Point { part: 0, key: Key::of_epoch(epoch), value }).collect()
 }
 
-/// Epochs with begin and end.
+/// Epochs with start and end.
 pub(crate) fn timed(epochs: &[(u32, f64, f64)]) -> Vec<TimedEpoch> {
     epochs.iter().map(|&(epoch, began, ended)| TimedEpoch { part: 0, epoch, began, ended }).collect()
 }
