@@ -7,8 +7,8 @@ use crate::table::Table;
 /// Curves cover each other if at least this share of their points is close together.
 const MOST: f64 = 0.8;
 
-/// For each curve, the points of the second value minus those of the first, and the name of the difference: `link −
-/// device`. `None` unless the table is split in two and some of the curves cover each other.
+/// For each curve, the points of the second value minus those of the first. Also the name of the difference, such as
+/// `link − device`. `None` unless the table is split in two and some of the curves cover each other.
 pub(super) fn differences(clouds: &[Cloud], table: &Table) -> Option<(Vec<Cloud>, String)> {
     let Some((_, values)) = &table.split else { return None };
     let [first, second] = values.as_slice() else { return None };

@@ -62,7 +62,7 @@ pub struct ReferenceWith {
     /// If false, the table leaves the figures out and says so. Example: `${{ machine.gpus > 0 }}`.
     #[serde(default = "always")]
     pub when: bool,
-    /// Header of the columns with earlier figures. By default it calls them earlier.
+    /// Header of the columns with earlier figures. By default it says that they are earlier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<Text>,
 }
