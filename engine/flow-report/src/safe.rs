@@ -228,7 +228,7 @@ fn is_path(before: &str, rest: &str) -> bool {
     (drive || rest.starts_with('/') && !rest.starts_with("//")) && (apart || before.ends_with("file://"))
 }
 
-/// The same for a value that may be a path as a whole, including spaces.
+/// `without_folders` for a value that may be a path as a whole, including spaces.
 pub fn value_without_folders(value: &str) -> String {
     let path = value.trim().trim_end_matches('/');
     match path.rsplit_once('/') {

@@ -205,7 +205,7 @@ fn found(
     for (at, column) in all.iter().enumerate() {
         let rows: Vec<(usize, f64)> =
             column.changes.iter().enumerate().filter_map(|(row, change)| Some((row, (*change)?))).collect();
-        // If most rows have no change, the column is left out.
+        // A column is left out if its change is known in at most half of the rows.
         if 2 * rows.len() <= column.expected {
             continue;
         }

@@ -25,7 +25,7 @@ pub(crate) fn winner(ledger: &mut SectionFigures<'_>, command: bool, found: &[Sc
     if table.rows.iter().any(|axis| axis == "epoch" || axis == "step") {
         return None;
     }
-    // Only columns that the program reports, not those that flow measures.
+    // Candidates are columns that the program reports. Those that flow measures are filtered out below.
     let asked = |column: &&Column| !column.key && column.derived.is_none() && !column.earlier;
     let known = |column: &&Column| Best::by_name(&column.name).is_some();
     let columns = || table.columns.iter().filter(asked).filter(known);

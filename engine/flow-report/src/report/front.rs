@@ -47,7 +47,7 @@ pub(super) fn sentence(said: Said, section: &Section, words: &Words, lang: &str)
     }
 }
 
-/// The answer of the section, by the author or else by flow. It says if there is no clear finding.
+/// The answer of the section, by the author or else by flow. If no finding stands out, the answer says so.
 pub(super) fn lead(section: &Section, answer: &Answer, words: &Words, lang: &str) -> String {
     if let Some(own) = &section.with.answer {
         return safe::authors(own.of(lang));

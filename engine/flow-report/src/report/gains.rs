@@ -16,8 +16,9 @@ pub(super) fn times_of((gain, half): (f64, Option<f64>), shown: fn(&Format, f64)
     }
 }
 
-/// Half an interval and its format. It has enough digits to not read as zero. If these would be too many, it is rounded
-/// up to the last one. Zero means times that agree to the last digit, so it says nothing.
+/// Half an interval and its format, with enough decimals that it does not read as zero. If more than the allowed ones
+/// are needed, the value is rounded up to the last allowed one. `None` for zero: such times agree to the last digit,
+/// which says nothing about the interval.
 fn sure(show: &Format, decimals: std::ops::RangeInclusive<u8>, half: f64) -> Option<(Format, f64)> {
     let last = Format { decimals: *decimals.end(), ..show.clone() };
     let smallest = 10_f64.powi(-i32::from(last.decimals)) / show.factor;

@@ -232,7 +232,7 @@ struct Used<'a> {
     all: Vec<&'a StepResult>,
     /// The results of programs that ran on a machine. Results that flow computes are the same on every machine.
     measured: Vec<&'a StepResult>,
-    /// Labels of results whose epochs have another name by the author, for example the batch sizes that one program
+    /// Labels of results to whose epochs the author gave another name, for example the batch sizes that one program
     /// goes through.
     otherwise: BTreeSet<&'a str>,
     /// The number of schedules so far.

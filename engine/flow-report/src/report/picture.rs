@@ -10,7 +10,7 @@ use super::with::PictureWith;
 use crate::columns::same;
 use crate::table::Text;
 
-/// Maximum size. A larger picture would need gigabytes of memory when displayed.
+/// Maximum megapixels. A larger picture would need gigabytes of memory when displayed.
 const MOST_MEGAPIXELS: u64 = 50;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -28,7 +28,7 @@ pub(crate) struct Setup {
     pub(crate) set: Vec<(String, String)>,
     /// The most GPUs that were allocated at once: model, number, memory in bytes. Empty without GPUs.
     pub(crate) gpus: Vec<(String, usize, u64)>,
-    /// The number of GPUs of a model in the machine, if there are more.
+    /// The number of GPUs of a model in the machine, if it has more than were used.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) machine_gpus: BTreeMap<String, usize>,
     /// CPU model and number of CPUs of the hosts.

@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::with::{OneOrMany, TableWith};
 
-/// Names of these row axes. An axis of the step with the same name takes precedence.
+/// Names of the row axes for epochs and steps. An axis of the step with the same name takes precedence.
 pub(crate) const EPOCH: &str = "epoch";
 pub(crate) const STEP: &str = "step";
-/// Name of the row axis above these, if epoch numbers start again within a result.
+/// Name of the row axis above epochs or steps, if their numbers start again within a result.
 pub(crate) const PART: &str = "part";
 
 /// The unit of a series row: an epoch or a step.

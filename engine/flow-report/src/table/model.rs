@@ -60,7 +60,7 @@ pub struct Reference {
     /// The header of their columns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<Text>,
-    /// Rows that this table has too, in the same order.
+    /// The earlier figures, with rows of the current table in the same order.
     pub table: Table,
     /// Times that were measured in a co-run group.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -394,7 +394,7 @@ impl Table {
         view.files.iter().find_map(|files| files.get("table.json")).map(|json| serde_json::from_slice(json))
     }
 
-    /// The position of a note. A new note is added.
+    /// The position of a note, which is added if it is new.
     pub(crate) fn note(&mut self, note: Note) -> usize {
         self.notes.iter().position(|n| *n == note).unwrap_or_else(|| {
             self.notes.push(note);

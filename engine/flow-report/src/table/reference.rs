@@ -90,7 +90,7 @@ fn significant(text: &str) -> Option<u8> {
 /// A column of the file.
 struct ColumnOf<'a> {
     at: usize,
-    /// The unit in the header, or the one that the author names.
+    /// The unit that the author names, or else the one in the header.
     unit: Option<&'a str>,
 }
 
