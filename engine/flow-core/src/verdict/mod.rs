@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 pub use runs::{FOREIGN_CPU, Group, Judged, Refusal, Runs, Verdict, groups};
 
-use crate::interval::student;
+use crate::stats::t_quantile;
 
 /// A member that is slower than alone by at most this share still counts as parallel, unless a report sets another
 /// value.
@@ -94,7 +94,7 @@ pub fn call(members: &[Times], look: u32, tolerance: f64) -> Called {
         None => Bounds::unrepeated(&speeds, look),
         Some((sd, freedom)) => {
             let error = |speed: &Speed| sd * (1.0 / speed.alone + 1.0 / speed.together).sqrt();
-            Bounds::of(&speeds, error, student(allowed(look), freedom))
+            Bounds::of(&speeds, error, t_quantile(allowed(look), f64::from(freedom)))
         }
     };
     Called { repeated: pooled.is_some(), ..bounds.call(&speeds, tolerance) }
@@ -126,7 +126,7 @@ pub fn more(members: &[Times], look: u32, tolerance: f64) -> Option<u32> {
             let runs = made + more;
             let error = sd * (2.0 / f64::from(runs)).sqrt();
             let freedom = (members.len() as u32 * 2 * (runs - 1)).max(1);
-            let bounds = Bounds::of(&speeds, |_| error, student(allowed(look + more), freedom));
+            let bounds = Bounds::of(&speeds, |_| error, t_quantile(allowed(look + more), f64::from(freedom)));
             let Called { call, gain, half, .. } = bounds.call(&speeds, tolerance);
             match call {
                 Call::Undecided => false,
@@ -197,7 +197,7 @@ impl Bounds {
         // With this many degrees of freedom it is nearly the normal distribution.
         Bounds {
             speeds: speeds.iter().map(usual).collect(),
-            ..Bounds::of(speeds, reckoned, student(allowed(look), 100))
+            ..Bounds::of(speeds, reckoned, t_quantile(allowed(look), 100.0))
         }
     }
 
