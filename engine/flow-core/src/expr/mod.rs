@@ -10,14 +10,13 @@
 //! | `KiB`, `MiB`, `GiB`, `TiB` | for sizes: `machine.gpu_memory >= 24 * GiB` |
 //! | `seed` | in `run`, `with` and `env` the instance's seed, where no parameter and no axis has that name |
 //!
-//! What an evaluation makes is bounded (`bounds`), and how deep an expression nests (`fence`): `*` multiplies numbers only.
+//! `bounds` limits how deep an expression nests and how large its values become.
 //!
 //! Inside of a text a value stands as YAML writes it (`true`, `0.001`), a list or mapping as JSON; null is an error there.
 
 mod bounds;
 mod environment;
 mod faults;
-mod fence;
 mod scan;
 mod scope;
 mod template;
@@ -55,8 +54,6 @@ pub(crate) struct Expr {
     pub(crate) reads: Reads,
     /// Variables as minijinja's analysis has them: none of these is an argument's or a filter's name.
     pub(crate) variables: Vec<String>,
-    /// As it is compiled.
-    fenced: Box<str>,
 }
 
 /// How many compiled expressions a thread keeps: a matrix evaluates the same few for all of its instances. minijinja takes 12 KiB
@@ -67,18 +64,18 @@ thread_local! {
     static COMPILED: RefCell<IndexMap<Box<str>, Rc<Expression<'static, 'static>>>> = RefCell::default();
 }
 
-/// Compiles an expression; what it says is no expression is in minijinja's words.
-fn compiled(fenced: &str) -> Result<Rc<Expression<'static, 'static>>, String> {
-    if let Some(known) = COMPILED.with_borrow(|all| all.get(fenced).cloned()) {
+/// Compiles an expression. The error is minijinja's message.
+fn compiled(text: &str) -> Result<Rc<Expression<'static, 'static>>, String> {
+    if let Some(known) = COMPILED.with_borrow(|all| all.get(text).cloned()) {
         return Ok(known);
     }
-    let compile = || environment::get().compile_expression_owned(fenced.to_owned()).map_err(|e| faults::words(&e));
+    let compile = || environment::get().compile_expression_owned(text.to_owned()).map_err(|e| faults::words(&e));
     let compiled = Rc::new(guarded(compile).unwrap_or_else(|fault| Err(fault.to_string()))?);
     COMPILED.with_borrow_mut(|all| {
         if all.len() >= KEPT {
             all.clear();
         }
-        all.insert(fenced.into(), Rc::clone(&compiled));
+        all.insert(text.into(), Rc::clone(&compiled));
     });
     Ok(compiled)
 }
@@ -89,8 +86,8 @@ impl Expr {
         if text.is_empty() {
             return Err(Diagnostic::new("the expression is empty"));
         }
-        let fenced = fence::fenced(text)?.into_boxed_str();
-        let compiled = compiled(&fenced).map_err(|words| {
+        bounds::check_nesting(text)?;
+        let compiled = compiled(text).map_err(|words| {
             let diagnostic = Diagnostic::new(format!("`{}` is no expression: {words}", shown(text)));
             if text.contains("&&") || text.contains("||") || text.contains('!') && !text.contains("!=") {
                 diagnostic.help("write `and`, `or`, `not`")
@@ -102,11 +99,11 @@ impl Expr {
         })?;
         let mut variables: Vec<String> = compiled.undeclared_variables(false).into_iter().collect();
         variables.sort();
-        Ok(Expr { reads: scan::reads(text), text: text.into(), variables, fenced })
+        Ok(Expr { reads: scan::reads(text), text: text.into(), variables })
     }
 
     pub(crate) fn eval(&self, scope: &Value) -> Result<Value, Fault> {
-        let compiled = compiled(&self.fenced)?;
+        let compiled = compiled(&self.text)?;
         let result = guarded(|| compiled.eval(scope.clone()))?.map_err(|e| faults::fault(&e))?;
         if result.is_undefined() {
             return Err(ExprFault::Undefined { expression: shown(&self.text).into_owned() }.into());

@@ -35,7 +35,7 @@ pub(crate) struct Field {
 pub(crate) const ROOTS: [&str; 4] = ["params", "steps", "machine", "inputs"];
 
 /// Words of the language, which no test has for a name.
-const WORDS: [&str; 7] = ["and", "or", "not", "in", "is", "if", "else"];
+pub(super) const WORDS: [&str; 7] = ["and", "or", "not", "in", "is", "if", "else"];
 
 /// What a text of the expression language reads.
 pub(crate) fn reads(text: &str) -> Reads {
@@ -98,11 +98,14 @@ pub(crate) fn paths(text: &str) -> Vec<Vec<String>> {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Token {
+pub(super) enum Token {
     Name(String),
+    /// A number or a text in quotes.
+    Literal,
     Dot,
     Pipe,
-    Other,
+    /// Any other character that is not blank.
+    Sign(char),
 }
 
 /// The names that stand behind these tokens.
@@ -123,13 +126,13 @@ fn attribute(tokens: &mut Peekable<std::vec::IntoIter<Token>>) -> Option<String>
     }
 }
 
-fn tokens(text: &str) -> Vec<Token> {
+pub(super) fn tokens(text: &str) -> Vec<Token> {
     let mut tokens = Vec::new();
     let mut chars = text.char_indices().peekable();
     while let Some((start, c)) = chars.next() {
         if c == '"' || c == '\'' {
             skip_text(&mut chars, c);
-            tokens.push(Token::Other);
+            tokens.push(Token::Literal);
         } else if c == '_' || c.is_alphabetic() {
             let mut end = start + c.len_utf8();
             while let Some((i, c)) = chars.next_if(|(_, c)| *c == '_' || c.is_alphanumeric()) {
@@ -139,13 +142,13 @@ fn tokens(text: &str) -> Vec<Token> {
         } else if c.is_ascii_digit() {
             // So that the dot of `1.5` and the letter of `1e5` are no names.
             while chars.next_if(|(_, c)| c.is_alphanumeric() || *c == '.' || *c == '_').is_some() {}
-            tokens.push(Token::Other);
+            tokens.push(Token::Literal);
         } else if c == '.' {
             tokens.push(Token::Dot);
         } else if c == '|' {
             tokens.push(Token::Pipe);
         } else if !c.is_whitespace() {
-            tokens.push(Token::Other);
+            tokens.push(Token::Sign(c));
         }
     }
     tokens
@@ -159,15 +162,6 @@ fn skip_text(chars: &mut Peekable<CharIndices<'_>>, quote: char) {
             return;
         }
     }
-}
-
-/// The length of the text in quotes that `text` begins with, the quotes included; all of it where nothing closes it.
-pub(super) fn end_of_text(text: &str) -> usize {
-    let mut chars = text.char_indices().peekable();
-    if let Some((_, quote)) = chars.next() {
-        skip_text(&mut chars, quote);
-    }
-    chars.peek().map_or(text.len(), |(end, _)| *end)
 }
 
 /// The length of the expression that begins at the start of `text` and ends before its `}}`, which may stand in quotes or

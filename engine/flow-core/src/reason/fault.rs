@@ -228,10 +228,6 @@ faults! {
     ExprFault {
         MakesTooMuch { most: u64 } = "it makes more than {most} MiB of values; let a program do this",
         TooLarge { most: u64 } = "the value is larger than {most} MiB or nests too deep; let a program do this",
-        MultipliesNoNumber { value: FoundValue } = "`*` multiplies numbers, and this is {value}",
-        DividesByZero { value: String } = "{value} cannot be divided by 0",
-        RangeTooFar { most: u64 } = "`range` counts up to {most}",
-        IndentsTooFar { most: u64 } = "`tojson` indents by {most} at most",
         PadsTooFar { most: u64 } = "`format` pads to {most} characters at most, with the width written out",
         CannotBeComputed { said: String } = "it cannot be computed: {said}",
         NoSuchAxis { axis: String, axes: NameList } = "nothing in the list has an axis `{axis}`; there is {axes}",

@@ -99,7 +99,7 @@ const NASTY: [&str; 52] = [
     ",",
 ];
 
-const FILTERS: [&str; 51] = [
+const FILTERS: [&str; 50] = [
     "abs",
     "attr",
     "batch",
@@ -150,7 +150,6 @@ const FILTERS: [&str; 51] = [
     "upper",
     "where",
     "zip",
-    "_sized",
 ];
 
 const TESTS: [&str; 19] = [
