@@ -9,7 +9,6 @@ pub(crate) mod keys;
 mod metrics;
 mod names;
 pub(crate) mod part;
-mod plain;
 pub(crate) mod raw;
 pub(crate) mod read;
 pub(crate) mod slurm;
@@ -84,7 +83,7 @@ fn mapping(text: &str, root: &At, problems: &mut Problems) -> Result<serde_yaml:
         let what = Diagnostic::new("this is one text, not several values");
         problems.add(root, On::Bytes(place), what);
     }
-    let yaml = plain::read(text).map_or_else(|| parsed(text, root, problems), Ok)?;
+    let yaml = parsed(text, root, problems)?;
     if !yaml.is_mapping() {
         let what = match yaml {
             serde_yaml::Value::Null => Diagnostic::new("the file is empty"),
@@ -112,7 +111,7 @@ fn mapping(text: &str, root: &At, problems: &mut Problems) -> Result<serde_yaml:
     Ok(yaml)
 }
 
-/// The value of a text that any YAML may be, its merges done.
+/// The value of a YAML text, with its merges applied.
 fn parsed(text: &str, root: &At, problems: &mut Problems) -> Result<serde_yaml::Value, Vec<Diagnostic>> {
     let mut yaml = yaml::read(text, root, problems).map_err(|e| hints::no_yaml(text, &e))?;
     if let Some(at) = yaml::deep(&yaml, root) {

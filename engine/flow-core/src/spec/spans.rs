@@ -17,7 +17,7 @@ use serde_saphyr::{DuplicateKeyPolicy, Spanned, budget::BudgetBreach, options};
 
 use super::{
     at::{On, Problem, Seg},
-    hints, plain,
+    hints,
 };
 use crate::{
     Diagnostic,
@@ -103,7 +103,7 @@ impl Key {
     /// As the reader of values spells it: `1.0` of `1e0`.
     fn spelled(&self) -> Option<String> {
         let odd = |c: char| c.is_ascii_digit() || "+-.~nNtTfF".contains(c);
-        let value = if self.0.starts_with(odd) { plain::scalar(&self.0)? } else { return None };
+        let value = if self.0.starts_with(odd) { serde_yaml::from_str(&self.0).ok()? } else { return None };
         key_text(&value).ok().map(Cow::into_owned).filter(|spelled| *spelled != self.0)
     }
 }
