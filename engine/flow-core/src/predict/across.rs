@@ -2,7 +2,7 @@
 //! times. Which of these count, and how many times, is what says best what networks came to that it was not fitted to. Knows no store.
 
 use super::{Predicted, Tried};
-use crate::stats::t_quantile;
+use crate::stats::{least_squares, t_quantile};
 
 /// The part of all that is to lie outside of an interval.
 const OUTSIDE: f64 = 0.1;
@@ -64,50 +64,21 @@ impl Law {
     }
 }
 
-/// By relative least squares; `None` where one of them would be nothing, or less.
+/// By relative least squares. `None` if a weight would not be above 0.
 fn weights<'p>(terms: &[usize], peers: impl Iterator<Item = &'p Peer>) -> Option<Vec<f64>> {
-    let n = terms.len();
-    let mut rows = vec![vec![0.0; n + 1]; n];
-    // In units of their own, for they differ by ten orders of magnitude.
     let peers: Vec<&Peer> = peers.collect();
-    let unit: Vec<f64> = terms
-        .iter()
-        .map(|&term| peers.iter().map(|peer| peer.features[term] / peer.value).sum::<f64>() / peers.len() as f64)
-        .collect();
-    if unit.iter().any(|unit| !unit.is_finite() || *unit <= 0.0) {
-        return None;
-    }
-    for peer in peers {
-        let x: Vec<f64> =
-            terms.iter().zip(&unit).map(|(&term, unit)| peer.features[term] / peer.value / unit).collect();
-        for i in 0..n {
-            for j in 0..n {
-                rows[i][j] += x[i] * x[j];
-            }
-            rows[i][n] += x[i];
-        }
-    }
-    let solved = solve(rows)?;
-    let positive = solved.iter().all(|weight| *weight > 1e-6);
-    positive.then(|| solved.iter().zip(&unit).map(|(weight, unit)| weight / unit).collect())
-}
-
-/// By elimination, the largest first.
-fn solve(mut rows: Vec<Vec<f64>>) -> Option<Vec<f64>> {
-    let n = rows.len();
-    for at in 0..n {
-        let largest = (at..n).max_by(|a, b| rows[*a][at].abs().total_cmp(&rows[*b][at].abs()))?;
-        rows.swap(at, largest);
-        if rows[at][at].abs() < 1e-9 {
-            return None;
-        }
-        let first = rows[at].clone();
-        for (_, row) in rows.iter_mut().enumerate().filter(|(row, _)| *row != at) {
-            let times = row[at] / first[at];
-            row.iter_mut().zip(&first).for_each(|(value, first)| *value -= times * first);
-        }
-    }
-    Some((0..n).map(|at| rows[at][n] / rows[at][at]).collect())
+    let shares = |term: usize| peers.iter().map(|peer| peer.features[term] / peer.value).collect::<Vec<f64>>();
+    // In units of their own, because they differ by ten orders of magnitude.
+    let scaled = |&term: &usize| {
+        let column = shares(term);
+        let unit = column.iter().sum::<f64>() / column.len() as f64;
+        (unit.is_finite() && unit > 0.0).then(|| (unit, column.iter().map(|share| share / unit).collect()))
+    };
+    let (units, columns): (Vec<f64>, Vec<Vec<f64>>) =
+        terms.iter().map(scaled).collect::<Option<Vec<_>>>()?.into_iter().unzip();
+    let solved = least_squares(&columns, &vec![1.0; peers.len()])?;
+    let weight = |(value, unit): (f64, f64)| (value > 1e-6).then_some(value / unit);
+    solved.values().zip(units).map(weight).collect()
 }
 
 /// What is expected of a network; `None` where too few were measured to say, or they agree on no law.

@@ -14,7 +14,7 @@ pub struct Coefficient {
 
 /// What least squares come to.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct LeastSquares {
+pub(crate) struct LeastSquares {
     /// Each coefficient with its standard error.
     values: Vec<(f64, f64)>,
     /// How much larger the sum of squares is without each column.
@@ -26,7 +26,7 @@ pub(super) struct LeastSquares {
 
 /// Least squares by the modified Gram–Schmidt process (Å. Björck, "Numerical Methods for Least Squares Problems", SIAM 1996, section
 /// 2.4). `None`: there are fewer points than columns, or a column is a combination of others.
-pub(super) fn least_squares(columns: &[Vec<f64>], y: &[f64]) -> Option<LeastSquares> {
+pub(crate) fn least_squares(columns: &[Vec<f64>], y: &[f64]) -> Option<LeastSquares> {
     let (n, k) = (y.len(), columns.len());
     if n < k || columns.iter().any(|column| column.len() != n) {
         return None;
@@ -71,6 +71,11 @@ pub(super) fn least_squares(columns: &[Vec<f64>], y: &[f64]) -> Option<LeastSqua
 }
 
 impl LeastSquares {
+    /// The coefficients without their intervals.
+    pub(crate) fn values(&self) -> impl Iterator<Item = f64> {
+        self.values.iter().map(|(value, _)| *value)
+    }
+
     /// The coefficients, in the order of the columns.
     pub(super) fn coefficients(&self) -> Vec<Coefficient> {
         let freedom = self.residuals.len() - self.values.len();
