@@ -1,12 +1,13 @@
-//! What a point that has not run will take, from points that have, along any number of axes at once, with an interval. Pure; knows
-//! nothing of steps.
+//! Predicts points that have not run from points that have, along any number of axes at once, with an interval. Pure;
+//! knows nothing of steps.
 //!
-//! The logarithm of a quantity is a law along each axis of numbers plus what no law says. Laws are the ways in which costs go with a
-//! size: a fixed cost and one that grows (an iteration by batch, memory by batch), a fixed cost and one that is shared out (an
-//! epoch over the images, by batch), what saturates (the load of a GPU), each with a knee somewhere. What no law says is smooth along
-//! numbers, differs from name to name, and scatters as measurements do: a Gaussian process. Which law, how smooth and how much
-//! scatter is not chosen but weighed by how well it says what was measured; a prediction is the mean of all of them, and
-//! its interval holds what they disagree on. So time that goes by image or by iteration is told apart by the points alone.
+//! The logarithm of a quantity is a law along each axis of numbers plus a remainder. A law is a usual relation of cost
+//! and size, with a knee somewhere: a fixed cost and one that grows (an iteration by batch, memory by batch), a fixed
+//! cost and one that is shared (an epoch over the images, by batch), or saturation (the load of a GPU). The remainder
+//! is a Gaussian process: smooth along numbers, different from name to name, and as noisy as measurements are. Flow
+//! does not choose one law, one smoothness and one noise. It weights all by how well they explain the measurements. A
+//! prediction is their mean, and its interval covers their disagreement. So the points alone show whether time depends
+//! on images or on iterations.
 
 mod across;
 mod calculator;
@@ -24,7 +25,7 @@ const NINE_IN_TEN: f64 = 1.645;
 const REPEATED: (f64, f64) = (2.0, 0.03);
 /// Nothing is known better than this, as the deviation of a logarithm.
 const REPEATS: f64 = 0.01;
-/// As a share of a whole.
+/// The share of a whole below which a part does not matter.
 const LITTLE: f64 = 0.05;
 /// The deviation of a level of which nothing is known: ten times as much is nothing special.
 const LEVEL: f64 = 5.0;
@@ -40,7 +41,7 @@ const TELLING: usize = 16;
 /// More points are thinned out: what is made of them takes time by their cube.
 pub(crate) const MOST: usize = 48;
 
-/// Where a point is on an axis.
+/// The place of a point on an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Coordinate {
     /// On a scale; above 0.
@@ -73,8 +74,8 @@ pub struct Tried {
 }
 
 impl Predicted {
-    /// Of several that follow one another, each so many times: their errors have nothing to do with each other. A part of at most a
-    /// twentieth of the whole, by its upper end, does not make that lie beyond what was measured.
+    /// The sum of parts, each with how often it occurs; their errors are independent. A part that is at most a
+    /// twentieth of the whole, by its upper end, does not put the sum beyond the measurements.
     pub fn sum(parts: impl IntoIterator<Item = (Predicted, f64)>) -> Option<Predicted> {
         let parts: Vec<Predicted> = parts.into_iter().map(|(part, times)| part.scaled(times)).collect();
         let value = parts.iter().map(|part| part.value).sum::<f64>();
@@ -116,7 +117,7 @@ impl Predicted {
     }
 }
 
-/// What was measured at points, and what it says of all others.
+/// Measured points, and the predictions that they support.
 #[derive(Clone, Debug)]
 pub struct Fit {
     points: Vec<Point>,
@@ -124,7 +125,7 @@ pub struct Fit {
     /// Of all their logarithms.
     mean: f64,
     rooted: Vec<FactoredKernel>,
-    /// What may be true, with how much it is believed: the weights sum to 1.
+    /// Possible models with their weights, which sum to 1.
     beliefs: Vec<(f64, Belief)>,
     /// How many times as wide as beliefs have it an interval is, for nine of ten points to be where the others say.
     wider: f64,
@@ -184,7 +185,7 @@ const SHAPES: [(f64, f64); 4] = [(0.0, 0.0), (0.05, 0.03), (0.5, 0.05), (0.5, 0.
 const SCATTERS: [(f64, f64); 5] = [(0.01, 1.0), (0.02, 2.0), (0.04, 2.0), (0.08, 1.0), (0.2, 0.5)];
 /// Knees lie so far apart, and so far beyond the points at most.
 const KNEES: (f64, f64) = (0.5 * std::f64::consts::LN_2, 2.0 * std::f64::consts::LN_2);
-/// What is believed less than so much of the most believed counts no more.
+/// A model is dropped if its weight is less than this share of the highest weight.
 const BELIEVED: f64 = 3e-3;
 
 impl Law {
@@ -208,7 +209,7 @@ impl Law {
     }
 }
 
-/// What covariances are made of: of each axis the least logarithm and the mean of all, of numbers.
+/// The constants of covariances: for each axis of numbers the min, max and mean of the logarithms.
 #[derive(Clone, Debug)]
 struct Axes(Vec<Option<(f64, f64, f64)>>);
 
@@ -452,13 +453,14 @@ fn thin(points: Vec<Point>) -> Vec<Point> {
     (0..MOST).map(|n| points[(n as f64 * step).round() as usize].clone()).collect()
 }
 
-/// How far measurements scatter, as a deviation of which nine of ten are within [`NINE_IN_TEN`] (Student's t): from the sum of the squares by
-/// which they are off their means, and how many more there are of them than of these. One more tells nothing.
+/// The scatter of measurements, as a deviation that covers nine of ten within [`NINE_IN_TEN`] (Student's t). `squares`
+/// is the sum of their squared deviations from their means. `freedom` is how many more measurements there are than
+/// means; 1 is not enough.
 fn deviation(squares: f64, freedom: f64) -> Option<f64> {
     (freedom > 1.0).then(|| t_quantile(0.1, freedom) / NINE_IN_TEN * (squares / freedom).sqrt())
 }
 
-/// What is measured at one point time and again is known as well as it repeats.
+/// The value at a point that was measured, as certain as its repetitions.
 pub fn repeated(measured: &[f64]) -> Option<Predicted> {
     let logarithms: Vec<f64> =
         measured.iter().filter(|value| **value > 0.0 && value.is_finite()).map(|v| v.ln()).collect();

@@ -1,5 +1,6 @@
-//! Limits against accidents in an expression: how deep it nests, and how large its values become. The author is trusted, so this is
-//! no defence. Does not know what filters do, except how large their results can be.
+//! Limits against accidents in an expression: how deep it nests, and how large its values become. The author is
+//! trusted, so this does not defend against attacks. Does not know what filters do, except how large their results can
+//! be.
 
 use std::{
     io,
@@ -159,8 +160,8 @@ fn builtin() -> Vec<(&'static str, Value)> {
     all
 }
 
-/// A list without NaN and without members that lack the attribute by which they are compared. minijinja takes these for the largest,
-/// so the best of a sweep would be the run that diverged.
+/// A list without NaN, and without members that lack the attribute by which they are compared. minijinja sorts these
+/// last, so the max of a sweep would be the run that diverged.
 fn comparable(list: Value, how: &Kwargs) -> Result<Value, Error> {
     let attribute = how.get::<Option<&str>>("attribute")?.unwrap_or_default();
     let keys: Vec<&str> = attribute.split(',').map(str::trim).filter(|key| !key.is_empty()).collect();

@@ -37,7 +37,7 @@ pub(crate) fn globals() -> BTreeSet<&'static str> {
     get().globals().map(|(name, _)| name).collect()
 }
 
-/// Filters that people use, for the nearest name of one that is none.
+/// Known filters, to suggest the nearest name for one that is unknown.
 pub(crate) const FILTERS: [&str; 45] = [
     "abs",
     "attr",

@@ -12,7 +12,7 @@ pub(super) fn refused(fault: impl Into<Fault>) -> Error {
     Error::new(ErrorKind::InvalidOperation, fault.to_string()).with_source(fault)
 }
 
-/// What flow itself found wrong in an evaluation, else the library's words.
+/// The fault that flow raised in an evaluation, else minijinja's message.
 pub(super) fn fault(error: &Error) -> Fault {
     let mut sources = std::iter::successors(error.source(), |&source| source.source());
     let own = sources.find_map(|source| source.downcast_ref::<Fault>());

@@ -1,18 +1,19 @@
-//! Expressions: `${{ }}` in values. An expression that is a whole value keeps its type, others are rendered into their text;
-//! an undefined result is an error. Does not know which names a key may see.
+//! Expressions: `${{ }}` in values. If an expression is the whole value, it keeps its type. Otherwise it is rendered
+//! into the text. An undefined result is an error. Does not know which names a key may see.
 //!
-//! The language is minijinja's, with these of our own:
+//! The language is minijinja's, with these additions:
 //!
 //! | | |
 //! | --- | --- |
-//! | `x \| where(version='v7')` | the members of a list at that point of the matrix; of `steps.X` it keeps `.out` and the like where one is left |
-//! | `x \| sh` | one word of a shell's command line, or of a list one word each; values in `run:` are not quoted otherwise |
+//! | `x \| where(version='v7')` | the members of a list at that point of the matrix; if one is left, it has `.out` and the other fields of `steps.X` |
+//! | `x \| sh` | one word of a shell's command line, for a list one word each; other values in `run:` are not quoted |
 //! | `KiB`, `MiB`, `GiB`, `TiB` | for sizes: `machine.gpu_memory >= 24 * GiB` |
-//! | `seed` | in `run`, `with` and `env` the instance's seed, where no parameter and no axis has that name |
+//! | `seed` | in `run`, `with` and `env` the instance's seed, unless a parameter or an axis has that name |
 //!
 //! `bounds` limits how deep an expression nests and how large its values become.
 //!
-//! Inside of a text a value stands as YAML writes it (`true`, `0.001`), a list or mapping as JSON; null is an error there.
+//! Inside a text, a value appears as in YAML (`true`, `0.001`), and a list or mapping as in JSON. Null is an error
+//! there.
 
 mod bounds;
 mod environment;
@@ -49,15 +50,15 @@ use crate::{
 };
 
 pub(crate) struct Expr {
-    /// As written between the braces, trimmed.
+    /// The text between the braces, trimmed.
     pub(crate) text: Arc<str>,
     pub(crate) reads: Reads,
     /// Variables as minijinja's analysis has them: none of these is an argument's or a filter's name.
     pub(crate) variables: Vec<String>,
 }
 
-/// How many compiled expressions a thread keeps: a matrix evaluates the same few for all of its instances. minijinja takes 12 KiB
-/// for the shortest one, and a generated workflow may have 100,000.
+/// Max compiled expressions that a thread keeps, because a matrix evaluates the same few for all of its instances. A
+/// short one takes 12 KiB, and a generated workflow may have 100,000.
 const KEPT: usize = 128;
 
 thread_local! {
@@ -116,12 +117,13 @@ impl Expr {
         self.reads.names.iter().any(|n| n == "steps")
     }
 
-    /// It has words that leave a part of it out, so that it may come to a value without a result that it names.
+    /// It has a word that can skip a part of it, so it may have a value without a result that it names.
     pub(crate) fn has_branches(&self) -> bool {
         self.reads.names.iter().any(|name| matches!(&**name, "if" | "and" | "or"))
     }
 
-    /// What decides among its branches is known, and the one that is taken reads no result: `weights if weights else steps.a.out`.
+    /// The condition of its branches is known, and the selected branch reads no result: `weights if weights else
+    /// steps.a.out`.
     pub(crate) fn is_known_in(&self, scope: &Value) -> bool {
         let Some(scope) = scope.downcast_object_ref::<Scope>().filter(|_| self.has_branches()) else { return false };
         let asks = Arc::new(AtomicBool::new(false));

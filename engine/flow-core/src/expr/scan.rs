@@ -1,5 +1,5 @@
-//! What an expression reads, told from its text alone. minijinja's own analysis loses some names, and a name lost is an edge
-//! lost; this one may find a name too many, never too few.
+//! The names that an expression reads, found in its text. minijinja's own analysis misses some, and a missed name is a
+//! missed edge. This analysis may find a name too many, never too few.
 
 use std::{collections::BTreeSet, iter::Peekable, str::CharIndices};
 
@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, iter::Peekable, str::CharIndices};
 pub(crate) struct Reads {
     /// Identifiers that do not follow a dot: variables, and with them filters and the names of arguments.
     pub(crate) names: Vec<String>,
-    /// What follows `steps.`, `params.`, `machine.` and `inputs.`.
+    /// The names after `steps.`, `params.`, `machine.` and `inputs.`.
     pub(crate) fields: Vec<Field>,
     /// `steps` in any other form: with a computed name, or whole.
     pub(crate) bare_steps: bool,
@@ -37,7 +37,7 @@ pub(crate) const ROOTS: [&str; 4] = ["params", "steps", "machine", "inputs"];
 /// Words of the language, which no test has for a name.
 pub(super) const WORDS: [&str; 7] = ["and", "or", "not", "in", "is", "if", "else"];
 
-/// What a text of the expression language reads.
+/// The names that an expression reads.
 pub(crate) fn reads(text: &str) -> Reads {
     let tokens = tokens(text);
     let mut reads = Reads { filters: behind(&tokens, &[Token::Pipe]), ..Reads::default() };
@@ -77,8 +77,8 @@ pub(crate) fn reads(text: &str) -> Reads {
     reads
 }
 
-/// What a text of the expression language reads of each name, as far as dots go: `opt.lr` as `["opt", "lr"]`. What is behind `opt[x]`
-/// is not told, so this is all of `opt`.
+/// The dotted paths that an expression reads: `opt.lr` is `["opt", "lr"]`. An index is unknown, so `opt[x]` reads all
+/// of `opt`.
 pub(crate) fn paths(text: &str) -> Vec<Vec<String>> {
     let mut tokens = tokens(text).into_iter().peekable();
     let mut paths = Vec::new();
@@ -164,8 +164,8 @@ fn skip_text(chars: &mut Peekable<CharIndices<'_>>, quote: char) {
     }
 }
 
-/// The length of the expression that begins at the start of `text` and ends before its `}}`, which may stand in quotes or
-/// close the maps of a literal without ending it; `None` where nothing ends it.
+/// The length of the expression at the start of `text`, up to its `}}`. Quotes and maps may contain `}}` without ending
+/// it. `None` if nothing ends it.
 pub(crate) fn end_of_expression(text: &str) -> Option<usize> {
     let mut depth = 0usize;
     let mut chars = text.char_indices().peekable();

@@ -1,5 +1,5 @@
-//! What an expression sees: parameters and axes by bare name, `params`, `machine`, `inputs`, and `steps` with the results of
-//! those steps' instances that belong to the instance at hand.
+//! The names that an expression sees: parameters and axes by bare name, `params`, `machine`, `inputs` and `steps`.
+//! `steps` has the results of those instances of other steps that match the current instance.
 
 use std::{
     collections::BTreeSet,
@@ -62,7 +62,7 @@ impl Object for Scope {
 pub(crate) struct Item {
     /// `solo[version=v7]`.
     pub(crate) label: Arc<str>,
-    /// Where its artifacts appear: `in/solo` or `in/solo/3`.
+    /// The path of its artifacts in the work folder: `in/solo` or `in/solo/3`.
     pub(crate) place: Arc<str>,
     /// Its point of the matrix.
     pub(crate) axes: Value,
@@ -149,7 +149,7 @@ fn number(value: f64) -> Value {
     if value.fract() == 0.0 && value.abs() < EXACT { Value::from(value as i64) } else { Value::from(value) }
 }
 
-/// How many results of other steps a value stands for, where it stands for such.
+/// The number of results of other steps in a value, if it is such a list.
 pub(super) fn results(value: &Value) -> Option<usize> {
     if let Some(items) = value.downcast_object_ref::<Items>() {
         return Some(items.items.len());

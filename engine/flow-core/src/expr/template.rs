@@ -54,7 +54,7 @@ impl Node {
         below?.at(rest)
     }
 
-    /// As it was written, each expression as its text.
+    /// The value as written, each expression as its text.
     pub(crate) fn written(&self) -> Json {
         let expression = |expr: &Expr| format!("${{{{ {} }}}}", expr.text);
         match self {
@@ -73,7 +73,7 @@ impl Node {
         }
     }
 
-    /// As a path it may turn out to be the author's when its step begins: it does not begin with an output of another step.
+    /// It may become a path of the author when its step starts: it does not begin with an output of another step.
     pub(crate) fn is_late_path(&self) -> bool {
         let is_late = |expr: &Expr| expr.is_late() || expr.reads.names.iter().any(|name| name == "seed");
         match self {
@@ -114,7 +114,7 @@ impl EvalError {
         self
     }
 
-    /// As a problem of the template's.
+    /// Adds the error as a problem of the template.
     pub(crate) fn report(self, template: &Template, problems: &mut Problems) {
         let at = self.path.iter().fold(template.at.clone(), |at, seg| at.seg(seg.clone()));
         let words = self.fault.to_string();
@@ -289,7 +289,7 @@ fn visit(node: &Node, at: &At, see: &mut dyn FnMut(&Expr, &At)) {
 struct Fold<'a> {
     scope: &'a Value,
     now: &'a dyn Fn(&Expr) -> bool,
-    /// What the expressions of one template may still come to, together.
+    /// The bytes that the expressions of one template may still produce together.
     left: Cell<usize>,
 }
 

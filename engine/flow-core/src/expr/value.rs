@@ -81,7 +81,7 @@ pub(crate) fn from_json(json: &Json) -> Value {
     }
 }
 
-/// As JSON; a metric that is NaN is null. The error says what in it has no place there.
+/// The value as JSON. A metric that is NaN becomes null. The error names the member that JSON cannot hold.
 pub(crate) fn to_json(value: &Value) -> Result<Json, Fault> {
     Ok(match value.kind() {
         ValueKind::Undefined => return Err(ExprFault::UndefinedResult.into()),
@@ -129,7 +129,7 @@ fn invalid(value: &Value) -> Fault {
     value.get_attr("x").err().map_or_else(|| ExprFault::NotMade.into(), |e| fault(&e))
 }
 
-/// As it appears inside of a text or a command: numbers and truth values as YAML writes them, lists and mappings as JSON.
+/// The value inside a text or a command: numbers and truth values as in YAML, lists and mappings as in JSON.
 pub(crate) fn to_text(value: &Value) -> Result<String, Fault> {
     match value.kind() {
         ValueKind::String => Ok(value.as_str().unwrap_or_default().to_owned()),
@@ -156,7 +156,7 @@ pub(crate) fn json_text(json: Json) -> String {
     }
 }
 
-/// What a value is, for messages.
+/// The value in words, for messages.
 pub(crate) fn describe(value: &Value) -> FoundValue {
     const LONG: usize = 40;
     let shown = || {

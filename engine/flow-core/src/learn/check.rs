@@ -15,7 +15,7 @@ use crate::{
     stats::median,
 };
 
-/// What is predicted of a point.
+/// A predicted quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Quantity {
     Wall,
@@ -26,7 +26,7 @@ pub enum Quantity {
 }
 
 impl Quantity {
-    /// All, in the order in which they are told.
+    /// All, in the order of the output.
     pub const ALL: [Quantity; 5] =
         [Quantity::Wall, Quantity::Startup, Quantity::Epoch, Quantity::GpuMemory, Quantity::GpuBusy];
 
@@ -52,7 +52,7 @@ impl Quantity {
     }
 }
 
-/// A point as it was measured, and as the others predict it.
+/// The measurement at a point, and its prediction from the other points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checked {
     /// Where that is, by axis.
@@ -67,9 +67,9 @@ pub struct Checked {
 const MOST_CHECKED: usize = 100;
 
 impl History<'_> {
-    /// Predicts each point of a step that was measured from the others of it, and the points at either end of an axis that others
-    /// cross from all that are not there; of more than a hundred points at most as many, evenly. What lies more than twice as far as all
-    /// of these is left out.
+    /// Predicts each measured point of a step from the other points. It also predicts the points at either end of an
+    /// axis that crosses other axes, from all points that are not at that end. Of more than a hundred points it checks
+    /// at most a hundred, evenly spaced. It leaves out a point that lies more than twice as far as all others.
     pub fn check(&self, step: StepId) -> Vec<Checked> {
         self.on_axes(step).flat_map(|(axes, seen)| left_out(axes, &seen, &self.of(step).now)).collect()
     }
@@ -98,7 +98,8 @@ fn left_out(axes: &[String], seen: &[&Observation], now: &Programs) -> Vec<Check
     checked
 }
 
-/// The ends of an axis of numbers at which there are several points: left out one by one, each would have the others beside it.
+/// The ends of an axis of numbers with several points each. If such points were left out one by one, each would still
+/// have its neighbours.
 fn ends(axis: usize, points: &[&[Placed<'_>]]) -> impl Iterator<Item = f64> {
     let value = |point: &&[Placed<'_>]| match point[0].0[axis] {
         Coordinate::Number(value) => Some(value),

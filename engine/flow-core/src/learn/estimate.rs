@@ -1,4 +1,4 @@
-//! What is expected of an instance before it runs, with the number of attempts that it rests on. Arithmetic over observations;
+//! Estimates of an instance before it runs, with the number of attempts that they use. Arithmetic over observations;
 //! decides nothing.
 
 use std::collections::BTreeSet;
@@ -15,12 +15,12 @@ use crate::{
     stats::{median, t_quantile},
 };
 
-/// What is expected of a point, as `flow predict` tells it.
+/// The prediction for a point, as `flow predict` shows it.
 #[derive(Clone, Debug)]
 pub struct Prediction {
     /// The instance that it would be.
     pub label: String,
-    /// As the scheduler would have it.
+    /// The estimate for the scheduler.
     pub estimate: Estimate,
     /// The same in its parts, with intervals.
     pub expected: Expected,
@@ -29,7 +29,7 @@ pub struct Prediction {
 }
 
 impl History<'_> {
-    /// What is known of an instance before it runs.
+    /// The estimate for an instance before it runs.
     pub fn estimate(&self, instance: &Instance) -> Estimate {
         self.predict(instance).estimate
     }
@@ -95,7 +95,8 @@ impl History<'_> {
         })
     }
 
-    /// What is known of an instance each of whose own wall times lacks a part, with what others tell of the whole, if anything.
+    /// The estimate for an instance whose own wall times all lack a part. Other points provide the whole time, if they
+    /// can.
     fn timed_by_others(&self, instance: &Instance, own: (Estimate, Expected)) -> (Estimate, Expected) {
         let (others, at_point) = self.of_others(instance);
         let (estimate, expected) = own;
@@ -145,7 +146,7 @@ impl History<'_> {
         (estimate, expected)
     }
 
-    /// Whose attempts these are: the instance's, or those of a step that does the same.
+    /// The owner of these attempts: the instance, or steps that do the same.
     fn whose(&self, instance: &Instance, seen: &[&Observation]) -> EstimateSource {
         let step = &*self.expansion.steps[instance.step.index()].name;
         let mut steps: BTreeSet<&str> = seen.iter().filter_map(|seen| seen.label.split('[').next()).collect();
@@ -156,8 +157,8 @@ impl History<'_> {
     }
 }
 
-/// From attempts of other instances of its step, of which nothing better is known than that they are its step's: of what it is now, or
-/// where these are too few for an interval, of all that it has been.
+/// The estimate from attempts of other instances of the step, if nothing better is known. It uses attempts of the
+/// current program, or of all programs if these are too few for an interval.
 fn of_step(of: &OfStep) -> Estimate {
     let is_whole = |seen: &&Observation| seen.outcome == Outcome::Ok && seen.whole_s().is_some();
     let mut ended: Vec<&Observation> = of.seen.iter().filter(is_whole).collect();
@@ -180,8 +181,9 @@ fn of_step(of: &OfStep) -> Estimate {
     }
 }
 
-/// Where nine of ten more attempts are expected, none of which is like those that were measured: around their median, with a
-/// logarithm that is normally distributed (Student's t). Two say nothing of how far a third may be.
+/// The interval that covers nine of ten further attempts that are unlike the measured ones: around their median, with a
+/// normally distributed logarithm (Student's t). `None` for two attempts, because they do not show how far off a third
+/// may be.
 fn around(walls: &[f64]) -> Option<(Span, Span)> {
     let n = walls.len() as f64;
     let logarithms: Vec<f64> = walls.iter().map(|wall| wall.max(NOTICED).ln()).collect();

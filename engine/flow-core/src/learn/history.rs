@@ -1,4 +1,4 @@
-//! What earlier attempts did, found by step and point. Keeps observations; what follows from them is for others to say.
+//! Observations of earlier attempts, by step and point. Other modules draw conclusions from them.
 
 use std::{
     cell::OnceCell,
@@ -26,14 +26,14 @@ use crate::{
 pub struct History<'a> {
     pub(super) expansion: &'a Expansion,
     pub(super) steps: Vec<OfStep>,
-    /// By the first of them: steps that do the same, and from which on they are told next.
+    /// Steps that do the same, by the first of them, with the position from which they are updated next.
     same_work: BTreeMap<StepId, (Vec<StepId>, usize)>,
     /// By GPU model: coefficients as they were seen, oldest first.
     pub(super) devices: BTreeMap<String, Vec<f64>>,
     /// The instances of the workflow by label, once there is an observation.
     labels: OnceCell<BTreeMap<Arc<str>, InstanceId>>,
-    /// By the first step that does the same, and by what it is done with: core-seconds of all epochs that were seen, as the sum
-    /// of one each of so many attempts.
+    /// Core-seconds per epoch, summed over attempts, and the number of attempts. The key is the first step that does
+    /// the same, and its inputs.
     work: BTreeMap<(usize, Vec<InstanceId>), (f64, u32)>,
 }
 
@@ -46,13 +46,13 @@ pub(super) struct OfStep {
     pub(super) on: Vec<OnAxes>,
     /// What it is now.
     pub(super) now: Programs,
-    /// What it is now never ran.
+    /// Its current program never ran.
     pub(super) is_new: bool,
     /// What they all say.
     pub(super) whole: Made<Estimate>,
     /// The last that had other parameters than those in force: of those, the name and what it was. Nothing follows from it.
     pub(super) otherwise: Option<(String, Value)>,
-    /// Of those that wait, who is next in turn to be told what was learned.
+    /// The next waiting instance in turn for an update of its estimate.
     turn: InstanceId,
 }
 
@@ -65,12 +65,12 @@ pub(super) struct OnAxes {
     pub(super) ended: Vec<usize>,
     /// The values that these had, by axis.
     values: Vec<IndexSet<Value>>,
-    /// What all of these say, and what those say that nothing disturbed.
+    /// The surfaces through all of these, and through the undisturbed ones.
     pub(super) surfaces: [Made<Surface>; 2],
 }
 
-/// How many of a step are told at once what a result teaches: those that come first, and as many of the others in turn. A sweep
-/// that told all that wait of each result would take time by the square of its size.
+/// Max instances of a step whose estimates are updated after a result: the first ones, and as many of the others in
+/// turn. If a sweep updated all waiting instances after each result, it would take quadratic time.
 const TOLD: usize = 64;
 
 impl<'a> History<'a> {
@@ -106,7 +106,7 @@ impl<'a> History<'a> {
         earlier.into_iter().for_each(|seen| self.insert(step, seen));
     }
 
-    /// Which program a step is now, as far as that ran; else it is taken to be the one that ran last.
+    /// Sets the current program of a step, if it ran. Otherwise the program that ran last counts as current.
     pub fn set_program(&mut self, step: StepId, program: Digest) {
         let of = self.of_mut(step);
         let ended = || of.seen.iter().filter(|seen| seen.outcome == Outcome::Ok);
@@ -117,7 +117,7 @@ impl<'a> History<'a> {
         of.forget();
     }
 
-    /// What it cost to share a GPU of this model, the oldest first.
+    /// Adds a slowdown from sharing a GPU of this model. Call it with the oldest first.
     pub fn remember_sharing(&mut self, model: &str, seen: &GpuSharing) {
         let coefficients = self.devices.entry(model.to_owned()).or_default();
         coefficients.extend(coefficient(seen.busy, seen.slowdown));
@@ -141,8 +141,8 @@ impl<'a> History<'a> {
         priced
     }
 
-    /// What is expected of those of an instance's step that still wait: of the first 64 at once, and of all others in turn; so too of the
-    /// steps that do the same. What is not made yet ([`History::refits`]) is made here.
+    /// New estimates for waiting instances of this step and of steps that do the same: for the first 64 at once, for
+    /// the others in turn. Makes the surfaces that are not made yet ([`History::refits`]).
     pub fn tell(&mut self, of: InstanceId, waiting: &BTreeSet<InstanceId>) -> Vec<Event> {
         let expansion = self.expansion;
         let id = expansion.instances[of.index()].step;
@@ -160,7 +160,8 @@ impl<'a> History<'a> {
         self.same_work.get(&first).map_or_else(|| vec![first], |(steps, _)| steps.clone())
     }
 
-    /// Of the steps that do the same as this one those that are to be told now: so few steps that thousands cost no more.
+    /// Instances to update now in other steps that do the same. The number of steps is limited, so thousands of steps
+    /// cost no more.
     fn others_told(&mut self, id: StepId, waiting: &BTreeSet<InstanceId>) -> Vec<InstanceId> {
         let work = self.expansion.work_of(id);
         let Some((steps, turn)) = self.same_work.get(&work) else { return Vec::new() };
@@ -178,7 +179,7 @@ impl<'a> History<'a> {
         told
     }
 
-    /// Of a step those that are to be told now.
+    /// The instances of a step to update now.
     fn next_told(&mut self, step: StepId, waiting: &BTreeSet<InstanceId>) -> Vec<InstanceId> {
         let Range { start, end } = self.expansion.steps[step.index()].instances.clone();
         let kin = |from: InstanceId| waiting.range(from..InstanceId(end.max(from.0))).copied().take(TOLD);
@@ -210,7 +211,7 @@ impl<'a> History<'a> {
         self.of_mut(step).insert(seen);
     }
 
-    /// What was seen of a step and of those that do the same.
+    /// The observations of a step and of those that do the same.
     pub(super) fn of(&self, step: StepId) -> &OfStep {
         &self.steps[self.expansion.work_of(step).index()]
     }
@@ -226,7 +227,7 @@ impl<'a> History<'a> {
         self.labels.get_or_init(labels).get(label).map(|id| &instances[id.index()])
     }
 
-    /// What an instance does, as the first step that does it, and with what.
+    /// The first step with the same program, and the inputs of the instance.
     fn dataset(&self, instance: &Instance) -> (usize, Vec<InstanceId>) {
         let steps = &self.expansion.steps;
         let uses = &steps[instance.step.index()].uses;
@@ -254,8 +255,8 @@ impl<'a> History<'a> {
         seen.filter(|seen| !seen.point.is_empty() || point_of(&seen.label) == point_of(&instance.label)).collect()
     }
 
-    /// What all points of its step say of an instance, at least two of them: best those that nothing disturbed. With how many attempts do
-    /// not count for that.
+    /// The surface through all points of its step, if there are at least two. It prefers undisturbed attempts. Also
+    /// returns the number of attempts that it does not use for that reason.
     pub(super) fn others(&self, instance: &Instance) -> Option<(&Surface, u32)> {
         let of = self.of(instance.step);
         let on = of.on(instance)?;
@@ -312,7 +313,7 @@ impl OfStep {
         self.whole.one_more();
     }
 
-    /// What was made of observations is to be made anew.
+    /// Discards what was derived from observations.
     fn forget(&mut self) {
         self.whole.forget();
         self.on.iter_mut().flat_map(|on| &mut on.surfaces).for_each(Made::forget);

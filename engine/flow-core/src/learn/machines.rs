@@ -1,4 +1,4 @@
-//! What a training would take on each GPU model that its step ran on: which machine to rent.
+//! Predicts a training on each GPU model that its step ran on, to help choose a machine to rent.
 
 use serde_json::Value;
 

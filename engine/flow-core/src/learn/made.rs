@@ -1,16 +1,16 @@
-//! What is made of many observations, and made anew only when they have become noticeably more: with each one, all of them would be
-//! looked at again.
+//! A value derived from many observations. It is derived again only when there are noticeably more of them, because
+//! that reads all of them.
 
 use std::cell::OnceCell;
 
-/// It is made anew when one more has come for so many that were there.
+/// The value is derived again when the number of observations has grown by one in this many.
 const ANEW: usize = 16;
 
 #[derive(Clone, Debug)]
 pub(super) struct Made<T> {
     /// Observations that there are.
     there: usize,
-    /// What was made, and of how many.
+    /// The derived value, and the number of observations that it used.
     made: OnceCell<(usize, T)>,
 }
 
@@ -21,7 +21,7 @@ impl<T> Default for Made<T> {
 }
 
 impl<T> Made<T> {
-    /// What they come to: of a few of all, of many of all but one in [`ANEW`] at least.
+    /// The value. It used all of a few observations, and all of many except at most one in [`ANEW`].
     pub(super) fn get(&self, make: impl FnOnce() -> T) -> &T {
         &self.made.get_or_init(|| (self.there, make())).1
     }
@@ -39,7 +39,7 @@ impl<T> Made<T> {
         self.there
     }
 
-    /// What was made is of something else.
+    /// Discards the value, because it no longer applies.
     pub(super) fn forget(&mut self) {
         self.made.take();
     }

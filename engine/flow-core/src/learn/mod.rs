@@ -1,6 +1,6 @@
-//! From what earlier attempts did to what is expected of the next ones: estimates with the number of attempts that they rest on,
-//! and the interference coefficient of a GPU. Whoever drives the scheduler, live or simulated, hands observations in and events on; reads
-//! no store, and decides nothing.
+//! Turns observations of earlier attempts into estimates of the next ones, with the number of attempts that they use,
+//! and into the interference coefficient of a GPU. The driver of the scheduler, live or simulated, passes observations
+//! in and events on. Reads no store and decides nothing.
 
 #[cfg(test)]
 mod changed_tests;

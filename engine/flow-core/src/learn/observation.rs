@@ -1,4 +1,4 @@
-//! What one attempt used, as it is kept for those that come later.
+//! The resources that an attempt used, stored for later estimates.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{Digest, GpuSharing, Mode, Outcome, RunId, StepResult, result::Phases};
 
-/// What one attempt used: the stuff of estimates.
+/// The resources that one attempt used. Estimates are made of these.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
     /// The instance, `solo[version=v7,batch=16]`.
@@ -42,13 +42,13 @@ pub struct Observation {
     /// The point: axes and parameters, scalars only.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub point: BTreeMap<String, Value>,
-    /// Which of the programs that its step has been this one was.
+    /// The program that its step was at the time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<Digest>,
     /// Mean time of the epochs that count, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch_s: Option<f64>,
-    /// What its wall time is made of.
+    /// The parts of its wall time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phases: Option<Phases>,
     /// Images that went through its model in a second, where it told that.
@@ -57,7 +57,8 @@ pub struct Observation {
     /// Energy of its GPUs, joules.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy_j: Option<f64>,
-    /// It went on from a checkpoint of an attempt that was killed together with flow: how long that took is not in its wall time.
+    /// It resumed from a checkpoint of an attempt that was killed together with flow. Its wall time lacks the time of
+    /// that attempt.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lacks_a_part: bool,
     /// Others of flow's own ran meanwhile, or anybody on its GPUs.
@@ -66,13 +67,13 @@ pub struct Observation {
     /// Nobody else was on its GPUs, and the CPUs of the host sufficed.
     #[serde(default)]
     pub undisturbed: bool,
-    /// What it says of the interference on its GPU.
+    /// The interference that it measured on its GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sharing: Option<GpuSharing>,
 }
 
 impl Observation {
-    /// Of an attempt, as its result tells it.
+    /// The observation of an attempt, from its result.
     pub fn of(result: &StepResult) -> Observation {
         let (gpus, seen) = (&result.usage.gpus, &result.circumstances);
         let whole = gpus.iter().filter_map(|gpu| gpu.load_whole).reduce(f64::max);
@@ -117,7 +118,7 @@ impl Observation {
         (!self.lacks_a_part).then_some(self.wall_s)
     }
 
-    /// It was alone, or nobody disturbed it: what it took and kept busy is its own.
+    /// It ran alone or undisturbed, so its time and load are its own.
     pub(super) fn is_calm(&self) -> bool {
         !self.beside || self.undisturbed
     }
@@ -134,7 +135,7 @@ impl Observation {
     }
 }
 
-/// Of attempts of one instance those that were alone; if none was, those that nobody disturbed; else all.
+/// The attempts of an instance that ran alone. If there are none, those that ran undisturbed, else all.
 pub(super) fn quietest<'o>(own: &[&'o Observation]) -> Vec<&'o Observation> {
     let only = |quiet: fn(&Observation) -> bool| own.iter().copied().filter(|seen| quiet(seen)).collect();
     let sets: [Vec<&Observation>; 2] = [only(|seen| !seen.beside), only(Observation::is_calm)];

@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::{Expansion, Instance, nearest};
 
-/// A step's instances, or points that it does not have: `solo`, `solo[batch=16]`, `solo/batch=48`.
+/// The instances of a step, or points that it does not have: `solo`, `solo[batch=16]`, `solo/batch=48`.
 ///
 /// # Errors
-/// A sentence: there is no such step or axis.
+/// There is no such step or axis. The error is a sentence.
 pub fn points(expansion: &Expansion, point: &str) -> Result<Vec<Instance>, String> {
     let (name, axes) = match point.trim_end_matches(']').split_once(['/', '[']) {
         Some((name, axes)) => (name, axes),
@@ -47,7 +47,7 @@ pub fn points(expansion: &Expansion, point: &str) -> Result<Vec<Instance>, Strin
     Ok(points)
 }
 
-/// That a value is no number, or none above 0, where all that an axis has are.
+/// An error if all values of an axis are numbers, or above 0, and this one is not.
 fn off_scale(instances: &[Instance], axis: &str, value: &Value) -> Result<(), String> {
     let all = |is: fn(&Value) -> bool| instances.iter().filter_map(|instance| instance.axes.get(axis)).all(is);
     let is_above_0 = |value: &Value| value.as_f64().is_some_and(|number| number > 0.0);

@@ -1,5 +1,5 @@
-//! Making anew what observations of a step say of all its points, apart from the history that they are in: it takes long, and whoever
-//! drives a run has no time. Decides nothing.
+//! Fits the surfaces of a step apart from its history, because that takes long and the driver of a run must not wait.
+//! Decides nothing.
 
 use std::collections::BTreeSet;
 
@@ -10,16 +10,16 @@ use super::{
 };
 use crate::{InstanceId, StepId};
 
-/// What is to be made of the observations of a step, and then is made.
+/// The surfaces to fit to the observations of a step, and then the result.
 #[derive(Clone, Debug)]
 pub struct Refit {
     step: StepId,
-    /// Which of the sets of axes that its instances have.
+    /// The position in the sets of axes of its instances.
     on: usize,
     axes: Vec<String>,
     ended: Vec<Observation>,
     now: Programs,
-    /// Of all observations and of those that nothing disturbed: how many there are.
+    /// The number of all observations, and of undisturbed ones.
     there: [usize; 2],
     made: [Option<Surface>; 2],
 }
@@ -49,7 +49,7 @@ impl OnAxes {
 }
 
 impl History<'_> {
-    /// What would be made anew if those of the same step that wait were told what is known of them.
+    /// The surfaces to fit before waiting instances of the same step can get new estimates.
     pub fn refits(&self, of: InstanceId, waiting: &BTreeSet<InstanceId>) -> Vec<Refit> {
         let step = self.expansion.work_of(self.expansion.instances[of.index()].step);
         let waits = |step: &StepId| {

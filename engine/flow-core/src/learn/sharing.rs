@@ -1,4 +1,4 @@
-//! The interference coefficient of each GPU model, as far as it was measured.
+//! The measured interference coefficient of each GPU model.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::{
     stats::median,
 };
 
-/// Who keeps less of a core busy does not wait for the CPU, however many want it.
+/// A program that keeps less of a core busy does not wait for the CPU, even if others compete for it.
 const HARDLY_ANY_CPU: f64 = 0.1;
 
 /// A GPU model and its interference coefficient.
@@ -27,13 +27,13 @@ pub struct Interference {
 }
 
 impl Interference {
-    /// What the coefficient may yet turn out to be, if it is not known well.
+    /// The coefficient from the measurements alone, while these are few; no interference before the first.
     pub(crate) fn hoped(&self) -> Option<f64> {
         hoped(self.coefficient, self.samples)
     }
 }
 
-/// What an instance does while nothing disturbs it.
+/// The load of an undisturbed instance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Alone {
     /// Seconds an epoch; 0 where it has none.
@@ -46,8 +46,8 @@ pub struct Alone {
     pub cores: f64,
 }
 
-/// What the members of a co-run group that shared their GPUs say of their interference, where every member ran alone as well, which
-/// is among the results of the step that it is `like`, and the CPU was not what held them up.
+/// The interference that members of a co-run group measured on shared GPUs. Each member must also have run alone: its
+/// run is among the results of the step that it is `like`. `None` if the CPU limited them.
 pub fn of_group<'r>(
     together: &[&StepResult],
     solo: impl Iterator<Item = &'r StepResult> + Clone,
@@ -97,12 +97,13 @@ impl History<'_> {
         Some(learned(seen.iter().copied()))
     }
 
-    /// What sharing each GPU of the machine costs, and what that may yet turn out to be.
+    /// The interference coefficient of each GPU of the machine, and the one from the measurements alone while these are
+    /// few.
     pub fn coefficients(&self) -> (Vec<f64>, Vec<Option<f64>>) {
         self.devices().iter().map(|device| (device.coefficient, device.hoped())).unzip()
     }
 
-    /// What attempts of an instance did on GPUs of this model while nothing disturbed them.
+    /// The load of undisturbed attempts of an instance on GPUs of this model.
     pub fn alone(&self, instance: &Instance, model: &str) -> Option<Alone> {
         let mut own = self.own(instance);
         own.retain(|seen| seen.outcome == Outcome::Ok && seen.gpu_model.as_deref() == Some(model) && seen.is_calm());
@@ -116,8 +117,8 @@ impl History<'_> {
         })
     }
 
-    /// What an attempt that shared its GPUs, outside of a co-run group, says of their interference: the time of its epochs beside
-    /// unchanging others over that of its epochs alone.
+    /// The interference that an attempt measured when it shared its GPUs outside of a co-run group: the time of its
+    /// epochs next to unchanging peers, divided by the time of its epochs alone.
     pub fn sharing(
         &self,
         of: InstanceId,
@@ -164,7 +165,8 @@ impl History<'_> {
         })
     }
 
-    /// What instances took for what they do alone in 1, where they had a GPU as it is in this machine with another, both ways.
+    /// Slowdowns of pairs of instances that shared a GPU like those of this machine, relative to running alone. Both
+    /// directions must be known.
     pub fn pairs(&self) -> BTreeMap<(InstanceId, InstanceId), f64> {
         let mut pairs: BTreeMap<_, Vec<f64>> = BTreeMap::new();
         for seen in self.steps.iter().flat_map(|step| &step.seen) {

@@ -1,4 +1,5 @@
-//! What is expected at a point, from attempts of its step at other points: along all axes at once, and on the GPU models that were seen.
+//! Predicts a point from attempts of its step at other points: along all axes at once, and on the GPU models that were
+//! seen.
 
 use std::{
     cell::OnceCell,
@@ -18,7 +19,7 @@ use crate::{
 /// Seconds; less than this of start-up or end is none.
 pub(super) const NOTICED: f64 = 1e-3;
 
-/// What attempts at several points come to.
+/// A surface through attempts at several points.
 #[derive(Clone, Debug)]
 pub(super) struct Surface {
     pub(super) scale: Scale,
@@ -31,7 +32,7 @@ pub(super) struct Surface {
     pub(super) gpus: BTreeMap<String, u32>,
     /// Most of them say what their wall time is made of.
     phased: bool,
-    /// What does not go with the point.
+    /// The quantities that do not depend on the point.
     common: Estimate,
     placed: Vec<Vec<Coordinate>>,
     /// By [`Of`].
@@ -45,7 +46,7 @@ struct Measured {
     fit: OnceCell<Option<Fit>>,
 }
 
-/// What is measured of an attempt.
+/// A measured quantity of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Of {
     Wall,
@@ -102,12 +103,12 @@ pub(super) fn model_of(seen: &Observation) -> &str {
     seen.gpu_model.as_deref().unwrap_or_default()
 }
 
-/// What is expected at a point.
+/// The prediction for a point.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Expected {
     /// Seconds from start to exit.
     pub wall: Option<Predicted>,
-    /// Of these, seconds before the epochs begin, with what the first takes longer.
+    /// Seconds before the epochs begin, with the extra time of the first epoch. Part of `wall`.
     pub startup: Option<Predicted>,
     pub epochs: Option<u32>,
     /// Seconds an epoch.
@@ -130,8 +131,8 @@ impl Expected {
     }
 }
 
-/// The axes of points, and how far along each its numbers are moved to be above 0: by the least above 0 where there is a 0, as of
-/// `workers: [0, 2, 4, 8]`. With the programs that a step has been, which are told apart as names on one more axis.
+/// The axes of points, and the offset that makes the numbers of each axis positive. If an axis has a 0, as in `workers:
+/// [0, 2, 4, 8]`, the offset is its min above 0. The programs of a step are names on one more axis.
 #[derive(Clone, Debug)]
 pub(super) struct Scale {
     pub(super) axes: Vec<String>,
@@ -145,7 +146,8 @@ pub(super) struct Scale {
 pub(super) type Programs = BTreeMap<String, Option<Digest>>;
 
 impl Scale {
-    /// Of points on these axes. What their step is `now` may not be among them: then it is what ran last.
+    /// The scale of points on these axes. If the current program of the step, `now`, is not among them, the one that
+    /// ran last counts as current.
     pub(super) fn of(axes: &[String], seen: &[&Observation], now: &Programs) -> Scale {
         let moved = |axis: &String| {
             let values = seen.iter().filter_map(|seen| seen.point.get(axis)?.as_f64());
@@ -164,7 +166,7 @@ impl Scale {
         }
     }
 
-    /// Where a point of what its step is now is on a GPU model. `None` where it is not on all axes.
+    /// The place of a point of the current program on a GPU model. `None` if it lacks one of the axes.
     pub(super) fn coordinates<'v>(
         &self,
         model: &str,
@@ -259,7 +261,7 @@ impl Surface {
         self.placed.first().into_iter().for_each(|at| _ = self.expect(at));
     }
 
-    /// What is expected of one quantity at a point.
+    /// The prediction of one quantity at a point.
     pub(super) fn at(&self, of: Of, at: &[Coordinate]) -> Option<Predicted> {
         let Measured { values, fit } = &self.measured[of as usize];
         let make = || {
@@ -269,7 +271,7 @@ impl Surface {
         fit.get_or_init(make).as_ref()?.at(at)
     }
 
-    /// Where an instance is on a GPU model, or if that was never seen, on the one that was seen last.
+    /// The place of an instance on a GPU model. An unknown model counts as the one that was seen last.
     pub(super) fn locate<'v>(
         &self,
         model: Option<&str>,
@@ -280,7 +282,7 @@ impl Surface {
         self.scale.coordinates(model, value)
     }
 
-    /// What is expected at a point.
+    /// The prediction for a point.
     pub(super) fn expect(&self, at: &[Coordinate]) -> Expected {
         let share = |of: Of| self.at(of, at).map(|busy| busy.at_most(1.0));
         let mut expected = Expected {
@@ -328,7 +330,7 @@ impl Surface {
     }
 }
 
-/// What goes with no point: medians.
+/// Medians of the quantities that do not depend on the point.
 pub(super) fn common(seen: &[&Observation]) -> Estimate {
     let milli = |value: fn(&Observation) -> Option<f64>| {
         median(seen.iter().filter_map(|seen| value(seen)).collect()).map(|value| (value * 1e3).round() as u32)

@@ -1,4 +1,4 @@
-//! What a run hands to the scheduler: tasks with what history says of each, what there is, what sharing costs. Chooses nothing.
+//! The input of the scheduler: tasks with their estimates, the capacity, and the cost of sharing. Chooses nothing.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::{
     sched::{Capacity, Estimate, GpuState, Limits, Sharing, Task, contention::Host},
 };
 
-/// What there is to give out on this machine.
+/// The capacity of this machine.
 pub fn capacity(machine: &Machine, jobs: Option<u32>, batch: u32) -> Capacity {
     let gpu = |gpu: &GpuFacts| GpuState { memory: gpu.memory, strangers: 0, alive: true };
     Capacity { gpus: machine.gpus.iter().map(gpu).collect(), cpus: machine.cpus, memory: machine.memory, jobs, batch }
@@ -21,7 +21,8 @@ pub fn limits(history: &History<'_>) -> Limits {
     Limits { sharing: Sharing { devices, trial, pairs: history.pairs(), ..Sharing::default() }, ..Limits::default() }
 }
 
-/// One task an instance. What was not asked for is settled from the start, and so is what the plan `reused`.
+/// One task per instance. Instances that the user did not select are settled from the start, and so are those that the
+/// plan `reused`.
 pub fn tasks(wanted: &[InstanceId], reused: &BTreeMap<InstanceId, Outcome>, history: &History<'_>) -> Vec<Task> {
     let task = |instance: &Instance| {
         let asked = wanted.binary_search(&instance.id).is_ok();
@@ -48,7 +49,7 @@ pub fn tasks(wanted: &[InstanceId], reused: &BTreeMap<InstanceId, Outcome>, hist
     history.expansion.instances.iter().map(task).collect()
 }
 
-/// What a run of a plan would hand to the scheduler.
+/// The input of the scheduler for a run of a plan.
 #[derive(Clone, Debug)]
 pub struct Forecast {
     /// One an instance; what need not run is settled.
@@ -58,11 +59,11 @@ pub struct Forecast {
     pub limits: Limits,
     /// What running work shares.
     pub host: Host,
-    /// Instances that are to run and of which nobody knows how long they take; flow's own steps take no time to speak of.
+    /// Instances that would run and have no estimate. flow's own steps take hardly any time and are left out.
     pub unknown: Vec<InstanceId>,
 }
 
-/// What need not run by a plan, and how it is settled.
+/// The instances of a plan that do not run, with their outcomes.
 pub fn settled(plan: &Plan) -> BTreeMap<InstanceId, Outcome> {
     let settled = plan.items.iter().filter_map(|item| match &item.state {
         State::Cached { outcome, .. } | State::Refused { outcome, .. } => Some((item.id, *outcome)),
@@ -73,7 +74,7 @@ pub fn settled(plan: &Plan) -> BTreeMap<InstanceId, Outcome> {
     settled.collect()
 }
 
-/// What a run of these instances would hand to the scheduler if this is its plan.
+/// The input of the scheduler for these instances, if this is their plan.
 pub fn forecast(wanted: &[InstanceId], plan: &Plan, history: &History<'_>) -> Forecast {
     let (expansion, machine) = (history.expansion, &history.expansion.machine);
     let mut tasks = tasks(wanted, &settled(plan), history);

@@ -1,5 +1,6 @@
-//! From networks that were measured to one that was not: a quantity is a sum of what a network computes, moves and holds, each so many
-//! times. Which of these count, and how many times, is what says best what networks came to that it was not fitted to. Knows no store.
+//! Predicts a network that was not measured from networks that were. A quantity is a weighted sum of features of the
+//! network: computation, data movement and parameters. Leave-one-out errors select the features and their weights.
+//! Knows no store.
 
 use super::{Predicted, Tried};
 use crate::stats::{least_squares, t_quantile};
@@ -81,7 +82,7 @@ fn weights<'p>(terms: &[usize], peers: impl Iterator<Item = &'p Peer>) -> Option
     solved.values().zip(units).map(weight).collect()
 }
 
-/// What is expected of a network; `None` where too few were measured to say, or they agree on no law.
+/// The prediction for a network. `None` if too few networks were measured, or if no law fits them.
 pub(super) fn across(peers: &[Peer], features: &[f64]) -> Option<Predicted> {
     let law = Law::of(peers)?;
     let value = law.at(features);

@@ -1,5 +1,5 @@
-//! A training that somebody plans, on each machine that trainings ran on: its time, memory and energy, from trainings of the same
-//! network there, or where there are none from those of others and what all of them compute.
+//! Predicts a planned training on each machine that trainings ran on: its time, memory and energy. It uses trainings of
+//! the same network on that machine. If there are none, it uses those of other networks and the computation of all.
 
 use super::across::{Peer, across, leave_one_out};
 use super::experiments::{Count, Experiment, Known, Part, Point};
@@ -34,7 +34,7 @@ pub enum PredictError {
     NoGpus { ran: Vec<u32> },
 }
 
-/// What has to be measured before something can be said.
+/// The measurements that a prediction lacks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lack {
     /// It is not known what the network computes.
@@ -54,7 +54,7 @@ pub enum Basis {
     Others(u32),
 }
 
-/// What is expected on a machine.
+/// The prediction for a machine.
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub basis: Basis,
@@ -92,7 +92,7 @@ pub struct OnMachine {
 /// The answer to all.
 #[derive(Clone, Debug)]
 pub struct Planned {
-    /// Of images of this size, where that is known.
+    /// The size of the images, if it is known.
     pub size: Option<u32>,
     /// The network was trained or counted at that size: it takes such images.
     pub takes_size: bool,
@@ -104,10 +104,10 @@ pub struct Planned {
 const PEERS: usize = 3;
 
 impl Known {
-    /// What a training would take, on each machine.
+    /// The prediction for a training on each machine.
     ///
     /// # Errors
-    /// It cannot be, or nothing is known of it.
+    /// The training is impossible, or nothing is known of it.
     pub fn plan(&self, ask: &Ask) -> Result<Planned, PredictError> {
         if self.experiments.is_empty() {
             return Err(PredictError::Nothing);
@@ -155,8 +155,8 @@ impl Known {
         Ok(Planned { size, takes_size, precision, machines: machines.iter().map(on).collect() })
     }
 
-    /// What is known, held against itself: on each machine seconds an image and memory of each point from the other points of its
-    /// network, and of each network from the others at its point.
+    /// The accuracy of predictions on each machine: seconds per image and memory of each point from the other points of
+    /// its network, and of each network from the others at its point.
     pub fn check(&self) -> Vec<PartAccuracy> {
         let mut machines: Vec<(&str, &str)> =
             self.experiments.iter().map(|of| (&*of.machine, &*of.precision)).collect();
@@ -299,7 +299,7 @@ impl MachineTrainings<'_> {
         points
     }
 
-    /// What was measured of a network, by point.
+    /// The measurements of a network, by point.
     fn values(&self, part: Part, model: &str) -> Vec<(Point, Vec<f64>)> {
         let mut values: Vec<(Point, Vec<f64>)> = Vec::new();
         for of in self.of.iter().filter(|of| of.model == model) {
@@ -312,8 +312,8 @@ impl MachineTrainings<'_> {
         values
     }
 
-    /// What is expected of a network that ran here: as it was measured at this point, or from its own points, or where these are too
-    /// few with those of others.
+    /// The prediction for a network that ran here: from measurements at this point, else from the network's own points.
+    /// If these are too few, points of other networks are added.
     fn ran(&self, part: Part, model: &str, point: Point) -> Option<Predicted> {
         self.from(&self.values(part, model), part, model, point)
     }
@@ -355,7 +355,7 @@ impl MachineTrainings<'_> {
         self.teachers().iter().filter(|other| **other != model).filter_map(peer).collect()
     }
 
-    /// What a part may be made of.
+    /// The features that a part may depend on.
     fn features(&self, part: Part, model: &str, point: Point) -> Option<Vec<f64>> {
         let Count { macs, traffic, parameters, .. } = counted(self.counts, model, point.size)?;
         let share = f64::from(point.batch) / f64::from(point.gpus.max(1));
@@ -367,7 +367,7 @@ impl MachineTrainings<'_> {
         })
     }
 
-    /// Of what goes with no network: all that ran here.
+    /// The median over all that ran here, for parts that do not depend on the network.
     fn median(&self, part: Part) -> Option<Predicted> {
         let values: Vec<f64> = self.of.iter().filter_map(|of| of.parts[part as usize]).collect();
         repeated(&values).filter(|_| !matches!(part, Part::Pace | Part::Memory))
@@ -397,7 +397,7 @@ impl MachineTrainings<'_> {
     }
 }
 
-/// What a network computes of an image of a size: where that was counted, or by how many pixels it has.
+/// The computation of a network per image of a size: as counted, else in proportion to the pixels.
 fn counted(counts: &[Count], model: &str, size: Option<u32>) -> Option<Count> {
     let of = counts.iter().filter(|count| count.model == model);
     let Some(size) = size else { return of.max_by_key(|count| count.size).cloned() };

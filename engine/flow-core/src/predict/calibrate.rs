@@ -1,9 +1,10 @@
-//! How sure predictions are, held against the points that they rest on: each is told by the others, without a fit for each.
+//! Calibrates intervals with leave-one-out errors: each point is predicted from the others, without a new fit for each.
 //!
-//! Of a Gaussian process the error at a point that is left out, and its variance, stand in the inverse of the covariance of all
-//! (C. E. Rasmussen and C. K. I. Williams, "Gaussian Processes for Machine Learning", MIT Press 2006, section 5.4.2). What is
-//! believed without that point is what is believed with it, less what it said for it. As many of the errors as an interval is to
-//! hold decide how wide that is (V. Vovk, A. Gammerman and G. Shafer, "Algorithmic Learning in a Random World", Springer 2005).
+//! For a Gaussian process, the inverse of the covariance of all points gives the error at a point that is left out, and
+//! its variance (C. E. Rasmussen and C. K. I. Williams, "Gaussian Processes for Machine Learning", MIT Press 2006,
+//! section 5.4.2). The weight of a model without that point is its weight with it, less the likelihood of that point.
+//! The width of an interval is the quantile of the errors that it is to cover (V. Vovk, A. Gammerman and G. Shafer,
+//! "Algorithmic Learning in a Random World", Springer 2005).
 
 use super::{CholeskyFactor, Fit, NINE_IN_TEN};
 
@@ -45,7 +46,7 @@ impl Fit {
     }
 }
 
-/// What is less likely than by this logarithm is all the same.
+/// Logarithms of likelihoods are cut off at this value.
 const UNLIKELY: f64 = 300.0;
 
 /// The factor by which intervals must be widened so that nine of ten leave-one-out errors (`off`, in standard

@@ -1,11 +1,11 @@
-//! What results tell of trainings and of networks, whatever workflow they are of: a training has a model, a batch and images a
-//! second, a count has multiply-accumulates.
+//! Trainings and networks, read from the results of any workflow. A training has a model, a batch and images per
+//! second. A count has multiply-accumulates.
 
 use serde_json::Value;
 
 use crate::{Outcome, StepResult, machine_of};
 
-/// What is predicted of a training, one by one.
+/// The parts of a training, which are predicted one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     /// Seconds an image that is trained on.
@@ -40,7 +40,7 @@ pub struct Point {
 /// A training that was measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Experiment {
-    /// What it ran on, with the host if that is another one.
+    /// The hardware, with the host if that is another one.
     pub machine: String,
     pub model: String,
     pub point: Point,
@@ -66,7 +66,7 @@ impl Experiment {
     }
 }
 
-/// What a network computes of one image.
+/// The computation of a network for one image.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Count {
     pub model: String,
@@ -124,7 +124,7 @@ fn metric(result: &StepResult, name: &str) -> Option<f64> {
     result.metrics.get(name).map(|metric| metric.value).filter(|value| value.is_finite() && *value > 0.0)
 }
 
-/// One that ended well, that nobody disturbed, on hardware that is there.
+/// A training that ended well and undisturbed on real hardware.
 fn experiment(host: Option<&str>, result: &StepResult) -> Option<Experiment> {
     let (seen, usage) = (&result.circumstances, &result.usage);
     let wall_s = usage.wall_s.filter(|wall_s| *wall_s > 0.0)?;

@@ -16,7 +16,7 @@ pub(crate) enum Seg {
 /// A path into a file of the workflow, shared by its tail, so that every value can carry one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct At {
-    /// Which: 0 is the workflow's own, the others are included.
+    /// The file: 0 is the workflow itself, the others are included.
     file: usize,
     link: Option<Arc<(At, Seg)>>,
 }
@@ -64,7 +64,7 @@ impl At {
     }
 }
 
-/// What of a place is meant.
+/// The part of a place that a problem is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum On {
     Key,
@@ -106,7 +106,7 @@ impl Problems {
         self.add(at, On::Key, what);
     }
 
-    /// Names to look for the nearest in; none once so much is wrong that nobody reads that far.
+    /// Candidates for the nearest name. Empty after many problems, because nobody reads that many.
     pub(crate) fn offer<'a, I>(&self, names: I) -> impl Iterator<Item = &'a str> + use<'a, I>
     where
         I: IntoIterator<Item = &'a str>,

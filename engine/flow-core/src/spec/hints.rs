@@ -1,5 +1,5 @@
-//! What probably went wrong in a text that is no YAML, or reads as something else than was meant: `${{` that wants quotes, a
-//! colon from a Chinese keyboard, a tab. Guesses, made only after an error.
+//! Guesses at mistakes in a text that is invalid YAML, or that YAML reads differently than the author meant: `${{`
+//! without quotes, a colon from a Chinese keyboard, a tab. Made only after an error.
 
 use std::ops::Range;
 
@@ -31,7 +31,7 @@ pub(crate) fn words(error: &serde_yaml::Error) -> String {
     words.split(" at line ").next().unwrap_or(&words).to_owned()
 }
 
-/// What a Chinese keyboard writes, and what YAML and expressions want in its place.
+/// Characters of a Chinese keyboard, with those that YAML and expressions expect.
 const FULL_WIDTH: [(char, &str); 22] = [
     ('，', ","),
     ('：', ":"),
@@ -94,7 +94,7 @@ pub(super) fn full_width_commas(text: &str) -> Vec<Range<usize>> {
     scan(text).plain.into_iter().filter(parted).collect()
 }
 
-/// What can be said about a text that is refused.
+/// The diagnostics for a text that is refused.
 pub(super) fn no_yaml(text: &str, why: &Unreadable) -> Vec<Diagnostic> {
     let mut found: Vec<Diagnostic> = Vec::new();
     let Scan { plain, open_quote, .. } = scan(text);
@@ -185,14 +185,14 @@ fn at(span: Range<usize>, mut diagnostic: Diagnostic) -> Diagnostic {
     diagnostic
 }
 
-/// Where brackets stand deeper in one another than this, as far as quotes and blocks can be told.
+/// The place of brackets that nest deeper than this, as far as quotes and blocks show it.
 pub(super) fn deeper(text: &str, most: usize) -> Option<usize> {
     // Most texts have not even so many of them.
     text.bytes().filter(|byte| matches!(byte, b'[' | b'{')).nth(most)?;
     scan(text).deepest.filter(|(depth, _)| *depth > most).map(|(_, at)| at)
 }
 
-/// What stands in a text, as far as quotes and brackets tell.
+/// The contents of a text, as far as quotes and brackets show them.
 struct Scan {
     /// The most brackets in one another, and where the innermost opens.
     deepest: Option<(usize, usize)>,

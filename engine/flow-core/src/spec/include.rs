@@ -1,5 +1,5 @@
-//! The files of a workflow: what includes what, each read once, and their parts put together. What is included comes before what
-//! includes it; no name stands in two files.
+//! The files of a workflow, each read once, and their parts merged. An included file comes before the file that
+//! includes it. No name is in two files.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use crate::{Diagnostic, Source, paths::normal};
 /// More of them are a mistake.
 const MOST: usize = 100;
 
-/// The workflow's own file and all that it includes, as one, and their texts.
+/// Merges the workflow's own file and all that it includes; returns the result and the texts.
 ///
 /// # Errors
-/// Nothing can be made of one of the texts, or one of the files is not there: what others take from it is not said to be wrong.
+/// One of the texts is unreadable, or one of the files is missing. Names that a missing file would define are not reported as unknown.
 pub(super) fn files(
     source: &Source,
     read: &mut dyn FnMut(&str) -> Result<String, Diagnostic>,
@@ -52,7 +52,7 @@ struct Files<'a> {
     problems: &'a mut Problems,
     /// From the workflow's own file down to the one at hand: where each includes the next.
     chain: Vec<At>,
-    /// What was read, the included first.
+    /// The files that were read, included ones first.
     read_in: Vec<(usize, Yaml)>,
     /// Something that is to be included is not.
     incomplete: bool,
@@ -128,7 +128,7 @@ impl Files<'_> {
     }
 }
 
-/// Adds the parts of a file. Whatever has a name that another file gave already is left out, and told.
+/// Adds the parts of a file. A part whose name another file has is a problem and is left out.
 fn add(whole: &mut File, part: File, sources: &[Arc<Source>], problems: &mut Problems) {
     let mut twice = |what: &str, name: &str, at: &At, other: &At| {
         let said = Diagnostic::new(format!("{what} `{name}` is in two files: here and at {}", place(sources, other)));

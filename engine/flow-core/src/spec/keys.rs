@@ -1,6 +1,6 @@
 //! The keys of the language: one table that the reader, the checks of visible names and the JSON Schema all follow.
 
-/// What expressions of a key may see.
+/// The names that expressions of a key may see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sees {
     pub(crate) params: bool,
@@ -47,12 +47,12 @@ pub(crate) enum Kind {
     /// `plugin/step`.
     Uses,
     Command,
-    /// What runs a command that needs a shell.
+    /// The shell of a command.
     Shell,
     /// The name of a scheduling policy.
     Policy,
     On,
-    /// What Slurm is asked for: by the workflow (`true`), or by a step.
+    /// Options for Slurm: of the workflow (`true`), or of a step.
     Slurm(bool),
     /// A mapping that a schema of somebody else's describes.
     With,
@@ -92,7 +92,7 @@ pub(crate) struct Key {
     pub(crate) about: &'static str,
     /// The form of its value.
     pub(crate) kind: Kind,
-    /// What its expressions see; absent where it takes none.
+    /// The names that its expressions see. `None` if it takes no expressions.
     pub(crate) sees: Option<Sees>,
 }
 

@@ -35,8 +35,8 @@ use crate::{Diagnostic, Input, Source};
 /// The version of the language that this flow speaks.
 pub(crate) const LANGUAGE: u64 = 1;
 
-/// A workflow as written. Errors that leave something to go on with are kept, and come back from
-/// [`Workflow::expand`] together with what expansion finds, so that all errors of a file are told in one go.
+/// A workflow as written. Errors that leave the rest readable are kept. [`Workflow::expand`] returns them together with
+/// its own, so the user sees all errors of a file at once.
 #[derive(Clone, Debug)]
 pub struct Workflow {
     /// Its own file, then those that it includes.
@@ -54,12 +54,11 @@ pub fn parse(source: &Source) -> Result<Workflow, Vec<Diagnostic>> {
     parse_with(source, &mut |path| Err(Diagnostic::new(format!("`{path}` cannot be included: no file is read here"))))
 }
 
-/// Reads a workflow and what it includes: `read` gives the text of a file, whose path is one from where the workflow's is one, or
-/// says why there is none.
+/// Reads a workflow and the files that it includes. `read` returns the text of a file, or the reason why there is none.
+/// Paths are relative to the same folder as the workflow's own path.
 ///
 /// # Errors
-/// Only where nothing can be made of a text: it is no YAML, no mapping, or written for a newer flow. Everything else that
-/// is wrong waits in [`Workflow::errors`].
+/// Only if a text is unusable: invalid YAML, not a mapping, or written for a newer flow. All other errors are in [`Workflow::errors`].
 pub fn parse_with(
     source: &Source,
     read: &mut dyn FnMut(&str) -> Result<String, Diagnostic>,
@@ -164,12 +163,12 @@ impl Workflow {
         &self.file.name
     }
 
-    /// What is wrong as far as the text alone tells; [`Workflow::expand`] returns these too.
+    /// The errors that the text alone shows. [`Workflow::expand`] returns these too.
     pub fn errors(&self) -> Vec<Diagnostic> {
         self.locate(self.problems.clone())
     }
 
-    /// What is allowed and is probably not meant: axes that nothing reads, numbers that lose their spelling.
+    /// Things that are allowed but probably not meant: axes that nothing reads, numbers that lose their spelling.
     pub fn warnings(&self) -> Vec<Diagnostic> {
         self.locate(unread::axes(self)).into_iter().chain(self.respelled()).collect()
     }
@@ -211,7 +210,7 @@ impl Workflow {
         &self.sources[0]
     }
 
-    /// That file, and those that it includes.
+    /// The workflow's own file, and those that it includes.
     pub fn sources(&self) -> impl Iterator<Item = &Source> {
         self.sources.iter().map(|source| &**source)
     }
@@ -268,7 +267,7 @@ impl Workflow {
     }
 }
 
-/// Where a text stands in the first of these keys that a step has.
+/// The place of a text in the first of these keys that a step has.
 fn place(step: &Step, keys: &[&str], text: &str) -> (At, On) {
     let mut parts = keys.iter().filter_map(|key| step.parts.get(key));
     match parts.next() {

@@ -21,7 +21,7 @@ struct Names<'a> {
     globals: BTreeSet<&'static str>,
 }
 
-/// Checks every step and every entry of `publish`; steps in which something is wrong are no longer sound.
+/// Checks every step and every entry of `publish`. A step with a problem is no longer sound.
 pub(crate) fn check(file: &File, steps: &mut [Step], problems: &mut Problems) {
     let names = Names {
         params: file.params.keys().map(String::as_str).collect(),

@@ -155,7 +155,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Of a value with expressions in it, what can be told before they have values.
+    /// Checks a value with expressions, as far as that is possible before they have values.
     fn shape(&mut self, key: &Key, template: &Template) {
         let members = match &template.node {
             Node::Map(members) => members,
@@ -201,7 +201,7 @@ impl Reader<'_> {
         }
     }
 
-    /// An axis whose name is sound. Where its values are wrong its name is known all the same.
+    /// An axis with a valid name. If its values are wrong, its name is known anyway.
     fn one_axis(&mut self, name: &str, yaml: &Yaml, at: &At) -> Option<(Arc<str>, Template)> {
         let good = self.name(name, at, "an axis") && self.free(name, at, "an axis");
         let before = self.problems.0.len();

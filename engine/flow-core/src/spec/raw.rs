@@ -1,4 +1,4 @@
-//! A workflow file as it was read, before copies are made. Plain data.
+//! A workflow file after reading, before `like:` copies are made. Plain data.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -78,7 +78,7 @@ impl Parts {
         self.get(key).is_some()
     }
 
-    /// Of the keys that are plain values: `gpus`, `inputs`, `corun`, …
+    /// The value of a plain key: `gpus`, `inputs`, `corun`, …
     pub(crate) fn value(&self, key: &str) -> Option<&Template> {
         match self.get(key) {
             Some(Part::Value(template)) => Some(template),

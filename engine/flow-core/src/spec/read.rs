@@ -103,7 +103,7 @@ impl Reader<'_> {
         template.as_const().filter(|_| self.problems.0.len() == before).cloned()
     }
 
-    /// What stands in a file but for what it includes; what names the whole stands in the workflow's own file alone.
+    /// Reads a file, except its includes. Keys about the whole workflow are allowed in the workflow's own file only.
     pub(crate) fn file(&mut self, yaml: &Yaml, root: &At, default_name: &str) -> File {
         let mut file = File { name: default_name.to_owned(), ..File::default() };
         let mut steps_seen = false;

@@ -49,7 +49,7 @@ fn read(value: &Value, keys: &[&'static str]) -> Typed<Slurm> {
     Ok(slurm)
 }
 
-/// A word of Slurm: it stands in its options and tables.
+/// A word for an option or a table of Slurm.
 fn word(value: &Value) -> Typed<String> {
     let text = typed::scalar_text(value)?;
     let good = |c: char| c.is_ascii_alphanumeric() || "_-.,:+".contains(c);

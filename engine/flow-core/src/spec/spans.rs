@@ -100,7 +100,7 @@ impl<'de> Deserialize<'de> for Node {
 struct Key(String);
 
 impl Key {
-    /// As the reader of values spells it: `1.0` of `1e0`.
+    /// The spelling of the reader of values: `1.0` for `1e0`.
     fn spelled(&self) -> Option<String> {
         let odd = |c: char| c.is_ascii_digit() || "+-.~nNtTfF".contains(c);
         let value = if self.0.starts_with(odd) { serde_yaml::from_str(&self.0).ok()? } else { return None };
@@ -137,13 +137,13 @@ pub(super) fn nests_deeper(text: &str, most: usize) -> bool {
 
 type Places<'a> = BTreeMap<&'a str, Range<usize>>;
 
-/// Where everything of a text stands.
+/// The places of all values of a text.
 struct Spans<'a> {
     text: &'a str,
     root: Option<Spanned<Node>>,
-    /// Of scalars that were looked at, by where they begin: their expressions.
+    /// Expressions of scalars that were looked up, by the start of the scalar.
     expressions: RefCell<BTreeMap<usize, Places<'a>>>,
-    /// Of values that were looked at, by where they begin and end: their scalars.
+    /// Scalars of values that were looked up, by the range of the value.
     scalars: RefCell<BTreeMap<(usize, usize), Places<'a>>>,
 }
 
@@ -213,7 +213,7 @@ impl<'a> Spans<'a> {
         found
     }
 
-    /// Where an expression stands in a scalar of the text: between its braces, or as the whole of it.
+    /// The place of an expression in a scalar of the text: between its braces, or the whole scalar.
     fn expression_in(&self, leaf: Range<usize>, expression: &str) -> Option<Range<usize>> {
         let inside = self.text.get(leaf.clone())?;
         let mut known = self.expressions.borrow_mut();
@@ -306,7 +306,7 @@ impl<'a> Spans<'a> {
     }
 }
 
-/// Where an excerpt stands in a range of the text, not as a part of a longer word.
+/// The place of an excerpt in a range of the text, if it is not part of a longer word.
 fn word_in(text: &str, range: Range<usize>, excerpt: &str) -> Option<Range<usize>> {
     let letter = |c: char| c.is_alphanumeric() || c == '_';
     let inside = text.get(range.clone())?;
@@ -320,7 +320,7 @@ fn word_in(text: &str, range: Range<usize>, excerpt: &str) -> Option<Range<usize
     Some(at..at + excerpt.len())
 }
 
-/// What stands between `${{` and its `}}`, with where it begins.
+/// The texts between `${{` and `}}`, with their starts.
 fn braces(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut from = 0;
     std::iter::from_fn(move || {

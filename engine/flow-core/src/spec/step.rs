@@ -44,7 +44,7 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// Where it is to run, if it says so.
+    /// The place to run, if the step has one.
     pub(crate) fn on(&self) -> Option<Place> {
         self.parts.value("on").and_then(|value| value.as_const()).and_then(|value| slurm::on(value).ok())
     }

@@ -22,13 +22,13 @@ pub(crate) struct Wrong {
     pub(crate) what: What,
 }
 
-/// What is wrong with a value.
+/// A mistake in a value.
 #[derive(Clone, Debug)]
 pub(crate) enum What {
     /// It is this, and that was expected.
     Type {
         found: FoundValue,
-        /// What was expected, and what to do.
+        /// The expected value, and advice.
         expected: String,
         help: Option<String>,
     },

@@ -1,4 +1,4 @@
-//! What a workflow declares and nothing in it reads, and numbers that lose their spelling. From the text alone: evaluates nothing.
+//! Finds declarations that nothing reads, and numbers that lose their spelling. Uses the text alone: evaluates nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -93,7 +93,7 @@ fn unread(steps: &[Step]) -> Vec<(usize, String)> {
     found
 }
 
-/// What in a command looks like a value of this name.
+/// The part of a command that looks like a placeholder for this name.
 fn placeholder(run: &Template, name: &str) -> Option<String> {
     let texts: Vec<&str> = match &run.node {
         Node::Const(value) => value.as_str().into_iter().collect(),
@@ -125,7 +125,7 @@ fn sets(step: &Step, name: &str) -> bool {
     set || step.secrets.iter().any(|secret| secret == name)
 }
 
-/// What the expressions of a workflow read of its parameters, as far as dots go.
+/// The parameters that expressions of a workflow read, with their dotted paths.
 pub(crate) struct ReadParams(BTreeSet<Vec<String>>);
 
 impl ReadParams {

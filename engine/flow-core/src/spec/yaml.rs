@@ -1,5 +1,5 @@
-//! The values of a YAML text, from one parser only. Where keys stand twice the rest is read all the same, so that other
-//! errors can be told with it. Does not know what a workflow is.
+//! The values of a YAML text, from one parser only. If a key is repeated, the rest is still read, so that flow can
+//! report other errors too. Does not know what a workflow is.
 
 use std::{
     borrow::Cow,
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{Diagnostic, expr::value::key_text};
 
-/// What a visitor makes of scalars, all in the same way.
+/// Visits all scalars in the same way.
 macro_rules! scalars {
     ($made:ty, $value:ident => $make:expr) => {
         scalars! { $made, $value => $make, visit_bool bool, visit_i64 i64, visit_u64 u64, visit_f64 f64, visit_str &str }
@@ -84,7 +84,7 @@ fn has_aliases(text: &str) -> bool {
     text.match_indices('&').any(|(at, _)| at == 0 || text[..at].ends_with([' ', '\t', '\n', '[', '{', ',']))
 }
 
-/// Counts values and keeps none, as aliases of aliases can stand for more than there is memory for.
+/// Counts values and keeps none, because aliases of aliases can expand to more values than fit in memory.
 #[derive(Clone, Copy)]
 struct Count<'a> {
     left: &'a Cell<usize>,
@@ -133,7 +133,8 @@ impl<'de> Visitor<'de> for Count<'_> {
     scalars! { (), _value => () }
 }
 
-/// Where values nest too deep: they are looked at by recursion, and what journals hold of them is read back as JSON.
+/// The place of a value that nests too deep. Later code recurses over values, and journals store them as JSON, whose
+/// depth is limited.
 pub(crate) fn deep(value: &Value, root: &At) -> Option<At> {
     fn below(value: &Value, depth: usize) -> Option<Path> {
         if depth > DEEPEST {
@@ -153,7 +154,7 @@ pub(crate) fn deep(value: &Value, root: &At) -> Option<At> {
     below(value, 1).map(|path| path.from(root))
 }
 
-/// Where `<<` does not take over the keys of a mapping or of several.
+/// The place of a `<<` that is neither a mapping nor a list of mappings.
 pub(crate) fn no_merge(value: &Value, root: &At) -> Option<At> {
     let unsound = |map: &Mapping| match map.get(MERGE)? {
         Value::Mapping(_) => None,
@@ -163,7 +164,7 @@ pub(crate) fn no_merge(value: &Value, root: &At) -> Option<At> {
     find(value, &unsound).map(|(path, _)| path.from(root))
 }
 
-/// Where two keys of a mapping are the same text, though only one is written as one: `1` and `'1'`.
+/// The place of two keys of a mapping that have the same text, such as `1` and `'1'`.
 pub(crate) fn same_key(value: &Value, root: &At) -> Option<(At, String)> {
     let same = |map: &Mapping| {
         if map.keys().all(Value::is_string) {
@@ -193,8 +194,8 @@ fn find(value: &Value, wrong: &impl Fn(&Mapping) -> Option<String>) -> Option<(P
 
 const MERGE: &str = "<<";
 
-/// Has each mapping take over the keys of those that its `<<` names, where it has none of its own, behind its own, which stay in
-/// their order. What these take over themselves comes with them.
+/// Applies `<<`: each mapping gets the keys that it lacks from the mappings in its `<<`, after its own keys, in order.
+/// These mappings' own `<<` are applied first.
 pub(crate) fn merge(value: &mut Value) {
     match value {
         Value::Sequence(list) => list.iter_mut().for_each(merge),

@@ -1,4 +1,4 @@
-//! Linear least squares over columns of regressors, and what is known of the coefficients. It does not know what they stand for.
+//! Linear least squares over columns of regressors, with intervals of the coefficients. It does not know their meaning.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use super::distributions::t_quantile;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Coefficient {
     pub value: f64,
-    /// Half the width of the interval; infinite where there are no more points than coefficients.
+    /// Half the width of the interval. Infinite if there are no more points than coefficients.
     pub half: f64,
 }
 

@@ -1,10 +1,10 @@
-//! Which curve a set of points is of: a line through zero, a line, a hyperbola, one that saturates, a line with one break, a parabola,
-//! a cubic. Numbers in, a choice with its reasons out.
+//! Chooses a curve through points: a line through zero, a line, a hyperbola, a curve that saturates, a line with one
+//! break, a parabola or a cubic. Numbers in, a choice with its reasons out.
 //!
-//! The criterion is the corrected one of Akaike (C. M. Hurvich and C.-L. Tsai, "Regression and Time Series Model Selection in Small
-//! Samples", Biometrika 76 (1989), 297–307). Of all models within two of the least that with the fewest parameters is chosen: so
-//! much less supports a richer one no better (K. P. Burnham and D. R. Anderson, "Model Selection and Multimodel Inference", 2nd ed.,
-//! Springer 2002, section 2.6).
+//! The criterion is the corrected one of Akaike (C. M. Hurvich and C.-L. Tsai, "Regression and Time Series Model
+//! Selection in Small Samples", Biometrika 76 (1989), 297–307). Among the models within two of the minimum, flow
+//! chooses the one with the fewest parameters. A difference of two hardly supports the richer model (K. P. Burnham and
+//! D. R. Anderson, "Model Selection and Multimodel Inference", 2nd ed., Springer 2002, section 2.6).
 
 use serde::{Deserialize, Serialize};
 
@@ -79,7 +79,7 @@ pub struct Fitted {
     /// The constant first, then by power; of [`Model::Broken`] the constant and the slopes before and after the break. Intervals
     /// are as if `knot` were known.
     pub coefficients: Vec<Coefficient>,
-    /// Where a line breaks, or a curve that saturates has gone half of its way.
+    /// The place of the break, or the half-way place of a curve that saturates.
     pub knot: Option<f64>,
     /// The share of the variance about the mean that it explains; of a line through zero too, where it can be below 0.
     pub r2: f64,
@@ -155,8 +155,9 @@ fn least(fits: &[Fitted], points: usize) -> f64 {
     possible(fits, points).map(|(_, fit)| fit.aicc).fold(f64::INFINITY, f64::min)
 }
 
-/// Whether errors in proportion say more than errors of one size: notably more, or as much with a simpler curve. What the largest
-/// values scatter by is otherwise taken for a curve, for a parabola bends to a last point that lies far from all others.
+/// Relative errors fit better than absolute ones: by a clear margin, or as well with a simpler curve. Otherwise the
+/// scatter of the largest values would look like a curve, because a parabola bends to a last point that is far from the
+/// others.
 fn scatters_in_proportion(equal: &(Vec<Fitted>, usize), other: &(Vec<Fitted>, usize), points: usize) -> bool {
     let best = |(fits, chosen): &(Vec<Fitted>, usize)| (fits[*chosen].model.parameters(), fits[*chosen].aicc);
     let ((equal_parameters, equal_aicc), (parameters, aicc)) = (best(equal), best(other));
@@ -164,8 +165,8 @@ fn scatters_in_proportion(equal: &(Vec<Fitted>, usize), other: &(Vec<Fitted>, us
         || parameters < equal_parameters && aicc < equal_aicc + DECISIVE
 }
 
-/// Those that may be chosen, with their positions. Where points are so few that a constant costs too much a line through zero would
-/// win though it is worse than the mean, or though there clearly is a constant.
+/// The models that may be chosen, with their positions. With few points a constant has a high price. Then a line
+/// through zero would win even if it is worse than the mean, or if there clearly is a constant.
 fn possible(fits: &[Fitted], points: usize) -> impl Iterator<Item = (usize, &Fitted)> {
     let of = |model: Model| fits.iter().find(|fit| fit.model == model);
     let constant = of(Model::Proportional).zip(of(Model::Affine)).and_then(|(none, some)| added(none, some, points));
@@ -262,15 +263,16 @@ fn fit(model: Model, points: &[(f64, f64)], weigh: fn(f64) -> f64) -> Option<Fit
     })
 }
 
-/// Where a line may break: two points or more lie beyond it on either side, for a piece to one point follows that point's noise.
+/// Possible places of a break. At least two points are on either side, because a piece to a single point would follow
+/// that point's noise.
 fn breaks(x: &[f64]) -> Option<Vec<f64>> {
     let mut places: Vec<f64> = x.to_vec();
     places.dedup();
     Some(places.get(2..places.len().checked_sub(2)?)?.to_vec())
 }
 
-/// Where a curve that saturates may have gone half of its way: among the points. Before them it would be a hyperbola that begins
-/// where nothing was measured, behind them a line.
+/// Possible half-way places of a curve that saturates: among the points. Before them the curve would be a hyperbola
+/// that begins outside of the measurements, and behind them a line.
 fn halves(x: &[f64]) -> Option<Vec<f64>> {
     let (first, last) = (*x.first()?, *x.last()?);
     let octaves = (last / first).log2().floor();

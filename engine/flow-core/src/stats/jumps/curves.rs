@@ -16,8 +16,8 @@ pub(super) struct Smooth {
     pub(super) sought: usize,
 }
 
-/// The curves: polynomials of the places from −1 to 1, and with a line, where no place is 0 or below it, a hyperbola or a logarithm; splines,
-/// whose pieces have more points than `least`, and a wave.
+/// The curves. Polynomials of the places from −1 to 1. If all places are above 0, a hyperbola and a logarithm, each
+/// with a line. Splines whose pieces have more points than `least`, and a wave.
 pub(super) fn curves(points: &[(f64, f64)], x: &[f64], least: usize) -> Vec<Smooth> {
     let n = x.len();
     let power = |power: i32| x.iter().map(|x| x.powi(power)).collect::<Vec<f64>>();

@@ -1,4 +1,4 @@
-//! What each part would add to a model, kept up to date while the model grows.
+//! The gain of each part that a model lacks, updated while the model grows.
 
 use super::model::{Noise, Part, Sweep};
 use crate::stats::least_squares::{dot, norm, subtract};

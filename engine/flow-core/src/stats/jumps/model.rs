@@ -1,4 +1,4 @@
-//! What models of a sweep are made of, and what each costs.
+//! The parts of a model of a sweep, and the price of each.
 
 use super::{
     curves::{Smooth, curves},
@@ -26,13 +26,13 @@ pub(super) enum Part {
     Outlier(usize),
     /// A jump, and one back before the second position.
     Level(usize, usize),
-    /// As many equal jumps as a member of the family has places.
+    /// One equal jump at each place of a member of the family.
     Staircase(usize),
 }
 
-/// What all models are made of.
+/// The data that all models share.
 pub(super) struct Sweep {
-    /// Where the points are, from −1 to 1.
+    /// The places of the points, from −1 to 1.
     pub(super) x: Vec<f64>,
     pub(super) y: Vec<f64>,
     pub(super) curves: Vec<Smooth>,
@@ -60,20 +60,22 @@ pub(super) struct Model {
     pub(super) score: f64,
 }
 
-/// Penalties, in units of the logarithm of the likelihood. That of a coefficient is half of Schwarz' criterion; the rest were set by simulation.
+/// Prices, in units of the logarithm of the likelihood. That of a coefficient is half of Schwarz' criterion. The others
+/// were set by simulation.
 #[derive(Clone, Copy)]
 pub(super) struct Penalties {
     pub(super) coefficient: f64,
-    /// Of noise that says nothing of the next: a curve that follows noise makes it look so.
+    /// The price of independent noise. A curve that follows the noise makes it look independent.
     pub(super) independent: f64,
     pub(super) bend: f64,
     pub(super) outlier: f64,
     pub(super) jump: f64,
     pub(super) level: f64,
     pub(super) staircase: f64,
-    /// Of a staircase with two places: numbers with just two multiples in a sweep are many.
+    /// The price of a staircase with two places, because many numbers have just two multiples in a sweep.
     pub(super) pair: f64,
-    /// Of jumps on what is no line, for each coefficient and bend of it: what is steep somewhere is easily taken for a jump there.
+    /// The price of jumps on a curve, for each of its coefficients and bends, because a steep part of a curve looks
+    /// like a jump.
     pub(super) uneven: f64,
     /// And at most so much.
     pub(super) most_uneven: f64,
@@ -134,7 +136,7 @@ impl Sweep {
         sweep
     }
 
-    /// What a curve costs with noise of that correlation.
+    /// The price of a curve, given the correlation of the noise.
     pub(super) fn price_of(&self, correlation: f64, curve: usize) -> f64 {
         let smooth = &self.curves[curve];
         (smooth.columns.len() - LINE) as f64 * self.prices.coefficient
@@ -169,9 +171,9 @@ impl Sweep {
         }
     }
 
-    /// How much dearer everything is with so many columns than in a sweep for which prices were set: the fewer points there are for each
-    /// column, the better it follows noise. C. M. Hurvich and C.-L. Tsai, "Regression and Time Series Model Selection in Small Samples",
-    /// Biometrika 76 (1989), 297–307.
+    /// The factor by which prices are higher than in the sweep for which they were set. The fewer points there are for
+    /// each column, the better it follows noise. C. M. Hurvich and C.-L. Tsai, "Regression and Time Series Model
+    /// Selection in Small Samples", Biometrika 76 (1989), 297–307.
     pub(super) fn dear(&self, columns: usize) -> f64 {
         let freedom = |n: f64| (n - columns as f64 - 2.0).max(1.0) / n;
         (freedom(PRICED) / freedom(self.x.len() as f64)).max(1.0)

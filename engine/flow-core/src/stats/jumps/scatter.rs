@@ -2,8 +2,8 @@
 
 use crate::stats::{least_squares::least_squares, median};
 
-/// The unit that all numbers are multiples of, half the digits being lost by rounding; 0 where they have no such unit. Steps between
-/// points that do not scatter are no rounding, unless of one in the last decimal place.
+/// The unit that all numbers are multiples of, if rounding lost half the digits; else 0. Points that do not scatter are
+/// rounded only if their steps are one in the last decimal place.
 pub(super) fn resolution(x: &[f64], y: &[f64]) -> f64 {
     let mut sorted = y.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -23,8 +23,8 @@ pub(super) fn resolution(x: &[f64], y: &[f64]) -> f64 {
     places.find(|place| whole(*place, y)).unwrap_or(0.0)
 }
 
-/// One over the size of the noise along the axis: a line through the sizes of second differences, of which the largest, jumps and
-/// outliers, count as no more than three times the usual one.
+/// One over the size of the noise along the axis: a line through the sizes of second differences. A difference counts
+/// as at most three times the usual one, because the largest come from jumps and outliers.
 pub(super) fn weights(x: &[f64], y: &[f64]) -> Vec<f64> {
     let sizes: Vec<f64> = (1..y.len() - 1).map(|i| pseudo_residual(x, y, i).abs()).collect();
     let usual = median(sizes.clone()).unwrap_or(0.0);

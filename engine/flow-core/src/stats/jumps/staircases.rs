@@ -36,8 +36,8 @@ pub(super) fn staircases(points: &[(f64, f64)]) -> Vec<Staircase> {
     all
 }
 
-/// The number whose multiples are exactly where the jumps are, by the positions right after each; `None` if there is no such number.
-/// Any two places are at the multiples of something, and tell nothing.
+/// The number whose multiples are exactly at the jumps, given the positions after each jump. `None` if there is none.
+/// Two places are not enough, because any two are at the multiples of some number.
 pub(super) fn multiple(points: &[(f64, f64)], places: &[usize]) -> Option<f64> {
     let told = if places.len() > 2 { staircases(points) } else { Vec::new() };
     told.into_iter().filter(|stairs| stairs.places == places).map(|stairs| stairs.multiple).reduce(f64::max)
