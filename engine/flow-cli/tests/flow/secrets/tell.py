@@ -1,15 +1,7 @@
 #!/usr/bin/env python3
-"""Tells secrets in every form that it knows. `tell.py forms` prints the forms; otherwise it is a step's program, of a command or of
-a plugin, that tells them over and over until a file `stop` lies beside the workflow."""
-import base64, html, json, os, re, shlex, sys, time, urllib.parse as url
-
-
-def upper(text):
-    return re.sub(r"\\u([0-9a-f]{4})", lambda found: "\\u" + found[1].upper(), text)
-
-
-def lower(text):
-    return re.sub(r"%[0-9A-F]{2}", lambda found: found[0].lower(), text)
+"""Tells secrets as they are, in JSON and in base64. `tell.py forms` prints the forms; otherwise it is a step's program, of a command
+or of a plugin, that tells them over and over until a file `stop` lies beside the workflow."""
+import base64, json, os, sys, time
 
 
 def inside_base64(secret, before):
@@ -19,34 +11,17 @@ def inside_base64(secret, before):
     return text[-(-8 * before // 6) : 8 * (before + len(raw)) // 6]
 
 
-def one_line(secret):
-    yield secret
-    for text in json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]:
-        yield from (text, upper(text), text.replace("/", "\\/"), upper(text).replace("/", "\\/"))
-        yield text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-        yield json.dumps(text)[1:-1]
-    for safe in "", "/", "!*'()", "!*'();/?:@&=+$,#":
-        yield from (url.quote(secret, safe), lower(url.quote(secret, safe)))
-        yield from (url.quote_plus(secret, safe), lower(url.quote_plus(secret, safe)))
-    for apostrophe in "&#x27;", "&#39;", "&apos;", "'":
-        yield html.escape(secret).replace("&#x27;", apostrophe)
-    yield html.escape(secret, quote=False)
-    yield secret.replace("'", "'\\''")
-    yield shlex.quote(secret)[1:-1]
-    yield re.sub(r'(["$`\\])', r"\\\1", secret)
-    yield re.sub(r"(['\\])", r"\\\1", secret)
-    yield from (repr(secret)[1:-1], ascii(secret)[1:-1], repr(secret.encode())[2:-1])
-    yield from (repr(secret + "'\"")[1:-4], repr((secret + "'\"").encode())[2:-4])
-    for before in range(4):
-        text = inside_base64(secret, before)
-        yield from (text, text.replace("+", "-").replace("/", "_"))
+def in_json(text):
+    return {json.dumps(text, ensure_ascii=ascii)[1:-1] for ascii in (True, False)}
 
 
 def forms():
-    found = set(one_line(os.environ["TOKEN"])) | {os.environ["KEY"].strip()}
-    for line in os.environ["KEY"].splitlines():
-        found |= {line, json.dumps(line)[1:-1].replace("/", "\\/"), url.quote(line, "")} if len(line) > 8 else set()
-    return sorted(found)
+    found = {os.environ["TOKEN"]} | in_json(os.environ["TOKEN"])
+    for before in range(4):
+        text = inside_base64(os.environ["TOKEN"], before)
+        found |= {text, text.replace("+", "-").replace("/", "_")}
+    found |= {line for line in os.environ["KEY"].splitlines() if len(line) > 8}
+    return sorted(found | {os.environ["KEY"].strip()} | in_json(os.environ["KEY"].strip()))
 
 
 def tell(fd, text):
