@@ -21,13 +21,9 @@ pub enum ExecError {
     /// Something on the command line or in the environment is wrong.
     #[error("{0}")]
     Usage(String),
-    /// Others could have created or could change it, and the user did not name it.
+    /// It belongs to another user and nobody named it, or it is closed to this user.
     #[error("{why}")]
-    Untrusted {
-        /// Its owner, or those who may write it.
-        why: String,
-        way_out: String,
-    },
+    Untrusted { why: String, way_out: String },
     /// A step must start on Slurm.
     #[error(
         "a step is to run on Slurm, which does not answer: {0}; `scontrol ping` says whether its controller is up, `--on local` runs it here"

@@ -9,10 +9,7 @@ use std::{
 use flow_core::Digest;
 use flow_store::{StoreDir, StoreError};
 
-use crate::{
-    ExecError,
-    trust::{Distrust, Trust},
-};
+use crate::{ExecError, trust};
 
 /// An entry that makes a folder above a workflow its root.
 const SIGNS: [&str; 3] = [STORE, PLUGINS, ".git"];
@@ -26,8 +23,8 @@ pub struct Workspace {
     pub file: PathBuf,
     /// Its folder, the base of relative paths in the workflow.
     pub folder: PathBuf,
-    /// The nearest folder upwards with `.flow/`, `plugins/` or `.git` that belongs to the owner of the workflow's
-    /// folder and that nobody else may write; else the workflow's folder.
+    /// The nearest folder upwards with `.flow/`, `plugins/` or `.git`, among those that belong to the owner of the workflow's
+    /// folder; else the workflow's folder.
     pub root: PathBuf,
     pub store: PathBuf,
     /// The user named the store and thereby trusts it.
@@ -47,7 +44,7 @@ impl Workspace {
         let file = std::path::absolute(file)?;
         let file = file.canonicalize().unwrap_or(file);
         let folder = file.parent().unwrap_or(Path::new("/")).to_owned();
-        let root = Trust::of_process().nearest(&folder, &SIGNS).unwrap_or(&folder).to_owned();
+        let root = trust::nearest(&folder, &SIGNS).unwrap_or(&folder).to_owned();
         let (store, store_is_named) = match store {
             Some(store) => (std::path::absolute(store)?, true),
             None => (root.join(STORE), false),
@@ -69,12 +66,11 @@ impl Workspace {
     /// The store, or none if nothing has run yet. Creates nothing.
     ///
     /// # Errors
-    /// Others created it or could change it, and the user did not name it; those of [`StoreDir::existing`].
+    /// It belongs to another user and nobody named it; those of [`StoreDir::existing`].
     pub fn existing_store(&self) -> Result<Option<StoreDir>, ExecError> {
         self.trust_store()?;
-        let trust = Trust::of_process();
         StoreDir::existing(&self.store).map_err(|error| match error {
-            StoreError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => self.closed(&trust),
+            StoreError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => self.closed(),
             error => error.into(),
         })
     }
@@ -82,11 +78,10 @@ impl Workspace {
     /// Checks that an existing store can be used.
     ///
     /// # Errors
-    /// Others created it or could change it, and the user did not name it.
+    /// It belongs to another user and nobody named it.
     pub fn trust_store(&self) -> Result<(), ExecError> {
-        let trust = Trust::of_process();
-        match !self.store_is_named && trust.is_there(&self.store) {
-            true => self.check_store(&trust),
+        match !self.store_is_named && trust::is_there(&self.store) {
+            true => self.check_store(),
             false => Ok(()),
         }
     }
@@ -96,21 +91,20 @@ impl Workspace {
     /// # Errors
     /// As of [`Workspace::existing_store`], and those of [`StoreDir::create`].
     pub fn make_store(&self) -> Result<StoreDir, ExecError> {
-        let trust = Trust::of_process();
         if self.store_is_named {
             return match StoreDir::create(&self.store) {
                 Err(StoreError::Io { source, .. })
-                    if source.kind() == io::ErrorKind::PermissionDenied && trust.is_there(&self.store) =>
+                    if source.kind() == io::ErrorKind::PermissionDenied && trust::is_there(&self.store) =>
                 {
-                    Err(self.closed(&trust))
+                    Err(self.closed())
                 }
                 made => Ok(made?),
             };
         }
-        self.check_root(&trust)?;
-        let was_there = trust.is_there(&self.store);
-        close(&self.store, &trust).map_err(ExecError::io("create", &self.store))?;
-        self.check_store(&trust)?;
+        self.check_root()?;
+        let was_there = trust::is_there(&self.store);
+        close(&self.store).map_err(ExecError::io("create", &self.store))?;
+        self.check_store()?;
         let made = StoreDir::create(&self.store);
         if made.is_err() && !was_there {
             // Only an empty folder is removed.
@@ -129,51 +123,45 @@ impl Workspace {
         Digest::of(self.file.as_os_str().as_encoded_bytes()).short()
     }
 
-    fn closed(&self, trust: &Trust) -> ExecError {
+    fn closed(&self) -> ExecError {
         let store = self.store.display();
-        if trust.is_mine(&self.store) {
+        if trust::is_mine(&self.store) {
             let why = format!("the store `{store}` is yours, and a file or folder in it is closed to you");
             return ExecError::Untrusted { why, way_out: format!("`chmod -R u+rwX {store}` opens it again") };
         }
-        let why = format!("the store `{store}` is closed to {}{}", trust.who(), trust.owner(&self.store));
-        let way_out = match trust.shared_with(&self.store) {
+        let owner = trust::owner_of(&self.store).map(|owner| format!(": it belongs to {owner}")).unwrap_or_default();
+        let why = format!("the store `{store}` is closed to {}{owner}", trust::user());
+        let way_out = match trust::shared_with(&self.store) {
             Some(group) => format!("the group {group} shares it: have yourself added to that, and log in again"),
             None => "its owner can give it to you with `chown -R`, or open it to a group".to_owned(),
         };
         ExecError::Untrusted { why, way_out: way_out + "; or name another with --store DIR" }
     }
 
-    fn check_store(&self, trust: &Trust) -> Result<(), ExecError> {
-        self.check_root(trust)?;
-        let what = format!("the store `{}`", self.store.display());
-        refuse(trust.against(&self.store, &what))
+    fn check_store(&self) -> Result<(), ExecError> {
+        self.check_root()?;
+        refuse(trust::against(&self.store, &format!("the store `{}`", self.store.display())))
     }
 
-    /// A user who can replace the store could do so at any time.
-    fn check_root(&self, trust: &Trust) -> Result<(), ExecError> {
-        let what = format!("the workflow's root `{}`", self.root.display());
-        refuse(trust.against_keeping_in(&self.root, &what))
+    /// The owner of the root can replace the store at any time.
+    fn check_root(&self) -> Result<(), ExecError> {
+        refuse(trust::against(&self.root, &format!("the workflow's root `{}`", self.root.display())))
     }
 }
 
-fn refuse(distrust: Option<Distrust>) -> Result<(), ExecError> {
-    let Some(Distrust { why, chmod }) = distrust else { return Ok(()) };
-    let name = "name a store with --store DIR: this one, if you trust who can write it, or one of your own";
-    let way_out = match chmod {
-        Some(chmod) => format!("`{chmod}` ends that; or {name}"),
-        None => format!("{name}; or move the workflow into a folder of your own"),
-    };
-    Err(ExecError::Untrusted { why, way_out })
+fn refuse(why: Option<String>) -> Result<(), ExecError> {
+    let way_out = "name a store with --store DIR: this one, if you trust its owner, or one of your own; or move the workflow into \
+                   a folder of your own";
+    why.map_or(Ok(()), |why| Err(ExecError::Untrusted { why, way_out: way_out.to_owned() }))
 }
 
-/// Makes a folder for its owner alone, or restricts an existing one that belongs to this user and that nobody else
-/// could write.
-fn close(path: &Path, trust: &Trust) -> io::Result<()> {
+/// Makes a folder for its owner alone, or closes the one that is there if it is this user's.
+fn close(path: &Path) -> io::Result<()> {
     match fs::DirBuilder::new().mode(0o700).create(path) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
         done => return done,
     }
-    if trust.is_mine_and_open(path) && trust.against(path, "it").is_none() {
+    if trust::is_mine_and_open(path) && trust::against(path, "it").is_none() {
         // On a file system without modes, the displayed mode was accepted.
         let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o700));
     }

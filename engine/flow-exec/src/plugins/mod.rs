@@ -14,7 +14,7 @@ use std::{
 use flow_core::{Catalogue, Digest, PluginFacts, Provided};
 use flow_protocol::PROTOCOL;
 
-use crate::trust::{Distrust, Trust};
+use crate::trust;
 
 pub use manifest::Manifest;
 pub use setup::{Progress, Setup};
@@ -53,9 +53,9 @@ pub struct Plugins {
 }
 
 impl Plugins {
-    /// Searches the named folders, each a plugin or a folder of plugins, and then the root's own. An invalid
-    /// `plugin.yaml` is an error only when its plugin is used. The same holds for plugins of the root that others
-    /// created or could change. `cache` is the value of `${FLOW_CACHE}`, see [`cache_folder`].
+    /// Looks into folders that were named, each a plugin itself or a folder of plugins, and then into the root's own. A
+    /// `plugin.yaml` that cannot be understood counts only when its plugin is wanted; so does a plugin of another user in the
+    /// root's own folder. `cache` is what `${FLOW_CACHE}` stands for, see [`cache_folder`].
     ///
     /// # Errors
     /// Two plugins have the same name, or a folder cannot be read.
@@ -64,35 +64,25 @@ impl Plugins {
         let mut seen = BTreeSet::new();
         for folder in named {
             for plugin in candidates(folder)? {
-                plugins.add(&plugin, cache, None, &mut seen)?;
+                plugins.add(&plugin, cache, &mut seen)?;
             }
         }
         let Some(own) = own else { return Ok(plugins) };
-        let trust = Trust::of_process();
-        if let Some(distrust) = trust.against(own, "it") {
-            plugins.broken.push(refused(own, distrust));
+        if let Some(why) = trust::against(own, "it") {
+            plugins.broken.push(refused(own, &why));
             return Ok(plugins);
         }
         for plugin in candidates(own)? {
-            let file = plugin.join(FILE);
-            let what = format!("`{}`", plugin.display());
-            match trust.against(&plugin, &what).or_else(|| trust.against(&file, "it")) {
-                Some(distrust) => plugins.broken.push(refused(&file, distrust)),
-                None => plugins.add(&plugin, cache, Some(&trust), &mut seen)?,
+            match trust::against(&plugin, &format!("`{}`", plugin.display())) {
+                Some(why) => plugins.broken.push(refused(&plugin.join(FILE), &why)),
+                None => plugins.add(&plugin, cache, &mut seen)?,
             }
         }
         Ok(plugins)
     }
 
-    /// Adds the plugin in a folder, unless it was seen before. If the user did not name it, its program must be trusted
-    /// as well.
-    fn add(
-        &mut self,
-        folder: &Path,
-        cache: &Path,
-        trust: Option<&Trust>,
-        seen: &mut BTreeSet<PathBuf>,
-    ) -> Result<(), PluginError> {
+    /// Adds the plugin in a folder, unless it was seen before.
+    fn add(&mut self, folder: &Path, cache: &Path, seen: &mut BTreeSet<PathBuf>) -> Result<(), PluginError> {
         let folder = folder.canonicalize().map_err(unreadable(folder))?;
         if !seen.insert(folder.clone()) {
             return Ok(());
@@ -115,11 +105,7 @@ impl Plugins {
             });
         }
         let plugin = Plugin { folder, manifest, cache: cache.to_owned() };
-        let changeable = |path: PathBuf| trust?.against(&path, &format!("`{}`", path.display()));
-        match plugin.argv().iter().map(PathBuf::from).filter(|path| path.is_absolute()).find_map(changeable) {
-            Some(distrust) => self.broken.push(refused(&plugin.folder.join(FILE), distrust)),
-            None => _ = self.found.insert(plugin.manifest.name.clone(), plugin),
-        }
+        self.found.insert(plugin.manifest.name.clone(), plugin);
         Ok(())
     }
 
@@ -133,8 +119,8 @@ impl Plugins {
         self.found.values()
     }
 
-    /// Plugins with an invalid `plugin.yaml` or that others could change, and the root's plugin folder if others could
-    /// change it.
+    /// Those whose `plugin.yaml` cannot be understood, and those of another user; or the root's folder of plugins, if that belongs
+    /// to another user.
     pub fn broken(&self) -> &[PluginError] {
         &self.broken
     }
@@ -268,10 +254,9 @@ fn unreadable(folder: &Path) -> impl Fn(io::Error) -> PluginError {
     move |e| PluginError { file: file.clone(), what: format!("no plugins can be read here: {e}") }
 }
 
-/// The error for a file that others created or could change, with advice.
-fn refused(file: &Path, Distrust { why, chmod }: Distrust) -> PluginError {
-    let mend = chmod.map(|chmod| format!("`{chmod}` ends that, and ")).unwrap_or_default();
-    let what = format!("{why}; {mend}`--plugin-dir DIR` uses plugins of a folder that you trust, whose ever it is");
+/// A plugin of another user, and the way out.
+fn refused(file: &Path, why: &str) -> PluginError {
+    let what = format!("{why}; `--plugin-dir DIR` uses plugins of a folder that you trust, whose ever it is");
     PluginError { file: file.to_owned(), what }
 }
 
