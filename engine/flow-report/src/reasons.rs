@@ -308,13 +308,6 @@ impl Reasons<'_> {
             BatchEnd::Never { reason } => self.say("batch-never", args.with("reason", self.text(reason))),
             BatchEnd::Refused { error } => self.say("batch-refused", args.with("error", self.prose(error))),
             BatchEnd::Vanished => self.say("batch-vanished", args),
-            BatchEnd::Theirs { run, user, state } => {
-                let args = args.with("run", self.text(run)).with("user", self.text(user));
-                match state.as_str() {
-                    "" => self.say("batch-theirs-unknown", args),
-                    state => self.say("batch-theirs", args.with("state", self.text(state))),
-                }
-            }
         }
     }
 

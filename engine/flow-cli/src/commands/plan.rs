@@ -10,7 +10,7 @@ use flow_core::learn::Forecast;
 use flow_core::plan::{Item, Plan as CorePlan, State};
 use flow_core::sched::{Estimate, Task, policy};
 use flow_core::why::Why;
-use flow_core::{Expansion, InstanceId, JournalLine, Outcome, Planned, RunEvent, Unfollowed};
+use flow_core::{Expansion, InstanceId, JournalLine, Outcome, Planned, RunEvent, RunId, Unfollowed};
 use flow_exec::{ForceRequest, Knowledge, Session, SessionRequest};
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Map;
@@ -107,6 +107,10 @@ fn print(
         let is_known = |task: &Task| task.settled.is_none() && task.estimate.duration.is_some();
         let is_unknown = here && plan.has_work() && !forecast.tasks.iter().any(is_known);
         lines.extend(whole(session, plan, forecast, here));
+        if here {
+            let others = flow_exec::done_by_others(session, knowledge, wanted, plan)?;
+            lines.extend(others.iter().map(|((run, user), labels)| done_twice(run, user, labels)));
+        }
         for line in lines {
             output.sentence(&line, 2)?;
         }
@@ -274,6 +278,16 @@ fn heading(expansion: &Expansion) -> String {
         heading.push_str(", on GPUs that are declared and not there");
     }
     heading
+}
+
+/// The jobs that the killed run of another user left are not waited for.
+fn done_twice(run: &RunId, user: &str, labels: &[String]) -> String {
+    let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+    format!(
+        "run {run} of {user} was killed and left Slurm jobs for {}: your run does not wait for them and may do the same twice; only \
+         the next `flow run` of {user} can collect their results",
+        words::named(&labels)
+    )
 }
 
 /// What the instances of a crowd take, each.

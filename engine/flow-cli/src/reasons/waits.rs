@@ -28,10 +28,6 @@ pub(crate) fn waits(waits: &Waits, now: u64) -> String {
             let of = if user.is_empty() { String::new() } else { format!(" of {user}") };
             format!("{who}{of} runs it already, and its result will serve here too")
         }
-        Waits::Job { run, user } => format!(
-            "a job of run {run} of {user}, which does not live any more, does it in Slurm; the next `flow run` of {user} takes in what \
-             comes of it"
-        ),
         Waits::Retry { at, failures } => {
             let times = if *failures == 1 { "once".to_owned() } else { format!("{failures} times") };
             format!("failed {times}, tried again in {} s", at.saturating_sub(now).div_ceil(1_000))

@@ -54,13 +54,6 @@ pub enum BatchEnd {
     },
     /// Slurm no longer knows it, and it left no result.
     Vanished,
-    /// It belongs to another user's dead run, and only that user can read its result.
-    Theirs {
-        run: String,
-        user: String,
-        /// Slurm's state of the job; empty if unknown.
-        state: String,
-    },
 }
 
 /// Why no other job resumes a step that exceeded Slurm's time limit.
@@ -82,6 +75,5 @@ texts! {
     BatchEnd {
         NodeLost { node }, TimeLimit { stopped }, Memory {}, Cancelled {}, Preempted {}, NotLaunched {},
         Failed { code, begun, said }, Held { reason }, Never { reason }, Refused { error }, Vanished {},
-        Theirs { run, user, state },
     }
 }

@@ -34,8 +34,6 @@ pub enum Waits {
         /// Its process; `None` if it belongs to another container.
         pid: Option<u32>,
     },
-    /// A job of another user's dead run does the same work.
-    Job { run: RunId, user: String },
     /// It failed and will be retried.
     Retry {
         at: u64,

@@ -16,8 +16,7 @@ use flow_core::{
 use flow_store::{Activity, Captures, Inputs, Objects, RunDir, Stood, Store};
 
 use super::{
-    Session, checkpoint::Checkpoint, lookup::Recorded, orphans::OrphanedWork, run_claims::RunClaims,
-    start::Environment, their_jobs::TheirJobs,
+    Session, checkpoint::Checkpoint, lookup::Recorded, orphans::OrphanedWork, run_claims::RunClaims, start::Environment,
 };
 use crate::secrets::Secrets;
 
@@ -50,7 +49,6 @@ pub(crate) struct RunContext {
     /// Attempts of dead runs that still run.
     pub(crate) left: OrphanedWork,
     /// Jobs that runs of other people left.
-    pub(crate) theirs: TheirJobs,
     /// Attempts on this machine survive when this process is killed.
     pub(crate) outlives: bool,
     /// Jobs survive this process, however it ends.

@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 
 use flow_core::{
-    Digest, InstanceId, Outcome, StepResult,
+    Digest, InstanceId, StepResult,
     plan::{Decision, decide, standing_for, unfit},
 };
 use flow_store::{Results, StoreError};
 
-use super::{context::RunContext, deferred::DeferredUnit, lookup::StoreLookup, their_jobs::Theirs};
+use super::{context::RunContext, deferred::DeferredUnit, lookup::StoreLookup};
 
 /// The answers of a lookup, unit by unit.
 pub(super) struct LookedUp {
@@ -72,16 +72,6 @@ pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
                 break;
             }
         }
-        let decisions = match theirs(context, &ids, &decisions) {
-            Some(Theirs::GoesOn(who)) => {
-                looked_up.elsewhere.push(DeferredUnit { instances: ids, attempts, who });
-                continue;
-            }
-            Some(Theirs::Hidden(cause)) => {
-                ids.iter().map(|_| Decision::Refused { outcome: Outcome::Failed, cause: cause.clone() }).collect()
-            }
-            None => decisions,
-        };
         let first = ids.first().copied();
         let damaged = damaged.into_iter().filter_map(|(fingerprint, damage)| Some((first?, fingerprint, damage)));
         looked_up.damaged.extend(damaged);
@@ -89,18 +79,6 @@ pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
     }
     end_jobs(context, &looked_up.units);
     looked_up
-}
-
-/// The job of another user's run that executes a unit, if the unit belongs on Slurm.
-fn theirs(context: &RunContext, ids: &[InstanceId], decisions: &[Decision]) -> Option<Theirs> {
-    let instances = &context.session.expansion.instances;
-    let to_run = ids.iter().zip(decisions).filter_map(|(id, decision)| match decision {
-        Decision::Run { fingerprint, .. } if instances[id.index()].slurm.is_some() => Some((id, *fingerprint)),
-        _ => None,
-    });
-    let (asked, fingerprints): (Vec<&InstanceId>, Vec<Digest>) = to_run.unzip();
-    let forced = asked.iter().any(|id| context.force.covers(**id));
-    if fingerprints.is_empty() || forced { None } else { context.theirs.of(&fingerprints) }
 }
 
 /// Ends jobs of earlier runs with these labels but other work. All at once, because each request to Slurm is slow.

@@ -27,8 +27,6 @@ pub(super) struct DeferredUnit {
 #[derive(Default)]
 pub(super) struct DeferredUnits {
     waiting: Vec<DeferredUnit>,
-    /// When units that wait for another user's job were last looked up.
-    waits_since: Time,
     /// The claims that instances of this run hold.
     claimed: BTreeMap<InstanceId, Digest>,
     looked_at: Time,
@@ -48,12 +46,7 @@ impl DeferredUnits {
     fn tell(&mut self, who: &Waits, out: &mut Outbox) {
         if !self.told.contains(who) {
             self.told.push(who.clone());
-            let text = match who {
-                Waits::Job { run, user } => format!(
-                    "jobs of run {run} of {user}, which does not live any more, do some of the same steps: they are waited for"
-                ),
-                who => format!("{} does some of the same steps: each is done once, and serves both", name(who)),
-            };
+            let text = format!("{} does some of the same steps: each is done once, and serves both", name(who));
             out.notice(None, text);
         }
     }
@@ -91,10 +84,6 @@ impl DeferredUnits {
             return Ok(Vec::new());
         }
         self.looked_at = now;
-        let ask = now - self.waits_since >= context.session.expansion.slurm.poll;
-        if ask {
-            self.waits_since = now;
-        }
         let mut free = Vec::new();
         for mut unit in std::mem::take(&mut self.waiting) {
             let claimed = &context.claimed;
@@ -109,11 +98,7 @@ impl DeferredUnits {
                 taken => taken,
             };
             let Some(claimant) = claimant else {
-                if matches!(unit.who, Waits::Job { .. }) && !ask {
-                    self.waiting.push(unit);
-                } else {
-                    free.push(unit.instances);
-                }
+                free.push(unit.instances);
                 continue;
             };
             // The earlier holder may have ended, and a third run may have claimed it before this one.
@@ -125,9 +110,6 @@ impl DeferredUnits {
                 unit.who = who;
             }
             self.waiting.push(unit);
-        }
-        if !free.is_empty() {
-            context.theirs.look_again();
         }
         Ok(free)
     }

@@ -48,7 +48,7 @@ pub(crate) fn may_have_left(run: &RunDir) -> bool {
     (record::is_unsettled(run.path()) || run.has_jobs()) && run.lives().is_none()
 }
 
-/// Batch jobs that dead runs of other users requested, with their owners, as far as they can be read.
+/// Jobs of a batch system that such runs of other users asked for, with their users. Only those users can see whether a job ended.
 pub(crate) fn of_others(dir: &StoreDir) -> Vec<(String, Intent)> {
     let theirs = dead(dir).filter_map(|run| Some((run.others()?, run)));
     let each = theirs.flat_map(|(user, run)| intents::of(&run).into_iter().map(move |intent| (user.clone(), intent)));

@@ -60,7 +60,6 @@ mod slurm;
 mod start;
 #[cfg(test)]
 mod tests;
-mod their_jobs;
 mod unchanged;
 mod waiting;
 mod windows;
@@ -74,8 +73,7 @@ pub use forecast::{CheckedSteps, check, forecast, on_each_model, predict};
 pub use imports::{import, named};
 pub(crate) use intents::Intent;
 pub use left::{end_strays, ended_since, going_on, jobs_going_on};
-pub use placements::progress;
-pub use plan::{Forgotten, Knowledge, accept, forget, ignored, parts, plan, plan_elsewhere};
+pub use plan::{Forgotten, Knowledge, accept, done_by_others, forget, ignored, parts, plan, plan_elsewhere};
 pub use present::{PresentInputs, present_inputs};
 pub use publish::{PublishRequest, PublishedFile, WithheldFile};
 pub use remake::{Made, Remade, remake};

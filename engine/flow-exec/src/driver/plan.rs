@@ -8,9 +8,9 @@ use std::{
 };
 
 use flow_core::{
-    Digest, Input, InstanceId, JournalLine, RunEvent, StepResult,
+    Digest, Input, InstanceId, JournalLine, RunEvent, RunId, StepResult,
     fingerprint::{PartValue, Parts, Tree},
-    plan::{self, Accepted, Force, Lookup, Plan, accept as accept_core, plan as plan_core},
+    plan::{self, Accepted, Force, Lookup, Plan, State, accept as accept_core, plan as plan_core},
     reason::Fault,
     why::Files,
 };
@@ -126,6 +126,40 @@ impl Knowledge {
 /// The store cannot be read.
 pub fn plan(session: &Session, knowledge: &Knowledge, wanted: &[InstanceId], force: &Force) -> Result<Plan, ExecError> {
     knowledge.with_world(session, Recorded::lately, |world| plan_core(&session.context(), wanted, world, force))
+}
+
+/// Labels of instances that `plan` runs on Slurm although the killed run of another user left a job that does the same, by that run
+/// and its user. The jobs may have ended. Nobody waits for them.
+///
+/// # Errors
+/// The store cannot be read.
+pub fn done_by_others(
+    session: &Session,
+    knowledge: &Knowledge,
+    wanted: &[InstanceId],
+    plan: &Plan,
+) -> Result<BTreeMap<(RunId, String), Vec<String>>, ExecError> {
+    let mut found: BTreeMap<_, Vec<String>> = BTreeMap::new();
+    let jobs = knowledge.dir().map(left::of_others).unwrap_or_default();
+    if jobs.is_empty() {
+        return Ok(found);
+    }
+    let results: BTreeMap<Digest, (RunId, String)> = jobs
+        .into_iter()
+        .flat_map(|(user, job)| {
+            job.members.into_iter().map(move |of| (of.fingerprint, (job.run.clone(), user.clone())))
+        })
+        .collect();
+    let parts = parts(session, knowledge, wanted)?;
+    for item in plan.items.iter().filter(|item| matches!(item.state, State::Run(_))) {
+        let instance = &session.expansion.instances[item.id.index()];
+        let label = instance.label.to_string();
+        let result = parts.get(&label).filter(|_| instance.slurm.is_some()).map(Parts::digest);
+        if let Some(job) = result.and_then(|result| results.get(&result)) {
+            found.entry(job.clone()).or_default().push(label);
+        }
+    }
+    Ok(found)
 }
 
 /// The plan of such a run on another machine, without earlier results but with all inputs. Inputs that are missing here

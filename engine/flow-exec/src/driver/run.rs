@@ -53,7 +53,6 @@ use super::{
     setups::set_up,
     slurm::{Settings, Slurm},
     start,
-    their_jobs::TheirJobs,
     unchanged::{Summary, is_last, save_snapshot},
 };
 use crate::{
@@ -240,7 +239,6 @@ pub(super) fn run_on<X: Executor>(
         revision,
         exe: start::exe()?,
         left,
-        theirs: TheirJobs::new(dir.clone()),
         outlives: options.detached,
         leaves_jobs: options.detached && session.expansion.has_batch(),
         highest_priority: highest_priority(&session.expansion.instances),

@@ -184,19 +184,6 @@ impl Client {
         Ok(flow_slurm::parse_accounting(&self.ask("sacct", &args)?)?)
     }
 
-    /// Jobs with these names, of any user.
-    pub(crate) fn queue_of(&self, keys: &[&str]) -> Result<Vec<Row>, NoAnswer> {
-        let args: Vec<&str> = flow_slurm::QUEUE.iter().copied().filter(|arg| *arg != "--me").collect();
-        self.of(keys, "squeue", &args, flow_slurm::parse_queue)
-    }
-
-    /// The same, from the accounting database.
-    pub(crate) fn accounting_of(&self, keys: &[&str]) -> Result<Vec<Row>, NoAnswer> {
-        let args: Vec<&str> =
-            flow_slurm::ACCOUNTING.iter().copied().chain(["--allusers", "--starttime=now-30days"]).collect();
-        self.of(keys, "sacct", &args, flow_slurm::parse_accounting)
-    }
-
     fn of(
         &self,
         keys: &[&str],

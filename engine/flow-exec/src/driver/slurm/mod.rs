@@ -169,20 +169,6 @@ pub fn jobs_left(runs: &[&RunDir]) -> Vec<Option<usize>> {
     left.iter().map(count).collect()
 }
 
-/// Slurm's rows of jobs with these names, of any user: from its queue, else from its accounting database, if it has
-/// one.
-pub(super) fn rows_of(keys: &BTreeSet<&str>) -> Result<Vec<flow_slurm::Row>, NoAnswer> {
-    let client = client::Client::new();
-    let keys: Vec<&str> = keys.iter().copied().collect();
-    let mut rows = client.queue_of(&keys)?;
-    let there: BTreeSet<&str> = rows.iter().map(|row| &*row.key).collect();
-    let gone: Vec<&str> = keys.into_iter().filter(|key| !there.contains(key)).collect();
-    if !gone.is_empty() {
-        rows.extend(client.accounting_of(&gone).unwrap_or_default());
-    }
-    Ok(rows)
-}
-
 /// Cancels the jobs of a dead run, and returns how many Slurm had. Jobs that had ended stay for import; the others are
 /// marked, so that the next run does not join them.
 ///
