@@ -82,7 +82,6 @@ fn scarce(scarce: &Scarce) -> String {
     let until = scarce.until.map(|at| format!(" until about {}", words::time_of_day(at, &TimeZone::system())));
     let amount = |n: u64| match scarce.resource {
         Resource::Memory => gib(n),
-        Resource::GpuBusy(_) => format!("{} %", n / 10),
         _ => n.to_string(),
     };
     let runs = scarce.runs.as_ref().map(|runs| format!(" ({})", labels(runs))).unwrap_or_default();

@@ -43,15 +43,7 @@ pub fn sum_up(reported: &Reported, seen: Seen<'_>, result: &mut StepResult) -> S
     let load = host.load(&gathered.spans);
     (circumstances.foreign_cpu, circumstances.cpu_saturated) = (load.foreign_cpu, load.cpu_saturated);
     let figures = gpus.figures(&gathered.spans);
-    let known = std::mem::replace(&mut circumstances.strangers, figures.strangers);
-    circumstances.gpu_shared = figures.shared;
-    for one in known {
-        // Steps of other runs, which the machine's ledger lists even if the driver shows no process of theirs.
-        let there = &mut circumstances.strangers;
-        if there.iter().all(|other| (other.pid, &other.gpu) != (one.pid, &one.gpu)) {
-            there.push(one);
-        }
-    }
+    (circumstances.strangers, circumstances.gpu_shared) = (figures.strangers, figures.shared);
     let host_cpus = circumstances.host_cpus;
     result.usage = host.usage(std::mem::take(&mut result.usage), &gathered.spans, host_cpus);
     (result.usage.gpus, result.usage.energy_j) = (figures.gpus, figures.energy_j);

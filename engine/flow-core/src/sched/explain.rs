@@ -257,7 +257,7 @@ impl Core {
                     available: gpu.free(),
                     total: gpu.state.memory,
                     held_by: held_by.collect(),
-                    strangers: gpu.of_others(),
+                    strangers: gpu.state.strangers.min(gpu.state.memory),
                     elsewhere: 0,
                     ahead: u64::from(gpu.kept),
                 });
@@ -270,8 +270,7 @@ impl Core {
                 .filter_map(|h| Some((h.attempt, ledger.holders.get(&h.attempt)?)));
             let held_by: Vec<_> =
                 held.map(|(a, held)| holder(&a, held.instance, held.alone_load.gpu_milli.into())).collect();
-            let elsewhere = ledger.gpus[id.index()].company.map_or(0, |company| company.gpu_milli);
-            let busy = held_by.iter().map(|holder| holder.amount).sum::<u64>().saturating_add(elsewhere);
+            let busy = held_by.iter().map(|holder| holder.amount).sum::<u64>();
             let (resource, requested, available) = match ledger.measured_beside(demand, id) {
                 Some(slowdown) => (Resource::GpuMeasured(id), (slowdown * 1e3).round() as u64, 1_000),
                 None => (Resource::GpuBusy(id), demand.alone_load.gpu_milli.into(), 1_000u64.saturating_sub(busy)),
@@ -283,7 +282,7 @@ impl Core {
                 total: 1_000,
                 held_by,
                 strangers: 0,
-                elsewhere,
+                elsewhere: 0,
                 ahead: 0,
             });
         }

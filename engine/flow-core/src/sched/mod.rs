@@ -38,7 +38,6 @@ mod machine;
 mod others;
 mod place;
 pub mod policy;
-pub mod queue;
 mod resources;
 mod settle;
 mod stake;
@@ -54,4 +53,4 @@ pub use api::{
 };
 pub use explain::{Holder, Shortage, Waiting};
 pub use machine::Scheduler;
-pub use others::{BlockedUnit, Booked, CardHolders, CardLoad, Head, Holding, PeerLoad, PeerRun, QueuePosition, Shift};
+pub use others::{BlockedUnit, CardHolders, Head, Holding, PeerLoad, PeerRun, QueuePosition, Shift};

@@ -1,31 +1,27 @@
-//! Holdings and requests of the other runs on this machine, and the order in which all runs are served. Pure: other
-//! modules find the runs and exchange the data. The live engine and the tests that drive several schedulers against one
-//! machine use the same rules.
+//! What other runs of the machine hold and wait for, and the order in which runs are served. Pure: the caller finds the other runs. The
+//! live engine and the tests that drive several schedulers against one machine use the same rules.
 //!
-//! Each run publishes its holdings and its *head*: the first of its units that other runs keep from starting. All runs
-//! order the heads alike: higher priority first, then the longest wait, then the run's number. A run counts as taken
-//! what others hold and what earlier heads request, so nothing passes a longer wait. Nothing starts before a head that
-//! wants the machine for itself. GPUs are counted individually: each head gets as many of its eligible GPUs as it
-//! requests. Free ones are kept first, then the run's own, on which it starts nothing more. A head that waits for GPUs
-//! holds back no CPUs, because the wait could last hours. Nothing precedes the first head, which gets its room as soon
-//! as running work ends.
+//! Each run publishes what it holds and its head: the first unit that other runs keep from starting. All runs order all heads alike:
+//! higher priority first, then the longest wait, then the run's number. The first head of all gets its room as soon as running steps
+//! have ended, because
 //!
-//! Several runs may share a GPU on which no step wants it alone, by the same rules as within one run. Each run publishes
-//! the memory and load of its steps on such a GPU and counts the published load of others there.
+//! - a run counts as taken what others hold and what the heads before its own ask for;
+//! - nothing starts while such a head wants the machine for itself;
+//! - of the GPUs that such a head may have, as many are kept for it as it asks for: free ones first, then those of the run itself;
+//! - a head that waits for GPUs keeps no CPUs, because its wait could last hours.
 //!
-//! If runs handed over after each step of milliseconds, the machine would idle until the next run notices. So a start
-//! begins the run's [`Shift`]: for a tenth of a second it may replace its ending steps by as much work of its own.
+//! A GPU belongs to one run: while a step of it is there, no other run starts anything on it.
+//!
+//! Steps of milliseconds would be handed over one by one, and the machine would idle until the next run notices. So each start of a
+//! run begins its [`Shift`]: for a tenth of a second the run may start as much as ends there.
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BTreeSet},
-};
+use std::{cmp::Reverse, collections::BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{GpuId, InstanceId, Span, Time};
 
-/// Resources of the machine that a run holds, or requests.
+/// An amount of the machine that a run holds or asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holding {
     /// Thousandths of a CPU.
@@ -34,7 +30,7 @@ pub struct Holding {
     pub memory: u64,
     /// Attempts; summed over heads: the number of heads.
     pub attempts: u32,
-    /// GPUs that it holds, entirely or in part.
+    /// Its GPUs.
     #[serde(default, skip_serializing_if = "none")]
     pub gpus: u32,
     /// It has, or wants, the machine for itself: an exclusive step, or a co-run group.
@@ -56,7 +52,8 @@ impl Holding {
             || (before.exclusive && !self.exclusive)
     }
 
-    fn add(&mut self, more: &Holding) {
+    /// What both hold.
+    pub fn add(&mut self, more: &Holding) {
         self.cpu_milli = self.cpu_milli.saturating_add(more.cpu_milli);
         self.memory = self.memory.saturating_add(more.memory);
         self.attempts = self.attempts.saturating_add(more.attempts);
@@ -74,7 +71,7 @@ pub struct Head {
     pub priority: i64,
     /// Its request.
     pub asks: Holding,
-    /// The GPUs of this run that it could use.
+    /// The GPUs of ours that it may have.
     pub cards: Vec<GpuId>,
 }
 
@@ -93,40 +90,13 @@ impl QueuePosition {
     }
 }
 
-/// The load of a run's steps on a GPU on which none of them wants it alone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CardLoad {
-    /// Number of steps.
-    pub steps: u32,
-    /// GPU memory that they reserve or use, bytes.
-    pub memory: u64,
-    /// Thousandths of a core that they keep busy. A step on several GPUs counts its part.
-    pub cpu_milli: u64,
-    /// Thousandths of the GPU that each keeps busy alone, summed.
-    pub gpu_milli: u64,
-}
-
-impl CardLoad {
-    /// Another run uses part of the GPU and does not publish how much.
-    const UNKNOWN: CardLoad = CardLoad { steps: 1, memory: u64::MAX, cpu_milli: 0, gpu_milli: 1_000 };
-
-    pub(super) fn add(&mut self, more: &CardLoad) {
-        self.steps = self.steps.saturating_add(more.steps);
-        self.memory = self.memory.saturating_add(more.memory);
-        self.cpu_milli = self.cpu_milli.saturating_add(more.cpu_milli);
-        self.gpu_milli = self.gpu_milli.saturating_add(more.gpu_milli);
-    }
-}
-
 /// Holders of a run's GPUs before a decision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CardHolders {
     /// GPUs that its own steps use.
     pub ours: BTreeSet<GpuId>,
-    /// GPUs that other flow processes hold alone.
+    /// Those of other flows.
     pub theirs: Vec<GpuId>,
-    /// GPUs that their holders share.
-    pub joint: Vec<GpuId>,
 }
 
 /// Another run on the machine, as it published itself.
@@ -136,9 +106,7 @@ pub struct PeerRun {
     pub run: u32,
     /// Holdings of its attempts.
     pub holds: Holding,
-    /// Its load on those GPUs of this run that it shares.
-    pub shares: BTreeMap<GpuId, CardLoad>,
-    /// Its unit that waits for other runs, if any.
+    /// Its head, if something of it waits.
     pub head: Option<Head>,
 }
 
@@ -149,46 +117,29 @@ impl PeerRun {
     }
 }
 
-/// Totals of the other runs on the machine, from the view of one run.
+/// The sum of all other runs of the machine, for one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PeerLoad {
     /// Number of other runs.
     pub runs: u32,
     pub holds: Holding,
-    /// Requests of their heads that are served before this run's head.
+    /// The sum of what the heads before ours ask for.
     pub ahead: Holding,
-    /// GPUs of this run that other flow processes hold alone.
+    /// GPUs of ours that other flows have.
     pub gpus: Vec<GpuId>,
-    /// Load of others on GPUs that this run may share.
-    pub company: BTreeMap<GpuId, CardLoad>,
-    /// GPUs on which this run may start nothing, because they are kept for heads before its own.
+    /// GPUs on which nothing of ours may start, because they are kept for heads before ours.
     pub kept: BTreeSet<GpuId>,
 }
 
 impl PeerLoad {
-    /// The totals on this run's GPUs alone.
-    pub fn on(cards: &CardHolders, rivals: &[PeerRun]) -> PeerLoad {
-        let mut others = PeerLoad { gpus: cards.theirs.clone(), ..PeerLoad::default() };
-        for card in &cards.joint {
-            let mut sum = CardLoad::default();
-            rivals.iter().filter_map(|rival| rival.shares.get(card)).for_each(|load| sum.add(load));
-            if sum.steps > 0 {
-                others.company.insert(*card, sum);
-            } else if !cards.ours.contains(card) {
-                others.company.insert(*card, CardLoad::UNKNOWN);
-            }
-        }
-        others
+    /// Only the GPUs of other flows.
+    pub fn on(cards: &CardHolders) -> PeerLoad {
+        PeerLoad { gpus: cards.theirs.clone(), ..PeerLoad::default() }
     }
 
-    /// Other runs cannot be seen reliably, or cannot see this one: nothing more starts on a GPU that anyone shares.
-    pub fn distrust(&mut self, cards: &CardHolders) {
-        self.company = cards.joint.iter().map(|card| (*card, CardLoad::UNKNOWN)).collect();
-    }
-
-    /// The totals for a run with this place in the order and these GPUs.
+    /// The sum for a run at this position.
     pub fn facing(own: QueuePosition, rivals: &[PeerRun], cards: &CardHolders) -> PeerLoad {
-        let mut others = PeerLoad::on(cards, rivals);
+        let mut others = PeerLoad::on(cards);
         let mut ahead: Vec<(QueuePosition, &Head)> = Vec::new();
         for rival in rivals {
             others.runs += 1;
@@ -203,12 +154,11 @@ impl PeerLoad {
         others
     }
 
-    /// Keeps as many GPUs for a head as it requests: free ones, then this run's, then those that others share. On GPUs
-    /// that other flow processes hold alone, those processes keep the room.
+    /// Keeps as many GPUs for a head as it asks for: free ones, then ours. On those of other flows we start nothing anyway.
     fn keep(&mut self, head: &Head, ours: &BTreeSet<GpuId>) {
         let open = |card: &&GpuId| !self.kept.contains(card) && (ours.contains(card) || !self.gpus.contains(card));
         let mut open: Vec<GpuId> = head.cards.iter().filter(open).copied().collect();
-        open.sort_by_key(|card| (!ours.contains(card) && self.company.contains_key(card), ours.contains(card)));
+        open.sort_by_key(|card| ours.contains(card));
         self.kept.extend(open.into_iter().take(head.asks.gpus as usize));
     }
 
@@ -217,7 +167,8 @@ impl PeerLoad {
         self.ahead.attempts == 0
     }
 
-    /// Lets this run start `room` before the heads ahead, unless one of them wants the machine for itself.
+    /// Lets `room` of `all` start before the heads that are ahead, while we hold `holds`. A head that wants the machine for itself
+    /// stays first.
     pub fn leave(&mut self, room: &Holding, holds: &Holding, all: &Holding) {
         if self.ahead.exclusive || room.cpu_milli == 0 {
             return;
@@ -293,14 +244,4 @@ pub struct BlockedUnit {
     pub priority: i64,
     /// Its request.
     pub asks: Holding,
-    /// Its expected duration.
-    pub takes: Option<Span>,
-}
-
-/// Holdings of one attempt, and their expected end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Booked {
-    pub holds: Holding,
-    /// The expected end, if known.
-    pub until: Option<Time>,
 }

@@ -10,9 +10,6 @@ use super::demand::{AloneLoad, Demand, GpuMemory};
 use super::resources::{Allocation, Allocations, Gpu};
 use crate::{CorunGpus, GpuId, InstanceId};
 
-/// Maximum number of other runs' steps on a GPU that are modelled one by one.
-const MOST_COMPANY: u32 = 64;
-
 /// How a demand joins others on their GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Joins {
@@ -41,8 +38,7 @@ impl<'a> Work<'a> {
             |other: &&Work<'_>| !std::ptr::eq(*other, self) && other.gpus.iter().any(|gpu| self.gpus.contains(gpu));
         let mut others = all.iter().filter(shares);
         let other = others.next().filter(|_| others.next().is_none())?;
-        let company = self.gpus.iter().any(|gpu| ledger.gpus[gpu.index()].company.is_some());
-        ledger.sharing.pairs.get(&(self.instance?, other.instance?)).copied().filter(|_| !company)
+        ledger.sharing.pairs.get(&(self.instance?, other.instance?)).copied()
     }
 }
 
@@ -63,14 +59,7 @@ impl JointSpeed {
             gpus: work.gpus.iter().map(|gpu| gpu.index()).collect(),
         };
         let mut loads: Vec<Load> = work.iter().map(load).collect();
-        let mut elsewhere = ledger.others.holds.cpu_milli;
-        for (gpu, company) in ledger.gpus.iter().enumerate().filter_map(|(gpu, card)| Some((gpu, card.company?))) {
-            elsewhere = elsewhere.saturating_sub(company.cpu_milli);
-            let steps = company.steps.clamp(1, MOST_COMPANY);
-            let each = |milli: u64| milli as f64 / 1e3 / f64::from(steps);
-            let one = Load { cores: each(company.cpu_milli), gpu_busy: each(company.gpu_milli), gpus: vec![gpu] };
-            loads.extend(vec![one; steps as usize]);
-        }
+        let elsewhere = ledger.others.holds.cpu_milli;
         if elsewhere > 0 {
             // CPU load of other runs slows this run's work down, and is slowed down by it.
             loads.push(Load { cores: elsewhere as f64 / 1e3, gpu_busy: 0.0, gpus: Vec::new() });
@@ -135,9 +124,7 @@ impl Allocations {
     /// The best GPUs: empty, then least busy, then without foreign processes, then with the most room.
     fn emptiest(&self, demand: &Demand) -> Option<Vec<GpuId>> {
         let key = |(id, gpu): (GpuId, &Gpu)| {
-            let (busy, steps) = gpu.company.map_or((0, 0), |company| (company.gpu_milli, company.steps as usize));
-            let (busy, steps) = (busy.saturating_add(self.busy_milli(gpu).into()), steps + gpu.holders.len());
-            (busy, steps, gpu.state.strangers > 0, Reverse(gpu.free()), id)
+            (self.busy_milli(gpu), gpu.holders.len(), gpu.state.strangers > 0, Reverse(gpu.free()), id)
         };
         let mut takers: Vec<_> = self.takers(demand).map(key).collect();
         let wanted = demand.gpus as usize;
@@ -179,7 +166,7 @@ impl Allocations {
     /// The coefficients for a trial, if a trial would be conclusive: the two have the GPUs to themselves, both show the
     /// cost of sharing, and the CPUs suffice for both.
     fn hoped(&self, demand: &Demand, gpus: &[GpuId]) -> Option<Vec<f64>> {
-        if self.sharing.trial.is_empty() || gpus.iter().any(|gpu| self.gpus[gpu.index()].company.is_some()) {
+        if self.sharing.trial.is_empty() {
             return None;
         }
         let mut there = gpus.iter().flat_map(|gpu| &self.gpus[gpu.index()].holders).map(|hold| hold.attempt);
@@ -209,9 +196,6 @@ impl Allocations {
     pub(super) fn measured_beside(&self, demand: &Demand, gpu: GpuId) -> Option<f64> {
         let gpu = &self.gpus[gpu.index()];
         let [hold] = gpu.holders.as_slice() else { return None };
-        if gpu.company.is_some() {
-            return None;
-        }
         let (own, other) = (demand.paired?, self.holders.get(&hold.attempt)?.instance);
         let of = |pair| self.sharing.pairs.get(&pair).copied();
         Some(of((own, other))?.max(of((other, own))?))
@@ -280,7 +264,7 @@ impl Allocations {
         }
         let mut cards: Vec<_> = (0..self.gpus.len() as u32)
             .map(|i| (GpuId(i), &self.gpus[i as usize]))
-            .filter(|(_, g)| g.state.alive && !g.taken() && !g.kept && g.company.is_none())
+            .filter(|(_, g)| g.state.alive && !g.taken() && !g.kept)
             .collect();
         cards.sort_by_key(|(id, gpu)| (Reverse(gpu.free()), *id));
         let mut room: Vec<u64> = cards.iter().map(|(_, gpu)| gpu.free()).collect();

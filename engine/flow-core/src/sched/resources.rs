@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::api::{Capacity, GpuState, Limits, Placement, Placer, Sharing};
 use super::demand::{AloneLoad, Demand};
-use super::others::{CardLoad, PeerLoad};
+use super::others::PeerLoad;
 use crate::{AttemptId, GpuId, InstanceId};
 
 /// What else may run while an attempt holds its placement.
@@ -44,8 +44,6 @@ pub(super) struct Gpu {
     pub(super) holders: Vec<GpuHold>,
     /// Nothing more starts on it: another run waits for it and is ahead.
     pub(super) kept: bool,
-    /// Load of other runs' steps that this run's steps may share it with.
-    pub(super) company: Option<CardLoad>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -57,21 +55,15 @@ pub(super) struct GpuHold {
 }
 
 impl Gpu {
-    /// Total − others − Σ over own holders of max(reserved, used).
+    /// Total − strangers' − Σ over ours of max(reserved, used).
     pub(super) fn free(&self) -> u64 {
         let ours = self.holders.iter().fold(0u64, |sum, h| sum.saturating_add(h.reserved.max(h.used)));
-        self.state.memory.saturating_sub(self.of_others()).saturating_sub(ours)
+        self.state.memory.saturating_sub(self.state.strangers).saturating_sub(ours)
     }
 
-    /// Memory of foreign processes, or reserved by other runs' steps: the larger, because measurements mix the two.
-    pub(super) fn of_others(&self) -> u64 {
-        let company = self.company.map_or(0, |company| company.memory);
-        self.state.strangers.max(company).min(self.state.memory)
-    }
-
-    /// No flow run uses it.
+    /// Nothing of ours is on it.
     pub(super) fn is_empty(&self) -> bool {
-        self.holders.is_empty() && self.company.is_none()
+        self.holders.is_empty()
     }
 
     /// Others have all of it: another flow process holds it, or it does not respond.
@@ -147,7 +139,7 @@ impl Allocations {
         let others = std::mem::take(&mut ledger.others);
         for (id, gpu) in (0..).map(GpuId).zip(&mut ledger.gpus).filter(|_| gpus) {
             gpu.kept = false;
-            if gpu.company.take().is_some() || others.gpus.contains(&id) {
+            if others.gpus.contains(&id) {
                 gpu.state.strangers = 0;
             }
         }
@@ -169,12 +161,7 @@ impl Allocations {
         }
         let known = self.gpus.len();
         let new = capacity.gpus.iter().skip(known);
-        self.gpus.extend(new.map(|state| Gpu {
-            state: state.clone(),
-            holders: Vec::new(),
-            kept: false,
-            company: None,
-        }));
+        self.gpus.extend(new.map(|state| Gpu { state: state.clone(), holders: Vec::new(), kept: false }));
         self.cpus = u64::from(capacity.cpus);
         self.memory = capacity.memory;
         self.jobs = capacity.jobs.map_or(usize::MAX, |jobs| jobs.max(1) as usize);
@@ -226,11 +213,6 @@ impl Allocations {
         self.held_cpus -= held.alone_load.cpu_milli;
         self.held_memory -= held.placement.memory;
         self.shrunk = self.shrunk && self.oversubscribed().is_some();
-    }
-
-    /// Whether steps of other runs use one of these GPUs.
-    pub(super) fn company(&self, placement: &Placement) -> bool {
-        placement.gpus.iter().any(|gpu| self.gpus[gpu.index()].company.is_some())
     }
 
     /// Attempts that hold part of these GPUs.
@@ -370,7 +352,6 @@ impl Feasibility {
         for ledger in [&mut self.now, &mut self.drained] {
             for (id, gpu) in (0..).map(GpuId).zip(&mut ledger.gpus) {
                 gpu.kept = others.kept.contains(&id);
-                gpu.company = others.company.get(&id).copied();
             }
             ledger.others.clone_from(others);
         }

@@ -1,14 +1,11 @@
 //! Publishes to the machine's other runs: the holdings of this run, and its unit that they keep from starting. Other
 //! runs appear here only as totals.
 
-use std::collections::BTreeMap;
-
 use super::machine::Scheduler;
-use super::others::{BlockedUnit, Booked, CardLoad, Holding, PeerLoad};
-use super::resources::{Allocation, Exclusivity};
+use super::others::{BlockedUnit, Holding, PeerLoad};
 use super::state::{Class, Core};
 use crate::reason::Rivalry;
-use crate::{AttemptId, CorunGpus, GpuId, InstanceId};
+use crate::{CorunGpus, InstanceId};
 
 impl Scheduler {
     /// Holdings of the running attempts.
@@ -29,42 +26,6 @@ impl Scheduler {
         Holding { cpu_milli: u64::from(capacity.cpus) * 1_000, memory: capacity.memory, ..Holding::default() }
     }
 
-    /// Holdings of each running attempt and their expected end, by start.
-    pub fn booked(&self) -> impl Iterator<Item = Booked> {
-        let core = self.core();
-        core.feasibility.now.holders.iter().map(move |(attempt, held)| {
-            let Allocation { placement, exclusivity, alone_load, .. } = held;
-            let exclusive = !matches!(exclusivity, Exclusivity::Anyone { .. });
-            let (cpu_milli, gpus) = (alone_load.cpu_milli, placement.gpus.len() as u32);
-            let holds = Holding { cpu_milli, memory: placement.memory, attempts: 1, gpus, exclusive };
-            Booked { holds, until: core.live.get(attempt).and_then(|live| core.expected_end(live)) }
-        })
-    }
-
-    /// Load of the running attempts on each GPU that other runs' steps may share, as no attempt here wants it alone.
-    pub fn shares(&self) -> BTreeMap<GpuId, CardLoad> {
-        let ledger = &self.core().feasibility.now;
-        let mut shares = BTreeMap::new();
-        for (id, gpu) in (0..).map(GpuId).zip(&ledger.gpus) {
-            if gpu.holders.is_empty() || ledger.closed() || gpu.holders.iter().any(|hold| hold.alone) {
-                continue;
-            }
-            let load: &mut CardLoad = shares.entry(id).or_default();
-            for hold in &gpu.holders {
-                let Some(Allocation { placement, alone_load, .. }) = ledger.holders.get(&hold.attempt) else {
-                    continue;
-                };
-                load.add(&CardLoad {
-                    steps: 1,
-                    memory: hold.reserved.max(hold.used),
-                    cpu_milli: alone_load.cpu_milli / placement.gpus.len() as u64,
-                    gpu_milli: alone_load.gpu_milli.into(),
-                });
-            }
-        }
-        shares
-    }
-
     /// The first unit of this run that other runs keep from starting. It stays the same until it starts, so it keeps its
     /// place in their order while room gathers. A unit that wants the machine for itself makes other runs stop starting.
     /// It is published only once this run, too, starts nothing before it.
@@ -79,7 +40,7 @@ impl Scheduler {
             return None;
         }
         let (priority, asks) = (core.priority(unit), core.asks(unit));
-        Some(BlockedUnit { unit, since, priority, asks, takes: core.expected_span(unit) })
+        Some(BlockedUnit { unit, since, priority, asks })
     }
 
     /// The highest priority of the units that may start. It gives the run its turn when [`Self::held_up`] is `None`.
@@ -101,10 +62,6 @@ impl Core {
         if self.feasibility.now.others != others {
             self.feasibility.set_others(&others);
             self.dirty = true;
-            let ledger = &self.feasibility.now;
-            let meets =
-                |attempt: &AttemptId| ledger.holders.get(attempt).is_some_and(|held| ledger.company(&held.placement));
-            self.live.iter_mut().filter(|(attempt, _)| meets(attempt)).for_each(|(_, live)| live.shared = true);
         }
     }
 

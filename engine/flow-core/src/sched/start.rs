@@ -52,7 +52,7 @@ impl Core {
         let live = RunningAttempt {
             instance,
             since: self.now,
-            shared: beside.len() > 1 || self.feasibility.now.company(&placement),
+            shared: beside.len() > 1,
             deadline: None,
             ready: false,
             sufficed: false,

@@ -97,12 +97,12 @@ impl<X: Executor> Attempts<X> {
     }
 
     /// Notes the other runs of this machine in all attempts that run here.
-    pub(super) fn beside(&mut self, others: Others, out: &mut Outbox) {
+    pub(super) fn beside(&mut self, others: Others) {
         self.others = others;
         for attempt in self.due.here() {
             let Some(running) = self.running.get_mut(attempt) else { continue };
             let measured = self.context.instance(running.instance).measured;
-            self.others.note(running, measured, out);
+            self.others.note(&mut running.circumstances, measured);
         }
     }
 

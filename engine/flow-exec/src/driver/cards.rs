@@ -34,7 +34,7 @@ pub(super) struct Cards {
     locks: Vec<Option<GpuLock>>,
     /// The other flow that holds a GPU, if one does.
     held: Vec<Option<String>>,
-    /// True if another flow held the GPU or a part of it at the last attempt to lock it.
+    /// Whether another flow had a GPU when it was last asked for.
     beside: Vec<bool>,
     standing: Vec<CardStatus>,
     /// Pending checks: of GPUs on which nothing may start before, and of the GPUs of failed attempts.
@@ -72,9 +72,9 @@ impl Cards {
         }
     }
 
-    /// Called before a decision. If a step waits for GPUs (`wanted`), locks every GPU that no other flow holds alone,
-    /// so that none is allocated twice; with `part` also those that others share. Returns notices.
-    pub(super) fn open(&mut self, wanted: bool, part: bool) -> Vec<String> {
+    /// Before a decision, with a step that asks for GPUs waiting (`wanted`) or not: takes the locks of all GPUs that no other flow
+    /// holds, so that none is given out twice. Returns what there is to say.
+    pub(super) fn open(&mut self, wanted: bool) -> Vec<String> {
         let mut say = Vec::new();
         if self.facts.is_empty() || !wanted && self.sampler.is_none() {
             return say;
@@ -96,7 +96,7 @@ impl Cards {
         let mut is_asked = false;
         if wanted {
             for (card, ((lock, held), gpu)) in self.locks.iter_mut().zip(&mut self.held).zip(&self.facts).enumerate() {
-                *held = match lock.as_mut().map(|lock| lock.take(part)) {
+                *held = match lock.as_mut().map(GpuLock::take) {
                     Some(Err(Refusal::Held(holder))) => Some(holder),
                     Some(Err(Refusal::Unusable(why))) => {
                         say.push(format!("other flows cannot be kept off GPU {}: {why}", gpu.index));
@@ -105,7 +105,7 @@ impl Cards {
                     }
                     None | Some(Ok(())) => None,
                 };
-                let beside = held.is_some() || lock.as_ref().is_some_and(|lock| !lock.is_alone());
+                let beside = held.is_some();
                 let is_new = std::mem::replace(&mut self.beside[card], beside) && !beside;
                 // Also while a check is pending: another flow may have held the GPU in between.
                 if is_new {
@@ -138,15 +138,11 @@ impl Cards {
         self.locks.iter_mut().map(|lock| lock.as_mut().and_then(GpuLock::lent)).collect()
     }
 
-    /// Called after a decision: keeps the locks of allocated GPUs, shares those in `shared` with other flows, and
-    /// releases the rest.
-    pub(super) fn close(&mut self, given_out: BTreeSet<usize>, shared: &BTreeSet<GpuId>) {
+    /// After a decision: keeps the locks of the GPUs that are given out, and gives the rest back.
+    pub(super) fn close(&mut self, given_out: BTreeSet<usize>) {
         for (card, lock) in self.locks.iter_mut().enumerate() {
-            let Some(lock) = lock else { continue };
-            if !given_out.contains(&card) {
+            if let Some(lock) = lock.as_mut().filter(|_| !given_out.contains(&card)) {
                 lock.release();
-            } else if shared.contains(&GpuId(card as u32)) {
-                lock.share();
             }
         }
     }
@@ -286,12 +282,7 @@ impl Cards {
     pub(super) fn holders(&self, ours: BTreeSet<GpuId>) -> CardHolders {
         let theirs =
             self.held.iter().enumerate().filter(|(card, held)| held.is_some() || self.given_back.contains(card));
-        let joint = (0..).map(GpuId).zip(&self.locks).filter(|(_, lock)| lock.as_ref().is_some_and(GpuLock::is_joint));
-        CardHolders {
-            ours,
-            theirs: theirs.map(|(card, _)| GpuId(card as u32)).collect(),
-            joint: joint.map(|(card, _)| card).collect(),
-        }
+        CardHolders { ours, theirs: theirs.map(|(card, _)| GpuId(card as u32)).collect() }
     }
 
     /// True if the state of a GPU may change while a decision waits for it.
@@ -309,7 +300,7 @@ impl Cards {
                 news.push(format!("{} does not answer; nothing is started on it until it does", self.name(card)));
             }
             // Processes of other flows are not foreign: the ledger lists them.
-            let flows = self.locks.get(card).and_then(Option::as_ref).is_some_and(|lock| !lock.is_alone())
+            let flows = self.locks.get(card).and_then(Option::as_ref).is_some_and(|lock| !lock.is_held())
                 || self.is_unseen(card);
             for stranger in standing.strangers.iter().filter(|_| !flows) {
                 news.push(format!(

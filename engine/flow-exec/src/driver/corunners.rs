@@ -1,11 +1,11 @@
 //! The attempts that run beside an attempt, in its own run and in others, as circumstances and notices. Decides
 //! nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use flow_core::{AttemptId, CorunGpus, Expansion, GpuId, InstanceId, Stranger, learn::History, measure::CoRunner};
+use flow_core::{AttemptId, Circumstances, CorunGpus, Expansion, InstanceId, learn::History, measure::CoRunner};
 
-use super::{executor::RecordedCoRunners, outbox::Outbox, running::Running};
+use super::{executor::RecordedCoRunners, running::Running};
 
 /// The load of other runs on this machine, as last seen.
 #[derive(Default)]
@@ -13,28 +13,13 @@ pub(super) struct Others {
     pub(super) attempts: u32,
     /// There may be other runs that flow cannot see.
     pub(super) unwatched: bool,
-    /// Runs that share GPUs.
-    pub(super) sharers: BTreeMap<GpuId, Vec<Stranger>>,
 }
 
 impl Others {
-    /// Adds the other runs to an attempt's circumstances, and says who shares its GPUs when that begins.
-    pub(super) fn note(&self, running: &mut Running, measured: bool, out: &mut Outbox) {
-        let Running { placement, circumstances, .. } = running;
+    /// That they are there is a circumstance of an attempt.
+    pub(super) fn note(&self, circumstances: &mut Circumstances, measured: bool) {
         circumstances.elsewhere = circumstances.elsewhere.max(self.attempts);
         circumstances.unwatched |= self.unwatched && measured;
-        for (gpu, uuid) in placement.gpus.iter().zip(&circumstances.gpus) {
-            for sharer in self.sharers.get(gpu).into_iter().flatten() {
-                let mut there = circumstances.strangers.iter_mut();
-                match there.find(|other| (other.pid, &other.gpu) == (sharer.pid, uuid)) {
-                    Some(known) => known.memory = known.memory.max(sharer.memory),
-                    None => {
-                        circumstances.strangers.push(Stranger { gpu: uuid.clone(), ..sharer.clone() });
-                        out.notice(Some(running.instance), format!("shares its GPU with {}", sharer.name));
-                    }
-                }
-            }
-        }
     }
 }
 

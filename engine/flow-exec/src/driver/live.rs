@@ -257,7 +257,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         self.end_unjoined();
         self.aside.look_up(self.elsewhere.free(&self.context, now, &mut self.out)?);
         self.aside.begin_look_up();
-        self.cards.close(self.attempts.gpus().collect(), self.rivals.shared());
+        self.cards.close(self.attempts.gpus().collect());
         let written = self.recorder.commit(&mut self.out.lines, self.attempts.is_empty(), now)?;
         self.written(written)?;
         for update in std::mem::take(&mut self.out.updates) {
@@ -283,7 +283,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
         let (opened, say) = self.rivals.open(now, &self.scheduler, &self.cards.holders(ours));
         say.into_iter().for_each(|text| self.out.notice(None, text));
         let Opened::Decide(others) = opened else { return };
-        self.attempts.beside(self.rivals.others(), &mut self.out);
+        self.attempts.beside(self.rivals.others());
         self.scheduler.handle(now, Event::Others(others), actions);
         self.scheduler.handle(now, Event::Tick, actions);
         let context = &self.context;
@@ -297,9 +297,9 @@ impl<'a, X: Executor> EventLoop<'a, X> {
 
     /// Checks that measured attempts are as alone as they should be.
     fn watch(&mut self, at_once: bool) {
-        if self.attempts.are_measured() || !self.rivals.shared().is_empty() {
+        if self.attempts.are_measured() {
             self.rivals.watch(self.clock.now(), at_once);
-            self.attempts.beside(self.rivals.others(), &mut self.out);
+            self.attempts.beside(self.rivals.others());
         }
     }
 
@@ -508,7 +508,7 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     /// Before a decision, and before other events: reports the state of the GPUs to the scheduler.
     fn open_gpus(&mut self) {
         let wanted = self.wants_gpus();
-        for text in self.cards.open(wanted, self.rivals.may_share()) {
+        for text in self.cards.open(wanted) {
             self.out.notice(None, text);
         }
         self.tell_gpus();

@@ -11,9 +11,9 @@ use std::{
 };
 
 use flow_core::{
-    GpuFacts, GpuId, InstanceId, Span, Stranger, Time,
+    GpuFacts, GpuId, InstanceId, Span, Time,
     reason::{Labels, Rivalry},
-    sched::{BlockedUnit, CardHolders, CardLoad, Head, PeerLoad, PeerRun, QueuePosition, Scheduler, Shift},
+    sched::{BlockedUnit, CardHolders, Head, PeerLoad, PeerRun, QueuePosition, Scheduler, Shift},
 };
 use flow_store::ProcessIdentity;
 
@@ -22,7 +22,7 @@ use crate::{
     clock,
     hardware::{
         self,
-        ledger::{Bell, Entered, Follows, Jobs, Ledger, Seen, Share, Slot, Step, Waiter, card, ring},
+        ledger::{Bell, Entered, Follows, Jobs, Ledger, Seen, Slot, Waiter, card, ring},
     },
 };
 
@@ -47,8 +47,6 @@ const BEAT: Span = Span::from_millis(2_000);
 const STALE: Span = Span::from_millis(10_000);
 /// How often a measured attempt's run looks whether it is as alone as it should be.
 const WATCH: Span = Span::from_millis(1_000);
-/// How often the expected ends of what runs are told anew.
-const ENDS: Span = Span::from_millis(10_000);
 
 /// The other runs of a machine.
 pub(super) struct PeerRuns {
@@ -63,10 +61,6 @@ pub(super) struct PeerRuns {
     zero: u64,
     seen: Seen,
     told: PeerLoad,
-    /// GPUs of which the ledger says what we have: others may have a part.
-    shared: BTreeSet<GpuId>,
-    /// Somebody has come to one of these, and the scheduler does not know.
-    joined: bool,
     shift: Shift,
     /// By which we are told that there may be room; none before we wait for some.
     bell: Option<Bell>,
@@ -78,7 +72,6 @@ pub(super) struct PeerRuns {
     stuck: bool,
     decided_at: Time,
     watched_at: Time,
-    wrote_at: Time,
     beat_at: Time,
     lent: bool,
     said: BTreeSet<String>,
@@ -111,8 +104,6 @@ impl PeerRuns {
             zero: clock::unix_millis().saturating_sub(now.0 / 1_000),
             seen: Seen::default(),
             told: PeerLoad::default(),
-            shared: BTreeSet::new(),
-            joined: false,
             shift: Shift::default(),
             bell: None,
             is_rung: false,
@@ -121,7 +112,6 @@ impl PeerRuns {
             stuck: false,
             decided_at: Time(0),
             watched_at: Time(0),
-            wrote_at: Time(0),
             beat_at: Time(0),
             lent: false,
             said: BTreeSet::new(),
@@ -130,7 +120,7 @@ impl PeerRuns {
 
     /// Whether a decision is due, though nothing happened that calls for one.
     pub(super) fn is_due(&self, now: Time, scheduler: &Scheduler) -> bool {
-        self.joined || scheduler.wants_room() && now - self.decided_at >= self.pause(now, scheduler)
+        scheduler.wants_room() && now - self.decided_at >= self.pause(now, scheduler)
     }
 
     /// Returns when somebody made room, perhaps for us.
@@ -160,9 +150,6 @@ impl PeerRuns {
     pub(super) fn sleep(&self, now: Time, scheduler: &Scheduler) -> Option<Duration> {
         if self.is_busy() {
             return Some(AGAIN);
-        }
-        if self.joined {
-            return Some(Duration::ZERO);
         }
         let next = self.decided_at + self.pause(now, scheduler);
         (self.told.runs > 0 && scheduler.wants_room()).then(|| Duration::from_micros((next - now).0))
@@ -215,17 +202,14 @@ impl PeerRuns {
                     .to_owned(),
             );
         }
-        (self.decided_at, self.joined, self.is_rung) = (now, false, false);
+        (self.decided_at, self.is_rung) = (now, false);
         let rivals = self.rivals(now);
         let mut others = if rivals.is_empty() {
             // Nobody is to be told apart from us, and our own place takes a look at all that waits.
-            PeerLoad::on(cards, &rivals)
+            PeerLoad::on(cards)
         } else {
             PeerLoad::facing(self.turn(now, scheduler), &rivals, cards)
         };
-        if self.blind {
-            others.distrust(cards);
-        }
         let holds = scheduler.holding();
         others.leave(&self.shift.room(now, &holds), &holds, &scheduler.all());
         self.told.clone_from(&others);
@@ -263,59 +247,16 @@ impl PeerRuns {
                 asks: waits.asks,
                 cards: ours(waits),
             });
-            let shares = self.own_cards(slot).map(|(id, share)| (id, share.load())).collect();
-            rivals.push(PeerRun { run: *run, holds: slot.holds, shares, head });
+            rivals.push(PeerRun { run: *run, holds: slot.holds, head });
         }
         self.beats = beats;
         rivals
     }
 
-    /// What a run has of our GPUs that it shares.
-    fn own_cards<'s>(&'s self, slot: &'s Slot) -> impl Iterator<Item = (GpuId, &'s Share)> {
-        let of =
-            |share: &'s Share| Some(((0..).map(GpuId).zip(&self.cards).find(|(_, card)| **card == share.0)?.0, share));
-        slot.shares.iter().filter_map(of)
-    }
-
-    /// It is known what others have of GPUs, and they will know it of us.
-    pub(super) fn may_share(&self) -> bool {
-        self.ledger.is_some() && !self.blind
-    }
-
-    /// GPUs of which others may have a part beside ours.
-    pub(super) fn shared(&self) -> &BTreeSet<GpuId> {
-        &self.shared
-    }
-
     /// What others have beside ours, as last seen.
     pub(super) fn others(&self) -> Others {
         let attempts = self.seen.runs.iter().fold(0, |sum: u32, (_, slot)| sum.saturating_add(slot.holds.attempts));
-        Others { attempts, unwatched: self.blind, sharers: self.sharers() }
-    }
-
-    /// The runs that have a part of our GPUs, as a result names them.
-    fn sharers(&self) -> BTreeMap<GpuId, Vec<Stranger>> {
-        let stranger = |(slot, share): (&Slot, &Share)| Stranger {
-            pid: slot.pid,
-            name: format!("flow run {}", slot.run),
-            gpu: String::new(),
-            memory: share.load().memory,
-        };
-        let cards = self.told.company.keys().chain(&self.shared);
-        cards.map(|card| (*card, self.on_card(*card).map(stranger).collect())).collect()
-    }
-
-    /// The same for who waits.
-    pub(super) fn who_shares(&self, card: GpuId) -> Option<String> {
-        let Labels { first, more } = Labels::of(self.on_card(card).map(|(slot, _)| name_of(slot)))?;
-        Some(if more == 0 { first } else { format!("{first} and {more} more") })
-    }
-
-    fn on_card(&self, card: GpuId) -> impl Iterator<Item = (&Slot, &Share)> {
-        let joint = self.told.company.contains_key(&card) || self.shared.contains(&card);
-        self.seen.runs.iter().filter(move |_| joint).flat_map(move |(_, slot)| {
-            self.own_cards(slot).filter(move |(id, _)| *id == card).map(move |(_, share)| (slot, share))
-        })
+        Others { attempts, unwatched: self.blind }
     }
 
     /// After a decision, by which something was `started` or not: says how we stand, and lets others decide. A descriptor comes back, once, that keeps our place as long as
@@ -340,7 +281,6 @@ impl PeerRuns {
             priority: held_up.priority,
             asks: held_up.asks,
             cards: if held_up.asks.gpus > 0 { self.cards.clone() } else { Vec::new() },
-            takes: held_up.takes.map(|span| span.0 / 1_000),
             beat,
         });
         if waits.is_some() && self.bell.is_none() {
@@ -352,16 +292,7 @@ impl PeerRuns {
         }
         let gives_up = self.own.waits.is_some() && waits.is_none() && !started;
         let makes_room = gives_up || holds.is_less_than(&self.own.holds);
-        if holds != self.own.holds || now - self.wrote_at >= ENDS {
-            self.wrote_at = now;
-            let until = |at: Time| self.unix(at);
-            let steps = scheduler.booked().map(|step| Step { holds: step.holds, until: step.until.map(until) });
-            self.own.steps = steps.collect();
-        }
-        let shares = scheduler.shares();
-        let named = |(id, load): (&GpuId, &CardLoad)| Some(Share::of(self.cards.get(id.index())?, load));
-        let told = shares.iter().filter_map(named).collect();
-        (self.own.holds, self.own.waits, self.own.shares) = (holds, waits, told);
+        (self.own.holds, self.own.waits) = (holds, waits);
         let ledger = self.ledger.as_mut()?;
         // What cannot be written is tried again with the next decision; until then others believe what was there.
         self.blind |= ledger.write(&self.own).is_err();
@@ -369,7 +300,6 @@ impl PeerRuns {
         if makes_room {
             ring(self.seen.runs.iter().map(|(_, slot)| slot).filter(|slot| slot.waits.is_some()));
         }
-        self.shared = if self.blind { BTreeSet::new() } else { shares.into_keys().collect() };
         if std::mem::replace(&mut self.lent, true) { None } else { ledger.life().zip(ledger.own()) }
     }
 
@@ -395,7 +325,7 @@ impl PeerRuns {
         }
     }
 
-    /// While something measured runs, or others may have a part of a GPU beside ours: looks now and then how many attempts of others do, though nobody decides anything.
+    /// While something measured runs: looks now and then how many attempts of others do, though nobody decides anything.
     pub(super) fn watch(&mut self, now: Time, at_once: bool) {
         if let Some(ledger) = self.ledger.as_mut().filter(|_| at_once || now - self.watched_at >= WATCH) {
             self.watched_at = now;
@@ -407,8 +337,6 @@ impl PeerRuns {
             if let Ok(seen) = ledger.look() {
                 self.seen = seen;
             }
-            let came = |(id, _): (GpuId, &Share)| self.shared.contains(&id) && !self.told.company.contains_key(&id);
-            self.joined |= self.seen.runs.iter().any(|(_, slot)| self.own_cards(slot).any(came));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use flow_core::{
     InstanceId, Time,
-    reason::{Labels, Occupant, Resource, Scarce, Waits},
+    reason::{Labels, Resource, Scarce, Waits},
     sched::{Scheduler, Shortage, Waiting},
 };
 use flow_store::Waiting as Told;
@@ -68,10 +68,7 @@ impl Asker<'_> {
     fn scarce(&self, shortage: &Shortage) -> Scarce {
         let gpus = &self.session.expansion.machine.gpus;
         let occupant = match shortage.resource {
-            Resource::GpuMemory(gpu) if shortage.strangers > 0 => {
-                let shared = self.rivals.who_shares(gpu).map(|holder| Occupant::Flow { holder });
-                shared.or_else(|| self.cards.occupant(gpu.index()))
-            }
+            Resource::GpuMemory(gpu) if shortage.strangers > 0 => self.cards.occupant(gpu.index()),
             _ => None,
         };
         // The first holder to end releases first.

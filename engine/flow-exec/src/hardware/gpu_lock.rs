@@ -1,5 +1,4 @@
-//! One lock a GPU between the flows of a machine, whoever runs them: one holds it alone, or several have a part. A lock is the kernel's,
-//! so it goes with its holder; what is written in the file is for people only. Knows no attempt.
+//! One lock a GPU between the flows of a machine, whoever runs them. A lock is the kernel's, so it goes with its holder; what is written in the file is for people only. Knows no attempt.
 //!
 //! The file of a card, `flow-UUID.lock`, stays and lies where all shared files do. Where somebody removes it all the same, its
 //! holder takes the next one, and who takes an old one looks again. One that somebody made so that others may only read it can be
@@ -40,11 +39,7 @@ pub(crate) struct GpuLock {
 #[derive(Debug)]
 enum Kept {
     Open(File),
-    Held {
-        lock: Flock<File>,
-        /// Others may have a part of it.
-        joint: bool,
-    },
+    Held(Flock<File>),
 }
 
 /// Why a lock is not to be had.
@@ -66,30 +61,23 @@ impl GpuLock {
         GpuLock { path: folder.join(format!("flow-{uuid}.lock")), kept: None, signed: false }
     }
 
-    /// Takes it, unless it is held already: alone, or where others share it and that will do (`part`), a part of it.
+    /// Takes it, unless it is held already.
     ///
     /// # Errors
     /// Another flow holds it, or it cannot be locked at all.
-    pub(crate) fn take(&mut self, part: bool) -> Result<(), Refusal> {
+    pub(crate) fn take(&mut self) -> Result<(), Refusal> {
         for _ in 0..TRIES {
             let file = match self.kept.take() {
-                Some(held @ Kept::Held { .. }) => {
+                Some(held @ Kept::Held(_)) => {
                     self.kept = Some(held);
                     return Ok(());
                 }
                 Some(Kept::Open(file)) => file,
                 None => open(&self.path).map_err(|error| self.unusable(&error))?,
             };
-            let alone = Flock::lock(file, FlockArg::LockExclusiveNonblock).map(|lock| (lock, false));
-            let taken = match alone {
-                Err((file, Errno::EWOULDBLOCK)) if part => {
-                    Flock::lock(file, FlockArg::LockSharedNonblock).map(|lock| (lock, true))
-                }
-                other => other,
-            };
-            match taken {
-                Ok((lock, joint)) if is_at(&lock, &self.path) => {
-                    self.kept = Some(Kept::Held { lock, joint });
+            match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+                Ok(lock) if is_at(&lock, &self.path) => {
+                    self.kept = Some(Kept::Held(lock));
                     return Ok(());
                 }
                 // Who comes next would lock another file.
@@ -106,22 +94,8 @@ impl GpuLock {
         Err(self.unusable(&io::Error::other("it is removed again and again")))
     }
 
-    /// Lets others have a part of it. There is no way back: who wants it alone gives it back first.
-    pub(crate) fn share(&mut self) {
-        if let Some(Kept::Held { lock, joint }) = &mut self.kept {
-            // Nobody is in the way of who has it alone, so that nothing is lost between the two.
-            *joint = *joint || lock.relock(FlockArg::LockSharedNonblock).is_ok();
-        }
-    }
-
-    /// It is held, and nobody else has a part of it.
-    pub(crate) fn is_alone(&self) -> bool {
-        matches!(self.kept, Some(Kept::Held { joint: false, .. }))
-    }
-
-    /// It is held, and others may have a part of it.
-    pub(crate) fn is_joint(&self) -> bool {
-        matches!(self.kept, Some(Kept::Held { joint: true, .. }))
+    pub(crate) fn is_held(&self) -> bool {
+        matches!(self.kept, Some(Kept::Held(_)))
     }
 
     fn unusable(&self, error: &io::Error) -> Refusal {
@@ -135,21 +109,18 @@ impl GpuLock {
         }
         match self.kept.as_ref()? {
             Kept::Open(file) => file.as_fd().try_clone_to_owned().ok(),
-            Kept::Held { lock, .. } => lock.as_fd().try_clone_to_owned().ok(),
+            Kept::Held(lock) => lock.as_fd().try_clone_to_owned().ok(),
         }
     }
 
     /// While it is held, now and then: takes it anew where somebody removed its file, and touches that so that nobody cleans it away.
     pub(crate) fn keep(&mut self) {
-        let Some(Kept::Held { lock, joint }) = &self.kept else { return };
+        let Some(Kept::Held(lock)) = &self.kept else { return };
         if !is_at(lock, &self.path) {
             let mut anew = GpuLock { path: self.path.clone(), kept: None, signed: false };
             // The old one is given back only then: who waits for it finds that it is not the file of the card any more.
-            if anew.take(*joint).is_ok() {
+            if anew.take().is_ok() {
                 anew.sign();
-                if *joint {
-                    anew.share();
-                }
                 *self = anew;
             }
         } else {
@@ -159,16 +130,15 @@ impl GpuLock {
 
     /// Says who holds it, for the others: done when it is held for long.
     pub(crate) fn sign(&mut self) {
-        if let Some(Kept::Held { lock, .. }) = &mut self.kept {
+        if let Some(Kept::Held(lock)) = &mut self.kept {
             // Who cannot be told who it is still sees that it is held.
             self.signed = sign(lock).is_ok();
         }
     }
 
     pub(crate) fn release(&mut self) {
-        if let Some(Kept::Held { lock, joint }) = self.kept.take_if(|kept| matches!(kept, Kept::Held { .. })) {
-            // Where others stay one of them may have signed it.
-            if std::mem::take(&mut self.signed) && !joint {
+        if let Some(Kept::Held(lock)) = self.kept.take_if(|kept| matches!(kept, Kept::Held(_))) {
+            if std::mem::take(&mut self.signed) {
                 // The next one may be able to lock it and not to write it.
                 let _ = lock.set_len(0);
             }
@@ -191,11 +161,9 @@ impl LentLock {
         LentLock { file, signed: false }
     }
 
-    /// Holds it, or a part of it (`joint`), and says so: who had it is gone, and may have given it back in the last moment.
-    pub(crate) fn keep(&mut self, joint: bool) {
-        // Asked for alone while others have a part, it would be lost.
-        let how = if joint { FlockOperation::NonBlockingLockShared } else { FlockOperation::NonBlockingLockExclusive };
-        if !self.signed && rustix::fs::flock(&self.file, how).is_ok() {
+    /// Holds it and says so: who had it is gone, and may have given it back in the last moment.
+    pub(crate) fn keep(&mut self) {
+        if !self.signed && rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockExclusive).is_ok() {
             self.signed = true;
             let _ = sign(&mut self.file);
         }
@@ -238,16 +206,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let lock = |uuid| GpuLock::within(dir.path(), uuid);
         let (mut mine, mut yours) = (lock("GPU-1"), lock("GPU-1"));
-        assert_eq!((mine.take(false), mine.take(false)), (Ok(()), Ok(())));
-        assert_eq!(yours.take(false), Err(Refusal::Held(String::new())), "held, and by whom is not told yet");
+        assert_eq!((mine.take(), mine.take()), (Ok(()), Ok(())));
+        assert_eq!(yours.take(), Err(Refusal::Held(String::new())), "held, and by whom is not told yet");
         mine.sign();
-        let Err(Refusal::Held(holder)) = yours.take(false) else { panic!("it is held") };
+        let Err(Refusal::Held(holder)) = yours.take() else { panic!("it is held") };
         assert!(holder.starts_with(&format!("process {} of ", std::process::id())), "{holder}");
-        assert_eq!(lock("GPU-2").take(false), Ok(()));
+        assert_eq!(lock("GPU-2").take(), Ok(()));
         mine.release();
-        assert_eq!(yours.take(false), Ok(()));
+        assert_eq!(yours.take(), Ok(()));
         drop(yours);
-        assert_eq!(mine.take(false), Ok(()));
+        assert_eq!(mine.take(), Ok(()));
         let mode = fs::metadata(dir.path().join("flow-GPU-1.lock")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o666, "for every user");
     }
@@ -258,37 +226,17 @@ mod tests {
         let lock = || GpuLock::within(dir.path(), "GPU-1");
         let (mut mine, mut yours) = (lock(), lock());
         let lent = mine.lent().unwrap();
-        mine.take(false).unwrap();
+        mine.take().unwrap();
         let mut lent = LentLock::of(File::from(lent));
         // A kill: the taker's descriptors are closed, and nobody gives anything back.
-        let Some(Kept::Held { lock: held, .. }) = mine.kept.take() else { panic!("it is held") };
+        let Some(Kept::Held(held)) = mine.kept.take() else { panic!("it is held") };
         std::mem::forget(held);
-        assert!(matches!(yours.take(false), Err(Refusal::Held(_))));
-        lent.keep(false);
-        let Err(Refusal::Held(holder)) = yours.take(false) else { panic!("it is held") };
+        assert!(matches!(yours.take(), Err(Refusal::Held(_))));
+        lent.keep();
+        let Err(Refusal::Held(holder)) = yours.take() else { panic!("it is held") };
         assert!(holder.starts_with(&format!("process {} of ", std::process::id())), "{holder}");
         lent.give_back();
-        assert_eq!(yours.take(false), Ok(()));
-    }
-
-    #[test]
-    fn a_gpu_is_shared_by_who_wants_a_part_and_by_nobody_who_wants_it_alone() {
-        let dir = tempfile::tempdir().unwrap();
-        let lock = || GpuLock::within(dir.path(), "GPU-1");
-        let [mut mine, mut yours, mut theirs] = [lock(), lock(), lock()];
-        assert_eq!((mine.take(true), mine.is_joint()), (Ok(()), false), "nobody else is there");
-        assert!(matches!(yours.take(true), Err(Refusal::Held(_))));
-        mine.share();
-        assert_eq!((yours.take(true), yours.is_joint(), mine.is_joint()), (Ok(()), true, true));
-        assert!(matches!(theirs.take(false), Err(Refusal::Held(_))));
-        // The run of one is killed: its part is kept, whoever else is there.
-        let mut lent = LentLock::of(File::from(yours.lent().unwrap()));
-        lent.keep(true);
-        std::mem::forget(yours);
-        mine.release();
-        assert!(matches!(theirs.take(false), Err(Refusal::Held(_))));
-        lent.give_back();
-        assert_eq!((theirs.take(true), theirs.is_joint()), (Ok(()), false));
+        assert_eq!(yours.take(), Ok(()));
     }
 
     #[test]
@@ -296,7 +244,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (elsewhere, lock) = (dir.path().join("elsewhere"), dir.path().join("flow-GPU-1.lock"));
         let refused = || {
-            let Err(Refusal::Unusable(why)) = GpuLock::within(dir.path(), "GPU-1").take(false) else {
+            let Err(Refusal::Unusable(why)) = GpuLock::within(dir.path(), "GPU-1").take() else {
                 panic!("it is a lock")
             };
             why.replace(&*dir.path().to_string_lossy(), "TMP")
@@ -314,7 +262,7 @@ mod tests {
         fs::remove_file(&lock).unwrap();
         fs::create_dir(&lock).unwrap();
         said.push(refused());
-        let nowhere = GpuLock::within(&dir.path().join("nowhere"), "GPU-1").take(false);
+        let nowhere = GpuLock::within(&dir.path().join("nowhere"), "GPU-1").take();
         let Err(Refusal::Unusable(why)) = nowhere else { panic!("there is no folder") };
         said.push(why.replace(&*dir.path().to_string_lossy(), "TMP"));
         let tail = ", or FLOW_GPU_LOCKS names another folder, the same for all who share the GPUs";
@@ -335,7 +283,7 @@ mod tests {
     fn as_another_user() {
         let Some(folder) = env::var_os("LOCKS") else { return };
         let mut lock = GpuLock::within(Path::new(&folder), "GPU-1");
-        println!("\nit went: {:?}", lock.take(false));
+        println!("\nit went: {:?}", lock.take());
     }
 
     #[test]
@@ -362,7 +310,7 @@ mod tests {
         let path = dir.path().join("flow-GPU-1.lock");
         assert_eq!(fs::metadata(&path).unwrap().uid(), NOBODY, "they made it");
         let mut mine = GpuLock::within(dir.path(), "GPU-1");
-        mine.take(false).unwrap();
+        mine.take().unwrap();
         mine.sign();
         assert_eq!(theirs().unwrap(), format!("Err(Held(\"process {} of root\"))", std::process::id()));
         mine.release();
@@ -384,24 +332,24 @@ mod tests {
         let lock = || GpuLock::within(dir.path(), "GPU-1");
         let path = lock().path;
         let (mut mine, mut yours) = (lock(), lock());
-        mine.take(false).unwrap();
-        assert!(matches!(yours.take(false), Err(Refusal::Held(_))));
+        mine.take().unwrap();
+        assert!(matches!(yours.take(), Err(Refusal::Held(_))));
         fs::remove_file(&path).unwrap();
         mine.keep();
         assert!(path.exists(), "made anew");
-        assert!(matches!(lock().take(false), Err(Refusal::Held(_))), "who comes now sees it");
-        assert!(matches!(yours.take(false), Err(Refusal::Held(_))), "who waited for the old one too");
+        assert!(matches!(lock().take(), Err(Refusal::Held(_))), "who comes now sees it");
+        assert!(matches!(yours.take(), Err(Refusal::Held(_))), "who waited for the old one too");
         mine.release();
         fs::remove_file(&path).unwrap();
-        assert_eq!(mine.take(false), Ok(()));
-        assert!(matches!(lock().take(false), Err(Refusal::Held(_))), "what was open was not the file any more");
+        assert_eq!(mine.take(), Ok(()));
+        assert!(matches!(lock().take(), Err(Refusal::Held(_))), "what was open was not the file any more");
     }
 
     #[test]
     fn a_file_that_is_held_is_kept_young() {
         let dir = tempfile::tempdir().unwrap();
         let mut lock = GpuLock::within(dir.path(), "GPU-1");
-        lock.take(false).unwrap();
+        lock.take().unwrap();
         let file = File::options().write(true).open(&lock.path).unwrap();
         file.set_modified(std::time::UNIX_EPOCH).unwrap();
         lock.keep();

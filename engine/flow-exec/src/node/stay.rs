@@ -40,7 +40,7 @@ use crate::{
     hardware::{
         self,
         gpu_lock::LentLock,
-        ledger::{self, Ledger, Share, Slot, Step, card},
+        ledger::{self, Ledger, Slot},
     },
     keeper::{self, Keeper, record},
 };
@@ -167,10 +167,8 @@ struct Daemon {
     locks: Vec<Option<LentLock>>,
     /// The open file of the ledger, and the run's slot in it.
     life: Option<(File, u32)>,
-    /// The ledger that this process writes once the engine is gone.
+    /// which is ours to write once the engine is gone.
     ledger: Option<Ledger>,
-    /// The shares of GPUs that the engine had published in the ledger.
-    shares: Vec<Share>,
     attempts: BTreeMap<AttemptId, Attempt>,
     intents: BTreeMap<String, Intent>,
     /// All state is on disk.
@@ -204,7 +202,6 @@ impl Daemon {
             locks,
             life,
             ledger: None,
-            shares: Vec::new(),
             attempts: BTreeMap::new(),
             intents: BTreeMap::new(),
             is_written: false,
@@ -335,7 +332,6 @@ impl Daemon {
         }
         let life = self.life.as_ref().and_then(|(file, slot)| Some((file.try_clone().ok()?, *slot)));
         self.ledger = life.map(|(file, slot)| Ledger::inherited(file, slot));
-        self.shares = self.ledger.as_ref().and_then(Ledger::said).map(|said| said.shares).unwrap_or_default();
         self.hold();
         self.write_all();
     }
@@ -343,28 +339,16 @@ impl Daemon {
     /// Keeps holding what running attempts need, and releases the rest.
     fn hold(&mut self) {
         let running = self.programs.running.keys().filter_map(|attempt| self.attempts.get(attempt));
-        let named = |n: usize| self.hello.cards.get(n).map(|facts| card(&facts.uuid));
         let held: BTreeSet<usize> = running.clone().flat_map(|own| own.cards.iter().copied()).collect();
-        // As long as anything runs on a GPU, the whole share counts.
-        self.shares.retain(|share| held.iter().any(|n| named(*n).as_ref() == Some(&share.0)));
         for (card, lock) in self.locks.iter_mut().enumerate() {
             match lock {
-                Some(lock) if held.contains(&card) => {
-                    lock.keep(self.shares.iter().any(|share| named(card).as_ref() == Some(&share.0)));
-                }
+                Some(lock) if held.contains(&card) => lock.keep(),
                 _ => lock.take().into_iter().for_each(LentLock::give_back),
             }
         }
         let Some(ledger) = &mut self.ledger else { return };
-        let steps: Vec<Step> = running.map(|own| Step { holds: own.holds, until: None }).collect();
         let mut holds = Holding::default();
-        for step in &steps {
-            holds.cpu_milli = holds.cpu_milli.saturating_add(step.holds.cpu_milli);
-            holds.memory = holds.memory.saturating_add(step.holds.memory);
-            holds.attempts += step.holds.attempts;
-            holds.gpus += step.holds.gpus;
-            holds.exclusive |= step.holds.exclusive;
-        }
+        running.for_each(|own| holds.add(&own.holds));
         let process = ProcessIdentity::own();
         let slot = Slot {
             run: self.hello.run.to_string(),
@@ -373,8 +357,6 @@ impl Daemon {
             pid: process.pid,
             process_start: process.started,
             holds,
-            steps,
-            shares: self.shares.clone(),
             ..Slot::default()
         };
         // If this fails, the ledger shows too much until the next end.

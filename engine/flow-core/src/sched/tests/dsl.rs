@@ -251,12 +251,6 @@ impl World {
                         "ahead" => (others.ahead.cpu_milli, others.ahead.attempts) = (number(value) * 1_000, 1),
                         "ahead_exclusive" => (others.ahead.exclusive, others.ahead.attempts) = (true, 1),
                         "gpu" => others.gpus.push(GpuId(number(value) as u32)),
-                        "company" => {
-                            let numbers: Vec<u64> = value.split('/').map(number).collect();
-                            let [card, memory, gpu_milli] = numbers[..] else { panic!("company=GPU/GIB/BUSY") };
-                            let load = CardLoad { steps: 1, memory: memory * GIB, cpu_milli: 0, gpu_milli };
-                            others.company.insert(GpuId(card as u32), load);
-                        }
                         "kept" => _ = others.kept.insert(GpuId(number(value) as u32)),
                         "gone" => others.runs = 0,
                         _ => panic!("others have no {key}"),

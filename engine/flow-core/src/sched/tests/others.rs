@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
-use super::dsl::{self, World, case};
+use super::dsl::{World, case};
 use crate::reason::{Resource, Rivalry};
 use crate::sched::*;
 use crate::*;
@@ -62,10 +62,7 @@ fn what_waits_for_others_is_said_and_is_the_head() {
     assert_eq!((short[0].elsewhere, short[0].ahead), (1, 1), "what is kept for others they do not have");
     let held_up = world.scheduler.held_up().unwrap();
     assert_eq!((held_up.unit, held_up.since, held_up.priority), (world.id("a"), Time(5_000_000), 2));
-    assert_eq!(
-        (held_up.asks.cpu_milli, held_up.asks.exclusive, held_up.takes),
-        (3_000, false, Some(Span::from_millis(9_000)))
-    );
+    assert_eq!((held_up.asks.cpu_milli, held_up.asks.exclusive), (3_000, false));
     assert_eq!(world.happens("7 exit c"), "record c");
     assert_eq!(world.waits("b"), Waiting::OtherRuns(Rivalry::Running));
     assert_eq!(world.scheduler.held_up().unwrap().since, Time(5_000_000), "it keeps its place");
@@ -124,30 +121,6 @@ fn on_a_gpu_that_is_kept_for_others_nothing_more_starts() {
 }
 
 #[test]
-fn steps_of_other_runs_are_company_on_a_gpu() {
-    let tasks = "a gpus=1 peak=4 busy=400\n b gpus=1 peak=4 busy=900\n c gpus=1 gpu_memory=8 busy=100\n m gpus=1 peak=1 measured";
-    let mut world = World::new("cpus=9 gpus=1x24 price=1", tasks);
-    assert_eq!(world.happens("0 others attempts=1 company=0/10/500"), "");
-    assert_eq!(world.happens("1 submit"), "start a on 0; start c on 0", "who fills what is left, and no more memory");
-    let Waiting::Resources(short) = world.waits("b") else { panic!("{:?}", world.waits("b")) };
-    assert_eq!((short[1].resource, short[1].strangers), (Resource::GpuMemory(GpuId(0)), 10 * dsl::GIB));
-    assert_eq!(
-        world.scheduler.shares()[&GpuId(0)],
-        CardLoad { steps: 2, memory: 12 * dsl::GIB + (24 * dsl::GIB) / 20, cpu_milli: 2_000, gpu_milli: 500 }
-    );
-    assert_eq!(world.happens("2 exit a"), "record a");
-    let Waiting::Resources(short) = world.waits("b") else { panic!("{:?}", world.waits("b")) };
-    assert_eq!((short[0].resource, short[0].available, short[0].elsewhere), (Resource::GpuBusy(GpuId(0)), 400, 500));
-    assert_eq!(world.happens("3 others attempts=1 company=0/1/100"), "start b on 0");
-    // It ran out of memory next to another run's step, so it is retried alone, and waits until that has ended.
-    assert_eq!(world.happens("4 exit b out_of_memory"), "discard b until 4");
-    assert_eq!(world.happens("5 exit c"), "record c");
-    assert_eq!(world.happens("6 others"), "start b on 0");
-    assert_eq!(world.scheduler.shares().len(), 0, "nobody comes to who is alone");
-    assert_eq!(world.happens("7 exit b"), "record b; start m on 0");
-}
-
-#[test]
 fn as_many_gpus_are_kept_for_a_head_as_it_asks_for() {
     let head = |run, since, gpus, cards: &[u32]| PeerRun {
         run,
@@ -159,17 +132,17 @@ fn as_many_gpus_are_kept_for_a_head_as_it_asks_for() {
         }),
         ..PeerRun::default()
     };
-    // Of six GPUs this run holds the second and the third; others hold the first, and part of the last.
+    // Of six GPUs we hold the second and the third, and others the first.
     let kept = |heads: &[PeerRun]| {
         let ours = BTreeSet::from([GpuId(1), GpuId(2)]);
-        let cards = CardHolders { ours, theirs: vec![GpuId(0)], joint: vec![GpuId(5)] };
+        let cards = CardHolders { ours, theirs: vec![GpuId(0)] };
         let others = PeerLoad::facing(QueuePosition::new(0, 9, 0), heads, &cards);
         others.kept.into_iter().map(|gpu| gpu.0).collect::<Vec<_>>()
     };
     let all = [0, 1, 2, 3, 4, 5];
     assert_eq!(kept(&[head(1, 5, 2, &all)]), [3, 4], "free ones first");
-    assert_eq!(kept(&[head(1, 5, 4, &all)]), [1, 2, 3, 4], "then ours");
-    assert_eq!(kept(&[head(1, 5, 5, &all)]), [1, 2, 3, 4, 5], "then what they share");
+    assert_eq!(kept(&[head(1, 5, 4, &all)]), [1, 3, 4, 5], "then ours");
+    assert_eq!(kept(&[head(1, 5, 6, &all)]), [1, 2, 3, 4, 5], "and never theirs");
     assert_eq!(kept(&[head(1, 5, 2, &[0, 1])]), [1], "those that it may have");
     assert_eq!(kept(&[head(1, 5, 2, &[2, 3, 4]), head(2, 4, 1, &all)]), [2, 3, 4], "each its own");
     assert_eq!(kept(&[head(1, 11, 2, &all)]), [0; 0], "it comes after us");
@@ -194,12 +167,8 @@ fn turns_go_by_priority_then_by_waiting_then_by_run() {
     ];
     assert_eq!(turns, wanted);
     let asks = Holding { cpu_milli: 2_000, attempts: 3, ..Holding::default() };
-    let rival = |run, since| PeerRun {
-        run,
-        holds: asks,
-        head: Some(Head { since, priority: 0, asks, cards: Vec::new() }),
-        ..PeerRun::default()
-    };
+    let rival =
+        |run, since| PeerRun { run, holds: asks, head: Some(Head { since, priority: 0, asks, cards: Vec::new() }) };
     let rivals = [rival(0, 5), rival(2, 5), rival(3, 1)];
     let others = PeerLoad::facing(QueuePosition::new(0, 5, 1), &rivals, &CardHolders::default());
     assert_eq!((others.runs, others.holds.cpu_milli, others.holds.attempts), (3, 6_000, 9));
@@ -262,13 +231,8 @@ impl Shared {
         let now = self.now;
         let held = |run: &Run| run.cards.values().flatten().copied().collect::<BTreeSet<GpuId>>();
         let cards: Vec<BTreeSet<GpuId>> = self.runs.iter().map(held).collect();
-        let on = |which: &dyn Fn(usize, GpuId) -> bool| -> BTreeSet<GpuId> {
-            let held = |j: usize| cards[j].iter().copied().filter(move |card| which(j, *card));
-            (0..cards.len()).filter(|j| *j != i).flat_map(held).collect()
-        };
-        // A run that holds the GPU decides whether others may share it.
-        let shares = |j: usize, card: GpuId| self.runs[j].scheduler.shares().contains_key(&card);
-        let (theirs, joint) = (on(&|j, card| !shares(j, card)), on(&shares));
+        let theirs: BTreeSet<GpuId> =
+            (0..cards.len()).filter(|j| *j != i).flat_map(|j| cards[j].iter().copied()).collect();
         let rivals: Vec<PeerRun> = self
             .runs
             .iter()
@@ -278,11 +242,7 @@ impl Shared {
             .collect();
         let run = &self.runs[i];
         let own = run.published.turn().unwrap_or(QueuePosition::new(run.scheduler.highest_priority(), now.0, i as u32));
-        let holders = CardHolders {
-            ours: cards[i].clone(),
-            theirs: theirs.iter().copied().collect(),
-            joint: joint.into_iter().collect(),
-        };
+        let holders = CardHolders { ours: cards[i].clone(), theirs: theirs.iter().copied().collect() };
         let others = PeerLoad::facing(own, &rivals, &holders);
         let capacity = self.capacity(&theirs);
         let run = &mut self.runs[i];
@@ -290,7 +250,7 @@ impl Shared {
         run.tell(now, Event::Others(others.clone()));
         let started = run.tell(now, Event::Tick);
         let held_up = run.scheduler.held_up();
-        (run.published.holds, run.published.shares) = (run.scheduler.holding(), run.scheduler.shares());
+        run.published.holds = run.scheduler.holding();
         run.published.head = held_up.map(|held_up| Head {
             since: held_up.since.0,
             priority: held_up.priority,
@@ -308,15 +268,11 @@ impl Shared {
         }
         assert!(held(|h| h.memory) <= self.memory, "and so is memory");
         if started.iter().flatten().any(|card| theirs.contains(card) || others.kept.contains(card)) {
-            panic!("what somebody has alone is theirs, and nobody passes who is ahead");
+            panic!("a GPU belongs to one run, and nobody passes who is ahead");
         }
         for card in (0..CARDS).map(GpuId) {
-            let on: Vec<&Run> =
-                self.runs.iter().filter(|run| run.cards.values().flatten().any(|c| *c == card)).collect();
-            let shares: Vec<CardLoad> =
-                on.iter().filter_map(|run| run.scheduler.shares().get(&card).copied()).collect();
-            assert!(on.len() < 2 || shares.len() == on.len(), "who wants a GPU alone has it so");
-            assert!(shares.iter().map(|load| load.memory).sum::<u64>() <= MEMORY, "its memory is given out once");
+            let on = self.runs.iter().filter(|run| run.cards.values().flatten().any(|c| *c == card)).count();
+            assert!(on < 2, "a GPU belongs to one run");
         }
         if started.is_some() && !holding[i].exclusive {
             let kept = held(|h| h.cpu_milli) + others.ahead.cpu_milli;
@@ -380,12 +336,8 @@ fn in_its_shift_a_run_follows_what_ended_by_as_much_of_its_own() {
     let of = |cpus: u64| Holding { cpu_milli: cpus * 1_000, attempts: 1, ..Holding::default() };
     let ahead = |exclusive: bool| {
         let asks = Holding { exclusive, ..of(2) };
-        let rival = |run| PeerRun {
-            run,
-            holds: of(1),
-            head: Some(Head { since: 5, priority: 0, asks, cards: Vec::new() }),
-            ..PeerRun::default()
-        };
+        let rival =
+            |run| PeerRun { run, holds: of(1), head: Some(Head { since: 5, priority: 0, asks, cards: Vec::new() }) };
         PeerLoad::facing(QueuePosition::new(0, 9, 0), &[rival(1), rival(2)], &CardHolders::default())
     };
     let at = |millis: u64| Time(millis * 1_000);

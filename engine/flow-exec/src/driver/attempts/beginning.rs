@@ -160,7 +160,7 @@ impl<X: Executor> Attempts<X> {
             out.notice(Some(id), format!("goes on since run {}: it is not started again", stays.intent.run));
         }
         if !running.batch {
-            self.others.note(&mut running, measured, out);
+            self.others.note(&mut running.circumstances, measured);
         }
         if running.process && !running.batch {
             self.due.runs_here(attempt);

@@ -33,7 +33,7 @@ use nix::{
 use super::shared_file::{self, is_at};
 
 pub(crate) use bell::{Bell, ring};
-pub use slot::{Follows, Jobs, Share, Slot, Step, Waiter, card};
+pub use slot::{Follows, Jobs, Slot, Waiter, card};
 
 /// Its name in the folder of the shared files.
 const NAME: &str = "flow-machine.ledger";
@@ -182,12 +182,6 @@ impl Ledger {
             open.written = bytes;
         }
         Ok(())
-    }
-
-    /// What stands in our slot.
-    pub(crate) fn said(&self) -> Option<Slot> {
-        let open = self.open.as_ref()?;
-        Slot::read(read(&open.file).ok()?.chunks(SIZE).nth(open.slot)?)
     }
 
     /// The number of our slot.
