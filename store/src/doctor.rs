@@ -197,7 +197,7 @@ impl StoreDir {
     /// in it; `None` if it is intact, there is no store, or a newer flow made it.
     ///
     /// # Errors
-    /// It is unknown which flow made the store, or a newer one did; another process holds it, or it cannot be written.
+    /// Nothing tells which flow made the store, or another version did; it is held, or cannot be written.
     pub fn mend_format(
         path: &Path,
         me: &Holder,
@@ -217,21 +217,20 @@ impl StoreDir {
             path: format.clone(),
             detail: Box::new(Fault::Said(format!("the number of the store's format was expected, and {found}; {why}"))),
         };
-        let mut known = None;
+        let mut is_known = false;
         for run in dir.runs()? {
             let Some((flow, format)) = dir.run(&run).made_by()? else { continue };
             let is_newer = version(&flow) > version(FLOW);
             if names_newer && (is_newer || format > u64::from(JOURNAL_FORMAT)) {
                 return Ok(None);
             }
-            if is_newer {
-                let why =
-                    format!("run {run} is of flow {flow}, newer than this one: `flow doctor` of that one mends it");
+            if is_newer || format != u64::from(JOURNAL_FORMAT) {
+                let why = format!("run {run} was written by flow {flow}: `flow doctor` of that one mends it");
                 return Err(malformed(why));
             }
-            known = known.max(Some(format < u64::from(JOURNAL_FORMAT)));
+            is_known = true;
         }
-        let Some(older) = known else {
+        if !is_known {
             if names_newer {
                 return Ok(None);
             }
@@ -239,10 +238,8 @@ impl StoreDir {
                 "no run tells which flow made the store: write {STORE_FORMAT} into it if no newer flow than {FLOW} did"
             );
             return Err(malformed(why));
-        };
-        // If a journal has the previous format, so has the store.
-        let number = if older { STORE_FORMAT - 1 } else { STORE_FORMAT };
-        dir.write_atomically(&format, format!("{number}\n").as_bytes())?;
+        }
+        dir.write_atomically(&format, format!("{STORE_FORMAT}\n").as_bytes())?;
         Ok(Some(found))
     }
 }

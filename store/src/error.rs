@@ -34,8 +34,8 @@ pub enum StoreError {
         known: u32,
     },
     /// Written by an earlier flow.
-    #[error("the store `{}` has format {found}, and this flow reads format {known} only: to start a new store, rename this folder, or \
-        name another one with --store or in FLOW_STORE. The flow that wrote it still reads it", path.display())]
+    #[error("the store `{at}` has format {found}, and this flow reads format {known} only: `mv {at} {at}.{found}` makes room for \
+        a new store, or name another one with --store or in FLOW_STORE. The flow that wrote it still reads it", at = path.display())]
     Older {
         path: PathBuf,
         found: u32,

@@ -1,8 +1,8 @@
 //! Results of other machines: each import is a journal in a folder like a run's. The database does not contain them, so
 //! that they are never found by fingerprint and need no rebuild.
 //!
-//! A bundle with its whole run becomes a workspace in that folder, with a small store, which reading commands use like
-//! any other. That store has journals and objects, and never a database.
+//! The run that it carries becomes a workspace in that folder, with a small store: what reads a run reads this one.
+//! That store has journals and objects, and never a database.
 
 use std::{
     collections::BTreeMap,
@@ -94,7 +94,7 @@ impl StoreDir {
         // If a kill leaves it, the next process that has the store alone removes it.
         let half = self.temporary(&self.path().join("objects/tmp"));
         let made = self.run_at(&half).create().and_then(|journal| journal.add(&lines, true));
-        let unpacked = made.and_then(|_| run.map_or(Ok(()), |run| self.unpack(run, &half.join(WORKSPACE))));
+        let unpacked = made.and_then(|_| self.unpack(run, &half.join(WORKSPACE)));
         let placed = unpacked.and_then(|()| self.place(&half, &mut name));
         if placed.is_err() {
             drop(remove_tree(&half));
@@ -136,8 +136,7 @@ impl StoreDir {
 }
 
 impl RunDir {
-    /// The workspace of the run that was imported under this name, and the run's folder in the store there. None for a
-    /// normal run, or an import of results alone.
+    /// The workspace of the run that was imported under this name, and its folder in the store there; nothing if this is a run.
     ///
     /// # Errors
     /// The store there cannot be read.

@@ -128,7 +128,7 @@ impl StoreDir {
         for run in &runs {
             self.run(run).sweep();
         }
-        // Killed runs of an earlier flow have no such mark.
+        // A run that was killed before it came alive has no such file.
         for run in runs.iter().rev().map(|run| self.run(run)).filter(|run| !run.alive_file().exists()) {
             if !run.clear() {
                 Captures::sweep(&run.inputs());

@@ -1,8 +1,7 @@
 //! Marks: how far the journals are in the database, written in the same batch as the changes. Pure.
 //!
-//! Each run has its own mark under `j` and its name: its journal is in the database up to that byte. The base mark
-//! covers all runs that ended before. It moves only when the store is opened, because only then no other process
-//! writes. An earlier flow knows only the base mark, and looks at more journals than necessary.
+//! Each run has a mark of its own under `j` and its name: its journal is in the database up to that byte. The base mark tells of
+//! all that ended before, and moves at an opening alone, for only then nobody else writes.
 
 use std::collections::BTreeMap;
 
@@ -106,19 +105,5 @@ mod tests {
         assert_eq!(open, (mark("3", 0, Some("4")), vec!["3".into(), "4".into()]));
         let late = fold(("5", 5), &[("3", 7), ("6", 1)], &["3"]);
         assert_eq!(late, (mark("5", 5, Some("6")), vec!["3".into(), "6".into()]));
-    }
-
-    #[test]
-    fn an_older_base_mark_is_read_and_ours_is_by_an_older_flow() {
-        #[derive(Deserialize)]
-        struct Older {
-            run: RunId,
-            to: u64,
-        }
-        let old: Mark = serde_json::from_str(r#"{"run":"1","to":7}"#).unwrap();
-        assert_eq!(old, Mark { run: run("1"), to: 7, shared: None });
-        let ours = serde_json::to_string(&Mark { shared: Some(run("1")), ..old }).unwrap();
-        let read: Older = serde_json::from_str(&ours).unwrap();
-        assert_eq!((read.run, read.to), (run("1"), 7));
     }
 }

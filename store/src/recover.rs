@@ -92,8 +92,14 @@ impl OpenDatabase {
     /// Applies what journals have beyond their marks, including those of living runs. Returns how many were read.
     fn catch_up(&self) -> Result<u32> {
         let runs = self.dir.runs()?;
-        let Some(base) = self.mark()? else {
-            return self.adopt(&runs).map(|()| 0);
+        let base = match self.mark()? {
+            Some(base) => base,
+            // The database is new.
+            None => {
+                let base = Mark::none();
+                self.move_mark(&base)?;
+                base
+            }
         };
         let (mut read, mut vain, mut newest) = (0, 0, None);
         // A killed run may have less in the database than one that began after it.
@@ -138,30 +144,13 @@ impl OpenDatabase {
         if writes.len() == 0 { Ok(()) } else { self.put(writes) }
     }
 
-    /// An earlier flow wrote the database before the journals, so it contains all of them.
-    fn adopt(&self, runs: &[RunId]) -> Result<()> {
-        let mut mark = Mark::none();
-        for run in runs.iter().rev() {
-            let path = self.dir.run(run).journal();
-            match fs::metadata(&path) {
-                Ok(meta) => {
-                    (mark.run, mark.to) = (run.clone(), meta.len());
-                    break;
-                }
-                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-                Err(e) => return Err(StoreError::io(StoreAction::LookAt, &path)(e)),
-            }
-        }
-        self.move_mark(&mark)
-    }
-
     pub(crate) fn move_mark(&self, mark: &Mark) -> Result<()> {
         let mut writes = DbBatch::default();
         writes.put(MARK.to_vec(), json(mark));
         self.write(writes)
     }
 
-    /// True unless the record is in the database already, written by an earlier flow that was used in between.
+    /// Whether a record is missing. A journal without a mark is read from its beginning.
     fn lacks(&self, record: &RunEvent) -> Result<bool> {
         Ok(match record {
             RunEvent::Recorded { result, .. } => {

@@ -1,7 +1,7 @@
 //! A run as a file for import on another machine. A reader trusts nothing in it.
 //!
-//! Format 3 is gzipped JSON lines: a head, the parts of the run ([`Carried`]), and the digest of all these lines. `zcat`
-//! shows a bundle's content. Format 2 was plain text with results only; it can still be read.
+//! Format 3 is gzip of lines of JSON: a head, the parts of the run ([`Carried`]), and the digest of all that. `zcat` shows what a
+//! bundle says.
 
 mod carried;
 mod thin;
@@ -19,8 +19,6 @@ pub use thin::{MOST_POINTS, thin};
 
 /// The format version that is written.
 const FORMAT: u64 = 3;
-/// The version with results only.
-const RESULTS_ONLY: u64 = 2;
 /// Maximum size of a file, packed and unpacked.
 pub const LONGEST_BUNDLE: u64 = 256 << 20;
 /// Maximum length of a line; stored results and tables are far shorter.
@@ -60,8 +58,8 @@ pub struct Bundle {
     pub origin: Origin,
     /// The results of the run, without references to its store.
     pub results: Vec<StepResult>,
-    /// The whole run; `None` in format 2.
-    pub run: Option<Carried>,
+    /// The whole run.
+    pub run: Carried,
     /// Identifies the bundle.
     pub digest: Digest,
 }
@@ -70,8 +68,7 @@ pub struct Bundle {
 struct Head {
     flow_bundle: u64,
     origin: Origin,
-    /// Number of lines that follow, without the last. In format 2 each is a result.
-    #[serde(alias = "results")]
+    /// How many lines follow, without the last one.
     lines: usize,
 }
 
@@ -87,7 +84,7 @@ impl Bundle {
         origin.machine.gpus.iter_mut().for_each(|gpu| gpu.uuid.clear());
         origin.machine.gpu_troubles.clear();
         let results = run.results(&origin.run);
-        let mut bundle = Bundle { origin, results, run: Some(run), digest: Digest([0; 32]) };
+        let mut bundle = Bundle { origin, results, run, digest: Digest([0; 32]) };
         bundle.digest = Digest::of(&bundle.content());
         bundle
     }
@@ -104,7 +101,7 @@ impl Bundle {
 
     fn content(&self) -> Vec<u8> {
         let mut lines = Vec::new();
-        let count = self.run.iter().map(|run| run.write(&mut lines)).sum();
+        let count = self.run.write(&mut lines);
         let mut bytes = Vec::new();
         line(&mut bytes, &Head { flow_bundle: FORMAT, origin: self.origin.clone(), lines: count });
         bytes.extend(lines);
@@ -144,17 +141,17 @@ impl Bundle {
         let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
         let first = lines.next().unwrap_or_default();
         let head: Value = Some(first).filter(|first| first.len() <= LONGEST_LINE).map_or(Value::Null, parsed);
-        let format = match head.get("flow_bundle").and_then(Value::as_u64) {
-            Some(format @ (FORMAT | RESULTS_ONLY)) => format,
+        match head.get("flow_bundle").and_then(Value::as_u64) {
+            Some(FORMAT) => {}
             Some(format) => {
                 return Err(format!(
-                    "it has format {format}, and this flow reads formats {RESULTS_ONLY} and {FORMAT}: use the flow that wrote \
-                     it, or let flow {} write it",
+                    "it has format {format}, and this flow reads format {FORMAT}: use the flow that wrote it, or let flow {} \
+                     write it",
                     env!("CARGO_PKG_VERSION")
                 ));
             }
             None => return Err(NO_BUNDLE.to_owned()),
-        };
+        }
         let Head { origin, lines: count, .. } =
             serde_json::from_value(head).map_err(|e| format!("line 1 cannot be read: {e}"))?;
         let rest: Vec<&[u8]> = lines.collect();
@@ -177,23 +174,13 @@ impl Bundle {
         if let Some(long) = lines.iter().position(|line| line.len() > LONGEST_LINE) {
             return Err(wrong(long, format!("it is longer than {} MiB", LONGEST_LINE >> 20)));
         }
-        let lines = lines.iter().enumerate();
-        if format == FORMAT {
-            let mut run = Carried::default();
-            for (n, line) in lines {
-                run.read(line).map_err(|why| wrong(n, why))?;
-            }
-            run.check(&origin.run)?;
-            let results = run.results(&origin.run);
-            return Ok(Bundle { origin, results, run: Some(run), digest });
+        let mut run = Carried::default();
+        for (n, line) in lines.iter().enumerate() {
+            run.read(line).map_err(|why| wrong(n, why))?;
         }
-        let result = |(n, line): (usize, &&[u8])| {
-            let result = serde_json::from_slice(line).map_err(|e| wrong(n, format!("it is no result: {e}")))?;
-            check(&result).map_err(|why| wrong(n, why))?;
-            Ok(result)
-        };
-        let results = lines.map(result).collect::<Result<_, String>>()?;
-        Ok(Bundle { origin, results, run: None, digest })
+        run.check(&origin.run)?;
+        let results = run.results(&origin.run);
+        Ok(Bundle { origin, results, run, digest })
     }
 }
 
@@ -235,14 +222,6 @@ fn check_origin(origin: &Origin) -> Result<(), String> {
 }
 
 /// Rejects impossible results.
-fn check(result: &StepResult) -> Result<(), String> {
-    check_numbers(result)?;
-    if !result.outputs.is_empty() || result.series.is_some() || result.kept.is_some() {
-        return Err(format!("`{}` names files, and a bundle of format {RESULTS_ONLY} has none", result.label));
-    }
-    Ok(())
-}
-
 fn check_numbers(result: &StepResult) -> Result<(), String> {
     let usage = &result.usage;
     let measured = [usage.wall_s, usage.cpu_s, usage.cpu_cores, usage.energy_j].into_iter().flatten();

@@ -22,7 +22,7 @@ pub use driver::{
     PublishedFile, Qualities, Remade, Rules, RunEnd, RunOptions, Session, SessionRequest, Unasked, Update,
     WithheldFile, accept, cancel_jobs, carry, check, done_by_others, end_strays, ended_since, forecast, forget,
     going_on, ignored, import, jobs_going_on, jobs_left, named, on_each_model, open, overview, parts, plan,
-    plan_elsewhere, plugin_digests, predict, present_inputs, remake, rules, run,
+    plan_elsewhere, plugin_digests, predict, present_inputs, progress, remake, rules, run,
 };
 pub use error::ExecError;
 pub use node::{serve as serve_node, stay};

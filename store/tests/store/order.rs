@@ -1,4 +1,4 @@
-//! Journal and database: what one has the other gets, once, whenever a kill, an earlier flow or a full disk came in between.
+//! Journal and database: what one has the other gets, once, whenever a kill or a full disk came in between.
 
 use std::{fs, path::Path, process::Command};
 

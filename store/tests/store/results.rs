@@ -70,9 +70,9 @@ fn another_format_is_refused_and_the_words_say_what_to_do() {
         assert_eq!(
             refused(older),
             format!(
-                "the store `STORE` has format {}, and this flow reads format 3 only: to start a new store, rename this folder, or \
-                 name another one with --store or in FLOW_STORE. The flow that wrote it still reads it",
-                older.trim()
+                "the store `STORE` has format {format}, and this flow reads format 3 only: `mv STORE STORE.{format}` makes room for a \
+                 new store, or name another one with --store or in FLOW_STORE. The flow that wrote it still reads it",
+                format = older.trim()
             )
         );
     }

@@ -167,8 +167,7 @@ fn value_in_words(kind: PartKind, name: &str, was: Option<&Value>, is: Option<&V
         PartKind::Version => return format!("{name} works differently in this version of flow"),
         PartKind::Command if name == RUNNER => {
             return match (was, is) {
-                // An earlier flow ran everything that needs a shell with `sh`, and did not write it down.
-                (None, Some(is)) => format!("{} runs it, was sh", short(is)),
+                (None, Some(is)) => format!("{} runs it, it started without a shell", short(is)),
                 (Some(was), None) => format!("{} ran it, now it starts without a shell", short(was)),
                 _ => then_and_now("its shell", "was", "is", was, is),
             };

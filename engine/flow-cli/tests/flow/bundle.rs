@@ -173,7 +173,7 @@ fn a_file_that_is_none_changes_nothing() {
     for (file, why) in [
         ("torn", "it did not arrive whole, or was changed; copy it again"),
         ("changed", "it did not arrive whole, or was changed; copy it again"),
-        ("newer", "it has format 4, and this flow reads formats 2 and 3: use the flow that wrote it"),
+        ("newer", "it has format 4, and this flow reads format 3: use the flow that wrote it"),
         ("other", "it is no bundle; `flow export RUN --bundle FILE` writes one"),
         ("none", "cannot be read: No such file"),
         (".", "it is no regular file, but a folder"),
@@ -322,29 +322,6 @@ fn another_script_on_another_machine_is_told() {
     assert!(shown().contains("the command, its environment or the data were different"), "{}", shown());
     let differ = here.flow(["diff", &id, &own()]).expect(0).text();
     assert!(differ.contains("train env.SCALE: 1 → 2"), "{differ}");
-}
-
-#[test]
-fn a_bundle_of_results_alone_is_shown_and_it_is_said_what_it_lacks() {
-    let here = space();
-    fs::copy(frozen("format-2.bundle"), here.path("in.bundle")).unwrap();
-    let said = |args: &[&str]| here.flow(args).expect(0).text();
-    let (host, id) = import(&here, "in.bundle");
-    assert_eq!(host, "lab4");
-    for args in [&["show", "train[lr=0.1]"][..], &["show", "train[lr=0.1]", "--run", &id]] {
-        let row = |line: &str| line.trim_start().starts_with("acc ");
-        assert!(said(args).lines().any(row), "{}", said(args));
-    }
-    assert_eq!(said(&["results", "train"]).lines().count(), 3, "{}", said(&["results", "train"]));
-    assert!(said(&["status"]).contains("imported 4 results of sweep from lab4"), "{}", said(&["status"]));
-    here.write("w.yaml", &REPORTED.replace("'1'", "'2'")).write("train.py", &TRAIN.replace("1 - lr", "2 - lr"));
-    here.flow(["run", "w.yaml"]).expect(0);
-    let own = here.journal()[0]["run"].as_str().unwrap().to_owned();
-    let differ = said(&["diff", &id, &own]);
-    assert!(differ.contains("note: before was imported from lab4"), "{differ}");
-    assert!(differ.contains("its bundle has format 2, which holds neither the workflow nor its files"), "{differ}");
-    let row = |line: &str| line.contains("train[lr=0.1] acc") && line.contains("+111.1 %");
-    assert!(differ.lines().any(row) && !differ.contains("params."), "{differ}");
 }
 
 fn frozen(file: &str) -> std::path::PathBuf {

@@ -306,7 +306,7 @@ fn a_damaged_format_of_a_newer_flow_is_not_guessed() {
     fs::write(&run, newer).unwrap();
     space.write(".flow/format", "");
     let said = space.flow(["doctor"]).expect(1).stderr();
-    assert!(said.contains("is of flow 99.1.0, newer than this one"), "{said}");
+    assert!(said.contains("was written by flow 99.1.0: `flow doctor` of that one mends it"), "{said}");
     assert_eq!(space.read(".flow/format"), "");
 }
 

@@ -117,7 +117,7 @@ fn what_was_written_is_read_and_nothing_of_the_machine_but_what_it_is() {
     }
     assert_eq!(first.usage.gpus[0].memory_peak, Some(9));
     assert_eq!(machine_of(first, Some("lab4")), "NVIDIA H200 (lab4)");
-    let run = bundle.run.unwrap();
+    let run = bundle.run;
     let kept = run.journals.values().flatten().filter_map(|line| match &line.event {
         RunEvent::Recorded { result, .. } => Some(result),
         _ => None,
@@ -128,15 +128,6 @@ fn what_was_written_is_read_and_nothing_of_the_machine_but_what_it_is() {
     for private in ["GPU-77aa", "kims-secret-tool", "4711", "/home/kim", "attempts/0"] {
         assert!(!text.contains(private), "{private}: {text}");
     }
-}
-
-#[test]
-fn bundles_of_format_2_are_read() {
-    let result = apart(result("train[batch=16]"));
-    let head = json!({"flow_bundle": 2, "origin": origin(), "results": 1});
-    let bytes = sealed(&format!("{head}\n{}\n", serde_json::to_string(&result).unwrap()));
-    let bundle = Bundle::read(&bytes).unwrap();
-    assert_eq!((bundle.results, bundle.run, bundle.origin), (vec![result], None, origin()));
 }
 
 #[test]
@@ -188,8 +179,8 @@ fn what_is_no_bundle_is_told_in_words() {
     it did not arrive whole: of 8 lines 0 are there, and no end; copy it again
     it is not as it was written: its digest is another one; copy it again
     it says that it has 8 lines, and has 1
-    it has format 9, and this flow reads formats 2 and 3: use the flow that wrote it, or let flow 0.1.0 write it
-    it has format 99999999999, and this flow reads formats 2 and 3: use the flow that wrote it, or let flow 0.1.0 write it
+    it has format 9, and this flow reads format 3: use the flow that wrote it, or let flow 0.1.0 write it
+    it has format 99999999999, and this flow reads format 3: use the flow that wrote it, or let flow 0.1.0 write it
     `\u{1b}[2J` is no name of a machine
     `` is no name of a machine
     line 3: it is no part of a run: unknown variant `odd`, expected one of `ok`, `out_of_memory`, `timed_out`, `does_not_fit`, `failed`, `cancelled`, `skipped`

@@ -73,6 +73,7 @@ pub use forecast::{CheckedSteps, check, forecast, on_each_model, predict};
 pub use imports::{import, named};
 pub(crate) use intents::Intent;
 pub use left::{end_strays, ended_since, going_on, jobs_going_on};
+pub use placements::progress;
 pub use plan::{Forgotten, Knowledge, accept, done_by_others, forget, ignored, parts, plan, plan_elsewhere};
 pub use present::{PresentInputs, present_inputs};
 pub use publish::{PublishRequest, PublishedFile, WithheldFile};

@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::Done;
 use crate::args::{About, Global, Selection};
 use crate::error::CliError;
-use crate::output::{FAINT, NOTE, Output, STRONG, styled};
+use crate::output::{FAINT, Output, STRONG, styled};
 use crate::place::{self, StoreLocation};
 use crate::screen::{InstanceState, View, each_result};
 use crate::words;
@@ -85,15 +85,6 @@ impl Diff {
             Some(after) => after,
             None => now(global, &self.about, &place, &before, output)?,
         };
-        for (side, name) in [(&before, "before"), (&after, "after")] {
-            if let Some(origin) = side.origin.as_ref().filter(|_| side.written.is_empty()) {
-                let text = format!(
-                    "{name} was imported from {}: its bundle has format 2, which holds neither the workflow nor its files",
-                    origin.host
-                );
-                output.note(format!("{} {text}", styled(NOTE, "note:")))?;
-            }
-        }
         // A bundle has no folders: one's own are not another command.
         let (before, after) = match (&before.origin, &after.origin) {
             (Some(_), None) => (before, after.without_folders()),
@@ -112,12 +103,9 @@ impl Diff {
             lines.extend(results::compare(&before, &after, output.verbose));
         }
         if lines.is_empty() {
-            output.line(match (is_now, &before.origin) {
-                (true, Some(_)) if before.written.is_empty() => {
-                    "a bundle of format 2 has nothing that could be compared with now".to_owned()
-                }
-                (true, _) => format!("nothing differs since run {}", before.start.run),
-                (false, _) => "nothing differs".to_owned(),
+            output.line(match is_now {
+                true => format!("nothing differs since run {}", before.start.run),
+                false => "nothing differs".to_owned(),
             })?;
         }
         for line in lines {
