@@ -1,8 +1,10 @@
-//! Digests what flow's own steps are made of, so that their results are keyed by it: a policy, a locale or a template that
-//! changes leaves no older result of `flow/simulate` or `flow/report` valid, and nobody has to raise a number.
+//! Digests the sources of flow's own steps, which are a part of their fingerprints. After a change
+//! of a policy, a locale or a template, no older result of `flow/simulate` or `flow/report` is
+//! valid, and no version number has to be raised.
 //!
-//! That is every file of the crates that provide the steps and of those of ours that they depend on, what joins them here,
-//! and the versions of all other crates. Line endings do not count, nor where the sources lie.
+//! The digest covers every file of the crates with these steps and of their own dependencies in
+//! this workspace, the file that registers the steps, and the versions of all other crates. Line
+//! endings and the location of the sources do not count.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +16,7 @@ use std::{
 
 /// The crates that provide steps.
 const PROVIDERS: [&str; 2] = ["flow-report", "flow-sim"];
-/// What joins them, and the versions of all crates.
+/// The file that registers them, and the versions of all crates.
 const BESIDES: [&str; 2] = ["engine/flow-cli/src/builtins.rs", "Cargo.lock"];
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -25,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rustc-env=FLOW_BUILTINS={}", digest(root)?);
     let target = |what: &str| env::var(format!("CARGO_CFG_TARGET_{what}")).unwrap_or_default();
     if (target("OS").as_str(), target("ENV").as_str()) == ("linux", "gnu") {
-        // At a fixed place nothing has to be relocated when it starts, a tenth of a run with nothing to do.
+        // At a fixed address, nothing is relocated at the start: that saves a tenth of a run with nothing to do.
         println!("cargo:rustc-link-arg-bins=-no-pie");
     }
     Ok(())

@@ -343,8 +343,7 @@ fn guarded<T>(path: &Path, call: impl FnOnce() -> sled::Result<T>) -> Result<T> 
             StoreError::Malformed {
                 path: path.to_owned(),
                 detail: Box::new(Fault::from(
-                    "another version of the database wrote it: use the flow that did, \
-                or move it away, and the next run makes it anew from the runs' journals",
+                    "another version of the database wrote it: use that flow, or move it away, and the next run rebuilds it from the runs' journals",
                 )),
             }
         }

@@ -82,7 +82,7 @@ impl StoreDir {
                 path: format,
                 detail: Box::new(Fault::Said(format!(
                     "the number of the store's format was expected, and {found}; \
-                    `flow doctor` writes it anew where the runs tell which flow made the store"
+                    `flow doctor` restores it if the runs show which flow made the store"
                 ))),
             }),
         }

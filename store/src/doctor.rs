@@ -235,7 +235,7 @@ impl StoreDir {
                 return Ok(None);
             }
             let why = format!(
-                "no run tells which flow made the store: write {STORE_FORMAT} into it if no newer flow than {FLOW} did"
+                "no run shows which flow made the store: write {STORE_FORMAT} into it unless a flow newer than {FLOW} made it"
             );
             return Err(malformed(why));
         }

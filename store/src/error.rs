@@ -23,7 +23,7 @@ pub enum StoreError {
         source: io::Error,
     },
     /// Another process holds the store, and the caller does not wait.
-    #[error("the store `{}` is in use by {holder}; wait for it, `flow cancel` it if it is yours, or give another one with --store", path.display())]
+    #[error("the store `{}` is in use by {holder}; wait for it, `flow cancel` it if it is yours, or choose another one with --store", path.display())]
     Held { path: PathBuf, holder: Box<Holder> },
     /// Written by a newer flow.
     #[error("`{}` has format {found}, and this flow knows formats up to {known}: use the flow that wrote it, or a newer one", path.display())]
@@ -35,7 +35,7 @@ pub enum StoreError {
     },
     /// Written by an earlier flow.
     #[error("the store `{at}` has format {found}, and this flow reads format {known} only: `mv {at} {at}.{found}` makes room for \
-        a new store, or name another one with --store or in FLOW_STORE. The flow that wrote it still reads it", at = path.display())]
+        a new store, or choose another one with --store or FLOW_STORE. The flow that wrote it can still read it", at = path.display())]
     Older {
         path: PathBuf,
         found: u32,
@@ -43,16 +43,14 @@ pub enum StoreError {
         known: u32,
     },
     /// The store is on a network file system, where neither locks nor the database are reliable.
-    #[error("the store `{}` would lie on a network file system ({kind}), where its locks and its database cannot be trusted: \
-        give a folder on a local disk with --store, or in FLOW_STORE; or, where nodes of a cluster have to see it, leave its database on \
-        a disk of this machine, `mkdir -p DIR {} && ln -s DIR {}/local`", path.display(), path.display(), path.display())]
+    #[error("the store `{}` would be on a network file system ({kind}), where its locks and its database are not reliable: choose a folder on a local disk with --store or FLOW_STORE; or, if the nodes of a cluster must see it, keep its database on a disk of this machine, `mkdir -p DIR {} && ln -s DIR {}/local`", path.display(), path.display(), path.display())]
     Network {
         path: PathBuf,
         /// `NFS`.
         kind: &'static str,
     },
     /// The database cannot be read.
-    #[error("the database in `{}` is damaged ({detail}): the next `flow run` or `flow doctor` moves it aside and makes it anew from the runs' journals", path.display())]
+    #[error("the database in `{}` is damaged ({detail}): the next `flow run` or `flow doctor` moves it aside and rebuilds it from the runs' journals", path.display())]
     Damaged { path: PathBuf, detail: String },
     /// A file has unexpected content.
     #[error("`{}` is not what was expected: {detail}", path.display())]
@@ -61,7 +59,7 @@ pub enum StoreError {
     #[error(transparent)]
     NotAnArtifact(StoreFault),
     /// A folder to be removed contains a mounted file system.
-    #[error("`{}` is left as it is: something is mounted in it, at `{}`; `umount` that, and try again", path.display(), mount.display())]
+    #[error("`{}` stays: something is mounted in it, at `{}`; `umount` that, and try again", path.display(), mount.display())]
     Mounted { path: PathBuf, mount: PathBuf },
     /// An artifact is missing in the store, or has changed.
     #[error(transparent)]
@@ -151,7 +149,7 @@ fn hint(path: &Path, error: &io::Error) -> &'static str {
             "; the file system has no inodes left: remove some files, of whatever size; then run again: nothing recorded is lost"
         }
         Some(Lack::Bytes) => {
-            "; make room by hand, a few MiB, which `flow gc` needs to remove what old runs left; then run again: nothing recorded is lost"
+            "; free a few MiB by hand, which `flow gc` needs to remove files of old runs; then run again: nothing recorded is lost"
         }
         None => "",
     }

@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(read(&path("file")).unwrap(), b"text");
         assert_eq!(read(&path("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
         for (name, what) in [("folder", "a folder"), ("pipe", "a pipe"), ("link", "a link")] {
-            let why = format!("it is no regular file, but {what}: move it away");
+            let why = format!("it is not a regular file, but {what}: move it away");
             assert_eq!(read(&path(name)).unwrap_err().to_string(), why);
         }
     }

@@ -41,7 +41,7 @@ pub fn init_for_group(path: &Path, group: &str) -> Result<GroupStore> {
     match fs::read_dir(path).map(|mut entries| entries.next().is_some()) {
         Ok(true) => {
             return Err(refuse(
-                "it is not empty; name a folder that is not there yet, for old stores stay as they are".into(),
+                "it is not empty; choose a new folder, because an existing store cannot be shared".into(),
             ));
         }
         Ok(false) => {}
@@ -52,7 +52,7 @@ pub fn init_for_group(path: &Path, group: &str) -> Result<GroupStore> {
     }
     chown(path, None, Some(Gid::from_raw(found.gid.as_raw()))).map_err(|errno| match errno {
         nix::errno::Errno::EPERM => {
-            refuse(format!("only a member of the group `{group}` can give it away to that group"))
+            refuse(format!("only a member of the group `{group}` can share it with that group"))
         }
         errno => StoreError::io(StoreAction::GiveAway, path)(errno.into()),
     })?;

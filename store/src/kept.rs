@@ -21,7 +21,7 @@ use crate::{Result, StoreError, file};
 /// The file in the run's folder.
 const FILE: &str = "keeps";
 /// The content of the file after all running attempts were written to disk.
-const WRITTEN: &str = "all is written down";
+const WRITTEN: &str = "everything is recorded";
 /// Readers hold the lock for a moment: number of tries, and the pause between them.
 const TRIES: (u32, Duration) = (50, Duration::from_millis(2));
 
@@ -116,7 +116,7 @@ mod tests {
         drop(keeps);
         assert_eq!(DaemonState::of(dir.path()), DaemonState::Nothing);
         // A kill leaves the file.
-        fs::write(dir.path().join(FILE), "1 all is written down\n").unwrap();
+        fs::write(dir.path().join(FILE), "1 everything is recorded\n").unwrap();
         assert_eq!(DaemonState::of(dir.path()), DaemonState::Nothing);
     }
 }

@@ -40,9 +40,9 @@ pub struct Silent {
 
 impl fmt::Display for Silent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "what needs the store waits for who holds it, {}", self.holder)?;
+        write!(f, "waiting for the store, which is held by {}", self.holder)?;
         if self.lasts >= SLOW {
-            write!(f, "; it has not answered for {} s", self.lasts.as_secs())?;
+            write!(f, "; no answer for {} s", self.lasts.as_secs())?;
             if let Some(user) = self.holder.process.other_user() {
                 write!(f, ", and is {user}'s")?;
             }
@@ -88,7 +88,7 @@ impl DatabaseOwner {
         let core = Arc::new(core);
         let server = Server::start(&core, me).inspect_err(|error| {
             // Others wait until this process is done, and the lock tells them why.
-            let since = format!("{}; it serves nobody meanwhile: {error}", me.since);
+            let since = format!("{}; other processes cannot use the store: {error}", me.since);
             let _ = lock.tell(&core.dir, &Holder { since, ..me.clone() });
         });
         DatabaseOwner { core, server: server.ok(), lock }

@@ -85,9 +85,9 @@ impl ProcessIdentity {
         let pid = self.pid;
         self.is_stopped().then(|| match self.other_user() {
             Some(user) => format!(
-                "{user} can let it go on, `kill -CONT {pid}`, or end it, `kill -KILL {pid}`, and nothing is lost"
+                "{user} can resume it with `kill -CONT {pid}`, or end it with `kill -KILL {pid}`; nothing is lost"
             ),
-            None => format!("`kill -CONT {pid}` lets it go on, `kill -KILL {pid}` ends it and nothing is lost"),
+            None => format!("`kill -CONT {pid}` resumes it, `kill -KILL {pid}` ends it; nothing is lost"),
         })
     }
 
@@ -205,7 +205,7 @@ pub struct Holder {
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.process.pid == 0 {
-            return write!(f, "another flow, which has not written down who it is");
+            return write!(f, "another flow, which has not recorded its identity");
         }
         write!(f, "{} (`{}`", self.process.words(), self.doing)?;
         if let Some(run) = &self.run {

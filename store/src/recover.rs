@@ -34,7 +34,7 @@ impl fmt::Display for Rebuilt {
         let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
         let (runs, results) = (count(self.runs as usize, "journal"), count(self.results, "result"));
         let because = &self.because;
-        write!(f, "the database {because}; it was made anew from {runs} with {results}")?;
+        write!(f, "the database {because}; it was rebuilt from {runs} with {results}")?;
         match &self.aside {
             Some(aside) => write!(f, ", the old one is in {}", aside.display()),
             None => Ok(()),

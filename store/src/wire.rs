@@ -69,12 +69,11 @@ impl Hello {
         };
         let way_out = match (self.was_replaced(), ours.was_replaced()) {
             (true, _) => "its program was replaced since it started; wait for its run, or end it",
-            (false, true) => "this one's program was replaced since it started; end it, and start it anew",
+            (false, true) => "this one's program was replaced since it started; end it, and start it again",
             (false, false) => "start both from one of these programs, and they share it",
         };
         format!(
-            "it is {}, with {what} {theirs}, and this is {}, with {what} {own}: such two use a store one after the other; \
-             {way_out}",
+            "it is {}, with {what} {theirs}, and this is {}, with {what} {own}: they cannot use a store at the same time; {way_out}",
             self.build(),
             ours.build()
         )

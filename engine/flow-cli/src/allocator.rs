@@ -1,4 +1,4 @@
-//! Where flow's memory comes from: mimalloc, and what is large from the system.
+//! The allocator: mimalloc for small allocations, the system's for large ones.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -7,11 +7,13 @@ use std::{
 
 use mimalloc::MiMalloc;
 
-/// What is at least so large the system hands out untouched where it is to be zero. mimalloc zeroes what may have been used before, and sled
-/// asks for 24 MiB when it is opened, of which it uses hardly any: a tenth of a short run.
+/// From this size on, the system allocates: it hands out zeroed pages that were never touched,
+/// while mimalloc zeroes memory itself. sled asks for 24 MiB when it is opened and uses hardly any
+/// of it: a tenth of a short run.
 const LARGE: usize = 512 << 10;
 
-/// Reading and planning are mostly small allocations: half as long again with the system's allocator (glibc 2.36, 110,000 steps).
+/// Reading and planning make mostly small allocations. They take half as long again with the
+/// system's allocator (glibc 2.36, 110,000 steps).
 pub(crate) struct Allocator;
 
 fn is_large(size: usize) -> bool {
@@ -19,7 +21,8 @@ fn is_large(size: usize) -> bool {
 }
 
 #[expect(unsafe_code, reason = "every allocator is; each call goes to the one that its size names")]
-// SAFETY: whoever allocated something also frees it, for the layout is the same; what grows beyond the border moves.
+// SAFETY: memory is freed by the allocator that made it, because the layout is the same; memory
+// that grows beyond the border moves.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         unsafe { if is_large(layout.size()) { System.alloc(layout) } else { MiMalloc.alloc(layout) } }

@@ -1,38 +1,38 @@
-//! What commands share of what can be typed. The rest of it is in each command's own file.
+//! Arguments that several commands share. All others are in the file of their command.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use flow_core::Place;
 
-/// What every command takes.
+/// Options of every command.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Options of every command")]
 pub(crate) struct Global {
-    /// The store's folder [default: .flow beside the workflow's root]
+    /// The store's folder [default: .flow next to the workflow's root]
     #[arg(long, global = true, value_name = "DIR", env = "FLOW_STORE", hide_env_values = true)]
     pub(crate) store: Option<PathBuf>,
-    /// Look for plugins here too, before the root's plugins/; may be repeated
+    /// Also look for plugins here, before the root's plugins/; may be repeated
     #[arg(long = "plugin-dir", global = true, value_name = "DIR")]
     pub(crate) plugin_dirs: Vec<PathBuf>,
     /// When to use colours; NO_COLOR is respected
     #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN", hide_possible_values = true)]
     pub(crate) color: Color,
-    /// Say less: only failures and the summary's first line
+    /// Print only failures and the first line of the summary
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// Say more: every instance, and all that a plugin's set-up prints
+    /// Print every instance, and the whole output of a plugin's set-up
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
-    /// The language in which `flow report` shows a report; everything else is English
+    /// The language in which `flow report` prints a report; everything else is English
     #[arg(long, global = true, value_name = "LANGUAGE")]
     pub(crate) lang: Option<String>,
 }
 
-/// When what is printed has colours: `--color`.
+/// When output has colours: `--color`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
-    /// Where it is printed on a terminal, and `NO_COLOR` is not set.
+    /// On a terminal, unless `NO_COLOR` is set.
     #[default]
     Auto,
     /// Always.
@@ -41,7 +41,7 @@ pub(crate) enum Color {
     Never,
 }
 
-/// A workflow file and what decides what it expands to.
+/// A workflow file and the options that decide how it expands.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Selection {
     /// Set a parameter: key=value, with a YAML value; key+=value appends to a list; may be repeated
@@ -50,13 +50,14 @@ pub(crate) struct Selection {
     /// Set parameters from a YAML or JSON file, before --set; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) params: Vec<PathBuf>,
-    /// Use this profile instead of the first whose `when` holds
+    /// Use this profile instead of the first one whose `when` is true
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
-    /// Use only these GPUs, by index: 0,1; in a plan or a check also GPUs that are not here: '4 x H200, 140 GiB'
+    /// Use only these GPUs, by index: 0,1; plan and check also take GPUs that are not here: '4 x
+    /// H200, 140 GiB'
     #[arg(long, value_name = "LIST")]
     pub(crate) gpus: Option<String>,
-    /// Where steps run that do not say it themselves: local or slurm [default: as the workflow says, else local]
+    /// Where steps without `on:` run: local or slurm [default: the workflow's, else local]
     #[arg(long, value_name = "WHERE", value_parser = place)]
     pub(crate) on: Option<Place>,
 }
@@ -66,7 +67,7 @@ fn place(text: &str) -> Result<Place, String> {
     Place::named(text).ok_or_else(|| format!("expected {}", known()))
 }
 
-/// The workflow that a command reads, if one is named.
+/// The workflow that a command reads, if it is named.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct WorkflowArg {
     /// The workflow file [default: the only one in this folder, else the last run's, else the only one in workflows/]
@@ -75,7 +76,7 @@ pub(crate) struct WorkflowArg {
 }
 
 impl WorkflowArg {
-    /// Takes the first of the words that names a YAML file for the workflow, unless one is named already.
+    /// Uses the first word that names a YAML file as the workflow, unless one is named already.
     pub(crate) fn or_first_file(mut self, mut words: Vec<String>) -> (WorkflowArg, Vec<String>) {
         if self.workflow.is_none() {
             self.workflow = words.iter().position(|word| is_workflow(word)).map(|at| words.remove(at).into());
@@ -84,20 +85,20 @@ impl WorkflowArg {
     }
 }
 
-/// The workflow whose store and runs a command is about, if one is named.
+/// The workflow whose store and runs a command uses, if it is named.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct About {
-    /// The workflow file whose store and runs are meant [default: all runs in this folder's store]
+    /// The workflow file whose store and runs to use [default: all runs in this folder's store]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) workflow: Option<PathBuf>,
 }
 
-/// Whether a word is a workflow file, and no step.
+/// Whether a word is a workflow file rather than a step.
 pub(crate) fn is_workflow(word: &str) -> bool {
     [".yaml", ".yml"].iter().any(|end| word.ends_with(end))
 }
 
-/// The run that a command is about, where that need not be said.
+/// The run that a command is about, with a default.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct OfRun {
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! Which workflow a command means that does not name a file.
+//! Finds the workflow for a command that names no file.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,13 +10,13 @@ use flow_exec::text;
 
 use crate::error::CliError;
 
-/// A file says within so many bytes that it is a workflow.
+/// A file must show within this many bytes that it is a workflow.
 const HEAD: u64 = 64 << 10;
-/// Longer files are not searched for what they include.
+/// Longer files are not searched for includes.
 const LONGEST: u64 = 1 << 20;
 
-/// The only workflow in `folder`, else the last run's, else the only one in `folder/workflows`. Relative to `folder`, but for
-/// the last run's.
+/// The only workflow in `folder`, else the last run's, else the only one in `folder/workflows`. The
+/// path is relative to `folder`, except for the last run's.
 pub(crate) fn choose(folder: &Path, last: impl FnOnce() -> Option<PathBuf>) -> Result<PathBuf, CliError> {
     let mut here = workflows(folder, "");
     if let [one] = here.as_mut_slice() {
@@ -26,18 +26,19 @@ pub(crate) fn choose(folder: &Path, last: impl FnOnce() -> Option<PathBuf>) -> R
         return Ok(last);
     }
     here.extend(workflows(folder, "workflows"));
-    let which = CliError::usage("which workflow? its file is missing");
+    let which = CliError::usage("which workflow? no file was given");
     match here.as_mut_slice() {
         [one] => Ok(std::mem::take(one)),
-        [] => Err(which.hint("name one, or let `flow init` write a small one to begin with")),
+        [] => Err(which.hint("name one, or write a small one with `flow init`")),
         several => {
             let names: Vec<String> = several.iter().map(|name| name.display().to_string()).collect();
-            Err(which.hint(format!("there are {}", names.join(", "))))
+            Err(which.hint(format!("found {}", names.join(", "))))
         }
     }
 }
 
-/// The workflows in a folder below `root`, by name. A file that another one includes is a part of that one.
+/// The workflows in a folder below `root`, by name. A file that another one includes does not
+/// count.
 fn workflows(root: &Path, below: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(root.join(below)).into_iter().flatten().flatten();
     let names = entries.map(|entry| Path::new(below).join(entry.file_name()));
@@ -53,7 +54,8 @@ fn workflows(root: &Path, below: &str) -> Vec<PathBuf> {
         let including: Vec<&Path> =
             found.iter().filter(|(_, includes)| *includes).map(|(name, _)| name.as_path()).collect();
         let parts: BTreeSet<PathBuf> = including.into_iter().flat_map(|name| included(root, name)).collect();
-        // Files that include each other in a cycle are all still there to be chosen and refused.
+        // Files that include each other in a cycle all remain, so that opening one reports the
+        // cycle.
         if found.iter().any(|(name, _)| !parts.contains(name)) {
             found.retain(|(name, _)| !parts.contains(name));
         }
@@ -74,7 +76,7 @@ fn head(path: &Path) -> Option<Vec<u8>> {
     Some(head)
 }
 
-/// Whether a line at the margin begins with the key, so that a file with a mistake in it counts as well.
+/// Whether a line without indentation begins with the key. A file with a mistake also counts.
 fn has_key(text: &[u8], key: &[u8]) -> bool {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     text.split(|byte| *byte == b'\n').any(|line| {
@@ -88,12 +90,12 @@ fn has_key(text: &[u8], key: &[u8]) -> bool {
     })
 }
 
-/// What a file includes, and what that includes, but itself.
+/// The files that a file includes, directly or not, without itself.
 fn included(root: &Path, name: &Path) -> Vec<PathBuf> {
     let path = name.to_string_lossy().into_owned();
     let Ok(text) = text::read(&root.join(name), LONGEST) else { return Vec::new() };
     let mut all = Vec::new();
-    // What is wrong with the file is shown when it is opened.
+    // Mistakes in the file are reported when it is opened.
     drop(parse_with(&Source { path, text }, &mut |path| {
         all.push(PathBuf::from(path));
         text::read(&root.join(path), LONGEST).map_err(|e| Diagnostic::new(e.to_string()))
@@ -107,7 +109,7 @@ mod tests {
 
     const FLOW: &str = "flow: 1\nsteps: {a: {run: 'true'}}\n";
 
-    /// What is chosen where the last run was of `../last.yaml`, or the words of the refusal.
+    /// The choice if the last run was of `../last.yaml`, or the error.
     fn chosen(files: &[(&str, &str)], last: Option<&str>) -> String {
         let folder = tempfile::tempdir().expect("a folder");
         for (name, text) in files {
@@ -136,12 +138,12 @@ mod tests {
             (&[("a.yml", FLOW)], "a.yml"),
             (&[("a.yaml", FLOW), ("b.yaml", FLOW)], last),
             (&[], last),
-            // Others lie elsewhere.
+            // Others in other folders.
             (&[("a.yaml", FLOW), ("workflows/b.yaml", FLOW), ("workflows/c.yaml", FLOW)], "a.yaml"),
             (&[("a.yaml", FLOW), ("sub/b.yaml", FLOW)], "a.yaml"),
             (&[("workflows/b.yaml", FLOW)], last),
             (&[("sub/b.yaml", FLOW)], last),
-            // What is no workflow.
+            // Files that are not workflows.
             (&[("a.yaml", FLOW), ("config.yaml", "lr: 1\nmodel:\n  flow: 1\n")], "a.yaml"),
             (&[("a.yaml", FLOW), ("b.yaml", "workflow: 1\nflows: 2\nflow_rate: 3\n# flow: 1\n")], "a.yaml"),
             (&[("a.yaml", FLOW), ("b.yaml", ""), ("c.txt", FLOW), ("d.yaml.bak", FLOW), ("e.yaml~", FLOW)], "a.yaml"),
@@ -154,7 +156,7 @@ mod tests {
             (&[("a.yaml", "{\"flow\": 1, \"steps\": {}}")], "a.yaml"),
             (&[("a.yaml", "flow: 1\nsteps: [")], "a.yaml"),
             (&[("a.yaml", &long)], "a.yaml"),
-            // Parts of the only one.
+            // Included by the only one.
             (&[("a.yaml", &one), ("b.yaml", part)], "a.yaml"),
             (&[("a.yaml", &list), ("b.yaml", part), ("c.yml", part)], "a.yaml"),
             (&[("a.yaml", &chain), ("parts/x.yaml", &up), ("c.yml", part)], "a.yaml"),
@@ -173,10 +175,10 @@ mod tests {
         let cases: &[(&[(&str, &str)], &str)] = &[
             (&[("a.yaml", FLOW)], "a.yaml"),
             (&[("workflows/b.yaml", FLOW)], "workflows/b.yaml"),
-            (&[("b.yaml", FLOW), ("a.yaml", FLOW)], "there are a.yaml, b.yaml"),
+            (&[("b.yaml", FLOW), ("a.yaml", FLOW)], "found a.yaml, b.yaml"),
             (
                 &[("b.yaml", FLOW), ("a.yaml", FLOW), ("workflows/c.yaml", FLOW)],
-                "there are a.yaml, b.yaml, workflows/c.yaml",
+                "found a.yaml, b.yaml, workflows/c.yaml",
             ),
             (
                 &[
@@ -184,9 +186,9 @@ mod tests {
                     ("workflows/b.yaml", "flow: 1\ninclude: parts.yaml\n"),
                     ("workflows/parts.yaml", FLOW),
                 ],
-                "there are workflows/a.yaml, workflows/b.yaml",
+                "found workflows/a.yaml, workflows/b.yaml",
             ),
-            (&[], "name one, or let `flow init` write a small one to begin with"),
+            (&[], "name one, or write a small one with `flow init`"),
         ];
         for (files, expected) in cases {
             assert_eq!(chosen(files, None), *expected, "{files:?}");

@@ -1,5 +1,5 @@
-//! Flow's own steps together: tables and reports, and simulations, which are steps like others and so are tabulated and
-//! reported like others. Decides nothing.
+//! flow's own steps: tables, reports and simulations. Tables and reports read simulations like any
+//! other step.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,8 +13,8 @@ use flow_sim::arrivals::Kind;
 use flow_sim::{Schedule, SimTask, Study, StudyWith, Summary, Use, cpu_over_time, waiting_over_time};
 use serde_json::Value;
 
-/// The digest of what the steps are made of; `build.rs` makes it. A result of a flow that computes, words or draws in another
-/// way is no result of this one.
+/// The digest of the sources of these steps, from `build.rs`. A flow that computes, words or draws
+/// in another way must not reuse old results.
 const SOURCES: &str = env!("FLOW_BUILTINS");
 
 /// Every step behind `flow/`.
@@ -67,7 +67,7 @@ impl Steps {
     }
 }
 
-/// What a study takes for granted, for reports.
+/// The assumptions of a simulation, for reports.
 fn assumed(with: &StudyWith, study: &Study) -> Assumed {
     let all: f64 = with.mix.iter().map(|kind| kind.weight).sum();
     let kind = |kind: &Kind| AssumedKind {
@@ -115,7 +115,7 @@ fn unwritten(error: serde_json::Error) -> BuiltinFault {
     BuiltinFault::NotWritten { said: error.to_string() }
 }
 
-/// The text of a trace: an input of the step, whose content its fingerprint has.
+/// The text of a trace. It is an input of the step, so the fingerprint covers it.
 fn trace(path: &Path) -> Result<String, BuiltinFault> {
     /// Millions of jobs.
     const LONGEST: u64 = 256 << 20;
@@ -123,7 +123,7 @@ fn trace(path: &Path) -> Result<String, BuiltinFault> {
         .map_err(|e| BuiltinFault::TraceUnread { path: path.display().to_string(), error: Box::new(e.into()) })
 }
 
-/// A number over seeds: its mean, and the deviation of single seeds.
+/// A number over seeds: its mean and standard deviation.
 fn metric(study: &Study, unit: &str, value: fn(&Summary, &Use) -> f64) -> Metric {
     let values: Vec<f64> = study.seeds.iter().map(|(summary, used)| value(summary, used)).collect();
     let (n, mean) = (values.len(), study.over(value).mean);
@@ -132,7 +132,8 @@ fn metric(study: &Study, unit: &str, value: fn(&Summary, &Use) -> f64) -> Metric
     Metric { value: mean, unit: unit.to_owned(), epochs: Some(n as u32), sd, values }
 }
 
-/// The picture of a schedule, coloured by what `kind` says of a task; with the CPU of a host, where that counts.
+/// The picture of a schedule, coloured by the `kind` of each task; with the host's CPU, if CPUs
+/// count.
 pub(crate) fn gantt(
     tasks: &[SimTask],
     schedule: &Schedule,
@@ -149,7 +150,7 @@ pub(crate) fn gantt(
         bars.extend(lanes.into_iter().map(|lane| Bar { lane, kind: kind.clone(), start, end }));
     }
     let cpu = host.map(|host| (cpu_over_time(tasks, schedule, host), host.cores));
-    // Where all were there from the start, most wait for each other and not for a GPU.
+    // If all jobs are there from the start, most wait for each other and not for a GPU.
     let arrive = tasks.iter().any(|task| task.task.submitted > Time(0));
     let waiting = if arrive { waiting_over_time(tasks, schedule) } else { Vec::new() };
     Gantt::new(gpus, bars, cpu, waiting)
@@ -200,7 +201,7 @@ mod tests {
         fs::write(path, text).expect("a file");
     }
 
-    /// A workspace with the crates that count, and one that does not.
+    /// A workspace with the crates that count and one that does not.
     fn workspace() -> tempfile::TempDir {
         let root = tempfile::tempdir().expect("a folder");
         let depends = |on: &str| {

@@ -1,15 +1,15 @@
-//! Shows what is wrong with a workflow: file, line, column, the line itself, what was expected, what to do. Finds nothing wrong
-//! by itself.
+//! Prints the mistakes of a workflow: file, line, column, the line itself, the expected form, the
+//! fix.
 
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet, renderer::DecorStyle};
 use flow_core::{Diagnostic, Source, visible, visible_but};
 
 use crate::reasons;
 
-/// More of them nobody reads.
+/// More are not read by anybody.
 const SHOWN: usize = 50;
 
-/// The first diagnostics of a file in the order of the file, and how many they all are.
+/// The first diagnostics of a file, in its order, and how many there are in all.
 pub(crate) fn render(source: &Source, diagnostics: &[Diagnostic], color: bool) -> String {
     let renderer = if color { Renderer::styled() } else { Renderer::plain() }.decor_style(DecorStyle::Ascii);
     let mut sorted: Vec<&Diagnostic> = diagnostics.iter().collect();
@@ -31,7 +31,7 @@ pub(crate) fn render(source: &Source, diagnostics: &[Diagnostic], color: bool) -
     out
 }
 
-/// With what cannot be seen written out in the file and in what is said of it, so that carets stand under what they mean.
+/// Escapes invisible characters in the file and the message, so that carets stay under their text.
 fn seen(source: &Source, diagnostics: &[&Diagnostic]) -> (Source, Vec<Diagnostic>) {
     let lines = |text: &str| visible_but(text, &['\n', '\r', '\t']).into_owned();
     let words = |text: &str| visible_but(text, &['\n']).into_owned();
@@ -66,7 +66,7 @@ fn group<'a>(source: &'a Source, diagnostic: &'a Diagnostic) -> Group<'a> {
         Some(span) => {
             let span = on_one_line(&source.text, span.start, span.end);
             let label = Some(&*diagnostic.label).filter(|label| !label.is_empty());
-            // Of a file of megabytes only the line is looked at.
+            // In a file of megabytes, only the line is read.
             let (before, behind) = source.text.split_at(span.start);
             let begin = before.rfind('\n').map_or(0, |n| n + 1);
             let end = span.start + behind.find(['\r', '\n']).unwrap_or(behind.len());
@@ -83,14 +83,15 @@ fn group<'a>(source: &'a Source, diagnostic: &'a Diagnostic) -> Group<'a> {
     group.elements(diagnostic.help.iter().map(|help| Level::HELP.message(&**help)))
 }
 
-/// The part of a span that lies on its first line, on boundaries of characters: a block of fifty lines helps nobody.
+/// The part of a span on its first line, on character boundaries: fifty lines of context help no
+/// one.
 fn on_one_line(text: &str, start: usize, end: usize) -> std::ops::Range<usize> {
     let (start, end) = (floor(text, start), floor(text, end.max(start)));
     let line_end = text[start..].find('\n').map_or(text.len(), |n| start + n);
     start..end.min(line_end)
 }
 
-/// The boundary of a character at or before a byte.
+/// The character boundary at or before a byte.
 fn floor(text: &str, at: usize) -> usize {
     let at = at.min(text.len());
     (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)

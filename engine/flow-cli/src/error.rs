@@ -1,4 +1,4 @@
-//! From errors to words, hints and exit codes. The only such place.
+//! Turns errors into messages, hints and exit codes. This is the only such place.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,20 +11,20 @@ use flow_store::StoreError;
 use crate::diagnostics;
 use crate::output::{BAD, NOTE, Output, styled};
 
-/// Why a command ended without doing what it was asked.
+/// Why a command did not do what was asked.
 #[derive(Debug)]
 pub(crate) enum CliError {
-    /// The workflow, or what was asked of it, is wrong.
+    /// The workflow, or the request for it, is wrong.
     Invalid {
         source: Box<Source>,
-        /// What is wrong with it.
+        /// The diagnostics.
         diagnostics: Vec<Diagnostic>,
     },
-    /// Something on the command line is wrong, or what it asks for is not there.
+    /// An argument is wrong or names something that does not exist.
     Usage { message: String, hint: Option<String> },
-    /// It could not be done.
+    /// The command failed.
     Failed { message: String, hint: Option<String> },
-    /// Words could not be written.
+    /// Output could not be written.
     Output(io::Error),
 }
 
@@ -39,7 +39,7 @@ impl CliError {
         CliError::Failed { message: message.into(), hint: None }
     }
 
-    /// With what to do.
+    /// Adds a hint.
     pub(crate) fn hint(mut self, text: impl Into<String>) -> Self {
         if let CliError::Usage { hint, .. } | CliError::Failed { hint, .. } = &mut self {
             *hint = Some(text.into());
@@ -47,10 +47,10 @@ impl CliError {
         self
     }
 
-    /// Says it, and gives the exit code.
+    /// Prints the error and returns the exit code.
     pub(crate) fn report(&self, output: &mut Output) -> ExitCode {
         let said = match self {
-            // Whoever read our output has gone; there is nobody to tell.
+            // The reader of our output has gone, so nobody can see a message.
             CliError::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             CliError::Output(error) => self.say(output, &format!("cannot write: {error}"), None),
             CliError::Invalid { source, diagnostics } => {
@@ -61,7 +61,7 @@ impl CliError {
                 self.say(output, message, hint.as_deref())
             }
         };
-        // An error about telling an error has nowhere to go.
+        // An error while printing an error cannot be reported.
         drop(said);
         self.exit_code()
     }
@@ -99,7 +99,7 @@ impl From<ExecError> for CliError {
             ExecError::NoFile { ref source, ref path, .. } if source.kind() == io::ErrorKind::NotFound => {
                 let hint = match nearest_file(path) {
                     Some(near) => format!("did you mean `{}`?", near.display()),
-                    None => "`flow init` writes a small workflow to begin with".to_owned(),
+                    None => "`flow init` writes a small workflow to start from".to_owned(),
                 };
                 CliError::usage(error.to_string()).hint(hint)
             }
@@ -108,7 +108,7 @@ impl From<ExecError> for CliError {
     }
 }
 
-/// The file beside one that is not there whose name is nearest.
+/// The file in the same folder whose name is most similar to a missing one.
 fn nearest_file(missing: &Path) -> Option<PathBuf> {
     let name = missing.file_name()?.to_str()?;
     let folder = missing.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -123,14 +123,13 @@ impl From<NoAnswer> for CliError {
         match error {
             NoAnswer::NotInstalled { command } => {
                 CliError::failed(format!("there is no Slurm here: `{command}` is not on the PATH")).hint(
-                    "run flow where Slurm's own commands work, on the cluster's login node as a rule; docs/slurm.md starts a \
-                     throw-away Slurm to try it",
+                    "run flow on a machine with Slurm's commands, usually the cluster's login node; docs/slurm.md starts a local Slurm to try it",
                 )
             }
             NoAnswer::Unread(_) => CliError::failed(error.to_string())
-                .hint("this release of Slurm prints another form than flow knows: please report it"),
+                .hint("this release of Slurm prints a format that flow does not know: please report it"),
             error => CliError::failed(format!("Slurm does not answer: {error}"))
-                .hint("`scontrol ping` says whether its controller is up; SLURM_CONF names another configuration"),
+                .hint("`scontrol ping` shows whether its controller is up; SLURM_CONF names another configuration"),
         }
     }
 }
@@ -139,10 +138,9 @@ impl From<StoreError> for CliError {
     fn from(error: StoreError) -> Self {
         let failed = CliError::failed(error.to_string());
         match error {
-            StoreError::Held { .. } => failed.hint("`flow status` shows what it does, `flow attach` watches it"),
+            StoreError::Held { .. } => failed.hint("`flow status` shows its progress, `flow attach` follows it"),
             StoreError::Io { source, .. } if is_closed(&source) => failed.hint(
-                "who runs, mends or drops something has to be able to write the store; \
-                `--store DIR` or FLOW_STORE names another place for what flow keeps",
+                "running, repairing and dropping need write access to the store; `--store DIR` or FLOW_STORE selects another store",
             ),
             _ => failed,
         }

@@ -1,4 +1,5 @@
-//! The `flow` command: arguments, words, exit codes, and all printing. Decides nothing about work.
+//! The `flow` command: arguments, messages, exit codes and all printing. It decides nothing about
+//! work.
 
 mod allocator;
 mod args;

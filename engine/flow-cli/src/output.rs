@@ -1,5 +1,5 @@
-//! Where words go: results to standard output, everything else to standard error. The only file that prints: nothing gets out
-//! that is not safe for a terminal, but what a program printed, into a pipe. Knows no command.
+//! All printing: results to standard output, everything else to standard error. Everything is made
+//! safe for a terminal, except a program's own output into a pipe.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, IsTerminal, Read, Write};
@@ -15,15 +15,15 @@ pub(crate) use crate::terminal::{BAD, FAINT, GOOD, NOTE, STRONG, styled};
 pub(crate) struct Output {
     out: AutoStream<io::Stdout>,
     err: AutoStream<io::Stderr>,
-    /// Of `-q`: only what went wrong is said.
+    /// `-q`: only failures are printed.
     pub(crate) quiet: bool,
-    /// Of `-v`: every instance has its line.
+    /// `-v`: every instance has its line.
     pub(crate) verbose: bool,
     color: Color,
 }
 
 impl Output {
-    /// As the arguments say.
+    /// As the arguments ask.
     pub(crate) fn new(global: &Global) -> Self {
         let choice = match global.color {
             Color::Auto => ColorChoice::Auto,
@@ -45,18 +45,18 @@ impl Output {
         Output { out, err, quiet: false, verbose: false, color: Color::Auto }
     }
 
-    /// Standard output is a terminal: live lists make sense there.
+    /// Whether standard output is a terminal, so that live lists make sense.
     pub(crate) fn is_terminal(&self) -> bool {
         self.out.as_inner().is_terminal() && self.err.as_inner().is_terminal()
     }
 
-    /// Columns of the terminal that standard output is.
+    /// Width in columns of the terminal of standard output.
     pub(crate) fn columns(&self) -> Option<usize> {
         let size = terminal_size::terminal_size_of(self.out.as_inner());
         size.map(|(width, _)| usize::from(width.0)).filter(|columns| *columns > 0)
     }
 
-    /// Colours are wanted on standard error.
+    /// Whether standard error has colours.
     pub(crate) fn color_on_err(&self) -> bool {
         match self.color {
             Color::Auto => self.err.current_choice() != ColorChoice::Never,
@@ -70,7 +70,8 @@ impl Output {
         writeln!(self.out, "{}", terminal::painted(line.as_ref()))
     }
 
-    /// A sentence of the result: on a terminal too narrow for it its further lines begin in this column.
+    /// A sentence of the result. On a narrow terminal it wraps, with further lines indented to this
+    /// column.
     pub(crate) fn sentence(&mut self, line: &str, further: usize) -> io::Result<()> {
         match self.columns() {
             Some(columns) => words::wrap(line, columns, further).iter().try_for_each(|line| self.line(line)),
@@ -78,18 +79,18 @@ impl Output {
         }
     }
 
-    /// Lines of the result that are flow's own: a report, a schema.
+    /// Lines of the result that flow itself wrote: a report, a schema.
     pub(crate) fn text(&mut self, text: impl AsRef<str>) -> io::Result<()> {
         text.as_ref().split('\n').try_for_each(|line| self.line(line.trim_end_matches('\r')))
     }
 
-    /// What another flow said, colours and all.
+    /// Output of another flow process, with its colours.
     pub(crate) fn said(&mut self, text: &str, well: bool) -> io::Result<()> {
         let text = terminal::coloured(text);
         if well { writeln!(self.out, "{text}") } else { writeln!(self.err, "{text}") }
     }
 
-    /// A value as one line of JSON, in which control characters that JSON leaves are written out too.
+    /// A value as one line of JSON. Control characters that JSON allows are escaped too.
     pub(crate) fn json(&mut self, value: &impl serde::Serialize) -> io::Result<()> {
         let line = serde_json::to_string(value)?;
         let mut out = String::with_capacity(line.len());
@@ -102,7 +103,7 @@ impl Output {
         writeln!(self.out, "{out}")
     }
 
-    /// What a program printed, behind some words of ours: as it is into a pipe or a file, safe on a terminal.
+    /// A program's output after a prefix: unchanged into a pipe or a file, made safe on a terminal.
     pub(crate) fn program(&mut self, begin: &str, from: &mut dyn Read) -> io::Result<()> {
         write!(self.out, "{}", terminal::painted(begin))?;
         if !self.out.as_inner().is_terminal() {
@@ -119,28 +120,29 @@ impl Output {
         }
     }
 
-    /// Everything that was printed is on its way.
+    /// Flushes everything.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 
-    /// Lines about what went wrong.
+    /// Lines about an error.
     pub(crate) fn error(&mut self, text: impl AsRef<str>) -> io::Result<()> {
         writeln!(self.err, "{}", terminal::message(text.as_ref()))
     }
 
-    /// What is wrong with the arguments, in the words of the library that reads them, which begin lines at the margin.
+    /// A mistake in the arguments as clap words it; clap's own lines start at the margin.
     pub(crate) fn usage(&mut self, text: &str) -> io::Result<()> {
         text.split('\n').try_for_each(|line| writeln!(self.err, "{}", terminal::painted(line)))
     }
 
-    /// A line that is no result; dropped with `-q`.
+    /// A line that is not a result; dropped with `-q`.
     pub(crate) fn note(&mut self, line: impl AsRef<str>) -> io::Result<()> {
         if self.quiet { Ok(()) } else { writeln!(self.err, "{}", terminal::painted(line.as_ref())) }
     }
 }
 
-/// A panic is a fault of flow's, and may quote what others wrote. One that is caught is said in words of who catches it.
+/// A panic is a bug in flow, and its message may quote foreign text. A caught panic is reported by
+/// its catcher.
 pub(crate) fn say_panics() {
     std::panic::set_hook(Box::new(|info| {
         if flow_core::is_guarded() {
@@ -148,7 +150,7 @@ pub(crate) fn say_panics() {
         }
         let trace = Backtrace::capture();
         let trace = if trace.status() == BacktraceStatus::Captured { format!("\n{trace}") } else { String::new() };
-        // Where nothing can be said, nothing is.
+        // If standard error is closed, nothing is printed.
         let _ = writeln!(
             io::stderr(),
             "{}",

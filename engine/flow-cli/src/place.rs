@@ -1,4 +1,4 @@
-//! Which store, and which run of which workflow, a command is about. Reads; takes no lock.
+//! Finds the store and the run that a command is about. Reads only, without a lock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -19,10 +19,10 @@ use crate::screen::{Shown, View};
 use crate::terminal;
 use crate::words;
 
-/// A shorter end of an id says nothing about an imported run.
+/// A shorter end of an id does not select an imported run.
 const SHORTEST: usize = 4;
 
-/// A store that exists, and the workspace it belongs to.
+/// A store that exists, and its workspace.
 pub(crate) struct StoreLocation {
     pub(crate) workspace: Workspace,
     pub(crate) store: StoreDir,
@@ -31,25 +31,25 @@ pub(crate) struct StoreLocation {
 }
 
 impl StoreLocation {
-    /// The store of the workflow that was named, else of the folder at hand.
+    /// The store of the named workflow, else of the current folder.
     pub(crate) fn find(global: &Global, about: &About) -> Result<StoreLocation, CliError> {
         let workspace = workspace(global, about.workflow.as_deref())?;
         let store = workspace.existing_store()?.ok_or_else(|| {
             let error =
                 CliError::usage(format!("nothing has run here yet: there is no store `{}`", workspace.store.display()));
             match below(&workspace.root) {
-                Some(store) => {
-                    error.hint(format!("there is one below: --store {store}, or -w FILE for a workflow there"))
-                }
-                None => error.hint("`flow run FILE` makes one; another one is named with --store or FLOW_STORE"),
+                Some(store) => error.hint(format!(
+                    "there is a store in a subfolder: use --store {store}, or -w FILE for a workflow there"
+                )),
+                None => error.hint("`flow run FILE` creates one; --store or FLOW_STORE selects another one"),
             }
         })?;
         let file = about.workflow.is_some().then(|| workspace.name(&workspace.file));
         Ok(StoreLocation { workspace, store, file })
     }
 
-    /// The runs of the workflow that was named, or all, oldest first, with their beginnings. Runs that were killed before
-    /// their first line are left out.
+    /// The runs of the named workflow, or all runs, oldest first, with their first events. A run
+    /// that was killed before its first line is left out.
     pub(crate) fn runs(&self) -> Result<Vec<(RunId, RunStart)>, CliError> {
         let mut found = Vec::new();
         for run in self.store.runs()? {
@@ -62,12 +62,13 @@ impl StoreLocation {
         Ok(found)
     }
 
-    /// Other runs of the same workflow file, newest first, as many as are looked at for what this one left out.
+    /// A few other runs of the same workflow file, newest first. They may have the results that
+    /// this run lacks.
     pub(crate) fn earlier(&self, than: &RunStart) -> Result<impl Iterator<Item = (RunId, RunDir, View)>, CliError> {
         const LOOKED_AT: usize = 20;
         let mut runs = self.runs()?;
         runs.retain(|(run, start)| *run != than.run && start.file == than.file);
-        // One of somebody else may be closed.
+        // A run of another user may be unreadable.
         let read = |(run, _): (RunId, RunStart)| {
             let (dir, view) = self.view(Some(&run.0)).ok()?;
             Some((run, dir, view))
@@ -75,7 +76,7 @@ impl StoreLocation {
         Ok(runs.into_iter().rev().take(LOOKED_AT).filter_map(read))
     }
 
-    /// What other machines came to, oldest first: of the workflow that was named, or all.
+    /// Imported results, oldest first: of the named workflow, or all.
     pub(crate) fn imports(&self) -> Result<Vec<Import>, CliError> {
         let mut imports = self.store.imports()?;
         let Some(file) = &self.file else { return Ok(imports) };
@@ -83,7 +84,7 @@ impl StoreLocation {
         let file_name = |file: &str| file.rsplit('/').next().map(str::to_owned);
         imports.retain(|import| match &workflow {
             Some(workflow) => import.origin.workflow == *workflow,
-            // Nothing of it ran here: the file has the same name as it had there.
+            // The workflow did not run here; the file has the same name as there.
             None => {
                 let there = self.view_of(&import.id).ok().and_then(|(_, view)| view.start);
                 there.is_some_and(|start| file_name(&start.file) == file_name(file))
@@ -92,15 +93,15 @@ impl StoreLocation {
         Ok(imports)
     }
 
-    /// What the workflow that was named calls itself, by its newest run.
+    /// The `name:` of the named workflow, from its newest run.
     fn workflow_name(&self) -> Result<Option<String>, CliError> {
         Ok(self.runs()?.pop().map(|(_, start)| start.workflow))
     }
 
-    /// The run that was asked for: by id or the end of one, else one's own last, else the last.
+    /// The requested run, by its id or the end of it; else this user's last one, else the last one.
     pub(crate) fn run(&self, asked: Option<&str>) -> Result<RunId, CliError> {
         let Some(asked) = asked else {
-            // From the newest backwards: a store may hold thousands. One's own goes before those of others.
+            // Newest first, because a store may hold thousands. This user's runs are preferred.
             let mut others = None;
             for run in self.store.runs()?.into_iter().rev() {
                 let dir = self.store.run(&run);
@@ -130,7 +131,7 @@ impl StoreLocation {
         match matching.as_slice() {
             [one] => Ok((*one).clone()),
             [] => {
-                // An imported run has two names: the one that it had there, and that of its import.
+                // An imported run has two ids: its own, and that of its import.
                 let imports = self.store.imports()?;
                 let named = |import: &&Import| {
                     let run = &import.origin.run.0;
@@ -142,17 +143,18 @@ impl StoreLocation {
             }
             several => {
                 let names: Vec<&str> = several.iter().map(|run| &*run.0).collect();
-                Err(CliError::usage(format!("`{asked}` could be {}", names.join(", "))).hint("give more of the id"))
+                Err(CliError::usage(format!("`{asked}` matches {}", names.join(", ")))
+                    .hint("give more characters of the id"))
             }
         }
     }
 
-    /// The run that was asked for, and everything its journal says.
+    /// The requested run, with everything in its journal.
     pub(crate) fn view(&self, of: Option<&str>) -> Result<(RunDir, View), CliError> {
         self.view_of(&self.run(of)?)
     }
 
-    /// A run by its id. That of an imported run, which lies in the store of its import, has its origin.
+    /// A run by its id. An imported run, which is stored under its import, keeps its origin.
     fn view_of(&self, run: &RunId) -> Result<(RunDir, View), CliError> {
         let mut dir = self.store.run(run);
         let mut view = View::default();
@@ -167,7 +169,7 @@ impl StoreLocation {
     }
 }
 
-/// A run that goes on, and whose it is.
+/// An active run and its owner.
 pub(crate) struct LivingRun {
     pub(crate) run: RunId,
     pub(crate) holder: Holder,
@@ -175,49 +177,50 @@ pub(crate) struct LivingRun {
 }
 
 impl StoreLocation {
-    /// The runs that go on in the store, oldest first.
+    /// The active runs of the store, oldest first.
     pub(crate) fn living(&self) -> Result<Vec<LivingRun>, CliError> {
         let living = self.store.living()?.into_iter();
         let of = |holder: Holder| Some((holder.run.clone()?, holder));
         Ok(living.filter_map(of).map(|(run, holder)| LivingRun { dir: self.store.run(&run), run, holder }).collect())
     }
 
-    /// The run that goes on and is meant: by its id or the end of it; else the only one, or the only one of this user's.
+    /// The active run that is meant: by its id or the end of it; else the only one, or this user's
+    /// only one.
     pub(crate) fn living_run(&self, asked: Option<&str>) -> Result<LivingRun, CliError> {
         let mut living = self.living()?;
         if let Some(asked) = asked {
             let run = self.run(Some(asked))?;
             let found = living.into_iter().find(|one| one.run == run);
             return found.ok_or_else(|| {
-                CliError::usage(format!("run {run} has ended")).hint("`flow status` shows what goes on")
+                CliError::usage(format!("run {run} has ended")).hint("`flow status` shows the active runs")
             });
         }
-        let nothing = || CliError::usage(format!("nothing runs in the store `{}`", self.store.path().display()));
+        let nothing = || CliError::usage(format!("nothing is running in the store `{}`", self.store.path().display()));
         if living.len() > 1 {
             let names: Vec<String> = living.iter().map(|one| format!("{} (`{}`)", one.run, one.holder.doing)).collect();
             living.retain(|one| one.dir.others().is_none());
             if living.len() != 1 {
-                return Err(CliError::usage(format!("several runs go on: {}", names.join(", ")))
+                return Err(CliError::usage(format!("several runs are active: {}", names.join(", ")))
                     .hint("name one, by its id or the end of it"));
             }
         }
         match (living.pop(), self.store.holder()?) {
             (Some(one), _) => Ok(one),
             (None, Some(holder)) if holder.run.is_none() => {
-                Err(CliError::usage(format!("the store is in use by {holder}, which is no run")))
+                Err(CliError::usage(format!("{holder} uses the store, but is not a run")))
             }
             (None, _) => Err(nothing().hint("`flow status` shows the last run")),
         }
     }
 }
 
-/// Runs that may have left something, whether they live or not, oldest first. Of a long past each is asked only once.
+/// Runs that may have left something, active or not, oldest first. Old runs are checked only once.
 pub(crate) fn may_have_left(store: &StoreDir) -> Result<Vec<(RunId, RunDir)>, CliError> {
     let all = store.runs()?.into_iter().map(|run| (store.run(&run), run));
     Ok(all.filter(|(dir, _)| dir.has_jobs()).map(|(dir, run)| (run, dir)).collect())
 }
 
-/// What goes on of those of them that do not live any more: labels of steps, of each run that has some.
+/// Work that ended runs left running: labels of steps, by run.
 pub(crate) fn kept(store: &StoreDir, runs: &[(RunId, RunDir)]) -> Vec<(RunId, Vec<String>)> {
     let of = |(run, dir): &(RunId, RunDir)| {
         let steps = flow_exec::going_on(store, dir);
@@ -226,7 +229,7 @@ pub(crate) fn kept(store: &StoreDir, runs: &[(RunId, RunDir)]) -> Vec<(RunId, Ve
     runs.iter().filter_map(of).collect()
 }
 
-/// Those of this user's that do not live any more and have left jobs in Slurm: how many, if Slurm says.
+/// Jobs in Slurm that this user's ended runs left: how many, if Slurm answers.
 pub(crate) fn left_in_slurm(runs: &[(RunId, RunDir)]) -> Vec<(RunId, Option<usize>)> {
     let may = |(_, dir): &&(RunId, RunDir)| dir.lives().is_none() && dir.others().is_none();
     let (runs, dirs): (Vec<&RunId>, Vec<&RunDir>) = runs.iter().filter(may).map(|(run, dir)| (run, dir)).unzip();
@@ -234,7 +237,7 @@ pub(crate) fn left_in_slurm(runs: &[(RunId, RunDir)]) -> Vec<(RunId, Option<usiz
     left.map(|(run, jobs)| (run.clone(), jobs)).collect()
 }
 
-/// A store in a folder of this one: what a workflow there made that belongs to no root.
+/// A store in a subfolder, made by a workflow there that has no root.
 fn below(folder: &Path) -> Option<String> {
     let folders = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path().join(".flow"));
     folders.filter(|store| store.is_dir()).map(|store| near(&store)).min()
@@ -248,8 +251,8 @@ pub(crate) fn run(global: &Global, of: &OfRun) -> Result<(StoreLocation, RunDir,
     Ok((place, dir, view))
 }
 
-/// The same for what one step is asked about: where the last run was of other steps of the workflow, or did not do what is asked
-/// about, the last one that has it.
+/// The same for a step. If the last run did not include the step, or did nothing with it, the last
+/// run that did.
 pub(crate) fn run_with(
     global: &Global,
     of: &OfRun,
@@ -273,13 +276,13 @@ pub(crate) fn run_with(
     };
     let earlier = place.earlier(&of_last)?.find(|(_, _, view)| has(view));
     if let Some((run, dir, view)) = earlier {
-        output.note(format!("{} the last run {why} `{step}`: this is of run {run}", styled(NOTE, "note:")))?;
+        output.note(format!("{} the last run {why} `{step}`: showing run {run}", styled(NOTE, "note:")))?;
         return Ok((place, dir, view));
     }
     Ok((place, last, view))
 }
 
-/// What an earlier run tried and the last one did not start, by label.
+/// Attempts of an earlier run that the last run did not start again, by label.
 pub(crate) struct Tried {
     pub(crate) view: View,
     instances: BTreeMap<String, InstanceId>,
@@ -295,8 +298,8 @@ impl Tried {
     }
 }
 
-/// Where to find what the last run did not start of what is asked for, because required numbers would be found no better: of each
-/// instance the last run that came to something, where that serves. The runs are told.
+/// Instances that the last run did not start, because reading required numbers again would fail
+/// again. For each, the last run that has its outcome. Prints these runs.
 pub(crate) fn tried_earlier(
     place: &StoreLocation,
     of: &OfRun,
@@ -322,16 +325,15 @@ pub(crate) fn tried_earlier(
         if instances.is_empty() {
             continue;
         }
-        let these = if instances.len() == 1 { "this is" } else { "these are" };
         let names: Vec<&str> = instances.keys().map(String::as_str).collect();
         let names = words::named(&names);
-        output.note(format!("{} the last run did not start {names}: {these} of run {run}", styled(NOTE, "note:")))?;
+        output.note(format!("{} the last run did not start {names}: showing run {run}", styled(NOTE, "note:")))?;
         found.push(Tried { view, instances });
     }
     Ok(found)
 }
 
-/// Results that are kept: from the database, or from the journals while somebody else holds it or where it cannot be used.
+/// Stored results: from the database, or from the journals if the database is in use or damaged.
 pub(crate) fn results(store: &StoreDir, output: &mut Output) -> Result<Box<dyn Results>, CliError> {
     if store.is_imported() {
         return Ok(Box::new(Replay::read(store)?));
@@ -347,15 +349,14 @@ pub(crate) fn results(store: &StoreDir, output: &mut Output) -> Result<Box<dyn R
     }
 }
 
-/// Opens a workflow, and says where a cluster that it is to run on does not answer.
+/// Opens a workflow. Warns if its cluster does not answer.
 pub(crate) fn open(request: &SessionRequest, output: &mut Output) -> Result<Session, CliError> {
     let session = flow_exec::open(request, &crate::builtins::Steps::new())?;
     if let Some(unasked) = &session.unasked {
         output.error(format!("{} {unasked}", styled(NOTE, "note:")))?;
     }
     if let Some(run) = &session.told_by {
-        let said =
-            format!("Slurm is not asked while run {run} goes on: its nodes are those that it told of since then");
+        let said = format!("Slurm is not queried while run {run} is active: flow uses its last answer about the nodes");
         output.error(format!("{} {said}", styled(NOTE, "note:")))?;
     }
     Ok(session)
@@ -388,7 +389,7 @@ pub(crate) fn knowledge(session: &Session, output: &mut Output) -> Result<Knowle
     Ok(knowledge)
 }
 
-/// Says that the database had to be made anew.
+/// Reports that the database was rebuilt.
 pub(crate) fn mended(rebuilt: Option<&Rebuilt>, output: &mut Output) -> Result<(), CliError> {
     match rebuilt {
         Some(rebuilt) => Ok(output.error(format!("{} {rebuilt}", styled(NOTE, "repaired:")))?),
@@ -396,12 +397,12 @@ pub(crate) fn mended(rebuilt: Option<&Rebuilt>, output: &mut Output) -> Result<(
     }
 }
 
-/// Who this process is, for whoever finds the store in use.
+/// This process, for a process that finds the store in use.
 pub(crate) fn me() -> Holder {
     Holder { process: ProcessIdentity::own(), doing: doing(), run: None, since: clock::local_time() }
 }
 
-/// The command line, as others are told who find the store in use.
+/// The command line, which other processes see if the store is in use.
 pub(crate) fn doing() -> String {
     let mut words: Vec<String> = std::env::args().collect();
     if let Some(first) = words.first_mut() {
@@ -410,7 +411,7 @@ pub(crate) fn doing() -> String {
     words.join(" ")
 }
 
-/// What opens a workflow: the file that was named, else the one at hand.
+/// The request to open the named workflow, else the default one.
 pub(crate) fn session(
     global: &Global,
     named: &WorkflowArg,
@@ -424,7 +425,7 @@ pub(crate) fn session(
     Ok(request(global, file, selection))
 }
 
-/// The workflow that a command means which names none; says which.
+/// The default workflow, if none is named; prints its name.
 pub(crate) fn workflow_at_hand(global: &Global, output: &mut Output) -> Result<PathBuf, CliError> {
     let last = || {
         let place = StoreLocation::find(global, &About { workflow: None }).ok()?;
@@ -437,7 +438,7 @@ pub(crate) fn workflow_at_hand(global: &Global, output: &mut Output) -> Result<P
     Ok(file)
 }
 
-/// What opens the workflow in `file`.
+/// The request to open the workflow in `file`.
 pub(crate) fn request(global: &Global, file: PathBuf, selection: &Selection) -> SessionRequest {
     SessionRequest {
         file,
@@ -453,15 +454,15 @@ pub(crate) fn request(global: &Global, file: PathBuf, selection: &Selection) -> 
     }
 }
 
-/// A path as it is reached from here, if it is below.
+/// A path relative to the current folder, if it is below it.
 pub(crate) fn near(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     path.strip_prefix(&here).unwrap_or(path).display().to_string()
 }
 
-/// The workspace of a workflow, or of the folder at hand.
+/// The workspace of a workflow, or of the current folder.
 pub(crate) fn workspace(global: &Global, workflow: Option<&Path>) -> Result<Workspace, CliError> {
-    let cannot = |e: std::io::Error| CliError::failed(format!("the folder at hand cannot be reached: {e}"));
+    let cannot = |e: std::io::Error| CliError::failed(format!("the current folder cannot be accessed: {e}"));
     match workflow {
         Some(file) => Workspace::find(file, global.store.as_deref(), &global.plugin_dirs).map_err(cannot),
         None => {
@@ -471,7 +472,7 @@ pub(crate) fn workspace(global: &Global, workflow: Option<&Path>) -> Result<Work
     }
 }
 
-/// The first line of a run's journal; `None` where it has none.
+/// The first line of a run's journal; `None` if there is none.
 fn start(run: &RunDir) -> Result<Option<RunStart>, CliError> {
     match run.first_line()? {
         Some(JournalLine { event: RunEvent::RunStarted(start), .. }) => Ok(Some(*start)),

@@ -1,6 +1,6 @@
-//! Text made safe for a terminal. What flow styles is styled and lines end where flow ends them; all else that could move,
-//! hide, turn or colour what stands around it is written out, `\u{9b}`. Of what a program printed its colours may stay. Prints
-//! nothing.
+//! Makes text safe for a terminal. Styles and line ends come from flow only. Every other character
+//! that could move, hide, turn or colour text is escaped, as in `\u{9b}`. The colours of a
+//! program's own output may stay.
 
 use std::fmt::Display;
 use std::hash::BuildHasher;
@@ -13,13 +13,13 @@ use flow_core::{Program, visible, visible_but};
 pub(crate) struct Paint(u32);
 
 pub(crate) const STRONG: Paint = Paint(0);
-/// For what went well.
+/// Success.
 pub(crate) const GOOD: Paint = Paint(1);
-/// For what did not.
+/// Failure.
 pub(crate) const BAD: Paint = Paint(2);
-/// For what is worth a look.
+/// A warning.
 pub(crate) const NOTE: Paint = Paint(3);
-/// For what matters less.
+/// Less important text.
 pub(crate) const FAINT: Paint = Paint(4);
 
 const STYLES: [Style; 5] = [
@@ -30,8 +30,8 @@ const STYLES: [Style; 5] = [
     Style::new().dimmed(),
 ];
 
-/// Where styles begin and end is marked in a line by characters that mean nothing, and that nobody who writes a name or a message
-/// can know: each process takes others.
+/// Private characters mark where styles begin and end. Each process chooses its own, so that no
+/// name or message can contain them.
 static MARKS: LazyLock<u32> =
     LazyLock::new(|| 0x10_0000 + (std::hash::RandomState::new().hash_one(()) % 0x1ff0) as u32 * 8);
 
@@ -45,12 +45,13 @@ fn marked(c: char) -> Option<Option<&'static Style>> {
     Some(STYLES.get(number as usize))
 }
 
-/// A word in a style, for a line that is to be printed.
+/// Styles a word in a line that will be printed.
 pub(crate) fn styled(paint: Paint, text: impl Display) -> String {
     format!("{}{text}{}", mark(paint.0), mark(STYLES.len() as u32))
 }
 
-/// A line as it will be seen, styles still marked: what was unsafe in it has the width that it will have.
+/// A line as it will be seen, with marked styles. Unsafe characters are already escaped, so that
+/// its width is final.
 pub(crate) fn shown(line: &str) -> String {
     visible_but(line, &['\t']).into_owned()
 }
@@ -73,8 +74,8 @@ pub(crate) fn painted(line: &str) -> String {
     out
 }
 
-/// Several lines of flow's own for the terminal. What they quote begins no line: one that stands at the margin without being the
-/// first is set in from it.
+/// Several lines of flow's own for the terminal. A quoted line never starts at the margin: it is
+/// indented.
 pub(crate) fn message(text: &str) -> String {
     let lines = text.split('\n').map(|line| painted(line.trim_end_matches('\r')));
     let set_in = |(at, line): (usize, String)| match at > 0 && !line.is_empty() && !line.starts_with([' ', '\t']) {
@@ -84,7 +85,7 @@ pub(crate) fn message(text: &str) -> String {
     lines.enumerate().map(set_in).collect::<Vec<_>>().join("\n")
 }
 
-/// Text whose colours somebody of ours wrote already.
+/// Text that flow has already coloured.
 pub(crate) fn coloured(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -102,7 +103,7 @@ pub(crate) fn coloured(text: &str) -> String {
     out + &visible_but(rest, &['\n', '\t'])
 }
 
-/// The text of a line that a program printed, as it stood on its screen in the end: what it wrote over is gone.
+/// A line that a program printed, as its terminal would finally show it: overwritten text is gone.
 pub(crate) fn printed(line: &str) -> String {
     let text = Program::default().text(line.as_bytes());
     text.rsplit('\r').find(|part| !part.trim().is_empty()).unwrap_or_default().to_owned()
@@ -143,7 +144,7 @@ mod tests {
         assert_eq!(printed("\x1b[31mok\u{7}"), "ok");
     }
 
-    /// What is left of a text without colours has nothing hidden in it but `except`.
+    /// Checks that a text without colours hides nothing except `except`.
     fn safe(text: &str, except: &[char]) -> bool {
         let mut rest = text.split("\x1b[");
         let begin = rest.next().unwrap_or_default();
@@ -154,7 +155,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever a line holds, and in whatever pieces a program prints it.
+        /// For any line, in whatever pieces a program prints it.
         #[test]
         fn nothing_gets_through(
             parts in proptest::collection::vec(proptest::prop_oneof![

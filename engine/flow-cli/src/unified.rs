@@ -2,10 +2,10 @@
 
 /// Lines around a change.
 const CONTEXT: usize = 3;
-/// Texts with more changes than this are shown as one that is gone and one that is new.
+/// Texts with more changes than this are shown as one removed and one added text.
 const MOST_CHANGES: usize = 1000;
 
-/// What becomes of a line.
+/// The state of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     Stays,
@@ -13,11 +13,12 @@ enum Change {
     Comes,
 }
 
-/// The hunks: `@@ -1,4 +1,5 @@`, and lines that begin with a blank, `-` or `+`. None for texts that are alike.
+/// The hunks: `@@ -1,4 +1,5 @@`, then lines that begin with a blank, `-` or `+`. None if the texts
+/// are equal.
 pub(crate) fn unified(before: &str, after: &str) -> Vec<String> {
     let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
     let changes = changes(&old, &new);
-    // Where each change stands in both texts.
+    // The position of each change in both texts.
     let (mut places, mut at) = (Vec::with_capacity(changes.len()), (0, 0));
     for change in &changes {
         places.push(at);
@@ -50,7 +51,7 @@ pub(crate) fn unified(before: &str, after: &str) -> Vec<String> {
     out
 }
 
-/// What becomes of each line, with the least number of changes (Myers).
+/// The state of each line, with the fewest changes (Myers).
 fn changes(old: &[&str], new: &[&str]) -> Vec<Change> {
     let head = old.iter().zip(new).take_while(|(a, b)| a == b).count();
     let (old_rest, new_rest) = (&old[head..], &new[head..]);
@@ -67,7 +68,7 @@ fn changes(old: &[&str], new: &[&str]) -> Vec<Change> {
 
 fn shortest(a: &[&str], b: &[&str]) -> Option<Vec<Change>> {
     let most = (a.len() + b.len()).min(MOST_CHANGES);
-    // How far each diagonal gets, `furthest[k + most + 1]`, with so many changes.
+    // How far each diagonal gets, `furthest[k + most + 1]`, with this many changes.
     let (centre, mut furthest) = (most as isize + 1, vec![0usize; 2 * most + 3]);
     let mut trace = Vec::new();
     for depth in 0..=most as isize {

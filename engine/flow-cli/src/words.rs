@@ -1,4 +1,4 @@
-//! Numbers, times and lists as people read them. Knows nothing of flow.
+//! Formats numbers, times and lists for people.
 
 use flow_core::{Outcome, Revision};
 use jiff::{Timestamp, tz::TimeZone};
@@ -25,8 +25,8 @@ pub(crate) fn clock(seconds: f64) -> String {
     if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
 }
 
-/// Of a result that stands, though not as it was read before.
-pub(crate) const READ_AGAIN: &str = "read again from what was kept";
+/// A result that is reused although it was read differently before.
+pub(crate) const READ_AGAIN: &str = "read again from the stored output";
 
 /// `512 B`, `1.5 GiB`.
 pub(crate) fn bytes(bytes: u64) -> String {
@@ -68,7 +68,7 @@ pub(crate) fn thousands(n: usize) -> String {
     out
 }
 
-/// The first of these by name, and how many there are besides.
+/// The first of these by name, and how many more there are.
 pub(crate) fn named(of: &[&str]) -> String {
     const NAMED: usize = 6;
     let names = of[..of.len().min(NAMED)].join(", ");
@@ -93,20 +93,21 @@ pub(crate) fn number(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// A mean number of cores; of what slept hardly any: `0.0005`.
+/// A mean number of cores. A sleeping process has hardly any: `0.0005`.
 pub(crate) fn cores(value: f64) -> String {
     let hardly = format!("{:.4}", value.max(0.0));
     if value < 0.001 { hardly.trim_end_matches('0').trim_end_matches('.').to_owned() } else { number(value) }
 }
 
-/// A metric with its unit: bytes and ratios as people read them.
+/// A metric with its unit: bytes and ratios in readable form.
 pub(crate) fn metric(value: f64, unit: &str) -> String {
     match unit {
         _ if value.is_nan() => "NaN".to_owned(),
         _ if value.is_infinite() => if value > 0.0 { "∞" } else { "−∞" }.to_owned(),
         "bytes" => bytes(value.max(0.0) as u64),
-        "ratio" => format!("{} %", number(value * 100.0)),
-        // As durations: an epoch may take milliseconds, and what it differs by less.
+        "ratio" => format!("{}%", number(value * 100.0)),
+        // Formatted as durations: an epoch may take milliseconds, and differences are smaller
+        // still.
         "s" if value != 0.0 && value.abs() < 1.0 => format!("{} ms", number(value * 1e3)),
         "" => number(value),
         unit => format!("{} {unit}", number(value)),
@@ -146,13 +147,14 @@ pub(crate) fn fit(text: &str, columns: usize) -> String {
     out
 }
 
-/// A line as wide as a terminal at the most, broken at blanks; further lines begin in a column of their own. Styles go on.
+/// A line that is at most as wide as the terminal, broken at blanks; further lines begin in a given
+/// column. Styles continue.
 pub(crate) fn wrap(line: &str, columns: usize, further: usize) -> Vec<String> {
     let line = terminal::shown(line);
     let further = if further + further < columns { further } else { 0 };
     let (mut out, mut last) = (Vec::new(), String::new());
     for word in line.split_inclusive(' ') {
-        // A word that has no room anywhere stays as it is, so that it can be copied.
+        // A word that is too wide stays whole, so that it can be copied.
         if !last.trim().is_empty() && wide(&last) + wide(word.trim_end()) > columns {
             out.push(std::mem::replace(&mut last, " ".repeat(further)).trim_end().to_owned());
         }
@@ -162,14 +164,14 @@ pub(crate) fn wrap(line: &str, columns: usize, further: usize) -> Vec<String> {
     out
 }
 
-/// Columns that a line takes: its styles none, wide characters two.
+/// Columns that a line takes: styles take none, wide characters two.
 pub(crate) fn wide(line: &str) -> usize {
     unicode_width::UnicodeWidthStr::width(&*terminal::plain(line))
 }
 
 /// Lines of cells, each column as wide as its widest cell; the last is not padded.
 pub(crate) fn columns(rows: &[Vec<String>]) -> Vec<String> {
-    // What cannot be seen takes what is written for it.
+    // Invisible characters have the width of their escapes.
     let rows: Vec<Vec<String>> =
         rows.iter().map(|row| row.iter().map(|cell| terminal::shown(cell)).collect()).collect();
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
@@ -206,7 +208,7 @@ mod tests {
         let words = [0.0, 0.93125, 28.456, 512.04, 1204.4, 100_000.0, 0.000_012, -3.5].map(number);
         assert_eq!(words, ["0", "0.9313", "28.46", "512", "1,204", "100,000", "1.200e-5", "-3.5"]);
         assert_eq!([4.622e-4, 1e-6, 0.0, 0.0312, 1.5].map(cores), ["0.0005", "0", "0", "0.0312", "1.5"]);
-        assert_eq!(metric(0.7825, "ratio"), "78.25 %");
+        assert_eq!(metric(0.7825, "ratio"), "78.25%");
         assert_eq!(metric(1_610_612_736.0, "bytes"), "1.5 GiB");
         assert_eq!([0.0, 4.406e-4, 0.0613, 9.8].map(|s| metric(s, "s")), ["0 s", "0.4406 ms", "61.3 ms", "9.8 s"]);
         assert_eq!(["ratio", "bytes", "s", ""].map(|unit| metric(f64::NAN, unit)), ["NaN"; 4]);

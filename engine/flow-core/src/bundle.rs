@@ -27,7 +27,7 @@ const LONGEST_LINE: usize = 16 << 20;
 const LONGEST_NAME: usize = 64;
 /// The start of every bundle's text.
 const HEAD: &[u8] = b"{\"flow_bundle\":";
-const NO_BUNDLE: &str = "it is no bundle; `flow export RUN --bundle FILE` writes one";
+const NO_BUNDLE: &str = "it is not a bundle; `flow export RUN --bundle FILE` writes one";
 /// The magic number of gzip.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
@@ -131,7 +131,7 @@ impl Bundle {
             Ok(_) => Bundle::read_text(&text),
             // The text decides first: it may have another format, or be no bundle.
             Err(_) if text.starts_with(HEAD) || bytes.len() < 64 => {
-                Err("it did not arrive whole, or was changed; copy it again".to_owned())
+                Err("it is incomplete or was changed; copy it again".to_owned())
             }
             Err(_) => Err(NO_BUNDLE.to_owned()),
         }
@@ -156,18 +156,15 @@ impl Bundle {
             serde_json::from_value(head).map_err(|e| format!("line 1 cannot be read: {e}"))?;
         let rest: Vec<&[u8]> = lines.collect();
         let torn = |found: usize| {
-            format!(
-                "it did not arrive whole: of {count} lines {} are there, and no end; copy it again",
-                found.min(count)
-            )
+            format!("it is incomplete: {} of {count} lines are there, without an end; copy it again", found.min(count))
         };
         let Some((end, lines)) = rest.split_last() else { return Err(torn(0)) };
         let Ok(End { digest }) = serde_json::from_slice::<End>(end) else { return Err(torn(lines.len())) };
         if digest != Digest::of(&bytes[..bytes.len() - end.len()]) {
-            return Err("it is not as it was written: its digest is another one; copy it again".to_owned());
+            return Err("it was changed: its digest does not match; copy it again".to_owned());
         }
         if lines.len() != count {
-            return Err(format!("it says that it has {count} lines, and has {}", lines.len()));
+            return Err(format!("its header says {count} lines, but it has {}", lines.len()));
         }
         check_origin(&origin)?;
         let wrong = |n: usize, why: String| format!("line {}: {why}", n + 2);
@@ -216,7 +213,7 @@ fn check_origin(origin: &Origin) -> Result<(), String> {
         || name.len() > LONGEST_NAME
         || name.contains(|c: char| c.is_whitespace() || crate::is_hidden(c));
     if odd {
-        return Err(format!("`{}` is no name of a machine", crate::visible(name)));
+        return Err(format!("`{}` is not a valid machine name", crate::visible(name)));
     }
     Ok(())
 }

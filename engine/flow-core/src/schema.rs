@@ -248,7 +248,7 @@ fn metrics() -> Value {
         "properties": {
             "stdout": place("`Epoch {epoch}: loss {train_loss}, acc {top1:%}`; several patterns as a list."),
             "json": place("A file: an object of numbers, or a list of them."),
-            "jsonl": place("A file with an object of numbers a line."),
+            "jsonl": place("A file with one object of numbers per line."),
             "csv": place("A file with a header."),
             "tensorboard": place("A folder with event files."),
             "summary": {
@@ -256,7 +256,7 @@ fn metrics() -> Value {
                 "additionalProperties": {"type": "string", "pattern": r"^\s*(last|min|max|best|at\s+(min|max|best)\s+\S+)\s*$"},
                 "description": "Which value of a metric counts: `last`, `min`, `max`, `best`, `at max val_acc`.",
             },
-            "required": {"type": "boolean", "description": "A step of which no number is found has failed."},
+            "required": {"type": "boolean", "description": "A step without any number fails."},
         },
     })
 }

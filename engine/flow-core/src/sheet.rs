@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_with_its_line() {
         let said = |text: &[u8]| Sheet::read(text).expect_err("wrong").to_string();
-        assert_eq!(said(b"a,b\n1,2\n3\n"), "line 3 has 1 cells, and the first line names 2 columns");
+        assert_eq!(said(b"a,b\n1,2\n3\n"), "line 3 has 1 cells, but the first line names 2 columns");
         assert!(said(b"").contains("empty") && said(b"\xff").contains("UTF-8"));
     }
 }

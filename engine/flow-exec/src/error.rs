@@ -26,7 +26,7 @@ pub enum ExecError {
     Untrusted { why: String, way_out: String },
     /// A step must start on Slurm.
     #[error(
-        "a step is to run on Slurm, which does not answer: {0}; `scontrol ping` says whether its controller is up, `--on local` runs it here"
+        "a step should run on Slurm, which does not answer: {0}; `scontrol ping` shows whether its controller is up, `--on local` runs it here"
     )]
     SlurmSilent(NoAnswer),
     /// A plugin cannot be used.
@@ -50,7 +50,7 @@ pub enum ExecError {
         source: io::Error,
     },
     /// The scheduler is in an impossible state. A bug in flow; the journal is complete.
-    #[error("a fault of flow, please report it: {0}")]
+    #[error("a bug in flow, please report it: {0}")]
     Fault(String),
 }
 

@@ -126,14 +126,14 @@ impl Workspace {
     fn closed(&self) -> ExecError {
         let store = self.store.display();
         if trust::is_mine(&self.store) {
-            let why = format!("the store `{store}` is yours, and a file or folder in it is closed to you");
+            let why = format!("the store `{store}` is yours, but you cannot access a file or folder in it");
             return ExecError::Untrusted { why, way_out: format!("`chmod -R u+rwX {store}` opens it again") };
         }
         let owner = trust::owner_of(&self.store).map(|owner| format!(": it belongs to {owner}")).unwrap_or_default();
-        let why = format!("the store `{store}` is closed to {}{owner}", trust::user());
+        let why = format!("{} cannot access the store `{store}`{owner}", trust::user());
         let way_out = match trust::shared_with(&self.store) {
-            Some(group) => format!("the group {group} shares it: have yourself added to that, and log in again"),
-            None => "its owner can give it to you with `chown -R`, or open it to a group".to_owned(),
+            Some(group) => format!("the group {group} shares it: join that group, and log in again"),
+            None => "its owner can give it to you with `chown -R`, or share it with a group".to_owned(),
         };
         ExecError::Untrusted { why, way_out: way_out + "; or name another with --store DIR" }
     }
@@ -150,7 +150,7 @@ impl Workspace {
 }
 
 fn refuse(why: Option<String>) -> Result<(), ExecError> {
-    let way_out = "name a store with --store DIR: this one, if you trust its owner, or one of your own; or move the workflow into \
+    let way_out = "choose a store with --store DIR: this one, if you trust its owner, or one of your own; or move the workflow into \
                    a folder of your own";
     why.map_or(Ok(()), |why| Err(ExecError::Untrusted { why, way_out: way_out.to_owned() }))
 }

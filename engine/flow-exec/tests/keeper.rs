@@ -200,7 +200,7 @@ fn what_cannot_be_started_says_why() {
     });
     insta::assert_snapshot!(keeper_said.join("\n"), @r"
     `pyton` is not a program on the PATH; install it, or give its path
-    `./train.sh` is not there, looked for from the step's work folder; only what `inputs:` lists appears in it
+    `./train.sh` is not in the step's work folder, which has only the files listed in `inputs:`
     `./plain` is not executable; `chmod +x` it, or name its interpreter
     `./no_interpreter` is there, but the interpreter in its first line is not
     `./empty` is neither a program nor a script with `#!` in its first line

@@ -113,13 +113,13 @@ fn a_failure_says_which_command_its_last_lines_and_what_to_do() {
         insta::assert_snapshot!(words(done), @r"
         /lab/plugins/demo/plugin.yaml: it could not be set up: `echo no space left; exit 4` failed: exit code 4
           | no space left
-        The whole output is in /lab/.flow/plugins/demo.setup/2/log. When it is mended, run again; to try the command alone:
+        The whole output is in /lab/.flow/plugins/demo.setup/2/log. After a fix, run again; to try the command alone:
           cd /lab/plugins/demo && export FLOW_CACHE=/lab/cache && echo no space left; exit 4
         ");
         lab.write("[no_such_builder --release]", "");
         insta::assert_snapshot!(words(lab.ensure().await.0).lines().next().unwrap(), @"/lab/plugins/demo/plugin.yaml: it could not be set up: `no_such_builder --release` failed: `no_such_builder` is not a program on the PATH; install it, or give its path");
         lab.write("[\"true\"]", "");
-        insta::assert_snapshot!(words(lab.ensure().await.0), @"/lab/plugins/demo/plugin.yaml: it could not be set up: its commands went through, but `/lab/plugins/demo/built` is not there; `start:` names what `setup:` makes");
+        insta::assert_snapshot!(words(lab.ensure().await.0), @"/lab/plugins/demo/plugin.yaml: it could not be set up: its commands succeeded, but `/lab/plugins/demo/built` is not there; `start:` must name a file that `setup:` makes");
         lab.write("[]", "");
         insta::assert_snapshot!(words(lab.ensure().await.0), @"/lab/plugins/demo/plugin.yaml: it could not be set up: `/lab/plugins/demo/built` is not there; `start:` names a program in the plugin's folder or on the PATH");
     });

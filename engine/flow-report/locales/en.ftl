@@ -24,7 +24,7 @@ column-input_size = Input size
 column-seed = Seed
 column-lr = Learning rate
 column-epochs = Epochs
-column-freeze_epochs = Epochs before these, of the last layer alone
+column-freeze_epochs = Last-layer epochs before these
 column-classes = Classes
 column-optimizer = Optimiser
 column-optimiser = Optimiser
@@ -69,7 +69,7 @@ column-gpu_load_peak = Peak GPU utilisation
 column-gpu_load_above_90 = Time with GPU utilisation above 90%
 column-gpu_memory_load = Memory-controller utilisation
 column-gpu_memory_load_peak = Peak memory-controller utilisation
-column-gpu_memory_load_above_90 = Time with GPU memory busy above 90%
+column-gpu_memory_load_above_90 = Time with memory-controller utilisation above 90%
 column-epoch = Epoch
 column-step = Step
 column-part = Part
@@ -77,7 +77,7 @@ column-gpu_power = GPU power
 column-energy = Energy
 column-foreign_cpu = Foreign CPU use
 column-gpu_shared = GPU used by other processes
-column-sampler_cpu = Cost of measuring (of one core)
+column-sampler_cpu = Measuring overhead (of one core)
 column-cpu_saturated = Time with the CPU saturated
 column-gpus = GPUs
 column-cpus = CPUs
@@ -109,39 +109,39 @@ cell-gpus-change = { $from }→{ $to } GPUs
 table-absent = No table: step { $step } has no instances ({ $why }).
 note-mean = Mean ± standard deviation of at least { $of } results.
 note-mean-over = Mean ± standard deviation over { $over }, of at least { $of } results.
-note-median = Median of at least { $of } repetitions, with the least and the largest.
-note-simulated = ± is half the width of the 95% confidence interval of the mean of { $of } simulations. Columns of a row are of the same jobs: their differences are surer than these intervals, and are judged seed by seed, with Bonferroni's correction for all pairs of columns (where an order turns, in all rows).
-note-unlike = Taken under unlike circumstances, so neither averaged nor compared ({ $what }: { $one } and { $other }).
+note-median = Median of at least { $of } repetitions, with minimum and maximum.
+note-simulated = ± is the half-width of the 95% confidence interval over { $of } simulations. All columns of a row use the same jobs, so their differences are known better than that. flow tests differences seed by seed, with Bonferroni's correction for all pairs of columns; a change of order is tested over all rows.
+note-unlike = Measured under different conditions, so neither averaged nor compared ({ $what }: { $one } and { $other }).
 note-caveats = { $label }: { $why }.
 note-of-the-whole = { $name } was printed without { $axis ->
     [step] a step
    *[epoch] an epoch
 }, so it is in no row.
 note-steps-only = The values have steps and no epochs: `rows: step` gives a row to each step.
-note-spoiled = { $label } is not to be trusted: { $why }.
+note-spoiled = { $label } is not reliable: { $why }.
 note-no-metrics = { $label } lacks metrics: { $why }
 note-no-metrics-several = { $label } and { $more } more lack metrics: { $why }
 note-partial = { $used } of { $of } results count; { $others }.
 partial-ended = { $n } { $outcome }
-partial-rest = the rest gave no number to trust
-note-hidden = { $name } is what flow measures; the program's metric of that name is not shown: give it another name.
-note-company = { $alone } of { $of } results ran alone, the rest beside other steps of flow; with `exclusive: true` each runs alone.
-note-baseline = Ratios and speed-ups are against { $of }.
-note-baseline-first = Ratios and speed-ups are against the first row.
+partial-rest = the rest have no reliable number
+note-hidden = flow measures { $name } itself. Your program's metric of the same name is not shown: rename it.
+note-company = { $alone } of { $of } results ran alone, the rest alongside other steps of flow. With `exclusive: true` each runs alone.
+note-baseline = Ratios and speed-ups are relative to { $of }.
+note-baseline-first = Ratios and speed-ups are relative to the first row.
 note-no-column = No result has { $name }.
-note-no-column-near = No result has { $name }; is { $nearest } meant?
-note-accepted = { $label } is an earlier result, kept although what it depends on has changed: { $reason }
-note-resumed = The times of { $label } lack a part: it went on from a checkpoint of an attempt that was killed together with flow, and how long that took is not known
-note-resumed-several = The times of { $label } and { $more } more lack a part: they went on from checkpoints of attempts that were killed together with flow, and how long those took is not known
-note-went-on = The wall time of { $label } is of several attempts, each with a start-up of its own: it went on from a checkpoint
-note-went-on-several = The wall times of { $label } and { $more } more are of several attempts, each with a start-up of its own: they went on from checkpoints
-note-accepted-several = { $label } and { $more } more are earlier results, kept although what they depend on has changed: { $reason }
-note-not-a-number = The program reported NaN or an infinite number. A loss that does so has diverged.
-note-other-parameter = On { $machine } { $name } was { $theirs }, and { $own } here: numbers that rest on it cannot be compared.
-note-other-input = On { $machine } another version of { $file } was used: a difference may come from that.
-note-other-program = On { $machine } the command, its environment or the data were different: a difference may come from that.
-note-no-machines = There is no result of another machine: `flow import` takes in what `flow export` wrote there.
-note-unverified = The driver tells no memory by process: this is the card's memory less what was in use before the start.
+note-no-column-near = No result has { $name }; did you mean { $nearest }?
+note-accepted = { $label } is an earlier result, kept although its dependencies have changed: { $reason }
+note-resumed = The times of { $label } are incomplete. It resumed from a checkpoint of an attempt that was killed together with flow, and the duration of that attempt is unknown
+note-resumed-several = The times of { $label } and { $more } more are incomplete. They resumed from checkpoints of attempts that were killed together with flow, and the durations of those attempts are unknown
+note-went-on = The wall time of { $label } covers several attempts and start-ups, because it resumed from a checkpoint
+note-went-on-several = The wall times of { $label } and { $more } more cover several attempts and start-ups, because they resumed from checkpoints
+note-accepted-several = { $label } and { $more } more are earlier results, kept although their dependencies have changed: { $reason }
+note-not-a-number = The program reported NaN or an infinite number. For a loss, this means that training diverged.
+note-other-parameter = On { $machine }, { $name } was { $theirs }; here it is { $own }. Numbers that depend on it cannot be compared.
+note-other-input = On { $machine }, another version of { $file } was used. This may cause a difference.
+note-other-program = On { $machine }, the command, its environment or the data were different. This may cause a difference.
+note-no-machines = There are no results of another machine: run `flow export` there and `flow import` here.
+note-unverified = The driver does not report memory per process: this is the GPU's memory in use, minus the use before the start.
 
 ## Findings
 range = { $from } to { $to }
@@ -155,12 +155,12 @@ finding-flattens-rises = { $time } stops falling at { $axis } { $at } ({ $value 
 finding-never-falls = From { $axis } { $at } ({ $value }) on, { $time } does not fall.
 finding-never-falls-rises = From { $axis } { $at } ({ $value }) on, { $time } does not fall, and it rises to { $to } at { $later }.
 finding-still-falling = { $time } still falls up to { $axis } { $at } ({ $value }).
-finding-time-same = { $time } is { $range }, whatever the { $axis }.
+finding-time-same = { $time } does not depend on { $axis }: { $range }.
 finding-time-flat = { $time } hardly depends on { $axis }: { $range }.
-finding-no-trend = { $time } goes up and down with { $axis }, without a trend: { $range }.
-finding-uneven = { $time } goes up and down with { $axis }: it is shortest at { $low } ({ $least }) and longest at { $high } ({ $most }).
-finding-memory-faster = Where memory is scarce (memory × time), no step beyond { $axis } { $from } pays: at { $to }, { $memory } grows by { $grows } and { $time } falls by only { $falls }.
-finding-memory-not-flat = { $memory } is not flat where { $axis } is small: { $least } at { $from }, { $most } at { $to }.
+finding-no-trend = { $time } varies with { $axis }, without a trend: { $range }.
+finding-uneven = { $time } rises and falls with { $axis }: shortest at { $low } ({ $least }), longest at { $high } ({ $most }).
+finding-memory-faster = If memory is scarce (memory × time), no step beyond { $axis } { $from } pays: at { $to }, { $memory } grows by { $grows } and { $time } falls by only { $falls }.
+finding-memory-not-flat = { $memory } is not flat at small { $axis }: { $least } at { $from }, { $most } at { $to }.
 finding-memory-flat = Up to { $axis } { $at }, { $memory } hardly changes: { $range }.
 finding-load-goes = { $load } { $rises ->
     [yes] rises
@@ -169,33 +169,33 @@ finding-load-goes = { $load } { $rises ->
 finding-frontier-none = { $axis } { $at } already { $memory ->
     [gpu] runs out of GPU memory
     [host] runs out of memory
-   *[machine] asks for more than this machine has
+   *[machine] needs more than this machine has
 }.
 finding-frontier = { $axis } { $at } { $memory ->
     [gpu] runs out of GPU memory
     [host] runs out of memory
-   *[machine] asks for more than this machine has
+   *[machine] needs more than this machine has
 }; { $fits } still fits.
 finding-frontier-used = { $axis } { $at } { $memory ->
     [gpu] runs out of GPU memory
     [host] runs out of memory
-   *[machine] asks for more than this machine has
+   *[machine] needs more than this machine has
 }; { $fits } still fits, with { $used }.
 finding-linear = { $column } is linear in { $axis }: { $intercept } { $sign } { $slope } × { $axis }, R² = { $r2 }.
 jump = { $from } and { $to } ({ $height })
 finding-jumps = { $column } jumps between { $axis } { $jumps }.
 finding-jumps-multiple = { $column } jumps between { $axis } { $jumps }: at the multiples of { $multiple }.
 finding-bound-gpu = GPU-bound: GPU utilisation is { $range }.
-finding-bound-cpu = CPU-bound: { $range } of the given CPUs are in use.
-finding-bound-cpu-of = CPU-bound: { $range } of the given CPUs are in use ({ $own } of { $host }; CPU use is a share of all { $host }).
+finding-bound-cpu = CPU-bound: { $range } of the allocated CPUs are in use.
+finding-bound-cpu-of = CPU-bound: { $range } of the allocated CPUs are in use ({ $own } of { $host }; CPU use is a share of all { $host }).
 finding-bound-data = Data-bound: { $range } of an epoch is spent waiting for data.
 finding-bursts = { $which ->
-    [every] In every result the CPU works more at the ends of epochs (their last tenth, and until the next begins) than in their middle half, by most in { $label }: { $ends } against { $middle }
-    [some] In some of the results the CPU works more at the ends of epochs (their last tenth, and until the next begins) than in their middle half, by most in { $label }: { $ends } against { $middle }
-   *[one] In { $label } the CPU works more at the ends of epochs (their last tenth, and until the next begins) than in their middle half: { $ends } against { $middle }
-}.
-finding-no-bursts = The CPU does not burst at the ends of epochs (their last tenth, and until the next begins): at the most its use is { $ends } there against { $middle } in their middle half ({ $label }).
-finding-estimate = { $column } differs from { $of } by { $range } (median of the absolute differences { $typical }).
+    [every] In every result, CPU use is higher at the ends of epochs than in their middle half, most in { $label }: { $ends } against { $middle }
+    [some] In some results, CPU use is higher at the ends of epochs than in their middle half, most in { $label }: { $ends } against { $middle }
+   *[one] In { $label }, CPU use is higher at the ends of epochs than in their middle half: { $ends } against { $middle }
+}. An end is the last tenth of an epoch and the gap before the next.
+finding-no-bursts = CPU use does not rise at the ends of epochs (the last tenth and the gap before the next): at most { $ends }, against { $middle } in their middle half ({ $label }).
+finding-estimate = { $column } differs from { $of } by { $range } (median absolute difference { $typical }).
 finding-estimate-one = { $column } differs from { $of } by { $most }.
 finding-agrees = { $column } agrees with the earlier figures within { $most }; { $same } of { $of } are the same to the last digit.
 finding-unchanged = From { $a } to { $b }, { $column } is unchanged (differences below { $most }).
@@ -271,25 +271,25 @@ finding-packed = { $pays ->
     [yes] Pack them
    *[no] Packing gains nothing
 }: all are done in { $packed }, against { $alone } one after another ({ $gain } times the throughput). Each takes { $range } times as long as alone, from start to end.
-finding-packed-in-runs = How long all take packed is not known, for they ran in several runs and not in one. From start to end each takes { $range } times as long as alone.
-finding-packed-in-part = How much sooner all { $of } are done packed is not known, for { $without } cannot be compared with { $n ->
+finding-packed-in-runs = The time until all finish packed is unknown, because they ran in several runs. From start to end, each takes { $range } times as long as alone.
+finding-packed-in-part = How much sooner all { $of } finish packed is unknown, because { $without } cannot be compared with { $n ->
     [one] its run alone
    *[other] their runs alone
-}: one of the two runs is missing, did not end well, was disturbed, went on from a checkpoint, or ran under other conditions. From start to end each of the other { $compared } takes { $range } times as long as alone.
+}: one of the two runs is missing, failed, was disturbed, resumed from a checkpoint, or ran under other conditions. From start to end, each of the other { $compared } takes { $range } times as long as alone.
 finding-foreign = { $several ->
-    [yes] Other programs used up to { $used } of the CPU beside results that this rests on, most beside { $label }
-   *[no] Other programs used { $used } of the CPU beside { $label }, on which this rests
-}: it may be due to them.
-finding-foreign-table = Other programs used up to { $used } of the CPU beside { $several ->
-    [yes] some results of this table, most beside { $label }
+    [yes] Other programs used up to { $used } of the CPU during some of these results, most during { $label }
+   *[no] Other programs used { $used } of the CPU during { $label }
+}, which may explain this finding.
+finding-foreign-table = Other programs used up to { $used } of the CPU during { $several ->
+    [yes] some results of this table, most during { $label }
    *[no] { $label }
-}, so this, and what else is found of such times, may be due to them.
-finding-packed-foreign = Other programs used up to { $used } of the CPU meanwhile, so how much of this is due to packing is not known.
+}, which may explain this and other findings about these times.
+finding-packed-foreign = Other programs used up to { $used } of the CPU during these runs, so the effect of packing alone is unknown.
 finding-repeated-differs = { $column } differs with { $axis } by more than repetitions do: means of { $range } ({ $paired ->
     [yes] paired F-test
    *[no] F-test
 }, p { $p }).
-finding-repeated-alike = No difference of { $column } with { $axis } stands out of the noise of repetitions: means of { $range } ({ $paired ->
+finding-repeated-alike = { $column } does not differ with { $axis } by more than repetitions do: means of { $range } ({ $paired ->
     [yes] paired F-test
    *[no] F-test
 }, p { $p }).
@@ -307,45 +307,45 @@ computed-jump = Jump of { $column }, { $axis } { $from } to { $to }
 computed-intercept = Intercept of { $column } over { $axis }
 computed-slope = Slope of { $column } over { $axis }
 computed-r2 = R² of { $column } over { $axis }
-computed-least = Least { $column }
-computed-most = Largest { $column }
+computed-least = Minimum of { $column }
+computed-most = Maximum of { $column }
 computed-of = { $column } of { $label }
 computed-mean-change = Mean change of { $column }
 computed-low-change = Change of { $column }, lower end of the 95% confidence interval
 computed-high-change = Change of { $column }, upper end of the 95% confidence interval
 computed-pairs = Pairs in the sign test of { $column }
 computed-median-change = Median change of { $column }
-computed-rows-changed = Rows in which { $column } changes so
-computed-rows = Rows with { $column } of both
+computed-rows-changed = Rows in which { $column } changes in that direction
+computed-rows = Rows with { $column } on both sides
 computed-sign-test = p of the sign test of { $column }
 computed-f-test = F-test of { $column } over { $axis }: p, with Holm's correction for all F-tests of the section
 computed-pair-test = p of the t-test of { $column }
 computed-t-test = Best { $column } against { $at }: p, with Bonferroni's correction for all other points
-computed-furthest = Largest difference of { $column } from the best among points not told from it
+computed-furthest = Largest difference of { $column } from the best among points within its noise
 computed-axis-mean = Mean of { $column } at { $at }
-computed-axis-way = Means of { $column } over { $axis }, highest less lowest
+computed-axis-way = Means of { $column } over { $axis }, highest minus lowest
 computed-compared = Compared, packed against alone
 computed-packed = Packed in all
-computed-foreign-beside = CPU use of other programs beside { $label }
-computed-foreign = Most CPU use of other programs meanwhile
+computed-foreign-beside = CPU use of other programs during { $label }
+computed-foreign = Highest CPU use of other programs during the runs
 computed-at-once = Time of all, packed
 computed-one-by-one = Time of all, one after another
-computed-gain = Throughput of packed against one after another
-computed-least-slowdown = Least slowdown, packed against alone
+computed-gain = Throughput packed, relative to one after another
+computed-least-slowdown = Smallest slowdown, packed against alone
 computed-most-slowdown = Largest slowdown, packed against alone
 computed-off = Largest difference of { $column } from the earlier figures
-computed-as-given = Earlier figures of { $column } that are found again to their last digit
+computed-as-given = Earlier figures of { $column } that are reproduced to their last digit
 computed-given = Earlier figures of { $column }
-computed-least-off = { $column } against { $of }, least
-computed-most-off = { $column } against { $of }, most
+computed-least-off = { $column } against { $of }, minimum
+computed-most-off = { $column } against { $of }, maximum
 computed-typical-off = { $column } against { $of }, median of the absolute differences
-computed-apart = { $column } at { $axis } { $at }, the highest over the lowest, less 1
+computed-apart = { $column } at { $axis } { $at }, highest divided by lowest, minus 1
 computed-interval = { $value } ({ $range })
-computed-behind = { $column } of { $part } less that of { $than } at { $axis } { $at }, with its simultaneous 95% confidence interval
+computed-behind = { $column } of { $part } minus that of { $than } at { $axis } { $at }, with its simultaneous 95% confidence interval
 computed-middle = CPU use in the middle half of the epochs of { $label }
 computed-ends = CPU use at the ends of the epochs of { $label }
 column-waiting_share = Share of an epoch spent waiting for data
-column-own_cpu_util = Use of the CPUs given
+column-own_cpu_util = Use of the allocated CPUs
 
 ## Co-run groups
 together-members = Alone and together
@@ -353,16 +353,16 @@ together-used = Use while together
 together-sum = Sum of { $group }
 note-gpu-load = GPU utilisation is the share of time in which a kernel ran, however small.
 note-gpu-memory-load = Memory-controller utilisation is the share of time with a read or write of GPU memory, not a share of its bandwidth.
-note-short-load = The driver averages a GPU's load over up to a second, so it is not told of epochs that take less in all.
-note-windows = Each figure is of the member's own epochs while all ran: the windows are not quite the same, and a sum may come to a little more than there is.
-note-all-runs = Times alone and together are geometric means of all runs of each that count, or of all where none does. The table above leaves out runs that were made only for a verdict.
+note-short-load = The driver averages a GPU's load over up to a second, so flow shows no load if all epochs together take less.
+note-windows = Each figure covers the member's own epochs while all members ran. These windows differ slightly, so a sum may slightly exceed the total.
+note-all-runs = Times alone and together are geometric means of all runs of each that count; if none counts, of all runs. The table above leaves out runs that were made only for a verdict.
 together-more-cpus = Alone, each run had only some of the CPUs, which { $more ->
     [yes] explains a part of the gain
    *[no] explains the whole gain
 }.
 together-groups = Verdicts
 note-gain = ± is the half-width of a 95% interval.{ $once ->
-    [yes] {" "}If a group ran once, the ± of its throughput assumes a run-to-run SD of { $assumed }, and the ± of a slowdown covers the spread between epochs only ({ $usual } if that is unknown).
+    [yes] {" "}If a group ran once, the ± of its throughput assumes a run-to-run SD of { $assumed }. The ± of its slowdown then covers only the spread between epochs ({ $usual } if unknown).
    *[no] {""}
 }
 packed-members = Alone and packed
@@ -373,10 +373,10 @@ together-together = { $column } together
 together-predicted = { $column } together, predicted from alone
 together-off = Prediction off by
 together-of-group = { $value } ({ $group })
-together-interference = Members of a group on shared GPUs are predicted to slow down by an interference coefficient times what they ask of a GPU beyond 100%. { $known ->
-    [none] What sharing costs on this GPU model had not been measured: the coefficient is taken to be 1.
-    [all] As measured on this GPU model before, it is { $each }.
-   *[some] As measured on this GPU model before, it is { $each }; elsewhere, where nothing had been measured, it is taken to be 1.
+together-interference = The predicted slowdown of a group on shared GPUs is an interference coefficient times the GPU demand beyond 100%. { $known ->
+    [none] The coefficient was not measured on this GPU model and is taken as 1.
+    [all] On this GPU model, flow measured earlier: { $each }.
+   *[some] On this GPU model, flow measured earlier: { $each }; elsewhere it is taken as 1.
 }
 together-slower = Slower by
 together-cpu-alone = CPU use alone
@@ -385,14 +385,14 @@ together-foreign-together = Foreign CPU use together
 together-group = Group
 together-placement = GPUs
 together-verdict = Verdict
-together-gain = Throughput against one after another
+together-gain = Throughput relative to one after another
 placement-own = own GPUs
 placement-shared = shared GPUs
 asked-cpu = CPU demand
 asked-memory = Host memory demand
 asked-gpu = GPU demand
 asked-gpu_memory = GPU memory demand
-asked-gpu_memory_traffic = GPU memory busy time, demand
+asked-gpu_memory_traffic = Memory-controller demand
 asked-used = { $asked } → used together
 asked-data = Waiting for data, alone → together
 verdict-parallel = parallel
@@ -407,31 +407,31 @@ verdict-refused = not compared
 longer = { $range } longer than alone
 longer-in-times = { $range } times as long as alone
 longer-or-less = from { $less } less to { $longer } longer than alone
-together-parallel = Together ({ $group }): **{ $verdict }**. The member that suffers most takes { $times ->
-    [yes] { $most } times as long as alone
-   *[no] { $most } longer than alone
+together-parallel = Together ({ $group }): **{ $verdict }**. The slowest member, relative to its run alone, takes { $times ->
+    [yes] { $most } times as long
+   *[no] { $most } longer
 }, within the tolerance of { $tolerance }.
 together-no-slower = Together ({ $group }): **{ $verdict }**. No member is measurably slower than alone.
 together-only-concurrent = Together ({ $group }): **{ $verdict }**. The members take { $longer }, yet together they do { $gain } times the work of one after another.
 together-slower-than = Together ({ $group }): **{ $verdict }**. The members take { $longer }, and together they do { $gain } times the work of one after another.
 together-no-gain = Together ({ $group }): **{ $verdict }**. The members take { $longer }, and together they do { $gain } times the work of one after another: running them together gains nothing.
-together-noisy-gain = Together ({ $group }): **{ $verdict }**. The members take { $longer }; whether that is more or less work than one after another ({ $gain } times) cannot be told from the noise.
-together-noisy = Together ({ $group }): **{ $verdict }**. Whether the members are slower than alone ({ $times ->
+together-noisy-gain = Together ({ $group }): **{ $verdict }**. The members take { $longer }; the throughput relative to one after another ({ $gain } times) does not differ from 1 by more than noise.
+together-noisy = Together ({ $group }): **{ $verdict }**. The difference from the runs alone ({ $times ->
     [yes] { $range } times as long
    *[no] { $range }
-}) cannot be told from the noise.
-together-runs = Runs of each, + more that would decide
+}) is within the noise.
+together-runs = Runs of each (+ more needed for a verdict)
 together-counted = { $counted } of { $looks }
-together-foreign-left-out = Foreign CPU use beside runs that do not count
+together-foreign-left-out = Foreign CPU use during runs that do not count
 together-left-out = Each was measured { $looks } times, alone and together; { $counted ->
     [0] none counts
-    [one] 1 counts, and the figures are of it alone
-   *[other] { $counted } count, and the figures are of these alone
+    [one] only 1 counts, and the figures are from that one
+   *[other] only { $counted } count, and the figures are from those
 }.
-left-out-foreign = Other programs used up to { $used } of the CPU beside what is left out, most while { $label } ran.
-left-out-incomplete = A member is missing in what is left out.
-left-out-overlap = { $label }, which is left out, has no epoch while all members were running.
-left-out-out-of-memory = { $label }, which is left out, ran out of memory in the group.
+left-out-foreign = Other programs used up to { $used } of the CPU during runs that do not count, most during { $label }.
+left-out-incomplete = In a run that does not count, a member is missing.
+left-out-overlap = { $label } does not count: it has no epoch while all members were running.
+left-out-out-of-memory = { $label } does not count: it ran out of memory in the group.
 together-looks = Each was measured { $looks } times, alone and together.
 together-more = { $looks ->
     [one] 1 run of each does not decide it
@@ -440,19 +440,19 @@ together-more = { $looks ->
 together-never = { $looks ->
     [one] 1 run of each does not decide it
    *[other] { $looks } runs of each do not decide it
-}, nor would 100 more: the times differ too much from run to run, or too little from what decides.
+}, and 100 more would not: the times vary too much from run to run, or are too close to the limit.
 together-foreign = Together ({ $group }): **{ $verdict }**. Other programs used { $used } of the CPU while { $label } ran.
 together-overlap = Together ({ $group }): **{ $verdict }**. { $label } has no epoch while all members were running.
 together-out-of-memory = Together ({ $group }): **{ $verdict }**. { $label } ran out of memory in the group.
 together-refused = Together ({ $group }): **{ $verdict }**. { $why }
-refused-one-member = The group has one member, and nothing ran beside it.
-refused-not-alone = { $label }, which was to be the run alone, ran beside { $beside }; `exclusive: true` keeps others away.
+refused-one-member = The group has only one member, so nothing ran alongside it.
+refused-not-alone = { $label } should have run alone, but ran alongside { $beside }; `exclusive: true` prevents that.
 refused-no-solo = { $label } has no run alone to compare with.
 refused-no-time = { $label } has no time to compare.
-refused-went-on = { $label } has no epochs to compare, and from start to end it took more than one start, for it went on from a checkpoint.
-refused-unlike = { $label } and its run alone are not alike ({ $what }: { $other } against { $one }).
+refused-went-on = { $label } has no epochs to compare. Its wall time covers several start-ups, because it resumed from a checkpoint.
+refused-unlike = { $label } and its run alone had different conditions ({ $what }: { $other } against { $one }).
 refused-ended = { $label } has no result ({ $how }).
-refused-spoiled = { $label } is not to be trusted: { $why }.
+refused-spoiled = { $label } is not reliable: { $why }.
 rulings-in = Limiting: { $list }.
 rulings-out = Not limiting: { $list }.
 rulings-unclear = Undecided: { $list }.
@@ -466,7 +466,7 @@ resource-cpu = CPU
 resource-memory = host memory
 resource-gpu = GPU
 resource-gpu_memory = GPU memory
-resource-gpu_memory_traffic = GPU memory busy time
+resource-gpu_memory_traffic = memory controller
 resource-data = waiting for data
 
 ## The author's notes
@@ -474,14 +474,14 @@ note-question = Question: { $text }
 note-guess = Guess: { $text }
 note-todo = To do: { $text }
 note-see = See { $text }
-guess-confirmed = **Confirmed**: { $what } is what limits { $groups }.
-guess-confirmed-relieved = **Confirmed**: { $what } is what limits { $groups }, and { $relieved }, { $kind ->
+guess-confirmed = **Confirmed**: { $what } limits { $groups }.
+guess-confirmed-relieved = **Confirmed**: { $what } limits { $groups }, and { $relieved }, { $kind ->
     [data] which hardly waits
-   *[other] where it suffices
+   *[other] which has enough of it
 }, runs in parallel.
-guess-confirmed-alone = **Confirmed**: { $what } is what limits the runs.
-guess-refuted = **Not supported**: by its figures, { $what } does not limit { $groups }.
-guess-open = **Open**: the figures neither confirm nor refute that it is { $what }.
+guess-confirmed-alone = **Confirmed**: { $what } limits the runs.
+guess-refuted = **Not supported**: according to the figures, { $what } does not limit { $groups }.
+guess-open = **Open**: the figures neither confirm nor refute that { $what } is the limit.
 
 ## The page
 language = English
@@ -496,46 +496,46 @@ setup-commit = Git commit
 setup-commit-clean = { $commit }
 setup-commit-dirty = { $commit }, with changes not committed
 setup-method = What the words mean
-method = The same, flat: within { $same }, of a share within { $share } points. Rises, falls: more than that, and back by at most { $back } of the way. Linear: R² is at least { $linear }, and no point is more than { $linear_off } off. A fitted curve: R² is at least { $fit }, and no point is more than { $fit_off } off. Jumps: { $jump } times the scatter of the differences between neighbours. Parallel: no member is more than { $parallel } slower than alone (`tolerance:` changes that). Bound: a load of at least { $full }, or { $waiting } of an epoch spent waiting for data. Found again: in the same direction, and neither effect is more than { $times } times the other. Tests: p of at most { $p }.
+method = The same, flat: within { $same } (shares: within { $share } points). Rises, falls: by more than that, and back by at most { $back } of the way. Linear: R² is at least { $linear }, and no point is more than { $linear_off } off. A fitted curve: R² is at least { $fit }, and no point is more than { $fit_off } off. Jumps: { $jump } times the scatter of the differences between neighbours. Parallel: no member is more than { $parallel } slower than alone (`tolerance:` changes that). Bound: a load of at least { $full }, or { $waiting } of an epoch spent waiting for data. Reproduced: in the same direction, and neither effect is more than { $times } times the other. Tests: p of at most { $p }.
 section-title = { $step } by { $rows }
 section-title-one = { $step }
 section-title-where = { $title }, { $where }
 changes-title = Change from { $a } to { $b }
-changes-differences = The changes of { $columns } are differences: from 0, and where a value is negative, there is no ratio.
+changes-differences = The changes of { $columns } are differences: a ratio is undefined from 0 and misleading for negative values.
 remark-fake-gpus = The GPUs of this report were declared, not real.
 remark-left-out = Left out: { $step } ({ $why }).
 remark-foreign-cpu = { $label } ran while other programs used { $used } of the CPU.
-remark-foreign-cpu-several = { $count } of the results were measured while other programs used the CPU: up to { $used } of it, beside { $label }.
+remark-foreign-cpu-several = { $count } results were measured while other programs used the CPU: up to { $used } of it, during { $label }.
 remark-unwatched = { $count ->
-    [1] While { $label } ran, flow could not see whether other runs of its machine ran steps beside it.
-   *[other] While { $count } of the results were measured, among them { $label }, flow could not see whether other runs of their machine ran steps beside them.
+    [1] While { $label } ran, flow could not see the steps of other runs on its machine.
+   *[other] While { $count } results were measured, flow could not see the steps of other runs on their machine; one of them is { $label }.
 }
 remark-strangers = { $label } shared its GPU with other programs: { $names }.
 remark-strangers-unnamed = { $label } shared its GPU with other programs.
 remark-gpu-shared = { $count ->
     [1] { $label } shared its GPU: others used { $used } of its time
-   *[other] { $count } of the results shared their GPUs: others used up to { $used } of a GPU's time, beside { $label }
+   *[other] { $count } results shared their GPUs: others used up to { $used } of a GPU's time, most during { $label }
 }.
 remark-gpu-shared-own = { $count ->
     [1] { $label } shared its GPU with other steps of flow, as planned: they used { $used } of its time
-   *[other] { $count } of the results shared their GPUs with other steps of flow, as planned: these used up to { $used } of a GPU's time, beside { $label }
+   *[other] { $count } results shared their GPUs with other steps of flow, as planned: up to { $used } of a GPU's time, most during { $label }
 }.
-remark-limit = GPU memory was limited to { $limit } (`memory_limit`): what runs out of that need not run out of the card's.
+remark-limit = GPU memory was limited to { $limit } (`memory_limit`). A run that exceeds the limit may still fit into the GPU's memory.
 remark-short-epochs = { $count ->
     [1] The epochs of { $label } that count take { $least } on average, less than { $bound }
    *[other] In { $count } results the epochs that count take less than { $bound } on average, the shortest { $least } ({ $label })
-}: overhead and chance weigh much in so short a time.
+}: overhead and chance matter much in so short a time.
 remark-few-epochs = { $count ->
-    [1] The time of { $label } rests on { $least ->
+    [1] The time of { $label } is the mean of only { $least ->
         [1] 1 epoch
        *[other] { $least } epochs
     }
-   *[other] The times of { $count } results rest on fewer than { $bound } epochs, the fewest on { $least } ({ $label })
-}: how much epochs differ is hardly known.
+   *[other] The times of { $count } results are means of fewer than { $bound } epochs, the fewest { $least } ({ $label })
+}, so the spread between epochs is hardly known.
 remark-chance = { $count ->
     [1] { $label } is at chance level
    *[other] { $count } results are at chance level, among them { $label }
-}: { $column } of { $value } is no more than guessing one of { $classes } classes gives, or hardly more.
+}: its { $column } is { $value }, and a guess among { $classes } classes gives about as much.
 chart-over = { $column } over { $axis }
 chart-gpus = { $gpus ->
     [0] no GPU
@@ -547,8 +547,8 @@ chart-bands = Bands: { $kinds }.
 chart-merged = Lines that differ by less than { $share } of the y axis are drawn as one.
 chart-bars-sd = standard deviation
 chart-bars-interval = 95% confidence interval of the mean
-chart-bars-range = from the least to the largest
-chart-bars-runs = from the shortest to the longest of repeated runs
+chart-bars-range = minimum to maximum
+chart-bars-runs = shortest to longest of the repeated runs
 chart-alone = alone
 chart-predicted = together, predicted from alone
 chart-together = together
@@ -573,23 +573,23 @@ cause-empty-axis = its axis { $axis } is empty
 cause-no-instances = it has no instances
 cause-no-instances-of = { $step } has no instances
 cause-no-instances-because = { $step } has no instances: { $why }
-cause-all-skipped = all are skipped
-cause-asks-too-much = it asks for more than there is
+cause-all-skipped = all its instances are skipped
+cause-asks-too-much = it needs more than there is
 cause-unresolved = { $error }
 cause-no-input = { $error }
-cause-result-unseen = whether its result is still whole cannot be told: { $error }; it is kept, run again
-cause-not-provided = there is no { $uses } here
+cause-result-unseen = flow cannot check whether its stored result is complete: { $error }; the result is kept; run again
+cause-not-provided = { $uses } is not installed here
 cause-member-cannot-run = { $label } of its co-run group cannot run: { $why }
 cause-need-cannot-run = { $label } cannot run
 cause-need-failed = { $label } did not succeed
 cause-failed-elsewhere = { $label } failed, and -k was not given
 cause-member-failed = { $label } of its group did not succeed
 cause-run-cancelled = the run was cancelled
-cause-decided = the verdict on { $group } is known without it: { $verdict }, after { $looks ->
+cause-decided = the verdict on { $group } is already known: { $verdict }, after { $looks ->
     [one] 1 run of each
    *[other] { $looks } runs of each
 }
-cause-decided-not = { $group } cannot be compared, which a repetition would not change
+cause-decided-not = { $group } cannot be compared, and a repetition would not change that
 cause-not-run = it was not run
 cause-gpu-gone = a GPU that it needs was lost
 cause-not-started = it could not be started
@@ -597,58 +597,58 @@ cause-not-started-because = { $error }
 cause-builtin = { $error }
 cause-nothing-to-show = no section has anything to show
 cause-no-schedule = it has no schedule
-cause-said-failed = the program said that it failed
-cause-said-ok = the program said `ok`, then { $end }
-cause-said-nothing = the program { $end } without saying an outcome
+cause-said-failed = the program reported a failure without a reason
+cause-said-ok = the program reported `ok`, then { $end }
+cause-said-nothing = the program { $end } without reporting an outcome
 cause-exited = { $end }
 cause-exited-line = { $end }: { $line }
 cause-out-of-memory = { $gpu ->
-    [yes] its GPU's memory did not suffice
-   *[no] the host's memory did not suffice
+    [yes] it ran out of GPU memory
+   *[no] it ran out of host memory
 }
-cause-killed-for-memory = the kernel killed it for want of host memory
+cause-killed-for-memory = the kernel killed it because the host ran out of memory
 cause-timed-out = it ran longer than its timeout of { $limit } s
 cause-failed = failed
 batch-job = job { $id }
 batch-its-job = its job
-batch-node-lost = the node { $node } was lost under { $job } of Slurm
-batch-some-node-lost = a node was lost under { $job } of Slurm
-batch-time-limit = { $job } ran into its time limit in Slurm
+batch-node-lost = Slurm lost the node { $node } while it ran { $job }
+batch-some-node-lost = Slurm lost a node while it ran { $job }
+batch-time-limit = { $job } reached its time limit in Slurm
 batch-time-limit-why = { $end }: { $why }
-batch-no-checkpoint = it left nothing in `FLOW_CHECKPOINT` that another job could go on from; give the step `slurm: {"{"}time: …{"}"}` or a partition with a longer limit, or let it write checkpoints
-batch-no-progress = it wrote no new checkpoint, so that another job would get no further; give the step `slurm: {"{"}time: …{"}"}` or a partition with a longer limit, or let it write checkpoints more often
-batch-not-resumed = it does not go on in another job, for the step says `resume: false`; give it `slurm: {"{"}time: …{"}"}` or a partition with a longer limit
-batch-group = members of a co-run group are measured together and do not go on in another job; give the step `slurm: {"{"}time: …{"}"}` or a partition with a longer limit
-batch-memory = { $job } took more memory than it has from Slurm: give the step more `memory`
-batch-cancelled = { $job } was cancelled in Slurm, and not by flow
-batch-preempted = { $job } had to make room for another in Slurm
+batch-no-checkpoint = it left no checkpoint in `FLOW_CHECKPOINT` for another job to resume from; set `slurm: {"{"}time: …{"}"}`, use a partition with a longer limit, or let the step write checkpoints
+batch-no-progress = it wrote no new checkpoint, so another job would make no progress; set `slurm: {"{"}time: …{"}"}`, use a partition with a longer limit, or let the step write checkpoints more often
+batch-not-resumed = it does not resume in another job, because the step has `resume: false`; set `slurm: {"{"}time: …{"}"}`, or use a partition with a longer limit
+batch-group = members of a co-run group are measured together and cannot resume in another job; set `slurm: {"{"}time: …{"}"}`, or use a partition with a longer limit
+batch-memory = { $job } used more memory than Slurm gave it: increase the step's `memory`
+batch-cancelled = { $job } was cancelled in Slurm, not by flow
+batch-preempted = { $job } was preempted by another job in Slurm
 batch-not-launched = Slurm could not start { $job } on its node
-batch-failed-code = { $job } ended in Slurm with exit code { $code } before flow could begin on its node
-batch-failed = { $job } ended in Slurm before flow could write down how
-batch-begun = { $job } ended in Slurm, and flow, which had begun on its node, left no word of how the step ended
+batch-failed-code = { $job } ended in Slurm with exit code { $code } before flow started on its node
+batch-failed = { $job } ended in Slurm before flow could record its result
+batch-begun = { $job } ended in Slurm; flow had started on its node, but recorded no result
 batch-said = { $end }: { $said }
 batch-silent = { $end }, and its log is empty
 batch-unread = { $end }: `slurm.log` in the attempt's folder may say more
-batch-held = Slurm holds { $job } back ({ $reason })
-batch-never = { $job } would wait in Slurm for ever ({ $reason })
+batch-held = Slurm holds { $job } ({ $reason })
+batch-never = { $job } would wait in Slurm forever ({ $reason })
 batch-refused = Slurm refuses its job: { $error }
-batch-vanished = Slurm does not know { $job } any more, and it left no result
-cause-not-listed = { $how }; { $path } lies beside the workflow and not in the step's work folder: list it in `inputs:`
+batch-vanished = Slurm no longer knows { $job }, and it left no result
+cause-not-listed = { $how }; { $path } is next to the workflow but not in the step's work folder: list it in `inputs:`
 cause-no-output = it ended without writing its output { $output } to { $path }
-cause-no-output-nothing = it left no new file in its work folder { $work }
-cause-no-output-new = new in its work folder { $work }: { $files }
-cause-no-output-new-more = new in its work folder { $work }: { $files } and { $more } more
+cause-no-output-nothing = there is no new file in its work folder { $work }
+cause-no-output-new = new files in its work folder { $work }: { $files }
+cause-no-output-new-more = new files in its work folder { $work }: { $files } and { $more } more
 cause-output-unseen = flow cannot look at its output { $output } in { $path }: { $error }
 cause-not-kept = { $error }
 cause-gpu-lost = GPU { $gpu } ({ $model }) was lost while it ran
 cause-gpu-lost-how = GPU { $gpu } ({ $model }) was lost while it ran ({ $how })
 cause-set-up-again = { $how }; the next run sets { $plugin } up again
 end-code = ended with exit code { $code }
-hint-killed = flow did not kill it; the OOM killer of a container or a control group may have: `dmesg` shows that
-hint-broken-pipe = a command in a pipe wrote after its reader, such as `head`, had ended (SIGPIPE); `|| true` accepts that
-hint-module = this shell has no `module`; begin the script with `source /etc/profile.d/modules.sh`, or the file that defines it here
-hint-conda = this shell cannot activate environments; begin the script with `source PREFIX/etc/profile.d/conda.sh`, with the folder of conda for PREFIX, or use `PREFIX/bin/conda run -n ENV …`
-end-signal = was ended by { $name }
+hint-killed = flow did not kill it; the OOM killer of a container or control group may have: `dmesg` shows that
+hint-broken-pipe = a command in a pipe kept writing after its reader, such as `head`, had ended (SIGPIPE); `|| true` ignores that
+hint-module = this shell has no `module`; begin the script with `source /etc/profile.d/modules.sh`, or with the file that defines it here
+hint-conda = this shell cannot activate environments; begin the script with `source PREFIX/etc/profile.d/conda.sh`, where PREFIX is the folder of conda, or use `PREFIX/bin/conda run -n ENV …`
+end-signal = was killed by { $name }
 end-unknown = ended in an unknown way
 lack-gpu-count = { $n ->
     [0] no GPU
@@ -661,57 +661,57 @@ cpu-count = { $n ->
 }
 lack-gpus = needs { $needs }, this machine has { $has }
 lack-gpus-trouble = needs { $needs }, this machine has { $has } ({ $trouble })
-lack-gpu-memory = needs { $needs } with { $memory } of memory each, this machine has { $has } (the largest has { $largest })
+lack-gpu-memory = needs { $needs } with { $memory } of memory each; this machine has { $has } (the largest has { $largest })
 lack-cpus = needs { $needs }, this machine has { $has }
 lack-memory = needs { $needs } of memory, this machine has { $has }
-lack-group-gpus = is in a group of { $members } that together needs { $needs } of their own, this machine has { $has }
-lack-group-gpu-memory = is in a group of { $members } that together needs { $memory } on each of { $needs }, this machine has { $has } such
-lack-group-memory = is in a group of { $members } that together needs { $needs } of memory, this machine has { $has }
+lack-group-gpus = its group of { $members } together needs { $needs } of its own; this machine has { $has }
+lack-group-gpu-memory = its group of { $members } together needs { $memory } on each of { $needs }; this machine has { $has } with that much
+lack-group-memory = its group of { $members } together needs { $needs } of memory; this machine has { $has }
 lack-member = is in a group with { $label }, which { $why }
-filling-own = { $path } cannot be made: { $error }
-filling-input = input { $path } cannot be brought to the work folder: { $error }
-filling-input-in-input = input { $path } would be written into the input { $folder }: one of them needs another name
-filling-input-changed = { $path } changed while the run was going on; run again
+filling-own = flow cannot create { $path }: { $error }
+filling-input = flow cannot copy the input { $path } to the work folder: { $error }
+filling-input-in-input = the input { $path } would be written into the input { $folder }: rename one of them
+filling-input-changed = { $path } changed during the run; run again
 filling-artifact = { $error }
-filling-no-plugin = plugin { $plugin } is gone
-metrics-unread = its metrics were expected in { $file }: { $error }
-metrics-no-json = { $file } with its metrics is no JSON: { $error }
-metrics-no-numbers = { $file } with its metrics is neither an object of numbers nor a list of such
-metrics-bad-line = { $file } with its metrics: line { $line } is no JSON object: { $text }
-metrics-no-header = the first row of { $file } with its metrics is numbers; expected a header with the names of the columns
-metrics-none-in-file = no number is in { $file }, which holds its metrics
-metrics-none-in-table = no number is below the header of { $file }, which holds its metrics
-metrics-no-event-file = no event file of TensorBoard is in { $file }, which holds its metrics
-metrics-bad-event = the event file { $file } with its metrics is damaged from byte { $at } on, and what comes behind it is not read
+filling-no-plugin = the plugin { $plugin } no longer exists
+metrics-unread = flow cannot read { $file }, which should hold its metrics: { $error }
+metrics-no-json = { $file } with its metrics is not valid JSON: { $error }
+metrics-no-numbers = { $file } with its metrics is neither an object of numbers nor a list of such objects
+metrics-bad-line = { $file } with its metrics: line { $line } is not a JSON object: { $text }
+metrics-no-header = the first row of { $file } with its metrics is numbers; expected a header with column names
+metrics-none-in-file = { $file }, which should hold its metrics, has no number
+metrics-none-in-table = { $file }, which should hold its metrics, has no number below its header
+metrics-no-event-file = { $file }, which should hold its metrics, has no TensorBoard event file
+metrics-bad-event = the event file { $file } with its metrics is damaged from byte { $at } on; the rest is not read
 metrics-unmatched-nearest = { $pattern } (nearest: { $line })
-metrics-none-matches = no line that it printed matches { $several ->
-    [yes] these patterns
+metrics-none-matches = no printed line matches { $several ->
+    [yes] the patterns
    *[no] the pattern
 } of its metrics: { $patterns }; `flow logs` shows the lines
-refusal-other-protocol = plugin { $plugin } speaks protocol { $theirs }, this flow speaks { $ours }: { $newer ->
+refusal-other-protocol = the plugin { $plugin } uses protocol { $theirs }, this flow uses { $ours }: { $newer ->
     [yes] use a newer flow
    *[no] build the plugin against the present protocol
 }
 refusal-no-hello = the program wrote a message before `hello`; its first line must be a `hello` with protocol { $protocol }
-refusal-messages-unread = its messages cannot be read: { $error }
-refusal-log-unread = its log cannot be read: { $error }
+refusal-messages-unread = flow cannot read its messages: { $error }
+refusal-log-unread = flow cannot read its log: { $error }
 refusal-log-too-long = it printed more than { $most } MiB, and the file system cannot drop the middle of a log ({ $error })
-refusal-not-reached = it cannot be told to go on or to end in { $folder }: { $error }
-spoiled-stranger = process { $pid } ({ $name }) of somebody else computed on GPU { $gpu } meanwhile
-spoiled-gpu-silent = GPU { $gpu } did not answer for { $seconds } s meanwhile: what it did then is not known
-spoiled-other-runs = it wanted the machine for itself, and meanwhile other runs had steps on it, up to { $attempts } at once
+refusal-not-reached = flow cannot tell it to continue or to end in { $folder }: { $error }
+spoiled-stranger = a foreign process, { $pid } ({ $name }), computed on GPU { $gpu } during the run
+spoiled-gpu-silent = GPU { $gpu } did not answer for { $seconds } s during the run, so its activity then is unknown
+spoiled-other-runs = it required the whole machine, but other runs had steps on it, up to { $attempts } at once
 spoiled-input-changed = { $path } changed while it ran
-spoiled-artifact-changed = { $path } is only to be read, and { $damage }
-spoiled-artifact-unseen = whether { $path } is as it was cannot be told: { $error }
-caveat-first-values = its series hold the first { $kept } of { $printed } values; last, min and max are of all
-caveat-output-unread = { $size } of its output were not read, so metrics may lack numbers that were printed there
-spoiled-other-hardware = { $declared } was declared, and it ran on { $found }
+spoiled-artifact-changed = { $path } is read-only, but { $damage }
+spoiled-artifact-unseen = flow cannot check whether { $path } is unchanged: { $error }
+caveat-first-values = its series keep the first { $kept } of { $printed } values; last, min and max cover all of them
+caveat-output-unread = { $size } of its output were not read, so its metrics may lack numbers printed there
+spoiled-other-hardware = it declared { $declared }, but ran on { $found }
 damage-missing = is missing
 damage-changed = was changed
 damage-changed-in = was changed: { $path }
-damage-content = has another content than its name says
-profile-asked = asked for with --profile
-profile-holds = { $expression } holds
+damage-content = has content that does not match its name
+profile-asked = selected with --profile
+profile-holds = { $expression } is true
 
 ## Schedules
 gantt-time = Time ({ $unit ->
@@ -739,7 +739,7 @@ chart-schedule-caption = Schedule of { $label }{ $of ->
     [yes] {""}
    *[no] : { $part }
 }.
-chart-schedule-how = A bar is a job, on every GPU that it holds; jobs that share a GPU lie one above the other.
+chart-schedule-how = A bar is a job, drawn on every GPU that it holds; jobs that share a GPU are stacked.
 column-policy = Policy
 column-density = Density
 column-time_in_system = Mean JCT
@@ -752,49 +752,49 @@ column-cpu_use = CPU use
 side = { $name } ({ $value })
 rival = { $name } ({ $by }, { $range })
 rival-alike = { $name } (no difference in the digits shown)
-rivals = Not told apart from { $name }, by differences and their simultaneous 95% confidence intervals: { $rivals }.
+rivals = Not distinguishable from { $name } (differences with simultaneous 95% confidence intervals): { $rivals }.
 finding-best = At { $axis } { $at }, { $column } is lowest with { $best } and highest with { $worst }.
-finding-none-told = At { $axis } { $at }, { $column } does not tell { $split } values apart: { $best } to { $worst }, a difference of { $by } (95% interval { $range }).
+finding-none-told = At { $axis } { $at }, { $column } does not distinguish { $split } values: { $best } to { $worst }, a difference of { $by } (95% interval { $range }).
 finding-order = { $column }, from the lowest: { $order }.
 order-place = { $axis } { $value }
 order-pair = { $first } has less than { $second }
-finding-order-holds = By { $column }, the order is that of { $table } at { $place }, as far as { $names } are told apart there.
-finding-order-holds-in-part = By { $column }, the order is only in part that of { $table } at { $place }: here { $turned }, and there the other way round. Whatever else of { $names } is told apart there comes in the same order here.
-finding-order-turned = By { $column }, the order is not that of { $table } at { $place }: here { $turned }, and there the other way round.
-finding-order-open = By { $column }, no two of { $names } are told apart in { $table } at { $place }, so there is no order to hold.
-finding-alike = At { $axis } { $at }, { $column } differs by { $apart } at the most, whatever the { $split }: { $range }.
+finding-order-holds = By { $column }, the order of { $names } is that of { $table } at { $place }, wherever they are distinguishable there.
+finding-order-holds-in-part = By { $column }, the order of { $names } is only partly that of { $table } at { $place }. Here { $turned }; there the reverse. All other distinguishable pairs have the same order.
+finding-order-turned = By { $column }, the order is not that of { $table } at { $place }. Here { $turned }; there the reverse.
+finding-order-open = By { $column }, no two of { $names } are distinguishable in { $table } at { $place }, so no order can be compared.
+finding-alike = At { $axis } { $at }, { $column } differs by at most { $apart } between { $split } values: { $range }.
 turn = { $first } has less than { $second } at { $from } ({ $a } against { $b }) and more at { $to } ({ $c } against { $d })
-finding-turns = The order by { $column } turns with { $axis }: { $turns }.
-finding-at-most = { $column } is { $most } at the most, with { $parts } at { $axis } { $at }.
+finding-turns = The order by { $column } changes with { $axis }: { $turns }.
+finding-at-most = The maximum of { $column } is { $most }, with { $parts } at { $axis } { $at }.
 
 ## Assumptions of simulations
 assumed-heading = Assumed, not measured
-assumed-heading-other = Assumed here, all else as above
+assumed-heading-other = Assumed here, everything else as above
 assumed-kind = Kind of job
-assumed-share = Of all jobs
+assumed-share = Share of all jobs
 assumed-gpus = GPUs
 assumed-duration = Median duration alone (min)
-assumed-spread = Spread of durations (deviation of their logarithm)
+assumed-spread = Spread of durations (standard deviation of the logarithm)
 assumed-cores = Cores kept busy
 assumed-busy = GPU busy
 assumed-memory = Memory on each GPU (GiB)
 assumed-cluster = Cluster: { $cluster } (nodes × GPUs){ $counts ->
-    [yes] , { $cores } cores that all jobs share
-   *[no] ; the CPU does not count
+    [yes] , { $cores } cores shared by all jobs
+   *[no] ; CPUs do not count
 }.
-assumed-arrivals = { $jobs } jobs arrive independently of each other (a Poisson process), each of a kind drawn by its share, its duration log-normal. The density of arrivals is the GPU time that they ask for over what there is.
-assumed-trace = { $jobs } jobs of the trace { $file }: when they arrive, how many GPUs they hold and how long they run is as recorded.
-assumed-seeds = { $seeds } simulations, with seeds 0 to { $last }: the jobs of a seed are the same under every policy, and arrive the faster the higher the density. Differences are taken seed by seed.
-assumed-once = Nothing is by chance, so there is one simulation: how the differences would be for other jobs is not known.
+assumed-arrivals = { $jobs } jobs arrive independently (a Poisson process). The kind of each is drawn by its share, its duration from a log-normal distribution. The density of arrivals is the GPU time that jobs need, divided by the GPU time available.
+assumed-trace = { $jobs } jobs of the trace { $file }, with arrivals, GPUs and durations as recorded.
+assumed-seeds = { $seeds } simulations, with seeds 0 to { $last }. For one seed, all policies get the same jobs, which arrive faster at a higher density. Differences are taken seed by seed.
+assumed-once = Nothing is random, so there is one simulation: how much other jobs would differ is unknown.
 assumed-known = Every policy knows exactly how long each job takes alone.
-assumed-errors = How long a job takes alone is told to the policies with a log-normal error, whose logarithm has the deviation { $errors } (0: exactly).
-assumed-one-gpu = fifo-single and sjf-single give each job one GPU; a job for several runs on one, as many times longer.
-assumed-priorities = The priority of a job is one of { $levels } levels, each as likely, whatever its kind; for policy priority a level is worth an hour of waiting.
-assumed-v = Lyapunov: a GPU-second of the service that a job is expected to take is worth V seconds of waiting, V = { $v }.
-assumed-preempts = Running jobs make room for those of a higher tier that would else wait, within { $grace } s, and begin anew, three times at most.
-assumed-preempts-kept = Running jobs make room for those of a higher tier that would else wait, within { $grace } s, and go on from a checkpoint, one every { $every } s.
-assumed-slurm = Slurm: flow says which jobs are submitted, and Slurm starts them by tier, by priority and in order, letting later ones pass that fit while earlier ones do not; a job has one node, and GPUs alone count. flow has at most { $queue } jobs in the queue; an array has at most { $array } tasks; the controller knows at most { $jobs } jobs, those too that ended in the last { $remembered } s; every job waits { $delay } s for those of others; jobs start every { $tick } s, { $rate } a second at the most; a call of sbatch takes { $submit } s, and flow sees an end after { $notice } s.
-assumed-sharing = Sharing: a job joins others on a GPU where memory suffices, nobody is predicted to take more than 2 times as long as alone, and what is done at once grows by a quarter of a job at least. Beyond 100% of a GPU's time all on it slow down alike; nothing of that was measured.
+assumed-errors = The policies get each job's duration alone with a log-normal error, whose logarithm has the standard deviation { $errors } (0: exact).
+assumed-one-gpu = fifo-single and sjf-single give each job one GPU; a job for N GPUs takes N times as long on it.
+assumed-priorities = A job's priority is one of { $levels } levels, all equally likely for every kind. Under the policy `priority`, a level is worth an hour of waiting.
+assumed-v = Lyapunov: a GPU-second of expected service is worth V seconds of waiting, V = { $v }.
+assumed-preempts = A running job makes room within { $grace } s for a job of a higher tier that would otherwise wait. It then starts over, at most three times.
+assumed-preempts-kept = A running job makes room within { $grace } s for a job of a higher tier that would otherwise wait. It then resumes from a checkpoint, taken every { $every } s.
+assumed-slurm = Slurm: flow decides which jobs to submit. Slurm starts them by tier, priority and order; a later job may start first if an earlier one does not fit. A job has one node, and only GPUs count. flow has at most { $queue } jobs in the queue, and an array has at most { $array } tasks. The controller knows at most { $jobs } jobs, including those that ended in the last { $remembered } s. Every job waits { $delay } s for the jobs of other users. Jobs start every { $tick } s, at most { $rate } per second. A call of sbatch takes { $submit } s, and flow sees the end of a job after { $notice } s.
+assumed-sharing = Sharing: a job joins others on a GPU if memory suffices, no job is predicted to take more than 2 times as long as alone, and the work done at once grows by at least a quarter of a job. Beyond 100% of a GPU's time, all jobs on it slow down alike. None of this was measured.
 column-estimate_error = Error of run-time estimates
 column-v = V
 
@@ -807,7 +807,7 @@ fit-coefficients = Coefficients (± 95% confidence)
 fit-r2 = R²
 fit-adjusted-r2 = Adjusted R²
 fit-off = Off by at most
-fit-aicc = AICc above the least
+fit-aicc = AICc above the minimum
 fit-p = p (F-test)
 fit-chosen = Chosen
 fit-curve-proportional = line through 0: b x
@@ -817,41 +817,41 @@ fit-curve-saturating = saturation: a + b x / (x + k)
 fit-curve-broken = line with a break: a + b min(x, k) + c max(0, x − k)
 fit-curve-quadratic = parabola: a + b x + c x²
 fit-curve-cubic = cubic: a + b x + c x² + d x³
-fit-curve-without-jumps = with its jumps taken out, { $curve }
-fit-note = Chosen is the curve with the fewest parameters of all whose AICc is within 2 of the least; a line through 0 whose R² is below 0, or beside which the F-test tells a constant from 0 (p < 0.05), is not chosen, and has no AICc here. The F-test is that of the line through 0 against the line, and of curves with more parameters than the line against it; a k that is looked for makes its p too small.
-fit-none-chosen = Nothing is chosen where no slope is told from 0: the curve that is nearest to such points says nothing of them.
+fit-curve-without-jumps = without its jumps, { $curve }
+fit-note = flow chooses the curve with the fewest parameters among those with an AICc within 2 of the minimum. A line through 0 is excluded, and has no AICc here, if its R² is below 0 or the F-test finds a constant (p < 0.05). The F-test compares the line through 0 with the line, and the line with curves of more parameters; if k is fitted, its p is too small.
+fit-none-chosen = If no slope differs from 0 significantly, no curve is chosen: the nearest curve would mean nothing.
 fit-relative = { $all ->
-    [yes] Errors count
-   *[no] Of { $curves } errors count
-} relative to what was measured: that says the points better than errors of one size do, or as well with a simpler curve. R² is of errors in absolute size all the same, so it may fall as a curve gains parameters.
+    [yes] Errors are
+   *[no] The errors of { $curves } are
+} relative to the measured values: that fits the points better than errors of constant size, or as well with a simpler curve. R² still uses absolute errors, so it may fall as a curve gains parameters.
 fit-constant = { $column } is the same at all { $points } points.
 fit-few = { $points ->
-    [one] { $points } point is too few to tell which curve { $column } is of over { $axis }.
-   *[other] { $points } points are too few to tell which curve { $column } is of over { $axis }.
+    [one] { $points } point is too few to choose a curve of { $column } over { $axis }.
+   *[other] { $points } points are too few to choose a curve of { $column } over { $axis }.
 }
 fit-none = { $goes ->
-    [up] { $column } rises with { $axis } from each point to the next, but none of the compared curves has its form: the one chosen has R² = { $r2 } over { $points } points.
-    [down] { $column } falls with { $axis } from each point to the next, but none of the compared curves has its form: the one chosen has R² = { $r2 } over { $points } points.
-   *[both] { $column } does not follow from { $axis } alone: the curve chosen has R² = { $r2 } over { $points } points, so noise or something else decides too.
+    [up] { $column } rises with { $axis } from each point to the next, but no compared curve has this shape: the chosen one has R² = { $r2 } over { $points } points.
+    [down] { $column } falls with { $axis } from each point to the next, but no compared curve has this shape: the chosen one has R² = { $r2 } over { $points } points.
+   *[both] { $column } does not follow from { $axis } alone: the chosen curve has R² = { $r2 } over { $points } points. Noise or another factor matters too.
 }
-fit-far = None of the compared curves holds for { $column } over { $axis }: the best, a { $curve }, is off by up to { $off }.
-fit-proportional = { $column } is proportional to { $axis }: { $slope } for each unit of it.
-fit-proportional-so-far = { $column } is proportional to { $axis } as far as { $points } points tell (the intercept of a line, { $intercept }, is not told from 0): { $slope } for each unit of it.
+fit-far = No compared curve fits { $column } over { $axis }: the best, a { $curve }, is off by up to { $off }.
+fit-proportional = { $column } is proportional to { $axis }: { $slope } per unit.
+fit-proportional-so-far = { $column } is proportional to { $axis }: { $slope } per unit. The intercept of a line, { $intercept }, does not differ from 0 over { $points } points.
 fit-affine = { $column } { $rises ->
     [yes] rises
    *[no] falls
-} by { $slope } for each unit of { $axis }; the intercept is { $intercept }.
-fit-no-slope = { $column } neither rises nor falls with { $axis } as far as these points tell: the slope is { $slope } for each unit of { $axis }.
+} by { $slope } per unit of { $axis }; the intercept is { $intercept }.
+fit-no-slope = { $column } neither rises nor falls significantly with { $axis }: the slope is { $slope } per unit of { $axis }.
 fit-inverse = { $column } is { $fixed } { $sign } { $shared } / { $axis }: { $stays ->
-    [yes] a part that stays, and one that { $axis } shares out
-   *[no] { $axis } shares it out, and no part that stays is told from 0
+    [yes] one part is constant, the other is divided by { $axis }
+   *[no] it is divided by { $axis }, and no constant part differs from 0
 }.
 fit-saturating = { $column } { $rises ->
     [yes] rises
    *[no] falls
-} with { $axis } ever less: from { $from } by { $by } in all, half of it where { $axis } is { $knot }.
-fit-broken = { $column } bends where { $axis } is { $knot }: for each unit of { $axis } it changes by { $before } before and by { $after } after that.
-fit-without-jumps = { $column } jumps along { $axis }, which none of the compared curves does; with its jumps taken out, { $curve ->
+} with { $axis } and saturates: from { $from } by { $by } in total, half of it at { $axis } { $knot }.
+fit-broken = { $column } bends at { $axis } { $knot }: per unit of { $axis } it changes by { $before } before and by { $after } after that point.
+fit-without-jumps = { $column } jumps along { $axis }, and no compared curve has jumps. Without the jumps, { $curve ->
     [proportional] a line through 0
     [affine] a straight line
     [inverse] a hyperbola
@@ -859,94 +859,94 @@ fit-without-jumps = { $column } jumps along { $axis }, which none of the compare
     [broken] a line with a break
     [quadratic] a parabola
    *[cubic] a cubic
-} is the curve that suffices.
-fit-quadratic = Of these curves a parabola says best how { $column } goes with { $axis }.
-fit-cubic = Of these curves a cubic says best how { $column } goes with { $axis }.
-fit-explains = R² is { $r2 } over { $points } points, the furthest of which is { $off } off.
-fit-furthest = The furthest of { $points } points is { $off } off.
+} suffices.
+fit-quadratic = A parabola fits { $column } over { $axis } best of the compared curves.
+fit-cubic = A cubic fits { $column } over { $axis } best of the compared curves.
+fit-explains = R² is { $r2 } over { $points } points; the largest error is { $off }.
+fit-furthest = The largest error over { $points } points is { $off }.
 fit-explains-of-zero = R² is { $r2 } over { $points } points.
 fit-parabola-adds-nothing = A straight line suffices: a parabola adds nothing (F-test, p { $p }).
-fit-line-is-not-enough = A straight line is not enough: its AICc is { $more } above the least.
+fit-line-is-not-enough = A straight line is not enough: its AICc is { $more } above the minimum.
 jumps-title = Jumps of { $column } along { $axis }
 jumps-each = Where { $column } jumps along { $axis }
 jumps-falls-at = Falls at
 jumps-rises-at = Rises at
-jumps-height-share = Of the level
+jumps-height-share = Relative to the level
 jumps-both = { $column } falls at { $axis } { $falls }, and rises at { $rises }.
 jumps-falls = { $column } falls at { $axis } { $falls }.
 jumps-rises = { $column } jumps up at { $axis } { $rises }.
 jumps-of-multiple = All are at the multiples of { $multiple }.
 jumps-places = { $places } (by { $by })
 jumps-fluctuation = Fluctuation
-jumps-fluctuation-share = Fluctuation, of the level
+jumps-fluctuation-share = Fluctuation, relative to the level
 jumps-between = Between
 jumps-height = Difference
-jumps-note = A jump is a difference of two neighbours that stands out from the curve, in a sweep that has changes of level or points off its curve that no curve, bend, growing or correlated noise explains as well. Of 100 sweeps of 16 to 70 points without any jump (lines, curves, waves, noise that correlates by up to 0.5 from one point to the next) at most one is given a jump. Fluctuation is the standard deviation about the curve.
+jumps-note = A jump is a difference between neighbours that stands out from the curve. flow reports jumps only if no curve, bend, growing or correlated noise explains the sweep as well. Among 100 sweeps of 16 to 70 points without jumps (lines, curves, waves, noise with a correlation up to 0.5 between neighbours), flow finds a jump in at most one. Fluctuation is the standard deviation about the curve.
 jumps-at-multiples = { $what ->
     [falls] Falls to multiples of { $multiple }
    *[rises] Rises right after multiples of { $multiple }
 } are { $more ->
     [yes] more frequent than by chance
-   *[no] no more frequent than by chance
-}: { $there } of { $of }, where chance would put { $chance } (p { $p } if all were independent).
+   *[no] not more frequent than by chance
+}: { $there } of { $of }, against { $chance } by chance (p { $p }, if all were independent).
 jumps-expected = Jumps of { $column } along { $axis } at multiples, and by chance
 jumps-what = What
 jumps-what-falls = falls
 jumps-what-rises = rises
 jumps-there = There
-jumps-of = Of
+jumps-of = All
 jumps-by-chance = By chance
 jumps-p-chance = p (as many by chance alone)
 jumps-few = { $points ->
-    [one] { $points } point is too few to tell whether { $column } jumps along { $axis }.
-   *[other] { $points } points are too few to tell whether { $column } jumps along { $axis }.
+    [one] { $points } point is too few to detect jumps of { $column } along { $axis }.
+   *[other] { $points } points are too few to detect jumps of { $column } along { $axis }.
 }
-jumps-none = No jump of { $column } along { $axis } stands out of the noise; it fluctuates by { $fluctuation } of its level, and a single jump of less than about { $times } times that may not be told.
+jumps-none = No jump of { $column } along { $axis } stands out from the noise. The fluctuation is { $fluctuation } of the level; a single jump below about { $times } times that can go undetected.
 jumps-difference = The difference of { $column } between { $a } and { $b } { $jumps ->
     [0] has no jump along { $axis }: { $b } adds none.
     [one] jumps at 1 place along { $axis }.
    *[other] jumps at { $jumps } places along { $axis }.
 }
-jumps-fluctuate = The fluctuation of { $column } about its curve, as a share of its level, differs (Brown–Forsythe test, p { $p }): from { $low } ({ $least }) to { $high } ({ $most }).
-jumps-fluctuate-alike = The fluctuation of { $column } about its curve, as a share of its level, does not differ beyond chance (Brown–Forsythe test, p { $p }): { $low } ({ $least }) to { $high } ({ $most }).
-jumps-alike = Whether fluctuations of { $column } differ, as shares of the level
+jumps-fluctuate = The relative fluctuation of { $column } about its curve differs (Brown–Forsythe test, p { $p }): from { $low } ({ $least }) to { $high } ({ $most }).
+jumps-fluctuate-alike = The relative fluctuation of { $column } about its curve does not differ significantly (Brown–Forsythe test, p { $p }): { $low } ({ $least }) to { $high } ({ $most }).
+jumps-alike = Whether fluctuations of { $column } differ, relative to the level
 jumps-lowest = Lowest
 jumps-highest = Highest
 jumps-p = p (Brown–Forsythe test)
 jumps-level = With p below 0.05 they differ.
 best-title = Best { $column }
 best-place = Point
-best-difference = Against the best
-best-p = p (t-test, of all comparisons)
-best-told = Told from the best
+best-difference = Difference from the best
+best-p = p (t-test, corrected)
+best-told = Worse than the best?
 best-told-yes = yes
 best-told-no = no, within noise
-best-told-unknown = not known
+best-told-unknown = unknown
 best-nothing = No point has { $column }.
 best-point = { $goal ->
-    [min] The least
-   *[max] The largest
+    [min] The lowest
+   *[max] The highest
 } { $column } is { $value }, at { $point }.
 best-same = The same at { $points }.
-best-tied = Repeated measurements do not tell it from { $points } ({ $paired ->
+best-tied = Within noise of it: { $points } ({ $paired ->
     [yes] paired t-tests
    *[no] t-tests
 }).
-best-clear = Every other point is worse by more than noise explains ({ $paired ->
+best-clear = Every other point is worse by more than noise ({ $paired ->
     [yes] paired t-tests
    *[no] t-tests
 }).
 spread-identical = Repetitions gave exactly the same number, so the run-to-run spread is unknown: does the command read `${"{{"} seed {"}}"}`?
-best-unknown = Points that were measured once cannot be told from noise.
+best-unknown = Each point was measured once, so the noise is unknown.
 best-by-name = { $goal ->
-    [min] Less
-   *[max] More
-} counts as better, by the column's name; `goal:` says otherwise.
+    [min] Lower is better
+   *[max] Higher is better
+}: flow concludes this from the column's name. `goal:` overrides it.
 best-note = { $paired ->
     [yes] Paired t-tests
    *[no] t-tests
-} with Bonferroni's correction for { $comparisons } comparisons. Told apart: p of at most 0.05.
-best-note-medians = p compares means; shown are medians and their differences.
+} with Bonferroni's correction for { $comparisons } comparisons. A point is worse if p is at most 0.05.
+best-note-medians = The table shows medians and their differences; p compares means.
 best-more = { $more ->
     [1] One more point is
    *[other] { $more } more points are
@@ -954,30 +954,30 @@ best-more = { $more ->
 
 ## Earlier figures
 reference-earlier = earlier
-note-untaken = Nothing is taken from the column { $head } of { $file }: is { $nearest } meant?
+note-untaken = The column { $head } of { $file } is not used: did you mean { $nearest }?
 note-again = { $lines ->
-    [1] A line of { $file } is of the same row as an earlier one, and both are taken together: { $first }.
-   *[other] { $lines } lines of { $file } are of the same rows as earlier ones, and are taken together with these, the first { $first }.
+    [1] A line of { $file } has the same row as an earlier one, and the two are combined: { $first }.
+   *[other] { $lines } lines of { $file } have the same rows as earlier ones, and are combined with these; the first is { $first }.
 }
 note-unmatched = { $lines ->
-    [1] A line of { $file } is no row here and left out: { $first }.
-   *[other] { $lines } lines of { $file } are no rows here and left out, the first { $first }.
+    [1] A line of { $file } matches no row here and is left out: { $first }.
+   *[other] { $lines } lines of { $file } match no row here and are left out; the first is { $first }.
 }
-held-title = Found in { $file }, and found now
-held-then = Found in { $file }
-held-now = Found now
+held-title = Findings in { $file } and now
+held-then = In { $file }
+held-now = Now
 held-holds = Reproduced
 held-yes = yes
 held-differs = no, different
 held-gone = no, not found
-held-new = not found there
+held-new = not in the earlier figures
 held-open = undecided
-held-note = Both by the same rules, over the rows and columns that both have, on as many GPUs where that is known. How far the earlier figures vary is not known.
+held-note = Both sides use the same rules on the rows and columns that both have, with equal numbers of GPUs if known. How much the earlier figures vary is unknown.
 note-no-reference = Not compared with { $file }: `reference.when` is false on this machine.
 
 ## The first screen
 answer-none = No effect stands out.
-answer-one-row = There is one result and nothing to compare it with.
+answer-one-row = There is only one result, and nothing to compare it with.
 answer-no-number = No result has a number to compare.
 answer-parallel = { $group }, parallel: run the { $members } together; the worst slowdown is { $worst }.
 answer-none-slower = { $group }, parallel: run the { $members } together; none is measurably slower than alone.
@@ -1049,7 +1049,7 @@ finding-winner-clear = The lead is larger than the run-to-run spread ({ $paired 
 finding-winner-tied = { $runs ->
     [one] 1 run
    *[other] { $runs } runs
-} of each cannot tell it from { $tied ->
+} of each cannot distinguish it from { $tied ->
     [one] one other point
    *[other] { $tied } other points
 }, up to { $furthest } away (next: { $paired ->
@@ -1059,7 +1059,7 @@ finding-winner-tied = { $runs ->
 finding-winner-more = If the differences stay as they are, about { $more ->
     [one] 1 more run
    *[other] { $more } more runs
-} of each would tell it from { $next }.
+} of each would distinguish it from { $next }.
 brief-about = { $column }
 brief-about-time = where { $column } stops falling
 brief-about-pays = largest step at which memory × time falls

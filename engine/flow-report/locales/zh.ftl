@@ -109,7 +109,7 @@ table-absent = 无表格：步骤 { $step } 没有实例（{ $why }）。
 note-mean = 均值 ± 标准差，每格至少 { $of } 个结果。
 note-mean-over = 对{ $over }取均值 ± 标准差，每格至少 { $of } 个结果。
 note-median = 至少 { $of } 次重复的中位数，括号内为最小值与最大值。
-note-simulated = ± 为 { $of } 次模拟均值的 95% 置信区间半宽。同一行各列使用相同的作业，其差异按随机种子逐对比较，比这些区间更可靠；并对所有列对作 Bonferroni 校正（判断次序是否改变时，对所有行的列对校正）。
+note-simulated = ± 为 { $of } 次模拟均值的 95% 置信区间半宽。同一行各列使用相同的作业，因此列间差异比这些区间更可靠。差异按随机种子逐对检验，并对所有列对作 Bonferroni 校正；判断次序是否改变时，对所有行的列对校正。
 note-unlike = 测量条件不同，既不取平均也不作比较（{ $what }：{ $one } 与 { $other }）。
 note-caveats = { $label }：{ $why }。
 note-of-the-whole = { $name } 没有按{ $axis ->
@@ -117,13 +117,13 @@ note-of-the-whole = { $name } 没有按{ $axis ->
    *[epoch] 轮次
 }输出，因此不在任何一行中。
 note-steps-only = 各值只有步数（step），没有轮数（epoch）：用 `rows: step` 可按步列出。
-note-spoiled = { $label } 的测量受到干扰，不可采信：{ $why }。
+note-spoiled = { $label } 的测量受到干扰，结果不可靠：{ $why }。
 note-no-metrics = { $label } 缺少指标：{ $why }
 note-no-metrics-several = { $label } 及另外 { $more } 个结果缺少指标：{ $why }
 note-partial = { $of } 个结果中有 { $used } 个计入，{ $others }。
 partial-ended = { $n } 个{ $outcome }
 partial-rest = 其余没有可信的数值
-note-hidden = { $name } 是 flow 自己的测量值，程序给出的同名指标未显示，请为它另取名称。
+note-hidden = { $name } 由 flow 自行测量；程序给出的同名指标未显示，请改名。
 note-company = { $of } 个结果中有 { $alone } 个单独运行，其余与 flow 的其他步骤同时运行；加上 `exclusive: true` 则各自单独运行。
 note-baseline = 比值与加速比以 { $of } 为基准。
 note-baseline-first = 比值与加速比以第一行为基准。
@@ -137,9 +137,9 @@ note-went-on-several = { $label } 及另外 { $more } 个实例的总用时由�
 note-accepted-several = { $label } 及另外 { $more } 个实例沿用了以前的结果，尽管其依赖已有变化：{ $reason }
 note-not-a-number = 程序输出了 NaN 或无穷大。损失出现这种值，即训练已发散。
 note-other-parameter = 在 { $machine } 上 { $name } 为 { $theirs }，在此处为 { $own }：与之相关的数值不可比较。
-note-other-input = { $machine } 上使用了另一版本的 { $file }：差异可能由此引起。
-note-other-program = { $machine } 上的命令、环境变量或数据不同：差异可能由此引起。
-note-no-machines = 没有其他机器的结果：在那里用 `flow export` 写出，再用 `flow import` 导入。
+note-other-input = { $machine } 上使用了另一版本的 { $file }，可能由此产生差异。
+note-other-program = { $machine } 上的命令、环境变量或数据不同，可能由此产生差异。
+note-no-machines = 没有其他机器的结果：请在另一台机器上运行 `flow export`，再在此处运行 `flow import`。
 note-unverified = 驱动不提供各进程的显存，此处为整卡显存减去启动前已占用的部分。
 
 ## 发现
@@ -189,11 +189,11 @@ finding-bound-cpu = 瓶颈在 CPU：所分配 CPU 的利用率为 { $range }。
 finding-bound-cpu-of = 瓶颈在 CPU：所分配 CPU 的利用率为 { $range }（分得 { $own } 个，主机共 { $host } 个；“CPU 利用率”按全部 { $host } 个计）。
 finding-bound-data = 瓶颈在数据加载：等待数据占每轮用时的 { $range }。
 finding-bursts = { $which ->
-    [every] 在所有结果中，各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 利用率均高于轮中段（中间一半），差值最大的是 { $label }：{ $ends } vs. { $middle }
-    [some] 在部分结果中，各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 利用率高于轮中段（中间一半），差值最大的是 { $label }：{ $ends } vs. { $middle }
-   *[one] { $label } 各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 利用率高于轮中段（中间一半）：{ $ends } vs. { $middle }
-}。
-finding-no-bursts = 各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 没有突发负载：与轮中段（中间一半）相比，差值最大时也只是 { $ends } vs. { $middle }（{ $label }）。
+    [every] 所有结果中，各轮末尾的 CPU 利用率均高于轮中段（中间一半），差值最大的是 { $label }：{ $ends } vs. { $middle }
+    [some] 部分结果中，各轮末尾的 CPU 利用率高于轮中段（中间一半），差值最大的是 { $label }：{ $ends } vs. { $middle }
+   *[one] { $label } 各轮末尾的 CPU 利用率高于轮中段（中间一半）：{ $ends } vs. { $middle }
+}。末尾指一轮的最后十分之一以及到下一轮开始为止的间隔。
+finding-no-bursts = 各轮末尾（最后十分之一以及到下一轮开始为止的间隔）没有 CPU 突发负载：与轮中段（中间一半）相比，差值最大时也只是 { $ends } vs. { $middle }（{ $label }）。
 finding-estimate = { $column }相对{ $of }的误差为 { $range }（绝对误差的中位数为 { $typical }）。
 finding-estimate-one = { $column }相对{ $of }的误差为 { $most }。
 finding-agrees = { $column }与先前数值相差不超过 { $most }；{ $of } 个中有 { $same } 个在给出的位数内完全一致。
@@ -271,18 +271,18 @@ finding-packed = { $pays ->
    *[no] 同卡混部没有收益
 }：全部任务用时 { $packed }，串行执行需 { $alone }（吞吐量是串行执行的 { $gain } 倍）。各任务的总用时是单独运行的 { $range } 倍。
 finding-packed-in-runs = 同卡混部的任务分在多次运行中完成，而非同一次，因此全部完成的总用时未知。各任务的总用时是单独运行的 { $range } 倍。
-finding-packed-in-part = 同卡混部使全部 { $of } 个任务提前多少完成，尚无法得知：{ $without } 不能与{ $n ->
+finding-packed-in-part = 同卡混部使全部 { $of } 个任务提前多少完成，目前未知：{ $without } 不能与{ $n ->
     [1] 单独运行
    *[other] 各自的单独运行
-}比较，因为两次运行之一缺失、未正常结束、受到干扰、曾从检查点继续或条件不同。其余 { $compared } 个任务的总用时是单独运行的 { $range } 倍。
+}比较，因为两次运行之一缺失、失败、受到干扰、曾从检查点继续或条件不同。其余 { $compared } 个任务的总用时是单独运行的 { $range } 倍。
 finding-foreign = { $several ->
-    [yes] 本条所依据的部分结果测量时，其他程序最多占用了 { $used } 的 CPU（{ $label } 运行时最多）
-   *[no] 本条所依据的 { $label } 运行时，其他程序占用了 { $used } 的 CPU
-}，因此这一结论可能受其影响。
-finding-foreign-table = { $several ->
-    [yes] 本表部分结果测量时，其他程序最多占用了 { $used } 的 CPU（{ $label } 运行时最多）
+    [yes] 部分相关结果在测量时，其他程序最多占用了 { $used } 的 CPU（{ $label } 运行时最多）
    *[no] { $label } 运行时，其他程序占用了 { $used } 的 CPU
-}，因此这一结论以及由此类用时得出的其他结论可能受其影响。
+}，这一结论可能受其影响。
+finding-foreign-table = { $several ->
+    [yes] 本表部分结果在测量时，其他程序最多占用了 { $used } 的 CPU（{ $label } 运行时最多）
+   *[no] { $label } 运行时，其他程序占用了 { $used } 的 CPU
+}，与这些用时有关的结论可能受其影响。
 finding-packed-foreign = 期间其他程序最多占用了 { $used } 的 CPU，因此无法得知其中有多少来自同卡混部。
 finding-repeated-differs = { $column }随{ $axis }的差异超出重复运行的波动：均值为 { $range }（{ $paired ->
     [yes] 配对 F 检验
@@ -352,12 +352,12 @@ together-used = 同时运行期间的资源占用
 together-sum = { $group } 合计
 note-gpu-load = GPU 利用率指有核函数运行的时间占比，不反映核函数占用了多少计算单元。
 note-gpu-memory-load = 显存控制器利用率指有读写发生的时间占比，不反映占用了多少带宽。
-note-short-load = 驱动程序给出的 GPU 负载是至多一秒内的平均值；各轮合计不足一秒者，不列出负载。
+note-short-load = 驱动程序给出的 GPU 负载是至多一秒内的平均值；各轮合计不足一秒时，不列出负载。
 note-gain = ± 为 95% 区间的半宽。{ $once ->
     [yes] 仅运行一次的组：吞吐量的 ± 按运行间标准差 { $assumed } 假设；减速比的 ± 只含轮间波动（未知时按 { $usual } 计），不是 95% 置信区间。
    *[no] {""}
 }
-note-windows = 各项数值只统计该任务在全体同时运行期间的各轮；各任务的统计时段不完全一致，合计可能略高于 100%。
+note-windows = 各项数值只统计该任务在全体同时运行期间的各轮；各任务的统计时段略有不同，合计可能略高于总量。
 note-all-runs = 单独与同时运行的用时均为各自所有有效运行的几何平均（若均无效，则为所有运行的）；上表不含仅为得出结论而追加的运行。
 together-more-cpus = 单独运行时各只分得部分 CPU，这{ $more ->
     [yes] 解释了一部分提升
@@ -391,7 +391,7 @@ asked-cpu = CPU 总需求
 asked-memory = 主机内存总需求
 asked-gpu = GPU 总需求
 asked-gpu_memory = 显存总需求
-asked-gpu_memory_traffic = 显存读写时间总需求
+asked-gpu_memory_traffic = 显存控制器总需求
 asked-used = { $asked } → 实际占用
 asked-data = 等待数据，单独 → 同时
 verdict-parallel = 并行
@@ -442,9 +442,9 @@ refused-not-alone = 本应单独运行的 { $label } 与 { $beside } 同时运�
 refused-no-solo = { $label } 没有可供比较的单独运行结果。
 refused-no-time = { $label } 没有可供比较的用时。
 refused-went-on = { $label } 没有可供比较的轮次，且曾从检查点继续，其总用时包含多次启动，不能用于比较。
-refused-unlike = { $label } 与其单独运行的条件不同（{ $what }：{ $other } 对 { $one }）。
+refused-unlike = { $label } 与其单独运行的条件不同（{ $what }：{ $other } vs. { $one }）。
 refused-ended = { $label } 没有结果（{ $how }）。
-refused-spoiled = { $label } 的测量受到干扰，不可采信：{ $why }。
+refused-spoiled = { $label } 的测量受到干扰，结果不可靠：{ $why }。
 rulings-in = 瓶颈资源：{ $list }。
 rulings-out = 非瓶颈：{ $list }。
 rulings-unclear = 尚无法判断：{ $list }。
@@ -458,7 +458,7 @@ resource-cpu = CPU
 resource-memory = 主机内存
 resource-gpu = GPU
 resource-gpu_memory = 显存容量
-resource-gpu_memory_traffic = 显存读写
+resource-gpu_memory_traffic = 显存控制器
 resource-data = 等待数据
 
 ## 作者的备注
@@ -493,7 +493,7 @@ section-title = { $step }：不同{ $rows }下的结果
 section-title-one = { $step }
 section-title-where = { $title }（{ $where }）
 changes-title = 从 { $a } 到 { $b } 的变化
-changes-differences = 以差值给出变化的有 { $columns }：起始值为 0 或含负值时，比值没有意义。
+changes-differences = { $columns } 的变化以差值给出：起始值为 0 或含负值时，比值没有意义。
 remark-fake-gpus = 本报告中的 GPU 是声明的，并非真实设备。
 remark-left-out = 未包含：{ $step }（{ $why }）。
 remark-foreign-cpu = { $label } 运行时，其他程序占用了 { $used } 的 CPU。
@@ -512,7 +512,7 @@ remark-gpu-shared-own = { $count ->
     [1] { $label } 按计划与 flow 的其他步骤共用 GPU：后者占用了 { $used } 的 GPU 时间
    *[other] 有 { $count } 个结果按计划与 flow 的其他步骤共用 GPU：后者最多占用了 { $used } 的 GPU 时间（{ $label }）
 }。
-remark-limit = 显存曾被限制为 { $limit }（`memory_limit`）：超出该上限，并不意味着超出显卡的显存容量。
+remark-limit = 显存曾被限制为 { $limit }（`memory_limit`）：超出该上限的运行，显卡的显存也许仍放得下。
 remark-short-epochs = { $count ->
     [1] { $label } 计入的各轮平均用时只有 { $least }，不足 { $bound }
    *[other] 有 { $count } 个结果计入的各轮平均用时不足 { $bound }，最短为 { $least }（{ $label }）
@@ -569,14 +569,14 @@ cause-asks-too-much = 所需资源超过现有资源
 cause-unresolved = 表达式无法求值：{ $error }
 cause-no-input = 输入无法读取：{ $error }
 cause-result-unseen = 无法确认已有结果是否完整：{ $error }；结果予以保留，请重新运行
-cause-not-provided = 此处没有 { $uses }
+cause-not-provided = 此处没有安装 { $uses }
 cause-member-cannot-run = 同组的 { $label } 无法运行：{ $why }
 cause-need-cannot-run = { $label } 无法运行
 cause-need-failed = { $label } 未成功
 cause-failed-elsewhere = { $label } 失败，且未指定 -k
 cause-member-failed = 同组的 { $label } 未成功
 cause-run-cancelled = 运行被取消
-cause-decided = { $group } 的结论已经明确，无需再运行：各运行 { $looks } 次，{ $verdict }
+cause-decided = { $group } 的结论已知，无需再运行：各运行 { $looks } 次，{ $verdict }
 cause-decided-not = { $group } 无法比较，再运行也不会改变
 cause-not-run = 未运行
 cause-gpu-gone = 所需的 GPU 已掉卡
@@ -613,15 +613,15 @@ batch-preempted = { $job } 在 Slurm 中被其他作业抢占
 batch-not-launched = Slurm 未能在节点上启动{ $job }
 batch-failed-code = { $job } 在节点上的 flow 开始之前即以退出码 { $code } 结束
 batch-failed = { $job } 在 flow 记下结果之前即告结束
-batch-begun = { $job } 在 Slurm 中结束；flow 已在其节点上开始，但未能记下该步骤如何结束
+batch-begun = { $job } 在 Slurm 中结束；flow 已在其节点上启动，但没有记下结果
 batch-said = { $end }：{ $said }
 batch-silent = { $end }，其日志为空
 batch-unread = { $end }：该次执行文件夹中的 `slurm.log` 可能有更多信息
-batch-held = Slurm 暂扣{ $job }（{ $reason }）
+batch-held = Slurm 挂起了{ $job }（{ $reason }）
 batch-never = { $job } 在 Slurm 中将永远等待（{ $reason }）
 batch-refused = Slurm 拒绝其作业：{ $error }
-batch-vanished = Slurm 已不认识{ $job }，且它没有留下结果
-cause-not-listed = { $how }；{ $path } 位于工作流旁边而不在步骤的工作目录中：请将其列入 `inputs:`
+batch-vanished = Slurm 中已查不到{ $job }，且它没有留下结果
+cause-not-listed = { $how }；{ $path } 与工作流文件在同一目录，但不在步骤的工作目录中：请将其列入 `inputs:`
 cause-no-output = 结束时未将输出 { $output } 写入 { $path }
 cause-no-output-nothing = 其工作目录 { $work } 中没有新文件
 cause-no-output-new = 其工作目录 { $work } 中的新文件：{ $files }
@@ -657,13 +657,13 @@ lack-group-gpu-memory = 所在的组有 { $members } 个成员，共需在 { $ne
 lack-group-memory = 所在的组有 { $members } 个成员，共需 { $needs } 内存，本机有 { $has }
 lack-member = 与 { $label } 同组，后者{ $why }
 filling-own = { $path } 无法创建：{ $error }
-filling-input = 输入 { $path } 无法放入工作目录：{ $error }
-filling-input-in-input = 输入 { $path } 会写入另一输入 { $folder } 之中：其中之一须改名
+filling-input = 输入 { $path } 无法复制到工作目录：{ $error }
+filling-input-in-input = 输入 { $path } 会写入另一输入 { $folder } 之中：请将其中之一改名
 filling-input-changed = 运行期间 { $path } 发生了变化；请重新运行
 filling-artifact = 其他步骤的产物无法取用：{ $error }
 filling-no-plugin = 插件 { $plugin } 已不存在
 metrics-unread = 指标应在 { $file } 中，但无法读取：{ $error }
-metrics-no-json = 指标文件 { $file } 不是 JSON：{ $error }
+metrics-no-json = 指标文件 { $file } 不是合法的 JSON：{ $error }
 metrics-no-numbers = 指标文件 { $file } 既不是数值对象，也不是此类对象的列表
 metrics-bad-line = 指标文件 { $file } 第 { $line } 行不是 JSON 对象：{ $text }
 metrics-no-header = 指标文件 { $file } 的第一行是数值；该行应为列名
@@ -685,12 +685,12 @@ refusal-messages-unread = 消息无法读取：{ $error }
 refusal-log-unread = 日志无法读取：{ $error }
 refusal-log-too-long = 输出超过 { $most } MiB，而文件系统无法截去日志的中段（{ $error }）
 refusal-not-reached = 无法在 { $folder } 中通知其继续或结束：{ $error }
-spoiled-stranger = 期间他人的进程 { $pid }（{ $name }）在 GPU { $gpu } 上运算
-spoiled-gpu-silent = 期间 GPU { $gpu } 有 { $seconds } 秒没有响应：其间的情况不明
-spoiled-other-runs = 该测量需要独占整台机器，而期间其他运行也在其上执行步骤，同时最多 { $attempts } 个
+spoiled-stranger = 运行期间，外部进程 { $pid }（{ $name }）在 GPU { $gpu } 上运算
+spoiled-gpu-silent = 运行期间，GPU { $gpu } 有 { $seconds } 秒没有响应，其间的情况未知
+spoiled-other-runs = 该步骤需要独占整台机器，但其他运行同时在此执行步骤，最多 { $attempts } 个
 spoiled-input-changed = 运行期间 { $path } 发生了变化
-spoiled-artifact-changed = { $path } 只应读取，却{ $damage }
-spoiled-artifact-unseen = 无法确认 { $path } 是否保持原样：{ $error }
+spoiled-artifact-changed = { $path } 为只读，却{ $damage }
+spoiled-artifact-unseen = 无法确认 { $path } 是否未被改动：{ $error }
 caveat-first-values = 序列只保留前 { $kept } 个值（共 { $printed } 个）；末值、最小值和最大值按全部计
 caveat-output-unread = 有 { $size } 的输出未读取，其中的数值不计入指标
 spoiled-other-hardware = 声明的是 { $declared }，实际在 { $found } 上运行
@@ -778,7 +778,7 @@ fault-store-cannot = { $which ->
     [remove] 无法删除
     [settle] 无法设置权限和时间
     [sync] 无法同步
-    [take-in] 无法收入存储
+    [take-in] 无法存入存储
     [use] 无法使用
     [use-the-database] 无法使用数据库
     [write] 无法写入
@@ -843,9 +843,9 @@ fault-unredacted = 无法在 { $path } 中检查其输出是否含有密钥：{ 
 fault-runs-already = 第 { $attempt } 次执行已在运行
 fault-too-many-attempts = 一次运行最多 { $most } 次执行；请重新运行以继续
 fault-no-log = 无法写入 { $path }：{ $error }
-fault-keeper-killed = 维持其运行的进程被终止，步骤随之终止
+fault-keeper-killed = 其监护进程被终止，步骤随之终止
 fault-job-not-written = 其作业所需的内容无法写入：{ $error }
-fault-not-written-down = 没有关于它的记录
+fault-not-written-down = 没有它的记录
 fault-driver-silent = NVIDIA 驱动在 { $seconds } 秒内没有响应，flow 将不使用 GPU；可能有显卡故障，请查看 `nvidia-smi` 是否响应
 fault-not-asked = 无法启动用于查询 NVIDIA 库的线程：{ $error }
 fault-no-card = 有 NVIDIA 驱动，但本进程看不到任何显卡
@@ -962,12 +962,12 @@ fault-no-density = 没有 `density`：请给出所需 GPU 时间与可用 GPU �
 fault-density-outside = `density` 为 { $value }，应为 GPU 时间之比，例如 0.9
 fault-empty-mix = 没有权重大于 0 的作业类型；请给出一种，或指定 `trace`
 fault-one-priority = 所有作业优先级相同时，`priority` 即为 `easy`；请增大 `priorities`，或使用 `easy`
-fault-one-priority-in-trace = 所有作业优先级相同时，`priority` 即为 `easy`；该作业 trace中的优先级没有差别
+fault-one-priority-in-trace = 所有作业优先级相同时，`priority` 即为 `easy`；该作业 trace 中的优先级没有差别
 fault-kind-too-wide = 作业类型 { $kind_name } 需要 { $gpus } 块 GPU，而现有 { $has } 块
 fault-trace-with-mix = `trace` 已说明作业何时到达：请去掉 `mix` 和 `density`
 fault-trace-shares = `trace` 未说明作业的占用情况，因此不能使用 `share` 共享 GPU
-fault-bad-trace = 作业 trace第 { $line } 行：{ $mistake }
-fault-trace-without-mistake = 作业 trace无法读取
+fault-bad-trace = 作业 trace 第 { $line } 行：{ $mistake }
+fault-trace-without-mistake = 作业 trace 无法读取
 fault-simulation-fails = 模拟失败：“{ $said }”
 fault-did-you-mean = 是否指 { $near }？
 fault-it-has = 现有 { $names }
@@ -985,10 +985,10 @@ fault-trace-without-column = 没有列 { $name }
 fault-trace-column-twice = 列 { $name } 出现两次
 fault-trace-job-twice = 作业 { $job } 已出现在第 { $first } 行
 fault-trace-swf-fields = 有 { $fields } 个字段；标准作业格式（SWF）中每个作业有 18 个
-fault-trace-without-jobs = 作业 trace中没有作业
+fault-trace-without-jobs = 作业 trace 中没有作业
 fault-trace-cell-empty = { $column } 为空，缺少它的作业无法模拟；请填写，或去掉该作业
 fault-trace-no-seconds = { $column } 为 { $text }，不是秒数；应写作 90 或 90.5
-fault-trace-too-early = { $column } 为 { $text }，早于作业 trace的开始；请平移所有时刻，使最早的为 0
+fault-trace-too-early = { $column } 为 { $text }，早于作业 trace 的开始；请平移所有时刻，使最早的为 0
 fault-trace-too-long = { $column } 为 { $text }，超出可模拟的范围；应写作 90 或 90.5
 fault-trace-no-count = { $column } 为 { $text }，不是 GPU 数；应写作 0、1、2 等
 fault-trace-no-priority = `priority` 为 { $text }，不是整数
@@ -1044,12 +1044,12 @@ finding-none-told = { $axis }为 { $at } 时，{ $column }无法区分各{ $spli
 finding-order = { $column }由低到高依次为：{ $order }。
 order-place = { $axis }为 { $value }
 order-pair = { $first } 低于 { $second }
-finding-order-holds = 按{ $column }，次序与 { $table } 中{ $place } 时一致（以其中可区分的 { $names } 为限）。
-finding-order-holds-in-part = 按{ $column }，次序与 { $table } 中{ $place } 时仅部分一致：此处 { $turned }，彼处相反；{ $names } 中其余可区分者次序相同。
+finding-order-holds = 按{ $column }，{ $names } 的次序与 { $table } 中{ $place } 时一致（只比较在其中可区分者）。
+finding-order-holds-in-part = 按{ $column }，{ $names } 的次序与 { $table } 中{ $place } 时仅部分一致：此处 { $turned }，彼处相反；其余可区分者次序相同。
 finding-order-turned = 按{ $column }，次序与 { $table } 中{ $place } 时不一致：此处 { $turned }，彼处相反。
-finding-order-open = 按{ $column }，{ $names } 在 { $table } 中{ $place } 时彼此无法区分，无次序可言。
+finding-order-open = 按{ $column }，{ $names } 在 { $table } 中{ $place } 时彼此无法区分，无法比较次序。
 finding-alike = { $axis }为 { $at } 时，各{ $split }的{ $column }相差至多 { $apart }：{ $range }。
-turn = { $first } 在 { $from } 时低于 { $second }（{ $a } 对 { $b }），在 { $to } 时高于后者（{ $c } 对 { $d }）
+turn = { $first } 在 { $from } 时低于 { $second }（{ $a } vs. { $b }），在 { $to } 时高于后者（{ $c } vs. { $d }）
 finding-turns = { $column }的高低次序随{ $axis }而变：{ $turns }。
 finding-at-most = { $column }最高为 { $most }，出现在{ $axis }为 { $at } 的 { $parts }。
 
@@ -1071,7 +1071,7 @@ assumed-cluster = 集群：{ $cluster }（节点数 × 每节点 GPU 数）{ $co
 assumed-arrivals = { $jobs } 个作业相互独立地到达（泊松过程），类型按所占比例随机抽取，用时服从对数正态分布。到达密度为作业所需 GPU 时间与可用 GPU 时间之比。
 assumed-trace = 作业 trace { $file } 中的 { $jobs } 个作业：到达时刻、占用 GPU 数与用时均按记录。
 assumed-seeds = 模拟 { $seeds } 次，随机种子为 0 至 { $last }：同一种子下各策略面对相同的作业，到达密度越高，作业到达得越快。差异按种子逐对计算。
-assumed-once = 没有随机因素，因此只模拟一次：换一批作业差异会如何，无从得知。
+assumed-once = 没有随机因素，因此只模拟一次；换一批作业差异会如何，目前未知。
 assumed-known = 各策略准确知道每个作业独占时的用时。
 assumed-errors = 各策略得知的用时带有对数正态误差，其对数标准差为 { $errors }（0 表示准确）。
 assumed-one-gpu = fifo-single 与 sjf-single 给每个作业一块 GPU；需要多块 GPU 的作业改用一块，用时按倍数延长。
@@ -1104,8 +1104,8 @@ fit-curve-broken = 折线：a + b min(x, k) + c max(0, x − k)
 fit-curve-quadratic = 二次：a + b x + c x²
 fit-curve-cubic = 三次：a + b x + c x² + d x³
 fit-curve-without-jumps = 去除跳变后，{ $curve }
-fit-note = 在 AICc 与最小值相差不超过 2 的曲线中，选用参数最少者；过原点直线若 R² 低于 0，或 F 检验表明常数项不为 0（p < 0.05），则不参与选用，其 AICc 此处不列。F 检验：过原点直线对直线，参数多于直线的曲线对直线；k 由数据选定的曲线，其 p 值偏小。
-fit-none-chosen = 斜率与 0 无显著差异时，不选用任何曲线：此时与各点最接近的曲线也不说明任何关系。
+fit-note = 在 AICc 与最小值相差不超过 2 的曲线中，选用参数最少的一条。过原点直线若 R² 低于 0，或 F 检验表明常数项不为 0（p < 0.05），则不参与选用，也不列出 AICc。F 检验：过原点直线对直线，直线对参数更多的曲线；若 k 由数据拟合，其 p 值偏小。
+fit-none-chosen = 若斜率均与 0 无显著差异，则不选用任何曲线：此时最接近的曲线也没有意义。
 fit-relative = { $all ->
     [yes] 误差
    *[no] { $curves } 的误差
@@ -1199,10 +1199,10 @@ jumps-level = p 低于 0.05 时视为存在显著差异。
 best-title = 最优的{ $column }
 best-place = 取值
 best-difference = 与最优值之差
-best-p = p（t 检验，计入全部比较）
-best-told = 与最优有别
+best-p = p（t 检验，已校正）
+best-told = 是否差于最优
 best-told-yes = 是
-best-told-no = 否，在噪声范围之内
+best-told-no = 否，在噪声范围内
 best-told-unknown = 未知
 best-nothing = 没有任何点有{ $column }。
 best-point = { $column }{ $goal ->
@@ -1210,7 +1210,7 @@ best-point = { $column }{ $goal ->
    *[max] 最大
 }为 { $value }，取值为 { $point }。
 best-same = 数值相同的还有 { $points }。
-best-tied = 经重复测量仍无法与之区分的还有：{ $points }（{ $paired ->
+best-tied = 与之相差在噪声范围内的还有：{ $points }（{ $paired ->
     [yes] 配对 t 检验
    *[no] t 检验
 }）。
@@ -1219,16 +1219,16 @@ best-clear = 其余各点都更差，且差距超出噪声（{ $paired ->
    *[no] t 检验
 }）。
 spread-identical = 重复运行得到完全相同的数值，因此运行间波动未知：命令是否读取了 `${"{{"} seed {"}}"}`？
-best-unknown = 只测量一次的点，其差异是否为噪声无从判断。
-best-by-name = 按该列的名称，以{ $goal ->
-    [min] 较小
-   *[max] 较大
-}者为优；可用 `goal:` 另行指定。
+best-unknown = 各点只测量了一次，噪声未知。
+best-by-name = 数值越{ $goal ->
+    [min] 小
+   *[max] 大
+}越好，由列名推断；可用 `goal:` 另行指定。
 best-note = { $paired ->
     [yes] 配对 t 检验
    *[no] t 检验
-}，按 { $comparisons } 次比较做 Bonferroni 校正；p 不超过 0.05 时视为有别。
-best-note-medians = p 比较的是均值，表中所示为中位数及其差。
+}，按 { $comparisons } 次比较做 Bonferroni 校正；p 不超过 0.05 时视为更差。
+best-note-medians = 表中所示为中位数及其差，p 比较的是均值。
 best-more = 另有 { $more } 个更差的点未列出。
 
 ## 先前的数值
@@ -1251,7 +1251,7 @@ held-differs = 否，不同
 held-gone = 否，未出现
 held-new = 先前没有
 held-open = 无法判断
-held-note = 两者采用相同的规则，只看双方都有的行与列；GPU 数已知时，只比较 GPU 数相同者。先前数值的波动情况未知。
+held-note = 双方采用相同的规则，只看共有的行与列；GPU 数已知时，只比较 GPU 数相同的结果。先前数值的波动情况未知。
 note-no-reference = 未与 { $file } 对比：本机不满足 `reference.when`。
 
 ## 首屏

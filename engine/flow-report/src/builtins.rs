@@ -143,7 +143,7 @@ fn report_of(files: impl Fn(&str) -> Option<Vec<u8>>, file: &str) -> Option<Vec<
 fn known(lang: Option<&str>) -> Result<Option<&str>, String> {
     let Some(unknown) = lang.filter(|lang| !LANGUAGES.iter().any(|(known, _)| known == lang)) else { return Ok(lang) };
     let known: Vec<&str> = LANGUAGES.iter().map(|(known, _)| *known).collect();
-    Err(format!("there is no language `{unknown}`; there are {}", known.join(" and ")))
+    Err(format!("unknown language `{unknown}`; there are {}", known.join(" and ")))
 }
 
 /// The JSON Schema of parameters, without references, so that its readers do not have to resolve any.

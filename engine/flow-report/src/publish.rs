@@ -215,8 +215,8 @@ fn may_replace(old: &str, workflow: &str) -> Result<(), String> {
     let owner = old.rsplit_once(REPORT).and_then(|(_, rest)| rest.split_once(" -->"));
     let whose = match owner {
         Some((owner, _)) if owner == workflow => return Ok(()),
-        Some((owner, _)) => format!("the file that is there is the report of the workflow `{owner}`"),
-        None => "flow did not write the file that is there".to_owned(),
+        Some((owner, _)) => format!("the existing file is the report of the workflow `{owner}`"),
+        None => "flow did not write the existing file".to_owned(),
     };
     Err(format!("{whose}; move it away, or publish elsewhere"))
 }
@@ -228,7 +228,7 @@ fn identity(job: &PublishJob) -> Result<Identity, String> {
 
 fn text(job: &PublishJob, file: &str) -> Result<String, String> {
     let bytes =
-        job.files.get(file).ok_or_else(|| format!("the step to publish has no `{file}`: is it a flow/report?"))?;
+        job.files.get(file).ok_or_else(|| format!("the step to publish has no `{file}`: is it a `flow/report`?"))?;
     String::from_utf8(bytes.clone()).map_err(|_| format!("`{file}` is not UTF-8"))
 }
 

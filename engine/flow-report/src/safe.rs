@@ -384,7 +384,7 @@ mod tests {
         ! a link cannot lead to `vbscript:`
         ! `//x.org` is neither an address nor a path
         ! `\\x` is neither an address nor a path
-        ! a link is empty
+        ! the link is empty
         <https://x%3Ey%3Cz>
         [javascript\&#58;alert(1)](javascript%26#58;alert%281%29)
         [./a:b](./a:b)

@@ -32,9 +32,9 @@ fn published_iteration_times_bend_and_no_parabola_says_it() {
     let out = add(&mut input, "fit", "line", json!({"table": "t", "y": "iteration_time"}));
     assert!(metric(&out, "r2") > 0.99 && !out.metrics.contains_key("slope"), "there are three curves");
     let [english, chinese] = said(&input, &["line"]);
-    assert!(english.contains("resnet18: Iteration time bends where batch size is 18.5"), "{english}");
+    assert!(english.contains("resnet18: Iteration time bends at batch size 18.5"), "{english}");
     assert!(
-        english.contains("alexnet: Iteration time bends where batch size is 25: for each unit of batch size it changes by 0.151 ± 0.018 ms before"),
+        english.contains("alexnet: Iteration time bends at batch size 25: per unit of batch size it changes by 0.151 ± 0.018 ms before"),
         "{english}"
     );
     assert!(chinese.contains("18.5 处转折"), "{chinese}");
@@ -48,13 +48,10 @@ fn an_entry_of_a_long_sweep_says_what_was_found_and_leaves_most_rows_to_the_repo
     let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t", "analyses": ["line", "jumps"]}]});
     let entry = text(&run("report", with, &input).expect("a report"), "entry.md");
     assert!(entry.matches("\n|").count() <= 12 && entry.lines().count() < 25, "{entry}");
-    assert!(
-        entry.contains("resnet18: Iteration time bends where batch size is 18.5") && !entry.contains("R²"),
-        "{entry}"
-    );
+    assert!(entry.contains("resnet18: Iteration time bends at batch size 18.5") && !entry.contains("R²"), "{entry}");
     assert!(entry.contains("18.5 处转折"), "{entry}");
     // The largest deviation is part of the claim about all points.
-    assert_eq!(entry.matches("The furthest of ").count(), 3, "{entry}");
+    assert_eq!(entry.matches("The largest error over ").count(), 3, "{entry}");
     assert_eq!(entry.matches(" 个点的最大偏差为 ").count(), 3, "{entry}");
 }
 
@@ -80,8 +77,8 @@ fn epoch_times_are_a_cost_of_images_and_one_of_iterations() {
         said.lines().filter(of_fit).collect::<Vec<_>>().join("\n")
     });
     insta::assert_snapshot!(both.join("\n"), @r"
-    - made_up: Epoch time is 1.985 ± 0.076 s + 400.7 ± 6.2 s / batch size: a part that stays, and one that batch size shares out. R² is 0.999775 over 10 points, the furthest of which is 2.2% off. A straight line is not enough: its AICc is 77.4 above the least.
-    - resnet18: Epoch time is 8.6 ± 4.3 s + 707 ± 12 s / batch size: a part that stays, and one that batch size shares out. R² is 0.999583 over 10 points, the furthest of which is 35.8% off. A straight line is not enough: its AICc is 76.1 above the least.
+    - made_up: Epoch time is 1.985 ± 0.076 s + 400.7 ± 6.2 s / batch size: one part is constant, the other is divided by batch size. R² is 0.999775 over 10 points; the largest error is 2.2%. A straight line is not enough: its AICc is 77.4 above the minimum.
+    - resnet18: Epoch time is 8.6 ± 4.3 s + 707 ± 12 s / batch size: one part is constant, the other is divided by batch size. R² is 0.999583 over 10 points; the largest error is 35.8%. A straight line is not enough: its AICc is 76.1 above the minimum.
     - made_up：每轮用时 = 1.985 ± 0.076 s + 400.7 ± 6.2 s / 批大小：一部分固定，另一部分与批大小成反比。R² 为 0.999775，共 10 个点，最大偏差为 2.2%。线性拟合不足：其 AICc 比最优模型高 77.4。
     - resnet18：每轮用时 = 8.6 ± 4.3 s + 707 ± 12 s / 批大小：一部分固定，另一部分与批大小成反比。R² 为 0.999583，共 10 个点，最大偏差为 35.8%。线性拟合不足：其 AICc 比最优模型高 76.1。
     ");
@@ -99,7 +96,7 @@ fn a_trend_that_is_none_is_no_independence() {
     add_table(&mut input, "t", json!({"from": "s", "rows": "batch", "columns": ["power"]}));
     add(&mut input, "fit", "line", json!({"table": "t", "y": "power"}));
     let [english, chinese] = said(&input, &["line"]);
-    assert!(english.contains("neither rises nor falls with batch size"), "{english}");
+    assert!(english.contains("neither rises nor falls significantly with batch size"), "{english}");
     assert!(!english.contains("suffices") && !english.contains("depend"), "{english}");
     assert!(chinese.contains("没有随批大小升降的趋势") && !chinese.contains("足够"), "{chinese}");
 }
@@ -117,7 +114,7 @@ fn what_rises_at_each_of_few_points_is_not_said_to_stay() {
     add(&mut input, "fit", "of_held", json!({"table": "t", "y": "held"}));
     let [english, chinese] = said(&input, &["of_power", "of_held"]);
     assert!(english.contains("power is 537 ± 98 W − 751 ± 756 W / batch size"), "{english}");
-    assert!(english.contains("held rises by 41.8 ± 1.5 for each unit of batch size"), "{english}");
+    assert!(english.contains("held rises by 41.8 ± 1.5 per unit of batch size"), "{english}");
     assert!(!chinese.contains("没有随批大小升降的趋势") && !chinese.contains("成正比"), "{chinese}");
 }
 
@@ -179,7 +176,7 @@ fn jumps_stand_out_and_models_are_compared_by_their_fluctuation() {
     add_table(&mut input, "t", json!({"from": "s", "rows": ["model", "batch"], "columns": ["iteration_time"]}));
     add(&mut input, "jumps", "jumps", json!({"table": "t", "y": "iteration_time"}));
     let [english, chinese] = said(&input, &["jumps"]);
-    assert!(english.contains("does not differ beyond chance (Brown–Forsythe test, p = 0."), "{english}");
+    assert!(english.contains("does not differ significantly (Brown–Forsythe test, p = 0."), "{english}");
     assert!(chinese.contains("没有显著差异"), "{chinese}");
 }
 
@@ -226,7 +223,7 @@ fn points_off_the_curve_are_a_fall_and_a_rise() {
     assert!(english.contains(told), "{english}");
     assert!(chinese.contains("的下降位于批大小 20（−4.9 ms）和 32（−4.3 ms）"), "{chinese}");
     // Five of 39 differences lead to a multiple of 8: 1 − (34/39)² is 0.24.
-    let told = "Falls to multiples of 8 are no more frequent than by chance: 1 of 2, where chance would put 0.3 (p = 0.24 if all were independent).";
+    let told = "Falls to multiples of 8 are not more frequent than by chance: 1 of 2, against 0.3 by chance (p = 0.24, if all were independent).";
     assert!(english.contains(told), "{english}");
 }
 
@@ -248,11 +245,11 @@ fn a_line_with_jumps_is_told_no_bend_and_jumps_elsewhere_than_at_multiples_are_s
     let said = |places: &[usize]| bullets(&of(places)).map(|bullets| bullets.join("\n"));
     let [english, chinese] = said(&[16, 32, 48]);
     assert!(!english.contains("bends") && !chinese.contains("转折"), "{english}\n{chinese}");
-    assert!(english.contains("with its jumps taken out, a straight line is the curve that suffices"), "{english}");
+    assert!(english.contains("Without the jumps, a straight line suffices"), "{english}");
     assert!(chinese.contains("去除跳变后，直线即已足够"), "{chinese}");
     // The table contains the curve of that sentence: its line rises by 0.5.
     let report = of(&[16, 32, 48]);
-    for title in ["| with its jumps taken out, line: a + b x", "| 去除跳变后，直线：a + b x"] {
+    for title in ["| without its jumps, line: a + b x", "| 去除跳变后，直线：a + b x"] {
         let row = report.lines().find(|line| line.contains(title));
         assert!(row.is_some_and(|row| row.contains("b = 0.49996 ± 0.00043")), "{report}");
     }
@@ -277,7 +274,7 @@ fn slopes_and_heights_of_percentages_are_in_points_and_levels_in_per_cent() {
     let mut line = of(&[0.501, 0.519, 0.542, 0.559, 0.581]);
     add(&mut line, "fit", "fit", json!({"table": "t", "y": "acc"}));
     let [english, chinese] = said(&line, &["fit"]);
-    let told = "acc rises by 2.00 ± 0.16 points for each unit of x; the intercept is 48.04 ± 0.52%.";
+    let told = "acc rises by 2.00 ± 0.16 points per unit of x; the intercept is 48.04 ± 0.52%.";
     assert!(english.contains(told), "{english}");
     let told = "x 每增加一个单位，acc 增加 2.00 ± 0.16 个百分点；截距为 48.04 ± 0.52%。";
     assert!(chinese.contains(told), "{chinese}");
@@ -302,8 +299,8 @@ fn one_point_is_too_few() {
     add(&mut input, "fit", "fit", json!({"table": "t", "y": "q"}));
     add(&mut input, "jumps", "jumps", json!({"table": "t", "y": "q"}));
     let [english, _] = said(&input, &["fit", "jumps"]);
-    assert!(english.contains("1 point is too few to tell which curve q is of over x."), "{english}");
-    assert!(english.contains("1 point is too few to tell whether q jumps along x."), "{english}");
+    assert!(english.contains("1 point is too few to choose a curve of q over x."), "{english}");
+    assert!(english.contains("1 point is too few to detect jumps of q along x."), "{english}");
 }
 
 #[test]
@@ -314,7 +311,7 @@ fn what_is_not_there_is_said_with_the_nearest() {
     assert_eq!(said, "the table of `s` has no column `iteration_tme`; did you mean `iteration_time`?");
     assert!(wrong("jumps", json!({"table": "s", "y": "iteration_time"})).contains("is not a flow/table"));
     let few = run("jumps", json!({"table": "t", "y": "iteration_time"}), &input).expect("few points");
-    assert!(text(&few, "analysis.en.md").contains("10 points are too few to tell whether iteration time jumps"));
+    assert!(text(&few, "analysis.en.md").contains("10 points are too few to detect jumps of iteration time"));
 }
 
 #[test]
@@ -332,9 +329,9 @@ fn power_that_rises_with_every_batch_size_follows_from_it() {
     add(&mut input, "fit", "other", json!({"table": "t", "y": "steps"}));
     let [english, chinese] = said(&input, &["line", "other"]);
     let saturates =
-        "rises with batch size ever less: from 192 ± 18 W by 417 ± 25 W in all, half of it where batch size is 6.3.";
+        "rises with batch size and saturates: from 192 ± 18 W by 417 ± 25 W in total, half of it at batch size 6.3.";
     assert!(english.contains(saturates), "{english}");
-    assert!(english.contains("steps rises with batch size from each point to the next, but none"), "{english}");
+    assert!(english.contains("steps rises with batch size from each point to the next, but no"), "{english}");
     assert!(chinese.contains("上升并趋于饱和") && chinese.contains("都不合其形状"), "{chinese}");
 }
 
@@ -351,11 +348,14 @@ fn noise_and_constants_depend_on_nothing() {
     add(&mut input, "fit", "of_noise", json!({"table": "t", "y": "noise"}));
     add(&mut input, "fit", "of_same", json!({"table": "t", "y": "same"}));
     let [english, chinese] = said(&input, &["of_noise", "of_same"]);
-    assert!(english.contains("noise neither rises nor falls with batch size"), "{english}");
+    assert!(english.contains("noise neither rises nor falls significantly with batch size"), "{english}");
     assert!(english.contains("same is the same at all 10 points."), "{english}");
     assert!(chinese.contains("在全部 10 个点上都相同"), "{chinese}");
     let report = reported(&input, &["of_noise"]);
-    assert!(!report.contains('✓') && report.contains("Nothing is chosen where no slope is told from 0"), "{report}");
+    assert!(
+        !report.contains('✓') && report.contains("If no slope differs from 0 significantly, no curve is chosen"),
+        "{report}"
+    );
 }
 
 #[test]
@@ -385,7 +385,7 @@ fn points_on_no_curve_are_not_called_proportional() {
     add_table(&mut input, "t", json!({"from": "s", "rows": "model", "columns": ["work", "time"]}));
     add(&mut input, "fit", "line", json!({"table": "t", "y": "time", "x": "work"}));
     let [english, chinese] = said(&input, &["line"]);
-    assert!(english.contains("does not follow from work alone: the curve chosen has R² = 0.2"), "{english}");
+    assert!(english.contains("does not follow from work alone: the chosen curve has R² = 0.2"), "{english}");
     assert!(!english.contains("proportional") && !english.contains("suffices"), "{english}");
     assert!(chinese.contains("还有噪声或其他因素"), "{chinese}");
 }
@@ -405,10 +405,10 @@ fn what_few_points_take_for_proportional_has_the_intercept_that_they_leave_possi
     let exact: Vec<(u32, f64)> = (1..=5).map(|n| (n, 3.0 * f64::from(n))).collect();
     let scattered = [(1, 3.3), (2, 5.7), (3, 9.6), (4, 11.4), (5, 15.3)];
     insta::assert_snapshot!([of(&scattered), of(&exact)].join("\n\n"), @r"
-    - pages is proportional to n as far as 5 points tell (the intercept of a line, 0.2 ± 1.9 MiB, is not told from 0): 3.01 ± 0.19 MiB for each unit of it. R² is 0.9890 over 5 points, the furthest of which is 8.8% off. A straight line suffices: a parabola adds nothing (F-test, p = 0.75).
+    - pages is proportional to n: 3.01 ± 0.19 MiB per unit. The intercept of a line, 0.2 ± 1.9 MiB, does not differ from 0 over 5 points. R² is 0.9890 over 5 points; the largest error is 8.8%. A straight line suffices: a parabola adds nothing (F-test, p = 0.75).
     - 就 5 个点而言，pages 与 n 成正比（直线的截距 0.2 ± 1.9 MiB 与 0 无显著差异）：每单位 3.01 ± 0.19 MiB。R² 为 0.9890，共 5 个点，最大偏差为 8.8%。直线已足够：二次项没有贡献（F 检验，p = 0.75）。
 
-    - pages is proportional to n: 3 ± 0 MiB for each unit of it. R² is 1.000 over 5 points, the furthest of which is 0.0% off. A straight line suffices: a parabola adds nothing (F-test, p = 1.00).
+    - pages is proportional to n: 3 ± 0 MiB per unit. R² is 1.000 over 5 points; the largest error is 0.0%. A straight line suffices: a parabola adds nothing (F-test, p = 1.00).
     - pages 与 n 成正比：每单位 3 ± 0 MiB。R² 为 1.000，共 5 个点，最大偏差为 0.0%。直线已足够：二次项没有贡献（F 检验，p = 1.00）。
     ");
 }
@@ -433,7 +433,7 @@ fn what_four_points_do_not_tell_is_not_told() {
     assert_eq!(["line through 0", "hyperbola"].map(above), ["—", "0.0"], "{shown}");
     let [english, chinese] = said(&input, &["line"]);
     // A point that deviates by more than half of its value is not on the curve.
-    let far = "resnet18: None of the compared curves holds for epoch time over batch size: the best, a hyperbola: a + b / x, \
+    let far = "resnet18: No compared curve fits epoch time over batch size: the best, a hyperbola: a + b / x, \
                is off by up to 88.4%.";
     assert!(english.contains(far), "{english}");
     assert!(chinese.contains("不符合所比较的任何曲线") && chinese.contains("88.4%"), "{chinese}");
@@ -450,7 +450,7 @@ fn points_that_places_do_not_name_have_markers_and_names_and_no_curve_that_nobod
     add_table(&mut input, "t", json!({"from": "s", "rows": "model", "columns": ["work", "time"]}));
     add(&mut input, "fit", "by_work", json!({"table": "t", "y": "time", "x": "work"}));
     let [english, _] = said(&input, &["by_work"]);
-    assert!(english.contains("neither rises nor falls with work"), "{english}");
+    assert!(english.contains("neither rises nor falls significantly with work"), "{english}");
     let with = json!({"sections": [{"table": "t", "analyses": ["by_work"]}]});
     let out = run("report", with, &input).expect("a report");
     let drawn = out.files.iter().find(|(path, _)| path.ends_with("by_work.svg")).expect("a chart").1;
@@ -474,15 +474,15 @@ fn tiny_coefficients_have_digits_and_what_is_zero_has_no_share() {
     let bent = of("bent", |x| 2e-9 + 3e-11 * x + 4.7e-12 * x * x + 1e-13 * (x * 7.0 % 3.0 - 1.0));
     let exact = of("exact", |x| 1e-9 * x * x);
     insta::assert_snapshot!([charge, bent, exact].join("\n\n"), @r"
-    - charge is proportional to x: 1.5993e-12 ± 4.2e-15 for each unit of it. R² is 0.999958 over 10 points, the furthest of which is 0.44% off. A straight line suffices: a parabola adds nothing (F-test, p = 0.61).
+    - charge is proportional to x: 1.5993e-12 ± 4.2e-15 per unit. R² is 0.999958 over 10 points; the largest error is 0.44%. A straight line suffices: a parabola adds nothing (F-test, p = 0.61).
     - charge 与 x 成正比：每单位 1.5993e-12 ± 4.2e-15。R² 为 0.999958，共 10 个点，最大偏差为 0.44%。直线已足够：二次项没有贡献（F 检验，p = 0.61）。
     b = 1.5993e-12 ± 4.2e-15
 
-    - Of these curves a parabola says best how bent goes with x. R² is 1.000000 over 10 points, the furthest of which is 0.01% off. A straight line is not enough: its AICc is 115.3 above the least.
+    - A parabola fits bent over x best of the compared curves. R² is 1.000000 over 10 points; the largest error is 0.01%. A straight line is not enough: its AICc is 115.3 above the minimum.
     - 所比较的曲线中，二次曲线最能描述 bent 随 x 的变化。R² 为 1.000000，共 10 个点，最大偏差为 0.01%。线性拟合不足：其 AICc 比最优模型高 115.3。
     a = 1.99994e-9 ± 1.8e-13, b = 3.0032e-11 ± 9.1e-14, c = 4.6966e-12 ± 9.7e-15
 
-    - Of these curves a parabola says best how exact goes with x. R² is 1.000 over 10 points. A straight line is not enough: its AICc is 512.9 above the least.
+    - A parabola fits exact over x best of the compared curves. R² is 1.000 over 10 points. A straight line is not enough: its AICc is 512.9 above the minimum.
     - 所比较的曲线中，二次曲线最能描述 exact 随 x 的变化。R² 为 1.000，共 10 个点。线性拟合不足：其 AICc 比最优模型高 512.9。
     a = 1.3e-23 ± 1.4e-23, b = −4.4e-24 ± 7.3e-24, c = 1.0000e-9 ± 7.9e-25
     ");

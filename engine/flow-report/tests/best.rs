@@ -32,10 +32,7 @@ fn the_best_is_told_from_others_where_repetitions_tell() {
     let out = add(&mut input, "best", "best", json!({"table": "t", "column": "loss", "goal": "min"}));
     assert_eq!((metric(&out, "lr"), metric(&out, "instance"), metric(&out, "tied")), (0.03, 3.0, 1.0));
     let [english, chinese] = said(&input, &["best"]);
-    assert!(
-        english.contains("at lr=0.03. Repeated measurements do not tell it from lr=0.1 (paired t-tests)."),
-        "{english}"
-    );
+    assert!(english.contains("at lr=0.03. Within noise of it: lr=0.1 (paired t-tests)."), "{english}");
     assert!(chinese.contains("取值为 lr=0.03"), "{chinese}");
     assert!(!english.contains("by the column's name"), "{english}");
 
@@ -43,8 +40,11 @@ fn the_best_is_told_from_others_where_repetitions_tell() {
     let out = add(&mut input, "best", "by_name", json!({"table": "t", "column": "loss"}));
     assert_eq!(metric(&out, "lr"), 0.03);
     let [english, chinese] = said(&input, &["by_name"]);
-    assert!(english.contains("Less counts as better, by the column's name; `goal:` says otherwise."), "{english}");
-    assert!(chinese.contains("按该列的名称，以较小者为优；可用 `goal:` 另行指定。"), "{chinese}");
+    assert!(
+        english.contains("Lower is better: flow concludes this from the column's name. `goal:` overrides it."),
+        "{english}"
+    );
+    assert!(chinese.contains("数值越小越好，由列名推断；可用 `goal:` 另行指定。"), "{chinese}");
 }
 
 /// Seeds differ by more than learning rates, and learning rates differ by the same amount for each seed: an unpaired
@@ -63,7 +63,7 @@ fn a_report_tests_two_points_in_one_way() {
     assert!(alone.contains("larger than the run-to-run spread (paired t-test, p"), "{alone}");
     add(&mut input, "best", "best", json!({"table": "t", "column": "loss", "goal": "min"}));
     let [english, chinese] = said(&input, &["best"]);
-    assert!(english.contains("worse by more than noise explains (paired t-tests)"), "{english}");
+    assert!(english.contains("worse by more than noise (paired t-tests)"), "{english}");
     assert!(chinese.contains("差距超出噪声（配对 t 检验）"), "{chinese}");
     for told in [&alone, &english] {
         assert!(!told.contains("F-test") && !told.contains("noise of repetitions"), "{told}");
@@ -84,13 +84,13 @@ fn points_of_several_axes_are_told_apart_in_a_list() {
     add_table(&mut input, "t", json!({"from": "s", "rows": ["c", "model"], "columns": ["loss"]}));
     let out = add(&mut input, "best", "best", json!({"table": "t", "column": "loss"}));
     let [english, chinese] = said(&input, &["best"]);
-    assert!(english.contains("do not tell it from c=2, svm; c=3, tree (paired t-tests)."), "{english}");
-    assert!(chinese.contains("经重复测量仍无法与之区分的还有：c=2, svm；c=3, tree（配对 t 检验）。"), "{chinese}");
+    assert!(english.contains("Within noise of it: c=2, svm; c=3, tree (paired t-tests)."), "{english}");
+    assert!(chinese.contains("与之相差在噪声范围内的还有：c=2, svm；c=3, tree（配对 t 检验）。"), "{chinese}");
 
     // The table shows medians, but tests compare means.
     let shown = ["analysis.en.md", "analysis.zh.md"].map(|path| text(&out, path));
-    assert!(shown[0].contains("p compares means; shown are medians and their differences."), "{}", shown[0]);
-    assert!(shown[1].contains("p 比较的是均值，表中所示为中位数及其差。"), "{}", shown[1]);
+    assert!(shown[0].contains("The table shows medians and their differences; p compares means."), "{}", shown[0]);
+    assert!(shown[1].contains("表中所示为中位数及其差，p 比较的是均值。"), "{}", shown[1]);
 }
 
 /// Medians of different numbers of repetitions have no pairs.
@@ -127,7 +127,7 @@ fn what_was_measured_once_is_not_told_from_noise() {
     assert_eq!((metric(&out, "batch"), metric(&out, "value"), metric(&out, "tied")), (128.0, 11.3, 1.0));
     let [english, _] = said(&input, &["best"]);
     assert!(
-        english.contains("is 11.3 s, at batch=128. The same at batch=256. Points that were measured once"),
+        english.contains("is 11.3 s, at batch=128. The same at batch=256. Each point was measured once"),
         "{english}"
     );
 }
@@ -146,6 +146,9 @@ fn how_far_others_are_at_most_is_rounded_up() {
     let mut input = input(vec![("s", view("torch/train", None, results))]);
     add_table(&mut input, "t", json!({"from": "s", "rows": "opt", "over": "seed", "columns": ["top1"]}));
     let [english, chinese] = said(&input, &[]);
-    assert!(english.contains("3 runs of each cannot tell it from one other point, up to 0.3 points away"), "{english}");
+    assert!(
+        english.contains("3 runs of each cannot distinguish it from one other point, up to 0.3 points away"),
+        "{english}"
+    );
     assert!(chinese.contains("相差至多 0.3 个百分点"), "{chinese}");
 }

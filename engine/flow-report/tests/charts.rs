@@ -78,7 +78,7 @@ fn what_cannot_be_drawn_is_said() {
     step.files.truncate(1);
     assert_eq!(
         report(&named, json!({"charts": ["top1"]})).expect_err("no numbers"),
-        "`charts: top1`: `low` of the rows' last axis `lr` is no number, and a chart is drawn over numbers"
+        "`charts: top1`: `low` of the rows' last axis `lr` is not a number, and a chart needs numbers"
     );
 }
 
@@ -314,7 +314,7 @@ fn groups_that_ran_again_are_drawn_with_their_longest_and_shortest() {
         again.repetition = Some(1);
     }
     let (shown, twice) = drawn(&together);
-    assert!(shown.contains("Error bars: from the shortest to the longest of repeated runs."), "{shown}");
+    assert!(shown.contains("Error bars: shortest to longest of the repeated runs."), "{shown}");
     assert!(shown.contains("误差线：重复运行中的最短至最长用时。"), "{shown}");
     assert!(twice.matches("<line").count() > once.matches("<line").count(), "{twice}");
 }
@@ -354,7 +354,7 @@ fn what_is_no_picture_is_refused() {
     let svg: &[u8] = b"<svg onload='alert(1)'></svg>";
     assert_eq!(
         said(from(), &[("plot", svg)]),
-        "`pictures: {from: plot}`: what it wrote is no PNG, JPEG or WebP file, whatever its name; save it as one of these"
+        "`pictures: {from: plot}`: its output is not a PNG, JPEG or WebP file, whatever its name; save it as one of these"
     );
     assert_eq!(
         said(from(), &[("a", PNG), ("b", PNG)]),
@@ -362,7 +362,7 @@ fn what_is_no_picture_is_refused() {
     );
     assert_eq!(
         said(from(), &[]),
-        "`pictures: {from: plot}`: it has no such output that is a PNG, JPEG or WebP file of 4 MiB at the most; `outputs: [plot.png]` keeps one"
+        "`pictures: {from: plot}`: it has no such output that is a PNG, JPEG or WebP file of at most 4 MiB; `outputs: [plot.png]` keeps one"
     );
     assert!(pictured(json!({"from": "plot", "output": "b"}), &[("a", svg), ("b", PNG)]).is_ok());
 }
@@ -378,7 +378,7 @@ fn a_picture_that_no_reader_could_show_is_refused() {
     let frame = b"\xff\xc0\0\x11\x08\0\x10\0\x20\x03";
     let huge = b"\xff\xc2\0\x11\x08\xc3\x50\xc3\x50\x03";
     let fine = "";
-    let broken = "the header of the picture is broken, so no reader could show it";
+    let broken = "the header of the picture is broken, so it cannot be shown";
     let large = "and a report shows up to 50 million; save a smaller one";
     let table: [(&str, Vec<u8>, &str); 15] = [
         ("PNG", png(800, 600), fine),

@@ -272,7 +272,7 @@ fn what_only_shares_a_sign_in_two_rows_is_the_same_and_may_cost_less() {
         [&[(7.0, 0.852), (7.1, 0.853), (6.9, 0.850)], &[(5.0, 0.858), (5.1, 0.862), (4.9, 0.859)]];
     insta::assert_snapshot!(seeds(&[[v7[0], v11[0]], [v7[1], v11[1]]]), @r"
     - v7: Epoch time differs with batch size by more than repetitions do: means of 8.0 to 10.0 s (paired F-test, p < 0.0001).
-    - v7: No difference of top-1 with batch size stands out of the noise of repetitions: means of 85.1% to 85.9% (paired F-test, p = 0.16).
+    - v7: Top-1 does not differ with batch size by more than repetitions do: means of 85.1% to 85.9% (paired F-test, p = 0.16).
     - From v7 to v11, epoch time falls by 30% to 38% at every batch size (sign test over 6 pairs, p = 0.031).
     - From v7 to v11, top-1 is the same within its run-to-run spread: the 95% confidence interval of the change is −0.4 to +0.6 points.
     - Cost-free: v11 lowers epoch time against v7 at the same top-1.
@@ -341,8 +341,7 @@ fn what_begins_at_zero_changes_in_every_row_and_is_no_ratio() {
     |          5 |   −10 |
     |          6 |   −10 |
     |          7 |   −10 |
-    The changes of fails are differences: from 0, and where a value is negative, there is no ratio.
-    以差值给出变化的有 fails：起始值为 0 或含负值时，比值没有意义。
+    The changes of fails are differences: a ratio is undefined from 0 and misleading for negative values.
 
     - From v7 to v11, fails rises by 0.10 to 0.50 at every batch size (sign test over 6 pairs, p = 0.031).
     - 从 v7 到 v11，fails 在各批大小下均上升 0.10 至 0.50（符号检验，6 对，p = 0.031）。
@@ -354,8 +353,7 @@ fn what_begins_at_zero_changes_in_every_row_and_is_no_ratio() {
     |          3 | +0.35 |
     |          4 | +0.40 |
     |          5 | +0.50 |
-    The changes of fails are differences: from 0, and where a value is negative, there is no ratio.
-    以差值给出变化的有 fails：起始值为 0 或含负值时，比值没有意义。
+    The changes of fails are differences: a ratio is undefined from 0 and misleading for negative values.
 
     - From v7 to v11, fails rises by 1 to 4 at every batch size.
     - 从 v7 到 v11，fails 在各批大小下均上升 1 至 4。
@@ -364,8 +362,7 @@ fn what_begins_at_zero_changes_in_every_row_and_is_no_ratio() {
     |          0 |    +2 |
     |          1 |    +1 |
     |          2 |    +4 |
-    The changes of fails are differences: from 0, and where a value is negative, there is no ratio.
-    以差值给出变化的有 fails：起始值为 0 或含负值时，比值没有意义。
+    The changes of fails are differences: a ratio is undefined from 0 and misleading for negative values.
 
     - From v7 to v11, fails is unchanged (differences below 1).
     - 从 v7 到 v11，fails 没有变化（差异小于 1）。
@@ -373,8 +370,7 @@ fn what_begins_at_zero_changes_in_every_row_and_is_no_ratio() {
     |-----------:|------:|
     |          0 |     0 |
     |          1 |     0 |
-    The changes of fails are differences: from 0, and where a value is negative, there is no ratio.
-    以差值给出变化的有 fails：起始值为 0 或含负值时，比值没有意义。
+    The changes of fails are differences: a ratio is undefined from 0 and misleading for negative values.
     ");
     insta::assert_snapshot!(changes("waited", "s", &[(0.0, 2.5), (4.0, 5.0)]), @r"
     - From v7 to v11, waited rises by 1.0 to 2.5 s at both values of batch size.
@@ -383,8 +379,7 @@ fn what_begins_at_zero_changes_in_every_row_and_is_no_ratio() {
     |-----------:|-----------:|
     |          0 |       +2.5 |
     |          1 |       +1.0 |
-    The changes of waited are differences: from 0, and where a value is negative, there is no ratio.
-    以差值给出变化的有 waited：起始值为 0 或含负值时，比值没有意义。
+    The changes of waited are differences: a ratio is undefined from 0 and misleading for negative values.
     ");
 }
 
@@ -407,8 +402,7 @@ fn the_direction_is_that_of_the_difference_where_values_are_negative() {
     |          5 |     +10 |
     |          6 |     +10 |
     |          7 |     +10 |
-    The changes of balance are differences: from 0, and where a value is negative, there is no ratio.
-    以差值给出变化的有 balance：起始值为 0 或含负值时，比值没有意义。
+    The changes of balance are differences: a ratio is undefined from 0 and misleading for negative values.
 
     - From v7 to v11, balance falls by 7 to 8 at every batch size.
     - 从 v7 到 v11，balance 在各批大小下均下降 7 至 8。
@@ -417,8 +411,7 @@ fn the_direction_is_that_of_the_difference_where_values_are_negative() {
     |          0 |      −8 |
     |          1 |      −7 |
     |          2 |      −7 |
-    The changes of balance are differences: from 0, and where a value is negative, there is no ratio.
-    以差值给出变化的有 balance：起始值为 0 或含负值时，比值没有意义。
+    The changes of balance are differences: a ratio is undefined from 0 and misleading for negative values.
 
     - From v7 to v11, balance changes by less than 1.1.
     - 从 v7 到 v11，balance 的变化小于 1.1。
@@ -427,8 +420,7 @@ fn the_direction_is_that_of_the_difference_where_values_are_negative() {
     |          0 |    −1.0 |
     |          1 |    +1.0 |
     |          2 |    −0.5 |
-    The changes of balance are differences: from 0, and where a value is negative, there is no ratio.
-    以差值给出变化的有 balance：起始值为 0 或含负值时，比值没有意义。
+    The changes of balance are differences: a ratio is undefined from 0 and misleading for negative values.
     ");
 }
 

@@ -37,9 +37,9 @@ fn a_curve_that_others_may_have_bent_says_so_itself_and_no_other_does() {
     let input = table([sweep("v7", QUIET), sweep("v11", BESIDE)].concat());
     insta::assert_snapshot!(bullets(&report(&input, json!({"table": "t"}))).concat().join("\n"), @r"
     - v7: Epoch time still falls up to batch size 128 (5.5 s).
-    - v11: Epoch time stops falling at batch size 32 (7.0 s) and rises to 9.4 s at 128. Other programs used up to 44.0% of the CPU beside results that this rests on, most beside `s[version=v11,batch=32]`: it may be due to them.
+    - v11: Epoch time stops falling at batch size 32 (7.0 s) and rises to 9.4 s at 128. Other programs used up to 44.0% of the CPU during some of these results, most during `s[version=v11,batch=32]`, which may explain this finding.
     - v7：批大小增至 128 时，每轮用时仍在下降（5.5 s）。
-    - v11：批大小达到 32 后，每轮用时不再下降（7.0 s），到 128 时回升至 9.4 s。本条所依据的部分结果测量时，其他程序最多占用了 44.0% 的 CPU（`s[version=v11,batch=32]` 运行时最多），因此这一结论可能受其影响。
+    - v11：批大小达到 32 后，每轮用时不再下降（7.0 s），到 128 时回升至 9.4 s。部分相关结果在测量时，其他程序最多占用了 44.0% 的 CPU（`s[version=v11,batch=32]` 运行时最多），这一结论可能受其影响。
     ");
 }
 
@@ -53,14 +53,14 @@ fn so_do_a_fit_and_a_change() {
     step.files = vec![out.files.clone()];
     input.steps.insert("fit".into(), step);
     let fitted = report(&input, json!({"table": "t", "analyses": ["fit"]}));
-    assert_eq!(fitted.matches("Other programs used up to 44.0% of the CPU beside").count(), 2, "{fitted}");
+    assert_eq!(fitted.matches("Other programs used up to 44.0% of the CPU during").count(), 2, "{fitted}");
     assert_eq!(fitted.matches("其他程序最多占用了 44.0% 的 CPU").count(), 2, "{fitted}");
 
     let mut input = table([sweep("v7", QUIET), sweep("v11", BESIDE)].concat());
     let with = json!({"from": "s", "rows": "batch", "split": "version", "columns": ["epoch_time"]});
     add_table(&mut input, "t", with);
     let compared = report(&input, json!({"table": "t", "compare": "version"}));
-    assert_eq!(compared.matches("Other programs used up to 44.0% of the CPU beside").count(), 2, "{compared}");
+    assert_eq!(compared.matches("Other programs used up to 44.0% of the CPU during").count(), 2, "{compared}");
 }
 
 #[test]
@@ -110,24 +110,24 @@ fn runs_that_do_not_count_are_no_part_of_a_verdict_nor_of_its_count() {
         lines.collect::<Vec<_>>().join("\n")
     };
     insta::assert_snapshot!(told(&[0.307, 0.02]), @r"
-    Times alone and together are geometric means of all runs of each that count, or of all where none does. The table above leaves out runs that were made only for a verdict.  
-    | pair  | undecided |                         1.11× ± 0.25 |                             1 of 2 + 2 |                                         30.7% |                  40% → 40% |
-    - Together (pair): **undecided**. The members take 80% longer than alone; whether that is more or less work than one after another (1.11 ± 0.25 times) cannot be told from the noise. Each was measured 2 times, alone and together; 1 counts, and the figures are of it alone. Other programs used up to 30.7% of the CPU beside what is left out, most while `solo[batch=16]` ran. 1 run of each does not decide it; if the times stay as they are, about 2 more would: `repeat: {until: decided, at_most: 4}`. Not limiting: CPU (demand 40%, used 40%). No figures for waiting for data.
+    Times alone and together are geometric means of all runs of each that count; if none counts, of all runs. The table above leaves out runs that were made only for a verdict.  
+    | pair  | undecided |                             1.11× ± 0.25 |                                 1 of 2 + 2 |                                         30.7% |                  40% → 40% |
+    - Together (pair): **undecided**. The members take 80% longer than alone; the throughput relative to one after another (1.11 ± 0.25 times) does not differ from 1 by more than noise. Each was measured 2 times, alone and together; only 1 counts, and the figures are from that one. Other programs used up to 30.7% of the CPU during runs that do not count, most during `solo[batch=16]`. 1 run of each does not decide it; if the times stay as they are, about 2 more would: `repeat: {until: decided, at_most: 4}`. Not limiting: CPU (demand 40%, used 40%). No figures for waiting for data.
     | pair 合计 |      40.0% |
     | pair | 尚无法判断 |         1.11× ± 0.25 |    2 次中 1 次有效 + 2 |                           30.7% |             40% → 40% |
     - 同时运行（pair）：**尚无法判断**。各任务用时比单独运行增加 80%；合计吞吐量（串行执行的 1.11 ± 0.25 倍）与串行执行的差异未超出测量噪声。单独与同时运行各测量 2 次，其中 1 次有效，各项数值仅取自有效运行。无效运行期间，其他程序最多占用了 30.7% 的 CPU（`solo[batch=16]` 运行时最多）。各运行 1 次尚不足以判断；若用时保持不变，约需再运行 2 次：`repeat: {until: decided, at_most: 4}`。非瓶颈：CPU（总需求 40%，实际占用 40%）。未测得：等待数据。
     ");
     insta::assert_snapshot!(told(&[0.02, 0.307, 0.02]), @r"
-    Times alone and together are geometric means of all runs of each that count, or of all where none does. The table above leaves out runs that were made only for a verdict.  
-    | pair  | undecided |                         1.11× ± 0.63 |                           2 of 3 + 100 |                                         30.7% |                  40% → 40% |
-    - Together (pair): **undecided**. Whether the members are slower than alone (80% ± 145%) cannot be told from the noise. Each was measured 3 times, alone and together; 2 count, and the figures are of these alone. Other programs used up to 30.7% of the CPU beside what is left out, most while `solo[batch=16] again 1` ran. 2 runs of each do not decide it; if the times stay as they are, about 100 more would: `repeat: {until: decided, at_most: 103}`.
+    Times alone and together are geometric means of all runs of each that count; if none counts, of all runs. The table above leaves out runs that were made only for a verdict.  
+    | pair  | undecided |                             1.11× ± 0.63 |                               2 of 3 + 100 |                                         30.7% |                  40% → 40% |
+    - Together (pair): **undecided**. The difference from the runs alone (80% ± 145%) is within the noise. Each was measured 3 times, alone and together; only 2 count, and the figures are from those. Other programs used up to 30.7% of the CPU during runs that do not count, most during `solo[batch=16] again 1`. 2 runs of each do not decide it; if the times stay as they are, about 100 more would: `repeat: {until: decided, at_most: 103}`.
     | pair 合计 |      40.0% |
     | pair | 尚无法判断 |         1.11× ± 0.63 |  3 次中 2 次有效 + 100 |                           30.7% |             40% → 40% |
     - 同时运行（pair）：**尚无法判断**。与单独运行的差异（80% ± 145%）未超出测量噪声。单独与同时运行各测量 3 次，其中 2 次有效，各项数值仅取自有效运行。无效运行期间，其他程序最多占用了 30.7% 的 CPU（`solo[batch=16] again 1` 运行时最多）。各运行 2 次尚不足以判断；若用时保持不变，约需再运行 100 次：`repeat: {until: decided, at_most: 103}`。
     ");
     insta::assert_snapshot!(told(&[0.307, 0.25]), @r"
-    Times alone and together are geometric means of all runs of each that count, or of all where none does. The table above leaves out runs that were made only for a verdict.
-    | pair  | undecided |                                    — |                                 0 of 2 |                                         30.7% |
+    Times alone and together are geometric means of all runs of each that count; if none counts, of all runs. The table above leaves out runs that were made only for a verdict.
+    | pair  | undecided |                                        — |                                     0 of 2 |                                         30.7% |
     - Together (pair): **undecided**. Other programs used 30.7% of the CPU while `solo[batch=16]` ran. Each was measured 2 times, alone and together; none counts.
     | pair 合计 |      40.0% |
     | pair | 尚无法判断 |                    — |        2 次中 0 次有效 |                           30.7% |

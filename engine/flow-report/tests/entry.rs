@@ -22,7 +22,7 @@ fn a_day_of_three_experiments_is_an_entry_of_twenty_five_lines() {
     | Epoch time alone, batch size 32 / 64 / 128 (s) |  19.6 / 12.8 / 11.3 |
     | Epoch time, 3 together (s)                     |  51.0 / 28.0 / 22.5 |
     | Worst slowdown                                 |               2.60× |
-    | Throughput against one after another           |        1.34× ± 0.21 |
+    | Throughput relative to one after another       |        1.34× ± 0.21 |
     | **Verdict**                                    | **only concurrent** |
 
     - **`four` by batch size**: all, only concurrent: run the 3 together to finish all sooner (1.34 ± 0.21 times the work of one after another); each takes longer (worst slowdown 2.60×).
@@ -48,7 +48,7 @@ fn an_entry_without_gpus() {
     | Epoch time alone, batch size 8 / 16 / 32 (s) |    9.82 / 7.41 / 6.53 |   6.01 / 4.02 / 3.15 |
     | Epoch time, 3 together (s)                   | 27.50 / 20.75 / 18.28 | 16.83 / 11.26 / 8.82 |
     | Worst slowdown                               |                 2.80× |                2.80× |
-    | Throughput against one after another         |          1.07× ± 0.17 |         1.07× ± 0.17 |
+    | Throughput relative to one after another     |          1.07× ± 0.17 |         1.07× ± 0.17 |
     | CPU demand / used                            |            288% / 96% |           285% / 95% |
     | **Verdict**                                  |         **undecided** |        **undecided** |
 

@@ -24,7 +24,7 @@ fn it_is_said_how_far_off_an_estimate_was() {
         [("alexnet", 9.53, 13.11), ("resnet18", 6.53, 7.41), ("googlenet", 6.11, 6.16), ("densenet121", 10.85, 10.53)];
     let told = said(told.map(|(model, estimated, measured)| of(model, estimated, measured)).to_vec());
     insta::assert_snapshot!(told + "\n" + &said(vec![of("alexnet", 9.53, 13.11)]), @r"
-    - estimated differs from measured by −27.3% to +3.0% (median of the absolute differences 7.5%).
+    - estimated differs from measured by −27.3% to +3.0% (median absolute difference 7.5%).
     - estimated 相对 measured 的误差为 −27.3% 至 +3.0%（绝对误差的中位数为 7.5%）。
     - estimated differs from measured by −27.3%.
     - estimated 相对 measured 的误差为 −27.3%。
@@ -33,7 +33,7 @@ fn it_is_said_how_far_off_an_estimate_was() {
     let none = [("alexnet", 2.5, 0.0), ("resnet18", 5.0, 6.0)];
     let none = none.map(|(model, estimated, measured)| of(model, estimated, measured));
     insta::assert_snapshot!(said(none.to_vec()), @r"
-    - estimated differs from measured by −1.0 to +2.5 s (median of the absolute differences 1.8 s).
+    - estimated differs from measured by −1.0 to +2.5 s (median absolute difference 1.8 s).
     - estimated 相对 measured 的误差为 −1.0 至 +2.5 s（绝对误差的中位数为 1.8 s）。
     ");
 }
@@ -53,7 +53,7 @@ fn that_memory_is_not_flat_is_said_of_small_values_only() {
         ([(8, 1486.0), (16, 1848.0), (32, 2754.0)], [1_u32, 2, 4, 8, 16].map(|n| (n, f64::from(900 + 20 * n))));
     assert!(!sweep(&larger).contains("flat") && sweep(&larger).contains("rises"), "{}", sweep(&larger));
     insta::assert_snapshot!([sweep(&measured), sweep(&flat), sweep(&line)].join("\n\n"), @r"
-    - GPU memory is not flat where batch size is small: 1216 MiB at 1, 1332 MiB at 4.
+    - GPU memory is not flat at small batch size: 1216 MiB at 1, 1332 MiB at 4.
     - 批大小较小时，显存并非不变：1 时为 1216 MiB，4 时为 1332 MiB。
 
     - Up to batch size 4, GPU memory hardly changes: 1216 to 1240 MiB.
@@ -81,18 +81,18 @@ fn a_sweep_whose_first_row_is_the_fastest_says_so() {
     - From batch size 8 (6.46 s) on, epoch time does not fall, and it rises to 7.03 s at 32.
     - 批大小超过 8（6.46 s）后，每轮用时不再下降，到 32 时升至 7.03 s。
 
-    - Epoch time goes up and down with batch size, without a trend: 6.3 to 7.1 s.
+    - Epoch time varies with batch size, without a trend: 6.3 to 7.1 s.
     - 每轮用时随批大小时升时降，没有趋势：6.3 至 7.1 s。
 
-    - Epoch time goes up and down with batch size, without a trend: 5.9 to 7.1 s.
+    - Epoch time varies with batch size, without a trend: 5.9 to 7.1 s.
     - 每轮用时随批大小时升时降，没有趋势：5.9 至 7.1 s。
 
-    - Epoch time goes up and down with batch size: it is shortest at 8 (6.4 s) and longest at 16 (9.1 s).
+    - Epoch time rises and falls with batch size: shortest at 8 (6.4 s), longest at 16 (9.1 s).
     - 每轮用时随批大小时升时降：8 时最短（6.4 s），16 时最长（9.1 s）。
     ");
     // A recurrent network on an H100: the library has other kernels for some batch sizes.
     insta::assert_snapshot!(sweep(&[1.141, 1.482, 1.366, 1.085, 1.397, 1.459, 1.572, 1.759, 1.498, 2.146]), @r"
-    - Epoch time goes up and down with batch size: it is shortest at 64 (1.09 s) and longest at 4096 (2.15 s).
+    - Epoch time rises and falls with batch size: shortest at 64 (1.09 s), longest at 4096 (2.15 s).
     - 每轮用时随批大小时升时降：64 时最短（1.09 s），4096 时最长（2.15 s）。
     ");
 }
@@ -117,7 +117,7 @@ fn what_bears_little_is_remarked() {
     told.params.remove("classes");
     assert!(remarked(vec![told.clone()]).is_empty());
     assert!(
-        remarked(vec![told.metric("classes", 10.0, "")]).contains("guessing one of 10 classes"),
+        remarked(vec![told.metric("classes", 10.0, "")]).contains("a guess among 10 classes"),
         "a metric tells it too"
     );
     // A limit that nothing reached needs no remark.
@@ -126,20 +126,20 @@ fn what_bears_little_is_remarked() {
     let limit = remarked(vec![limited(8), at(16, 9.0, 3, 0.9).outcome(Outcome::OutOfMemory)]);
     assert_eq!(
         limit.lines().filter(|line| line.contains("memory_limit")).collect::<Vec<_>>().join("\n"),
-        "GPU memory was limited to 10240 MiB (`memory_limit`): what runs out of that need not run out of the card's.\n\
-         显存曾被限制为 10240 MiB（`memory_limit`）：超出该上限，并不意味着超出显卡的显存容量。"
+        "GPU memory was limited to 10240 MiB (`memory_limit`). A run that exceeds the limit may still fit into the GPU's memory.\n\
+         显存曾被限制为 10240 MiB（`memory_limit`）：超出该上限的运行，显卡的显存也许仍放得下。"
     );
-    insta::assert_snapshot!([one, several].join("\n"), @"
-    The epochs of `s[batch=16]` that count take 530 ms on average, less than 5 s: overhead and chance weigh much in so short a time.
-    The time of `s[batch=16]` rests on 1 epoch: how much epochs differ is hardly known.
-    `s[batch=16]` is at chance level: top-1 of 10.0% is no more than guessing one of 10 classes gives, or hardly more.
+    insta::assert_snapshot!([one, several].join("\n"), @r"
+    The epochs of `s[batch=16]` that count take 530 ms on average, less than 5 s: overhead and chance matter much in so short a time.
+    The time of `s[batch=16]` is the mean of only 1 epoch, so the spread between epochs is hardly known.
+    `s[batch=16]` is at chance level: its top-1 is 10.0%, and a guess among 10 classes gives about as much.
     `s[batch=16]` 计入的各轮平均用时只有 530 ms，不足 5 s：时间过短，一轮首尾的开销和随机波动影响较大。
     `s[batch=16]` 的用时只由 1 轮得出：各轮之间的波动难以估计。
     `s[batch=16]` 与随机猜测无异：Top-1 准确率 10.0% 不高于或仅略高于在 10 类中随机猜测的水平。
 
-    In 2 results the epochs that count take less than 5 s on average, the shortest 530 ms (`s[batch=16]`): overhead and chance weigh much in so short a time.
-    The times of 2 results rest on fewer than 3 epochs, the fewest on 2 (`s[batch=16]`): how much epochs differ is hardly known.
-    2 results are at chance level, among them `s[batch=16]`: top-1 of 10.0% is no more than guessing one of 10 classes gives, or hardly more.
+    In 2 results the epochs that count take less than 5 s on average, the shortest 530 ms (`s[batch=16]`): overhead and chance matter much in so short a time.
+    The times of 2 results are means of fewer than 3 epochs, the fewest 2 (`s[batch=16]`), so the spread between epochs is hardly known.
+    2 results are at chance level, among them `s[batch=16]`: its top-1 is 10.0%, and a guess among 10 classes gives about as much.
     有 2 个结果计入的各轮平均用时不足 5 s，最短为 530 ms（`s[batch=16]`）：时间过短，一轮首尾的开销和随机波动影响较大。
     有 2 个结果的用时由不足 3 轮得出，最少 2 轮（`s[batch=16]`）：各轮之间的波动难以估计。
     有 2 个结果与随机猜测无异，其中有 `s[batch=16]`：Top-1 准确率 10.0% 不高于或仅略高于在 10 类中随机猜测的水平。
@@ -215,12 +215,12 @@ fn means_over_seeds_are_told_apart_by_a_test_or_not() {
         bullets(&report).concat().join("\n")
     };
     insta::assert_snapshot!([told([0.0, 0.002, 0.003]), told([0.0, 0.02, 0.04])].join("\n\n"), @r"
-    - images is 500, whatever the batch size.
-    - Best top-1: 70.4% at batch=64; next 70.1% at batch=32, worst 70.1% at batch=16. 4 runs of each cannot tell it from one other point, up to 0.3 points away (next: paired t-test, p = 1.00). If the differences stay as they are, about 126 more runs of each would tell it from batch=32.
+    - images does not depend on batch size: 500.
+    - Best top-1: 70.4% at batch=64; next 70.1% at batch=32, worst 70.1% at batch=16. 4 runs of each cannot distinguish it from one other point, up to 0.3 points away (next: paired t-test, p = 1.00). If the differences stay as they are, about 126 more runs of each would distinguish it from batch=32.
     - images 不随批大小变化，均为 500。
     - Top-1 准确率最佳为 70.4%（batch=64）；其次为 70.1%（batch=32），最差为 70.1%（batch=16）。各运行 4 次，尚无法与另外 1 个点区分，相差至多 0.3 个百分点（与其次者：配对 t 检验，p = 1.00）。若差异不变，各再运行约 126 次即可与 batch=32 区分。
 
-    - images is 500, whatever the batch size.
+    - images does not depend on batch size: 500.
     - Best top-1: 74.1% at batch=64; next 71.9% at batch=32, worst 70.1% at batch=16. The lead is larger than the run-to-run spread (paired t-test, p = 0.036).
     - images 不随批大小变化，均为 500。
     - Top-1 准确率最佳为 74.1%（batch=64）；其次为 71.9%（batch=32），最差为 70.1%（batch=16）。领先幅度超出运行间波动（配对 t 检验，p = 0.036）。
@@ -246,7 +246,7 @@ fn a_time_of_which_only_noise_is_known_goes_no_way() {
     let falls = |told: &str| told.contains("still falls up to batch size 64");
     let (clear, noisy) = (told(0.1), told(2.0));
     assert!(falls(&clear) && clear.contains("Epoch time differs with batch size"), "{clear}");
-    assert!(!falls(&noisy) && noisy.contains("No difference of epoch time with batch size"), "{noisy}");
+    assert!(!falls(&noisy) && noisy.contains("Epoch time does not differ with batch size"), "{noisy}");
 }
 
 #[test]
@@ -266,7 +266,10 @@ fn the_load_of_epochs_that_are_over_at_once_is_not_told() {
     let report = reported(&input, json!({"table": "t"}));
     let rows: Vec<&str> = report.lines().filter(|line| line.contains("97.0") || line.contains(" 256 ")).collect();
     assert!(rows[0].contains("97.0%") && rows[1].contains(" — ") && !rows[1].contains(" 0.0%"), "{report}");
-    assert!(report.contains("not told of epochs that take less in all") && report.contains("不足一秒"), "{report}");
+    assert!(
+        report.contains("shows no load if all epochs together take less") && report.contains("不足一秒"),
+        "{report}"
+    );
 }
 
 #[test]

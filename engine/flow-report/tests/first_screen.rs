@@ -194,11 +194,11 @@ fn of_sweeps_without_repetitions_and_with_ties() {
     **val_acc 最佳为 91.3%（lr=0.1, batch=32）；其次为 88.7%（lr=0.1, batch=128），最差为 84.2%（lr=0.01, batch=128）。各点仅运行一次，运行间波动未知：可用 `repeat: 3` 测出。val_acc 受学习率影响最大：平均而言，0.1 时为 90.0%，0.01 时为 85.2%；批大小的影响为 2.3 个百分点。**
     **Best val_acc: 91.3% at lr=0.1, batch=32; next 91.1% at lr=0.1, batch=128, worst 84.2% at lr=0.01, batch=128. Each point ran once, so the run-to-run spread is unknown: `repeat: 3` measures it. val_acc depends most on learning rate: on average 91.2% at 0.1, 85.2% at 0.01; batch size changes it by 1.1 points.**
     **val_acc 最佳为 91.3%（lr=0.1, batch=32）；其次为 91.1%（lr=0.1, batch=128），最差为 84.2%（lr=0.01, batch=128）。各点仅运行一次，运行间波动未知：可用 `repeat: 3` 测出。val_acc 受学习率影响最大：平均而言，0.1 时为 91.2%，0.01 时为 85.2%；批大小的影响为 1.1 个百分点。**
-    **Best val_acc: 91.3% at lr=0.1, batch=32; next 91.1% at lr=0.1, batch=128, worst 84.2% at lr=0.01, batch=128. 3 runs of each cannot tell it from one other point, up to 0.2 points away (next: paired t-test, p = 1.00). If the differences stay as they are, about 24 more runs of each would tell it from lr=0.1, batch=128. val_acc depends most on learning rate: on average 91.2% at 0.1, 85.2% at 0.01; batch size changes it by 1.1 points.**
+    **Best val_acc: 91.3% at lr=0.1, batch=32; next 91.1% at lr=0.1, batch=128, worst 84.2% at lr=0.01, batch=128. 3 runs of each cannot distinguish it from one other point, up to 0.2 points away (next: paired t-test, p = 1.00). If the differences stay as they are, about 24 more runs of each would distinguish it from lr=0.1, batch=128. val_acc depends most on learning rate: on average 91.2% at 0.1, 85.2% at 0.01; batch size changes it by 1.1 points.**
     **val_acc 最佳为 91.3%（lr=0.1, batch=32）；其次为 91.1%（lr=0.1, batch=128），最差为 84.2%（lr=0.01, batch=128）。各运行 3 次，尚无法与另外 1 个点区分，相差至多 0.2 个百分点（与其次者：配对 t 检验，p = 1.00）。若差异不变，各再运行约 24 次即可与 lr=0.1, batch=128 区分。val_acc 受学习率影响最大：平均而言，0.1 时为 91.2%，0.01 时为 85.2%；批大小的影响为 1.1 个百分点。**
     **No effect stands out.**
     **没有明显的差异。**
-    **lr=0.01: No difference of val_acc with batch size stands out of the noise of repetitions: means of 90.0% (paired F-test, p = 1.00).**
+    **lr=0.01: val_acc does not differ with batch size by more than repetitions do: means of 90.0% (paired F-test, p = 1.00).**
     **lr=0.01：val_acc 随批大小的差异未超出重复运行的波动：均值为 90.0%（配对 F 检验，p = 1.00）。**
     ");
 }
@@ -252,7 +252,10 @@ fn of_a_single_row_and_of_no_number() {
     };
     let at = || result("solo", &[("batch", json!(16))], 1);
     let [english, chinese] = one(at().epoch_time(12.0).metric("top1", 0.9, "ratio"));
-    assert_eq!(english, "**Epoch time: 12 s; Top-1: 90.0%. There is one result and nothing to compare it with.**");
+    assert_eq!(
+        english,
+        "**Epoch time: 12 s; Top-1: 90.0%. There is only one result, and nothing to compare it with.**"
+    );
     assert_eq!(chinese, "**每轮用时：12 s；Top-1 准确率：90.0%。只有一个结果，没有可比较的对象。**");
     for none in [at(), at().outcome(Outcome::Failed)] {
         let [english, chinese] = one(none);

@@ -110,10 +110,9 @@ fn epochs_that_come_before_are_told_beside_the_others() {
         text(&run("report", with, &input).expect("a report"), "report.md")
     };
     let report = head(1);
-    for told in [
-        "- Epochs: 4\n- Epochs before these, of the last layer alone: 1\n",
-        "- 训练轮数：4\n- 在此之前仅训练最后一层的轮数：1\n",
-    ] {
+    for told in
+        ["- Epochs: 4\n- Last-layer epochs before these: 1\n", "- 训练轮数：4\n- 在此之前仅训练最后一层的轮数：1\n"]
+    {
         assert!(report.contains(told), "{report}");
     }
     assert!(report.contains("The epochs of `tune[batch=32]` that count take 1.96 s on average"), "{report}");

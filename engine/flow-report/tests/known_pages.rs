@@ -79,7 +79,7 @@ fn height_and_place_of_a_jump_are_those_of_the_table() {
 #[test]
 fn those_that_were_packed_with_it_are_no_others() {
     let page = page(&known::packing());
-    assert!(page.contains("12 of the results shared their GPUs with other steps of flow, as planned"), "{page}");
+    assert!(page.contains("12 results shared their GPUs with other steps of flow, as planned"), "{page}");
     assert!(!page.contains("others used"), "{page}");
 }
 

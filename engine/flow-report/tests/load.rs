@@ -33,14 +33,14 @@ fn bursts_at_the_ends_of_epochs_are_told_of_the_results_that_have_them() {
     let time = json!(["epoch_time"]);
     let told = [&[0.9][..], &[0.9, 0.8], &[0.2, 0.9, 0.8], &[0.2, 0.9]].map(|at_ends| said(at_ends, &time));
     insta::assert_snapshot!(told.join("\n"), @r"
-    - In `s[batch=8]` the CPU works more at the ends of epochs (their last tenth, and until the next begins) than in their middle half: 75.3% against 25.0%.
-    - `s[batch=8]` 各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 利用率高于轮中段（中间一半）：75.3% vs. 25.0%。
-    - In every result the CPU works more at the ends of epochs (their last tenth, and until the next begins) than in their middle half, by most in `s[batch=8]`: 75.3% against 25.0%.
-    - 在所有结果中，各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 利用率均高于轮中段（中间一半），差值最大的是 `s[batch=8]`：75.3% vs. 25.0%。
-    - In some of the results the CPU works more at the ends of epochs (their last tenth, and until the next begins) than in their middle half, by most in `s[batch=16]`: 75.3% against 25.0%.
-    - 在部分结果中，各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 利用率高于轮中段（中间一半），差值最大的是 `s[batch=16]`：75.3% vs. 25.0%。
-    - In `s[batch=16]` the CPU works more at the ends of epochs (their last tenth, and until the next begins) than in their middle half: 75.3% against 25.0%.
-    - `s[batch=16]` 各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 利用率高于轮中段（中间一半）：75.3% vs. 25.0%。
+    - In `s[batch=8]`, CPU use is higher at the ends of epochs than in their middle half: 75.3% against 25.0%. An end is the last tenth of an epoch and the gap before the next.
+    - `s[batch=8]` 各轮末尾的 CPU 利用率高于轮中段（中间一半）：75.3% vs. 25.0%。末尾指一轮的最后十分之一以及到下一轮开始为止的间隔。
+    - In every result, CPU use is higher at the ends of epochs than in their middle half, most in `s[batch=8]`: 75.3% against 25.0%. An end is the last tenth of an epoch and the gap before the next.
+    - 所有结果中，各轮末尾的 CPU 利用率均高于轮中段（中间一半），差值最大的是 `s[batch=8]`：75.3% vs. 25.0%。末尾指一轮的最后十分之一以及到下一轮开始为止的间隔。
+    - In some results, CPU use is higher at the ends of epochs than in their middle half, most in `s[batch=16]`: 75.3% against 25.0%. An end is the last tenth of an epoch and the gap before the next.
+    - 部分结果中，各轮末尾的 CPU 利用率高于轮中段（中间一半），差值最大的是 `s[batch=16]`：75.3% vs. 25.0%。末尾指一轮的最后十分之一以及到下一轮开始为止的间隔。
+    - In `s[batch=16]`, CPU use is higher at the ends of epochs than in their middle half: 75.3% against 25.0%. An end is the last tenth of an epoch and the gap before the next.
+    - `s[batch=16]` 各轮末尾的 CPU 利用率高于轮中段（中间一半）：75.3% vs. 25.0%。末尾指一轮的最后十分之一以及到下一轮开始为止的间隔。
     ");
 }
 
@@ -67,8 +67,8 @@ fn the_load_that_is_drawn_is_of_a_result_that_the_table_shows() {
 #[test]
 fn that_there_are_no_bursts_is_said_where_it_is_asked() {
     insta::assert_snapshot!(said(&[0.22], &json!(["epoch_time", "cpu_util"])), @r"
-    - The CPU does not burst at the ends of epochs (their last tenth, and until the next begins): at the most its use is 22.7% there against 25.0% in their middle half (`s[batch=8]`).
-    - 各轮末尾（最后十分之一以及下一轮开始之前）的 CPU 没有突发负载：与轮中段（中间一半）相比，差值最大时也只是 22.7% vs. 25.0%（`s[batch=8]`）。
+    - CPU use does not rise at the ends of epochs (the last tenth and the gap before the next): at most 22.7%, against 25.0% in their middle half (`s[batch=8]`).
+    - 各轮末尾（最后十分之一以及到下一轮开始为止的间隔）没有 CPU 突发负载：与轮中段（中间一半）相比，差值最大时也只是 22.7% vs. 25.0%（`s[batch=8]`）。
     ");
     assert_eq!(said(&[0.22], &json!(["epoch_time"])), "");
 }

@@ -73,13 +73,13 @@ fn what_was_asked_for_otherwise_is_told() {
     longer.result.params.insert("epochs".into(), json!(8));
     longer.result.params.insert("data".into(), json!("…/photos"));
     let (_, markdown) = table(json!({}), vec![longer]).unwrap();
-    assert!(markdown.contains("On NVIDIA H200 (lab4) `epochs` was 8, and 4 here"), "{markdown}");
+    assert!(markdown.contains("On NVIDIA H200 (lab4), `epochs` was 8; here it is 4"), "{markdown}");
     assert!(!markdown.contains("photos"), "{markdown}");
     let mut other = on_h200(16, 2.0);
     other.result.axes.insert("version".into(), json!("v7"));
     let (_, markdown) = table(json!({}), vec![other]).unwrap();
     assert!(
-        markdown.contains("There is no result of another machine"),
+        markdown.contains("There are no results of another machine"),
         "another matrix is another experiment: {markdown}"
     );
 }
@@ -99,7 +99,7 @@ fn of_several_results_of_a_point_of_a_machine_the_newest_counts() {
     let out = run("table", with, &input(vec![("solo", view)])).unwrap();
     assert!(text(&out, "table.csv").contains("NVIDIA H200 (lab4),4\n"), "{}", text(&out, "table.csv"));
     let markdown = text(&out, "table.en.md");
-    assert!(markdown.contains("On NVIDIA H200 (lab4) `n` was 640, and 160 here"), "{markdown}");
+    assert!(markdown.contains("On NVIDIA H200 (lab4), `n` was 640; here it is 160"), "{markdown}");
 }
 
 #[test]
@@ -131,9 +131,9 @@ fn what_was_seen_beside_their_results_is_said_as_of_ones_own() {
     let both = report(
         json!({"from": "solo", "rows": "batch", "split": "machine", "machines": true, "columns": ["epoch_time"]}),
     );
-    insta::assert_snapshot!(both.lines().filter(|line| line.contains("lab4)`")).collect::<Vec<_>>().join("\n"), @"
+    insta::assert_snapshot!(both.lines().filter(|line| line.contains("lab4)`")).collect::<Vec<_>>().join("\n"), @r"
     `solo[batch=16] (lab4)` ran while other programs used 40.0% of the CPU.
-    While `solo[batch=16] (lab4)` ran, flow could not see whether other runs of its machine ran steps beside it.
+    While `solo[batch=16] (lab4)` ran, flow could not see the steps of other runs on its machine.
     `solo[batch=16] (lab4)` shared its GPU with other programs.
     `solo[batch=16] (lab4)` shared its GPU: others used 30.0% of its time.
     `solo[batch=16] (lab4)` 运行时，其他程序占用了 40.0% 的 CPU。

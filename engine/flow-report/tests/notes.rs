@@ -57,7 +57,7 @@ fn repetitions_that_did_not_end_well_are_said_to_have_failed() {
     let bad = [(2, Outcome::Failed), (3, Outcome::OutOfMemory), (4, Outcome::Failed), (5, Outcome::TimedOut)];
     let bad = bad.map(|(n, outcome)| ended(n, outcome));
     let [english, chinese] = said([of(0), of(1)].into_iter().chain(bad).chain([spoiled]).collect());
-    let told = "2 of 7 results count; 2 failed, 1 out of GPU memory, 1 timed out, the rest gave no number to trust.";
+    let told = "2 of 7 results count; 2 failed, 1 out of GPU memory, 1 timed out, the rest have no reliable number.";
     assert!(english.contains(told), "{english}");
     let told = "7 个结果中有 2 个计入，2 个失败，1 个显存不足，1 个超时，其余没有可信的数值。";
     assert!(chinese.contains(told), "{chinese}");
@@ -77,12 +77,12 @@ fn what_went_on_from_a_checkpoint_is_told_where_its_wall_time_is_shown() {
         ["table.en.md", "table.zh.md"].map(|path| text(&out, path))
     };
     let [english, chinese] = said(vec![of(16, 0), of(32, 0)], "wall");
-    let told = "The wall times of `s[batch=16]` and 1 more are of several attempts, each with a start-up of its own";
+    let told = "The wall times of `s[batch=16]` and 1 more cover several attempts and start-ups";
     assert!(english.contains(told), "{english}");
     assert!(chinese.contains("`s[batch=16]` 及另外 1 个实例的总用时由多次尝试相加而得"), "{chinese}");
     let [english, _] = said(vec![of(16, 0)], "epoch_time");
     assert!(!english.contains("attempt"), "an epoch's time is of one attempt: {english}");
     let [english, _] = said(vec![of(16, 1), of(32, 0)], "wall");
-    assert!(english.contains("The times of `s[batch=16]` lack a part"), "{english}");
-    assert!(english.contains("The wall time of `s[batch=32]` is of several attempts"), "{english}");
+    assert!(english.contains("The times of `s[batch=16]` are incomplete"), "{english}");
+    assert!(english.contains("The wall time of `s[batch=32]` covers several attempts"), "{english}");
 }

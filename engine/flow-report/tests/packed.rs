@@ -49,10 +49,10 @@ fn what_ran_at_once_is_compared_with_one_after_another() {
     let said = bullets(&report).concat().join("\n");
     insta::assert_snapshot!(said, @r"
     - Pack them: all are done in 40.0 s, against 84.0 s one after another (2.10 times the throughput). Each takes 1.14 to 1.77 times as long as alone, from start to end.
-    - mobilenet_v2: Epoch time is 500 ms, whatever the batch size.
-    - mobilenet_v3_large: Epoch time is 500 ms, whatever the batch size.
-    - resnet18: Epoch time is 500 ms, whatever the batch size.
-    - resnet34: Epoch time is 500 ms, whatever the batch size.
+    - mobilenet_v2: Epoch time does not depend on batch size: 500 ms.
+    - mobilenet_v3_large: Epoch time does not depend on batch size: 500 ms.
+    - resnet18: Epoch time does not depend on batch size: 500 ms.
+    - resnet34: Epoch time does not depend on batch size: 500 ms.
     - 建议同卡混部：全部任务用时 40.0 s，串行执行需 84.0 s（吞吐量是串行执行的 2.10 倍）。各任务的总用时是单独运行的 1.14 至 1.77 倍。
     - mobilenet_v2：每轮用时不随批大小变化，均为 500 ms。
     - mobilenet_v3_large：每轮用时不随批大小变化，均为 500 ms。
@@ -82,7 +82,7 @@ fn of_what_was_packed_in_several_runs_the_slowdowns_are_told_and_why_no_total() 
     let report = text(&run("report", with, &input).expect("a report"), "report.md");
     honest(&report);
     insta::assert_snapshot!(bullets(&report).map(|lines| lines[0]).join("\n"), @r"
-    - How long all take packed is not known, for they ran in several runs and not in one. From start to end each takes 1.14 to 1.77 times as long as alone.
+    - The time until all finish packed is unknown, because they ran in several runs. From start to end, each takes 1.14 to 1.77 times as long as alone.
     - 同卡混部的任务分在多次运行中完成，而非同一次，因此全部完成的总用时未知。各任务的总用时是单独运行的 1.14 至 1.77 倍。
     ");
     assert!(report.contains("9.20 |    1.31× |") && !report.contains("one after another"), "{report}");
@@ -98,8 +98,8 @@ fn what_went_on_from_a_checkpoint_is_left_out_of_what_was_packed_and_that_is_sai
     let report = text(&run("report", with, &input).expect("a report"), "report.md");
     honest(&report);
     insta::assert_snapshot!(bullets(&report).map(|lines| lines[0]).join("\n"), @r"
-    - How much sooner all 12 are done packed is not known, for `packed[model=mobilenet_v3_large,batch=16]` and `packed[model=resnet34,batch=16]` cannot be compared with their runs alone: one of the two runs is missing, did not end well, was disturbed, went on from a checkpoint, or ran under other conditions. From start to end each of the other 10 takes 1.14 to 1.77 times as long as alone.
-    - 同卡混部使全部 12 个任务提前多少完成，尚无法得知：`packed[model=mobilenet_v3_large,batch=16]` 和 `packed[model=resnet34,batch=16]` 不能与各自的单独运行比较，因为两次运行之一缺失、未正常结束、受到干扰、曾从检查点继续或条件不同。其余 10 个任务的总用时是单独运行的 1.14 至 1.77 倍。
+    - How much sooner all 12 finish packed is unknown, because `packed[model=mobilenet_v3_large,batch=16]` and `packed[model=resnet34,batch=16]` cannot be compared with their runs alone: one of the two runs is missing, failed, was disturbed, resumed from a checkpoint, or ran under other conditions. From start to end, each of the other 10 takes 1.14 to 1.77 times as long as alone.
+    - 同卡混部使全部 12 个任务提前多少完成，目前未知：`packed[model=mobilenet_v3_large,batch=16]` 和 `packed[model=resnet34,batch=16]` 不能与各自的单独运行比较，因为两次运行之一缺失、失败、受到干扰、曾从检查点继续或条件不同。其余 10 个任务的总用时是单独运行的 1.14 至 1.77 倍。
     ");
 }
 
@@ -126,7 +126,7 @@ fn what_was_packed_beside_other_programs_bears_little() {
     let report = text(&run("report", with, &input).expect("a report"), "report.md");
     honest(&report);
     insta::assert_snapshot!(bullets(&report).map(|lines| lines[0]).join("\n"), @r"
-    - Pack them: all are done in 40.0 s, against 84.0 s one after another (2.10 times the throughput). Each takes 1.14 to 1.77 times as long as alone, from start to end. Other programs used up to 96.7% of the CPU meanwhile, so how much of this is due to packing is not known.
+    - Pack them: all are done in 40.0 s, against 84.0 s one after another (2.10 times the throughput). Each takes 1.14 to 1.77 times as long as alone, from start to end. Other programs used up to 96.7% of the CPU during these runs, so the effect of packing alone is unknown.
     - 建议同卡混部：全部任务用时 40.0 s，串行执行需 84.0 s（吞吐量是串行执行的 2.10 倍）。各任务的总用时是单独运行的 1.14 至 1.77 倍。期间其他程序最多占用了 96.7% 的 CPU，因此无法得知其中有多少来自同卡混部。
     ");
 }

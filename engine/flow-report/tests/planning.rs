@@ -48,7 +48,7 @@ fn a_table_of_several_machines_has_an_axis_for_them() {
     with
         step `a` also varies by `machine`, so several results would share a cell; add it to `rows`, make it the `split`, or take the mean `over` it
     true
-        `machines: true`: of other machines no series are here, so `epoch` cannot be the rows
+        `machines: true`: results of other machines have no series, so `epoch` cannot be the rows
     true
         `over: machine`: numbers of several machines have no mean; put it into `rows`, or make it the `split`
     machine
@@ -67,9 +67,9 @@ fn an_order_is_compared_with_a_row_that_there_is() {
   axis: {uses: flow/report, with: {sections: [{table: t, order_of: {table: split, where: {l: 0.2}}}]}}
   value: {uses: flow/report, with: {sections: [{table: t, order_of: {table: split, where: {lr: 0.3}}}]}}
 ";
-    insta::assert_snapshot!(told(steps), @"
+    insta::assert_snapshot!(told(steps), @r"
     a
-        `a` is no table: expected a `flow/table` step
+        `a` is not a table: expected a `flow/table` step
     t
         `t` is not split by `v`, which the rows here are
     0.2
@@ -135,7 +135,7 @@ fn a_table_is_checked_against_the_step_it_is_from() {
     over
         `over: seed`: step `a` has neither that axis nor `repeat`; its axes are lr, v
     difference(wall)
-        `difference(wall)` takes the second value of the `split` less the first; here the split has no axis
+        `difference(wall)` takes the second value of the `split` minus the first; here the split has no axis
     outcom
         no result of step `a` will have `outcom`; did you mean `outcome`?
     vv
@@ -158,24 +158,24 @@ publish:
   - {from: r, whats_new: README.md}
   - {from: r, to: sub/../x.md}
 ";
-    insta::assert_snapshot!(told(steps), @r#"
+    insta::assert_snapshot!(told(steps), @r"
     yesterday
         `date: yesterday`: a day is written `2026-02-08`
     page.md.j2
-        `page.md.j2` is the name of a file, and no template; write the text itself: `template: |`, and its lines below
+        `page.md.j2` is a file name, not a template; write the text itself: `template: |`, and its lines below
     a
-        `a` is no table: expected a `flow/table` step; did you mean `t`?
+        `a` is not a table: expected a `flow/table` step; did you mean `t`?
     zz
         the table `t` is split by `v`; `compare: v` compares its two values
     v
         the table `u` has no `split`; give it `split: v`; the two values of the split are compared
     f
-        `f` is no co-run step; a step with `corun:` starts its instances together
+        `f` is not a co-run step; a step with `corun:` starts its instances together
     ./x.md
-        `./x.md` is written by another entry of `publish` too; a report at `to:` is the whole of its file
+        `./x.md` is also written by another entry of `publish`; a report at `to:` replaces the whole file
     sub/../x.md
-        `sub/../x.md` is written by another entry of `publish` too; a report at `to:` is the whole of its file
-    "#);
+        `sub/../x.md` is also written by another entry of `publish`; a report at `to:` replaces the whole file
+    ");
 }
 
 #[test]
@@ -197,9 +197,9 @@ fn what_is_of_no_known_form_is_told_what_was_expected() {
     3
         `columns.0` of `flow/table` is the number 3: expected a text or a mapping
     {
-        `columns.1` wants the parameter `label`
+        `columns.1` needs the parameter `label`
     {
-        `columns.2` wants the parameter `column`
+        `columns.2` needs the parameter `column`
     name
         `columns.2` has no parameter `name`; there are `column`, `label`
     fr
@@ -238,7 +238,7 @@ fn a_schedule_is_of_one_point_of_a_simulation() {
 ";
     insta::assert_snapshot!(told(steps), @r#"
     a
-        `a` is no simulation: expected a `flow/simulate` step
+        `a` is not a simulation: expected a `flow/simulate` step
     fifo
         step `s` has no axis `polcy`; did you mean `policy`?
     fif
@@ -246,11 +246,11 @@ fn a_schedule_is_of_one_point_of_a_simulation() {
     0.8
         `density` has no value `0.8` in step `s`; did you mean `0.9`?
     {
-        step `s` has several schedules, for it also varies by `density`; choose one: `where: {density: 0.9, …}`
+        step `s` has several schedules, because it also varies by `density`; choose one: `where: {density: 0.9, …}`
     ss
         there is no step `ss`; there are `a`, `f`, `r`, `s`, `t`
     {
-        `sections.0.schedules.1` wants the parameter `from`
+        `sections.0.schedules.1` needs the parameter `from`
     step
         `sections.0.schedules.1` has no parameter `step`; there are `from`, `where`
     fifo
@@ -299,9 +299,9 @@ fn what_is_best_is_said_where_the_name_of_the_column_does_not_tell() {
   said: {uses: flow/best, with: {table: t, column: lr, goal: max}}
   unknown: {uses: flow/best, with: {table: t, column: lr}}
 ";
-    insta::assert_snapshot!(told(steps), @"
+    insta::assert_snapshot!(told(steps), @r"
     lr
-        whether the least or the largest `lr` is the best is not known; say `goal: min` or `goal: max`
+        flow cannot tell whether a low or a high `lr` is better; set `goal: min` or `goal: max`
     ");
 }
 

@@ -74,7 +74,10 @@ fn a_table_of_flow_is_a_reference_as_it_is() {
 fn lines_that_are_no_row_are_said_and_empty_cells_are_nothing() {
     let out = table("batch,epoch_s\n16,37.4\n48,9\n32,NA\n1024,\n", json!({"columns": {"epoch_time": "epoch_s"}}));
     let text = text(&out.expect("a table"), "table.en.md");
-    assert!(text.contains("2 lines of `published.csv` are no rows here and left out, the first batch=48."), "{text}");
+    assert!(
+        text.contains("2 lines of `published.csv` match no row here and are left out; the first is batch=48."),
+        "{text}"
+    );
     assert!(text.contains("Epoch time, earlier (s)") && text.contains("37.4"), "{text}");
 }
 
@@ -83,14 +86,13 @@ fn a_slip_in_a_head_and_a_row_that_comes_twice_are_said() {
     let out = table("batch,epoch_tme,gpu_memory [MiB]\n16,37.4,1113\n", json!({})).expect("a table");
     let said = text(&out, "table.en.md");
     assert!(
-        said.contains("Nothing is taken from the column `epoch_tme` of `published.csv`: is `epoch_time` meant?"),
+        said.contains("The column `epoch_tme` of `published.csv` is not used: did you mean `epoch_time`?"),
         "{said}"
     );
     assert!(text(&out, "table.zh.md").contains("是否应为 `epoch_time`"), "{said}");
     let out = table("batch,epoch_time\n16,37.4\n32,20\n16,35.4\n", json!({})).expect("a table");
     let said = text(&out, "table.en.md");
-    let twice =
-        "A line of `published.csv` is of the same row as an earlier one, and both are taken together: batch=16.";
+    let twice = "A line of `published.csv` has the same row as an earlier one, and the two are combined: batch=16.";
     assert!(said.contains(twice), "{said}");
     // A column that the author takes from elsewhere, or leaves out, is not a typing error.
     let with = json!({"columns": {"epoch_time": null}});
@@ -108,7 +110,7 @@ fn what_is_wrong_in_a_file_is_said_with_its_line() {
         ),
         (
             said("batch,epoch_time\n16,37.4\n32,fast\n", json!({})),
-            "`reference`: published.csv:3: `epoch_time` is `fast`, which is no number",
+            "`reference`: published.csv:3: `epoch_time` is `fast`, not a number",
         ),
         (
             said("batch,gpu_memory\n16,1113\n", json!({})),
@@ -116,7 +118,7 @@ fn what_is_wrong_in_a_file_is_said_with_its_line() {
         ),
         (
             said("batch,gpu_memory [MB3]\n16,1113\n", json!({})),
-            "`reference`: published.csv: `gpu_memory` is in bytes here and in MB3 there, which is not converted: convert the numbers of the file, or leave that column out, `columns: {gpu_memory: null}`",
+            "`reference`: published.csv: `gpu_memory` is in bytes here and in MB3 there, and flow does not convert these units: convert the numbers of the file, or leave that column out, `columns: {gpu_memory: null}`",
         ),
         (
             said("bs,epoch_time\n16,37.4\n", json!({})),
@@ -124,11 +126,11 @@ fn what_is_wrong_in_a_file_is_said_with_its_line() {
         ),
         (
             said("batch,epoch_time\n16\n", json!({})),
-            "`reference`: published.csv: line 2 has 1 cells, and the first line names 2 columns",
+            "`reference`: published.csv: line 2 has 1 cells, but the first line names 2 columns",
         ),
         (
             said("batch,outcome,epoch_time\n16,bad,1\n", json!({})),
-            "`reference`: published.csv:2: `bad` is no outcome; as in `ok`, `out_of_memory`, `failed`",
+            "`reference`: published.csv:2: `bad` is not an outcome; expected such as `ok`, `out_of_memory`, `failed`",
         ),
     ];
     for (said, expected) in cases {
@@ -200,7 +202,7 @@ fn the_verdict_of_a_group_is_held_against_that_of_earlier_figures() {
 fn figures_that_are_not_meant_here_are_left_out_and_said() {
     let report = text(&pair(json!({"when": false}), 1).expect("a report"), "report.md");
     assert!(report.contains("Not compared with `feb13.csv`: `reference.when` is false on this machine."), "{report}");
-    assert!(!report.contains("Reproduced") && !report.contains("32.5"), "{report}");
+    assert!(!report.contains("| Reproduced") && !report.contains("32.5"), "{report}");
 }
 
 #[test]
@@ -229,7 +231,7 @@ fn of_a_file_only_the_lines_and_columns_that_are_meant_are_taken() {
     let said = |with: Value| table(file, with).expect_err("wrong");
     assert_eq!(
         said(json!({"columns": {"epoch_tme": "epoch_time", "gpu_memory": null}})),
-        "`reference`: `columns:` names `epoch_tme`, which is nothing of this table; did you mean `epoch_time`?"
+        "`reference`: `columns:` names `epoch_tme`, which this table does not have; did you mean `epoch_time`?"
     );
     assert_eq!(
         said(json!({"where": {"card": "gpu"}, "columns": {"gpu_memory": null}})),
@@ -371,7 +373,7 @@ fn units_of_one_kind_are_converted_and_no_others() {
     let refused = [
         (
             beside("ms", "m [GB]"),
-            "`reference`: old.csv: `m` is in ms here and in GB there, which is not converted: convert the numbers of the file, or leave that column out, `columns: {m: null}`",
+            "`reference`: old.csv: `m` is in ms here and in GB there, and flow does not convert these units: convert the numbers of the file, or leave that column out, `columns: {m: null}`",
         ),
         (
             beside("", "m [s]"),

@@ -134,10 +134,10 @@ fn what_nobody_could_watch_is_said() {
         report.lines().filter(|l| l.contains("could not see") || l.contains("无法得知")).collect::<Vec<_>>().join("\n")
     };
     assert_eq!(told(0), "");
-    insta::assert_snapshot!([told(1), told(2)].join("\n"), @"
-    While `train[batch=16]` ran, flow could not see whether other runs of its machine ran steps beside it.
+    insta::assert_snapshot!([told(1), told(2)].join("\n"), @r"
+    While `train[batch=16]` ran, flow could not see the steps of other runs on its machine.
     `train[batch=16]` 运行时，flow 无法得知该机器上的其他运行是否同时执行了步骤。
-    While 2 of the results were measured, among them `train[batch=16]`, flow could not see whether other runs of their machine ran steps beside them.
+    While 2 results were measured, flow could not see the steps of other runs on their machine; one of them is `train[batch=16]`.
     有 2 个结果（其中有 `train[batch=16]`）在测量时，flow 无法得知该机器上的其他运行是否同时执行了步骤。
     ");
 }
@@ -158,15 +158,15 @@ fn a_guess_is_confirmed_refuted_or_left_open() {
     };
     let all = [("cpu", None), ("gpu", None), ("cpu", Some(0.31)), ("cpu", Some(0.1)), ("data", None)];
     insta::assert_snapshot!(all.map(|(resource, alone)| told(resource, alone)).join("\n"), @r"
-    - Guess: so I think. **Confirmed**: CPU is what limits v7, and v11, where it suffices, runs in parallel.
+    - Guess: so I think. **Confirmed**: CPU limits v7, and v11, which has enough of it, runs in parallel.
     - 猜测：我这样想。**已证实**：v7 的瓶颈正是 CPU；而该资源充足的 v11 可以并行。
-    - Guess: so I think. **Not supported**: by its figures, GPU does not limit v7.
+    - Guess: so I think. **Not supported**: according to the figures, GPU does not limit v7.
     - 猜测：我这样想。**数据不支持**：按其数值，v7 的瓶颈不是 GPU。
-    - Guess: so I think. **Open**: the figures neither confirm nor refute that it is CPU.
+    - Guess: so I think. **Open**: the figures neither confirm nor refute that CPU is the limit.
     - 猜测：我这样想。**未定**：现有数据既不能证实也不能否定原因是 CPU。
-    - Guess: so I think. **Not supported**: by its figures, CPU does not limit v7.
+    - Guess: so I think. **Not supported**: according to the figures, CPU does not limit v7.
     - 猜测：我这样想。**数据不支持**：按其数值，v7 的瓶颈不是 CPU。
-    - Guess: so I think. **Confirmed**: waiting for data is what limits v7, and v11, which hardly waits, runs in parallel.
+    - Guess: so I think. **Confirmed**: waiting for data limits v7, and v11, which hardly waits, runs in parallel.
     - 猜测：我这样想。**已证实**：v7 的瓶颈正是等待数据；而几乎无需等待的 v11 可以并行。
     ");
 }
@@ -204,7 +204,7 @@ fn findings_of_published_and_drawn_curves() {
     });
     insta::assert_snapshot!(told("batch", "epoch_time", "s", feb07), @r"
     - Epoch time stops falling at batch size 128 (11.4 s) and rises to 12.8 s at 512.
-    - Where memory is scarce (memory × time), no step beyond batch size 64 pays: at 128, GPU memory grows by 58% and epoch time falls by only 7%.
+    - If memory is scarce (memory × time), no step beyond batch size 64 pays: at 128, GPU memory grows by 58% and epoch time falls by only 7%.
     - GPU memory is linear in batch size: 979 MiB + 17.50 MiB × batch size, R² = 1.000.
     - 批大小达到 128 后，每轮用时不再下降（11.4 s），到 512 时回升至 12.8 s。
     - 若显存紧张（按显存 × 用时衡量），批大小超过 64 后不再划算：到 128 时，显存增加 58%，每轮用时只减少 7%。
@@ -212,7 +212,7 @@ fn findings_of_published_and_drawn_curves() {
     ");
     insta::assert_snapshot!(told("batch", "epoch_time", "s", vgg), @r"
     - Epoch time still falls up to batch size 512 (15.5 s).
-    - Where memory is scarce (memory × time), no step beyond batch size 32 pays: at 64, GPU memory grows by 30% and epoch time falls by only 19%.
+    - If memory is scarce (memory × time), no step beyond batch size 32 pays: at 64, GPU memory grows by 30% and epoch time falls by only 19%.
     - Up to batch size 8, GPU memory hardly changes: 1501 to 1508 MiB.
     - GPU memory is linear in batch size: 1460 MiB + 20.11 MiB × batch size, R² = 1.000.
     - 批大小增至 512 时，每轮用时仍在下降（15.5 s）。
@@ -261,18 +261,18 @@ fn what_is_not_there_is_said() {
     add_table(&mut input, "solo_table", Value::Object(table));
     let out = run("report", feb08::with(), &input).expect("a report");
     let report = text(&out, "report.md");
-    insta::assert_snapshot!(remarks(&report).concat().join("\n\n"), @"
+    insta::assert_snapshot!(remarks(&report).concat().join("\n\n"), @r"
     The GPUs of this report were declared, not real.
 
     `solo[version=v7,batch=32]` ran while other programs used 17.0% of the CPU.
 
     `solo[version=v11,batch=8]` shared its GPU with other programs: python3.
 
-    In 2 results the epochs that count take less than 5 s on average, the shortest 3.15 s (`solo[version=v11,batch=32]`): overhead and chance weigh much in so short a time.
+    In 2 results the epochs that count take less than 5 s on average, the shortest 3.15 s (`solo[version=v11,batch=32]`): overhead and chance matter much in so short a time.
 
-    The times of 6 results rest on fewer than 3 epochs, the fewest on 2 (`solo[version=v11,batch=16]`): how much epochs differ is hardly known.
+    The times of 6 results are means of fewer than 3 epochs, the fewest 2 (`solo[version=v11,batch=16]`), so the spread between epochs is hardly known.
 
-    `solo[version=v11,batch=16]` and 1 more are earlier results, kept although what they depend on has changed: a comment changed
+    `solo[version=v11,batch=16]` and 1 more are earlier results, kept although their dependencies have changed: a comment changed
 
     Left out: `four_table` (`machine.gpus >= 4` is false).
 
@@ -370,7 +370,7 @@ fn odd_names_and_values_read_as_they_were_written() {
     | \_u\_  |                    2.0 |                    2.5 |             3 |                3 |           3 |                3 |
     | ""     |                    2.0 |                    2.5 |             3 |                3 |           3 |                3 |
 
-    (a) `s[size=<b>,lr=0.1]` is not to be trusted: `photos` changed while it ran.
+    (a) `s[size=<b>,lr=0.1]` is not reliable: `photos` changed while it ran.
 
     Change from lr=0.1 to lr=0.5
 
@@ -382,14 +382,14 @@ fn odd_names_and_values_read_as_they_were_written() {
     | \_u\_  |       +25% |       0% |
     | ""     |       +25% |       0% |
 
-    - From lr=0.1 to lr=0.5, epoch time rises by 25% at every size. Other programs used up to 50.0% of the CPU beside results that this rests on, most beside `s[size=x*y*,lr=0.1]`: it may be due to them.
+    - From lr=0.1 to lr=0.5, epoch time rises by 25% at every size. Other programs used up to 50.0% of the CPU during some of these results, most during `s[size=x*y*,lr=0.1]`, which may explain this finding.
     - From lr=0.1 to lr=0.5, mem | x is unchanged (differences below 1%).
 
     Computed for the findings
 
     | Figure                                                 | Value |
     |--------------------------------------------------------|------:|
-    | CPU use of other programs beside `s[size=x*y*,lr=0.1]` | 50.0% |
+    | CPU use of other programs during `s[size=x*y*,lr=0.1]` | 50.0% |
 
     ## `t` by b
 
@@ -431,7 +431,7 @@ fn odd_names_and_values_read_as_they_were_written() {
     | \_u\_  |                  2.0 |                  2.5 |           3 |            3 |           3 |            3 |
     | ""     |                  2.0 |                  2.5 |           3 |            3 |           3 |            3 |
 
-    (a) `s[size=<b>,lr=0.1]` 的测量受到干扰，不可采信：运行期间 `photos` 发生了变化。
+    (a) `s[size=<b>,lr=0.1]` 的测量受到干扰，结果不可靠：运行期间 `photos` 发生了变化。
 
     从 lr=0.1 到 lr=0.5 的变化
 
@@ -443,7 +443,7 @@ fn odd_names_and_values_read_as_they_were_written() {
     | \_u\_  |     +25% |   0% |
     | ""     |     +25% |   0% |
 
-    - 从 lr=0.1 到 lr=0.5，每轮用时在各 size 下均上升 25%。本条所依据的部分结果测量时，其他程序最多占用了 50.0% 的 CPU（`s[size=x*y*,lr=0.1]` 运行时最多），因此这一结论可能受其影响。
+    - 从 lr=0.1 到 lr=0.5，每轮用时在各 size 下均上升 25%。部分相关结果在测量时，其他程序最多占用了 50.0% 的 CPU（`s[size=x*y*,lr=0.1]` 运行时最多），这一结论可能受其影响。
     - 从 lr=0.1 到 lr=0.5，占用没有变化（差异小于 1%）。
 
     上述结论所依据的计算值
@@ -490,7 +490,7 @@ fn a_report_is_put_into_another_language_without_its_results() {
         assert_eq!(words(&told), words(&one));
     }
     let refused = builtins.text(read, Some("fr")).expect_err("no such language");
-    assert_eq!(refused, "there is no language `fr`; there are en and zh");
+    assert_eq!(refused, "unknown language `fr`; there are en and zh");
     assert_eq!(builtins.text(|_| None, Some("en")), Ok(None));
 }
 

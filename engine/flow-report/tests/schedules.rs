@@ -70,7 +70,7 @@ fn a_section_shows_the_schedules_that_it_names() {
     - Model: mobilenet_v2
     - Epochs: 4
     - Runs: `20260208-153012-3f2a`
-    - What the words mean: The same, flat: within 3%, of a share within 2 points. Rises, falls: more than that, and back by at most 20% of the way. Linear: R² is at least 0.98, and no point is more than 10% off. A fitted curve: R² is at least 0.9, and no point is more than 50% off. Jumps: 7 times the scatter of the differences between neighbours. Parallel: no member is more than 10% slower than alone (`tolerance:` changes that). Bound: a load of at least 85%, or 25% of an epoch spent waiting for data. Found again: in the same direction, and neither effect is more than 2 times the other. Tests: p of at most 0.05.
+    - What the words mean: The same, flat: within 3% (shares: within 2 points). Rises, falls: by more than that, and back by at most 20% of the way. Linear: R² is at least 0.98, and no point is more than 10% off. A fitted curve: R² is at least 0.9, and no point is more than 50% off. Jumps: 7 times the scatter of the differences between neighbours. Parallel: no member is more than 10% slower than alone (`tolerance:` changes that). Bound: a load of at least 85%, or 25% of an epoch spent waiting for data. Reproduced: in the same direction, and neither effect is more than 2 times the other. Tests: p of at most 0.05.
 
     ## `alone` by density
 
@@ -84,18 +84,18 @@ fn a_section_shows_the_schedules_that_it_names() {
     |     1.1 | 10.00 | 2.69 |     2.92 |
 
     ![Schedule of alone[policy=fifo,density=1.1]](charts/schedule-1.en.svg)\
-    Schedule of `alone[policy=fifo,density=1.1]` in the first of 5 simulations: the first 11.2 of 30 hours. A bar is a job, on every GPU that it holds; jobs that share a GPU lie one above the other.
+    Schedule of `alone[policy=fifo,density=1.1]` in the first of 5 simulations: the first 11.2 of 30 hours. A bar is a job, drawn on every GPU that it holds; jobs that share a GPU are stacked.
 
     ![Schedule of alone[policy=sjf,density=1.1]](charts/schedule-2.en.svg)\
     Schedule of `alone[policy=sjf,density=1.1]` in the first of 5 simulations: the first 11.2 of 25 hours.
 
-    - At density 1.1, mean JCT is lowest with sjf (2.69 h) and highest with fifo (10.00 h). Not told apart from sjf, by differences and their simultaneous 95% confidence intervals: lyapunov (+0.22 h, −0.63 to +1.07 h).
+    - At density 1.1, mean JCT is lowest with sjf (2.69 h) and highest with fifo (10.00 h). Not distinguishable from sjf (differences with simultaneous 95% confidence intervals): lyapunov (+0.22 h, −0.63 to +1.07 h).
 
     Computed for the findings
 
-    | Figure                                                                                              |                      Value |
-    |-----------------------------------------------------------------------------------------------------|---------------------------:|
-    | Mean JCT of lyapunov less that of sjf at density 1.1, with its simultaneous 95% confidence interval | +0.22 h (−0.63 to +1.07 h) |
+    | Figure                                                                                               |                      Value |
+    |------------------------------------------------------------------------------------------------------|---------------------------:|
+    | Mean JCT of lyapunov minus that of sjf at density 1.1, with its simultaneous 95% confidence interval | +0.22 h (−0.63 to +1.07 h) |
 
     ## `alone` by density
 
@@ -117,14 +117,14 @@ fn a_section_shows_the_schedules_that_it_names() {
 
     ![GPU use over density](charts/u-gpu_use.en.svg)
 
-    - At density 1.1, makespan differs by 0.0% at the most, whatever the policy: 100 h.
-    - GPU use is 60.5% at the most, with sjf at density 1.1.
+    - At density 1.1, makespan differs by at most 0.0% between policy values: 100 h.
+    - The maximum of GPU use is 60.5%, with sjf at density 1.1.
 
     Computed for the findings
 
-    | Figure                                                       | Value |
-    |--------------------------------------------------------------|------:|
-    | Makespan at density 1.1, the highest over the lowest, less 1 |  0.0% |
+    | Figure                                                      | Value |
+    |-------------------------------------------------------------|------:|
+    | Makespan at density 1.1, highest divided by lowest, minus 1 |  0.0% |
 
     ## 中文
     ### mobilenet_v2：批大小，以及数据集 v7 与 v11 的对比
@@ -211,7 +211,7 @@ fn a_short_schedule_is_drawn_whole_and_one_that_is_not_there_is_left_out() {
     insta::assert_snapshot!(told.join("\n"), @r"
     Left out: `alone[policy=fifo,density=1.1]` (no memory).
     ![Schedule of alone[policy=fifo,density=0.5]](charts/schedule-1.en.svg)\
-    Schedule of `alone[policy=fifo,density=0.5]` in the first of 5 simulations. A bar is a job, on every GPU that it holds; jobs that share a GPU lie one above the other.
+    Schedule of `alone[policy=fifo,density=0.5]` in the first of 5 simulations. A bar is a job, drawn on every GPU that it holds; jobs that share a GPU are stacked.
     ![alone[policy=fifo,density=0.5] 的调度过程](charts/schedule-1.zh.svg)\
     ");
     assert!(!out.files.contains_key("charts/schedule-2.svg"));
@@ -265,8 +265,8 @@ fn policies_are_compared_on_the_same_seeds() {
         ("srtf", &[(1.1, [9.99, 9.00, 6.10, 11.50, 4.90])]),
     ]);
     insta::assert_snapshot!(found, @r"
-    - What the words mean: The same, flat: within 3%, of a share within 2 points. Rises, falls: more than that, and back by at most 20% of the way. Linear: R² is at least 0.98, and no point is more than 10% off. A fitted curve: R² is at least 0.9, and no point is more than 50% off. Jumps: 7 times the scatter of the differences between neighbours. Parallel: no member is more than 10% slower than alone (`tolerance:` changes that). Bound: a load of at least 85%, or 25% of an epoch spent waiting for data. Found again: in the same direction, and neither effect is more than 2 times the other. Tests: p of at most 0.05.
-    - At density 1.1, mean JCT is lowest with priority (8.13 h) and highest with fifo (10.02 h). Not told apart from priority, by differences and their simultaneous 95% confidence intervals: srtf (+0.17 h, −0.94 to +1.27 h).
+    - What the words mean: The same, flat: within 3% (shares: within 2 points). Rises, falls: by more than that, and back by at most 20% of the way. Linear: R² is at least 0.98, and no point is more than 10% off. A fitted curve: R² is at least 0.9, and no point is more than 50% off. Jumps: 7 times the scatter of the differences between neighbours. Parallel: no member is more than 10% slower than alone (`tolerance:` changes that). Bound: a load of at least 85%, or 25% of an epoch spent waiting for data. Reproduced: in the same direction, and neither effect is more than 2 times the other. Tests: p of at most 0.05.
+    - At density 1.1, mean JCT is lowest with priority (8.13 h) and highest with fifo (10.02 h). Not distinguishable from priority (differences with simultaneous 95% confidence intervals): srtf (+0.17 h, −0.94 to +1.27 h).
     - 模型：mobilenet_v2
     - 训练轮数：4
     - 运行编号：`20260208-153012-3f2a`
@@ -303,12 +303,12 @@ fn where_the_order_turns_is_found_over_all_rows() {
         ),
     ]);
     insta::assert_snapshot!(found, @r"
-    - What the words mean: The same, flat: within 3%, of a share within 2 points. Rises, falls: more than that, and back by at most 20% of the way. Linear: R² is at least 0.98, and no point is more than 10% off. A fitted curve: R² is at least 0.9, and no point is more than 50% off. Jumps: 7 times the scatter of the differences between neighbours. Parallel: no member is more than 10% slower than alone (`tolerance:` changes that). Bound: a load of at least 85%, or 25% of an epoch spent waiting for data. Found again: in the same direction, and neither effect is more than 2 times the other. Tests: p of at most 0.05.
+    - What the words mean: The same, flat: within 3% (shares: within 2 points). Rises, falls: by more than that, and back by at most 20% of the way. Linear: R² is at least 0.98, and no point is more than 10% off. A fitted curve: R² is at least 0.9, and no point is more than 50% off. Jumps: 7 times the scatter of the differences between neighbours. Parallel: no member is more than 10% slower than alone (`tolerance:` changes that). Bound: a load of at least 85%, or 25% of an epoch spent waiting for data. Reproduced: in the same direction, and neither effect is more than 2 times the other. Tests: p of at most 0.05.
     - fifo: Mean JCT rises with density, from 1.14 h at 0.5 to 4.40 h at 0.9.
     - fifo-single: Mean JCT rises with density, from 1.44 h at 0.5 to 3.44 h at 0.9.
     - easy: Mean JCT rises with density, from 1.14 h at 0.5 to 3.48 h at 0.9.
-    - At density 0.9, mean JCT is lowest with fifo-single (3.44 h) and highest with fifo (4.40 h). Not told apart from fifo-single, by differences and their simultaneous 95% confidence intervals: easy (+0.04 h, −0.20 to +0.28 h).
-    - The order by mean JCT turns with density: fifo has less than fifo-single at 0.5 (1.14 against 1.44 h) and more at 0.9 (4.40 against 3.44 h).
+    - At density 0.9, mean JCT is lowest with fifo-single (3.44 h) and highest with fifo (4.40 h). Not distinguishable from fifo-single (differences with simultaneous 95% confidence intervals): easy (+0.04 h, −0.20 to +0.28 h).
+    - The order by mean JCT changes with density: fifo has less than fifo-single at 0.5 (1.14 against 1.44 h) and more at 0.9 (4.40 against 3.44 h).
     - 模型：mobilenet_v2
     - 训练轮数：4
     - 运行编号：`20260208-153012-3f2a`
@@ -317,7 +317,7 @@ fn where_the_order_turns_is_found_over_all_rows() {
     - fifo-single：平均作业完成时间（JCT）随到达密度上升：0.5 时为 1.44 h，0.9 时为 3.44 h。
     - easy：平均作业完成时间（JCT）随到达密度上升：0.5 时为 1.14 h，0.9 时为 3.48 h。
     - 到达密度为 0.9 时，平均作业完成时间（JCT）最低的是 fifo-single（3.44 h）；最高的是 fifo（4.40 h）。按差值及其 95% 联合置信区间，与 fifo-single 无法区分的有：easy（+0.04 h，−0.20 至 +0.28 h）。
-    - 平均作业完成时间（JCT）的高低次序随到达密度而变：fifo 在 0.5 时低于 fifo-single（1.14 对 1.44 h），在 0.9 时高于后者（4.40 对 3.44 h）。
+    - 平均作业完成时间（JCT）的高低次序随到达密度而变：fifo 在 0.5 时低于 fifo-single（1.14 vs. 1.44 h），在 0.9 时高于后者（4.40 vs. 3.44 h）。
     ");
 }
 
@@ -348,17 +348,17 @@ fn what_a_simulation_takes_for_granted_stands_in_its_report_once() {
     insta::assert_snapshot!(told, @r"
     , not measured
 
-    | Kind of job | Of all jobs | GPUs | Median duration alone (min) | Spread of durations (deviation of their logarithm) | Cores kept busy | GPU busy | Memory on each GPU (GiB) |
-    |-------------|------------:|-----:|----------------------------:|---------------------------------------------------:|----------------:|---------:|-------------------------:|
-    | vgg16       |         25% |    2 |                          90 |                                                0.6 |               6 |      62% |                        9 |
-    | resnet50    |         75% |    2 |                          90 |                                                0.6 |               6 |      62% |                        9 |
+    | Kind of job | Share of all jobs | GPUs | Median duration alone (min) | Spread of durations (standard deviation of the logarithm) | Cores kept busy | GPU busy | Memory on each GPU (GiB) |
+    |-------------|------------------:|-----:|----------------------------:|----------------------------------------------------------:|----------------:|---------:|-------------------------:|
+    | vgg16       |               25% |    2 |                          90 |                                                       0.6 |               6 |      62% |                        9 |
+    | resnet50    |               75% |    2 |                          90 |                                                       0.6 |               6 |      62% |                        9 |
 
-    - Cluster: 1x4 (nodes × GPUs), 32 cores that all jobs share.
-    - 300 jobs arrive independently of each other (a Poisson process), each of a kind drawn by its share, its duration log-normal. The density of arrivals is the GPU time that they ask for over what there is.
-    - 30 simulations, with seeds 0 to 29: the jobs of a seed are the same under every policy, and arrive the faster the higher the density. Differences are taken seed by seed.
-    - How long a job takes alone is told to the policies with a log-normal error, whose logarithm has the deviation 0, 0.5 (0: exactly).
-    - The priority of a job is one of 3 levels, each as likely, whatever its kind; for policy priority a level is worth an hour of waiting.
-    - Lyapunov: a GPU-second of the service that a job is expected to take is worth V seconds of waiting, V = 1, 10.
+    - Cluster: 1x4 (nodes × GPUs), 32 cores shared by all jobs.
+    - 300 jobs arrive independently (a Poisson process). The kind of each is drawn by its share, its duration from a log-normal distribution. The density of arrivals is the GPU time that jobs need, divided by the GPU time available.
+    - 30 simulations, with seeds 0 to 29. For one seed, all policies get the same jobs, which arrive faster at a higher density. Differences are taken seed by seed.
+    - The policies get each job's duration alone with a log-normal error, whose logarithm has the standard deviation 0, 0.5 (0: exact).
+    - A job's priority is one of 3 levels, all equally likely for every kind. Under the policy `priority`, a level is worth an hour of waiting.
+    - Lyapunov: a GPU-second of expected service is worth V seconds of waiting, V = 1, 10.
     ");
 }
 
@@ -379,7 +379,7 @@ fn traced(times: [(&str, f64, f64); 3]) -> String {
 #[test]
 fn policies_on_one_trace_are_told_in_their_order() {
     let found = traced([("fifo", 991_000.0, 8.0), ("easy", 421_000.0, 8.0), ("srtf", 180_000.0, 8.0)]);
-    assert!(found.contains("Makespan is 2222 h, whatever the policy."), "{found}");
+    assert!(found.contains("Makespan does not depend on policy: 2222 h."), "{found}");
     assert!(found.contains("Makespan（完工时间）不随策略变化，均为 2222 h。"), "{found}");
     let found = traced([("fifo", 991_000.0, 8.0), ("easy", 421_000.0, 8.1), ("srtf", 180_000.0, 8.0)]);
     insta::assert_snapshot!(found, @r"
@@ -431,15 +431,15 @@ fn the_order_on_a_trace_is_compared_with_that_of_simulations() {
         ("lyapunov", [4.8, 3.6, 2.6, 5.6, 4.4]),
     ];
     let [english, chinese] = against(&[("fifo", 275.0), ("easy", 117.0), ("sjf", 73.0), ("srtf", 50.0)], &simulated);
-    insta::assert_snapshot!(english, @"- By mean JCT, the order is that of `by_error` at error of run-time estimates 0, as far as sjf, easy and fifo are told apart there.");
-    insta::assert_snapshot!(chinese, @"- 按平均作业完成时间（JCT），次序与 `by_error` 中用时估计误差为 0 时一致（以其中可区分的 sjf、easy 和 fifo 为限）。");
+    insta::assert_snapshot!(english, @"- By mean JCT, the order of sjf, easy and fifo is that of `by_error` at error of run-time estimates 0, wherever they are distinguishable there.");
+    insta::assert_snapshot!(chinese, @"- 按平均作业完成时间（JCT），sjf、easy 和 fifo 的次序与 `by_error` 中用时估计误差为 0 时一致（只比较在其中可区分者）。");
     let [english, chinese] = against(&[("fifo", 100.0), ("easy", 117.0), ("sjf", 73.0)], &simulated);
-    insta::assert_snapshot!(english, @"- By mean JCT, the order is only in part that of `by_error` at error of run-time estimates 0: here fifo has less than easy, and there the other way round. Whatever else of sjf, fifo and easy is told apart there comes in the same order here.");
-    insta::assert_snapshot!(chinese, @"- 按平均作业完成时间（JCT），次序与 `by_error` 中用时估计误差为 0 时仅部分一致：此处 fifo 低于 easy，彼处相反；sjf、fifo 和 easy 中其余可区分者次序相同。");
+    insta::assert_snapshot!(english, @"- By mean JCT, the order of sjf, fifo and easy is only partly that of `by_error` at error of run-time estimates 0. Here fifo has less than easy; there the reverse. All other distinguishable pairs have the same order.");
+    insta::assert_snapshot!(chinese, @"- 按平均作业完成时间（JCT），sjf、fifo 和 easy 的次序与 `by_error` 中用时估计误差为 0 时仅部分一致：此处 fifo 低于 easy，彼处相反；其余可区分者次序相同。");
     let [english, _] = against(&[("fifo", 50.0), ("easy", 117.0)], &simulated);
     assert!(english.contains("the order is not that of") && !english.contains("Whatever else"), "{english}");
     let [english, _] = against(&[("sjf", 50.0), ("lyapunov", 117.0)], &simulated);
-    assert!(english.contains("no two of sjf and lyapunov are told apart"), "{english}");
+    assert!(english.contains("no two of sjf and lyapunov are distinguishable"), "{english}");
 }
 
 #[test]
@@ -486,7 +486,7 @@ fn where_the_best_is_no_better_than_the_worst_nothing_is_best() {
     let report = text(&run("report", with, &input).expect("a report"), "report.md");
     honest(&report);
     insta::assert_snapshot!(common::bullets(&report).concat().join("\n"), @r"
-    - At density 1.1, mean JCT does not tell policy values apart: sjf (2.06 h) to fifo (2.55 h), a difference of 0.49 h (95% interval −1.90 to +2.88 h).
+    - At density 1.1, mean JCT does not distinguish policy values: sjf (2.06 h) to fifo (2.55 h), a difference of 0.49 h (95% interval −1.90 to +2.88 h).
     - 到达密度为 1.1 时，平均作业完成时间（JCT）无法区分各策略：sjf（2.06 h）至 fifo（2.55 h），相差 0.49 h（95% 区间为 −1.90 至 +2.88 h）。
     ");
 }

@@ -113,7 +113,7 @@ fn ratio_speedup_and_difference() {
     let with = json!({"from": "solo", "rows": "batch", "split": "version", "baseline": {"version": "v7"},
         "columns": ["difference(epoch_time)", "difference(cpu_util)", "ratio(epoch_time)", "speedup(epoch_time)"]});
     let out = run("table", with, &per_gpu()).expect("a table");
-    insta::assert_snapshot!(text(&out, "table.en.md"), @r#"
+    insta::assert_snapshot!(text(&out, "table.en.md"), @r"
     | Batch size | Epoch time, v11 − v7 (s) | CPU use, v11 − v7 (points) | Ratio of epoch time, v7 | Speed-up of epoch time, v7 | Ratio of epoch time, v11 | Speed-up of epoch time, v11 |
     |-----------:|-------------------------:|---------------------------:|------------------------:|---------------------------:|-------------------------:|----------------------------:|
     |         16 |                    −1.60 |                      −38.5 |                   1.00× |                      1.00× |                    0.91× |                       1.10× |
@@ -121,8 +121,8 @@ fn ratio_speedup_and_difference() {
     |         64 |                    −1.80 |                      −40.5 |                   1.00× |                      1.00× |                    0.88× |                       1.13× |
     |        128 |                    −2.60 |                      −51.6 |                   1.00× |                      1.00× |                    0.77× |                       1.30× |
 
-    Ratios and speed-ups are against version=v7.
-    "#);
+    Ratios and speed-ups are relative to version=v7.
+    ");
     let with = json!({"from": "solo", "rows": ["version", "batch"], "columns": [
         {"column": "epoch_time", "label": {"en": "Time", "zh": "用时"}}, "growth(epoch_time)", "speedup(epoch_time)"]});
     let out = run("table", with, &per_gpu()).expect("a table");
@@ -167,18 +167,18 @@ fn means_over_seeds_and_medians_of_repetitions() {
     let mut results = seeds("s", &[0.94, 0.95, 0.96]);
     results[1].circumstances.cpus = 2;
     let out = run("table", with, &input(vec![("s", view("torch/train", None, results))])).expect("a table");
-    insta::assert_snapshot!(text(&out, "table.en.md") + &text(&out, "table.zh.md"), @r#"
+    insta::assert_snapshot!(text(&out, "table.en.md") + &text(&out, "table.zh.md"), @r"
     | Batch size |              Top-1 |
     |-----------:|-------------------:|
     |         16 | not comparable (a) |
 
-    (a) Taken under unlike circumstances, so neither averaged nor compared (CPUs: 4 and 2).
+    (a) Measured under different conditions, so neither averaged nor compared (CPUs: 4 and 2).
     | 批大小 | Top-1 准确率 |
     |-------:|-------------:|
     |     16 |   不可比 (a) |
 
     (a) 测量条件不同，既不取平均也不作比较（CPU 数：4 与 2）。
-    "#);
+    ");
 
     // Each repetition has its own seed, although there is no axis for it.
     let repeated = seeds("s", &[0.94, 0.95, 0.96]).into_iter().enumerate().map(|(n, mut result)| {
@@ -201,16 +201,16 @@ fn means_over_seeds_and_medians_of_repetitions() {
     results.push(spoiled);
     let with = json!({"from": "s", "rows": "batch", "columns": ["epoch_time"]});
     let out = run("table", with, &input(vec![("s", view("torch/train", None, results))])).expect("a table");
-    insta::assert_snapshot!(text(&out, "table.en.md") + &text(&out, "table.csv"), @r#"
+    insta::assert_snapshot!(text(&out, "table.en.md") + &text(&out, "table.csv"), @r"
     | Batch size |       Epoch time (s) |
     |-----------:|---------------------:|
     |         16 | 16.2 (16.0–17.5) (a) |
 
-    (a) 3 of 4 results count; the rest gave no number to trust.  
-    Median of at least 3 repetitions, with the least and the largest.
+    (a) 3 of 4 results count; the rest have no reliable number.  
+    Median of at least 3 repetitions, with minimum and maximum.
     batch,epoch_time [s],epoch_time min [s],epoch_time max [s],epoch_time n
     16,16.2,16,17.5,3
-    "#);
+    ");
 }
 
 #[test]
@@ -245,11 +245,11 @@ fn words_where_there_is_no_number() {
     |        512 |            1 |           skipped |           skipped |      — | skipped           |
     |       1024 |            1 |            failed |            failed |      — | failed            |
 
-    No result has `epoch_tme`; is `epoch_time` meant?  
-    (a) `s[batch=128]` is not to be trusted: another process used the GPU.  
-    `s[batch=16]` is an earlier result, kept although what it depends on has changed: only a comment changed
+    No result has `epoch_tme`; did you mean `epoch_time`?  
+    (a) `s[batch=128]` is not reliable: another process used the GPU.  
+    `s[batch=16]` is an earlier result, kept although its dependencies have changed: only a comment changed
     ");
-    insta::assert_snapshot!(text(&out, "table.zh.md"), @r#"
+    insta::assert_snapshot!(text(&out, "table.zh.md"), @r"
     | 批大小 |             GPU 数 |          epoch_tme |       每轮用时 (s) | 增长率 | 结果               |
     |-------:|-------------------:|-------------------:|-------------------:|-------:|--------------------|
     |     16 |                  1 |                  — |                 20 |      — | 成功               |
@@ -261,9 +261,9 @@ fn words_where_there_is_no_number() {
     |   1024 |                  1 |               失败 |               失败 |      — | 失败               |
 
     没有任何结果含有 `epoch_tme`；是否想写 `epoch_time`？  
-    (a) `s[batch=128]` 的测量受到干扰，不可采信：another process used the GPU。  
+    (a) `s[batch=128]` 的测量受到干扰，结果不可靠：another process used the GPU。  
     `s[batch=16]` 沿用了以前的结果，尽管其依赖已有变化：only a comment changed
-    "#);
+    ");
 }
 
 #[test]
@@ -272,15 +272,15 @@ fn what_diverged_is_said_and_never_a_dash() {
     let results = vec![at(16, 0.5), at(32, f64::NAN), at(64, f64::INFINITY)];
     let with = json!({"from": "s", "columns": ["train_loss", "growth(train_loss)"]});
     let out = run("table", with, &input(vec![("s", view("torch/train", None, results))])).expect("a table");
-    insta::assert_snapshot!(text(&out, "table.en.md"), @r#"
+    insta::assert_snapshot!(text(&out, "table.en.md"), @r"
     | Batch size | Training loss | Growth |
     |-----------:|--------------:|-------:|
     |         16 |           0.5 |      — |
     |         32 |       NaN (a) |      — |
     |         64 |         ∞ (a) |      — |
 
-    (a) The program reported NaN or an infinite number. A loss that does so has diverged.
-    "#);
+    (a) The program reported NaN or an infinite number. For a loss, this means that training diverged.
+    ");
     insta::assert_snapshot!(text(&out, "table.zh.md"), @r#"
     | 批大小 | 训练损失 | 增长率 |
     |-------:|---------:|-------:|
@@ -333,12 +333,12 @@ fn unlike_company_and_hidden_metrics_are_said() {
     let report = text(&report, "report.md");
     let table: Vec<&str> = report.lines().filter(|l| l.starts_with('|') || l.starts_with('(')).collect();
     insta::assert_snapshot!(table.join("\n"), @r"
-        | Batch size |    Epoch time (s) | Energy |
-        |-----------:|------------------:|-------:|
-        |         16 | 1.0 (0.5–1.1) (a) |  — (b) |
-        (a) 1 of 3 results ran alone, the rest beside other steps of flow; with `exclusive: true` each runs alone.  
-        (b) `energy` is what flow measures; the program's metric of that name is not shown: give it another name.
-        ");
+    | Batch size |    Epoch time (s) | Energy |
+    |-----------:|------------------:|-------:|
+    |         16 | 1.0 (0.5–1.1) (a) |  — (b) |
+    (a) 1 of 3 results ran alone, the rest alongside other steps of flow. With `exclusive: true` each runs alone.  
+    (b) flow measures `energy` itself. Your program's metric of the same name is not shown: rename it.
+    ");
 }
 
 #[test]
@@ -369,13 +369,13 @@ fn mistakes_are_told_with_the_way_out() {
         json!({"from": "solo", "columns": ["epoch_time"], "sort": true}),
     ];
     let told: Vec<String> = cases.into_iter().map(told).collect();
-    insta::assert_snapshot!(told.join("\n"), @"
+    insta::assert_snapshot!(told.join("\n"), @r"
     step `solo` also varies by `version`, so several results would share a cell; add it to `rows`, make it the `split`, or take the mean `over` it
     `rows: bach`: step `solo` has no such axis; its axes are version, batch
-    axis `batch` stands in both `rows` and `split`; it can be in one of them
+    axis `batch` is in both `rows` and `split`; remove it from one
     column `grwth(epoch_time)`: there is no function `grwth`; there are growth, ratio, speedup and difference
     column `growth(epoch_time`: `)` is missing
-    `difference(epoch_time)` takes the second value of the `split` less the first; here the split has no axis
+    `difference(epoch_time)` takes the second value of the `split` minus the first; here the split has no axis
     `baseline`: `version` has no value `v8` in step `solo`
     `with`: a column is a name, or `{column: NAME, label: {en: …, zh: …}}`
     `with`: unknown field `sort`, expected one of `from`, `where`, `rows`, `split`, `columns`, `over`, `baseline`, `machines`, `labels`, `reference`

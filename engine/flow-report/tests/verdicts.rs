@@ -79,10 +79,10 @@ fn published_experiments_get_the_verdicts_of_their_notes() {
             (n("batch") as u32, 4, n("epoch_solo_s"), n("epoch_together_s"), None, None)
         })
         .collect();
-    insta::assert_snapshot!(judged("A2", CorunGpus::Shared, &shared, |_| ()), @"- Together (A2): **only concurrent**. The members take 1.99 to 2.60 times as long as alone, yet together they do 1.34 ± 0.21 times the work of one after another. No figures for CPU, GPU, GPU memory, GPU memory busy time and waiting for data.");
-    insta::assert_snapshot!(judged("A3", CorunGpus::Own, &per_gpu("v7", None), |_| ()), @"- Together (A3): **only concurrent**. The members take 1.76 to 2.52 times as long as alone, yet together they do 1.51 ± 0.24 times the work of one after another. Limiting: CPU (demand 197%). Not limiting: GPU, GPU memory and GPU memory busy time (own GPUs). No figures for waiting for data.");
+    insta::assert_snapshot!(judged("A2", CorunGpus::Shared, &shared, |_| ()), @"- Together (A2): **only concurrent**. The members take 1.99 to 2.60 times as long as alone, yet together they do 1.34 ± 0.21 times the work of one after another. No figures for CPU, GPU, GPU memory, memory controller and waiting for data.");
+    insta::assert_snapshot!(judged("A3", CorunGpus::Own, &per_gpu("v7", None), |_| ()), @"- Together (A3): **only concurrent**. The members take 1.76 to 2.52 times as long as alone, yet together they do 1.51 ± 0.24 times the work of one after another. Limiting: CPU (demand 197%). Not limiting: GPU, GPU memory and memory controller (own GPUs). No figures for waiting for data.");
     // The notes have no figure for v11, only that it is as fast as alone.
-    insta::assert_snapshot!(judged("A4", CorunGpus::Own, &per_gpu("v11", Some(1.0)), |_| ()), @"- Together (A4): **parallel**. No member is measurably slower than alone. Enough for all: CPU (demand 66%); GPU, GPU memory and GPU memory busy time (own GPUs).");
+    insta::assert_snapshot!(judged("A4", CorunGpus::Own, &per_gpu("v11", Some(1.0)), |_| ()), @"- Together (A4): **parallel**. No member is measurably slower than alone. Enough for all: CPU (demand 66%); GPU, GPU memory and memory controller (own GPUs).");
     let two: Vec<Member> = published(include_str!("published/feb13-mobilenet_v3_large-v11.csv"))
         .iter()
         .filter_map(|row| {
@@ -98,7 +98,7 @@ fn published_experiments_get_the_verdicts_of_their_notes() {
             ))
         })
         .collect();
-    insta::assert_snapshot!(judged("A5", CorunGpus::Shared, &two, |_| ()), @"- Together (A5): **only concurrent**. The members take 51% to 70% longer than alone, yet together they do 1.25 ± 0.24 times the work of one after another. Not limiting: CPU (demand 40%) and GPU memory (demand 48%). No figures for GPU, GPU memory busy time and waiting for data.");
+    insta::assert_snapshot!(judged("A5", CorunGpus::Shared, &two, |_| ()), @"- Together (A5): **only concurrent**. The members take 51% to 70% longer than alone, yet together they do 1.25 ± 0.24 times the work of one after another. Not limiting: CPU (demand 40%) and GPU memory (demand 48%). No figures for GPU, memory controller and waiting for data.");
 }
 
 #[test]
@@ -134,19 +134,19 @@ fn groups_that_cannot_be_judged_say_why() {
         judge(|m| *m = m.drain(..).map(|r| r.epoch_time(60.0)).collect()),
     ];
     insta::assert_snapshot!(told.join("\n"), @r"
-    - Together (g): **not compared**. `together[batch=32]` and its run alone are not alike (CPUs: 2 against 4).
-    - Together (g): **not compared**. `together[batch=32]` and its run alone are not alike (GPU model: NVIDIA H200 against NVIDIA TITAN Xp).
+    - Together (g): **not compared**. `together[batch=32]` and its run alone had different conditions (CPUs: 2 against 4).
+    - Together (g): **not compared**. `together[batch=32]` and its run alone had different conditions (GPU model: NVIDIA H200 against NVIDIA TITAN Xp).
     - Together (g): **out of memory**. `together[batch=64]` ran out of memory in the group.
     - Together (g): **not compared**. `together[batch=64]` has no result (timed out).
-    - Together (g): **not compared**. `together[batch=128]` is not to be trusted: another process used the GPU.
+    - Together (g): **not compared**. `together[batch=128]` is not reliable: another process used the GPU.
     - Together (g): **not enough overlap**. `together[batch=128]` has no epoch while all members were running.
-    - Together (g): **not compared**. `together[batch=32]` has no epochs to compare, and from start to end it took more than one start, for it went on from a checkpoint.
+    - Together (g): **not compared**. `together[batch=32]` has no epochs to compare. Its wall time covers several start-ups, because it resumed from a checkpoint.
     - Together (g): **not compared**. `together[batch=32]` has no run alone to compare with.
-    - Together (g): **not compared**. The group has one member, and nothing ran beside it.
+    - Together (g): **not compared**. The group has only one member, so nothing ran alongside it.
     - Together (g): **undecided**. Other programs used 25.0% of the CPU while `together[batch=64]` ran.
-    - Together (g): **only concurrent**. The members take 5% to 50% longer than alone, yet together they do 2.52 ± 0.39 times the work of one after another. Limiting: CPU (demand 197%). Not limiting: GPU, GPU memory and GPU memory busy time (own GPUs). No figures for waiting for data.
-    - Together (g): **undecided**. The members take 2.65 to 3.81 times as long as alone; whether that is more or less work than one after another (1.00 ± 0.16 times) cannot be told from the noise. 1 run of each does not decide it; if the times stay as they are, about 1 more would: `repeat: {until: decided, at_most: 2}`. Limiting: CPU (demand 197%). Not limiting: GPU, GPU memory and GPU memory busy time (own GPUs). No figures for waiting for data.
-    - Together (g): **slower than serial**. The members take 3.70 to 5.31 times as long as alone, and together they do 0.72 ± 0.11 times the work of one after another. Limiting: CPU (demand 197%). Not limiting: GPU, GPU memory and GPU memory busy time (own GPUs). No figures for waiting for data.
+    - Together (g): **only concurrent**. The members take 5% to 50% longer than alone, yet together they do 2.52 ± 0.39 times the work of one after another. Limiting: CPU (demand 197%). Not limiting: GPU, GPU memory and memory controller (own GPUs). No figures for waiting for data.
+    - Together (g): **undecided**. The members take 2.65 to 3.81 times as long as alone; the throughput relative to one after another (1.00 ± 0.16 times) does not differ from 1 by more than noise. 1 run of each does not decide it; if the times stay as they are, about 1 more would: `repeat: {until: decided, at_most: 2}`. Limiting: CPU (demand 197%). Not limiting: GPU, GPU memory and memory controller (own GPUs). No figures for waiting for data.
+    - Together (g): **slower than serial**. The members take 3.70 to 5.31 times as long as alone, and together they do 0.72 ± 0.11 times the work of one after another. Limiting: CPU (demand 197%). Not limiting: GPU, GPU memory and memory controller (own GPUs). No figures for waiting for data.
     ");
 }
 
@@ -161,7 +161,7 @@ fn where_the_first_run_of_a_group_cannot_be_compared_the_later_ones_are() {
         m[1].outcome = Outcome::TimedOut;
         m.extend(again);
     });
-    insta::assert_snapshot!(told, @"- Together (g): **only concurrent**. The members take 1.76 to 2.52 times as long as alone, yet together they do 1.51 ± 0.28 times the work of one after another. Each was measured 2 times, alone and together; 1 counts, and the figures are of it alone. `together[batch=64]` has no result (timed out). Limiting: CPU (demand 197%). Not limiting: GPU, GPU memory and GPU memory busy time (own GPUs). No figures for waiting for data.");
+    insta::assert_snapshot!(told, @"- Together (g): **only concurrent**. The members take 1.76 to 2.52 times as long as alone, yet together they do 1.51 ± 0.28 times the work of one after another. Each was measured 2 times, alone and together; only 1 counts, and the figures are from that one. `together[batch=64]` has no result (timed out). Limiting: CPU (demand 197%). Not limiting: GPU, GPU memory and memory controller (own GPUs). No figures for waiting for data.");
 }
 
 #[test]
@@ -182,13 +182,13 @@ fn one_measurement_each_decides_nothing_by_a_hair() {
     let told =
         [of(19.98, 19.99), of(20.02, 20.03), of(17.0, 17.0), of(9.5, 15.0), of(9.5, 11.3), of(10.2, 10.8)].join("\n");
     let sentences: Vec<&str> = told.lines().filter(|line| line.contains("pair")).collect();
-    insta::assert_snapshot!(sentences.join("\n"), @"
-    - Together (pair): **undecided**. The members take 2.00 times as long as alone; whether that is more or less work than one after another (1.00 ± 0.19 times) cannot be told from the noise. 1 run of each does not decide it; if the times stay as they are, about 2 more would: `repeat: {until: decided, at_most: 3}`. No figures for CPU and waiting for data.
-    - Together (pair): **undecided**. The members take 2.00 times as long as alone; whether that is more or less work than one after another (1.00 ± 0.19 times) cannot be told from the noise. 1 run of each does not decide it; if the times stay as they are, about 2 more would: `repeat: {until: decided, at_most: 3}`. No figures for CPU and waiting for data.
-    - Together (pair): **undecided**. The members take 70% longer than alone; whether that is more or less work than one after another (1.18 ± 0.22 times) cannot be told from the noise. 1 run of each does not decide it; if the times stay as they are, about 1 more would: `repeat: {until: decided, at_most: 2}`. No figures for CPU and waiting for data.
+    insta::assert_snapshot!(sentences.join("\n"), @r"
+    - Together (pair): **undecided**. The members take 2.00 times as long as alone; the throughput relative to one after another (1.00 ± 0.19 times) does not differ from 1 by more than noise. 1 run of each does not decide it; if the times stay as they are, about 2 more would: `repeat: {until: decided, at_most: 3}`. No figures for CPU and waiting for data.
+    - Together (pair): **undecided**. The members take 2.00 times as long as alone; the throughput relative to one after another (1.00 ± 0.19 times) does not differ from 1 by more than noise. 1 run of each does not decide it; if the times stay as they are, about 2 more would: `repeat: {until: decided, at_most: 3}`. No figures for CPU and waiting for data.
+    - Together (pair): **undecided**. The members take 70% longer than alone; the throughput relative to one after another (1.18 ± 0.22 times) does not differ from 1 by more than noise. 1 run of each does not decide it; if the times stay as they are, about 1 more would: `repeat: {until: decided, at_most: 2}`. No figures for CPU and waiting for data.
     - Together (pair): **only concurrent**. The members take from 5% less to 50% longer than alone, yet together they do 1.72 ± 0.33 times the work of one after another. No figures for CPU and waiting for data.
-    - Together (pair): **undecided**. Whether the members are slower than alone (between −5% ± 5% and +13% ± 6%) cannot be told from the noise. 1 run of each does not decide it; if the times stay as they are, about 19 more would: `repeat: {until: decided, at_most: 20}`.
-    - Together (pair): **parallel**. The member that suffers most takes 8% ± 6% longer than alone, within the tolerance of 10%.
+    - Together (pair): **undecided**. The difference from the runs alone (between −5% ± 5% and +13% ± 6%) is within the noise. 1 run of each does not decide it; if the times stay as they are, about 19 more would: `repeat: {until: decided, at_most: 20}`.
+    - Together (pair): **parallel**. The slowest member, relative to its run alone, takes 8% ± 6% longer, within the tolerance of 10%.
     ");
 }
 
@@ -203,10 +203,10 @@ fn what_ran_beside_others_is_no_run_alone() {
     let report = text(&run("report", feb08::with(), &input).expect("a report"), "report.md");
     let told: Vec<&str> = report.lines().filter(|l| l.contains("not compared") || l.contains("不作比较")).collect();
     insta::assert_snapshot!(told.join("\n"), @r"
-    | v7    | own GPUs | not compared |                                    — |
-    | v11   | own GPUs | not compared |                                    — |
-    - Together (v7): **not compared**. `solo[version=v7,batch=32]`, which was to be the run alone, ran beside `solo[version=v7,batch=16]` and `other`; `exclusive: true` keeps others away.
-    - Together (v11): **not compared**. `solo[version=v11,batch=32]`, which was to be the run alone, ran beside `solo[version=v7,batch=16]` and `other`; `exclusive: true` keeps others away.
+    | v7    | own GPUs | not compared |                                        — |
+    | v11   | own GPUs | not compared |                                        — |
+    - Together (v7): **not compared**. `solo[version=v7,batch=32]` should have run alone, but ran alongside `solo[version=v7,batch=16]` and `other`; `exclusive: true` prevents that.
+    - Together (v11): **not compared**. `solo[version=v11,batch=32]` should have run alone, but ran alongside `solo[version=v7,batch=16]` and `other`; `exclusive: true` prevents that.
     | v7  | 各自独占 | 不作比较 |                    — |
     | v11 | 各自独占 | 不作比较 |                    — |
     - 同时运行（v7）：**不作比较**。本应单独运行的 `solo[version=v7,batch=32]` 与 `solo[version=v7,batch=16]` 和 `other` 同时运行；`exclusive: true` 可使其独占机器。
@@ -241,7 +241,7 @@ fn what_was_repeated_is_shown_with_how_sure_it_is_and_predicted_from_all_runs() 
     let told: Vec<&str> = report.lines().filter(|line| told.iter().any(|start| line.starts_with(start))).collect();
     insta::assert_snapshot!(told.join("\n"), @r"
     | Sum of pair |   40.0% |        16384 |
-    | pair  | only concurrent |                         1.20× ± 0.03 |                                      3 |                  40% → 40% |                          25% → 25% |
+    | pair  | only concurrent |                             1.20× ± 0.03 |                                          3 |                  40% → 40% |                          25% → 25% |
     - Together (pair): **only concurrent**. The members take between 61% ± 7% and 73% ± 7% longer than alone, yet together they do 1.20 ± 0.03 times the work of one after another. Each was measured 3 times, alone and together. Not limiting: CPU (demand 40%, used 40%) and host memory (demand 25%, used 25%). No figures for waiting for data.
     | pair 合计 |      40.0% |      16384 |
     | pair | 仅并发 |         1.20× ± 0.03 |                      3 |             40% → 40% |                 25% → 25% |
@@ -276,9 +276,9 @@ fn what_sharing_cost_before_is_predicted_with() {
     // Above 100%, they demand 80% more.
     let (before, never) = (report(Some(0.5)), report(None));
     assert!(before.contains("14.0 |") && never.contains("18.0 |"), "{before}{never}");
-    assert!(before.contains("As measured on this GPU model before, it is 0.50 (pair)."), "{before}");
+    assert!(before.contains("On this GPU model, flow measured earlier: 0.50 (pair)."), "{before}");
     assert!(before.contains("系数为 0.50（pair）"), "{before}");
-    assert!(never.contains("the coefficient is taken to be 1") && never.contains("系数取 1"), "{never}");
+    assert!(never.contains("is taken as 1") && never.contains("系数取 1"), "{never}");
 }
 
 #[test]
@@ -306,9 +306,9 @@ fn what_was_not_full_while_all_ran_does_not_limit() {
     let told = ["- Together", "- 同时", "- Guess", "- 猜测"];
     let told: Vec<&str> = report.lines().filter(|line| told.iter().any(|start| line.starts_with(start))).collect();
     insta::assert_snapshot!(told.join("\n"), @r"
-    - Together (v7): **undecided**. The members take 3.24 to 3.31 times as long as alone; whether that is more or less work than one after another (0.92 ± 0.14 times) cannot be told from the noise. 1 run of each does not decide it; if the times stay as they are, about 1 more would: `repeat: {until: decided, at_most: 2}`. Limiting: GPU (demand 295%, used 100%). Not limiting: CPU (demand 109%, used 35%), GPU memory busy time (demand 136%, used 42%) and waiting for data (up to 1% of an epoch, up to 7% alone). No figures for GPU memory.
-    - Guess: the CPU is full. **Not supported**: by its figures, CPU does not limit v7.
-    - 同时运行（v7）：**尚无法判断**。各任务用时是单独运行的 3.24 至 3.31 倍；合计吞吐量（串行执行的 0.92 ± 0.14 倍）与串行执行的差异未超出测量噪声。各运行 1 次尚不足以判断；若用时保持不变，约需再运行 1 次：`repeat: {until: decided, at_most: 2}`。瓶颈资源：GPU（总需求 295%，实际占用 100%）。非瓶颈：CPU（总需求 109%，实际占用 35%）、显存读写（总需求 136%，实际占用 42%）和等待数据（至多占每轮的 1%，单独运行时至多为 7%）。未测得：显存容量。
+    - Together (v7): **undecided**. The members take 3.24 to 3.31 times as long as alone; the throughput relative to one after another (0.92 ± 0.14 times) does not differ from 1 by more than noise. 1 run of each does not decide it; if the times stay as they are, about 1 more would: `repeat: {until: decided, at_most: 2}`. Limiting: GPU (demand 295%, used 100%). Not limiting: CPU (demand 109%, used 35%), memory controller (demand 136%, used 42%) and waiting for data (up to 1% of an epoch, up to 7% alone). No figures for GPU memory.
+    - Guess: the CPU is full. **Not supported**: according to the figures, CPU does not limit v7.
+    - 同时运行（v7）：**尚无法判断**。各任务用时是单独运行的 3.24 至 3.31 倍；合计吞吐量（串行执行的 0.92 ± 0.14 倍）与串行执行的差异未超出测量噪声。各运行 1 次尚不足以判断；若用时保持不变，约需再运行 1 次：`repeat: {until: decided, at_most: 2}`。瓶颈资源：GPU（总需求 295%，实际占用 100%）。非瓶颈：CPU（总需求 109%，实际占用 35%）、显存控制器（总需求 136%，实际占用 42%）和等待数据（至多占每轮的 1%，单独运行时至多为 7%）。未测得：显存容量。
     - 猜测：CPU 占满。**数据不支持**：按其数值，v7 的瓶颈不是 CPU。
     ");
 }
@@ -346,9 +346,9 @@ fn members_are_shown_with_what_they_used_while_together() {
 
     Verdicts
 
-    | Group | GPUs        | Verdict   | Throughput against one after another | Runs of each, + more that would decide | CPU demand → used together | GPU demand → used together | GPU memory demand | GPU memory busy time, demand → used together |
-    |-------|-------------|-----------|-------------------------------------:|---------------------------------------:|---------------------------:|---------------------------:|------------------:|---------------------------------------------:|
-    | all   | shared GPUs | undecided |                         1.04× ± 0.20 |                                  1 + 2 |                  75% → 75% |                 194% → 97% |               44% |                                    86% → 43% |
+    | Group | GPUs        | Verdict   | Throughput relative to one after another | Runs of each (+ more needed for a verdict) | CPU demand → used together | GPU demand → used together | GPU memory demand | Memory-controller demand → used together |
+    |-------|-------------|-----------|-----------------------------------------:|-------------------------------------------:|---------------------------:|---------------------------:|------------------:|-----------------------------------------:|
+    | all   | shared GPUs | undecided |                             1.04× ± 0.20 |                                      1 + 2 |                  75% → 75% |                 194% → 97% |               44% |                                86% → 43% |
 
     GPU utilisation is the share of time in which a kernel ran, however small.  
     Memory-controller utilisation is the share of time with a read or write of GPU memory, not a share of its bandwidth.

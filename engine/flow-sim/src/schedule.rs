@@ -40,7 +40,7 @@ impl Schedule {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SimError {
     /// The tasks are not in order.
-    #[error("task {} is out of order: ids count up from 0, and none arrives before the one above it", .0.0)]
+    #[error("task {} is out of order: ids count up from 0, and arrivals must not decrease", .0.0)]
     OutOfOrder(InstanceId),
     /// A policy that gives each task one GPU got one that asks for more.
     #[error("instance {} asks for {gpus} GPUs, and policy `{policy}` runs one GPU a task", .instance.0)]
@@ -51,7 +51,7 @@ pub enum SimError {
         policy: &'static str,
     },
     /// A job of Slurm has one node, and none has so many.
-    #[error("instance {} asks for {gpus} GPUs, with its group, and nodes have {node}: a job of flow's has one node", .instance.0)]
+    #[error("instance {} asks for {gpus} GPUs, with its group, but nodes have {node}: a job of flow has one node", .instance.0)]
     TooWideForNode {
         instance: InstanceId,
         /// GPUs that its job asks for.
@@ -60,7 +60,7 @@ pub enum SimError {
         node: u32,
     },
     /// Nothing takes a job of Slurm's off its GPUs.
-    #[error("policy `{0}` takes jobs off their GPUs, which flow does not do on Slurm")]
+    #[error("policy `{0}` takes jobs off their GPUs, which flow cannot do on Slurm")]
     Preemptive(&'static str),
     /// Nothing happens any more, and these are not settled.
     #[error("nothing happens after {} s, and {} instances are not settled, the first is {}", .at.as_secs_f64(), .waiting.len(), .waiting[0].0)]

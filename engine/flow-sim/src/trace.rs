@@ -36,11 +36,7 @@ pub fn read(text: &str, columns: &Columns) -> Result<Trace, Vec<TraceError>> {
     }
     if text.trim_start().starts_with(['{', '[']) {
         let what = TraceFault::TraceBroken { said: "it is JSON".to_owned() };
-        return Err(vec![TraceError::new(
-            1,
-            what,
-            "write a table, with one job a line below the names of the columns",
-        )]);
+        return Err(vec![TraceError::new(1, what, "write a table with column names, then one job per line")]);
     }
     let mut trace = match (swf::is_swf(text), columns.first()) {
         (true, None) => swf::read(text)?,
@@ -59,7 +55,7 @@ pub fn read(text: &str, columns: &Columns) -> Result<Trace, Vec<TraceError>> {
 }
 
 fn without_jobs() -> TraceError {
-    TraceError::new(1, TraceFault::TraceWithoutJobs, "write one job a line below the names of the columns")
+    TraceError::new(1, TraceFault::TraceWithoutJobs, "write column names, then one job per line")
 }
 
 /// Jobs that can never run: on `gpus` GPUs in all, or under a policy that gives each one.

@@ -123,7 +123,7 @@ fn a_group_is_one_job() {
     let wide = run(&[member(0, CorunGpus::Own), member(1, CorunGpus::Own)], 8, 3, at_once()).unwrap_err();
     assert_eq!(
         wide.to_string(),
-        "instance 1 asks for 4 GPUs, with its group, and nodes have 3: a job of flow's has one node"
+        "instance 1 asks for 4 GPUs, with its group, but nodes have 3: a job of flow has one node"
     );
 }
 
@@ -140,7 +140,7 @@ fn small_steps_run_here_beside_the_jobs() {
 #[test]
 fn nothing_takes_a_job_off_its_gpus() {
     let refused = run_by("srtf", &[task(0, 1, 1)], Cluster { nodes: 1, gpus: 1 }, at_once()).unwrap_err();
-    assert_eq!(refused.to_string(), "policy `srtf` takes jobs off their GPUs, which flow does not do on Slurm");
+    assert_eq!(refused.to_string(), "policy `srtf` takes jobs off their GPUs, which flow cannot do on Slurm");
 }
 
 fn of_tier(i: u32, gpus: u32, seconds: u64, at: u64, tier: u32) -> SimTask {
@@ -281,7 +281,7 @@ fn limits_are_read_and_checked() {
     let told: Vec<String> = wrong.iter().map(|text| Slurm::parse(text).unwrap_err().to_string()).collect();
     let expected = [
         "`queue` is not NAME=NUMBER",
-        "`x` in `queue=x` is no number",
+        "`x` in `queue=x` is not a number",
         "Slurm has no `queu` here; there are queue, array, jobs, remembered_s, delay_s, tick_s, rate, submit_s, notice_s, \
          grace_s, checkpoint_s",
         "`queue` of Slurm is 0, expected 1 or more",

@@ -159,14 +159,14 @@ fn a_bad_trace_is_told_line_by_line() {
          4: num_gpus is `2.5`, not a count of GPUs\n   write 0, 1, 2, …\n\
          4: duration_s is `1e99`, longer than can be simulated\n   write seconds, as 90 or 90.5\n\
          4: priority is `high`, not a whole number\n   write 0 or 3\n\
-         5: 3 cells where the first line names 5 columns\n   write one cell a column; an empty one is unknown\n"
+         5: 3 cells where the first line names 5 columns\n   write one cell per column; an empty cell is unknown\n"
     );
     let lines = |text: &str| trace::jobs(text).unwrap_err().iter().map(|e| e.line).collect::<Vec<_>>();
     assert_eq!(lines(&rows.replace('\n', "\r\n")), [2, 3, 4, 4, 4, 4, 5]);
     assert_eq!(lines(&rows.replace("\nb,", "\n# b\r\n\nb,")), [2, 5, 6, 6, 6, 6, 7], "comments and empty lines count");
     assert_eq!(
         told("job_id,submit_s,num_gpus,duration_s\n"),
-        "1: the trace has no jobs\n   write one job a line below the names of the columns\n"
+        "1: the trace has no jobs\n   write column names, then one job per line\n"
     );
     let jobs = trace::jobs("job_id,submit_s,num_gpus,duration_s\na,0,1,5\nb,0,16,5\n").unwrap();
     let wide = trace::too_wide(&jobs, 8, None);
@@ -270,7 +270,7 @@ fn every_mistake_of_a_trace_is_told_at_once() {
          1: there is no column `num_gpus`; the first line names x, y; a trace has job_id,submit_s,num_gpus,duration_s\n\
          1: there is no column `duration_s`; the first line names x, y; a trace has job_id,submit_s,num_gpus,duration_s\n\
          --\n\
-         3: job a is on line 2 already; give each job an id of its own\n\
+         3: job a is already on line 2; give each job an id of its own\n\
          3: duration_s is `nan`, not a number of seconds; write seconds, as 90 or 90.5\n\
          4: submit_s is `inf`, longer than can be simulated; write seconds, as 90 or 90.5\n\
          4: num_gpus is `-1`, not a count of GPUs; write 0, 1, 2, …\n\
@@ -279,9 +279,9 @@ fn every_mistake_of_a_trace_is_told_at_once() {
          --\n\
          1: there is no column `tok`; write --columns duration_s=took\n\
          --\n\
-         2: the submit time (field 2) is `x`, not a number of seconds; write a number, and -1 for what is not known\n\
-         2: job 1 is on line 1 already; give each job an id of its own\n\
-         3: 3 fields; a job in the Standard Workload Format has 18; write -1 for what is not known\n\
+         2: the submit time (field 2) is `x`, not a number of seconds; write a number, or -1 for unknown values\n\
+         2: job 1 is already on line 1; give each job an id of its own\n\
+         3: 3 fields; a job in the Standard Workload Format has 18; write -1 for unknown values\n\
          --\n\
          1: there is no column `start`; columns of the Standard Workload Format have no names: leave --columns out\n\
          --\n\
@@ -292,8 +292,8 @@ fn every_mistake_of_a_trace_is_told_at_once() {
          --\n\
          2: it cannot be read: the job ends before it begins; correct its times, or leave the job out\n\
          --\n\
-         1: it cannot be read: it is JSON; write a table, with one job a line below the names of the columns\n\
+         1: it cannot be read: it is JSON; write a table with column names, then one job per line\n\
          --\n\
-         1: the trace has no jobs; write one job a line below the names of the columns\n"
+         1: the trace has no jobs; write column names, then one job per line\n"
     );
 }

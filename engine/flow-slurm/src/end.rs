@@ -95,22 +95,21 @@ fn waiting(reason: &str) -> Fate {
 /// Advice for a waiting job whose cause does not go away by itself.
 pub fn advice(row: &Row) -> Option<String> {
     const SAID: &[(&str, &str)] = &[
-        ("JobHeldAdmin", "an administrator holds it back, and has to let it go"),
-        ("JobHeldUser", "somebody holds it back: `scontrol release JOB` lets it go"),
-        ("requeued", "it is held back: `scontrol release JOB` lets it go"),
+        ("JobHeldAdmin", "an administrator holds it and must release it"),
+        ("JobHeldUser", "a user holds it: `scontrol release JOB` releases it"),
+        ("requeued", "it is held: `scontrol release JOB` releases it"),
         ("PartitionDown", PARTITION),
         ("PartitionInactive", PARTITION),
         ("ReqNodeNotAvail", NODES),
         // With blanks or underscores, by release.
         ("Nodes", NODES),
         ("NodeDown", NODES),
-        ("Reservation", "it waits for its reservation: `scontrol show reservation` says when that begins, if it does"),
-        ("Minutes", "your account has used up its time: whoever manages it can give it more"),
+        ("Reservation", "it waits for its reservation: `scontrol show reservation` shows when that begins"),
+        ("Minutes", "your account has used up its time: its manager can add more"),
     ];
     const PARTITION: &str = "its partition starts no jobs until an administrator opens it; `sinfo` shows others, for \
         `slurm: {partition: …}`";
-    const NODES: &str =
-        "no node that it could run on takes jobs now: `sinfo -R` says why; another partition may have some";
+    const NODES: &str = "no suitable node accepts jobs now: `sinfo -R` shows why; another partition may have one";
     if row.state != "PENDING" && !matches!(fate(row), Fate::Held) {
         return None;
     }

@@ -32,7 +32,7 @@ impl fmt::Display for Lost {
             Damage::Missing => f.write_str("is missing"),
             Damage::Changed { path: None } => f.write_str("was changed"),
             Damage::Changed { path: Some(path) } => write!(f, "was changed: {path}"),
-            Damage::Content => f.write_str("has another content than its name says"),
+            Damage::Content => f.write_str("has content that does not match its name"),
         }
     }
 }

@@ -121,15 +121,15 @@ fn what_cannot_be_kept_is_named() {
     };
     write(work.join("folder/a"), "a");
     symlink("../../outside", work.join("folder/up")).unwrap();
-    insta::assert_snapshot!(refused("folder"), @"`DIR/work/folder/up` cannot be kept: it is a symbolic link to `../../outside`, which leads out of the output; only relative links that stay inside can be kept: copy the file");
+    insta::assert_snapshot!(refused("folder"), @"`DIR/work/folder/up` cannot be stored: it is a symbolic link to `../../outside`, outside of the output; only relative links inside it can be stored: copy the file");
     fs::remove_file(work.join("folder/up")).unwrap();
     symlink(&outside, work.join("folder/absolute")).unwrap();
-    insta::assert_snapshot!(refused("folder"), @"`DIR/work/folder/absolute` cannot be kept: it is a symbolic link to `DIR/outside`, which leads out of the output; only relative links that stay inside can be kept: copy the file");
+    insta::assert_snapshot!(refused("folder"), @"`DIR/work/folder/absolute` cannot be stored: it is a symbolic link to `DIR/outside`, outside of the output; only relative links inside it can be stored: copy the file");
     fs::remove_file(work.join("folder/absolute")).unwrap();
     nix::unistd::mkfifo(&work.join("folder/pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
-    insta::assert_snapshot!(refused("folder"), @"`DIR/work/folder/pipe` cannot be kept: it is a pipe; only files, folders and links can be");
+    insta::assert_snapshot!(refused("folder"), @"`DIR/work/folder/pipe` cannot be stored: it is a pipe; only files, folders and links can be stored");
     symlink("../outside", work.join("link")).unwrap();
-    insta::assert_snapshot!(refused("link"), @"`DIR/work/link` cannot be kept: a symbolic link leads from there to `DIR/outside`, outside of the step's folder: copy it");
+    insta::assert_snapshot!(refused("link"), @"`DIR/work/link` cannot be stored: it contains a symbolic link to `DIR/outside`, outside of the step's folder: copy the file");
     insta::assert_snapshot!(refused("nothing"), @"cannot find `DIR/work/nothing`: No such file or directory (os error 2)");
     assert_eq!(fs::read(outside).unwrap(), b"secret");
 }

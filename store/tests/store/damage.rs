@@ -172,7 +172,7 @@ fn what_doctor_did_is_told() {
     let dropped: Vec<_> = found.dropped.iter().map(|(label, why)| (label.as_str(), why.as_str())).collect();
     let expected = [
         ("solo[batch=1]", "its output `out` in the store is missing"),
-        ("solo[batch=2]", "its output `out` in the store has another content than its name says"),
+        ("solo[batch=2]", "its output `out` in the store has content that does not match its name"),
     ];
     assert_eq!(dropped, expected);
     assert_eq!(store.result(&results[0].fingerprint).unwrap().as_ref(), Some(&results[0]));

@@ -41,7 +41,7 @@ fn a_second_process_is_told_who_holds_the_store() {
     let error = open(dir.path()).err().unwrap();
     let text =
         error.to_string().replace(&*dir.path().to_string_lossy(), "STORE").replace(&child.id().to_string(), "PID");
-    insta::assert_snapshot!(text, @"the store `STORE` is in use by process PID (`flow run b.yaml`, run 20260208-153012-3f2a, since 15:30:12); wait for it, `flow cancel` it if it is yours, or give another one with --store");
+    insta::assert_snapshot!(text, @"the store `STORE` is in use by process PID (`flow run b.yaml`, run 20260208-153012-3f2a, since 15:30:12); wait for it, `flow cancel` it if it is yours, or choose another one with --store");
     let holder = StoreDir::existing(dir.path()).unwrap().unwrap().holder().unwrap().unwrap();
     assert_eq!((holder.process.pid, holder.doing.as_str()), (child.id(), "flow run b.yaml"));
 

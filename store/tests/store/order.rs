@@ -101,7 +101,7 @@ fn a_lost_database_is_made_anew_from_the_journals() {
     let store = open(dir.path()).unwrap();
     assert_eq!(store.result(&kept.fingerprint).unwrap(), Some(kept));
     let told = store.rebuilt().unwrap().to_string();
-    insta::assert_snapshot!(told, @"the database was missing; it was made anew from 1 journal with 1 result");
+    insta::assert_snapshot!(told, @"the database was missing; it was rebuilt from 1 journal with 1 result");
 }
 
 #[test]

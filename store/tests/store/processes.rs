@@ -176,8 +176,7 @@ fn a_holder_that_is_stopped_is_told_of_and_waited_for() {
         let (store, journal) = (&store, &journal);
         let keeping = scope.spawn(move || keep(store, journal, vec![line]).unwrap());
         let told = heard.recv_timeout(Duration::from_secs(10)).unwrap().replace(&holder.child.id().to_string(), "PID");
-        let begin =
-            "what needs the store waits for who holds it, process PID (`flow run 1.yaml`, run 1, since 15:30:12)";
+        let begin = "waiting for the store, which is held by process PID (`flow run 1.yaml`, run 1, since 15:30:12)";
         assert!(told.starts_with(begin) && told.contains("which is stopped: `kill -CONT PID` lets it go on"), "{told}");
         // Who comes now is told as well.
         let error = open(dir.path()).err().unwrap().to_string();

@@ -71,7 +71,7 @@ fn another_format_is_refused_and_the_words_say_what_to_do() {
             refused(older),
             format!(
                 "the store `STORE` has format {format}, and this flow reads format 3 only: `mv STORE STORE.{format}` makes room for a \
-                 new store, or name another one with --store or in FLOW_STORE. The flow that wrote it still reads it",
+                 new store, or choose another one with --store or FLOW_STORE. The flow that wrote it can still read it",
                 format = older.trim()
             )
         );

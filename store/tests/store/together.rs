@@ -407,7 +407,7 @@ fn who_can_serve_nobody_says_why_to_those_that_wait() {
     fs::create_dir(dir.path().join("db.sock")).unwrap();
     let store = open(dir.path()).unwrap();
     let holder = store.dir().holder().unwrap().unwrap().to_string();
-    assert!(holder.contains("it serves nobody meanwhile: cannot ") && holder.contains("db.sock"), "{holder}");
+    assert!(holder.contains("other processes cannot use the store: cannot ") && holder.contains("db.sock"), "{holder}");
     drop(store);
     fs::remove_dir(dir.path().join("db.sock")).unwrap();
     let store = open(dir.path()).unwrap();

@@ -25,13 +25,13 @@ use crate::{place, words};
 Example:
   flow accept solo --reason 'the plugin was only reformatted'
 
-Of several results of an instance the one stays from which it differs least now: not that of a later trial with other
-parameters. Reports say that it was kept, and why.")]
+If an instance has several results, flow keeps the one with the fewest differences, not a later trial with other
+parameters. Reports show that it was kept, and the reason.")]
 pub(crate) struct Accept {
     /// A step, or an instance such as 'solo[batch=16]'
     #[arg(required = true, value_name = "STEP")]
     steps: Vec<String>,
-    /// Why the old results still hold
+    /// Why the old results are still valid
     #[arg(long, value_name = "TEXT")]
     reason: String,
     #[command(flatten)]
@@ -43,12 +43,12 @@ pub(crate) struct Accept {
 impl Accept {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         if self.reason.trim().is_empty() {
-            return Err(CliError::usage("the reason is empty: reports show it to whoever reads the numbers"));
+            return Err(CliError::usage("the reason is empty: reports show it to their readers"));
         }
         let request = place::session(global, &self.about, &self.selection, output)?;
         let session = place::open(&request, output)?;
         if let Some(unasked) = session.unasked.as_ref().filter(|unasked| !unasked.remembered) {
-            // What a measurement would be of is not known.
+            // Its inputs or hardware are unknown.
             return Err(ExecError::from(unasked).into());
         }
         let mut rebuilt = None;
@@ -63,7 +63,7 @@ impl Accept {
             user.map(|user| format!(", of run {run} of {user}")).unwrap_or_default()
         };
         let mut refused = false;
-        // Instances of which the same is said, or what has the same form, by their step.
+        // Instances with the same message, or messages of one form, by step.
         let mut told: IndexMap<(StepId, String, Value), Vec<(InstanceId, String)>> = IndexMap::new();
         for one in &accepted {
             let mut form = None;
@@ -74,7 +74,7 @@ impl Accept {
                     form = (!output.verbose).then(|| Value::from(vec![Value::from(of), Because::Runs(why).form()]));
                     (id, styled(GOOD, "kept"), words)
                 }
-                Accepted::Cached(id) => (id, styled(FAINT, "cached as it is"), String::new()),
+                Accepted::Cached(id) => (id, styled(FAINT, "up to date"), String::new()),
                 Accepted::Not(id, why) => {
                     refused = true;
                     (id, styled(NOTE, "not kept"), format!(": {}", reasons::not_accepted(why)))
@@ -87,7 +87,7 @@ impl Accept {
         for ((step, how, _), all) in told {
             let (first, why) = &all[0];
             let differ =
-                if all.iter().any(|(_, other)| other != why) { " (the first of them; -v tells all)" } else { "" };
+                if all.iter().any(|(_, other)| other != why) { " (the first of them; -v shows all)" } else { "" };
             let what = match all.len() {
                 1 => session.expansion.instances[first.index()].label.to_string(),
                 several => format!("{} × {}", session.expansion.steps[step.index()].name, words::thousands(several)),

@@ -16,19 +16,20 @@ use crate::output::Output;
 use crate::place::StoreLocation;
 use crate::screen::{Ended, FURTHER, Length, Screen, summary};
 
-/// How often the journal is read.
+/// Interval at which the journal is read.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Arguments of `flow attach`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Ctrl-C stops watching, not the run; `flow cancel` ends that. The exit code is the run's.")]
+#[command(
+    after_help = "Ctrl-C stops watching; the run continues. `flow cancel` ends the run. The exit code is the run's."
+)]
 pub(crate) struct Attach {
-    /// The run, by its id or the end of it [default: the one that goes on]
+    /// The run, by its id or the end of it [default: the active one]
     run: Option<String>,
     #[command(flatten)]
     about: About,
-    /// One JSON object a line, from the run's beginning
+    /// One JSON object per line, from the run's beginning
     #[arg(long)]
     json: bool,
 }
@@ -41,7 +42,7 @@ impl Attach {
         let mut journal = Follow::new(dir.journal());
         let mut screen = Screen::new(output, self.json);
         let exit = loop {
-            // Asked before the last look, so that nothing is missed between the two.
+            // Checked before the last read, so that nothing is missed in between.
             let alive = place.living()?.iter().any(|one| one.run == id);
             let mut exit = None;
             for line in journal.poll()? {
@@ -63,7 +64,7 @@ impl Attach {
             return Ok(code(exit.unwrap_or(1)));
         }
         let Some(exit) = exit else {
-            return Err(CliError::failed(format!("run {id} was killed")).hint("the next run goes on where it was"));
+            return Err(CliError::failed(format!("run {id} was killed")).hint("the next run continues from there"));
         };
         let ended = Ended {
             answers: Vec::new(),

@@ -15,51 +15,50 @@ use crate::error::CliError;
 use crate::output::Output;
 use crate::place::{StoreLocation, kept, left_in_slurm, may_have_left};
 
-/// How often is looked whether the run has heard of it, and how many times.
+/// Interval and number of checks whether the run has received the request.
 const LOOK: Duration = Duration::from_millis(50);
 const LOOKS: u32 = 60;
 
 /// Arguments of `flow cancel`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-As Ctrl-C in its terminal would: nothing new is started, and what runs has a few seconds to end. With --now it is
-killed. Results that are there stay; the next run goes on where this one was.
-Of a run whose own process was killed it ends what that left running.")]
+Like Ctrl-C in its terminal: nothing new starts, and running steps have a few seconds to end. With --now they are
+killed at once. Finished results stay, and the next run continues from there.
+If the run's own process was killed, this ends the steps that it left running.")]
 pub(crate) struct Cancel {
-    /// The run, by its id or the end of it [default: the one that goes on]
+    /// The run, by its id or the end of it [default: the active one]
     run: Option<String>,
     #[command(flatten)]
     about: About,
-    /// Kill what runs, without waiting
+    /// Kill running steps at once
     #[arg(long)]
     now: bool,
 }
 
 impl Cancel {
-    /// Ends what a run has left that does not live any more.
+    /// Ends the steps that an ended run left running.
     fn end_left(&self, place: &StoreLocation, run: &RunId, folder: &RunDir, output: &mut Output) -> Done {
         let steps = flow_exec::going_on(&place.store, folder);
         let jobs = flow_exec::cancel_jobs(folder).map_err(|error| {
-            CliError::failed(format!("run {run} does not live any more, and Slurm does not answer: {error}")).hint(
-                "its jobs go on until then: the next run of the workflow ends them, or this command once Slurm answers",
+            CliError::failed(format!("run {run} has ended, and Slurm does not answer: {error}")).hint(
+                "its jobs continue: repeat this command once Slurm answers, or let the next run of the workflow end them",
             )
         })?;
         if jobs > 0 {
             let jobs = if jobs == 1 { "the job".to_owned() } else { format!("the {jobs} jobs") };
-            output.line(format!("run {run} does not live any more; Slurm was told to end {jobs} that it left"))?;
+            output.line(format!("run {run} has ended; Slurm is ending {jobs} that it left"))?;
         }
         if steps.is_empty() {
             if jobs == 0 {
-                output.line(format!(
-                    "run {run} does not live any more, and nothing of it goes on; the next run takes in what came of it"
-                ))?;
+                output
+                    .line(format!("run {run} has ended and left nothing running; the next run collects its results"))?;
             }
             return Ok(ExitCode::SUCCESS);
         }
         folder.tell_to_end(if self.now { End::Now } else { End::Soon })?;
         let now = if self.now { " at once" } else { "" };
         output.line(format!(
-            "run {run} does not live any more; what it left running was told to end{now}: {}",
+            "run {run} has ended; flow is ending the steps that it left running{now}: {}",
             steps.join(", ")
         ))?;
         for _ in 0..LOOKS {
@@ -75,7 +74,7 @@ impl Cancel {
         let who = keeper.as_ref().map(|keeper| format!(", {}", keeper.words())).unwrap_or_default();
         let advice = keeper.as_ref().and_then(ProcessIdentity::stopped).map(|what_to_do| format!("; {what_to_do}"));
         let advice = advice.unwrap_or_default();
-        output.note(format!("{}: what keeps the run{who}{advice}", unheard(keeper.as_ref())))?;
+        output.note(format!("{}: the supervisor of the run{who}{advice}", unheard(keeper.as_ref())))?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -83,7 +82,7 @@ impl Cancel {
         let place = StoreLocation::find(global, &self.about)?;
         let dead = match &self.run {
             Some(run) => Some(place.run(Some(run))?),
-            // What a killed one left to go on is meant where nothing else goes on.
+            // A killed run is meant only if no run is active.
             None if place.living()?.is_empty() => left(&place)?,
             None => None,
         };
@@ -96,17 +95,17 @@ impl Cancel {
         let living = place.living_run(self.run.as_deref())?;
         let (run, folder, holder) = (&living.run, &living.dir, &living.holder);
         if let Some(owner) = living.dir.others() {
-            return Err(CliError::failed(format!("run {run} is of {owner}; only they can end it"))
+            return Err(CliError::failed(format!("run {run} belongs to {owner}; only they can end it"))
                 .hint(format!("ask them, or wait for it with `flow attach {run}`")));
         }
         folder.tell_to_end(if self.now { End::Now } else { End::Soon }).map_err(|error| match error {
-            // It has ended, and is no more.
+            // It has just ended.
             StoreError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
                 CliError::usage(format!("run {run} has just ended"))
             }
             error => error.into(),
         })?;
-        output.line(format!("run {run} was told to end{}", if self.now { " at once" } else { "" }))?;
+        output.line(format!("asked run {run} to end{}", if self.now { " at once" } else { "" }))?;
         for _ in 0..LOOKS {
             let running = || place.living().is_ok_and(|living| living.iter().any(|one| one.run == *run));
             if !folder.is_told_to_end() || !running() {
@@ -119,27 +118,24 @@ impl Cancel {
     }
 }
 
-/// That a process has not heard yet what it was told, and what is known of why.
+/// Says that a process has not reacted yet, and why.
 fn unheard(process: Option<&ProcessIdentity>) -> &'static str {
     match process.filter(|process| process.standing() == Liveness::Alive) {
-        Some(process) if process.stopped().is_some() => "it will take note when it goes on",
-        Some(_) => "it will take note soon, for it is very busy",
-        None => "it has not taken note yet",
+        Some(process) if process.stopped().is_some() => "it will react when it resumes",
+        Some(_) => "it will react soon; it is very busy",
+        None => "it has not reacted yet",
     }
 }
 
-/// The run that does not live any more and of which something goes on, if there is one.
+/// The killed run that left something running, if there is one.
 fn left(place: &StoreLocation) -> Result<Option<RunId>, CliError> {
     let left = may_have_left(&place.store)?;
     let here = kept(&place.store, &left).into_iter().map(|(run, _)| run);
     let runs: BTreeSet<RunId> = here.chain(left_in_slurm(&left).into_iter().map(|(run, _)| run)).collect();
     if runs.len() > 1 {
         let names: Vec<&str> = runs.iter().map(|run| &*run.0).collect();
-        return Err(CliError::usage(format!(
-            "something goes on of several runs that were killed: {}",
-            names.join(", ")
-        ))
-        .hint("name one, by its id or the end of it"));
+        return Err(CliError::usage(format!("several killed runs left steps running: {}", names.join(", ")))
+            .hint("name one, by its id or the end of it"));
     }
     Ok(runs.into_iter().next())
 }
@@ -152,7 +148,7 @@ mod tests {
     fn of_a_process_that_is_not_seen_nobody_knows_why() {
         let own = ProcessIdentity::own();
         let elsewhere = ProcessIdentity { namespace: "pid:[1]".to_owned(), ..own.clone() };
-        assert_eq!(unheard(Some(&own)), "it will take note soon, for it is very busy");
+        assert_eq!(unheard(Some(&own)), "it will react soon; it is very busy");
         assert_eq!(unheard(Some(&elsewhere)), "it has not taken note yet");
     }
 }

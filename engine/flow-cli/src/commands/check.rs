@@ -72,7 +72,7 @@ impl Check {
                         }
                     }
                     if n == last {
-                        // The process ends: a large workflow is not taken apart before.
+                        // The process ends here, so a large workflow is not freed first.
                         mem::forget(session);
                     }
                 }
@@ -83,7 +83,7 @@ impl Check {
     }
 }
 
-/// What runs each step with a command: `train: bash -eo pipefail`.
+/// The shell of each step with a command: `train: bash -eo pipefail`.
 fn runners(expansion: &Expansion) -> Vec<String> {
     let of_step = |step: &StepFacts| {
         let commands = step.instances.clone().filter_map(|id| expansion.command(InstanceId(id)));

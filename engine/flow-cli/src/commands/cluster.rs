@@ -1,4 +1,5 @@
-//! `flow hw --on slurm`: the partitions of a cluster, what their nodes have, and what of it is free.
+//! `flow hw --on slurm`: the partitions of a cluster, the hardware of their nodes, and how much of
+//! it is free.
 
 use std::{collections::BTreeMap, process::ExitCode};
 
@@ -30,7 +31,7 @@ pub(super) fn show(json: bool, output: &mut Output) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Nodes of a partition that have the same, GPUs in use aside.
+/// Nodes of a partition with the same hardware, whether or not GPUs are in use.
 type Kind<'a> = (&'a str, u32, u64, Vec<(Option<&'a str>, u32)>);
 
 fn render(nodes: &[Node], loads: &BTreeMap<String, Load>) -> Vec<String> {
@@ -42,7 +43,7 @@ fn render(nodes: &[Node], loads: &BTreeMap<String, Load>) -> Vec<String> {
         let gpus = node.gpus.iter().map(|gpus| (gpus.model.as_deref(), gpus.count)).collect();
         kinds.entry((&node.partition, node.cpus, node.memory, gpus)).or_default().push(node);
     }
-    // In which order Slurm tells of partitions changes from one moment to the next; a node in two of them comes twice.
+    // Slurm lists partitions in a varying order, and a node of two partitions twice.
     let place = |partition: &str| {
         let is_default = nodes.iter().any(|node| node.partition == partition && node.is_default);
         (!is_default, partition.to_owned())
@@ -104,7 +105,7 @@ fn sum(nodes: &[&Node], of: impl Fn(&Node) -> u32) -> String {
     words::thousands(nodes.iter().map(|node| of(node) as usize).sum())
 }
 
-/// The largest job that could start now: flow's steps have one node each.
+/// The largest job that could start now: a step has one node.
 fn most_free(nodes: &[&Node]) -> String {
     let free = |node: &&&Node| (node.gpus.iter().map(unused).sum::<u32>(), node.cpus_free, node.memory_free);
     let Some(node) = nodes.iter().max_by_key(free) else { return "—".to_owned() };
@@ -113,7 +114,7 @@ fn most_free(nodes: &[&Node]) -> String {
     format!("{gpus}{}, {}", words::count(cpus as usize, "CPU"), words::bytes(memory))
 }
 
-/// Those that take no jobs, by their state.
+/// Nodes that accept no jobs, by their state.
 fn nodes_that_do_not(nodes: &[Node]) -> Vec<String> {
     const NAMED: usize = 8;
     let mut states: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -145,7 +146,7 @@ mod tests {
             let nodes = flow_slurm::parse_nodes(&[both("n1", "h100"), both("n2", "a100")].concat()).unwrap();
             render(&nodes, &BTreeMap::new()).join("\n")
         };
-        // Slurm tells of them now in one order, now in another.
+        // Slurm's order varies.
         let text = told(["gpu", "main*"]);
         assert_eq!(text, told(["main*", "gpu"]));
         insta::assert_snapshot!(text, @"

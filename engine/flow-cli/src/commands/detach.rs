@@ -13,19 +13,20 @@ use super::Done;
 use crate::error::CliError;
 use crate::output::Output;
 
-/// How often is looked whether it has begun.
+/// Interval of checks whether the run has begun.
 const LOOK: Duration = Duration::from_millis(50);
-/// So many looks are given to whoever holds the store, before the wait is left to the background.
+/// After so many checks, the wait for the store is left to the background process.
 const PATIENCE: u32 = 20;
 
 /// Starts the run in the background and returns when it has begun.
 pub(crate) fn start(session: &SessionRequest, output: &mut Output) -> Done {
     let workspace = flow_exec::Workspace::find(&session.file, session.store.as_deref(), &session.plugin_dirs)
-        .map_err(|e| CliError::failed(format!("the folder at hand cannot be reached: {e}")))?;
+        .map_err(|e| CliError::failed(format!("the current folder cannot be accessed: {e}")))?;
     let store = workspace.make_store()?;
     let said = store.path().join("detached.log");
-    let cannot = |e: std::io::Error| CliError::failed(format!("the run cannot go to the background: {e}"));
-    // A new one, for its owner alone: what a member of the lab left there is neither written through nor opened for others.
+    let cannot = |e: std::io::Error| CliError::failed(format!("flow cannot start the run in the background: {e}"));
+    // A new file with access for its owner only. An existing file in a shared store might be
+    // another member's.
     let _ = fs::remove_file(&said);
     let file = File::options().write(true).create_new(true).mode(0o600).open(&said).map_err(cannot)?;
     let exe = std::env::current_exe().map_err(cannot)?;
@@ -37,12 +38,13 @@ pub(crate) fn start(session: &SessionRequest, output: &mut Output) -> Done {
         .stderr(file)
         .spawn()
         .map_err(cannot)?;
-    // Not by its number alone: in another container somebody else has that too.
+    // The process id alone is not enough: a process in another container may have the same one.
     let its = ProcessIdentity::of(child.id());
     let mut waited = 0;
     loop {
         if let Some(status) = child.try_wait().map_err(cannot)? {
-            // It ended at once: invalid, or nothing to do. What it said is what would have been said here.
+            // It ended at once: the workflow is invalid, or there is nothing to do. Its output is
+            // printed here.
             let text = fs::read_to_string(&said).unwrap_or_default();
             output.said(text.trim_end(), status.success())?;
             return Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)));
@@ -50,8 +52,8 @@ pub(crate) fn start(session: &SessionRequest, output: &mut Output) -> Done {
         let living = store.living()?;
         let begun = living.iter().find(|one| its.as_ref() == Some(&one.process));
         if let Some(Holder { process, run: Some(run), .. }) = begun {
-            output.line(format!("run {run} goes on in the background (process {})", process.pid))?;
-            output.note("`flow attach` watches it, `flow status` looks once, `flow cancel` ends it")?;
+            output.line(format!("run {run} continues in the background (process {})", process.pid))?;
+            output.note("`flow attach` follows it, `flow status` shows it once, `flow cancel` ends it")?;
             return Ok(ExitCode::SUCCESS);
         }
         if let Some(holder) = store.holder()?.filter(|holder| holder.run.is_none()) {
@@ -66,8 +68,8 @@ pub(crate) fn start(session: &SessionRequest, output: &mut Output) -> Done {
     }
 }
 
-/// In the background: a session of its own, so that the terminal's end is not its end.
+/// Starts a session of its own, so that the process survives the terminal.
 pub(crate) fn leave_terminal() {
-    // It fails only for the leader of a process group, whom no terminal's end reaches either.
+    // It fails only for the leader of a process group, which survives the terminal anyway.
     nix::unistd::setsid().map(drop).unwrap_or_default();
 }

@@ -15,10 +15,10 @@ use crate::words;
 /// Arguments of `flow doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A database that is damaged is moved aside and made anew from the journals of the runs. A result whose files are gone
-or damaged is dropped: the next run makes it again. Processes that a killed run left alive are killed.")]
+A damaged database is moved aside and rebuilt from the journals of the runs. A result with missing or damaged files
+is dropped, so that the next run makes it again. Processes that a killed run left alive are killed.")]
 pub(crate) struct Doctor {
-    /// Read every file and hash it again, which takes as long as reading the store does
+    /// Read and hash every file again, which takes as long as reading the whole store
     #[arg(long)]
     contents: bool,
     #[command(flatten)]
@@ -30,8 +30,8 @@ impl Doctor {
         let workspace = place::workspace(global, self.about.workflow.as_deref())?;
         workspace.trust_store()?;
         if let Some(was) = StoreDir::mend_format(&workspace.store, &place::me(), |_| ControlFlow::Break(()))? {
-            let mended = "the file that tells the store's format was damaged";
-            output.line(format!("{} {mended} ({was}); the runs tell what it was", styled(NOTE, "repaired:")))?;
+            let mended = "the file with the store's format was damaged";
+            output.line(format!("{} {mended} ({was}); flow restored it from the runs", styled(NOTE, "repaired:")))?;
         }
         let place = StoreLocation::find(global, &self.about)?;
         let (_store, found) = doctor(place.store.path(), &place::me(), |_| ControlFlow::Break(()), self.contents)?;
@@ -53,28 +53,26 @@ fn render(found: &Diagnosis) -> Vec<String> {
     }
     if found.restored > 0 {
         let results = words::count(found.restored, "result");
-        out.push(note(format!(
-            "{results} that the database had not, with their files in the store, put back from the journals"
-        )));
+        out.push(note(format!("restored {results} from the journals; their files were still in the store")));
     }
     for (label, why) in &found.dropped {
         out.push(note(format!("the result of {label} was dropped: {why}")));
     }
     if found.relisted > 0 {
         let lists = words::count(found.relisted, "list");
-        out.push(note(format!("{lists} of what is in a folder had been damaged, made again from the folder itself")));
+        out.push(note(format!("remade {lists} of input folders, which were damaged")));
     }
     for label in &found.without_series {
-        // Nothing brings it back: this is no repair.
+        // It is lost, so this is not a repair.
         out.push(format!("{} the load over time of {label} is gone; its numbers stay", styled(NOTE, "note:")));
     }
     if found.unkept > 0 {
         let kept = words::count(found.unkept, "kept log");
-        out.push(note(format!("{kept} or files of metrics had been damaged, dropped; the results stay")));
+        out.push(note(format!("dropped {kept} or files of metrics that were damaged; the results stay")));
     }
     for (label, why) in &found.unseen {
         out.push(format!(
-            "{} whether the result of {label} is whole cannot be told, and it stays: {why}",
+            "{} flow cannot check whether the result of {label} is complete, so it stays: {why}",
             styled(NOTE, "note:")
         ));
     }
@@ -87,11 +85,11 @@ fn render(found: &Diagnosis) -> Vec<String> {
     }
     if found.unjournalled > 0 {
         let (results, they) = match found.unjournalled {
-            1 => ("1 result is".to_owned(), "it goes"),
-            n => (format!("{} are", words::count(n, "result")), "they go"),
+            1 => ("1 result".to_owned(), "it is lost"),
+            n => (words::count(n, "result"), "they are lost"),
         };
         out.push(format!(
-            "{} {results} in the database alone, for a journal was cut or removed: {they} if it is damaged",
+            "{} only the database has {results}, because a journal was cut or removed: {they} if it is damaged",
             styled(NOTE, "note:")
         ));
     }
@@ -114,7 +112,7 @@ mod tests {
         let found = Diagnosis { restored: 2, without_series: vec!["a".into()], results: 3, ..Diagnosis::default() };
         let said = render(&found);
         let ends = [
-            "2 results that the database had not, with their files in the store, put back from the journals",
+            "restored 2 results from the journals; their files were still in the store",
             "the load over time of a is gone; its numbers stay",
             "3 results, 0 artifacts checked by size and time",
         ];

@@ -25,12 +25,12 @@ use crate::{place, words};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  flow export --bundle h200.bundle           what the last run came to, for another machine to import
+  flow export --bundle h200.bundle           the last run, for another machine to import
   flow export 20260208-153012-3f2a --bundle h200.bundle --as lab4
 
-A bundle carries the whole run: its results, its journal, its tables, its series with at most 300 points each, the
-workflow file, and the digests of commands and input files. It has no logs and no artifacts. Names of machines and people
-are not in it, and of the path of a folder only the last name is. `zcat` shows what it says.")]
+A bundle carries a whole run: its results, journal and tables, its series (at most 300 points each), the workflow file,
+and the digests of commands and input files. It has no logs and no artifacts, no names of machines or people, and only
+the last part of folder paths. `zcat` prints it.")]
 pub(crate) struct Export {
     /// The run, by its id or the end of it [default: the workflow's last]
     #[arg(value_name = "RUN")]
@@ -38,16 +38,17 @@ pub(crate) struct Export {
     /// The file to write
     #[arg(long, value_name = "FILE")]
     bundle: PathBuf,
-    /// What this machine is called in the bundle [default: `machine-` and four digits, which do not tell its name]
+    /// The machine's name in the bundle [default: `machine-` and four digits that do not reveal its
+    /// name]
     #[arg(long = "as", value_name = "NAME")]
     name: Option<String>,
     #[command(flatten)]
     about: About,
 }
 
-/// Nothing is there yet, or a bundle.
+/// Whether the path is free, or a bundle that may be replaced.
 fn is_replaced(file: &Path) -> bool {
-    /// So many bytes say whether it is one.
+    /// A bundle is recognised by its first bytes.
     const BEGINNING: u64 = 4096;
     match File::open(file) {
         Ok(file) => {
@@ -58,12 +59,12 @@ fn is_replaced(file: &Path) -> bool {
     }
 }
 
-/// The same for all bundles of a machine, and not its name.
+/// The same name in all bundles of a machine, but not its real one.
 fn pseudonym(host: &str) -> String {
     format!("machine-{}", &Digest::of(format!("flow machine {host}").as_bytes()).to_string()[..4])
 }
 
-/// A text without what says whose it is: serial numbers of GPUs, the name of the machine, folders.
+/// A text without identifying words: serial numbers of GPUs, the machine's name, folders.
 fn hide(text: &str, gpus: &BTreeMap<String, String>, host: &str) -> String {
     let mut text = without_word(text, host);
     for (uuid, name) in gpus {
@@ -74,7 +75,8 @@ fn hide(text: &str, gpus: &BTreeMap<String, String>, host: &str) -> String {
     flow_report::without_folders(&text)
 }
 
-/// A text without the name of the machine, where it is a word of its own. A short or common one may be any word.
+/// A text without the machine's name, if that is a separate word. A short or common name could be
+/// any word.
 fn without_word(text: &str, word: &str) -> String {
     const SHORTEST: usize = 4;
     if word.len() < SHORTEST || word == "localhost" || !text.contains(word) {
@@ -93,12 +95,12 @@ fn without_word(text: &str, word: &str) -> String {
     out + rest
 }
 
-/// A file without the folders of this machine: what it says stays the same.
+/// A file without this machine's folders; its meaning stays the same.
 fn without_home(text: &str, root: &Path) -> String {
     let home = std::env::var("HOME").unwrap_or_default();
     let mut text = text.to_owned();
     for (folder, name) in [(&*root.to_string_lossy(), "."), (&*home, "~")] {
-        // `/` itself is nobody's.
+        // `/` itself identifies nobody.
         if folder.len() > 1 {
             text = text.replace(folder, name);
         }
@@ -106,7 +108,7 @@ fn without_home(text: &str, root: &Path) -> String {
     text
 }
 
-/// How a run that has not ended well stands: who imports its results cannot tell that there were to be more.
+/// Warns that a run is incomplete: an importer cannot see that more results were planned.
 fn unfinished(view: &View, goes_on: bool, results: usize) -> Option<String> {
     let needed = view.instances.values().filter(|shown| !matches!(shown.state, InstanceState::NotNeeded));
     let of = format!("{} of {}", words::thousands(results), words::count(needed.count(), "result"));
@@ -118,14 +120,14 @@ fn unfinished(view: &View, goes_on: bool, results: usize) -> Option<String> {
     let which = if failed.is_empty() { String::new() } else { format!("; failed: {}", words::named(&failed)) };
     match view.exit {
         Some(0) => None,
-        None if goes_on => Some(format!("goes on: {of} so far{which}")),
+        None if goes_on => Some(format!("is still running: {of} so far{which}")),
         None => Some(format!("was killed: {of}{which}")),
         Some(130) => Some(format!("was interrupted: {of}{which}")),
         Some(_) => Some(format!("failed: {of}{which}")),
     }
 }
 
-/// The workflow of the run, whose text goes with it. Says if the file is not there any more, or not the same.
+/// The workflow of the run, which is in the bundle. Warns if the file is missing or was edited.
 fn workflow(
     place: &StoreLocation,
     start: &RunStart,
@@ -141,7 +143,7 @@ fn workflow(
     let session = match Session::imagine(&request, &Steps::new(), start.machine.clone(), on_slurm) {
         Ok(session) => session,
         Err(error) => {
-            let text = format!("the bundle goes without the workflow, and nobody can make its report again: {error}");
+            let text = format!("the bundle has no workflow, so nobody can remake its report: {error}");
             output.error(format!("{} {text}", styled(NOTE, "note:")))?;
             return Ok(None);
         }
@@ -149,7 +151,7 @@ fn workflow(
     let steps = (0..).map(StepId).zip(&session.expansion.steps).filter(|(_, step)| !step.instances.is_empty());
     let now = steps.map(|(id, step)| (step.name.clone(), session.expansion.written(id))).collect();
     if !written_changes(&view.written, &now, !start.targets.is_empty()).is_empty() {
-        let text = format!("`{}` was edited since the run; the bundle has it as it is now", start.file);
+        let text = format!("`{}` was edited since the run; the bundle has the edited file", start.file);
         output.error(format!("{} {text}", styled(NOTE, "note:")))?;
     }
     Ok(Some(session))
@@ -161,7 +163,7 @@ impl Export {
         let began = dir.first_line()?.map_or(0, |line| line.at);
         if let Some(origin) = &view.imported {
             let text =
-                format!("these results were imported from {}: only the store that made them exports them", origin.host);
+                format!("these results were imported from {}: export them from the store that made them", origin.host);
             return Err(CliError::usage(text));
         }
         let Some(start) = &view.start else {
@@ -206,14 +208,15 @@ impl Export {
             ))
             .hint("export runs of parts of the workflow: `flow run FILE STEP…`"));
         }
-        // A bundle that nobody could import is of no use: its name for the machine may be none, or a line too long.
+        // Checks that the bundle can be imported: its machine name may be invalid, or a line too
+        // long.
         if let Err(why) = Bundle::read(&bytes) {
-            return Err(CliError::usage(format!("nobody could import this bundle: {why}")));
+            return Err(CliError::usage(format!("this bundle could not be imported: {why}")));
         }
         let shown = self.bundle.display();
         if !is_replaced(&self.bundle) {
-            return Err(CliError::usage(format!("`{shown}` is there, and no bundle"))
-                .hint("another name, or move it away: only a bundle is replaced"));
+            return Err(CliError::usage(format!("`{shown}` exists and is not a bundle"))
+                .hint("choose another name or move the file away: flow replaces only bundles"));
         }
         flow_exec::text::replace(&self.bundle, &bytes)
             .map_err(|e| CliError::failed(format!("`{shown}` cannot be written: {e}")))?;

@@ -22,11 +22,11 @@ use crate::{place, words};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  flow forget train                      results of the step are not reused any more, whatever they depended on
-  flow forget 'train[lr=0.1]'            of one instance
-  flow forget lab4                       what `flow import` took in from a machine, or under an id of `flow runs`
+  flow forget train                      drop all results of the step
+  flow forget 'train[lr=0.1]'            drop those of one instance
+  flow forget lab4                       drop the results imported from a machine, or by an import's id in `flow runs`
 
-In a group's store everybody forgets what they ran themselves, and who made the store all of it.
+In a shared store, each user can forget their own results; the owner of the store can forget all.
 
 To run a step once more and keep its result until then: flow run -f STEP.")]
 pub(crate) struct Forget {
@@ -37,7 +37,7 @@ pub(crate) struct Forget {
     of: OfRun,
 }
 
-/// A step, or an instance, and the run that has it.
+/// A step or an instance, and the run with its result.
 struct Named<'a> {
     name: &'a String,
     view: View,
@@ -66,7 +66,7 @@ impl Forget {
                 }
             }
         }
-        // A name that stands for nothing is no reason to keep what the others stand for.
+        // Even if one name is unknown, the results of the others are dropped.
         errors.extend(forget_imports(&place, imports.into_values(), output).err());
         errors.extend(forget_steps(&place, &steps, output).err());
         let Some(last) = errors.pop() else { return Ok(ExitCode::SUCCESS) };
@@ -75,21 +75,21 @@ impl Forget {
     }
 }
 
-/// Where nothing ran, a name can only be that of an import: that there is none such.
+/// Without any run here, a name can only be that of an import.
 fn unimported(place: &StoreLocation, name: &str) -> Result<Option<CliError>, CliError> {
     let imports = place.store.imports()?;
     let is_import = |run: &RunId| imports.iter().any(|import| import.id == *run);
     if imports.is_empty() || !place.store.runs()?.iter().all(is_import) {
         return Ok(None);
     }
-    let error = CliError::usage(format!("nothing was imported from a machine, or under an id, `{name}`"));
+    let error = CliError::usage(format!("nothing was imported from a machine, or by an id, `{name}`"));
     Ok(Some(error.hint("`flow runs` lists what was imported; nothing ran here")))
 }
 
 /// Drops the results of these steps.
 fn forget_steps(place: &StoreLocation, steps: &[Named<'_>], output: &mut Output) -> Result<(), CliError> {
     let Some(start) = steps.iter().find_map(|step| step.view.start.as_ref()) else { return Ok(()) };
-    // A run that goes on would say at its end that what it reused stands.
+    // An active run would record at its end that the result is still there.
     let store = Store::open_alone(place.store.path(), &place::me(), |_| ControlFlow::Break(()))?;
     place::mended(store.rebuilt(), output)?;
     let reuse = steps.iter().flat_map(Named::instances).filter_map(|shown| shown.fingerprint).collect();
@@ -109,7 +109,8 @@ fn forget_steps(place: &StoreLocation, steps: &[Named<'_>], output: &mut Output)
     if theirs.is_empty() { Ok(()) } else { Err(not_ours(&theirs)) }
 }
 
-/// Who else loses these results, for it does the same work, or made them under another name.
+/// Other steps that lose these results, because they do the same work or made them under another
+/// name.
 fn also(steps: &[Named<'_>], labels: &[String], fingerprints: &BTreeSet<Digest>) -> String {
     let alike = |shown: &&Shown| shown.fingerprint.is_some_and(|fingerprint| fingerprints.contains(&fingerprint));
     let alike = steps.iter().flat_map(|step| step.view.instances.values()).filter(alike).map(|shown| &*shown.label);
@@ -118,12 +119,12 @@ fn also(steps: &[Named<'_>], labels: &[String], fingerprints: &BTreeSet<Digest>)
     let also: Vec<&str> = also.into_iter().collect();
     match also.len() {
         0 => String::new(),
-        1 => format!(", also that of {}", also[0]),
-        _ => format!(", also those of {}", words::named(&also)),
+        1 => format!(", also used by {}", also[0]),
+        _ => format!(", also used by {}", words::named(&also)),
     }
 }
 
-/// What the steps reuse of other workflows: there it can be forgotten.
+/// Results that the steps reuse from other workflows; they are forgotten there.
 fn of_others(
     steps: &[Named<'_>],
     own: &str,
@@ -133,7 +134,7 @@ fn of_others(
     let mut lines = IndexSet::new();
     each_result(steps.iter().flat_map(Named::instances), store, |shown, result| {
         let Some(result) = result.filter(|result| result.workflow != own) else { return Ok(()) };
-        // It may have been forgotten since.
+        // It may be forgotten already.
         if store.result(&result.fingerprint)?.is_none() {
             return Ok(());
         }
@@ -148,7 +149,7 @@ fn of_others(
     Ok(lines)
 }
 
-/// Drops what was taken in from other machines.
+/// Drops results that were imported from other machines.
 fn forget_imports(
     place: &StoreLocation,
     imports: impl ExactSizeIterator<Item = Import>,
@@ -157,7 +158,7 @@ fn forget_imports(
     if imports.len() == 0 {
         return Ok(());
     }
-    // A run that goes on may show them.
+    // An active run may show them.
     let store = Store::open_alone(place.store.path(), &place::me(), |_| ControlFlow::Break(()))?;
     for import in imports {
         if let Some(user) = store.dir().run(&import.id).others_results() {
@@ -171,7 +172,7 @@ fn forget_imports(
     Ok(())
 }
 
-/// What others ran or took in, by their names.
+/// Results that others made or imported, by their names.
 fn not_ours(theirs: &BTreeMap<String, BTreeSet<String>>) -> CliError {
     const SHOWN: usize = 3;
     let of = |(user, labels): (&String, &BTreeSet<String>)| {
@@ -181,7 +182,7 @@ fn not_ours(theirs: &BTreeMap<String, BTreeSet<String>>) -> CliError {
         format!("{}{more} of {user}", labels.join(", "))
     };
     let all: Vec<String> = theirs.iter().map(of).collect();
-    let only = "only who ran it, or took it in, can forget it, and the owner of the store";
+    let only = "only the user who made or imported a result, or the owner of the store, can forget it";
     CliError::failed(format!("not forgotten: {}; {only}", all.join("; ")))
-        .hint("ask them; `flow run -f STEP` makes a result anew, which then stands in the place of theirs")
+        .hint("ask them, or run `flow run -f STEP`: the new result replaces theirs")
 }

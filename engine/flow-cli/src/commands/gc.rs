@@ -19,19 +19,19 @@ use crate::words;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  flow gc -n                             what would go
-  flow gc --runs 3 --days 0              keep what the last three runs of each workflow reach
+  flow gc -n                             show what would be removed
+  flow gc --runs 3 --days 0              keep everything that the last three runs of each workflow use
 
-What each step has from its last run stays as well, however many runs of other steps followed; with --runs 0 it goes too.
-Results of other machines stay, for nothing here makes them again: `flow forget MACHINE` drops them.")]
+flow also keeps the last results of each step, even if many runs of other steps followed; --runs 0 removes them too.
+Imported results stay, because this machine cannot make them again: `flow forget MACHINE` drops them.")]
 pub(crate) struct Gc {
-    /// Keep what the last so many runs of each workflow reach
+    /// Keep everything that the last N runs of each workflow use
     #[arg(long, value_name = "N", default_value_t = 10)]
     runs: usize,
-    /// And what the runs of the last so many days reach
+    /// Also keep everything that the runs of the last N days use
     #[arg(long, value_name = "D", default_value_t = 30)]
     days: u64,
-    /// Only say what would go
+    /// Only show what would be removed
     #[arg(short = 'n', long)]
     dry_run: bool,
     #[command(flatten)]
@@ -44,7 +44,8 @@ impl Gc {
         let place = StoreLocation::find(global, &self.about)?;
         let since = (self.days > 0).then(|| clock::unix_millis().saturating_sub(self.days.saturating_mul(DAY)));
         let keep = Keep { runs: self.runs, since };
-        // Of a run that goes nobody could find what it left running. A store that cannot be opened is told of below.
+        // After a run is removed, nobody could find the steps that it left running. Errors of
+        // opening the store are reported below.
         if !self.dry_run
             && let Ok(store) = Store::open(place.store.path(), &place::me(), |_| ControlFlow::Break(()))
         {
@@ -61,7 +62,7 @@ impl Gc {
     }
 }
 
-/// On a full disk it is no help to be told to call `flow gc`.
+/// On a full disk, the hint to call `flow gc` is useless here.
 fn refused(error: StoreError, store: &Path) -> CliError {
     let is_full = error.is_disk_full();
     let refused = CliError::from(error);
@@ -70,8 +71,7 @@ fn refused(error: StoreError, store: &Path) -> CliError {
     }
     let work = store.join("runs/*/attempts/*/work");
     refused.hint(format!(
-        "what is left is of runs that stay: `flow gc --runs 1 --days 0` keeps fewer; what failed attempts wrote, and nobody \
-         reads, lies in {}",
+        "the rest belongs to runs that stay: `flow gc --runs 1 --days 0` keeps fewer; files of failed attempts, which nothing uses, are in {}",
         work.display()
     ))
 }
@@ -100,7 +100,7 @@ fn render(freed: &Freed, dry: bool) -> String {
     }
     let checkpoints = match freed.checkpoints {
         0 => String::new(),
-        checkpoints => format!(", {} of what was interrupted", words::count(checkpoints, "checkpoint")),
+        checkpoints => format!(", {} of interrupted writes", words::count(checkpoints, "checkpoint")),
     };
     format!(
         "{} {}: {}, {}, {}{checkpoints}; {kept} {}{others}",

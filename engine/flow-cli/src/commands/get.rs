@@ -19,14 +19,14 @@ use crate::{place, words};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  flow get train --to out                          out/model.pt; of several instances, out/train[lr=0.1]/model.pt
+  flow get train --to out                          out/model.pt; for several instances out/train[lr=0.1]/model.pt
   flow get 'train[lr=0.1]' model --to best.pt      one output of one instance, under this name")]
 pub(crate) struct Get {
     /// A step, or an instance such as 'train[lr=0.1]'
     step: String,
     /// The name of an output [default: all]
     name: Option<String>,
-    /// The file, or the folder, that is made
+    /// The file or folder to write
     #[arg(long, value_name = "PATH")]
     to: PathBuf,
     #[command(flatten)]
@@ -53,20 +53,20 @@ impl Get {
                 let file = result.paths.get(name).map_or(name, |path| path);
                 let file = Path::new(file).file_name().unwrap_or(name.as_ref());
                 let to = match (alone, wanted.len()) {
-                    // What is there and is a folder is filled, as `cp` does it.
+                    // An existing folder is filled, as `cp` does.
                     (true, 1) if !self.to.is_dir() => self.to.clone(),
                     (true, _) => self.to.join(file),
                     (false, _) => self.to.join(label.replace('/', "_")).join(file),
                 };
                 if to.symlink_metadata().is_ok() {
-                    let there = CliError::usage(format!("`{}` is there already", to.display()));
-                    return Err(there.hint("remove it, or give another place with --to"));
+                    let there = CliError::usage(format!("`{}` exists already", to.display()));
+                    return Err(there.hint("remove it, or choose another place with --to"));
                 }
                 if let Some(damage) = objects.verify_content(artifact)? {
                     let lost = Lost { output: name.clone(), damage };
                     let damaged = CliError::failed(format!("`{label}`: {lost}"));
                     return Err(
-                        damaged.hint("`flow doctor --contents` drops what is damaged; `flow run` then makes it again")
+                        damaged.hint("`flow doctor --contents` drops damaged files; `flow run` then makes them again")
                     );
                 }
                 objects.copy_out(&artifact.digest, &to)?;
@@ -76,7 +76,7 @@ impl Get {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// That what the last run has of it failed, and which run has its outputs.
+    /// Reports that the step failed in the last run, and which run has its outputs.
     fn failed(&self, view: &View, place: &StoreLocation) -> Result<(), CliError> {
         let asked = |shown: &&Shown| flow_core::selects(&self.step, &shown.label);
         let failed = |shown: &Shown| match shown.state {
@@ -91,7 +91,7 @@ impl Get {
         let ended_well = |shown: &Shown| matches!(shown.state, InstanceState::Done(Outcome::Ok));
         let mut earlier = place.earlier(start)?;
         Err(match earlier.find(|(_, _, view)| view.instances.values().filter(asked).any(ended_well)) {
-            Some((run, ..)) => error.hint(format!("run {run} has what it made: --run {run}")),
+            Some((run, ..)) => error.hint(format!("run {run} has its outputs: --run {run}")),
             None => error.hint(format!("`flow show {}` says why", self.step)),
         })
     }
@@ -107,7 +107,7 @@ impl Get {
         }
         let Some(name) = &self.name else { return Ok(names) };
         let all = names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
-        // By its name, or by the file that it was in the work folder.
+        // By its name, or by its file in the work folder.
         let paths = |output: &String| found.iter().filter_map(|(_, result)| result.paths.get(output)).next();
         let is_file = |output: &String| paths(output).is_some_and(|path| Path::new(path).ends_with(name));
         names.retain(|output| *output == name || is_file(output));

@@ -35,7 +35,7 @@ pub(crate) struct Graph {
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum Format {
-    /// One line a step, in an order in which they could run.
+    /// One line per step, in a possible order of execution.
     #[default]
     Text,
     /// For Graphviz.
@@ -44,7 +44,8 @@ enum Format {
     Mermaid,
 }
 
-/// Steps in an order in which they could run: name, number of instances, and the steps it needs.
+/// Steps in a possible order of execution: name, number of instances, and the steps that each
+/// needs.
 type Steps<'a> = Vec<(&'a str, usize, Vec<&'a str>)>;
 
 impl Graph {
@@ -64,7 +65,7 @@ impl Graph {
 }
 
 fn steps(expansion: &Expansion) -> Steps<'_> {
-    // Instances are in topological order, so the first instances of their steps are, too.
+    // Instances are in topological order, so the first instances of their steps are too.
     let mut needs: IndexMap<usize, BTreeSet<usize>> = IndexMap::new();
     for instance in &expansion.instances {
         let on = instance.needs.iter().map(|need| expansion.instances[need.on.index()].step.index());
@@ -95,7 +96,7 @@ fn text(steps: &Steps<'_>) -> String {
     crate::words::columns(&rows).join("\n")
 }
 
-// Names of steps are [a-z][a-z0-9_]*: nothing to quote in either language.
+// Step names are [a-z][a-z0-9_]*, so no quotes are needed in either language.
 fn dot(workflow: &str, steps: &Steps<'_>) -> String {
     let mut out = format!(
         "digraph \"{}\" {{\n  rankdir=LR;\n  node [shape=box];\n",
@@ -113,7 +114,7 @@ fn dot(workflow: &str, steps: &Steps<'_>) -> String {
 fn mermaid(steps: &Steps<'_>) -> String {
     let mut out = "flowchart LR".to_owned();
     for (name, count, needs) in steps {
-        // `end` and the like are words of the language: a prefix keeps ids apart from them.
+        // `end` and others are keywords: a prefix keeps ids different from them.
         out.push_str(&format!("\n  s_{name}[\"{}\"]", named(name, *count)));
         for need in needs {
             out.push_str(&format!("\n  s_{need} --> s_{name}"));

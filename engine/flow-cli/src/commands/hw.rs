@@ -1,4 +1,4 @@
-//! `flow hw`: what this machine has, how its GPUs stand, and how fast memory goes to them.
+//! `flow hw`: the machine's hardware, the state of its GPUs, and the bandwidth to their memory.
 
 use std::process::ExitCode;
 
@@ -19,18 +19,18 @@ use crate::words;
 /// Arguments of `flow hw`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-CUDA_VISIBLE_DEVICES and --gpus restrict what flow may use. FLOW_FAKE_GPUS='4 x TITAN Xp, 12196 MiB' plans for
-cards that are not there; more models follow behind a comma. FLOW_NVML_LIB names another NVIDIA management library
-to load. Flows of one machine keep off each other's GPUs by a lock file a card, /tmp/flow-UUID.lock; FLOW_GPU_LOCKS
-names another folder for them, for containers that share cards and not /tmp. `flow queue` shows who holds what else.")]
+CUDA_VISIBLE_DEVICES and --gpus restrict the GPUs that flow may use. FLOW_FAKE_GPUS='4 x TITAN Xp, 12196 MiB' plans
+for GPUs that are not here; further models follow after a comma. FLOW_NVML_LIB loads another NVIDIA management library.
+The flow processes of a machine lock each GPU with a file, /tmp/flow-UUID.lock. FLOW_GPU_LOCKS selects another folder
+for them, for containers that share GPUs but not /tmp. `flow queue` shows who holds which resources.")]
 pub(crate) struct Hw {
     /// Only these GPUs, by index: 0,1
     #[arg(long, value_name = "LIST")]
     gpus: Option<String>,
-    /// Measure how fast page-locked memory goes to each GPU and back, in GB/s
+    /// Measure the bandwidth of page-locked memory to and from each GPU, in GB/s
     #[arg(long)]
     probe: bool,
-    /// What a cluster has and what of it is free, instead of this machine: `slurm`
+    /// Show a cluster's hardware and what is free, instead of this machine: `slurm`
     #[arg(long, value_name = "PLACE", value_parser = ["local", "slurm"], conflicts_with_all = ["gpus", "probe"])]
     on: Option<String>,
     /// As JSON
@@ -38,7 +38,7 @@ pub(crate) struct Hw {
     json: bool,
 }
 
-/// What `--json` prints: the machine, as journals have it, and what more there is to know at the moment.
+/// What `--json` prints: the machine as in journals, and its present state.
 #[derive(Serialize)]
 struct Shown<'a> {
     #[serde(flatten)]
@@ -61,7 +61,7 @@ impl Hw {
         let (machine, survey) = examined.map_err(|e| CliError::from(ExecError::Usage(e)))?;
         let mut probe = self.probe.then(hardware::probe);
         if let Some(probe) = &mut probe {
-            // CUDA sees what its own variable leaves, `--gpus` is flow's.
+            // CUDA uses what its own variable leaves; `--gpus` is flow's.
             probe.rates.retain(|rate| machine.gpus.iter().any(|gpu| gpu.uuid == rate.uuid));
         }
         if self.json {
@@ -121,9 +121,9 @@ fn table(cards: &[Card], rates: Option<&[Rate]>) -> Vec<String> {
     }
     heads.push("UUID");
     let mut rows = vec![heads.into_iter().map(str::to_owned).collect::<Vec<_>>()];
-    let told = |text: Option<String>| text.unwrap_or_else(|| "not told".to_owned());
+    let told = |text: Option<String>| text.unwrap_or_else(|| "unknown".to_owned());
     let link = |link: Option<(u32, u32)>| told(link.map(|(generation, width)| format!("{generation}.0 x{width}")));
-    let share = |share: Option<f64>| told(share.map(|share| format!("{:.0} %", share * 100.0)));
+    let share = |share: Option<f64>| told(share.map(|share| format!("{:.0}%", share * 100.0)));
     for card in cards {
         let now = &card.now;
         let mut row = vec![
@@ -149,12 +149,12 @@ fn table(cards: &[Card], rates: Option<&[Rate]>) -> Vec<String> {
     words::columns(&rows)
 }
 
-/// Who computes on the cards: a rate that was measured beside others is theirs as well.
+/// Processes on the GPUs: they share a rate that was measured meanwhile.
 fn processes(cards: &[Card]) -> Vec<String> {
     let mut lines = Vec::new();
     for card in cards {
         for process in card.now.processes.iter().flatten() {
-            let memory = process.memory.map_or_else(|| "memory not told".to_owned(), words::bytes);
+            let memory = process.memory.map_or_else(|| "memory unknown".to_owned(), words::bytes);
             let name = process_name(process.pid);
             lines.push(format!("GPU {}: process {} ({name}), {memory}", card.facts.index, process.pid));
         }

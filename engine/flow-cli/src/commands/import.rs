@@ -18,16 +18,16 @@ use crate::{place, words};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  flow import h200.bundle                what `flow export` wrote on another machine
-  flow report                            then the report of that run, if no run of your own is here
-  flow diff 3f2a 91bc                    the imported run 3f2a against your run 91bc
-  flow forget lab4                       drop all that came from the machine lab4
+  flow import h200.bundle                import a bundle that `flow export` wrote on another machine
+  flow report                            print the report of that run, if no run of your own is here
+  flow diff 3f2a 91bc                    compare the imported run 3f2a with your run 91bc
+  flow forget lab4                       drop everything that came from the machine lab4
 
-`flow status`, `show`, `results`, `report` and `diff` read an imported run like one of your own; `flow plan --run` and
-`flow predict --run` answer as on its machine. Imported results answer no step and are never averaged with your own. Tables
-with `machines: true` show them next to your own, and `flow runs` lists them.")]
+`flow status`, `show`, `results`, `report` and `diff` read an imported run like one of your own. `flow plan --run` and
+`flow predict --run` answer for its machine. flow never reuses imported results for a step and never averages them with
+your own. Tables with `machines: true` show them next to your own, and `flow runs` lists them.")]
 pub(crate) struct Import {
-    /// A bundle
+    /// The bundle to import
     #[arg(value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]
@@ -53,7 +53,7 @@ impl Import {
         }
         bundle.results = foreign;
         if bundle.results.is_empty() {
-            let why = if all == 0 { "there is no result in it" } else { "its results are this store's own" };
+            let why = if all == 0 { "it contains no results" } else { "its results are this store's own" };
             output.line(format!("{} from `{shown}`: {why}", styled(NOTE, "nothing imported")))?;
             return Ok(ExitCode::SUCCESS);
         }
@@ -67,7 +67,7 @@ impl Import {
     }
 }
 
-/// This store has that very result.
+/// This store has the same result already.
 fn is_own(result: &StepResult, store: &Store) -> Result<bool, CliError> {
     let own = store.result(&result.fingerprint)?;
     Ok(own.is_some_and(|own| (own.run, own.ended_at) == (result.run.clone(), result.ended_at)))

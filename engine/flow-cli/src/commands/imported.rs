@@ -1,5 +1,5 @@
-//! What an imported run is good for beside reading it: its reports made again by this flow, and plans and predictions as on its
-//! machine, all from what its bundle carried.
+//! Uses of an imported run beyond reading it: its reports, remade by this flow, and plans and
+//! predictions for its machine. All come from the contents of its bundle.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::output::{NOTE, Output, styled};
 use crate::screen::{InstanceState, View, each_result};
 use crate::{at_hand, place, words};
 
-/// Every report of the run, by the name of its step: of the workflow that came with it, or of the one that is named, which may
+/// Every report of the run, by step name. The workflow is the bundle's, or the named one, which may
 /// show the same results in other tables.
 pub(super) fn reports(
     dir: &RunDir,
@@ -34,7 +34,7 @@ pub(super) fn reports(
         results.extend(result.map(|result| (shown.label.clone(), result)));
         Ok(())
     })?;
-    // What failed is in no store, and a table shows it: as it was seen last.
+    // A failed result is in no store, but tables show it: its last state is used.
     dir.read_journal(|line| {
         if let RunEvent::Observed { result } = line.event
             && result.run == start.run
@@ -60,7 +60,7 @@ pub(super) fn reports(
     Ok(reports)
 }
 
-/// The workflow that came with a run, or the one that is named, as on the run's machine and with its parameters.
+/// The run's workflow, or the named one, with the run's machine and parameters.
 fn session(
     dir: &RunDir,
     start: &RunStart,
@@ -68,12 +68,12 @@ fn session(
     selection: &Selection,
     builtins: &Steps,
 ) -> Result<Session, CliError> {
-    // The store of an import lies in its workspace.
+    // The store of an import is inside its workspace.
     let root = dir.store().path().parent().unwrap_or(Path::new("."));
     let file = named.map_or_else(|| root.join(&start.file), Path::to_path_buf);
     if !file.is_file() {
-        let none = CliError::usage(format!("the bundle came without its workflow, `{}`", start.file));
-        return Err(none.hint("-w FILE names the workflow here; `flow show STEP` shows the tables"));
+        let none = CliError::usage(format!("the bundle has no workflow `{}`", start.file));
+        return Err(none.hint("name it with -w FILE; `flow show STEP` prints the tables"));
     }
     let profile = start.profile.as_ref().filter(|(_, why)| matches!(why, ProfileReason::Asked));
     let plugins = root.join("plugins");
@@ -90,8 +90,9 @@ fn session(
     Ok(Session::imagine(&request, builtins, start.machine.clone(), start.on == Some(Place::Slurm))?)
 }
 
-/// What `--run` of `flow plan` and `flow predict` asks for: the workflow as on the machine of an imported run, with what it measured.
-/// Without `--run` that is so if there is no workflow here, and an imported run is all there is.
+/// The session of `flow plan --run` and `flow predict --run`: the workflow on an imported run's
+/// machine, with its measurements. Without `--run` this is the default if there is no workflow here
+/// and only an imported run.
 pub(super) fn asked(
     global: &Global,
     run: Option<&str>,
@@ -112,33 +113,33 @@ pub(super) fn asked(
     let (Some(origin), Some(start)) = (&view.imported, &view.start) else {
         return match run {
             None => Ok(None),
-            Some(run) => Err(CliError::usage(format!("`{run}` is no run that was imported with its workflow"))
-                .hint("`flow runs` lists them; what ran here counts without --run")),
+            Some(run) => Err(CliError::usage(format!("`{run}` is not an imported run with a workflow"))
+                .hint("`flow runs` lists them; --run is not needed for runs of this machine")),
         };
     };
     let session = session(&dir, start, named, selection, &Steps::new())?;
     let machine = &start.machine;
     let cpus = format!("{} {}", words::count(machine.cpus as usize, "CPU"), machine.cpu_model);
     let what = machine.gpus.first().map_or(cpus, |gpu| format!("{} × {}", machine.gpus.len(), gpu.name));
-    output.note(format!("as on {} ({what}), from imported run {}", origin.host, start.run))?;
+    output.note(format!("for {} ({what}), from imported run {}", origin.host, start.run))?;
     Ok(Some((session, Knowledge::imported(dir.store())?)))
 }
 
-/// Where nothing is known, says which imported run knows something.
+/// If nothing is known, names the imported run that knows something.
 pub(super) fn remind(session: &Session, output: &mut Output) -> Result<(), CliError> {
     let Some(store) = session.workspace.existing_store()? else { return Ok(()) };
     let mut imports = store.imports()?;
     imports.retain(|import| import.origin.workflow == session.expansion.workflow);
     let Some(Import { origin, .. }) = imports.pop() else { return Ok(()) };
     let (run, host) = (&origin.run, &origin.host);
-    let text = format!("run {run} of it was imported from {host}: `--run {run}` answers as on that machine");
+    let text = format!("run {run} of it was imported from {host}: `--run {run}` answers for that machine");
     Ok(output.note(format!("{} {text}", styled(NOTE, "note:")))?)
 }
 
 /// Writes a report and its charts as `publish:` does. Returns the files.
 pub(super) fn publish(files: Made, to: &Path) -> Result<Vec<PathBuf>, CliError> {
     let target = to.file_name().map(|name| name.to_string_lossy().into_owned());
-    let target = target.ok_or_else(|| CliError::usage(format!("`{}` is no name of a file", to.display())))?;
+    let target = target.ok_or_else(|| CliError::usage(format!("`{}` is not a file name", to.display())))?;
     let job = PublishJob {
         files,
         what: PublishWhat::Report,

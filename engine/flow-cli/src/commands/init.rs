@@ -21,7 +21,7 @@ const TEXT: &str = include_str!("hello.yaml");
 Example:
   flow init && flow run workflows/hello.yaml")]
 pub(crate) struct Init {
-    /// Where to write it
+    /// The file to write
     #[arg(default_value = "workflows/hello.yaml", value_name = "FILE")]
     file: PathBuf,
 }
@@ -29,26 +29,26 @@ pub(crate) struct Init {
 impl Init {
     pub(crate) fn execute(self, output: &mut Output) -> Done {
         let shown = self.file.display();
-        // The store belongs to the folder at hand, as the workflows do, wherever they lie in it.
+        // The store belongs to the current folder, like all workflows in it.
         std::fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(".flow")
-            .map_err(|e| CliError::failed(format!("the folder `.flow` cannot be made: {e}")))?;
+            .map_err(|e| CliError::failed(format!("flow cannot create the folder `.flow`: {e}")))?;
         if let Some(folder) = self.file.parent() {
-            let cannot = |e| CliError::failed(format!("the folder `{}` cannot be made: {e}", folder.display()));
+            let cannot = |e| CliError::failed(format!("flow cannot create the folder `{}`: {e}", folder.display()));
             std::fs::create_dir_all(folder).map_err(cannot)?;
         }
         let mut file = File::create_new(&self.file).map_err(|e| match e.kind() {
-            ErrorKind::AlreadyExists => CliError::usage(format!("`{shown}` is there already"))
-                .hint("give another name: flow init workflows/mine.yaml"),
+            ErrorKind::AlreadyExists => CliError::usage(format!("`{shown}` exists already"))
+                .hint("choose another name: flow init workflows/mine.yaml"),
             _ => CliError::failed(format!("`{shown}` cannot be written: {e}")),
         })?;
         file.write_all(TEXT.as_bytes()).map_err(|e| CliError::failed(format!("`{shown}` cannot be written: {e}")))?;
         output.line(format!("wrote {shown}"))?;
         output.note(format!("next: flow run {shown}     takes seconds, needs no GPU"))?;
         output.note(format!("      flow plan {shown}    after an edit: what would run again, and why"))?;
-        output.note("your own script: its command is `run:`, its files are `inputs:`, its numbers `metrics:`")?;
+        output.note("for your own script: `run:` is its command, `inputs:` its files, `metrics:` its numbers")?;
         Ok(ExitCode::SUCCESS)
     }
 }

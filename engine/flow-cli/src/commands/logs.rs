@@ -24,27 +24,26 @@ use crate::output::{NOTE, Output, STRONG, styled};
 use crate::place::{self, StoreLocation, Tried};
 use crate::screen::{Attempt, InstanceState, Shown, View};
 
-/// How often a growing log is read.
+/// Interval at which a growing log is read.
 const LOOK: Duration = Duration::from_millis(200);
-/// With each so many looks Slurm is asked about the jobs of a run that was killed.
+/// Slurm is asked about the jobs of a killed run only once per so many reads.
 const ASK: u32 = 50;
 
 /// Arguments of `flow logs`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  flow logs solo                         what its instances printed in the last run
+  flow logs solo                         the output of its instances in the last run
   flow logs 'solo[version=v7,batch=16]' -f
 
-Of what a program prints, the first 64 MiB and the newest 192 MiB are kept. Into a pipe or a file go the bytes as they
-were printed; on a terminal text and colours are shown, and what would move the cursor, name the window or make links is
-left out.")]
+flow keeps the first 64 MiB and the last 192 MiB of a program's output. Into a pipe or a file, the bytes are unchanged.
+On a terminal, flow prints text and colours, and omits sequences that move the cursor, set the title or make links.")]
 pub(crate) struct Logs {
     /// A step, or an instance such as 'solo[batch=16]'
     step: String,
     #[command(flatten)]
     of: OfRun,
-    /// Go on while it is running
+    /// Follow the output while the step runs
     #[arg(short, long)]
     follow: bool,
 }
@@ -52,10 +51,10 @@ pub(crate) struct Logs {
 /// The log of one instance.
 struct Log {
     label: String,
-    /// What was printed in earlier runs by attempts from whose checkpoint it goes on.
+    /// Output of earlier runs, by attempts whose checkpoint this one resumed from.
     earlier: Option<PathBuf>,
     file: PathBuf,
-    /// Nothing comes any more.
+    /// No more output will come.
     ended: bool,
 }
 
@@ -85,11 +84,11 @@ impl Logs {
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {
                     let why = match &view.imported {
                         Some(_) => "it was imported, and a bundle has no logs",
-                        None => "its log was cleaned away, or it printed nothing",
+                        None => "its log was removed, or it printed nothing",
                     };
                     output.note(format!("{}: {why}", log.label))?;
                 }
-                // Of a step's other instances somebody else may have had none.
+                // Other instances of the step may have had no log of another user.
                 Err(e) => _ = unread.get_or_insert(unreadable(&log.file, &e)),
             }
         }
@@ -97,20 +96,21 @@ impl Logs {
     }
 }
 
-/// Why there is no log of a step.
+/// Why a step has no log.
 fn nothing(dir: &RunDir, view: &View, step: &str) -> Result<CliError, CliError> {
     if let Some(owner) = dir.others() {
-        return Ok(CliError::usage(format!("what `{step}` prints in this run is {owner}'s to read"))
-            .hint("in a store that is shared logs stay with who ran it; `flow show` has its numbers once it is done"));
+        return Ok(CliError::usage(format!("only {owner} can read the output of `{step}` in this run")).hint(
+            "in a shared store, each user's logs are private; `flow show` prints its numbers once it has ended",
+        ));
     }
-    let none = CliError::usage(format!("`{step}` has printed nothing that is kept"));
+    let none = CliError::usage(format!("flow has no output of `{step}`"));
     Ok(match elsewhere(dir, view, step)? {
         Some(where_) => none.hint(where_),
         None => none,
     })
 }
 
-/// What to do about a step that waits for another run, which does the same.
+/// Advice for a step that waits for another run with the same work.
 fn elsewhere(dir: &RunDir, view: &View, step: &str) -> Result<Option<String>, CliError> {
     let Some(status) = dir.status()?.filter(|_| dir.lives().is_some()) else { return Ok(None) };
     let labels: Vec<&str> = find(view, step)?.iter().map(|shown| &*shown.label).collect();
@@ -120,7 +120,7 @@ fn elsewhere(dir: &RunDir, view: &View, step: &str) -> Result<Option<String>, Cl
             Some(format!("run {run} runs it: `flow logs {step} --run {run}`"))
         }
         Waits::Elsewhere { run: Some(run), user, .. } => {
-            Some(format!("run {run} of {user} runs it, and in a store that is shared logs stay with who ran it"))
+            Some(format!("run {run} of {user} is running it, and in a shared store each user's logs are private"))
         }
         _ => None,
     });
@@ -131,20 +131,19 @@ fn unreadable(log: &Path, error: &io::Error) -> CliError {
     let failed = CliError::failed(format!("`{}` cannot be read: {error}", log.display()));
     match owner(log).filter(|_| error.kind() == io::ErrorKind::PermissionDenied) {
         Some(user) => failed.hint(format!(
-            "{user} ran this step, and in a store that is shared logs stay with who ran it: ask them for it; `flow show` \
-             has its numbers"
+            "{user} ran this step, and in a shared store each user's logs are private: ask them; `flow show` prints its numbers"
         )),
         None => failed,
     }
 }
 
-/// Whose a log is that cannot be looked at: the folder's that it lies in.
+/// The owner of a log that cannot be read: the owner of its folder.
 fn owner(log: &Path) -> Option<String> {
     let uid = log.ancestors().find_map(|at| at.metadata().ok())?.uid().into();
     Some(User::from_uid(uid).ok().flatten().map_or_else(|| format!("user {uid}"), |user| user.name))
 }
 
-/// A log as far as it is kept.
+/// The stored part of a log.
 fn print(mut file: &File, output: &mut Output) -> io::Result<()> {
     if let Some(gap) = left_out(file)? {
         output.program("", &mut file.take(gap.start))?;
@@ -155,11 +154,11 @@ fn print(mut file: &File, output: &mut Output) -> io::Result<()> {
     output.program("", &mut file)
 }
 
-/// That a part of a log is not kept.
+/// Says that a part of a log was not kept.
 fn told(gap: &Range<u64>) -> String {
     let mib = |bytes: u64| bytes.div_ceil(1 << 20);
     let (gone, first, newest) = (mib(gap.end - gap.start), mib(FIRST), mib(NEWEST));
-    format!("[{gone} MiB are left out here: the first {first} MiB and the newest {newest} MiB are kept]")
+    format!("[{gone} MiB are missing here: flow keeps the first {first} MiB and the last {newest} MiB]")
 }
 
 /// The logs of an instance's attempts in a run.
@@ -169,23 +168,23 @@ fn log(place: &StoreLocation, view: &View, shown: &Shown) -> Vec<Log> {
     let one = |(n, attempt): (usize, &Attempt)| {
         let label = if several { format!("{}, attempt {}", shown.label, n + 1) } else { shown.label.clone() };
         let folder = Folder::at(place.workspace.store.join(&attempt.folder));
-        // Later ones go on from the attempts that are shown above them.
+        // Later attempts resume from those above.
         let earlier = (n == 0).then(|| folder.earlier());
         Log { label, earlier, file: folder.log(), ended: attempt.ended.is_some() }
     };
     attempts.enumerate().filter_map(|(n, attempt)| Some(one((n, attempt?)))).collect()
 }
 
-/// Where logs are looked for.
+/// Where to look for logs.
 struct Logged<'a> {
     place: &'a StoreLocation,
     tried: Vec<Tried>,
-    /// The runs that produced what is cached, each read once.
+    /// The runs that made cached results, each read once.
     made: BTreeMap<RunId, Earlier>,
 }
 
 impl Logged<'_> {
-    /// The logs of an instance of a run, or of the earlier one that tried it.
+    /// The logs of an instance in a run, or in the earlier run that tried it.
     fn of(&mut self, view: &View, shown: &Shown) -> Vec<Log> {
         let tried = self.tried.iter().filter(|_| shown.is_unread());
         let mut tried = tried.filter_map(|tried| Some((&tried.view, tried.get(&shown.label)?)));
@@ -197,7 +196,7 @@ impl Logged<'_> {
     }
 }
 
-/// A run that produced what is cached.
+/// The run that made a cached result.
 #[derive(Default)]
 struct Earlier {
     view: View,
@@ -206,20 +205,21 @@ struct Earlier {
 }
 
 impl Earlier {
-    /// Nothing of a run that was cleaned away.
+    /// Empty if the run was removed.
     fn read(place: &StoreLocation, run: &RunId) -> Earlier {
         let mut view = View::default();
         if place.store.run(run).read_journal(|line| view.event(&line)).is_err() {
             return Earlier::default();
         }
-        // Of several that do the same one ran, and the others have its result.
+        // If several instances do the same work, one ran and the others have its result.
         let ran = view.instances.iter().filter(|(_, shown)| shown.attempt().is_some());
         let fingerprints = ran.filter_map(|(id, shown)| Some((shown.fingerprint?, *id))).collect();
         let labels = view.instances.iter().map(|(id, shown)| (shown.label.clone(), *id)).collect();
         Earlier { view, fingerprints, labels }
     }
 
-    /// What was printed for a result. Its step may have had another name then; what was accepted has another fingerprint now.
+    /// The log of a result. Its step may have had another name then; an accepted result has another
+    /// fingerprint now.
     fn log(&self, place: &StoreLocation, shown: &Shown) -> Vec<Log> {
         let same = shown.fingerprint.as_ref().and_then(|fingerprint| self.fingerprints.get(fingerprint));
         let then = same.or_else(|| self.labels.get(&shown.label)).and_then(|id| self.view.instances.get(id));
@@ -227,8 +227,8 @@ impl Earlier {
     }
 }
 
-/// Prints what is new until nothing that was asked for runs any more, also of a run that was killed and whose steps go on. Lines of
-/// several instances begin with their label.
+/// Prints new output until none of the requested instances runs, also for a killed run whose steps
+/// continue. Lines of several instances begin with their label.
 fn follow(mut logged: Logged<'_>, dir: &RunDir, step: &str, output: &mut Output) -> Done {
     let place = logged.place;
     let mut journal = Follow::new(dir.journal());
@@ -236,7 +236,7 @@ fn follow(mut logged: Logged<'_>, dir: &RunDir, step: &str, output: &mut Output)
     let mut read: BTreeMap<PathBuf, u64> = BTreeMap::new();
     let mut left = Left { store: &place.store, dir, looks: 0, in_slurm: true };
     loop {
-        // What is printed before that is known is read below.
+        // Output that comes before this is known is read below.
         let living = place.living()?.iter().any(|one| one.dir.path() == dir.path());
         for line in journal.poll()? {
             view.event(&line);
@@ -271,7 +271,7 @@ fn follow(mut logged: Logged<'_>, dir: &RunDir, step: &str, output: &mut Output)
     }
 }
 
-/// What goes on of a run that was killed.
+/// The steps of a killed run that are still running.
 struct Left<'a> {
     store: &'a StoreDir,
     dir: &'a RunDir,
@@ -280,7 +280,7 @@ struct Left<'a> {
 }
 
 impl Left<'_> {
-    /// Whether an instance of these labels does.
+    /// Whether an instance with one of these labels is.
     fn goes_on(&mut self, labels: &[&str]) -> bool {
         let is_asked = |left: Vec<String>| left.iter().any(|label| labels.contains(&&**label));
         if is_asked(flow_exec::going_on(self.store, self.dir)) {
@@ -289,7 +289,7 @@ impl Left<'_> {
         if !is_asked(flow_exec::jobs_going_on(self.dir)) {
             return false;
         }
-        // A job that was cancelled, or lost its node, leaves no word of its end in its folder.
+        // A job that was cancelled, or lost its node, records no end in its folder.
         if self.looks.is_multiple_of(ASK) {
             self.in_slurm = flow_exec::jobs_left(&[self.dir]).first() != Some(&Some(0));
         }
@@ -298,7 +298,7 @@ impl Left<'_> {
     }
 }
 
-/// Whole lines that are new; the rest too once the program has ended.
+/// New whole lines; the last partial line as well once the program has ended.
 fn new_text(file: &Path, from: &mut u64, ended: bool) -> io::Result<Vec<u8>> {
     let (mut before, mut bytes) = (Vec::new(), Vec::new());
     let read = open_log(file).and_then(|mut file| {

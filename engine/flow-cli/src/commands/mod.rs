@@ -1,4 +1,5 @@
-//! The commands, one a file. Here: which there are, from the arguments to the command, and from its end to the exit code.
+//! The commands, one per file. This file has their list, the dispatch from arguments to command,
+//! and the exit codes.
 
 pub(crate) mod accept;
 pub(crate) mod attach;
@@ -56,10 +57,10 @@ use crate::screen::{Shown, View};
     max_term_width = 110,
     after_help = "\
 Examples:
-  flow init                              write a small workflow to begin with
+  flow init                              write a small workflow to start from
   flow run workflows/feb08.yaml          run what is not cached, write the report
-  flow plan workflows/feb08.yaml         say what would run, and why
-  flow why solo                          say what changed since the last result of a step
+  flow plan workflows/feb08.yaml         show what would run, and why
+  flow why solo                          show what changed since the last result of a step
 
 Exit codes: 0 done; 1 a step failed; 2 usage or an invalid workflow; 3 `plan --exit-code` and there is work;
 130 interrupted.",
@@ -71,81 +72,81 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// What to do.
+/// The command.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a workflow: what is not cached, then publish its reports
+    /// Run a workflow: everything that is not cached, then publish its reports
     Run(run::Run),
-    /// Say what a run would do, and why; runs nothing
+    /// Show what a run would do, and why; runs nothing
     Plan(plan::Plan),
     /// Check workflow files and show every error; runs nothing
     Check(check::Check),
-    /// Say why a step would run, or from where it is cached
+    /// Show why a step would run, or which run made its result
     Why(why::Why),
-    /// Show what runs and what waits
+    /// Show what is running and what waits
     Status(status::Status),
-    /// Print what a step printed
+    /// Print the output of a step
     Logs(logs::Logs),
     /// Show a step's results: metrics, usage, circumstances, files
     Show(show::Show),
-    /// Copy what a step made to a place of one's own
+    /// Copy the output files of a step to another place
     Get(get::Get),
-    /// Print results as a table: a row an instance, CSV or JSON
+    /// Print results as CSV or JSON, one row per instance
     Results(results::Results),
-    /// Write what a run came to into one file, for another machine
+    /// Write a run into one file, for another machine
     Export(export::Export),
-    /// Take in what a run came to on another machine
+    /// Import a run from another machine
     Import(import::Import),
     /// List the runs
     Runs(runs::Runs),
     /// Compare two runs: settings, and every result that differs
     Diff(diff::Diff),
-    /// Draw the steps of a workflow and what they need
+    /// Draw the steps of a workflow and their dependencies
     Graph(graph::Graph),
-    /// Print a report, or say where the reports are
+    /// Print a report, or show where the reports are
     Report(report::Report),
-    /// Say what a step will take, also at a point that has not run
+    /// Predict the time and memory of a step, also at a point that has not run
     Predict(predict::Predict),
-    /// Simulate scheduling policies on clusters that need not be there
+    /// Simulate scheduling policies on any cluster
     Simulate(simulate::Simulate),
     /// Keep a step's last results although its fingerprint changed
     Accept(accept::Accept),
     /// Drop a step's results, so that the next run makes them again
     Forget(forget::Forget),
-    /// Cancel the run that goes on
+    /// Cancel an active run
     Cancel(cancel::Cancel),
-    /// Watch the run that goes on
+    /// Watch an active run
     Attach(attach::Attach),
-    /// Show all runs of this machine: what each holds, what waits, who goes first
+    /// Show all runs of this machine: what each holds, what waits, and in which order
     Queue(queue::Queue),
-    /// Show the hardware that steps would run on
+    /// Show the hardware for steps
     Hw(hw::Hw),
-    /// Remove what only old runs need
+    /// Remove files that only old runs need
     Gc(gc::Gc),
-    /// Check the store and repair what can be
+    /// Check the store and repair it
     Doctor(doctor::Doctor),
-    /// Make a store that several people share
+    /// Create a store that several people share
     Store(store::Store),
-    /// Write a small workflow to begin with
+    /// Write a small workflow to start from
     Init(init::Init),
     /// Print the JSON Schema of workflow files
     Schema(schema::Schema),
-    /// List the plugins and the steps that they provide
+    /// List the plugins and their steps
     Plugins(plugins::Plugins),
-    /// Print completions for a shell
+    /// Print shell completions
     Completions(completions::Completions),
-    /// Tell the engine that this script is set up, and wait for its co-run group
+    /// Report that this script is set up, and wait for its co-run group
     ///
-    /// The barrier of a co-run group, for scripts: call it after loading data and before the work that is measured. Outside
-    /// of a co-run group it returns at once.
+    /// The barrier of a co-run group, for scripts: call it after loading data and before the
+    /// measured work. Outside of a co-run group it returns at once.
     Ready(ready::Ready),
-    /// Holds the processes of an engine
+    /// Supervises the processes of an engine
     #[command(name = "__keeper", hide = true)]
     Keeper {
-        /// Where it stands whose the processes are
+        /// Where the identity of the engine's process is recorded
         record: PathBuf,
     },
-    /// Keeps what a detached run starts
+    /// Supervises the steps of a detached run
     #[command(name = "__stay", hide = true)]
     Stay {
         /// The run's folder
@@ -159,7 +160,7 @@ pub(crate) enum Command {
     },
 }
 
-/// What a command comes to.
+/// The exit status of a command.
 pub(crate) type Done = Result<ExitCode, CliError>;
 
 /// The whole of `flow`.
@@ -182,7 +183,7 @@ pub(crate) fn main() -> ExitCode {
     execute(command, &global, &mut output).unwrap_or_else(|error| error.report(&mut output))
 }
 
-/// Help, or what is wrong with the arguments, which it quotes.
+/// Prints help or a mistake in the arguments, which may quote foreign text.
 fn misused(error: &clap::Error) -> ExitCode {
     let said = match error.use_stderr() {
         false => error.print(),
@@ -193,7 +194,7 @@ fn misused(error: &clap::Error) -> ExitCode {
             Output::plain().usage(&text)
         }
     };
-    // An error about telling an error has nowhere to go.
+    // An error while printing an error cannot be reported.
     drop(said);
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
@@ -235,21 +236,21 @@ fn execute(command: Command, global: &Global, output: &mut Output) -> Done {
     }
 }
 
-/// The instances of a run that a name stands for: a step, or a label.
+/// The instances of a run with this name: a step, or a label.
 pub(crate) fn find<'a>(view: &'a View, name: &str) -> Result<Vec<&'a Shown>, CliError> {
     let found: Vec<&Shown> = view.instances.values().filter(|shown| flow_core::selects(name, &shown.label)).collect();
     if !found.is_empty() {
         return Ok(found);
     }
     if view.instances.is_empty() {
-        return Err(CliError::usage(format!("the run ended before it had a plan, and has no step `{name}`"))
+        return Err(CliError::usage(format!("the run ended before it had a plan, so it has no step `{name}`"))
             .hint("`flow runs` lists the others: --run ID"));
     }
     let names = view.instances.values().flat_map(|shown| [&*shown.step, &*shown.label]);
     let error = CliError::usage(format!("the run has no step or instance `{name}`"));
     let is_file = std::path::Path::new(name).extension().is_some_and(|ext| ext == "yaml" || ext == "yml");
     Err(match flow_core::nearest(name, names) {
-        _ if is_file => error.hint(format!("a workflow is named by -w {name}")),
+        _ if is_file => error.hint(format!("to name a workflow, use -w {name}")),
         Some(near) => error.hint(format!("did you mean `{near}`?")),
         None => {
             let steps: std::collections::BTreeSet<&str> = view.instances.values().map(|shown| &*shown.step).collect();

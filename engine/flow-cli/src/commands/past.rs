@@ -1,4 +1,5 @@
-//! What earlier runs wrote down of results: why the attempt ran, with which command and which variables. Each journal is read once.
+//! Facts of results from the journals of earlier runs: why the attempt ran, its command and its
+//! variables. Each journal is read once.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use serde_json::Value;
 use crate::reasons::Because;
 use crate::screen::{Shown, View};
 
-/// The runs that were asked about.
+/// The runs that were read.
 pub(crate) struct Past<'a> {
     store: &'a StoreDir,
     runs: BTreeMap<RunId, OneRun>,
@@ -28,7 +29,7 @@ struct OneRun {
 #[derive(Default)]
 pub(crate) struct AsRun {
     pub(crate) command: Option<String>,
-    /// Variables that the workflow sets, and its secrets without their values.
+    /// Variables that the workflow sets; secrets without their values.
     pub(crate) env: BTreeMap<String, String>,
 }
 
@@ -37,7 +38,7 @@ impl<'a> Past<'a> {
         Past { store, runs: BTreeMap::new() }
     }
 
-    /// A run whose journal is gone, or is somebody else's, is empty.
+    /// A run counts as empty if its journal is gone or belongs to another user.
     fn run(&mut self, run: &RunId) -> &OneRun {
         let store = self.store;
         self.runs.entry(run.clone()).or_insert_with(|| {
@@ -56,20 +57,20 @@ impl<'a> Past<'a> {
         })
     }
 
-    /// Why the attempt ran that made the result of a fingerprint, or under a label.
+    /// Why the attempt ran that made the result with a fingerprint, or under a label.
     pub(crate) fn reason(&mut self, run: &RunId, fingerprint: &Digest, label: &str) -> Option<Because> {
         let shown = self.run(run).find(fingerprint, label)?;
         shown.reason.clone().filter(|reason| matches!(reason, Because::Runs(_)))
     }
 
-    /// How the attempt was started that made a result.
+    /// The command of the attempt that made a result.
     pub(crate) fn as_run(&mut self, result: &StepResult) -> AsRun {
         let run = self.run(&result.run);
         let Some(shown) = run.find(&result.fingerprint, &result.label) else { return AsRun::default() };
         let parts = shown.fingerprint.and_then(|fingerprint| run.parts.get(&fingerprint));
         let (command, mut env) = parts.map(why::as_run).unwrap_or_default();
         let written = run.view.written.get(&shown.step);
-        // A long command is not kept as it ran, but as it was written.
+        // A long command is stored as written, not as it ran.
         let as_written = || Some(written?.get("run")?.as_str()?.to_owned());
         let secrets = written.and_then(|keys| keys.get("secrets"));
         let secrets = secrets.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
@@ -79,7 +80,7 @@ impl<'a> Past<'a> {
 }
 
 impl OneRun {
-    /// What `flow accept` kept has another fingerprint now, and what was renamed another label.
+    /// An accepted result has another fingerprint now, and a renamed step another label.
     fn find(&self, fingerprint: &Digest, label: &str) -> Option<&Shown> {
         let id = self.by_fingerprint.get(fingerprint).or_else(|| self.by_label.get(label))?;
         self.view.instances.get(id)

@@ -21,9 +21,9 @@ use crate::output::{BAD, FAINT, GOOD, NOTE, Output, STRONG, styled};
 use crate::reasons::{self, Alike, Because};
 use crate::{place, words};
 
-/// Instances of a step that run, or do not, are told as one from here on.
+/// From this number on, instances of a step are printed as one line.
 const MANY: usize = 4;
-/// Columns of a reason for which something runs; `-v` and `flow why` tell all of it.
+/// Columns for the reason of a run; `-v` and `flow why` print all of it.
 const LONGEST: usize = 80;
 
 /// Arguments of `flow plan`.
@@ -31,9 +31,9 @@ const LONGEST: usize = 80;
 #[command(after_help = "\
 Examples:
   flow plan workflows/feb08.yaml                   what would run, and why
-  flow plan solo --set epochs=8                    what this change would cost
+  flow plan solo --set epochs=8                    the cost of this change
   flow plan workflows/feb08.yaml --exit-code       exit with 3 if there is work, for scripts
-  flow plan --run 3f2a                             what a whole run takes on the machine of an imported run")]
+  flow plan --run 3f2a                             a whole run on the machine of an imported run")]
 pub(crate) struct Plan {
     #[command(flatten)]
     about: WorkflowArg,
@@ -42,13 +42,13 @@ pub(crate) struct Plan {
     words: Vec<String>,
     #[command(flatten)]
     selection: Selection,
-    /// A whole run on the machine of an imported run, from what that measured
+    /// Plan a whole run on the machine of an imported run, from its measurements
     #[arg(long, value_name = "ID", conflicts_with_all = ["gpus", "on"])]
     run: Option<String>,
     /// Exit with 3 if there is anything to run
     #[arg(long)]
     exit_code: bool,
-    /// One JSON object an instance, as the journal's `instance` events
+    /// One JSON object per instance, as the journal's `instance` events
     #[arg(long)]
     json: bool,
 }
@@ -68,7 +68,7 @@ impl Plan {
     }
 }
 
-/// Says what a run would do.
+/// Prints what a run would do.
 pub(crate) fn show(
     request: &SessionRequest,
     targets: &[String],
@@ -133,7 +133,7 @@ fn line(expansion: &Expansion, item: &Item) -> JournalLine {
     JournalLine { at: flow_exec::clock::unix_millis(), event }
 }
 
-/// Heading, one line an instance or a crowd of one step, and what it comes to.
+/// Heading, one line per instance or group of instances, and the totals.
 fn render(
     expansion: &Expansion,
     plan: &CorePlan,
@@ -171,7 +171,7 @@ fn render(
         narrow(&mut rows, columns);
     }
     out.extend(words::columns(&rows).into_iter().map(|line| format!("  {line}")));
-    // A part of the workflow may have nothing to do with them.
+    // A part of the workflow may not include them.
     if plan.items.len() == expansion.instances.len() {
         let remarks = expansion.remarks.iter().map(reasons::remark);
         out.extend(remarks.map(|remark| styled(FAINT, format_args!("  {remark}"))));
@@ -182,17 +182,17 @@ fn render(
     out
 }
 
-/// That nothing of what is to run is begun, for a failure is known beforehand.
+/// Warns that nothing would start, because a failure is certain beforehand.
 fn ends_all(expansion: &Expansion, plan: &CorePlan) -> Option<String> {
     let failed =
         plan.items.iter().find(|item| matches!(item.state, State::Refused { outcome: Outcome::Failed, .. }))?;
     plan.items.iter().any(|item| matches!(item.state, State::Run(_))).then(|| {
         let label = &expansion.instances[failed.id.index()].label;
-        format!("`{label}` cannot run, so that `flow run` begins nothing else; `flow run -k` does")
+        format!("`{label}` cannot run, so `flow run` starts nothing; `flow run -k` runs the rest")
     })
 }
 
-/// Steps that have run before and may be kept although one runs that they only come after.
+/// Steps with earlier results that stay cached although a step in their `after:` runs.
 fn unfollowed(expansion: &Expansion, plan: &CorePlan, tasks: &[Task]) -> Vec<Unfollowed> {
     let states: BTreeMap<InstanceId, &State> = plan.items.iter().map(|item| (item.id, &item.state)).collect();
     let kept = |id: InstanceId| match states.get(&id) {
@@ -203,9 +203,9 @@ fn unfollowed(expansion: &Expansion, plan: &CorePlan, tasks: &[Task]) -> Vec<Unf
     expansion.unfollowed(kept, |id| matches!(states.get(&id), Some(State::Run(_) | State::GoesOn { .. })))
 }
 
-/// Cuts reasons, and of times what they rest on, so that rows have room in a terminal.
+/// Shortens reasons and the basis of estimates to the width of a terminal.
 fn narrow(rows: &mut [Vec<String>], columns: usize) {
-    // Below that a reason says nothing.
+    // In fewer columns a reason is unreadable.
     const LEAST: usize = 16;
     let widest = |rows: &[Vec<String>], at: usize| {
         rows.iter().filter_map(|row| row.get(at)).map(|cell| words::wide(cell) + 2).max().unwrap_or(0)
@@ -223,10 +223,10 @@ fn narrow(rows: &mut [Vec<String>], columns: usize) {
     }
 }
 
-/// Instances of one step with the same planned outcome, in order of first appearance.
+/// Instances of a step with the same planned outcome, in order of first appearance.
 fn crowds<'p>(expansion: &Expansion, plan: &'p CorePlan) -> Vec<Vec<&'p Item>> {
     let mut crowds: IndexMap<_, Vec<&Item>> = IndexMap::new();
-    // What is not needed is nothing that anybody asked for.
+    // An instance that is not needed was not requested either.
     for item in plan.items.iter().filter(|item| !matches!(item.state, State::NotNeeded { .. })) {
         let outcome = match &item.state {
             State::Cached { outcome, .. } | State::Refused { outcome, .. } => Some(*outcome),
@@ -242,7 +242,7 @@ fn crowds<'p>(expansion: &Expansion, plan: &'p CorePlan) -> Vec<Vec<&'p Item>> {
     crowds.into_values().collect()
 }
 
-/// The reason that most of a crowd have; of what is decided later, the steps and not the instances that it waits for.
+/// The most frequent reason of a group. For later decisions, it names steps instead of instances.
 fn common(expansion: &Expansion, crowd: &[&Item]) -> String {
     let said = crowd.iter().map(|item| match &item.state {
         State::After(labels) => {
@@ -264,7 +264,8 @@ fn common(expansion: &Expansion, crowd: &[&Item]) -> String {
     }
 }
 
-/// What is waited for, each once: a group that may be repeated is so with each repetition.
+/// The steps that are awaited, each once. For a group that may be repeated, all repetitions count
+/// as one.
 fn once<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.collect::<IndexSet<&str>>().into_iter().collect::<Vec<_>>().join(", ")
 }
@@ -275,7 +276,7 @@ fn heading(expansion: &Expansion) -> String {
         heading.push_str(&format!(", profile {profile} ({})", reasons::profile(why)));
     }
     if expansion.machine.fake_gpus {
-        heading.push_str(", on GPUs that are declared and not there");
+        heading.push_str(", on GPUs that are declared, not real");
     }
     heading
 }
@@ -300,7 +301,7 @@ fn takes_each(each: &[&Estimate]) -> Option<String> {
     Some(format!("{span} each (up to {})", words::count(samples as usize, "run")))
 }
 
-/// How long the whole will take, by simulating it with what is known.
+/// The time of the whole run, simulated with known times.
 fn whole(session: &Session, plan: &CorePlan, forecast: Forecast, here: bool) -> Option<String> {
     if !plan.has_work() {
         return None;
@@ -308,7 +309,7 @@ fn whole(session: &Session, plan: &CorePlan, forecast: Forecast, here: bool) -> 
     let unknown = forecast.unknown.len();
     let known = forecast.tasks.iter().filter(|task| task.settled.is_none() && task.estimate.duration.is_some()).count();
     if known == 0 {
-        return Some("nothing like it has run with these parameters: how long it takes is not known".to_owned());
+        return Some("the total time is unknown: nothing like it has run with these parameters".to_owned());
     }
     let name = session.expansion.policy.as_deref().unwrap_or(policy::DEFAULT);
     let Forecast { tasks, capacity, limits, host, .. } = forecast;
@@ -316,14 +317,14 @@ fn whole(session: &Session, plan: &CorePlan, forecast: Forecast, here: bool) -> 
     let schedule = flow_sim::foresee(tasks, capacity, policy::named(name)?, limits, host).ok()?;
     let takes = words::duration(schedule.makespan().as_secs_f64());
     Some(match unknown {
-        0 if on_slurm => format!("it takes about {takes}, and what jobs wait for Slurm"),
+        0 if on_slurm => format!("it takes about {takes}, plus waiting in Slurm's queue"),
         0 => format!("it takes about {takes} on {}", if here { "this machine" } else { "that machine" }),
-        1 => format!("it takes more than {takes}: 1 instance never ran with these parameters and does not count"),
-        n => format!("it takes more than {takes}: {n} instances never ran with these parameters and do not count"),
+        1 => format!("it takes more than {takes}, without 1 instance that has never run with these parameters"),
+        n => format!("it takes more than {takes}, without {n} instances that have never run with these parameters"),
     })
 }
 
-/// Why this becomes of an instance.
+/// Why an instance has this planned outcome.
 fn because(expansion: &Expansion, item: &Item) -> Because {
     match &item.state {
         State::Cached { read_again: true, .. } => Because::Words(words::READ_AGAIN.to_owned()),
@@ -346,7 +347,7 @@ fn row(state: &State, what: String, why: String, takes: Option<String>) -> Vec<S
     let (style, verb) = match state {
         State::Cached { .. } => (FAINT, "cached"),
         State::Run(_) => (GOOD, "run"),
-        State::GoesOn { .. } => (GOOD, "goes on"),
+        State::GoesOn { .. } => (GOOD, "running"),
         State::After(_) => (NOTE, "decided after"),
         State::MayRepeat { .. } => (NOTE, "may repeat"),
         State::NotNeeded { .. } => (FAINT, "not needed"),
@@ -364,7 +365,7 @@ fn total(plan: &CorePlan) -> String {
     let going_on = count(|s| matches!(s, State::GoesOn { .. }));
     let parts = [
         (count(|s| matches!(s, State::Cached { .. })), "cached"),
-        (going_on, if going_on == 1 { "goes on" } else { "go on" }),
+        (going_on, "running"),
         (count(|s| matches!(s, State::Run(_))), "to run"),
         (count(|s| matches!(s, State::After(_))), "decided after them"),
         (count(|s| matches!(s, State::MayRepeat { .. })), "repeated only if a verdict needs it"),

@@ -18,8 +18,8 @@ use crate::{place, words};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  flow plugins                           the plugins and their steps, flow's own among them
-  flow plugins torch                     one of them, with the parameters of its steps")]
+  flow plugins                           all plugins and their steps, with flow's own
+  flow plugins torch                     one plugin, with the parameters of its steps")]
 pub(crate) struct Plugins {
     /// Show the parameters of this plugin's steps
     plugin: Option<String>,
@@ -74,14 +74,14 @@ impl Plugins {
     }
 }
 
-/// The parameters of a step, as its schema tells them.
+/// The parameters of a step, from its schema.
 fn parameters(provided: &Provided) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     properties(&provided.with, 1, &mut rows);
     rows
 }
 
-/// The keys of a mapping, and below each those of what it holds.
+/// The keys of a mapping, each followed by the keys of its value.
 fn properties(schema: &Value, depth: usize, rows: &mut Vec<Vec<String>>) {
     const DEEP: usize = 4;
     let Some(properties) = schema.get("properties").and_then(Value::as_object).filter(|_| depth <= DEEP) else {
@@ -112,17 +112,17 @@ fn properties(schema: &Value, depth: usize, rows: &mut Vec<Vec<String>>) {
     }
 }
 
-/// What is said in one paragraph stands on one line.
+/// Joins a paragraph into one line.
 fn one_line(about: &str) -> String {
     about.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What a list holds, and each of several forms.
+/// The items of a list, and each of several forms.
 fn below(schema: &Value, depth: usize, rows: &mut Vec<Vec<String>>) {
     properties(schema, depth, rows);
     let forms = ["anyOf", "oneOf"].into_iter().filter_map(|word| schema.get(word)?.as_array()).flatten();
     for schema in schema.get("items").into_iter().chain(forms) {
-        // A text in either language is known well enough.
+        // Text in either language is short enough to show.
         let texts = schema.get("properties").and_then(Value::as_object).is_some_and(|p| p.keys().all(|k| k.len() == 2));
         if !texts {
             below(schema, depth, rows);
@@ -130,7 +130,7 @@ fn below(schema: &Value, depth: usize, rows: &mut Vec<Vec<String>>) {
     }
 }
 
-/// The words that it may be: of an enumeration, or of one with a description each.
+/// The allowed words: of an enumeration, or with a description each.
 fn choices(schema: &Value) -> Option<Vec<String>> {
     let word = |choice: &Value| choice.as_str().map_or_else(|| choice.to_string(), str::to_owned);
     if let Some(choices) = schema.get("enum").and_then(Value::as_array) {

@@ -1,4 +1,4 @@
-//! `flow queue`: the runs of this machine, whatever their stores, in the order in which they are served.
+//! `flow queue`: all runs of this machine, of any store, in the order in which they are served.
 
 use std::process::ExitCode;
 
@@ -19,16 +19,16 @@ use crate::words;
 /// Arguments of `flow queue`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-All runs of a machine share its CPUs, its memory and its GPUs, whatever their stores and whoever started them: what one
-holds, no other gives out, and an exclusive step waits for theirs as they wait for it. Higher priority goes first, then
-who waits longest. The runs find each other by a file, /tmp/flow-machine.ledger; FLOW_GPU_LOCKS names another folder for
-it, for containers that share a machine and not /tmp. Everybody on the machine can see this list.
+All runs of a machine share its CPUs, memory and GPUs, whatever their stores and users. An exclusive step waits until all
+others have ended, and others wait for it. Higher priority goes first, then the longest wait. The runs find each other
+through a file, /tmp/flow-machine.ledger; FLOW_GPU_LOCKS selects another folder for it, for containers that share a
+machine but not /tmp. Every user of the machine can see this list.
 
 Examples:
   flow queue                             who runs what, and what waits, in order
-  flow queue --json                      the same for scripts, a line a run")]
+  flow queue --json                      the same for scripts, one line per run")]
 pub(crate) struct Queue {
-    /// One JSON object a run
+    /// One JSON object per run
     #[arg(long)]
     json: bool,
 }
@@ -40,21 +40,21 @@ struct QueuedRun {
     person: String,
     workflow: String,
     pid: u32,
-    /// It was stopped, as by Ctrl-Z: what to do.
+    /// Advice if it was stopped, as by Ctrl-Z.
     #[serde(skip_serializing_if = "Option::is_none")]
     stopped: Option<String>,
     holds: Holding,
     #[serde(skip_serializing_if = "Option::is_none")]
     waits: Option<Waits>,
-    /// What of it another run of its store does already, and serves both.
+    /// Work that another run of its store does for both.
     #[serde(skip_serializing_if = "Option::is_none")]
     follows: Option<Follows>,
-    /// Steps of it that are jobs in Slurm, where they hold nothing of this machine.
+    /// Its steps that are jobs in Slurm and hold nothing of this machine.
     #[serde(skip_serializing_if = "Jobs::is_none")]
     jobs: Jobs,
 }
 
-/// What of it waits for others.
+/// Its work that waits for others.
 #[derive(Debug, Serialize)]
 struct Waits {
     label: String,
@@ -81,14 +81,13 @@ impl Queue {
         }
         if !seen.nonsense.is_empty() {
             let runs = words::count(seen.nonsense.len(), "run");
-            output
-                .line(format!("{runs} more, of which this flow does not understand what it says: another version?"))?;
+            output.line(format!("{runs} more with data that this flow cannot read: another version?"))?;
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// What to do where a run's process was stopped.
+/// What to do about a stopped run.
 fn stopped(run: &ledger::Slot) -> Option<String> {
     ProcessIdentity::of(run.pid).filter(|process| process.started == run.process_start)?.stopped()
 }
@@ -121,7 +120,7 @@ fn lines(seen: &ledger::Seen, stopped: impl Fn(&ledger::Slot) -> Option<String>)
 
 fn render(lines: &[QueuedRun], now: u64) -> Vec<String> {
     if lines.is_empty() {
-        return vec!["no run of this machine holds anything or waits".to_owned()];
+        return vec!["nothing is running or queued on this machine".to_owned()];
     }
     let elsewhere = lines.iter().any(|line| !line.jobs.is_none());
     let heads = ["run", "of", "workflow", "in Slurm", "runs", "waits", "for", "since"];
@@ -142,13 +141,13 @@ fn render(lines: &[QueuedRun], now: u64) -> Vec<String> {
             row.push(words::duration(now.saturating_sub(waits.since) as f64 / 1e3));
         } else if let Some(Follows { label, run }) = &line.follows {
             let run = run.as_ref().map_or_else(|| "another flow".to_owned(), |run| format!("run {run}"));
-            row.extend([label.clone(), format!("{run}, which does it already")]);
+            row.extend([label.clone(), format!("{run}, which is doing it already")]);
         }
         rows.push(row);
     }
     let stopped = lines.iter().filter_map(|line| Some((line, line.stopped.as_ref()?)));
     let advice = stopped.map(|(line, what_to_do)| {
-        let keeps = if line.holds.attempts > 0 { ", and keeps what it holds" } else { "" };
+        let keeps = if line.holds.attempts > 0 { ", and keeps its resources" } else { "" };
         format!("run {} is stopped{keeps}: {what_to_do}", line.run)
     });
     words::columns(&rows).into_iter().chain(advice).collect()
@@ -240,7 +239,7 @@ mod tests {
         early     ada  feb08     stopped, 1 step: 2 CPUs, 4.0 GiB  solo[n=1]  the machine alone           50 s
         for-gpus  ada  feb08     nothing                           t          2 GPUs                      40 s
         late      ada  feb08     nothing                           solo[n=1]  1 CPU, 2.0 GiB              10 s
-        run early is stopped, and keeps what it holds: `kill -CONT 7` lets it go on
+        run early is stopped, and keeps its resources: `kill -CONT 7` lets it go on
         ");
         assert_eq!(render(&[], 0).len(), 1);
 
@@ -249,7 +248,7 @@ mod tests {
         insta::assert_snapshot!(shown(&[follower, slot("busy", 3, None)], &|_| None), @"
         run   of   workflow  runs                       waits       for                              since
         busy  ada  feb08     1 step: 1.5 CPUs, 3.0 GiB
-        also  ada  feb08     nothing                    train[n=1]  run busy, which does it already
+        also  ada  feb08     nothing                    train[n=1]  run busy, which is doing it already
         ");
 
         let mut sweep = slot("sweep", 0, None);

@@ -1,4 +1,5 @@
-//! `flow ready`: the barrier of a co-run group, for scripts. Speaks the attempt's folder, as a plugin does.
+//! `flow ready`: the barrier of a co-run group, for scripts. It uses the attempt's folder as a
+//! plugin does.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -15,9 +16,10 @@ use crate::error::CliError;
 
 /// The variable that names the attempt's folder.
 const ATTEMPT: &str = "FLOW_ATTEMPT";
-/// The variable that says how many members the co-run group has; absent outside of one.
+/// The variable with the number of members in the co-run group; unset outside of one.
 const CORUN: &str = "FLOW_CORUN";
-/// How often is looked whether the barrier is open: it must not disturb what is measured.
+/// Interval of checks whether the barrier is open. Longer, so that it does not disturb
+/// measurements.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// Arguments of `flow ready`.
@@ -30,14 +32,14 @@ pub(crate) struct Ready {}
 impl Ready {
     pub(crate) fn execute(self) -> Done {
         let Some(folder) = std::env::var_os(ATTEMPT).map(PathBuf::from) else {
-            // Outside of flow the script runs as it is.
+            // Outside of flow the script runs unchanged.
             return Ok(ExitCode::SUCCESS);
         };
         let failed = |e: io::Error| CliError::failed(format!("`{}` cannot be written: {e}", folder.display()));
         announce(&folder).map_err(failed)?;
         if std::env::var_os(CORUN).is_some() {
             let go = folder.join("go");
-            // The keeper ends us with the attempt, so this needs no end of its own.
+            // The supervisor kills this process with the attempt, so there is no timeout here.
             while !go.exists() {
                 thread::sleep(LOOK);
             }
@@ -46,7 +48,7 @@ impl Ready {
     }
 }
 
-/// One line with one write, as everybody who writes messages does.
+/// One write per line, like everyone who writes messages.
 fn announce(folder: &Path) -> io::Result<()> {
     let line = format!("{}\n", serde_json::json!({ "at": clock::unix_seconds(), "type": "ready" }));
     let mut messages = File::options().append(true).create(true).open(folder.join("messages.jsonl"))?;

@@ -20,13 +20,14 @@ use crate::screen::{View, each_result};
 #[command(after_help = "\
 Examples:
   flow report                            where the last run's reports are
-  flow report --print                    the report itself, Markdown
-  flow report --print --answer           what it answers, and nothing else
-  flow report --lang zh                  the report in one language, of the results it was made of
+  flow report --print                    the report itself, in Markdown
+  flow report --print --answer           only its answers
+  flow report --lang zh                  the report in one language
   flow report 3f2a --to feb08.md         the report of an imported run as a page, with its charts in feb08/
-  flow report --html -o report.html      one file to send: text, tables and charts, and nothing to load")]
+  flow report --html -o report.html      one file to send, with text, tables and charts")]
 pub(crate) struct Report {
-    /// The report's step, if the workflow has several; or a run, by its id or the end of it, as --run names it
+    /// The report's step, if the workflow has several; or a run, by its id or the end of it, like
+    /// --run
     #[arg(value_name = "STEP|RUN")]
     step: Option<String>,
     #[command(flatten)]
@@ -34,23 +35,24 @@ pub(crate) struct Report {
     /// Print the report
     #[arg(short, long)]
     print: bool,
-    /// With --print: the answer of each section alone
+    /// With --print: only the answer of each section
     #[arg(long, requires = "print", conflicts_with = "html")]
     answer: bool,
-    /// As a page of HTML with its charts, in each of its languages or in that of --lang
+    /// As an HTML page with its charts, in all its languages or that of --lang
     #[arg(long)]
     html: bool,
-    /// Write it to this file, which is replaced, instead of printing it
+    /// Write to this file, and replace it, instead of printing
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write the report of an imported run to this Markdown file, and its charts next to it, as `publish:` does
+    /// Write the report of an imported run to this Markdown file, and its charts next to it, like
+    /// `publish:`
     #[arg(long, value_name = "FILE", conflicts_with_all = ["html", "output", "print"])]
     to: Option<PathBuf>,
 }
 
 impl Report {
     pub(crate) fn execute(mut self, global: &Global, output: &mut Output) -> Done {
-        // No step is likely to be called as the end of a run's id is.
+        // A step is hardly named like the end of a run's id.
         let is_id = |word: &String| word.len() >= 4 && word.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
         if self.of.run.is_none() && self.step.as_ref().is_some_and(is_id) {
             let named = StoreLocation::find(global, &self.of.about)?.run(self.step.as_deref()).is_ok();
@@ -61,8 +63,8 @@ impl Report {
             return self.remade(&dir, &view, global, output);
         }
         if self.to.is_some() {
-            return Err(CliError::usage("`--to` writes the report of an imported run")
-                .hint("the reports of a run of this store are published by `publish:` in its workflow"));
+            return Err(CliError::usage("`--to` is for the report of an imported run")
+                .hint("for a run of this store, `publish:` in its workflow writes the report"));
         }
         let kept = self.print || self.html || self.output.is_some() || self.step.is_some() || global.lang.is_some();
         let text = if kept { self.kept(&place, &view, global, output)? } else { published(&place, &view)? };
@@ -79,7 +81,7 @@ impl Report {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// The report of an imported run, made again from its results by this flow.
+    /// The report of an imported run, remade by this flow from its results.
     fn remade(&self, dir: &RunDir, view: &View, global: &Global, output: &mut Output) -> Done {
         let mut made = imported::reports(dir, view, self.of.about.workflow.as_deref(), output)?;
         if let Some(step) = &self.step {
@@ -102,7 +104,7 @@ impl Report {
         self.emit(&text.map_err(CliError::usage)?.unwrap_or_default(), output)
     }
 
-    /// The report as the run left it, or its words in another language. Charts are in a page only.
+    /// The report as the run left it, or in another language. Only pages have charts.
     fn kept(
         &self,
         place: &StoreLocation,
@@ -136,18 +138,19 @@ impl Report {
         if let Some(step) = step.filter(|_| !reports.is_empty()) {
             reports.retain(|(label, _)| asked.contains(&&**label));
             if reports.is_empty() {
-                let other = CliError::usage(format!("`{step}` is no report that the run made"));
-                return Err(other.hint(format!("it made {names}; `flow show {step}` shows what a step made")));
+                let other = CliError::usage(format!("`{step}` is not a report of the run"));
+                return Err(other.hint(format!("the run made {names}; `flow show {step}` shows the result of a step")));
             }
         }
         only("report", reports)
     }
 }
 
-/// So many lines say what a report answers at the end of a run.
+/// Lines of a report's answers at the end of a run.
 const ANSWERS: usize = 3;
 
-/// What the reports that a run made answer. A report that cannot be read answers nothing: its step has said why.
+/// The answers of a run's reports. An unreadable report is skipped; its step has reported the
+/// error.
 pub(crate) fn answers(
     workspace: &Workspace,
     view: &View,
@@ -187,7 +190,7 @@ fn published(place: &StoreLocation, view: &View) -> Result<String, CliError> {
     let files: Vec<String> = files.map(|path| place::near(&place.workspace.root.join(path))).collect();
     if files.is_empty() {
         let none = CliError::usage("the run published nothing");
-        return Err(none.hint("`publish:` in the workflow says where to; --print prints the report"));
+        return Err(none.hint("add `publish:` to the workflow to set the file; --print prints the report"));
     }
     Ok(files.join("\n"))
 }
@@ -196,7 +199,7 @@ fn names<T>(found: &[(String, T)]) -> String {
     found.iter().map(|(name, _)| &**name).collect::<Vec<_>>().join(", ")
 }
 
-/// The only one of several, or which there are.
+/// The only one, or an error that lists them.
 fn only<T>(what: &str, found: Vec<(String, T)>) -> Result<T, CliError> {
     let names = names(&found);
     let mut found = found.into_iter();

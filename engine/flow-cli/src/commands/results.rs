@@ -20,24 +20,24 @@ use crate::{place, words};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  flow results > results.csv                       a row for each instance of the last run
-  flow results train --all --json                  every result of the step that a run produced, a JSON object a line
+  flow results > results.csv                       one row per instance of the last run
+  flow results train --all --json                  all results of the step from all runs, one JSON object per line
   flow results > r.csv && python3 -c 'import pandas as p; print(p.read_csv(\"r.csv\"))'
 
-Axes are columns `axis.NAME`, metrics `NAME`, or `metric.NAME` where another column is called so, in the units of
-`flow show`; memory is in bytes, times in seconds, shares are ratios. What nobody measured is empty, in JSON null, never 0. Of what went on from a checkpoint usage.attempts says
-how many attempts its times are of, and usage.attempts_unmeasured how many of these are missing in them. With --all, columns `param.NAME` say what parameters
-each run had.")]
+Axes are columns `axis.NAME`. Metrics are columns `NAME`, or `metric.NAME` if another column has that name, in the units
+of `flow show`. Memory is in bytes, times are in seconds, shares are ratios. A value that was not measured is empty, in
+JSON null, never 0. If an attempt resumed from a checkpoint, usage.attempts is the number of attempts in its times, and
+usage.attempts_unmeasured how many are missing from them. With --all, columns `param.NAME` are the parameters of each run.")]
 pub(crate) struct Results {
     /// Only of these steps, or instances such as 'train[lr=0.1]'
     #[arg(value_name = "STEP")]
     steps: Vec<String>,
     #[command(flatten)]
     of: OfRun,
-    /// Of all runs: what each of them produced
+    /// Results of all runs, each from the run that made it
     #[arg(long, conflicts_with = "run")]
     all: bool,
-    /// A JSON object a line, instead of CSV
+    /// One JSON object per line, instead of CSV
     #[arg(long)]
     json: bool,
 }
@@ -54,10 +54,10 @@ impl Results {
             return Ok(ExitCode::SUCCESS);
         }
         if rows.is_empty() {
-            output.note("there is no result: `flow runs` lists other runs, and --run ID or --all asks for theirs")?;
+            output.note("there are no results: `flow runs` lists other runs; use --run ID or --all")?;
             return Ok(ExitCode::SUCCESS);
         }
-        // What all have comes first, then axes, then parameters, then numbers.
+        // Common columns first, then axes, parameters and numbers.
         let names: BTreeSet<&String> = rows.iter().flat_map(Map::keys).collect();
         let rank = |name: &str| match FIRST.iter().position(|first| *first == name) {
             Some(at) => at,
@@ -78,7 +78,7 @@ impl Results {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Results; with `--all` each with the parameters of its run.
+    /// Results; with `--all`, each with the parameters of its run.
     fn results(&self, global: &Global, output: &mut Output) -> Result<Vec<(StepResult, Rc<Params>)>, CliError> {
         let wanted = |label: &str| self.steps.is_empty() || self.steps.iter().any(|s| flow_core::selects(s, label));
         let mut found = Vec::new();
@@ -93,7 +93,7 @@ impl Results {
                         recorded.insert(instance, found.len());
                         found.push((*result, params.clone()));
                     }
-                    // Without its metrics, which it required, it has failed after all.
+                    // It has failed, because the metrics that it requires are missing.
                     RunEvent::Settled { instance, outcome, cause } => {
                         if let Some(at) = recorded.get(&instance) {
                             (found[*at].0.outcome, found[*at].0.cause) = (outcome, cause);
@@ -109,7 +109,7 @@ impl Results {
             find(&view, step)?;
         }
         let (results, none) = (place::results(&place.store, output)?, Rc::new(Params::new()));
-        // What was good as its numbers were read then is no result of this run.
+        // A result that was valid only with the earlier numbers does not belong to this run.
         let has_failed = |shown: &Shown| {
             !matches!(shown.state, InstanceState::Cached(Outcome::Ok, _) | InstanceState::Done(Outcome::Ok))
         };
@@ -126,14 +126,14 @@ impl Results {
             if result.is_none() && shown.is_unread() {
                 without.push(&*shown.label);
             }
-            // Its step may have had another name when it was made.
+            // Its step may have had another name then.
             let named = |result| StepResult { step: shown.step.clone(), label: shown.label.clone(), ..result };
             found.extend(result.map(named).map(|result| (result, none.clone())));
             Ok(())
         })?;
         if !without.is_empty() {
             let names = words::named(&without);
-            output.note(format!("{} without a result: {names} (`flow show STEP` says why)", styled(NOTE, "note:")))?;
+            output.note(format!("{} without a result: {names} (`flow show STEP` shows why)", styled(NOTE, "note:")))?;
         }
         Ok(found)
     }
@@ -177,7 +177,7 @@ fn row(result: &StepResult, params: &Params) -> Map<String, Value> {
     row
 }
 
-/// A count without a point, so that others read it as one.
+/// A count without a decimal point, so that others read it as one.
 fn number(value: f64) -> Value {
     const EXACT: f64 = 9e15;
     match value {

@@ -18,7 +18,7 @@ use crate::reasons;
 use crate::screen::{Ended, FURTHER, Length, Screen, View, summary};
 use crate::terminal;
 
-/// Lines of a log that are shown with a failure.
+/// Lines of a log that are printed with a failure.
 const LOG_LINES: usize = 12;
 
 /// Arguments of `flow run`.
@@ -28,61 +28,62 @@ const LOG_LINES: usize = 12;
     after_help = "\
 Examples:
   flow run workflows/feb08.yaml                    everything that is not cached
-  flow run workflows/feb08.yaml solo_table         one step and what it needs
+  flow run workflows/feb08.yaml solo_table         one step and the steps that it needs
   flow run workflows/feb08.yaml --set model=resnet34 --set 'batches=[16, 32]'
-  flow run workflows/feb08.yaml -n                 only say what would run, and why
+  flow run workflows/feb08.yaml -n                 only show what would run, and why
   flow run workflows/feb08.yaml -f solo            run a step again although it is cached
-  flow run workflows/feb08.yaml --detach           go on when the terminal goes; `flow attach` watches
+  flow run workflows/feb08.yaml --detach           continue without the terminal; `flow attach` follows it
 
 With --json each line is one object: `at` (milliseconds since 1970), `event`, and the event's fields. The events
 are run_started, instance, remarked, cached, started, ready, released, epoch, ended, again, recorded, observed, tried,
-settled, interrupted, notice, published, withheld and run_ended; the same lines stand in the store's
+settled, interrupted, notice, published, withheld and run_ended. The store keeps the same lines in
 runs/<id>/journal.jsonl."
 )]
 pub(crate) struct Run {
     /// The workflow file [default: the only one in this folder, else the last run's, else the only one in workflows/]
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Run only these steps, or instances such as 'solo[batch=16]', and what they need
+    /// Run only these steps, or instances such as 'solo[batch=16]', and the steps that they need
     #[arg(value_name = "STEP")]
     targets: Vec<String>,
     #[command(flatten)]
     selection: Selection,
-    /// Only say what would run, and why
+    /// Only show what would run, and why
     #[arg(short = 'n', long)]
     dry_run: bool,
     /// Run everything again, or only this step; may be repeated
     #[arg(short, long, value_name = "STEP", num_args = 0..=1, default_missing_value = "")]
     force: Vec<String>,
-    /// After a failure go on with what does not need it
+    /// After a failure, continue with all steps that do not need the failed one
     #[arg(short, long)]
     keep_going: bool,
-    /// At most so many steps at once
+    /// Run at most this many steps at once
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     jobs: Option<u32>,
     /// The order of steps: critical-path, fifo, fit, easy, sjf, … [default: the workflow's, else critical-path]
     #[arg(long, value_name = "NAME")]
     policy: Option<String>,
-    /// Replace what is published, though the run is of a part, with other parameters, profile or GPUs; without a GPU, publish into the
-    /// README too
+    /// Replace published files even if this run is partial or has other parameters, profile or
+    /// GPUs; without a GPU, also publish into the README
     #[arg(long, conflicts_with = "no_publish")]
     publish: bool,
-    /// Publish nothing; reports are written into the run's folder
+    /// Publish nothing; write reports into the run's folder
     #[arg(long)]
     no_publish: bool,
     /// A note on the run, for `flow runs`
     #[arg(short, long = "message", value_name = "TEXT")]
     message: Option<String>,
-    /// Give up at once while a command such as `flow gc` has the store to itself
+    /// Fail at once if a command such as `flow gc` has exclusive use of the store
     #[arg(long)]
     no_wait: bool,
-    /// Go on in the background; where flow itself is killed its steps go on, and the next run follows them
+    /// Run in the background; if flow itself is killed, its steps continue and the next run follows
+    /// them
     #[arg(long, conflicts_with = "dry_run")]
     detach: bool,
-    /// This process is the one in the background
+    /// This process is the background one
     #[arg(long, hide = true, conflicts_with = "detach")]
     detached: bool,
-    /// One JSON object a line
+    /// One JSON object per line
     #[arg(long)]
     json: bool,
 }
@@ -102,9 +103,9 @@ impl Run {
             return plan::show(&session, &targets, &force, false, self.json, output);
         }
         if let Some(gpus) = session.gpus.as_deref().filter(|gpus| hardware::declares(gpus)) {
-            let why = format!("--gpus '{gpus}' declares GPUs that may not be here, and nothing can run on them");
+            let why = format!("--gpus '{gpus}' declares GPUs that may not exist, and nothing can run on them");
             return Err(
-                CliError::usage(why).hint("--gpus 0,1 names some that are; `flow plan` and `flow check` take both")
+                CliError::usage(why).hint("--gpus 0,1 selects real ones; `flow plan` and `flow check` take both")
             );
         }
         if self.detach {
@@ -132,7 +133,7 @@ impl Run {
             detached: self.detached,
         };
         let mut screen = Screen::new(output, self.json);
-        // A reader that went away is no reason to stop working.
+        // Work continues even if the reader of the output has gone.
         let end = flow_exec::run(&options, Arc::new(crate::builtins::Steps::new()), &mut |update| {
             drop(screen.update(update))
         });
@@ -146,7 +147,7 @@ impl Run {
             let length = Length::of(output);
             let answers =
                 if end.unchanged { Vec::new() } else { report::answers(&workspace, &view, &end.made, global, output) };
-            // How the run ended is its exit code, also where nobody reads the words any more.
+            // The exit code says how the run ended, even if nobody reads the output.
             let mut lines = words(&view, &end, answers, &workspace, length);
             if output.verbose {
                 let unfollowed = reasons::unfollowed(&end.unfollowed);
@@ -158,8 +159,9 @@ impl Run {
     }
 }
 
-/// The file, if one is named, the targets, and what is forced. `-f` takes a step or nothing, so the file may have been taken for
-/// its value: `flow run -f w.yaml`. What is no workflow in its place is a target of the workflow at hand.
+/// The file, if it is named, the targets, and the forced steps. `-f` takes a step or nothing, so
+/// clap may take the file for its value: `flow run -f w.yaml`. A word in the file's place that is
+/// not a file is a target of the default workflow.
 fn sort_out(
     file: Option<PathBuf>,
     mut targets: Vec<String>,
@@ -214,7 +216,7 @@ pub(crate) fn log_tail(workspace: &Workspace, folder: &str) -> Vec<String> {
     folder.log_tail(LOG_LINES).unwrap_or_default().iter().map(|line| terminal::printed(line)).collect()
 }
 
-/// A run with nothing to do writes no journal; whoever reads lines still wants an end.
+/// A run with nothing to do writes no journal, but readers of lines expect an end event.
 fn unchanged_line(end: &RunEnd) -> JournalLine {
     let (counts, run) = (end.counts.clone(), Some(end.run.clone()));
     let event = RunEvent::RunEnded { exit: end.exit, counts, run, not_published: Vec::new() };
@@ -227,13 +229,13 @@ mod tests {
 
     #[test]
     fn the_help_lists_all_events() {
-        // Journals that are of no run have these besides.
+        // Other journals have these events too.
         let others = ["accepted", "imported", "foreign", "forgotten", "dropped"];
         let error = serde_json::from_str::<RunEvent>(r#"{"event": "?"}"#).unwrap_err().to_string();
         let known = error.split('`').skip(3).step_by(2).filter(|name| !others.contains(name));
         let help = <Run as clap::Args>::augment_args(clap::Command::new("run")).get_after_help().unwrap().to_string();
         let (_, list) = help.split_once("The events\nare ").unwrap();
-        let (list, _) = list.split_once(';').unwrap();
+        let (list, _) = list.split_once('.').unwrap();
         let names = list.split([' ', ',', '\n']).filter(|word| !matches!(*word, "" | "and"));
         assert_eq!(names.collect::<Vec<_>>(), known.collect::<Vec<_>>());
     }

@@ -21,10 +21,10 @@ use crate::words;
 pub(crate) struct Runs {
     #[command(flatten)]
     about: About,
-    /// Only the last so many
+    /// Only the last N
     #[arg(short = 'N', long, value_name = "N", default_value_t = 20)]
     last: usize,
-    /// One JSON object a run
+    /// One JSON object per run
     #[arg(long)]
     json: bool,
 }
@@ -59,7 +59,7 @@ impl Runs {
         ];
         let mut listed: Vec<(RunId, Listed)> =
             runs.into_iter().map(|(run, start)| (run, Listed::Run(Box::new(start)))).collect();
-        // In a store that several users share.
+        // In a store with several users.
         let mut owners = vec![Some(styled(STRONG, "of"))];
         let mut advice = Vec::new();
         let imports = place.imports()?.into_iter();
@@ -131,7 +131,7 @@ fn row_of_import(import: &Import) -> Vec<String> {
     ]
 }
 
-/// What it ran on: GPUs, or CPUs where there are none.
+/// Its hardware: GPUs, or CPUs if there are none.
 fn machine(origin: &Origin) -> String {
     let machine = &origin.machine;
     match machine.gpus.first() {
@@ -140,7 +140,7 @@ fn machine(origin: &Origin) -> String {
     }
 }
 
-/// With a `+` where there were changes that were not committed.
+/// With a `+` if there were uncommitted changes.
 fn commit(revision: &Revision) -> String {
     format!("{}{}", revision.short(), if revision.dirty { "+" } else { "" })
 }
@@ -154,7 +154,7 @@ fn row(run: String, start: &RunStart, status: Option<&Status>, goes_on: &str, no
         Some(130) => (took(status.updated_at), "interrupted".to_owned()),
         Some(_) => (took(status.updated_at), "failed".to_owned()),
         None if !goes_on.is_empty() => (took(now), goes_on.to_owned()),
-        // When that was nobody wrote down.
+        // The time of its end was not recorded.
         None => (String::new(), format!("killed, last seen after {}", took(status.updated_at))),
     };
     let counts = status.counts.iter();
@@ -172,7 +172,7 @@ fn row(run: String, start: &RunStart, status: Option<&Status>, goes_on: &str, no
     ]
 }
 
-/// What was set on the command line, and the note.
+/// The settings of the command line, and the note.
 fn settings(start: &RunStart) -> String {
     let note = start.note.as_ref().map(|note| format!("“{note}”"));
     let on = start.on.map(|place| format!("--on {}", place.name()));

@@ -17,8 +17,8 @@ use crate::place;
 /// Arguments of `flow schema`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Editors complete and check workflow files with it, and what `with:` takes of each plugin that is found here. For one that speaks the
-YAML language server:
+With the schema, editors complete and check workflow files, including `with:` of all plugins found here. For an editor
+with the YAML language server:
   flow schema > workflow.schema.json
   # yaml-language-server: $schema=workflow.schema.json      as the first line of a workflow")]
 pub(crate) struct Schema {

@@ -25,16 +25,16 @@ use crate::{place, words};
 #[command(after_help = "\
 Examples:
   flow show solo                         every result of the step
-  flow show solo_table                   the table that it made
-  flow show 'solo[batch=16]' --json      one of them, as it is kept
+  flow show solo_table                   the table of the step
+  flow show 'solo[batch=16]' --json      one of them, as stored
 
-Of many instances it shows a line each, with -v all that is known of each.")]
+For many instances it prints one line each; -v prints everything about each.")]
 pub(crate) struct Show {
     /// A step, or an instance such as 'solo[batch=16]'
     step: String,
     #[command(flatten)]
     of: OfRun,
-    /// Results as they are kept, one JSON object a line
+    /// Results as they are stored, one JSON object per line
     #[arg(long)]
     json: bool,
 }
@@ -44,7 +44,7 @@ impl Show {
         let (place, dir, mut view) = place::run_with(global, &self.of, &self.step, |_| true, output)?;
         let mut left = None;
         if view.exit.is_none() && dir.lives().is_none() {
-            // It may have ended since its journal was read.
+            // It may have ended after its journal was read.
             view = View::default();
             dir.read_journal(|line| view.event(&line))?;
             left = view.exit.is_none().then(|| Left::of(&place.store, &dir));
@@ -98,7 +98,7 @@ fn why_it_ran(result: &StepResult, past: &mut Past<'_>, shown: &Shown) -> Option
     Some(reason.words())
 }
 
-/// A result as it is kept, with how its attempt began.
+/// A stored result, and how its attempt began.
 fn with_start(result: &StepResult, past: &mut Past<'_>, shown: &Shown) -> Result<Value, CliError> {
     let unwritable = |e: serde_json::Error| CliError::failed(format!("the result cannot be written: {e}"));
     let mut value = serde_json::to_value(result).map_err(unwritable)?;
@@ -112,16 +112,16 @@ fn with_start(result: &StepResult, past: &mut Past<'_>, shown: &Shown) -> Result
     Ok(value)
 }
 
-/// From so many instances on each is a line.
+/// From this number of instances on, each has one line.
 const MANY: usize = 4;
 
-/// How it ended, its first numbers and how long it took; or why there is no result.
+/// Its outcome, first numbers and time; or why there is no result.
 fn line(shown: &Shown, result: Option<StepResult>, left: Option<&Left>) -> Vec<String> {
     let label = styled(STRONG, &shown.label);
     let Some(result) = result else { return vec![label, why_none(shown, left)] };
     let how = styled(style(&result), words::outcome(result.outcome));
     let attempts = match &result.usage.earlier {
-        Some(earlier) if earlier.unmeasured > 0 => " (a part is missing: it went on from a checkpoint)".to_owned(),
+        Some(earlier) if earlier.unmeasured > 0 => " (incomplete: it resumed from a checkpoint)".to_owned(),
         Some(earlier) => format!(" (in {} attempts)", earlier.jobs + 1),
         None => String::new(),
     };
@@ -129,7 +129,7 @@ fn line(shown: &Shown, result: Option<StepResult>, left: Option<&Left>) -> Vec<S
     vec![label, how, took + &attempts, came_to(&result)]
 }
 
-/// What a run that was killed has left, by label.
+/// Steps that a killed run left, by label.
 struct Left {
     here: BTreeSet<String>,
     in_slurm: BTreeSet<String>,
@@ -145,14 +145,14 @@ impl Left {
         }
     }
 
-    /// What became of one that was running.
+    /// The state of an attempt that was running.
     fn words(&self, label: &str) -> &'static str {
         if self.here.contains(label) {
-            "no result yet: flow was killed while it ran, and it goes on (`flow status`)"
+            "no result yet: flow was killed while it ran, but it continues (`flow status`)"
         } else if self.in_slurm.contains(label) {
-            "no result yet: flow was killed, and its job may go on in Slurm (`flow status`)"
+            "no result yet: flow was killed, and its job may continue in Slurm (`flow status`)"
         } else if self.ended.contains(label) {
-            "no result yet: flow was killed while it ran; it has ended since, and the next run takes in what it came to"
+            "no result yet: flow was killed while it ran; it has ended since, and the next run collects its result"
         } else {
             "no result: flow was killed while it ran"
         }
@@ -161,8 +161,10 @@ impl Left {
 
 fn why_none(shown: &Shown, left: Option<&Left>) -> String {
     match shown.state {
-        // The reason that is known is why it runs.
-        InstanceState::Running => left.map_or("no result yet: it runs", |left| left.words(&shown.label)).to_owned(),
+        // The known reason is the one for which it runs.
+        InstanceState::Running => {
+            left.map_or("no result yet: it is running", |left| left.words(&shown.label)).to_owned()
+        }
         InstanceState::Settled(outcome) if is_failure(outcome) => {
             let how = styled(BAD, words::outcome(outcome));
             match &shown.reason {
@@ -182,7 +184,7 @@ fn style(result: &StepResult) -> Paint {
     }
 }
 
-/// The table or the report that one of flow's own steps made.
+/// The table or report of one of flow's own steps.
 fn made(result: &StepResult, objects: &Objects, lang: Option<&str>) -> Result<Option<String>, CliError> {
     let read = |file: &str| result.outputs.values().find_map(|artifact| objects.read(&artifact.digest, file).ok());
     let text = match read(&format!("table.{}.md", lang.unwrap_or("en"))) {
@@ -192,7 +194,7 @@ fn made(result: &StepResult, objects: &Objects, lang: Option<&str>) -> Result<Op
     Ok(text)
 }
 
-/// Everything about a result, in words.
+/// Everything about a result.
 fn card(label: &str, result: &StepResult, began: &Began, objects: &Objects, zone: &TimeZone) -> Vec<String> {
     let mut out = vec![format!("{}  {}", styled(STRONG, label), styled(style(result), words::outcome(result.outcome)))];
     let mut rows: Vec<Vec<String>> = Vec::new();
@@ -273,10 +275,10 @@ fn usage(result: &StepResult, row: &mut impl FnMut(&str, String)) {
         let ended = if earlier.jobs == 1 { "one was" } else { "all but the last were" };
         let unmeasured = match earlier.unmeasured {
             0 => String::new(),
-            1 => "; what one of them took is not known, for it was killed together with flow".to_owned(),
-            n => format!("; what {n} of them took is not known, for they were killed together with flow"),
+            1 => "; the duration of one is unknown, because it was killed together with flow".to_owned(),
+            n => format!("; the durations of {n} are unknown, because they were killed together with flow"),
         };
-        format!(", in {} attempts: {ended} ended in the middle{unmeasured}", earlier.jobs + 1)
+        format!(", in {} attempts: {ended} interrupted{unmeasured}", earlier.jobs + 1)
     });
     let known = |name: &str, unit: &str| measured(result, name).map(|value| words::metric(value, unit));
     if let Some(wall_s) = measured(result, "wall") {
@@ -299,11 +301,11 @@ fn usage(result: &StepResult, row: &mut impl FnMut(&str, String)) {
     for (i, gpu) in usage.gpus.iter().enumerate() {
         row_of(&format!("GPU {i}"), on_gpu(gpu), row);
     }
-    row_of("measuring", [known("sampler_cpu", "ratio").map(|share| format!("took {share} of one core"))], row);
+    row_of("measuring", [known("sampler_cpu", "ratio").map(|share| format!("used {share} of one core"))], row);
     row_of("energy", [measured(result, "energy").map(|joules| format!("{} J", words::number(joules)))], row);
 }
 
-/// A row of what is known; none if nothing is.
+/// A row of known facts; none if nothing is known.
 fn row_of(name: &str, parts: impl IntoIterator<Item = Option<String>>, row: &mut impl FnMut(&str, String)) {
     let known: Vec<String> = parts.into_iter().flatten().collect();
     if !known.is_empty() {
@@ -311,12 +313,12 @@ fn row_of(name: &str, parts: impl IntoIterator<Item = Option<String>>, row: &mut
     }
 }
 
-/// What is known of the use of one GPU.
+/// The use of one GPU.
 fn on_gpu(gpu: &GpuUsage) -> [Option<String>; 4] {
     let share = |value: Option<f64>| value.map(|value| words::metric(value, "ratio"));
     let unverified = if gpu.unverified { " (unverified)" } else { "" };
     let peak = share(gpu.load_peak).map(|peak| format!("peak {peak}"));
-    let full = share(gpu.load_above_90).map(|time| format!("above 90 % for {time} of the time"));
+    let full = share(gpu.load_above_90).map(|time| format!("above 90% for {time} of the time"));
     let more = [peak, full].into_iter().flatten().collect::<Vec<_>>().join(", ");
     let load = match (share(gpu.load_mean), more.is_empty()) {
         (Some(mean), true) => Some(format!("load {mean}")),
@@ -335,7 +337,7 @@ fn on_gpu(gpu: &GpuUsage) -> [Option<String>; 4] {
 fn circumstances(result: &StepResult, row: &mut impl FnMut(&str, String)) {
     let seen = &result.circumstances;
     let mode = match seen.mode {
-        Mode::Plain => "beside whatever else was running",
+        Mode::Plain => "not exclusive: other steps may run alongside",
         Mode::Alone => "alone",
         Mode::Corun => "in a co-run group",
     };

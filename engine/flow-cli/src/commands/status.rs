@@ -20,16 +20,16 @@ use crate::{reasons, words};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  flow status                            the runs that go on, or the last one
+  flow status                            the active runs, or the last one
   flow status 3f2a                       an earlier run, and why its steps ran
   flow status --json                     its status file, for scripts")]
 pub(crate) struct Status {
-    /// A run, by its id or the end of it, as --run names it
+    /// A run, by its id or the end of it, like --run
     #[arg(value_name = "RUN", conflicts_with = "run")]
     asked: Option<String>,
     #[command(flatten)]
     of: OfRun,
-    /// The status file as it is
+    /// Print the status file
     #[arg(long)]
     json: bool,
 }
@@ -41,7 +41,7 @@ impl Status {
         let mut living = place.living()?;
         let mut which = self.of.run.clone();
         if which.is_none() && !self.json {
-            // One that begins has no journal yet.
+            // A run that begins has no journal yet.
             let begins = |one: &LivingRun| matches!(one.dir.first_line(), Ok(None));
             if living.len() > 1 || living.first().is_some_and(begins) {
                 living.iter().try_for_each(|one| one_of_several(one, output))?;
@@ -98,22 +98,23 @@ impl Status {
                     output.sentence(&line, FURTHER)?;
                 }
                 if view.exit.is_none() {
-                    output.line("the next run goes on where it was")?;
+                    output.line("the next run continues from there")?;
                 }
                 for one in &living {
-                    output.line(format!("run {} goes on: {}", one.run, one.holder))?;
+                    output.line(format!("run {} is active: {}", one.run, one.holder))?;
                 }
             }
         }
         let left = may_have_left(&place.store)?;
         for (run, steps) in kept(&place.store, &left) {
             output.line(format!(
-                "of run {run}, which was killed, {} on: {}; the next run of its workflow takes over, and `flow cancel {run}` ends what goes on",
-                if steps.len() == 1 { "one step goes".to_owned() } else { format!("{} go", words::count(steps.len(), "step")) },
-                steps.join(", ")
+                "run {run} was killed, but {} running: {}; the next run of its workflow takes over, `flow cancel {run}` ends {}",
+                if steps.len() == 1 { "1 step is".to_owned() } else { format!("{} are", words::count(steps.len(), "step")) },
+                steps.join(", "),
+                if steps.len() == 1 { "it" } else { "them" }
             ))?;
         }
-        // A run that goes on may have taken them up.
+        // An active run may have taken them over.
         if !goes_on {
             for (run, jobs) in left_in_slurm(&left) {
                 output.line(in_slurm(&run, jobs))?;
@@ -126,26 +127,26 @@ impl Status {
     }
 }
 
-/// What a run that was killed has left in Slurm.
+/// What a killed run has left in Slurm.
 fn in_slurm(run: &RunId, jobs: Option<usize>) -> String {
-    let (they, them, what) = match jobs {
-        Some(1) => ("one job goes".to_owned(), "it", "it"),
-        Some(jobs) => (format!("{} go", words::count(jobs, "job")), "them", "them"),
-        None => ("jobs may go".to_owned(), "them", "what goes on"),
+    let (they, them) = match jobs {
+        Some(1) => ("1 job is".to_owned(), "it"),
+        Some(jobs) => (format!("{} are", words::count(jobs, "job")), "them"),
+        None => ("jobs may be".to_owned(), "them"),
     };
     let unsure = if jobs.is_none() { ", which does not answer now" } else { "" };
     format!(
-        "of run {run}, which was killed, {they} on in Slurm{unsure}; the next run of its workflow takes {them} up, \
-         and `flow cancel {run}` ends {what}"
+        "run {run} was killed, but {they} still in Slurm{unsure}; the next run of its workflow takes over, \
+         `flow cancel {run}` ends {them}"
     )
 }
 
-/// The runs of this machine whose stores are others, in a line.
+/// The runs of this machine with other stores, in one line.
 fn elsewhere(place: &StoreLocation, living: &[LivingRun]) -> Option<String> {
-    // Where the ledger is of no use `flow queue` says why.
+    // If the ledger is unusable, `flow queue` says why.
     let seen = ledger::look_at_machine().unwrap_or_default();
     let ours = |run: &str| {
-        // What is in the ledger others wrote.
+        // The ledger may contain other users' text.
         let name = !run.contains('/');
         living.iter().any(|one| one.run.0 == run)
             || name && place.store.run(&RunId(run.to_owned())).kept() != DaemonState::Nothing
@@ -153,17 +154,17 @@ fn elsewhere(place: &StoreLocation, living: &[LivingRun]) -> Option<String> {
     let others = seen.runs.iter().map(|(_, slot)| slot).filter(|slot| !ours(&slot.run));
     let others: Vec<String> = others.map(|slot| format!("{} of {}", slot.workflow, slot.person)).collect();
     let names = others.join(", ");
-    (!others.is_empty()).then(|| format!("from other stores this machine runs {names}; `flow queue` shows all"))
+    (!others.is_empty()).then(|| format!("this machine also runs {names} from other stores; `flow queue` shows all"))
 }
 
-/// `process 12`, whose it is if that is somebody else's, and what to do if it is stopped.
+/// `process 12`, its owner if that is another user, and advice if it is stopped.
 fn process_of(one: &LivingRun) -> String {
     let whose = one.dir.others().map(|user| format!(" of {user}")).unwrap_or_default();
     let stopped = one.holder.process.stopped().map(|what_to_do| format!(", stopped ({what_to_do})"));
     format!("{}{whose}{}", one.holder.process.words(), stopped.unwrap_or_default())
 }
 
-/// One of several runs that go on.
+/// One of several active runs.
 fn one_of_several(one: &LivingRun, output: &mut Output) -> Result<(), CliError> {
     let process = process_of(one);
     match one.dir.status()? {
@@ -177,10 +178,10 @@ fn one_of_several(one: &LivingRun, output: &mut Output) -> Result<(), CliError> 
     Ok(())
 }
 
-/// So many are told one by one.
+/// Up to this number, waiting instances are printed one by one.
 const SHOWN: usize = 24;
 
-/// A run that goes on.
+/// An active run.
 fn standing(status: &RunStatus, process: &str, now: u64) -> Vec<String> {
     let since = |at: u64| now.saturating_sub(at) as f64 / 1e3;
     let mut out = vec![format!(
@@ -201,7 +202,7 @@ fn standing(status: &RunStatus, process: &str, now: u64) -> Vec<String> {
     out.push(line);
     let (queued, running): (Vec<&Running>, Vec<&Running>) = status.running.iter().partition(|one| one.queued.is_some());
     let row = |one: &Running| {
-        let percent = one.fraction.map(|f| format!("{:.0} %", f * 100.0)).unwrap_or_default();
+        let percent = one.fraction.map(|f| format!("{:.0}%", f * 100.0)).unwrap_or_default();
         let cpus = words::count(one.cpus as usize, "CPU");
         let gpus = match one.gpus.len().max(one.gpus_asked as usize) {
             0 => cpus,
@@ -238,7 +239,8 @@ fn standing(status: &RunStatus, process: &str, now: u64) -> Vec<String> {
         let who = if let [one] = labels[..] { one.to_owned() } else { words::count(labels.len(), "instance") };
         out.push(format!("  {} {who}: {reason}", styled(FAINT, "waiting")));
     }
-    // Of thousands that wait the first are looked at, and what needs something is not looked at before that is there.
+    // Of thousands that wait, the first are shown. Those that need a result that is missing come
+    // last.
     let told = settled as usize + status.running.len() + status.waiting.len();
     let more = (status.instances as usize).saturating_sub(told);
     if more > 0 {
@@ -247,7 +249,7 @@ fn standing(status: &RunStatus, process: &str, now: u64) -> Vec<String> {
         } else {
             format!("{} more", words::thousands(more))
         };
-        out.push(format!("  {} {who}: for their turn, or for what they need", styled(FAINT, "waiting")));
+        out.push(format!("  {} {who}: queued, or waiting for a dependency", styled(FAINT, "waiting")));
     }
     out
 }
@@ -293,10 +295,10 @@ mod tests {
         insta::assert_snapshot!(lines.join("\n"), @r"
         feb08 run 20260208-153012-3f2a (workflows/feb08.yaml), process 123, for 1 min 40 s
           5 of 24 instances: 4 cached, 1 out of memory
-          running  solo[batch=16]  0:41  50 %  2 CPUs  epoch 2/4
+          running  solo[batch=16]  0:41  50%  2 CPUs  epoch 2/4
           waiting c: dataset goes first
           waiting 2 instances: table goes first
-          waiting 15 more: for their turn, or for what they need
+          waiting 15 more: queued, or waiting for a dependency
         ");
     }
 

@@ -19,22 +19,22 @@ pub(crate) struct Store {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Make a store that a group of people shares
+    /// Create a store that a group of people shares
     Init(Init),
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  flow store init --group lab /data/flow         made once, by a member of the group
-  flow run train.yaml --store /data/flow         each of them, or with FLOW_STORE=/data/flow
+  flow store init --group lab /data/flow         once, by a member of the group
+  flow run train.yaml --store /data/flow         by each of them, or with FLOW_STORE=/data/flow
 
-Everybody in the group reads and reuses what anybody's runs came to. Logs and attempts stay their owner's.")]
+Everyone in the group reads and reuses the results of all runs. Logs and attempts stay private.")]
 struct Init {
     /// The group that shares it
     #[arg(long)]
     group: String,
-    /// Its folder, on a local disk [default: --store]
+    /// The folder, on a local disk [default: --store]
     path: Option<PathBuf>,
 }
 
@@ -42,13 +42,14 @@ impl Store {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let What::Init(Init { group, path }) = self.what;
         let path = path.or_else(|| global.store.clone()).ok_or_else(|| {
-            CliError::usage("which folder is the store to be in?").hint("flow store init --group lab /data/flow")
+            CliError::usage("no folder for the store was given").hint("flow store init --group lab /data/flow")
         })?;
         let made = flow_store::init_for_group(&path, &group)?;
         let path = made.dir.path().display();
         output.line(format!("made the store {path} for the group {group}: --store {path}, or FLOW_STORE={path}"))?;
         if made.needs_umask {
-            output.note("this file system keeps no access lists: members run `umask 002` before they use the store")?;
+            output
+                .note("this file system has no access lists: members must run `umask 002` before they use the store")?;
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -25,17 +25,17 @@ use crate::{place, words};
 Examples:
   flow why solo                          every instance of the step
   flow why 'solo[version=v7,batch=16]'   one of them
-  flow why solo --set lr=0.1             what this change would do
+  flow why solo --set lr=0.1             the effect of this change
   flow why solo --run 3f2a               why it ran in an earlier run
 
-While a run goes on it says what a step waits for.")]
+During a run, it shows what a step waits for.")]
 pub(crate) struct Why {
     /// A step, or an instance such as 'solo[batch=16]'
     #[arg(required = true, value_name = "STEP")]
     steps: Vec<String>,
     #[command(flatten)]
     about: WorkflowArg,
-    /// Why it ran in this run, by its id or the end of it, instead of what would run now
+    /// Show why it ran in this run, by its id or the end of it, instead of what would run now
     #[arg(long, value_name = "ID", conflicts_with_all = ["set", "params", "profile", "gpus", "on"])]
     run: Option<String>,
     #[command(flatten)]
@@ -99,7 +99,7 @@ impl Why {
             output.line(format!("{}: kept by `flow accept`: {reason}", named(&of)))?;
         }
         for ((.., workflow), both) in others {
-            let take = if both.len() == 1 { "takes the result of" } else { "take the results of" };
+            let take = if both.len() == 1 { "reuses the result of" } else { "reuse the results of" };
             let (of, theirs): (Vec<&str>, Vec<&str>) = both.iter().map(|(label, theirs)| (*label, &**theirs)).unzip();
             let workflow = workflow.map(|workflow| format!(" of workflow `{workflow}`")).unwrap_or_default();
             output.line(format!("{}: {take} {}{workflow}", named(&of), words::named(&theirs)))?;
@@ -120,7 +120,7 @@ impl Why {
     }
 }
 
-/// Repetitions that were made, by the group whose verdict asked for them, and after how many runs.
+/// Repetitions that were made, by the group of the undecided verdict, and after how many runs.
 fn repeated<'a>(
     expansion: &'a Expansion,
     ids: &[InstanceId],
@@ -136,18 +136,19 @@ fn repeated<'a>(
     made
 }
 
-/// So many results are read at once, and held.
+/// Results are read in batches of this size.
 const AT_ONCE: usize = 512;
 
-/// A step, the one that made its results, and the workflow of that where it is another.
+/// A step, the step that made its results, and its workflow if that is another one.
 type Made<'a> = (&'a str, String, Option<String>);
 
-/// What is worth a word of results that stand for these.
+/// Notes about the results that these instances reuse.
 #[derive(Default)]
 struct Reused<'a> {
-    /// Those that were kept for a changed fingerprint, by the reason that was given.
+    /// Results that were accepted for a changed fingerprint, by the given reason.
     accepted: IndexMap<String, Vec<&'a str>>,
-    /// Those that another step made, which does the same: whose they are, and as what they were made.
+    /// Results of another step that does the same work: its name, and the label under which they
+    /// were made.
     others: IndexMap<Made<'a>, Vec<(&'a str, String)>>,
 }
 
@@ -175,11 +176,11 @@ impl<'a> Reused<'a> {
     }
 }
 
-/// A run that goes on, as it stands.
+/// The present state of an active run.
 struct Living {
     status: Status,
     dir: RunDir,
-    /// Whose it is, if it is not one's own.
+    /// Its owner, if that is another user.
     owner: Option<String>,
 }
 
@@ -191,7 +192,7 @@ impl Living {
         }
     }
 
-    /// The labels of what it has not settled. What the first of these wait for stands in its status.
+    /// Labels of its unsettled instances. Its status holds the reasons of the first waiting ones.
     fn open(&self) -> Result<Vec<String>, CliError> {
         let mut view = View::default();
         self.dir.read_journal(|line| view.event(&line))?;
@@ -199,7 +200,7 @@ impl Living {
     }
 }
 
-/// The runs of a workflow that go on, with its parameters: with others its steps are others.
+/// The active runs of a workflow with the same parameters: with others, its steps would be others.
 fn going_on(knowledge: &Knowledge, of: &Expansion) -> Result<Vec<Living>, CliError> {
     let Some(dir) = knowledge.dir() else { return Ok(Vec::new()) };
     let mut found = Vec::new();
@@ -218,12 +219,12 @@ fn going_on(knowledge: &Knowledge, of: &Expansion) -> Result<Vec<Living>, CliErr
     Ok(found)
 }
 
-/// What a run that goes on says of an instance.
+/// What an active run says of an instance.
 struct LiveLine<'a> {
     label: &'a str,
-    /// That it runs, or what it waits for.
+    /// That it runs, or the reason of its wait.
     text: String,
-    /// The same, of many.
+    /// The same for many.
     alike: String,
 }
 
@@ -252,11 +253,11 @@ fn live<'a>(status: &Status, run: &str, labels: &IndexSet<&'a str>, now: u64) ->
 
 /// Its turn has not come.
 fn later<'a>(living: &Living, label: &'a str) -> LiveLine<'a> {
-    let text = format!("{} in {}: for its turn, or for what it needs", styled(NOTE, "waits"), living.named());
+    let text = format!("{} in {}: queued, or waiting for a dependency", styled(NOTE, "waits"), living.named());
     LiveLine { label, alike: text.clone(), text }
 }
 
-/// Each by itself; of many, those together of which the same is said.
+/// Each by itself; many with the same message as one.
 fn lines(told: &[LiveLine<'_>], each: bool) -> Vec<String> {
     const SHOWN: usize = 24;
     let mut alike: IndexMap<&str, Vec<&str>> = IndexMap::new();
@@ -268,10 +269,11 @@ fn lines(told: &[LiveLine<'_>], each: bool) -> Vec<String> {
     lines.collect()
 }
 
-/// The label of an instance, and what is to become of it.
+/// The label of an instance, and its planned outcome.
 type Asked<'a> = (&'a str, &'a State);
 
-/// The answer: one for all instances of which it is the same, or has the same form, but with `each`.
+/// The answer. Instances with the same message, or messages of one form, share a line; with `each`
+/// they do not.
 fn answer(asked: &[Asked<'_>], each: bool) -> Vec<String> {
     let mut alike: IndexMap<Value, IndexMap<Vec<String>, Vec<Asked<'_>>>> = IndexMap::new();
     for &(label, state) in asked {
@@ -284,7 +286,7 @@ fn answer(asked: &[Asked<'_>], each: bool) -> Vec<String> {
     }
     let mut out = Vec::new();
     for forms in alike.into_values() {
-        let differ = if forms.len() > 1 { " (the first of them; -v tells all)" } else { "" };
+        let differ = if forms.len() > 1 { " (the first of them; -v shows all)" } else { "" };
         let Some(said) = forms.keys().next().cloned() else { continue };
         let of: Vec<Asked<'_>> = forms.into_values().flatten().collect();
         let labels: Vec<&str> = of.iter().map(|(label, _)| *label).collect();
@@ -298,7 +300,7 @@ fn named(of: &[&str]) -> String {
     styled(STRONG, words::named(of))
 }
 
-/// Since which run results stand; of several, the first and the last.
+/// The run that made the results; of several, the first and the last.
 fn since(of: &[Asked<'_>]) -> String {
     let from = of.iter().filter_map(|(_, state)| match state {
         State::Cached { from, .. } => Some(from),
@@ -312,7 +314,7 @@ fn since(of: &[Asked<'_>]) -> String {
     }
 }
 
-/// What is said of an instance, after its name.
+/// The message about an instance, after its name.
 fn explain(state: &State) -> Vec<String> {
     match state {
         State::Cached { read_again: true, .. } => {
@@ -331,8 +333,8 @@ fn explain(state: &State) -> Vec<String> {
             lines
         }
         State::GoesOn { since, .. } => {
-            let text = format!("since run {since}; the next run follows it, and does not start it again");
-            vec![format!("{} {text}", styled(GOOD, "goes on"))]
+            let text = format!("since run {since}; the next run follows it and does not start it again");
+            vec![format!("{} {text}", styled(GOOD, "running"))]
         }
         State::After(steps) => vec![format!("{} {}", styled(NOTE, "decided after"), steps.join(", "))],
         State::MayRepeat { group, at_most } => {
@@ -364,7 +366,10 @@ mod tests {
     #[test]
     fn reasons_are_listed() {
         let state = State::Run(vec![Reason::PluginRebuilt("torch".into()), Reason::Forced]);
-        assert_eq!(said(&[("solo", state)], false), ["solo: would run", "  - plugin torch was rebuilt", "  - forced"]);
+        assert_eq!(
+            said(&[("solo", state)], false),
+            ["solo: would run", "  - the plugin torch was rebuilt", "  - forced"]
+        );
     }
 
     #[test]
@@ -382,7 +387,7 @@ mod tests {
             said(&asked, false),
             [
                 "a, c, e: cached, nothing changed since runs r1 to r2",
-                "b, d: would run (the first of them; -v tells all)",
+                "b, d: would run (the first of them; -v shows all)",
                 "  - `seed` was 1, is 2"
             ]
         );

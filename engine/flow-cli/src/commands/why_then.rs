@@ -1,4 +1,4 @@
-//! Why steps ran in a run that is over, by its journal.
+//! Why steps ran in an ended run, from its journal.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -49,9 +49,9 @@ pub(super) fn of_run(
     Ok(ExitCode::SUCCESS)
 }
 
-/// What became of an instance in its run, and why.
+/// The result of an instance in its run, and the reason.
 fn then(shown: &Shown, past: &mut Past<'_>) -> (String, Because) {
-    let own = || shown.reason.clone().unwrap_or_else(|| Because::Words("its journal does not say why".to_owned()));
+    let own = || shown.reason.clone().unwrap_or_else(|| Because::Words("its journal does not record why".to_owned()));
     match &shown.state {
         InstanceState::Cached(_, from) => {
             let because = shown.fingerprint.and_then(|of| past.reason(from, &of, &shown.label));
@@ -66,7 +66,7 @@ fn then(shown: &Shown, past: &mut Past<'_>) -> (String, Because) {
     }
 }
 
-/// Of what became of instances of a step: each, or those together whose reason has one form.
+/// The results of a step's instances: each, or those with reasons of one form together.
 fn lines(step: &str, how: &str, of: Vec<(&Shown, Because)>, each: bool) -> Vec<String> {
     if each {
         let line = |(shown, because): &(&Shown, Because)| {
@@ -84,7 +84,7 @@ fn lines(step: &str, how: &str, of: Vec<(&Shown, Because)>, each: bool) -> Vec<S
     reasons::alike(of.into_iter()).iter().map(line).collect()
 }
 
-/// Why results that stand now were made, unless each of them was its instance's first.
+/// Why the present results were made, unless each was the first of its instance.
 pub(super) fn since(store: &StoreDir, asked: &[(&str, &State)], output: &mut Output) -> Result<(), CliError> {
     /// A journal is read for each.
     const RUNS: usize = 8;

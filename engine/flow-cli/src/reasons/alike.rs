@@ -1,4 +1,5 @@
-//! What is said of many at once: of a sweep whose command changed each instance has another reason, and all have one form.
+//! Joins the messages about many instances: after a change of the command, the reasons of a sweep
+//! differ in values but have one form.
 
 use flow_core::reason::{Cause, Texts};
 use flow_core::{Outcome, why::Why};
@@ -14,12 +15,12 @@ pub(crate) enum Because {
     Runs(Why),
     /// Why it was settled in this way.
     Settled(Outcome, Option<Cause>),
-    /// Until which verdict is decided it runs again, and how often at most.
+    /// Until which verdict is decided it repeats, and the maximum number of runs.
     MayRepeat {
         group: String,
         at_most: u32,
     },
-    /// In words that others have only if they are the same.
+    /// Words that are equal only for equal messages.
     Words(String),
 }
 
@@ -35,7 +36,7 @@ impl Because {
         }
     }
 
-    /// The same where there is room for so many columns: values are left out first.
+    /// The message in a limited number of columns: values are left out first.
     pub(crate) fn words_within(&self, columns: usize) -> String {
         match self {
             Because::Runs(reasons) => why_within(reasons, columns),
@@ -43,7 +44,7 @@ impl Because {
         }
     }
 
-    /// What it has in common with those that only have other numbers, names and texts.
+    /// The form shared by messages that differ only in numbers, names and texts.
     pub(crate) fn form(&self) -> Value {
         match self {
             Because::Runs(why) => without_values(why.clone()),
@@ -59,7 +60,7 @@ impl Because {
 fn without_values<T: Texts + Serialize>(mut reason: T) -> Value {
     fn without_numbers(value: &mut Value) {
         match value {
-            // A value that was a number and is a text has changed like any other.
+            // A number that became a text is a change like any other.
             Value::Number(_) => *value = Value::String(String::new()),
             Value::Array(list) => list.iter_mut().for_each(without_numbers),
             Value::Object(map) => map.values_mut().for_each(without_numbers),
@@ -72,7 +73,8 @@ fn without_values<T: Texts + Serialize>(mut reason: T) -> Value {
     form
 }
 
-/// Reasons of one form: the one that most have, the first whose it is, how many have one, and whether they differ in it.
+/// Reasons of one form: the most frequent one, its first instance, the number of instances, and
+/// whether they differ.
 pub(crate) struct Alike<T> {
     pub(crate) of: T,
     said: String,
@@ -81,7 +83,7 @@ pub(crate) struct Alike<T> {
 }
 
 impl<T> Alike<T> {
-    /// The reason, and that others have it with values of their own.
+    /// The reason, noting that others have other values.
     pub(crate) fn words(&self) -> String {
         self.put(&self.said)
     }
@@ -92,7 +94,7 @@ impl<T> Alike<T> {
     }
 }
 
-/// The forms of some reasons, in the order of their first.
+/// The forms of some reasons, in order of first appearance.
 pub(crate) fn alike<T>(reasons: impl Iterator<Item = (T, Because)>) -> Vec<Alike<T>> {
     let mut forms: IndexMap<Value, IndexMap<String, (T, usize)>> = IndexMap::new();
     for (of, reason) in reasons {
@@ -100,7 +102,7 @@ pub(crate) fn alike<T>(reasons: impl Iterator<Item = (T, Because)>) -> Vec<Alike
     }
     let alike = forms.into_values().filter_map(|reasons| {
         let (count, differ) = (reasons.values().map(|(_, count)| count).sum(), reasons.len() > 1);
-        // Of several that are as common, the first.
+        // The first of equally frequent ones.
         let (said, (of, _)) = reasons.into_iter().rev().max_by_key(|(_, (_, count))| *count)?;
         Some(Alike { of, said, count, differ })
     });

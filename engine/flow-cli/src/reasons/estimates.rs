@@ -1,4 +1,4 @@
-//! What an estimate rests on, in words.
+//! Describes the basis of an estimate.
 
 use flow_core::sched::{Distance, Estimate, EstimateSource, OtherParameter};
 use serde_json::Value;
@@ -34,7 +34,7 @@ pub(crate) fn estimate_source(estimate: &Estimate) -> String {
             let changed = if *changed { ", some of another version of it" } else { "" };
             let disturbed = match disturbed {
                 0 => String::new(),
-                n => format!("; {n} more do not count, for others disturbed them"),
+                n => format!("; {n} more do not count, because they were disturbed"),
             };
             format!("{runs} of its step at other points{along}{distance}{changed}{disturbed}")
         }
@@ -48,7 +48,7 @@ pub(crate) fn estimate_source(estimate: &Estimate) -> String {
     }
 }
 
-/// That a step ran with another value of a parameter, which tells nothing.
+/// A step that ran with another value of a parameter, which says nothing about this one.
 pub(crate) fn ran_otherwise(OtherParameter { name, was, is }: &OtherParameter) -> String {
     format!("it ran with {name}={was}, not {is}")
 }
@@ -89,7 +89,7 @@ mod tests {
         1 run of `alone` and `late`, the same work
         4 runs of its step at other points of `batch`, `lr`
         4 runs of its step at other points of `batch`, `lr`, far beyond them
-        1 run of its step at other points, beyond them, some of another version of it; 12 more do not count, for others disturbed them
+        1 run of its step at other points, beyond them, some of another version of it; 12 more do not count, because they were disturbed
         3 runs of its step
         1 run of its step, none with model=vgg16, too few for an interval
         ");

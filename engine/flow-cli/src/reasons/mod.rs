@@ -1,4 +1,5 @@
-//! Reasons in words, for the terminal: those that reports show as well out of the English catalogue, the others here.
+//! Words reasons for the terminal. Reasons that reports show as well come from the English
+//! catalogue, the others from here.
 
 mod alike;
 mod estimates;
@@ -30,12 +31,12 @@ pub(crate) fn cause(cause: &Cause) -> String {
     english().cause(cause)
 }
 
-/// The same where the reason may be that outcome alone.
+/// The same, if the outcome alone may be the reason.
 pub(crate) fn settled(outcome: Outcome, because: Option<&Cause>) -> String {
     because.map_or_else(|| words::outcome(outcome).to_owned(), cause)
 }
 
-/// What a co-run group comes to.
+/// The verdict on a co-run group.
 pub(crate) fn call(call: Call) -> String {
     english().call(call)
 }
@@ -45,37 +46,37 @@ pub(crate) fn lack(lack: &Lack) -> String {
     english().lack(lack)
 }
 
-/// Why a measurement is not to be trusted.
+/// Why a measurement is not reliable.
 pub(crate) fn spoiled(spoiled: &Spoiled) -> String {
     english().spoiled(spoiled)
 }
 
-/// Why numbers may not be those of the whole attempt.
+/// Why numbers may not cover the whole attempt.
 pub(crate) fn caveat(caveat: &Caveat) -> String {
     english().caveat(caveat)
 }
 
-/// Why a profile is in force.
+/// Why a profile was selected.
 pub(crate) fn profile(why: &ProfileReason) -> String {
     english().profile(why)
 }
 
-/// Why a published file stays as it is, and what to do.
+/// Why a published file stays unchanged, and what to do.
 pub(crate) fn withheld(why: &Withheld) -> String {
     let or_none = |what: &str, none: &str| if what.is_empty() { none.to_owned() } else { what.to_owned() };
     let why = match why {
         Withheld::Asked => return "--no-publish was given".to_owned(),
-        Withheld::Set { params } => format!("this run has other values of {}", params.join(", ")),
-        Withheld::Part => "this run is of a part of the workflow".to_owned(),
+        Withheld::Set { params } => format!("other values of {} were used", params.join(", ")),
+        Withheld::Part => "this run covers only a part of the workflow".to_owned(),
         Withheld::Profile { published, own } => {
             let none = "no profile";
-            format!("it is of {}, this run of {}", or_none(published, none), or_none(own, none))
+            format!("it comes from {}, this run from {}", or_none(published, none), or_none(own, none))
         }
         Withheld::Gpus { published, own } => {
             let none = "a machine without GPUs";
-            format!("it is from {}, this run from {}", or_none(published, none), or_none(own, none))
+            format!("it is from {}, this run is from {}", or_none(published, none), or_none(own, none))
         }
-        Withheld::Edited => "somebody edited it since flow wrote it".to_owned(),
+        Withheld::Edited => "it was edited by hand".to_owned(),
     };
     format!("{why}; --publish replaces it")
 }
@@ -83,19 +84,19 @@ pub(crate) fn withheld(why: &Withheld) -> String {
 /// Why an attempt is followed by another one.
 pub(crate) fn repeat(because: &Repeat) -> String {
     match because {
-        Repeat::Spoiled => "its measurement is not to be trusted; it is measured once more".to_owned(),
+        Repeat::Spoiled => "its measurement is not reliable; it is repeated once".to_owned(),
         Repeat::Failed { cause: why, goes_on } => {
             let then = match (goes_on, why) {
-                (true, Some(Cause::Batch { .. })) => "it goes on in another job, from its checkpoint",
-                (true, _) => "it goes on from its checkpoint",
-                (false, _) => "it is tried again",
+                (true, Some(Cause::Batch { .. })) => "it continues in another job, from its checkpoint",
+                (true, _) => "it resumes from its checkpoint",
+                (false, _) => "it is retried",
             };
             format!("{}; {then}", why.as_ref().map_or_else(|| "it failed".to_owned(), cause))
         }
     }
 }
 
-/// Why the last result of an instance is not accepted.
+/// Why the last result of an instance cannot be accepted.
 pub(crate) fn not_accepted(why: &NotAccepted) -> String {
     match why {
         NotAccepted::NeverRan => "it has not run yet".to_owned(),
@@ -106,22 +107,23 @@ pub(crate) fn not_accepted(why: &NotAccepted) -> String {
     }
 }
 
-/// Somebody asked the run to end.
+/// A request to end the run.
 pub(crate) fn interrupted(grace: Option<Span>, again: bool) -> String {
     match grace {
         Some(grace) => {
-            format!("interrupted: running steps have {} s to end; once more kills them", grace.as_secs_f64())
+            format!("interrupted: running steps have {} s to end; a second Ctrl-C kills them", grace.as_secs_f64())
         }
         None => format!("interrupted{}: running steps are killed", if again { " again" } else { "" }),
     }
 }
 
-/// What an instance asks for that this machine does not have.
+/// What an instance needs that this machine lacks.
 pub(crate) fn unfit(label: &str, lack: &Lack) -> String {
     format!("`{label}` cannot run on this machine: it {}", self::lack(lack))
 }
 
-/// That steps do not follow those that they need, and what makes them: the first few, for all of them are to be mended alike.
+/// Steps that do not depend on the content of what they need, and the fix. The first few are named;
+/// the fix is the same for all.
 pub(crate) fn unfollowed(pairs: &[Unfollowed]) -> Vec<String> {
     const SHOWN: usize = 3;
     let one = |Unfollowed { step, ran, output }: &Unfollowed| {
@@ -130,20 +132,20 @@ pub(crate) fn unfollowed(pairs: &[Unfollowed]) -> Vec<String> {
             None => format!("`outputs:` in `{ran}` and `${{{{ steps.{ran}.out }}}}` in it"),
         };
         format!(
-            "`{step}` reads nothing of `{ran}` through flow, so that it is kept where only `{ran}` changes; with {read} it follows"
+            "`{step}` reads nothing of `{ran}` through flow, so a change of `{ran}` does not rerun it; with {read} it does"
         )
     };
     let more = pairs.len().saturating_sub(SHOWN);
-    let more = (more > 0).then(|| format!("the same of {} of steps", words::count(more, "more pair")));
+    let more = (more > 0).then(|| format!("the same is true of {} of steps", words::count(more, "more pair")));
     pairs.iter().take(SHOWN).map(one).chain(more).collect()
 }
 
-/// Something about a workflow on this machine.
+/// A message about a workflow on this machine.
 pub(crate) fn remark(remark: &Remark) -> String {
     match remark {
         Remark::NoProfile { profiles } => {
             let profiles: Vec<String> = profiles.iter().map(|(name, when)| format!("{name} (`{when}`)")).collect();
-            format!("no profile holds here: {}", profiles.join(", "))
+            format!("no profile matches this machine: {}", profiles.join(", "))
         }
         Remark::NoInstances { step, because } => format!("`{step}` has no instances: {}", cause(because)),
     }

@@ -1,4 +1,4 @@
-//! What something waits for, in words.
+//! Describes what something waits for.
 
 use flow_core::reason::{Labels, Occupant, Resource, Rivalry, Scarce, Waits};
 use flow_store::Queued;
@@ -6,15 +6,15 @@ use jiff::tz::TimeZone;
 
 use crate::words;
 
-/// What something waits for, to who asks at this time, milliseconds since 1970.
+/// The reason of a wait, at a time in milliseconds since 1970.
 pub(crate) fn waits(waits: &Waits, now: u64) -> String {
     match waits {
         Waits::Resources { short } => short.iter().map(scarce).collect::<Vec<_>>().join("; "),
         Waits::Others { running } => {
-            format!("wants the machine for itself; {} still {}", labels(running), verb(running, "runs", "run"))
+            format!("needs the machine exclusively; {} still {}", labels(running), verb(running, "runs", "run"))
         }
         Waits::Exclusive { running } => {
-            format!("{} {} the machine for itself", labels(running), verb(running, "has", "have"))
+            format!("{} {} the machine exclusively", labels(running), verb(running, "has", "have"))
         }
         Waits::OtherRuns { how, runs } => other_runs(*how, runs.as_ref()),
         Waits::Reserved { label } => format!("room is kept for {label}"),
@@ -26,23 +26,23 @@ pub(crate) fn waits(waits: &Waits, now: u64) -> String {
                 (None, None) => "a flow in another container".to_owned(),
             };
             let of = if user.is_empty() { String::new() } else { format!(" of {user}") };
-            format!("{who}{of} runs it already, and its result will serve here too")
+            format!("{who}{of} is running it already, and its result will be used here too")
         }
         Waits::Retry { at, failures } => {
             let times = if *failures == 1 { "once".to_owned() } else { format!("{failures} times") };
-            format!("failed {times}, tried again in {} s", at.saturating_sub(now).div_ceil(1_000))
+            format!("failed {times}, retried in {} s", at.saturating_sub(now).div_ceil(1_000))
         }
         Waits::Barrier { missing } => format!("ready; {} {} not", labels(missing), verb(missing, "is", "are")),
     }
 }
 
-/// Where a job stands in Slurm's queue: `job 12, Resources, since 15:30`, and what is to be done.
+/// The position of a job in Slurm's queue: `job 12, Resources, since 15:30`, and advice.
 pub(crate) fn queued(queued: &Queued) -> String {
     let job = queued.job.as_ref().map_or_else(|| "not submitted yet".to_owned(), |job| format!("job {job}"));
     in_queue(queued, Some(job), "since")
 }
 
-/// The same of many jobs that wait for one reason, of which this is the first.
+/// The same for many jobs that wait for one reason; this is the first.
 pub(crate) fn queued_alike(first: &Queued) -> String {
     in_queue(first, first.job.is_none().then(|| "not submitted yet".to_owned()), "the first since")
 }
@@ -55,12 +55,12 @@ fn in_queue(queued: &Queued, job: Option<String>, since: &str) -> String {
     format!("in Slurm ({}){advice}", parts.join(", "))
 }
 
-/// What other runs of the machine have to do with it.
+/// The part of other runs of the machine in it.
 fn other_runs(how: Rivalry, runs: Option<&Labels>) -> String {
     let runs = runs.map_or_else(|| "another run of this machine".to_owned(), labels);
     match how {
         Rivalry::Exclusive => format!("{runs} has the machine for itself"),
-        Rivalry::Running => format!("wants the machine for itself; steps of {runs} still run"),
+        Rivalry::Running => format!("needs the machine exclusively; steps of {runs} are still running"),
         Rivalry::Ahead => format!("{runs} goes first; `flow queue` shows the order"),
     }
 }
@@ -106,35 +106,37 @@ fn scarce(scarce: &Scarce) -> String {
                 0 => String::new(),
                 bytes => format!(", {} {}", occupant(scarce.occupant.as_ref()), gib(bytes)),
             };
-            let alone = if available >= requested { ", and one of both wants it alone" } else { "" };
-            format!("GPU {gpu}: {} asked, {} free{held}{others}{alone}", gib(*requested), gib(*available))
+            let alone = if available >= requested { ", and one of them needs it exclusively" } else { "" };
+            format!("GPU {gpu}: {} needed, {} free{held}{others}{alone}", gib(*requested), gib(*available))
         }
         Resource::GpuBusy(gpu) => {
             let (asked, free) = (requested / 10, available / 10);
-            format!("to share GPU {gpu} well: it would keep it busy {asked} %, {free} % are free{held}")
+            format!("to share GPU {gpu} efficiently: it needs {asked}% of its time, {free}% is free{held}")
         }
         Resource::GpuMeasured(gpu) => {
             let times = *requested as f64 / 1e3;
-            format!("to share GPU {gpu} well: measured there, one of both takes {times:.2} times as long{held}")
+            format!(
+                "to share GPU {gpu} efficiently: one of the two would take {times:.2} times as long, as measured there{held}"
+            )
         }
         Resource::GpuLost(gpu) => format!("GPU {gpu} does not answer"),
         Resource::GpuKept(gpu) => {
             let runs = scarce.runs.as_ref().map_or_else(|| "another run of this machine".to_owned(), labels);
-            format!("GPU {gpu} is kept for {runs}, whose step waits longer")
+            format!("GPU {gpu} is reserved for {runs}, whose step has waited longer")
         }
     }
 }
 
-/// Who holds memory of a GPU: where nobody is known it is a desktop, or the driver itself.
+/// Who holds memory of a GPU. An unknown holder is a desktop or the driver itself.
 fn occupant(occupant: Option<&Occupant>) -> String {
     match occupant {
         None => "others hold".to_owned(),
         Some(Occupant::Flow { holder }) if holder.is_empty() => "another flow holds".to_owned(),
         Some(Occupant::Flow { holder }) => format!("another flow ({holder}) holds"),
         Some(Occupant::Silent) => "the driver, which does not answer, holds".to_owned(),
-        Some(Occupant::Processes { pid, name, more: 0 }) => format!("process {pid} ({name}) of somebody else holds"),
+        Some(Occupant::Processes { pid, name, more: 0 }) => format!("the foreign process {pid} ({name}) holds"),
         Some(Occupant::Processes { pid, name, more }) => {
-            format!("process {pid} ({name}) of somebody else and {more} more holds")
+            format!("the foreign process {pid} ({name}) and {more} more hold")
         }
     }
 }
@@ -190,22 +192,22 @@ mod tests {
         ];
         let said: Vec<String> = said.iter().map(|one| waits(one, 1_000)).collect();
         insta::assert_snapshot!(said.join("\n"), @r"
-        a GPU with room for it; GPU 2: 6.0 GiB asked, 0.5 GiB free, held by solo[batch=16] and 1 more, another flow (process 7 of ada) holds 2.0 GiB
-        GPU 2: 6.0 GiB asked, 0.5 GiB free, held by solo[batch=16] and 1 more, the driver, which does not answer, holds 2.0 GiB
-        GPU 2: 6.0 GiB asked, 0.5 GiB free, held by solo[batch=16] and 1 more
-        GPU 2: 6.0 GiB asked, 9.0 GiB free, held by solo[batch=16] and 1 more, and one of both wants it alone
-        wants the machine for itself; solo[batch=16] still runs
-        run 2026-11-22-001 of ada runs it already, and its result will serve here too
-        process 7 runs it already, and its result will serve here too
+        a GPU with room for it; GPU 2: 6.0 GiB needed, 0.5 GiB free, held by solo[batch=16] and 1 more, another flow (process 7 of ada) holds 2.0 GiB
+        GPU 2: 6.0 GiB needed, 0.5 GiB free, held by solo[batch=16] and 1 more, the driver, which does not answer, holds 2.0 GiB
+        GPU 2: 6.0 GiB needed, 0.5 GiB free, held by solo[batch=16] and 1 more
+        GPU 2: 6.0 GiB needed, 9.0 GiB free, held by solo[batch=16] and 1 more, and one of them needs it exclusively
+        needs the machine exclusively; solo[batch=16] still runs
+        run 2026-11-22-001 of ada is running it already, and its result will be used here too
+        process 7 is running it already, and its result will be used here too
         4 CPUs, 1 free, other runs of this machine (run 7 (feb08) of ada) go first for 3
         4 CPUs, 1 free, other runs of this machine (run 7 (feb08) of ada) have 2 and go first for 1 more
         4 CPUs, 1 free, other runs of this machine (run 7 (feb08) of ada) have 3
-        wants the machine for itself; solo[batch=16] and 1 more still run
+        needs the machine exclusively; solo[batch=16] and 1 more still run
         ready; solo[batch=16] is not
         run 7 (feb08) of ada has the machine for itself
-        wants the machine for itself; steps of run 7 (feb08) of ada still run
+        needs the machine exclusively; steps of run 7 (feb08) of ada are still running
         another run of this machine goes first; `flow queue` shows the order
-        failed once, tried again in 2 s
+        failed once, retried in 2 s
         ready; solo[batch=16] and 2 more are not
         ");
     }

@@ -1,4 +1,4 @@
-//! Why something runs, in words.
+//! Describes why something runs.
 
 use flow_core::fingerprint::{PartKind, RUNNER};
 use flow_core::why::{FileChange, InputChange, Reason, Unfit, Why};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::words;
 
-/// How most short reasons end.
+/// The end of most short reasons.
 const CHANGED: &str = " changed";
 
 /// All reasons in one line.
@@ -21,7 +21,8 @@ pub(crate) fn why(why: &Why) -> String {
     words.join("; ")
 }
 
-/// The same where there is room for so many columns. Values are left out first, then whole reasons, which are counted.
+/// The same in a limited number of columns. Values are left out first, then whole reasons, which
+/// are counted.
 pub(crate) fn why_within(why: &Why, columns: usize) -> String {
     let whole = self::why(why);
     let all = why.first.len() + why.more as usize;
@@ -29,7 +30,7 @@ pub(crate) fn why_within(why: &Why, columns: usize) -> String {
         return whole;
     }
     let mut short: Vec<String> = why.first.iter().map(without_values).collect();
-    // More of these have room.
+    // More of these fit.
     short.sort_by_key(|words| !has_changed(words));
     let said = |shown: usize| match short.len() - shown + why.more as usize {
         0 => together(&short[..shown]),
@@ -38,7 +39,7 @@ pub(crate) fn why_within(why: &Why, columns: usize) -> String {
     (1..=short.len()).rev().map(said).find(|said| words::wide(said) <= columns).unwrap_or_else(|| said(1))
 }
 
-/// What a reason is about.
+/// The subject of a reason.
 fn without_values(one: &Reason) -> String {
     match one {
         Reason::Value { kind, name, was: Some(_), is: Some(_) }
@@ -54,7 +55,7 @@ fn has_changed(words: &str) -> bool {
     words.ends_with(CHANGED) && !words.contains(", ")
 }
 
-/// Several short reasons, with all that changed in one list.
+/// Several short reasons, with all changed things in one list.
 fn together(reasons: &[String]) -> String {
     let (changed, others): (Vec<&String>, Vec<&String>) = reasons.iter().partition(|words| has_changed(words));
     if changed.len() < 2 {
@@ -68,9 +69,9 @@ fn together(reasons: &[String]) -> String {
 pub(crate) fn reason(reason: &Reason) -> String {
     match &reason.clone().brief() {
         Reason::NeverRan => "its first run".to_owned(),
-        Reason::Continues => "goes on from the checkpoint that an earlier attempt left".to_owned(),
+        Reason::Continues => "it resumes from the checkpoint of an earlier attempt".to_owned(),
         Reason::Forced => "forced".to_owned(),
-        Reason::NoResult => "no result of it is kept: it failed, was ended, or was dropped".to_owned(),
+        Reason::NoResult => "it has no stored result: it failed, was stopped, or was dropped".to_owned(),
         Reason::Damaged(damage) => damage.clone(),
         Reason::NotReusable(unfit) => unfit_in_words(unfit),
         Reason::Undecided { group, looks, at_most, gain } => {
@@ -81,58 +82,58 @@ pub(crate) fn reason(reason: &Reason) -> String {
         Reason::GroupMember(label) => format!("{label} of its co-run group must run"),
         Reason::Group => "its co-run group has other members".to_owned(),
         Reason::Value { kind, name, was, is } => value_in_words(*kind, name, was.as_ref(), is.as_ref()),
-        Reason::PluginRebuilt(plugin) => format!("plugin {plugin} was rebuilt"),
+        Reason::PluginRebuilt(plugin) => format!("the plugin {plugin} was rebuilt"),
         Reason::Artifact(path, change) => {
             let path = path.strip_prefix("in/").unwrap_or(path);
             match change {
                 FileChange::Changed => format!("the output of `{path}` changed"),
-                FileChange::Added => format!("it reads the output of `{path}` now"),
+                FileChange::Added => format!("it now reads the output of `{path}`"),
                 FileChange::Removed => format!("it no longer reads the output of `{path}`"),
             }
         }
-        Reason::Order(step) => format!("the outputs of `{step}` that it reads come in another order"),
+        Reason::Order(step) => format!("it reads the outputs of `{step}` in another order"),
         Reason::Input(path, change) => input_in_words(path, change),
-        Reason::Measurement(true) => "it is a measurement now".to_owned(),
-        Reason::Measurement(false) => "it is no measurement any more".to_owned(),
+        Reason::Measurement(true) => "it is now a measurement".to_owned(),
+        Reason::Measurement(false) => "it is no longer a measurement".to_owned(),
         Reason::Results { of, change, count } => results_in_words(of, *change, *count),
         Reason::Seen(PartKind::Result, label) => format!("the result of {label} changed"),
         Reason::Set(FileChange::Added) => "values of parameters differ from the file's".to_owned(),
         Reason::Set(FileChange::Changed) => "other values of parameters differ from the file's".to_owned(),
         Reason::Set(FileChange::Removed) => "all values of parameters are the file's again".to_owned(),
         Reason::Seen(_, what) if what == "profile" => "the profile changed".to_owned(),
-        Reason::Seen(_, what) if what == "set" => {
-            "values of parameters differ from the file's, or do so no longer".to_owned()
-        }
+        Reason::Seen(_, what) if what == "set" => "the parameters with values other than the file's changed".to_owned(),
         Reason::Seen(_, what) => match what.strip_prefix("step.") {
-            Some(step) => format!("what the workflow says of {step} changed"),
+            Some(step) => format!("the steps that the workflow has for {step} changed"),
             None => format!("`{what}` changed"),
         },
         Reason::Many(PartKind::Result) => "results that it reads changed".to_owned(),
         Reason::Many(PartKind::Artifact) => "outputs that it reads changed".to_owned(),
         Reason::Many(kind) => format!("its {} changed", plural(*kind)),
-        Reason::Format => "this version of flow makes fingerprints in another way".to_owned(),
+        Reason::Format => "this version of flow computes fingerprints differently".to_owned(),
         Reason::Said(words) => words.clone(),
     }
 }
 
-/// Why a result that is there may not be reused.
+/// Why an existing result cannot be reused.
 pub(crate) fn unfit_in_words(unfit: &Unfit) -> String {
     match unfit {
         Unfit::Outcome(outcome) => format!("its last attempt {}", ended(*outcome)),
-        Unfit::NotRecorded(outcome) => format!("its last attempt {}, which it does not record", ended(*outcome)),
+        Unfit::NotRecorded(outcome) => {
+            format!("its last attempt {}, and the step does not `record:` that", ended(*outcome))
+        }
         Unfit::Spoiled(reasons) => {
             let reasons: Vec<String> = reasons.iter().map(super::spoiled).collect();
-            format!("its last measurement is spoiled: {}", reasons.join(", "))
+            format!("its last measurement was disturbed: {}", reasons.join(", "))
         }
         Unfit::LongerLimit { was: Some(was), is: Some(is) } => {
-            format!("it timed out after {}, the limit is {} now", span(*was), span(*is))
+            format!("it timed out after {}; the limit is now {}", span(*was), span(*is))
         }
         Unfit::LongerLimit { was: Some(was), is: None } => {
-            format!("it timed out after {}, there is no limit now", span(*was))
+            format!("it timed out after {}; there is no limit now", span(*was))
         }
-        Unfit::LongerLimit { was: None, .. } => "it timed out under a limit that was not kept".to_owned(),
-        Unfit::NotAlone(others) => format!("it ran out of memory beside {}", others.join(", ")),
-        Unfit::HostMemory => "it was killed for want of host memory, which others use as well".to_owned(),
+        Unfit::LongerLimit { was: None, .. } => "it timed out under an unknown limit".to_owned(),
+        Unfit::NotAlone(others) => format!("it ran out of memory while running with {}", others.join(", ")),
+        Unfit::HostMemory => "it was killed because host memory ran out, which others use too".to_owned(),
         Unfit::MemoryLimit => "it ran out of memory under another memory limit".to_owned(),
     }
 }
@@ -159,8 +160,8 @@ fn value_in_words(kind: PartKind, name: &str, was: Option<&Value>, is: Option<&V
         PartKind::Uses => return then_and_now("it", "used", "uses", was, is),
         PartKind::Measured if name == "gpus_declared_only" => {
             return match is {
-                Some(_) => "its GPUs are declared and not there".to_owned(),
-                None => "its GPUs were declared and not there".to_owned(),
+                Some(_) => "its GPUs are declared, not real".to_owned(),
+                None => "its GPUs were declared, not real".to_owned(),
             };
         }
         PartKind::Measured => return measured_in_words(name, was, is),
@@ -194,23 +195,23 @@ fn then_and_now(subject: &str, then: &str, now: &str, was: Option<&Value>, is: O
     }
 }
 
-/// "it measures now on 2 GPUs, was on 1".
+/// `hardware changed: 1 GPU → 2 GPUs`; `mode changed: alone → corun`.
 fn measured_in_words(name: &str, was: Option<&Value>, is: Option<&Value>) -> String {
-    let (on, unit) = match name {
-        "gpus" => ("on ", " GPUs"),
-        "cpus" => ("on ", " CPUs"),
-        "mode" => ("", ""),
-        _ => ("on ", ""),
+    let what = if name == "mode" { "mode" } else { "hardware" };
+    let shown = |value: &Value| match (name, value.as_u64()) {
+        ("gpus", Some(n)) => words::count(n as usize, "GPU"),
+        ("cpus", Some(n)) => words::count(n as usize, "CPU"),
+        _ => short(value),
     };
     match (was, is) {
-        (Some(was), Some(is)) => format!("it measures now {on}{}{unit}, was {on}{}", short(is), short(was)),
-        (None, Some(is)) => format!("it measures now {on}{}{unit}", short(is)),
-        (Some(was), None) => format!("it measures no longer {on}{}{unit}", short(was)),
-        (None, None) => "what it is measured on changed".to_owned(),
+        (Some(was), Some(is)) => format!("{what} changed: {} → {}", shown(was), shown(is)),
+        (None, Some(is)) => format!("{what} counts now: {}", shown(is)),
+        (Some(was), None) => format!("{what} no longer counts, was {}", shown(was)),
+        (None, None) => format!("{what} changed"),
     }
 }
 
-/// A value as people write it.
+/// A readable value.
 fn short(value: &Value) -> String {
     match value {
         Value::Null => "none".to_owned(),
@@ -285,13 +286,10 @@ mod tests {
         assert_eq!(value(PartKind::Parameter, "lr", json!(0.1), Value::Null), "`lr` was 0.1, is none");
         assert_eq!(value(PartKind::Seed, "", json!(8), json!(9)), "the seed was 8, is 9");
         assert_eq!(value(PartKind::Variable, "N", json!("4"), json!("8")), "the variable `N` was 4, is 8");
-        assert_eq!(value(PartKind::Measured, "gpus", json!(1), json!(2)), "it measures now on 2 GPUs, was on 1");
+        assert_eq!(value(PartKind::Measured, "gpus", json!(1), json!(2)), "hardware changed: 1 GPU → 2 GPUs");
         let cpu = value(PartKind::Measured, "cpu_model", json!("AMD EPYC 7571"), json!("Xeon"));
-        assert_eq!(cpu, "it measures now on Xeon, was on `AMD EPYC 7571`");
-        assert_eq!(
-            value(PartKind::Measured, "mode", json!("alone"), json!("plain")),
-            "it measures now plain, was alone"
-        );
+        assert_eq!(cpu, "hardware changed: `AMD EPYC 7571` → Xeon");
+        assert_eq!(value(PartKind::Measured, "mode", json!("alone"), json!("plain")), "mode changed: alone → plain");
         assert_eq!(value(PartKind::Metrics, "jsonl", json!("m.jsonl"), None), "`metrics.jsonl` was m.jsonl, is gone");
         assert_eq!(
             value(PartKind::Uses, "", json!("torch/train"), json!("command")),
@@ -317,7 +315,7 @@ mod tests {
     fn many_reasons_are_counted() {
         let reasons: Vec<Reason> = (0..10).map(|n| Reason::PluginRebuilt(n.to_string())).collect();
         let said = why(&Why::of(&reasons));
-        assert!(said.ends_with("; plugin 7 was rebuilt; 2 more reasons"), "{said}");
+        assert!(said.ends_with("; the plugin 7 was rebuilt; 2 more reasons"), "{said}");
     }
 
     #[test]
@@ -353,12 +351,12 @@ mod tests {
     fn unfit_results_say_why() {
         let words = |unfit| reason(&Reason::NotReusable(unfit));
         insta::assert_snapshot!(words(Unfit::Outcome(Outcome::Failed)), @"its last attempt failed");
-        insta::assert_snapshot!(words(Unfit::NotRecorded(Outcome::TimedOut)), @"its last attempt timed out, which it does not record");
+        insta::assert_snapshot!(words(Unfit::NotRecorded(Outcome::TimedOut)), @"its last attempt timed out, and the step does not `record:` that");
         insta::assert_snapshot!(
             words(Unfit::LongerLimit { was: Some(Span::from_millis(10_000)), is: Some(Span::from_millis(60_000)) }),
-            @"it timed out after 10s, the limit is 1m now"
+            @"it timed out after 10s; the limit is now 1m"
         );
-        insta::assert_snapshot!(words(Unfit::HostMemory), @"it was killed for want of host memory, which others use as well");
-        insta::assert_snapshot!(words(Unfit::NotAlone(vec!["python".into()])), @"it ran out of memory beside python");
+        insta::assert_snapshot!(words(Unfit::HostMemory), @"it was killed because host memory ran out, which others use too");
+        insta::assert_snapshot!(words(Unfit::NotAlone(vec!["python".into()])), @"it ran out of memory while running with python");
     }
 }

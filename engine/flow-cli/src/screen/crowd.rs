@@ -1,5 +1,6 @@
-//! Which events have a line of their own, so that a sweep of thousands is told in a few: a step with many instances gets one line
-//! when it is whole, and what goes wrong is said of the first of them. `-v` shows all.
+//! Decides which events have a line of their own, so that a sweep of thousands prints only a few. A
+//! step with many instances gets one line when all are settled, and errors are shown for the first
+//! of them. `-v` shows all.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,18 +12,19 @@ use super::view::{InstanceState, View, is_failure};
 use crate::output::{BAD, FAINT, GOOD, NOTE};
 use crate::{reasons, words};
 
-/// From so many instances on a step is told as one.
+/// From this number of instances on, a step has one line.
 const MANY: usize = 4;
-/// In a step shown as one line, a finished instance gets its own line if nothing was shown for so many milliseconds.
+/// In a step with one line, a finished instance gets its own line if nothing was shown for this
+/// many milliseconds.
 const SILENCE: u64 = 10_000;
-/// Troubles that are told of each step.
+/// Most errors that are shown per step.
 const TROUBLES: usize = 5;
 
-/// How far the steps are, and what was told of them.
+/// The progress of the steps, and what was shown of them.
 #[derive(Debug, Default)]
 pub(crate) struct Crowds {
     steps: BTreeMap<String, Crowd>,
-    /// Notes by step: what is true of many instances is said of the first.
+    /// Notes by step: a note that many instances share is shown for the first.
     notes: BTreeSet<(String, String)>,
     told_at: u64,
 }
@@ -31,12 +33,12 @@ pub(crate) struct Crowds {
 struct Crowd {
     total: usize,
     counts: Counts,
-    /// Those that were told: what went wrong with many in the same way is told of the first.
+    /// Errors that were shown: one that many instances share is shown for the first.
     troubles: BTreeSet<String>,
 }
 
 impl Crowds {
-    /// Whether an event has a line of its own. The view knows it already.
+    /// Whether an event has a line of its own. The view has already applied it.
     pub(crate) fn tells(&mut self, view: &View, line: &JournalLine) -> bool {
         let many = |crowds: &Crowds, id: &InstanceId| crowds.of(view, *id).is_some_and(|crowd| crowd.total >= MANY);
         match &line.event {
@@ -47,7 +49,7 @@ impl Crowds {
             RunEvent::Cached { .. } | RunEvent::Ready { .. } | RunEvent::Released { .. } | RunEvent::Epoch { .. } => {
                 false
             }
-            // The summary, which follows at once, says it.
+            // The summary, which follows at once, shows it.
             RunEvent::Published { .. } | RunEvent::Withheld { .. } => false,
             RunEvent::Started { instance, .. } => !many(self, instance),
             RunEvent::Recorded { read_again: true, .. } if !is_trouble(line) => false,
@@ -67,12 +69,12 @@ impl Crowds {
         }
     }
 
-    /// Something was told at that time.
+    /// Something was shown at that time.
     pub(crate) fn told(&mut self, at: u64) {
         self.told_at = at;
     }
 
-    /// The line of the step that an event made whole, if its instances had none.
+    /// The line of a step whose last instance settled, unless its instances had lines.
     pub(crate) fn whole(&mut self, view: &View, line: &JournalLine) -> Option<String> {
         let (RunEvent::Cached { instance, .. }
         | RunEvent::Recorded { instance, .. }
@@ -87,7 +89,7 @@ impl Crowds {
         if counts.all() != crowd.total {
             return None;
         }
-        // Few that ran were told one by one.
+        // If few ran, each had a line.
         let told = crowd.total < MANY && counts.tried() > 0;
         let what = if crowd.total == 1 { step.clone() } else { format!("{step} × {}", words::thousands(crowd.total)) };
         (!told).then(|| counts.line(view, line.at, &what))
@@ -103,7 +105,7 @@ impl Crowds {
     }
 }
 
-/// What is wrong, whoever it is about.
+/// The error, whichever instance it is about.
 fn trouble(event: &RunEvent) -> String {
     let spoiled = |all: &[Spoiled]| all.iter().map(reasons::spoiled).collect::<Vec<_>>().join("; ");
     match event {
@@ -122,12 +124,12 @@ fn trouble(event: &RunEvent) -> String {
     }
 }
 
-/// How the instances of a step came to an end.
+/// The outcomes of a step's instances.
 #[derive(Debug, Default)]
 struct Counts {
     cached: usize,
     ran: usize,
-    /// That ran to a failure which `record:` keeps as a result, by what it is.
+    /// Instances that ended with a failure which `record:` stores as a result, by outcome.
     recorded: BTreeMap<&'static str, usize>,
     failed: usize,
     skipped: usize,
@@ -153,7 +155,7 @@ impl Counts {
         self.cached + self.tried() + self.skipped + self.cancelled
     }
 
-    /// An attempt was made at so many.
+    /// The number of instances with an attempt.
     fn tried(&self) -> usize {
         self.ran + self.recorded.values().sum::<usize>() + self.failed
     }

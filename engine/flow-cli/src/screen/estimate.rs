@@ -1,12 +1,13 @@
-//! When a run will end, from the attempts that have ended and the progress of those that run. Asks no clock.
+//! Estimates the end of a run, from ended attempts and the progress of running ones. Reads no
+//! clock.
 
 use super::view::View;
 
 /// Progress below this says nothing about speed.
 const TOO_EARLY: f64 = 0.05;
 
-/// Seconds until the end; the second value is true where some steps are unknown, so that it can only be longer. `None`
-/// where nothing is known.
+/// Seconds until the end. The second value is true if some steps are unknown, so that it can only
+/// be longer. `None` if nothing is known.
 pub(crate) fn remaining(view: &View) -> Option<(f64, bool)> {
     // Mean wall time of the attempts of a step that ended.
     let mean = |step: &str| {
@@ -38,7 +39,7 @@ pub(crate) fn remaining(view: &View) -> Option<(f64, bool)> {
             None => at_least = true,
         }
     }
-    // As many at once as now; what runs longest ends no sooner.
+    // As many run at once as now; the end is never before that of the longest.
     let left = longest.max(sum / f64::from(running.max(1)));
     (left > 0.0).then_some((left, at_least))
 }

@@ -1,4 +1,4 @@
-//! One line an event, for pipes, logs, and what stays above the bars. Words only.
+//! One line per event, for pipes, logs, and the text above the bars. Words only.
 
 use flow_core::{JournalLine, Outcome, Planned, RunEvent, StepResult, reason::Cause};
 
@@ -7,18 +7,18 @@ use crate::output::{BAD, FAINT, GOOD, NOTE, STRONG, styled};
 use crate::terminal::Paint;
 use crate::{reasons, words};
 
-/// Verbs stand in one column.
+/// The width of the column of verbs.
 const VERB: usize = 14;
-/// Where what follows them begins.
+/// The column after it.
 pub(super) const FURTHER: usize = 7 + 2 + VERB + 1;
 
-/// When, what happened, and to whom.
+/// Time, verb and subject.
 pub(super) fn said(view: &View, at: u64, style: Paint, verb: &str, what: &str) -> String {
     let at = styled(FAINT, format_args!("{:>7}", words::clock(view.elapsed(at))));
     format!("{at}  {} {what}", styled(style, format_args!("{verb:<VERB$}")))
 }
 
-/// The line of an event; `None` for what needs none of its own.
+/// The line of an event; `None` if it has no line.
 pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
     let say = |style, verb: &str, what: String| Some(said(view, line.at, style, verb, &what));
     match &line.event {
@@ -28,13 +28,14 @@ pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
                 words.push_str(&format!(", profile {profile} ({})", reasons::profile(why)));
             }
             if start.machine.fake_gpus {
-                words.push_str(", on GPUs that are declared and not there");
+                words.push_str(", on GPUs that are declared, not real");
             }
             Some(words)
         }
-        // For the database.
+        // For the database only.
         RunEvent::Observed { .. } | RunEvent::Tried { .. } => None,
-        // The plan is one line, once it is whole; the end is the summary; how an attempt ended, its result says.
+        // The plan has one line once it is complete; the summary is the end; an attempt's end is
+        // shown with its result.
         RunEvent::Accepted { .. }
         | RunEvent::Imported { .. }
         | RunEvent::Foreign { .. }
@@ -76,7 +77,8 @@ pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
         RunEvent::Recorded { result, read_again: true, .. } => {
             say(FAINT, "cached", format!("{}, {}{}", result.label, words::READ_AGAIN, then(came_to(result))))
         }
-        // Kept only so that its metrics can be read in another way: that it failed is told next.
+        // It was stored only so that its metrics can be read differently; its failure is shown
+        // next.
         RunEvent::Recorded { instance, result, .. } if view.ended_otherwise(*instance, result.outcome) => None,
         RunEvent::Recorded { result, .. } => {
             let (style, verb) = match result.outcome {
@@ -86,7 +88,7 @@ pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
             };
             say(style, verb, recorded(result))
         }
-        // Once a group, not once a repetition that is not made.
+        // Once per group, not once per repetition that is left out.
         RunEvent::Settled { instance, cause: Some(Cause::Decided { group, looks, verdict: Some(call) }), .. } => {
             let first = view.decided.get(group) == Some(instance);
             let runs = words::count(*looks as usize, "run");
@@ -111,13 +113,13 @@ pub(crate) fn event_line(view: &View, line: &JournalLine) -> Option<String> {
     }
 }
 
-/// `solo[batch=16] in 41 s: top1 78 %, epoch_time 9.8 s`.
+/// `solo[batch=16] in 41 s: top1 78%, epoch_time 9.8 s`.
 fn recorded(result: &StepResult) -> String {
     let took = (result.ended_at.saturating_sub(result.started_at)) as f64 / 1e3;
     format!("{} in {}{}{}", result.label, words::duration(took), then(came_to(result)), beyond(result))
 }
 
-/// That it used more memory than it asks for, which others may have counted on.
+/// A note that it used more memory than it requested, on which others may rely.
 fn beyond(result: &StepResult) -> String {
     let (usage, asked) = (&result.usage, &result.circumstances);
     let gpu = usage.gpus.iter().filter_map(|gpu| gpu.memory_peak).max();
@@ -126,18 +128,16 @@ fn beyond(result: &StepResult) -> String {
         .into_iter()
         .filter_map(|(key, used, asked)| Some((key, used?, asked.filter(|asked| used > Some(*asked))?)));
     beyond
-        .map(|(key, used, asked)| {
-            format!("; it used {} at the peak, `{key}` says {}", words::bytes(used), words::bytes(asked))
-        })
+        .map(|(key, used, asked)| format!("; its peak was {}, `{key}` is {}", words::bytes(used), words::bytes(asked)))
         .collect()
 }
 
-/// `: top1 78 %`.
+/// `: top1 78%`.
 fn then(words: String) -> String {
     if words.is_empty() { words } else { format!(": {words}") }
 }
 
-/// `top1 78 %, epoch_time 9.8 s`, or why there is nothing of this kind; and why it is not to be trusted.
+/// `top1 78%, epoch_time 9.8 s`, or why there is none; and why it is not reliable.
 pub(crate) fn came_to(result: &StepResult) -> String {
     const SHOWN: usize = 3;
     let telling = ["top1", "epoch_time", "images_per_s", "train_loss", "valid_loss"];
@@ -157,13 +157,13 @@ pub(crate) fn came_to(result: &StepResult) -> String {
     words.join("; ")
 }
 
-/// What the plan comes to, once it is whole.
+/// The totals of the plan, once it is complete.
 pub(crate) fn plan_line(view: &View) -> Option<String> {
     let count = |is: fn(&Planned) -> bool| view.instances.values().filter(|shown| is(&shown.planned)).count();
     let going_on = count(|p| matches!(p, Planned::Run { goes_on: Some(_), .. }));
     let parts = [
         (count(|p| matches!(p, Planned::Cached)), "cached"),
-        (going_on, if going_on == 1 { "goes on" } else { "go on" }),
+        (going_on, "running"),
         (count(|p| matches!(p, Planned::Run { goes_on: None, .. })), "to run"),
         (count(|p| matches!(p, Planned::After { .. })), "decided after them"),
         (count(|p| matches!(p, Planned::MayRepeat)), "repeated only if a verdict needs it"),
@@ -174,7 +174,7 @@ pub(crate) fn plan_line(view: &View) -> Option<String> {
     (!words.is_empty()).then(|| format!("plan: {}", words.join(", ")))
 }
 
-/// Something that `-q` does not hide.
+/// A message that `-q` does not hide.
 pub(crate) fn is_trouble(line: &JournalLine) -> bool {
     match &line.event {
         RunEvent::Settled { outcome, .. } => is_failure(*outcome),

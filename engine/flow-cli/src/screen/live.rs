@@ -1,5 +1,5 @@
-//! The live list on a terminal: a bar for each running instance, what waits and for what, and when it will end. Draws what the
-//! view says, and knows nothing else.
+//! The live list on a terminal: a bar for each running instance, what waits and for what, and the
+//! estimated end. Draws the view, and knows nothing else.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::view::{Attempt, View};
 use crate::terminal::shown;
 use crate::words;
 
-/// At most this many bars; more attempts are counted.
+/// At most this many bars; further attempts are counted.
 const BARS: usize = 16;
 /// Steps of a bar.
 const LENGTH: u64 = 1000;
@@ -23,7 +23,7 @@ pub(crate) struct Bars {
     attempts: BTreeMap<AttemptId, ProgressBar>,
     waiting: ProgressBar,
     total: ProgressBar,
-    /// The set-ups that go on, by the name of their plugin.
+    /// The active set-ups, by plugin.
     setups: BTreeMap<String, ProgressBar>,
 }
 
@@ -41,7 +41,7 @@ impl Bars {
         if view.start.is_none() {
             return;
         }
-        // What waits in Slurm's queue has nothing to show.
+        // A job in Slurm's queue has nothing to show.
         let (queued, running): (Vec<_>, Vec<_>) = view.running().partition(|(_, attempt)| attempt.queued);
         let running: BTreeMap<AttemptId, &Attempt> =
             running.into_iter().chain(queued).take(BARS).map(|(id, a)| (*id, a)).collect();
@@ -65,7 +65,7 @@ impl Bars {
         self.total.set_message(shown(&total_line(view)));
     }
 
-    /// A line of a set-up: only the last one is shown, for there are thousands.
+    /// A line of a set-up: there are thousands, so only the last one is shown.
     pub(crate) fn setup(&mut self, plugin: &str, line: &str) {
         let bar = self.setups.entry(plugin.to_owned()).or_insert_with(|| {
             let bar =
@@ -76,14 +76,15 @@ impl Bars {
         bar.set_message(shown(&format!("{plugin}: {}", line.trim_end())));
     }
 
-    /// The set-ups are over.
+    /// The set-ups have ended.
     pub(crate) fn setups_done(&self) {
         for bar in self.setups.values() {
             bar.finish_and_clear();
         }
     }
 
-    /// Prints above the bars. Once the terminal is gone there are no bars: `MultiProgress::suspend` panics there.
+    /// Prints above the bars. If the terminal is gone there are no bars: `MultiProgress::suspend`
+    /// panics there.
     pub(crate) fn above<T>(&self, print: impl FnOnce() -> T) -> T {
         if self.bars.clear().is_err() {
             self.bars.set_draw_target(ProgressDrawTarget::hidden());
@@ -97,13 +98,13 @@ impl Bars {
         for bar in self.attempts.values().chain([&self.waiting, &self.total]).chain(self.setups.values()) {
             bar.finish_and_clear();
         }
-        // A terminal that cannot be cleared still shows the words.
+        // A terminal that cannot be cleared still shows the text.
         self.bars.clear().unwrap_or_default();
     }
 }
 
 fn template(text: &str) -> ProgressStyle {
-    // The templates above are constants; a wrong one falls back to a plain bar.
+    // The templates above are constants; an invalid one would fall back to a plain bar.
     ProgressStyle::with_template(text).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
@@ -115,8 +116,8 @@ fn attempt_line(view: &View, attempt: &Attempt) -> String {
     parts.join(" · ")
 }
 
-/// `12 waiting: 9 (a GPU with room for it), solo[batch=16] (room is kept for table)  (and 2 more running)`. Of thousands that wait
-/// the first are looked at.
+/// `12 waiting: 9 (a GPU with room for it), solo[batch=16] (room is kept for table)  (and 2 more
+/// running)`. Of thousands that wait, the first are read.
 fn waiting_line(view: &View, shown: usize) -> String {
     let mut reasons: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
     for (label, reason) in &view.waiting {
@@ -162,7 +163,7 @@ fn total_line(view: &View) -> String {
     line
 }
 
-/// The words of all lines, without the bars.
+/// The text of all lines, without the bars.
 #[cfg(test)]
 pub(super) fn words(view: &View) -> Vec<String> {
     let mut lines: Vec<String> = view.running().map(|(_, attempt)| attempt_line(view, attempt)).collect();

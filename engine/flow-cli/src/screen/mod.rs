@@ -1,5 +1,6 @@
-//! What a run looks like: one fold over its updates ([`View`]) and three faces on it: a live list on a terminal, one line an
-//! event where it is piped, the journal's own lines with `--json`. Knows no store and no processes.
+//! The display of a run: one fold over its updates ([`View`]) with three forms. On a terminal it is
+//! a live list, into a pipe one line per event, with `--json` the journal's own lines. Knows no
+//! store and no processes.
 
 mod crowd;
 mod estimate;
@@ -25,16 +26,16 @@ pub(crate) use lines::{came_to, event_line};
 pub(crate) use summary::{Ended, FURTHER, Length, summary};
 pub(crate) use view::{Attempt, InstanceState, Shown, View, each_result, is_failure};
 
-/// The face of a run.
+/// The display of a run.
 pub(crate) struct Screen<'a> {
     output: &'a mut Output,
     face: Face,
-    /// What is known so far.
+    /// The state so far.
     pub(crate) view: View,
     planned: bool,
     crowds: crowd::Crowds,
     still: still::Still,
-    /// Plugins of which it was said that they are set up.
+    /// Plugins whose set-up was announced.
     setting_up: BTreeSet<String>,
 }
 
@@ -45,7 +46,7 @@ enum Face {
 }
 
 impl<'a> Screen<'a> {
-    /// The face that fits where the words go.
+    /// The form that fits the output.
     pub(crate) fn new(output: &'a mut Output, json: bool) -> Self {
         let face = if json {
             Face::Json
@@ -65,9 +66,9 @@ impl<'a> Screen<'a> {
         }
     }
 
-    /// Shows what is new.
+    /// Shows an update.
     pub(crate) fn update(&mut self, update: Update) -> io::Result<()> {
-        // The status comes several times a second; events come by the thousand.
+        // The status comes several times a second, events by the thousand.
         let draws = matches!(update, Update::Status(_));
         match update {
             Update::Event(line) => self.event(&line)?,
@@ -99,12 +100,12 @@ impl<'a> Screen<'a> {
         if matches!(self.face, Face::Json) {
             return self.output.json(line);
         }
-        // The plan is known when something else than its instances comes.
+        // The plan is complete when an event of another kind comes.
         let beginning = matches!(line.event, RunEvent::RunStarted(_) | RunEvent::Instance { .. });
         if !beginning {
             self.plan()?;
         }
-        // Bars show what runs; only what ends stays on a terminal.
+        // Bars show running instances; only ends stay on a terminal.
         let shown = matches!(self.face, Face::Bars(_)) && matches!(line.event, RunEvent::Started { .. });
         let tells = self.crowds.tells(&self.view, line) && !shown || self.output.verbose;
         let whole = self.crowds.whole(&self.view, line).filter(|_| !self.output.verbose && !self.output.quiet);
@@ -116,7 +117,7 @@ impl<'a> Screen<'a> {
         own.into_iter().chain(whole).try_for_each(|words| self.say(&words))
     }
 
-    /// What the plan comes to, once.
+    /// The totals of the plan, once.
     fn plan(&mut self) -> io::Result<()> {
         if std::mem::replace(&mut self.planned, true) {
             return Ok(());
@@ -155,7 +156,7 @@ impl<'a> Screen<'a> {
         }
     }
 
-    /// Takes the bars away; what is known stays.
+    /// Removes the bars; the state stays.
     pub(crate) fn close(self) -> View {
         if let Face::Bars(live) = self.face {
             live.clear();

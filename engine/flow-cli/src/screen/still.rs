@@ -1,13 +1,14 @@
-//! Where nothing runs for a while, what is waited for: on a terminal the bars say it, in a pipe nothing else does.
+//! Prints what the run waits for if nothing runs for a while. On a terminal the bars show it; a
+//! pipe would show nothing.
 
 use super::lines::said;
 use super::view::View;
 use crate::output::NOTE;
 
-/// How long nothing runs before it is said: milliseconds.
+/// How long nothing must run before this: milliseconds.
 const SILENCE: u64 = 5_000;
 
-/// Since when nothing runs, and whether that was said.
+/// Since when nothing runs, and whether that was printed.
 #[derive(Debug, Default)]
 pub(crate) struct Still {
     since: Option<u64>,
@@ -15,7 +16,7 @@ pub(crate) struct Still {
 }
 
 impl Still {
-    /// The line, once for each time that everything waits.
+    /// The line, once per period without a running step.
     pub(crate) fn tells(&mut self, view: &View) -> Option<String> {
         let waiting = view.waiting.first().filter(|_| view.running().next().is_none());
         let Some((label, reason)) = waiting else {

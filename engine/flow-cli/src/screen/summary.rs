@@ -1,5 +1,5 @@
-//! What is said when a run has ended: what was cached, what ran and why, what failed with the last lines of its log, where the
-//! report is. Words only; log lines come in.
+//! The summary at the end of a run: what was cached, what ran and why, what failed with the last
+//! lines of its log, and where the report is. Words only; the caller passes the log lines.
 
 use std::mem::discriminant;
 
@@ -11,45 +11,46 @@ use crate::output::{BAD, FAINT, GOOD, NOTE, Output, STRONG, styled};
 use crate::reasons::{self, Because};
 use crate::words;
 
-/// How a run ended, as far as its events do not tell.
+/// The parts of a run's end that its events lack.
 pub(crate) struct Ended {
     pub(crate) run: String,
-    /// The exit code; none of a run that was killed.
+    /// The exit code; none for a killed run.
     pub(crate) exit: Option<i32>,
-    /// Files that are published, and whether they changed.
+    /// Published files, and whether they changed.
     pub(crate) published: Vec<(String, bool)>,
-    /// Reports and entries that were not published: the published file, where it is instead, and why.
+    /// Reports and entries that were not published: the published file, the other place, and the
+    /// reason.
     pub(crate) withheld: Vec<(String, String, String)>,
-    /// What the reports answer.
+    /// The answers of the reports.
     pub(crate) answers: Vec<String>,
-    /// Tables and reports that it made.
+    /// Tables and reports that the run made.
     pub(crate) made: Vec<String>,
-    /// Nothing had changed since that run, with so many results.
+    /// The earlier run with the same state, and its number of results.
     pub(crate) unchanged: Option<u32>,
-    /// Every failure, not only the first ones.
+    /// Show every failure, not only the first ones.
     pub(crate) all: bool,
 }
 
-/// Where the further lines of a sentence begin.
+/// The column of a sentence's further lines.
 pub(crate) const FURTHER: usize = 12;
 
-/// How much is said.
+/// The amount of detail.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Length {
     /// Only the first line and failures.
     pub(crate) short: bool,
-    /// Why something ran, or did not, in so many columns at the most.
+    /// The maximum width of a reason in columns.
     pub(crate) columns: Option<usize>,
 }
 
 impl Length {
-    /// As it was asked for, and as the terminal has room.
+    /// As requested, and as the terminal has room.
     pub(crate) fn of(output: &Output) -> Self {
         Length { short: output.quiet, columns: output.columns().filter(|_| !output.verbose) }
     }
 }
 
-/// The words; `log` gives the last lines of an attempt's log, by its folder.
+/// The text; `log` returns the last lines of an attempt's log, by its folder.
 pub(crate) fn summary(
     view: &View,
     ended: &Ended,
@@ -85,9 +86,9 @@ pub(crate) fn summary(
         out.push(format!("  {} {path}: {why}", styled(NOTE, format_args!("{:<9}", "kept"))));
     }
     if ended.exit == Some(130) {
-        out.push("the next run goes on where it was".to_owned());
+        out.push("the next run continues from there".to_owned());
     }
-    // What is published nowhere is found nowhere, unless it is said.
+    // A report that is not published would not be found, so its place is printed.
     if ended.published.is_empty() && ended.withheld.is_empty() {
         let last = ended.made.iter().skip(ended.made.len().saturating_sub(3));
         out.extend(last.map(|label| format!("  {:<9} flow show '{label}'", "see")));
@@ -95,7 +96,8 @@ pub(crate) fn summary(
     out
 }
 
-/// What was published: the charts and tables of a report, which are in the folder beside it with its name, in one line.
+/// Published files: the charts and tables of a report are in a folder with its name, and share one
+/// line.
 fn published(files: &[(String, bool)], out: &mut Vec<String>) {
     let how = |changed: bool| if changed { "published" } else { "unchanged" };
     let mut files = files.iter().peekable();
@@ -128,7 +130,7 @@ fn headline(view: &View, ended: &Ended) -> String {
     }
     part(count(&|s| *s == InstanceState::Settled(Outcome::Skipped)), "skipped");
     part(count(&|s| *s == InstanceState::Settled(Outcome::Cancelled)), "cancelled");
-    part(count(&|s| matches!(s, InstanceState::Waiting | InstanceState::Running)), "not settled");
+    part(count(&|s| matches!(s, InstanceState::Waiting | InstanceState::Running)), "not finished");
     let (style, word) = match ended.exit {
         Some(0) => (GOOD, "done:"),
         Some(130) => (NOTE, "interrupted:"),
@@ -139,12 +141,13 @@ fn headline(view: &View, ended: &Ended) -> String {
         parts.push("before it had a plan".to_owned());
     }
     let took = words::duration(view.elapsed(view.now));
-    // Nobody wrote down when it was killed.
+    // The time of a kill is not recorded.
     let took = if ended.exit.is_some() { format!(" in {took}") } else { format!(", last seen after {took}") };
     format!("{} {}{took} (run {})", styled(style, word), parts.join(", "), ended.run)
 }
 
-/// Each failure with the end of its log; instances of a step that failed in the same way are told as one, but with `all`.
+/// Each failure with the end of its log. Instances of a step that failed in the same way share a
+/// line, except with `all`.
 fn failures(view: &View, all: bool, out: &mut Vec<String>, log: &mut dyn FnMut(&AttemptId, &str) -> Vec<String>) {
     const SHOWN: usize = 5;
     let mut failed: IndexMap<_, Vec<&Shown>> = IndexMap::new();
@@ -172,7 +175,7 @@ fn failures(view: &View, all: bool, out: &mut Vec<String>, log: &mut dyn FnMut(&
             let lines: Vec<String> =
                 log(&id, &attempt.folder).into_iter().filter(|line| !line.trim().is_empty()).collect();
             out.extend(lines.iter().map(|line| styled(FAINT, format_args!("    | {line}"))));
-            // What printed nothing, flow's own steps among that, has no log to look at.
+            // A step without output, such as one of flow's own, has no log.
             if !lines.is_empty() {
                 out.push(format!("    flow logs '{}' shows all of it", first.label));
             }
@@ -184,7 +187,7 @@ fn failures(view: &View, all: bool, out: &mut Vec<String>, log: &mut dyn FnMut(&
     }
 }
 
-/// What ran, by step and reason.
+/// The instances that ran, by step and reason.
 fn ran(view: &View, out: &mut Vec<String>) {
     let done = |shown: &&Shown| matches!(shown.state, InstanceState::Done(_));
     let done = view.instances.values().filter(done).filter_map(|shown| Some((shown, shown.reason.clone()?)));
@@ -195,9 +198,10 @@ fn ran(view: &View, out: &mut Vec<String>) {
     }
 }
 
-/// How many of a sweep have no numbers where these were to be; of one alone its own line says it.
+/// How many instances of a sweep lack expected numbers; a single instance has its own line for
+/// that.
 fn without_numbers(view: &View, out: &mut Vec<String>) {
-    // The lines that are nearest to a pattern have other numbers in each.
+    // The lines nearest to a pattern differ in their numbers.
     let alike_cause = |cause: &Cause| match cause {
         Cause::NoMetrics { problem } => Cause::NoMetrics { problem: problem.without_lines() },
         other => other.clone(),
@@ -213,7 +217,7 @@ fn without_numbers(view: &View, out: &mut Vec<String>) {
     }
 }
 
-/// What was skipped or cancelled, by step and reason.
+/// The instances that were skipped or cancelled, by step and reason.
 fn not_run(view: &View, out: &mut Vec<String>) {
     let passed = |shown: &&Shown| matches!(shown.state, InstanceState::Settled(Outcome::Skipped | Outcome::Cancelled));
     let passed = view.instances.values().filter(passed).filter_map(|shown| Some((shown, shown.reason.clone()?)));
@@ -223,11 +227,11 @@ fn not_run(view: &View, out: &mut Vec<String>) {
     }
 }
 
-/// Instances of one step that ended alike, for reasons of one form: what is said of them, and why, in the order of the first. Rare
-/// reasons beyond a few are counted.
+/// Instances of one step with the same end and reasons of one form: the message and the reason, in
+/// order of first appearance. Rare reasons beyond a few are counted.
 fn alike<'a>(instances: impl Iterator<Item = (&'a Shown, Because)>) -> Vec<(&'a Shown, String, String)> {
     const FORMS: usize = 3;
-    // In which run a cached one was made tells nothing apart.
+    // The run that made a cached result does not matter here.
     let how = |state: &InstanceState| match state {
         InstanceState::Cached(outcome, _) | InstanceState::Done(outcome) | InstanceState::Settled(outcome) => {
             Some(*outcome)

@@ -118,20 +118,20 @@ fn one_line_an_event() {
     }
     out.extend(lines::plan_line(&view));
     insta::assert_snapshot!(out.join("\n"), @r"
-    feb08 run 20260208-153012-3f2a, profile one_gpu (`machine.gpus == 1` holds)
+    feb08 run 20260208-153012-3f2a, profile one_gpu (`machine.gpus == 1` is true)
        0:00  cached         dataset
        0:00  skipped        four[batch=16]: `machine.gpus >= 4` is false
        0:01  started        solo[batch=16] on GPU 0, 4 CPUs: `batch` was 8, is 16
        0:01  ready          solo[batch=16]
        0:01  released       solo[batch=16]
-       0:11  epoch          solo[batch=16] 1  top1 78 %, train_loss 0.31
-       0:42  done           solo[batch=16] in 41 s: top1 78 %, epoch_time 9.8 s
+       0:11  epoch          solo[batch=16] 1  top1 78%, train_loss 0.31
+       0:42  done           solo[batch=16] in 41 s: top1 78%, epoch_time 9.8 s
        0:43  started        solo[batch=32] on 4 CPUs: its first run
-       0:44  note           solo[batch=32]: ended with exit code 1; it is tried again
+       0:44  note           solo[batch=32]: ended with exit code 1; it is retried
        0:45  started        solo[batch=32] on 4 CPUs: its first run
        0:46  failed         solo[batch=32]: ended with exit code 1
        0:47  started        solo[batch=512] on GPU 0, 4 CPUs: its first run
-       0:48  out of memory  solo[batch=512] in 41 s: CUDA out of memory; process 7 (python) of somebody else computed on GPU 0 meanwhile
+       0:48  out of memory  solo[batch=512] in 41 s: CUDA out of memory; a foreign process, 7 (python), computed on GPU 0 during the run
        0:48  note           solo[batch=512]: a stranger came to GPU 0
        0:49  skipped        table: solo[batch=32] did not succeed
        0:49  published      reports/feb08.md

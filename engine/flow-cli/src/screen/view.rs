@@ -1,4 +1,5 @@
-//! A run as far as its events tell: a fold, nothing else. `status`, `logs`, `show` and `diff` fold a journal into the same view.
+//! The state of a run according to its events: a fold, nothing else. `status`, `logs`, `show` and
+//! `diff` fold a journal into the same view.
 
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
@@ -13,41 +14,41 @@ use serde_json::Value;
 use crate::error::CliError;
 use crate::reasons::{self, Because};
 
-/// What is known of a run.
+/// The state of a run.
 #[derive(Debug, Default)]
 pub(crate) struct View {
     pub(crate) start: Option<RunStart>,
-    /// When, milliseconds since 1970.
+    /// Its start, milliseconds since 1970.
     pub(crate) started_at: u64,
-    /// The time of the last thing that is known.
+    /// The time of the last event.
     pub(crate) now: u64,
     /// Instances of its plan.
     pub(crate) instances: BTreeMap<InstanceId, Shown>,
-    /// Attempts, ended ones too.
+    /// Attempts, including ended ones.
     pub(crate) attempts: BTreeMap<AttemptId, Attempt>,
-    /// Those that have not ended.
+    /// Attempts that have not ended.
     running: BTreeSet<AttemptId>,
     /// Steps by name, counted as events come: the bars are drawn often, and a sweep is long.
     pub(super) steps: BTreeMap<String, OfStep>,
-    /// Groups whose verdict made repetitions superfluous, with the first of these.
+    /// Groups whose verdict made repetitions unnecessary, with the first of these.
     pub(super) decided: BTreeMap<String, InstanceId>,
-    /// What it said when it was asked to end.
+    /// The message about the request to end.
     pub(crate) interruptions: Vec<String>,
-    /// Files that were published, and whether they changed.
+    /// Published files, and whether they changed.
     pub(crate) published: Vec<(String, bool)>,
-    /// What was not published: the published file, where it is instead, and why.
+    /// Reports that were not published: the published file, the other place, and the reason.
     pub(crate) withheld: Vec<(String, String, Withheld)>,
-    /// What could not be published, and why.
+    /// Files that could not be published, and why.
     pub(crate) not_published: Vec<String>,
     /// The exit code, once it has ended.
     pub(crate) exit: Option<i32>,
-    /// What waits, and for what.
+    /// Waiting instances, and their reasons.
     pub(crate) waiting: Vec<(String, String)>,
-    /// Who holds the store that this run waits for.
+    /// The holder of the store that this run waits for.
     pub(crate) held: Option<String>,
-    /// The steps as they were written.
+    /// The steps as written.
     pub(crate) written: WrittenSteps,
-    /// It is no run of this store, and holds results of this one.
+    /// Set for an imported run: its results belong to this run.
     pub(crate) imported: Option<Origin>,
 }
 
@@ -55,10 +56,10 @@ pub(crate) struct View {
 #[derive(Debug, Default)]
 pub(super) struct OfStep {
     pub(super) all: usize,
-    /// Of these, those that wait, and those that are not settled.
+    /// Those that wait, and those that are not settled.
     pub(super) waiting: usize,
     pub(super) open: usize,
-    /// Attempts that have ended, and the seconds that they took together.
+    /// Attempts that have ended, and their total seconds.
     pub(super) ended: usize,
     pub(super) took_s: f64,
 }
@@ -68,10 +69,10 @@ pub(crate) struct Shown {
     /// `solo[version=v7,batch=16]`.
     pub(crate) label: String,
     pub(crate) step: String,
-    /// What the plan said.
+    /// The plan's decision.
     pub(crate) planned: Planned,
     pub(crate) state: InstanceState,
-    /// Why it ran, or why it was settled as it was.
+    /// Why it ran, or why it was settled so.
     pub(crate) reason: Option<Because>,
     /// Its attempts, in their order.
     attempts: Vec<AttemptId>,
@@ -82,31 +83,33 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// Why numbers of it were not found, if they were not and it is done all the same.
+    /// Why its numbers were not found, although it is done.
     pub(crate) fn no_metrics(&self) -> Option<&Cause> {
         let done = self.result.as_ref().filter(|result| result.outcome == Outcome::Ok)?;
         done.cause.as_ref().filter(|cause| matches!(cause, Cause::NoMetrics { .. }))
     }
 
-    /// It ran, or its result was reused, and not with other values of parameters that it depends on, as far as that is known.
+    /// It ran or its result was reused, with the same values of all parameters that it depends on,
+    /// as far as known.
     pub(crate) fn came_to_something(&self, params: &BTreeMap<String, Value>) -> bool {
         let then = self.result.iter().flat_map(|result| &result.circumstances.params);
         (!self.attempts.is_empty() || matches!(self.state, InstanceState::Cached(..)))
             && then.into_iter().all(|(name, value)| params.get(name) == Some(value))
     }
 
-    /// Required numbers of it were not found, and nothing was started, for they would be found no better.
+    /// Required numbers were not found, and nothing was started, because reading again would fail
+    /// again.
     pub(crate) fn is_unread(&self) -> bool {
         self.attempts.is_empty() && matches!(self.reason, Some(Because::Settled(_, Some(Cause::NoMetrics { .. }))))
     }
 }
 
-/// How an instance is.
+/// The state of an instance.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum InstanceState {
     /// Not settled, not running.
     Waiting,
-    /// An attempt is at it.
+    /// An attempt is running.
     Running,
     /// A result of that run is reused.
     Cached(Outcome, RunId),
@@ -114,7 +117,7 @@ pub(crate) enum InstanceState {
     Done(Outcome),
     /// This run settled it without one.
     Settled(Outcome),
-    /// It was planned for a verdict that is known without it.
+    /// It was planned for a verdict that was known without it.
     NotNeeded,
 }
 
@@ -125,25 +128,25 @@ pub(crate) struct Attempt {
     pub(crate) folder: String,
     /// UUIDs of its GPUs.
     pub(crate) gpus: Vec<String>,
-    /// How many its job asks Slurm for.
+    /// The number of GPUs that its job requests from Slurm.
     gpus_asked: u32,
     pub(crate) cpus: u32,
     /// Its job waits in Slurm's queue.
     pub(crate) queued: bool,
-    /// When it began, or was submitted where it is queued: milliseconds since 1970.
+    /// When it began, or was submitted if it is queued: milliseconds since 1970.
     pub(crate) began: u64,
     /// When and how it ended.
     pub(crate) ended: Option<(u64, Outcome)>,
     /// A sentence about its end.
     pub(crate) message: Option<String>,
-    /// Between 0 and 1, where it tells.
+    /// Between 0 and 1, if known.
     pub(crate) fraction: Option<f64>,
-    /// A few words of its own.
+    /// A short text from the program.
     pub(crate) text: String,
 }
 
 impl View {
-    /// Folds in a line of the journal.
+    /// Applies a line of the journal.
     pub(crate) fn event(&mut self, line: &JournalLine) {
         self.now = self.now.max(line.at);
         match &line.event {
@@ -207,7 +210,7 @@ impl View {
                         of.took_s += line.at.saturating_sub(ended.began) as f64 / 1e3;
                     }
                 }
-                // Perhaps for the next attempt; else it is settled at once.
+                // Perhaps for the next attempt; otherwise it is settled at once.
                 if *outcome == Outcome::Failed {
                     self.set(*instance, |shown| shown.state = InstanceState::Waiting);
                 }
@@ -217,7 +220,8 @@ impl View {
                 self.set(*instance, |shown| {
                     shown.state = match read_again {
                         true => InstanceState::Cached(result.outcome, result.run.clone()),
-                        // Kept only so that its metrics can be read in another way: how it is settled is told next.
+                        // It was stored only so that its metrics can be read differently; its
+                        // outcome comes next.
                         false if unread => InstanceState::Waiting,
                         false => InstanceState::Done(result.outcome),
                     };
@@ -268,7 +272,7 @@ impl View {
         }
     }
 
-    /// Folds in how far an attempt is.
+    /// Applies the progress of an attempt.
     pub(crate) fn progress(&mut self, attempt: AttemptId, fraction: Option<f64>, text: String) {
         if let Some(attempt) = self.attempts.get_mut(&attempt) {
             attempt.fraction = fraction.or(attempt.fraction);
@@ -276,7 +280,7 @@ impl View {
         }
     }
 
-    /// Folds in the run as it stands.
+    /// Applies the status of the run.
     pub(crate) fn status(&mut self, status: Status) {
         self.now = self.now.max(status.updated_at);
         let said = |waiting: Waiting| (waiting.label, reasons::waits(&waiting.reason, status.updated_at));
@@ -302,7 +306,7 @@ impl View {
         }
     }
 
-    /// The label of an instance; its number where the journal did not name it.
+    /// The label of an instance; its number if the journal did not name it.
     pub(crate) fn label(&self, instance: InstanceId) -> String {
         self.instances.get(&instance).map_or_else(|| format!("#{}", instance.0), |shown| shown.label.clone())
     }
@@ -312,12 +316,12 @@ impl View {
         self.attempts.get(&attempt).map(|attempt| self.label(attempt.instance)).unwrap_or_default()
     }
 
-    /// The attempts at an instance, in their order.
+    /// The attempts of an instance, in their order.
     pub(crate) fn attempts_of(&self, shown: &Shown) -> impl ExactSizeIterator<Item = Option<&Attempt>> {
         shown.attempts.iter().map(|id| self.attempts.get(id))
     }
 
-    /// The last attempt at an instance has ended, and not in this way.
+    /// Whether the last attempt of an instance ended with another outcome.
     pub(crate) fn ended_otherwise(&self, instance: InstanceId, outcome: Outcome) -> bool {
         let last = self.instances.get(&instance).and_then(|shown| self.attempts.get(&shown.attempt()?));
         last.and_then(|attempt| attempt.ended).is_some_and(|(_, ended)| ended != outcome)
@@ -328,20 +332,20 @@ impl View {
         self.running.iter().filter_map(|id| Some((id, self.attempts.get(id)?)))
     }
 
-    /// Instances that are settled, and all.
+    /// Numbers of settled instances and of all.
     pub(crate) fn settled(&self) -> (usize, usize) {
         let count = |of: fn(&OfStep) -> usize| self.steps.values().map(of).sum::<usize>();
         (count(|of| of.all - of.open), count(|of| of.all))
     }
 
-    /// What was not published: the published file, where it is instead, and why.
+    /// Reports that were not published: the published file, the other place, and the reason.
     pub(crate) fn withheld_in_words(&self) -> Vec<(String, String, String)> {
         let said =
             |(path, written, why): &(String, String, Withheld)| (path.clone(), written.clone(), reasons::withheld(why));
         self.withheld.iter().map(said).collect()
     }
 
-    /// `GPU 0,1, 4 CPUs`: what an attempt holds; `2 GPUs, 4 CPUs` where Slurm says which.
+    /// `GPU 0,1, 4 CPUs`: the resources of an attempt; `2 GPUs, 4 CPUs` if Slurm chooses them.
     pub(crate) fn holds(&self, attempt: &Attempt) -> String {
         let gpus: Vec<String> = attempt.gpus.iter().map(|uuid| self.gpu(uuid)).collect();
         let cpus = crate::words::count(attempt.cpus as usize, "CPU");
@@ -352,7 +356,7 @@ impl View {
         }
     }
 
-    /// A GPU as people count it, by its index.
+    /// The index of a GPU.
     fn gpu(&self, uuid: &str) -> String {
         let gpus = self.start.as_ref().map(|start| start.machine.gpus.as_slice()).unwrap_or_default();
         gpus.iter().find(|gpu| gpu.uuid == uuid).map_or_else(|| uuid.to_owned(), |gpu| gpu.index.to_string())
@@ -389,7 +393,8 @@ impl Shown {
     }
 }
 
-/// Gives each of these with its result: its run's own, or the one that was reused. Some are asked for at once, and held.
+/// Passes each of these with its result: its run's own, or the reused one. Results are requested
+/// and held in batches.
 pub(crate) fn each_result<'a>(
     shown: impl IntoIterator<Item = &'a Shown>,
     kept: &dyn Results,
@@ -413,7 +418,7 @@ pub(crate) fn each_result<'a>(
     Ok(())
 }
 
-/// An outcome that ends a run with exit code 1, unless the step records it.
+/// An outcome that makes a run exit with code 1, unless the step records it.
 pub(crate) fn is_failure(outcome: Outcome) -> bool {
     !matches!(outcome, Outcome::Ok | Outcome::Skipped | Outcome::Cancelled)
 }

@@ -77,7 +77,7 @@ fn what_accept_keeps_of_many_alike_is_said_once() {
         }
     }
     let said = space.flow(["accept", "-w", "each.yaml", "s", "--reason", "the same"]).expect(0).stdout();
-    assert_eq!(said, "kept s × 3: input `f1` changed (the first of them; -v tells all)\n");
+    assert_eq!(said, "kept s × 3: input `f1` changed (the first of them; -v shows all)\n");
     let said = space.flow(["accept", "-v", "-w", "each.yaml", "s", "--reason", "the same"]).expect(0).stdout();
-    assert_eq!(said, "cached as it is s × 3\n");
+    assert_eq!(said, "up to date s × 3\n");
 }

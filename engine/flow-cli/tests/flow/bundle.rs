@@ -32,7 +32,7 @@ fn two() -> (TestSpace, TestSpace) {
         assert!(said.starts_with("exported 3 results of run "), "{said}");
     }
     let said = there.flow(["export", "--bundle", "w.yaml"]).expect(2).text();
-    assert!(said.contains("`w.yaml` is there, and no bundle") && there.read("w.yaml") == SWEEP, "{said}");
+    assert!(said.contains("`w.yaml` exists and is not a bundle") && there.read("w.yaml") == SWEEP, "{said}");
     fs::copy(there.path("out.bundle"), here.path("in.bundle")).unwrap();
     (there, here)
 }
@@ -95,7 +95,7 @@ fn results_of_another_machine_stand_beside_ones_own() {
     assert!(!here.flow(["runs"]).expect(0).stdout().contains("imported from "));
     here.flow(["run", "w.yaml", "--set", &format!("marks={}", marks.display())]).expect(0);
     let table = here.flow(["show", "table"]).expect(0).stdout();
-    assert!(table.contains("There is no result of another machine"), "{table}");
+    assert!(table.contains("There are no results of another machine"), "{table}");
     assert_eq!(fs::read_to_string(&marks).unwrap().lines().count(), 2);
     assert!(here.flow(["import", "in.bundle"]).expect(0).stdout().starts_with("imported"), "it can come again");
 }
@@ -111,7 +111,7 @@ fn an_export_of_what_is_not_whole_says_so() {
     let mut flow = space.start(["run", "w.yaml"]);
     until("the last one runs", || space.alive().iter().any(|(_, command)| command.starts_with("sleep 60")));
     let said = export().stderr();
-    assert!(said.contains(" goes on: 2 of 3 results so far"), "{said}");
+    assert!(said.contains(" is still running: 2 of 3 results so far"), "{said}");
     flow.signal(Signal::SIGKILL);
     flow.wait();
     assert!(export().stderr().contains(" was killed: 2 of 3 results"));
@@ -171,12 +171,12 @@ fn a_file_that_is_none_changes_nothing() {
     fs::write(here.path("changed"), changed).unwrap();
     here.write("newer", &newer).write("other", "a,b\n1,2\n");
     for (file, why) in [
-        ("torn", "it did not arrive whole, or was changed; copy it again"),
-        ("changed", "it did not arrive whole, or was changed; copy it again"),
+        ("torn", "it is incomplete or was changed; copy it again"),
+        ("changed", "it is incomplete or was changed; copy it again"),
         ("newer", "it has format 4, and this flow reads format 3: use the flow that wrote it"),
-        ("other", "it is no bundle; `flow export RUN --bundle FILE` writes one"),
+        ("other", "it is not a bundle; `flow export RUN --bundle FILE` writes one"),
         ("none", "cannot be read: No such file"),
-        (".", "it is no regular file, but a folder"),
+        (".", "it is not a regular file, but a folder"),
     ] {
         let said = here.flow(["import", file]).expect(2).text();
         assert!(said.contains(why), "{file}: {said}");
@@ -186,7 +186,7 @@ fn a_file_that_is_none_changes_nothing() {
         here.flow(["export", "nosuchrun", "--bundle", "x"]).expect(2).text().contains("there is no run `nosuchrun`")
     );
     let odd = here.flow(["export", "--bundle", "x", "--as", "my lab"]).expect(2).text();
-    assert!(odd.contains("`my lab` is no name of a machine") && !here.path("x").exists(), "{odd}");
+    assert!(odd.contains("`my lab` is not a valid machine name") && !here.path("x").exists(), "{odd}");
     assert!(here.flow(["export", "--bundle", "no/such/folder"]).expect(1).text().contains("cannot be written"));
 }
 
@@ -242,7 +242,7 @@ fn an_imported_run_is_read_and_reported_where_nothing_else_is() {
     has(&["report"], "# sweep");
     has(&["report", &id, "--print", "--answer"], "Best acc");
     // As on its machine, from what it measured there.
-    has(&["plan"], "as on lab4 (");
+    has(&["plan"], "for lab4 (");
     has(&["plan"], "4 instances: 2 to run, 2 decided after them");
     has(&["predict", "train/lr=0.15"], "train[lr=0.15]");
     has(&["predict", "train/lr=0.15"], "2 runs of its step");
@@ -310,7 +310,7 @@ fn another_script_on_another_machine_is_told() {
     assert!(edited.contains("train.py changed") && !edited.contains("command"), "{edited}");
     here.flow(["run", "w.yaml"]).expect(0);
     let shown = || here.flow(["show", "table"]).expect(0).text();
-    assert!(shown().contains("(lab4) another version of `train.py` was used"), "{}", shown());
+    assert!(shown().contains("(lab4), another version of `train.py` was used"), "{}", shown());
     let own = || here.journal()[0]["run"].as_str().unwrap().to_owned();
     let differ = here.flow(["diff", &id, &own()]).expect(0).text();
     assert!(differ.contains("train.py changed: was ") && differ.contains("table with.machines"), "{differ}");

@@ -345,7 +345,7 @@ fn a_spoiled_repetition_does_not_replace_a_good_result() {
     space.write("photos/b.jpg", "b");
     assert!(flow.wait().success(), "{}", flow.said());
     assert!(
-        flow.said().contains("this measurement is spoiled and not kept; the earlier one, of run"),
+        flow.said().contains("this measurement was disturbed and is dropped; the earlier one, of run"),
         "{}",
         flow.said()
     );

@@ -57,23 +57,19 @@ fn what_goes_on_has_the_time_of_all_its_parts_and_says_which_nobody_measured() {
     assert_eq!((&usage["earlier"]["jobs"], &usage["earlier"]["unmeasured"]), (&2.into(), &1.into()), "{usage}");
     assert!((1.0..20.0).contains(&usage["wall_s"].as_f64().unwrap()), "{usage}");
     let shown = space.flow(["show", "train"]).expect(0).stdout();
-    let words =
-        ", in 3 attempts: all but the last were ended in the middle; what one of them took is not known, for it was";
+    let words = ", in 3 attempts: all but the last were interrupted; the duration of one is unknown, because it was";
     assert!(shown.contains(words), "{shown}");
     let row = space.flow(["results", "train", "--json"]).expect(0).stdout();
     assert!(row.contains("\"usage.attempts\":3,\"usage.attempts_unmeasured\":1"), "{row}");
     // Of how long a whole one takes it tells nothing.
     let said = space.flow(["predict", "train"]).expect(0).stdout();
-    assert!(
-        said.starts_with("train: how long it takes is not known: 1 run of this instance, a part of which"),
-        "{said}"
-    );
+    assert!(said.starts_with("train: the time is unknown: 1 run of this instance, a part of which"), "{said}");
     let predicted: serde_json::Value =
         serde_json::from_str(&space.flow(["predict", "train", "--json"]).expect(0).stdout()).unwrap();
     assert_eq!((&predicted["wall_s"], &predicted["samples"]), (&serde_json::Value::Null, &1.into()), "{predicted}");
     space.flow(["get", "table", "--to", "table"]).expect(0);
     let table = space.read("table/table.en.md");
-    assert!(table.contains("The times of `train` lack a part"), "{table}");
+    assert!(table.contains("The times of `train` are incomplete"), "{table}");
 }
 
 /// Two runs of a training are cut, in epochs 3 and 5, and a third one does both again and ends, each with these `metrics:`.
@@ -98,7 +94,7 @@ fn cut_twice(space: &TestSpace, metrics: [&str; 3]) {
     training(space, metrics[2]);
     for command in [["plan", "w.yaml"], ["why", "train"], ["run", "w.yaml"]] {
         let said = space.flow(command).expect(0).text();
-        let goes_on = "goes on from the checkpoint that an earlier attempt left";
+        let goes_on = "it resumes from the checkpoint of an earlier attempt";
         assert!(said.contains(goes_on) && !said.contains("its first run"), "{said}");
     }
 }

@@ -64,9 +64,9 @@ fn a_simulation_takes_limits_and_tiers_from_the_cluster() {
         space.flow(args).expect(0).stdout()
     };
     let said = simulate("cluster,checkpoint_s=300");
-    assert!(said.contains("1 had to make room for another job"), "{said}");
+    assert!(said.contains("1 were preempted by other jobs"), "{said}");
     assert!(said.contains("array=50,") && said.contains(",grace_s=40,checkpoint_s=300"), "{said}");
-    assert!(!simulate("default").contains("make room"));
+    assert!(!simulate("default").contains("free a few MiB"));
 
     space.write(
         "w.yaml",
@@ -104,9 +104,9 @@ fn a_simulation_takes_from_the_cluster_which_quality_of_service_preempts_which()
     for (long, urgent, rooms) in [("low", "urgent", true), ("low", "", false), ("", "urgent", false)] {
         space.write("jobs.csv", &format!("{head}{long}\nurgent,600,4,60,{urgent}\n"));
         let said = space.flow(args).expect(0).stdout();
-        assert_eq!(said.contains("1 had to make room for another job"), rooms, "{said}");
+        assert_eq!(said.contains("1 were preempted by other jobs"), rooms, "{said}");
         assert!(said.contains(",grace_s=30,checkpoint_s=0"), "{said}");
-        let taken = "by quality of service, as the cluster says: urgent takes the place of low";
+        let taken = "by quality of service, as configured on the cluster: urgent preempts low";
         let default = if rooms { "" } else { "; a job that names none has `normal`" };
         assert!(said.contains(&format!("{taken}{default}\n")), "{said}");
     }
@@ -118,7 +118,7 @@ fn a_simulation_takes_from_the_cluster_which_quality_of_service_preempts_which()
     space.script("bin/sacctmgr", &sacctmgr("lab|other||normal|normal\\nlab|lab||low|low,normal,urgent\\n"));
     space.write("jobs.csv", &format!("{head}\nurgent,600,4,60,urgent\n"));
     let said = space.flow(args).expect(0).stdout();
-    assert!(said.contains("1 had to make room for another job"), "{said}");
+    assert!(said.contains("1 were preempted by other jobs"), "{said}");
     assert!(said.contains("a job that names none has `low`"), "{said}");
 
     let step =
@@ -200,12 +200,12 @@ fn a_cluster_that_cannot_be_asked_is_said() {
     let silent = space.flow(["hw", "--on", "slurm"]).expect(1);
     insta::assert_snapshot!(silent.text(), @"
     error: Slurm does not answer: slurm_load_partitions: Unable to contact slurm controller (connect failure)
-    hint: `scontrol ping` says whether its controller is up; SLURM_CONF names another configuration
+    hint: `scontrol ping` shows whether its controller is up; SLURM_CONF names another configuration
     ");
     space.env("PATH", "/nonexistent");
     insta::assert_snapshot!(space.flow(["hw", "--on", "slurm"]).expect(1).text(), @"
     error: there is no Slurm here: `sinfo` is not on the PATH
-    hint: run flow where Slurm's own commands work, on the cluster's login node as a rule; docs/slurm.md starts a throw-away Slurm to try it
+    hint: run flow on a machine with Slurm's commands, usually the cluster's login node; docs/slurm.md starts a local Slurm to try it
     ");
     let both = space.flow(["hw", "--on", "slurm", "--probe"]).expect(2).text();
     assert!(both.contains("'--on <PLACE>' cannot be used with '--probe'"), "{both}");
@@ -235,5 +235,5 @@ fn what_the_page_has_people_type_runs() {
         assert!(sweep.contains(part), "{part}: {sweep}");
     }
     let simulated = typed(blocks.iter().find(|block| block.contains("flow simulate")).unwrap());
-    assert!(simulated.contains("flow had as many jobs in the queue as it may (queue)"), "{simulated}");
+    assert!(simulated.contains("flow's limit of jobs in the queue was reached (queue)"), "{simulated}");
 }

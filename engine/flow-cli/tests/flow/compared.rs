@@ -58,7 +58,7 @@ fn a_negative_number_that_becomes_less_falls() {
     };
     let runs = [run("x=-10"), run("x=-18")];
     let said = space.flow(["diff", &runs[0], &runs[1]]).expect(0).stdout();
-    assert!(said.contains(" −80.0 %"), "{said}");
+    assert!(said.contains(" −80.0%"), "{said}");
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_result_of_another_workflow_is_forgotten_there() {
         assert_eq!(space.flow(forget).expect(0).stdout(), format!("{first}forgotten: 0 results of 0 instances\n"));
     }
     let why = space.flow(["why", "two_step"]).expect(0).stdout();
-    assert!(why.contains("two_step: takes the result of one_step of workflow `one`"), "{why}");
+    assert!(why.contains("two_step: reuses the result of one_step of workflow `one`"), "{why}");
     let said = space.flow(["forget", "one_step", "-w", "one.yaml"]).expect(0).stdout();
     assert_eq!(said, "forgotten: 1 result of 1 instance\n");
 }
@@ -108,10 +108,10 @@ fn of_steps_that_do_the_same_it_is_said_whose_result_is_told_of_and_forgotten() 
     assert_eq!(space.ran(), [""; 0]);
     let said = |args: &[&str]| space.flow(args).expect(0).stdout();
     let why = said(&["why", "t", "two", "one"]);
-    assert!(why.contains("\nt[n=1], t[n=2]: take the results of s[n=1], s[n=2]\n"), "{why}");
-    assert!(why.contains("\ntwo: takes the result of one\n") && !why.contains("\none: takes"), "{why}");
-    assert_eq!(said(&["forget", "two"]), "forgotten: 1 result of 1 instance, also that of one\n");
-    assert_eq!(said(&["forget", "s"]), "forgotten: 2 results of 2 instances, also those of t[n=1], t[n=2]\n");
+    assert!(why.contains("\nt[n=1], t[n=2]: reuse the results of s[n=1], s[n=2]\n"), "{why}");
+    assert!(why.contains("\ntwo: reuses the result of one\n") && !why.contains("\none: takes"), "{why}");
+    assert_eq!(said(&["forget", "two"]), "forgotten: 1 result of 1 instance, also used by one\n");
+    assert_eq!(said(&["forget", "s"]), "forgotten: 2 results of 2 instances, also used by t[n=1], t[n=2]\n");
     assert!(said(&["plan", "w.yaml"]).contains("6 instances: 6 to run"));
 }
 
@@ -173,5 +173,5 @@ inputs
     assert_eq!((&json["command"], &json["env"]["SCALE"]), (&"sh train.sh 1 --epochs 3".into(), &"2".into()));
     assert_eq!(json["ran_because"], why);
     let wrong = space.flow(["diff", "now", &first]).expect(2).text();
-    assert!(wrong.contains("`now` comes last"), "{wrong}");
+    assert!(wrong.contains("`now` must be last"), "{wrong}");
 }

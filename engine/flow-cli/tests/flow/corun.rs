@@ -42,7 +42,7 @@ fn a_window_says_by_what_it_was_closed_where_it_was_closed_by_that() {
             assert_eq!(window["closed_by"], closed_by, "{first} first: {window}");
         }
         let notices: Vec<&str> = of("notice").iter().filter_map(|line| line["text"].as_str()).collect();
-        assert_eq!(notices, ["is awaited at the barrier: `code/train.sh` calls `flow ready`"; 2]);
+        assert_eq!(notices, ["waits at the barrier: `code/train.sh` calls `flow ready`"; 2]);
         assert_eq!(of("ready").len(), 2);
     }
 }
@@ -75,8 +75,11 @@ steps:
     let stranger = Stranger::new();
     gpus.add(&stranger.on(1, 10));
     let said = space.flow(["run", "pair.yaml", "-f"]).expect(0).stdout();
-    assert!(said.contains("a measurement of its group is spoiled and not kept; the earlier one, of run"), "{said}");
-    assert!(said.contains("this measurement is spoiled and not kept; the earlier one, of run"), "{said}");
+    assert!(
+        said.contains("a measurement of its group was disturbed and is dropped; the earlier one, of run"),
+        "{said}"
+    );
+    assert!(said.contains("this measurement was disturbed and is dropped; the earlier one, of run"), "{said}");
     assert!(!space.journal().iter().any(|line| line["event"] == "recorded"), "{said}");
     let plan = space.flow(["run", "-n", "pair.yaml"]).expect(0).stdout();
     assert!(plan.contains("2 instances: 2 cached"), "{plan}");

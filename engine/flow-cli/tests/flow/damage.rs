@@ -60,7 +60,10 @@ fn a_run_that_was_killed_before_its_plan_is_told_so() {
     let said = space.flow(["status"]).expect(0).stdout();
     assert!(said.contains("killed: before it had a plan, last seen after"), "{said}");
     let said = space.flow(["show", "make"]).expect(2).stderr();
-    assert!(said.contains("ended before it had a plan, and has no step `make`") && said.contains("--run ID"), "{said}");
+    assert!(
+        said.contains("ended before it had a plan, so it has no step `make`") && said.contains("--run ID"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -163,7 +166,7 @@ fn a_copy_of_a_store_has_its_kept_logs() {
         fs::write(kept, "something else").unwrap();
     }
     let said = space.flow(["doctor"]).expect(0).stdout();
-    assert!(said.contains("1 kept log or files of metrics had been damaged"), "{said}");
+    assert!(said.contains("1 kept log or files of metrics that were damaged"), "{said}");
 }
 
 #[test]
@@ -206,7 +209,7 @@ fn where_nothing_can_be_written_another_place_is_named() {
     let made = Command::new("mount").args(["-o", "remount,ro"]).arg(&tiny.0).status();
     assert!(made.unwrap().success());
     let said = space.flow(["run", "disk/w.yaml", "--store", "disk/store"]).expect(1).text();
-    assert!(said.contains("`--store DIR` or FLOW_STORE names another place"), "{said}");
+    assert!(said.contains("`--store DIR` or FLOW_STORE selects another store"), "{said}");
     space.flow(["run", "disk/w.yaml", "--store", "elsewhere"]).expect(0);
 }
 
@@ -260,7 +263,7 @@ fn what_runs_outlives_a_full_disk() {
     until("the step runs", || log().contains("epoch 1 "));
     let mut rest = fs::File::create(tiny.0.join("rest")).unwrap();
     while rest.write_all(&[0; 4096]).is_ok() {}
-    until("it is said", || flow.said().contains("what runs goes on: cannot write"));
+    until("it is said", || flow.said().contains("running steps continue: cannot write"));
     fs::write(full, "").unwrap();
     until("all is printed", || log().contains("epoch 60 "));
     std::thread::sleep(std::time::Duration::from_millis(200));
@@ -269,7 +272,7 @@ fn what_runs_outlives_a_full_disk() {
     drop(rest);
     fs::write(go, "").unwrap();
     assert!(flow.wait().success(), "{}", flow.said());
-    assert_eq!(flow.said().matches("what runs goes on").count(), 1, "{}", flow.said());
+    assert_eq!(flow.said().matches("running steps continue").count(), 1, "{}", flow.said());
     let epochs: Vec<_> = space.journal().iter().filter_map(|line| line["epoch"].as_u64()).collect();
     assert_eq!(epochs, (1..=60).collect::<Vec<u64>>());
 }

@@ -101,11 +101,11 @@ fn a_damaged_database_is_made_anew_by_whoever_opens_it_and_it_is_said() {
         spoil(&space.path(".flow/db"));
         let said = goes_on(&space).text();
         assert!(!said.contains("panicked") && !said.contains("Some(") && !said.contains("None"), "{at}: {said}");
-        let told = "it was made anew from 1 journal with 7 results, the old one is in ROOT/.flow/db.damaged-1";
+        let told = "it was rebuilt from 1 journal with 7 results, the old one is in ROOT/.flow/db.damaged-1";
         assert_eq!(said.matches(told).count(), 1, "{at}: {said}");
         let journal = space.journal();
         let notices: Vec<_> = journal.iter().filter_map(|line| line["text"].as_str()).collect();
-        assert!(notices.iter().any(|text| text.contains("it was made anew")), "{at}: {notices:?}");
+        assert!(notices.iter().any(|text| text.contains("it was rebuilt")), "{at}: {notices:?}");
         assert!(space.path(".flow/db.damaged-1/conf").exists());
         assert!(space.flow(["doctor"]).expect(0).text().contains("sound: 9 results"), "the first `all` too");
     }
@@ -144,7 +144,7 @@ fn what_failed_attempts_used_is_known_when_the_database_is_made_anew() {
 fn what_is_no_damage_is_said_in_words_and_nothing_is_touched() {
     type Hinder = (&'static str, &'static str, fn(&Path));
     let hinder: [Hinder; 3] = [
-        ("a folder where its file should be", "it is no regular file, but a folder: move it away", |db| {
+        ("a folder where its file should be", "it is not a regular file, but a folder: move it away", |db| {
             fs::rename(db.join("db"), db.join("kept")).unwrap();
             fs::create_dir(db.join("db")).unwrap();
         }),
@@ -259,7 +259,7 @@ fn where_the_journal_has_no_room_nothing_is_recorded() {
     let again = space.flow(["run", "fill.yaml"]);
     let ran = space.ran();
     assert!(remount.unwrap().success() && again.code() == Some(0), "{}", again.text());
-    assert!(said.contains("No space left on device") && said.contains("make room"), "{said}");
+    assert!(said.contains("No space left on device") && said.contains("free a few MiB"), "{said}");
     assert!(!was_recorded, "{said}");
     assert_eq!(ran, ["make"], "what no journal tells of is not there: {}", again.text());
 }
@@ -287,14 +287,14 @@ fn a_damaged_format_is_said_and_mended_where_the_runs_tell_it() {
             assert!(said.contains(".flow/format") && said.contains("`flow doctor`"), "{command:?}: {said}");
         }
         let said = space.flow(["doctor"]).expect(0).text();
-        assert!(said.contains("repaired: the file that tells the store's format"), "{said}");
+        assert!(said.contains("repaired: the file with the store's format"), "{said}");
         assert_eq!(space.read(".flow/format"), "3\n");
         goes_on(&space);
     }
     let space = space();
     space.write(".flow/format", "").write("make.yaml", &workflow(1, 0));
     let said = space.flow(["doctor"]).expect(1).stderr();
-    assert!(said.contains("no run tells which flow made the store: write 3 into it"), "{said}");
+    assert!(said.contains("no run shows which flow made the store: write 3 into it"), "{said}");
     assert_eq!(space.read(".flow/format"), "");
 }
 
@@ -319,7 +319,7 @@ fn a_journal_that_cannot_be_read_is_told_as_that() {
     for command in [&["status"][..], &["runs"], &["gc"], &["doctor"]] {
         let said = space.flow(command).expect(1).stderr();
         assert!(
-            said.contains("journal.jsonl") && said.contains("it is no regular file, but a folder"),
+            said.contains("journal.jsonl") && said.contains("it is not a regular file, but a folder"),
             "{command:?}: {said}"
         );
         assert!(!said.contains("there is no run"), "{command:?}: {said}");

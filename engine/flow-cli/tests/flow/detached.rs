@@ -107,7 +107,7 @@ fn runs_that_follow_can_be_killed_as_well() {
     kill_it(pid);
     for command in ["doctor", "gc"] {
         let said = space.flow([command]).expect(0).text();
-        assert!(!said.contains("killed now"), "{said}");
+        assert!(!said.contains("flow kills the processes"), "{said}");
     }
     let pid = detach(&space, &["-j", "4"]);
     until("all run", || lines(&space, "began").len() == 4);
@@ -115,7 +115,7 @@ fn runs_that_follow_can_be_killed_as_well() {
     until("all have ended", || lines(&space, "did").len() == 4);
     let text = space.flow(["run", "w.yaml"]).expect(0).text();
     assert_eq!(lines(&space, "began"), once(4), "{text}");
-    assert!(text.contains("goes on since run"), "{text}");
+    assert!(text.contains("running since run"), "{text}");
     nobody_is_left(&space);
 }
 
@@ -123,19 +123,19 @@ fn runs_that_follow_can_be_killed_as_well() {
 fn what_nobody_wants_any_more_is_ended() {
     let space = killed("600");
     let said = space.flow(["status"]).stdout();
-    assert!(said.contains("which was killed, 2 steps go on: count[n=0], count[n=1]"), "{said}");
+    assert!(said.contains("was killed, but 2 steps are running: count[n=0], count[n=1]"), "{said}");
     let said = space.flow(["show", "count[n=1]"]).expect(0).stdout();
-    assert_eq!(said, "count[n=1]: no result yet: flow was killed while it ran, and it goes on (`flow status`)\n");
+    assert_eq!(said, "count[n=1]: no result yet: flow was killed while it ran, but it continues (`flow status`)\n");
     let said = space.flow(["why", "count[n=1]"]).expect(0).stdout();
-    assert!(said.contains("goes on since run") && said.contains("the next run follows it"), "{said}");
+    assert!(said.contains("running since run") && said.contains("the next run follows it"), "{said}");
     for args in [&["plan"][..], &["run", "-n"]] {
         let said = space.flow(args.iter().copied()).expect(0).stdout();
-        assert!(said.contains("goes on        count × 2  since run "), "{said}");
-        assert!(said.contains("3 instances: 2 go on, 1 decided after them"), "{said}");
+        assert!(said.contains("running        count × 2  since run "), "{said}");
+        assert!(said.contains("3 instances: 2 running, 1 decided after them"), "{said}");
     }
     let said = space.flow(["run", "-n", "-f", "count[n=1]"]).expect(0).stdout();
     assert!(
-        said.contains("3 instances: 1 goes on, 1 to run, 1 decided after them"),
+        said.contains("3 instances: 1 running, 1 to run, 1 decided after them"),
         "what is forced is done anew: {said}"
     );
     // One of them is not there any more, the other one is another step.
@@ -154,7 +154,7 @@ fn what_a_killed_run_left_is_cancelled() {
         let space = killed("600");
         let run = newest(&space).unwrap().file_name().unwrap().to_str().unwrap().to_owned();
         let said = space.flow(args.iter().copied().chain([&*run])).expect(0).text();
-        assert!(said.contains("what it left running was told to end"), "{said}");
+        assert!(said.contains("flow is ending the steps that it left running"), "{said}");
         until("everybody is gone", || space.alive().is_empty());
         let text = space.read("w.yaml").replace("600", "0.1");
         space.write("w.yaml", &text);
@@ -179,7 +179,7 @@ fn what_is_cancelled_or_lost_is_done_again_by_the_next_run() {
     until("it runs", || !lines(&space, "began").is_empty());
     kill_it(pid);
     let mut flow = space.start(["run", "w.yaml"]);
-    until("it is followed", || flow.said().contains("goes on since run"));
+    until("it is followed", || flow.said().contains("running since run"));
     let keeps = space.alive().into_iter().find(|(_, command)| command.contains("__stay")).expect("who keeps it").0;
     kill_it(keeps);
     assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
@@ -293,7 +293,7 @@ fn what_it_holds_stays_held_and_is_given_back() {
     thread::sleep(Duration::from_millis(1500));
     assert!(!second.path("did").exists() && !first.path("did").exists(), "the GPU and the machine are held");
     let text = first.flow(["run", "w.yaml"]).expect(0).text();
-    assert!(text.contains("goes on since run"), "{text}");
+    assert!(text.contains("running since run"), "{text}");
     for other in &mut others {
         assert_eq!(other.wait().code(), Some(0), "{}", other.said());
     }
@@ -310,7 +310,7 @@ fn a_run_that_waits_for_a_step_follows_it_when_its_run_is_killed() {
     let pid = detach(&space, &[]);
     until("both run", || lines(&space, "began").len() == 2);
     let mut flow = space.start(["run", "w.yaml"]);
-    until("it waits", || flow.said().contains("each is done once"));
+    until("it waits", || flow.said().contains("each runs once"));
     kill_it(pid);
     assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
     assert_eq!((lines(&space, "began"), lines(&space, "did")), (once(2), once(2)), "{}", flow.said());
@@ -340,7 +340,7 @@ fn with_its_store_goes_what_goes_on() {
 fn who_follows_ends_what_it_follows_with_ctrl_c() {
     let space = killed("600");
     let mut flow = space.start(["run", "w.yaml"]);
-    until("it follows", || flow.said().contains("goes on since run"));
+    until("it follows", || flow.said().contains("running since run"));
     flow.signal(Signal::SIGINT);
     assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
     nobody_is_left(&space);
@@ -361,7 +361,7 @@ fn the_log_of_what_goes_on_is_followed_to_its_end() {
     assert_eq!(followed, "first\nsecond\nlast\n");
     assert_eq!(space.flow(["logs", "a", "-f"]).expect(0).stdout(), followed, "and it ends where it has ended");
     let said = space.flow(["show", "a"]).expect(0).stdout();
-    let ended = "flow was killed while it ran; it has ended since, and the next run takes in what it came to";
+    let ended = "flow was killed while it ran; it has ended since, and the next run collects its result";
     assert_eq!(said, format!("a: no result yet: {ended}\n"));
     space.flow(["run", "w.yaml"]).expect(0);
     nobody_is_left(&space);

@@ -34,7 +34,7 @@ steps:
     let causes: String = causes.map(said).collect();
     for words in [
         "wild.yaml:6:29): it cannot be computed: attempt to calculate the remainder with a divisor of zero",
-        "): `format` pads to 1000 characters at most",
+        "): `format` pads to at most 1000 characters",
         "wild.yaml:8:27): it makes more than 32 MiB of values",
         "wild.yaml:9:29): repeated string is too large",
     ] {

@@ -65,12 +65,12 @@ fn hw_shows_what_the_driver_tells() {
     let cards: Vec<&str> = said.lines().skip_while(|line| !line.starts_with("GPU ")).collect();
     let shown: Vec<String> =
         cards.iter().map(|line| line.split("GPU-").next().unwrap().trim_end().to_owned()).collect();
-    insta::assert_snapshot!(shown.join("\n"), @"
+    insta::assert_snapshot!(shown.join("\n"), @r"
     GPU  model            memory    free      GPU load  memory-controller load  power  PCIe now  PCIe     UUID
-    0    NVIDIA TITAN Xp  11.9 GiB  11.7 GiB  37 %      12 %                    120 W  3.0 x16   3.0 x16
-    1    NVIDIA TITAN Xp  11.9 GiB  11.9 GiB  95 %      60 %                    250 W  3.0 x16   3.0 x16
-    2    NVIDIA TITAN Xp  11.9 GiB  11.9 GiB  0 %       0 %                     60 W   3.0 x16   3.0 x16
-    3    NVIDIA TITAN Xp  11.9 GiB  11.9 GiB  0 %       0 %                     60 W   3.0 x16   3.0 x16
+    0    NVIDIA TITAN Xp  11.9 GiB  11.7 GiB  37%       12%                     120 W  3.0 x16   3.0 x16
+    1    NVIDIA TITAN Xp  11.9 GiB  11.9 GiB  95%       60%                     250 W  3.0 x16   3.0 x16
+    2    NVIDIA TITAN Xp  11.9 GiB  11.9 GiB  0%        0%                      60 W   3.0 x16   3.0 x16
+    3    NVIDIA TITAN Xp  11.9 GiB  11.9 GiB  0%        0%                      60 W   3.0 x16   3.0 x16
     ");
     let told = hw(&space);
     assert_eq!((told["gpus"].as_array().unwrap().len(), &told["driver"]), (4, &Value::from("580.95.05")));
@@ -91,8 +91,8 @@ fn hw_shows_what_the_driver_tells() {
     let troubles: Vec<Fault> = serde_json::from_value(told["gpu_troubles"].clone()).unwrap();
     let troubles: Vec<String> = troubles.iter().map(Fault::to_string).collect();
     insta::assert_snapshot!(troubles.join("\n"), @"
-    GPU 1 is lost, as one that fell off the bus; flow goes on without it until the machine was restarted
-    GPU 2 (NVIDIA TITAN Xp) is divided by MIG, and flow gives out whole cards; `nvidia-smi -i 2 -mig 0` makes it whole
+    GPU 1 is lost, having fallen off the bus; flow continues without it until the machine is restarted
+    GPU 2 (NVIDIA TITAN Xp) is divided by MIG, but flow uses only whole GPUs; `nvidia-smi -i 2 -mig 0` makes it whole
     ");
 
     // Whatever the machine of this test has: CUDA sees none of it.
@@ -197,13 +197,13 @@ steps:
     until("the step holds memory", || gpus.text().contains("memory=100MiB"));
     let stranger = Stranger::new();
     gpus.add(&stranger.on(0, 2048));
-    until("the stranger is seen", || flow.said().contains("of somebody else computes"));
+    until("the stranger is seen", || flow.said().contains("the foreign process"));
     drop(stranger);
     assert!(flow.wait().success(), "{}", flow.said());
     let started = space.journal().iter().filter(|line| line["event"] == "started").count();
     let result = result(&space, "solo");
     assert_eq!((started, result.get("spoiled")), (2, None), "{}", flow.said());
-    insta::assert_snapshot!(notices(&space).join("\n"), @"process PID (sleep) of somebody else computes on GPU 0 (NVIDIA H200)");
+    insta::assert_snapshot!(notices(&space).join("\n"), @"the foreign process PID (sleep) computes on GPU 0 (NVIDIA H200)");
     let spoiled: Vec<Value> = space.journal().iter().filter_map(|line| line.get("spoiled").cloned()).collect();
     assert_eq!((spoiled.len(), &spoiled[0][0]["kind"]), (1, &json!("stranger")), "{spoiled:?}");
     assert_eq!(again(&space), [json!({"kind": "spoiled"})]);
@@ -259,7 +259,7 @@ fn a_gpu_goes_to_the_run_that_waits_longest() {
     until("the first is on the GPU", || gpus.text().contains("memory=100MiB"));
     let mut two = second.start(["run", "a.yaml"]);
     until("the second has its place", || second.flow(["queue"]).text().contains("1 GPU  "));
-    until("it is said for whom it is kept", || first.flow(["status"]).text().contains("GPU 0 is kept for run "));
+    until("it is said for whom it is kept", || first.flow(["status"]).text().contains("GPU 0 is reserved for run "));
     assert!(two.wait().success(), "{}", two.said());
     assert!(one.is_alive(), "it had the GPU between two steps of the first");
     assert!(one.wait().success(), "{}", one.said());
@@ -285,11 +285,11 @@ steps:
 ",
     );
     let mut flow = space.start(["run", "full.yaml"]);
-    until("it says what it waits for", || space.flow(["status"]).text().contains("4.0 GiB asked"));
+    until("it says what it waits for", || space.flow(["status"]).text().contains("4.0 GiB needed"));
     let said = space.flow(["status"]).text();
-    let waits = said.lines().find(|line| line.contains("asked")).unwrap_or_default().trim();
+    let waits = said.lines().find(|line| line.contains("needed")).unwrap_or_default().trim();
     let waits = waits.replace(&stranger.0.id().to_string(), "PID");
-    insta::assert_snapshot!(waits, @"waiting train: a GPU with room for it; GPU 0: 4.0 GiB asked, 0.2 GiB free, process PID (sleep) of somebody else holds 11.7 GiB");
+    insta::assert_snapshot!(waits, @"waiting train: a GPU with room for it; GPU 0: 4.0 GiB needed, 0.2 GiB free, the foreign process PID (sleep) holds 11.7 GiB");
     drop(stranger);
     assert!(flow.wait().success(), "{}", flow.said());
     assert!(result(&space, "train")["circumstances"].get("strangers").is_none());
@@ -371,21 +371,21 @@ fn what_stands_in_the_way_of_gpus_is_said() {
     GPUs    none: there is no NVIDIA driver (libnvidia-ml.so.1) on this machine
     error: `a` can never run here: it needs 1 GPU, this machine has no GPU
     the driver is not loaded
-    trouble  NVIDIA's library is here, but its driver is not loaded; on the host `nvidia-smi` says why, a container needs `--gpus all`
+    trouble  NVIDIA's library is installed, but its driver is not loaded; on the host, `nvidia-smi` shows why; a container needs `--gpus all`
     GPUs     none that flow may use
-    error: `a` can never run here: it needs 1 GPU, this machine has no GPU (NVIDIA's library is here, but its driver is not loaded; on the host `nvidia-smi` says why, a container needs `--gpus all`)
+    error: `a` can never run here: it needs 1 GPU, this machine has no GPU (NVIDIA's library is installed, but its driver is not loaded; on the host, `nvidia-smi` shows why; a container needs `--gpus all`)
     another version
-    trouble  NVIDIA's library and the loaded driver are of different versions, as after an update; restart the machine, or load the driver anew
+    trouble  NVIDIA's library and the loaded driver have different versions, as after an update; restart the machine, or reload the driver
     GPUs     none that flow may use
-    error: `a` can never run here: it needs 1 GPU, this machine has no GPU (NVIDIA's library and the loaded driver are of different versions, as after an update; restart the machine, or load the driver anew)
+    error: `a` can never run here: it needs 1 GPU, this machine has no GPU (NVIDIA's library and the loaded driver have different versions, as after an update; restart the machine, or reload the driver)
     no card
-    trouble  NVIDIA's driver is here, and no card that this process can see
+    trouble  NVIDIA's driver is installed, but this process sees no GPU
     GPUs     none that flow may use
-    error: `a` can never run here: it needs 1 GPU, this machine has no GPU (NVIDIA's driver is here, and no card that this process can see)
+    error: `a` can never run here: it needs 1 GPU, this machine has no GPU (NVIDIA's driver is installed, but this process sees no GPU)
     the only card is lost
-    trouble  GPU 0 is lost, as one that fell off the bus; flow goes on without it until the machine was restarted
+    trouble  GPU 0 is lost, having fallen off the bus; flow continues without it until the machine is restarted
     GPUs     none that flow may use
-    error: `a` can never run here: it needs 1 GPU, this machine has no GPU (GPU 0 is lost, as one that fell off the bus; flow goes on without it until the machine was restarted)
+    error: `a` can never run here: it needs 1 GPU, this machine has no GPU (GPU 0 is lost, having fallen off the bus; flow continues without it until the machine is restarted)
     no such library
     trouble  FLOW_NVML_LIB `/nowhere/libnvidia-ml.so.1` cannot be loaded: /nowhere/libnvidia-ml.so.1: cannot open shared object file: No such file or directory
     GPUs     none that flow may use

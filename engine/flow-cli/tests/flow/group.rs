@@ -165,10 +165,13 @@ fn a_user_of_the_group_reads_results_and_no_logs_and_nobody_else_reads_anything(
     assert!(lab.expect(BOB, &["show", "train[n=1]"], 0).contains("outputs.out"));
     assert!(lab.expect(BOB, &["runs"], 0).contains("user 60001") && !lab.expect(ADA, &["runs"], 0).contains("60001"));
     assert!(lab.expect(BOB, &["why", "train[n=1]", "-w", "shared.yaml"], 0).contains("train[n=1]"));
-    assert!(lab.expect(BOB, &["logs", "train[n=1]"], 1).contains("stay with who ran it"));
+    assert!(lab.expect(BOB, &["logs", "train[n=1]"], 1).contains("each user's logs are private"));
     for args in [&["runs"][..], &["run", "shared.yaml"], &["logs", "train[n=1]"], &["forget", "train"], &["gc"]] {
         let (code, said) = lab.flow(EVE, args);
-        assert!(code != Some(0) && !said.contains("private\n") && said.contains("is closed to"), "{args:?}: {said}");
+        assert!(
+            code != Some(0) && !said.contains("private\n") && said.contains("cannot access the store"),
+            "{args:?}: {said}"
+        );
     }
     let closed = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o007 == 0;
     assert!(closed(&lab.0.path("srv/lab")));

@@ -51,7 +51,7 @@ fn what_is_wrong_with_an_included_file_is_shown_in_it() {
     5 |   data: {run: 'wc -w < ${{ steps.data.out }}'}
       |   ^^^^
       |
-      = help: rename one of them, or take one out: no file replaces what another says
+      = help: rename or remove one of them: no file overrides another
 
     lab/w.yaml: 1 error; nothing was run
 

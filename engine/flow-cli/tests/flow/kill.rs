@@ -128,9 +128,9 @@ fn ended_unheard(step: &str) -> TestSpace {
 fn what_had_ended_when_flow_was_killed_is_not_done_again() {
     let space = ended_unheard("{run: 'echo ran >> LOG; sleep 0.5; echo made > out', outputs: [out]}");
     let planned = space.flow(["plan", "w.yaml"]).expect(0).stdout();
-    assert!(planned.contains("1 goes on"), "{planned}");
+    assert!(planned.contains("1 running"), "{planned}");
     let shown = space.flow(["show", "a"]).expect(0).stdout();
-    assert!(shown.contains("it has ended since, and the next run takes in what it came to"), "{shown}");
+    assert!(shown.contains("it has ended since, and the next run collects its result"), "{shown}");
     let said = space.flow(["run", "w.yaml"]).expect(0).text();
     assert_eq!(space.read("log"), "ran\n", "{said}");
     let shown = space.flow(["show", "a"]).expect(0).stdout();
@@ -488,10 +488,13 @@ fn what_outlived_engine_and_keeper_is_killed_by_whoever_holds_the_store_next() {
         let space = left_behind();
         assert_eq!(space.alive().len(), 1, "{:?}", space.alive());
         let said = space.flow(command).expect(0).text();
-        assert!(said.contains("what it had left running is killed now: ") && said.contains("(`sleep`)"), "{said}");
+        assert!(
+            said.contains("flow kills the processes that it left running: ") && said.contains("(`sleep`)"),
+            "{said}"
+        );
         assert_eq!(space.alive(), []);
         let again = space.flow(command).expect(0).text();
-        assert!(!again.contains("killed now"), "{again}");
+        assert!(!again.contains("flow kills the processes"), "{again}");
     }
     assert_eq!(other.alive().len(), 1, "another store's is none of ours");
     other.flow(["doctor"]).expect(0);

@@ -34,7 +34,7 @@ steps:
     space.flow(["run", "flood.yaml"]).expect(0);
     assert!(begin.elapsed().as_secs() < 20, "{:?}", begin.elapsed());
     let notices = said(&space, "notice", "text");
-    assert!(notices.iter().any(|text| text.contains("MiB were passed over")), "{notices:?}");
+    assert!(notices.iter().any(|text| text.contains("MiB were skipped")), "{notices:?}");
     let recorded = space.journal().into_iter().find(|line| line["event"] == "recorded").unwrap();
     assert_eq!(recorded["result"]["metrics"]["loss"]["value"], 2.0, "the last line, which has no end, counts");
 }
@@ -47,7 +47,7 @@ fn what_a_step_leaves_running_is_told() {
     space.flow(["run", "left.yaml"]).expect(0);
     let notices = said(&space, "notice", "text");
     assert_eq!(notices.len(), 1, "{notices:?}");
-    assert!(notices[0].starts_with("1 process was still running when it ended, and ended with it"), "{notices:?}");
+    assert!(notices[0].starts_with("1 process was still running when it ended, and got killed"), "{notices:?}");
     assert!(space.flow(["show", "a"]).expect(0).stdout().contains("1 process, ended with it"));
     assert!(!space.flow(["show", "b"]).expect(0).stdout().contains("left running"));
 }

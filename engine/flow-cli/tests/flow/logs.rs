@@ -14,7 +14,7 @@ fn a_log_that_was_replaced_is_told_and_not_followed() {
     let link = log(&format!("ln -s {}", space.path("secret").display()));
     space.write("w.yaml", &format!("flow: 1\nsteps: {{a: {{run: '{link}'}}, b: {{run: '{}'}}}}\n", log("mkfifo")));
     space.flow(["run", "w.yaml", "-k"]).expect(0);
-    for (step, said) in [("a", "symbolic link"), ("b", "no regular file")] {
+    for (step, said) in [("a", "symbolic link"), ("b", "not a regular file")] {
         for follow in [&[][..], &["-f"]] {
             let ran = space.flow([&["logs", step], follow].concat());
             assert!(!ran.text().contains("s3cr3t"), "{}", ran.text());
@@ -46,12 +46,12 @@ fn a_program_that_prints_and_prints_keeps_to_the_bounds_of_its_log() {
     let said = space.flow(["logs", "a"]).expect(0);
     let text = String::from_utf8_lossy(said.raw());
     assert!(text.starts_with("first\n") && text.ends_with("\nlast\n"));
-    assert_eq!(text.matches("MiB are left out here: the first 64 MiB and the newest 192 MiB are kept").count(), 1);
+    assert_eq!(text.matches("MiB are missing here: flow keeps the first 64 MiB and the last 192 MiB").count(), 1);
     assert!(!text.contains('\0'), "nothing that was left out is printed");
     drop(said);
     let followed = space.flow(["logs", "a", "-f"]).expect(0);
     let text = String::from_utf8_lossy(followed.raw());
-    assert!(text.contains("left out here") && text.ends_with("\nlast\n") && !text.contains('\0'));
+    assert!(text.contains("are missing here") && text.ends_with("\nlast\n") && !text.contains('\0'));
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn of_a_step_that_never_began_following_says_so_too() {
     space.flow(["run", "w.yaml"]).expect(1);
     for follow in [&[][..], &["-f"]] {
         let said = space.flow([&["logs", "after"], follow].concat()).expect(2).text();
-        assert!(said.contains("error: `after` has printed nothing that is kept"), "{follow:?}: {said}");
+        assert!(said.contains("error: flow has no output of `after`"), "{follow:?}: {said}");
     }
 }
 

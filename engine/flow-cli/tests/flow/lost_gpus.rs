@@ -32,7 +32,7 @@ steps:
     assert!(flow.wait().success(), "{}", flow.said());
     let results: Vec<Value> = (1..=3).map(|n| result(&space, &format!("train[n={n}]"))).collect();
     assert!(results.iter().all(|r| r["circumstances"]["gpu_models"][0] == "NVIDIA A"), "{results:?}");
-    insta::assert_snapshot!(notices(&space).join("\n"), @"GPU 1 (NVIDIA B) is lost; the run goes on without it");
+    insta::assert_snapshot!(notices(&space).join("\n"), @"GPU 1 (NVIDIA B) is lost; the run continues without it");
     let again = again(&space);
     assert_eq!((again.len(), &again[0]["cause"]["kind"]), (1, &json!("gpu_lost")), "{again:?}");
 }
@@ -101,7 +101,7 @@ steps:
     let strangers = [Stranger::new(), Stranger::new()];
     strangers.iter().enumerate().for_each(|(card, stranger)| gpus.add(&stranger.on(card, 24 << 10)));
     let mut flow = space.start(["run", "-f", "hang.yaml"]);
-    until("both are seen", || flow.said().matches("of somebody else computes").count() >= 2);
+    until("both are seen", || flow.said().matches("the foreign process").count() >= 2);
     gpus.change(answers, hangs);
     pause(1.5);
     drop(strangers);

@@ -162,7 +162,7 @@ fn a_run_that_waits_for_others_can_be_interrupted() {
     let _holder = first.start(["run", "plain.yaml"]);
     began(&first, "plain-0");
     let mut waiter = second.start(["run", "alone.yaml"]);
-    waits(&second, "wants the machine for itself; steps of run");
+    waits(&second, "needs the machine exclusively; steps of run");
     // While it waits nothing new starts: it has waited for longer.
     let mut third = space();
     third.beside(&first).script("timed.sh", TIMED);
@@ -182,7 +182,7 @@ fn a_run_that_was_stopped_while_it_waits_keeps_nothing_from_others() {
     let _holder = first.start(["run", "plain.yaml"]);
     began(&first, "plain-0");
     let waiter = second.start(["run", "alone.yaml"]);
-    waits(&second, "wants the machine for itself");
+    waits(&second, "needs the machine exclusively");
     waiter.signal(Signal::SIGSTOP);
     let shown = first.flow(["queue"]).expect(0).stdout();
     assert!(shown.contains("stopped, nothing") && shown.contains("run RUN is stopped: `kill -CONT "), "{shown}");
@@ -204,7 +204,7 @@ fn a_ledger_that_cannot_be_used_is_said_once_and_marks_measurements() {
     // A folder in its place, for root can write into any.
     fs::create_dir(space.locks().join("flow-machine.ledger")).unwrap();
     let said = space.flow(["run", "alone.yaml"]).expect(0).text();
-    assert_eq!(said.matches("other runs of this machine are not seen").count(), 1, "{said}");
+    assert_eq!(said.matches("other runs of this machine do not see each other").count(), 1, "{said}");
     let recorded = space.journal().into_iter().filter(|line| line["event"] == "recorded");
     let marks: Vec<_> = recorded.map(|line| line["result"]["circumstances"]["unwatched"].clone()).collect();
     assert_eq!(marks, [true, true]);

@@ -56,20 +56,20 @@ fn a_pattern_that_matches_nothing_is_mended_without_a_training() {
     let space = space();
     write(&space, "{stdout: 'Epoche {epoch}: loss {loss}, acc {top1:%}'}", READERS);
     let said = space.flow(["run", "m.yaml", "-k"]).expect(1).stdout();
-    assert!(said.contains("train in") && said.contains("no line that it printed matches the pattern"), "{said}");
+    assert!(said.contains("train in") && said.contains("no printed line matches the pattern"), "{said}");
     assert!(said.contains("`train` has no metric `loss`; it has none"), "{said}");
     let missed = result(&space, "train");
     assert_eq!((&missed["outcome"], &missed["cause"]["kind"]), (&"ok".into(), &"no_metrics".into()));
     let table = space.flow(["show", "table"]).expect(0).stdout();
-    assert!(table.contains("lacks metrics: no line that it printed"), "{table}");
+    assert!(table.contains("lacks metrics: no printed line"), "{table}");
     let chinese = space.flow(["show", "table", "--lang", "zh"]).expect(0).stdout();
     assert!(chinese.contains("缺少指标：程序输出中没有一行"), "{chinese}");
 
     write(&space, "{stdout: 'Epoch {epoch}: loss {loss}, acc {top1:%}'}", READERS);
     let plan = space.flow(["plan", "m.yaml"]).expect(0).stdout();
-    assert!(plan.contains("read again from what was kept"), "{plan}");
+    assert!(plan.contains("read again from the stored output"), "{plan}");
     let why = space.flow(["why", "-w", "m.yaml", "train"]).expect(0).stdout();
-    assert!(why.contains("cached, read again from what was kept by run"), "{why}");
+    assert!(why.contains("cached, read again from the stored output by run"), "{why}");
     let said = space.flow(["run", "m.yaml", "-v"]).expect(0).stdout();
     assert!(said.contains("train, read again"), "{said}");
     let mut ran = space.ran();
@@ -145,10 +145,7 @@ fn a_metric_is_renamed_in_a_sweep() {
     };
     write("los {loss} rate {rate}");
     let said = space.flow(["run", "m.yaml", "-k"]).expect(1).stdout();
-    assert!(
-        said.contains("  no number train × 20: no line that it printed matches the pattern of its metrics"),
-        "{said}"
-    );
+    assert!(said.contains("  no number train × 20: no printed line matches the pattern of its metrics"), "{said}");
     write("loss {loss} rate {rate}");
     space.flow(["run", "m.yaml"]).expect(0);
     assert!(started(&space) <= 2, "nothing trains again");
@@ -180,16 +177,16 @@ fn where_metrics_are_required_a_training_without_them_has_failed_and_is_kept() {
     assert_eq!(space.ran(), ["train!"]);
     assert!(!said.lines().any(|line| line.contains("done") && line.contains("train")), "{said}");
     let shown = space.flow(["show", "train"]).expect(0).stdout();
-    assert!(shown.starts_with("train  failed") && shown.contains("no line that it printed matches"), "{shown}");
+    assert!(shown.starts_with("train  failed") && shown.contains("no printed line matches"), "{shown}");
     for all in [&["results"][..], &["results", "--all"]] {
         let rows = space.flow(all).expect(0).stdout();
         assert!(rows.contains("m,train,train,,failed,"), "{rows}");
     }
     let said = space.flow(["run", "m.yaml"]).expect(1);
     assert_eq!(started(&space), 0, "it would be found no better: {}", said.stdout());
-    assert!(said.stdout().contains("no line that it printed matches"), "{}", said.stdout());
+    assert!(said.stdout().contains("no printed line matches"), "{}", said.stdout());
     let shown = space.flow(["show", "train"]).expect(0).stdout();
-    assert!(shown.starts_with("train: failed: no line that it printed matches"), "{shown}");
+    assert!(shown.starts_with("train: failed: no printed line matches"), "{shown}");
     assert!(space.flow(["logs", "train"]).expect(0).stdout().trim_end().ends_with("loss 3"), "as the message says");
     write("loss {loss}");
     space.flow(["run", "m.yaml"]).expect(0);
@@ -212,7 +209,7 @@ fn of_a_sweep_without_its_required_metrics_each_instance_has_failed_once() {
     space.write("m.yaml", &format!("flow: 1\nname: m\nsteps:\n  train: {train}\n  new: {{run: echo new}}\n"));
     let said = space.flow(["plan"]).expect(0).stdout();
     assert!(
-        said.contains("`train[lr=1]` cannot run, so that `flow run` begins nothing else; `flow run -k` does"),
+        said.contains("`train[lr=1]` cannot run, so `flow run` starts nothing; `flow run -k` runs the rest"),
         "{said}"
     );
     space.flow(["run"]).expect(1);
@@ -262,7 +259,7 @@ fn what_failed_for_want_of_required_metrics_stays_in_results_and_logs_of_its_swe
         assert_eq!(all(), first);
     }
     let said = space.flow(["results", "sweep"]).stderr();
-    let note = "note: the last run did not start sweep[i=0], sweep[i=1], sweep[i=2]: these are of run ";
+    let note = "note: the last run did not start sweep[i=0], sweep[i=1], sweep[i=2]: showing run ";
     assert!(said.contains(note), "{said}");
 
     // The numbers of another pattern are none of this one's.
@@ -270,7 +267,7 @@ fn what_failed_for_want_of_required_metrics_stays_in_results_and_logs_of_its_swe
     space.flow(["run", "m.yaml", "-k"]).expect(1);
     let ran = space.flow(["results", "sweep"]).expect(0);
     assert_eq!(ran.stdout().matches("\nm,").count(), 3, "{}", ran.text());
-    let note = "note: without a result: sweep[i=3], sweep[i=4], sweep[i=5] (`flow show STEP` says why)";
+    let note = "note: without a result: sweep[i=3], sweep[i=4], sweep[i=5] (`flow show STEP` shows why)";
     assert_eq!(ran.stderr().matches(note).count(), 1, "{}", ran.text());
     assert_eq!(ran.stderr().matches("did not start").count(), 1, "{}", ran.text());
 }
@@ -286,7 +283,7 @@ fn a_file_of_numbers_under_another_name_is_found() {
     let value = |metric: &str| result(&space, "train")["metrics"][metric]["value"].clone();
     write("{json: metric.json}");
     let said = space.flow(["run", "m.yaml"]).expect(0).stdout();
-    assert!(said.contains("its metrics were expected in `metric.json`"), "{said}");
+    assert!(said.contains("flow cannot read `metric.json`, which should hold its metrics"), "{said}");
     for (metrics, metric, expected) in [("{json: metrics.json}", "loss", 3.0), ("{csv: out/t.csv}", "b", 2.0)] {
         write(metrics);
         space.flow(["run", "m.yaml"]).expect(0);
@@ -343,12 +340,12 @@ fn numbers_stand_in_several_places_and_one_that_is_missing_is_mended_alone() {
         || result(&space, "train")["metrics"].as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ");
     write("{stdout: 'los {loss}', csv: t.csv, jsonl: m.jsonl, json: none.json}");
     let said = space.flow(["run", "m.yaml"]).expect(0).stdout();
-    assert!(said.contains("no line that it printed matches the pattern"), "{said}");
+    assert!(said.contains("no printed line matches the pattern"), "{said}");
     assert_eq!(found(), "a b c", "what is there is read");
     // The file that is not there was looked for, and nothing runs again for it.
     write("{stdout: 'loss {loss}', csv: t.csv, jsonl: m.jsonl, json: none.json}");
     let said = space.flow(["run", "m.yaml", "-v"]).expect(0).stdout();
-    assert!(said.contains("its metrics were expected in `none.json`"), "{said}");
+    assert!(said.contains("flow cannot read `none.json`, which should hold its metrics"), "{said}");
     assert_eq!((started(&space), found()), (0, "a b c loss".to_owned()));
     write("{stdout: 'loss {loss}', csv: t.csv, jsonl: m.jsonl}");
     space.flow(["run", "m.yaml"]).expect(0);
@@ -371,7 +368,7 @@ fn scalars_of_tensorboard_are_read_and_read_again() {
     let value = |metric: &str| result(&space, "train")["metrics"][metric]["value"].as_f64();
     write("{tensorboard: run}");
     let said = space.flow(["run", "m.yaml"]).expect(0).stdout();
-    assert!(said.contains("its metrics were expected in `run`"), "{said}");
+    assert!(said.contains("flow cannot read `run`, which should hold its metrics"), "{said}");
     write("{tensorboard: runs}");
     space.flow(["run", "m.yaml"]).expect(0);
     assert_eq!((started(&space), value("accuracy_val"), value("val_loss_train")), (0, Some(0.8), Some(0.333_333_34)));
@@ -445,7 +442,7 @@ fn a_run_says_which_columns_are_metrics_by_other_names_once_for_all_instances() 
         format!("{{matrix: {{x: [20, 30]}}, run: \"{}\", metrics: {{csv: log.csv}}}}", command.replace('\\', "\\\\"));
     space.write("m.yaml", &format!("flow: 1\nname: m\nsteps:\n  train: {step}\n"));
     let said = space.flow(["run", "m.yaml"]).expect(0).stdout();
-    let told = "names in `log.csv` are metrics by other names: `temp °C` as `temp__c`";
+    let told = "names in `log.csv` become metrics with other names: `temp °C` as `temp__c`";
     assert_eq!(said.matches(told).count(), 1, "{said}");
     assert_eq!(result(&space, "train[x=20]")["metrics"]["temp__c"]["value"], 20.0);
 }
@@ -463,11 +460,11 @@ fn outputs_that_are_declared_anew_are_collected_from_the_kept_work_folder() {
     let shell = "mkdir plots; echo a > plots/a; echo model > model.pt; echo '{\"top1\": 0.5}' > m.json";
     write_with("{plots: plots, model: modle.pt}", shell);
     let said = space.flow(["run", "m.yaml"]).expect(1).stdout();
-    assert!(said.contains("new in its work folder") && said.contains("`model.pt`"), "{said}");
+    assert!(said.contains("new files in its work folder") && said.contains("`model.pt`"), "{said}");
 
     write_with("{plots: plots, model: model.pt}", shell);
     let plan = space.flow(["plan", "m.yaml"]).expect(0).stdout();
-    assert!(plan.contains("read again from what was kept"), "{plan}");
+    assert!(plan.contains("read again from the stored output"), "{plan}");
     let said = space.flow(["run", "m.yaml"]).expect(0).stdout();
     assert!(said.contains("its program did not run again"), "{said}");
     assert_eq!(space.ran(), ["weights"]);

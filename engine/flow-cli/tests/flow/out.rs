@@ -31,7 +31,7 @@ fn outputs_are_copied_out_by_name() {
     space.flow(["get", "one", "figures", "--to", "pictures"]).expect(0);
     assert_eq!(space.read("pictures/a.txt"), "x\n");
     let there = space.flow(["get", "one", "figures", "--to", "best.pt"]).expect(2).text();
-    assert!(there.contains("`best.pt` is there already"), "{there}");
+    assert!(there.contains("`best.pt` exists already"), "{there}");
     assert_eq!(space.read("best.pt"), "0.1\n");
     let none = space.flow(["get", "train", "nodel", "--to", "x"]).expect(2).text();
     assert!(none.contains("no output `nodel`") && none.contains("it has log, model"), "{none}");
@@ -98,7 +98,7 @@ fn what_the_last_run_left_out_is_forgotten_and_what_is_unknown_stops_nothing() {
     space.flow(["run", "w.yaml"]).expect(0);
     space.flow(["run", "w.yaml", "a"]).expect(0);
     let said = space.flow(["forget", "b", "a"]).expect(0).text();
-    assert!(said.contains("note: the last run has no `b`: this is of run "), "{said}");
+    assert!(said.contains("note: the last run has no `b`: showing run "), "{said}");
     assert!(said.contains("forgotten: 2 results of 2 instances\n"), "{said}");
     space.flow(["run", "w.yaml"]).expect(0);
     let mut ran = space.ran();
@@ -107,7 +107,7 @@ fn what_the_last_run_left_out_is_forgotten_and_what_is_unknown_stops_nothing() {
     let said = space.flow(["forget", "nothing", "a"]).expect(2).text();
     assert!(said.contains("error: the run has no step or instance `nothing`"), "{said}");
     let file = space.flow(["report", "w.yaml"]).expect(2).text();
-    assert!(file.contains("a workflow is named by -w w.yaml"), "{file}");
+    assert!(file.contains("to name a workflow, use -w w.yaml"), "{file}");
     assert!(said.contains("forgotten: 1 result of 1 instance\n"), "{said}");
     space.flow(["run", "w.yaml"]).expect(0);
     assert_eq!(space.ran(), ["a"]);
@@ -126,9 +126,9 @@ fn what_a_renamed_step_reuses_is_its_own() {
     }
     assert!(space.flow(["results", "fit"]).expect(0).stdout().contains("\nw,fit,fit[lr=0.1],"));
     let why = space.flow(["why", "fit[lr=0.1]"]).expect(0).stdout();
-    assert!(why.trim_end().ends_with("fit[lr=0.1]: takes the result of train[lr=0.1]"), "{why}");
+    assert!(why.trim_end().ends_with("fit[lr=0.1]: reuses the result of train[lr=0.1]"), "{why}");
     let said = space.flow(["forget", "fit[lr=0.1]"]).expect(0).stdout();
-    assert_eq!(said.trim_end(), "forgotten: 1 result of 1 instance, also that of train[lr=0.1]");
+    assert_eq!(said.trim_end(), "forgotten: 1 result of 1 instance, also used by train[lr=0.1]");
     let plan = space.flow(["plan", "w.yaml"]).expect(0).stdout();
     assert!(plan.contains("3 instances: 2 cached, 1 to run"), "{plan}");
 }
@@ -141,7 +141,7 @@ fn what_the_last_run_left_out_is_shown_of_the_last_one_that_had_it() {
     space.flow(["run", "w.yaml", "b"]).expect(0);
     for command in [&["show", "a"][..], &["logs", "a"], &["get", "a", "--to", "o.txt"]] {
         let said = space.flow(command).expect(0).text();
-        assert!(said.contains("note: the last run has no `a`: this is of run "), "{command:?}: {said}");
+        assert!(said.contains("note: the last run has no `a`: showing run "), "{command:?}: {said}");
     }
     assert_eq!(space.read("o.txt"), "one\n");
     let said = space.flow(["show", "c"]).expect(2).text();
@@ -175,7 +175,7 @@ fn a_workflow_that_never_ran_is_found_where_it_is_the_only_one() {
     assert!(space.flow(["plan"]).expect(0).stdout().contains("3 to run"));
     space.write("v.yaml", WORKFLOW);
     let said = space.flow(["check"]).expect(2).text();
-    assert!(said.contains("there are v.yaml, w.yaml"), "{said}");
+    assert!(said.contains("found v.yaml, w.yaml"), "{said}");
     let said = space.flow(["run", "w.yaml", "-n", "--policy", "fast"]).expect(2).text();
     assert!(said.contains("there is no policy `fast`"), "{said}");
 }
@@ -234,15 +234,15 @@ fn a_mistake_in_the_value_of_a_parameter_is_shown_where_it_stands() {
     };
     told(
         &["--set", "lrs+=0.5,0.6"],
-        &["`--set lrs+=0.5,0.6`: the items of `lrs` are no texts", "--set 'lrs+=[0.5, 0.6]' appends each"],
+        &["`--set lrs+=0.5,0.6`: the items of `lrs` are not texts", "--set 'lrs+=[0.5, 0.6]' appends each"],
     );
     told(&["--set", "lrs="], &["`--set lrs=`: `lrs` is a list"]);
-    told(&["--set", "lr=0,1"], &["`--set lr=0,1`: `lr` is a number, and this is", "with a point in it"]);
+    told(&["--set", "lr=0,1"], &["`--set lr=0,1`: `lr` is a number, but this is", "with a decimal point"]);
     space.write("v.yaml", "lss: 2\nlrs: 3\n");
     told(&["--params", "v.yaml"], &["`lss` in v.yaml: the workflow has no parameter `lss`", "did you mean `lrs`?"]);
     told(
         &["--params", "v.yaml"],
-        &["`lrs` in v.yaml: `lrs` is a list, and this is the number 3", "a list is written `[3]`"],
+        &["`lrs` in v.yaml: `lrs` is a list, but this is the number 3", "a list is written `[3]`"],
     );
     space.write(
         "w.yaml",
@@ -259,5 +259,5 @@ fn what_failed_in_the_last_run_says_which_run_has_its_outputs() {
     space.write("w.yaml", &with("echo 1 > m.txt")).flow(["run", "w.yaml"]).expect(0);
     space.write("w.yaml", &with("false")).flow(["run", "w.yaml"]).expect(1);
     let said = space.flow(["get", "a", "--to", "m"]).expect(2).text();
-    assert!(said.contains("`a` failed in the last run") && said.contains("has what it made: --run "), "{said}");
+    assert!(said.contains("`a` failed in the last run") && said.contains("has its outputs: --run "), "{said}");
 }

@@ -65,19 +65,19 @@ fn a_network_that_never_ran_is_planned_on_every_machine() {
     let said = here.flow(ASK.into_iter().chain(["--price", &format!("{host}=36")])).expect(0).stdout();
     assert!(said.starts_with("unseen: 2 epochs of 1,600 images of 224×224, batch 16\n"), "{said}");
     assert!(
-        said.contains("224×224 is what most trainings had; unseen was never trained: --size says another\n"),
+        said.contains("most trainings used 224×224; unseen was never trained: --size selects another size\n"),
         "{said}"
     );
     let small = here.flow(ASK.into_iter().chain(["--size", "64"])).expect(0).stdout();
     assert!(
-        small.contains("unseen was neither trained nor counted with images of 64×64, and may not take such"),
+        small.contains("unseen was neither trained nor profiled with images of 64×64, and may not accept such"),
         "{small}"
     );
-    assert!(said.contains("never trained there; from 4 other networks that were, and what they compute"), "{said}");
+    assert!(said.contains("never trained there; from 4 other networks that were, and their computation"), "{said}");
     let cost = 36.0 * 2.0 * truth / 4.0 / 3600.0;
     assert!(said.contains(&format!("  {cost:.2}, ")), "{cost}: {said}");
     let checked = here.flow(["predict", "--check"]).expect(0).stdout();
-    let rows = checked.lines().filter(|line| line.contains("time an image")).count();
+    let rows = checked.lines().filter(|line| line.contains("time per image")).count();
     assert_eq!(rows, 4, "each point and each network, on two machines: {checked}");
     assert_eq!(here.flow(["plan", "w.yaml", "--exit-code"]).expect(0).text().matches("to run").count(), 0);
 }
@@ -97,14 +97,17 @@ fn what_cannot_be_planned_is_told_with_a_way_out() {
         (with("16", "0"), "0 is not in 1.."),
         (
             space.flow(ASK.into_iter().chain(["--price", "H300=3"])).expect(2).text(),
-            "--price H300: nothing ran on such a machine",
+            "--price H300: nothing has run on such a machine",
         ),
         (
             space.flow(ASK.into_iter().chain(["--price", &prices[0], "--price", &prices[1]])).expect(2).text(),
-            &format!("=3 and --price {machine}=4 are both of {machine}"),
+            &format!("=3 and --price {machine}=4 both match {machine}"),
         ),
-        (space.flow(ASK.into_iter().chain(["--gpus", "2"])).expect(2).text(), "all trainings that were measured had 0"),
-        (space.flow(ASK.into_iter().chain(["--gpus", "0,1"])).expect(2).text(), "with --model it is how many GPUs"),
+        (space.flow(ASK.into_iter().chain(["--gpus", "2"])).expect(2).text(), "all measured trainings used 0"),
+        (
+            space.flow(ASK.into_iter().chain(["--gpus", "0,1"])).expect(2).text(),
+            "with --model this is a number of GPUs",
+        ),
         (space.flow(["predict", "--model", "unseen"]).expect(2).text(), "--batch <N>"),
     ] {
         assert!(said.contains(why), "{why}: {said}");
@@ -114,12 +117,12 @@ fn what_cannot_be_planned_is_told_with_a_way_out() {
     few.flow(["run", "w.yaml"]).expect(0);
     let ask = ASK.map(|arg| if arg == "unseen" { "two" } else { arg });
     let said = few.flow(ask).expect(0).stdout();
-    assert!(said.contains("it takes 3 more networks, trained there at such a point and counted; run a training of two there at batch 16, as step `train` of workflow `few`"), "{said}");
+    assert!(said.contains("it takes 3 more networks, profiled and trained there at such a point; run a training of two there at batch 16, as step `train` of workflow `few`"), "{said}");
     assert!(crate::space().flow(ASK).expect(2).text().contains("nothing has run here yet"));
     // What is missing is a training, whatever was asked of its price.
     let bare = crate::space();
     bare.write("w.yaml", "flow: 1\nname: bare\nsteps:\n  one: {run: 'true'}\n");
     bare.flow(["run", "w.yaml"]).expect(0);
     let said = bare.flow(ASK.into_iter().chain(["--price", "H200=3"])).expect(2).text();
-    assert!(said.contains("no training was measured undisturbed yet") && said.contains("flow import"), "{said}");
+    assert!(said.contains("no undisturbed training was measured yet") && said.contains("flow import"), "{said}");
 }

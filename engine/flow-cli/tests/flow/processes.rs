@@ -87,7 +87,7 @@ fn a_run_in_another_container_is_cancelled_and_nobody_else() {
     let said = space.flow(["doctor"]).expect(1).text();
     assert!(said.contains("is in use by process PID of another container (`flow run long.yaml`"), "{said}");
     let said = space.flow(["cancel"]).expect(0).text();
-    assert!(said.contains("run RUN was told to end\n"), "{said}");
+    assert!(said.contains("asked run RUN to end\n"), "{said}");
     until("it has ended", || !run.is_alive());
     assert_eq!(run.0.wait().unwrap().code(), Some(130));
     assert!(sleeping(n).is_empty());
@@ -103,7 +103,7 @@ fn cancelling_twice_or_now_kills_what_does_not_listen() {
         until("the step runs", || !sleeping(n).is_empty());
         if second.len() == 1 {
             space.flow(["cancel"]).expect(0);
-            until("it says that it waits", || flow.said().contains("once more"));
+            until("it says that it waits", || flow.said().contains("a second Ctrl-C"));
         }
         let begin = std::time::Instant::now();
         space.flow(second).expect(0);
@@ -125,7 +125,7 @@ fn a_run_that_still_hashes_is_cancelled() {
     flow.wait();
     assert_eq!(fs::read_dir(space.path(".flow/runs")).unwrap().count(), 0, "it never began");
     let said = space.flow(["cancel"]).expect(2).text();
-    assert!(said.contains("nothing runs in the store"), "{said}");
+    assert!(said.contains("nothing is running in the store"), "{said}");
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn a_run_that_is_stopped_is_told_and_hears_of_it_later() {
     until("the step runs", || !sleeping(n).is_empty());
     flow.signal(Signal::SIGSTOP);
     let said = space.flow(["cancel"]).expect(0).text();
-    assert!(said.contains("it will take note when it goes on: process PID (`flow run long.yaml`"), "{said}");
+    assert!(said.contains("it will react when it resumes: process PID (`flow run long.yaml`"), "{said}");
     flow.signal(Signal::SIGCONT);
     assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
 }
@@ -190,17 +190,20 @@ fn what_cleaned_its_environment_is_ended_by_whoever_takes_the_store_next() {
         assert_eq!(sleeping(n).len(), 1, "it lives on");
 
         let said = space.flow(command).expect(0).text();
-        assert!(said.contains("run RUN was killed; what it had left running is killed now: "), "{command:?}: {said}");
+        assert!(
+            said.contains("run RUN was killed; flow kills the processes that it left running: "),
+            "{command:?}: {said}"
+        );
         assert!(said.contains("(`sleep`)"), "{said}");
         until("it is gone", || sleeping(n).is_empty());
         assert!(marked.is_alive() && named.is_alive(), "who only looks like it lives on");
         assert_eq!(records(&space), 0, "nothing is left to look for");
         let again = space.flow(command).expect(0).text();
-        assert!(!again.contains("killed now"), "{again}");
+        assert!(!again.contains("flow kills the processes"), "{again}");
     }
     assert_eq!(sleeping(others).len(), 1, "another store's is none of theirs");
     let said = other.flow(["doctor"]).expect(0).text();
-    assert!(said.contains("killed now"), "{said}");
+    assert!(said.contains("flow kills the processes"), "{said}");
     until("it is gone", || sleeping(others).is_empty());
 }
 
@@ -230,7 +233,7 @@ fn a_record_whose_keeper_lives_or_is_elsewhere_ends_nobody() {
         elsewhere["keeper"][key] = value.into();
         fs::write(run.join("keeper.json"), elsewhere.to_string()).unwrap();
         let said = space.flow(["doctor"]).expect(0).text();
-        assert!(!said.contains("killed now") && sleeping(n).len() == 1, "{said}");
+        assert!(!said.contains("flow kills the processes") && sleeping(n).len() == 1, "{said}");
     }
     for damaged in ["", "{", "[]", "{\"engine\":{\"pid\":1}}"] {
         fs::write(run.join("keeper.json"), damaged).unwrap();
@@ -284,7 +287,7 @@ fn the_run_of_another_user_is_told_of_and_not_touched() {
     }
     let (code, said) = say(Some(NOBODY), &args("cancel"));
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("run RUN is of root; only they can end it"), "{said}");
+    assert!(said.contains("run RUN belongs to root; only they can end it"), "{said}");
     assert!(run.is_alive() && sleeping(n).len() == 1);
 
     // Root may end everybody's.

@@ -18,8 +18,7 @@ publish: [{from: rep, to: rep.md}]
 fn what_is_not_published_is_said_with_its_reason() {
     let space = space();
     space.write("a.yaml", WORKFLOW).write("rep.md", "my own notes\n");
-    let reason =
-        "not published `rep.md`: flow did not write the file that is there; move it away, or publish elsewhere";
+    let reason = "not published `rep.md`: flow did not write the existing file; move it away, or publish elsewhere";
     let quiet = space.flow(["run", "-q", "a.yaml"]).expect(1).text();
     assert!(quiet.contains(reason), "{quiet}");
     let loud = space.flow(["run", "a.yaml"]).expect(1).text();
@@ -39,7 +38,7 @@ fn what_is_no_report_is_told_from_a_run_without_one() {
     space.write("a.yaml", WORKFLOW);
     space.flow(["run", "a.yaml"]).expect(0);
     let said = space.flow(["report", "tab"]).expect(2).text();
-    assert!(said.contains("`tab` is no report that the run made") && said.contains("it made rep;"), "{said}");
+    assert!(said.contains("`tab` is not a report of the run") && said.contains("the run made rep;"), "{said}");
     assert!(space.flow(["report", "rep"]).expect(0).stdout().contains("| "));
     space.flow(["run", "a.yaml", "tab", "-f"]).expect(0);
     let said = space.flow(["report", "tab"]).expect(2).text();
@@ -105,10 +104,10 @@ fn a_trial_replaces_nothing_that_is_published() {
     let published = files();
     assert!(published.0.contains("3") && published.1.contains("flow entry"), "{published:?}");
     let trials: [(&[&str], &str); 4] = [
-        (&["--set", "epochs=1"], "this run has other values of epochs; --publish replaces it"),
-        (&["rep", "-f", "rep", "--set", "note=x"], "this run has other values of note; --publish replaces it"),
+        (&["--set", "epochs=1"], "other values of epochs were used; --publish replaces it"),
+        (&["rep", "-f", "rep", "--set", "note=x"], "other values of note were used; --publish replaces it"),
         (&["--no-publish"], "--no-publish was given"),
-        (&["--profile", "quick"], "it is of no profile, this run of quick; --publish replaces it"),
+        (&["--profile", "quick"], "it comes from no profile, this run from quick; --publish replaces it"),
     ];
     for (args, why) in trials {
         // Said again where there is nothing to do.
@@ -149,7 +148,7 @@ fn what_somebody_wrote_into_a_published_text_is_not_lost() {
     assert!(!text.contains("kept") && edited() == mine, "{text}");
     space.write("a.yaml", &TRIAL.replace("echo loss ${{", "echo loss 1${{"));
     let text = space.flow(["run", "a.yaml"]).expect(0).text();
-    let why = "somebody edited it since flow wrote it; --publish replaces it";
+    let why = "it was edited by hand; --publish replaces it";
     assert!(text.contains(&format!("kept      docs/rep.md: {why}")), "{text}");
     assert!(text.contains(&format!("kept      NEWS.md: {why}")) && edited() == mine, "{text}");
     // As is what a formatter does.
@@ -210,7 +209,7 @@ fn a_report_from_other_gpus_stays() {
     let more = on("1 x NVIDIA H200, 140 GiB");
     assert!(!more.contains("kept"), "{more}");
     let other = on("1 x TITAN Xp, 12 GiB");
-    let kept = "kept      docs/rep.md: it is from NVIDIA H200, this run from TITAN Xp; --publish replaces it";
+    let kept = "kept      docs/rep.md: it is from NVIDIA H200, this run is from TITAN Xp; --publish replaces it";
     assert!(other.contains(kept), "{other}");
     assert!(space.read("docs/rep.md").contains("H200"));
 }

@@ -45,5 +45,5 @@ fn a_file_that_is_no_text_is_refused_in_words_and_holds_nothing_up() {
     nix::unistd::mkfifo(&space.path("pipe.md"), nix::sys::stat::Mode::S_IRWXU).unwrap();
     let mut flow = space.start(["run", "r.yaml"]);
     assert_eq!(flow.wait().code(), Some(1), "{}", flow.said());
-    assert!(flow.said().contains("not published `pipe.md`: it is no regular file, but a pipe"), "{}", flow.said());
+    assert!(flow.said().contains("not published `pipe.md`: it is not a regular file, but a pipe"), "{}", flow.said());
 }

@@ -81,7 +81,7 @@ fn runs_of_one_workflow_and_of_another_do_each_step_once() {
     runs.iter_mut().for_each(ends_well);
     let times = times(&space);
     assert!(times.len() == 12 && times.values().all(|seen| *seen == (1, 1)), "{times:?}");
-    assert!(runs.iter().any(|run| run.said().contains("each is done once, and serves both")), "{}", runs[1].said());
+    assert!(runs.iter().any(|run| run.said().contains("each runs once, for both runs")), "{}", runs[1].said());
     for file in ["one.yaml", "two.yaml"] {
         let said = space.flow(["run", file]).expect(0).stdout();
         assert!(said.contains("nothing to do") || said.contains("done: 13 cached in"), "{said}");
@@ -96,7 +96,7 @@ fn what_a_killed_run_was_doing_is_done_by_the_one_that_waited_for_it() {
     let mut first = space.start(["run", "one.yaml"]);
     until("the first has begun both", || begun(&space) == 2);
     let mut second = space.start(["run", "two.yaml"]);
-    until("the second waits", || second.said().contains("each is done once"));
+    until("the second waits", || second.said().contains("each runs once"));
     first.kill();
     ends_well(&mut second);
     let times = times(&space);
@@ -111,7 +111,7 @@ fn what_had_ended_when_its_run_was_killed_is_waited_for_until_that_is_written_do
     let mut first = space.start(["run", "one.yaml"]);
     until("the first has begun", || begun(&space) == 1);
     let mut second = space.start(["run", "two.yaml"]);
-    until("the second waits", || second.said().contains("each is done once"));
+    until("the second waits", || second.said().contains("each runs once"));
     // Its end is known to the keeper alone, which has no time to say so before the second looks.
     first.signal(Signal::SIGSTOP);
     until("the step has ended", || completed(&space).len() == 1);
@@ -133,7 +133,7 @@ fn who_waits_for_a_killed_run_is_told_who_goes_on_with_its_step() {
     let mut first = space.start(["run", "one.yaml"]);
     until("the first has begun", || begun(&space) == 1);
     let others = [(); 2].map(|()| space.start(["run", "two.yaml"]));
-    until("the others wait", || others.iter().all(|run| run.said().contains("each is done once")));
+    until("the others wait", || others.iter().all(|run| run.said().contains("each runs once")));
     first.kill();
     until("one of them has begun", || begun(&space) == 2);
     // Each of the two that live stands at the head of its lines, and the one that waits names the other.
@@ -152,7 +152,7 @@ fn ctrl_c_hands_over_and_ends_the_waiting_too() {
     let mut first = space.start(["run", "one.yaml"]);
     until("the first has begun", || begun(&space) == 1);
     let mut second = space.start(["run", "two.yaml"]);
-    until("the second waits", || second.said().contains("each is done once"));
+    until("the second waits", || second.said().contains("each runs once"));
     let begin = Instant::now();
     second.signal(Signal::SIGINT);
     assert_eq!(second.wait().code(), Some(130), "{}", second.said());
@@ -160,7 +160,7 @@ fn ctrl_c_hands_over_and_ends_the_waiting_too() {
     assert!(first.is_alive());
 
     let mut third = space.start(["run", "two.yaml"]);
-    until("the third waits", || third.said().contains("each is done once"));
+    until("the third waits", || third.said().contains("each runs once"));
     first.signal(Signal::SIGINT);
     assert_eq!(first.wait().code(), Some(130), "{}", first.said());
     until("the third does it itself", || begun(&space) == 2);
@@ -195,7 +195,7 @@ fn who_runs_what_is_told_and_one_of_several_is_cancelled() {
     let mut first = space.start(["run", "one.yaml"]);
     until("the first has begun", || begun(&space) == 1);
     let mut second = space.start(["run", "two.yaml"]);
-    until("the second waits", || second.said().contains("each is done once"));
+    until("the second waits", || second.said().contains("each runs once"));
 
     let run_of = |name: &str| {
         let runs = space.flow(["runs"]).expect(0);
@@ -209,10 +209,10 @@ fn who_runs_what_is_told_and_one_of_several_is_cancelled() {
         String::from_utf8_lossy(said.raw()).contains(&format!("run {one}"))
     });
     let said = space.flow(["logs", "two_work", "-w", "two.yaml"]).expect(2).text();
-    assert!(said.contains("has printed nothing") && said.contains("runs it: `flow logs two_work --run"), "{said}");
+    assert!(said.contains("flow has no output of") && said.contains("runs it: `flow logs two_work --run"), "{said}");
     let status = space.flow(["status"]).expect(0).stdout();
     assert!(status.contains("one run ") && status.contains("two run "), "{status}");
-    assert!(status.contains("runs it already, and its result will serve here too"), "{status}");
+    assert!(status.contains("is running it already, and its result will be used here too"), "{status}");
 
     let queue = space.flow(["queue", "--json"]).expect(0);
     let queue = String::from_utf8_lossy(queue.raw()).into_owned();
@@ -221,7 +221,7 @@ fn who_runs_what_is_told_and_one_of_several_is_cancelled() {
     assert_eq!(follows, [(Some(&*one), None), (Some(&*two), Some(&*one))], "{queue:?}");
     assert_eq!(queue[1]["follows"]["label"], "two_work[n=0]");
     let said = space.flow(["cancel"]).expect(2).text();
-    assert!(said.contains("several runs go on") && said.contains("name one"), "{said}");
+    assert!(said.contains("several runs are active") && said.contains("name one"), "{said}");
     space.flow(["cancel", &two]).expect(0);
     assert_eq!(second.wait().code(), Some(130), "{}", second.said());
     assert!(first.is_alive());

@@ -35,7 +35,7 @@ fn the_first_interrupt_asks_and_nothing_new_starts() {
 fn the_second_interrupt_kills() {
     let (space, mut flow) = running(STUBBORN);
     flow.signal(Signal::SIGINT);
-    until("it says that it waits", || flow.said().contains("once more"));
+    until("it says that it waits", || flow.said().contains("a second Ctrl-C"));
     assert!(flow.is_alive(), "the step has time to end");
     let begin = std::time::Instant::now();
     flow.signal(Signal::SIGINT);
@@ -58,7 +58,7 @@ fn the_second_interrupt_leaves_hashing_and_the_next_run_takes_it_up() {
     std::thread::sleep(std::time::Duration::from_secs(3));
     assert!(flow.is_alive(), "its time limit is over, and bounds its program only: {}", flow.said());
     flow.signal(Signal::SIGINT);
-    until("it says that it waits", || flow.said().contains("once more"));
+    until("it says that it waits", || flow.said().contains("a second Ctrl-C"));
     let begin = std::time::Instant::now();
     flow.signal(Signal::SIGINT);
     assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());

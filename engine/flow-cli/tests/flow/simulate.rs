@@ -17,8 +17,8 @@ fn a_trace_gives_a_line_a_policy() {
         space.flow(["simulate", "--trace", "jobs.csv", "--gpus", "2x2", "--policy", "fit", "--placement", "best"]);
     insta::assert_snapshot!(table.expect(0).stdout(), @r"
     3 jobs on 4 GPUs: jobs.csv
-      policy  total time  in system: mean  median  99 %  waiting: mean  GPUs held
-      fit     TIME        TIME            TIME    TIME  TIME          55.0 %
+      policy  makespan  mean JCT  median JCT  P99 JCT  mean waiting  GPU allocation
+      fit     TIME      TIME     TIME        TIME     TIME         55.0%
     ");
     space.flow(["simulate", "--trace", "jobs.csv", "--gpus", "1x4", "--chart", "s.svg"]).expect(0);
     assert!(space.read("s.svg").contains("GPU 3"));
@@ -32,13 +32,13 @@ fn jobs_go_through_slurm() {
     space.write("jobs.csv", &trace);
     let asked = ["simulate", "--trace", "jobs.csv", "--gpus", "10x10"];
     let table = space.flow([&asked[..], &["--policy", "fifo", "--slurm", "queue=50,delay_s=20"]].concat());
-    insta::assert_snapshot!(table.expect(0).stdout(), @"
+    insta::assert_snapshot!(table.expect(0).stdout(), @r"
     1,000 jobs on 100 GPUs: jobs.csv
-      policy  total time   in system: mean  median       99 %         waiting: mean  GPUs held
-      fifo    TIME TIME  TIME TIME      TIME TIME  TIME TIME  TIME TIME    35.8 %
+      policy  makespan     mean JCT     median JCT   P99 JCT      mean waiting  GPU allocation
+      fifo    TIME TIME  TIME TIME  TIME TIME  TIME TIME  TIME TIME   35.8%
     fifo: 20 calls of sbatch, at most 50 jobs in the queue; each waited there TIME on average
-      GPUs idle for 60.8 %: flow had as many jobs in the queue as it may (queue)
-      GPUs idle for 3.4 %: jobs waited for Slurm's next turn (tick_s, rate)
+      GPUs idle for 60.8%: flow's limit of jobs in the queue was reached (queue)
+      GPUs idle for 3.4%: jobs waited for Slurm's next cycle (tick_s, rate)
     assumed, not measured: queue=50,array=1001,jobs=10000,remembered_s=300,delay_s=20,tick_s=3,rate=40,submit_s=0.01,notice_s=1
     ");
     let json = space.flow([&asked[..], &["--policy", "fifo", "--slurm", "default", "--json"]].concat());
@@ -48,23 +48,23 @@ fn jobs_go_through_slurm() {
     let arrivals = [&arrivals[..], &["--slurm", "delay_s=5", "--jobs", "50", "--seeds", "2"]].concat();
     let said = space.flow(arrivals).expect(0).stdout();
     assert!(said.contains("density 0.9, fifo: 50 calls of sbatch, at most 11 jobs in the queue"), "{said}");
-    assert!(said.contains("GPUs idle for 1.6 %: jobs waited for those of others (delay_s)"), "{said}");
+    assert!(said.contains("GPUs idle for 1.6%: jobs waited for jobs of other users (delay_s)"), "{said}");
     space.write("w.yaml", "flow: 1\nsteps: {a: {run: 'true', gpus: 1, matrix: {n: [1, 2]}}}\n");
     let workflow = ["simulate", "-w", "w.yaml", "--gpus", "4 x H100, 80000 MiB", "--cpus", "2", "--slurm", "default"];
-    insta::assert_snapshot!(space.flow([&workflow[..], &["--nodes", "2"]].concat()).expect(0).text(), @"
+    insta::assert_snapshot!(space.flow([&workflow[..], &["--nodes", "2"]].concat()).expect(0).text(), @r"
     w, 2 instances on 4 × H100, 2 CPUs
-      policy         total time  in system: mean  median  99 %   waiting: mean  GPUs held
-      critical-path  TIME       TIME            TIME   TIME  TIME          0.0 %
+      policy         makespan  mean JCT  median JCT  P99 JCT  mean waiting  GPU allocation
+      critical-path  TIME     TIME     TIME       TIME    TIME         0.0%
     critical-path: 1 call of sbatch, at most 2 jobs in the queue; each waited there TIME on average
-      GPUs idle for 99.7 %: jobs waited for Slurm's next turn (tick_s, rate)
-      GPUs idle for 0.3 %: jobs were being submitted (submit_s)
+      GPUs idle for 99.7%: jobs waited for Slurm's next cycle (tick_s, rate)
+      GPUs idle for 0.3%: jobs were being submitted (submit_s)
     assumed, not measured: queue=200,array=1001,jobs=10000,remembered_s=300,delay_s=0,tick_s=3,rate=40,submit_s=0.01,notice_s=1
-    note: 2 instances never ran with these parameters and take no time here, the first is a[n=1]
+    note: 2 instances never ran with these parameters and take no time here; the first is a[n=1]
     ");
     space.write("w.yaml", "flow: 1\nsteps: {a: {run: 'true', gpus: 1}}\n");
     let said = space.flow(workflow).expect(0).text();
     assert!(
-        said.contains("1 instance never ran with these parameters and takes no time here, the first is a\n"),
+        said.contains("1 instance never ran with these parameters and takes no time here; the first is a\n"),
         "{said}"
     );
     space.write(
@@ -76,7 +76,7 @@ fn jobs_go_through_slurm() {
     );
     space.flow(["run", "s.yaml"]).expect(0);
     let report = space.read("r.md");
-    assert!(report.contains("every job waits 30 s for those of others; jobs start every 3 s"), "{report}");
+    assert!(report.contains("Every job waits 30 s for the jobs of other users. Jobs start every 3 s"), "{report}");
     assert!(report.contains("每个作业因他人的作业等待 30 s"), "{report}");
     let wrong = [
         space.flow([&workflow[..], &["--nodes", "3"]].concat()).expect(2).stderr(),
@@ -85,13 +85,13 @@ fn jobs_go_through_slurm() {
         space.flow([&asked[..], &["--slurm", "default", "--policy", "srtf"]].concat()).expect(1).stderr(),
     ];
     insta::assert_snapshot!(wrong.join(""), @"
-    error: 4 GPUs are not the same number on each of 3 nodes
-    error: --slurm needs to know which GPUs its nodes have
-    hint: --gpus '64 x H100, 80000 MiB' --nodes 8, say; `flow hw --on slurm` shows what a cluster has
+    error: 4 GPUs cannot be divided equally among 3 nodes
+    error: --slurm needs --gpus to know the GPUs of the nodes
+    hint: for example --gpus '64 x H100, 80000 MiB' --nodes 8; `flow hw --on slurm` shows a cluster's hardware
     error: invalid value 'queu=1' for '--slurm <LIST>': Slurm has no `queu` here; there are queue, array, jobs, remembered_s, delay_s, tick_s, rate, submit_s, notice_s, grace_s, checkpoint_s
 
     For more information, try '--help'.
-    error: policy `srtf`: policy `srtf` takes jobs off their GPUs, which flow does not do on Slurm
+    error: policy `srtf`: policy `srtf` takes jobs off their GPUs, which flow cannot do on Slurm
     ");
 }
 
@@ -120,7 +120,7 @@ fn bad_input_is_told_with_its_line_and_the_way_out() {
     hint: give more with --gpus NODESxGPUS, or leave the job out
     error: jobs.csv:3: job b asks for 4 GPUs, and policy `fifo-single` runs one GPU a job
     hint: use `fifo`, or leave such jobs out
-    error: `four` is no cluster; expected NODESxGPUS, as 8x8, with at most 100000 GPUs
+    error: `four` is not a cluster; expected NODESxGPUS, such as 8x8, with at most 100000 GPUs
     error: there is no policy `srft`; did you mean `srtf`?
     error: mix.csv:2: a asks for 8 GPUs, and there are 4
     hint: give more with --gpus NODESxGPUS, or leave the kind out
@@ -165,7 +165,7 @@ fn what_ran_predicts_what_did_not() {
         "flow: 1\nparams: {sizes: [10, 20, 40]}\nsteps:\n  a: {run: 'sleep 0.${{ n }}', matrix: {n: '${{ sizes }}'}}\n",
     );
     let before = space.flow(["plan", "w.yaml"]).expect(0).stdout();
-    assert!(before.contains("how long it takes is not known"), "{before}");
+    assert!(before.contains("the total time is unknown"), "{before}");
     space.flow(["run", "w.yaml"]).expect(0);
     let plan = space.flow(["plan", "w.yaml", "--set", "sizes=[10, 30]"]).expect(0).stdout();
     // Of the three, those that nothing disturbed, as far as these suffice: on a busy machine they may be fewer.
@@ -200,7 +200,7 @@ fn what_ran_is_predicted_from_the_others_in_its_parts() {
         "flow: 1\nsteps:\n  a: {run: './train.sh ${{ n }}', inputs: [train.sh], matrix: {n: [20, 30, 40, 50]}, metrics: {stdout: 'Epoch {epoch}: loss {loss}'}}\n",
     );
     let early = space.flow(["predict", "-w", "w.yaml", "--check"]).expect(0).stdout();
-    assert!(early.contains("no step ran at three points or more"), "{early}");
+    assert!(early.contains("no step has run at three or more points"), "{early}");
     let mut said = String::new();
     // What a busy machine made of one is outweighed by others of its point.
     for _ in 0..4 {

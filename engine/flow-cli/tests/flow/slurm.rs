@@ -114,7 +114,7 @@ fn while_a_run_goes_on_slurm_is_not_asked_what_its_nodes_have() {
     let before = times();
     for args in [["why", "a"], ["plan", "w.yaml"]] {
         let told = lab.space.flow(args).expect(0);
-        assert!(told.stderr().contains("goes on: its nodes are those that it told of since then"), "{}", told.text());
+        assert!(told.stderr().contains("is active: flow uses its last answer about the nodes"), "{}", told.text());
     }
     assert_eq!(times(), before);
     // Nothing is known of a larger node: what it could not run is said, as the run would.
@@ -185,7 +185,7 @@ fn a_failure_is_the_steps_own_and_a_refusal_is_said() {
     let text = lab.space.flow(["run", "w.yaml", "-k"]).expect(1).text();
     for said in [
         "three: ended with exit code 3: why",
-        "segv: was ended by SIGSEGV",
+        "segv: was killed by SIGSEGV",
         "late: it ran longer than its timeout of",
         "wrong: Slurm refuses its job: Invalid feature specification",
         "hungry: job ",
@@ -319,7 +319,7 @@ fn an_array_begins_in_the_schedulers_order() {
     let began: Vec<String> = lab.space.read("began").lines().map(str::to_owned).collect();
     assert_eq!(began, (0..12).map(|n| n.to_string()).collect::<Vec<_>>(), "{text}");
     let planned = lab.space.flow(["run", "w.yaml", "-n", "-f"]).expect(0).stdout();
-    assert!(planned.contains(", and what jobs wait for Slurm"), "{planned}");
+    assert!(planned.contains(", plus waiting in Slurm's queue"), "{planned}");
 }
 
 #[test]
@@ -355,7 +355,7 @@ fn what_a_run_in_the_background_leaves_can_be_cancelled_or_joined() {
     let pid = lab.space.journal()[0]["pid"].as_i64().unwrap_or_else(|| panic!("{run}"));
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid as i32), Signal::SIGTERM).unwrap();
     let text = lab.space.flow(["run", "w.yaml"]).expect(0).text();
-    assert!(text.contains("plan: 2 go on"), "{text}");
+    assert!(text.contains("plan: 2 running"), "{text}");
     assert_eq!(lab.lines("did"), once(2), "{text}");
 
     let lab = lab.anew(&sweep(2, 60, "gpus: 1"));
@@ -363,14 +363,14 @@ fn what_a_run_in_the_background_leaves_can_be_cancelled_or_joined() {
     until("both run", || lab.lines("began").len() == 2);
     flow.kill();
     let planned = lab.space.flow(["plan", "w.yaml"]).expect(0).stdout();
-    assert!(planned.contains("2 instances: 2 go on\n"), "{planned}");
+    assert!(planned.contains("2 instances: 2 running\n"), "{planned}");
     let run = fs::read_dir(lab.space.path(".flow/runs")).unwrap().next().unwrap().unwrap().file_name();
     let said = lab.space.flow(["status"]).expect(0).stdout();
-    let left = format!("of run {}, which was killed, 2 jobs go on in Slurm", run.to_str().unwrap());
+    let left = format!("of run {}, was killed, but 2 jobs are still in Slurm", run.to_str().unwrap());
     assert!(said.contains(&flow_testkit::normal(&left, &lab.space.path(""))), "{said}");
     lab.space.flow(["cancel"]).expect(0);
     lab.expect_no_job();
-    assert!(!lab.space.flow(["status"]).expect(0).stdout().contains("go on in Slurm"));
+    assert!(!lab.space.flow(["status"]).expect(0).stdout().contains("still in Slurm"));
     let planned = lab.space.flow(["plan", "w.yaml"]).expect(0).stdout();
     assert!(planned.contains("2 instances: 2 to run\n"), "what was cancelled is not taken up: {planned}");
 }
@@ -387,10 +387,10 @@ fn what_killed_runs_left_is_told_soon_whether_slurm_answers_or_not() {
         flow.kill();
     }
     let told = |words: &str| lab.space.flow(["status"]).expect(0).stdout().matches(words).count();
-    assert_eq!(told("one job goes on in Slurm"), 2);
+    assert_eq!(told("1 job is still in Slurm"), 2);
     lab.cluster.stop(CONTROLLER);
     let asked = Instant::now();
-    assert_eq!(told("jobs may go on in Slurm, which does not answer now"), 2);
+    assert_eq!(told("jobs may be still in Slurm, which does not answer now"), 2);
     assert!(asked.elapsed() < Duration::from_secs(7), "{:?}", asked.elapsed());
     lab.cluster.start_again(CONTROLLER);
     lab.cluster.run("scancel", lab.jobs().iter().map(String::as_str));
@@ -412,7 +412,7 @@ fn jobs_of_a_killed_run_that_an_edit_makes_useless_are_ended() {
     assert!(text.contains("done: 2 ran"), "{text}");
     assert_eq!(lab.lines("did"), once(2), "{text}");
     lab.expect_no_job();
-    assert!(!lab.space.flow(["status"]).expect(0).stdout().contains("go on in Slurm"));
+    assert!(!lab.space.flow(["status"]).expect(0).stdout().contains("still in Slurm"));
 }
 
 #[test]
@@ -438,7 +438,7 @@ fn what_somebody_else_cancels_has_failed() {
     until("it runs", || !lab.lines("began").is_empty());
     lab.cluster.run("scancel", ["--name", lab.queue().split(' ').next().unwrap()]);
     assert_eq!(flow.wait().code(), Some(1), "{}", flow.said());
-    assert!(flow.said().contains("was cancelled in Slurm, and not by flow"), "{}", flow.said());
+    assert!(flow.said().contains("was cancelled in Slurm, not by flow"), "{}", flow.said());
 }
 
 #[test]
@@ -456,7 +456,7 @@ fn what_nodes_cannot_see_is_refused_before_anything_runs() {
     assert!(text.contains("is outside of the folder that Slurm's nodes see"), "{text}");
     lab.space.write("w.yaml", &workflow("shared: /, options: [--job-name=mine]"));
     let text = lab.space.flow(["run", "w.yaml", "--on", "slurm"]).expect(2).text();
-    assert!(text.contains("`--job-name=mine` is what flow itself tells `sbatch`"), "{text}");
+    assert!(text.contains("`--job-name=mine` is set by flow itself"), "{text}");
     lab.space.flow(["run", "w.yaml"]).expect(0);
 }
 

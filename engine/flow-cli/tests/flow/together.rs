@@ -100,7 +100,7 @@ fn an_interrupt_ends_a_run_that_waits_for_who_holds_the_store() {
     let mut second = space.start(["run", "fast.yaml"]);
     until("the second runs", || space.alive().iter().any(|(_, command)| command.starts_with("sleep 2.5")));
     first.signal(Signal::SIGSTOP);
-    until("it says for whom it waits", || second.said().contains("what needs the store waits for who holds it"));
+    until("it says for whom it waits", || second.said().contains("waiting for the store, which is held by"));
     second.signal(Signal::SIGINT);
     until("it ends", || !second.is_alive());
     assert!(second.said().contains("which is stopped: `kill -CONT"), "{}", second.said());

@@ -62,7 +62,7 @@ fn what_has_no_result_is_not_said_to_have_failed() {
     space.flow(["run", "w.yaml"]).expect(0);
     space.flow(["forget", "train"]).expect(0);
     let plan = space.flow(["plan", "w.yaml"]).expect(0).stdout();
-    assert!(plan.contains("no result of it is kept: it failed, was ended, or was dropped"), "{plan}");
+    assert!(plan.contains("it has no stored result: it failed, was stopped, or was dropped"), "{plan}");
 }
 
 #[test]
@@ -131,7 +131,7 @@ steps:
     space.flow(["cancel", "--now"]).expect(0);
     run.wait();
     assert!(last.starts_with("work[n=1499]: waits in run "), "{last}");
-    assert!(last.contains(": for its turn, or for what it needs"), "{last}");
+    assert!(last.contains(": queued, or waiting for a dependency"), "{last}");
     assert!(all.lines().count() < 10, "{all}");
     assert!(all.contains("] and ") && all.contains(" more: waits in run ") && all.contains(": runs in run "), "{all}");
     assert!(after.starts_with("after: decided after work"), "{after}");
@@ -171,7 +171,7 @@ fn of_many_instances_each_command_says_little() {
         .lines()
         .find(|line| line.starts_with("  train × 8 loss ") && line.contains(" 1 to 4 "))
         .unwrap_or_default();
-    assert!(loss.ends_with("+12.5 % to +50.0 %") && loss.contains(" 1.5 to 4.5 "), "{diff}");
+    assert!(loss.ends_with("+12.5% to +50.0%") && loss.contains(" 1.5 to 4.5 "), "{diff}");
     assert!(said(&["diff", &before, &other, "-v"]).contains("  train[lr=1,seed=0] loss  1 "), "-v tells each");
     let all = said(&["results", "train", "--all"]);
     assert!(all.contains(",param.lrs,param.seeds,") && all.contains(r#","[2,3,4,5]","[0,1]","#), "{all}");

@@ -115,7 +115,7 @@ impl Carried {
 
     /// Reads a part.
     pub(super) fn read(&mut self, line: &[u8]) -> Result<(), String> {
-        match serde_json::from_slice(line).map_err(|e| format!("it is no part of a run: {e}"))? {
+        match serde_json::from_slice(line).map_err(|e| format!("it is not a part of a run: {e}"))? {
             Part::File { path, text } => _ = self.files.insert(path, text),
             Part::Object { digest, files } => _ = self.objects.insert(digest, files),
             Part::Line { run, line } => self.journals.entry(run).or_default().extend(public(*line)),
@@ -127,13 +127,13 @@ impl Carried {
     pub(super) fn check(&mut self, run: &RunId) -> Result<(), String> {
         let paths = self.files.keys().chain(self.objects.values().flat_map(BTreeMap::keys));
         if let Some(path) = paths.filter(|path| !path.is_empty()).find(|path| !is_inside(path)) {
-            return Err(format!("`{}` is no path of a file in it", crate::visible(path)));
+            return Err(format!("`{}` is not the path of a file in it", crate::visible(path)));
         }
         if self.files.contains_key("") {
             return Err("a file in it has no name".to_owned());
         }
         if let Some(name) = self.journals.keys().find(|run| !is_name(&run.0)) {
-            return Err(format!("`{}` is no name of a run", crate::visible(&name.0)));
+            return Err(format!("`{}` is not a valid run id", crate::visible(&name.0)));
         }
         let first = self.journals.get(run).and_then(|lines| lines.first()).map(|line| &line.event);
         if !matches!(first, Some(RunEvent::RunStarted(start)) if start.run == *run) {

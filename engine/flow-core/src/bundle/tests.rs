@@ -169,15 +169,15 @@ fn what_is_no_bundle_is_told_in_words() {
         other("\"event\":\"run_started\"", "\"event\":\"notice\",\"text\":\"\""),
     ];
     insta::assert_snapshot!(told.join("\n"), @r"
-    it is no bundle; `flow export RUN --bundle FILE` writes one
-    it is no bundle; `flow export RUN --bundle FILE` writes one
-    it is no bundle; `flow export RUN --bundle FILE` writes one
-    it is no bundle; `flow export RUN --bundle FILE` writes one
-    it did not arrive whole, or was changed; copy it again
+    it is not a bundle; `flow export RUN --bundle FILE` writes one
+    it is not a bundle; `flow export RUN --bundle FILE` writes one
+    it is not a bundle; `flow export RUN --bundle FILE` writes one
+    it is not a bundle; `flow export RUN --bundle FILE` writes one
+    it is incomplete or was changed; copy it again
     it did not arrive whole: of 8 lines 8 are there, and no end; copy it again
     it did not arrive whole: of 8 lines 7 are there, and no end; copy it again
     it did not arrive whole: of 8 lines 0 are there, and no end; copy it again
-    it is not as it was written: its digest is another one; copy it again
+    it was changed: its digest does not match; copy it again
     it says that it has 8 lines, and has 1
     it has format 9, and this flow reads format 3: use the flow that wrote it, or let flow 0.1.0 write it
     it has format 99999999999, and this flow reads format 3: use the flow that wrote it, or let flow 0.1.0 write it

@@ -15,7 +15,7 @@ pub(super) fn check(step: &Step, instance: &Instance, reads: bool, problems: &mu
     let taken = |input: &&Input| reads && !input.in_place && (input.place() == "in" || within(&input.place(), "in"));
     if let (Some(input), Some(inputs)) = (instance.inputs.iter().find(taken), step.parts.value("inputs")) {
         let what = Diagnostic::new("`in/` is where artifacts of other steps appear");
-        let what = what.help("the folder must have another name here, for this step reads other steps");
+        let what = what.help("rename the folder, because this step reads other steps");
         return problems.add(&inputs.at, On::Text(input.path.clone()), what);
     }
     for output in instance.outputs.iter() {
@@ -37,7 +37,7 @@ pub(super) fn check(step: &Step, instance: &Instance, reads: bool, problems: &mu
             };
             let what = Diagnostic::new(format!("the output `{}` {how} {shown}", output.path));
             let what = what.help(format!(
-                "an input is only to be read: write to another folder; what is to be changed is copied first, with `cp -r {place} new; chmod -R u+w new`"
+                "inputs are read-only: write to another folder; to change files, copy them first with `cp -r {place} new; chmod -R u+w new`"
             ));
             let (at, text) = match (step.parts.value("outputs"), step.parts.value("inputs")) {
                 (Some(outputs), _) => (&outputs.at, &output.path),

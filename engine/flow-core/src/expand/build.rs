@@ -344,7 +344,7 @@ impl Edges {
                 }
                 several => {
                     let what = Diagnostic::new(format!(
-                        "`steps.{}` stands for {} instances here, and `.{attribute}` wants one",
+                        "`steps.{}` selects {} instances here, but `.{attribute}` needs one",
                         read.name,
                         several.len()
                     ));
@@ -379,7 +379,7 @@ fn missing(read: &StepPlan, instance: &Instance, attribute: &str, member: Option
             Some(what.help(format!("give `{}` an `outputs: [PATH]`", read.name)))
         }
         ("out", _, many) => Some(
-            Diagnostic::new(format!("`{}` has {} outputs, so that `.out` could be any", read.name, many.len()))
+            Diagnostic::new(format!("`{}` has {} outputs, so `.out` is ambiguous", read.name, many.len()))
                 .help(format!("say `.outputs.{}`", many.join("`, `.outputs."))),
         ),
         ("outputs", Some(name), _) if !names.contains(&name) => {
@@ -389,7 +389,7 @@ fn missing(read: &StepPlan, instance: &Instance, attribute: &str, member: Option
             let metrics = read.metrics.as_ref().filter(|metrics| !metrics.iter().any(|metric| metric == name))?;
             let what = Diagnostic::new(format!("`{}` has no metric `{name}`", read.name));
             Some(match metrics.is_empty() {
-                true => what.help(format!("give `{}` a `metrics:` that says where its numbers are", read.name)),
+                true => what.help(format!("give `{}` a `metrics:` with the place of its numbers", read.name)),
                 false => what.nearest(name, metrics.iter().map(String::as_str)),
             })
         }

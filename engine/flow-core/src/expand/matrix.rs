@@ -172,7 +172,7 @@ pub(super) fn axis(name: &Arc<str>, template: &Template, value: &Value, problems
         let read = read(name, &value);
         let wrong = match read {
             Ok(one) if !texts.insert(one.text.clone()) => {
-                Diagnostic::new(format!("`{}` stands twice in the axis `{name}`", one.text))
+                Diagnostic::new(format!("`{}` is twice in the axis `{name}`", one.text))
                     .help("`repeat: 2` runs the same point again with another seed")
             }
             Ok(one) => {

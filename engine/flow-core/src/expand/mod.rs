@@ -239,8 +239,8 @@ impl Workflow {
             let names: Vec<&str> = circle.iter().map(|n| &*plans[*n].name).collect();
             let what = match &names[..] {
                 [own, _] => Diagnostic::new(format!("`{own}` needs itself")),
-                _ => Diagnostic::new(format!("the steps need each other in a circle: {}", around(&names)))
-                    .help("each needs the next; take one of these out"),
+                _ => Diagnostic::new(format!("the steps need each other in a cycle: {}", around(&names)))
+                    .help("each needs the next; remove one of these dependencies"),
             };
             problems.value(at, what);
         }
@@ -260,7 +260,7 @@ impl Workflow {
         for entry in &self.file.publish {
             let Some(&from) = names.get(&*entry.from.0) else { continue };
             if plans[from].sound && !matches!(plans[from].uses, Uses::Builtin(_)) {
-                let what = Diagnostic::new(format!("`{}` makes no report", entry.from.0));
+                let what = Diagnostic::new(format!("`{}` is not a report", entry.from.0));
                 problems.value(&entry.from.1, what.label("expected a step that `uses: flow/report`"));
             }
             let path = match entry.to.eval(scope) {
@@ -272,8 +272,8 @@ impl Workflow {
             };
             let target = path.as_str().map(normal).unwrap_or_default();
             if targets.get(&target).is_some_and(|whats_new| !(*whats_new && entry.whats_new)) {
-                let what = Diagnostic::new(format!("`{path}` is written by another entry of `publish` too"));
-                problems.value(&entry.to.at, what.help("a report at `to:` is the whole of its file"));
+                let what = Diagnostic::new(format!("`{path}` is also written by another entry of `publish`"));
+                problems.value(&entry.to.at, what.help("a report at `to:` replaces the whole file"));
             }
             targets.insert(target, entry.whats_new);
             match path.as_str().map(str::to_owned).filter(|p| !p.trim().is_empty()) {

@@ -174,7 +174,7 @@ fn set(
     };
     let yaml = || serde_yaml::from_str::<serde_yaml::Value>(text).map_err(|e| hints::words(&e));
     let value = as_text(&param, text, appends).map_or_else(|| from_yaml(&yaml()?), Ok).map_err(|message| {
-        wrong(format!("the value is no YAML: {message}")).help(format!("quote it: --set '{name}=\"{text}\"'"))
+        wrong(format!("the value is not valid YAML: {message}")).help(format!("quote it: --set '{name}=\"{text}\"'"))
     })?;
     let value = relative_to(folder, &value);
     let (is_list, scalar) = (|value: &Value| value.kind() == ValueKind::Seq, ValueKind::Map != value.kind());
@@ -185,16 +185,16 @@ fn set(
     let value = match (is_list(&param), is_list(&value)) {
         (true, true) if appends => Value::from(items(&param).chain(items(&value)).collect::<Vec<_>>()),
         (true, false) if appends && several && !items(&param).any(|item| item.as_str().is_some()) => {
-            let what = format!("the items of `{name}` are no texts, and this is {}", describe(&value));
+            let what = format!("the items of `{name}` are not texts, but this is {}", describe(&value));
             return Err(wrong(what).help(format!("--set '{name}+=[{list}]' appends each")));
         }
         (true, false) if appends => Value::from(items(&param).chain([value]).collect::<Vec<_>>()),
         (false, _) if appends => {
-            let what = wrong(format!("`{name}` is no list to append to"));
+            let what = wrong(format!("`{name}` is not a list, so nothing can be appended"));
             return Err(what.help(format!("--set '{name}={text}' replaces it")));
         }
         (true, false) if scalar && (!value.is_none() || text.trim().is_empty()) => {
-            let what = wrong(format!("`{name}` is a list, and this is {}", describe(&value)));
+            let what = wrong(format!("`{name}` is a list, but this is {}", describe(&value)));
             return Err(match file {
                 Some(_) => what.help(format!("a list is written `[{list}]`")),
                 None => {
@@ -203,10 +203,10 @@ fn set(
             });
         }
         (false, false) if several && param.kind() == ValueKind::Number => {
-            let what = wrong(format!("`{name}` is a number, and this is {}", describe(&value)));
-            return Err(
-                what.help("a parameter has one value, with a point in it, `0.1`; several are a list for an axis")
-            );
+            let what = wrong(format!("`{name}` is a number, but this is {}", describe(&value)));
+            return Err(what.help(
+                "a parameter has one value, with a decimal point, `0.1`; for several values, use an axis with a list",
+            ));
         }
         _ => value,
     };

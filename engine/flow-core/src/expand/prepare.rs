@@ -307,7 +307,7 @@ fn uses(step: &Step, plan: &mut StepPlan, context: &mut PrepareContext<'_>, prob
             let what = Diagnostic::new(format!("there is no plugin `{plugin}`"));
             let names: Vec<&str> = catalogue.plugins.keys().map(String::as_str).chain(["flow"]).collect();
             let what = what.nearest(plugin, problems.offer(names));
-            let help = "a plugin is a folder with a `plugin.yaml`, below `plugins/` or where `--plugin-dir` says";
+            let help = "a plugin is a folder with a `plugin.yaml`, below `plugins/` or a `--plugin-dir`";
             return problems.value(at, what.help(help));
         };
         &found.steps
@@ -403,7 +403,7 @@ fn with(step: &Step, plan: &mut StepPlan, names: &BTreeMap<Arc<str>, usize>, pro
             continue;
         }
         if unknown.contains(&path) {
-            problems.value(&at, Diagnostic::new("the name of a step is written out here, the same for every instance"));
+            problems.value(&at, Diagnostic::new("write the name of the step here, the same for every instance"));
             continue;
         }
         match names.get(&*name) {

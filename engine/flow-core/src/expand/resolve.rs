@@ -272,7 +272,7 @@ fn variable_fault(wrong: typed::Wrong) -> VariableFault {
             VariableFault::VariableWrong { value: found }
         }
         typed::What::Type { found, expected, .. } => {
-            VariableFault::VariableRefused { said: format!("{found} stands where {expected} is expected") }
+            VariableFault::VariableRefused { said: format!("found {found}, expected {expected}") }
         }
         typed::What::Other(what) => VariableFault::VariableRefused { said: what.to_string() },
     }

@@ -215,7 +215,7 @@ fn no_instance(step: &str, name: &str, labels: &[&str]) -> Diagnostic {
         more => format!(" and {more} more"),
     };
     let shown = values.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
-    what.help(format!("`{axis}` is {shown}{more} here; `--set` that a run had is to be given again"))
+    what.help(format!("`{axis}` is {shown}{more} here; give a run's `--set` again"))
 }
 
 impl StepFacts {

@@ -177,7 +177,7 @@ impl Schema {
             ValidationErrorKind::Required { property } => {
                 let name = property.as_str().unwrap_or_default();
                 let owner = if path.is_empty() { format!("`{}`", self.uses) } else { subject };
-                let what = Diagnostic::new(format!("{owner} wants the parameter `{name}`"));
+                let what = Diagnostic::new(format!("{owner} needs the parameter `{name}`"));
                 let what = match self.about(&path, name) {
                     Some(about) => what.help(about),
                     None => what,
@@ -249,7 +249,7 @@ impl Schema {
                 found.push(value(if wanted.is_empty() {
                     match self.forms(error) {
                         Some(forms) => what.label(format!("expected {forms}")),
-                        None => what.label("none of the forms that it may have"),
+                        None => what.label("none of its allowed forms"),
                     }
                 } else {
                     what.label(format!("expected {}", wanted.join(" or ")))

@@ -38,7 +38,7 @@ impl History<'_> {
     pub fn on_each_model(&self, instance: &Instance, length: Length) -> Result<Vec<OnModel>, String> {
         let label = &instance.label;
         let (surface, _) =
-            self.others(instance).ok_or_else(|| format!("`{label}`: its step did not run at two points yet"))?;
+            self.others(instance).ok_or_else(|| format!("`{label}`: its step has not run at two points yet"))?;
         // What ran there had as many as it had; the request is this machine's.
         let asked = instance.axes.get("gpus").and_then(Value::as_u64).map(|gpus| gpus as u32);
         let gpus_of = |model: &String| surface.gpus.get(model).copied().unwrap_or(instance.request.gpus);
@@ -51,10 +51,10 @@ impl History<'_> {
             let expected = surface.expect(&at);
             let epoch = match (length.images, surface.at(Of::ImagesPerSecond, &at)) {
                 (Some(images), Some(rate)) => rate.takes(images as f64),
-                (Some(_), None) => return Err(unknown("nothing told `images_per_s`; leave --images out")),
-                (None, _) => expected.epoch.ok_or_else(|| unknown("how long an epoch takes is not known"))?,
+                (Some(_), None) => return Err(unknown("no result has `images_per_s`; leave --images out")),
+                (None, _) => expected.epoch.ok_or_else(|| unknown("the time of an epoch is unknown"))?,
             };
-            let epochs = length.epochs.or(expected.epochs).ok_or_else(|| unknown("say how many --epochs"))?;
+            let epochs = length.epochs.or(expected.epochs).ok_or_else(|| unknown("give --epochs"))?;
             let wall = expected.whole(epoch, f64::from(epochs)).unwrap_or(epoch);
             let energy = surface.at(Of::Power, &at).map(|power| power.times(&wall));
             let gpus = asked.unwrap_or_else(|| gpus_of(model));

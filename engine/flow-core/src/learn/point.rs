@@ -25,7 +25,7 @@ pub fn points(expansion: &Expansion, point: &str) -> Result<Vec<Instance>, Strin
     for pair in axes.split(',').filter(|pair| !pair.trim().is_empty()) {
         let (axis, value) = pair
             .split_once('=')
-            .ok_or_else(|| format!("`{pair}` is no point; expected AXIS=VALUE, as in `{name}/batch=48`"))?;
+            .ok_or_else(|| format!("`{pair}` is not a point; expected AXIS=VALUE, as in `{name}/batch=48`"))?;
         let (axis, value) = (axis.trim(), value.trim());
         let known: BTreeSet<&String> = instances.iter().flat_map(|instance| instance.axes.keys()).collect();
         if !known.iter().any(|known| *known == axis) {

@@ -193,21 +193,21 @@ impl Reported {
             if self.metrics.contains_key("epoch_time") { "when its epochs ran" } else { "how long its epochs took" };
         let untimed = self
             .at_once
-            .then(|| format!("{unknown} is not known: the lines of several came at once, from a buffer or too fast"));
+            .then(|| format!("{unknown} is unknown: lines of several epochs came at once, from a buffer or too fast"));
         let twice = self
             .twice
             .iter()
             .map(|(name, one, other)| format!("`{name}` is in {one} and in {other}: the values of {other} count"));
         let first = self.caveats().into_iter().find_map(|caveat| match caveat {
-            Caveat::FirstValues { kept, printed } => {
-                Some(format!("its series hold the first {kept} of {printed} values; last, min and max are of all"))
-            }
+            Caveat::FirstValues { kept, printed } => Some(format!(
+                "its series keep the first {kept} of {printed} values; last, min and max cover all of them"
+            )),
             Caveat::OutputUnread { .. } => None,
         });
         let parts = self.parts.iter().filter(|(_, more)| **more > 0).map(|(place, more)| {
             let times = if *more == 1 { "once".to_owned() } else { format!("{more} times") };
             let hint = match place == PRINTED {
-                true => "if several processes print, spell in the pattern what tells them apart, such as `[rank0]`",
+                true => "if several processes print, put a prefix such as `[rank0]` into the pattern",
                 false => "if it should hold one run only, let the program write a new file",
             };
             format!("the epoch or step decreases {times} in {place}, so its series have {} parts; {hint}", more + 1)

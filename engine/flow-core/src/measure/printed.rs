@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// In the log of a resumed attempt, marks the end of the output of each earlier, interrupted attempt.
-pub const PART_ENDS: &str = "[flow: an attempt was ended here, and the next one goes on from its checkpoint]";
+pub const PART_ENDS: &str = "[flow: an attempt was ended here; the next one resumes from its checkpoint]";
 
 /// An epoch that ended, with its numbers.
 pub type EndedEpoch = (u32, BTreeMap<String, f64>);

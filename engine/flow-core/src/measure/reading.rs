@@ -113,7 +113,7 @@ fn changed(before: &BTreeMap<String, Metric>, after: &BTreeMap<String, Metric>) 
     let change = |(name, was): (&String, &Metric)| match after.get(name) {
         Some(is) if shown(is) == shown(was) => None,
         Some(is) => Some(format!("`{name}` was {}, is {}", shown(was), shown(is))),
-        None => Some(format!("`{name}` was {} and is not read", shown(was))),
+        None => Some(format!("`{name}` was {} and is no longer read", shown(was))),
     };
     let all: Vec<String> = before.iter().filter_map(change).collect();
     let more = all.len().saturating_sub(NAMED);

@@ -157,7 +157,7 @@ impl Columns {
         let renamed: Vec<String> =
             self.all.iter().filter(|c| c.renamed && c.numbers > 0).map(Column::renaming).collect();
         let renamed = several(renamed.into_iter(), ", ")
-            .map(|all| format!("names in `{file}` are metrics by other names: {all}"));
+            .map(|all| format!("names in `{file}` become metrics with other names: {all}"));
         let unread: Vec<&Column> = self.all.iter().filter(|column| column.is_unread()).collect();
         let unread = unread.iter().enumerate().map(|(n, column)| {
             let of = if n == 0 { format!(" of `{file}`") } else { String::new() };
@@ -226,7 +226,7 @@ impl Column {
     fn renaming(&self) -> String {
         match &self.metric {
             Some(metric) => format!("`{}` as `{metric}`", self.name),
-            None => format!("`{}` as none, because it has neither letters nor digits", self.name),
+            None => format!("`{}` as no metric, because it has neither letters nor digits", self.name),
         }
     }
 }

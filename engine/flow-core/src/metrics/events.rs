@@ -385,7 +385,10 @@ mod tests {
         assert_eq!(runs.read("e", &content), None);
         runs.rows(&mut columns, &mut rows);
         assert_eq!(shown(rows), ["1@loss_val_2=2", "1@loss_val=1"]);
-        assert_eq!(columns.remarks("logs"), ["names in `logs` are metrics by other names: `Loss/val` as `loss_val_2`"]);
+        assert_eq!(
+            columns.remarks("logs"),
+            ["names in `logs` become metrics with other names: `Loss/val` as `loss_val_2`"]
+        );
     }
 
     #[test]

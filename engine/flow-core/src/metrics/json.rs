@@ -342,7 +342,7 @@ mod tests {
             (r#"{"loss_2": 1, "loss": 2, "LOSS": 3}"#, &["loss_2=1", "loss=2", "loss_3=3"], "`LOSS` as `loss_3`"),
             (r#"{"1st": 1, "n_1st": 2}"#, &["n_1st_2=1", "n_1st=2"], "`1st` as `n_1st_2`"),
         ] {
-            let remark = format!("names in `m.json` are metrics by other names: {remark}");
+            let remark = format!("names in `m.json` become metrics with other names: {remark}");
             assert_eq!(told(text, true), (numbers.iter().map(|n| (*n).to_owned()).collect(), vec![remark]), "{text}");
         }
     }

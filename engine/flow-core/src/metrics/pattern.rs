@@ -90,10 +90,10 @@ impl Pattern {
                     source.push_str(".*?");
                 } else if !shape {
                     return Err(format!(
-                        "`{name}` is no name for a number; small letters, digits and `_`, a letter first"
+                        "`{name}` is not a metric name; use small letters, digits and `_`, a letter first"
                     ));
                 } else if captures.iter().any(|c| c.name == name) {
-                    return Err(format!("`{{{name}}}` stands twice"));
+                    return Err(format!("`{{{name}}}` is in it twice"));
                 } else {
                     let unit = Some(unit.to_owned()).filter(|unit| !unit.is_empty());
                     let literal = rest[end + 1..].trim_start();
@@ -104,9 +104,7 @@ impl Pattern {
                 }
                 rest = &rest[end + 1..];
                 if rest.starts_with('{') && !rest.starts_with("{{") && (any_text || !rest.starts_with("{_}")) {
-                    return Err(format!(
-                        "nothing stands between `{{{name}}}` and the next number, so that where one ends cannot be told"
-                    ));
+                    return Err(format!("nothing separates `{{{name}}}` from the next number"));
                 }
                 // A unit may follow a skipped number directly: `0.5s`.
                 if any_text && begins_word(rest) {

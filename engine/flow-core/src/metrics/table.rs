@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn columns_that_have_other_names_as_metrics_are_told() {
         let text = "epoch,Loss,\"bytes written\",run name,temp °C,Größe,1st,\n1,2,3,a,,5,6,7\n2,2,3,b,4,5,6,7\n";
-        let expected = "names in `m.csv` are metrics by other names: `bytes written` as `bytes_written`, `temp °C` as `temp__c`, `1st` as `n_1st`";
+        let expected = "names in `m.csv` become metrics with other names: `bytes written` as `bytes_written`, `temp °C` as `temp__c`, `1st` as `n_1st`";
         assert_eq!(told(text).1, [expected]);
     }
 
@@ -228,7 +228,7 @@ mod tests {
                 "acc,loss,2\n0.5,\"1,00\",3\nabc,\"0,85\",x\n,,\n",
                 &["acc=0.5", "n_2=3"],
                 &[
-                    "names in `m.csv` are metrics by other names: `2` as `n_2`",
+                    "names in `m.csv` become metrics with other names: `2` as `n_2`",
                     "`acc` of `m.csv`: `abc` is not a number (1 value); `loss`: `1,00` is not a number (2 values); `2`: `x` is not a number (1 value)",
                 ],
             ),
@@ -266,7 +266,7 @@ mod tests {
     fn no_two_columns_are_one() {
         let text = "epoch,loss,Loss,val/loss,val_loss,loss,Epoch\n0,0.5,9,1,2,7,3\n";
         let numbers = ["0:loss=0.5", "0:loss_3=9", "0:val_loss_2=1", "0:val_loss=2", "0:loss_2=7", "0:epoch_2=3"];
-        let remark = "names in `m.csv` are metrics by other names: `Loss` as `loss_3`, `val/loss` as `val_loss_2`, `loss` as `loss_2`, `Epoch` as `epoch_2`";
+        let remark = "names in `m.csv` become metrics with other names: `Loss` as `loss_3`, `val/loss` as `val_loss_2`, `loss` as `loss_2`, `Epoch` as `epoch_2`";
         assert_eq!(told(text), (owned(&numbers), owned(&[remark])));
     }
 

@@ -80,7 +80,7 @@ pub fn decide(
         Err(Undecided::As(decisions)) => decisions,
         Err(Undecided::Gone(label)) => {
             let error = Fault::from(format!(
-                "the result of {label}, which stood before, is not in the store any more; run it again"
+                "the store no longer has the result of {label}, which was cached before; run it again"
             ));
             let cause = Cause::ResultUnseen { error };
             ids.iter().map(|_| Decision::Refused { outcome: Outcome::Failed, cause: cause.clone() }).collect()

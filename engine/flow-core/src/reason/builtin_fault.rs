@@ -7,7 +7,7 @@ faults! {
     BuiltinFault {
         NoSuchBuiltin { name: String, known: NameList } = "there is no step flow/{name}; there are {known}",
         ParametersUnread { said: String } = "`with`: {said}",
-        NotWritten { said: String } = "what it found cannot be written: {said}",
+        NotWritten { said: String } = "its findings cannot be written: {said}",
         InputUnread { path: String, error: Box<Fault> } = "`{path}` cannot be read: {error}",
         InputTooLarge { path: String, most: u64 } = "`{path}` is larger than {most} MiB",
         OutputNotWritten { path: String, error: Box<Fault> } = "`{path}` cannot be written: {error}",
@@ -24,7 +24,7 @@ faults! {
         AnalysisOfOther { step: String, table: String, other: String } =
             "`analyses: {step}` is of the table `{table}`, not of `{other}`",
 
-        LinkEmpty = "a link is empty",
+        LinkEmpty = "the link is empty",
         LinkWithBlanks { link: String } = "the link `{link}` has blanks or control characters in it; a blank is `%20`",
         LinkOfOtherScheme { scheme: String } = "a link cannot lead to `{scheme}`",
         LinkNowhere { link: String } = "`{link}` is neither an address nor a path",
@@ -38,11 +38,11 @@ faults! {
         SeveralPictures { step: String, outputs: NameList } =
             "`pictures: {{from: {step}}}`: it has several pictures, {outputs}; `output: NAME` says which one",
         NoPicture { step: String } =
-            "`pictures: {{from: {step}}}`: it has no such output that is a PNG, JPEG or WebP file of 4 MiB at the most; `outputs: [plot.png]` keeps one",
+            "`pictures: {{from: {step}}}`: it has no such output that is a PNG, JPEG or WebP file of at most 4 MiB; `outputs: [plot.png]` keeps one",
         OtherPicture { step: String } =
-            "`pictures: {{from: {step}}}`: what it wrote is no PNG, JPEG or WebP file, whatever its name; save it as one of these",
+            "`pictures: {{from: {step}}}`: its output is not a PNG, JPEG or WebP file, whatever its name; save it as one of these",
         BrokenPicture { step: String } =
-            "`pictures: {{from: {step}}}`: the header of the picture is broken, so no reader could show it",
+            "`pictures: {{from: {step}}}`: the header of the picture is broken, so it cannot be shown",
         PictureTooLarge { step: String, width: u64, height: u64, most: u64 } =
             "`pictures: {{from: {step}}}`: it has {width} × {height} pixels, and a report shows up to {most} million; save a smaller one",
         ScheduleOfNone { step: String, point: String } = "`schedules`: step `{step}` has no instance at `where: {point}`",
@@ -51,7 +51,7 @@ faults! {
         ChartOverNothing { column: String } = "`charts: {column}`: the table has no rows to draw it over",
         ChartOfNoColumn { column: String, error: Box<BuiltinFault> } = "`charts: {column}`: {error}",
         ChartOverNames { column: String, text: String, axis: String } =
-            "`charts: {column}`: `{text}` of the rows' last axis `{axis}` is no number, and a chart is drawn over numbers",
+            "`charts: {column}`: `{text}` of the rows' last axis `{axis}` is not a number, and a chart needs numbers",
         ChartNotBySeries { column: String, axis: String, known: NameList } =
             "`charts: {{column: {column}, over: {axis}}}`: no instance has it by {axis}; there are {known}",
         ChartOfNoInstance { step: String, point: String } =
@@ -70,25 +70,25 @@ faults! {
         FunctionOfOne { column: String, function: String, example: String } =
             "column `{column}`: {function} takes the name of one column, `{example}`",
         NoDifference { column: String, values: u64 } =
-            "`difference({column})` takes the second value of the `split` less the first; here the split has {values} values",
+            "`difference({column})` takes the second value of the `split` minus the first; here the split has {values} values",
         NoDifferenceOfOne { column: String } =
-            "`difference({column})` takes the second value of the `split` less the first; here the split has 1 value",
+            "`difference({column})` takes the second value of the `split` minus the first; here the split has 1 value",
         NoDifferenceWithout { column: String } =
-            "`difference({column})` takes the second value of the `split` less the first; here the split has no axis",
+            "`difference({column})` takes the second value of the `split` minus the first; here the split has no axis",
         BaselineValue { axis: String, value: String, step: String } = "`baseline`: `{axis}` has no value `{value}` in step `{step}`",
         BaselineAxis { axis: String } = "`baseline: {axis}`: it is neither among the `rows` nor the `split`",
         NoSuchAxisOf { key: String, name: String, step: String, hint: AxesHint } = "`{key}: {name}`: step `{step}` has no such axis; {hint}",
         NeitherAxisNorRepeat { key: String, name: String, step: String, hint: AxesHint } =
             "`{key}: {name}`: step `{step}` has neither that axis nor `repeat`; {hint}",
         AxisTwice { axis: String, one: String, other: String } =
-            "axis `{axis}` stands in both `{one}` and `{other}`; it can be in one of them",
+            "axis `{axis}` is in both `{one}` and `{other}`; remove it from one",
         AxisLeftOut { step: String, axis: String } =
             "step `{step}` also varies by `{axis}`, so several results would share a cell; add it to `rows`, make it the `split`, or take the mean `over` it",
-        MachinesOverEpochs = "`machines: true`: of other machines no series are here, so `epoch` cannot be the rows",
+        MachinesOverEpochs = "`machines: true`: results of other machines have no series, so `epoch` cannot be the rows",
         MeanOverMachines = "`over: machine`: numbers of several machines have no mean; put it into `rows`, or make it the `split`",
         GoalUnknown { column: String } =
-            "whether the least or the largest `{column}` is the best is not known; say `goal: min` or `goal: max`",
-        FitOverNothing { table: String } = "the table `{table}` has no rows by an axis: say `x`, a column of it",
+            "flow cannot tell whether a low or a high `{column}` is better; set `goal: min` or `goal: max`",
+        FitOverNothing { table: String } = "the table `{table}` has no rows by an axis: set `x` to one of its columns",
         JumpsOverNothing { table: String } = "the table `{table}` has no rows by an axis, along which it could jump",
 
         ReferenceAbsent { file: String } = "`reference`: {file} was not read",
@@ -99,24 +99,24 @@ faults! {
         ReferenceUnit { file: String, column: String, unit: String, example: String } =
             "`reference`: {file}: `{column}` is in {unit} here: say the unit of that column, as in `{example}`",
         ReferenceOtherUnit { file: String, column: String, unit: String, given: String } =
-            "`reference`: {file}: `{column}` is in {unit} here and in {given} there, which is not converted: convert the numbers of the file, or leave that column out, `columns: {{{column}: null}}`",
+            "`reference`: {file}: `{column}` is in {unit} here and in {given} there, and flow does not convert these units: convert the numbers of the file, or leave that column out, `columns: {{{column}: null}}`",
         ReferenceNoUnit { file: String, column: String, given: String } =
             "`reference`: {file}: `{column}` has no unit here and is in {given} there: give it its unit where it is measured, or leave that column out, `columns: {{{column}: null}}`",
-        ReferenceNames { name: String, hint: Hint } = "`reference`: `columns:` names `{name}`, which is nothing of this table; {hint}",
+        ReferenceNames { name: String, hint: Hint } = "`reference`: `columns:` names `{name}`, which this table does not have; {hint}",
         ReferenceWithoutHead { file: String, head: String, heads: NameList } =
             "`reference`: {file} has no column `{head}`, which `where:` names; it has {heads}",
         ReferenceNoOutcome { place: String, text: String } =
-            "`reference`: {place}: `{text}` is no outcome; as in `ok`, `out_of_memory`, `failed`",
+            "`reference`: {place}: `{text}` is not an outcome; expected such as `ok`, `out_of_memory`, `failed`",
         ReferenceNoNumber { place: String, head: String, text: String } =
-            "`reference`: {place}: `{head}` is `{text}`, which is no number",
+            "`reference`: {place}: `{head}` is `{text}`, not a number",
         ReferenceOfNothing { file: String, own: NameList, heads: NameList } =
-            "`reference`: {file} has none of {own}; it has {heads}. `columns: {{NAME: THEIRS}}` says which is which",
+            "`reference`: {file} has none of {own}; it has {heads}. `columns: {{NAME: THEIRS}}` maps them",
 
-        NotACluster { text: String, most: u32 } = "`{text}` is no cluster; expected NODESxGPUS, as 8x8, with at most {most} GPUs",
+        NotACluster { text: String, most: u32 } = "`{text}` is not a cluster; expected NODESxGPUS, such as 8x8, with at most {most} GPUs",
         TooManyJobs = "expected 1 to 1,000,000 jobs and 1 to 1,000 seeds",
         SlurmShares = "jobs of Slurm share neither GPUs nor one machine's CPUs: leave `share` and `cpus` out",
         SlurmNotANumber { part: String } = "`{part}` is not NAME=NUMBER",
-        SlurmNoNumber { part: String, value: String } = "`{value}` in `{part}` is no number",
+        SlurmNoNumber { part: String, value: String } = "`{value}` in `{part}` is not a number",
         SlurmUnknown { name: String, known: NameList } = "Slurm has no `{name}` here; there are {known}",
         SlurmZero { name: String } = "`{name}` of Slurm is 0, expected 1 or more",
         SlurmOutside { name: String, value: String, least: String } = "`{name}` of Slurm is {value}, expected {least} to 10000000",
@@ -124,14 +124,14 @@ faults! {
         NoSuchPolicy { policy: String, hint: Hint } = "there is no policy `{policy}`; {hint}",
         VNegative { value: String } = "v is {value}, expected 0 or more",
         VOfOther { policy: String } = "`v` is a parameter of `lyapunov`, and `{policy}` has none",
-        NoDensity = "there is no `density`: the GPU time that is asked for, as a share of what there is, as 0.9",
-        DensityOutside { value: String } = "density is {value}, expected a share of the GPUs' time, as 0.9",
+        NoDensity = "there is no `density`: the GPU time that jobs need, as a share of the available GPU time, such as 0.9",
+        DensityOutside { value: String } = "density is {value}, expected a share of the GPUs' time, such as 0.9",
         EmptyMix = "the mix has no kind with a weight above 0; give it one, or name a `trace`",
-        OnePriority = "with one priority for all, `priority` is `easy`; ask for more `priorities`, or for `easy`",
-        OnePriorityInTrace = "with one priority for all, `priority` is `easy`; the trace has no two that differ",
+        OnePriority = "with one priority for all, `priority` is the same as `easy`; use more `priorities`, or `easy`",
+        OnePriorityInTrace = "with one priority for all, `priority` is the same as `easy`; all jobs of the trace have the same priority",
         KindTooWide { kind_name: String, gpus: u32, has: u32 } = "{kind_name} asks for {gpus} GPUs, and there are {has}",
-        TraceWithMix = "a `trace` says itself what arrives when: leave `mix` and `density` out",
-        TraceShares = "a `trace` does not say what jobs keep busy, so they cannot `share` GPUs",
+        TraceWithMix = "a `trace` has its own jobs and arrivals: leave `mix` and `density` out",
+        TraceShares = "a `trace` has no GPU use of jobs, so they cannot `share` GPUs",
         BadTrace { line: u64, mistake: TraceFault, advice: String } = "the trace, line {line}: {mistake}; {advice}",
         TraceWithoutMistake = "the trace cannot be read",
         SimulationFails { said: String } = "{said}",
@@ -169,7 +169,7 @@ faults! {
     TraceFault {
         TraceWithoutColumn { name: String } = "there is no column `{name}`",
         TraceColumnTwice { name: String } = "there are two columns `{name}`",
-        TraceJobTwice { job: String, first: u64 } = "job {job} is on line {first} already",
+        TraceJobTwice { job: String, first: u64 } = "job {job} is already on line {first}",
         TraceSwfFields { fields: u64 } = "{fields} fields; a job in the Standard Workload Format has 18",
         TraceWithoutJobs = "the trace has no jobs",
         TraceCellEmpty { column: String } = "{column} is empty, and a job without it cannot be simulated",

@@ -182,14 +182,14 @@ faults! {
     /// The system's error about a file, or why a file is not read.
     FileFault {
         System { code: i32, said: String } = "{said}",
-        NotRegular { found: FileKind } = "it is no regular file, but {found}",
-        InTheWay { found: FileKind } = "it is no regular file, but {found}: move it away",
-        LinkInPlace = "a symbolic link stands in its place, which is not followed",
+        NotRegular { found: FileKind } = "it is not a regular file, but {found}",
+        InTheWay { found: FileKind } = "it is not a regular file, but {found}: move it away",
+        LinkInPlace = "it is a symbolic link, which flow does not follow",
         NotText { line: u64 } = "it is not UTF-8 text in line {line}",
-        TooLong { size: String, most: String } = "it has {size}, and such a file is read up to {most}",
-        NoText = "it is no UTF-8 text",
-        SheetEmpty = "it is empty; its first line is to name the columns",
-        SheetLine { line: u64, found: u64, expected: u64 } = "line {line} has {found} cells, and the first line names {expected} columns",
+        TooLong { size: String, most: String } = "it has {size}, and flow reads such files only up to {most}",
+        NoText = "it is not UTF-8 text",
+        SheetEmpty = "it is empty; expected column names in its first line",
+        SheetLine { line: u64, found: u64, expected: u64 } = "line {line} has {found} cells, but the first line names {expected} columns",
         BadPattern { line: u64, said: String } = "line {line}: {said}",
     }
 
@@ -208,51 +208,51 @@ faults! {
         NoInodes { which: StoreAction, path: String, error: Box<Fault> } =
             "cannot {which} `{path}`: {error}; the file system has no inodes left: remove some files, of whatever size; then run again: nothing recorded is lost",
         StoreFull { which: StoreAction, path: String, error: Box<Fault> } =
-            "cannot {which} `{path}`: {error}; make room by hand, a few MiB, which `flow gc` needs to remove what old runs left; then run again: nothing recorded is lost",
+            "cannot {which} `{path}`: {error}; free a few MiB by hand, which `flow gc` needs to remove files of old runs; then run again: nothing recorded is lost",
         Malformed { path: String, error: Box<Fault> } = "`{path}` is not what was expected: {error}",
-        LeadsBack { path: String } = "`{path}` cannot be kept: it leads back to a folder above it",
+        LeadsBack { path: String } = "`{path}` cannot be stored: it leads back to a folder above it",
         LeadsOut { path: String, to: String } =
-            "`{path}` cannot be kept: it is a symbolic link to `{to}`, which leads out of the output; only relative links that stay inside can be kept: copy the file",
+            "`{path}` cannot be stored: it is a symbolic link to `{to}`, outside of the output; only relative links inside it can be stored: copy the file",
         LeadsOutside { path: String, to: String } =
-            "`{path}` cannot be kept: a symbolic link leads from there to `{to}`, outside of the step's folder: copy it",
-        NoArtifact { path: String, found: FileKind } = "`{path}` cannot be kept: it is {found}; only files, folders and links can be",
+            "`{path}` cannot be stored: it contains a symbolic link to `{to}`, outside of the step's folder: copy the file",
+        NoArtifact { path: String, found: FileKind } = "`{path}` cannot be stored: it is {found}; only files, folders and links can be stored",
         ArtifactGone { digest: String } =
-            "artifact {digest} is missing from the store or damaged (it is not there): `flow doctor` says what else is, and the next run makes it again",
+            "artifact {digest} is missing from the store or damaged (it is not there): `flow doctor` lists other damage, and the next run makes it again",
         ArtifactLacks { digest: String, path: String } =
-            "artifact {digest} is missing from the store or damaged (no `{path}`): `flow doctor` says what else is, and the next run makes it again",
+            "artifact {digest} is missing from the store or damaged (no `{path}`): `flow doctor` lists other damage, and the next run makes it again",
         ArtifactChanged { digest: String, path: String } =
-            "artifact {digest} is missing from the store or damaged (neither `{path}` nor the list of its files is as it was): `flow doctor` says what else is, and the next run makes it again",
+            "artifact {digest} is missing from the store or damaged (both `{path}` and the list of its files changed): `flow doctor` lists other damage, and the next run makes it again",
     }
 
     /// Why an expression has no value.
     ExprFault {
         MakesTooMuch { most: u64 } = "it makes more than {most} MiB of values; let a program do this",
         TooLarge { most: u64 } = "the value is larger than {most} MiB or nests too deep; let a program do this",
-        PadsTooFar { most: u64 } = "`format` pads to {most} characters at most, with the width written out",
+        PadsTooFar { most: u64 } = "`format` pads to at most {most} characters, with a literal width",
         CannotBeComputed { said: String } = "it cannot be computed: {said}",
         NoSuchAxis { axis: String, axes: NameList } = "nothing in the list has an axis `{axis}`; there is {axes}",
         NothingToCompare { attribute: String } = "nothing in the list has a value `{attribute}` that can be compared",
-        ZeroInCommand = "a NUL cannot stand in a command",
+        ZeroInCommand = "a command cannot contain a NUL",
         EndedWithoutOutput { label: String, outcome: Outcome } = "`{label}` ended as {outcome}: it has no output",
         EndedWithoutThisOutput { label: String, outcome: Outcome, output: String } =
             "`{label}` ended as {outcome}: it has no output `{output}`",
         EndedWithoutMetrics { label: String, outcome: Outcome } = "`{label}` ended as {outcome}: it has no metrics",
         DeclaresNoOutputs { label: String } = "`{label}` declares no outputs",
-        SeveralOutputs { label: String, outputs: NameList } = "`{label}` has several outputs; say `.outputs.NAME`, one of {outputs}",
+        SeveralOutputs { label: String, outputs: NameList } = "`{label}` has several outputs; write `.outputs.NAME`, one of {outputs}",
         NoSuchOutput { label: String, output: String } = "`{label}` has no output `{output}`",
         NoSuchMetric { label: String, metric: String, metrics: NameList } = "`{label}` has no metric `{metric}`; it has {metrics}",
         MetricMisspelt { label: String, metric: String, near: String } =
             "`{label}` has no metric `{metric}`; did you mean `{near}`?",
         NoneIsLeft { step: String, key: String } = "no instance of `{step}` is left to take `{key}` of",
         WantsOne { step: String, key: String, count: u64, example: String } =
-            "`{key}` wants one instance of `{step}`, and there are {count}: narrow them, as in `{example}`",
+            "`{key}` needs one instance of `{step}`, but there are {count}: narrow them, as in `{example}`",
         Undefined { expression: String } = "`{expression}` is undefined",
         UndefinedResult = "the result is undefined",
-        NotFinite { value: String } = "the result is {value}, which is no finite number",
+        NotFinite { value: String } = "the result is {value}, not a finite number",
         NumberTooLarge { value: String } = "{value} is too large a number",
-        NoValue { type_name: String } = "a {type_name} cannot be kept as a value",
+        NoValue { type_name: String } = "a {type_name} cannot be a value",
         NotMade = "the value could not be made",
-        NullInText = "the value is null and cannot stand inside of a text; `| default('…', true)` gives it one",
+        NullInText = "the value is null and cannot be part of a text; `| default('…', true)` gives it one",
     }
 
     /// Why the body of an instance cannot be evaluated.
@@ -278,42 +278,42 @@ faults! {
         NoBash = "`bash` is not on the PATH, and this command needs a shell; install it, or write `shell: sh` into the step",
         NoInterpreter { program: String } = "`{program}` is there, but the interpreter in its first line is not",
         NotThere { program: String } =
-            "`{program}` is not there, looked for from the step's work folder; only what `inputs:` lists appears in it",
+            "`{program}` is not in the step's work folder, which has only the files listed in `inputs:`",
         NotExecutable { program: String } = "`{program}` is not executable; `chmod +x` it, or name its interpreter",
         NotAProgram { program: String } = "`{program}` is neither a program nor a script with `#!` in its first line",
         VariableTooLong { program: String, variable: String, size: String } = "`{program}`: the variable `{variable}` is too long for the system ({size}); put the text into a file under `inputs:`, and only its path under `env:`",
         ArgumentsTooLong { program: String } = "`{program}`: the arguments and variables together are too long; a script of several lines under `run: |` can write the same into a file",
         CannotStart { program: String, error: Box<Fault> } = "`{program}` cannot be started: {error}",
-        Unredacted { path: String, error: Box<Fault> } = "its output cannot be looked at for secrets in {path}: {error}",
-        RunsAlready { attempt: u32 } = "attempt {attempt} runs already",
-        TooManyAttempts { most: u32 } = "a run has at most {most} attempts; run again to go on",
+        Unredacted { path: String, error: Box<Fault> } = "flow cannot search its output for secrets in {path}: {error}",
+        RunsAlready { attempt: u32 } = "attempt {attempt} is already running",
+        TooManyAttempts { most: u32 } = "a run has at most {most} attempts; run again to continue",
         NoLog { path: String, error: Box<Fault> } = "cannot write {path}: {error}",
-        KeeperKilled = "what kept it running was killed, and the step with it",
-        JobNotWritten { error: Box<Fault> } = "what its job needs cannot be written: {error}",
-        NotWrittenDown = "nothing is written down of it",
+        KeeperKilled = "its supervisor process was killed, and the step with it",
+        JobNotWritten { error: Box<Fault> } = "the files of its job cannot be written: {error}",
+        NotWrittenDown = "it has no record",
     }
 
     /// Why GPUs cannot be used.
     GpuFault {
         DriverSilent { seconds: u64 } =
-            "NVIDIA's driver did not answer within {seconds} s; flow goes on without GPUs. A card may be sick: does `nvidia-smi` answer?",
-        NotAsked { error: Box<Fault> } = "no thread can be started to ask NVIDIA's library: {error}",
-        NoCard = "NVIDIA's driver is here, and no card that this process can see",
-        CardsNotCounted { said: String } = "NVIDIA's driver does not say how many cards there are: {said}",
+            "NVIDIA's driver did not answer within {seconds} s; flow continues without GPUs. A GPU may be faulty: does `nvidia-smi` answer?",
+        NotAsked { error: Box<Fault> } = "flow cannot start a thread to query NVIDIA's library: {error}",
+        NoCard = "NVIDIA's driver is installed, but this process sees no GPU",
+        CardsNotCounted { said: String } = "NVIDIA's driver does not report the number of GPUs: {said}",
         CardsHidden { variable: String, value: String } = "{variable} is `{value}`, which hides every GPU of this machine",
         Divided { gpu: u32, model: String } =
-            "GPU {gpu} ({model}) is divided by MIG, and flow gives out whole cards; `nvidia-smi -i {gpu} -mig 0` makes it whole",
-        CardLost { gpu: u32 } = "GPU {gpu} is lost; flow goes on without it",
+            "GPU {gpu} ({model}) is divided by MIG, but flow uses only whole GPUs; `nvidia-smi -i {gpu} -mig 0` makes it whole",
+        CardLost { gpu: u32 } = "GPU {gpu} is lost; flow continues without it",
         CardOffTheBus { gpu: u32 } =
-            "GPU {gpu} is lost, as one that fell off the bus; flow goes on without it until the machine was restarted",
-        CardForbidden { gpu: u32 } = "GPU {gpu} may not be used by this user; look at the modes of /dev/nvidia*",
-        CardUnknown { gpu: u32, said: String } = "GPU {gpu} cannot be asked what it is ({said}); flow goes on without it",
+            "GPU {gpu} is lost, having fallen off the bus; flow continues without it until the machine is restarted",
+        CardForbidden { gpu: u32 } = "this user may not use GPU {gpu}; check the modes of /dev/nvidia*",
+        CardUnknown { gpu: u32, said: String } = "GPU {gpu} does not report its model ({said}); flow continues without it",
         LibraryNotLoaded { variable: String, path: String, said: String } = "{variable} `{path}` cannot be loaded: {said}",
         DriverNotLoaded =
-            "NVIDIA's library is here, but its driver is not loaded; on the host `nvidia-smi` says why, a container needs `--gpus all`",
+            "NVIDIA's library is installed, but its driver is not loaded; on the host, `nvidia-smi` shows why; a container needs `--gpus all`",
         DriverOfOtherVersion =
-            "NVIDIA's library and the loaded driver are of different versions, as after an update; restart the machine, or load the driver anew",
-        DriverForbidden = "this user may not talk to NVIDIA's driver; look at the modes of /dev/nvidia*",
+            "NVIDIA's library and the loaded driver have different versions, as after an update; restart the machine, or reload the driver",
+        DriverForbidden = "this user may not use NVIDIA's driver; check the modes of /dev/nvidia*",
         LibraryNotStarted { said: String } = "NVIDIA's library cannot be started: {said}",
     }
 
@@ -341,7 +341,7 @@ faults! {
 
     /// An error in an environment variable.
     VariableFault {
-        VariableWrong { value: FoundValue } = "{value} stands where a text or a number is expected",
+        VariableWrong { value: FoundValue } = "found {value}, expected a text or a number",
         VariableRefused { said: String } = "{said}",
     }
 

@@ -33,7 +33,7 @@ pub struct Task {
     pub timeout: Option<Span>,
     /// Maximum number of retries after a failed attempt.
     pub retries: u32,
-    /// Larger goes first, if the policy uses priorities.
+    /// Larger goes first, if the policy uses it.
     pub priority: i64,
     /// Its outcome if it is settled before the run begins: `when` is false, it does not fit, or it is not a target.
     pub settled: Option<Outcome>,

@@ -40,7 +40,7 @@ pub(crate) fn inputs(value: &Value) -> Typed<Vec<Input>> {
     Ok(found.into_iter().map(|(_, input)| input).collect())
 }
 
-/// No two inputs lie in the same place of the work folder, and those that lie in one another there do so where they are, too.
+/// No two inputs lie in the same place of the work folder, and those that are inside one another there do so where they are, too.
 fn apart(inputs: &[(Seg, Input)]) -> Typed<()> {
     if inputs.len() < 2 {
         return Ok(());
@@ -71,10 +71,10 @@ fn apart(inputs: &[(Seg, Input)]) -> Typed<()> {
                 None // Of all that begin like a folder's content its own comes in one piece.
             } else {
                 let what = Diagnostic::new(format!(
-                    "`{}` and `{}` would lie in one another in the work folder, and do not",
+                    "`{}` and `{}` would be inside one another in the work folder, but are not",
                     twin.path, one.path
                 ));
-                Some(what.help("an input appears under its own name: give one of them another"))
+                Some(what.help("inputs keep their names in the work folder: rename one of them"))
             };
             if let Some(what) = what.filter(|_| wrong.as_ref().is_none_or(|(first, _)| later < *first)) {
                 wrong = Some((later, what));
@@ -171,7 +171,7 @@ pub(crate) fn outputs(value: &Value) -> Typed<Vec<Output>> {
             Some(what.help("give each a path of its own"))
         } else if let Some(twin) = above.or(inside.map(|(_, twin)| twin)) {
             let twin = &clean[*twin].path;
-            let what = Diagnostic::new(format!("the outputs `{twin}` and `{path}` lie in one another"));
+            let what = Diagnostic::new(format!("the outputs `{twin}` and `{path}` are inside one another"));
             Some(what.help("give each a path of its own"))
         } else if names.contains_key(&output.name) {
             Some(Diagnostic::new(format!("two outputs would be called `{}`", output.name)).help(NAMES))

@@ -103,9 +103,9 @@ pub(super) fn no_yaml(text: &str, why: &Unreadable) -> Vec<Diagnostic> {
         let quoted = match (whole.contains('"'), whole.contains('\'')) {
             (false, _) => format!("write \"{whole}\""),
             (true, false) => format!("write '{whole}'"),
-            (true, true) => "write the step in lines of their own, without braces around it".to_owned(),
+            (true, true) => "write the step on separate lines, without braces".to_owned(),
         };
-        let what = Diagnostic::new("`${{` stands unquoted inside `{…}` or `[…]`, which YAML cannot read");
+        let what = Diagnostic::new("`${{` is unquoted inside `{…}` or `[…]`, which is not valid YAML");
         found.push(at(span, what.label("quote it").help(quoted)));
     }
     let mut start = 0;
@@ -118,7 +118,7 @@ pub(super) fn no_yaml(text: &str, why: &Unreadable) -> Vec<Diagnostic> {
         }
         if line.starts_with([' ', '\t']) && line[..line.len() - line.trim_start().len()].contains('\t') {
             let tab = start + line.find('\t').unwrap_or(0);
-            found.push(at(tab..tab + 1, Diagnostic::new("a tab indents this line").help("YAML wants spaces")));
+            found.push(at(tab..tab + 1, Diagnostic::new("a tab indents this line").help("use spaces")));
         }
         start += line.len();
     }
@@ -137,7 +137,7 @@ pub(super) fn no_yaml(text: &str, why: &Unreadable) -> Vec<Diagnostic> {
         |d: &Diagnostic| d.span.as_ref().is_some_and(|s| (line(s.start)..=line(s.start) + 1).contains(&line(from)));
     if !found.iter().any(guessed) {
         let second = text.match_indices("\n---").map(|(at, _)| at + 1).find(|at| !text[..*at].trim().is_empty());
-        let mut diagnostic = Diagnostic::new(format!("this is no YAML: {words}"));
+        let mut diagnostic = Diagnostic::new(format!("this is not valid YAML: {words}"));
         match (open_quote, second) {
             (Some(quote), _) if words.contains("end of stream") => {
                 from = quote;
@@ -145,23 +145,23 @@ pub(super) fn no_yaml(text: &str, why: &Unreadable) -> Vec<Diagnostic> {
             }
             (_, Some(second)) if words.contains("more than one document") => {
                 from = second;
-                diagnostic =
-                    Diagnostic::new("a second document begins here").help("a workflow is one; leave `---` out");
+                diagnostic = Diagnostic::new("a second document begins here")
+                    .help("a workflow is one document; leave `---` out");
             }
             _ if matches!(why, Unreadable::TooDeep { .. }) => {
-                diagnostic = Diagnostic::new(words).help("write what is deeper into a file of its own");
+                diagnostic = Diagnostic::new(words).help("move the deeper part into another file");
             }
             _ if words.contains("repetition limit") => {
                 let alias =
                     |(at, _): (usize, &str)| text[at + 1..].starts_with(|c: char| c.is_alphanumeric()).then_some(at);
                 from = text.match_indices('*').filter_map(alias).next_back().unwrap_or(from);
-                diagnostic = Diagnostic::new("the aliases stand for more values than a workflow can have")
+                diagnostic = Diagnostic::new("the aliases expand to more values than a workflow can have")
                     .help("`*name` copies everything below `&name`, with the aliases in it");
             }
             _ if words.contains("mapping values") => diagnostic = diagnostic.help("quote a text that contains `: `"),
             _ if words.contains("did not find expected key") => {
                 diagnostic =
-                    diagnostic.help("the keys of one mapping begin in one column; an open `{`, `[` or quote ends too");
+                    diagnostic.help("the keys of one mapping begin in one column; close an open `{`, `[` or quote");
             }
             _ if words.contains("128") => {
                 diagnostic =

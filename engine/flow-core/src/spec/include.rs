@@ -110,7 +110,7 @@ impl Files<'_> {
         let (good, bad): (Vec<_>, Vec<_>) =
             paths.into_iter().partition(|(path, _)| !path.is_empty() && !path.starts_with('/'));
         for (path, at) in bad {
-            let what = Diagnostic::new(format!("`{path}` is no path from the folder of this file"));
+            let what = Diagnostic::new(format!("`{path}` is not a path relative to the folder of this file"));
             self.problems.value(&at, what.label("expected such as `common.yaml` or `../common.yaml`"));
         }
         good
@@ -123,8 +123,8 @@ impl Files<'_> {
         self.incomplete = true;
         let mut way: Vec<String> = whole().skip(from).map(|at| place(&self.sources, at)).collect();
         way.push(self.sources[known].path.clone());
-        let what = Diagnostic::new(format!("the files include each other in a circle: {}", way.join(" → ")));
-        self.problems.value(at, what.help("put what both need into a file of its own, and include that in each"));
+        let what = Diagnostic::new(format!("the files include each other in a cycle: {}", way.join(" → ")));
+        self.problems.value(at, what.help("put the shared part into another file, and include that in each"));
     }
 }
 
@@ -132,7 +132,7 @@ impl Files<'_> {
 fn add(whole: &mut File, part: File, sources: &[Arc<Source>], problems: &mut Problems) {
     let mut twice = |what: &str, name: &str, at: &At, other: &At| {
         let said = Diagnostic::new(format!("{what} `{name}` is in two files: here and at {}", place(sources, other)));
-        problems.key(at, said.help("rename one of them, or take one out: no file replaces what another says"));
+        problems.key(at, said.help("rename or remove one of them: no file overrides another"));
     };
     let mut params: IndexMap<_, _> = std::mem::take(&mut whole.params);
     for (name, (value, at)) in part.params {

@@ -58,7 +58,7 @@ impl Reader<'_> {
         // In whatever order they are written.
         metrics.files.sort();
         if metrics.files.is_empty() && metrics.stdout.is_empty() {
-            let none = Diagnostic::new("`metrics` names no place where numbers are");
+            let none = Diagnostic::new("`metrics` names no source of numbers");
             self.problems.value(at, none.label(format!("expected {what}")));
         } else if !metrics.stdout.is_empty() && metrics.stdout.iter().all(Pattern::is_heading) {
             let what = Diagnostic::new("the pattern names no number").help("`{loss}` stands for one");
@@ -84,14 +84,14 @@ impl Reader<'_> {
         for (name, value) in self.typed(at, typed::mapping(value, "metrics, each with its value")).unwrap_or_default() {
             let below = at.key(&name);
             let Some(name) = metric_name(&name) else {
-                self.problems.key(&below, Diagnostic::new(format!("`{name}` is no name of a metric")));
+                self.problems.key(&below, Diagnostic::new(format!("`{name}` is not a metric name")));
                 continue;
             };
             match value.as_str().map_or(Err(SummaryError::Unknown), |text| Summary::parse(&name, text)) {
                 Ok(summary) => drop(all.insert(name, summary)),
                 Err(SummaryError::NoDirection { metric: of }) => {
-                    let what = format!("whether less or more of `{of}` is better is not known");
-                    self.problems.value(&below, Diagnostic::new(what).help("say `min` or `max` in place of `best`"));
+                    let what = format!("flow cannot tell whether a low or a high `{of}` is better");
+                    self.problems.value(&below, Diagnostic::new(what).help("write `min` or `max` instead of `best`"));
                 }
                 Err(SummaryError::Unknown) => drop(self.typed(&below, typed::expected::<()>(&value, WHAT))),
             }

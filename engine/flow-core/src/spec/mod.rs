@@ -51,7 +51,7 @@ pub struct Workflow {
 /// # Errors
 /// As [`parse_with`].
 pub fn parse(source: &Source) -> Result<Workflow, Vec<Diagnostic>> {
-    parse_with(source, &mut |path| Err(Diagnostic::new(format!("`{path}` cannot be included: no file is read here"))))
+    parse_with(source, &mut |path| Err(Diagnostic::new(format!("`{path}` cannot be included here"))))
 }
 
 /// Reads a workflow and the files that it includes. `read` returns the text of a file, or the reason why there is none.
@@ -86,7 +86,7 @@ fn mapping(text: &str, root: &At, problems: &mut Problems) -> Result<serde_yaml:
     if !yaml.is_mapping() {
         let what = match yaml {
             serde_yaml::Value::Null => Diagnostic::new("the file is empty"),
-            _ => Diagnostic::new("the file is no workflow").label("expected a mapping, `key: value`"),
+            _ => Diagnostic::new("the file is not a workflow").label("expected a mapping, `key: value`"),
         };
         return Err(fatal(text, what.help("`flow init` writes one to start from"), root));
     }
@@ -95,7 +95,7 @@ fn mapping(text: &str, root: &At, problems: &mut Problems) -> Result<serde_yaml:
         Some(version) if version.as_u64().is_some_and(|v| v > LANGUAGE) => {
             let asked = version.as_u64().unwrap_or_default();
             let what = Diagnostic::new(format!(
-                "the file is written in version {asked} of the language; this flow speaks {LANGUAGE}"
+                "the file uses version {asked} of the language; this flow supports {LANGUAGE}"
             ));
             return Err(fatal(text, what.help("update flow"), &root.key("flow")));
         }
@@ -103,8 +103,7 @@ fn mapping(text: &str, root: &At, problems: &mut Problems) -> Result<serde_yaml:
             .value(&root.key("flow"), Diagnostic::new("`flow` is the version of the language").label("expected 1")),
         None => problems.key(
             root,
-            Diagnostic::new("the file does not say which version of the language it is in")
-                .help("begin it with `flow: 1`"),
+            Diagnostic::new("the file does not give its version of the language").help("begin it with `flow: 1`"),
         ),
     }
     Ok(yaml)
@@ -114,15 +113,15 @@ fn mapping(text: &str, root: &At, problems: &mut Problems) -> Result<serde_yaml:
 fn parsed(text: &str, root: &At, problems: &mut Problems) -> Result<serde_yaml::Value, Vec<Diagnostic>> {
     let mut yaml = yaml::read(text, root, problems).map_err(|e| hints::no_yaml(text, &e))?;
     if let Some(at) = yaml::deep(&yaml, root) {
-        let what = Diagnostic::new(too_deep()).help("write what is deeper into a file of its own");
+        let what = Diagnostic::new(too_deep()).help("move the deeper part into another file");
         return Err(fatal(text, what, &at));
     }
     if let Some(at) = yaml::no_merge(&yaml, root) {
-        let what = Diagnostic::new("`<<` takes over the keys of a mapping, and this is none");
+        let what = Diagnostic::new("`<<` copies the keys of a mapping, but this is not one");
         return Err(fatal(text, what.help("`<<: *name` copies a mapping that begins with `&name`"), &at));
     }
     if let Some((at, key)) = yaml::same_key(&yaml, root) {
-        let what = Diagnostic::new(format!("`{key}` stands here a second time: a number and its text are one key"));
+        let what = Diagnostic::new(format!("`{key}` is here a second time: a number and its text are the same key"));
         problems.add(&at, On::Repeated(1), what.label("the same key again").help("keep one of them"));
     }
     yaml::merge(&mut yaml);
@@ -280,5 +279,5 @@ fn place(step: &Step, keys: &[&str], text: &str) -> (At, On) {
 const DEEPEST: usize = 64;
 
 fn too_deep() -> String {
-    format!("more than {DEEPEST} lists and mappings stand in one another here")
+    format!("more than {DEEPEST} lists and mappings are nested here")
 }

@@ -32,7 +32,7 @@ pub(crate) fn check(file: &File, steps: &mut [Step], problems: &mut Problems) {
         for (name, (_, at)) in &profile.params {
             if !names.params.contains(name.as_str()) {
                 let what =
-                    Diagnostic::new(format!("the profile `{}` sets `{name}`, which is no parameter", profile.name));
+                    Diagnostic::new(format!("the profile `{}` sets `{name}`, which is not a parameter", profile.name));
                 let params = problems.offer(names.params.iter().copied());
                 problems.key(at, what.nearest(name, params).help("declare it under `params`"));
             }
@@ -57,7 +57,7 @@ fn step_names(step: &Step, names: &Names<'_>, problems: &mut Problems) {
     for (axis, template) in &step.axes {
         if names.params.contains(&**axis) {
             let what = Diagnostic::new(format!("`{axis}` is both a parameter and an axis of `{}`", step.name))
-                .help("both are bare names in expressions; rename one");
+                .help("expressions use both by their bare names; rename one");
             problems.key(&template.at, what);
         }
         if &**axis == "repetition" && step.parts.has("repeat") {
@@ -110,12 +110,12 @@ impl Check<'_> {
             self.add(at, expr, name, with_names(what, name, &TESTS));
         }
         if expr.reads.bare_steps {
-            let what = Diagnostic::new("`steps` wants the name of a step behind a dot, written out");
+            let what = Diagnostic::new("`steps` needs the literal name of a step after a dot");
             self.add(
                 at,
                 expr,
                 &expr.text,
-                what.help("write `steps.NAME`; edges are found in the text, so the name cannot be computed"),
+                what.help("write `steps.NAME`; flow finds dependencies in the text, so the name cannot be computed"),
             );
         }
         for field in expr.fields("params") {
@@ -202,7 +202,7 @@ impl Check<'_> {
         if ours || is_param || is_axis || self.names.globals.contains(name) {
             return;
         }
-        let what = Diagnostic::new(format!("nothing is called `{name}` here"));
+        let what = Diagnostic::new(format!("unknown name `{name}`"));
         let candidates = self.names.params.iter().copied().filter(|_| self.sees.params);
         let candidates = candidates
             .chain(axes.into_iter().filter(|_| self.sees.axes))
@@ -212,7 +212,7 @@ impl Check<'_> {
             None => what.nearest(name, self.problems.offer(candidates)),
         };
         if let Some(filter) = nearest(name, FILTERS).filter(|_| expr.text.contains(&format!("{name}("))) {
-            what = what.help(format!("a filter stands behind a bar: `… | {filter}`"));
+            what = what.help(format!("a filter comes after a bar: `… | {filter}`"));
         }
         if self.names.steps.contains(name) {
             what.help = vec![if self.sees.steps {

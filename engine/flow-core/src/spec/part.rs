@@ -59,7 +59,7 @@ impl Reader<'_> {
                 for (name, template) in matrix.exclude.iter().flat_map(|point| &point.values) {
                     if !axes.contains(&&**name) {
                         let what =
-                            Diagnostic::new(format!("`exclude` names `{name}`, which is no axis of this matrix"));
+                            Diagnostic::new(format!("`exclude` names `{name}`, which is not an axis of this matrix"));
                         self.problems.key(&template.at, what.nearest(name, axes.iter().copied()));
                     }
                 }
@@ -215,7 +215,7 @@ impl Reader<'_> {
     /// `include:` or `exclude:` of a matrix.
     fn points(&mut self, key: &str, yaml: &Yaml, at: &At) -> Vec<RawPoint> {
         let Yaml::Sequence(list) = yaml else {
-            let what = Diagnostic::new(format!("`{key}` of a matrix is no list"));
+            let what = Diagnostic::new(format!("`{key}` of a matrix is not a list"));
             self.problems.value(at, what.label("expected a list of points, `[{batch: 8, lr: 0.1}]`"));
             return Vec::new();
         };
@@ -245,7 +245,7 @@ impl Reader<'_> {
                     .label("expected a list, or one expression that gives a list")
             }
             Node::Expr(_) | Node::List(_) | Node::Broken => return,
-            Node::Text(_) | Node::Map(_) => Diagnostic::new(format!("the axis `{name}` is no list"))
+            Node::Text(_) | Node::Map(_) => Diagnostic::new(format!("the axis `{name}` is not a list"))
                 .label("expected a list, or one expression that gives a list"),
         };
         self.problems.value(&axis.at, what);
@@ -264,7 +264,7 @@ pub(crate) fn shell(value: &Value) -> Typed<Shell> {
         || {
             typed::expected(
                 value,
-                "`bash` or `sh`; another interpreter goes on the first line of `run: |`, as `#!/usr/bin/env python3`",
+                "`bash` or `sh`; name another interpreter in the first line of `run: |`, as in `#!/usr/bin/env python3`",
             )
         },
         Ok,

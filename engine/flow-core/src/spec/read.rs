@@ -112,7 +112,7 @@ impl Reader<'_> {
             match key.kind {
                 Kind::Include => steps_seen = true,
                 Kind::Name | Kind::Title | Kind::Policy | Kind::On | Kind::Slurm(_) if included => {
-                    let what = format!("`{}` is said by the workflow, not by a file that it includes", key.name);
+                    let what = format!("`{}` belongs into the workflow, not into a file that it includes", key.name);
                     self.problems.key(&at, Diagnostic::new(what).help("leave it out here"));
                 }
                 Kind::Name => {
@@ -191,9 +191,8 @@ impl Reader<'_> {
             return Some(name);
         }
         let what = match policy::named(&name) {
-            Some(_) => {
-                Diagnostic::new(policy::only_simulated(&name)).help("`flow simulate` takes it; live use another")
-            }
+            Some(_) => Diagnostic::new(policy::only_simulated(&name))
+                .help("only `flow simulate` supports it; for real runs use another"),
             None => Diagnostic::new(format!("there is no policy `{name}`")).nearest(&name, known()),
         };
         self.problems.value(at, what);
@@ -220,7 +219,7 @@ impl Reader<'_> {
     pub(super) fn free(&mut self, name: &str, at: &At, what: &str) -> bool {
         const WORDS: [&str; 10] = ["true", "false", "none", "and", "or", "not", "in", "is", "if", "else"];
         let why = if ROOTS.contains(&name) {
-            "is reserved: expressions have it already"
+            "is a name that expressions already have"
         } else if WORDS.contains(&name) {
             "is a word of the expression language"
         } else {
@@ -296,7 +295,7 @@ impl Reader<'_> {
         let Yaml::Sequence(list) = yaml else {
             self.problems.value(
                 at,
-                Diagnostic::new("`publish` is no list")
+                Diagnostic::new("`publish` is not a list")
                     .label("expected entries such as `- {from: report, to: ../reports/x.md}`"),
             );
             return Vec::new();
@@ -322,7 +321,7 @@ impl Reader<'_> {
                 _ if self.problems.0.len() > before => {}
                 (None, _) => self.problems.value(&at, Diagnostic::new("the entry has no `from`")),
                 _ => {
-                    let what = Diagnostic::new("the entry wants either `to` or `whats_new`").help(
+                    let what = Diagnostic::new("the entry needs either `to` or `whats_new`").help(
                         "`to` writes the whole report, `whats_new` an entry into a file; make two entries of them",
                     );
                     self.problems.value(&at, what);

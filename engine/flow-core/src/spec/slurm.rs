@@ -56,7 +56,7 @@ fn word(value: &Value) -> Typed<String> {
     if !text.is_empty() && text.chars().all(good) && !text.starts_with('-') {
         return Ok(text);
     }
-    expected(value, "a name of Slurm's: letters, digits, `_`, `-` and `.`")
+    expected(value, "a Slurm name: letters, digits, `_`, `-` and `.`")
 }
 
 fn options(value: &Value) -> Typed<Vec<String>> {
@@ -64,9 +64,9 @@ fn options(value: &Value) -> Typed<Vec<String>> {
     match options.iter().position(|option| !option.starts_with("--")) {
         None => Ok(options),
         Some(n) => {
-            let what = Diagnostic::new(format!("`{}` is no long option of `sbatch`", options[n]));
+            let what = Diagnostic::new(format!("`{}` is not a long option of `sbatch`", options[n]));
             let what = what.label("expected such as `--constraint=a100`");
-            other(what.help("what has a key is said with it: `slurm: {partition: gpu, account: lab, time: 2h}`, `gpus`, `cpus`, `memory`"))
+            other(what.help("use flow's own keys for these: `slurm: {partition: gpu, account: lab, time: 2h}`, `gpus`, `cpus`, `memory`"))
                 .below(Seg::Index(n))
         }
     }

@@ -115,7 +115,7 @@ fn copies(raw: &[RawStep], problems: &mut Problems) -> Vec<Option<Merged>> {
                     let mut names: Vec<&str> = chain[from..].iter().map(|i| raw[*i].name.as_str()).collect();
                     names.push(name);
                     let what =
-                        Diagnostic::new(format!("the steps are copies of each other in a circle: {}", around(&names)));
+                        Diagnostic::new(format!("the steps are copies of each other in a cycle: {}", around(&names)));
                     problems.value(at, what.help("give one of them `uses` or `run`"));
                     for i in &chain[from..] {
                         merged[*i] = Some(Merged { keys: raw[*i].keys.clone(), broken: true, work_of: *i });
@@ -229,7 +229,7 @@ fn take_apart(own: usize, raw: RawStep, copy: Option<Merged>, problems: &mut Pro
     };
     if keys.has("run") && keys.has("uses") {
         let what = Diagnostic::new(format!("the step `{}` has both `run` and `uses`", raw.name));
-        problems.key(&place("uses"), what.help("a command and a plugin's step are two steps"));
+        problems.key(&place("uses"), what.help("make two steps of them"));
     } else if !keys.has("run") && !keys.has("uses") && !broken {
         let what = Diagnostic::new(format!("the step `{}` does nothing", raw.name));
         problems.key(&raw.at, what.label("expected `uses: plugin/step`, `run: command` or `like: step`"));
@@ -244,7 +244,7 @@ fn take_apart(own: usize, raw: RawStep, copy: Option<Merged>, problems: &mut Pro
         problems.key(&place("with"), what.help("write values into the command as `${{ }}`"));
     }
     if keys.has("shell") && keys.value("run").is_some_and(is_script) {
-        let what = Diagnostic::new("`shell` and the `#!` line of `run` both say what runs the script");
+        let what = Diagnostic::new("`shell` and the `#!` line of `run` both name the interpreter");
         problems.key(&place("shell"), what.help("keep one of them"));
     }
     if keys.has("shell") && keys.has("uses") && !command {
@@ -254,7 +254,7 @@ fn take_apart(own: usize, raw: RawStep, copy: Option<Merged>, problems: &mut Pro
     for key in ["outputs", "metrics"] {
         if keys.has(key) && keys.has("uses") && !command {
             let what = Diagnostic::new(format!("`{key}` belongs to `run`"));
-            problems.key(&place(key), what.help("a plugin says itself what it produces and measures"));
+            problems.key(&place(key), what.help("a plugin declares its own outputs and metrics"));
         }
     }
     for (key, part) in keys.iter() {
@@ -305,7 +305,7 @@ fn take_apart(own: usize, raw: RawStep, copy: Option<Merged>, problems: &mut Pro
         };
         for name in names.iter().filter(|n| step.secrets.contains(n)) {
             let what = Diagnostic::new(format!("`{name}` is both in `env` and in `secrets`"));
-            problems.key(&env.at.key(name), what.help("a secret has the value that flow's own environment gives it"));
+            problems.key(&env.at.key(name), what.help("a secret takes its value from flow's environment"));
         }
     }
     if matches!(step.action, Action::Uses { .. }) && command {

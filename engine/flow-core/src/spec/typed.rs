@@ -102,7 +102,7 @@ pub(crate) fn integer(value: &Value) -> Typed<i64> {
 pub(crate) fn count(value: &Value, least: u32) -> Typed<u32> {
     let what = format!("a whole number, {least} or more");
     match integer(value) {
-        Ok(n) if n > i64::from(u32::MAX) => expected(value, &format!("a whole number, {} at most", u32::MAX)),
+        Ok(n) if n > i64::from(u32::MAX) => expected(value, &format!("a whole number, at most {}", u32::MAX)),
         Ok(n) => u32::try_from(n).ok().filter(|n| *n >= least).map_or_else(|| expected(value, &what), Ok),
         Err(_) => expected(value, &what),
     }
@@ -134,7 +134,7 @@ pub(crate) fn size(value: &Value) -> Typed<u64> {
     }
     match text.parse::<bytesize::ByteSize>() {
         Ok(size) if size.0 > 0 => Ok(size.0),
-        Ok(_) => expected(value, "more than nothing; to ask for none, leave the key out"),
+        Ok(_) => expected(value, "more than 0; to request none, leave the key out"),
         _ => expected(value, WHAT),
     }
 }
@@ -150,7 +150,7 @@ pub(crate) fn duration(value: &Value) -> Typed<Span> {
     };
     match humantime::parse_duration(text) {
         Ok(length) if !length.is_zero() => Ok(Span::from_secs_f64(length.as_secs_f64())),
-        Ok(_) => expected(value, "more than nothing; for no limit, leave the key out"),
+        Ok(_) => expected(value, "more than 0; for no limit, leave the key out"),
         _ => expected(value, WHAT),
     }
 }
@@ -219,7 +219,7 @@ pub(crate) fn repeat(value: &Value) -> Typed<Repetitions> {
         Some(until) if until.as_str() == Some("decided") => {}
         Some(until) => expected(until, "`decided`").below(seg("until"))?,
         None => {
-            let what = Diagnostic::new("`repeat` does not say until when");
+            let what = Diagnostic::new("`repeat` needs `until`");
             return other(what.help("`until: decided` repeats a co-run group until its verdict is decided"));
         }
     }
@@ -254,7 +254,7 @@ pub(crate) fn env(value: &Value) -> Typed<BTreeMap<String, String>> {
 pub(crate) fn variable(name: &str) -> Typed<()> {
     let shape = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !name.is_empty();
     if !shape || name.starts_with(|c: char| c.is_ascii_digit()) {
-        return other(Diagnostic::new(format!("`{name}` is no name of an environment variable")));
+        return other(Diagnostic::new(format!("`{name}` is not a name of an environment variable")));
     }
     if name.starts_with("FLOW_") || name == "CUDA_VISIBLE_DEVICES" {
         return other(Diagnostic::new(format!("`{name}` is set by flow itself")));

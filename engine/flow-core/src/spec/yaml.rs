@@ -63,7 +63,7 @@ pub(super) fn read(text: &str, root: &At, problems: &mut Problems) -> Result<Val
                         problems.add(
                             &at,
                             On::Repeated(times),
-                            Diagnostic::new(format!("`{key}` stands here a second time"))
+                            Diagnostic::new(format!("`{key}` is here a second time"))
                                 .label("the same key again")
                                 .help("keep one of them"),
                         );

@@ -155,7 +155,7 @@ fn results(old: &OfKind<'_>, new: &OfKind<'_>) -> Vec<Reason> {
     let mut reasons = Vec::new();
     for ((step, change), labels) in &found {
         if *change != FileChange::Changed && points(step, FileChange::Added) == points(step, FileChange::Removed) {
-            let reason = Reason::Said(format!("the axes of {step} come in another order"));
+            let reason = Reason::Said(format!("the axes of {step} are in another order"));
             if !reasons.contains(&reason) {
                 reasons.push(reason);
             }

@@ -193,7 +193,7 @@ fn results_that_a_table_sees_say_what_is_true_of_them() {
         (
             &[("t[b=x,a=1]", "1'"), ("t[b=x,a=2]", "2'"), ("u", "u")],
             &[],
-            vec![said("the axes of t come in another order")],
+            vec![said("the axes of t are in another order")],
         ),
         (
             &[("t[b=x,a=1]", "1'"), ("t[b=x,a=3]", "2'"), ("u", "u")],

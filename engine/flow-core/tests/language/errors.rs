@@ -121,7 +121,7 @@ fn broken_texts_break_nothing() {
 fn aliases_of_aliases_are_bounded() {
     let text = format!("flow: 1\nparams:\n  b: &b [{}]\n  l: [{}]\n", "1, ".repeat(1000), "*b, ".repeat(20_000));
     let wrong = expand_on(&text, &machine(0), None, &[]).expect_err("refused");
-    assert!(wrong.iter().any(|d| d.message.contains("aliases stand for more values")), "{wrong:?}");
+    assert!(wrong.iter().any(|d| d.message.contains("aliases expand to more values")), "{wrong:?}");
     let fine = format!("flow: 1\nparams:\n  b: &b [{}]\n  l: [{}]\n", "1, ".repeat(100), "*b, ".repeat(100));
     let wrong = expand_on(&fine, &machine(0), None, &[]).expect_err("without steps");
     assert!(!wrong.iter().any(|d| d.message.contains("aliases")), "{wrong:?}");
@@ -139,8 +139,11 @@ fn what_a_parser_says_without_a_place_has_one() {
     let said = |text: &str| expand_on(text, &machine(0), None, &[]).map(drop).map_err(|wrong| shown(text, &wrong));
     let deep = format!("flow: 1\nparams:\n  {}", "- ".repeat(300));
     for (text, words) in [
-        ("flow: 1\nsteps:\n  a: {run: \"tr\u{1}ue\"}\n", "3:15: this is no YAML: control characters are not allowed"),
-        (&*deep, "3:257: more than 64 lists and mappings stand in one another here; write what is deeper into"),
+        (
+            "flow: 1\nsteps:\n  a: {run: \"tr\u{1}ue\"}\n",
+            "3:15: this is not valid YAML: control characters are not allowed",
+        ),
+        (&*deep, "3:257: more than 64 lists and mappings are nested here; move the deeper part into"),
     ] {
         let said = said(text).expect_err(text);
         assert!(said.starts_with(words), "{said}");

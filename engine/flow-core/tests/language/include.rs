@@ -92,22 +92,22 @@ fn what_is_wrong_is_said_where_it_stands() {
         said(&[("w.yaml", "flow: 1\ninclude: '${{ x }}'\nsteps: {a: {run: a}}\n")]),
     ];
     insta::assert_snapshot!(told.join("\n\n"), @r"
-    w.yaml:3:10: the parameter `epochs` is in two files: here and at common.yaml:2; rename one of them, or take one out: no file replaces what another says
-    w.yaml:5:3: the step `data` is in two files: here and at common.yaml:4; rename one of them, or take one out: no file replaces what another says
+    w.yaml:3:10: the parameter `epochs` is in two files: here and at common.yaml:2; rename or remove one of them: no file overrides another
+    w.yaml:5:3: the step `data` is in two files: here and at common.yaml:4; rename or remove one of them: no file overrides another
 
     lab/w.yaml:3:5: there is no file `lab/comon.yaml`; look again
 
-    common.yaml:2:1: `title` is said by the workflow, not by a file that it includes; leave it out here
+    common.yaml:2:1: `title` belongs into the workflow, not into a file that it includes; leave it out here
     common.yaml:4:15: a step has no key `frob`; there are `uses`, `run`, `shell`, `with`, `like`, `matrix`, `needs`, `when`, `inputs`, `outputs`, `metrics`, `gpus` and 17 more
-    common.yaml:5:19: nothing is called `oops` here; there is `machine`
+    common.yaml:5:19: unknown name `oops`; there is `machine`
 
-    b.yaml:2:10: the files include each other in a circle: a.yaml:3 → b.yaml:2 → a.yaml; put what both need into a file of its own, and include that in each
+    b.yaml:2:10: the files include each other in a cycle: a.yaml:3 → b.yaml:2 → a.yaml; put the shared part into another file, and include that in each
 
-    w.yaml:2:10: the files include each other in a circle: w.yaml:2 → w.yaml; put what both need into a file of its own, and include that in each
+    w.yaml:2:10: the files include each other in a cycle: w.yaml:2 → w.yaml; put the shared part into another file, and include that in each
 
     w.yaml:1:1: neither the file nor what it includes has `steps`
 
-    common.yaml:1:1: the file is no workflow: expected a mapping, `key: value`; `flow init` writes one to start from
+    common.yaml:1:1: the file is not a workflow: expected a mapping, `key: value`; `flow init` writes one to start from
 
     w.yaml:2:29: this is the number 3: expected a text
 

@@ -51,7 +51,7 @@ fn axes_print_and_are_selected_as_numbers() {
     assert_eq!(commands, ["x 1", "x 100000", "x 0.1", "x 1.10"]);
     let twice = "flow: 1\nsteps:\n  a: {matrix: {lr: [1, 1.0]}, run: 'x ${{ lr }}'}\n";
     let said = shown(twice, &expand_on(twice, &machine(0), None, &[]).map(drop).expect_err("one value twice"));
-    assert!(said.contains("`lr=1` stands twice"), "{said}");
+    assert!(said.contains("`lr=1` is twice"), "{said}");
 }
 
 #[test]

@@ -314,7 +314,7 @@ mod tests {
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert_eq!(
             Lines::new(path.clone(), b"\n").poll().unwrap_err().to_string(),
-            "it is no regular file, but a pipe"
+            "it is not a regular file, but a pipe"
         );
         fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/dev/zero", &path).unwrap();

@@ -167,7 +167,7 @@ mod tests {
         assert!(open_log(&path).unwrap_err().to_string().contains("symbolic link"));
         fs::remove_file(&path).unwrap();
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        assert_eq!(open_log(&path).unwrap_err().to_string(), "it is no regular file, but a pipe");
+        assert_eq!(open_log(&path).unwrap_err().to_string(), "it is not a regular file, but a pipe");
         fs::remove_file(&path).unwrap();
         assert_eq!(open_log(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
     }

@@ -55,7 +55,7 @@ pub(super) fn check(
     let outside = outside.into_iter().map(|(step, input)| {
         let what = Diagnostic::new(format!("`{}` is outside of the folder that Slurm's nodes see", input.path));
         let what = what.label(format!("expected below {}", shared.display()));
-        (step, input, what.help("move it there, or name the folder that all nodes see: `slurm: {shared: DIR}`"))
+        (step, input, what.help("move it there, or set the folder that all nodes see: `slurm: {shared: DIR}`"))
     });
     wrong.extend(workflow.about_inputs(outside.collect::<Vec<_>>()));
     wrong
@@ -150,13 +150,12 @@ fn together(expansion: &Expansion, group: &Group) -> ResourceRequest {
 
 fn misused(option: &str) -> Option<Diagnostic> {
     Some(match flow_slurm::misused(option)? {
-        Misused::Form => Diagnostic::new(format!("`{option}` is no option of `sbatch`"))
+        Misused::Form => Diagnostic::new(format!("`{option}` is not an option of `sbatch`"))
             .label("expected such as `--constraint=a100`"),
-        Misused::Key(key) => {
-            Diagnostic::new(format!("`{option}` is what flow has a key for")).help(format!("write `{key}`"))
-        }
-        Misused::Flows => Diagnostic::new(format!("`{option}` is what flow itself tells `sbatch`"))
-            .help("`gpus`, `cpus`, `memory`, `timeout`, `retries` and `exclusive` of the step say what a job is"),
+        Misused::Key(key) => Diagnostic::new(format!("`{option}` has a key in flow")).help(format!("write `{key}`")),
+        Misused::Flows => Diagnostic::new(format!("`{option}` is set by flow itself")).help(
+            "`gpus`, `cpus`, `memory`, `timeout`, `retries` and `exclusive` of the step set these properties of a job",
+        ),
     })
 }
 
@@ -166,24 +165,24 @@ fn shared(workspace: &Workspace, expansion: &Expansion) -> Result<PathBuf, Diagn
     if let Some(named) = &expansion.slurm.shared {
         let folder = workspace.folder.join(named);
         let folder = folder.canonicalize().map_err(|e| {
-            Diagnostic::new(format!("`{}`, which Slurm's nodes are to see, is not there: {e}", folder.display()))
+            Diagnostic::new(format!("`{}`, which Slurm's nodes should see, does not exist: {e}", folder.display()))
         })?;
         if store.starts_with(&folder) {
             return Ok(folder);
         }
         let what = format!("the store `{}` is not in `{}`, which Slurm's nodes see", store.display(), folder.display());
-        return Err(Diagnostic::new(what).help("name one there with `--store DIR` or FLOW_STORE"));
+        return Err(Diagnostic::new(what).help("choose one there with `--store DIR` or FLOW_STORE"));
     }
     let both = store.ancestors().find(|folder| workspace.folder.starts_with(folder)).unwrap_or(Path::new("/"));
     if both.parent().is_some() {
         return Ok(both.to_owned());
     }
     let what = format!(
-        "which folder do Slurm's nodes see? The store `{}` and the workflow in `{}` have none in common",
+        "which folder do Slurm's nodes see? The store `{}` and the workflow in `{}` share none",
         store.display(),
         workspace.folder.display()
     );
-    Err(Diagnostic::new(what).help("name it: `slurm: {shared: DIR}`"))
+    Err(Diagnostic::new(what).help("set it: `slurm: {shared: DIR}`"))
 }
 
 /// True if a path resolves to a place in a folder. A missing path counts as inside: it is reported elsewhere.

@@ -30,7 +30,7 @@ pub(crate) fn input(
     objects: &Objects,
     lies: impl Fn(&Input) -> PathBuf,
 ) -> Result<BuiltinInput, Fault> {
-    let mut input = expansion.builtin_input(id, settled)?.ok_or("it is no built-in step")?;
+    let mut input = expansion.builtin_input(id, settled)?.ok_or("it is not a built-in step")?;
     for view in input.steps.values_mut() {
         view.series = view.results.iter().map(|result| series(objects, result)).collect::<Result<_, _>>()?;
         if view.uses.as_deref().is_some_and(|uses| uses.starts_with("flow/")) {

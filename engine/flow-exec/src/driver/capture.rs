@@ -80,7 +80,7 @@ impl Capture<'_> {
                     tries += 1;
                     continue;
                 }
-                captured => captured.err().map(|error| format!("{error}; inputs are read where they lie")),
+                captured => captured.err().map(|error| format!("{error}; flow reads the inputs in place")),
             };
             let notices = ignored(session, &inputs, &read).into_iter().chain(refused).collect();
             return Ok(Taken { inputs, captures, plan, reused, notices });
@@ -137,5 +137,5 @@ fn ignored(session: &Session, inputs: &Inputs, wanted: &BTreeSet<Wanted>) -> Opt
     }
     let last = names.pop().unwrap_or_default();
     let all = if names.is_empty() { last } else { format!("{} and {last}", names.join(", ")) };
-    Some(format!("not inputs: {all}; editors and caches leave such files, or `.flowignore` names them"))
+    Some(format!("not inputs: {all}; these are files of editors and caches, or listed in `.flowignore`"))
 }

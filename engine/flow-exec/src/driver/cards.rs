@@ -99,7 +99,7 @@ impl Cards {
                 *held = match lock.as_mut().map(GpuLock::take) {
                     Some(Err(Refusal::Held(holder))) => Some(holder),
                     Some(Err(Refusal::Unusable(why))) => {
-                        say.push(format!("other flows cannot be kept off GPU {}: {why}", gpu.index));
+                        say.push(format!("flow cannot lock GPU {} against other flows: {why}", gpu.index));
                         *lock = None;
                         None
                     }
@@ -294,17 +294,17 @@ impl Cards {
         let mut news = Vec::new();
         for (card, standing) in self.standing.iter().enumerate() {
             if !standing.alive {
-                news.push(format!("{} is lost; the run goes on without it", self.name(card)));
+                news.push(format!("{} is lost; the run continues without it", self.name(card)));
             }
             if standing.silent {
-                news.push(format!("{} does not answer; nothing is started on it until it does", self.name(card)));
+                news.push(format!("{} does not answer; nothing starts on it until it does", self.name(card)));
             }
             // Processes of other flows are not foreign: the ledger lists them.
             let flows = self.locks.get(card).and_then(Option::as_ref).is_some_and(|lock| !lock.is_held())
                 || self.is_unseen(card);
             for stranger in standing.strangers.iter().filter(|_| !flows) {
                 news.push(format!(
-                    "process {} ({}) of somebody else computes on {}",
+                    "the foreign process {} ({}) computes on {}",
                     stranger.pid,
                     stranger.name,
                     self.name(card)
@@ -314,7 +314,7 @@ impl Cards {
                 let card = self.name(card);
                 let holder = if holder.is_empty() { String::new() } else { format!(" ({holder})") };
                 news.push(format!(
-                    "{card} is held by another flow{holder}; what needs it waits, or `--gpus` names others"
+                    "{card} is held by another flow{holder}; steps that need it wait; `--gpus` selects other GPUs"
                 ));
             }
         }

@@ -209,7 +209,7 @@ fn copy_lines(mut from: File, cut: Option<Range<u64>>, to: &mut File) -> io::Res
     let (mut at, end) = (0, back_to_line(&from, from.metadata()?.len())?);
     if let Some(cut) = cut {
         io::copy(&mut (&from).take(back_to_line(&from, cut.start)?), to)?;
-        writeln!(to, "[flow: {} MiB are left out here]", (cut.end - cut.start).div_ceil(1 << 20))?;
+        writeln!(to, "[flow: {} MiB are missing here]", (cut.end - cut.start).div_ceil(1 << 20))?;
         at = on_to_line(&from, cut.end)?;
     }
     from.seek(SeekFrom::Start(at))?;
@@ -318,8 +318,8 @@ mod tests {
         assert_eq!(copied("one\ntwo\r\n10%\r50", None), "one\ntwo\r\n10%\r");
         assert_eq!((copied("half", None), copied("", None)), (String::new(), String::new()));
         let cut = copied("one\ntwo\nthree\nfour\nfi", Some(5..10));
-        assert_eq!(cut, "one\n[flow: 1 MiB are left out here]\nfour\n");
-        assert_eq!(copied("one\ntwo\nthree", Some(1..9)), "[flow: 1 MiB are left out here]\n");
+        assert_eq!(cut, "one\n[flow: 1 MiB are missing here]\nfour\n");
+        assert_eq!(copied("one\ntwo\nthree", Some(1..9)), "[flow: 1 MiB are missing here]\n");
     }
 
     #[test]

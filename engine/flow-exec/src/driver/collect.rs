@@ -113,7 +113,7 @@ pub(super) fn run_builtin(context: &RunContext, builtin: Builtin) -> Collected {
             builtin::input(expansion, id, &context.known, &running.resolved.inputs, &context.objects, lies)
                 .and_then(|input| builtin::run(&*context.builtins, name, &input, &running.folder.work().join(place)))
         }
-        Body::Plugin { .. } | Body::Command { .. } => Err("it is no built-in step".into()),
+        Body::Plugin { .. } | Body::Command { .. } => Err("it is not a built-in step".into()),
     };
     let code = Some(i32::from(done.is_err()));
     let exit = Exit { code, started_at: began, ended_at: clock::unix_seconds(), ..Exit::default() };
@@ -204,7 +204,7 @@ pub(super) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
         kept.inputs = keep_inputs(&captured, &context.objects, &context.secrets).unwrap_or_default();
     }
     if let Some(error) = unkept {
-        notices.push(format!("its log is not kept, so that its metrics cannot be read again: {error}"));
+        notices.push(format!("its log could not be stored, so its metrics cannot be read again: {error}"));
     }
     if running.process
         && let Err(e) = running.folder.write_usage(&result.usage)
@@ -225,8 +225,7 @@ pub(super) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
         if exit.swept > 0 {
             let left = if exit.swept == 1 { "process was" } else { "processes were" };
             notices.push(format!(
-                "{} {left} still running when it ended, and ended with it; if they were to write more, let it wait for \
-                 them, with `wait` at the end of a command",
+                "{} {left} still running when it ended, and got killed; if there was more to write, end the command with `wait`",
                 exit.swept
             ));
         }
@@ -263,8 +262,7 @@ fn telling_names(context: &RunContext, result: &StepResult) -> Vec<String> {
         let path = paths.find(|path| context.secrets.stand_in(path))?.into_owned();
         let place = result.paths.get(name).unwrap_or(name);
         Some(format!(
-            "a file of its output `{place}` has a secret in its name, `{}`: what a step makes is kept as it is, names too; \
-             let it give another name, and `flow forget {}` what it made",
+            "a file of its output `{place}` has a secret in its name, `{}`: flow stores outputs unchanged, with their names; use another name, and `flow forget {}` this result",
             context.secrets.hide(path),
             result.step,
         ))

@@ -77,9 +77,9 @@ pub(super) fn trial(history: &History<'_>, running: &Running, others: &[String])
     let model = running.circumstances.gpu_models.first().map_or("card", String::as_str);
     let seen = history.devices().into_iter().find(|device| device.model == model);
     let so_far = match seen.map_or(0, |device| device.samples) {
-        0 => "never measured so far".to_owned(),
-        1 => "measured once so far".to_owned(),
-        n => format!("measured {n} times so far"),
+        0 => "not measured yet".to_owned(),
+        1 => "measured once".to_owned(),
+        n => format!("measured {n} times"),
     };
-    format!("shares its GPU with {others} on trial, to see what that costs on {model}: {so_far}")
+    format!("shares its GPU with {others} to measure the cost of sharing on {model}: {so_far}")
 }

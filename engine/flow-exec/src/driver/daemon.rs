@@ -82,7 +82,7 @@ impl DaemonHandle {
         let mut answer = String::new();
         BufReader::new(&ours).read_line(&mut answer)?;
         if answer.is_empty() {
-            return Err(io::Error::other("the process that is to keep the steps ended at once"));
+            return Err(io::Error::other("the supervisor process of the steps ended at once"));
         }
         let Welcome { keeper } = serde_json::from_str(&answer)?;
         Ok(DaemonHandle { _process: process, channel: Channel::new(ours)?, keeper })
@@ -124,7 +124,7 @@ impl DaemonHandle {
     pub(crate) async fn next_event(&mut self) -> Result<Event, ExecError> {
         let gone = |why: String| {
             ExecError::Fault(format!(
-                "what keeps the running steps is gone ({why}), and the steps with it; run again to go on"
+                "the supervisor of the running steps has ended ({why}), and the steps with it; run again to continue"
             ))
         };
         match self.channel.next().await {

@@ -46,7 +46,7 @@ impl DeferredUnits {
     fn tell(&mut self, who: &Waits, out: &mut Outbox) {
         if !self.told.contains(who) {
             self.told.push(who.clone());
-            let text = format!("{} does some of the same steps: each is done once, and serves both", name(who));
+            let text = format!("{} does some of the same steps: each runs once, for both runs", name(who));
             out.notice(None, text);
         }
     }

@@ -172,7 +172,7 @@ impl Listener {
                 } else {
                     format!("{} MiB", bytes >> 20)
                 };
-                news.notices.push(format!("it wrote its {what} too fast to be read whole: {much} were passed over"));
+                news.notices.push(format!("it wrote its {what} too fast: {much} were skipped"));
             }
         };
         passed_over("messages", self.follower.as_mut().map(Follower::hasten));
@@ -190,7 +190,7 @@ impl Listener {
         }
         if ignored > 0 {
             let lines = if ignored == 1 { "1 line".to_owned() } else { format!("{ignored} lines") };
-            news.notices.push(format!("not of the protocol, and ignored: {lines} of its messages"));
+            news.notices.push(format!("ignored {lines} of its messages, which do not follow the protocol"));
         }
         news
     }
@@ -366,7 +366,7 @@ mod tests {
         let (folder_of_other, mut shares) =
             self::listener(&other, "epoch {epoch} acc {top1:%} loss {loss} in {wall:s}");
         fs::write(folder_of_other.log(), "epoch 1 acc 51.5% loss nan in 2.5\n").unwrap();
-        let text = "epoch 1: loss NaN, top1 51.50 %, wall 2.5000 s".to_owned();
+        let text = "epoch 1: loss NaN, top1 51.50%, wall 2.5000 s".to_owned();
         assert_eq!(shares.listen(12.0).progress, Some((None, text)));
         // Its last line has no line end.
         fs::write(folder.log(), "epoch 1 loss 9\nepoch 2 loss 5\nepoch 2 loss 4\nepoch 3 loss 2").unwrap();

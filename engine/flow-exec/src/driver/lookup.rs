@@ -256,8 +256,7 @@ impl Lookup for StoreLookup<'_> {
         let from = result.run.clone();
         let reading = self.kept(read_again(&objects, result, metrics, instance, self.keep));
         Ok(reading.map(|mut reading| {
-            let text =
-                format!("its outputs are from the work folder that run {from} kept: its program did not run again");
+            let text = format!("its outputs come from the work folder of run {from}: its program did not run again");
             reading.remarks.insert(0, text);
             reading
         }))

@@ -229,7 +229,7 @@ pub(super) fn how_far(printed: &Printed, reported: &Reported) -> Option<String> 
     let units = reported.units(numbers.keys());
     let shown = |(name, value): (&String, &f64)| match units.get(name).map(String::as_str) {
         _ if !value.is_finite() => format!("{name} {value}"),
-        Some("ratio") => format!("{name} {:.2} %", value * 100.0),
+        Some("ratio") => format!("{name} {:.2}%", value * 100.0),
         Some(unit) => format!("{name} {value:.4} {unit}"),
         None => format!("{name} {value:.4}"),
     };

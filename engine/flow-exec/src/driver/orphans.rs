@@ -243,7 +243,7 @@ impl OrphanedWork {
         match jobs.len() {
             0 => None,
             many if others_go_on(&self.dir) => Some(format!(
-                "jobs of an earlier run that this one had not taken up go on, for another run of this store may follow them: {many}"
+                "jobs of an earlier run continue, because another run of this store may follow them: {many}"
             )),
             _ => slurm::end_unjoined(&self.dir, jobs),
         }

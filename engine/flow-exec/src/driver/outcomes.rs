@@ -105,7 +105,7 @@ impl Outcomes {
         }
         for (instance, fingerprint, damage) in answers.damaged {
             recorder.batch.forget(&fingerprint);
-            out.notice(Some(instance), format!("a result is of no use: {damage}"));
+            out.notice(Some(instance), format!("a stored result cannot be used: {damage}"));
         }
         for (ids, decisions) in answers.units {
             let goes_on = ids.first().is_some_and(|first| answers.going_on.contains(first));
@@ -269,7 +269,7 @@ impl Outcomes {
         if let Some(earlier) = earlier.filter(|_| kept) {
             out.say(RunEvent::Observed { result: result.clone() });
             let whose = if result.spoiled.is_empty() { "a measurement of its group" } else { "this measurement" };
-            let text = format!("{whose} is spoiled and not kept; the earlier one, of run {}, stands", earlier.run);
+            let text = format!("{whose} was disturbed and is dropped; the earlier one, of run {}, stays", earlier.run);
             out.notice(Some(instance), text);
             self.reuse(instance, Arc::from(earlier), out);
         } else if kept {

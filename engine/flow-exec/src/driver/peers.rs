@@ -179,8 +179,7 @@ impl PeerRuns {
                 let who: Vec<String> = who.take(3).collect();
                 let who = if who.is_empty() { String::new() } else { format!(", maybe {}", who.join(", or ")) };
                 say.extend(first.then(|| format!(
-                    "another run of this machine{who} was stopped while it decided what to start; this run goes on without waiting \
-                     for it, so that steps of both may run beside each other; `kill -CONT PID` lets a process go on"
+                    "another run of this machine{who} was stopped while it decided what to start; this run continues without it, so steps of both may run at the same time; `kill -CONT PID` resumes a process"
                 )));
             }
             Some(Err(why)) => without = Some(why),
@@ -192,14 +191,13 @@ impl PeerRuns {
             }
         }
         if let Some(why) = without {
-            say.push(format!("other runs of this machine are not seen, nor do they see this one: {why}"));
+            say.push(format!("this run and other runs of this machine do not see each other: {why}"));
             (self.ledger, self.busy_since, self.blind, self.seen) = (None, None, true, Seen::default());
             self.stuck = false;
         }
         if !self.seen.nonsense.is_empty() {
             say.push(
-                "a run of this machine writes into its ledger what this flow does not understand: it does not count"
-                    .to_owned(),
+                "a run of this machine writes entries that this flow does not understand; it is ignored".to_owned(),
             );
         }
         (self.decided_at, self.is_rung) = (now, false);

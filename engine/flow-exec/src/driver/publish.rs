@@ -197,13 +197,13 @@ fn behind_links(path: &Path) -> io::Result<PathBuf> {
         let above = fs::metadata(folder)?;
         if above.mode() & 0o002 != 0 && meta.uid() != geteuid().as_raw() && meta.uid() != above.uid() {
             return Err(io::Error::other(format!(
-                "`{}` is a link that another user put into a folder that all may write; remove it, or publish elsewhere",
+                "`{}` is another user's link in a folder that all may write; remove it, or publish elsewhere",
                 path.display()
             )));
         }
         path = folder.join(fs::read_link(&path)?);
     }
-    Err(io::Error::other("its links lead in a circle"))
+    Err(io::Error::other("its links form a cycle"))
 }
 
 /// Reads a file, if it exists. Only a regular one, because reading a pipe could block forever.

@@ -54,7 +54,8 @@ pub(crate) fn read_again(
     let from_log = metrics.is_some_and(|metrics| !metrics.stdout.is_empty());
     if kept.cut > 0 && from_log {
         let mib = kept.cut.div_ceil(1 << 20);
-        remarks.push(format!("{mib} MiB in the middle of its log were not kept: what stood there is not read again"));
+        remarks
+            .push(format!("{mib} MiB in the middle of its log were not stored, so numbers there cannot be read again"));
     }
     Ok(Some(Reading { result, remarks }))
 }

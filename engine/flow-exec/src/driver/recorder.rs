@@ -168,6 +168,6 @@ impl Recorder {
 
     /// The message that a file of the run cannot be written; only the first time.
     pub(super) fn trouble(&mut self, error: &StoreError) -> Option<String> {
-        (!std::mem::replace(&mut self.said_unwritten, true)).then(|| format!("what runs goes on: {error}"))
+        (!std::mem::replace(&mut self.said_unwritten, true)).then(|| format!("running steps continue: {error}"))
     }
 }

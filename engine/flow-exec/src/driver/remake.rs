@@ -93,7 +93,7 @@ fn input(
     made: &BTreeMap<String, Made>,
 ) -> Result<flow_core::BuiltinInput, Fault> {
     let expansion = &session.expansion;
-    let mut input = expansion.builtin_input(id, settled)?.ok_or("it is no built-in step")?;
+    let mut input = expansion.builtin_input(id, settled)?.ok_or("it is not a built-in step")?;
     for view in input.steps.values_mut() {
         view.series = view.results.iter().map(|result| builtin::series(objects, result)).collect::<Result<_, _>>()?;
         for (result, files) in view.results.iter().zip(&mut view.files) {

@@ -210,8 +210,8 @@ pub(super) fn run_on<X: Executor>(
     let started_at = clock::unix_millis();
     let revision = revision.answer();
     let mut beginning = beginning(&session, options, &run, policy_name, revision.clone(), &plan, started_at);
-    let ahead = ahead
-        .map(|newest| format!("the clock is behind run {newest} of this store; the id of this run follows that one's"));
+    let ahead =
+        ahead.map(|newest| format!("the clock is behind run {newest} of this store; this run's id follows that one"));
     let rebuilt = store.rebuilt().map(ToString::to_string);
     let silent = session.unasked.as_ref().map(ToString::to_string);
     let notices = ahead.into_iter().chain(rebuilt).chain(strays).chain(silent).chain(notices);

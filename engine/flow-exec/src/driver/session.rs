@@ -169,7 +169,7 @@ impl Session {
         match flow_core::nearest(name, names.iter().map(String::as_str)) {
             Some(near) if folder.is_empty() => what.help(format!("did you mean `{near}`?")),
             Some(near) => what.help(format!("did you mean `{folder}/{near}`?")),
-            None => what.help(format!("it is looked for in {}", self.path(folder).display())),
+            None => what.help(format!("flow looked in {}", self.path(folder).display())),
         }
     }
 
@@ -208,8 +208,7 @@ impl Session {
             };
             if let Some(place) = place {
                 return Err(ExecError::Usage(format!(
-                    "the value of the secret `{name}` stands in {place}, where everybody can read it; a step that lists it under \
-                     `secrets:` has it as the variable `{name}`. If it is no secret, take it out of `secrets:`"
+                    "the value of the secret `{name}` stands in {place}, where everyone can read it; a step that lists it under `secrets:` gets the variable `{name}`. If it is not secret, remove it from `secrets:`"
                 )));
             }
             values.push(value);
@@ -303,7 +302,7 @@ impl Basis {
         let shown = request.file.display().to_string();
         let text = text::read(&request.file, LONGEST).map_err(|e| match e.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => no_file("read", e),
-            _ => ExecError::Usage(format!("`{shown}` is no workflow, which is a YAML file in UTF-8: {e}")),
+            _ => ExecError::Usage(format!("`{shown}` is not a workflow, a YAML file in UTF-8: {e}")),
         })?;
         let cache = plugins::cache_folder(&workspace.store.join("cache"));
         let found = plugins::Plugins::discover(&workspace.plugins, workspace.own_plugins.as_deref(), &cache)?;
@@ -470,11 +469,9 @@ fn included(path: &str) -> Result<String, Diagnostic> {
             let there = fs::read_dir(folder).into_iter().flatten().flatten();
             let names: Vec<String> = there.filter_map(|entry| entry.file_name().into_string().ok()).collect();
             match flow_core::nearest(name, names.iter().map(String::as_str)) {
-                _ if name.contains(['*', '?', '[']) => {
-                    what.help("`include` takes files by their names, and no pattern")
-                }
+                _ if name.contains(['*', '?', '[']) => what.help("`include` takes file names, not patterns"),
                 Some(near) => what.help(format!("there is `{near}` in that folder")),
-                None => what.help("a path under `include` begins in the folder of the file that it stands in"),
+                None => what.help("a path under `include` is relative to the folder of its file"),
             }
         }
         _ => Diagnostic::new(format!("`{path}` cannot be included: {e}")),
@@ -489,17 +486,16 @@ fn unfit_secret(name: &str, value: Result<String, VarError>) -> Option<Diagnosti
         Err(VarError::NotPresent) => ("is not set in the environment", set),
         Ok(Some(Unhidable::Empty)) => ("is empty", set),
         Err(VarError::NotUnicode(_)) => (
-            "is no text in UTF-8, and what is none cannot be hidden",
-            "give it in base64, or put it into a file and give the file's name in a variable that is no secret"
-                .to_owned(),
+            "is not UTF-8 text, and cannot be hidden",
+            "encode it in base64, or put it into a file and pass the file's name in a normal variable".to_owned(),
         ),
         Ok(Some(Unhidable::Short)) => (
-            "is too short to be hidden: no line of it has 8 characters, and what is shorter stands in other texts by chance",
-            "give it a longer value; if it is no secret, take it out of `secrets:`".to_owned(),
+            "is too short to be hidden: no line has 8 characters, and shorter texts occur elsewhere by chance",
+            "use a longer value; if it is not secret, remove it from `secrets:`".to_owned(),
         ),
         Ok(Some(Unhidable::Long)) => (
             "is too long to be hidden: it has more than 16 KiB",
-            "put it into a file, and give the file's name in a variable that is no secret".to_owned(),
+            "put it into a file, and pass the file's name in a normal variable".to_owned(),
         ),
     };
     Some(Diagnostic::new(format!("the secret `{name}` {how}")).help(help))

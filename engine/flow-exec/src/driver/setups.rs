@@ -35,7 +35,7 @@ pub(super) fn set_up(
         begun.push(Box::pin(async move {
             let mut said = |progress: plugins::Progress<'_>| {
                 let line = match progress {
-                    plugins::Progress::Waiting => "another flow sets it up; waiting".to_owned(),
+                    plugins::Progress::Waiting => "another flow is setting it up; waiting".to_owned(),
                     plugins::Progress::Command(command) => format!("$ {command}"),
                     plugins::Progress::Line(line) => line.to_owned(),
                 };

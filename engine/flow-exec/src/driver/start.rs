@@ -156,7 +156,7 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
                 let caller = if calls_ready(line.as_bytes()) { Some("its command".to_owned()) } else { caller };
                 announces = caller.is_some();
                 barrier = Some(match caller {
-                    Some(caller) => format!("is awaited at the barrier: {caller} calls `flow ready`"),
+                    Some(caller) => format!("waits at the barrier: {caller} calls `flow ready`"),
                     None => {
                         "counts as ready when it starts: neither its command nor its inputs call `flow ready`".into()
                     }

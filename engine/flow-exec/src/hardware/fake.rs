@@ -3,8 +3,7 @@
 use bytesize::ByteSize;
 use flow_core::GpuFacts;
 
-const EXPECTED: &str = "expected a count, a model and the memory of each with its unit, as in `4 x TITAN Xp, 12196 MiB`, \
-    and so on for other models, as in `2 x TITAN Xp, 12196 MiB, 1 x A100, 80 GiB`";
+const EXPECTED: &str = "expected a count, a model and the memory of each with its unit, such as `4 x TITAN Xp, 12196 MiB`, or several models, such as `2 x TITAN Xp, 12196 MiB, 1 x A100, 80 GiB`";
 
 /// Reads `4 x TITAN Xp, 12196 MiB`, with more models after a `,` or a `;`. `from` is the option or variable, for
 /// errors.
@@ -18,7 +17,7 @@ pub fn parse_fake_gpus(from: &str, text: &str) -> Result<Vec<GpuFacts>, String> 
     while let Some(piece) = pieces.next() {
         let count = piece.split_once(['x', 'X', '×']).filter(|(count, _)| !count.trim().is_empty());
         let (count, name) = count.ok_or_else(|| wrong(&format!("there is no count in `{piece}`")))?;
-        let count: u32 = count.trim().parse().map_err(|_| wrong(&format!("`{}` is no count", count.trim())))?;
+        let count: u32 = count.trim().parse().map_err(|_| wrong(&format!("`{}` is not a count", count.trim())))?;
         if !(1..=1024).contains(&count) {
             return Err(wrong("the count is from 1 to 1024"));
         }
@@ -26,13 +25,13 @@ pub fn parse_fake_gpus(from: &str, text: &str) -> Result<Vec<GpuFacts>, String> 
         if name.is_empty() {
             return Err(wrong("there is no model"));
         }
-        let memory = pieces.next().ok_or_else(|| wrong(&format!("there is no memory behind `{piece}`")))?;
+        let memory = pieces.next().ok_or_else(|| wrong(&format!("there is no memory after `{piece}`")))?;
         if memory.ends_with(|c: char| c.is_ascii_digit()) {
             return Err(wrong(&format!("`{memory}` has no unit")));
         }
-        let bytes = memory.parse::<ByteSize>().map_err(|_| wrong(&format!("`{memory}` is no size")))?.as_u64();
+        let bytes = memory.parse::<ByteSize>().map_err(|_| wrong(&format!("`{memory}` is not a size")))?.as_u64();
         if bytes == 0 {
-            return Err(wrong("no GPU has no memory"));
+            return Err(wrong("the memory must be more than 0"));
         }
         for _ in 0..count {
             let index = u32::try_from(gpus.len()).unwrap_or(u32::MAX);
@@ -85,7 +84,7 @@ mod tests {
         --gpus `2 x , 1 GiB`: there is no model
         --gpus `0 x A, 1 GiB`: the count is from 1 to 1024
         --gpus `1 x A, big MiB`: `big MiB` is no size
-        --gpus `1 x A, 0 GiB`: no GPU has no memory
+        --gpus `1 x A, 0 GiB`: the memory must be more than 0
         --gpus `2 x A, 1 GiB, B, 2 GiB`: there is no count in `B`
         --gpus `2 x A, 2 x B, 2 GiB`: `2 x B` is no size
         --gpus `2 x A, 1 GiB, 2 x B`: there is no memory behind `2 x B`

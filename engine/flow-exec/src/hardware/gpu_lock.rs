@@ -91,7 +91,7 @@ impl GpuLock {
                 Err((_, errno)) => return Err(self.unusable(&errno.into())),
             }
         }
-        Err(self.unusable(&io::Error::other("it is removed again and again")))
+        Err(self.unusable(&io::Error::other("something keeps removing it")))
     }
 
     pub(crate) fn is_held(&self) -> bool {
@@ -268,9 +268,9 @@ mod tests {
         let tail = ", or FLOW_GPU_LOCKS names another folder, the same for all who share the GPUs";
         let said: Vec<&str> = said.iter().map(|said| said.strip_suffix(tail).unwrap()).collect();
         insta::assert_snapshot!(said.join("\n"), @"
-        `TMP/flow-GPU-1.lock` cannot be locked: it is a link, which is not followed; `rm TMP/flow-GPU-1.lock` makes room for a new one
-        `TMP/flow-GPU-1.lock` cannot be locked: it is a file of another name too; `rm TMP/flow-GPU-1.lock` makes room for a new one
-        `TMP/flow-GPU-1.lock` cannot be locked: it is no file; `rm TMP/flow-GPU-1.lock` makes room for a new one
+        `TMP/flow-GPU-1.lock` cannot be locked: it is a link, which flow does not follow; `rm TMP/flow-GPU-1.lock` makes room for a new one
+        `TMP/flow-GPU-1.lock` cannot be locked: the file also has another name; `rm TMP/flow-GPU-1.lock` makes room for a new one
+        `TMP/flow-GPU-1.lock` cannot be locked: it is not a file; `rm TMP/flow-GPU-1.lock` makes room for a new one
         `TMP/flow-GPU-1.lock` cannot be locked: it is a folder; `rm -r TMP/flow-GPU-1.lock` makes room for a new one
         `TMP/nowhere/flow-GPU-1.lock` cannot be locked: no such file or directory; see to the folder `TMP/nowhere`
         ");

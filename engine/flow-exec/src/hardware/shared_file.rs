@@ -49,7 +49,7 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
         let found = file.metadata()?;
         // What is written would go into a file that is somebody's by another name.
         let sound = found.is_file() && found.nlink() == 1;
-        if sound { Ok(file) } else { Err(io::Error::other("it is no file of flow's")) }
+        if sound { Ok(file) } else { Err(io::Error::other("it is not a file of flow")) }
     };
     match there() {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
@@ -97,13 +97,13 @@ pub(super) fn unusable(path: &Path, error: &io::Error, what: &str, whom: &str) -
         Ok(found) => {
             let kind = found.file_type();
             let why = if kind.is_symlink() {
-                "it is a link, which is not followed".to_owned()
+                "it is a link, which flow does not follow".to_owned()
             } else if kind.is_dir() {
                 "it is a folder".to_owned()
             } else if !kind.is_file() {
-                "it is no file".to_owned()
+                "it is not a file".to_owned()
             } else if found.nlink() > 1 {
-                "it is a file of another name too".to_owned()
+                "the file also has another name".to_owned()
             } else {
                 words()
             };
@@ -114,13 +114,13 @@ pub(super) fn unusable(path: &Path, error: &io::Error, what: &str, whom: &str) -
             } else if owner == us || us.is_root() {
                 format!("`{remove} {shown}` makes room for a new one")
             } else {
-                format!("ask {}, whose it is, for `{remove} {shown}`", name(owner))
+                format!("ask {}, who owns it, for `{remove} {shown}`", name(owner))
             };
             (why, way_out)
         }
-        Err(_) => (words(), format!("see to the folder `{}`", folder_of(path).display())),
+        Err(_) => (words(), format!("check the folder `{}`", folder_of(path).display())),
     };
-    let other = format!("{LOCKS_VAR} names another folder, the same for all who share {whom}");
+    let other = format!("{LOCKS_VAR} selects another folder, the same for all that share {whom}");
     format!("`{shown}` cannot be {what}: {why}; {way_out}, or {other}")
 }
 

@@ -30,7 +30,7 @@ pub struct Keeper {
 
 /// The keeper is gone, and with it every attempt that was running.
 #[derive(Debug, thiserror::Error)]
-#[error("the keeper of the running steps is gone ({reason}); the steps were ended with it, run again to go on")]
+#[error("the supervisor of the running steps has ended ({reason}), and the steps with it; run again to continue")]
 pub struct KeeperGone {
     reason: String,
 }

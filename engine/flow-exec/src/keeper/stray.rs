@@ -78,7 +78,7 @@ pub fn kill_strays(store: &Path, spared: &BTreeSet<PathBuf>) -> Option<String> {
         }
         thread::sleep(Duration::from_millis(5));
     }
-    let told = [("what it had left running is killed now", killed), ("this may only be killed by its user", refused)];
+    let told = [("flow kills the processes that it left running", killed), ("only its user may kill this", refused)];
     let told: Vec<String> = told.iter().filter_map(|(what, which)| words(what, which)).collect();
     (!told.is_empty()).then(|| told.join("; "))
 }

@@ -52,7 +52,7 @@ pub fn serve(folder: &Path) -> Result<ExitCode, String> {
     // It holds secrets, and is not needed any more.
     let _ = fs::remove_file(files.job());
     let job: Job = serde_json::from_slice(&told)
-        .map_err(|e| format!("what the engine wrote for this node is of another version of flow: {e}"))?;
+        .map_err(|e| format!("the files for this node come from another version of flow: {e}"))?;
     drop(told);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| format!("the event loop cannot be started: {e}"))?;
@@ -83,13 +83,13 @@ struct Unwritten {
 
 impl Node {
     fn start(folder: &Path, job: Job) -> Result<Node, String> {
-        let exe = env::current_exe().map_err(|e| format!("flow cannot be found: {e}"))?;
+        let exe = env::current_exe().map_err(|e| format!("flow's program was not found: {e}"))?;
         // Read before the GPUs are queried: the visible ones are those that the batch system allocated.
         let granted = granted();
         let wants = job.programs.iter().any(|program| program.gpus > 0);
         let machine = if wants { hardware::machine(None)? } else { hardware::without_gpus() };
         let keeper = once_there_is_room(|| Keeper::spawn(&exe, &folder.join("keeper.json")));
-        let mut keeper = keeper.map_err(|e| format!("the keeper cannot be started: {e}"))?;
+        let mut keeper = keeper.map_err(|e| format!("the supervisor cannot be started: {e}"))?;
         // The batch system sends the same signals to all processes of a job.
         keeper.send(&Request::Stay);
         let cards = if machine.fake_gpus || !wants { &[][..] } else { &machine.gpus };

@@ -110,7 +110,7 @@ pub(crate) enum Tell {
 /// # Errors
 /// A sentence: a requirement is missing.
 pub fn stay() -> Result<ExitCode, String> {
-    let cannot = |e: io::Error| format!("the engine cannot be heard: {e}");
+    let cannot = |e: io::Error| format!("flow cannot receive messages of the engine: {e}");
     let mut socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned().map_err(cannot)?);
     let mut line = String::new();
     BufReader::new(&socket).read_line(&mut line).map_err(cannot)?;
@@ -185,10 +185,10 @@ impl Daemon {
         let run = dir.run(&hello.run);
         let keeps = run.keep_on().map_err(|e| e.to_string())?;
         let claims = Claims::open(&dir, None).map_err(|e| e.to_string())?;
-        let exe = env::current_exe().map_err(|e| format!("flow cannot be found: {e}"))?;
+        let exe = env::current_exe().map_err(|e| format!("flow's program was not found: {e}"))?;
         let alive = life.as_ref().and_then(|(file, _)| file.as_fd().try_clone_to_owned().ok());
         let keeper = Keeper::spawn_with(&exe, &record::of_run(run.path()), alive);
-        let keeper = keeper.map_err(|e| format!("the keeper cannot be started: {e}"))?;
+        let keeper = keeper.map_err(|e| format!("the supervisor cannot be started: {e}"))?;
         let engine = nix::unistd::getppid().as_raw().cast_unsigned();
         let programs = Programs::new(keeper, &hello.cards, Some(engine))?;
         Ok(Daemon {

@@ -43,7 +43,7 @@ fn find(folder: &Path, glob: &str, files: &mut BTreeMap<String, PathBuf>) -> Res
     let base = join(folder, &fixed);
     let before = files.len();
     let mut add = |path: &Path, name: &str| -> Result<(), String> {
-        let text = path.to_str().and(Some(name)).ok_or_else(|| format!("{} is no UTF-8", path.display()))?;
+        let text = path.to_str().and(Some(name)).ok_or_else(|| format!("{} is not UTF-8", path.display()))?;
         files.insert(text.to_owned(), path.to_owned());
         Ok(())
     };
@@ -56,14 +56,14 @@ fn find(folder: &Path, glob: &str, files: &mut BTreeMap<String, PathBuf>) -> Res
     };
     let matcher = matcher(&pattern)?;
     if !base.is_dir() {
-        return Err(format!("it matches no file, for {} is no folder", base.display()));
+        return Err(format!("it matches no file, because {} is not a folder", base.display()));
     }
     let walk = WalkDir::new(&base).follow_links(true).into_iter().filter_entry(|e| e.depth() == 0 || is_content(e));
     for entry in walk {
         let entry = entry.map_err(|e| e.to_string())?;
         let Ok(relative) = entry.path().strip_prefix(&base) else { continue };
         if entry.file_type().is_file() && matcher.is_match(relative) {
-            let relative = relative.to_str().ok_or_else(|| format!("{} is no UTF-8", entry.path().display()))?;
+            let relative = relative.to_str().ok_or_else(|| format!("{} is not UTF-8", entry.path().display()))?;
             let name = if fixed.is_empty() { relative.to_owned() } else { format!("{fixed}/{relative}") };
             add(entry.path(), &name)?;
         }

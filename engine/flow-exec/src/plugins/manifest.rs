@@ -73,8 +73,8 @@ impl Manifest {
             return Err("name: `flow` is for flow's own steps".into());
         }
         if self.content.is_empty() {
-            return Err("content: list what makes the plugin what it is, for example `[plugin.yaml, \"src/**\"]`; \
-                        a result is reused only while this is unchanged"
+            return Err("content: list the files of the plugin's program, for example `[plugin.yaml, \"src/**\"]`; \
+                        a result is reused only while these are unchanged"
                 .into());
         }
         if self.start.first().is_none_or(String::is_empty) {
@@ -88,12 +88,12 @@ impl Manifest {
         {
             if text.replace("${FLOW_CACHE}", "").contains("${") {
                 return Err(format!(
-                    "{key}: `{text}`: what can be filled in is ${{FLOW_CACHE}}, and in a variable its own inherited value"
+                    "{key}: `{text}`: only ${{FLOW_CACHE}} can be filled in, and in a variable its own inherited value"
                 ));
             }
         }
         if self.steps.is_empty() {
-            return Err("steps: there are none".into());
+            return Err("steps: the list is empty".into());
         }
         for (name, step) in &self.steps {
             name_of("steps", name)?;
@@ -111,7 +111,7 @@ fn check_step(step: &Provided) -> Result<(), String> {
         name_of("outputs", output)?;
         let inside = Path::new(path).components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir));
         if path.is_empty() || !inside {
-            return Err(format!("outputs.{output}: `{path}` is no path in the work folder"));
+            return Err(format!("outputs.{output}: `{path}` is not a path in the work folder"));
         }
     }
     let object = |key: &str| format!("{key}: expected a JSON Schema with `type: object`");
@@ -135,6 +135,6 @@ fn name_of(key: &str, name: &str) -> Result<(), String> {
     if well {
         Ok(())
     } else {
-        Err(format!("{key}: `{name}` is no name: small letters, digits and `_`, a letter first"))
+        Err(format!("{key}: `{name}` is not a valid name: use small letters, digits and `_`, a letter first"))
     }
 }

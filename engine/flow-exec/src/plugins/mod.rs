@@ -98,7 +98,7 @@ impl Plugins {
             return Err(PluginError {
                 file: folder.join(FILE),
                 what: format!(
-                    "the name `{}` is taken by {}; rename one of them, or leave one of the folders out",
+                    "the name `{}` belongs to {} already; rename one of them, or leave one of the folders out",
                     manifest.name,
                     other.folder.join(FILE).display()
                 ),
@@ -256,7 +256,7 @@ fn unreadable(folder: &Path) -> impl Fn(io::Error) -> PluginError {
 
 /// A plugin of another user, and the way out.
 fn refused(file: &Path, why: &str) -> PluginError {
-    let what = format!("{why}; `--plugin-dir DIR` uses plugins of a folder that you trust, whose ever it is");
+    let what = format!("{why}; `--plugin-dir DIR` uses plugins of any folder that you trust");
     PluginError { file: file.to_owned(), what }
 }
 

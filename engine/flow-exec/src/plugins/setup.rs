@@ -86,7 +86,9 @@ impl Setup<'_> {
             return Err(error(if self.plugin.manifest.setup.is_empty() {
                 format!("`{start}` is not there; `start:` names a program in the plugin's folder or on the PATH")
             } else {
-                format!("its commands went through, but `{start}` is not there; `start:` names what `setup:` makes")
+                format!(
+                    "its commands succeeded, but `{start}` is not there; `start:` must name a file that `setup:` makes"
+                )
             }));
         };
         Record { digest: self.digest, program }.write(self.record).map_err(system)?;
@@ -143,7 +145,7 @@ impl Setup<'_> {
             let how = match follow(&mut keeper, &folder, said).await {
                 Ok(Exit { code: Some(0), .. }) => continue,
                 Ok(Exit { code: Some(127), .. }) => {
-                    "a program that it calls is not installed (exit code 127)".to_owned()
+                    "it calls a program that is not installed (exit code 127)".to_owned()
                 }
                 Ok(Exit { code: Some(code), .. }) => format!("exit code {code}"),
                 Ok(Exit { signal, .. }) => signal.map_or_else(String::new, signal_name),
@@ -161,7 +163,7 @@ impl Setup<'_> {
             text.push_str(&line);
         }
         text.push_str(&format!(
-            "\nThe whole output is in {}. When it is mended, run again; to try the command alone:\n  cd {} && export {CACHE_VAR}={} && {command}",
+            "\nThe whole output is in {}. After a fix, run again; to try the command alone:\n  cd {} && export {CACHE_VAR}={} && {command}",
             folder.log().display(),
             self.plugin.folder.display(),
             self.plugin.cache.display(),

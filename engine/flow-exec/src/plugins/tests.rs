@@ -113,7 +113,7 @@ fn what_is_wrong_is_named() {
         name: `flow` is for flow's own steps
         missing field `version`
         unknown field `set_up`, expected one of `plugin`, `name`, `version`, `content`, `setup`, `start`, `env`, `steps` at line 5 column 1
-        content: list what makes the plugin what it is, for example `[plugin.yaml, "src/**"]`; a result is reused only while this is unchanged
+        content: list the files of the plugin's program, for example `[plugin.yaml, "src/**"]`; a result is reused only while these are unchanged
         start: give the program to start, for example `[./main.py]`
         env.LIB: `${HOME}/lib:`: what can be filled in is ${FLOW_CACHE}, and in a variable its own inherited value
         steps.one.outputs.out: `../one` is no path in the work folder

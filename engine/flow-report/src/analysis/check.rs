@@ -37,7 +37,7 @@ fn with<T: DeserializeOwned>(planned: &PlannedWith) -> Option<T> {
 fn check(planned: &PlannedWith, name: &str, columns: &[(&str, Option<&String>)]) -> Vec<WrongWith> {
     let Some(table) = planned.steps.get(name) else { return Vec::new() };
     if table.uses.as_deref() != Some("flow/table") {
-        let what = Diagnostic::new(format!("`{name}` is no table")).label("expected a `flow/table` step");
+        let what = Diagnostic::new(format!("`{name}` is not a table")).label("expected a `flow/table` step");
         let help = format!("`{{uses: flow/table, with: {{from: {name}, columns: […]}}}}` makes one");
         return vec![WrongWith { at: "/table".into(), what: what.help(help) }];
     }

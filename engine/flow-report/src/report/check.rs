@@ -30,7 +30,7 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
         say("/date".into(), Diagnostic::new(why.to_string()));
     }
     if let Some(template) = with.template.as_deref().filter(|text| is_file_name(text)) {
-        let what = Diagnostic::new(format!("`{template}` is the name of a file, and no template"));
+        let what = Diagnostic::new(format!("`{template}` is a file name, not a template"));
         say("/template".into(), what.help("write the text itself: `template: |`, and its lines below"));
     }
     for (n, section) in with.sections.iter().enumerate() {
@@ -51,7 +51,7 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
         let Some(table) = planned.steps.get(&section.table) else { continue };
         if table.uses.as_deref() != Some("flow/table") {
             let what =
-                Diagnostic::new(format!("`{}` is no table", section.table)).label("expected a `flow/table` step");
+                Diagnostic::new(format!("`{}` is not a table", section.table)).label("expected a `flow/table` step");
             // The table of this step was probably meant.
             let shows = tables().find(|(_, t)| t.with.get("from").and_then(Value::as_str) == Some(&section.table));
             say(
@@ -105,9 +105,9 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
             let what = match step.uses.as_deref() {
                 Some("flow/fit" | "flow/jumps" | "flow/best") if of == Some(&*section.table) => continue,
                 Some("flow/fit" | "flow/jumps" | "flow/best") => {
-                    Diagnostic::new(format!("`{name}` is no analysis of the table `{}`", section.table))
+                    Diagnostic::new(format!("`{name}` is not an analysis of the table `{}`", section.table))
                 }
-                _ => Diagnostic::new(format!("`{name}` is no analysis"))
+                _ => Diagnostic::new(format!("`{name}` is not an analysis"))
                     .label("expected a `flow/fit`, `flow/jumps` or `flow/best` step"),
             };
             say(format!("/sections/{n}/analyses/{k}"), what);
@@ -128,7 +128,7 @@ pub(crate) fn check(planned: &PlannedWith) -> Vec<WrongWith> {
         if let Some((name, step)) = section.corun.as_ref().and_then(|name| Some((name, planned.steps.get(name)?))) {
             let at = format!("/sections/{n}/corun");
             if !step.corun {
-                let what = Diagnostic::new(format!("`{name}` is no co-run step"));
+                let what = Diagnostic::new(format!("`{name}` is not a co-run step"));
                 say(at, what.help("a step with `corun:` starts its instances together"));
             } else if step.like.is_none() {
                 let what = Diagnostic::new(format!("there are no runs alone to compare `{name}` with"));

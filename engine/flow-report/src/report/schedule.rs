@@ -34,7 +34,7 @@ pub(crate) struct Scheduled {
 pub(super) fn check(with: &ScheduleWith, step: &PlannedStep) -> Vec<(String, Diagnostic)> {
     let from = &with.from;
     if step.uses.as_deref() != Some(SIMULATE) {
-        let what = Diagnostic::new(format!("`{from}` is no simulation")).label("expected a `flow/simulate` step");
+        let what = Diagnostic::new(format!("`{from}` is not a simulation")).label("expected a `flow/simulate` step");
         return vec![("/from".into(), what)];
     }
     let Some(axes) = &step.axes else { return Vec::new() };
@@ -55,7 +55,7 @@ pub(super) fn check(with: &ScheduleWith, step: &PlannedStep) -> Vec<(String, Dia
     // An unknown axis may be meant for the missing one, so it is reported alone.
     let missing = axes.iter().find(|(axis, values)| values.len() > 1 && !with.at.contains_key(*axis));
     if let (true, Some((axis, values))) = (wrong.is_empty(), missing) {
-        let what = Diagnostic::new(format!("step `{from}` has several schedules, for it also varies by `{axis}`"));
+        let what = Diagnostic::new(format!("step `{from}` has several schedules, because it also varies by `{axis}`"));
         let example = values.first().map(written).unwrap_or_default();
         wrong.push((String::new(), what.help(format!("choose one: `where: {{{axis}: {example}, …}}`"))));
     }
@@ -71,7 +71,7 @@ pub(super) fn check_order(
     let Some(step) = steps.get(&with.table) else { return Vec::new() };
     let table = &with.table;
     if step.uses.as_deref() != Some("flow/table") {
-        let what = Diagnostic::new(format!("`{table}` is no table")).label("expected a `flow/table` step");
+        let what = Diagnostic::new(format!("`{table}` is not a table")).label("expected a `flow/table` step");
         return vec![("/table".into(), what)];
     }
     let text = |of: &PlannedStep, key: &str| of.with.get(key).and_then(Value::as_str).map(str::to_owned);

@@ -34,7 +34,7 @@ pub(super) fn read(text: &str) -> Result<Trace, Vec<TraceError>> {
         let fields: Vec<&str> = row.split_whitespace().collect();
         if fields.len() != FIELDS {
             let what = TraceFault::TraceSwfFields { fields: fields.len() as u64 };
-            errors.push(TraceError::new(line, what, "write -1 for what is not known"));
+            errors.push(TraceError::new(line, what, "write -1 for unknown values"));
             continue;
         }
         match job(&fields, line) {
@@ -62,7 +62,7 @@ fn job(fields: &[&str], line: u64) -> Result<Row, Vec<TraceError>> {
         text.parse::<f64>().ok().filter(|number| number.is_finite()).ok_or_else(|| {
             let column = format!("{name} (field {})", field + 1);
             let what = TraceFault::TraceNoSeconds { column, text: text.to_owned() };
-            TraceError::new(line, what, "write a number, and -1 for what is not known")
+            TraceError::new(line, what, "write a number, or -1 for unknown values")
         })
     };
     let read = [

@@ -196,7 +196,7 @@ fn broken(error: &csv::Error, text: &str) -> TraceError {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => TraceError::new(
             line,
             TraceFault::TraceLine { cells: *len, columns: *expected_len },
-            "write one cell a column; an empty one is unknown",
+            "write one cell per column; an empty cell is unknown",
         ),
         _ => TraceError::new(
             line,

@@ -1,4 +1,5 @@
-//! What somebody changed between two runs: the workflow, the files, and what else fingerprints are made from.
+//! The edits between two runs: the workflow, its files, and everything else that fingerprints
+//! depend on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,10 +14,10 @@ use crate::output::{BAD, FAINT, GOOD, STRONG, styled};
 use crate::unified::unified;
 use crate::{reasons, words};
 
-/// A longer value, or one of several lines, is shown as lines that differ.
+/// A longer value, or one of several lines, is shown as a diff of lines.
 const LONGEST: usize = 40;
 
-/// What differs in the steps as they are written.
+/// The differences between the steps as written.
 pub(super) fn workflow(before: &Side, after: &Side) -> Vec<String> {
     if before.written.is_empty() || after.written.is_empty() {
         return Vec::new();
@@ -35,7 +36,7 @@ fn change(change: &WrittenChange) -> Vec<String> {
         WrittenChange::Key { steps, key, was, is } => (steps, key, was.as_ref(), is.as_ref()),
     };
     let steps = steps.join(", ");
-    // The text, unless it would be read as another value.
+    // The text, in quotes if it would be read as another value.
     let same_text = was.map(plain) == is.map(plain);
     let text = |value: Option<&Value>| value.map(|value| if same_text { value.to_string() } else { plain(value) });
     let (was, is) = (text(was), text(is));
@@ -47,13 +48,13 @@ fn change(change: &WrittenChange) -> Vec<String> {
     let (was, is) = (was.unwrap_or_default(), is.unwrap_or_default());
     let mut lines = unified(&was, &is);
     if was.lines().count().max(is.lines().count()) == 1 {
-        // Which line of one it is says nothing.
+        // A line number alone explains nothing.
         lines.retain(|line| !line.starts_with("@@"));
     }
     std::iter::once(format!("  {steps} {key}")).chain(hunks(&lines)).collect()
 }
 
-/// A value about as it is written in YAML.
+/// A value, roughly as written in YAML.
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -62,8 +63,8 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// Files that steps were given in both runs, or in one of them, as far as they are kept; each change once, however many read it. With
-/// the names of these files.
+/// Input files of both runs or of one of them, if they are stored. Each change appears once,
+/// however many steps read the file. Returns the names of these files too.
 pub(super) fn inputs(before: &Side, after: &Side, objects: &Objects) -> (Vec<String>, BTreeSet<String>) {
     let mut changes: BTreeSet<(&String, Option<&KeptInput>, Option<&KeptInput>)> = BTreeSet::new();
     for (label, was) in &before.inputs {
@@ -98,7 +99,8 @@ pub(super) fn inputs(before: &Side, after: &Side, objects: &Objects) -> (Vec<Str
     (out, names)
 }
 
-/// What else differs in what instances are made from: no workflow, no parameter and no file that was shown says it.
+/// Other differences in what instances are made from: those that no shown workflow, parameter or
+/// file explains.
 pub(super) fn others(before: &Side, after: &Side, files: &BTreeSet<String>, objects: &Objects) -> Vec<String> {
     let explained = Explained::of(before, after, files);
     let mut changes: BTreeMap<String, Vec<&str>> = BTreeMap::new();
@@ -119,7 +121,7 @@ pub(super) fn others(before: &Side, after: &Side, files: &BTreeSet<String>, obje
     heading.into_iter().chain(changes.into_iter().map(line)).collect()
 }
 
-/// The files of a folder, as far as its list is kept.
+/// The files of a folder, if its list is stored.
 fn files_of(objects: &Objects, manifest: &Digest) -> Option<Files> {
     let file = |entry: flow_store::Entry| match entry.kind {
         EntryKind::File { digest, .. } => Some((entry.path.to_string_lossy().into_owned(), digest)),
@@ -128,14 +130,14 @@ fn files_of(objects: &Objects, manifest: &Digest) -> Option<Files> {
     Some(objects.manifest(manifest).ok()??.entries.into_iter().filter_map(file).collect())
 }
 
-/// What was shown already, and what follows from that.
+/// What was shown already, and its consequences.
 struct Explained<'a> {
     files: &'a BTreeSet<String>,
-    /// Parameters differ, or it is not known how the steps were written.
+    /// Parameters differ, or the steps as written are unknown.
     values: Option<bool>,
-    /// Steps whose keys differ.
+    /// Steps with different keys.
     steps: BTreeSet<String>,
-    /// Steps with instances that differ.
+    /// Steps with different instances.
     differ: BTreeSet<&'a str>,
 }
 
@@ -177,7 +179,7 @@ impl<'a> Explained<'a> {
                 }
             }
             Reason::Artifact(path, _) => path.split('/').nth(1).is_some_and(|step| self.differ.contains(step_of(step))),
-            // Results that a table reads have a section of their own.
+            // The results that a table reads have a section of their own.
             Reason::Results { .. } | Reason::Seen(..) | Reason::Set(_) | Reason::Said(_) | Reason::Many(_) => true,
             _ => false,
         }
@@ -188,7 +190,7 @@ fn step_of(label: &str) -> &str {
     label.split('[').next().unwrap_or(label)
 }
 
-/// A difference as it is shown, cut where it is long.
+/// A difference as shown; a long one is cut.
 fn hunks(lines: &[String]) -> Vec<String> {
     const SHOWN: usize = 40;
     let shown = |line: &String| match line.as_bytes().first() {

@@ -24,42 +24,42 @@ use crate::place::{self, StoreLocation};
 use crate::screen::{InstanceState, View, each_result};
 use crate::words;
 
-/// The workflow, its files and its settings as the next run would find them.
+/// The present workflow, files and settings, as the next run would use them.
 const NOW: &str = "now";
 
 /// Arguments of `flow diff`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  flow diff 3f2a 91bc                    runs by the ends of their ids; `flow runs` lists them
-  flow diff now                          what you edited since the last run, before it runs
-  flow diff 3f2a now                     what you edited since that run
+  flow diff 3f2a 91bc                    two runs, by the ends of their ids; `flow runs` lists them
+  flow diff now                          your edits since the last run, before the next one
+  flow diff 3f2a now                     your edits since that run
 
-Many instances of a step are told as one, with the least and the largest of their numbers; -v tells each.")]
+Many instances of a step share a line, with the minimum and maximum of their numbers; -v prints each.")]
 pub(crate) struct Diff {
-    /// A run, by its id or the end of it; `now` alone compares the last run with now
+    /// A run, by its id or the end of it; `now` alone compares the last run with the present files
     before: String,
-    /// Another run, or `now`: the workflow, its files and settings as they are [default: now]
+    /// Another run, or `now`: the present workflow, files and settings [default: now]
     after: Option<String>,
     #[command(flatten)]
     about: About,
 }
 
-/// A run as far as it is compared, or what would run now.
+/// The compared parts of a run, or of the next run.
 struct Side {
     start: RunStart,
-    /// How each instance was settled, by label.
+    /// The result of each instance, by label.
     settled: IndexMap<String, String>,
     results: BTreeMap<String, StepResult>,
-    /// What their fingerprints are made of, as far as a journal tells, and those of what failed.
+    /// The parts of their fingerprints, if a journal has them, with those of failed instances.
     parts: BTreeMap<String, Parts>,
     /// Small input files, by label and name.
     inputs: BTreeMap<String, BTreeMap<String, KeptInput>>,
-    /// Their texts, if these are not in the store.
+    /// Their texts, if they are not in the store.
     texts: BTreeMap<Digest, String>,
-    /// The steps as they are written; none if that is not known.
+    /// The steps as written; none if unknown.
     written: WrittenSteps,
-    /// It was imported.
+    /// Whether the run was imported.
     origin: Option<Origin>,
 }
 
@@ -69,7 +69,7 @@ impl Diff {
         let (before, after) = match (&*self.before, self.after.as_deref()) {
             (NOW, None) => (None, NOW),
             (NOW, Some(_)) => {
-                return Err(CliError::usage("`now` comes last").hint("`flow diff RUN now` shows what you edited"));
+                return Err(CliError::usage("`now` must be last").hint("`flow diff RUN now` shows your edits"));
             }
             (run, after) => (Some(run), after.unwrap_or(NOW)),
         };
@@ -91,7 +91,7 @@ impl Diff {
             (None, Some(_)) => (before.without_folders(), after),
             _ => (before, after),
         };
-        // What somebody changed, before what came of it.
+        // Edits first, then their results.
         let objects = place.store.objects();
         let mut lines = Vec::new();
         section(&mut lines, "settings", settings(&before, &after));
@@ -116,7 +116,7 @@ impl Diff {
 }
 
 impl Side {
-    /// With its folders hidden, as those of a run that was exported.
+    /// With its folders hidden, as in an exported run.
     fn without_folders(mut self) -> Side {
         let hide = |value| flow_core::hidden(value, &flow_report::without_folders);
         for parts in self.parts.values_mut() {
@@ -138,11 +138,11 @@ fn side(view: View, kept: &dyn Results, store: &StoreDir) -> Result<Side, CliErr
         (None, None) => return Err(CliError::failed("that run was killed before its journal began")),
     };
     let (mut settled, mut results) = (IndexMap::new(), BTreeMap::new());
-    // Nobody asked for what was not needed.
+    // Instances that were not needed are left out.
     let shown = view.instances.values().filter(|shown| !matches!(shown.state, InstanceState::NotNeeded));
     each_result(shown, kept, |shown, result| {
         let how = match &shown.state {
-            InstanceState::NotNeeded | InstanceState::Waiting | InstanceState::Running => "not settled",
+            InstanceState::NotNeeded | InstanceState::Waiting | InstanceState::Running => "not finished",
             InstanceState::Cached(outcome, _) | InstanceState::Done(outcome) | InstanceState::Settled(outcome) => {
                 words::outcome(*outcome)
             }
@@ -155,7 +155,7 @@ fn side(view: View, kept: &dyn Results, store: &StoreDir) -> Result<Side, CliErr
     let mut parts = BTreeMap::new();
     for run in from.collect::<BTreeSet<_>>() {
         let of_it = parts_of(store, run).into_iter();
-        // Of a result that was reused, those of the run that made it.
+        // For a reused result, the parts of the run that made it.
         parts.extend(of_it.filter(|(label, _)| results.get(label).map_or(&start.run, |result| &result.run) == run));
     }
     let kept = |(label, result): (&String, &StepResult)| Some((label.clone(), result.kept.as_ref()?.inputs.clone()));
@@ -164,7 +164,7 @@ fn side(view: View, kept: &dyn Results, store: &StoreDir) -> Result<Side, CliErr
     Ok(Side { start, settled, results, parts, inputs, texts: BTreeMap::new(), written, origin })
 }
 
-/// What is known of the run of another machine.
+/// The known parts of an imported run.
 fn imported(origin: &Origin, instances: usize) -> RunStart {
     RunStart {
         run: origin.run.clone(),
@@ -198,7 +198,7 @@ fn nothing() -> RunStart {
     }
 }
 
-/// What a bare `flow run` would run now of the workflow that is named, else of that of the run `before`.
+/// What a bare `flow run` would run now: the named workflow, else that of the run `before`.
 fn now(
     global: &Global,
     about: &About,
@@ -238,7 +238,8 @@ fn now(
     })
 }
 
-/// What the fingerprints were made of that a run recorded or tried, by label; nothing where its journal is gone.
+/// The parts of the fingerprints that a run recorded or tried, by label; empty if its journal is
+/// gone.
 fn parts_of(store: &StoreDir, run: &RunId) -> BTreeMap<String, Parts> {
     let mut all = BTreeMap::new();
     let _ = store.run(run).read_journal(|line| {
@@ -270,13 +271,13 @@ fn settings(before: &Side, after: &Side) -> Vec<Vec<String>> {
         all.insert("workflow".into(), start.workflow.clone());
         all.insert("flow".into(), start.flow.clone());
         all.insert("policy".into(), start.policy.clone());
-        all.insert("on".into(), start.on.map_or("as the workflow says", Place::name).to_owned());
+        all.insert("on".into(), start.on.map_or("the workflow's default", Place::name).to_owned());
         all.insert("profile".into(), start.profile.as_ref().map_or("none".into(), |(name, _)| name.clone()));
         all.insert("machine".into(), format!("{} × {}", start.machine.cpus, start.machine.cpu_model));
         all.insert("GPUs".into(), if gpus.is_empty() { "none".into() } else { gpus.join(", ") });
         all
     };
-    // Nobody knows them of results that were imported without their run.
+    // They are unknown for results that were imported without their run.
     let unknown = |name: &str| ["policy", "profile", "on"].contains(&name) || name.starts_with("params.");
     let is_imported = [before, after].iter().any(|side| side.origin.is_some() && side.written.is_empty());
     let (before, after) = (flat(&before.start), flat(&after.start));

@@ -1,4 +1,4 @@
-//! What differs in how instances ended, and in their numbers.
+//! Differences in outcomes and numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
@@ -9,7 +9,7 @@ use indexmap::{IndexMap, IndexSet};
 use super::{Side, section};
 use crate::words;
 
-/// How instances ended, and their numbers: each, or as one those of a step that are many.
+/// Outcomes and numbers: of each instance, or in one row for a step with many.
 pub(super) fn compare(before: &Side, after: &Side, each: bool) -> Vec<String> {
     let labels: IndexSet<&String> = after.settled.keys().chain(before.settled.keys()).collect();
     let (mut ends, mut metrics) = (Vec::new(), Vec::new());
@@ -41,8 +41,8 @@ pub(super) fn compare(before: &Side, after: &Side, each: bool) -> Vec<String> {
 /// A number before and after.
 type Both = (Option<Metric>, Option<Metric>);
 
-/// What is the same of many instances of a step, told as one unless each is asked for: whom it is about, what it is, and the rest of
-/// each.
+/// Rows that many instances of a step share, unless each is requested: the instances, what it is
+/// about, and the values.
 fn alike<'a, K: Eq + Hash + Clone, V>(
     all: impl Iterator<Item = (&'a String, K, V)>,
     each: bool,
@@ -65,7 +65,7 @@ fn alike<'a, K: Eq + Hash + Clone, V>(
     out
 }
 
-/// The least and the largest of some numbers, which may be one.
+/// The minimum and maximum of some numbers, which may be one.
 fn span<'a>(metrics: impl Iterator<Item = &'a Metric>) -> String {
     let mut all: Vec<&Metric> = metrics.collect();
     all.sort_by(|a, b| a.value.total_cmp(&b.value));
@@ -77,7 +77,7 @@ fn span<'a>(metrics: impl Iterator<Item = &'a Metric>) -> String {
     }
 }
 
-/// The change of some numbers in per cent.
+/// The change of some numbers in percent.
 fn changed(both: &[Both]) -> String {
     let change = |(was, is): &Both| match (was, is) {
         (Some(was), Some(is)) if was.value != 0.0 => Some((is.value - was.value) / was.value.abs() * 100.0),
@@ -85,7 +85,7 @@ fn changed(both: &[Both]) -> String {
     };
     let mut all: Vec<f64> = both.iter().filter_map(change).collect();
     all.sort_by(f64::total_cmp);
-    let word = |change: &f64| format!("{change:+.1} %").replace('-', "−");
+    let word = |change: &f64| format!("{change:+.1}%").replace('-', "−");
     match (all.first().map(word), all.last().map(word)) {
         (Some(least), Some(most)) if least != most => format!("{least} to {most}"),
         (Some(one), _) => one,
@@ -95,11 +95,11 @@ fn changed(both: &[Both]) -> String {
 
 /// Numbers that differ, by name.
 fn numbers(was: &StepResult, is: &StepResult) -> Vec<(String, Both)> {
-    // What takes so short a time, flow's own steps above all, takes another one each time.
+    // The time of a very short step, such as flow's own, varies from run to run.
     const SHORT_S: f64 = 0.01;
     let wall = |result: &StepResult| flow_report::measured(result, "wall");
     let short = [was, is].into_iter().filter_map(wall).all(|took| took < SHORT_S);
-    // A time that lacks a part is compared with none.
+    // An incomplete time is never compared.
     let whole = ![was, is].iter().any(|result| result.usage.lacks_a_part());
     let all = |result: &StepResult| -> BTreeMap<String, Metric> {
         let mut all = result.metrics.clone();

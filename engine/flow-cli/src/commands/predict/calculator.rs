@@ -1,4 +1,4 @@
-//! `flow predict --model`: a training that somebody plans, on every machine that the store knows, side by side.
+//! `flow predict --model`: a planned training, on every machine in the store, side by side.
 
 use std::process::ExitCode;
 
@@ -17,11 +17,11 @@ use crate::output::{FAINT, NOTE, Output, STRONG, styled};
 use crate::place::StoreLocation;
 use crate::{place, words};
 
-/// An interval that is so much wider is worth a line.
+/// From this factor on, a wider interval is mentioned.
 const WIDER: f64 = 1.05;
-/// CPUs that others used, where that is worth a line.
+/// From this CPU use on, other programs are mentioned.
 const FOREIGN: f64 = 0.1;
-/// A longer wait for data is worth a line.
+/// From this share of an epoch on, waiting for data is mentioned.
 const WAITS: f64 = 0.1;
 
 impl Predict {
@@ -47,13 +47,13 @@ impl Predict {
     }
 }
 
-/// `--gpus` of a training that is nowhere yet.
+/// `--gpus` of a training that has not run.
 fn count(text: &str) -> Result<u32, CliError> {
-    let wrong = || CliError::usage(format!("--gpus {text}: with --model it is how many GPUs, as in --gpus 1"));
+    let wrong = || CliError::usage(format!("--gpus {text}: with --model this is a number of GPUs, as in --gpus 1"));
     text.trim().parse().map_err(|_| wrong())
 }
 
-/// What results tell of trainings: one's own, and those of other machines.
+/// What results reveal about trainings: own ones and imported ones.
 pub(super) fn known(knowledge: &Knowledge) -> Result<Known, CliError> {
     match (knowledge.results(), knowledge.dir()) {
         (Some(results), Some(dir)) => of_store(results, dir),
@@ -68,17 +68,17 @@ fn of_store(results: &dyn Results, dir: &StoreDir) -> Result<Known, CliError> {
     Ok(Known::of(own.iter().map(|result| (None, result)).chain(theirs)))
 }
 
-/// Why nothing can be said, and what to do.
+/// Why no prediction is possible, and what to do.
 fn told(ask: &Ask, wrong: &PredictError) -> CliError {
     let Ask { model, batch, images, .. } = ask;
     match wrong {
         PredictError::Nothing => {
-            CliError::usage("no training was measured undisturbed yet: no such result has a model, a batch and `images_per_s`")
-                .hint("flow run workflows/fit.yaml measures some, flow import FILE takes in what others measured, and `exclusive: true` keeps others away from a step")
+            CliError::usage("no undisturbed training was measured yet: no such result has a model, a batch and `images_per_s`")
+                .hint("`flow run workflows/fit.yaml` measures some, `flow import FILE` imports those of others, and `exclusive: true` keeps other steps away from a step")
         }
         PredictError::NoModel { near, known } => {
-            let error = CliError::usage(format!("`{model}` was neither trained nor counted"));
-            let run = format!("flow run workflows/compute.yaml --set 'models+={model}' counts it");
+            let error = CliError::usage(format!("`{model}` was neither trained nor profiled"));
+            let run = format!("`flow run workflows/compute.yaml --set 'models+={model}'` profiles it");
             match near {
                 Some(near) => error.hint(format!("did you mean `{near}`?")),
                 None => error.hint(format!("there are {}; {run}", known.join(", "))),
@@ -86,22 +86,22 @@ fn told(ask: &Ask, wrong: &PredictError) -> CliError {
         }
         PredictError::FewImages => {
             CliError::usage(format!("{} are fewer than a batch of {batch}", words::count(*images as usize, "image")))
-                .hint("take a batch that is no larger than --images")
+                .hint("choose a batch of at most --images")
         }
         PredictError::ManyGpus => CliError::usage(format!(
-            "{} cannot share a batch of {batch}: each needs an image at least",
+            "{} cannot share a batch of {batch}: each needs at least one image",
             words::count(ask.gpus.unwrap_or(0) as usize, "GPU")
         )),
         PredictError::NoGpus { ran } => {
             let ran: Vec<String> = ran.iter().map(u32::to_string).collect();
             let (asked, ran) = (ask.gpus.unwrap_or(0), ran.join(", "));
-            CliError::usage(format!("--gpus {asked}: all trainings that were measured had {ran}"))
-                .hint("flow import takes in what was measured on another machine")
+            CliError::usage(format!("--gpus {asked}: all measured trainings used {ran}"))
+                .hint("`flow import` imports measurements of other machines")
         }
     }
 }
 
-/// What it costs, by the hour of each GPU, or of a machine that has none.
+/// The cost per hour of each GPU, or of a machine without GPUs.
 fn cost(on: &OnMachine, wall: Predicted, prices: &[(String, f64)]) -> Option<Predicted> {
     let price = price_of(&on.machine, prices)?;
     Some(wall.scaled(price * f64::from(on.gpus.max(1)) / 3600.0))
@@ -156,15 +156,15 @@ fn table(ask: &Ask, planned: &Planned, prices: &[(String, f64)]) -> Vec<String> 
         vec![format!("{}: {epochs} of {images}{size}, batch {}{precision}", styled(STRONG, &ask.model), ask.batch)];
     let ran = |on: &OnMachine| matches!(&on.answer, Ok(Answer { basis: Basis::Ran(_), .. }));
     let model = &ask.model;
-    let unfit = if planned.takes_size { "" } else { ", and may not take such images" };
+    let unfit = if planned.takes_size { "" } else { ", and may not accept such images" };
     match (ask.size, planned.size) {
         (None, Some(size)) if !planned.machines.iter().any(ran) => out.push(styled(
             FAINT,
-            format!("{size}×{size} is what most trainings had; {model} was never trained{unfit}: --size says another"),
+            format!("most trainings used {size}×{size}; {model} was never trained{unfit}: --size selects another size"),
         )),
         (Some(size), _) if !planned.takes_size => out.push(styled(
             FAINT,
-            format!("{model} was neither trained nor counted with images of {size}×{size}{unfit}"),
+            format!("{model} was neither trained nor profiled with images of {size}×{size}{unfit}"),
         )),
         _ => {}
     }
@@ -181,7 +181,7 @@ fn table(ask: &Ask, planned: &Planned, prices: &[(String, f64)]) -> Vec<String> 
         let gpus = if on.gpus > 1 { format!("{} x ", on.gpus) } else { String::new() };
         let mut row = vec![format!("  {gpus}{}", on.machine)];
         match &on.answer {
-            Err(_) => row.push("not known".to_owned()),
+            Err(_) => row.push("unknown".to_owned()),
             Ok(answer) => {
                 let far = far(&[Some(answer.wall), answer.memory, answer.energy]);
                 row.push(interval(Predicted { far, ..answer.wall }, words::duration));
@@ -200,7 +200,7 @@ fn table(ask: &Ask, planned: &Planned, prices: &[(String, f64)]) -> Vec<String> 
     out
 }
 
-/// With whether a GPU has so much.
+/// Notes whether a GPU has that much memory.
 fn memory(answer: &Answer) -> Option<String> {
     let memory = answer.memory?;
     let shown = interval(Predicted { far: false, ..memory }, |bytes| words::bytes(bytes as u64));
@@ -211,11 +211,11 @@ fn memory(answer: &Answer) -> Option<String> {
     })
 }
 
-/// On what an answer rests, and how far to trust it.
+/// The basis of an answer, and its reliability.
 fn rests(ask: &Ask, on: &OnMachine) -> Vec<String> {
     let answer = match &on.answer {
         Ok(answer) => answer,
-        Err(lack) => return vec![format!("{} {}: {}", styled(NOTE, "not known"), on.machine, lacks(ask, on, lack))],
+        Err(lack) => return vec![format!("{} {}: {}", styled(NOTE, "unknown"), on.machine, lacks(ask, on, lack))],
     };
     let mut said = vec![match answer.basis {
         Basis::Ran(points) => {
@@ -223,7 +223,7 @@ fn rests(ask: &Ask, on: &OnMachine) -> Vec<String> {
         }
         Basis::Others(models) => {
             format!(
-                "never trained there; from {} that were, and what they compute",
+                "never trained there; from {} that were, and their computation",
                 words::count(models as usize, "other network")
             )
         }
@@ -231,26 +231,26 @@ fn rests(ask: &Ask, on: &OnMachine) -> Vec<String> {
     let one = if matches!(answer.basis, Basis::Ran(_)) { "point" } else { "network" };
     let (median, inside, _) = off(&answer.tried);
     said.push(match answer.tried.len() {
-        0 => format!("too few to hold one {one} against the others"),
+        0 => format!("too few to test one {one} against the others"),
         n => format!(
-            "each {one} from the others: {} off in the middle, {inside} of {n} inside the interval",
+            "each {one} predicted from the others: {} off in the middle, {inside} of {n} inside the interval",
             percent(median)
         ),
     });
     if answer.wider > WIDER {
-        said.push(format!("so the one shown is {:.1} times as wide", answer.wider));
+        said.push(format!("so this interval is {:.1} times as wide", answer.wider));
     }
     if let Some(waited) = answer.waited.filter(|waited| *waited > WAITS) {
-        said.push(format!("they waited for data for {} of an epoch, which other data or CPUs change", percent(waited)));
+        said.push(format!("they waited for data for {} of an epoch; other data or CPUs change that", percent(waited)));
     }
     if let Some(foreign) = answer.foreign.filter(|foreign| *foreign > FOREIGN) {
         said.push(format!(
-            "meanwhile others used {} of the CPUs: expect less time where they do not",
+            "others used {} of the CPUs during these runs: expect less time without them",
             percent(foreign)
         ));
     }
     if answer.unvalidated {
-        said.push("without validation, of which nothing was told".to_owned());
+        said.push("validation is not included, because no step measured it".to_owned());
     }
     vec![styled(FAINT, format!("{}: {}", on.machine, said.join("; ")))]
 }
@@ -264,9 +264,7 @@ fn lacks(ask: &Ask, on: &OnMachine, lack: &Lack) -> String {
     let model = &ask.model;
     let mut todo = Vec::new();
     if lack.count {
-        todo.push(format!(
-            "`flow run workflows/compute.yaml counted --set 'models=[{model}]'` counts what it computes, in seconds"
-        ));
+        todo.push(format!("`flow run workflows/compute.yaml counted --set 'models=[{model}]'` profiles it in seconds"));
     }
     if let Some((workflow, step, wall)) = &lack.like {
         let long = words::duration(*wall);
@@ -280,14 +278,14 @@ fn lacks(ask: &Ask, on: &OnMachine, lack: &Lack) -> String {
     }
     let why = match lack.models {
         0 => format!("{model} was not trained on {}", words::count(on.gpus as usize, "GPU")),
-        n => format!("it takes {}, trained there at such a point and counted", more(n)),
+        n => format!("it takes {}, profiled and trained there at such a point", more(n)),
     };
     format!("{why}; run {}", todo.join(", "))
 }
 
 fn part(part: Part) -> &'static str {
     match part {
-        Part::Pace => "time an image",
+        Part::Pace => "time per image",
         Part::Epoch => "epoch beyond training",
         Part::Startup => "start-up",
         Part::End => "end",
@@ -307,16 +305,16 @@ pub(super) fn held_objects(held: &[PartAccuracy]) -> Vec<String> {
     held.iter().flat_map(|of| of.tried.iter().map(move |tried| one(of, tried).to_string())).collect()
 }
 
-/// How good the calculator is.
+/// The accuracy of the calculator.
 pub(super) fn held(held: &[PartAccuracy]) -> Vec<String> {
     if held.is_empty() {
         return Vec::new();
     }
     let mut out = vec![format!(
-        "{}: trainings of all workflows, each point and each network from the others",
+        "{}: trainings of all workflows, each point and each network predicted from the others",
         styled(STRONG, "--model")
     )];
-    let head = ["", "", "left out", "how many", "median error", "in the interval", "half its width"];
+    let head = ["", "", "left out", "count", "median error", "in the interval", "half-width"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for PartAccuracy { machine, part: of, whole_models, tried } in held {
         let (median, inside, half) = off(tried);
@@ -383,11 +381,11 @@ mod tests {
           2 x NVIDIA H200      30 min 00 s, 27 min 16 s to 33 min 00 s  1 min 00 s, 55 s to 1 min 06 s          6.0 GiB, 4.8 GiB to 7.5 GiB                   0.5 kWh, 0.4167 kWh to 0.6 kWh  3.20, 2.91 to 3.52
           2 x Tesla T4 (lab5)  5 h 00 min, 4 h 32 min to 5 h 30 min     10 min 00 s, 9 min 05 s to 11 min 00 s  15.0 GiB, 12.0 GiB to 18.8 GiB: may not fit   —                               —
           2 x K80              5 h 00 min, 4 h 32 min to 5 h 30 min     10 min 00 s, 9 min 05 s to 11 min 00 s  64.0 GiB, 51.2 GiB to 80.0 GiB: does not fit  —                               —
-          2 x P100             not known
-        NVIDIA H200: from trainings of resnet50 there, at 4 points; each point from the others: 11 % off in the middle, 1 of 3 inside the interval; they waited for data for 31 % of an epoch, which other data or CPUs change
-        Tesla T4 (lab5): never trained there; from 3 other networks that were, and what they compute; each network from the others: 11 % off in the middle, 1 of 3 inside the interval; so the one shown is 2.7 times as wide; without validation, of which nothing was told
-        K80: never trained there; from 3 other networks that were, and what they compute; each network from the others: 11 % off in the middle, 1 of 3 inside the interval; so the one shown is 2.7 times as wide; without validation, of which nothing was told
-        not known P100: it takes 1 more network, trained there at such a point and counted; run a training of resnet50 there at batch 128, as step `train` of workflow `fit`; such runs took 1 min 15 s, or of 1 more network, 1 min 15 s each
+          2 x P100             unknown
+        NVIDIA H200: from trainings of resnet50 there, at 4 points; each point predicted from the others: 11% off in the middle, 1 of 3 inside the interval; they waited for data for 31% of an epoch; other data or CPUs change that
+        Tesla T4 (lab5): never trained there; from 3 other networks that were, and their computation; each network predicted from the others: 11% off in the middle, 1 of 3 inside the interval; so this interval is 2.7 times as wide; validation is not included, because no step measured it
+        K80: never trained there; from 3 other networks that were, and their computation; each network predicted from the others: 11% off in the middle, 1 of 3 inside the interval; so this interval is 2.7 times as wide; validation is not included, because no step measured it
+        unknown P100: it takes 1 more network, profiled and trained there at such a point; run a training of resnet50 there at batch 128, as step `train` of workflow `fit`; such runs took 1 min 15 s, or of 1 more network, 1 min 15 s each
         ");
     }
 }

@@ -1,4 +1,4 @@
-//! `flow predict`: points of a step of a workflow. A training that is planned is the calculator's.
+//! `flow predict`: points of a workflow's step. The calculator predicts planned trainings.
 
 mod calculator;
 
@@ -25,22 +25,23 @@ use crate::{place, words};
 #[command(after_help = "\
 Examples:
   flow predict solo                        every instance of the step
-  flow predict solo/batch=48               a point that has not run, at every other value of the other axes
+  flow predict solo/batch=48               a point that has not run, at every value of the other axes
   flow predict 'solo[version=v7,batch=48]'
-  flow predict --check                     how far predictions were off, by what has run
+  flow predict --check                     the errors of predictions, on points that have run
   flow predict train/model=resnet50,batch=128 --images 60000 --epochs 30 --price H200=3.2/h
                                            on each GPU model that the step ran on: time, memory, energy and cost
   flow predict --model resnet50 --batch 128 --images 60000 --epochs 30 --gpus 1 --price H200=3.2/h
-                                           on each machine that any training ran on, and if it never was one of resnet50, from
-                                           what torch/profile counted of it
+                                           on each machine that any training ran on; for a resnet50 that never ran,
+                                           from its profile by torch/profile
 
-What has not run is predicted from all points of the step that have, along all axes at once: start-up, epochs and end
-apart, and whether an epoch takes its time by image or by iteration is what the points say. Nine of ten are expected
-inside the interval. --check predicts each point that has run from the others, between them and up to twice as far; of
-more than 100 points every second, third, … one. What ran before a step was changed counts as far as it tells what the
-change did. What was imported from other machines counts where machines stand side by side. With --model no workflow is
-looked at, but all results of the store that have a model, a batch and `images_per_s`. --check says how good that is too.
-With --json there is one object a point; of --check one for each quantity of a point.")]
+A prediction uses all points of the step that have run, along all axes at once. It treats start-up, epochs and end
+separately, and learns whether an epoch takes its time per image or per iteration. About nine of ten measurements are
+inside the interval. After an edit of a step, earlier runs count as far as new runs show the effect of the edit. Imported
+results count only in tables of machines side by side.
+
+--check predicts each point from the others, between them and up to twice as far; of more than 100 points every second,
+third, … one. --model uses no workflow: it reads all results of the store with a model, a batch and `images_per_s`, and
+--check reports its errors too. --json prints one object per point; with --check one per quantity of a point.")]
 pub(crate) struct Predict {
     /// A step, or STEP/AXIS=VALUE,…
     #[arg(value_name = "STEP/POINT", required_unless_present_any = ["check", "model"], conflicts_with = "model")]
@@ -49,31 +50,32 @@ pub(crate) struct Predict {
     about: WorkflowArg,
     #[command(flatten)]
     selection: Selection,
-    /// On the machine of an imported run, from what that measured
+    /// Predict for the machine of an imported run, from its measurements
     #[arg(long, value_name = "ID", conflicts_with_all = ["model", "gpus", "on"])]
     run: Option<String>,
-    /// Predict every point that has run from the others, of one step or all, and say how far off that is
+    /// Predict every point that has run from the others, for one step or all, and print the errors
     #[arg(long)]
     check: bool,
-    /// On each GPU model that it ran on, with so many epochs
+    /// On each GPU model that it ran on, with this number of epochs
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "check")]
     epochs: Option<u32>,
-    /// On each GPU model that it ran on, with so many images an epoch
+    /// On each GPU model that it ran on, with this number of images per epoch
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "check")]
     images: Option<u64>,
-    /// What an hour of a GPU costs whose model has this in its name: H200=3.2/h; may be repeated, the longest name counts
+    /// Cost per hour of a GPU whose model contains this name: H200=3.2/h; may be repeated, the
+    /// longest name counts
     #[arg(long, value_name = "MODEL=PRICE", value_parser = price, conflicts_with = "check")]
     price: Vec<(String, f64)>,
-    /// A training of this network, whether it ran or not; then --gpus says how many
+    /// A training of this network, whether it has run or not; --gpus is then a number of GPUs
     #[arg(long, value_name = "NAME", conflicts_with = "check", requires_all = ["batch", "images", "epochs"])]
     model: Option<String>,
-    /// With --model: images a step, of all GPUs together
+    /// With --model: images per step, on all GPUs together
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), requires = "model")]
     batch: Option<u32>,
-    /// With --model: width and height of the images [default: what most trainings had]
+    /// With --model: width and height of the images [default: that of most trainings]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), requires = "model")]
     size: Option<u32>,
-    /// One JSON object a point
+    /// One JSON object per point
     #[arg(long)]
     json: bool,
 }
@@ -85,7 +87,7 @@ fn price(text: &str) -> Result<(String, f64), String> {
         let price: f64 = price.trim().trim_end_matches("/h").trim().parse().ok()?;
         (!model.trim().is_empty() && price.is_finite() && price >= 0.0).then(|| (model.trim().to_owned(), price))
     };
-    read().ok_or_else(|| "expected a part of a GPU model's name and what an hour costs, as in H200=3.2/h".to_owned())
+    read().ok_or_else(|| "expected a part of a GPU model's name and a cost per hour, as in H200=3.2/h".to_owned())
 }
 
 impl Predict {
@@ -98,7 +100,7 @@ impl Predict {
             Some(there) => there,
             None => {
                 let mut request = place::session(global, &self.about, &self.selection, output)?;
-                // What ran elsewhere is predicted by what it took there.
+                // For results from other machines, the prediction is the measurement there.
                 request.any_machine = true;
                 let session = place::open(&request, output)?;
                 let knowledge = place::knowledge(&session, output)?;
@@ -198,7 +200,7 @@ fn object(prediction: &Prediction) -> serde_json::Value {
     object
 }
 
-/// What is expected to be taken, with the interval and where it comes from: `about 41 s, 35 s to 48 s (3 runs of …)`.
+/// The expected value, with its interval and its basis: `about 41 s, 35 s to 48 s (3 runs of …)`.
 pub(crate) fn takes(estimate: &Estimate) -> Option<String> {
     let about = words::duration(estimate.duration?.as_secs_f64());
     let range = estimate.range.map(|(low, high)| [low, high].map(|span| words::duration(span.as_secs_f64())));
@@ -206,12 +208,12 @@ pub(crate) fn takes(estimate: &Estimate) -> Option<String> {
     Some(format!("about {about}{} ({})", range.unwrap_or_default(), estimate_source(estimate)))
 }
 
-/// Any of a row is not to be relied on: that is said of it once.
+/// A row with an unreliable value says so once.
 fn far(row: &[Option<Predicted>]) -> bool {
     row.iter().flatten().any(|of| of.far)
 }
 
-/// `2.67`, and of less than a tenth three digits: `0.000270`.
+/// `2.67`; below a tenth, three digits: `0.000270`.
 fn money(of: f64) -> String {
     let digits = if of > 0.0 && of < 0.1 { (2.0 - of.log10().floor()).min(12.0) as usize } else { 2 };
     format!("{of:.digits$}")
@@ -220,19 +222,19 @@ fn money(of: f64) -> String {
 /// `5.3 s, 4.5 s to 6.2 s`.
 fn interval(of: Predicted, word: impl Fn(f64) -> String) -> String {
     let [value, low, high] = [of.value, of.low, of.high].map(word);
-    let far = if of.far { ", too far from what was measured to rely on" } else { "" };
+    let far = if of.far { ", too far from the measured points to be reliable" } else { "" };
     if low == high { format!("{value}{far}") } else { format!("{value}, {low} to {high}{far}") }
 }
 
-/// Why nothing is known, and how it is told of a training of another length.
+/// Why nothing is known, and how to name a training of another length.
 fn unknown(estimate: &Estimate) -> String {
     if let EstimateSource::Instance { .. } = estimate.source {
         let runs = estimate_source(estimate);
-        return format!("how long it takes is not known: {runs}, a part of which nobody measured");
+        return format!("the time is unknown: {runs}, a part of which was not measured");
     }
     let longer = match &estimate.source {
         EstimateSource::Otherwise(OtherParameter { name, is, .. }) if name == "epochs" => {
-            format!("; leave it as it was and say --epochs {is}")
+            format!("; use --epochs {is} instead of changing it")
         }
         _ => String::new(),
     };
@@ -257,7 +259,7 @@ fn render(predictions: &[Prediction], devices: &[Interference]) -> Vec<String> {
         let cores = estimate.cpu_milli.map(|milli| format!("{:.1} cores", f64::from(milli) / 1e3));
         let work = cpu_work.map(|(work, samples)| {
             let runs = words::count(samples as usize, "run");
-            format!("CPU work of its dataset {work:.1} core-seconds an epoch, from {runs}")
+            format!("CPU work of its dataset {work:.1} core-seconds per epoch, from {runs}")
         });
         let lines: [Vec<String>; 2] =
             [times.into_iter().flatten().collect(), [memory, busy, cores, work].into_iter().flatten().collect()];
@@ -278,20 +280,22 @@ fn render(predictions: &[Prediction], devices: &[Interference]) -> Vec<String> {
     out
 }
 
-/// Whether this is a part of what a machine has, or its name, `NVIDIA H200 (lab5)`, however it is written.
+/// Whether this is a part of a machine's hardware or its name, `NVIDIA H200 (lab5)`, in any
+/// spelling.
 fn is_priced(machine: &str, part: &str) -> bool {
     let (machine, part) = (machine.to_lowercase(), part.to_lowercase());
     let (what, host) = machine.strip_suffix(')').and_then(|name| name.rsplit_once(" (")).unwrap_or((&machine, ""));
     what.contains(&part) || host == part || part.contains('(') && machine.contains(&part)
 }
 
-/// What an hour of one of its GPUs costs: of several prices that of the longest part of its name.
+/// The cost per hour of one of its GPUs. Of several prices, the one with the longest matching name
+/// counts.
 fn price_of(machine: &str, prices: &[(String, f64)]) -> Option<f64> {
     let of = prices.iter().filter(|(part, _)| is_priced(machine, part));
     of.max_by_key(|(part, _)| part.len()).map(|(_, price)| *price)
 }
 
-/// Each price is of a machine that there is, and each machine has one.
+/// Each price must match a machine, and each machine at most one price.
 fn check_prices<'m>(prices: &[(String, f64)], machines: impl Iterator<Item = &'m str> + Clone) -> Result<(), CliError> {
     let known = |name: &str| machines.clone().any(|machine| is_priced(machine, name));
     for machine in machines.clone() {
@@ -301,17 +305,17 @@ fn check_prices<'m>(prices: &[(String, f64)], machines: impl Iterator<Item = &'m
             && part.len() == other.len()
             && price != another
         {
-            let error = format!("--price {part}={price} and --price {other}={another} are both of {machine}");
-            return Err(CliError::usage(error).hint("give more of one name: the longest that fits counts"));
+            let error = format!("--price {part}={price} and --price {other}={another} both match {machine}");
+            return Err(CliError::usage(error).hint("give a longer part of one name: the longest match counts"));
         }
     }
     let Some((unknown, _)) = prices.iter().find(|(name, _)| !known(name)) else { return Ok(()) };
-    let error = CliError::usage(format!("--price {unknown}: nothing ran on such a machine"));
+    let error = CliError::usage(format!("--price {unknown}: nothing has run on such a machine"));
     let mut names: Vec<&str> = machines.filter(|name| !name.is_empty()).collect();
     names.sort_unstable();
     names.dedup();
     if names.is_empty() {
-        return Err(error.hint("nothing ran on a GPU yet, and a price is of a GPU model that something ran on"));
+        return Err(error.hint("nothing has run on a GPU yet, and a price needs a GPU model with a run"));
     }
     let words = names.iter().flat_map(|name| name.split(' ')).collect::<Vec<_>>();
     Err(match flow_core::nearest(unknown, words.iter().copied()) {
@@ -320,7 +324,7 @@ fn check_prices<'m>(prices: &[(String, f64)], machines: impl Iterator<Item = &'m
     })
 }
 
-/// What the GPUs cost meanwhile.
+/// The cost of the GPUs for that time.
 fn cost(on: &OnModel, prices: &[(String, f64)]) -> Option<Predicted> {
     let price = price_of(&on.model, prices)?;
     Some(on.wall.scaled(price * f64::from(on.gpus.max(1)) / 3600.0))
@@ -347,7 +351,7 @@ fn objects_on_models(points: &[(String, Vec<OnModel>)], prices: &[(String, f64)]
     all.map(object).collect()
 }
 
-/// Of each point a row for each GPU model.
+/// A row per point and GPU model.
 fn render_on_models(points: &[(String, Vec<OnModel>)], images: Option<u64>, prices: &[(String, f64)]) -> Vec<String> {
     let mut out = Vec::new();
     for (label, models) in points {
@@ -386,7 +390,8 @@ fn render_on_models(points: &[(String, Vec<OnModel>)], images: Option<u64>, pric
     out
 }
 
-/// The median error of these measured values' predictions, how many are inside their interval, and the median of half its width.
+/// The median error of predictions for these measurements, how many are inside their interval, and
+/// the median half-width.
 fn accuracy(of: impl Iterator<Item = (f64, Predicted)>) -> Option<(f64, usize, f64)> {
     let of: Vec<(f64, Predicted)> = of.collect();
     let error = median(of.iter().map(|(measured, predicted)| (predicted.value / measured - 1.0).abs()).collect())?;
@@ -396,7 +401,7 @@ fn accuracy(of: impl Iterator<Item = (f64, Predicted)>) -> Option<(f64, usize, f
 }
 
 fn percent(share: f64) -> String {
-    format!("{:.0} %", 100.0 * share)
+    format!("{:.0}%", 100.0 * share)
 }
 
 fn name(quantity: Quantity) -> &'static str {
@@ -409,7 +414,7 @@ fn name(quantity: Quantity) -> &'static str {
     }
 }
 
-/// Of each step a row for each quantity, between the points and beyond them.
+/// A row per step and quantity, between the points and beyond them.
 fn render_checked(checked: &CheckedSteps) -> Vec<String> {
     let mut out: Vec<String> = checked
         .otherwise
@@ -417,13 +422,16 @@ fn render_checked(checked: &CheckedSteps) -> Vec<String> {
         .map(|(step, how)| format!("{}: {}", styled(STRONG, step), ran_otherwise(how)))
         .collect();
     if checked.steps.is_empty() {
-        out.insert(0, "nothing to check: no step ran at three points or more".to_owned());
+        out.insert(0, "nothing to check: no step has run at three or more points".to_owned());
         return out;
     }
     for (step, checked) in &checked.steps {
-        out.push(format!("{}: points that have run, each predicted from the others, and the ends of an axis from all that is not there", styled(STRONG, step)));
+        out.push(format!(
+            "{}: each point that has run, predicted from the others; each end of an axis, from all other values",
+            styled(STRONG, step)
+        ));
         let mut rows =
-            vec![["", "", "points", "median error", "in the interval", "half its width"].map(str::to_owned).to_vec()];
+            vec![["", "", "points", "median error", "in the interval", "half-width"].map(str::to_owned).to_vec()];
         for (quantity, beyond) in Quantity::ALL.into_iter().flat_map(|quantity| [(quantity, false), (quantity, true)]) {
             let of = checked.iter().filter(|one| one.quantity == quantity && one.predicted.beyond == beyond);
             let of: Vec<&Checked> = of.collect();

@@ -49,7 +49,7 @@ fn a_prediction_says_how_sure_it_is() {
     insta::assert_snapshot!(plain.join("\n"), @r"
     solo[batch=48]: about 1 min 35 s, 1 min 17 s to 1 min 58 s (3 runs of its step at other points of `batch`)
       start-up 9.0 s, 8.2 s to 9.9 s; an epoch 24 s, 20 s to 29 s
-      6.0 GiB, 4.8 GiB to 7.5 GiB on each GPU; GPU busy 81 %; 2.3 cores; CPU work of its dataset 58.3 core-seconds an epoch, from 4 runs
+      6.0 GiB, 4.8 GiB to 7.5 GiB on each GPU; GPU busy 81%; 2.3 cores; CPU work of its dataset 58.3 core-seconds per epoch, from 4 runs
     other: nothing is known: never ran
     TITAN Xp: sharing costs 1 + 1.00·(Σ busy − 1), never measured
     ");
@@ -90,11 +90,11 @@ fn machines_stand_side_by_side_with_what_they_cost() {
     let far = |of: Predicted| Predicted { far: true, ..of };
     let on = OnModel { wall: far(of(60.0)), epoch: far(of(2.0)), ..on("H200", 60.0, None) };
     let row = plain_text(&render_on_models(&[("t".to_owned(), vec![on])], None, &prices));
-    assert_eq!(row.matches("too far from what was measured").count(), 1, "{row}");
+    assert_eq!(row.matches("too far from the measured points").count(), 1, "{row}");
     let source =
         |name: &str| EstimateSource::Otherwise(OtherParameter { name: name.to_owned(), was: json!(4), is: json!(10) });
     let said = |name| unknown(&Estimate { source: source(name), ..Estimate::default() });
-    assert!(said("epochs").ends_with("not 10; leave it as it was and say --epochs 10"));
+    assert!(said("epochs").ends_with("not 10; use --epochs 10 instead of changing it"));
     assert!(said("images").ends_with("not 10"));
     let wrong = check_prices(&[price("H300=3").unwrap()], ["NVIDIA H200"].into_iter()).unwrap_err();
     assert!(
@@ -125,11 +125,11 @@ fn a_check_says_how_far_predictions_were_off() {
     let plain: Vec<String> = lines.iter().map(|line| crate::terminal::plain(line).trim_end().to_owned()).collect();
     insta::assert_snapshot!(plain.join("\n"), @r"
     other: it ran with count=24000, not 4000
-    train: points that have run, each predicted from the others, and the ends of an axis from all that is not there
-                                    points  median error  in the interval  half its width
-      epoch time  between them      1       2 %           1 of 1           ±11 %
-      epoch time  an octave beyond  1       17 %          0 of 1           ±11 %
-      GPU busy    between them      1       1 %           1 of 1           ±11 %
+    train: each point that has run, predicted from the others; each end of an axis, from all other values
+                                    points  median error  in the interval  half-width
+      epoch time  between them      1       2%            1 of 1           ±11%
+      epoch time  an octave beyond  1       17%           0 of 1           ±11%
+      GPU busy    between them      1       1%            1 of 1           ±11%
     ");
     assert_eq!(render_checked(&CheckedSteps::default()).len(), 1);
 }

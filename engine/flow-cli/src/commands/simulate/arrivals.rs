@@ -1,4 +1,5 @@
-//! `flow simulate --arrivals`: kinds of jobs that arrive by chance, over densities, policies and seeds.
+//! `flow simulate --arrivals`: random arrivals of kinds of jobs, for several densities, policies
+//! and seeds.
 
 use std::path::Path;
 
@@ -20,7 +21,7 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, output: &mut Output) -> Re
     let cluster = Cluster::parse(asked.gpus.as_deref().unwrap_or_default())
         .map_err(|fault| CliError::usage(fault.to_string()))?;
     bad(file, &arrivals::too_wide(&mix, if wide { cluster.total() } else { u32::MAX }))?;
-    let head = ["density", "policy", "in system: mean", "99 %", "waiting: mean", "total time", "GPU use", "CPU use"];
+    let head = ["density", "policy", "mean JCT", "P99 JCT", "mean waiting", "makespan", "GPU use", "CPU use"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let mut on_slurm = Vec::new();
     for &density in &asked.density {
@@ -45,7 +46,7 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, output: &mut Output) -> Re
                 output.json(&object(&study, &policy, density, asked))?;
             } else {
                 rows.push(row(&study, &policy, density, asked.cpus.is_some()));
-                // The first seed stands for what each meets.
+                // The first seed serves as an example.
                 let first = study.seeds.first().map(|(summary, _)| summary.clone());
                 on_slurm.extend(first.map(|s| Summary { policy: format!("density {density}, {policy}"), ..s }));
             }
@@ -66,7 +67,7 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, output: &mut Output) -> Re
             output.line(line)?;
         }
         if asked.seeds > 1 {
-            output.line(styled(FAINT, "±: half the width of the 95 % confidence interval over seeds"))?;
+            output.line(styled(FAINT, "±: half-width of the 95% confidence interval over seeds"))?;
         }
     }
     Ok(())
@@ -78,7 +79,7 @@ fn row(study: &Study, policy: &str, density: f64, cpu: bool) -> Vec<String> {
         let half = half.map(|half| format!(" ± {}", words::duration(half))).unwrap_or_default();
         format!("{}{half}", words::duration(mean))
     };
-    let share = |value: fn(&Summary, &Use) -> f64| format!("{:.0} %", study.over(value).mean * 100.0);
+    let share = |value: fn(&Summary, &Use) -> f64| format!("{:.0}%", study.over(value).mean * 100.0);
     vec![
         words::number(density),
         policy.to_owned(),

@@ -1,4 +1,5 @@
-//! `flow simulate`: policies on a trace, on a workflow, or on generated arrivals. Here: arguments, and what the three share.
+//! `flow simulate`: policies on a trace, a workflow, or generated arrivals. This file has the
+//! arguments and the shared parts.
 
 mod arrivals;
 mod trace;
@@ -39,54 +40,61 @@ Examples:
   flow simulate -w workflows/feb08.yaml --gpus '4 x TITAN Xp, 12196 MiB' --chart schedule.svg
   flow simulate --arrivals poisson --mix mix.csv --gpus 1x4 --density 0.5,0.7,0.9,1.1 --policy fifo,sjf,lyapunov
 
-A trace has a line a job, below one that names the columns: job_id,submit_s,num_gpus,duration_s. The Standard Workload
-Format and the public traces Philly, Helios, PAI and Tiresias are read as they are; --columns maps other names. A mix has a line a kind
-of job: name,duration_s and, if wanted, weight,gpus,spread,cpu_cores,gpu_busy,gpu_memory_gib. A workflow is simulated
-with what history knows of its steps. With --json there is one object a policy: policy, jobs, makespan_s,
-mean_time_in_system_s, mean_waiting_s, p50_time_in_system_s, p99_time_in_system_s, gpu_utilisation; of arrivals one for
-each density and policy, each number with mean and half the width of its 95 % interval.
+A trace has a header, then one line per job: job_id,submit_s,num_gpus,duration_s. flow also reads the Standard Workload
+Format and the public traces Philly, Helios, PAI and Tiresias; --columns maps other names. A mix has one line per kind of
+job: name,duration_s and optionally weight,gpus,spread,cpu_cores,gpu_busy,gpu_memory_gib. A workflow is simulated with
+the times of its earlier runs. --json prints one object per policy: policy, jobs, makespan_s, mean_time_in_system_s,
+mean_waiting_s, p50_time_in_system_s, p99_time_in_system_s, gpu_utilisation. For arrivals it prints one per density and
+policy, where each number has a mean and the half-width of its 95% interval.
 
-With --slurm, flow's scheduler says which jobs are submitted, and Slurm gives them the GPUs of the nodes of --gpus: by
-the PriorityTier of their partition, by priority, and in order, letting later ones pass that fit meanwhile; GPUs alone
-count, and a job has one node. queue: most jobs of flow's in the queue (200); array: MaxArraySize (1001); jobs:
-MaxJobCount (10000); remembered_s: MinJobAge (300); delay_s: how long every job waits for those of others, as you measured
-it (0); tick_s: jobs start every so many seconds (3); rate: how many Slurm can start a second (40); submit_s: a call of
-sbatch (0.01); notice_s: until flow sees an end (1); grace_s: running jobs make room for those of a higher tier, and have
-so long for it, GraceTime (none do); checkpoint_s: what made room goes on from a checkpoint as old as that at most, and
-with 0 begins anew (0). `cluster` before the others takes array, jobs, remembered_s, grace_s and the tiers of the steps'
-partitions from the cluster of this machine. Where qualities of service preempt each other there (preempt/qos), these decide who
-makes room instead of tiers: a step has that of its option --qos=NAME, and without one the default of your account. In a trace the columns tier,
-priority and qos say what a job has."
+With --slurm, flow's scheduler decides which jobs to submit, and Slurm gives them the GPUs of the nodes in --gpus. Slurm
+orders them by the PriorityTier of their partition, then by priority, then by submission; a job that fits may pass one
+that does not. Only GPUs count, and a job has one node. The settings of --slurm, with their defaults:
+  queue           most jobs of flow in the queue (200)
+  array           MaxArraySize (1001)
+  jobs            MaxJobCount (10000)
+  remembered_s    MinJobAge (300)
+  delay_s         wait of every job for jobs of other users, as you measured it (0)
+  tick_s          interval at which jobs start (3)
+  rate            most jobs that Slurm starts per second (40)
+  submit_s        duration of a call of sbatch (0.01)
+  notice_s        delay until flow sees the end of a job (1)
+  grace_s         GraceTime: a running job has this long to make room for one of a higher tier (no preemption)
+  checkpoint_s    a preempted job resumes from a checkpoint at most this old; 0: it starts over (0)
+  cluster         first: take array, jobs, remembered_s, grace_s and the partitions' tiers from this machine's cluster
+If the cluster preempts by quality of service (preempt/qos), that replaces tiers. A step's quality of service is its option
+--qos=NAME, else the default of your account. The columns tier, priority and qos of a trace set these for each job."
 )]
 pub(crate) struct Simulate {
     /// A trace of jobs, as CSV
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Which columns of the trace are which, as submit_s=submit_time,num_gpus=gpus
+    /// Names of the trace's columns, as submit_s=submit_time,num_gpus=gpus
     #[arg(long, value_name = "LIST", requires = "trace", value_parser = Columns::parse)]
     columns: Option<Columns>,
-    /// A workflow: all its instances, as history expects them
+    /// A workflow: all its instances, with the times of earlier runs
     #[arg(short, long, value_name = "FILE")]
     workflow: Option<PathBuf>,
-    /// Jobs of a mix that arrive by chance
+    /// Jobs of a mix with random arrivals
     #[arg(long, value_enum, value_name = "HOW", requires = "mix")]
     arrivals: Option<Process>,
     /// The kinds of jobs that arrive, as CSV
     #[arg(long, value_name = "FILE", requires = "arrivals")]
     mix: Option<PathBuf>,
-    /// GPU time that arrivals ask for, as a share of what there is; several, separated by commas
+    /// GPU time that arriving jobs need, as a share of the available GPU time; several, separated
+    /// by commas
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0.9", requires = "arrivals")]
     density: Vec<f64>,
     /// How many jobs arrive
     #[arg(long, value_name = "N", default_value_t = 300, requires = "arrivals")]
     jobs: usize,
-    /// How often arrivals are repeated with other chance
+    /// Repetitions with other random numbers
     #[arg(long, value_name = "N", default_value_t = 30, requires = "arrivals")]
     seeds: u64,
-    /// Arriving jobs may share GPUs, as if history knew what each kind takes
+    /// Let arriving jobs share GPUs, with known demands
     #[arg(long, requires = "arrivals")]
     share: bool,
-    /// Cores that all share [default: this machine's for a workflow, else the CPU does not count]
+    /// Cores shared by all jobs [default: this machine's for a workflow, else CPUs do not count]
     #[arg(long, value_name = "N", conflicts_with = "trace", value_parser = clap::value_parser!(u32).range(1..))]
     cpus: Option<u32>,
     /// The cluster as NODESxGPUS; for a workflow its GPUs, as '4 x TITAN Xp, 12196 MiB' [default: this machine's]
@@ -95,38 +103,40 @@ pub(crate) struct Simulate {
     /// Policies, separated by commas [default: fifo,fit,easy,sjf,srtf; a workflow's own]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     policy: Vec<String>,
-    /// Where the GPUs of a trace's job are taken from: only their number counts, the first node that has enough, or the one
-    /// that has least to spare
+    /// Node for a job of a trace: count only GPUs, first node with room, or the node with the least
+    /// room to spare
     #[arg(long, value_enum, default_value_t, value_name = "HOW", requires = "trace")]
     placement: Where,
-    /// Bound waiting, as live runs do: who is passed over for so many seconds is passed over no more
+    /// Limit waiting, as in real runs: a job that others have passed for this many seconds goes
+    /// next
     #[arg(long, value_name = "SECONDS", conflicts_with = "arrivals", value_parser = clap::value_parser!(u32).range(1..))]
     patience: Option<u32>,
-    /// Jobs go through Slurm, with its limits: default, or queue=500,delay_s=600. Names and what they mean are said below
+    /// Send jobs through Slurm, with its limits: default, or queue=500,delay_s=600. The settings
+    /// are listed below
     #[arg(long = "slurm", value_name = "LIST", conflicts_with_all = ["share", "placement"], value_parser = Asked::parse)]
     asked: Option<Asked>,
-    /// The same, with what the cluster of this machine says
+    /// The same, with the settings of this machine's cluster
     #[arg(skip)]
     slurm: Option<Slurm>,
-    /// Who makes room there for whom
+    /// Which jobs preempt which
     #[arg(skip)]
     rules: Option<Box<Rules>>,
-    /// For a workflow on Slurm: how many nodes have the GPUs of --gpus between them [default: 1]
+    /// For a workflow on Slurm: the number of nodes that share the GPUs of --gpus [default: 1]
     #[arg(long, value_name = "N", requires = "asked", conflicts_with_all = ["trace", "arrivals"],
         value_parser = clap::value_parser!(u32).range(1..))]
     nodes: Option<u32>,
-    /// Draw the schedule of the last policy: a lane a GPU, the CPU under them
+    /// Draw the schedule of the last policy: a lane per GPU, with the CPU below
     #[arg(long, value_name = "FILE.svg", conflicts_with = "arrivals")]
     chart: Option<PathBuf>,
     /// Set a parameter of the workflow: key=value; may be repeated
     #[arg(long, value_name = "KEY=VALUE", requires = "workflow")]
     set: Vec<String>,
-    /// One JSON object a policy
+    /// One JSON object per policy
     #[arg(long)]
     json: bool,
 }
 
-/// Policies that are compared where none is named.
+/// The default policies.
 const DEFAULT: [&str; 5] = ["fifo", "fit", "easy", "sjf", "srtf"];
 
 /// `--placement`.
@@ -141,9 +151,9 @@ enum Where {
 /// `--slurm`.
 #[derive(Clone, Debug)]
 struct Asked {
-    /// The cluster of this machine is to be asked.
+    /// Whether to use the settings of this machine's cluster.
     cluster: bool,
-    /// What is said beside it.
+    /// The other settings.
     text: String,
 }
 
@@ -157,7 +167,7 @@ impl Asked {
         Ok(Asked { cluster, text: text.to_owned() })
     }
 
-    /// What it comes to, and who makes room for whom on the cluster, if that was asked.
+    /// The settings, and which jobs preempt which if the cluster was queried.
     fn ask(&self) -> Result<(Slurm, Option<Box<Rules>>), CliError> {
         let (mut slurm, mut rules) = (Slurm::default(), None);
         if self.cluster {
@@ -174,16 +184,16 @@ impl Asked {
             slurm = Slurm { array: limits.array.max(1), jobs: limits.jobs.max(1), remembered_s, grace_s, ..slurm };
             rules = Some(Box::new(found));
         }
-        // It was read before.
+        // The cluster was read earlier.
         let slurm = slurm.with(&self.text).map_err(|fault| CliError::usage(fault.to_string()))?;
         Ok((slurm, rules))
     }
 }
 
-/// The qualities of service of jobs that name none; none where the cluster does not have the one that they would have.
+/// The qualities of service of jobs without one; none if the cluster lacks the default.
 type Given = BTreeSet<Option<String>>;
 
-/// Jobs of a quality of service make room for those of another one.
+/// Jobs of a quality of service are preempted by those of another one.
 fn yields(one: &Quality, other: &Quality) -> bool {
     one.grace.is_some() && one.name != other.name && other.preempts.contains(&one.name)
 }
@@ -215,7 +225,7 @@ impl Simulate {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// What was asked for, or a choice: on Slurm of those that can be there.
+    /// The requested policies, else a choice; with Slurm, only those that work there.
     fn policies(&self, otherwise: &[&str]) -> Vec<String> {
         if self.policy.is_empty() {
             let can_be = |name: &&&str| !(self.slurm.is_some() && policy::named(name).is_some_and(|p| p.preemptive()));
@@ -230,7 +240,7 @@ impl Simulate {
         Limits { patience, ..Limits::simulated() }
     }
 
-    /// The tier of the partition of this name, or of the one that jobs come to which name none.
+    /// The tier of the partition with this name, or of the default partition.
     fn tier(&self, partition: Option<&str>) -> u32 {
         let here = |one: &&Partition| partition.map_or(one.is_default, |name| name.split(',').any(|n| n == one.name));
         self.rules.iter().flat_map(|rules| &rules.partitions).filter(here).map(|one| one.tier).max().unwrap_or(1)
@@ -240,8 +250,8 @@ impl Simulate {
         self.rules.as_ref()?.qualities.as_ref()
     }
 
-    /// The number of the quality of service of this name, which a job at this place has; without a name, of the one that this user's jobs
-    /// have then, for an account and in a partition, which is added to those that were `given`.
+    /// The number of the quality of service with this name, for a job at this place. Without a
+    /// name: the default of this user for the account and partition, which is added to `given`.
     fn quality(
         &self,
         name: Option<&str>,
@@ -257,7 +267,7 @@ impl Simulate {
         }
         match (at, name) {
             (Some(at), _) => Ok(at as u32),
-            // It takes nobody's place, and nobody takes its.
+            // It preempts no other, and no other preempts it.
             (None, None) => Ok(all.len() as u32),
             (None, Some(name)) => {
                 let there: Vec<&str> = all.iter().map(|one| &*one.name).collect();
@@ -267,7 +277,7 @@ impl Simulate {
         }
     }
 
-    /// Sends the jobs through Slurm, if that was asked for.
+    /// Sends the jobs through Slurm, if requested.
     fn on_slurm<'a>(&self, simulation: Simulation<'a>, cluster: Cluster) -> Result<Simulation<'a>, SimError> {
         match self.slurm {
             Some(slurm) => {
@@ -283,7 +293,8 @@ impl Simulate {
         }
     }
 
-    /// What the jobs of each policy met there, of which those that name no quality of service were `given` these.
+    /// What the jobs of each policy met in Slurm; `given` are the defaults of jobs without a
+    /// quality of service.
     fn said_of_slurm(&self, summaries: &[Summary], given: &Given) -> Vec<String> {
         let met = || summaries.iter().filter_map(|summary| Some((&*summary.policy, summary.slurm.as_ref()?)));
         let mut lines = self.slurm.map_or_else(Vec::new, |slurm| self::met(slurm, met()));
@@ -291,7 +302,7 @@ impl Simulate {
         lines
     }
 
-    /// Draws the chart, if one was asked for.
+    /// Draws the chart, if requested.
     fn draw(&self, gantt: impl FnOnce() -> Gantt, global: &Global, output: &mut Output) -> Result<(), CliError> {
         let Some(file) = &self.chart else { return Ok(()) };
         let lang = global.lang.as_deref().unwrap_or(LANGUAGES[0].0);
@@ -303,7 +314,7 @@ impl Simulate {
     }
 }
 
-/// Mistakes of a file, if there are any: `FILE:LINE: what`, and the way out of the first.
+/// The mistakes of a file: `FILE:LINE: mistake`, and the advice for the first.
 fn bad(file: &Path, errors: &[TraceError]) -> Result<(), CliError> {
     const SHOWN: usize = 10;
     let Some(first) = errors.first() else { return Ok(()) };
@@ -328,9 +339,9 @@ fn text(file: &Path) -> Result<String, CliError> {
         .map_err(|e| CliError::usage(format!("`{}` cannot be read: {e}", file.display())))
 }
 
-/// A row a policy, times as people read them.
+/// A row per policy, with readable times.
 fn table(summaries: &[Summary]) -> Vec<String> {
-    let head = ["policy", "total time", "in system: mean", "median", "99 %", "waiting: mean", "GPUs held"];
+    let head = ["policy", "makespan", "mean JCT", "median JCT", "P99 JCT", "mean waiting", "GPU allocation"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     rows.extend(summaries.iter().map(|s| {
         vec![
@@ -340,25 +351,25 @@ fn table(summaries: &[Summary]) -> Vec<String> {
             words::duration(s.p50_time_in_system_s),
             words::duration(s.p99_time_in_system_s),
             words::duration(s.mean_waiting_s),
-            format!("{:.1} %", s.gpu_utilisation * 100.0),
+            format!("{:.1}%", s.gpu_utilisation * 100.0),
         ]
     }));
     words::columns(&rows).into_iter().map(|line| format!("  {line}")).collect()
 }
 
-/// The numbers of those whose jobs make room for another one's.
+/// The numbers of qualities of service that another one preempts.
 fn numbers(all: &[Quality], by: &Quality) -> BTreeSet<u32> {
     (0..).zip(all).filter(|(_, one)| yields(one, by)).map(|(at, _)| at).collect()
 }
 
-/// Whose jobs take whose place, as the cluster says.
+/// Which jobs preempt which, according to the cluster.
 fn by_quality(Qualities { all, .. }: &Qualities, given: &Given) -> String {
     let takes = |by: &Quality| {
         let lower: Vec<&str> = all.iter().filter(|one| yields(one, by)).map(|one| &*one.name).collect();
-        (!lower.is_empty()).then(|| format!("{} takes the place of {}", by.name, lower.join(", ")))
+        (!lower.is_empty()).then(|| format!("{} preempts {}", by.name, lower.join(", ")))
     };
     let said: Vec<String> = all.iter().filter_map(takes).collect();
-    let said = if said.is_empty() { "none takes the place of another".to_owned() } else { said.join("; ") };
+    let said = if said.is_empty() { "none preempts another".to_owned() } else { said.join("; ") };
     let none = given.contains(&None).then(|| "none".to_owned());
     let given: Vec<String> = given.iter().flatten().map(|name| format!("`{name}`")).chain(none).collect();
     let given = match &given[..] {
@@ -366,10 +377,10 @@ fn by_quality(Qualities { all, .. }: &Qualities, given: &Given) -> String {
         [one] => format!("; a job that names none has {one}"),
         many => format!("; a job that names none has, by its account and partition, {}", many.join(" or ")),
     };
-    format!("by quality of service, as the cluster says: {said}{given}")
+    format!("by quality of service, as configured on the cluster: {said}{given}")
 }
 
-/// What jobs met on Slurm, below the table.
+/// Slurm's figures, below the table.
 fn met<'a>(slurm: Slurm, met: impl IntoIterator<Item = (&'a str, &'a Met)>) -> Vec<String> {
     let mut lines = Vec::new();
     for (policy, met) in met {
@@ -380,13 +391,13 @@ fn met<'a>(slurm: Slurm, met: impl IntoIterator<Item = (&'a str, &'a Met)>) -> V
             "{policy}: {calls} of sbatch, at most {most} jobs in the queue; each waited there {wait} on average{}",
             match met.preempted {
                 0 => String::new(),
-                some => format!("; {} had to make room for another job", words::thousands(some as usize)),
+                some => format!("; {} were preempted by other jobs", words::thousands(some as usize)),
             }
         ));
         let mut idle: Vec<(&Idle, &f64)> = met.idle.iter().filter(|(_, share)| **share >= 0.0005).collect();
         idle.sort_by(|a, b| b.1.total_cmp(a.1));
         for (why, share) in idle {
-            lines.push(format!("  GPUs idle for {:.1} %: {}", share * 100.0, idle_words(*why)));
+            lines.push(format!("  GPUs idle for {:.1}%: {}", share * 100.0, idle_words(*why)));
         }
     }
     let Slurm { queue, array, jobs, remembered_s, delay_s, tick_s, rate, submit_s, notice_s, grace_s, checkpoint_s } =
@@ -401,13 +412,15 @@ fn met<'a>(slurm: Slurm, met: impl IntoIterator<Item = (&'a str, &'a Met)>) -> V
 
 fn idle_words(why: Idle) -> &'static str {
     match why {
-        Idle::NoWork => "nothing was left to do, or nothing could be done yet",
-        Idle::Tick => "jobs waited for Slurm's next turn (tick_s, rate)",
-        Idle::Queue => "flow had as many jobs in the queue as it may (queue)",
-        Idle::Jobs => "the controller took no more jobs, for it still knew those that had ended (jobs, remembered_s)",
-        Idle::Delay => "jobs waited for those of others (delay_s)",
+        Idle::NoWork => "no job was left, or no job was ready",
+        Idle::Tick => "jobs waited for Slurm's next cycle (tick_s, rate)",
+        Idle::Queue => "flow's limit of jobs in the queue was reached (queue)",
+        Idle::Jobs => {
+            "the controller accepted no more jobs, because it still remembered ended ones (jobs, remembered_s)"
+        }
+        Idle::Delay => "jobs waited for jobs of other users (delay_s)",
         Idle::Submit => "jobs were being submitted (submit_s)",
-        Idle::Fit => "no node had as many free GPUs as a job wanted",
-        Idle::Preempt => "they were kept for a job for which others of their node made room (grace_s)",
+        Idle::Fit => "no node had enough free GPUs for a job",
+        Idle::Preempt => "they were reserved for a job that waited for other GPUs of their node (grace_s)",
     }
 }

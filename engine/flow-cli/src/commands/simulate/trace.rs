@@ -26,11 +26,11 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
     }
     if left_out > 0 {
         let jobs = words::count(left_out, "job");
-        note(format!("without {jobs} for which the trace has no run time"), output)?;
+        note(format!("without {jobs} that have no run time in the trace"), output)?;
     }
     if rounded > 0 {
         let jobs = words::count(rounded, "job");
-        note(format!("{jobs} with a part of a GPU in the trace: a whole one here"), output)?;
+        note(format!("{jobs} with a part of a GPU in the trace count as one whole GPU"), output)?;
     }
     let mut tasks = trace::tasks(&jobs);
     let mut given = Given::new();
@@ -41,7 +41,7 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
     if asked.qualities().is_none() && jobs.iter().any(|job| job.quality.is_some()) {
         let when = match asked.rules {
             Some(_) => "the cluster does not preempt by quality of service",
-            None => "it counts with --slurm cluster alone, where that one preempts by quality of service",
+            None => "it needs --slurm cluster, and a cluster that preempts by quality of service",
         };
         note(format!("the column qos is not used: {when}"), output)?;
     }

@@ -1,4 +1,4 @@
-//! `flow simulate -w`: the instances of a workflow on hardware that need not be there, as history expects them.
+//! `flow simulate -w`: the instances of a workflow on any hardware, with the times of earlier runs.
 
 use std::path::Path;
 
@@ -16,8 +16,9 @@ use crate::{place, words};
 
 pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &mut Output) -> Result<(), CliError> {
     if asked.slurm.is_some() && asked.gpus.is_none() {
-        let hint = "--gpus '64 x H100, 80000 MiB' --nodes 8, say; `flow hw --on slurm` shows what a cluster has";
-        return Err(CliError::usage("--slurm needs to know which GPUs its nodes have").hint(hint));
+        let hint =
+            "for example --gpus '64 x H100, 80000 MiB' --nodes 8; `flow hw --on slurm` shows a cluster's hardware";
+        return Err(CliError::usage("--slurm needs --gpus to know the GPUs of the nodes").hint(hint));
     }
     let mut machine = hardware::machine(None).map_err(CliError::usage)?;
     if let Some(gpus) = &asked.gpus {
@@ -33,12 +34,12 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
     }
     let knowledge = place::knowledge(&session, output)?;
     let wanted = session.wanted(&[])?;
-    // On that machine nothing has run: nothing is taken from the store but what history knows.
+    // Nothing has run on that machine, so only the learned times are taken from the store.
     let forecast = forecast(&session, &knowledge, &wanted, &Plan::default())?;
     let unknown = forecast.unknown;
     let mut tasks = expected(forecast.tasks.clone());
     let (machine, expansion) = (&session.expansion.machine, &session.expansion);
-    // Where none is for Slurm all are simulated there.
+    // If no step is for Slurm, all are simulated there.
     let some = tasks.iter().any(|task| task.task.batch);
     let (mut given, mut here) = (Given::new(), Given::new());
     for task in &mut tasks {
@@ -54,7 +55,7 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
     let nodes = asked.nodes.unwrap_or(1);
     if asked.slurm.is_some() && (gpus == 0 || !gpus.is_multiple_of(nodes)) {
         let gpus = words::count(gpus as usize, "GPU");
-        return Err(CliError::usage(format!("{gpus} are not the same number on each of {nodes} nodes")));
+        return Err(CliError::usage(format!("{gpus} cannot be divided equally among {nodes} nodes")));
     }
     let cluster = Cluster { nodes, gpus: gpus / nodes };
     let (mut summaries, mut last) = (Vec::new(), None);
@@ -88,7 +89,7 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
     }
     if asked.slurm.is_none() && tasks.iter().any(|task| task.task.batch) {
         let note = styled(NOTE, "note:");
-        output.note(format!("{note} steps on Slurm begin at once here; --slurm simulates its queue and its nodes"))?;
+        output.note(format!("{note} steps on Slurm start at once here; --slurm simulates its queue and nodes"))?;
     }
     if let Some(first) = unknown.first() {
         let first = &expansion.instances[first.index()].label;
@@ -96,7 +97,7 @@ pub(super) fn simulate(asked: &Simulate, file: &Path, global: &Global, output: &
         let never = words::count(unknown.len(), "instance");
         let take = if unknown.len() == 1 { "takes" } else { "take" };
         output.note(format!(
-            "{note} {never} never ran with these parameters and {take} no time here, the first is {first}"
+            "{note} {never} never ran with these parameters and {take} no time here; the first is {first}"
         ))?;
     }
     let schedule = last.unwrap_or_default();

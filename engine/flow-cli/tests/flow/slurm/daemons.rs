@@ -33,9 +33,12 @@ fn with_its_controller_down_a_run_ends_and_leaves_its_jobs_to_the_next() {
     assert!(told.elapsed() < Duration::from_secs(20), "{:?}", told.elapsed());
     assert!(flow.said().contains("2 jobs stay in Slurm's queue: the next `flow run` finds them"), "{}", flow.said());
     let planned = lab.space.flow(["plan", "w.yaml"]).expect(0).text();
-    assert!(planned.contains("note: Slurm cannot be asked: ") && planned.contains("2 go on, 1 to run"), "{planned}");
+    assert!(
+        planned.contains("note: Slurm cannot be queried: ") && planned.contains("2 running, 1 to run"),
+        "{planned}"
+    );
     let refused = lab.space.flow(["run", "w.yaml"]).expect(1).text();
-    assert!(refused.contains("`scontrol ping` says whether its controller is up"), "{refused}");
+    assert!(refused.contains("`scontrol ping` shows whether its controller is up"), "{refused}");
     lab.cluster.start_again(CONTROLLER);
     lab.cluster.register_nodes();
     lab.space.write("on", "");
@@ -83,8 +86,8 @@ fn what_needs_no_controller_is_answered_and_done_without_one() {
     lab.space.flow(["run", "w.yaml"]).expect(0);
     lab.cluster.stop(CONTROLLER);
     lab.space.write("data.txt", "2");
-    let note = "note: Slurm cannot be asked: `sinfo` did not answer in time; \
-                its nodes are taken to be those that it told of last";
+    let note = "note: Slurm cannot be queried: `sinfo` did not answer in time; \
+                flow uses its last answer about the nodes";
     let asked = Instant::now();
     let said = lab.space.flow(["plan", "w.yaml"]).expect(0).text();
     assert!(said.contains(note) && said.contains("1 cached, 1 to run"), "{said}");
@@ -93,12 +96,12 @@ fn what_needs_no_controller_is_answered_and_done_without_one() {
     assert!(said.contains(note) && said.contains("train: cached, nothing changed"), "{said}");
     assert!(said.contains("here: would run\n  - input `data.txt` changed"), "{said}");
     let said = lab.space.flow(["run", "w.yaml"]).expect(0).text();
-    assert!(said.contains("Slurm cannot be asked") && said.contains("done: 1 cached, 1 ran"), "{said}");
+    assert!(said.contains("Slurm cannot be queried") && said.contains("done: 1 cached, 1 ran"), "{said}");
     // Without a look at the cluster.
     let said = lab.space.flow(["run", "w.yaml"]).expect(0).text();
     assert!(said.contains("nothing to do") && !said.contains("cannot be asked"), "{said}");
     let said = lab.space.flow(["run", "w.yaml", "--set", "more=true"]).expect(1).text();
-    assert!(said.contains("a step is to run on Slurm, which does not answer"), "{said}");
+    assert!(said.contains("a step should run on Slurm, which does not answer"), "{said}");
     lab.cluster.start_again(CONTROLLER);
     lab.cluster.register_nodes();
     lab.space.flow(["run", "w.yaml", "--set", "more=true"]).expect(0);
@@ -118,7 +121,7 @@ fn a_lost_node_costs_no_retry_and_a_dead_controller_nothing() {
     lab.cluster.start_again(CONTROLLER);
     assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
     let text = flow.said();
-    assert!(text.contains("was lost under job"), "{text}");
+    assert!(text.contains("while it ran job"), "{text}");
     lab.expect_no_job();
 }
 

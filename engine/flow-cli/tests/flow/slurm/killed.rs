@@ -122,7 +122,7 @@ fn what_a_run_has_not_taken_up_yet_when_it_is_told_to_end_is_ended_too() {
     until("it has taken up some", || flow.said().contains("is not asked for again"));
     flow.signal(Signal::SIGINT);
     assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
-    let said = "jobs that an earlier run left and this one had not taken up are cancelled";
+    let said = "jobs that an earlier run left are cancelled";
     assert!(flow.said().contains(said), "{}", flow.said());
     lab.expect_no_job();
     let planned = lab.space.flow(["plan", "w.yaml"]).expect(0).stdout();
@@ -136,7 +136,7 @@ fn whenever_a_run_is_told_to_end_no_job_of_a_killed_one_is_left() {
     for after in [0, 2, 5, 10, 20, 40, 80] {
         left_waiting(&lab, 40);
         let mut flow = lab.space.start(["run", "w.yaml"]);
-        until("it says what it is about to do", || flow.said().contains("40 go on"));
+        until("it says what it is about to do", || flow.said().contains("40 running"));
         thread::sleep(Duration::from_millis(after));
         flow.signal(Signal::SIGINT);
         assert_eq!(flow.wait().code(), Some(130), "{after} ms: {}", flow.said());
@@ -192,9 +192,9 @@ fn the_log_of_a_job_that_a_killed_run_has_left_is_followed_to_its_end() {
     until("it runs", || lab.space.path("began").exists());
     flow.kill();
     let show = || lab.space.flow(["show", "a"]).expect(0).stdout();
-    assert!(show().contains("flow was killed, and its job may go on in Slurm"), "{}", show());
+    assert!(show().contains("flow was killed, and its job may continue in Slurm"), "{}", show());
     assert_eq!(lab.space.flow(["logs", "a", "-f"]).expect(0).stdout(), "first\nsecond\nlast\n");
-    assert!(show().contains("it has ended since, and the next run takes in"), "{}", show());
+    assert!(show().contains("it has ended since, and the next run collects its result"), "{}", show());
     lab.space.flow(["run", "w.yaml"]).expect(0);
     lab.expect_no_job();
 }
@@ -257,7 +257,7 @@ fn what_a_killed_run_left_is_followed_whatever_on_says_now() {
             assert!(runs.contains("--on slurm"), "{runs}");
         }
         let planned = lab.space.flow([&["plan", "w.yaml"], next].concat()).expect(0).stdout();
-        assert!(planned.contains(&format!("count × 2  {place}")) && planned.contains("2 go on\n"), "{planned}");
+        assert!(planned.contains(&format!("count × 2  {place}")) && planned.contains("2 running\n"), "{planned}");
         let text = lab.space.flow([&["run", "w.yaml"], next].concat()).expect(0).text();
         assert_eq!((lab.lines("began"), lab.lines("did")), (once(2), once(2)), "{text}");
         lab.expect_no_job();

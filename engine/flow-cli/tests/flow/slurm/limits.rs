@@ -70,7 +70,7 @@ fn what_keeps_checkpoints_goes_on_after_its_time_limit() {
     assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
     let said = flow.said();
     assert_eq!(
-        said.matches("ran into its time limit in Slurm; it goes on in another job, from its checkpoint").count(),
+        said.matches("reached its time limit in Slurm; it continues in another job, from its checkpoint").count(),
         3,
         "{said}"
     );
@@ -92,7 +92,7 @@ fn what_keeps_checkpoints_goes_on_after_its_time_limit() {
         assert!(usage["earlier"]["cpu_s"].as_f64().unwrap() > 0.0, "{usage}");
         assert!(before > 2.0 && all > before + 0.5 && all < before + 10.0, "of both jobs: {usage}");
         let shown = lab.space.flow(["show", &label]).expect(0).stdout();
-        assert!(shown.contains(", in 2 attempts: one was ended in the middle"), "{shown}");
+        assert!(shown.contains(", in 2 attempts: one was interrupted"), "{shown}");
     }
     lab.expect_no_job();
     assert_eq!(std::fs::read_dir(lab.space.path(".flow/checkpoints")).unwrap().count(), 0);
@@ -164,7 +164,7 @@ fn no_job_asks_for_more_time_than_its_partition_gives() {
     // What a plan cannot know is told when Slurm says it.
     let text = lab.space.flow(["run", "w.yaml", "unseen"]).expect(1).text();
     assert!(
-        text.contains("unseen: job ") && text.contains("would wait in Slurm for ever (PartitionTimeLimit)"),
+        text.contains("unseen: job ") && text.contains("would wait in Slurm forever (PartitionTimeLimit)"),
         "{text}"
     );
     // What people name for all their jobs is the partition, and no other word of theirs reaches `sbatch`.
@@ -191,7 +191,7 @@ fn a_time_limit_of_slurm_that_was_a_result_is_one_until_it_is_longer() {
     let limit = |text: &str| lab.space.write("w.yaml", &lab.space.read("w.yaml").replace("slurm: {time: 1m}, ", text));
     limit("");
     let planned = lab.space.flow(["plan", "w.yaml"]).expect(0).stdout();
-    assert!(planned.contains("it timed out after 1m, there is no limit now"), "{planned}");
+    assert!(planned.contains("it timed out after 1m; there is no limit now"), "{planned}");
     lab.scontrol(["update", "PartitionName=main", "MaxTime=1"]);
     assert!(
         lab.space.flow(["plan", "w.yaml"]).expect(0).stdout().contains("1 cached"),

@@ -31,7 +31,7 @@ fn what_is_preempted_is_tried_again_however_the_site_does_that() {
         until("it runs again", || lab.lines("began").get("0") == Some(&2));
         lab.space.write("on", "");
         assert_eq!(flow.wait().code(), Some(0), "{mode}: {}", flow.said());
-        assert!(flow.said().contains("had to make room for another in Slurm; it is tried again"), "{}", flow.said());
+        assert!(flow.said().contains("was preempted by another job in Slurm; it is retried"), "{}", flow.said());
         assert_eq!(lab.lines("began"), BTreeMap::from([("0".to_owned(), 2)]), "{mode}");
         assert_eq!(lab.results().len(), 1);
         lab.expect_no_job();
@@ -55,7 +55,7 @@ fn what_is_preempted_again_and_again_goes_on_from_its_checkpoint() {
         lab.cluster.run("sbatch", ["--partition=high", "--gres=gpu:1", "--output=/dev/null", "--wrap=true"]);
     }
     assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
-    let said = "had to make room for another in Slurm; it goes on in another job, from its checkpoint";
+    let said = "was preempted by another job in Slurm; it continues in another job, from its checkpoint";
     assert!(flow.said().contains(said), "{}", flow.said());
     let goes_on = |line: &serde_json::Value| line["event"] == "again" && line["because"]["goes_on"] == true;
     assert_eq!(lab.space.journal().into_iter().filter(goes_on).count(), TIMES, "{}", flow.said());
@@ -171,7 +171,7 @@ fn what_no_node_could_run_is_refused_before_anything_is_submitted() {
     7 |   large: {run: 'true', gpus: 4}
       |                              ^
       |
-      = help: ask for less, or name another partition: `slurm: {partition: …}`
+      = help: request less, or choose another partition: `slurm: {partition: …}`
 
     error: `hungry`: no node of Slurm's partition `main` has 1 CPU and 64.0 GiB at once: the largest have 2 GPUs, 8 CPUs and 3.9 GiB
      --> w.yaml:8:33
@@ -179,7 +179,7 @@ fn what_no_node_could_run_is_refused_before_anything_is_submitted() {
     8 |   hungry: {run: 'true', memory: 64GiB}
       |                                 ^
       |
-      = help: ask for less, or name another partition: `slurm: {partition: …}`
+      = help: request less, or choose another partition: `slurm: {partition: …}`
 
     error: `other`: no node of Slurm's partition `main` has GPUs of type `h100`: it has fake
      --> w.yaml:9:51
@@ -187,7 +187,7 @@ fn what_no_node_could_run_is_refused_before_anything_is_submitted() {
     9 |   other: {run: 'true', gpus: 1, slurm: {gpu_type: h100}}
       |                                                   ^
       |
-      = help: name one of them as `gpu_type`, or another partition
+      = help: set one of them as `gpu_type`, or choose another partition
 
     error: `wrong`: Slurm has no partition `nowhere`; it has main
       --> w.yaml:10:43
@@ -226,14 +226,13 @@ fn what_ends_before_flow_begins_on_its_node_is_tried_again_with_what_its_log_say
     let once = format!("#!/bin/sh\n[ -e $HOME/once ] || {{ : > $HOME/once; exit 2; }}\nexec {flow} \"$@\"\n");
     lab.space.script("flow.sh", &once);
     let text = lab.space.flow(["run", "w.yaml"]).expect(0).text();
-    let said =
-        "ended in Slurm with exit code 2 before flow could begin on its node, and its log is empty; it is tried again";
+    let said = "ended in Slurm with exit code 2 before flow started on its node, and its log is empty; it is retried";
     assert!(text.contains(said), "{text}");
     assert_eq!(lab.lines("did"), crate::counted::once(1));
     // What no node can start is not tried again and again.
     lab.space.script("flow.sh", "#!/bin/sh\necho 'it needs a library that is not there' >&2\nexit 127\n");
     let text = lab.space.flow(["run", "w.yaml", "-f"]).expect(1).text();
-    let said = "with exit code 127 before flow could begin on its node: it needs a library that is not there";
+    let said = "with exit code 127 before flow started on its node: it needs a library that is not there";
     assert!(text.contains(said) && !text.contains("tried again"), "{text}");
 }
 
@@ -249,7 +248,7 @@ fn what_its_nodes_prolog_keeps_from_beginning_is_tried_again() {
     let conf = format!("Prolog={}", prolog.display());
     let lab = Lab::on(Cluster::start_with(2, 1, &conf), &sweep(1, 0, "gpus: 1"));
     let text = lab.space.flow(["run", "w.yaml"]).expect(0).text();
-    assert!(text.contains("Slurm could not start job ") && text.contains("it is tried again"), "{text}");
+    assert!(text.contains("Slurm could not start job ") && text.contains("it is retried"), "{text}");
     assert_eq!(lab.lines("did"), once(1));
     lab.expect_no_job();
 }
@@ -260,7 +259,7 @@ fn what_finds_its_folder_gone_is_tried_again() {
     let cases = [
         // Slurm cannot write the log of a job that is no array.
         (1, "Slurm could not start job "),
-        (2, "with exit code 97 before flow could begin on its node: "),
+        (2, "with exit code 97 before flow started on its node: "),
     ];
     at_once(cases, |(instances, said)| {
         let lab = Lab::new(1, 1, &sweep(instances, 0, "gpus: 1"));
@@ -272,7 +271,7 @@ fn what_finds_its_folder_gone_is_tried_again() {
         std::fs::remove_dir_all(run.join("attempts/0")).unwrap();
         lab.cluster.run("scancel", ["1"]);
         assert_eq!(flow.wait().code(), Some(0), "{}", flow.said());
-        assert!(flow.said().contains(said) && flow.said().contains("it is tried again"), "{}", flow.said());
+        assert!(flow.said().contains(said) && flow.said().contains("it is retried"), "{}", flow.said());
         assert_eq!(lab.lines("did"), once(instances));
         lab.expect_no_job();
     });
@@ -292,7 +291,7 @@ fn a_controller_that_is_busy_or_knows_no_nodes_yet_is_no_mistake_of_the_workflow
     // Its first answers: it is asked again where it was busy, and nothing is said of the workflow where it tells nothing.
     lab.space.write("first", "none\n");
     let said = lab.space.flow(["run", "w.yaml"]).expect(1).text();
-    assert!(said.contains("does not answer: `sinfo` tells of no nodes"), "{said}");
+    assert!(said.contains("does not answer: `sinfo` lists no nodes"), "{said}");
     lab.space.write("first", "busy\nbusy\nbusy\n");
     lab.space.flow(["run", "w.yaml"]).expect(0);
     assert_eq!(lab.lines("did"), once(1));

@@ -46,7 +46,7 @@ fn a_secret_is_on_no_disk_before_its_job_is_written_down() {
     lab.first_on_the_path("sbatch", &format!("#!/bin/sh\n{script}"));
     lab.space.write("full", "");
     let mut flow = lab.space.start(["run", "w.yaml"]);
-    until("they wait for room", || flow.said().contains("Slurm takes no more jobs of yours for now"));
+    until("they wait for room", || flow.said().contains("Slurm accepts no more of your jobs for now"));
     assert_eq!(with_the_secret(&lab).len(), 1, "of the one that was asked for");
     flow.kill();
     fs::remove_file(lab.space.path("full")).unwrap();

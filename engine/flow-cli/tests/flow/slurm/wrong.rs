@@ -136,7 +136,7 @@ fn what_a_controller_forgot_is_looked_for_together() {
     let mut flow = lab.space.start(["run", "w.yaml"]);
     until("some run, and all are queued", || lab.jobs().len() == 24 && !lab.lines("began").is_empty());
     lab.cluster.forget();
-    let again = |flow: &str| flow.matches("it is tried again").count();
+    let again = |flow: &str| flow.matches("it is retried").count();
     until("those that waited are asked for again", || again(&flow.said()) >= 4 && lab.queue().contains("flow-"));
     let asked = lab.lines("looks").get("asked").copied().unwrap_or_default() as usize;
     assert!((1..again(&flow.said())).contains(&asked), "squeue was called {asked} times: {}", flow.said());

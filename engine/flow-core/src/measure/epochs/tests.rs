@@ -212,7 +212,7 @@ fn the_best_of_a_long_series_is_of_all_that_was_printed() {
     assert_eq!(g.metrics.get("loss").map(|metric| metric.value), None, "its row is not kept");
     assert_eq!(reported.caveats(), [Caveat::FirstValues { kept: 100_000, printed: 150_000 }]);
     let expected = [
-        "its series hold the first 100000 of 150000 values; last, min and max are of all",
+        "its series keep the first 100000 of 150000 values; last, min and max cover all of them",
         "`loss` has no value: none is kept at the epoch with the max of `acc`",
     ];
     assert_eq!(reported.remarks(), expected);

@@ -154,10 +154,10 @@ impl<X: Executor> Attempts<X> {
         }
         if let Some(job) = work.job.as_ref().filter(|job| job.joined) {
             // The same words for every step of a sweep, so that they are shown once.
-            out.notice(Some(id), format!("goes on since run {}: its job is not asked for again", job.intent.run));
+            out.notice(Some(id), format!("running since run {}: its job is not submitted again", job.intent.run));
         }
         if let Some(stays) = work.stays.as_ref().filter(|stays| stays.joined) {
-            out.notice(Some(id), format!("goes on since run {}: it is not started again", stays.intent.run));
+            out.notice(Some(id), format!("running since run {}: it is not started again", stays.intent.run));
         }
         if !running.batch {
             self.others.note(&mut running.circumstances, measured);

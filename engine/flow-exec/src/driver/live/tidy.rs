@@ -23,11 +23,11 @@ impl<X: Executor> EventLoop<'_, X> {
     pub(in crate::driver) fn tidy(&mut self) {
         let context = Arc::clone(&self.context);
         let what = match context.captures.files() {
-            0 => "what steps left in their work folders".to_owned(),
+            0 => "files of steps in their work folders".to_owned(),
             1 => "the copy of an input file".to_owned(),
             files => format!("{files} copies of input files"),
         };
-        let (begun, mut unsaid) = (clock::steady(), Some(format!("cleaning up: removes {what}")));
+        let (begun, mut unsaid) = (clock::steady(), Some(format!("cleaning up: removing {what}")));
         let mut ends = std::mem::take(&mut self.ends);
         let work = || {
             context.captures.clear();

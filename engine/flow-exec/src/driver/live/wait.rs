@@ -37,7 +37,7 @@ impl<X: Executor> EventLoop<'_, X> {
         let giving_up = self.gives_up_at.filter(|at| now < *at).map(span);
         let dues = [until_wake, until_room, gathering, listening, watching, aside, theirs, giving_up];
         let Some(pause) = dues.into_iter().flatten().min() else {
-            return Err(ExecError::Fault("nothing runs, nothing is due, and yet not every step is settled".to_owned()));
+            return Err(ExecError::Fault("nothing is running or due, but some steps are not settled".to_owned()));
         };
         tokio::select! {
             biased;

@@ -84,7 +84,7 @@ pub enum NoAnswer {
     TooLate { command: &'static str },
     #[error("{text}")]
     Refused { text: String },
-    #[error("`{command}` ended with code {code}, and said nothing")]
+    #[error("`{command}` ended with code {code} and no message")]
     Failed { command: &'static str, code: i32 },
     #[error(transparent)]
     Unread(#[from] ParseError),
@@ -237,7 +237,7 @@ impl Client {
         };
         if text.trim().is_empty() {
             // This is no cluster, or not one yet: it says nothing about the workflow.
-            return Err(NoAnswer::Refused { text: "`sinfo` tells of no nodes".to_owned() });
+            return Err(NoAnswer::Refused { text: "`sinfo` lists no nodes".to_owned() });
         }
         Ok((flow_slurm::parse_nodes(&text)?, text))
     }
@@ -305,7 +305,7 @@ impl Silence {
             self.patience.set((self.patience.get() * 2).min(SILENT.1));
             let error = self.error.borrow();
             let error = if error.is_empty() { String::new() } else { format!(": {error}") };
-            (self.tell)(format!("Slurm does not answer{error}; its jobs go on, and flow waits for it"));
+            (self.tell)(format!("Slurm does not answer{error}; its jobs continue, and flow waits for it"));
         }
     }
 

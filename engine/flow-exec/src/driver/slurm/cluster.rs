@@ -58,7 +58,7 @@ pub fn rules() -> Result<Rules, NoAnswer> {
 
 /// Slurm did not report its nodes.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("Slurm cannot be asked: {error}; {}", taken(*.remembered))]
+#[error("Slurm cannot be queried: {error}; {}", taken(*.remembered))]
 pub struct Unasked {
     pub error: NoAnswer,
     /// Its last answer is used instead.
@@ -67,9 +67,9 @@ pub struct Unasked {
 
 fn taken(remembered: bool) -> &'static str {
     if remembered {
-        "its nodes are taken to be those that it told of last"
+        "flow uses its last answer about the nodes"
     } else {
-        "what its nodes have is not known, and what is said of steps there may change with that"
+        "the hardware of its nodes is unknown, so the plan of steps there may change"
     }
 }
 
@@ -77,8 +77,7 @@ impl From<&Unasked> for ExecError {
     fn from(Unasked { error, .. }: &Unasked) -> Self {
         match error {
             NoAnswer::NotInstalled { command } => ExecError::Usage(format!(
-                "a step is to run on Slurm, and `{command}` is not on the PATH: run flow where jobs are submitted, on a login node, or \
-                 `--on local` on this machine"
+                "a step is to run on Slurm, and `{command}` is not on the PATH: run flow on a login node, or with `--on local` on this machine"
             )),
             error => ExecError::SlurmSilent(error.clone()),
         }
@@ -161,9 +160,8 @@ impl Cluster {
         if let (Some(time), Some(longest)) = (time, self.longest(job))
             && time > longest
         {
-            let what = format!("{place} gives a job {} at most, and not {}", span(longest), span(time));
-            let help = "a shorter `time` will do for a training that keeps checkpoints, which goes on in another job; or name another \
-                partition: `slurm: {partition: …}`";
+            let what = format!("{place} gives a job at most {}, not {}", span(longest), span(time));
+            let help = "a training with checkpoints can use a shorter `time` and resume in another job; or choose another partition: `slurm: {partition: …}`";
             return Some(Impossible { what, help: help.to_owned() });
         }
         let kinds = kinds(&there);
@@ -175,7 +173,7 @@ impl Cluster {
             && !has(job, &["--constraint"])
         {
             let what = format!("it is measured, and {place} has GPUs of several types: {}", kinds.join(", "));
-            return Some(Impossible { what, help: format!("say which it is to have: `slurm: {{gpu_type: {first}}}`") });
+            return Some(Impossible { what, help: format!("choose one: `slurm: {{gpu_type: {first}}}`") });
         }
         let gpus = |node: &Node| -> u32 {
             let of = node.gpus.iter().filter(|gpus| gpu_type.is_none() || gpus.model.as_deref() == gpu_type);
@@ -208,8 +206,10 @@ impl Cluster {
             format!("{}, {cpus} CPUs and {}", gpus_in_words(*gpus, None), bytes(*memory))
         };
         let shapes: Vec<String> = shapes.iter().take(3).map(shape).collect();
-        let what = format!("no node of {place} has {wants} at once: the largest have {}", shapes.join("; "));
-        Some(Impossible { what, help: "ask for less, or name another partition: `slurm: {partition: …}`".to_owned() })
+        let what = format!("no node of {place} has {wants}: the largest have {}", shapes.join("; "));
+        Some(Impossible {
+            what, help: "request less, or choose another partition: `slurm: {partition: …}`".to_owned()
+        })
     }
 }
 
@@ -239,7 +239,7 @@ impl Impossible {
     fn type_of_gpu(kind: &str, place: &str, kinds: &[&str]) -> Impossible {
         let has = if kinds.is_empty() { "none has a type".to_owned() } else { format!("it has {}", kinds.join(", ")) };
         let what = format!("no node of {place} has GPUs of type `{kind}`: {has}");
-        Impossible { what, help: "name one of them as `gpu_type`, or another partition".to_owned() }
+        Impossible { what, help: "set one of them as `gpu_type`, or choose another partition".to_owned() }
     }
 }
 
@@ -366,12 +366,12 @@ mod tests {
             .join("\n"),
             @r"
         Slurm has no partition `gpus`; it has cpu, gpu. `flow hw --on slurm` shows them all
-        no node of Slurm's partition `gpu` has GPUs of type `v100`: it has a100, h100. name one of them as `gpu_type`, or another partition
-        it is measured, and Slurm's partition `gpu` has GPUs of several types: a100, h100. say which it is to have: `slurm: {gpu_type: a100}`
-        no node of Slurm's partition `gpu` has 8 GPUs of type a100 and 1 CPU at once: the largest have 4 GPUs, 32 CPUs and 244.1 GiB. ask for less, or name another partition: `slurm: {partition: …}`
-        no node of Slurm's partition `cpu` has 65 CPUs and 1.0 GiB at once: the largest have 0 GPUs, 64 CPUs and 488.3 GiB. ask for less, or name another partition: `slurm: {partition: …}`
-        no node of Slurm's partition `cpu` has 1 GPU and 1 CPU at once: the largest have 0 GPUs, 64 CPUs and 488.3 GiB. ask for less, or name another partition: `slurm: {partition: …}`
-        Slurm's partition `gpu` gives a job 24h at most, and not 25h. a shorter `time` will do for a training that keeps checkpoints, which goes on in another job; or name another partition: `slurm: {partition: …}`
+        no node of Slurm's partition `gpu` has GPUs of type `v100`: it has a100, h100. set one of them as `gpu_type`, or choose another partition
+        it is measured, and Slurm's partition `gpu` has GPUs of several types: a100, h100. choose one: `slurm: {gpu_type: a100}`
+        no node of Slurm's partition `gpu` has 8 GPUs of type a100 and 1 CPU at once: the largest have 4 GPUs, 32 CPUs and 244.1 GiB. request less, or choose another partition: `slurm: {partition: …}`
+        no node of Slurm's partition `cpu` has 65 CPUs and 1.0 GiB at once: the largest have 0 GPUs, 64 CPUs and 488.3 GiB. request less, or choose another partition: `slurm: {partition: …}`
+        no node of Slurm's partition `cpu` has 1 GPU and 1 CPU at once: the largest have 0 GPUs, 64 CPUs and 488.3 GiB. request less, or choose another partition: `slurm: {partition: …}`
+        Slurm's partition `gpu` gives a job 24h at most, and not 25h. a training with checkpoints can use a shorter `time` and resume in another job; or choose another partition: `slurm: {partition: …}`
         "
         );
     }

@@ -196,7 +196,7 @@ pub(super) fn end_unjoined(dir: &StoreDir, mut jobs: Vec<Intent>) -> Option<Stri
     if jobs.is_empty() {
         return None;
     }
-    let left = || "that an earlier run left and this one had not taken up";
+    let left = || "that an earlier run left";
     let Err(error) = end(dir, &jobs, &client::Client::hurried()) else {
         return Some(match jobs.len() {
             1 => format!("a job {} is cancelled", left()),
@@ -212,8 +212,8 @@ pub(super) fn end_unjoined(dir: &StoreDir, mut jobs: Vec<Intent>) -> Option<Stri
 fn stay(jobs: usize) -> Option<String> {
     match jobs {
         0 => None,
-        1 => Some("a job stays in Slurm's queue: the next `flow run` finds it and takes it up".to_owned()),
-        many => Some(format!("{many} jobs stay in Slurm's queue: the next `flow run` finds them and takes them up")),
+        1 => Some("a job stays in Slurm's queue: the next `flow run` follows it".to_owned()),
+        many => Some(format!("{many} jobs stay in Slurm's queue: the next `flow run` follows them")),
     }
 }
 

@@ -57,7 +57,7 @@ pub(super) fn job(settings: &Settings, unit: Vec<Work>) -> io::Result<Option<Bat
     }
     let Some((intent, joined)) = first else { return Ok(None) };
     if intent.members.is_empty() {
-        return Err(io::Error::other("nothing is written down of what it is to do"));
+        return Err(io::Error::other("it has no record of its task"));
     }
     request.memory = memory.filter(|memory| *memory > 0).map(|memory| memory.saturating_add(OWN_MEMORY));
     request.time = longest_of(times.into_iter());

@@ -264,9 +264,7 @@ impl Worker {
         });
         let answer = match request {
             Ok(request) => self.client.submit(&request),
-            Err(error) => {
-                Ok(Err(Refused { why: Why::Usage, text: format!("its job cannot be written down: {error}") }))
-            }
+            Err(error) => Ok(Err(Refused { why: Why::Usage, text: format!("its job cannot be recorded: {error}") })),
         };
         match answer {
             Ok(Ok(id)) => self.submitted(which, id),
@@ -300,12 +298,12 @@ impl Worker {
             Why::Array => self.most = 1,
             Why::SubmitLimit if which.len() > 1 => self.most = which.len() / 2,
             Why::SubmitLimit => {
-                self.say("limit", format!("Slurm takes no more jobs of yours for now: {text}; the others wait"));
+                self.say("limit", format!("Slurm accepts no more of your jobs for now: {text}; the others wait"));
                 self.hold = Some(clock::steady() + self.settings.poll.min(HOLD));
             }
             Why::Unreachable | Why::Unknown => {
                 self.book.put(which, Stage::Unsure { looks: 0 });
-                self.say("unsure", format!("Slurm did not say whether it took a job: {text}; its queue will tell"));
+                self.say("unsure", format!("Slurm did not confirm a job: {text}; flow will check its queue"));
                 self.hold = Some(clock::steady() + self.settings.poll.min(HOLD));
             }
         }
@@ -318,7 +316,7 @@ impl Worker {
             // The client reports silence.
             Err(_) if self.client.silent_since().is_some() => return,
             Err(error) => {
-                let text = format!("Slurm's queue cannot be read: {error}; its jobs go on, and flow asks again");
+                let text = format!("Slurm's queue cannot be read: {error}; its jobs continue, and flow asks again");
                 return self.say("unread", text);
             }
         };

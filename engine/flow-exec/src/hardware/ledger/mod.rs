@@ -143,7 +143,7 @@ impl Ledger {
             }
             return Ok(Entered::Yes);
         }
-        Err(fails(io::Error::other("it is removed again and again"), &self.path))
+        Err(fails(io::Error::other("something keeps removing it"), &self.path))
     }
 
     /// Gives the mutex back.
@@ -268,7 +268,7 @@ fn own_slot(file: &File) -> io::Result<usize> {
             return Ok(slot);
         }
     }
-    Err(io::Error::other(format!("{SLOTS} runs of this machine have a place in it already")))
+    Err(io::Error::other(format!("{SLOTS} runs of this machine already have a place in it")))
 }
 
 fn range(kind: i32, byte: usize) -> libc::flock {
@@ -415,7 +415,7 @@ mod tests {
             let why = Ledger::within(folder).enter().unwrap_err();
             why.replace(&*dir.path().to_string_lossy(), "TMP")
         };
-        insta::assert_snapshot!(said(dir.path()), @"`TMP/flow-machine.ledger` cannot be used: it is a link, which is not followed; `rm TMP/flow-machine.ledger` makes room for a new one, or FLOW_GPU_LOCKS names another folder, the same for all who share the machine");
+        insta::assert_snapshot!(said(dir.path()), @"`TMP/flow-machine.ledger` cannot be used: it is a link, which flow does not follow; `rm TMP/flow-machine.ledger` makes room for a new one, or FLOW_GPU_LOCKS names another folder, the same for all who share the machine");
         assert!(!dir.path().join("elsewhere").exists());
         insta::assert_snapshot!(said(&dir.path().join("nowhere")), @"`TMP/nowhere/flow-machine.ledger` cannot be used: no such file or directory; see to the folder `TMP/nowhere`, or FLOW_GPU_LOCKS names another folder, the same for all who share the machine");
     }

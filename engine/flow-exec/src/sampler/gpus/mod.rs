@@ -321,7 +321,7 @@ impl Shared {
                     // If this thread panics, nobody waits for it, and no step is ended for that reason.
                     let watch = AssertUnwindSafe(|| self.watch_card(n, OneCard::new(library, facts)));
                     if panic::catch_unwind(watch).is_err() {
-                        let why = "a GPU is not measured any more, by a fault of flow; please report it";
+                        let why = "a GPU is no longer measured because of a bug in flow; please report it";
                         self.give_up(n..n + 1, why.to_owned());
                     }
                 };
