@@ -15,6 +15,9 @@ const HEAD: u64 = 64 << 10;
 /// Longer files are not searched for includes.
 const LONGEST: u64 = 1 << 20;
 
+/// The hint if there is no workflow.
+pub(crate) const NONE: &str = "name one, or write a small one with `flow init`";
+
 /// The only workflow in `folder`, else the last run's, else the only one in `folder/workflows`. The
 /// path is relative to `folder`, except for the last run's.
 pub(crate) fn choose(folder: &Path, last: impl FnOnce() -> Option<PathBuf>) -> Result<PathBuf, CliError> {
@@ -29,7 +32,7 @@ pub(crate) fn choose(folder: &Path, last: impl FnOnce() -> Option<PathBuf>) -> R
     let which = CliError::usage("which workflow? no file was given");
     match here.as_mut_slice() {
         [one] => Ok(std::mem::take(one)),
-        [] => Err(which.hint("name one, or write a small one with `flow init`")),
+        [] => Err(which.hint(NONE)),
         several => {
             let names: Vec<String> = several.iter().map(|name| name.display().to_string()).collect();
             Err(which.hint(format!("found {}", names.join(", "))))

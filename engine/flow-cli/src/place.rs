@@ -11,7 +11,7 @@ use flow_core::{InstanceId, JournalLine, RunEvent, RunId, RunStart};
 use flow_exec::{Knowledge, Session, SessionRequest, Workspace, clock};
 use flow_store::{Holder, Import, ProcessIdentity, Rebuilt, Replay, Results, RunDir, Store, StoreDir, StoreError};
 
-use crate::args::{About, Global, OfRun, Selection, WorkflowArg};
+use crate::args::{About, Global, OfRun, Selection, WorkflowArg, is_workflow};
 use crate::at_hand;
 use crate::error::CliError;
 use crate::output::{NOTE, Output, styled};
@@ -138,8 +138,11 @@ impl StoreLocation {
                     run == asked || asked.len() >= SHORTEST && run.ends_with(asked)
                 };
                 let import = imports.iter().rfind(named).map(|import| import.id.clone());
-                import
-                    .ok_or_else(|| CliError::usage(format!("there is no run `{asked}`")).hint("`flow runs` lists them"))
+                let hint = match is_workflow(asked) {
+                    true => format!("to name a workflow, use -w {asked}"),
+                    false => "`flow runs` lists them".to_owned(),
+                };
+                import.ok_or_else(|| CliError::usage(format!("there is no run `{asked}`")).hint(hint))
             }
             several => {
                 let names: Vec<&str> = several.iter().map(|run| &*run.0).collect();
@@ -433,7 +436,21 @@ pub(crate) fn workflow_at_hand(global: &Global, output: &mut Output) -> Result<P
         let file = PathBuf::from(near(&place.workspace.root.join(start.file)));
         file.is_file().then_some(file)
     };
-    let file = at_hand::choose(Path::new("."), last)?;
+    let imported = || {
+        let place = StoreLocation::find(global, &About { workflow: None }).ok()?;
+        place.imports().ok()?.pop()
+    };
+    let file = at_hand::choose(Path::new("."), last).map_err(|error| match &error {
+        CliError::Usage { hint: Some(hint), .. } if hint == at_hand::NONE => match imported() {
+            Some(import) => error.hint(format!(
+                "name one with -w FILE. The workflow of an imported run comes with its bundle: `flow report`, \
+                 `flow plan --run {0}` and `flow predict --run {0}` use it",
+                import.origin.run
+            )),
+            None => error,
+        },
+        _ => error,
+    })?;
     output.note(format!("workflow: {}", file.display()))?;
     Ok(file)
 }

@@ -1,8 +1,10 @@
 //! `flow check`.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::mem;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -66,6 +68,12 @@ impl Check {
                     for remark in expansion.remarks.iter().map(reasons::remark).chain(unfit) {
                         output.line(format!("   {remark}"))?;
                     }
+                    for (step, path) in unlisted(&session) {
+                        output.line(format!(
+                            "   {} `{path}` is not under `inputs:` of `{step}`, so an edit of it does not rerun the step",
+                            styled(NOTE, "warning:")
+                        ))?;
+                    }
                     if output.verbose {
                         for line in runners(expansion) {
                             output.line(format!("   {line}"))?;
@@ -81,6 +89,32 @@ impl Check {
         }
         Ok(worst)
     }
+}
+
+/// Files that a step's command names by an absolute path and that are not its inputs. Programs and
+/// files of the system do not count. Only the first instance of a step is read.
+fn unlisted(session: &Session) -> BTreeSet<(String, String)> {
+    const SYSTEM: [&str; 8] = ["/bin", "/dev", "/etc", "/lib", "/opt", "/proc", "/sys", "/usr"];
+    let is_data = |path: &Path| {
+        path.is_absolute()
+            && !SYSTEM.iter().any(|folder| path.starts_with(folder))
+            && fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 == 0)
+    };
+    let expansion = &session.expansion;
+    let mut found = BTreeSet::new();
+    for step in &expansion.steps {
+        let Some(instance) = step.instances.clone().next().and_then(|id| expansion.instances.get(id as usize)) else {
+            continue;
+        };
+        let Some((command, _)) = expansion.command(instance.id) else { continue };
+        let is_input = |path: &Path| {
+            instance.inputs.iter().any(|input| path.starts_with(session.workspace.folder.join(&input.path)))
+        };
+        let words = command.split(|c: char| c.is_whitespace() || "'\"=;|&()<>".contains(c));
+        let paths = words.filter(|word| is_data(Path::new(word)) && !is_input(Path::new(word)));
+        found.extend(paths.map(|path| (step.name.clone(), path.to_owned())));
+    }
+    found
 }
 
 /// The shell of each step with a command: `train: bash -eo pipefail`.

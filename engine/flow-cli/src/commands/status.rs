@@ -13,7 +13,7 @@ use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
 use crate::place::{LivingRun, StoreLocation, kept, left_in_slurm, may_have_left};
-use crate::screen::{Ended, FURTHER, Length, summary};
+use crate::screen::{Ended, FURTHER, InstanceState, Length, Shown, summary};
 use crate::{reasons, words};
 
 /// Arguments of `flow status`.
@@ -56,7 +56,8 @@ impl Status {
         let others = if self.of.run.is_none() { elsewhere(&place, &living) } else { None };
         let (dir, mut view) = place.view(which.as_deref())?;
         if let Some(origin) = &view.imported {
-            let results = words::count(view.instances.len(), "result");
+            let has_result = |shown: &&Shown| matches!(shown.state, InstanceState::Cached(..) | InstanceState::Done(_));
+            let results = words::count(view.instances.values().filter(has_result).count(), "result");
             let (workflow, host) = (&origin.workflow, &origin.host);
             output.line(format!("imported {results} of {workflow} from {host}; `flow show STEP` shows them"))?;
             if view.start.is_none() {

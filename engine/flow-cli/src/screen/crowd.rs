@@ -24,7 +24,8 @@ const TROUBLES: usize = 5;
 #[derive(Debug, Default)]
 pub(crate) struct Crowds {
     steps: BTreeMap<String, Crowd>,
-    /// Notes by step: a note that many instances share is shown for the first.
+    /// Notes by step, without their numbers: a note that many instances share is shown for the
+    /// first.
     notes: BTreeSet<(String, String)>,
     told_at: u64,
 }
@@ -58,7 +59,7 @@ impl Crowds {
             }
             RunEvent::Notice { instance: Some(instance), text } => {
                 let step = view.instances.get(instance).map(|shown| shown.step.clone()).unwrap_or_default();
-                self.notes.insert((step, text.clone()))
+                self.notes.insert((step, without_numbers(text)))
             }
             RunEvent::Settled { outcome, .. } if !is_failure(*outcome) => false,
             RunEvent::Recorded { instance, .. }
@@ -103,6 +104,11 @@ impl Crowds {
         let crowd = view.instances.get(&id).and_then(|shown| self.steps.get_mut(&shown.step));
         crowd.is_none_or(|crowd| crowd.troubles.len() < TROUBLES && crowd.troubles.insert(trouble(event)))
     }
+}
+
+/// The words of a note that are not numbers: `acc was 0.7, is 0.8` has other numbers in each instance.
+fn without_numbers(text: &str) -> String {
+    text.split_whitespace().filter(|word| !word.starts_with(|c: char| c.is_ascii_digit() || c == '-')).collect()
 }
 
 /// The error, whichever instance it is about.

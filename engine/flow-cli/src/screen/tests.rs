@@ -346,7 +346,7 @@ fn sweep(cached: u32, recorded: bool) -> String {
             "outcome": if n == 99 { "out_of_memory" } else { "ok" },
             "run": "r", "started_at": BEGAN, "ended_at": BEGAN + 1_000,
         });
-        event(n, json!({"event": "notice", "instance": n, "text": "its epochs have no times"}));
+        event(n, json!({"event": "notice", "instance": n, "text": format!("`acc` was 0.{n}, is 1")}));
         event(
             n + 1,
             match n {
@@ -366,7 +366,7 @@ fn a_sweep_is_told_in_few_lines() {
     ");
     insta::assert_snapshot!(sweep(60, false), @r"
        0:00  note           begins
-       1:00  note           train[n=60]: its epochs have no times
+       1:00  note           train[n=60]: `acc` was 0.60, is 1
        1:10  done           train[n=69] in 1.0 s
        1:20  done           train[n=79] in 1.0 s
        1:30  done           train[n=89] in 1.0 s
@@ -376,7 +376,7 @@ fn a_sweep_is_told_in_few_lines() {
     // What `record:` keeps is a result and no failure.
     insta::assert_snapshot!(sweep(97, true), @r"
        0:00  note           begins
-       1:37  note           train[n=97]: its epochs have no times
+       1:37  note           train[n=97]: `acc` was 0.97, is 1
        1:40  done           train × 100: 2 ran, 1 out of memory, 97 cached
     ");
 }

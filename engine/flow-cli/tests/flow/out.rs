@@ -261,3 +261,17 @@ fn what_failed_in_the_last_run_says_which_run_has_its_outputs() {
     let said = space.flow(["get", "a", "--to", "m"]).expect(2).text();
     assert!(said.contains("`a` failed in the last run") && said.contains("has its outputs: --run "), "{said}");
 }
+
+#[test]
+fn check_warns_of_a_file_in_a_command_that_is_no_input() {
+    let space = space();
+    let file = space.path("conf.json");
+    let text = format!("flow: 1\nsteps:\n  a: {{run: cat --config={}}}\n", file.display());
+    space.write("w.yaml", &text);
+    assert!(!space.flow(["check"]).expect(0).stdout().contains("warning:"), "there is no such file");
+    space.write("conf.json", "{}");
+    let said = space.flow(["check"]).expect(0).stdout();
+    assert!(said.contains("conf.json` is not under `inputs:` of `a`, so an edit of it does not rerun"), "{said}");
+    space.write("w.yaml", &text.replace("}", ", inputs: [conf.json]}"));
+    assert!(!space.flow(["check"]).expect(0).stdout().contains("warning:"), "it is an input");
+}
