@@ -231,10 +231,12 @@ finding-changed-pair = From { $a } to { $b }, { $column } { $how ->
    *[no] t-test
 }, p { $p }).
 where-axis = { $rows ->
+    [one] at the only { $axis }
     [two] at both values of { $axis }
    *[every] at every { $axis }
 }
 where-rows = { $rows ->
+    [one] in the only row
     [two] in both rows
    *[every] in every row
 }
@@ -1031,8 +1033,16 @@ finding-goes-up = { $column } rises with { $axis }, from { $first } at { $from }
 finding-goes-down = { $column } falls with { $axis }, from { $first } at { $from } to { $last } at { $to }.
 finding-varies = { $column } varies with { $axis }: lowest { $first } at { $from }, highest { $last } at { $to }.
 finding-stays = { $column } hardly depends on { $axis }: { $first } to { $last }.
-finding-winner = Best { $column }: { $value } at { $point }; next { $second } at { $next }.
-finding-winner-worst = Best { $column }: { $value } at { $point }; next { $second } at { $next }, worst { $last } at { $worst }.
+finding-winner = Best { $column }: { $value } at { $point }; { $same ->
+    [yes] the same at { $next }
+    [rounded] next, equal in these digits, at { $next }
+   *[no] next { $second } at { $next }
+}.
+finding-winner-worst = Best { $column }: { $value } at { $point }; { $same ->
+    [yes] the same at { $next }
+    [rounded] next, equal in these digits, at { $next }
+   *[no] next { $second } at { $next }
+}, worst { $last } at { $worst }.
 finding-depends = { $column } depends most on { $axis }: on average { $value } at { $best }, { $other } at { $worst }; { $second } changes it by { $by }.
 finding-winner-once = Each point ran once, so the run-to-run spread is unknown: `repeat: 3`{ $command ->
     [yes] , with `${"{{"} seed {"}}"}` in the command,

@@ -230,10 +230,12 @@ finding-changed-pair = 从 { $a } 到 { $b }，{ $column }{ $how ->
    *[no] t 检验
 }，p { $p }）。
 where-axis = { $rows ->
+    [one] 在唯一的{ $axis }下
     [two] 在两个{ $axis }下均
    *[every] 在各{ $axis }下均
 }
 where-rows = { $rows ->
+    [one] 在唯一的一行中
     [two] 在两行中均
    *[every] 在各行均
 }
@@ -1303,8 +1305,16 @@ finding-goes-up = { $column }随{ $axis }上升：{ $from } 时为 { $first }，
 finding-goes-down = { $column }随{ $axis }下降：{ $from } 时为 { $first }，{ $to } 时为 { $last }。
 finding-varies = { $column }随{ $axis }变化：{ $from } 时最低（{ $first }），{ $to } 时最高（{ $last }）。
 finding-stays = { $column }几乎不随{ $axis }变化：{ $first } 至 { $last }。
-finding-winner = { $column }最佳为 { $value }（{ $point }）；其次为 { $second }（{ $next }）。
-finding-winner-worst = { $column }最佳为 { $value }（{ $point }）；其次为 { $second }（{ $next }），最差为 { $last }（{ $worst }）。
+finding-winner = { $column }最佳为 { $value }（{ $point }）；{ $same ->
+    [yes] { $next } 与之相同
+    [rounded] 其次为 { $next }，按所示精度相同
+   *[no] 其次为 { $second }（{ $next }）
+}。
+finding-winner-worst = { $column }最佳为 { $value }（{ $point }）；{ $same ->
+    [yes] { $next } 与之相同
+    [rounded] 其次为 { $next }，按所示精度相同
+   *[no] 其次为 { $second }（{ $next }）
+}，最差为 { $last }（{ $worst }）。
 finding-depends = { $column }受{ $axis }影响最大：平均而言，{ $best } 时为 { $value }，{ $worst } 时为 { $other }；{ $second }的影响为 { $by }。
 finding-winner-once = 各点仅运行一次，运行间波动未知：可用 `repeat: 3` 测出{ $command ->
     [yes] （命令中须用到 `${"{{"} seed {"}}"}`）

@@ -240,6 +240,7 @@ impl Finding {
                     }
                 };
                 let some = |some: &Figure, rows: &Figure| match some.value == rows.value {
+                    true if rows.value == 1.0 => every("one"),
                     true => every(if rows.value == 2.0 { "two" } else { "every" }),
                     false => {
                         words.text(lang, "where-some", &Args::new().with("some", text(some)).with("rows", text(rows)))
@@ -391,7 +392,13 @@ impl Finding {
             Finding::Winner { column, point, value, next, worst, tied, test, identical, command, .. } => {
                 let args = || Args::new().with("column", inline(column)).with("point", safe::text(point));
                 let args = || args().with("value", value.text(words, lang)).with("next", safe::text(&next.0));
-                let args = || args().with("second", next.1.text(words, lang)).count("tied", tied.len());
+                let (best, second) = (value.text(words, lang), next.1.text(words, lang));
+                let same = match (next.1.value == value.value, second == best) {
+                    (true, _) => "yes",
+                    (false, true) => "rounded",
+                    (false, false) => "no",
+                };
+                let args = || args().with("second", &*second).with("same", same).count("tied", tied.len());
                 let mut told = vec![match worst {
                     Some((worst, value)) => {
                         let args = args().with("worst", safe::text(worst)).with("last", value.text(words, lang));
