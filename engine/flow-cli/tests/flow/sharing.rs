@@ -155,7 +155,9 @@ steps:
         space.flow(["run", "teach.yaml"].iter().chain(force)).expect(0);
         let beside: Vec<usize> = starts(&space).into_iter().map(|(_, _, beside)| beside).collect();
         let journal = space.journal();
-        let trials = journal.iter().filter(|line| line["text"].as_str().is_some_and(|text| text.contains("on trial")));
+        let trials = journal
+            .iter()
+            .filter(|line| line["text"].as_str().is_some_and(|text| text.contains("to measure the cost of sharing")));
         let recorded = journal.iter().filter(|line| line["event"] == "recorded");
         let taught: Vec<Value> = recorded.map(|line| line["result"]["circumstances"]["sharing"].clone()).collect();
         (beside, trials.count(), taught)

@@ -209,18 +209,21 @@ fn a_member_of_a_lab_sees_runs_and_no_logs_and_removes_nothing_of_others() {
         (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
     };
     let (code, said) = member(&["runs"]);
-    assert!(code == Some(2) && said.contains("is closed to ") && said.contains("it belongs to root"), "{said}");
+    assert!(
+        code == Some(2) && said.contains("cannot access the store") && said.contains("it belongs to root"),
+        "{said}"
+    );
     mode(&space.path("shared/lab"), 0o2770);
     let (code, said) = member(&["runs"]);
-    assert!(code == Some(2) && said.contains("the group `root` shares it: have yourself added to that"), "{said}");
+    assert!(code == Some(2) && said.contains("the group `root` shares it: join that group"), "{said}");
     mode(&space.path("shared/lab"), 0o755);
     let (code, said) = member(&["doctor"]);
-    assert!(code == Some(1) && said.contains("has to be able to write the store; `--store DIR`"), "{said}");
+    assert!(code == Some(1) && said.contains("need write access to the store; `--store DIR`"), "{said}");
     assert!(member(&["runs"]).1.contains("failed"), "{:?}", member(&["runs"]));
     assert_eq!(member(&["status"]).0, Some(0));
     let (code, said) = member(&["logs", "one"]);
     assert!(code == Some(1) && said.contains("ermission") && !said.contains("private\n"), "{said}");
-    assert!(said.contains("root ran this step, and in a store that is shared logs stay with who ran it"), "{said}");
+    assert!(said.contains("root ran this step, and in a shared store each user's logs are private"), "{said}");
     open_to_all(&space.path("shared/lab"));
     // What a flow that was killed left half done.
     let half_done = space.path("shared/lab/objects/tmp/.tmp-1-1");

@@ -412,7 +412,10 @@ impl Finding {
                         (true, false) => "finding-winner-once",
                         (false, false) => "finding-winner-same",
                     };
-                    told.push(say(key, args().with("command", if *command { "yes" } else { "no" })));
+                    // The first sentence has named a single point with the same value.
+                    if key != "finding-winner-same" || tied.len() > 1 {
+                        told.push(say(key, args().with("command", if *command { "yes" } else { "no" })));
+                    }
                     return words.sentences(lang, &told);
                 };
                 let tested = || {
