@@ -53,7 +53,9 @@ def main():
     if not has_slurm() and os.geteuid() == 0 and shutil.which("apt-get"):
         install_slurm()
     command = cargo_test(sys.argv[1:], has_slurm())
-    environment = {"PROPTEST_RNG_SEED": "1", **os.environ}
+    # Most end-to-end tests wait more than they compute. Tests that measure take the machine alone (`quiet_space`).
+    threads = str(2 * len(os.sched_getaffinity(0)))
+    environment = {"PROPTEST_RNG_SEED": "1", "RUST_TEST_THREADS": threads, **os.environ}
     ignored = 0
     try:
         with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE) as tests:

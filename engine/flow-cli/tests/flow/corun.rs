@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     gpus::{HOLD, Stranger},
-    space,
+    quiet_space, space,
 };
 
 const WORKFLOW: &str = "
@@ -99,7 +99,7 @@ fn a_member_that_was_ended_for_another_says_for_which() {
 
 #[test]
 fn why_a_repetition_was_not_needed_tells_after_how_many_runs_the_verdict_was_known() {
-    let space = space();
+    let space = quiet_space();
     let sooner = EVEN.replace("n: [1, 2]", "n: [1, 2, 3, 4]").replace("at_most: 2", "at_most: 5");
     space.write("even.yaml", &sooner);
     space.flow(["run", "even.yaml"]).expect(0);
@@ -133,7 +133,7 @@ steps:
 
 #[test]
 fn what_one_run_of_each_does_not_decide_is_repeated_and_no_more_often_than_the_file_says() {
-    let space = space();
+    let space = quiet_space();
     space.write("even.yaml", EVEN);
     let plan = space.flow(["run", "-n", "even.yaml"]).expect(0).stdout();
     assert!(plan.contains("may repeat"), "{plan}");

@@ -6,7 +6,7 @@ use flow_core::reason::Fault;
 use flow_testkit::{TestSpace, until};
 use serde_json::{Value, json};
 
-use crate::space;
+use crate::{quiet_space, space};
 
 const FOUR: &str = "\
 driver 580.95.05
@@ -180,7 +180,7 @@ steps:
 
 #[test]
 fn a_stranger_spoils_what_is_exclusive_and_it_is_repeated_once() {
-    let mut space = space();
+    let mut space = quiet_space();
     let gpus = space.gpus("gpu NVIDIA H200; memory=143771MiB; reserved=500MiB\n");
     let desktop = Stranger::new();
     gpus.add(&(desktop.on(0, 200) + " desktop"));
@@ -316,7 +316,7 @@ steps:
 
 #[test]
 fn a_group_shares_one_set_of_gpus_or_has_its_own() {
-    let mut space = space();
+    let mut space = quiet_space();
     space.gpus(FOUR);
     space.script("hold.sh", HOLD).write(
         "group.yaml",

@@ -16,7 +16,7 @@ use nix::{
 
 use flow_testkit::{Running, TestSpace, files_below, until};
 
-use crate::space;
+use crate::{quiet_space, space};
 
 const ROUNDS: u64 = 30;
 const COPIES: usize = 40;
@@ -416,7 +416,7 @@ fn what_was_being_collected_when_flow_was_killed_is_not_done_again_and_is_as_mea
     let script = "echo ran >> $1\nfor n in 1 2 3; do sleep 0.3; echo \"epoch $n, loss 0.$n\"; done\ncp $2 big.json; echo made > out\n";
     let metrics = "{stdout: 'epoch {epoch}, loss {loss}', json: big.json}";
     for extra in ["", "exclusive: true", "secrets: [TOKEN]", "gpus: 1"] {
-        let mut space = space();
+        let mut space = quiet_space();
         space.gpus("driver 580.95.05\ngpu NVIDIA TITAN Xp; memory=12196MiB; used=0; load=30\n");
         space.env("TOKEN", "hunter2-hunter2");
         space.write("log", "").write("work.sh", script);

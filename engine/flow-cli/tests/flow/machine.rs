@@ -14,7 +14,7 @@ use nix::{
 };
 use serde_json::Value;
 
-use crate::space;
+use crate::{quiet_space, space};
 
 /// A step that writes when it began and ended, and sleeps between.
 const TIMED: &str = "#!/bin/sh
@@ -230,7 +230,7 @@ fn a_step_that_runs_beside_a_measurement_all_the_same_spoils_it() {
 
 #[test]
 fn who_was_stopped_while_it_decided_is_told_of_and_not_waited_for() {
-    let space = space();
+    let space = quiet_space();
     space.script("timed.sh", TIMED);
     steps(&space, "alone", 1, 0.1, "exclusive: true");
     // The byte behind all slots is the mutex.

@@ -10,7 +10,7 @@ use flow_testkit::{TestSpace, until};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::space;
+use crate::{quiet_space, space};
 
 const TRAIN: &str = "for e in 1 2 3 4; do
   n=0; while [ $n -lt 60000 ]; do n=$((n+1)); done
@@ -379,7 +379,7 @@ fn scalars_of_tensorboard_are_read_and_read_again() {
 
 #[test]
 fn scalars_of_tensorboard_are_shown_while_they_are_logged() {
-    let space = space();
+    let space = quiet_space();
     fs::write(space.path("events"), EVENTS).unwrap();
     let command = "mkdir runs; head -c 5000 events > runs/events.out.tfevents.1; sleep 60";
     let step = format!("{{run: '{command}', inputs: [events], metrics: {{tensorboard: runs}}}}");

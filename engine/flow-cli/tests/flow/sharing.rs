@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{
     gpus::{HOLD, result},
-    space,
+    quiet_space, space,
 };
 
 const CARD: &str = "driver 580.95.05\ngpu NVIDIA TITAN Xp; memory=12196MiB; used=0; load=30\n";
@@ -52,7 +52,7 @@ fn starts(space: &TestSpace) -> Vec<(String, usize, usize)> {
 
 #[test]
 fn what_history_knows_shares_a_gpu() {
-    let mut space = space();
+    let mut space = quiet_space();
     let gpus = space.gpus(CARD);
     space.script("train.sh", TRAIN).write("sharing.yaml", WORKFLOW);
     space.flow(["run", "sharing.yaml"]).expect(0);
@@ -95,7 +95,7 @@ rm "$FAKE_NVML.d/$1"
 
 #[test]
 fn a_co_run_group_tells_the_price_of_sharing() {
-    let mut space = space();
+    let mut space = quiet_space();
     space.gpus(&CARD.replace("load=30", "load=70"));
     space.script("epochs.sh", EPOCHS).write(
         "price.yaml",
@@ -132,7 +132,7 @@ steps:
 
 #[test]
 fn two_share_a_card_on_trial_and_teach_what_that_costs() {
-    let mut space = space();
+    let mut space = quiet_space();
     // Busy 95 %: at the price of a card that was never measured nothing is gained by two.
     space.gpus(&CARD.replace("load=30", "load=95"));
     space.script("epochs.sh", &EPOCHS.replace("0.6", "0.48")).write(
@@ -181,7 +181,7 @@ steps:
 
 #[test]
 fn what_is_known_of_a_step_lets_it_share_a_card() {
-    let mut space = space();
+    let mut space = quiet_space();
     space.gpus("gpu NVIDIA A; memory=24GiB; load=20; memory_load=5\n");
     space.script("hold.sh", HOLD).write(
         "learn.yaml",
