@@ -255,7 +255,7 @@ mod tests {
         }
         let holder = Holder { process, doing: "flow run a.yaml".into(), run: None, since: "15:30".into() };
         let told = holder.to_string().replace(&child.id().to_string(), "PID");
-        insta::assert_snapshot!(told, @"process PID (`flow run a.yaml`, since 15:30), which is stopped: `kill -CONT PID` lets it go on, `kill -KILL PID` ends it and nothing is lost");
+        insta::assert_snapshot!(told, @"process PID (`flow run a.yaml`, since 15:30), which is stopped: `kill -CONT PID` resumes it, `kill -KILL PID` ends it; nothing is lost");
         signal(Signal::SIGCONT);
         child.kill().unwrap();
         child.wait().unwrap();

@@ -302,9 +302,9 @@ mod tests {
             who: who.clone(),
         };
         let ours = build(3, 2, "/home/b/flow");
-        insta::assert_snapshot!(build(4, 2, "/opt/flow").differs_from(&ours), @"it is flow 0.1.0 `/opt/flow`, with protocol 4, and this is flow 0.1.0 `/home/b/flow`, with protocol 3: such two use a store one after the other; start both from one of these programs, and they share it");
-        insta::assert_snapshot!(build(4, 2, "/home/b/flow (deleted)").differs_from(&ours), @"it is flow 0.1.0 `/home/b/flow`, with protocol 4, and this is flow 0.1.0 `/home/b/flow`, with protocol 3: such two use a store one after the other; its program was replaced since it started; wait for its run, or end it");
-        insta::assert_snapshot!(build(3, 1, "").differs_from(&ours), @"it is flow 0.1.0, with store format 1, and this is flow 0.1.0 `/home/b/flow`, with store format 2: such two use a store one after the other; start both from one of these programs, and they share it");
+        insta::assert_snapshot!(build(4, 2, "/opt/flow").differs_from(&ours), @"it is flow 0.1.0 `/opt/flow`, with protocol 4, and this is flow 0.1.0 `/home/b/flow`, with protocol 3: they cannot use a store at the same time; start both from one of these programs, and they share it");
+        insta::assert_snapshot!(build(4, 2, "/home/b/flow (deleted)").differs_from(&ours), @"it is flow 0.1.0 `/home/b/flow`, with protocol 4, and this is flow 0.1.0 `/home/b/flow`, with protocol 3: they cannot use a store at the same time; its program was replaced since it started; wait for its run, or end it");
+        insta::assert_snapshot!(build(3, 1, "").differs_from(&ours), @"it is flow 0.1.0, with store format 1, and this is flow 0.1.0 `/home/b/flow`, with store format 2: they cannot use a store at the same time; start both from one of these programs, and they share it");
     }
 
     #[test]

@@ -141,6 +141,11 @@ impl Output {
     }
 }
 
+/// Writes a line to standard error from a thread that has no [`Output`].
+pub(crate) fn progress(line: &str) {
+    let _ = writeln!(io::stderr(), "{}", terminal::painted(line));
+}
+
 /// A panic is a bug in flow, and its message may quote foreign text. A caught panic is reported by
 /// its catcher.
 pub(crate) fn say_panics() {

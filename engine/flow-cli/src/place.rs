@@ -1,7 +1,6 @@
 //! Finds the store and the run that a command is about. Reads only, without a lock.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -14,9 +13,8 @@ use flow_store::{Holder, Import, ProcessIdentity, Rebuilt, Replay, Results, RunD
 use crate::args::{About, Global, OfRun, Selection, WorkflowArg, is_workflow};
 use crate::at_hand;
 use crate::error::CliError;
-use crate::output::{NOTE, Output, styled};
+use crate::output::{self, NOTE, Output, styled};
 use crate::screen::{Shown, View};
-use crate::terminal;
 use crate::words;
 
 /// A shorter end of an id does not select an imported run.
@@ -376,7 +374,7 @@ pub(crate) fn show_hashing(session: &Session, output: &Output) {
         loop {
             thread::sleep(EVERY);
             if let Some(doing) = activity.doing() {
-                let _ = writeln!(io::stderr(), "{}", terminal::painted(&flow_exec::progress(&doing)));
+                output::progress(&flow_exec::progress(&doing));
             }
         }
     };

@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(why(&path("pipe")), "it is not a regular file, but a pipe");
         assert_eq!(why(Path::new("/dev/zero")), "it is not a regular file, but a device");
         assert_eq!(why(dir.path()), "it is not a regular file, but a folder");
-        assert_eq!(why(&path("large")), "it has 10.0 GiB, and such a file is read up to 4 B");
+        assert_eq!(why(&path("large")), "it has 10.0 GiB, and flow reads such files only up to 4 B");
         assert!(why(Path::new("/proc/self/status")).contains("only up to 4 B"), "its length is told as 0");
         assert_eq!(why(&path("bytes")), "it is not UTF-8 text in line 2");
         let mut all = String::new();

@@ -148,7 +148,7 @@ fn a_report_stands_beside_its_charts() {
     assert!(other.contains("is the report of the workflow `other`; move it away"), "{other}");
     job.existing = None;
     job.files.remove("report.md");
-    assert!(publish(&job).expect_err("refused").contains("is it a flow/report?"));
+    assert!(publish(&job).expect_err("refused").contains("is it a `flow/report`?"));
 }
 
 /// A whole report of a run with this profile on these GPUs.

@@ -177,7 +177,7 @@ fn a_holder_that_is_stopped_is_told_of_and_waited_for() {
         let keeping = scope.spawn(move || keep(store, journal, vec![line]).unwrap());
         let told = heard.recv_timeout(Duration::from_secs(10)).unwrap().replace(&holder.child.id().to_string(), "PID");
         let begin = "waiting for the store, which is held by process PID (`flow run 1.yaml`, run 1, since 15:30:12)";
-        assert!(told.starts_with(begin) && told.contains("which is stopped: `kill -CONT PID` lets it go on"), "{told}");
+        assert!(told.starts_with(begin) && told.contains("which is stopped: `kill -CONT PID` resumes it"), "{told}");
         // Who comes now is told as well.
         let error = open(dir.path()).err().unwrap().to_string();
         assert!(error.contains("which is stopped"), "{error}");

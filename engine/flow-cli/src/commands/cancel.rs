@@ -149,6 +149,6 @@ mod tests {
         let own = ProcessIdentity::own();
         let elsewhere = ProcessIdentity { namespace: "pid:[1]".to_owned(), ..own.clone() };
         assert_eq!(unheard(Some(&own)), "it will react soon; it is very busy");
-        assert_eq!(unheard(Some(&elsewhere)), "it has not taken note yet");
+        assert_eq!(unheard(Some(&elsewhere)), "it has not reacted yet");
     }
 }

@@ -245,8 +245,8 @@ mod tests {
 
         let follows = Follows { label: "train[n=1]".to_owned(), run: Some("busy".to_owned()) };
         let follower = Slot { follows: Some(follows), ..slot("also", 0, None) };
-        insta::assert_snapshot!(shown(&[follower, slot("busy", 3, None)], &|_| None), @"
-        run   of   workflow  runs                       waits       for                              since
+        insta::assert_snapshot!(shown(&[follower, slot("busy", 3, None)], &|_| None), @r"
+        run   of   workflow  runs                       waits       for                                  since
         busy  ada  feb08     1 step: 1.5 CPUs, 3.0 GiB
         also  ada  feb08     nothing                    train[n=1]  run busy, which is doing it already
         ");

@@ -145,7 +145,7 @@ fn a_simulation_takes_from_the_cluster_which_quality_of_service_preempts_which()
     space.write("jobs.csv", &format!("{head}urgnt\n"));
     let said =
         space.flow(["simulate", "--trace", "jobs.csv", "--gpus", "1x4", "--slurm", "default"]).expect(0).stderr();
-    assert!(said.starts_with("note: the column qos is not used: it counts with --slurm cluster alone"), "{said}");
+    assert!(said.starts_with("note: the column qos is not used: it needs --slurm cluster"), "{said}");
 }
 
 #[test]

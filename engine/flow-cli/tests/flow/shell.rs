@@ -33,7 +33,7 @@ steps:
     ran.sort();
     assert_eq!(ran, ["braces", "head!", "module!", "pipe!", "posix", "python", "script"]);
     assert!(
-        said.contains("exit code 141: y; a command in a pipe wrote after its reader, such as `head`, had ended"),
+        said.contains("exit code 141: y; a command in a pipe kept writing after its reader, such as `head`, had ended"),
         "{said}"
     );
     assert!(said.contains("module: command not found; this shell has no `module`"), "{said}");

@@ -189,7 +189,7 @@ fn a_failure_is_the_steps_own_and_a_refusal_is_said() {
         "late: it ran longer than its timeout of",
         "wrong: Slurm refuses its job: Invalid feature specification",
         "hungry: job ",
-        "took more memory than it has from Slurm",
+        "used more memory than Slurm gave it",
     ] {
         assert!(text.contains(said), "{said}\n{text}");
     }
@@ -305,7 +305,7 @@ fn what_is_gone_already_is_not_taken_for_a_slurm_that_does_not_answer() {
     lab.cluster.run("scancel", ["--name", lab.queue().split(' ').next().unwrap()]);
     lab.expect_no_job();
     let mut flow = lab.space.start(["run", "-k", "w.yaml"]);
-    until("it takes them up", || flow.said().contains("is not asked for again"));
+    until("it takes them up", || flow.said().contains("is not submitted again"));
     flow.signal(Signal::SIGINT);
     assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
     assert!(!flow.said().contains("does not answer"), "{}", flow.said());
@@ -366,7 +366,7 @@ fn what_a_run_in_the_background_leaves_can_be_cancelled_or_joined() {
     assert!(planned.contains("2 instances: 2 running\n"), "{planned}");
     let run = fs::read_dir(lab.space.path(".flow/runs")).unwrap().next().unwrap().unwrap().file_name();
     let said = lab.space.flow(["status"]).expect(0).stdout();
-    let left = format!("of run {}, was killed, but 2 jobs are still in Slurm", run.to_str().unwrap());
+    let left = format!("run {} was killed, but 2 jobs are still in Slurm", run.to_str().unwrap());
     assert!(said.contains(&flow_testkit::normal(&left, &lab.space.path(""))), "{said}");
     lab.space.flow(["cancel"]).expect(0);
     lab.expect_no_job();

@@ -108,7 +108,7 @@ fn an_input_that_lies_in_another_is_the_authors_too() {
     space.write("lab/w.yaml", "flow: 1\nsteps:\n  a: {run: 'true', inputs: [../data, data/labels.csv]}\n");
     space.write("lab/data/labels.csv", "lab");
     let said = space.flow(["run", "lab/w.yaml"]).expect(2).text();
-    assert!(said.contains("lab/w.yaml:3:") && said.contains("would are inside one another"), "{said}");
+    assert!(said.contains("lab/w.yaml:3:") && said.contains("would lie inside one another"), "{said}");
     assert_eq!(everything(&space.path("data")), before);
 }
 

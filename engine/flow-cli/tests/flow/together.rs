@@ -44,7 +44,7 @@ fn why_says_what_a_waiting_step_waits_for() {
     let mut said = String::new();
     until("its status says so", || {
         said = space.flow(["why", "-w", "alone.yaml", "first", "second"]).expect(0).stdout();
-        said.contains("first has the machine for itself")
+        said.contains("first has the machine exclusively")
     });
     assert!(said.contains("first: runs in run"), "{said}");
     assert!(run.wait().success());

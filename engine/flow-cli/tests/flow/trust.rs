@@ -237,7 +237,7 @@ fn a_member_of_a_lab_sees_runs_and_no_logs_and_removes_nothing_of_others() {
     std::os::unix::fs::chown(space.path("shared/lab"), Some(STRANGER), None).unwrap();
     mode(&space.path("shared/lab/format"), 0);
     let (code, said) = member(&["runs"]);
-    assert!(code == Some(2) && said.contains("is yours, and a file or folder in it is closed to you"), "{said}");
+    assert!(code == Some(2) && said.contains("is yours, but you cannot access a file or folder in it"), "{said}");
     assert!(said.contains("hint: `chmod -R u+rwX "), "{said}");
 }
 

@@ -174,23 +174,23 @@ fn what_is_no_bundle_is_told_in_words() {
     it is not a bundle; `flow export RUN --bundle FILE` writes one
     it is not a bundle; `flow export RUN --bundle FILE` writes one
     it is incomplete or was changed; copy it again
-    it did not arrive whole: of 8 lines 8 are there, and no end; copy it again
-    it did not arrive whole: of 8 lines 7 are there, and no end; copy it again
-    it did not arrive whole: of 8 lines 0 are there, and no end; copy it again
+    it is incomplete: 8 of 8 lines are there, without an end; copy it again
+    it is incomplete: 7 of 8 lines are there, without an end; copy it again
+    it is incomplete: 0 of 8 lines are there, without an end; copy it again
     it was changed: its digest does not match; copy it again
-    it says that it has 8 lines, and has 1
+    its header says 8 lines, but it has 1
     it has format 9, and this flow reads format 3: use the flow that wrote it, or let flow 0.1.0 write it
     it has format 99999999999, and this flow reads format 3: use the flow that wrote it, or let flow 0.1.0 write it
-    `\u{1b}[2J` is no name of a machine
-    `` is no name of a machine
-    line 3: it is no part of a run: unknown variant `odd`, expected one of `ok`, `out_of_memory`, `timed_out`, `does_not_fit`, `failed`, `cancelled`, `skipped`
+    `\u{1b}[2J` is not a valid machine name
+    `` is not a valid machine name
+    line 3: it is not a part of a run: unknown variant `odd`, expected one of `ok`, `out_of_memory`, `timed_out`, `does_not_fit`, `failed`, `cancelled`, `skipped`
     `train[batch=32]` cannot have used -1
-    `../w.yaml` is no path of a file in it
-    `/etc/w.yaml` is no path of a file in it
-    `a/.flow/format` is no path of a file in it
+    `../w.yaml` is not the path of a file in it
+    `/etc/w.yaml` is not the path of a file in it
+    `a/.flow/format` is not the path of a file in it
     a file in it has no name
-    `a/../../b` is no path of a file in it
-    `../../x` is no name of a run
+    `a/../../b` is not the path of a file in it
+    `../../x` is not a valid run id
     the journal of run 20260208-153012-3f2a has no beginning
     ");
 }

@@ -169,8 +169,7 @@ mod tests {
         let before = numbers(&[("acc", 0.5, "ratio"), ("n", 1.13, ""), ("peak", 1.3, "MiB")]);
         assert_eq!(changed(&before, &before), None);
         let after = numbers(&[("acc", 0.5, "ratio"), ("new", 1.0, ""), ("peak", 1240.0, "MiB")]);
-        let expected =
-            "its numbers were read again and changed: `n` was 1.13 and is not read; `peak` was 1.3 MiB, is 1240 MiB";
+        let expected = "its numbers were read again and changed: `n` was 1.13 and is no longer read; `peak` was 1.3 MiB, is 1240 MiB";
         assert_eq!(changed(&before, &after).as_deref(), Some(expected));
     }
 }

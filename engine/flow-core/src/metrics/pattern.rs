@@ -345,12 +345,12 @@ mod tests {
     fn refuses_bad_patterns() {
         for (pattern, words) in [
             ("loss {loss", "is not closed"),
-            ("loss {Loss}", "is no name"),
-            ("{a} {a}", "stands twice"),
-            ("{a}{b}", "nothing stands between"),
+            ("loss {Loss}", "is not a metric name"),
+            ("{a} {a}", "is in it twice"),
+            ("{a}{b}", "nothing separates"),
             ("done", "names no number"),
             ("{_}", "names no number"),
-            ("{_}{a}", "nothing stands between"),
+            ("{_}{a}", "nothing separates"),
         ] {
             let error = Pattern::new(pattern).expect_err(pattern);
             assert!(error.contains(words), "{pattern}: {error}");

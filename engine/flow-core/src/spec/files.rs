@@ -71,7 +71,7 @@ fn apart(inputs: &[(Seg, Input)]) -> Typed<()> {
                 None // Of all that begin like a folder's content its own comes in one piece.
             } else {
                 let what = Diagnostic::new(format!(
-                    "`{}` and `{}` would be inside one another in the work folder, but are not",
+                    "`{}` and `{}` would lie inside one another in the work folder, but do not lie so here",
                     twin.path, one.path
                 ));
                 Some(what.help("inputs keep their names in the work folder: rename one of them"))

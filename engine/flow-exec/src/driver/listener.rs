@@ -407,7 +407,7 @@ mod tests {
         let facts: Vec<(&str, &str)> = listener.facts.iter().map(|(k, v)| (&**k, &**v)).collect();
         assert_eq!(facts, [("device", "cuda"), ("torch", "2.11"), ("torch plugin", "0.1.0")]);
         assert_eq!(times(&listener), [(1, 10.0, 20.0)]);
-        assert_eq!(news.notices, ["not of the protocol, and ignored: 1 line of its messages"]);
+        assert_eq!(news.notices, ["ignored 1 line of its messages, which do not follow the protocol"]);
     }
 
     #[test]

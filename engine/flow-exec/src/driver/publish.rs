@@ -296,10 +296,10 @@ mod tests {
         }
         let circle = dir.path().join("circle.md");
         symlink(&circle, &circle).unwrap();
-        assert!(write(&circle, b"new").unwrap_err().contains("in a circle"));
+        assert!(write(&circle, b"new").unwrap_err().contains("form a cycle"));
         let pipe = dir.path().join("pipe.md");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        assert!(write(&pipe, b"new").unwrap_err().contains("no regular file"));
+        assert!(write(&pipe, b"new").unwrap_err().contains("not a regular file"));
     }
 
     #[test]

@@ -77,17 +77,17 @@ mod tests {
         .map(|text| parse_fake_gpus("--gpus", text).unwrap_err().split(';').next().unwrap().to_owned())
         .collect();
         insta::assert_snapshot!(said.join("\n"), @r"
-        --gpus `four x TITAN, 1 GiB`: `four` is no count
+        --gpus `four x TITAN, 1 GiB`: `four` is not a count
         --gpus `TITAN`: there is no count in `TITAN`
-        --gpus `4 x TITAN`: there is no memory behind `4 x TITAN`
+        --gpus `4 x TITAN`: there is no memory after `4 x TITAN`
         --gpus `4 x TITAN Xp, 12196`: `12196` has no unit
         --gpus `2 x , 1 GiB`: there is no model
         --gpus `0 x A, 1 GiB`: the count is from 1 to 1024
-        --gpus `1 x A, big MiB`: `big MiB` is no size
+        --gpus `1 x A, big MiB`: `big MiB` is not a size
         --gpus `1 x A, 0 GiB`: the memory must be more than 0
         --gpus `2 x A, 1 GiB, B, 2 GiB`: there is no count in `B`
-        --gpus `2 x A, 2 x B, 2 GiB`: `2 x B` is no size
-        --gpus `2 x A, 1 GiB, 2 x B`: there is no memory behind `2 x B`
+        --gpus `2 x A, 2 x B, 2 GiB`: `2 x B` is not a size
+        --gpus `2 x A, 1 GiB, 2 x B`: there is no memory after `2 x B`
         ");
     }
 }

@@ -265,14 +265,14 @@ mod tests {
         let nowhere = GpuLock::within(&dir.path().join("nowhere"), "GPU-1").take();
         let Err(Refusal::Unusable(why)) = nowhere else { panic!("there is no folder") };
         said.push(why.replace(&*dir.path().to_string_lossy(), "TMP"));
-        let tail = ", or FLOW_GPU_LOCKS names another folder, the same for all who share the GPUs";
+        let tail = ", or FLOW_GPU_LOCKS selects another folder, the same for all that share the GPUs";
         let said: Vec<&str> = said.iter().map(|said| said.strip_suffix(tail).unwrap()).collect();
-        insta::assert_snapshot!(said.join("\n"), @"
+        insta::assert_snapshot!(said.join("\n"), @r"
         `TMP/flow-GPU-1.lock` cannot be locked: it is a link, which flow does not follow; `rm TMP/flow-GPU-1.lock` makes room for a new one
         `TMP/flow-GPU-1.lock` cannot be locked: the file also has another name; `rm TMP/flow-GPU-1.lock` makes room for a new one
         `TMP/flow-GPU-1.lock` cannot be locked: it is not a file; `rm TMP/flow-GPU-1.lock` makes room for a new one
         `TMP/flow-GPU-1.lock` cannot be locked: it is a folder; `rm -r TMP/flow-GPU-1.lock` makes room for a new one
-        `TMP/nowhere/flow-GPU-1.lock` cannot be locked: no such file or directory; see to the folder `TMP/nowhere`
+        `TMP/nowhere/flow-GPU-1.lock` cannot be locked: no such file or directory; check the folder `TMP/nowhere`
         ");
         assert_eq!(fs::read(elsewhere).unwrap(), b"precious");
     }
@@ -322,7 +322,7 @@ mod tests {
         assert_eq!(theirs().unwrap(), "Ok(())", "who may read it can lock it");
         fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         let refused = theirs().unwrap();
-        let whose = "cannot be locked: permission denied; ask root, whose it is, for `rm TMP/flow-GPU-1.lock`, or FLOW_GPU_LOCKS";
+        let whose = "cannot be locked: permission denied; ask root, who owns it, for `rm TMP/flow-GPU-1.lock`, or FLOW_GPU_LOCKS";
         assert!(refused.contains(whose), "{refused}");
     }
 

@@ -136,9 +136,9 @@ mod tests {
             let said = unusable(&path, &error.into(), "used", "the machine");
             said.replace(&*dir.path().to_string_lossy(), "TMP")
         };
-        let other = "or FLOW_GPU_LOCKS names another folder, the same for all who share the machine";
+        let other = "or FLOW_GPU_LOCKS selects another folder, the same for all that share the machine";
         let read_only = "`TMP/flow-machine.ledger` cannot be used: read-only file system";
-        assert_eq!(said(Errno::EROFS), format!("{read_only}; see to the folder `TMP`, {other}"));
+        assert_eq!(said(Errno::EROFS), format!("{read_only}; check the folder `TMP`, {other}"));
         fs::write(&path, "").unwrap();
         assert_eq!(said(Errno::EROFS), format!("{read_only}; `TMP` is mounted read-only, {other}"));
         assert!(said(Errno::EIO).contains("; `rm TMP/flow-machine.ledger` makes room for a new one, "));

@@ -59,7 +59,7 @@ fn plugins_are_found_in_folders_and_as_folders() {
 
     dir.write("b/plugin.yaml", SOUND);
     let clash = discover(std::slice::from_ref(&top)).unwrap_err().to_string();
-    assert!(clash.contains("b/plugin.yaml: the name `demo` is taken by") && clash.contains("a/plugin.yaml"), "{clash}");
+    assert!(clash.contains("b/plugin.yaml: the name `demo` belongs to") && clash.contains("a/plugin.yaml"), "{clash}");
     let missing = discover(&[top.join("none")]).unwrap_err().to_string();
     assert!(missing.contains("none: no plugins can be read here"), "{missing}");
 }
@@ -107,20 +107,20 @@ fn what_is_wrong_is_named() {
         })
         .collect();
     insta::assert_snapshot!(said.join("\n"), @r#"
-        it begins with `plugin: 1`, the version of its format
-        plugin: the version of the format is 1
-        name: `De mo` is no name: small letters, digits and `_`, a letter first
-        name: `flow` is for flow's own steps
-        missing field `version`
-        unknown field `set_up`, expected one of `plugin`, `name`, `version`, `content`, `setup`, `start`, `env`, `steps` at line 5 column 1
-        content: list the files of the plugin's program, for example `[plugin.yaml, "src/**"]`; a result is reused only while these are unchanged
-        start: give the program to start, for example `[./main.py]`
-        env.LIB: `${HOME}/lib:`: what can be filled in is ${FLOW_CACHE}, and in a variable its own inherited value
-        steps.one.outputs.out: `../one` is no path in the work folder
-        steps.one.with: expected a JSON Schema with `type: object`
-        steps.one.with.properties.n.type: "number of things" is not valid under any of the schemas listed in the 'anyOf' keyword
-        did not find expected ',' or ']' at line 11 column 69, while parsing a flow sequence at line 11 column 67
-        "#);
+    it begins with `plugin: 1`, the version of its format
+    plugin: the version of the format is 1
+    name: `De mo` is not a valid name: use small letters, digits and `_`, a letter first
+    name: `flow` is for flow's own steps
+    missing field `version`
+    unknown field `set_up`, expected one of `plugin`, `name`, `version`, `content`, `setup`, `start`, `env`, `steps` at line 5 column 1
+    content: list the files of the plugin's program, for example `[plugin.yaml, "src/**"]`; a result is reused only while these are unchanged
+    start: give the program to start, for example `[./main.py]`
+    env.LIB: `${HOME}/lib:`: only ${FLOW_CACHE} can be filled in, and in a variable its own inherited value
+    steps.one.outputs.out: `../one` is not a path in the work folder
+    steps.one.with: expected a JSON Schema with `type: object`
+    steps.one.with.properties.n.type: "number of things" is not valid under any of the schemas listed in the 'anyOf' keyword
+    did not find expected ',' or ']' at line 11 column 69, while parsing a flow sequence at line 11 column 67
+    "#);
 }
 
 #[test]
@@ -164,12 +164,12 @@ fn a_folder_or_a_bad_glob_is_no_content() {
     };
     let all = [said("[src]"), said("[\"src/[\"]"), said("[/etc/passwd]"), said("[none.py]"), said("[\"none/**\"]")];
     insta::assert_snapshot!(all.join("\n"), @r"
-        content: `src`: it is a folder; `src/**` means all of it
-        content: `src/[`: unclosed character class; missing ']'
-        content: `/etc/passwd`: expected a path relative to the plugin's folder
-        content: `none.py`: /p/none.py: No such file or directory (os error 2)
-        content: `none/**`: it matches no file, for /p/none is no folder
-        ");
+    content: `src`: it is a folder; `src/**` means all of it
+    content: `src/[`: unclosed character class; missing ']'
+    content: `/etc/passwd`: expected a path relative to the plugin's folder
+    content: `none.py`: /p/none.py: No such file or directory (os error 2)
+    content: `none/**`: it matches no file, because /p/none is not a folder
+    ");
 }
 
 #[test]

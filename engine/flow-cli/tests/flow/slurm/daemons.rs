@@ -31,7 +31,7 @@ fn with_its_controller_down_a_run_ends_and_leaves_its_jobs_to_the_next() {
     let told = Instant::now();
     assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
     assert!(told.elapsed() < Duration::from_secs(20), "{:?}", told.elapsed());
-    assert!(flow.said().contains("2 jobs stay in Slurm's queue: the next `flow run` finds them"), "{}", flow.said());
+    assert!(flow.said().contains("2 jobs stay in Slurm's queue: the next `flow run` follows them"), "{}", flow.said());
     let planned = lab.space.flow(["plan", "w.yaml"]).expect(0).text();
     assert!(
         planned.contains("note: Slurm cannot be queried: ") && planned.contains("2 running, 1 to run"),

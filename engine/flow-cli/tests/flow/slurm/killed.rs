@@ -119,7 +119,7 @@ fn what_a_run_has_not_taken_up_yet_when_it_is_told_to_end_is_ended_too() {
     left_waiting(&lab, 40);
     lab.space.write("w.yaml", &lab.space.read("w.yaml").replace("poll: 1s", "poll: 1s, jobs: 5"));
     let mut flow = lab.space.start(["run", "w.yaml"]);
-    until("it has taken up some", || flow.said().contains("is not asked for again"));
+    until("it has taken up some", || flow.said().contains("is not submitted again"));
     flow.signal(Signal::SIGINT);
     assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
     let said = "jobs that an earlier run left are cancelled";
@@ -153,7 +153,7 @@ fn a_run_of_one_step_that_is_told_to_end_leaves_the_jobs_of_others() {
     left_waiting(&lab, 6);
     lab.space.write("w.yaml", &lab.space.read("w.yaml").replace("poll: 1s", "poll: 1s, jobs: 1"));
     let mut flow = lab.space.start(["run", "w.yaml", "count"]);
-    until("it has taken one up", || flow.said().contains("is not asked for again"));
+    until("it has taken one up", || flow.said().contains("is not submitted again"));
     flow.signal(Signal::SIGINT);
     assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
     assert!(flow.said().contains("2 jobs that an earlier run left"), "{}", flow.said());
@@ -170,7 +170,7 @@ fn what_another_run_of_the_store_may_follow_is_not_ended() {
     let mut other = lab.space.start(["run", "other.yaml"]);
     until("it runs", || other.said().contains("started"));
     let mut flow = lab.space.start(["run", "w.yaml"]);
-    until("it has taken one up", || flow.said().contains("is not asked for again"));
+    until("it has taken one up", || flow.said().contains("is not submitted again"));
     flow.signal(Signal::SIGINT);
     assert_eq!(flow.wait().code(), Some(130), "{}", flow.said());
     assert!(flow.said().contains("another run of this store may follow them: 3"), "{}", flow.said());

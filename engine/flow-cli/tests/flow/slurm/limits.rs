@@ -134,7 +134,7 @@ fn what_gets_no_further_has_timed_out_and_says_why() {
         // Where something was left by an earlier run, nothing new is left by the next.
         assert_eq!(warned.len(), if run == 0 { 5 } else { 4 }, "{said}");
         for why in
-            ["it wrote no new checkpoint", "it left nothing in `FLOW_CHECKPOINT`", "the step says `resume: false`"]
+            ["it wrote no new checkpoint", "it left no checkpoint in `FLOW_CHECKPOINT`", "the step has `resume: false`"]
         {
             assert!(said.contains(why), "{why}: {said}");
         }
@@ -157,7 +157,7 @@ fn no_job_asks_for_more_time_than_its_partition_gives() {
 ";
     let mut lab = Lab::on(Cluster::start_with(1, 0, conf), workflow);
     let said = lab.space.flow(["plan", "w.yaml"]).expect(2).text();
-    assert!(said.contains("`wrong`: Slurm's partition `short` gives a job 2m at most, and not 5m"), "{said}");
+    assert!(said.contains("`wrong`: Slurm's partition `short` gives a job at most 2m, not 5m"), "{said}");
     assert!(said.contains("1 error"), "{said}");
     let text = lab.space.flow(["run", "w.yaml", "within", "beyond"]).expect(0).text();
     assert!(text.contains("2 ran"), "{text}");

@@ -82,7 +82,7 @@ fn what_waits_in_the_queue_is_queued_and_what_is_held_is_said() {
 
     // As a user holds it back; an administrator, as who runs this may be, would hold it as one.
     lab.scontrol(["uhold", "2"]);
-    let said = "somebody holds it back: `scontrol release 2` lets it go";
+    let said = "a user holds it: `scontrol release 2` releases it";
     until("it is held", || status().contains("(job 2, JobHeldUser, since ") && status().contains(said));
     assert!(why().contains(said), "{}", why());
     until("the run says so", || {
@@ -133,7 +133,7 @@ fn what_will_not_start_by_itself_is_said_with_what_to_do() {
     lab.scontrol(["update", "nodename=node1", "state=drain", "reason=repair"]);
     let mut flow = lab.space.start(["run", "w.yaml"]);
     let closed = "its partition starts no jobs until an administrator opens it";
-    let drained = "no node that it could run on takes jobs now: `sinfo -R` says why";
+    let drained = "no suitable node accepts jobs now: `sinfo -R` shows why";
     let all = |text: &str| text.contains(closed) && text.contains(drained);
     until("both are submitted", || lab.jobs().len() == 2);
     until("status and run say so", || all(&lab.space.flow(["status"]).expect(0).stdout()) && all(&flow.said()));
@@ -164,8 +164,8 @@ fn what_no_node_could_run_is_refused_before_anything_is_submitted() {
 ",
     );
     let text = lab.space.flow(["run", "w.yaml"]).expect(2).text();
-    insta::assert_snapshot!(text, @"
-    error: `large`: no node of Slurm's partition `main` has 4 GPUs and 8 CPUs at once: the largest have 2 GPUs, 8 CPUs and 3.9 GiB
+    insta::assert_snapshot!(text, @r"
+    error: `large`: no node of Slurm's partition `main` has 4 GPUs and 8 CPUs: the largest have 2 GPUs, 8 CPUs and 3.9 GiB
      --> w.yaml:7:30
       |
     7 |   large: {run: 'true', gpus: 4}
@@ -173,7 +173,7 @@ fn what_no_node_could_run_is_refused_before_anything_is_submitted() {
       |
       = help: request less, or choose another partition: `slurm: {partition: …}`
 
-    error: `hungry`: no node of Slurm's partition `main` has 1 CPU and 64.0 GiB at once: the largest have 2 GPUs, 8 CPUs and 3.9 GiB
+    error: `hungry`: no node of Slurm's partition `main` has 1 CPU and 64.0 GiB: the largest have 2 GPUs, 8 CPUs and 3.9 GiB
      --> w.yaml:8:33
       |
     8 |   hungry: {run: 'true', memory: 64GiB}

@@ -48,7 +48,7 @@ fn the_type_of_gpu_is_an_axis_and_no_mean_is_over_it() {
     assert_eq!(fingerprints.len(), results.len());
     let report = lab.space.read("REPORT.md");
     assert!(report.contains("not comparable"), "no mean is over two types: {report}");
-    assert!(report.contains("unlike circumstances") && report.contains("GPU model: h100 and a100"), "{report}");
+    assert!(report.contains("different conditions") && report.contains("GPU model: h100 and a100"), "{report}");
     assert!(lab.space.flow(["run", "w.yaml"]).expect(0).stdout().contains("nothing to do"));
 }
 

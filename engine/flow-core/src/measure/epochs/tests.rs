@@ -51,9 +51,9 @@ fn the_first_epoch_is_the_first_that_was_told() {
 #[test]
 fn of_epochs_whose_lines_came_at_once_only_what_is_not_known_is_said() {
     let mut reported = Reported { at_once: true, ..Reported::default() };
-    assert!(reported.remarks()[0].starts_with("how long its epochs took is not known: the lines of several"));
+    assert!(reported.remarks()[0].starts_with("how long its epochs took is unknown: lines of several"));
     reported.number(row("epoch_time", 0.2, Some(1), true));
-    assert!(reported.remarks()[0].starts_with("when its epochs ran is not known: the lines of several"));
+    assert!(reported.remarks()[0].starts_with("when its epochs ran is unknown: lines of several"));
 }
 
 #[test]

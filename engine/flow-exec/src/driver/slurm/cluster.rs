@@ -368,10 +368,10 @@ mod tests {
         Slurm has no partition `gpus`; it has cpu, gpu. `flow hw --on slurm` shows them all
         no node of Slurm's partition `gpu` has GPUs of type `v100`: it has a100, h100. set one of them as `gpu_type`, or choose another partition
         it is measured, and Slurm's partition `gpu` has GPUs of several types: a100, h100. choose one: `slurm: {gpu_type: a100}`
-        no node of Slurm's partition `gpu` has 8 GPUs of type a100 and 1 CPU at once: the largest have 4 GPUs, 32 CPUs and 244.1 GiB. request less, or choose another partition: `slurm: {partition: …}`
-        no node of Slurm's partition `cpu` has 65 CPUs and 1.0 GiB at once: the largest have 0 GPUs, 64 CPUs and 488.3 GiB. request less, or choose another partition: `slurm: {partition: …}`
-        no node of Slurm's partition `cpu` has 1 GPU and 1 CPU at once: the largest have 0 GPUs, 64 CPUs and 488.3 GiB. request less, or choose another partition: `slurm: {partition: …}`
-        Slurm's partition `gpu` gives a job 24h at most, and not 25h. a training with checkpoints can use a shorter `time` and resume in another job; or choose another partition: `slurm: {partition: …}`
+        no node of Slurm's partition `gpu` has 8 GPUs of type a100 and 1 CPU: the largest have 4 GPUs, 32 CPUs and 244.1 GiB. request less, or choose another partition: `slurm: {partition: …}`
+        no node of Slurm's partition `cpu` has 65 CPUs and 1.0 GiB: the largest have 0 GPUs, 64 CPUs and 488.3 GiB. request less, or choose another partition: `slurm: {partition: …}`
+        no node of Slurm's partition `cpu` has 1 GPU and 1 CPU: the largest have 0 GPUs, 64 CPUs and 488.3 GiB. request less, or choose another partition: `slurm: {partition: …}`
+        Slurm's partition `gpu` gives a job at most 24h, not 25h. a training with checkpoints can use a shorter `time` and resume in another job; or choose another partition: `slurm: {partition: …}`
         "
         );
     }

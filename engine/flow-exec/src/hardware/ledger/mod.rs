@@ -415,9 +415,9 @@ mod tests {
             let why = Ledger::within(folder).enter().unwrap_err();
             why.replace(&*dir.path().to_string_lossy(), "TMP")
         };
-        insta::assert_snapshot!(said(dir.path()), @"`TMP/flow-machine.ledger` cannot be used: it is a link, which flow does not follow; `rm TMP/flow-machine.ledger` makes room for a new one, or FLOW_GPU_LOCKS names another folder, the same for all who share the machine");
+        insta::assert_snapshot!(said(dir.path()), @"`TMP/flow-machine.ledger` cannot be used: it is a link, which flow does not follow; `rm TMP/flow-machine.ledger` makes room for a new one, or FLOW_GPU_LOCKS selects another folder, the same for all that share the machine");
         assert!(!dir.path().join("elsewhere").exists());
-        insta::assert_snapshot!(said(&dir.path().join("nowhere")), @"`TMP/nowhere/flow-machine.ledger` cannot be used: no such file or directory; see to the folder `TMP/nowhere`, or FLOW_GPU_LOCKS names another folder, the same for all who share the machine");
+        insta::assert_snapshot!(said(&dir.path().join("nowhere")), @"`TMP/nowhere/flow-machine.ledger` cannot be used: no such file or directory; check the folder `TMP/nowhere`, or FLOW_GPU_LOCKS selects another folder, the same for all that share the machine");
     }
 
     #[test]
