@@ -469,7 +469,9 @@ fn outputs_that_are_declared_anew_are_collected_from_the_kept_work_folder() {
     assert!(said.contains("its program did not run again"), "{said}");
     assert_eq!(space.ran(), ["weights"]);
     assert_eq!(result(&space, "train")["metrics"]["top1"]["value"], 0.5);
-    assert!(space.flow(["run", "m.yaml"]).expect(0).text().contains("nothing to do"), "it stands from now on");
+    // "nothing to do: 2 results cached", unless the files are so new that they are hashed again.
+    let said = space.flow(["run", "m.yaml"]).expect(0).text();
+    assert!(said.contains("2 cached") || said.contains("2 results cached"), "{said}");
 
     // Another program, or a file that was written since, is no result of this one.
     let other = shell.replace("echo model", "echo other");
