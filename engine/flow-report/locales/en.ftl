@@ -358,10 +358,11 @@ note-gpu-memory-load = Memory-controller utilisation is the share of time with a
 note-short-load = The driver averages a GPU's load over up to a second, so flow shows no load if all epochs together take less.
 note-windows = Each figure covers the member's own epochs while all members ran. These windows differ slightly, so a sum may slightly exceed the total.
 note-all-runs = Times alone and together are geometric means of all runs of each that count; if none counts, of all runs. The table above leaves out runs that were made only for a verdict.
-together-more-cpus = Alone, each run had only some of the CPUs, which { $more ->
+together-more-cpus = Alone, a run could not use all CPUs that the runs use together, which { $more ->
     [yes] explains a part of the gain
-   *[no] explains the whole gain
+   *[no] explains the gain
 }.
+together-possible = These CPUs allow at most { $most } times the work, so the rest of the measured gain is noise.
 together-groups = Verdicts
 note-gain = ± is the half-width of a 95% interval.{ $once ->
     [yes] {" "}If a group ran once, the ± of its throughput assumes a run-to-run SD of { $assumed }. The ± of its slowdown then covers only the spread between epochs ({ $usual } if unknown).
@@ -417,7 +418,10 @@ together-no-slower = Together ({ $group }): **{ $verdict }**. No member is measu
 together-only-concurrent = Together ({ $group }): **{ $verdict }**. The members take { $longer }, yet together they do { $gain } times the work of one after another.
 together-slower-than = Together ({ $group }): **{ $verdict }**. The members take { $longer }, and together they do { $gain } times the work of one after another.
 together-no-gain = Together ({ $group }): **{ $verdict }**. The members take { $longer }, and together they do { $gain } times the work of one after another: running them together gains nothing.
-together-noisy-gain = Together ({ $group }): **{ $verdict }**. The members take { $longer }; the throughput relative to one after another ({ $gain } times) does not differ from 1 by more than noise.
+together-noisy-gain = Together ({ $group }): **{ $verdict }**. The members take { $longer }; the throughput relative to one after another ({ $gain } times) { $why ->
+    [impossible] is more than the CPUs allow
+   *[noise] does not differ from 1 by more than noise
+}.
 together-noisy = Together ({ $group }): **{ $verdict }**. The difference from the runs alone ({ $times ->
     [yes] { $range } times as long
    *[no] { $range }

@@ -361,10 +361,11 @@ note-gain = ± 为 95% 区间的半宽。{ $once ->
 }
 note-windows = 各项数值只统计该任务在全体同时运行期间的各轮；各任务的统计时段略有不同，合计可能略高于总量。
 note-all-runs = 单独与同时运行的用时均为各自所有有效运行的几何平均（若均无效，则为所有运行的）；上表不含仅为得出结论而追加的运行。
-together-more-cpus = 单独运行时各只分得部分 CPU，这{ $more ->
+together-more-cpus = 单独运行的任务用不满同时运行时所用的全部 CPU，这{ $more ->
     [yes] 解释了一部分提升
-   *[no] 就解释了全部提升
+   *[no] 足以解释这一提升
 }。
+together-possible = 这些 CPU 最多只能提供 { $most } 倍的吞吐量，实测提升中超出的部分是噪声。
 together-groups = 结论
 packed-members = 单独运行与同卡混部
 packed-packed = 同卡混部的{ $column }
@@ -416,7 +417,10 @@ together-no-slower = 同时运行（{ $group }）：**{ $verdict }**。各任务
 together-only-concurrent = 同时运行（{ $group }）：**{ $verdict }**。{ $longer }，但合计吞吐量是串行执行的 { $gain } 倍。
 together-slower-than = 同时运行（{ $group }）：**{ $verdict }**。{ $longer }，合计吞吐量只有串行执行的 { $gain } 倍。
 together-no-gain = 同时运行（{ $group }）：**{ $verdict }**。{ $longer }，合计吞吐量是串行执行的 { $gain } 倍：同时运行没有带来收益。
-together-noisy-gain = 同时运行（{ $group }）：**{ $verdict }**。{ $longer }；合计吞吐量（串行执行的 { $gain } 倍）与串行执行的差异未超出测量噪声。
+together-noisy-gain = 同时运行（{ $group }）：**{ $verdict }**。{ $longer }；合计吞吐量（串行执行的 { $gain } 倍）{ $why ->
+    [impossible] 超出了 CPU 所能达到的上限
+   *[noise] 与串行执行的差异未超出测量噪声
+}。
 together-noisy = 同时运行（{ $group }）：**{ $verdict }**。与单独运行的差异（{ $times ->
     [yes] 用时是其 { $range } 倍
    *[no] { $range }

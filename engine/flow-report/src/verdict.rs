@@ -54,6 +54,9 @@ pub(crate) struct Together {
     /// If members used more CPUs together than any of them had alone: how many times as many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) more_cpus: Option<f64>,
+    /// If the gain exceeds what the CPUs can do: the largest gain that they allow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) possible: Option<f64>,
     /// The same group with earlier figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) earlier: Option<Box<Together>>,
@@ -300,6 +303,7 @@ fn one(group: &Group<'_>, solo: &[StepResult], tolerance: f64) -> Together {
         tolerance,
         rulings: if called.is_some() { rulings(&compared, placement) } else { Vec::new() },
         more_cpus: more_cpus(&compared),
+        possible: judged.possible,
         verdict: judged.verdict,
         earlier: None,
     }
@@ -341,6 +345,7 @@ impl Together {
             more: None,
             rulings: Vec::new(),
             more_cpus: None,
+            possible: None,
             earlier: None,
             ..self.clone()
         })

@@ -112,6 +112,27 @@ fn no_more_of_the_cpus_is_said_to_be_used_than_there_is() {
 }
 
 #[test]
+fn more_work_than_the_cpus_allow_is_noise_or_undecided() {
+    // Each of the three uses one of two CPUs alone.
+    let told = |alone: [f64; 3]| {
+        let point = |step: &str, n: u32| result(step, &[("batch", json!(n))], 0).on_cpu();
+        let solo = alone.iter().zip(1..).map(|(time, n)| point("solo", n).epoch_time(*time).cpu_util(0.5));
+        let members = (1..4).map(|n| point("together", n).epoch_time(1.2).corun("g", CorunGpus::Shared, 3, 2));
+        let mut input = input(vec![
+            ("solo", view("torch/train", None, solo.collect())),
+            ("together", view("torch/train", Some("solo"), members.collect())),
+        ]);
+        add_table(&mut input, "t", json!({"from": "solo", "rows": "batch", "columns": ["epoch_time"]}));
+        let report = run("report", json!({"sections": [{"table": "t", "corun": "together"}]}), &input);
+        let report = text(&report.expect("a report"), "report.md");
+        report.lines().filter(|line| line.starts_with("- Together")).collect::<Vec<_>>().join("\n")
+    };
+    insta::assert_snapshot!(told([0.8, 0.8, 0.96]), @"- Together (g): **only concurrent**. The members take 25% to 50% longer than alone, yet together they do 2.13 ± 0.33 times the work of one after another. These CPUs allow at most 2.00 times the work, so the rest of the measured gain is noise. Limiting: CPU (demand 150%). No figures for waiting for data.");
+    // One run alone was slow by accident.
+    insta::assert_snapshot!(told([0.84, 1.0, 2.13]), @"- Together (g): **undecided**. The members take from 44% less to 43% longer than alone; the throughput relative to one after another (3.31 ± 0.56 times) is more than the CPUs allow. These CPUs allow at most 2.00 times the work, so the rest of the measured gain is noise. 1 run of each does not decide it; if the times stay as they are, about 1 more would: `repeat: {until: decided, at_most: 2}`. Limiting: CPU (demand 150%). No figures for waiting for data.");
+}
+
+#[test]
 fn groups_that_cannot_be_judged_say_why() {
     let members = per_gpu("v7", None);
     let judge = |change: fn(&mut Vec<flow_core::StepResult>)| judged("g", CorunGpus::Own, &members, change);

@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Call, Called, Times, call, more};
+use super::{Call, Called, Times, call, more, typical};
 use crate::{CorunGpus, Mode, Outcome, StepResult, likeness, reason::Spoiled, unlike};
 
 /// If other programs use more than this share of the host's CPU, a measurement decides nothing.
@@ -44,6 +44,8 @@ pub struct Judged<'r> {
     pub looks: u32,
     /// The repetitions that do not count, each with the reason; `None` if a member is missing.
     pub left_out: Vec<Option<Verdict>>,
+    /// If the gain exceeds what the CPUs can do: the largest gain that they allow.
+    pub possible: Option<f64>,
     /// Each member with its run alone, from the first repetition that counts, or else from one that can be compared.
     pub pairs: Vec<(&'r StepResult, Option<&'r StepResult>)>,
 }
@@ -181,6 +183,7 @@ impl<'r> Group<'r> {
             more: None,
             looks: looks as u32,
             left_out: Vec::new(),
+            possible: None,
             pairs: first,
         };
         if let Some(verdict) = refused(&judged.pairs, measure) {
@@ -202,8 +205,11 @@ impl<'r> Group<'r> {
         let times: Vec<Times> = (0..best.len()).map(|member| times(&counting, member, measure)).collect();
         let called = call(&times, judged.looks, tolerance);
         judged.pairs.clone_from(best);
-        judged.verdict = called.call.into();
-        judged.more = (called.call == Call::Undecided).then(|| more(&times, judged.looks, tolerance)).flatten();
+        judged.possible = possible(best, &times).filter(|most| called.gain > *most);
+        // The whole interval is impossible, so some of the times are wrong.
+        let impossible = judged.possible.is_some_and(|most| called.gain - called.half > most);
+        judged.verdict = if impossible { Verdict::TooNoisy } else { called.call.into() };
+        judged.more = judged.verdict.is_undecided().then(|| more(&times, judged.looks, tolerance)).flatten();
         judged.called = Some(called);
         judged.times = times;
         judged
@@ -245,6 +251,20 @@ fn times(rounds: &[&Round<'_>], member: usize, measure: &str) -> Times {
     let (one, other) = rounds[0][member];
     let epochs = error(one).zip(other.and_then(error)).map(|(one, other)| one.hypot(other));
     Times { alone: alone.into_iter().filter_map(|run| time(run, measure)).collect(), together, epochs }
+}
+
+/// The largest gain that the CPUs of the host allow, if all members run on CPUs alone: there, a member that is as fast as
+/// alone uses as many CPUs as alone. `None` if that use was not measured.
+fn possible(pairs: &Round<'_>, times: &[Times]) -> Option<f64> {
+    let (mut gain, mut needed, mut cpus) = (0.0, 0.0, 0);
+    for ((member, solo), times) in pairs.iter().zip(times) {
+        let solo = (*solo).filter(|_| member.circumstances.gpu_models.is_empty())?;
+        let speed = typical(&times.alone) / typical(&times.together);
+        gain += speed;
+        needed += speed * solo.usage.cores()?;
+        cpus = cpus.max(member.circumstances.host_cpus);
+    }
+    (cpus > 0 && needed > 0.0).then(|| gain * f64::from(cpus) / needed)
 }
 
 fn measure(pairs: &Round<'_>) -> &'static str {

@@ -2,6 +2,7 @@
 //! demand.
 
 use super::gains::{change_of, share, slowdowns, times_of};
+use crate::bounds::SAME;
 use crate::format::Format;
 use crate::safe;
 use crate::table::name;
@@ -30,6 +31,7 @@ pub(crate) fn sentences(groups: &[Together], words: &Words, lang: &str) -> Vec<S
 fn in_full(group: &Together, show: &Format, words: &Words, lang: &str) -> Vec<String> {
     let mut out = vec![judged(group, show, words, lang)];
     out.extend(more_cpus(group, words, lang));
+    out.extend(more_than_possible(group, words, lang));
     out.extend(left_out(group, words, lang));
     out.extend(looked(group, words, lang));
     out.extend(RULINGS.iter().filter_map(|(key, ruled)| rulings(group, key, ruled, words, lang)));
@@ -41,8 +43,24 @@ fn in_full(group: &Together, show: &Format, words: &Words, lang: &str) -> Vec<St
 fn more_cpus(group: &Together, words: &Words, lang: &str) -> Option<String> {
     let (gain, times) = group.gain.filter(|_| group.verdict == Verdict::OnlyConcurrent).zip(group.more_cpus)?;
     group.rulings.iter().find(|r| r.resource == Resource::Cpu && r.ruled == Ruled::In)?;
-    let more = if gain.0 > times { "yes" } else { "no" };
+    // The part of a gain that exceeds these CPUs may be noise.
+    let more = if gain.0 - gain.1.unwrap_or(0.0) > times { "yes" } else { "no" };
     Some(words.text(lang, "together-more-cpus", &Args::new().with("more", more)))
+}
+
+/// The largest gain that the CPUs allow, if the measured one exceeds it and either the group is decided or not even the
+/// interval holds it.
+fn possible(group: &Together) -> Option<f64> {
+    let (most, (gain, half)) = group.possible.zip(group.gain)?;
+    let impossible = gain - half.unwrap_or(0.0) > most;
+    let decided = !group.verdict.is_undecided() && gain > most * (1.0 + SAME);
+    (impossible || decided).then_some(most)
+}
+
+/// A note if the gain is more than the CPUs allow.
+fn more_than_possible(group: &Together, words: &Words, lang: &str) -> Option<String> {
+    let most = Format::times().number(possible(group)?);
+    Some(words.text(lang, "together-possible", &Args::new().with("most", most)))
 }
 
 /// A note if some repetitions do not count, with the reasons.
@@ -103,6 +121,7 @@ pub(super) fn answer(group: &Together, words: &Words, lang: &str) -> String {
 /// The limit of a group that is slower than alone, if it is known.
 pub(super) fn limits(group: &Together, words: &Words, lang: &str) -> Option<String> {
     let mut out = Vec::from_iter(more_cpus(group, words, lang));
+    out.extend(more_than_possible(group, words, lang));
     let limit = limiting(group, words, lang).filter(|_| group.slower);
     out.extend(limit.map(|limit| words.text(lang, "answer-limit", &Args::new().with("limit", limit))));
     (!out.is_empty()).then(|| words.sentences(lang, &out))
@@ -236,7 +255,8 @@ pub(super) fn judged(group: &Together, show: &Format, words: &Words, lang: &str)
             words.text(lang, "together-slower-than", &args().with("longer", longer).with("gain", gain))
         }
         Verdict::TooNoisy if group.slower => {
-            words.text(lang, "together-noisy-gain", &args().with("longer", longer).with("gain", gain))
+            let why = if possible(group).is_some() { "impossible" } else { "noise" };
+            words.text(lang, "together-noisy-gain", &args().with("longer", longer).with("gain", gain).with("why", why))
         }
         Verdict::TooNoisy => words.text(lang, "together-noisy", &args().with("range", range).with("times", times)),
         Verdict::ForeignCpu { label, used } => {
