@@ -34,6 +34,11 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
+    /// The foreign CPU use, as a share of the host.
+    pub(crate) fn used(&self) -> f64 {
+        self.used.value
+    }
+
     /// The caveat for one sentence.
     pub(crate) fn worded(&self, words: &Words, lang: &str) -> String {
         self.said("finding-foreign", words, lang)

@@ -156,6 +156,12 @@ fn order(group: &Together) -> u8 {
 fn first_of_all(finding: &Finding) -> u32 {
     match finding {
         Finding::Changed { column, .. } if TIMES.contains(&column.as_str()) => 10,
+        // That a time does not change answers the question too, before what was learned.
+        Finding::WithinRepetitions { column, .. } | Finding::Unchanged { column, .. }
+            if TIMES.contains(&column.as_str()) =>
+        {
+            25
+        }
         _ => 0,
     }
 }

@@ -8,7 +8,7 @@ use super::judged::{self, limiting, verdict_key, worst};
 use super::model::Section;
 use super::{brief, gains, together};
 use crate::columns::written;
-use crate::findings::{Finding, Holds, topic};
+use crate::findings::{Beside, Finding, Holds, topic};
 use crate::format::Format;
 use crate::safe;
 use crate::table::{Content, Grid, Names, Row, Table, narrow, plain};
@@ -27,10 +27,10 @@ const LIMITS: usize = 2;
 /// Maximum earlier findings that are compared on the first screen.
 const COMPARED: usize = 5;
 
-/// The sentence, with a caveat if other programs may have disturbed its measurements.
-pub(super) fn sentence(said: Said, section: &Section, words: &Words, lang: &str) -> String {
+/// The sentence, and other programs that may have disturbed its measurements.
+fn sentence<'s>(said: Said, section: &'s Section, words: &Words, lang: &str) -> (String, Option<&'s Beside>) {
     let names = Names { table: &section.table, words };
-    let (text, beside) = match said {
+    match said {
         // For several groups, the limit of each is a separate finding.
         Said::Group(at) if section.together.len() > 1 => (judged::headline(&section.together[at], words, lang), None),
         Said::Group(at) => (judged::answer(&section.together[at], words, lang), None),
@@ -40,11 +40,27 @@ pub(super) fn sentence(said: Said, section: &Section, words: &Words, lang: &str)
             (all.into_iter().nth(sentence).unwrap_or_default(), section.disturbed.of_sentence(at, sentence))
         }
         Said::Finding(at) => (section.findings[at].worded(words, lang, &names), section.disturbed.of_finding(at)),
-    };
-    match beside {
-        Some(beside) => words.sentences(lang, &[text, beside.worded(words, lang)]),
-        None => text,
     }
+}
+
+/// One caveat for all of these sentences.
+fn caveat<'s>(beside: impl Iterator<Item = &'s Beside>, words: &Words, lang: &str) -> Option<String> {
+    let all: Vec<&Beside> = beside.collect();
+    let most = all.iter().copied().max_by(|a, b| a.used().total_cmp(&b.used()))?;
+    Some(if all.len() > 1 { most.of_table(words, lang) } else { most.worded(words, lang) })
+}
+
+/// The findings next to the answer. A caveat that the answer has is not repeated.
+pub(super) fn bullets(section: &Section, answer: &Answer, room: usize, words: &Words, lang: &str) -> Vec<String> {
+    let told = section.with.answer.is_none()
+        && answer.lead.iter().any(|said| sentence(*said, section, words, lang).1.is_some());
+    let said = answer.findings.iter().take(room).map(|said| sentence(*said, section, words, lang));
+    let (mut out, beside): (Vec<String>, Vec<Option<&Beside>>) = said.unzip();
+    let first = beside.iter().position(Option::is_some).filter(|_| !told);
+    if let Some((at, caveat)) = first.zip(caveat(beside.into_iter().flatten(), words, lang)) {
+        out[at] = words.sentences(lang, &[out[at].clone(), caveat]);
+    }
+    out
 }
 
 /// The answer of the section, by the author or else by flow. If no finding stands out, the answer says so.
@@ -61,7 +77,7 @@ pub(super) fn headline(section: &Section, answer: &Answer, words: &Words, lang: 
         return lead(section, answer, words, lang);
     }
     let short = |said: &Said| match said {
-        Said::Group(at) => judged::headline(&section.together[*at], words, lang),
+        Said::Group(at) => (judged::headline(&section.together[*at], words, lang), None),
         said => sentence(*said, section, words, lang),
     };
     let most = match (section.together.is_empty(), section.with.compare.is_some()) {
@@ -84,10 +100,17 @@ pub(super) fn limits(section: &Section, words: &Words, lang: &str) -> Vec<String
     said.take(LIMITS).collect()
 }
 
-fn together_said(said: impl Iterator<Item = String>, section: &Section, words: &Words, lang: &str) -> String {
+fn together_said<'s>(
+    said: impl Iterator<Item = (String, Option<&'s Beside>)>,
+    section: &Section,
+    words: &Words,
+    lang: &str,
+) -> String {
+    let (said, beside): (Vec<String>, Vec<Option<&Beside>>) = said.unzip();
+    let caveat = caveat(beside.into_iter().flatten(), words, lang);
     // The whole answer is bold.
-    let said: Vec<String> =
-        said.map(|text| text.replace("**", "").trim().to_owned()).filter(|text| !text.is_empty()).collect();
+    let said = said.into_iter().chain(caveat).map(|text| text.replace("**", "").trim().to_owned());
+    let said: Vec<String> = said.filter(|text| !text.is_empty()).collect();
     if !said.is_empty() {
         return words.sentences(lang, &said);
     }

@@ -545,8 +545,8 @@ fn section(
     let notes = prose::notes(section, words, lang);
     let limits = front::limits(section, words, lang);
     let room = front::BULLETS.saturating_sub(notes.len() + limits.len()).max(1);
-    let bullets = answer.findings.iter().take(room).map(|said| front::sentence(*said, section, words, lang));
-    let bullets = limits.into_iter().chain(bullets.filter(|said| !said.is_empty())).chain(notes);
+    let bullets = front::bullets(section, &answer, room, words, lang).into_iter().filter(|said| !said.is_empty());
+    let bullets = limits.into_iter().chain(bullets).chain(notes);
     PageSection {
         id: section.name.clone(),
         title: prose::title(section, words, lang),

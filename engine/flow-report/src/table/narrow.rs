@@ -7,9 +7,9 @@ use super::with::Derived;
 
 /// Maximum columns and rows that can be read at a glance.
 const COLUMNS: usize = 6;
-const ROWS: usize = 10;
+const ROWS: usize = 12;
 
-/// The table with at most six columns and ten rows. Columns that `about` names come first. Rows are the best ones by
+/// The table with at most six columns and twelve rows. Columns that `about` names come first. Rows are the best ones by
 /// `ranked`, or else a sample from the first to the last.
 pub(crate) fn narrow(table: &Table, about: &[&str], ranked: Option<&str>) -> Table {
     let rows = rows(table, ranked.and_then(|name| table.find(name, None, None).map(|at| (name, at))));
