@@ -41,6 +41,7 @@ pub fn tasks(wanted: &[InstanceId], reused: &BTreeMap<InstanceId, Outcome>, hist
             timeout: instance.timeout,
             retries: instance.retries,
             priority: instance.priority,
+            repetition: instance.repetition.map(|n| (instance.step, n)),
             settled,
             estimate: settled.map_or_else(|| history.estimate(instance), |_| Estimate::default()),
             submitted: Time(0),

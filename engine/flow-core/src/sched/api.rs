@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::others::PeerLoad;
-use crate::{AttemptId, CorunGpus, Exclusive, GpuId, GroupId, InstanceId, Need, Outcome, ResourceRequest, Span, Time};
+use crate::{
+    AttemptId, CorunGpus, Exclusive, GpuId, GroupId, InstanceId, Need, Outcome, ResourceRequest, Span, StepId, Time,
+};
 
 /// An instance as the scheduler sees it. By default it needs nothing, requests nothing, and arrived at time 0.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,6 +37,8 @@ pub struct Task {
     pub retries: u32,
     /// Larger goes first, if the policy uses it.
     pub priority: i64,
+    /// Its step and its repetition, if the step is repeated.
+    pub repetition: Option<(StepId, u32)>,
     /// Its outcome if it is settled before the run begins: `when` is false, it does not fit, or it is not a target.
     pub settled: Option<Outcome>,
     pub estimate: Estimate,

@@ -183,6 +183,7 @@ pub(crate) fn build(sketches: Vec<Sketch>) -> Vec<SimTask> {
                 timeout: timeout.map(secs),
                 retries: sketch.retries,
                 priority: 0,
+                repetition: None,
                 settled: sketch.settled.filter(|_| member == 0),
                 estimate: Estimate {
                     duration: attempts.first().map(|attempt| attempt.work),

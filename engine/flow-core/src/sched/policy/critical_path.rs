@@ -1,9 +1,12 @@
 //! `critical-path`: highest priority first, then the longest remaining chain of work, skipping units that do not fit; a
 //! unit that is passed over for too long is reserved. The default inside one workflow, where people wait for the end of
-//! the last step.
+//! the last step. Repetitions take turns: every point of a step runs once before any runs again, so that a machine that
+//! becomes slower with time makes all points slower, not the last one.
+
+use std::collections::BTreeMap;
 
 use super::{Patience, Policy, Propose, View};
-use crate::{InstanceId, Span};
+use crate::{InstanceId, Span, StepId};
 
 /// Microseconds for one level of priority: over a century, so it outweighs any chain.
 const LEVEL: i64 = 1 << 52;
@@ -42,6 +45,7 @@ impl Policy for CriticalPath {
                 }
             }
         }
+        self.take_turns(view, new());
     }
 
     fn rank(&mut self, view: &View<'_>, unit: InstanceId) -> i64 {
@@ -53,5 +57,26 @@ impl Policy for CriticalPath {
 
     fn propose(&mut self, view: &View<'_>) -> Propose {
         self.patience.propose(view)
+    }
+}
+
+impl CriticalPath {
+    /// Lengthens the chains of each repetition of a step to more than those of the next one.
+    fn take_turns(&mut self, view: &View<'_>, new: impl Iterator<Item = InstanceId> + Clone) {
+        let repeated = || new.clone().filter_map(|id| Some((view.task(id).repetition?, id.index())));
+        let mut rounds: BTreeMap<(StepId, u32), u64> = BTreeMap::new();
+        for (round, at) in repeated() {
+            let longest = rounds.entry(round).or_default();
+            *longest = self.chain[at].max(*longest);
+        }
+        let mut later: Option<(StepId, u64)> = None;
+        for ((step, _), least) in rounds.iter_mut().rev() {
+            let above = later.filter(|(of, _)| of == step).map_or(0, |(_, longest)| longest.saturating_add(1));
+            later = Some((*step, above.max(*least)));
+            *least = above;
+        }
+        for (round, at) in repeated() {
+            self.chain[at] = self.chain[at].max(rounds[&round]);
+        }
     }
 }

@@ -114,6 +114,7 @@ impl World {
                 "busy" => (task.estimate.gpu_busy_milli, task.estimate.samples) = (Some(number(value) as u32), 1),
                 "timed" => task.estimate.timed_alone = true,
                 "keeps" => (task.estimate.cpu_milli, task.estimate.samples) = (Some(number(value) as u32), 1),
+                "repetition" => task.repetition = Some((StepId(0), value.parse().unwrap())),
                 "priority" => task.priority = value.parse().unwrap(),
                 "takes" => task.estimate.duration = Some(seconds(value)),
                 "needs" => {

@@ -232,6 +232,24 @@ fn the_longest_chain_goes_first() {
 }
 
 #[test]
+fn repetitions_take_turns() {
+    // Without turns the two repetitions of the longer point come first, and a machine that slows down hits the other.
+    case(
+        "cpus=1 policy=critical-path",
+        "a0 takes=9 repetition=0
+         a1 takes=9 repetition=1
+         b0 takes=2 repetition=0
+         b1 takes=2 repetition=1
+         other takes=5",
+        "0 submit | start a0
+         9 exit a0 | record a0; start b0
+         11 exit b0 | record b0; start a1
+         20 exit a1 | record a1; start other
+         25 exit other | record other; start b1",
+    );
+}
+
+#[test]
 fn a_gpu_is_shared_where_all_gain() {
     // Two loads of 0.9 would both take 1.8 times as long: together no gain over one after the other.
     case(
