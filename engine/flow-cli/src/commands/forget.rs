@@ -132,7 +132,7 @@ fn of_others(
     place: &StoreLocation,
 ) -> Result<IndexSet<String>, CliError> {
     let mut lines = IndexSet::new();
-    each_result(steps.iter().flat_map(Named::instances), store, |shown, result| {
+    each_result(steps.iter().flat_map(Named::instances), store, &place.store, |shown, result| {
         let Some(result) = result.filter(|result| result.workflow != own) else { return Ok(()) };
         // It may be forgotten already.
         if store.result(&result.fingerprint)?.is_none() {

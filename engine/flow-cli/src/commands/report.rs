@@ -121,7 +121,7 @@ impl Report {
         let objects = place.store.objects();
         let builtins = flow_report::Reports::new();
         let mut reports = Vec::new();
-        each_result(view.instances.values(), &*results, |shown, result| {
+        each_result(view.instances.values(), &*results, &place.store, |shown, result| {
             let Some(result) = result else { return Ok(()) };
             let folder = result.outputs.values().find(|artifact| artifact.kind == ArtifactKind::Folder);
             let Some(folder) = folder else { return Ok(()) };
@@ -165,7 +165,7 @@ pub(crate) fn answers(
         let Some(store) = workspace.existing_store()? else { return Ok(()) };
         let results = place::results(&store, output)?;
         let objects = store.objects();
-        each_result(reports, &*results, |_, result| {
+        each_result(reports, &*results, &store, |_, result| {
             let outputs = result.map(|result| result.outputs).unwrap_or_default();
             let Some(folder) = outputs.into_values().find(|artifact| artifact.kind == ArtifactKind::Folder) else {
                 return Ok(());

@@ -115,22 +115,27 @@ impl Results {
         };
         let mut failed = BTreeMap::new();
         for tried in place::tried_earlier(&place, &self.of, &view, wanted, has_failed, output)? {
-            each_result(tried.all(), &*results, |shown, result| {
+            each_result(tried.all(), &*results, &place.store, |shown, result| {
                 failed.extend(result.map(|result| (shown.label.clone(), result)));
                 Ok(())
             })?;
         }
         let mut without = Vec::new();
-        each_result(view.instances.values().filter(|shown| wanted(&shown.label)), &*results, |shown, result| {
-            let result = result.or_else(|| failed.remove(&shown.label));
-            if result.is_none() && shown.is_unread() {
-                without.push(&*shown.label);
-            }
-            // Its step may have had another name then.
-            let named = |result| StepResult { step: shown.step.clone(), label: shown.label.clone(), ..result };
-            found.extend(result.map(named).map(|result| (result, none.clone())));
-            Ok(())
-        })?;
+        each_result(
+            view.instances.values().filter(|shown| wanted(&shown.label)),
+            &*results,
+            &place.store,
+            |shown, result| {
+                let result = result.or_else(|| failed.remove(&shown.label));
+                if result.is_none() && shown.is_unread() {
+                    without.push(&*shown.label);
+                }
+                // Its step may have had another name then.
+                let named = |result| StepResult { step: shown.step.clone(), label: shown.label.clone(), ..result };
+                found.extend(result.map(named).map(|result| (result, none.clone())));
+                Ok(())
+            },
+        )?;
         if !without.is_empty() {
             let names = words::named(&without);
             output.note(format!("{} without a result: {names} (`flow show STEP` shows why)", styled(NOTE, "note:")))?;

@@ -55,7 +55,7 @@ impl Show {
         let mut past = Past::of(&place.store);
         if found.len() >= MANY && !self.json && !output.verbose {
             let mut rows = Vec::new();
-            each_result(found, &*results, |shown, result| {
+            each_result(found, &*results, &place.store, |shown, result| {
                 rows.push(line(shown, result, left.as_ref()));
                 Ok(())
             })?;
@@ -64,7 +64,7 @@ impl Show {
             }
             return Ok(ExitCode::SUCCESS);
         }
-        each_result(found, &*results, |shown, result| {
+        each_result(found, &*results, &place.store, |shown, result| {
             match result {
                 Some(result) if self.json => output.json(&with_start(&result, &mut past, shown)?)?,
                 Some(result) => {

@@ -8,7 +8,7 @@ use flow_core::why::WrittenSteps;
 use flow_core::{
     AttemptId, Digest, InstanceId, JournalLine, Origin, Outcome, Planned, RunEvent, RunId, RunStart, StepResult,
 };
-use flow_store::{Results, Status, Waiting};
+use flow_store::{Results, Status, StoreDir, Waiting};
 use serde_json::Value;
 
 use crate::error::CliError;
@@ -398,6 +398,7 @@ impl Shown {
 pub(crate) fn each_result<'a>(
     shown: impl IntoIterator<Item = &'a Shown>,
     kept: &dyn Results,
+    store: &StoreDir,
     mut each: impl FnMut(&'a Shown, Option<StepResult>) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
     const AT_ONCE: usize = 512;
@@ -406,14 +407,53 @@ pub(crate) fn each_result<'a>(
         let some: Vec<&Shown> = shown.by_ref().take(AT_ONCE).collect();
         let reused = some.iter().filter(|shown| shown.result.is_none()).filter_map(|shown| shown.fingerprint);
         let mut reused = kept.results_of(&reused.collect::<Vec<_>>())?.into_iter();
-        for shown in some {
-            let result = match (&shown.result, &shown.fingerprint) {
-                (Some(result), _) => Some((**result).clone()),
-                (None, Some(_)) => reused.next().flatten(),
-                (None, None) => None,
-            };
+        let results = some.iter().map(|shown| match (&shown.result, &shown.fingerprint) {
+            (Some(result), _) => Some((**result).clone()),
+            (None, Some(_)) => reused.next().flatten(),
+            (None, None) => None,
+        });
+        let mut results: Vec<Option<StepResult>> = results.collect();
+        as_reused(&some, &mut results, store)?;
+        for (shown, result) in some.into_iter().zip(results) {
             each(shown, result)?;
         }
+    }
+    Ok(())
+}
+
+/// Replaces results that were made again, with `--force`, after the run reused them. The journals have the earlier ones;
+/// without that journal they are unknown.
+fn as_reused(shown: &[&Shown], results: &mut [Option<StepResult>], store: &StoreDir) -> Result<(), CliError> {
+    let mut wanted: BTreeMap<(RunId, Digest), usize> = BTreeMap::new();
+    for (at, (shown, result)) in shown.iter().zip(results.iter_mut()).enumerate() {
+        let InstanceState::Cached(_, from) = &shown.state else { continue };
+        if result.as_ref().is_some_and(|result| result.run != *from)
+            && let Some(result) = result.take()
+        {
+            wanted.insert((from.clone(), result.fingerprint), at);
+        }
+    }
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let named: BTreeSet<RunId> = wanted.keys().map(|(from, _)| from.clone()).collect();
+    // Another run may have collected it.
+    let others = store.runs()?.into_iter().filter(|run| !named.contains(run));
+    for run in named.iter().cloned().chain(others) {
+        if wanted.is_empty() {
+            break;
+        }
+        let dir = store.run(&run);
+        if dir.first_line()?.is_none() {
+            continue;
+        }
+        dir.read_journal(|line| {
+            if let RunEvent::Recorded { result, .. } = line.event
+                && let Some(at) = wanted.remove(&(result.run.clone(), result.fingerprint))
+            {
+                results[at] = Some(*result);
+            }
+        })?;
     }
     Ok(())
 }

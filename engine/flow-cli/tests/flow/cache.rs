@@ -496,3 +496,25 @@ fn what_is_cached_stays_however_many_runs_of_other_steps_are_before_a_cleaning()
     let freed = space.flow(["gc", "--runs", "1", "--days", "0"]).expect(0).stdout();
     assert!(freed.contains(" 1 result, "), "{freed}");
 }
+
+#[test]
+fn a_run_shows_the_result_that_it_reused_after_a_forced_run_has_made_another() {
+    let space = space();
+    let outside = space.path("outside.txt");
+    let step = format!("{{run: 'echo loss $(cat {})', metrics: {{stdout: 'loss {{loss}}'}}}}", outside.display());
+    space
+        .write("outside.txt", "1\n")
+        .write("w.yaml", &format!("flow: 1\nname: w\nsteps:\n  a: {step}\n  b: {{run: echo b}}\n"));
+    space.flow(["run", "w.yaml"]).expect(0);
+    space.flow(["run", "w.yaml", "-f", "b"]).expect(0);
+    let reused = space.journal()[0]["run"].as_str().unwrap().to_owned();
+    let loss = |run: &[&str]| {
+        let csv = space.flow(["results", "a"].iter().chain(run)).expect(0).stdout();
+        let cells = |at: usize| csv.lines().nth(at).unwrap().split(',').map(str::to_owned).collect::<Vec<_>>();
+        cells(1).swap_remove(cells(0).iter().position(|name| name == "loss").unwrap())
+    };
+    assert_eq!(loss(&["--run", &reused]), "1");
+    space.write("outside.txt", "2\n");
+    space.flow(["run", "w.yaml", "-f", "a"]).expect(0);
+    assert_eq!((loss(&[]), loss(&["--run", &reused])), ("2".to_owned(), "1".to_owned()));
+}

@@ -140,7 +140,7 @@ fn side(view: View, kept: &dyn Results, store: &StoreDir) -> Result<Side, CliErr
     let (mut settled, mut results) = (IndexMap::new(), BTreeMap::new());
     // Instances that were not needed are left out.
     let shown = view.instances.values().filter(|shown| !matches!(shown.state, InstanceState::NotNeeded));
-    each_result(shown, kept, |shown, result| {
+    each_result(shown, kept, store, |shown, result| {
         let how = match &shown.state {
             InstanceState::NotNeeded | InstanceState::Waiting | InstanceState::Running => "not finished",
             InstanceState::Cached(outcome, _) | InstanceState::Done(outcome) | InstanceState::Settled(outcome) => {
