@@ -100,6 +100,29 @@ fn what_a_killed_run_started_goes_on_and_nothing_is_done_twice() {
 }
 
 #[test]
+fn what_a_forced_run_left_is_collected_by_the_next_run_forced_or_not() {
+    at_once([&[][..], &["-f", "count"]], |next| {
+        let space = sweep(2, "2");
+        space.flow(["run", "w.yaml"]).expect(0);
+        let twice = |file: &str| lines(&space, file).values().copied().collect::<Vec<_>>() == [2, 2];
+        let pid = detach(&space, &["-f", "count"]);
+        until("both run again", || twice("began"));
+        kill_it(pid);
+        let planned = space.flow(["plan", "w.yaml"]).expect(0).stdout();
+        assert!(planned.contains("count × 2  since run"), "{planned}");
+        let text = space.flow([&["run", "w.yaml"], next].concat()).expect(0).text();
+        assert!(twice("began") && twice("did"), "{text}");
+        let why = space.flow(["why", "count[n=0]"]).expect(0).stdout();
+        assert!(why.contains("collected from run") && why.contains(", which was killed"), "{why}");
+        let recorded = space.journal().into_iter().filter(|line| line["event"] == "recorded");
+        assert_eq!(recorded.filter(|line| line["result"]["step"] == "count").count(), 2, "{text}");
+        nobody_is_left(&space);
+        let text = space.flow(["run", "w.yaml"]).expect(0).stdout();
+        assert!(text.contains("nothing to do"), "{text}");
+    });
+}
+
+#[test]
 fn runs_that_follow_can_be_killed_as_well() {
     let space = sweep(4, "3");
     let pid = detach(&space, &["-j", "2"]);
@@ -128,20 +151,19 @@ fn what_nobody_wants_any_more_is_ended() {
     assert_eq!(said, "count[n=1]: no result yet: flow was killed while it ran, but it continues (`flow status`)\n");
     let said = space.flow(["why", "count[n=1]"]).expect(0).stdout();
     assert!(said.contains("running since run") && said.contains("the next run follows it"), "{said}");
-    for args in [&["plan"][..], &["run", "-n"]] {
+    for args in [&["plan"][..], &["run", "-n"], &["run", "-n", "-f"]] {
         let said = space.flow(args.iter().copied()).expect(0).stdout();
         assert!(said.contains("running        count × 2  since run "), "{said}");
         assert!(said.contains("3 instances: 2 running, 1 decided after them"), "{said}");
     }
-    let said = space.flow(["run", "-n", "-f", "count[n=1]"]).expect(0).stdout();
-    assert!(
-        said.contains("3 instances: 1 running, 1 to run, 1 decided after them"),
-        "what is forced is done anew: {said}"
-    );
     // One of them is not there any more, the other one is another step.
     let text = space.read("w.yaml").replace("range(2)", "range(1)").replace(" 600", " 0.1");
     space.write("w.yaml", &text);
-    space.flow(["run", "w.yaml"]).expect(0);
+    let said = space.flow(["run", "w.yaml"]).expect(0).text();
+    for label in ["count[n=0]", "count[n=1]"] {
+        let ended = format!("ended work of a killed run that this run does not need: {label}\n");
+        assert_eq!(said.matches(&ended).count(), 1, "{said}");
+    }
     assert_eq!(lines(&space, "did"), once(1));
     nobody_is_left(&space);
     space.flow(["run", "w.yaml"]).expect(0);

@@ -283,14 +283,17 @@ fn find(
     lookup: &mut dyn Lookup,
     forced: bool,
 ) -> Result<Candidate, Refusal> {
+    let since = lookup.goes_on(instance, &fingerprint, &attempt);
     if forced {
-        let reasons = vec![Reason::Forced];
+        let reasons = vec![since.map_or(Reason::Forced, Reason::Collects)];
         return Ok(Candidate { fingerprint, attempt, parts, result: None, read_again: None, reasons });
     }
     let unseen = |error| Refusal { outcome: Outcome::Failed, cause: Cause::ResultUnseen { error } };
-    let mut result = lookup.result(&fingerprint).map_err(unseen)?;
+    let is_collected = since.is_some();
+    let mut result = if is_collected { None } else { lookup.result(&fingerprint).map_err(unseen)? };
     let mut read_again = None;
-    if result.is_none()
+    if !is_collected
+        && result.is_none()
         && let Some(reading) = lookup.read_again(&attempt, metrics, instance).map_err(unseen)?
     {
         // If another run recorded this very result between the two lookups, nothing was read differently.
@@ -298,7 +301,8 @@ fn find(
         result = Some(StepResult { fingerprint, ..reading.result });
     }
     let last = if result.is_none() { lookup.last(&instance.label) } else { None };
-    if last.is_some()
+    if !is_collected
+        && last.is_some()
         && let Some(uncollected) = parts.uncollected().filter(|_| !instance.outputs.is_empty())
         && let Some(reading) = lookup.collect_again(&uncollected, metrics, instance).map_err(unseen)?
     {
@@ -325,9 +329,10 @@ fn find(
             }
         },
     };
-    if !reasons.is_empty() && lookup.continues(instance, &attempt) {
+    let continues = || (!reasons.is_empty() && lookup.continues(instance, &attempt)).then_some(Reason::Continues);
+    if let Some(first) = since.map(Reason::Collects).or_else(continues) {
         reasons.retain(|reason| !matches!(reason, Reason::NeverRan | Reason::NoResult));
-        reasons.insert(0, Reason::Continues);
+        reasons.insert(0, first);
     }
     Ok(Candidate { fingerprint, attempt, parts, result, read_again, reasons })
 }

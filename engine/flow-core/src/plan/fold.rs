@@ -50,7 +50,7 @@ pub enum State {
     },
     /// It will run.
     Run(Vec<Reason>),
-    /// It would run for these reasons, but its attempt from that run, which is dead, still runs.
+    /// Its attempt of that run, which is dead, still runs or has ended. This run collects it.
     GoesOn { reasons: Vec<Reason>, since: RunId },
     /// It runs if the preceding runs leave the verdict on its group undecided.
     MayRepeat {
@@ -275,9 +275,10 @@ impl<'a> Fold<'a> {
             }
             let decision = adjust(lookup, instance, decision);
             let since = match &decision {
-                Decision::Run { fingerprint, attempt, .. } if !self.force.covers(*id) => {
-                    lookup.goes_on(instance, fingerprint, attempt)
-                }
+                Decision::Run { reasons, .. } => reasons.iter().find_map(|reason| match reason {
+                    Reason::Collects(since) => Some(since.clone()),
+                    _ => None,
+                }),
                 _ => None,
             };
             let state = self.known.take(expansion, *id, decision);

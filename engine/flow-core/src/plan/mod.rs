@@ -104,8 +104,9 @@ pub trait Lookup {
         Ok(None)
     }
 
-    /// The dead run that started this instance and whose attempt still runs. A batch job is found by the result's
-    /// fingerprint, a local attempt by its own. It is adopted instead of started again.
+    /// The dead run that started this instance, if its attempt still runs, or has ended and its result is not in the
+    /// store. A batch job is found by the result's fingerprint, a local attempt by its own. It is adopted instead of
+    /// started again, even if the instance is forced or has an older result.
     fn goes_on(&mut self, _instance: &Instance, _fingerprint: &Digest, _attempt: &Digest) -> Option<RunId> {
         None
     }

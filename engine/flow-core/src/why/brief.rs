@@ -67,6 +67,7 @@ impl Texts for Reason {
             Reason::NeverRan
             | Reason::Continues
             | Reason::Forced
+            | Reason::Collects(_)
             | Reason::NoResult
             | Reason::Group
             | Reason::Measurement(_)

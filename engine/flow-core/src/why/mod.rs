@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::fingerprint::PartKind;
-use crate::{Digest, Outcome, Span, reason::Spoiled};
+use crate::{Digest, Outcome, RunId, Span, reason::Spoiled};
 
 pub use brief::Why;
 pub(crate) use compare::name_accepted;
@@ -34,6 +34,8 @@ pub enum Reason {
     /// It has no result, but a checkpoint from which the next attempt resumes.
     Continues,
     Forced,
+    /// It does not start again: its job or attempt of this killed run is collected.
+    Collects(RunId),
     /// Nothing about it changed, but there is no result: it was removed, or never stored.
     NoResult,
     /// There was a result, but its artifacts have changed: a sentence.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use flow_core::{
-    Digest, Input, InstanceId, RunId,
+    Input, InstanceId, RunId,
     plan::{Decision, Force, Plan, plan_of_run},
 };
 use flow_store::{Activity, Captures, Inputs, Snapshot, Stood, Store, Wanted};
@@ -14,6 +14,7 @@ use flow_store::{Activity, Captures, Inputs, Snapshot, Stood, Store, Wanted};
 use super::{
     Session,
     lookup::{Recorded, StoreLookup, inputs_of},
+    orphans::OrphanedWork,
 };
 use crate::ExecError;
 
@@ -30,8 +31,8 @@ pub(super) struct Capture<'a> {
     pub(super) force: &'a Force,
     /// The result of each instance in the previous run, if it can be relied on.
     pub(super) stood: &'a [Option<Stood>],
-    /// Attempts of dead runs that still run, by fingerprint.
-    pub(super) going_on: &'a BTreeMap<Digest, RunId>,
+    /// The work of dead runs.
+    pub(super) left: &'a OrphanedWork,
     pub(super) activity: &'a Activity,
 }
 
@@ -97,7 +98,7 @@ impl Capture<'_> {
             objects: Some(store.objects().doing(self.activity.clone())),
             keep: true,
             stood: self.stood,
-            going_on: self.going_on,
+            followed: &|fingerprint| self.left.followed(fingerprint),
             ..StoreLookup::of_inputs(workflow, folder, inputs)
         };
         let mut reused = BTreeMap::new();

@@ -103,13 +103,17 @@ impl RunContext {
     }
 
     /// The checkpoint folder of an instance, shared by this run and later ones. A forced instance gets a folder of its
-    /// own for this run, so that it starts from nothing.
+    /// own for this run, so that it starts from nothing. One that this run has joined keeps its folder.
     pub(crate) fn checkpoint(&self, fingerprint: Digest, attempt: Digest, instance: &Instance) -> Checkpoint {
-        let run = if self.force.covers(instance.id) { &*self.run.0 } else { "" };
         // Jobs are followed by result fingerprint. A job with another one must end, but may still write.
         let is_used = self.left.has_other_job(&self.secrets.hide(instance.label.to_string()), &fingerprint);
         let of = if is_used { fingerprint } else { attempt };
-        Checkpoint::of(self.store.dir(), &of, &instance.label, run)
+        let of_run = |run: &str| Checkpoint::of(self.store.dir(), &of, &instance.label, run);
+        match self.left.joined(&fingerprint).or_else(|| self.left.joined(&attempt)) {
+            Some(run) => Some(of_run(&run.0)).filter(|own| own.folder().is_dir()).unwrap_or_else(|| of_run("")),
+            None if self.force.covers(instance.id) => of_run(&self.run.0),
+            None => of_run(""),
+        }
     }
 
     /// The file of the workflow, as its intents name it.

@@ -8,7 +8,7 @@ use flow_core::{
     plan::{Force, State},
 };
 
-use super::{ForceRequest, Knowledge, Session, SessionRequest, left, plan, session::Basis};
+use super::{Knowledge, Session, SessionRequest, left, plan, session::Basis};
 use crate::{ExecError, hardware};
 
 /// Opens a workflow as the next run would.
@@ -17,16 +17,11 @@ use crate::{ExecError, hardware};
 /// As [`Session::open`]; the store cannot be read.
 pub fn open(request: &SessionRequest, builtins: &dyn Builtins) -> Result<Session, ExecError> {
     let machine = hardware::machine(request.gpus.as_deref()).map_err(ExecError::Usage)?;
-    continued(&Basis::read(request, machine)?, builtins, true, &ForceRequest::Nothing)
+    continued(&Basis::read(request, machine)?, builtins, true)
 }
 
-/// The same, from data that was read already. Forced instances are not followed.
-pub(super) fn continued(
-    basis: &Basis,
-    builtins: &dyn Builtins,
-    informs: bool,
-    force: &ForceRequest,
-) -> Result<Session, ExecError> {
+/// The same, from data that was read already.
+pub(super) fn continued(basis: &Basis, builtins: &dyn Builtins, informs: bool) -> Result<Session, ExecError> {
     let workspace = &basis.workspace;
     let left = match workspace.existing_store()? {
         Some(dir) => left::places(&dir, &workspace.name(&workspace.file)),
@@ -40,7 +35,7 @@ pub(super) fn continued(
     }
     let session = basis.open(builtins, informs, left)?;
     // An attempt that an edit made useless does not decide where a step runs.
-    let followed = followed(&session, &force.of(&session)?)?;
+    let followed = followed(&session)?;
     let left: BTreeMap<String, Place> = session
         .left
         .iter()
@@ -51,9 +46,9 @@ pub(super) fn continued(
 }
 
 /// The labels of the instances that the next run would follow.
-fn followed(session: &Session, force: &Force) -> Result<BTreeSet<String>, ExecError> {
+fn followed(session: &Session) -> Result<BTreeSet<String>, ExecError> {
     let knowledge = Knowledge::open(session, "flow plan")?;
-    let plan = plan(session, &knowledge, &session.wanted(&[])?, force)?;
+    let plan = plan(session, &knowledge, &session.wanted(&[])?, &Force::Nothing)?;
     let goes_on = plan.items.iter().filter(|item| matches!(item.state, State::GoesOn { .. }));
     Ok(goes_on.map(|item| session.expansion.instances[item.id.index()].label.to_string()).collect())
 }

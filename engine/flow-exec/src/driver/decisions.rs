@@ -18,6 +18,8 @@ pub(super) struct LookedUp {
     pub(super) going_on: BTreeSet<InstanceId>,
     /// Units to run that other runs execute.
     pub(super) elsewhere: Vec<DeferredUnit>,
+    /// Labels of attempts and jobs of earlier runs that were ended.
+    pub(super) useless: BTreeSet<String>,
     /// Damaged results that would have been reused, and the damage.
     pub(super) damaged: Vec<(InstanceId, Digest, String)>,
     pub(super) error: Option<StoreError>,
@@ -30,12 +32,13 @@ pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
         units: Vec::new(),
         going_on: BTreeSet::new(),
         elsewhere: Vec::new(),
+        useless: BTreeSet::new(),
         damaged: Vec::new(),
         error: None,
     };
     // Asked once for all units, because there may be a hundred thousand that are not affected.
     let nothing_left = context.left.has_nothing_here();
-    let goes_on = |ids: &[InstanceId], decisions: &[Decision]| !nothing_left && goes_on(context, ids, decisions);
+    let nothing_followed = nothing_left && !context.left.has_jobs();
     for ids in units {
         let (workflow, folder) = (&*session.expansion.workflow, &session.workspace.folder);
         let mut world = StoreLookup {
@@ -43,6 +46,7 @@ pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
             recorded: Some(&context.recorded),
             objects: Some(context.objects.clone()),
             keep: true,
+            followed: &|fingerprint| if nothing_followed { None } else { context.left.followed(fingerprint) },
             ..StoreLookup::of_inputs(workflow, folder, &context.inputs)
         };
         let decisions = decide(&session.context(), &ids, &context.known, &mut world, &context.force);
@@ -51,7 +55,7 @@ pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
             looked_up.error = error;
             break;
         }
-        if goes_on(&ids, &decisions) {
+        if !nothing_left && goes_on(context, &ids, &decisions, &mut looked_up.useless) {
             looked_up.going_on.extend(ids.first());
             looked_up.units.push((ids, decisions));
             continue;
@@ -77,50 +81,53 @@ pub(super) fn look_up(context: &RunContext, units: Vec<Vec<InstanceId>>) -> Look
         looked_up.damaged.extend(damaged);
         looked_up.units.push((ids, decisions));
     }
-    end_jobs(context, &looked_up.units);
+    looked_up.useless.extend(end_jobs(context, &looked_up.units));
     looked_up
 }
 
 /// Ends jobs of earlier runs with these labels but other work. All at once, because each request to Slurm is slow.
-fn end_jobs(context: &RunContext, units: &[(Vec<InstanceId>, Vec<Decision>)]) {
+/// Returns their labels.
+fn end_jobs(context: &RunContext, units: &[(Vec<InstanceId>, Vec<Decision>)]) -> BTreeSet<String> {
     if !context.left.has_jobs() {
-        return;
+        return BTreeSet::new();
     }
     let each = units.iter().flat_map(|(ids, decisions)| ids.iter().zip(decisions));
     let wanted = each.map(|(id, decision)| {
         let instance = context.instance(*id);
         let to_run = match decision {
-            Decision::Run { fingerprint, .. } if instance.slurm.is_some() && !context.force.covers(*id) => {
-                Some(*fingerprint)
-            }
+            Decision::Run { fingerprint, .. } if instance.slurm.is_some() => Some(*fingerprint),
             _ => None,
         };
         (context.secrets.hide(instance.label.to_string()), to_run)
     });
-    context.left.end_jobs(&context.file(), &wanted.collect());
+    context.left.end_jobs(&context.file(), &wanted.collect())
 }
 
-/// Ends attempts and jobs of earlier runs whose instances are reused.
-pub(super) fn end_reused<'i>(context: &RunContext, reused: impl Iterator<Item = &'i InstanceId> + Clone) {
+/// Ends attempts and jobs of earlier runs whose instances are reused. Returns their labels.
+pub(super) fn end_reused<'i>(
+    context: &RunContext,
+    reused: impl Iterator<Item = &'i InstanceId> + Clone,
+) -> BTreeSet<String> {
+    let mut useless = BTreeSet::new();
     let labels = reused.map(|id| context.secrets.hide(context.instance(*id).label.to_string()));
     if !context.left.has_nothing_here() {
         let wanted = labels.clone().map(|label| (label, None)).collect();
         let followed = |attempt: &Digest| !matches!(context.claimed.taken(&[*attempt]), Ok(None));
-        context.left.end_unwanted(&context.file(), &wanted, followed);
+        useless.extend(context.left.end_unwanted(&context.file(), &wanted, followed));
     }
     if context.left.has_jobs() {
-        context.left.end_jobs(&context.file(), &labels.map(|label| (label, None)).collect());
+        useless.extend(context.left.end_jobs(&context.file(), &labels.map(|label| (label, None)).collect()));
     }
+    useless
 }
 
 /// True if the work of a unit still runs or ended since an earlier run. Attempts with these labels but other work are
-/// ended.
-fn goes_on(context: &RunContext, ids: &[InstanceId], decisions: &[Decision]) -> bool {
+/// ended, and are then `useless`.
+fn goes_on(context: &RunContext, ids: &[InstanceId], decisions: &[Decision], useless: &mut BTreeSet<String>) -> bool {
     let instances = &context.session.expansion.instances;
-    let forced = ids.iter().any(|id| context.force.covers(*id));
     let here = ids.iter().all(|id| instances[id.index()].slurm.is_none());
     let to_run = |decision: &Decision| match decision {
-        Decision::Run { attempt, .. } if here && !forced => Some(*attempt),
+        Decision::Run { attempt, .. } if here => Some(*attempt),
         _ => None,
     };
     let attempts: Option<Vec<Digest>> = decisions.iter().map(to_run).collect();
@@ -130,7 +137,7 @@ fn goes_on(context: &RunContext, ids: &[InstanceId], decisions: &[Decision]) -> 
     let labels = ids.iter().map(|id| context.secrets.hide(instances[id.index()].label.to_string()));
     let wanted = labels.zip(decisions.iter().map(to_run)).collect();
     let followed = |attempt: &Digest| !matches!(context.claimed.taken(&[*attempt]), Ok(None));
-    context.left.end_unwanted(&context.file(), &wanted, followed);
+    useless.extend(context.left.end_unwanted(&context.file(), &wanted, followed));
     false
 }
 

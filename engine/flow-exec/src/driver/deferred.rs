@@ -91,10 +91,9 @@ impl DeferredUnits {
             if taken.is_none() {
                 context.left.look_for_deaths(|_| false);
             }
-            let forced = unit.instances.iter().any(|id| context.force.covers(*id));
             let claimant = match taken {
                 // An attempt whose run died is joined.
-                None if forced || !context.left.goes_on(&unit.attempts) => claimed.kept(&unit.attempts)?,
+                None if !context.left.goes_on(&unit.attempts) => claimed.kept(&unit.attempts)?,
                 taken => taken,
             };
             let Some(claimant) = claimant else {

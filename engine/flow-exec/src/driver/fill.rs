@@ -289,12 +289,9 @@ fn member(context: &RunContext, filled: &Filled, fill: &Fill) -> Option<Member> 
     })
 }
 
-/// The intent of an earlier run that this unit can join. A forced unit joins none.
+/// The intent of an earlier run that this unit can join.
 pub(super) fn joins(context: &RunContext, unit: &[Fill]) -> Option<Intent> {
     let instance = |fill: &Fill| context.instance(fill.instance);
-    if unit.iter().any(|fill| context.force.covers(fill.instance)) {
-        return None;
-    }
     if unit.iter().all(|fill| instance(fill).slurm.is_some()) {
         let fingerprints: Option<Vec<Digest>> = unit.iter().map(|fill| fill.fingerprint).collect();
         return context.left.job(&fingerprints?);

@@ -188,6 +188,11 @@ impl Intent {
         going.filter(|files| files.asked_to_end().is_none()).for_each(|files| _ = files.ask_to_end(GRACE));
     }
 
+    /// One of its attempts was told to end.
+    pub(crate) fn is_told_to_end(&self) -> bool {
+        self.members.iter().any(|member| NodeFiles::of(&member.folder).asked_to_end().is_some())
+    }
+
     /// The job will not start: removes its program description, which holds secrets.
     pub(crate) fn forget_programs(&self) {
         // A job that has started has read and removed it.

@@ -3,11 +3,12 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
     thread,
     time::Duration,
 };
 
-use flow_core::{AttemptId, Digest, JournalLine, Place, RunEvent, RunId};
+use flow_core::{AttemptId, Digest, JournalLine, Place, RunEvent, RunId, StepResult};
 use flow_store::{DaemonState, Results, RunDir, Store, StoreDir};
 
 use super::intents::{self, Intent, Member, Standing};
@@ -60,15 +61,35 @@ pub(crate) fn seen(dir: &StoreDir) -> Vec<Intent> {
     dead(dir).inspect(settled).flat_map(|run| intents::of(&run)).collect()
 }
 
-/// The intents that the next run follows instead of a new start: fingerprint to run.
-pub(crate) fn to_follow(dir: &StoreDir, left: &[Intent]) -> BTreeMap<Digest, RunId> {
+/// An attempt that the next run follows instead of a new start.
+#[derive(Clone)]
+pub(crate) struct Followed {
+    /// The dead run that started it.
+    pub(crate) run: RunId,
+    folder: PathBuf,
+}
+
+impl Followed {
+    pub(crate) fn of(intent: &Intent, member: &Member) -> Followed {
+        Followed { run: intent.run.clone(), folder: member.folder.clone() }
+    }
+
+    /// True if its result is in the store, or a later one is. `stored` looks up the result under its fingerprint.
+    pub(crate) fn is_recorded(&self, stored: impl FnOnce() -> Option<StepResult>) -> bool {
+        let Some(record) = NodeFiles::of(&self.folder).read_ended() else { return false };
+        stored().is_some_and(|result| result.started_at >= (record.exit.started_at * 1e3) as u64)
+    }
+}
+
+/// The attempts that the next run follows, by fingerprint.
+pub(crate) fn to_follow(dir: &StoreDir, left: &[Intent]) -> BTreeMap<Digest, Followed> {
     let of = |intent: &Intent| -> Vec<_> {
-        intent.members.iter().map(|member| (member.fingerprint, intent.run.clone())).collect()
+        intent.members.iter().map(|member| (member.fingerprint, Followed::of(intent, member))).collect()
     };
     left.iter().filter(|intent| is_followed(dir, intent)).flat_map(of).collect()
 }
 
-fn is_followed(dir: &StoreDir, intent: &Intent) -> bool {
+pub(crate) fn is_followed(dir: &StoreDir, intent: &Intent) -> bool {
     match intent.here {
         Some(_) => intent.standing(dir) == Standing::Sound,
         None => intent.members.iter().all(|member| member.folder.is_dir()) && !intent.is_marked(),
@@ -141,14 +162,14 @@ pub fn ended_since(dir: &StoreDir, run: &RunDir) -> Vec<String> {
 /// The intents whose results are not all in the store yet. Files of the others are removed: their run died after it
 /// recorded the result and before it removed the intent.
 pub(crate) fn still_needed(store: &Store, left: Vec<Intent>) -> Vec<Intent> {
-    let is_safe = |member: &Member| {
-        NodeFiles::of(&member.folder).has_ended() && matches!(store.result(&member.fingerprint), Ok(Some(_)))
-    };
-    // Recorded from the notes of its run, or by another run.
-    let is_known = |member: &Member| matches!(store.of_attempt(&member.fingerprint), Ok(Some(_)));
-    let is_over = |intent: &Intent| match intent.here {
-        None => intent.members.iter().all(is_safe),
-        Some(_) => intent.is_over && intent.members.iter().all(is_known),
+    let is_over = |intent: &Intent| {
+        let is_recorded = |member: &Member| {
+            Followed::of(intent, member).is_recorded(|| match intent.here {
+                None => store.result(&member.fingerprint).ok()?,
+                Some(_) => store.of_attempt(&member.fingerprint).ok()?,
+            })
+        };
+        (intent.here.is_none() || intent.is_over) && intent.members.iter().all(is_recorded)
     };
     let (safe, needed): (Vec<_>, Vec<_>) = left.into_iter().partition(is_over);
     let used: BTreeSet<&str> = needed.iter().map(|intent| &*intent.key).collect();
@@ -159,6 +180,19 @@ pub(crate) fn still_needed(store: &Store, left: Vec<Intent>) -> Vec<Intent> {
         }
     }
     needed
+}
+
+/// The notice that attempts and jobs of killed runs with these labels were ended.
+pub(crate) fn notice(labels: &BTreeSet<String>) -> Option<String> {
+    /// Number of named ones.
+    const NAMED: usize = 4;
+    let named: Vec<&str> = labels.iter().take(NAMED).map(String::as_str).collect();
+    let more = match labels.len().saturating_sub(NAMED) {
+        0 if named.is_empty() => return None,
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Some(format!("ended work of a killed run that this run does not need: {}{more}", named.join(", ")))
 }
 
 /// Kills processes that killed runs have left on this machine, except for batch jobs that happen to run here. Returns a

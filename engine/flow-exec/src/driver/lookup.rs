@@ -15,7 +15,7 @@ use flow_core::{
 };
 use flow_store::{Earlier, EntryKind, Inputs, Objects, Results, Snapshot, Stood, StoreDir, StoreError};
 
-use super::{Session, checkpoint::Checkpoint};
+use super::{Session, checkpoint::Checkpoint, left::Followed};
 use crate::clock;
 
 use super::reading::{collect_again, read_again};
@@ -37,8 +37,8 @@ pub(crate) struct StoreLookup<'a> {
     pub(crate) keep: bool,
     /// What stood for each instance in an earlier run, if that is to be relied on.
     pub(crate) stood: &'a [Option<Stood>],
-    /// What goes on since a run that does not live any more: by what it comes to, which run.
-    pub(crate) going_on: &'a BTreeMap<Digest, RunId>,
+    /// The attempt of a dead run under this fingerprint, if it is followed.
+    pub(crate) followed: &'a dyn Fn(&Digest) -> Option<Followed>,
     /// What was found of the instances that are decided next, and of the one that is being decided.
     pub(crate) ahead: VecDeque<Ahead>,
     pub(crate) found: Option<Ahead>,
@@ -47,9 +47,6 @@ pub(crate) struct StoreLookup<'a> {
     /// The first error of the store; what was asked counts as not there.
     pub(crate) error: Option<StoreError>,
 }
-
-/// Nothing goes on since an earlier run.
-static NOTHING: BTreeMap<Digest, RunId> = BTreeMap::new();
 
 impl<'a> StoreLookup<'a> {
     /// Where there is no store yet; what is known besides is added.
@@ -63,7 +60,7 @@ impl<'a> StoreLookup<'a> {
             inputs,
             keep: false,
             stood: &[],
-            going_on: &NOTHING,
+            followed: &|_| None,
             ahead: VecDeque::new(),
             found: None,
             damaged: BTreeMap::new(),
@@ -263,7 +260,12 @@ impl Lookup for StoreLookup<'_> {
     }
 
     fn goes_on(&mut self, instance: &Instance, fingerprint: &Digest, attempt: &Digest) -> Option<RunId> {
-        self.going_on.get(if instance.slurm.is_some() { fingerprint } else { attempt }).cloned()
+        let followed = (self.followed)(if instance.slurm.is_some() { fingerprint } else { attempt })?;
+        let stored = || {
+            let results = self.results()?;
+            self.kept(results.result(fingerprint)).or_else(|| self.kept(results.of_attempt(attempt)))
+        };
+        (!followed.is_recorded(stored)).then_some(followed.run)
     }
 
     fn continues(&mut self, instance: &Instance, attempt: &Digest) -> bool {

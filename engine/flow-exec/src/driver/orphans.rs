@@ -13,7 +13,8 @@ use flow_store::{LivingRuns, Store, StoreDir, StoreError};
 use super::{
     adopted::is_sound,
     intents::{self, Intent, Member},
-    left, slurm,
+    left::{self, Followed},
+    slurm,
 };
 use crate::clock;
 
@@ -32,6 +33,8 @@ struct Left {
     labels: BTreeMap<RunId, Arc<BTreeMap<AttemptId, String>>>,
     /// Batch jobs as they were found: the fingerprints of their results, by label.
     jobs: BTreeMap<String, BTreeSet<Digest>>,
+    /// The runs whose attempts this run has joined, by fingerprint.
+    joined: BTreeMap<Digest, RunId>,
     /// The workflow files of runs that left jobs.
     files: BTreeMap<RunId, Option<String>>,
     /// When it changes, dead runs are searched again.
@@ -59,7 +62,8 @@ impl OrphanedWork {
         }
         let (labels, files, dead) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         // Runs that died before are not imported yet.
-        let found = Left { intents, promised: Vec::new(), labels, jobs, files, news, living, dead, looks: 1 };
+        let (promised, joined) = (Vec::new(), BTreeMap::new());
+        let found = Left { intents, promised, labels, jobs, joined, files, news, living, dead, looks: 1 };
         OrphanedWork { dir: dir.clone(), found: Mutex::new(found), taken_in: Mutex::new(0) }
     }
 
@@ -68,9 +72,21 @@ impl OrphanedWork {
         self.with(|found, _| found.intents.clone())
     }
 
-    /// The intents that this run follows: fingerprint to the run that started it.
-    pub(crate) fn to_follow(&self) -> BTreeMap<Digest, RunId> {
-        self.with(|found, dir| left::to_follow(dir, &found.intents))
+    /// The attempt with this fingerprint that this run can follow.
+    pub(crate) fn followed(&self, fingerprint: &Digest) -> Option<Followed> {
+        self.with(|found, dir| {
+            let each = found.promised.iter().chain(&found.intents);
+            let mut each = each.flat_map(|intent| intent.members.iter().map(move |member| (intent, member)));
+            let fits = |(intent, member): &(&Intent, &Member)| {
+                member.fingerprint == *fingerprint && left::is_followed(dir, intent)
+            };
+            each.find(fits).map(|(intent, member)| Followed::of(intent, member))
+        })
+    }
+
+    /// The run that started the attempt with this fingerprint, if this run has joined it.
+    pub(crate) fn joined(&self, fingerprint: &Digest) -> Option<RunId> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).joined.get(fingerprint).cloned()
     }
 
     /// True if none of it is on this machine.
@@ -128,7 +144,9 @@ impl OrphanedWork {
     pub(crate) fn job(&self, attempts: &[Digest]) -> Option<Intent> {
         self.with(|found, _| {
             let at = found.intents.iter().position(|intent| intent.here.is_none() && does(intent, attempts))?;
-            Some(found.intents.swap_remove(at))
+            let intent = found.intents.swap_remove(at);
+            found.joins(&intent);
+            Some(intent)
         })
     }
 
@@ -157,7 +175,9 @@ impl OrphanedWork {
         }
         self.with(|found, _| {
             let at = found.promised.iter().position(|intent| does(intent, attempts))?;
-            Some(found.promised.swap_remove(at))
+            let intent = found.promised.swap_remove(at);
+            found.joins(&intent);
+            Some(intent)
         })
     }
 
@@ -169,15 +189,15 @@ impl OrphanedWork {
     }
 
     /// Ends attempts of the workflow file `file` with these labels but another fingerprint, unless another run follows
-    /// them.
+    /// them. Returns the labels of the ended ones, like all that follow.
     pub(crate) fn end_unwanted(
         &self,
         file: &str,
         wanted: &BTreeMap<String, Option<Digest>>,
         is_followed: impl Fn(&Digest) -> bool,
-    ) {
+    ) -> BTreeSet<String> {
         let is_other = |member: &Member| wanted.get(&member.label).is_some_and(|of| *of != Some(member.fingerprint));
-        self.end(file, is_followed, |intent| intent.members.iter().any(is_other));
+        self.end(file, is_followed, |intent| intent.members.iter().any(is_other))
     }
 
     /// Ends attempts of a workflow file that has no such instance any more.
@@ -186,22 +206,35 @@ impl OrphanedWork {
         file: &str,
         is_known: impl Fn(&str) -> bool,
         is_followed: impl Fn(&Digest) -> bool,
-    ) {
-        self.end(file, is_followed, |intent| intent.members.iter().any(|member| !is_known(&member.label)));
+    ) -> BTreeSet<String> {
+        let is_over = |intent: &Intent| intent.members.iter().any(|member| !is_known(&member.label));
+        let mut ended = self.end(file, is_followed, is_over);
         if self.has_jobs() {
-            self.end_jobs_where(file, |member| !is_known(&member.label));
+            ended.extend(self.end_jobs_where(file, |member| !is_known(&member.label)));
         }
+        ended
     }
 
-    fn end(&self, file: &str, is_followed: impl Fn(&Digest) -> bool, is_over: impl Fn(&Intent) -> bool) {
+    fn end(
+        &self,
+        file: &str,
+        is_followed: impl Fn(&Digest) -> bool,
+        is_over: impl Fn(&Intent) -> bool,
+    ) -> BTreeSet<String> {
+        let mut ended = BTreeSet::new();
         self.with(|found, dir| {
             found.intents.retain(|intent| {
                 let followed = || intent.members.iter().any(|member| is_followed(&member.fingerprint));
                 let over = intent.here.as_deref() == Some(file) && is_over(intent) && !followed();
                 // An attempt that has not ended yet is checked again with the next decision about its label.
-                !over || intent.end(dir)
+                let (is_new, stays) = (over && !intent.is_told_to_end(), !over || intent.end(dir));
+                if is_new && stays {
+                    ended.extend(labels_of(intent));
+                }
+                stays
             });
         });
+        ended
     }
 
     /// True if there are batch jobs.
@@ -216,24 +249,27 @@ impl OrphanedWork {
     }
 
     /// Ends jobs of the workflow file `file` with these labels but other results than wanted.
-    pub(crate) fn end_jobs(&self, file: &str, wanted: &BTreeMap<String, Option<Digest>>) {
+    pub(crate) fn end_jobs(&self, file: &str, wanted: &BTreeMap<String, Option<Digest>>) -> BTreeSet<String> {
         let differs = |of: &BTreeSet<Digest>, wanted: &Option<Digest>| of.iter().any(|of| Some(*of) != *wanted);
         let unwanted = |found: &Left| {
             wanted.iter().any(|(label, wanted)| found.jobs.get(label).is_some_and(|of| differs(of, wanted)))
         };
-        if self.with(|found, _| unwanted(found)) {
-            self.end_jobs_where(file, |member| {
-                wanted.get(&member.label).is_some_and(|wanted| *wanted != Some(member.fingerprint))
-            });
+        if !self.with(|found, _| unwanted(found)) {
+            return BTreeSet::new();
         }
+        self.end_jobs_where(file, |member| {
+            wanted.get(&member.label).is_some_and(|wanted| *wanted != Some(member.fingerprint))
+        })
     }
 
-    fn end_jobs_where(&self, file: &str, is_over: impl Fn(&Member) -> bool) {
+    fn end_jobs_where(&self, file: &str, is_over: impl Fn(&Member) -> bool) -> BTreeSet<String> {
         let jobs = self.take_jobs(file, is_over);
         // Another living run may have joined them.
-        if !jobs.is_empty() && !others_go_on(&self.dir) {
-            slurm::end_unwanted(&self.dir, &jobs);
+        if jobs.is_empty() || others_go_on(&self.dir) {
+            return BTreeSet::new();
         }
+        slurm::end_unwanted(&self.dir, &jobs);
+        jobs.iter().flat_map(labels_of).collect()
     }
 
     /// This run must end: ends jobs of the workflow file `file` with these labels that it has not joined yet. Returns a
@@ -266,6 +302,16 @@ impl OrphanedWork {
             jobs
         })
     }
+}
+
+impl Left {
+    fn joins(&mut self, intent: &Intent) {
+        self.joined.extend(intent.members.iter().map(|member| (member.fingerprint, intent.run.clone())));
+    }
+}
+
+fn labels_of(intent: &Intent) -> impl Iterator<Item = String> {
+    intent.members.iter().map(|member| member.label.clone())
 }
 
 /// True if more than one run of this store is alive.

@@ -17,7 +17,7 @@ use flow_core::{
 };
 use serde_json::Value;
 
-use super::{context::RunContext, decisions::LookedUp, outbox::Outbox, recorder::Recorder};
+use super::{context::RunContext, decisions::LookedUp, left, outbox::Outbox, recorder::Recorder};
 use crate::{ExecError, clock};
 
 /// The key that counts instances whose verdict did not need them.
@@ -103,6 +103,7 @@ impl Outcomes {
         if let Some(error) = answers.error {
             return Err(error.into());
         }
+        left::notice(&answers.useless).into_iter().for_each(|text| out.notice(None, text));
         for (instance, fingerprint, damage) in answers.damaged {
             recorder.batch.forget(&fingerprint);
             out.notice(Some(instance), format!("a stored result cannot be used: {damage}"));

@@ -102,14 +102,14 @@ impl Knowledge {
         // Only the process that holds the store writes lists of input folders into it.
         let keep = matches!(self, Knowledge::Held(_)).then(|| objects.clone()).flatten();
         let inputs = inputs_of(session, keep, snapshot.as_ref()).doing(activity.clone());
-        let going_on = self.dir().map(|dir| left::to_follow(dir, &left::seen(dir))).unwrap_or_default();
+        let to_follow = self.dir().map(|dir| left::to_follow(dir, &left::seen(dir))).unwrap_or_default();
         let recorded = self.dir().map(|dir| recorded(dir, &session.expansion.workflow));
         let (workflow, folder) = (&*session.expansion.workflow, &session.workspace.folder);
         let mut world = StoreLookup {
             results: self.results(),
             recorded: recorded.as_ref(),
             objects,
-            going_on: &going_on,
+            followed: &|fingerprint| to_follow.get(fingerprint).cloned(),
             ..StoreLookup::of_inputs(workflow, folder, &inputs)
         };
         let answer = ask(&mut world);

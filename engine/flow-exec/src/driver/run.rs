@@ -141,7 +141,7 @@ pub(super) fn run_on<X: Executor>(
         return Ok(summary.unchanged(snapshot.run().clone()));
     }
     pages::keep_small();
-    let session = continued(&basis, &*builtins, false, &options.force)?;
+    let session = continued(&basis, &*builtins, false)?;
     let also = if session.left.is_empty() { also } else { format!("{also} {:?}", session.left) };
     let wanted = session.wanted(&options.targets)?;
     let force = options.force.of(&session)?;
@@ -194,7 +194,7 @@ pub(super) fn run_on<X: Executor>(
             wanted: &wanted,
             force: &force,
             stood: &stood,
-            going_on: &left.to_follow(),
+            left: &left,
             activity: &activity,
         };
         let set_up = |plan: &Plan| set_up(&event_loop()?, &session, plan, store.dir(), observe);
@@ -254,8 +254,13 @@ pub(super) fn run_on<X: Executor>(
         expansion.instances.iter().map(|instance| context.secrets.hide(instance.label.to_string())).collect()
     });
     let followed = |attempt: &Digest| !matches!(context.claimed.taken(&[*attempt]), Ok(None));
-    context.left.end_unknown(&context.file(), |label| labels.contains(label), followed);
-    decisions::end_reused(&context, reused.keys());
+    let mut useless = context.left.end_unknown(&context.file(), |label| labels.contains(label), followed);
+    useless.extend(decisions::end_reused(&context, reused.keys()));
+    if let Some(text) = left::notice(&useless) {
+        let line = JournalLine { at: clock::unix_millis(), event: RunEvent::Notice { instance: None, text } };
+        journal.append(std::slice::from_ref(&line))?;
+        observe(Update::Event(line));
+    }
     let history = observed.history(expansion, &expansion.instances);
     let limits = Limits { keep_going: options.keep_going, grace: GRACE, ..learn::limits(&history) };
     let capacity = learn::capacity(&expansion.machine, options.jobs, expansion.slurm.jobs);

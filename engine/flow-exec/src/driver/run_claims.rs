@@ -85,7 +85,7 @@ impl RunClaims {
         // The previous holder may have been killed between writing its journal and the database.
         let lives = |run: &RunId| self.claims.none_lost_by(run, &attempts);
         let news = left.take_in_deaths(store, lives).and_then(|()| {
-            let is_done = |intent| self.is_done_by_others(store, run, intent);
+            let is_done = |intent| self.is_done_by_others((store, left), run, intent);
             unit.iter().try_fold(false, |news, intent| Ok(news | is_done(intent)?))
         });
         if !matches!(news, Ok(false)) {
@@ -100,12 +100,22 @@ impl RunClaims {
         self.claims.give_back(attempts)
     }
 
-    fn is_done_by_others(&self, store: &Store, run: &RunId, intent: &ClaimRequest) -> Result<bool, StoreError> {
+    fn is_done_by_others(
+        &self,
+        (store, left): (&Store, &OrphanedWork),
+        run: &RunId,
+        intent: &ClaimRequest,
+    ) -> Result<bool, StoreError> {
         if intent.forced {
             return Ok(false);
         }
         let found = store.result_of(&intent.fingerprint, &intent.attempt)?;
         let Some(found) = found.filter(|found: &StepResult| found.run != *run) else { return Ok(false) };
+        // It is older than the work of a dead run that this run collects.
+        let followed = left.followed(&intent.fingerprint).or_else(|| left.followed(&intent.attempt));
+        if followed.is_some_and(|followed| !followed.is_recorded(|| Some(found.clone()))) {
+            return Ok(false);
+        }
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(seen.insert((found.fingerprint, found.run, found.ended_at)))
     }

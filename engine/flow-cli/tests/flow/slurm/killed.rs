@@ -266,6 +266,34 @@ fn what_a_killed_run_left_is_followed_whatever_on_says_now() {
 
 #[test]
 #[ignore = "needs Slurm"]
+fn jobs_of_a_killed_run_that_was_forced_are_collected_by_the_next_run_forced_or_not() {
+    let steps = sweep(2, 3, "");
+    let twice = |lab: &Lab, file: &str| lab.lines(file).values().copied().collect::<Vec<_>>() == [2, 2];
+    let mut lab = Lab::new(1, 0, &steps);
+    for (next, have_ended) in [(&[][..], false), (&["-f", "count"], false), (&[], true), (&["-f"], true)] {
+        lab = lab.anew(&steps);
+        lab.space.flow(["run", "w.yaml"]).expect(0);
+        let mut flow = lab.space.start(["run", "w.yaml", "-f", "count"]);
+        until("both run again", || twice(&lab, "began"));
+        flow.kill();
+        if have_ended {
+            until("both have ended", || twice(&lab, "did"));
+            lab.expect_no_job();
+        }
+        let planned = lab.space.flow([&["run", "w.yaml", "-n"], next].concat()).expect(0).stdout();
+        let listed = "count × 2  as a job of Slurm since run";
+        assert!(planned.contains(listed) && planned.contains("2 running\n"), "{planned}");
+        let text = lab.space.flow([&["run", "w.yaml"], next].concat()).expect(0).text();
+        assert!(twice(&lab, "began") && twice(&lab, "did"), "{text}");
+        assert_eq!((lab.results().len(), written_down(&lab)), (2, Vec::new()), "the new results count: {text}");
+        lab.expect_no_job();
+        let text = lab.space.flow(["run", "w.yaml"]).expect(0).stdout();
+        assert!(text.contains("nothing to do: 2 results cached"), "{text}");
+    }
+}
+
+#[test]
+#[ignore = "needs Slurm"]
 fn what_an_edit_made_useless_runs_where_on_says_now() {
     let lab = Lab::new(1, 0, "");
     let write = |seconds: u32| {
@@ -279,6 +307,7 @@ fn what_an_edit_made_useless_runs_where_on_says_now() {
     write(0);
     let text = lab.space.flow(["run", "w.yaml"]).expect(0).text();
     assert!(!text.contains("queued"), "{text}");
+    assert!(text.contains("ended work of a killed run that this run does not need: count[n=0], count[n=1]"), "{text}");
     assert_eq!(lab.lines("did"), once(2), "{text}");
     lab.expect_no_job();
 }
