@@ -320,6 +320,9 @@ pub struct RunStart {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<String>,
     pub policy: String,
+    /// `--force` as given; empty for every step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub force: Option<Vec<String>>,
     /// `--on` as given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Place>,

@@ -57,6 +57,7 @@ fn run_with(
         set: texts(set),
         targets: texts(targets),
         policy: "critical-path".into(),
+        force: None,
         on: None,
         note: None,
         revision: None,

@@ -35,6 +35,7 @@ struct ListedRun {
     workflow: String,
     file: String,
     set: Vec<String>,
+    force: Option<Vec<String>>,
     on: Option<Place>,
     note: Option<String>,
     revision: Option<Revision>,
@@ -83,8 +84,8 @@ impl Runs {
             if self.json {
                 let (workflow, file, set) = (start.workflow.clone(), start.file.clone(), start.set.clone());
                 let (note, revision) = (start.note.clone(), start.revision.clone());
-                let (run, on) = (run.to_string(), start.on);
-                output.json(&ListedRun { run, workflow, file, set, on, note, revision, status })?;
+                let (run, on, force) = (run.to_string(), start.on, start.force.clone());
+                output.json(&ListedRun { run, workflow, file, set, force, on, note, revision, status })?;
                 continue;
             }
             let life = living.iter().find(|one| one.run == *run).map(|one| one.holder.process.stopped());
@@ -176,6 +177,10 @@ fn row(run: String, start: &RunStart, status: Option<&Status>, goes_on: &str, no
 fn settings(start: &RunStart) -> String {
     let note = start.note.as_ref().map(|note| format!("“{note}”"));
     let on = start.on.map(|place| format!("--on {}", place.name()));
-    let words: Vec<String> = on.into_iter().chain(start.set.iter().cloned()).chain(note).collect();
+    let force = start.force.as_ref().map(|names| match names.is_empty() {
+        true => "-f".to_owned(),
+        false => names.iter().map(|name| format!("-f {name}")).collect::<Vec<_>>().join(" "),
+    });
+    let words: Vec<String> = on.into_iter().chain(force).chain(start.set.iter().cloned()).chain(note).collect();
     words.join(" ")
 }

@@ -53,6 +53,15 @@ impl ForceRequest {
         *self == ForceRequest::Nothing
     }
 
+    /// The forced steps as given, if any; empty for all.
+    pub(super) fn names(&self) -> Option<Vec<String>> {
+        match self {
+            ForceRequest::Nothing => None,
+            ForceRequest::All => Some(Vec::new()),
+            ForceRequest::Only(names) => Some(names.clone()),
+        }
+    }
+
     /// Converts it for planning.
     ///
     /// # Errors

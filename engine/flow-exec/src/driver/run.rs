@@ -453,6 +453,7 @@ fn beginning(
         set: session.set.clone(),
         targets: options.targets.clone(),
         policy: policy.to_owned(),
+        force: options.force.names(),
         on: options.session.on,
         revision,
         machine: expansion.machine.clone(),

@@ -189,6 +189,7 @@ fn nothing() -> RunStart {
         set: Vec::new(),
         targets: Vec::new(),
         policy: policy::DEFAULT.to_owned(),
+        force: None,
         on: None,
         revision: None,
         machine: flow_core::Machine::default(),

@@ -280,6 +280,8 @@ fn jobs_of_a_killed_run_that_was_forced_are_collected_by_the_next_run_forced_or_
             until("both have ended", || twice(&lab, "did"));
             lab.expect_no_job();
         }
+        let runs = lab.space.flow(["runs"]).expect(0).stdout();
+        assert!(runs.contains("-f count"), "{runs}");
         let planned = lab.space.flow([&["run", "w.yaml", "-n"], next].concat()).expect(0).stdout();
         let listed = "count × 2  as a job of Slurm since run";
         assert!(planned.contains(listed) && planned.contains("2 running\n"), "{planned}");
