@@ -3,7 +3,7 @@
 mod common;
 
 use common::{With, add_table, input, reported, result, run, text, view};
-use flow_core::{Foreign, Outcome, StepResult, Stranger};
+use flow_core::{Digest, Foreign, Kept, KeptInput, Outcome, StepResult, Stranger};
 use serde_json::{Value, json};
 
 fn own(batch: u32, seconds: f64) -> StepResult {
@@ -100,6 +100,29 @@ fn of_several_results_of_a_point_of_a_machine_the_newest_counts() {
     assert!(text(&out, "table.csv").contains("NVIDIA H200 (lab4),4\n"), "{}", text(&out, "table.csv"));
     let markdown = text(&out, "table.en.md");
     assert!(markdown.contains("On NVIDIA H200 (lab4), `n` was 640; here it is 160"), "{markdown}");
+}
+
+#[test]
+fn a_file_that_is_unknown_there_is_not_said_to_differ() {
+    let with = |result: StepResult, digest: Option<&[u8]>| {
+        let input = |digest| KeptInput { digest: Digest::of(digest), bytes: 1, text: true };
+        let inputs = digest.map(|digest| ("fit.py".to_owned(), input(digest))).into_iter().collect();
+        let attempt = Digest::of(b"the same");
+        let kept = Kept { attempt, record: None, files: [].into(), absent: [].into(), inputs, cut: 0 };
+        StepResult { kept: Some(kept), ..result }
+    };
+    let said = |theirs: Option<&[u8]>| {
+        let mut view = view("command", None, vec![with(own(16, 8.0), Some(b"one"))]);
+        let foreign = on_h200(16, 2.0);
+        view.imported = vec![Foreign { result: with(foreign.result, theirs), ..foreign }];
+        let with = json!({"from": "solo", "machines": true, "columns": ["epoch_time"]});
+        text(&run("table", with, &input(vec![("solo", view)])).unwrap(), "table.en.md")
+    };
+    let note = "another version of `fit.py` was used";
+    assert!(said(Some(b"two")).contains(note), "{}", said(Some(b"two")));
+    for theirs in [Some(&b"one"[..]), None] {
+        assert!(!said(theirs).contains(note), "{}", said(theirs));
+    }
 }
 
 #[test]

@@ -15,6 +15,7 @@ use flow_core::{
 };
 
 use super::{
+    capture,
     context::RunContext,
     executor::{BatchWork, DetachedAttempt},
     finish,
@@ -325,6 +326,9 @@ fn join(context: &RunContext, fill: &Fill, member: &Member, intent: &Intent) -> 
     }
     circumstances.revision.clone_from(&context.revision);
     let job = batch_work(context, instance).map(|job| BatchWork { intent: intent.clone(), joined: true, ..job });
+    // It has the same fingerprint, so it read the same content.
+    let copies = instance.inputs.iter().map(|input| capture::one(&context.session, input));
+    let captured = copies.filter_map(|copy| context.captures.get(&copy.path, copy.by_listing)).collect();
     Ok(Prepared {
         placement,
         launch: start::Launch {
@@ -333,7 +337,7 @@ fn join(context: &RunContext, fill: &Fill, member: &Member, intent: &Intent) -> 
             announces: member.announces,
             barrier: None,
             linked: member.linked.clone(),
-            captured: Vec::new(),
+            captured,
         },
         folder,
         resolved,

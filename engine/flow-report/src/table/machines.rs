@@ -138,7 +138,8 @@ fn say_what_differs(own: &[StepResult], theirs: &[&Foreign], table: &mut Table) 
         let changed: Vec<&String> = own
             .inputs
             .iter()
-            .filter(|(name, input)| kept.inputs.get(*name).is_none_or(|theirs| theirs.digest != input.digest))
+            // A file without a known digest is not known to differ.
+            .filter(|(name, input)| kept.inputs.get(*name).is_some_and(|theirs| theirs.digest != input.digest))
             .map(|(name, _)| name)
             .collect();
         for file in &changed {

@@ -288,6 +288,8 @@ fn jobs_of_a_killed_run_that_was_forced_are_collected_by_the_next_run_forced_or_
         let text = lab.space.flow([&["run", "w.yaml"], next].concat()).expect(0).text();
         assert!(twice(&lab, "began") && twice(&lab, "did"), "{text}");
         assert_eq!((lab.results().len(), written_down(&lab)), (2, Vec::new()), "the new results count: {text}");
+        let inputs = &lab.results()["count[n=1]"]["kept"]["inputs"];
+        assert!(inputs["count.sh"]["digest"].is_string(), "as of a run that was not killed: {inputs}");
         lab.expect_no_job();
         let text = lab.space.flow(["run", "w.yaml"]).expect(0).stdout();
         assert!(text.contains("nothing to do: 2 results cached"), "{text}");
