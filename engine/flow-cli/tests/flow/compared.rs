@@ -46,6 +46,24 @@ fn how_the_inputs_of_two_runs_differ_is_shown_once() {
 }
 
 #[test]
+fn numbers_of_points_that_one_run_has_and_equal_numbers_are_shown() {
+    let space = space();
+    let run = |rates: &str, force: &[&str]| {
+        let step = "run: 'echo loss ${{ lr * 2 }}', metrics: {stdout: 'loss {loss}'}";
+        space.write("m.yaml", &format!("flow: 1\nname: m\nsteps: {{train: {{matrix: {{lr: {rates}}}, {step}}}}}\n"));
+        space.flow([&["run", "m.yaml"], force].concat()).expect(0);
+        space.journal()[0]["run"].as_str().unwrap().to_owned()
+    };
+    let first = run("[1, 2, 3]", &[]);
+    let second = run("[2, 3, 4]", &["-f"]);
+    let said = space.flow(["diff", &first, &second]).expect(0).stdout();
+    let rows: Vec<String> = said.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    for row in ["train[lr=4] loss — 8", "train[lr=1] loss 2 —", "train loss: the same in the 2 common points"] {
+        assert!(rows.iter().any(|shown| shown == row), "{row}: {said}");
+    }
+}
+
+#[test]
 fn a_negative_number_that_becomes_less_falls() {
     let space = space();
     space.write(

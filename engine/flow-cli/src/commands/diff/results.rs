@@ -13,16 +13,33 @@ use crate::words;
 pub(super) fn compare(before: &Side, after: &Side, each: bool) -> Vec<String> {
     let labels: IndexSet<&String> = after.settled.keys().chain(before.settled.keys()).collect();
     let (mut ends, mut metrics) = (Vec::new(), Vec::new());
+    // By step and metric: the number of instances with the same value on both sides, and with a value on both.
+    let mut same: IndexMap<(&str, String), (usize, usize)> = IndexMap::new();
     for label in labels {
         let (was, is) = (before.settled.get(label), after.settled.get(label));
         if was != is {
             let end = |side: Option<&String>| side.cloned().unwrap_or_else(|| "—".to_owned());
             ends.push((label, end(was), end(is)));
         }
-        if let (Some(was), Some(is)) = (before.results.get(label), after.results.get(label))
-            && (was.fingerprint != is.fingerprint || was.run != is.run)
+        let results = (before.results.get(label), after.results.get(label));
+        if let (Some(was), Some(is)) = results
+            && (was.fingerprint, &was.run) == (is.fingerprint, &is.run)
         {
-            metrics.extend(numbers(was, is).into_iter().map(|(name, both)| (label, name, both)));
+            continue;
+        }
+        for (name, both) in numbers(results.0, results.1) {
+            if let ((Some(_), Some(_)), (Some(was), Some(is))) = (results, &both) {
+                let step = label.split('[').next().unwrap_or(label);
+                let (equal, all) = same.entry((step, name.clone())).or_default();
+                *all += 1;
+                if was.value == is.value {
+                    *equal += 1;
+                    continue;
+                }
+            }
+            // Instances that only one side has are apart from the others.
+            let sides = (both.0.is_some(), both.1.is_some());
+            metrics.push((label, (name, sides), both));
         }
     }
     let mut out = Vec::new();
@@ -30,11 +47,18 @@ pub(super) fn compare(before: &Side, after: &Side, each: bool) -> Vec<String> {
     let row = |(what, (was, is), _): (String, (String, String), Vec<()>)| vec![what, was, is];
     section(&mut out, "instances", ends.into_iter().map(row).collect());
     let numbers = alike(metrics.into_iter(), each);
-    let row = |(what, name, both): (String, String, Vec<Both>)| {
+    let row = |(what, (name, _), both): (String, (String, (bool, bool)), Vec<Both>)| {
         let side = |of: fn(&Both) -> &Option<Metric>| span(both.iter().filter_map(|both| of(both).as_ref()));
         vec![format!("{what} {name}"), side(|both| &both.0), side(|both| &both.1), changed(&both)]
     };
+    let equal =
+        same.into_iter().filter(|(_, (equal, _))| *equal > 0).map(|((step, name), (equal, all))| match (equal, all) {
+            (1, 1) => format!("  {step} {name}: the same in the common point"),
+            (equal, all) if equal == all => format!("  {step} {name}: the same in the {all} common points"),
+            (equal, all) => format!("  {step} {name}: the same in {equal} of the {all} common points"),
+        });
     section(&mut out, "results", numbers.into_iter().map(row).collect());
+    out.extend(equal);
     out
 }
 
@@ -93,15 +117,17 @@ fn changed(both: &[Both]) -> String {
     }
 }
 
-/// Numbers that differ, by name.
-fn numbers(was: &StepResult, is: &StepResult) -> Vec<(String, Both)> {
+/// The numbers of one or two results, by name.
+fn numbers(was: Option<&StepResult>, is: Option<&StepResult>) -> Vec<(String, Both)> {
     // The time of a very short step, such as flow's own, varies from run to run.
     const SHORT_S: f64 = 0.01;
     let wall = |result: &StepResult| flow_report::measured(result, "wall");
-    let short = [was, is].into_iter().filter_map(wall).all(|took| took < SHORT_S);
+    let both = || [was, is].into_iter().flatten();
+    let short = both().filter_map(wall).all(|took| took < SHORT_S);
     // An incomplete time is never compared.
-    let whole = ![was, is].iter().any(|result| result.usage.lacks_a_part());
-    let all = |result: &StepResult| -> BTreeMap<String, Metric> {
+    let whole = !both().any(|result| result.usage.lacks_a_part());
+    let all = |result: Option<&StepResult>| -> BTreeMap<String, Metric> {
+        let Some(result) = result else { return BTreeMap::new() };
         let mut all = result.metrics.clone();
         let took = wall(result).filter(|_| whole && !short);
         let metric = |value| Metric { value, unit: "s".into(), epochs: None, sd: None, values: vec![] };
@@ -110,6 +136,5 @@ fn numbers(was: &StepResult, is: &StepResult) -> Vec<(String, Both)> {
     };
     let (was, is) = (all(was), all(is));
     let names: BTreeSet<&String> = was.keys().chain(is.keys()).collect();
-    let differ = names.into_iter().filter(|name| was.get(*name).map(|m| m.value) != is.get(*name).map(|m| m.value));
-    differ.map(|name| (name.clone(), (was.get(name).cloned(), is.get(name).cloned()))).collect()
+    names.into_iter().map(|name| (name.clone(), (was.get(name).cloned(), is.get(name).cloned()))).collect()
 }
