@@ -72,6 +72,7 @@ pub(crate) fn reason(reason: &Reason) -> String {
         Reason::Continues => "it resumes from the checkpoint of an earlier attempt".to_owned(),
         Reason::Forced => "forced".to_owned(),
         Reason::Collects(run) => format!("collected from run {run}, which was killed"),
+        Reason::Forgotten => "its result was dropped with `flow forget`".to_owned(),
         Reason::NoResult => "it has no stored result: it failed, was stopped, or was dropped".to_owned(),
         Reason::Damaged(damage) => damage.clone(),
         Reason::NotReusable(unfit) => unfit_in_words(unfit),

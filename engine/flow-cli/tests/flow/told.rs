@@ -61,8 +61,15 @@ fn what_has_no_result_is_not_said_to_have_failed() {
     space.write("w.yaml", SWEEP);
     space.flow(["run", "w.yaml"]).expect(0);
     space.flow(["forget", "train"]).expect(0);
-    let plan = space.flow(["plan", "w.yaml"]).expect(0).stdout();
-    assert!(plan.contains("it has no stored result: it failed, was stopped, or was dropped"), "{plan}");
+    let plan = || space.flow(["plan", "w.yaml"]).expect(0).stdout();
+    assert!(plan().contains("its result was dropped with `flow forget`"), "{}", plan());
+    // Another attempt has failed since.
+    space.write("w.yaml", &SWEEP.replace("echo", "test -e $HOME/on && echo"));
+    space.write("on", "").flow(["run", "w.yaml"]).expect(0);
+    space.flow(["forget", "train"]).expect(0);
+    std::fs::remove_file(space.path("on")).unwrap();
+    space.flow(["run", "w.yaml", "-k"]).expect(1);
+    assert!(plan().contains("it has no stored result: it failed, was stopped, or was dropped"), "{}", plan());
 }
 
 #[test]

@@ -325,13 +325,17 @@ fn find(
                 let nearest = nearest(last, &parts, &mut || lookup.recorded(&instance.label));
                 let mut differences = compare(&nearest, &parts, &mut |manifest| lookup.files(manifest));
                 name_accepted(&mut differences, &nearest, &parts, &accepted);
-                if differences.is_empty() { vec![Reason::NoResult] } else { differences }
+                match differences.is_empty() {
+                    true if lookup.is_forgotten(&instance.label, &fingerprint) => vec![Reason::Forgotten],
+                    true => vec![Reason::NoResult],
+                    false => differences,
+                }
             }
         },
     };
     let continues = || (!reasons.is_empty() && lookup.continues(instance, &attempt)).then_some(Reason::Continues);
     if let Some(first) = since.map(Reason::Collects).or_else(continues) {
-        reasons.retain(|reason| !matches!(reason, Reason::NeverRan | Reason::NoResult));
+        reasons.retain(|reason| !matches!(reason, Reason::NeverRan | Reason::Forgotten | Reason::NoResult));
         reasons.insert(0, first);
     }
     Ok(Candidate { fingerprint, attempt, parts, result, read_again, reasons })

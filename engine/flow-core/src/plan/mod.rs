@@ -126,6 +126,11 @@ pub trait Lookup {
         None
     }
 
+    /// Whether `flow forget` dropped the result under this fingerprint after the last attempt of the instance.
+    fn is_forgotten(&mut self, _label: &str, _fingerprint: &Digest) -> bool {
+        false
+    }
+
     /// The parts of the last fingerprint of an instance of this workflow.
     fn last(&mut self, label: &str) -> Option<Parts>;
 

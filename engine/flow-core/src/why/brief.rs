@@ -68,6 +68,7 @@ impl Texts for Reason {
             | Reason::Continues
             | Reason::Forced
             | Reason::Collects(_)
+            | Reason::Forgotten
             | Reason::NoResult
             | Reason::Group
             | Reason::Measurement(_)

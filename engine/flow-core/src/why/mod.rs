@@ -36,6 +36,8 @@ pub enum Reason {
     Forced,
     /// It does not start again: its job or attempt of this killed run is collected.
     Collects(RunId),
+    /// Nothing about it changed, but `flow forget` dropped its result.
+    Forgotten,
     /// Nothing about it changed, but there is no result: it was removed, or never stored.
     NoResult,
     /// There was a result, but its artifacts have changed: a sentence.

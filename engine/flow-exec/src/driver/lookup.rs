@@ -76,6 +76,8 @@ pub(crate) struct Recorded {
     /// So many journals are read, from the newest on, and so many bytes of them.
     most: (usize, u64),
     parts: OnceLock<BTreeMap<String, Vec<Parts>>>,
+    /// The forgotten results, and the journals that say so.
+    forgotten: OnceLock<BTreeMap<Digest, RunId>>,
 }
 
 impl Recorded {
@@ -86,7 +88,30 @@ impl Recorded {
 
     pub(crate) fn ever(dir: &StoreDir, workflow: &str) -> Recorded {
         let most = (usize::MAX, u64::MAX);
-        Recorded { dir: dir.clone(), workflow: workflow.to_owned(), most, parts: OnceLock::new() }
+        let (parts, forgotten) = (OnceLock::new(), OnceLock::new());
+        Recorded { dir: dir.clone(), workflow: workflow.to_owned(), most, parts, forgotten }
+    }
+
+    /// The journal of the last `flow forget` that dropped this result.
+    fn forgotten(&self, fingerprint: &Digest) -> flow_store::Result<Option<RunId>> {
+        if self.forgotten.get().is_none() {
+            let mut all = BTreeMap::new();
+            let runs = self.dir.runs()?;
+            for run in &runs[runs.len().saturating_sub(self.most.0)..] {
+                let dir = self.dir.run(run);
+                let first = dir.first_line()?;
+                if !matches!(first, Some(JournalLine { event: RunEvent::Accepted { .. }, .. })) {
+                    continue;
+                }
+                dir.read_journal(|line| {
+                    if let RunEvent::Forgotten { fingerprint, .. } = line.event {
+                        all.insert(fingerprint, run.clone());
+                    }
+                })?;
+            }
+            let _ = self.forgotten.set(all);
+        }
+        Ok(self.forgotten.get().and_then(|all| all.get(fingerprint)).cloned())
     }
 
     /// All these runs had: none of them is a trial, and their journals tell no more than the last fingerprints do.
@@ -275,6 +300,13 @@ impl Lookup for StoreLookup<'_> {
 
     fn damage(&self, fingerprint: &Digest) -> Option<String> {
         self.damaged.get(fingerprint).cloned()
+    }
+
+    fn is_forgotten(&mut self, label: &str, fingerprint: &Digest) -> bool {
+        let forgotten = self.recorded.map(|recorded| recorded.forgotten(fingerprint));
+        let Some(by) = forgotten.and_then(|forgotten| self.kept(forgotten)) else { return false };
+        let last = self.results().and_then(|results| self.kept(results.last(self.workflow, label)));
+        last.is_some_and(|last| last.run < by)
     }
 
     fn last(&mut self, label: &str) -> Option<Parts> {
