@@ -88,6 +88,8 @@ impl Pattern {
                 let any_text = name == "_";
                 if any_text {
                     source.push_str(".*?");
+                } else if name.is_empty() {
+                    return Err("`{}` has no name; `{_}` is text of any kind, `{{}}` is a pair of braces".to_owned());
                 } else if !shape {
                     return Err(format!(
                         "`{name}` is not a metric name; use small letters, digits and `_`, a letter first"
@@ -346,6 +348,7 @@ mod tests {
         for (pattern, words) in [
             ("loss {loss", "is not closed"),
             ("loss {Loss}", "is not a metric name"),
+            ("took {} s", "`{_}` is text of any kind"),
             ("{a} {a}", "is in it twice"),
             ("{a}{b}", "nothing separates"),
             ("done", "names no number"),
