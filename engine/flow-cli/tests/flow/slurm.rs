@@ -158,6 +158,8 @@ fn a_step_means_the_same_on_slurm_as_here() {
     assert!((0.8..2.0).contains(&epoch), "by the node's looks, not by the engine's: {epoch}");
     assert_eq!(train["circumstances"]["gpu_models"], serde_json::json!(["fake", "fake"]), "{train}");
     assert!(train["circumstances"]["facts"]["node"].as_str().is_some_and(|node| node.starts_with("node")), "{train}");
+    let job = train["circumstances"]["facts"]["slurm_job"].as_str().unwrap();
+    assert!(lab.space.flow(["show", "train[n=1]"]).expect(0).stdout().contains(job), "{train}");
     let had = |what: &str| train["circumstances"][what].as_u64().unwrap();
     assert!(had("cpus") <= had("host_cpus"), "the node claims eight, wherever it is: {train}");
     let out = lab.space.path("out.txt");

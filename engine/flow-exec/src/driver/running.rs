@@ -161,7 +161,7 @@ impl Running {
 
     /// It runs on this node: replaces what was assumed about its machine.
     pub(super) fn is_on(&mut self, node: NodeFacts) {
-        let NodeFacts { host, cpu_model, host_cpus, memory, driver, gpus, .. } = node;
+        let NodeFacts { host, job, cpu_model, host_cpus, memory, driver, gpus, .. } = node;
         let circumstances = &mut self.circumstances;
         (circumstances.cpu_model, circumstances.host_cpus) = (cpu_model, host_cpus);
         // A batch system may be configured with more CPUs than its nodes have.
@@ -171,6 +171,7 @@ impl Running {
         circumstances.gpu_models = gpus.iter().map(|gpu| gpu.name.clone()).collect();
         circumstances.gpu_memory_total = gpus.iter().map(|gpu| gpu.memory).collect();
         self.listener.facts.insert("node".to_owned(), host);
+        self.listener.facts.extend(job.map(|job| ("slurm_job".to_owned(), job)));
     }
 }
 
