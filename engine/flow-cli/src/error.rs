@@ -123,7 +123,7 @@ impl From<NoAnswer> for CliError {
         match error {
             NoAnswer::NotInstalled { command } => {
                 CliError::failed(format!("there is no Slurm here: `{command}` is not on the PATH")).hint(
-                    "run flow on a machine with Slurm's commands, usually the cluster's login node; docs/slurm.md starts a local Slurm to try it",
+                    "run flow on a machine with Slurm's commands, usually the cluster's login node; `--on local` uses this machine instead; docs/slurm.md starts a local Slurm to try it",
                 )
             }
             NoAnswer::Unread(_) => CliError::failed(error.to_string())
