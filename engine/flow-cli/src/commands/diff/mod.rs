@@ -264,7 +264,8 @@ fn section(out: &mut Vec<String>, heading: &str, mut rows: Vec<Vec<String>>) {
 }
 
 fn settings(before: &Side, after: &Side) -> Vec<Vec<String>> {
-    let flat = |start: &RunStart| -> BTreeMap<String, String> {
+    let flat = |side: &Side| -> BTreeMap<String, String> {
+        let start = &side.start;
         let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let mut all: BTreeMap<String, String> =
             start.params.iter().map(|(name, value)| (format!("params.{name}"), plain(value))).collect();
@@ -272,7 +273,10 @@ fn settings(before: &Side, after: &Side) -> Vec<Vec<String>> {
         all.insert("workflow".into(), start.workflow.clone());
         all.insert("flow".into(), start.flow.clone());
         all.insert("policy".into(), start.policy.clone());
-        all.insert("on".into(), start.on.map_or("the workflow's default", Place::name).to_owned());
+        // Only a node of Slurm has this fact.
+        let on_slurm = side.results.values().any(|result| result.circumstances.facts.contains_key("node"));
+        let default = if on_slurm { Place::Slurm.name() } else { "the workflow's default" };
+        all.insert("on".into(), start.on.map_or(default, Place::name).to_owned());
         all.insert("profile".into(), start.profile.as_ref().map_or("none".into(), |(name, _)| name.clone()));
         all.insert("machine".into(), format!("{} × {}", start.machine.cpus, start.machine.cpu_model));
         all.insert("GPUs".into(), if gpus.is_empty() { "none".into() } else { gpus.join(", ") });
@@ -281,7 +285,7 @@ fn settings(before: &Side, after: &Side) -> Vec<Vec<String>> {
     // They are unknown for results that were imported without their run.
     let unknown = |name: &str| ["policy", "profile", "on"].contains(&name) || name.starts_with("params.");
     let is_imported = [before, after].iter().any(|side| side.origin.is_some() && side.written.is_empty());
-    let (before, after) = (flat(&before.start), flat(&after.start));
+    let (before, after) = (flat(before), flat(after));
     let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     let value = |side: &BTreeMap<String, String>, name| side.get(name).cloned().unwrap_or_else(|| "—".into());
     names

@@ -261,6 +261,13 @@ fn what_a_killed_run_left_is_followed_whatever_on_says_now() {
         let text = lab.space.flow([&["run", "w.yaml"], next].concat()).expect(0).text();
         assert_eq!((lab.lines("began"), lab.lines("did")), (once(2), once(2)), "{text}");
         lab.expect_no_job();
+        if first != ["--detach"] && next.is_empty() {
+            let runs = fs::read_dir(lab.space.path(".flow/runs")).unwrap().flatten();
+            let mut runs: Vec<String> = runs.map(|run| run.file_name().into_string().unwrap()).collect();
+            runs.sort();
+            let differ = lab.space.flow(["diff", &runs[0], &runs[1]]).expect(0).stdout();
+            assert!(!differ.contains("default"), "both ran on Slurm: {differ}");
+        }
     }
 }
 
