@@ -94,6 +94,11 @@ fn beside(journal: &Path) -> PathBuf {
 }
 
 impl RunDir {
+    /// True if its process noted lines that may not be in the journal.
+    pub(crate) fn has_notes(&self) -> bool {
+        beside(&self.journal()).exists()
+    }
+
     /// Appends the noted lines of a dead run to its journal. Leaves them if that fails, as in a run of another user.
     pub(crate) fn write_what_was_ahead(&self) -> Result<()> {
         let path = beside(&self.journal());

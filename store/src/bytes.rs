@@ -1,15 +1,11 @@
-//! Values by key, wherever the database is: the keys, and the form of values. Decides nothing.
+//! Values by key: the keys, and the form of values. Decides nothing.
 
-use std::{collections::BTreeMap, ops::ControlFlow};
+use std::collections::BTreeMap;
 
 use flow_core::{Digest, RunId, StepResult, learn::Observation};
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::{
-    Last, Objects, Result,
-    mark::{MARK, MARKS, Mark},
-    results::order,
-};
+use crate::{Last, Objects, Result, mark::MARKS, results::order};
 
 /// First byte of a value that is stored in an object; JSON never begins with it.
 const ELSEWHERE: u8 = b'@';
@@ -18,12 +14,12 @@ const ELSEWHERE: u8 = b'@';
 pub(crate) type Found = Option<(usize, Vec<u8>)>;
 /// A callback for each key and stored value, with the index of its prefix.
 pub(crate) type Each<'a> = dyn FnMut(usize, &[u8], &[u8]) -> Result<()> + 'a;
-/// The same for one prefix, until it breaks.
-pub(crate) type EachUntil<'a> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'a;
+/// The same for one prefix.
+pub(crate) type EachValue<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'a;
 /// A callback for each key and its full value.
 pub(crate) type EachWhole<'a> = dyn FnMut(&[u8], Option<&[u8]>) + 'a;
 
-/// Read access by key, in this process or over a socket. Values have their stored form.
+/// Read access by key. Values have their stored form.
 pub(crate) trait Bytes {
     fn objects(&self) -> &Objects;
 
@@ -82,12 +78,7 @@ pub(crate) trait Bytes {
         Ok(found)
     }
 
-    /// The base mark; `None` if an earlier flow without marks made the database.
-    fn mark(&self) -> Result<Option<Mark>> {
-        self.value(MARK.to_vec())
-    }
-
-    /// The marks of individual runs.
+    /// The offsets up to which journals are in the database.
     fn marks(&self) -> Result<BTreeMap<RunId, u64>> {
         let mut found = BTreeMap::new();
         self.each(MARKS, &mut |key, value| {

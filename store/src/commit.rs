@@ -2,19 +2,19 @@
 //!
 //! Artifacts that the lines name are synced before the lines, and the lines before their changes go to the database,
 //! which writes to disk at its own pace. Every batch of the database includes a mark: how far the run's journal is in
-//! it. Opening the store applies what journals have beyond the mark. If another process has the database, it is told
-//! the new length of the journal and reads the new part.
+//! it. Opening the store applies what journals have beyond the mark. If another process has the database, it reads the
+//! journal itself.
 
 use std::sync::Arc;
 
 use flow_core::{JournalLine, RunEvent};
 
-use crate::{Journal, Objects, Result, StoreError, db::DbBatch, link::Link, mark::is_record};
+use crate::{Journal, Objects, Result, StoreError, db::DbBatch, mark::is_record, open_database::OpenDatabase};
 
 /// Lines for the journal and their database changes, not written yet.
 pub struct Commit {
     pub(crate) objects: Objects,
-    pub(crate) link: Arc<Link>,
+    pub(crate) database: Arc<OpenDatabase>,
     pub(crate) journal: Journal,
     pub(crate) lines: Vec<JournalLine>,
     /// Changes that no journal contains.
@@ -54,15 +54,7 @@ impl Commit {
             Err(error) => return Err(Unapplied::Nowhere(Box::new(self), error)),
         };
         let run = self.journal.run();
-        let only_here = self.only_here;
-        let written = match self.link.core() {
-            Some(core) => core.commit(&run, &self.lines, only_here, records.then_some(to)),
-            None => {
-                // Deletions first: a forgotten result may be recorded again in the same batch.
-                let first = if only_here.len() == 0 { Ok(()) } else { self.link.write(only_here) };
-                first.and_then(|()| if records { self.link.record(&run, to) } else { Ok(()) })
-            }
-        };
+        let written = self.database.commit(&run, &self.lines, self.only_here, records.then_some(to));
         written.map(|()| self.lines).map_err(Unapplied::Journalled)
     }
 

@@ -13,9 +13,7 @@
 use std::{
     cell::Cell,
     collections::BTreeMap,
-    fs, io,
-    ops::{Bound, ControlFlow},
-    panic,
+    fs, io, panic,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, Once,
@@ -31,7 +29,7 @@ use nix::{sys::statvfs::statvfs, unistd::Uid};
 
 use crate::{
     Objects, Result, StoreDir, StoreError,
-    bytes::{Bytes, Each, EachUntil, Found, stands_in},
+    bytes::{EachValue, Found, stands_in},
     error::LIMIT,
     file,
     objects::remove_tree,
@@ -116,7 +114,7 @@ impl DbBatch {
     }
 
     /// Stores large values as objects and keeps their digests.
-    pub(crate) fn outlined(mut self, objects: &Objects) -> Result<DbBatch> {
+    fn outlined(mut self, objects: &Objects) -> Result<DbBatch> {
         for value in self.0.values_mut().flatten().filter(|value| value.len() > INLINE) {
             *value = stands_in(&objects.store_bytes(value)?.digest);
         }
@@ -124,12 +122,8 @@ impl DbBatch {
     }
 
     /// The writes, by key.
-    pub(crate) fn into_writes(self) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
-        self.0.into_iter().collect()
-    }
-
-    pub(crate) fn of_writes(writes: Vec<(Vec<u8>, Option<Vec<u8>>)>) -> DbBatch {
-        DbBatch(writes.into_iter().collect())
+    pub(crate) fn into_writes(self) -> impl Iterator<Item = (Vec<u8>, Option<Vec<u8>>)> {
+        self.0.into_iter()
     }
 }
 
@@ -163,11 +157,12 @@ impl Db {
         Ok(Some(db))
     }
 
-    /// Creates a database in `db.new` with `first` in it, to be filled and then [put in place](Db::put_in_place).
-    pub(crate) fn aside(dir: &StoreDir, mut first: DbBatch) -> Result<Db> {
+    /// Creates a database in `db.new`, to be filled and then [put in place](Db::put_in_place).
+    pub(crate) fn aside(dir: &StoreDir) -> Result<Db> {
         let path = dir.new_db();
         remove_tree(&path)?;
         let db = Db::at(dir, path)?;
+        let mut first = DbBatch::default();
         first.put(RECORD.to_vec(), b"1".to_vec());
         db.write(first)?;
         let made = db.path.join(MADE);
@@ -255,32 +250,13 @@ impl Db {
         Ok(None)
     }
 
-    /// Visits all keys with `prefix` after a key, until `each` breaks.
-    pub(crate) fn scan_behind(&self, prefix: &[u8], after: Option<&[u8]>, each: &mut EachUntil<'_>) -> Result<()> {
-        let begin = after.map_or(Bound::Included(prefix), Bound::Excluded);
-        let mut found = self.ask(|sled| Ok(sled.range::<&[u8], _>((begin, Bound::Unbounded))))?;
+    /// Visits all keys with `prefix`, in order.
+    pub(crate) fn scan(&self, prefix: &[u8], each: &mut EachValue<'_>) -> Result<()> {
+        let mut found = self.ask(|sled| Ok(sled.scan_prefix(prefix)))?;
         while let Some((key, value)) = guarded(&self.path, || found.next().transpose())? {
-            if !key.starts_with(prefix) || each(&key, &value)?.is_break() {
-                break;
-            }
+            each(&key, &value)?;
         }
         Ok(())
-    }
-}
-
-impl Bytes for Db {
-    fn objects(&self) -> &Objects {
-        &self.objects
-    }
-
-    fn first(&self, of: &[Vec<Vec<u8>>]) -> Result<Vec<Found>> {
-        of.iter().map(|keys| self.first_of(keys)).collect()
-    }
-
-    fn scan(&self, prefixes: &[Vec<u8>], each: &mut Each<'_>) -> Result<()> {
-        prefixes.iter().enumerate().try_for_each(|(n, prefix)| {
-            self.scan_behind(prefix, None, &mut |key, value| each(n, key, value).map(ControlFlow::Continue))
-        })
     }
 }
 

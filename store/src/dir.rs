@@ -130,7 +130,7 @@ impl StoreDir {
     /// # Errors
     /// The folder cannot be read.
     pub fn runs(&self) -> Result<Vec<RunId>> {
-        let path = self.path.join("runs");
+        let path = self.runs_folder();
         let mut runs = Vec::new();
         let entries = match fs::read_dir(&path) {
             Ok(entries) => entries,
@@ -230,6 +230,15 @@ impl StoreDir {
 
     pub(crate) fn db(&self) -> PathBuf {
         self.database_folder().join("db")
+    }
+
+    /// The file in which other processes find results of earlier runs.
+    pub(crate) fn index(&self) -> PathBuf {
+        self.database_folder().join("index")
+    }
+
+    pub(crate) fn runs_folder(&self) -> PathBuf {
+        self.path.join("runs")
     }
 
     /// The path of a new database while it is made.

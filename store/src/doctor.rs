@@ -9,8 +9,8 @@ use flow_core::{
 };
 
 use crate::{
-    Batch, Holder, Lost, Objects, Rebuilt, Replay, Result, STORE_FORMAT, Store, StoreDir, StoreError,
-    bytes::Bytes,
+    Batch, Holder, Lost, Objects, Rebuilt, Result, STORE_FORMAT, Store, StoreDir, StoreError,
+    bytes::{Bytes, parse},
     dir::{FormatFile, read_format},
     open_database::OpenDatabase,
 };
@@ -110,17 +110,21 @@ pub fn doctor(
 /// sled may open a damaged file without reporting its losses, and a user may remove or cut a journal. Results that
 /// `flow gc` dropped do not come back, because the journals note that.
 fn restore(store: &Store, diagnosis: &mut Diagnosis) -> Result<()> {
-    let replay = Replay::read(store.dir())?;
-    let mut batch = Batch::new();
-    for result in replay.results() {
+    let (mut journalled, mut batch) = (BTreeMap::new(), Batch::new());
+    OpenDatabase::of_journals(store.dir())?.each(b"r", &mut |_, value| {
+        journalled.extend(parse(value).map(|result: StepResult| (result.fingerprint, result)));
+    })?;
+    for (fingerprint, result) in &journalled {
         let whole = || matches!(store.objects().missing(result), Ok(None));
-        if !store.has(&result.fingerprint)? && !result.outputs.is_empty() && whole() {
+        if !store.has(fingerprint)? && !result.outputs.is_empty() && whole() {
             batch.results.push(result.clone());
         }
     }
     diagnosis.restored = batch.results.len();
     store.apply(&batch)?;
-    store.each_result(|result| diagnosis.unjournalled += usize::from(!replay.has(&result.fingerprint)))
+    store.each_result(|result| {
+        diagnosis.unjournalled += usize::from(!journalled.contains_key(&result.fingerprint));
+    })
 }
 
 fn check_results(store: &Store, contents: bool, diagnosis: &mut Diagnosis) -> Result<()> {

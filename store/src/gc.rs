@@ -15,11 +15,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use flow_core::{Digest, InstanceId, JournalLine, RunEvent, RunId, reason::StoreAction};
+use flow_core::{Digest, InstanceId, JournalLine, RunEvent, RunId, StepResult, reason::StoreAction};
 use serde_json::Value;
 
 use crate::{
-    Batch, Holder, Journal, Rebuilt, Replay, Result, RunDir, Snapshot, Store, StoreDir, StoreError,
+    Batch, Holder, Journal, Last, Rebuilt, Result, RunDir, Snapshot, Store, StoreDir, StoreError,
+    bytes::{Bytes, parse},
     journal::Lines,
     objects::{remove_tree, tree_size},
     open_database::OpenDatabase,
@@ -80,13 +81,16 @@ pub fn gc(path: &Path, me: &Holder, keep: Keep, dry: bool) -> Result<Freed> {
 /// names. The journals stay, because the database must still be updated. Returns the bytes and the number of artifacts.
 fn make_room(dir: &StoreDir, keep: Keep) -> Result<(u64, usize)> {
     let Marked { runs, reached } = Marked::of(dir, keep)?;
-    let replay = Replay::read(dir)?;
+    let journals = OpenDatabase::of_journals(dir)?;
     let (mut going, mut staying) = (BTreeSet::new(), BTreeSet::new());
-    for result in replay.results() {
+    journals.each(b"r", &mut |_, value| {
+        let Some(result) = parse::<StepResult>(value) else { return };
         let objects = if reached.contains(&result.fingerprint) { &mut staying } else { &mut going };
         objects.extend(result.objects());
-    }
-    replay.last.values().for_each(|last| digests_in(&last.parts, &mut staying));
+    })?;
+    journals.each(b"l", &mut |_, value| {
+        let _ = parse::<Last>(value).map(|last| digests_in(&last.parts, &mut staying));
+    })?;
     let mut bytes = sweep_snapshots(dir, &runs, false)? + sweep_checkpoints(dir, &runs, false)?.0;
     let mut removed = 0;
     for digest in going.difference(&staying) {

@@ -6,7 +6,7 @@
 //! | `users`, `runs/ID/alive` | locked by users of the store, and by each living run | [`StoreDir::living`] |
 //! | `lock` | locked by the holder of the database, with its name | [`Holder`] |
 //! | `db/` | results by fingerprint, last fingerprints, history; for the holder alone | [`Store`] |
-//! | `db.sock` | where the holder answers all others | [`Store`] |
+//! | `index` | where the journals have them; for all others | [`Store`] |
 //! | `objects/` | artifacts by digest | [`Objects`] |
 //! | `runs/` | journal, status and attempts of each run | [`RunDir`], [`Journal`] |
 //! | `runs/` too | results of other machines, a journal for each import | [`Import`] |
@@ -21,15 +21,14 @@
 //! Order of writes: an attempt's artifacts in `objects/`, then the line in the journal, then its result in `db/`; the
 //! first two are synced. A kill in between loses what follows, never what came before, and nothing refers to missing
 //! data. The next opening adds to `db/` what only the journal has, so a lost database is rebuilt from the journals.
-//! Reading commands take no lock: they read objects, journals, status files and snapshots, and [`Replay`] instead of
-//! the database.
+//! A process that does not hold the database reads the index and the ends of journals that it does not cover. The
+//! holder reads the journals of other living runs in the same way.
 //!
 //! Nothing here decides whether a result may be reused, knows how steps run, or prints. Time is an argument.
 #![forbid(unsafe_code)]
 
 mod activity;
 mod ahead;
-mod asked;
 mod bytes;
 mod capture;
 mod claims;
@@ -44,14 +43,15 @@ mod group;
 mod hash;
 mod ignored;
 mod imports;
+mod index;
 mod inputs;
 mod journal;
 mod kept;
-mod link;
 mod living;
 mod lock;
 mod manifest;
 mod mark;
+mod memory;
 mod objects;
 mod open_database;
 mod process;
@@ -60,14 +60,11 @@ mod replay;
 mod results;
 mod rings;
 mod run;
-mod serve;
 mod snapshot;
-mod socket;
 mod sparse;
 mod stamp;
 mod status;
 mod store;
-mod wire;
 
 pub use activity::{Activity, Begun, Doing};
 pub use ahead::Ahead;
@@ -83,7 +80,6 @@ pub use group::{GroupStore, init_for_group};
 pub use imports::Import;
 pub use inputs::{Inputs, Tree};
 pub use kept::{DaemonLock, DaemonState};
-pub use link::Silent;
 pub use living::LivingRuns;
 
 pub use journal::{Follow, Journal, Unread};
@@ -92,7 +88,7 @@ pub use mark::is_record;
 pub use objects::{Lost, Materialised, Objects, is_mounted_below};
 pub use process::{Holder, Liveness, ProcessIdentity};
 pub use recover::Rebuilt;
-pub use replay::{Replay, recorded};
+pub use replay::recorded;
 pub use results::{Batch, Earlier, HISTORY, Last, Results, device_shape, shapes};
 pub use run::{End, RunDir};
 pub use snapshot::{FinishedRun, Snapshot, Stood};

@@ -1,114 +1,135 @@
-//! The holder's database: applies journal lines to it, from any process. Knows no sockets.
+//! The database as the store uses it: applies journal lines to it, its own and those of other runs. The process that
+//! holds the lock has it in sled, every other one in [`Memory`].
 
 use std::{
-    collections::BTreeSet,
-    ops::ControlFlow,
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::MetadataExt,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    time::SystemTime,
 };
 
-use flow_core::{JournalLine, RunId, reason::StoreAction};
+use flow_core::{JournalLine, RunId};
 
 use crate::{
-    Batch, Objects, Result, StoreDir, StoreError,
-    bytes::{Bytes, Each, Found, attempt_key, history_key, json, last_key, parse, result_key},
+    Batch, Objects, Result, StoreDir,
+    bytes::{Bytes, Each, Found, history_key, json, parse, result_key},
     db::{Db, DbBatch},
+    index::Index,
     journal::Lines,
-    mark::{MARK, Mark, is_record, mark_key},
-    results::{attempt_of, is_same_attempt},
+    lock::StoreLock,
+    mark::{INDEXED, UNDISTURBED, is_record, mark_key},
+    memory::{Memory, put_values},
+    results::is_same_attempt,
     rings::Rings,
-    wire::{Answer, PAGE, Request},
 };
 
 /// Number of results that are applied in one batch.
 const CHUNK: usize = 512;
+/// Bytes of journals that other processes read in addition to the index. It is replaced when there are more.
+const BEYOND: u64 = 16 << 20;
 
-/// A database that this process holds.
+/// Number of undisturbed runs that are remembered.
+const UNDISTURBED_RUNS: usize = 16;
+
 pub(crate) struct OpenDatabase {
     pub(crate) dir: StoreDir,
-    pub(crate) db: Db,
+    objects: Objects,
+    values: Values,
     rings: Rings,
     /// One write at a time: of two that replace the same value, the last one wins, here and in `rings`.
     recording: Mutex<()>,
-    /// Ended runs whose journals were applied completely.
-    ended: Mutex<BTreeSet<RunId>>,
+    followed: Mutex<Followed>,
     /// Other processes have recorded since it was opened.
     is_shared: AtomicBool,
+    /// Released after the database is closed.
+    _lock: Option<StoreLock>,
+}
+
+enum Values {
+    Held(Db),
+    Read(Memory),
+}
+
+/// Runs whose journals may grow.
+#[derive(Default)]
+pub(crate) struct Followed {
+    /// How far each journal is applied; none for one that is complete or that this process writes.
+    pub(crate) runs: BTreeMap<RunId, Option<u64>>,
+    /// Time and number of links of the runs' folder when it was last listed.
+    as_of: Option<(SystemTime, u64)>,
 }
 
 impl Bytes for OpenDatabase {
     fn objects(&self) -> &Objects {
-        self.db.objects()
+        &self.objects
     }
 
     fn first(&self, of: &[Vec<Vec<u8>>]) -> Result<Vec<Found>> {
-        self.db.first(of)
+        of.iter()
+            .map(|keys| match &self.values {
+                Values::Held(db) => db.first_of(keys),
+                Values::Read(memory) => memory.first_of(keys),
+            })
+            .collect()
     }
 
     fn scan(&self, prefixes: &[Vec<u8>], each: &mut Each<'_>) -> Result<()> {
-        self.db.scan(prefixes, each)
+        prefixes.iter().enumerate().try_for_each(|(n, prefix)| {
+            let each = &mut |key: &[u8], value: &[u8]| each(n, key, value);
+            match &self.values {
+                Values::Held(db) => db.scan(prefix, each),
+                Values::Read(memory) => memory.scan(prefix, each),
+            }
+        })
     }
 }
 
 impl OpenDatabase {
     pub(crate) fn on(dir: &StoreDir, db: Db) -> OpenDatabase {
+        OpenDatabase::of(dir, Values::Held(db))
+    }
+
+    /// For a process that does not hold the database: reads the index, and what journals have beyond it.
+    pub(crate) fn read(dir: &StoreDir) -> Result<OpenDatabase> {
+        OpenDatabase::beyond(dir, Index::read(&dir.index()))
+    }
+
+    /// What the journals say, without the index.
+    pub(crate) fn of_journals(dir: &StoreDir) -> Result<OpenDatabase> {
+        OpenDatabase::beyond(dir, Index::default())
+    }
+
+    fn beyond(dir: &StoreDir, index: Index) -> Result<OpenDatabase> {
+        let read = OpenDatabase::of(dir, Values::Read(Memory::of(dir, index)));
+        read.catch_up()?;
+        Ok(read)
+    }
+
+    fn of(dir: &StoreDir, values: Values) -> OpenDatabase {
         OpenDatabase {
             dir: dir.clone(),
-            db,
+            objects: dir.objects(),
+            values,
             rings: Rings::default(),
             recording: Mutex::default(),
-            ended: Mutex::default(),
+            followed: Mutex::default(),
             is_shared: AtomicBool::new(false),
+            _lock: None,
         }
     }
 
-    /// The answers to these requests: at least one, and as many as fit into one frame.
-    ///
-    /// # Errors
-    /// The first one failed.
-    pub(crate) fn answer(&self, requests: &[Request]) -> Result<Vec<Answer>> {
-        let (mut answers, mut bytes) = (Vec::with_capacity(requests.len()), 0);
-        for request in requests {
-            let answer = match self.answer_one(request) {
-                Ok(answer) => answer,
-                Err(error) if answers.is_empty() => return Err(error),
-                Err(_) => break,
-            };
-            bytes += answer.size();
-            answers.push(answer);
-            if bytes >= PAGE {
-                break;
-            }
-        }
-        Ok(answers)
+    /// Keeps the lock until the database is closed.
+    pub(crate) fn holding(self, lock: StoreLock) -> OpenDatabase {
+        OpenDatabase { _lock: Some(lock), ..self }
     }
 
-    fn answer_one(&self, request: &Request) -> Result<Answer> {
-        match request {
-            Request::First(keys) => self.db.first_of(keys).map(Answer::First),
-            Request::TakeInEnded => self.take_in_ended().map(|()| Answer::Done),
-            Request::Scan { prefix, after } => self.page(prefix, after.as_deref()),
-            Request::Write(writes) => self.write(DbBatch::of_writes(writes.clone())).map(|()| Answer::Done),
-            Request::Begin(run) => self.begin(&RunId(run.clone())).map(|()| Answer::Done),
-            Request::Record { run, to } => self.record(&RunId(run.clone()), *to).map(|()| Answer::Done),
-        }
-    }
-
-    /// A page of entries with `prefix` after a key, and whether there are more.
-    fn page(&self, prefix: &[u8], after: Option<&[u8]>) -> Result<Answer> {
-        let (mut entries, mut bytes, mut more) = (Vec::new(), 0, false);
-        self.db.scan_behind(prefix, after, &mut |key, value| {
-            if bytes >= PAGE {
-                more = true;
-                return Ok(ControlFlow::Break(()));
-            }
-            bytes += key.len() + value.len();
-            entries.push((key.to_vec(), value.to_vec()));
-            Ok(ControlFlow::Continue(()))
-        })?;
-        Ok(Answer::Page { entries, more })
+    /// True if this process holds the database.
+    pub(crate) fn is_held(&self) -> bool {
+        matches!(self.values, Values::Held(_))
     }
 
     /// The writes for lines of a run's journal, together with a batch.
@@ -156,9 +177,13 @@ impl OpenDatabase {
         Ok(())
     }
 
-    /// Applies lines of a run's journal, which is on disk up to `to`, and changes that no journal contains. Data in the
-    /// journal is not synced a second time.
+    /// Applies lines of a run of this process, whose journal is on disk up to `to`, and changes that no journal
+    /// contains. Data in the journal is not synced a second time. If another process holds the database, it reads the
+    /// journal, and other changes only spare it a look at files.
     pub(crate) fn commit(&self, run: &RunId, lines: &[JournalLine], only_here: DbBatch, to: Option<u64>) -> Result<()> {
+        if !self.is_held() {
+            return Ok(());
+        }
         let _one = self.one_at_a_time();
         let is_only_here = only_here.len() > 0;
         let mut writes = only_here;
@@ -166,159 +191,161 @@ impl OpenDatabase {
         writes.append(self.writes(run, lines, &Batch::new())?);
         if let Some(to) = to {
             writes.put(mark_key(run), json(&to));
+            self.disturb_others(run, &mut writes)?;
         }
         match writes.len() {
             0 => Ok(()),
             _ if is_only_here => self.write(writes),
-            _ => self.put(writes),
+            _ => self.put(writes, None),
         }
     }
 
-    /// Writes everything or nothing; a kill can undo it.
-    pub(crate) fn put(&self, writes: DbBatch) -> Result<()> {
-        self.db.put(writes).inspect_err(|_| self.rings.forget())
+    /// Writes everything or nothing; a kill can undo it. `line`: the place of the only line that makes these changes.
+    pub(crate) fn put(&self, writes: DbBatch, line: Option<(&RunId, u64)>) -> Result<()> {
+        match &self.values {
+            Values::Held(db) => db.put(writes).inspect_err(|_| self.rings.forget()),
+            Values::Read(memory) => {
+                memory.put(writes, line);
+                Ok(())
+            }
+        }
     }
 
     /// Writes everything or nothing, and returns when no kill can undo it.
     pub(crate) fn write(&self, writes: DbBatch) -> Result<()> {
-        self.db.write(writes).inspect_err(|_| self.rings.forget())
+        match &self.values {
+            Values::Held(db) => db.write(writes).inspect_err(|_| self.rings.forget()),
+            Values::Read(_) => self.put(writes, None),
+        }
     }
 
-    /// Starts a run with a mark of its own, because other runs may write at the same time.
+    /// Starts a run of this process.
     pub(crate) fn begin(&self, run: &RunId) -> Result<()> {
-        let _one = self.one_at_a_time();
-        let mut writes = DbBatch::default();
-        writes.put(mark_key(run), json(&0_u64));
-        let is_behind = match self.mark()? {
-            // Newer runs were removed while the clock was ahead, or a run named after this one was faster. This run
-            // must be replayed, and those must not be read twice.
-            Some(base) if base.run >= *run => {
-                if base.run > *run && self.value::<u64>(mark_key(&base.run))?.is_none() {
-                    writes.put(mark_key(&base.run), json(&base.to));
-                }
-                writes.put(MARK.to_vec(), json(&Mark { run: run.clone(), to: 0, shared: base.shared }));
-                true
-            }
-            _ => false,
-        };
-        // Synced, because later snapshots must know that two runs overlapped.
-        let is_one_of_many = !self.marks()?.is_empty();
-        if is_behind || is_one_of_many { self.write(writes) } else { self.put(writes) }
-    }
-
-    /// The journal of a run is on disk up to `to`: applies its new part.
-    pub(crate) fn record(&self, run: &RunId, to: u64) -> Result<()> {
-        let _one = self.one_at_a_time();
-        let base = self.mark()?.unwrap_or_else(Mark::none);
-        let from = self.rest_of(&base, run)?;
-        if to <= from {
+        if !self.is_held() {
             return Ok(());
         }
-        self.expect_others();
-        let path = self.dir.run(run).journal();
-        let Some(lines) = self.dir.run(run).lines_to(from, to)? else {
-            return Err(StoreError::io(StoreAction::Read, &path)(nix::errno::Errno::ENOENT.into()));
-        };
-        let read_to = self.take_in(run, lines, from, |_| Ok(true))?.1;
-        if read_to < to {
-            let detail = format!("it was to have whole lines up to byte {to}, and has them up to {read_to}");
-            return Err(StoreError::Malformed { path, detail: Box::new(detail.into()) });
-        }
-        Ok(())
-    }
-
-    /// Applies unreported journal lines of runs that began since the store was opened and have ended.
-    pub(crate) fn take_in_ended(&self) -> Result<()> {
-        let ended = || self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        for run in self.marks()?.into_keys() {
-            if !ended().contains(&run) && self.dir.run(&run).lives().is_none() {
-                self.take_in_rest(&run)?;
-                ended().insert(run);
-            }
-        }
-        Ok(())
-    }
-
-    /// Applies what a run's journal has beyond its mark, whether it was reported or not.
-    pub(crate) fn take_in_rest(&self, run: &RunId) -> Result<()> {
+        self.followed().runs.insert(run.clone(), None);
         let _one = self.one_at_a_time();
-        let base = self.mark()?.unwrap_or_else(Mark::none);
-        let from = self.rest_of(&base, run)?;
-        let Some(to) = self.dir.run(run).settled()? else { return Ok(()) };
-        match self.dir.run(run).lines_to(from, to)? {
+        let (mut writes, mut undisturbed) = (DbBatch::default(), self.undisturbed()?);
+        undisturbed.push(run.clone());
+        undisturbed.drain(..undisturbed.len().saturating_sub(UNDISTURBED_RUNS));
+        writes.put(UNDISTURBED.to_vec(), json(&undisturbed));
+        self.put(writes, None)
+    }
+
+    fn undisturbed(&self) -> Result<Vec<RunId>> {
+        Ok(self.value(UNDISTURBED.to_vec())?.unwrap_or_default())
+    }
+
+    /// Adds to writes that a run records, which disturbs all others.
+    fn disturb_others(&self, run: &RunId, writes: &mut DbBatch) -> Result<()> {
+        let mut undisturbed = self.undisturbed()?;
+        if undisturbed.iter().any(|other| other != run) {
+            undisturbed.retain(|other| other == run);
+            writes.put(UNDISTURBED.to_vec(), json(&undisturbed));
+        }
+        Ok(())
+    }
+
+    /// Applies what other runs have journalled since the last call.
+    pub(crate) fn import_new_lines(&self) -> Result<()> {
+        let mut followed = self.followed();
+        let folder = fs::metadata(self.dir.runs_folder()).ok();
+        let as_of = folder.and_then(|folder| Some((folder.modified().ok()?, folder.nlink())));
+        if as_of.is_none() || as_of != followed.as_of {
+            for run in self.dir.runs()? {
+                followed.runs.entry(run).or_insert(Some(0));
+            }
+            followed.as_of = as_of;
+        }
+        for (run, read) in &mut followed.runs {
+            let Some(read) = read else { continue };
+            if self.dir.run(run).journal_length().is_some_and(|length| length > *read) {
+                *read = self.take_in_rest(run)?.unwrap_or(*read);
+            }
+        }
+        Ok(())
+    }
+
+    /// The same, and what killed runs were about to journal.
+    pub(crate) fn take_in_ended(&self) -> Result<()> {
+        self.import_new_lines()?;
+        for (run, read) in &mut self.followed().runs {
+            if read.is_some() && self.dir.run(run).is_over() {
+                self.take_in_rest(run)?;
+                *read = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies what a run's journal has beyond its mark. Returns how far it is applied; `None` if there is no journal,
+    /// or its writer holds it for too long.
+    pub(crate) fn take_in_rest(&self, run: &RunId) -> Result<Option<u64>> {
+        let _one = self.one_at_a_time();
+        let folder = self.dir.run(run);
+        match folder.write_what_was_ahead() {
+            Err(error) if self.is_held() => return Err(error),
+            // A step that had just ended runs again.
+            _ => {}
+        }
+        let from = self.value(mark_key(run))?.unwrap_or(0);
+        let Some(to) = folder.settled()? else { return Ok(None) };
+        match folder.lines_to(from, to)? {
             Some(lines) if to > from => {
-                self.expect_others();
-                lines.sync()?;
-                self.take_in(run, lines, from, |_| Ok(true)).map(drop)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Applies those records of a journal that `lacks` reports as missing, with the mark after each chunk. Returns the
-    /// end of the last record, and how far it read.
-    pub(crate) fn take_in(
-        &self,
-        run: &RunId,
-        mut lines: Lines,
-        from: u64,
-        lacks: impl Fn(&JournalLine) -> Result<bool>,
-    ) -> Result<(u64, u64)> {
-        let mut marked = from;
-        loop {
-            let recorded = next_records(&mut lines)?;
-            if recorded.is_empty() {
-                return Ok((marked, lines.to));
-            }
-            let mut missing = Vec::with_capacity(recorded.len());
-            for line in recorded {
-                if lacks(&line)? {
-                    missing.push(line);
+                self.expect_others(true);
+                if self.is_held() {
+                    lines.sync()?;
                 }
+                self.take_in(run, lines).map(Some)
             }
-            let mut writes = self.writes(run, &missing, &Batch::new())?;
-            marked = lines.to;
-            writes.put(mark_key(run), json(&marked));
-            self.put(writes)?;
+            _ => Ok(Some(from)),
         }
     }
 
-    /// From here on, records may be older than stored ones.
-    pub(crate) fn expect_others(&self) {
-        self.is_shared.store(true, Ordering::Relaxed);
+    /// Applies the records of a journal, with the mark after each chunk. Returns how far it read.
+    fn take_in(&self, run: &RunId, mut lines: Lines) -> Result<u64> {
+        let most = if self.is_held() { CHUNK } else { 1 };
+        loop {
+            let (recorded, at) = next_records(&mut lines, most)?;
+            let mut writes = self.writes(run, &recorded, &Batch::new())?;
+            if !recorded.is_empty() {
+                self.disturb_others(run, &mut writes)?;
+            }
+            writes.put(mark_key(run), json(&lines.to));
+            self.put(writes, Some((run, at)))?;
+            if recorded.len() < most {
+                return Ok(lines.to);
+            }
+        }
     }
 
-    /// From here on not, until another process records.
-    pub(crate) fn expect_nobody(&self) {
-        self.is_shared.store(false, Ordering::Relaxed);
+    /// Replaces the index if journals have much that it has not.
+    pub(crate) fn renew_index(&self) -> Result<()> {
+        let all: u64 = self.marks()?.values().sum();
+        let indexed = if self.dir.index().exists() { self.value(INDEXED.to_vec())?.unwrap_or(0) } else { 0 };
+        if all.abs_diff(indexed) < BEYOND {
+            return Ok(());
+        }
+        if let Values::Read(memory) = &OpenDatabase::read(&self.dir)?.values {
+            memory.write_index()?;
+        }
+        let mut writes = DbBatch::default();
+        writes.put(INDEXED.to_vec(), json(&all));
+        self.put(writes, None)
     }
 
-    /// The offset in a run's journal from which the database has nothing yet.
-    pub(crate) fn rest_of(&self, base: &Mark, run: &RunId) -> Result<u64> {
-        Ok(base.rest_of(run, self.value(mark_key(run))?))
+    /// Whether records may be older than stored ones, until another process records.
+    pub(crate) fn expect_others(&self, others: bool) {
+        self.is_shared.store(others, Ordering::Relaxed);
+    }
+
+    pub(crate) fn followed(&self) -> MutexGuard<'_, Followed> {
+        self.followed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn one_at_a_time(&self) -> MutexGuard<'_, ()> {
         self.recording.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Adds the values of a batch that have keys of their own.
-fn put_values(batch: &Batch, writes: &mut DbBatch) {
-    for result in &batch.results {
-        writes.put(result_key(&result.fingerprint), json(result));
-        if let Some(attempt) = attempt_of(result) {
-            writes.put(attempt_key(&attempt), json(&result.fingerprint));
-        }
-    }
-    for (attempt, reading) in &batch.attempts {
-        match reading {
-            Some(reading) => writes.put(attempt_key(attempt), json(reading)),
-            None => writes.delete(attempt_key(attempt)),
-        }
-    }
-    for (workflow, label, last) in &batch.last {
-        writes.put(last_key(workflow, label), json(last));
     }
 }
 
@@ -330,14 +357,16 @@ pub(crate) fn unjournalled(batch: &Batch) -> DbBatch {
     writes
 }
 
-/// The next records of a journal, at most [`CHUNK`].
-fn next_records(lines: &mut Lines) -> Result<Vec<JournalLine>> {
-    let mut recorded = Vec::new();
-    while recorded.len() < CHUNK {
-        match lines.next_line()? {
-            Some(line) => recorded.extend(line.filter(is_record)),
-            None => break,
+/// The next records of a journal, at most this many, and the place of the last one.
+fn next_records(lines: &mut Lines, most: usize) -> Result<(Vec<JournalLine>, u64)> {
+    let (mut recorded, mut last) = (Vec::new(), lines.to);
+    while recorded.len() < most {
+        let at = lines.to;
+        let Some(line) = lines.next_line()? else { break };
+        if let Some(line) = line.filter(is_record) {
+            recorded.push(line);
+            last = at;
         }
     }
-    Ok(recorded)
+    Ok((recorded, last))
 }

@@ -1,21 +1,17 @@
 //! Opening the database: applies what journals have beyond their marks, and rebuilds a damaged or missing database from
 //! them. Uses [`Batch::take_in`](crate::Batch), like live recording. Has words only for repairs.
 
-use std::{fmt, fs, path::PathBuf};
+use std::{collections::BTreeMap, fmt, fs, path::PathBuf};
 
-use flow_core::{RunEvent, RunId, reason::StoreAction};
+use flow_core::reason::StoreAction;
 
 use crate::{
     Result, StoreDir, StoreError,
-    bytes::{Bytes, json},
+    bytes::Bytes,
     db::{Db, DbBatch},
-    mark::{MARK, Mark, mark_key},
+    mark::mark_key,
     open_database::OpenDatabase,
-    results::shapes,
 };
-
-/// A longer part of a journal without results is covered by the base mark, so that it is not read every time.
-const VAIN: u64 = 1 << 20;
 
 /// A database that was rebuilt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,10 +59,7 @@ impl OpenDatabase {
 
     /// Rebuilds the database from the journals. A damaged one is moved aside after the new one is complete.
     pub(crate) fn rebuild(dir: &StoreDir, damage: Option<String>) -> Result<(OpenDatabase, Option<Rebuilt>)> {
-        let mut first = DbBatch::default();
-        // It may lack what snapshots of earlier runs depend on.
-        first.put(MARK.to_vec(), json(&Mark { shared: dir.runs()?.pop(), ..Mark::none() }));
-        let new = OpenDatabase::on(dir, Db::aside(dir, first)?);
+        let new = OpenDatabase::on(dir, Db::aside(dir)?);
         let runs = new.catch_up()?;
         // Synced before it is renamed into place.
         new.write(DbBatch::default())?;
@@ -85,91 +78,34 @@ impl OpenDatabase {
         let rebuilt = Rebuilt { because, aside, results, runs };
         let missing = || StoreError::io(StoreAction::Open, dir.db())(nix::errno::Errno::ENOENT.into());
         let core = OpenDatabase::on(dir, Db::open(dir)?.ok_or_else(missing)?);
+        core.catch_up()?;
         // A new store has nothing to report.
         Ok((core, Some(rebuilt).filter(|rebuilt| rebuilt.aside.is_some() || rebuilt.results > 0)))
     }
 
     /// Applies what journals have beyond their marks, including those of living runs. Returns how many were read.
-    fn catch_up(&self) -> Result<u32> {
-        let runs = self.dir.runs()?;
-        let base = match self.mark()? {
-            Some(base) => base,
-            // The database is new.
-            None => {
-                let base = Mark::none();
-                self.move_mark(&base)?;
-                base
-            }
-        };
-        let (mut read, mut vain, mut newest) = (0, 0, None);
-        // A killed run may have less in the database than one that began after it.
-        self.expect_others();
-        for run in runs.into_iter().filter(|run| *run >= base.run) {
-            let from = self.rest_of(&base, &run)?;
-            let folder = self.dir.run(&run);
-            let Some(to) = folder.settled()? else { continue };
-            let Some(lines) = folder.lines_to(from, to.max(from))? else { continue };
-            read += 1;
-            if to > from {
-                lines.sync()?;
-            }
-            let (marked, end) = self.take_in(&run, lines, from, |line| self.lacks(&line.event))?;
-            vain = if marked > from { end - marked } else { vain + (end - from) };
-            newest = Some((run, end));
-        }
-        let living: Vec<RunId> = self.dir.living()?.into_iter().filter_map(|who| who.run).collect();
-        // This process is one of them.
-        if living.len() <= 1 {
-            self.expect_nobody();
-        }
-        // A run that has not begun will apply everything itself.
-        let open = living.into_iter().filter(|run| self.dir.run(run).journal().exists()).collect();
-        self.fold(&base, open, newest.filter(|_| vain > VAIN))?;
-        Ok(read)
-    }
-
-    /// Moves the base mark over ended runs, and removes marks that are no longer needed. `open`: the living runs;
-    /// `over`: an offset up to which journals contain no result.
-    fn fold(&self, base: &Mark, open: Vec<RunId>, over: Option<(RunId, u64)>) -> Result<()> {
+    pub(crate) fn catch_up(&self) -> Result<u32> {
         let marks = self.marks()?;
-        let (mut folded, kept) = base.folded(&marks, &open);
-        let mut writes = DbBatch::default();
-        if let Some((run, to)) = over.filter(|_| open.is_empty()) {
-            (folded.run, folded.to) = (run, to);
+        let mut removed = DbBatch::default();
+        // A killed run may have less in the database than one that began after it.
+        self.expect_others(true);
+        let (mut runs, mut read) = (BTreeMap::new(), 0);
+        for run in self.dir.runs()? {
+            let (folder, mark) = (self.dir.run(&run), marks.get(&run).copied());
+            // Before it is read, because until then it may grow.
+            let is_over = folder.is_over();
+            let is_known = mark.is_some() && mark == folder.journal_length() && !folder.has_notes();
+            let to = if is_known { mark } else { self.take_in_rest(&run)? };
+            read += u32::from(!is_known && to.is_some());
+            runs.insert(run, (!is_over).then_some(to.unwrap_or(0)));
         }
-        marks.keys().filter(|run| !kept.contains(run)).for_each(|run| writes.delete(mark_key(run)));
-        if folded != *base {
-            writes.put(MARK.to_vec(), json(&folded));
+        marks.keys().filter(|run| !runs.contains_key(run)).for_each(|run| removed.delete(mark_key(run)));
+        // This process is one of them.
+        if self.is_held() && runs.values().flatten().count() <= 1 {
+            self.expect_others(false);
         }
-        if writes.len() == 0 { Ok(()) } else { self.put(writes) }
-    }
-
-    pub(crate) fn move_mark(&self, mark: &Mark) -> Result<()> {
-        let mut writes = DbBatch::default();
-        writes.put(MARK.to_vec(), json(mark));
-        self.write(writes)
-    }
-
-    /// Whether a record is missing. A journal without a mark is read from its beginning.
-    fn lacks(&self, record: &RunEvent) -> Result<bool> {
-        Ok(match record {
-            RunEvent::Recorded { result, .. } => {
-                let kept = self.result(&result.fingerprint)?;
-                kept.is_none_or(|kept| (&kept.run, kept.ended_at) != (&result.run, result.ended_at))
-            }
-            RunEvent::Observed { result } => {
-                let [instance, _] = shapes(&result.workflow, &result.step, &result.label);
-                let seen = self.histories(&[instance])?;
-                !seen.iter().flatten().any(|seen| (&seen.run, seen.at) == (&result.run, result.ended_at))
-            }
-            RunEvent::Tried { workflow, label, run, .. } => {
-                self.last(workflow, label)?.is_none_or(|last| last.run <= *run)
-            }
-            RunEvent::Forgotten { fingerprint, .. } => self.result(fingerprint)?.is_some(),
-            // Its results may be among those read with it.
-            RunEvent::Dropped { .. } => true,
-            _ => false,
-        })
+        self.followed().runs = runs;
+        if removed.len() == 0 { Ok(read) } else { self.put(removed, None).map(|()| read) }
     }
 }
 

@@ -1,5 +1,5 @@
 //! Data of earlier work: results by fingerprint, the last fingerprint of each instance with its parts, and the usage of
-//! attempts. Values and keys; [`crate::Store`] and [`crate::Replay`] know where they are stored.
+//! attempts. Values and keys; [`crate::Store`] knows where they are stored.
 
 use flow_core::{Digest, JournalLine, RunEvent, RunId, StepResult, learn::Observation, plan::Sought};
 use serde::{Deserialize, Serialize};
@@ -10,9 +10,7 @@ use crate::Result;
 /// Number of observations kept per shape: the newest.
 pub const HISTORY: usize = 32;
 
-/// Read access to earlier work. Callers that need many results ask for all at once, because the database may be in
-/// another process. Two implementations: [`crate::Store`], and [`crate::Replay`], a fold over the journals for callers
-/// that cannot open a store.
+/// Read access to earlier work, as [`crate::Store`] gives it. Callers that need many results ask for all at once.
 pub trait Results {
     /// The results kept under these fingerprints. [`crate::Objects::missing`] tells whether their artifacts still
     /// exist.

@@ -244,11 +244,20 @@ impl RunDir {
         Lines::open(self.journal(), from, to)
     }
 
-    /// The length of the journal that its writer will not undo, including what a killed run had left to write. `None`
-    /// if there is none, or its writer holds it for too long.
+    /// The length of the journal that its writer will not undo. `None` if there is none, or its writer holds it for too
+    /// long.
     pub(crate) fn settled(&self) -> Result<Option<u64>> {
-        self.write_what_was_ahead()?;
         journal::settled(&self.journal())
+    }
+
+    /// The present length of the journal, if there is one.
+    pub(crate) fn journal_length(&self) -> Option<u64> {
+        self.journal().metadata().map(|journal| journal.len()).ok()
+    }
+
+    /// True if it has begun, and its process is gone: its journal does not grow any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.journal().exists() && self.lives().is_none()
     }
 }
 

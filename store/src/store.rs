@@ -1,24 +1,23 @@
-//! The store as its users see it: the database with its content, here or in the process that holds it. Decides nothing
-//! about freshness.
+//! The store as its users see it. Decides nothing about freshness.
 
 use std::{
     collections::{BTreeSet, HashSet},
     ops::ControlFlow,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
+    thread,
 };
 
 use flow_core::{Digest, JournalLine, RunId, StepResult, learn::Observation, plan::Sought, reason::StoreAction};
 use serde::de::DeserializeOwned;
 
 use crate::{
-    Batch, Commit, Earlier, Holder, Journal, Last, Objects, Rebuilt, Result, Results, Silent, StoreDir, StoreError,
-    asked::{Connection, GivenUp, Reached},
+    Batch, Commit, Earlier, Holder, Journal, Last, Liveness, Objects, Rebuilt, Result, Results, StoreDir, StoreError,
     bytes::{Bytes, attempt_key, elsewhere, last_key, parse, result_key},
     db::DbBatch,
-    link::{DatabaseOwner, Link},
     living::{Alive, Users},
-    lock::{LockWait, StoreLock},
+    lock::{POLL, StoreLock},
+    mark::UNDISTURBED,
     open_database::{OpenDatabase, unjournalled},
 };
 
@@ -26,29 +25,24 @@ use crate::{
 pub struct Store {
     dir: StoreDir,
     objects: Objects,
-    link: Arc<Link>,
+    database: Arc<OpenDatabase>,
+    rebuilt: Option<Rebuilt>,
     me: Holder,
     /// Runs of this process. They end when the store is dropped.
     alive: Mutex<Vec<Alive>>,
-    /// Released last.
-    users: Users,
-}
-
-/// The access to the database.
-enum Way {
-    Lock(StoreLock),
-    Line(Connection),
+    /// Released last; none if it only reads.
+    users: Option<Users>,
 }
 
 /// Chooses a run's id, given the existing ones, oldest first.
 type Namer<'a> = &'a mut dyn FnMut(&[RunId]) -> RunId;
 
 impl Store {
-    /// Opens the store in `path`, and creates it if it is missing. If another process holds its database, that process
-    /// answers, and when it ends one of its clients takes over. While another process has the store alone, or does not
-    /// answer, `waiting` decides every 100 ms whether to continue; `ControlFlow::Break` fails with
-    /// [`StoreError::Held`]. The lock of a dead process is waited for up to 3 s without asking. Opening applies to the
-    /// database what only the journals have, and rebuilds a damaged database: [`Store::rebuilt`].
+    /// Opens the store in `path`, and creates it if it is missing. The first process holds the database. All others read
+    /// the index and the journals, and what they record is in their journals. While another process has the store
+    /// alone, `waiting` decides every 100 ms whether to continue; `ControlFlow::Break` fails with [`StoreError::Held`].
+    /// The lock of a dead process is waited for up to 3 s without asking. Opening applies to the database what only the
+    /// journals have, and rebuilds a damaged database: [`Store::rebuilt`].
     ///
     /// # Errors
     /// Another process holds the store, its format is newer, it is on a network file system, or it cannot be read or
@@ -92,6 +86,21 @@ impl Store {
         Ok(Store::of_core(dir, me, users, lock, (core, rebuilt)))
     }
 
+    /// Opens it to read results, even if this process may not write it, another one has it alone, or it never has a
+    /// database.
+    ///
+    /// # Errors
+    /// Its format is newer; the database is damaged; a journal cannot be read.
+    pub fn open_to_read(dir: &StoreDir, me: &Holder) -> Result<Store> {
+        if !dir.is_imported() {
+            match Store::open(dir.path(), me, |_| ControlFlow::Break(())) {
+                Err(StoreError::Held { .. } | StoreError::Io { .. }) => {}
+                opened => return opened,
+            }
+        }
+        Ok(Store::of(dir.clone(), me.clone(), (OpenDatabase::read(dir)?, None), Vec::new(), None))
+    }
+
     pub(crate) fn of_core(
         dir: StoreDir,
         me: &Holder,
@@ -99,12 +108,18 @@ impl Store {
         lock: StoreLock,
         (core, rebuilt): (OpenDatabase, Option<Rebuilt>),
     ) -> Store {
-        let link = Link::here(&dir, me, DatabaseOwner::alone(core, lock), rebuilt);
-        Store::of(dir, me.clone(), link, Vec::new(), users)
+        Store::of(dir, me.clone(), (core.holding(lock), rebuilt), Vec::new(), Some(users))
     }
 
-    fn of(dir: StoreDir, me: Holder, link: Link, alive: Vec<Alive>, users: Users) -> Store {
-        Store { objects: dir.objects(), dir, link: Arc::new(link), me, alive: Mutex::new(alive), users }
+    fn of(
+        dir: StoreDir,
+        me: Holder,
+        (database, rebuilt): (OpenDatabase, Option<Rebuilt>),
+        alive: Vec<Alive>,
+        users: Option<Users>,
+    ) -> Store {
+        let (objects, database) = (dir.objects(), Arc::new(database));
+        Store { objects, dir, database, rebuilt, me, alive: Mutex::new(alive), users }
     }
 
     fn join(
@@ -119,48 +134,43 @@ impl Store {
             dir.objects().sweep_workplace()?;
             users.share(&dir)?;
         }
-        let way = find(&dir, me, &mut waiting)?;
+        let lock = if name.is_some() { lock_soon(&dir, me)? } else { dir.try_lock(me)? };
         let named = name.map(|name| take_name(&dir, me, name)).transpose()?;
         let (run, alive) = named.unzip();
         let me = Holder { run: run.clone().or_else(|| me.run.clone()), ..me.clone() };
-        let link = match way {
-            Way::Line(line) => Link::there(&dir, &me, line),
-            Way::Lock(mut lock) => {
+        let opened = match lock {
+            None => (OpenDatabase::read(&dir)?, None),
+            Some(mut lock) => {
                 lock.tell(&dir, &me)?;
                 let (core, rebuilt) = OpenDatabase::open(&dir)?;
-                Link::here(&dir, &me, DatabaseOwner::serving(core, lock, &me), rebuilt)
+                (core.holding(lock), rebuilt)
             }
         };
-        Ok((Store::of(dir, me, link, alive.into_iter().collect(), users), run))
+        Ok((Store::of(dir, me, opened, alive.into_iter().collect(), Some(users)), run))
+    }
+
+    /// The database with everything that other runs have journalled by now.
+    fn fresh(&self) -> Result<&OpenDatabase> {
+        self.database.import_new_lines().map(|()| &*self.database)
     }
 
     /// Set if the database was rebuilt when this process opened it.
     pub fn rebuilt(&self) -> Option<&Rebuilt> {
-        self.link.rebuilt()
+        self.rebuilt.as_ref()
     }
 
-    /// Sets the listener for a holder that does not answer, called about once a second after two seconds.
-    /// `ControlFlow::Break` fails the request with [`StoreError::Held`]. Requests wait on the calling thread; without a
-    /// listener, as long as it takes.
-    pub fn on_silence(&self, listener: impl Fn(&Silent) -> ControlFlow<()> + Send + Sync + 'static) {
-        self.link.listen(Arc::new(listener));
+    /// True if this process only reads it.
+    pub fn is_read_only(&self) -> bool {
+        self.users.is_none()
     }
 
-    /// Does not wait for a stopped holder: requests then fail with [`StoreError::Held`].
-    pub fn refuse_who_is_stopped(&self) {
-        self.on_silence(|silent| match silent.holder.process.is_stopped() {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        });
-    }
-
-    /// Applies the journals of all runs that have ended by now, even of those that were killed before they reported
-    /// their records.
+    /// Applies the journals of all runs that have ended by now, even of those that were killed before they journalled
+    /// their last records.
     ///
     /// # Errors
     /// The disk is full, or the database damaged.
     pub fn take_in_ended(&self) -> Result<()> {
-        self.link.take_in_ended()
+        self.database.take_in_ended()
     }
 
     /// The result under a fingerprint, else the last good result of an attempt.
@@ -176,31 +186,32 @@ impl Store {
 
     /// Per instance, the first value found under the keys of its result, attempt and last fingerprint, in this order.
     fn first_of(&self, of: &[Vec<Vec<u8>>]) -> Result<Vec<Earlier>> {
+        let database = self.fresh()?;
         let mut earlier = vec![Earlier::Nothing; of.len()];
         // Instances, and the index of the next key to look up.
         let mut left: Vec<(usize, usize)> = (0..of.len()).map(|instance| (instance, 0)).collect();
         while !left.is_empty() {
             let keys: Vec<_> = left.iter().map(|&(instance, next)| of[instance][next..].to_vec()).collect();
             let (mut unread, mut readings) = (Vec::new(), Vec::new());
-            for ((instance, next), found) in left.into_iter().zip(self.link.first(&keys)?) {
+            for ((instance, next), found) in left.into_iter().zip(database.first(&keys)?) {
                 let Some((place, value)) = found else { continue };
                 let found = match next + place {
-                    0 => self.link.read(&value).map(Earlier::Result),
-                    1 => match self.link.read::<Digest>(&value) {
+                    0 => database.read(&value).map(Earlier::Result),
+                    1 => match database.read::<Digest>(&value) {
                         Some(reading) => {
                             readings.push((instance, reading));
                             continue;
                         }
                         None => None,
                     },
-                    _ => self.link.read(&value).map(Earlier::Last),
+                    _ => database.read(&value).map(Earlier::Last),
                 };
                 match found {
                     Some(found) => earlier[instance] = found,
                     None => unread.push((instance, next + place + 1)),
                 }
             }
-            let results = self.link.values(readings.iter().map(|(_, reading)| result_key(reading)))?;
+            let results = database.values(readings.iter().map(|(_, reading)| result_key(reading)))?;
             for ((instance, _), result) in readings.into_iter().zip(results) {
                 match result {
                     Some(result) => earlier[instance] = Earlier::Attempt(result),
@@ -231,7 +242,7 @@ impl Store {
             let alive = self.dir.run(run).take(&me)?;
             self.alive.lock().unwrap_or_else(PoisonError::into_inner).extend(alive);
         }
-        self.link.begin(run)?;
+        self.database.begin(run)?;
         self.dir.run(run).create()
     }
 
@@ -248,32 +259,30 @@ impl Store {
                 only_here.keep(&result_key(fingerprint));
             }
         }
-        let (objects, link) = (self.objects.clone(), Arc::clone(&self.link));
-        Ok(Commit { objects, link, journal: journal.clone(), lines, only_here })
+        let (objects, database) = (self.objects.clone(), Arc::clone(&self.database));
+        Ok(Commit { objects, database, journal: journal.clone(), lines, only_here })
     }
 
     fn is_whole(&self, fingerprint: &Digest) -> Result<bool> {
-        Ok(self.link.result(fingerprint)?.is_some_and(|result| matches!(self.objects.missing(&result), Ok(None))))
+        Ok(self.fresh()?.result(fingerprint)?.is_some_and(|result| matches!(self.objects.missing(&result), Ok(None))))
     }
 
-    /// Writes changes that no journal contains, all or none, and returns when no kill can undo them.
+    /// Writes changes that no journal contains, all or none, and returns when no kill can undo them. If another process
+    /// holds the database, they last as long as this process.
     ///
     /// # Errors
     /// The disk is full, or the database is damaged. Earlier content is unaffected.
     pub fn apply(&self, batch: &Batch) -> Result<()> {
-        match self.link.core() {
-            _ if batch.is_empty() => Ok(()),
-            Some(core) => core.write(core.writes(&RunId(String::new()), &[], batch)?),
-            None => self.link.write(unjournalled(batch)),
+        if batch.is_empty() {
+            return Ok(());
         }
+        self.database.write(self.database.writes(&RunId(String::new()), &[], batch)?)
     }
 
     /// True if nothing was recorded since a run began except by that run, and its journal still exists.
     pub(crate) fn is_as_left_by(&self, run: &RunId) -> Result<bool> {
-        let Some(base) = self.link.mark()? else { return Ok(false) };
-        let is_newest = base.run <= *run && base.shared.is_none_or(|shared| shared < *run);
-        let others = self.link.marks()?.into_iter().any(|(other, to)| other != *run && to > 0);
-        Ok(is_newest && !others && self.others()?.is_empty() && self.dir.run(run).journal().exists())
+        let undisturbed: Vec<RunId> = self.database.value(UNDISTURBED.to_vec())?.unwrap_or_default();
+        Ok(undisturbed.contains(run) && self.others()?.is_empty() && self.dir.run(run).journal().exists())
     }
 
     /// Living runs of other processes.
@@ -289,16 +298,12 @@ impl Store {
 
     /// True if this process uses the store exclusively.
     pub(crate) fn has_all(&self) -> bool {
-        self.users.is_alone
-    }
-
-    pub(crate) fn write(&self, writes: DbBatch) -> Result<()> {
-        self.link.write(writes)
+        self.users.as_ref().is_some_and(|users| users.is_alone)
     }
 
     /// True if there is a result under a fingerprint.
     pub(crate) fn has(&self, fingerprint: &Digest) -> Result<bool> {
-        Ok(self.link.first(&[vec![result_key(fingerprint)]])?.iter().any(Option::is_some))
+        Ok(self.fresh()?.first(&[vec![result_key(fingerprint)]])?.iter().any(Option::is_some))
     }
 
     /// All results, in no order.
@@ -306,12 +311,12 @@ impl Store {
     /// # Errors
     /// The database cannot be read.
     pub fn each_result(&self, mut each: impl FnMut(StepResult)) -> Result<()> {
-        self.link.each(b"r", &mut |_, value| _ = parse(value).map(&mut each))
+        self.fresh()?.each(b"r", &mut |_, value| _ = parse(value).map(&mut each))
     }
 
     /// Every attempt whose metrics may be read again, and the result under which it is known.
     pub(crate) fn each_attempt(&self, mut each: impl FnMut(Digest, Digest)) -> Result<()> {
-        self.link.each(b"a", &mut |key, value| {
+        self.fresh()?.each(b"a", &mut |key, value| {
             if let (Ok(attempt), Some(reading)) = (key[1..].try_into(), parse(value)) {
                 each(Digest(attempt), reading);
             }
@@ -320,7 +325,7 @@ impl Store {
 
     /// Every last fingerprint, with workflow and label.
     pub(crate) fn each_last(&self, mut each: impl FnMut(&str, &str, Last)) -> Result<()> {
-        self.link.each(b"l", &mut |key, value| {
+        self.fresh()?.each(b"l", &mut |key, value| {
             let key = String::from_utf8_lossy(&key[1..]);
             if let (Some((workflow, label)), Some(last)) = (key.split_once('\0'), parse(value)) {
                 each(workflow, label, last);
@@ -334,7 +339,7 @@ impl Store {
             value.is_some_and(|value| serde_json::from_slice::<T>(value).is_ok())
         }
         let mut gone = DbBatch::default();
-        self.link.each(b"", &mut |key, value| {
+        self.fresh()?.each(b"", &mut |key, value| {
             let sound = match key.first() {
                 Some(b'r') => readable::<StepResult>(value),
                 Some(b'l') => readable::<Last>(value),
@@ -347,7 +352,7 @@ impl Store {
             }
         })?;
         let count = gone.len();
-        self.write(gone)?;
+        self.database.write(gone)?;
         Ok(count)
     }
 
@@ -355,7 +360,7 @@ impl Store {
     pub(crate) fn forget_last(&self, gone: &[(&str, &str)]) -> Result<()> {
         let mut writes = DbBatch::default();
         gone.iter().for_each(|(workflow, label)| writes.delete(last_key(workflow, label)));
-        self.write(writes)
+        self.database.write(writes)
     }
 
     /// Objects with large values of the database, except those of results to be forgotten.
@@ -363,7 +368,7 @@ impl Store {
         let last = gone.iter().map(|(workflow, label)| last_key(workflow, label));
         let without: HashSet<Vec<u8>> = batch.forgotten.iter().map(result_key).chain(last).collect();
         let mut found = BTreeSet::new();
-        self.link.scan(&[Vec::new()], &mut |_, key, value| {
+        self.fresh()?.scan(&[Vec::new()], &mut |_, key, value| {
             found.extend(elsewhere(value).filter(|_| !without.contains(key)));
             Ok(())
         })?;
@@ -371,31 +376,21 @@ impl Store {
     }
 }
 
-/// The lock of the database if it is free, else a connection to its holder.
-fn find(dir: &StoreDir, me: &Holder, waiting: &mut dyn FnMut(&Holder) -> ControlFlow<()>) -> Result<Way> {
-    /// Limit for a listening process's greeting, in tenths of a second.
-    const GREETING: u32 = 20;
-    let mut patience = LockWait::default();
-    loop {
+/// The lock of the database if it gets free in a moment. A command holds it only briefly, and so does the kernel after a
+/// process died. A run holds it as long as it lives.
+fn lock_soon(dir: &StoreDir, me: &Holder) -> Result<Option<StoreLock>> {
+    const TRIES: u32 = 10;
+    for _ in 0..TRIES {
         if let Some(lock) = dir.try_lock(me)? {
-            return Ok(Way::Lock(lock));
+            return Ok(Some(lock));
         }
-        let who = dir.who_locks()?;
-        let mut waited = 0;
-        let reached = Connection::to(dir, me, &mut || {
-            waited += 1;
-            if waited < GREETING { ControlFlow::Continue(()) } else { waiting(&who) }
-        });
-        let who = match reached {
-            Ok(Reached::Holder(line)) => return Ok(Way::Line(line)),
-            Ok(Reached::Other(other)) => other,
-            Ok(Reached::Nobody) => who,
-            Err(GivenUp) => {
-                return Err(StoreError::Held { path: dir.path().to_owned(), holder: Box::new(who) });
-            }
-        };
-        patience.wait(dir, &who, waiting)?;
+        let holder = dir.who_locks()?;
+        if holder.run.is_some() && holder.process.standing() != Liveness::Dead {
+            break;
+        }
+        thread::sleep(POLL);
     }
+    Ok(None)
 }
 
 /// Takes an unused run id.
@@ -417,22 +412,27 @@ fn take_name(dir: &StoreDir, me: &Holder, name: Namer<'_>) -> Result<(RunId, Ali
 
 impl Drop for Store {
     fn drop(&mut self) {
-        self.link.close();
+        let has_run = !self.alive.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+        if has_run && self.database.is_held() {
+            // Without it, other processes read more of the journals.
+            let _ = self.database.renew_index();
+        }
     }
 }
 
 impl Results for Store {
     fn results_of(&self, fingerprints: &[Digest]) -> Result<Vec<Option<StepResult>>> {
-        self.link.values(fingerprints.iter().map(result_key))
+        self.fresh()?.values(fingerprints.iter().map(result_key))
     }
 
     fn of_attempt(&self, attempt: &Digest) -> Result<Option<StepResult>> {
-        let reading: Option<Digest> = self.link.value(attempt_key(attempt))?;
-        reading.map_or(Ok(None), |reading| self.link.result(&reading))
+        let database = self.fresh()?;
+        let reading: Option<Digest> = database.value(attempt_key(attempt))?;
+        reading.map_or(Ok(None), |reading| database.result(&reading))
     }
 
     fn last(&self, workflow: &str, label: &str) -> Result<Option<Last>> {
-        self.link.last(workflow, label)
+        self.fresh()?.last(workflow, label)
     }
 
     fn earlier(&self, workflow: &str, of: &[Sought<'_>]) -> Result<Vec<Earlier>> {
@@ -449,6 +449,6 @@ impl Results for Store {
     }
 
     fn histories(&self, shapes: &[String]) -> Result<Vec<Vec<Observation>>> {
-        self.link.histories(shapes)
+        self.fresh()?.histories(shapes)
     }
 }

@@ -1,14 +1,13 @@
 //! Finds the store and the run that a command is about. Reads only, without a lock.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
 use flow_core::{InstanceId, JournalLine, RunEvent, RunId, RunStart};
 use flow_exec::{Knowledge, Session, SessionRequest, Workspace, clock};
-use flow_store::{Holder, Import, ProcessIdentity, Rebuilt, Replay, Results, RunDir, Store, StoreDir, StoreError};
+use flow_store::{Holder, Import, ProcessIdentity, Rebuilt, Results, RunDir, Store, StoreDir};
 
 use crate::args::{About, Global, OfRun, Selection, WorkflowArg, is_workflow};
 use crate::at_hand;
@@ -334,20 +333,11 @@ pub(crate) fn tried_earlier(
     Ok(found)
 }
 
-/// Stored results: from the database, or from the journals if the database is in use or damaged.
+/// Stored results, whichever process holds the database.
 pub(crate) fn results(store: &StoreDir, output: &mut Output) -> Result<Box<dyn Results>, CliError> {
-    if store.is_imported() {
-        return Ok(Box::new(Replay::read(store)?));
-    }
-    match Store::open(store.path(), &me(), |_| ControlFlow::Break(())) {
-        Ok(store) => {
-            store.refuse_who_is_stopped();
-            mended(store.rebuilt(), output)?;
-            Ok(Box::new(store))
-        }
-        Err(StoreError::Held { .. } | StoreError::Io { .. }) => Ok(Box::new(Replay::read(store)?)),
-        Err(error) => Err(error.into()),
-    }
+    let store = Store::open_to_read(store, &me())?;
+    mended(store.rebuilt(), output)?;
+    Ok(Box::new(store))
 }
 
 /// Opens a workflow. Warns if its cluster does not answer.

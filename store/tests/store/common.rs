@@ -114,6 +114,11 @@ pub(crate) fn rebuilt(path: &Path, labels: &[&str]) -> Told {
     told(&open(path).unwrap(), labels)
 }
 
+/// The store as a process sees it that does not hold the database.
+pub(crate) fn beside(store: &Store) -> Store {
+    Store::open_to_read(store.dir(), &me("flow why")).unwrap()
+}
+
 /// A small file system at a folder; unmounted when dropped.
 pub(crate) struct Tiny(pub(crate) PathBuf);
 

@@ -15,10 +15,10 @@ use flow_core::{
     Digest, InstanceId, JournalLine, Kept, Machine, Planned, RunEvent, RunId, RunStart, StepResult,
     reason::ProfileReason,
 };
-use flow_store::{Diagnosis, Keep, Replay, Results, Store, doctor, gc};
+use flow_store::{Diagnosis, Keep, Results, Store, doctor, gc};
 use serde_json::{Map, json};
 
-use crate::common::{keep, me, open, recorded, result, scratch, write};
+use crate::common::{beside, keep, me, open, recorded, result, scratch, write};
 
 /// A run of a workflow that records some results and reuses others.
 fn run(store: &Store, file: &str, id: &str, records: &[StepResult], reuses: &[&StepResult]) {
@@ -124,8 +124,8 @@ fn what_the_newest_runs_of_each_workflow_reach_stays() {
     assert!(!dir.path().join("runs/1/attempts").exists());
     assert!(dir.path().join("runs/3/attempts/0/log").exists());
     // The journal of run 1 still says how `dataset` came about, so that the database can be rebuilt.
-    let replay = Replay::read(store.dir()).unwrap();
-    assert_eq!(replay.result(&dataset.fingerprint).unwrap(), Some(dataset));
+    let journals = beside(&store);
+    assert_eq!(journals.result(&dataset.fingerprint).unwrap(), Some(dataset));
 
     assert_eq!(store.gc(keep, false).unwrap().bytes, 0, "nothing more to free");
     let all = store.gc(Keep { runs: 0, since: Some(1) }, true).unwrap();
@@ -154,8 +154,8 @@ fn what_each_step_has_last_stays_however_many_runs_of_others_follow() {
     let there = |of: &StepResult| store.result(&of.fingerprint).unwrap().is_some();
     assert_eq!([&a, &c, &newer, &last].map(there), [true; 4]);
     assert_eq!([&gone, &b, &trial].map(there), [false; 3]);
-    let replay = Replay::read(store.dir()).unwrap();
-    assert_eq!(replay.result(&a.fingerprint).unwrap(), Some(a), "its journal stays");
+    let journals = beside(&store);
+    assert_eq!(journals.result(&a.fingerprint).unwrap(), Some(a), "its journal stays");
     store.gc(Keep { runs: 0, since: None }, false).unwrap();
     assert!(!there(&c) && !there(&newer), "who keeps no run keeps nothing");
 }
@@ -231,8 +231,8 @@ fn what_was_accepted_stays_with_the_run_before_it_and_with_runs_that_reuse_it() 
     run(&store, "a.yaml", "3", &[], &[&kept]);
     let freed = store.gc(one, false).unwrap();
     assert_eq!((freed.runs, freed.results, freed.kept), (1, 1, 1), "run 1, and what only it reached");
-    let replay = Replay::read(store.dir()).unwrap();
-    assert_eq!(replay.result(&kept.fingerprint).unwrap(), Some(kept), "its journal stays");
+    let journals = beside(&store);
+    assert_eq!(journals.result(&kept.fingerprint).unwrap(), Some(kept), "its journal stays");
     run(&store, "a.yaml", "4", &[], &[]);
     store.gc(one, false).unwrap();
     assert!(!dir.path().join("runs/2").exists());
@@ -258,7 +258,7 @@ fn what_is_kept_to_be_read_again_stays_with_each_reading_of_it() {
     run(&store, "a.yaml", "1", std::slice::from_ref(&first), &[]);
     run(&store, "a.yaml", "2", std::slice::from_ref(&second), &[]);
     assert_eq!(store.of_attempt(&attempt).unwrap().as_ref(), Some(&second));
-    assert_eq!(Replay::read(store.dir()).unwrap().of_attempt(&attempt).unwrap().as_ref(), Some(&second));
+    assert_eq!(beside(&store).of_attempt(&attempt).unwrap().as_ref(), Some(&second));
 
     run(&store, "a.yaml", "3", &[], &[&first]);
     let freed = store.gc(Keep { runs: 1, since: None }, false).unwrap();
@@ -297,7 +297,7 @@ fn examine(path: &Path) -> Diagnosis {
 fn found(path: &Path, results: &[&StepResult]) -> [Vec<bool>; 3] {
     let which = |of: &dyn Results| results.iter().map(|r| of.result(&r.fingerprint).unwrap().is_some()).collect();
     let store = open(path).unwrap();
-    let (database, journals) = (which(&store), which(&Replay::read(store.dir()).unwrap()));
+    let (database, journals) = (which(&store), which(&beside(&store)));
     drop(store);
     fs::remove_dir_all(path.join("db")).unwrap();
     [database, journals, which(&open(path).unwrap())]
@@ -360,7 +360,7 @@ fn of_two_readings_of_an_attempt_the_one_that_stays_is_found() {
     run(&store, "a.yaml", "3", &[], &[&first, &other]);
     store.gc(Keep { runs: 1, since: None }, false).unwrap();
     assert_eq!(store.of_attempt(&attempt).unwrap().as_ref(), Some(&first));
-    assert_eq!(Replay::read(store.dir()).unwrap().of_attempt(&attempt).unwrap().as_ref(), Some(&first));
+    assert_eq!(beside(&store).of_attempt(&attempt).unwrap().as_ref(), Some(&first));
     drop(store);
     fs::remove_dir_all(dir.path().join("db")).unwrap();
     assert_eq!(open(dir.path()).unwrap().of_attempt(&attempt).unwrap().as_ref(), Some(&first));
@@ -444,5 +444,5 @@ fn what_is_read_again_is_observed_once() {
     let shape = &flow_store::shapes("feb08", "solo", "solo")[0];
     let seen = |results: &dyn Results| results.history(shape).unwrap().iter().map(|o| o.cpu_cores).collect::<Vec<_>>();
     assert_eq!(seen(&store), [Some(7.0)]);
-    assert_eq!(seen(&Replay::read(store.dir()).unwrap()), [Some(7.0)]);
+    assert_eq!(seen(&beside(&store)), [Some(7.0)]);
 }

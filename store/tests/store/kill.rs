@@ -9,10 +9,10 @@ use std::{
 };
 
 use flow_core::{Digest, RunId};
-use flow_store::{Replay, Results, StoreDir};
+use flow_store::Results;
 use serde_json::json;
 
-use crate::common::{keep, open, recorded, result, scratch, write};
+use crate::common::{beside, keep, open, recorded, result, scratch, write};
 
 const ROUNDS: u64 = 30;
 
@@ -85,12 +85,12 @@ fn nothing_kept_is_lost_and_nothing_half_done_is_found() {
         assert_eq!(Digest::of(&store.objects().read(content, "").unwrap()), *content);
         assert!(store.last(&found.workflow, &found.label).unwrap().is_some());
     }
-    let replay = Replay::read(&StoreDir::existing(&dir.path().join(".flow")).unwrap().unwrap()).unwrap();
+    let journals = beside(&store);
     for (fingerprint, _) in &kept {
-        assert!(replay.result(fingerprint).unwrap().is_some(), "no result that no journal has");
+        assert!(journals.result(fingerprint).unwrap().is_some(), "no result that no journal has");
     }
-    for found in replay.results() {
-        assert_eq!(store.result(&found.fingerprint).unwrap().as_ref(), Some(found), "none that only a journal has");
+    for found in journals.all().unwrap() {
+        assert_eq!(store.result(&found.fingerprint).unwrap(), Some(found), "none that only a journal has");
     }
     assert_eq!(fs::read_dir(dir.path().join(".flow/objects/tmp")).unwrap().count(), 0);
     println!("{} results kept over {ROUNDS} kills", kept.len());

@@ -1,5 +1,4 @@
-//! Other processes that use a store at the same time: whoever is killed, stopped or out of room, what they kept is there and nobody
-//! waits for ever.
+//! Other processes that use a store at the same time: whoever is killed or stopped, what they kept is there and nobody waits.
 
 use std::{
     env, fs,
@@ -13,14 +12,14 @@ use std::{
 };
 
 use flow_core::{Digest, StepResult};
-use flow_store::{Batch, Results, Store, StoreDir, StoreError, Unapplied};
+use flow_store::{Results, Store};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
 use serde_json::json;
 
-use crate::common::{Tiny, keep, made, me, open, rebuilt, recorded, result, run, run_in, scratch, told};
+use crate::common::{keep, made, me, open, rebuilt, recorded, result, run, run_in, scratch, told};
 
 /// Not a test: a run that records as fast as it can and says what it kept, or that does nothing, until it is killed.
 #[test]
@@ -156,72 +155,20 @@ fn three_that_record_and_are_killed_lose_nothing_and_never_hang() {
 }
 
 #[test]
-fn a_holder_that_is_stopped_is_told_of_and_waited_for() {
+fn nobody_waits_for_a_holder_that_is_stopped() {
     let dir = scratch();
-    let holder = Actor::start(dir.path(), "1", "idle");
-    holder.said("named");
-    let store = run_in(dir.path(), "2").unwrap();
-    let journal = store.begin(&run("2")).unwrap();
+    let holder = Actor::start(dir.path(), "1", "records");
+    holder.said("kept ");
+    let second = run_in(dir.path(), "2").unwrap();
     holder.signal(Signal::SIGSTOP);
-    let (tell, heard) = mpsc::channel();
-    store.on_silence(move |silent| {
-        if silent.is_news {
-            let _ = tell.send(silent.to_string());
-        }
-        ControlFlow::Continue(())
-    });
-    thread::scope(|scope| {
-        let kept = made("2", 1);
-        let line = recorded(&kept, json!({}));
-        let (store, journal) = (&store, &journal);
-        let keeping = scope.spawn(move || keep(store, journal, vec![line]).unwrap());
-        let told = heard.recv_timeout(Duration::from_secs(10)).unwrap().replace(&holder.child.id().to_string(), "PID");
-        let begin = "waiting for the store, which is held by process PID (`flow run 1.yaml`, run 1, since 15:30:12)";
-        assert!(told.starts_with(begin) && told.contains("which is stopped: `kill -CONT PID` resumes it"), "{told}");
-        // Who comes now is told as well.
-        let error = open(dir.path()).err().unwrap().to_string();
-        assert!(error.contains("which is stopped"), "{error}");
-        assert!(!keeping.is_finished());
-        holder.signal(Signal::SIGCONT);
-        keeping.join().unwrap();
-        assert_eq!(store.result(&kept.fingerprint).unwrap(), Some(kept));
-    });
-    // One who does not want to wait, and one for whom a kill does.
-    holder.signal(Signal::SIGSTOP);
-    store.refuse_who_is_stopped();
-    assert!(matches!(store.result(&made("2", 1).fingerprint), Err(StoreError::Held { .. })));
-    holder.kill();
-    assert_eq!(store.result(&made("2", 1).fingerprint).unwrap(), Some(made("2", 1)));
-    assert_eq!(heard.try_recv().ok(), None, "it was told once");
-}
-
-#[test]
-fn a_disk_that_is_full_at_the_holder_is_told_as_such_and_loses_nothing() {
-    let dir = scratch();
-    let Some(tiny) = Tiny::at(dir.path(), "8m") else { return };
-    let path = tiny.0.join(".flow");
-    StoreDir::create(&path).unwrap();
-    let Some(runs) = Tiny::at(&path.join("runs"), "64m") else { return };
-    let holder = Actor::start(&path, "1", "idle");
-    holder.said("named");
-    let store = run_in(&path, "2").unwrap();
-    let journal = store.begin(&run("2")).unwrap();
-    let parts = json!({"padding": "p".repeat(20_000)});
-    let one = |salt| StepResult { run: run("2"), ..result(&format!("solo[n={salt}]"), salt) };
-    let mut salt = 0;
-    let error = loop {
-        salt += 1;
-        match store.commit(&journal, vec![recorded(&one(salt), parts.clone())], &Batch::new()).unwrap().apply() {
-            Ok(_) => {}
-            Err(Unapplied::Journalled(error)) => break error,
-            Err(Unapplied::Nowhere(_, error)) => panic!("{error}"),
-        }
-    };
-    assert!(error.is_disk_full(), "{error}");
-    drop((journal, store, holder));
-    let room = Command::new("mount").args(["-o", "remount,size=64m"]).arg(&tiny.0).status();
-    assert!(room.unwrap().success());
-    let store = open(&path).unwrap();
-    assert!((1..=salt).all(|salt| store.result(&one(salt).fingerprint).unwrap().is_some()));
-    drop((store, runs));
+    let third = run_in(dir.path(), "3").unwrap();
+    let kept = made("2", 1);
+    keep(&second, &second.begin(&run("2")).unwrap(), vec![recorded(&kept, json!({}))]).unwrap();
+    assert_eq!(third.result(&kept.fingerprint).unwrap(), Some(kept.clone()));
+    let theirs = holder.kill();
+    drop((second, third));
+    let store = open(dir.path()).unwrap();
+    assert_eq!(store.dir().holder().unwrap().unwrap().doing, "flow run a.yaml");
+    assert_eq!(store.result(&kept.fingerprint).unwrap(), Some(kept));
+    assert!(theirs.iter().all(|fingerprint| store.result(fingerprint).unwrap().is_some()));
 }

@@ -1,32 +1,16 @@
 //! Several processes on one store: they share results at once, whoever has the database, and whenever that one ends.
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    io::{Read, Write},
-    ops::ControlFlow,
-    os::unix::{
-        fs::PermissionsExt,
-        net::{UnixListener, UnixStream},
-    },
-    path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    thread,
-};
+use std::{collections::BTreeSet, fs, ops::ControlFlow, thread};
 
 use flow_core::{Digest, Kept, RunId, StepResult, plan::Sought};
-use flow_store::{Batch, Captures, Earlier, Keep, Replay, Results, Store, StoreDir, StoreError, gc, shapes};
-use nix::fcntl::{Flock, FlockArg};
+use flow_store::{Ahead, Captures, Earlier, Keep, Results, Store, StoreDir, StoreError, gc};
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::common::{keep, made, me, observed, open, rebuilt, recorded, result, run, run_in, scratch, told};
+use crate::common::{beside, keep, made, me, observed, open, rebuilt, recorded, result, run, run_in, scratch, told};
 
 #[test]
-fn what_one_records_all_have_at_once_and_one_takes_over() {
+fn what_one_records_all_have_at_once_and_the_next_that_comes_has_the_database() {
     let dir = scratch();
     let (first, second) = (run_in(dir.path(), "1").unwrap(), run_in(dir.path(), "2").unwrap());
     assert_eq!(first.dir().holder().unwrap().unwrap().run, Some(run("1")));
@@ -42,27 +26,85 @@ fn what_one_records_all_have_at_once_and_one_takes_over() {
             assert_eq!(store.last("feb08", "solo").unwrap().unwrap().parts, large);
         }
     }
-    let both = told(&first, &["solo"]);
-    assert_eq!(told(&second, &["solo"]), both);
-    // More than one answer holds.
     let many: Vec<_> = (100..1_700).map(|salt| recorded(&made("2", salt), json!({}))).collect();
     keep(&second, &journals[1], many).unwrap();
-    assert_eq!(told(&second, &["solo"]).0.len(), 1_640);
-    // What no journal tells of.
-    let mut batch = Batch::new();
-    batch.forget(&made("2", 101).fingerprint);
-    second.apply(&batch).unwrap();
-    assert_eq!(first.result(&made("2", 101).fingerprint).unwrap(), None);
-
     let all = told(&first, &["solo"]);
+    assert_eq!(all.0.len(), 1_640);
+    assert_eq!(told(&second, &["solo"]), all);
+
     drop(first);
-    assert_eq!(told(&second, &["solo"]), all, "it has the database now");
-    assert_eq!(second.dir().holder().unwrap().unwrap().run, Some(run("2")));
+    assert_eq!(told(&second, &["solo"]), all);
+    assert_eq!(second.dir().holder().unwrap(), None);
     let third = run_in(dir.path(), "3").unwrap();
-    let kept = made("3", 9_999);
-    keep(&third, &third.begin(&run("3")).unwrap(), vec![recorded(&kept, json!({}))]).unwrap();
-    assert_eq!(second.result(&kept.fingerprint).unwrap(), Some(kept));
-    assert_eq!(second.rebuilt(), None);
+    assert_eq!(third.dir().holder().unwrap().unwrap().run, Some(run("3")));
+    assert_eq!(told(&third, &["solo"]), all, "what the second recorded too");
+    let (theirs, ours) = (made("2", 9_998), made("3", 9_999));
+    keep(&second, &journals[1], vec![recorded(&theirs, json!({}))]).unwrap();
+    keep(&third, &third.begin(&run("3")).unwrap(), vec![recorded(&ours, json!({}))]).unwrap();
+    for (store, kept) in [(&second, &ours), (&third, &theirs)] {
+        assert_eq!(store.result(&kept.fingerprint).unwrap().as_ref(), Some(kept));
+    }
+    assert_eq!(third.rebuilt(), None);
+    let all = told(&third, &["solo"]);
+    drop((second, third));
+    assert_eq!(told(&open(dir.path()).unwrap(), &["solo"]), all);
+    assert_eq!(rebuilt(dir.path(), &["solo"]), all);
+}
+
+#[test]
+fn the_index_stands_for_the_journals_and_whatever_is_wrong_with_it_they_decide() {
+    let dir = scratch();
+    let index = dir.path().join("index");
+    let labels = ["solo", "solo[n=0]", "solo[n=1]"];
+    let padding = json!({"padding": "p".repeat(100_000)});
+    let record = |id: &str, salts: std::ops::Range<u64>, parts: &serde_json::Value| {
+        let store = run_in(dir.path(), id).unwrap();
+        let journal = store.begin(&run(id)).unwrap();
+        for salt in salts {
+            let label = format!("solo[n={}]", salt % 2);
+            let attempt = Digest::of(&salt.to_le_bytes());
+            let kept: Kept = serde_json::from_value(json!({"attempt": attempt})).unwrap();
+            let result = StepResult { run: run(id), kept: Some(kept), ..result(&label, salt) };
+            keep(&store, &journal, vec![recorded(&result, parts.clone())]).unwrap();
+        }
+    };
+    record("1", 0..50, &json!({}));
+    assert!(!index.exists(), "so little is read at once");
+    record("2", 50..230, &padding);
+    let first = fs::read(&index).unwrap();
+    assert!(first.len() < 100_000, "{} bytes", first.len());
+    // Newer than the index, and some of it again.
+    record("3", 200..260, &json!({}));
+    assert_eq!(fs::read(&index).unwrap(), first);
+    let agree = || {
+        let holder = open(dir.path()).unwrap();
+        let all = told(&holder, &labels);
+        assert_eq!(all.0.len(), 260);
+        let reader = beside(&holder);
+        assert_eq!(told(&reader, &labels), all);
+        for salt in [0, 55, 199, 210, 259] {
+            let attempt = Digest::of(&u64::to_le_bytes(salt));
+            let found = reader.of_attempt(&attempt).unwrap();
+            assert!(found.is_some() && found == holder.of_attempt(&attempt).unwrap());
+        }
+    };
+    agree();
+    for spoiled in [&first[..first.len() / 2], b"", b"another version", &[first.clone(), b"2".to_vec()].concat()] {
+        fs::write(&index, spoiled).unwrap();
+        agree();
+    }
+    // One that is missing is made again, and one is that covers other journals.
+    fs::remove_file(&index).unwrap();
+    agree();
+    record("4", 0..1, &json!({}));
+    assert!(index.exists());
+    agree();
+    gc(dir.path(), &me("flow gc"), Keep { runs: 0, since: None }, false).unwrap();
+    let holder = open(dir.path()).unwrap();
+    assert_eq!(told(&beside(&holder), &labels).0, told(&holder, &labels).0, "what was removed is in neither");
+    drop(holder);
+    record("5", 0..1, &json!({}));
+    assert!(fs::read(&index).unwrap().len() < first.len(), "nothing of removed runs but what they observed");
 }
 
 #[test]
@@ -119,88 +161,6 @@ fn names_are_given_once_to_however_many_ask() {
 }
 
 #[test]
-fn a_path_of_any_length_has_a_socket_and_a_left_one_is_replaced() {
-    let dir = scratch();
-    let path = dir.path().join("l".repeat(100)).join("o".repeat(100)).join(".flow");
-    let first = run_in(&path, "1").unwrap();
-    let socket = path.join("db.sock");
-    assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
-    let second = run_in(&path, "2").unwrap();
-    assert_eq!(second.dir().holder().unwrap().unwrap().run, Some(run("1")));
-    drop((first, second));
-    assert!(!socket.exists());
-    // As a kill leaves it.
-    let other = dir.path().join("s");
-    drop(UnixListener::bind(&other).unwrap());
-    fs::rename(&other, &socket).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o770)).unwrap();
-    let (first, second) = (run_in(&path, "1").unwrap(), run_in(&path, "2").unwrap());
-    assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o660, "of a lab");
-    assert_eq!(told(&first, &["solo"]), told(&second, &["solo"]));
-    assert_eq!(
-        fs::read_dir(&path).unwrap().flatten().filter(|e| e.file_name().as_encoded_bytes()[0] == b'.').count(),
-        1
-    );
-}
-
-fn greeting(flow: &str, protocol: u32) -> Vec<u8> {
-    let who = serde_json::to_value(me("flow run old.yaml")).unwrap();
-    let hello =
-        json!({"protocol": protocol, "format": flow_store::STORE_FORMAT, "flow": flow, "who": who, "later": true})
-            .to_string();
-    [&u32::try_from(hello.len()).unwrap().to_le_bytes()[..], hello.as_bytes()].concat()
-}
-
-#[test]
-fn two_versions_tell_each_other_and_wait() {
-    let dir = scratch();
-    StoreDir::create(dir.path()).unwrap();
-    // A holder of another version.
-    let lock = fs::File::options().create(true).truncate(false).write(true).open(dir.path().join("lock")).unwrap();
-    let lock = Flock::lock(lock, FlockArg::LockExclusive).unwrap_or_else(|_| panic!("locked"));
-    let listener = UnixListener::bind(dir.path().join("db.sock")).unwrap();
-    let other = thread::spawn(move || {
-        for stream in listener.incoming().take(2) {
-            let mut stream = stream.unwrap();
-            let _ = stream.read(&mut [0; 4096]);
-            stream.write_all(&greeting("0.1.0", 99)).unwrap();
-        }
-        drop((listener, lock));
-    });
-    let mut told = vec![];
-    let store = Store::open(dir.path(), &me("flow run a.yaml"), |who| {
-        told.push(who.to_string());
-        ControlFlow::Continue(())
-    });
-    let store = store.unwrap();
-    other.join().unwrap();
-    let words = told.concat();
-    assert!(
-        told.is_empty() || words.contains("it is flow 0.1.0, with protocol 99, and this is flow 0.1.0 `"),
-        "{words}"
-    );
-
-    // One who asks, of another version, and one who talks nonsense: only they are told off.
-    let socket = || UnixStream::connect(dir.path().join("db.sock")).unwrap();
-    let mut asks = socket();
-    asks.write_all(&greeting("0.0.1", 0)).unwrap();
-    let mut said = Vec::new();
-    asks.read_to_end(&mut said).unwrap();
-    let said = String::from_utf8_lossy(&said);
-    assert!(said.contains(r#""protocol":3"#) && said.contains("flow run a.yaml"), "{said}");
-    for nonsense in [&b"\xff\xff\xff\xff"[..], b"\x03\0\0\0abc", b"GET / HTTP/1.1\r\n\r\n"] {
-        let mut asks = socket();
-        asks.write_all(&greeting("0.1.0", 3)).unwrap();
-        asks.write_all(nonsense).unwrap();
-        asks.shutdown(std::net::Shutdown::Write).unwrap();
-        asks.read_to_end(&mut vec![]).unwrap();
-    }
-    let second = open(dir.path()).unwrap();
-    assert_eq!(second.result(&made("1", 1).fingerprint).unwrap(), None);
-    drop(store);
-}
-
-#[test]
 fn what_is_known_of_an_instance_is_told_at_once() {
     let dir = scratch();
     let (first, second) = (run_in(dir.path(), "1").unwrap(), run_in(dir.path(), "2").unwrap());
@@ -214,8 +174,7 @@ fn what_is_known_of_an_instance_is_told_at_once() {
         assert_eq!(store.earlier("feb08", &[sought, sought]).unwrap(), [Earlier::Nothing, Earlier::Nothing]);
     }
     keep(&second, &journal, vec![recorded(&result, json!({"n": 1}))]).unwrap();
-    let replay = Replay::read(first.dir()).unwrap();
-    for store in [&first as &dyn Results, &second, &replay] {
+    for store in [&first, &second] {
         let sought = |fingerprint, attempt, label| Sought { fingerprint, attempt, label };
         let all = [
             sought(none, none, "pair"),
@@ -231,101 +190,21 @@ fn what_is_known_of_an_instance_is_told_at_once() {
     }
 }
 
-/// Stands between the holder of a store and who asks it from now on, counts the frames that are asked, and breaks the first
-/// connection after so many bytes of answers.
-fn counted(path: &Path, breaks: u64) -> Arc<AtomicUsize> {
-    fs::rename(path.join("db.sock"), path.join("real.sock")).unwrap();
-    let (listener, real) = (UnixListener::bind(path.join("db.sock")).unwrap(), path.join("real.sock"));
-    let count = Arc::new(AtomicUsize::new(0));
-    let counts = Arc::clone(&count);
-    let forward = move |mut asks: UnixStream, breaks: u64| {
-        let mut holder = UnixStream::connect(&real).unwrap();
-        let (answers, mut told) = (holder.try_clone().unwrap(), asks.try_clone().unwrap());
-        thread::spawn(move || {
-            let _ = std::io::copy(&mut answers.take(breaks), &mut told);
-            let _ = told.shutdown(std::net::Shutdown::Both);
-        });
-        let mut length = [0; 4];
-        while asks.read_exact(&mut length).is_ok() {
-            let mut frame = vec![0; u32::from_le_bytes(length) as usize];
-            asks.read_exact(&mut frame).unwrap();
-            counts.fetch_add(1, Ordering::Relaxed);
-            let _ = holder.write_all(&[&length[..], &frame].concat());
-        }
-    };
-    thread::spawn(move || {
-        for (n, asks) in listener.incoming().enumerate() {
-            let (asks, forward) = (asks.unwrap(), forward.clone());
-            thread::spawn(move || forward(asks, if n == 0 { breaks } else { u64::MAX }));
-        }
-    });
-    count
-}
-
 #[test]
-fn of_many_a_few_questions_tell() {
-    let dir = scratch();
-    let first = run_in(dir.path(), "1").unwrap();
-    let journal = first.begin(&run("1")).unwrap();
-    let of = |salt: u64| {
-        let label = format!("solo[n={salt}]");
-        let params = [("text".to_owned(), json!("x".repeat(20_000)))].into();
-        StepResult { label, params, ..made("1", salt) }
-    };
-    // More than one answer holds, and one that is too large for the database itself.
-    let large = StepResult { params: [("text".to_owned(), json!("x".repeat(3_000_000)))].into(), ..of(7) };
-    let all: Vec<StepResult> = (0..600).map(|salt| if salt == 7 { large.clone() } else { of(salt) }).collect();
-    keep(&first, &journal, all.iter().map(|result| recorded(result, json!({}))).collect()).unwrap();
-    let count = counted(dir.path(), 28_000_000);
-    let second = open(dir.path()).unwrap();
-    let asked = |ask: &dyn Fn()| {
-        let before = count.load(Ordering::Relaxed);
-        ask();
-        count.load(Ordering::Relaxed) - before
-    };
-    let labels: Vec<String> = (0..1_000).map(|salt| of(salt).label).collect();
-    let sought: Vec<Sought<'_>> = (0..1_000)
-        .zip(&labels)
-        .map(|(salt, label)| Sought { fingerprint: of(salt).fingerprint, attempt: Digest::of(b"none"), label })
-        .collect();
-    let frames = asked(&|| {
-        let earlier = second.earlier("feb08", &sought).unwrap();
-        let result =
-            |earlier: &Earlier| if let Earlier::Result(result) = earlier { Some((**result).clone()) } else { None };
-        assert!(earlier[..600].iter().map(result).eq(all.iter().cloned().map(Some)));
-        assert!(earlier[600..].iter().all(|earlier| *earlier == Earlier::Nothing));
-    });
-    assert!((3..5).contains(&frames), "{frames}");
-    let shapes: Vec<String> = labels.iter().map(|label| shapes("feb08", "solo", label)[0].clone()).collect();
-    let frames = asked(&|| {
-        let histories = second.histories(&shapes).unwrap();
-        assert_eq!(histories, first.histories(&shapes).unwrap());
-        assert_eq!(histories.iter().map(Vec::len).sum::<usize>(), 600);
-    });
-    assert!((3..5).contains(&frames), "{frames}");
-    // In the middle of an answer the connection breaks.
-    let [broken, whole] = [(); 2].map(|()| asked(&|| assert_eq!(told(&second, &[]), told(&first, &[]))));
-    assert!(broken > whole, "{broken} and {whole}");
-    drop(first);
-    assert_eq!(second.histories(&shapes).unwrap().iter().map(Vec::len).sum::<usize>(), 600);
-}
-
-#[test]
-fn what_a_run_that_was_killed_told_nobody_of_is_found() {
+fn what_a_killed_run_was_about_to_journal_is_found() {
     let dir = scratch();
     let (first, second) = (run_in(dir.path(), "1").unwrap(), run_in(dir.path(), "2").unwrap());
+    let third = run_in(dir.path(), "3").unwrap();
     let journal = second.begin(&run("2")).unwrap();
     keep(&second, &journal, vec![recorded(&made("2", 1), json!({}))]).unwrap();
-    journal.append(&[recorded(&made("2", 2), json!({}))]).unwrap();
-    assert_eq!(first.result(&made("2", 2).fingerprint).unwrap(), None);
+    assert!(Ahead::of(&journal).note(&[recorded(&made("2", 2), json!({}))]));
     let by_now = |store: &Store| {
         store.take_in_ended().unwrap();
         store.result_of(&made("2", 2).fingerprint, &Digest::of(b"another")).unwrap()
     };
-    assert_eq!(by_now(&first), None, "it lives, and may take it back");
+    assert_eq!((by_now(&first), by_now(&third)), (None, None), "it lives, and may take it back");
     drop(second);
-    let third = run_in(dir.path(), "3").unwrap();
-    assert_eq!(by_now(&third), Some(made("2", 2)));
+    assert_eq!(by_now(&third), Some(made("2", 2)), "whoever looks first");
     assert_eq!(by_now(&first), Some(made("2", 2)));
     drop(third);
     let all = told(&first, &["solo"]);
@@ -338,7 +217,7 @@ fn what_a_run_that_was_killed_told_nobody_of_is_found() {
 enum Happens {
     /// A run records, and is not killed in between.
     Keeps(usize),
-    /// A run is killed between its journal and telling of it: from then on its journal is all that it has.
+    /// A run is killed between its journal and the database: from then on its journal is all that it has.
     Journals(usize),
     /// A run ends, and another one comes.
     Reopens(usize),
@@ -391,26 +270,14 @@ proptest! {
             }
         }
         drop(runs);
-        let live = told(&open(dir.path()).unwrap(), &labels);
+        let holder = open(dir.path()).unwrap();
+        let live = told(&holder, &labels);
+        prop_assert_eq!(&told(&beside(&holder), &labels), &live, "without the database");
+        drop(holder);
         let reopened = told(&open(dir.path()).unwrap(), &labels);
         prop_assert_eq!(&live, &reopened);
         let seen = live.1.iter().filter(|shape| shape.contains("solo/ ")).map(|shape| shape.matches("Observation").count()).sum::<usize>();
         prop_assert_eq!(seen, kept.min(32), "each attempt once");
         prop_assert_eq!(live, rebuilt(dir.path(), &labels));
     }
-}
-
-#[test]
-fn who_can_serve_nobody_says_why_to_those_that_wait() {
-    let dir = scratch();
-    StoreDir::create(dir.path()).unwrap();
-    fs::create_dir(dir.path().join("db.sock")).unwrap();
-    let store = open(dir.path()).unwrap();
-    let holder = store.dir().holder().unwrap().unwrap().to_string();
-    assert!(holder.contains("other processes cannot use the store: cannot ") && holder.contains("db.sock"), "{holder}");
-    drop(store);
-    fs::remove_dir(dir.path().join("db.sock")).unwrap();
-    let store = open(dir.path()).unwrap();
-    let holder = store.dir().holder().unwrap().unwrap().to_string();
-    assert!(!holder.contains("serves nobody"), "{holder}");
 }

@@ -122,7 +122,7 @@ pub(super) fn asked(
     let cpus = format!("{} {}", words::count(machine.cpus as usize, "CPU"), machine.cpu_model);
     let what = machine.gpus.first().map_or(cpus, |gpu| format!("{} × {}", machine.gpus.len(), gpu.name));
     output.note(format!("for {} ({what}), from imported run {}", origin.host, start.run))?;
-    Ok(Some((session, Knowledge::imported(dir.store())?)))
+    Ok(Some((session, Knowledge::of(dir.store(), &place::doing())?)))
 }
 
 /// If nothing is known, names the imported run that knows something.

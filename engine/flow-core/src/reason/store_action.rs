@@ -45,7 +45,6 @@ actions! {
     LookAtDisk = "look at the disk of",
     LookAtFileSystem = "look at the file system of",
     LookForGroup = "look for the group of",
-    MakeSocket = "make the socket",
     MakeStore = "make a store in",
     MakeWritable = "make writable",
     MoveAside = "move aside",
@@ -62,7 +61,6 @@ actions! {
     Sync = "sync",
     TakeIn = "take in",
     Use = "use",
-    UseByHolder = "have the process that holds the store use",
     UseDatabase = "use the database",
     Write = "write",
 }

@@ -2,12 +2,8 @@
 
 use std::{
     collections::BTreeSet,
-    ops::ControlFlow,
     path::PathBuf,
-    sync::{
-        Arc, Mutex, OnceLock, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, OnceLock},
 };
 
 use flow_core::{
@@ -55,46 +51,8 @@ pub(crate) struct RunContext {
     pub(crate) leaves_jobs: bool,
     /// The highest `priority` of the Slurm steps, because a job's priority can only be lowered.
     pub(crate) highest_priority: i64,
-    pub(crate) silence: Silence,
     /// Progress of all hashing and copying in the run.
     pub(crate) activity: Activity,
-}
-
-/// A notice that the process holding the store does not answer. The thread that asked blocks; the event loop takes the
-/// text and shows it.
-#[derive(Clone, Default)]
-pub(crate) struct Silence(Arc<Unsaid>);
-
-#[derive(Default)]
-struct Unsaid {
-    text: Mutex<Option<String>>,
-    /// The run has stopped waiting.
-    given_up: AtomicBool,
-}
-
-impl Silence {
-    /// Watches a store. Requests wait as long as it takes, or until [`Silence::give_up`].
-    pub(crate) fn of(store: &Store) -> Silence {
-        let silence = Silence::default();
-        let theirs = silence.clone();
-        store.on_silence(move |silent| {
-            if silent.is_news {
-                *theirs.0.text.lock().unwrap_or_else(PoisonError::into_inner) = Some(silent.to_string());
-            }
-            if theirs.0.given_up.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        });
-        silence
-    }
-
-    /// The notice that was not shown yet.
-    pub(crate) fn take(&self) -> Option<String> {
-        self.0.text.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    /// Ends the wait for an answer. Results that are not recorded yet are in the journal.
-    pub(crate) fn give_up(&self) {
-        self.0.given_up.store(true, Ordering::Relaxed);
-    }
 }
 
 impl RunContext {

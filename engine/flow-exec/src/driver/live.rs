@@ -444,8 +444,6 @@ impl<'a, X: Executor> EventLoop<'a, X> {
     fn interrupt(&mut self, end: End) {
         let again = std::mem::replace(&mut self.interrupted, true);
         let grace = if again || end == End::Now { Span(0) } else { GRACE };
-        // Unrecorded results are in the journal. The next holder of the store imports them.
-        self.context.silence.give_up();
         self.attempts.executor.hurry();
         if !again && self.context.left.has_jobs() {
             self.aside.end_jobs(None);
@@ -472,9 +470,6 @@ impl<'a, X: Executor> EventLoop<'a, X> {
 
     /// Writes the status file. If that fails, the run continues without it.
     fn show_status(&mut self, ended: Option<i32>) {
-        if let Some(silence) = self.context.silence.take() {
-            self.screen.notice(silence);
-        }
         for text in self.attempts.slow() {
             self.screen.notice(text);
         }

@@ -172,7 +172,7 @@ pub(super) fn digest_of(inputs: &[Input], folder: &Path, hashed: &Inputs) -> Opt
 }
 
 impl<'a> StoreLookup<'a> {
-    /// Who did not answer is not asked again.
+    /// A store that could not be read is not asked again.
     fn results(&self) -> Option<&'a dyn Results> {
         self.results.filter(|_| self.error.is_none())
     }
@@ -345,12 +345,12 @@ mod tests {
 
     use super::*;
 
-    /// A store whose holder was stopped.
+    /// A store that cannot be read.
     #[derive(Default)]
-    struct Silent(Cell<u32>);
+    struct Unreadable(Cell<u32>);
 
-    impl Silent {
-        fn waits<T>(&self) -> Result<T> {
+    impl Unreadable {
+        fn fails<T>(&self) -> Result<T> {
             self.0.set(self.0.get() + 1);
             let (process, since) = (ProcessIdentity::own(), String::new());
             let holder = Box::new(Holder { process, doing: "flow run a.yaml".to_owned(), run: None, since });
@@ -358,43 +358,43 @@ mod tests {
         }
     }
 
-    impl Results for Silent {
+    impl Results for Unreadable {
         fn results_of(&self, _: &[Digest]) -> Result<Vec<Option<StepResult>>> {
-            self.waits()
+            self.fails()
         }
 
         fn of_attempt(&self, _: &Digest) -> Result<Option<StepResult>> {
-            self.waits()
+            self.fails()
         }
 
         fn last(&self, _: &str, _: &str) -> Result<Option<Last>> {
-            self.waits()
+            self.fails()
         }
 
         fn earlier(&self, _: &str, _: &[Sought<'_>]) -> Result<Vec<Earlier>> {
-            self.waits()
+            self.fails()
         }
 
         fn all(&self) -> Result<Vec<StepResult>> {
-            self.waits()
+            self.fails()
         }
 
         fn histories(&self, _: &[String]) -> Result<Vec<Vec<Observation>>> {
-            self.waits()
+            self.fails()
         }
     }
 
     #[test]
-    fn who_did_not_answer_is_not_asked_again() {
-        let (silent, inputs) = (Silent::default(), Inputs::new(None, None, clock::system()));
+    fn a_store_that_cannot_be_read_is_not_asked_again() {
+        let (unreadable, inputs) = (Unreadable::default(), Inputs::new(None, None, clock::system()));
         let of_inputs = StoreLookup::of_inputs("w", Path::new(""), &inputs);
-        let mut world = StoreLookup { results: Some(&silent), ..of_inputs };
+        let mut world = StoreLookup { results: Some(&unreadable), ..of_inputs };
         let (fingerprint, attempt) = (Digest::of(b"f"), Digest::of(b"a"));
         for label in ["a", "b"] {
             world.ahead(&[Sought { fingerprint, attempt, label }]);
             assert_eq!((world.result(&fingerprint), world.last(label)), (Ok(None), None));
         }
         assert!(matches!(world.error, Some(StoreError::Held { .. })));
-        assert_eq!(silent.0.get(), 1);
+        assert_eq!(unreadable.0.get(), 1);
     }
 }

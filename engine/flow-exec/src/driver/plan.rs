@@ -14,7 +14,7 @@ use flow_core::{
     reason::Fault,
     why::Files,
 };
-use flow_store::{Batch, Holder, Inputs, Objects, Rebuilt, Replay, Results, Snapshot, Store, StoreDir, StoreError};
+use flow_store::{Batch, Holder, Inputs, Objects, Rebuilt, Results, Snapshot, Store, StoreDir, StoreError};
 
 use super::{
     Session,
@@ -24,15 +24,8 @@ use super::{
 };
 use crate::{ExecError, clock, pages};
 
-/// The results of earlier runs, in whichever way they can be read now.
-pub enum Knowledge {
-    /// Nothing has run yet.
-    Nothing,
-    /// The store, held by this process.
-    Held(Box<Store>),
-    /// Read from the journals while another process holds the store.
-    Read(Box<Replay>, StoreDir),
-}
+/// The results of earlier runs. No store if nothing has run yet.
+pub struct Knowledge(Option<Box<Store>>);
 
 impl Knowledge {
     /// Opens the session's store, if there is one. Creates nothing.
@@ -41,53 +34,37 @@ impl Knowledge {
     /// The store is of a newer format, or damaged.
     pub fn open(session: &Session, doing: &str) -> Result<Knowledge, ExecError> {
         pages::keep_small();
-        let path = &session.workspace.store;
-        let Some(dir) = session.workspace.existing_store()? else { return Ok(Knowledge::Nothing) };
-        match Store::open(path, &holder(doing), |_: &Holder| ControlFlow::Break(())) {
-            Ok(store) => {
-                store.refuse_who_is_stopped();
-                Ok(Knowledge::Held(Box::new(store)))
-            }
-            // It is in use, or this process may not write there.
-            Err(StoreError::Held { .. } | StoreError::Io { .. }) => {
-                Ok(Knowledge::Read(Box::new(Replay::read(&dir)?), dir))
-            }
-            Err(error) => Err(error.into()),
+        match session.workspace.existing_store()? {
+            Some(dir) => Knowledge::of(&dir, doing),
+            None => Ok(Knowledge(None)),
         }
     }
 
-    /// Reads the store of an imported run, which has no database.
+    /// Opens a store to read it, which may be that of an imported run.
     ///
     /// # Errors
-    /// A journal cannot be read.
-    pub fn imported(store: &StoreDir) -> Result<Knowledge, ExecError> {
-        Ok(Knowledge::Read(Box::new(Replay::read(store)?), store.clone()))
+    /// It is damaged.
+    pub fn of(dir: &StoreDir, doing: &str) -> Result<Knowledge, ExecError> {
+        Ok(Knowledge(Some(Box::new(Store::open_to_read(dir, &holder(doing))?))))
+    }
+
+    fn store(&self) -> Option<&Store> {
+        self.0.as_deref()
     }
 
     /// The results, if anything has run yet.
     pub fn results(&self) -> Option<&dyn Results> {
-        match self {
-            Knowledge::Nothing => None,
-            Knowledge::Held(store) => Some(&**store),
-            Knowledge::Read(replay, _) => Some(&**replay),
-        }
+        self.store().map(|store| store as &dyn Results)
     }
 
     /// Set if the database was damaged and rebuilt.
     pub fn rebuilt(&self) -> Option<&Rebuilt> {
-        match self {
-            Knowledge::Held(store) => store.rebuilt(),
-            Knowledge::Nothing | Knowledge::Read(..) => None,
-        }
+        self.store()?.rebuilt()
     }
 
     /// The folder of the store, if there is one.
     pub fn dir(&self) -> Option<&StoreDir> {
-        match self {
-            Knowledge::Nothing => None,
-            Knowledge::Held(store) => Some(store.dir()),
-            Knowledge::Read(_, dir) => Some(dir),
-        }
+        self.store().map(Store::dir)
     }
 
     fn with_world<T>(
@@ -99,8 +76,8 @@ impl Knowledge {
         let activity = &session.activity;
         let objects: Option<Objects> = self.dir().map(|dir| dir.objects().doing(activity.clone()));
         let snapshot = self.dir().and_then(|dir| Snapshot::load(dir, &session.workspace.snapshot_name()));
-        // Only the process that holds the store writes lists of input folders into it.
-        let keep = matches!(self, Knowledge::Held(_)).then(|| objects.clone()).flatten();
+        // Only a process that uses the store writes lists of input folders into it.
+        let keep = objects.clone().filter(|_| self.store().is_some_and(|store| !store.is_read_only()));
         let inputs = inputs_of(session, keep, snapshot.as_ref()).doing(activity.clone());
         let to_follow = self.dir().map(|dir| left::to_follow(dir, &left::seen(dir))).unwrap_or_default();
         let recorded = self.dir().map(|dir| recorded(dir, &session.expansion.workflow));
@@ -334,7 +311,7 @@ pub fn accept(
     mended: impl FnOnce(&Rebuilt),
 ) -> Result<Vec<Accepted>, ExecError> {
     let store = Store::open(session.workspace.make_store()?.path(), &holder("flow accept"), waiting)?;
-    let knowledge = Knowledge::Held(Box::new(store));
+    let knowledge = Knowledge(Some(Box::new(store)));
     knowledge.rebuilt().map(mended);
     let wanted = session.wanted(names)?;
     let accepted = knowledge
@@ -351,7 +328,7 @@ pub fn accept(
     });
     let at = clock::unix_millis();
     let lines: Vec<JournalLine> = std::iter::once(begins).chain(kept).map(|event| JournalLine { at, event }).collect();
-    if let Knowledge::Held(store) = &knowledge
+    if let Some(store) = knowledge.store()
         && lines.len() > 1
     {
         // Without a journal, the kept results would be lost with the database, and to `flow gc`.

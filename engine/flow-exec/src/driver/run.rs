@@ -33,7 +33,7 @@ use super::{
     cancel::{Cancel, Leaving},
     capture::{Capture, Taken},
     composite::CompositeExecutor,
-    context::{Known, RunContext, Silence},
+    context::{Known, RunContext},
     continued::continued,
     daemon, decisions,
     executor::Executor,
@@ -203,7 +203,7 @@ pub(super) fn run_on<X: Executor>(
         let observed = forecast::observed(&session.expansion, &wanted, may_run, &taken.plan, &store)?;
         Ok::<_, ExecError>((left, strays, stood, taken, observed, store.begin(&run)?))
     };
-    let (left, strays, stood, taken, observed, journal) = aside(&store, &activity, observe, prepare)?;
+    let (left, strays, stood, taken, observed, journal) = aside(&activity, observe, prepare)?;
     let Taken { inputs, captures, plan, reused, notices } = taken;
 
     let claimed = RunClaims::nothing(store.dir(), &run)?;
@@ -242,7 +242,6 @@ pub(super) fn run_on<X: Executor>(
         outlives: options.detached,
         leaves_jobs: options.detached && session.expansion.has_batch(),
         highest_priority: highest_priority(&session.expansion.instances),
-        silence: Silence::of(&store),
         activity,
         recorded,
         store,
@@ -312,10 +311,8 @@ pub(super) fn run_on<X: Executor>(
     Ok(end)
 }
 
-/// Runs `work` on another thread while this one shows its progress, and a notice if the holder of the store does not
-/// answer. Before the loop exists, nothing else could show these.
+/// Runs `work` on another thread while this one shows its progress. Before the loop exists, nothing else could show it.
 fn aside<T: Send>(
-    store: &Store,
     activity: &Activity,
     observe: &mut dyn FnMut(Update),
     work: impl FnOnce(&mut dyn FnMut(Update)) -> Result<T, ExecError> + Send,
@@ -326,13 +323,6 @@ fn aside<T: Send>(
     /// The size of the main thread's stack.
     const STACK: usize = 8 << 20;
     let (tell, told) = mpsc::channel();
-    let silent = tell.clone();
-    store.on_silence(move |silence| {
-        if silence.is_news {
-            let _ = silent.send(Some(Update::Held(silence.holder.to_string())));
-        }
-        ControlFlow::Continue(())
-    });
     thread::scope(|scope| {
         let work = thread::Builder::new().name("plan".to_owned()).stack_size(STACK).spawn_scoped(scope, move || {
             let done = catch_unwind(AssertUnwindSafe(|| work(&mut |update| _ = tell.send(Some(update)))));

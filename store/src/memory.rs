@@ -1,0 +1,143 @@
+//! The database in a process that does not hold it: the index file, and in memory what journals have beyond it. Results
+//! stay where they are, in the journals.
+
+use std::{
+    collections::BTreeMap,
+    sync::{PoisonError, RwLock, RwLockReadGuard},
+};
+
+use flow_core::RunId;
+
+use crate::{
+    Batch, Result, StoreDir,
+    bytes::{EachValue, Found, attempt_key, json, last_key, result_key},
+    db::DbBatch,
+    index::Index,
+    results::attempt_of,
+};
+
+/// First byte of a value that is in a journal; JSON never begins with it.
+const IN_JOURNAL: u8 = b'#';
+
+pub(crate) struct Memory {
+    dir: StoreDir,
+    index: Index,
+    /// Changes since the index; none for a deletion.
+    changes: RwLock<BTreeMap<Vec<u8>, Option<Vec<u8>>>>,
+}
+
+impl Memory {
+    pub(crate) fn of(dir: &StoreDir, index: Index) -> Memory {
+        Memory { dir: dir.clone(), index, changes: RwLock::default() }
+    }
+
+    fn changes(&self) -> RwLockReadGuard<'_, BTreeMap<Vec<u8>, Option<Vec<u8>>>> {
+        self.changes.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Applies a batch. With `line`, the run and the place of the journal line that makes it, keeps only the place of
+    /// large values.
+    pub(crate) fn put(&self, batch: DbBatch, line: Option<(&RunId, u64)>) {
+        let mut changes = self.changes.write().unwrap_or_else(PoisonError::into_inner);
+        changes.extend(batch.into_writes().map(|(key, value)| match line {
+            Some((run, at)) if matches!(key.first(), Some(b'r' | b'a' | b'l')) => {
+                (key, value.map(|_| format!("{}{at} {run}", char::from(IN_JOURNAL)).into_bytes()))
+            }
+            _ => (key, value),
+        }));
+    }
+
+    /// The first of these keys that has a value, and the value.
+    pub(crate) fn first_of(&self, keys: &[Vec<u8>]) -> Result<Found> {
+        for (n, key) in keys.iter().enumerate() {
+            let changed = self.changes().get(key).cloned();
+            let stored = changed.unwrap_or_else(|| self.index.get(key).map(<[u8]>::to_vec));
+            if let Some(value) = stored.map_or(Ok(None), |stored| self.whole(key, stored))? {
+                return Ok(Some((n, value)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Visits all keys with `prefix`, in order.
+    pub(crate) fn scan(&self, prefix: &[u8], each: &mut EachValue<'_>) -> Result<()> {
+        let changed = self.changes();
+        let index = self.index.from(prefix).take_while(|(key, _)| key.starts_with(prefix));
+        let changes = changed.range(prefix.to_vec()..).take_while(|(key, _)| key.starts_with(prefix));
+        let found: Vec<_> = merge(index, changes).map(|(key, value)| (key.to_vec(), value.to_vec())).collect();
+        drop(changed);
+        for (key, stored) in found {
+            if let Some(value) = self.whole(&key, stored)? {
+                each(&key, &value)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Replaces the index with everything that is known now, except what only removed runs had.
+    pub(crate) fn write_index(&self) -> Result<()> {
+        let runs = self.dir.runs()?;
+        let changes = self.changes();
+        let is_there =
+            |(_, value): &(&[u8], &[u8])| place(value).is_none_or(|(_, run)| runs.binary_search(&run).is_ok());
+        let entries = merge(self.index.from(b""), changes.iter());
+        Index::write(&self.dir, &self.dir.index(), entries.filter(is_there))
+    }
+
+    /// The value itself. None if its run was removed.
+    fn whole(&self, key: &[u8], stored: Vec<u8>) -> Result<Option<Vec<u8>>> {
+        let Some((at, run)) = place(&stored) else { return Ok(Some(stored)) };
+        let Some(mut lines) = self.dir.run(&run).lines(at)? else { return Ok(None) };
+        let Some(Some(line)) = lines.next_line()? else { return Ok(None) };
+        let (mut batch, mut values) = (Batch::new(), DbBatch::default());
+        batch.take_in(&line);
+        put_values(&batch, &mut values);
+        Ok(values.into_writes().find(|(found, _)| found == key).and_then(|(_, value)| value))
+    }
+}
+
+/// The offset in a journal, and its run.
+fn place(stored: &[u8]) -> Option<(u64, RunId)> {
+    let stored = std::str::from_utf8(stored.strip_prefix(&[IN_JOURNAL])?).ok()?;
+    let (at, run) = stored.split_once(' ')?;
+    Some((at.parse().ok()?, RunId(run.to_owned())))
+}
+
+/// Entries in order, with changes applied.
+fn merge<'a>(
+    index: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    changes: impl Iterator<Item = (&'a Vec<u8>, &'a Option<Vec<u8>>)>,
+) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+    let (mut index, mut changes) = (index.peekable(), changes.peekable());
+    std::iter::from_fn(move || {
+        loop {
+            let Some((changed, _)) = changes.peek() else { return index.next() };
+            if let Some(kept) = index.next_if(|(key, _)| *key < changed.as_slice()) {
+                return Some(kept);
+            }
+            index.next_if(|(key, _)| *key == changed.as_slice());
+            if let Some((key, Some(value))) = changes.next() {
+                return Some((key, value));
+            }
+        }
+    })
+}
+
+/// Adds the values of a batch that have keys of their own.
+pub(crate) fn put_values(batch: &Batch, writes: &mut DbBatch) {
+    for result in &batch.results {
+        writes.put(result_key(&result.fingerprint), json(result));
+        if let Some(attempt) = attempt_of(result) {
+            writes.put(attempt_key(&attempt), json(&result.fingerprint));
+        }
+    }
+    for (attempt, reading) in &batch.attempts {
+        match reading {
+            Some(reading) => writes.put(attempt_key(attempt), json(reading)),
+            None => writes.delete(attempt_key(attempt)),
+        }
+    }
+    for (workflow, label, last) in &batch.last {
+        writes.put(last_key(workflow, label), json(last));
+    }
+}
