@@ -57,7 +57,7 @@ enum Values {
 /// Runs whose journals may grow.
 #[derive(Default)]
 pub(crate) struct Followed {
-    /// How far each journal is applied; none for one that is complete or that this process writes.
+    /// How far each journal is applied; none for one that is complete or whose lines the holder applies as it writes.
     pub(crate) runs: BTreeMap<RunId, Option<u64>>,
     /// Time and number of links of the runs' folder when it was last listed.
     as_of: Option<(SystemTime, u64)>,
@@ -179,7 +179,7 @@ impl OpenDatabase {
 
     /// Applies lines of a run of this process, whose journal is on disk up to `to`, and changes that no journal
     /// contains. Data in the journal is not synced a second time. If another process holds the database, it reads the
-    /// journal, and other changes only spare it a look at files.
+    /// journal itself, and the other changes are repeated when someone needs them.
     pub(crate) fn commit(&self, run: &RunId, lines: &[JournalLine], only_here: DbBatch, to: Option<u64>) -> Result<()> {
         if !self.is_held() {
             return Ok(());
@@ -286,7 +286,7 @@ impl OpenDatabase {
         let folder = self.dir.run(run);
         match folder.write_what_was_ahead() {
             Err(error) if self.is_held() => return Err(error),
-            // A step that had just ended runs again.
+            // Without these lines, a step that had just ended runs again.
             _ => {}
         }
         let from = self.value(mark_key(run))?.unwrap_or(0);

@@ -149,9 +149,11 @@ impl Store {
         Ok((Store::of(dir, me, opened, alive.into_iter().collect(), Some(users)), run))
     }
 
-    /// The database with everything that other runs have journalled by now.
-    fn fresh(&self) -> Result<&OpenDatabase> {
-        self.database.import_new_lines().map(|()| &*self.database)
+    /// The database with everything that other runs have journalled by now. If that cannot be read or written, as on a
+    /// full disk, this process continues without it, and may repeat a step of another run.
+    fn fresh(&self) -> &OpenDatabase {
+        let _ = self.database.import_new_lines();
+        &self.database
     }
 
     /// Set if the database was rebuilt when this process opened it.
@@ -186,7 +188,7 @@ impl Store {
 
     /// Per instance, the first value found under the keys of its result, attempt and last fingerprint, in this order.
     fn first_of(&self, of: &[Vec<Vec<u8>>]) -> Result<Vec<Earlier>> {
-        let database = self.fresh()?;
+        let database = self.fresh();
         let mut earlier = vec![Earlier::Nothing; of.len()];
         // Instances, and the index of the next key to look up.
         let mut left: Vec<(usize, usize)> = (0..of.len()).map(|instance| (instance, 0)).collect();
@@ -264,7 +266,7 @@ impl Store {
     }
 
     fn is_whole(&self, fingerprint: &Digest) -> Result<bool> {
-        Ok(self.fresh()?.result(fingerprint)?.is_some_and(|result| matches!(self.objects.missing(&result), Ok(None))))
+        Ok(self.fresh().result(fingerprint)?.is_some_and(|result| matches!(self.objects.missing(&result), Ok(None))))
     }
 
     /// Writes changes that no journal contains, all or none, and returns when no kill can undo them. If another process
@@ -303,7 +305,7 @@ impl Store {
 
     /// True if there is a result under a fingerprint.
     pub(crate) fn has(&self, fingerprint: &Digest) -> Result<bool> {
-        Ok(self.fresh()?.first(&[vec![result_key(fingerprint)]])?.iter().any(Option::is_some))
+        Ok(self.fresh().first(&[vec![result_key(fingerprint)]])?.iter().any(Option::is_some))
     }
 
     /// All results, in no order.
@@ -311,12 +313,12 @@ impl Store {
     /// # Errors
     /// The database cannot be read.
     pub fn each_result(&self, mut each: impl FnMut(StepResult)) -> Result<()> {
-        self.fresh()?.each(b"r", &mut |_, value| _ = parse(value).map(&mut each))
+        self.fresh().each(b"r", &mut |_, value| _ = parse(value).map(&mut each))
     }
 
     /// Every attempt whose metrics may be read again, and the result under which it is known.
     pub(crate) fn each_attempt(&self, mut each: impl FnMut(Digest, Digest)) -> Result<()> {
-        self.fresh()?.each(b"a", &mut |key, value| {
+        self.fresh().each(b"a", &mut |key, value| {
             if let (Ok(attempt), Some(reading)) = (key[1..].try_into(), parse(value)) {
                 each(Digest(attempt), reading);
             }
@@ -325,7 +327,7 @@ impl Store {
 
     /// Every last fingerprint, with workflow and label.
     pub(crate) fn each_last(&self, mut each: impl FnMut(&str, &str, Last)) -> Result<()> {
-        self.fresh()?.each(b"l", &mut |key, value| {
+        self.fresh().each(b"l", &mut |key, value| {
             let key = String::from_utf8_lossy(&key[1..]);
             if let (Some((workflow, label)), Some(last)) = (key.split_once('\0'), parse(value)) {
                 each(workflow, label, last);
@@ -339,7 +341,7 @@ impl Store {
             value.is_some_and(|value| serde_json::from_slice::<T>(value).is_ok())
         }
         let mut gone = DbBatch::default();
-        self.fresh()?.each(b"", &mut |key, value| {
+        self.fresh().each(b"", &mut |key, value| {
             let sound = match key.first() {
                 Some(b'r') => readable::<StepResult>(value),
                 Some(b'l') => readable::<Last>(value),
@@ -368,7 +370,7 @@ impl Store {
         let last = gone.iter().map(|(workflow, label)| last_key(workflow, label));
         let without: HashSet<Vec<u8>> = batch.forgotten.iter().map(result_key).chain(last).collect();
         let mut found = BTreeSet::new();
-        self.fresh()?.scan(&[Vec::new()], &mut |_, key, value| {
+        self.fresh().scan(&[Vec::new()], &mut |_, key, value| {
             found.extend(elsewhere(value).filter(|_| !without.contains(key)));
             Ok(())
         })?;
@@ -422,17 +424,17 @@ impl Drop for Store {
 
 impl Results for Store {
     fn results_of(&self, fingerprints: &[Digest]) -> Result<Vec<Option<StepResult>>> {
-        self.fresh()?.values(fingerprints.iter().map(result_key))
+        self.fresh().values(fingerprints.iter().map(result_key))
     }
 
     fn of_attempt(&self, attempt: &Digest) -> Result<Option<StepResult>> {
-        let database = self.fresh()?;
+        let database = self.fresh();
         let reading: Option<Digest> = database.value(attempt_key(attempt))?;
         reading.map_or(Ok(None), |reading| database.result(&reading))
     }
 
     fn last(&self, workflow: &str, label: &str) -> Result<Option<Last>> {
-        self.fresh()?.last(workflow, label)
+        self.fresh().last(workflow, label)
     }
 
     fn earlier(&self, workflow: &str, of: &[Sought<'_>]) -> Result<Vec<Earlier>> {
@@ -449,6 +451,6 @@ impl Results for Store {
     }
 
     fn histories(&self, shapes: &[String]) -> Result<Vec<Vec<Observation>>> {
-        self.fresh()?.histories(shapes)
+        self.fresh().histories(shapes)
     }
 }

@@ -106,6 +106,6 @@ pub enum Update {
     Status(Box<Status>),
     /// Progress of hashing or copying before the run begins.
     Doing(String),
-    /// Waits for another process that holds the store.
+    /// Waits for another process that has the store alone.
     Held(String),
 }

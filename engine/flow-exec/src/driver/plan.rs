@@ -221,7 +221,7 @@ pub struct Forgotten {
 /// files.
 ///
 /// # Errors
-/// Another process holds the store, or it cannot be written.
+/// The store cannot be written.
 pub fn forget(
     store: &Store,
     workflow: &str,
@@ -302,7 +302,7 @@ pub fn ignored(session: &Session, wanted: &[InstanceId]) -> Result<Vec<PathBuf>,
 /// fingerprints. `mended` is called if the database had to be rebuilt.
 ///
 /// # Errors
-/// Unknown names; another process holds the store, or it cannot be written.
+/// Unknown names; another process has the store alone, or it cannot be written.
 pub fn accept(
     session: &Session,
     names: &[String],

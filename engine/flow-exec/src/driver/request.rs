@@ -27,7 +27,7 @@ pub struct RunOptions {
     pub policy: Option<String>,
     /// `--publish`, `--no-publish`.
     pub publish: PublishRequest,
-    /// Wait while another process holds the store.
+    /// Wait while another process has the store alone.
     pub wait: bool,
     /// `-m`.
     pub note: Option<String>,
