@@ -12,10 +12,8 @@ const ELSEWHERE: u8 = b'@';
 
 /// Index of the first key that has a value, and the value.
 pub(crate) type Found = Option<(usize, Vec<u8>)>;
-/// A callback for each key and stored value, with the index of its prefix.
-pub(crate) type Each<'a> = dyn FnMut(usize, &[u8], &[u8]) -> Result<()> + 'a;
-/// The same for one prefix.
-pub(crate) type EachValue<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'a;
+/// A callback for each key and stored value.
+pub(crate) type Each<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'a;
 /// A callback for each key and its full value.
 pub(crate) type EachWhole<'a> = dyn FnMut(&[u8], Option<&[u8]>) + 'a;
 
@@ -26,12 +24,12 @@ pub(crate) trait Bytes {
     /// For each of these lists, the first key that has a value.
     fn first(&self, of: &[Vec<Vec<u8>>]) -> Result<Vec<Found>>;
 
-    /// Every key and value with one of these prefixes: prefix by prefix, in order of key.
-    fn scan(&self, prefixes: &[Vec<u8>], each: &mut Each<'_>) -> Result<()>;
+    /// Every key and value with a prefix, in order of key.
+    fn scan(&self, prefix: &[u8], each: &mut Each<'_>) -> Result<()>;
 
-    /// The same for one prefix, with large values in full; `None` if a value's object is lost.
+    /// The same, with large values in full; `None` if a value's object is lost.
     fn each(&self, prefix: &[u8], each: &mut EachWhole<'_>) -> Result<()> {
-        self.scan(&[prefix.to_vec()], &mut |_, key, value| {
+        self.scan(prefix, &mut |key, value| {
             match elsewhere(value) {
                 None => each(key, Some(value)),
                 Some(digest) => each(key, self.objects().read(&digest, "").ok().as_deref()),
@@ -68,14 +66,16 @@ pub(crate) trait Bytes {
 
     /// The observations under each of these shapes, oldest first.
     fn histories(&self, shapes: &[String]) -> Result<Vec<Vec<Observation>>> {
-        let prefixes: Vec<Vec<u8>> = shapes.iter().map(|shape| history_key(shape, None)).collect();
-        let mut found = vec![Vec::new(); shapes.len()];
-        self.scan(&prefixes, &mut |shape, _, value| {
-            found[shape].extend(self.read::<Observation>(value));
-            Ok(())
-        })?;
-        found.iter_mut().for_each(|found| found.sort_by(|a, b| order(a).cmp(&order(b))));
-        Ok(found)
+        let history = |shape: &String| {
+            let mut found: Vec<Observation> = Vec::new();
+            self.scan(&history_key(shape, None), &mut |_, value| {
+                found.extend(self.read::<Observation>(value));
+                Ok(())
+            })?;
+            found.sort_by(|a, b| order(a).cmp(&order(b)));
+            Ok(found)
+        };
+        shapes.iter().map(history).collect()
     }
 
     /// The offsets up to which journals are in the database.

@@ -29,7 +29,7 @@ use nix::{sys::statvfs::statvfs, unistd::Uid};
 
 use crate::{
     Objects, Result, StoreDir, StoreError,
-    bytes::{EachValue, Found, stands_in},
+    bytes::{Each, Found, stands_in},
     error::LIMIT,
     file,
     objects::remove_tree,
@@ -251,7 +251,7 @@ impl Db {
     }
 
     /// Visits all keys with `prefix`, in order.
-    pub(crate) fn scan(&self, prefix: &[u8], each: &mut EachValue<'_>) -> Result<()> {
+    pub(crate) fn scan(&self, prefix: &[u8], each: &mut Each<'_>) -> Result<()> {
         let mut found = self.ask(|sled| Ok(sled.scan_prefix(prefix)))?;
         while let Some((key, value)) = guarded(&self.path, || found.next().transpose())? {
             each(&key, &value)?;

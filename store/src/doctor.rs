@@ -91,7 +91,7 @@ pub fn doctor(
     dir.objects().sweep_workplace()?;
     let (core, rebuilt) = OpenDatabase::open(&dir)?;
     // Reads every page of the database.
-    let opened = match core.scan(&[Vec::new()], &mut |_, _, _| Ok(())) {
+    let opened = match core.scan(b"", &mut |_, _| Ok(())) {
         Err(StoreError::Damaged { detail, .. }) => {
             drop(core);
             OpenDatabase::rebuild(&dir, Some(detail))?

@@ -10,7 +10,7 @@ use flow_core::RunId;
 
 use crate::{
     Batch, Result, StoreDir,
-    bytes::{EachValue, Found, attempt_key, json, last_key, result_key},
+    bytes::{Each, Found, attempt_key, json, last_key, result_key},
     db::DbBatch,
     index::Index,
     results::attempt_of,
@@ -60,7 +60,7 @@ impl Memory {
     }
 
     /// Visits all keys with `prefix`, in order.
-    pub(crate) fn scan(&self, prefix: &[u8], each: &mut EachValue<'_>) -> Result<()> {
+    pub(crate) fn scan(&self, prefix: &[u8], each: &mut Each<'_>) -> Result<()> {
         let changed = self.changes();
         let index = self.index.from(prefix).take_while(|(key, _)| key.starts_with(prefix));
         let changes = changed.range(prefix.to_vec()..).take_while(|(key, _)| key.starts_with(prefix));

@@ -77,14 +77,11 @@ impl Bytes for OpenDatabase {
             .collect()
     }
 
-    fn scan(&self, prefixes: &[Vec<u8>], each: &mut Each<'_>) -> Result<()> {
-        prefixes.iter().enumerate().try_for_each(|(n, prefix)| {
-            let each = &mut |key: &[u8], value: &[u8]| each(n, key, value);
-            match &self.values {
-                Values::Held(db) => db.scan(prefix, each),
-                Values::Read(memory) => memory.scan(prefix, each),
-            }
-        })
+    fn scan(&self, prefix: &[u8], each: &mut Each<'_>) -> Result<()> {
+        match &self.values {
+            Values::Held(db) => db.scan(prefix, each),
+            Values::Read(memory) => memory.scan(prefix, each),
+        }
     }
 }
 

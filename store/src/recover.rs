@@ -64,7 +64,7 @@ impl OpenDatabase {
         // Synced before it is renamed into place.
         new.write(DbBatch::default())?;
         let mut results = 0;
-        new.scan(&[b"r".to_vec()], &mut |_, _, _| {
+        new.scan(b"r", &mut |_, _| {
             results += 1;
             Ok(())
         })?;

@@ -370,7 +370,7 @@ impl Store {
         let last = gone.iter().map(|(workflow, label)| last_key(workflow, label));
         let without: HashSet<Vec<u8>> = batch.forgotten.iter().map(result_key).chain(last).collect();
         let mut found = BTreeSet::new();
-        self.fresh().scan(&[Vec::new()], &mut |_, key, value| {
+        self.fresh().scan(b"", &mut |key, value| {
             found.extend(elsewhere(value).filter(|_| !without.contains(key)));
             Ok(())
         })?;

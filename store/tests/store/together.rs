@@ -1,6 +1,6 @@
 //! Several processes on one store: they share results at once, whoever has the database, and whenever that one ends.
 
-use std::{collections::BTreeSet, fs, ops::ControlFlow, thread};
+use std::{collections::BTreeSet, fs, io::Write, ops::ControlFlow, thread};
 
 use flow_core::{Digest, Kept, RunId, StepResult, plan::Sought};
 use flow_store::{Ahead, Captures, Earlier, Keep, Results, Store, StoreDir, StoreError, gc};
@@ -210,6 +210,30 @@ fn what_a_killed_run_was_about_to_journal_is_found() {
     let all = told(&first, &["solo"]);
     drop(first);
     assert_eq!(rebuilt(dir.path(), &["solo"]), all);
+}
+
+#[test]
+fn half_a_line_of_a_killed_run_hides_nothing_and_counts_for_nobody() {
+    let dir = scratch();
+    let (first, second) = (run_in(dir.path(), "1").unwrap(), run_in(dir.path(), "2").unwrap());
+    let third = run_in(dir.path(), "3").unwrap();
+    let journal = second.begin(&run("2")).unwrap();
+    keep(&second, &journal, vec![recorded(&made("2", 1), json!({}))]).unwrap();
+    let line = serde_json::to_string(&recorded(&made("2", 2), json!({}))).unwrap();
+    let mut file = fs::File::options().append(true).open(second.dir().run(&run("2")).journal()).unwrap();
+    file.write_all(&line.as_bytes()[..line.len() - 1]).unwrap();
+    let holds = |store: &Store| {
+        assert_eq!(store.result(&made("2", 1).fingerprint).unwrap(), Some(made("2", 1)));
+        assert_eq!(store.result(&made("2", 2).fingerprint).unwrap(), None);
+    };
+    [&first, &second, &third].into_iter().for_each(holds);
+    drop(second);
+    for store in [&third, &first] {
+        store.take_in_ended().unwrap();
+        holds(store);
+    }
+    drop((first, third));
+    holds(&open(dir.path()).unwrap());
 }
 
 /// What happens to a store that several runs use.
