@@ -325,7 +325,7 @@ fn explain(state: &State) -> Vec<String> {
                 flow_core::Outcome::Ok => String::new(),
                 other => format!(" as {}", words::outcome(*other)),
             };
-            vec![format!("{}{how}, nothing changed since", styled(FAINT, "cached"))]
+            vec![format!("{}{how}, no declared input, command or parameter changed since", styled(FAINT, "cached"))]
         }
         State::Run(reasons) => {
             let mut lines = vec![styled(GOOD, "would run")];
@@ -386,7 +386,7 @@ mod tests {
         assert_eq!(
             said(&asked, false),
             [
-                "a, c, e: cached, nothing changed since runs r1 to r2",
+                "a, c, e: cached, no declared input, command or parameter changed since runs r1 to r2",
                 "b, d: would run (the first of them; -v shows all)",
                 "  - `seed` was 1, is 2"
             ]

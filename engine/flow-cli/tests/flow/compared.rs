@@ -183,7 +183,11 @@ inputs
     assert_eq!(said(&["why", "train", "--run", &first]), "train × 4: ran: its first run\n");
     assert!(said(&["status", &second]).contains(why), "{}", said(&["status", &second]));
     let now = said(&["why", "train"]);
-    assert!(now.contains("cached, nothing changed") && now.contains(&format!("ran in run RUN: {why}")), "{now}");
+    assert!(
+        now.contains("cached, no declared input, command or parameter changed")
+            && now.contains(&format!("ran in run RUN: {why}")),
+        "{now}"
+    );
     let shown = said(&["show", "train[lr=1,seed=0]"]);
     let rows = ["  ran because  the command was", "  command      sh train.sh 1 --epochs 3\n", "  env.SCALE    2\n"];
     assert!(rows.iter().all(|row| shown.contains(row)), "{shown}");

@@ -166,7 +166,11 @@ fn of_many_instances_each_command_says_little() {
     assert!(said(&["show", "train", "-v"]).lines().count() > 40);
     let why = said(&["why", "train", "--set", "lrs=[1, 2, 3, 6]"]);
     let lines: Vec<&str> = why.lines().collect();
-    assert!(lines[0].ends_with(", train[lr=3,seed=1]: cached, nothing changed since run RUN"), "{why}");
+    assert!(
+        lines[0]
+            .ends_with(", train[lr=3,seed=1]: cached, no declared input, command or parameter changed since run RUN"),
+        "{why}"
+    );
     assert_eq!(lines[1..], ["train[lr=6,seed=0], train[lr=6,seed=1]: would run", "  - its first run"]);
     let diff = said(&["diff", &before, &after]);
     assert!(diff.contains("  train[lr=1,seed=0]  ok"), "{diff}");

@@ -93,7 +93,10 @@ fn what_needs_no_controller_is_answered_and_done_without_one() {
     assert!(said.contains(note) && said.contains("1 cached, 1 to run"), "{said}");
     assert!(asked.elapsed() < Duration::from_secs(6), "{:?}", asked.elapsed());
     let said = lab.space.flow(["why", "train", "here"]).expect(0).text();
-    assert!(said.contains(note) && said.contains("train: cached, nothing changed"), "{said}");
+    assert!(
+        said.contains(note) && said.contains("train: cached, no declared input, command or parameter changed"),
+        "{said}"
+    );
     assert!(said.contains("here: would run\n  - input `data.txt` changed"), "{said}");
     let said = lab.space.flow(["run", "w.yaml"]).expect(0).text();
     assert!(said.contains("Slurm cannot be queried") && said.contains("done: 1 cached, 1 ran"), "{said}");
