@@ -56,6 +56,24 @@ fn a_run_keeps_the_commit_and_whether_there_were_changes() {
 }
 
 #[test]
+fn a_commit_without_the_workflow_or_an_input_is_not_clean() {
+    let space = space();
+    let file = "flow: 1\nname: one\nsteps:\n  one: {run: 'cat data.csv cache.bin', inputs: [data.csv, cache.bin]}\n";
+    space.write("one.yaml", file).write("data.csv", "1").write("cache.bin", "2").write("notes.txt", "first");
+    space.write(".gitignore", "cache.bin\n");
+    if !git(&space, &["init", "-q"]) {
+        return eprintln!("skipped: there is no git");
+    }
+    let mut dirty = |added: &str| {
+        assert!(git(&space, &["add", added]) && git(&space, &["commit", "-qm", added]));
+        space.flow(["run", "-f", "one.yaml"]).expect(0);
+        kept(&space).unwrap().1
+    };
+    // The repository ignores `cache.bin` on purpose, and nothing reads `notes.txt`.
+    assert_eq!([".gitignore", "one.yaml", "data.csv"].map(&mut dirty), [true, true, false]);
+}
+
+#[test]
 fn what_flow_itself_publishes_is_no_change() {
     let space = space();
     let steps = "  one: {run: 'echo loss 1', metrics: {stdout: 'loss {loss}'}}\n  table: {uses: flow/table, with: {from: one, columns: [loss]}}\n  report: {uses: flow/report, with: {sections: [{table: table}]}}\n";

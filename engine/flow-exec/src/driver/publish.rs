@@ -217,7 +217,7 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// Removes `.` and `..` from the text of a path, without the file system.
-fn normal(path: &Path) -> PathBuf {
+pub(super) fn normal(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
         match part {

@@ -2,10 +2,11 @@
 //! are used. Without a repository, without git, or after a timeout, nothing is known.
 
 use std::{
+    collections::BTreeSet,
     ffi::OsString,
-    io::{BufRead, BufReader, Read},
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
+    io::{BufRead, BufReader, Read, Take},
+    path::{Path, PathBuf, absolute},
+    process::{ChildStdout, Command, Stdio},
     sync::mpsc::{Receiver, sync_channel},
     thread,
     time::{Duration, Instant},
@@ -13,26 +14,33 @@ use std::{
 
 use flow_core::Revision;
 
+use super::{Session, publish::normal};
 use crate::clock;
 
 /// A first look at a large repository on a slow disk takes longer; then the commit stays unknown.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Limit of what is read from git. The commit comes first.
 const READ: u64 = 1 << 16;
+/// So many files are looked up in the repository; more would not fit into a command line.
+const MOST_READ: usize = 4096;
 
 /// A call of git that runs on another thread.
 pub(super) struct Asked(Option<Receiver<Option<Revision>>>, Instant);
 
 /// Asks git for the commit of the repository around a folder, and for changes. Files `written` by flow itself do not
-/// count, because a run does not measure what it publishes. Without a repository no process is started.
-pub(super) fn ask(folder: &Path, written: &[PathBuf]) -> Asked {
+/// count, because a run does not measure what it publishes. A file `read` by the run that is not in the repository
+/// counts, unless the repository ignores it. Without a repository no process is started.
+pub(super) fn ask(folder: &Path, written: &[PathBuf], read: &BTreeSet<PathBuf>) -> Asked {
     let asked = clock::steady();
     let Some(top) = folder.ancestors().find(|above| above.join(".git").exists()) else { return Asked(None, asked) };
     // Paths outside belong to no file of the repository, and git would reject them.
-    let written: Vec<PathBuf> = written.iter().filter_map(|path| Some(path.strip_prefix(top).ok()?.into())).collect();
+    let below = |path: &PathBuf| Some(path.strip_prefix(top).ok()?.to_owned());
+    let written: Vec<PathBuf> = written.iter().filter_map(below).collect();
+    let read: Vec<PathBuf> = read.iter().filter_map(below).take(MOST_READ).collect();
     let (tell, told) = sync_channel(1);
     let folder = folder.to_owned();
-    let thread = thread::Builder::new().name("revision".into()).spawn(move || tell.send(git(&folder, &written)));
+    let thread =
+        thread::Builder::new().name("revision".into()).spawn(move || tell.send(look(&folder, &written, &read)));
     Asked(thread.is_ok().then_some(told), asked)
 }
 
@@ -44,29 +52,60 @@ impl Asked {
     }
 }
 
-fn git(folder: &Path, written: &[PathBuf]) -> Option<Revision> {
+/// The files that a workflow reads: itself, the files it includes, and the inputs of its steps.
+pub(super) fn read(session: &Session) -> BTreeSet<PathBuf> {
+    let inputs = session.expansion.instances.iter().flat_map(|instance| instance.inputs.iter());
+    let inputs: BTreeSet<&str> = inputs.map(|input| input.path.as_str()).collect();
+    let inputs = inputs.into_iter().map(|input| normal(&session.path(input)));
+    let sources = session.workflow.sources().filter_map(|source| absolute(&source.path).ok());
+    inputs.chain(sources.map(|source| normal(&source))).collect()
+}
+
+fn look(folder: &Path, written: &[PathBuf], read: &[PathBuf]) -> Option<Revision> {
+    let named = |how: &'static str| {
+        move |path: &PathBuf| {
+            let mut spec = OsString::from(how);
+            spec.push(path);
+            spec
+        }
+    };
+    let mut status = git(folder);
+    status.args(["status", "--porcelain=v2", "--branch", "--untracked-files=no", "--ignore-submodules=dirty"]);
+    status.args(["--", ":(top)"]).args(written.iter().map(named(":(exclude,top,literal)")));
+    let revision = answer(status, |said| told(said), |told| told.as_ref().is_some_and(|told| told.dirty))??;
+    if revision.dirty || read.is_empty() {
+        return Some(revision);
+    }
+    let mut others = git(folder);
+    others.args(["ls-files", "--others", "--exclude-standard", "--"]).args(read.iter().map(named(":(top,literal)")));
+    let dirty = answer(others, |said| said.bytes().next().is_some(), |found| *found)?;
+    Some(Revision { dirty, ..revision })
+}
+
+/// What `read` takes from git's output, if that is enough or git succeeded. If git had more to print, it ends with an
+/// error when the pipe closes.
+fn answer<T>(
+    mut git: Command,
+    read: impl FnOnce(BufReader<Take<ChildStdout>>) -> T,
+    enough: fn(&T) -> bool,
+) -> Option<T> {
+    let mut git = git.spawn().ok()?;
+    let told = read(BufReader::new(git.stdout.take()?.take(READ)));
+    let ended = git.wait().ok()?;
+    (enough(&told) || ended.success()).then_some(told)
+}
+
+fn git(folder: &Path) -> Command {
     let mut git = Command::new("git");
-    git.arg("-C").arg(folder);
     // A monitor is a program that the repository names; a submodule has its own settings.
-    git.args(["-c", "core.fsmonitor=false", "status", "--porcelain=v2", "--branch", "--untracked-files=no"]);
-    git.arg("--ignore-submodules=dirty");
-    git.args(["--", ":(top)"]);
-    git.args(written.iter().map(|path| {
-        let mut spec = OsString::from(":(exclude,top,literal)");
-        spec.push(path);
-        spec
-    }));
+    git.arg("-C").arg(folder).args(["-c", "core.fsmonitor=false"]);
     // Use the folder's repository, not the one of the caller's environment. Write and fetch nothing.
     for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_NAMESPACE"] {
         git.env_remove(name);
     }
     git.envs([("GIT_OPTIONAL_LOCKS", "0"), ("GIT_NO_LAZY_FETCH", "1"), ("GIT_TERMINAL_PROMPT", "0")]);
     git.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut git = git.spawn().ok()?;
-    let told = told(BufReader::new(git.stdout.take()?.take(READ)));
-    let ended = git.wait().ok()?;
-    // If git had more to print, it ends with an error when the pipe closes.
-    told.filter(|told| told.dirty || ended.success())
+    git
 }
 
 /// Reads the output up to the first change. Header lines begin with `#`.

@@ -151,7 +151,7 @@ pub(super) fn run_on<X: Executor>(
     let digest = |name: &str| Some((name.to_owned(), session.catalogue.plugins.get(name)?.digest));
     let included: Vec<_> = session.workflow.sources().skip(1).map(|file| Digest::of(file.text.as_bytes())).collect();
     let key = key_of(&plugins.filter_map(digest).collect(), &included, &also);
-    let revision = revision::ask(&session.workspace.root, &targets(&session));
+    let revision = revision::ask(&session.workspace.root, &targets(&session), &revision::read(&session));
 
     if previous.is_none() {
         session.check_inputs(&wanted)?;
