@@ -86,7 +86,7 @@ fn make_room(dir: &StoreDir, keep: Keep) -> Result<(u64, usize)> {
     journals.each(b"r", &mut |_, value| {
         let Some(result) = parse::<StepResult>(value) else { return };
         let objects = if reached.contains(&result.fingerprint) { &mut staying } else { &mut going };
-        objects.extend(result.objects());
+        objects.extend(result.objects().chain(result.circumstances.environment));
     })?;
     journals.each(b"l", &mut |_, value| {
         let _ = parse::<Last>(value).map(|last| digests_in(&last.parts, &mut staying));
@@ -131,7 +131,7 @@ impl Store {
         let mut readings = BTreeMap::new();
         self.each_result(|result| {
             if reached.contains(&result.fingerprint) {
-                objects.extend(result.objects());
+                objects.extend(result.objects().chain(result.circumstances.environment));
                 attempts.extend(result.kept.map(|kept| (kept.attempt, result.fingerprint)));
                 kept.insert(result.fingerprint);
             } else {

@@ -16,7 +16,7 @@ use crate::{
     stamp::{Counts, Stamp, Stats, open_folder},
 };
 
-const HEAD: &[u8] = b"flow snapshot 4\n";
+const HEAD: &[u8] = b"flow snapshot 5\n";
 
 /// All that a finished run depends on.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +42,8 @@ pub struct Stood {
     pub outcome: Outcome,
     /// The run that produced its result.
     pub from: RunId,
+    /// The software environment of its result.
+    pub environment: Option<Digest>,
     objects: Vec<Object>,
 }
 
@@ -49,7 +51,9 @@ impl Stood {
     /// For an instance with these inputs and this result.
     pub fn of(result: &StepResult, inputs: Digest) -> Stood {
         let (fingerprint, outcome, from) = (result.fingerprint, result.outcome, result.run.clone());
-        Stood { inputs, fingerprint, outcome, from, objects: result.outputs.values().map(Object::of).collect() }
+        let environment = result.circumstances.environment;
+        let objects = result.outputs.values().map(Object::of).collect();
+        Stood { inputs, fingerprint, outcome, from, environment, objects }
     }
 }
 

@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
 use crate::{
-    Circumstances, Foreign, Machine, Metric, Provided, Series, StepResult,
+    Circumstances, Digest, Environment, Foreign, Machine, Metric, Provided, Series, StepResult,
     reason::{Cause, Fault, ProfileReason, Withheld},
 };
 
@@ -42,6 +42,8 @@ pub struct BuiltinInput {
     pub steps: IndexMap<String, StepView>,
     /// For a report: conditions of GPU runs of steps above those that it shows.
     pub behind: Vec<Circumstances>,
+    /// The software environments of its results, by digest, as far as they are known.
+    pub environments: BTreeMap<Digest, Environment>,
     /// The user's files that its parameters name, by the path in the parameter.
     pub files: BTreeMap<String, Vec<u8>>,
     /// The active profile and why, if there is one.

@@ -195,6 +195,7 @@ fn line(bytes: &mut Vec<u8>, of: &impl Serialize) {
 /// files with local ones.
 fn apart(mut result: StepResult) -> StepResult {
     result.circumstances.gpus.clear();
+    result.circumstances.environment = None;
     result.usage.gpus.iter_mut().for_each(|gpu| gpu.uuid.clear());
     result.outputs.clear();
     result.paths.clear();

@@ -17,6 +17,7 @@ mod catalogue;
 mod compiled_once;
 mod diagnostic;
 mod digest;
+mod environment;
 mod event;
 mod expand;
 mod expr;
@@ -61,6 +62,7 @@ pub use catalogue::{
 };
 pub use diagnostic::{Diagnostic, edits, nearest};
 pub use digest::{BadDigest, Digest};
+pub use environment::{Difference, Environment, FRAMEWORKS, ProgramFile, Python};
 pub use event::{JOURNAL_FORMAT, JournalLine, Planned, Repeat, RunEvent, RunStart};
 pub use expand::{
     Batch, Definition, ExpandRequest, Expansion, Group, Publish, PublishTo, Remark, StepFacts, Unfollowed, Uses,

@@ -101,6 +101,56 @@ pub fn words(command: &str) -> Option<Vec<String>> {
     (!program.is_empty() && !SHELL_WORDS.contains(&program.as_str())).then_some(words)
 }
 
+/// What a command starts first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct First {
+    /// The `bin` folder of the virtual environment that it activates before.
+    pub activated: Option<String>,
+    /// The program; absent if the shell runs that word itself, or if it is not plain text.
+    pub program: Option<String>,
+}
+
+/// What a command starts first, from its arguments. Assignments before it are left out, and so are `bash` and `env`.
+///
+/// ```
+/// # use flow_core::shell::first;
+/// let of = |argv: &[&str]| first(&argv.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>()).program;
+/// assert_eq!(of(&["python", "train.py"]).as_deref(), Some("python"));
+/// assert_eq!(of(&["bash", "-e", "-c", "LR=0.1 python train.py | tee log"]).as_deref(), Some("python"));
+/// assert_eq!(of(&["bash", "-c", "cd x && python train.py"]), None);
+/// assert_eq!(of(&["bash", "-c", "source /venv/bin/activate && train"]).as_deref(), Some("train"));
+/// assert_eq!(of(&["/usr/bin/env", "-S python3 -u", ".flow-run"]).as_deref(), Some("python3"));
+/// ```
+pub fn first(argv: &[String]) -> First {
+    let Some(program) = argv.first() else { return First::default() };
+    let name = program.rsplit('/').next().unwrap_or(program);
+    let words: Vec<&str> = match argv {
+        [_, .., option, text] if option == "-c" && Shell::named(name).is_some() => {
+            let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+            lines.flat_map(str::split_whitespace).collect()
+        }
+        [_, words @ ..] if name == "env" => {
+            words.iter().flat_map(|word| word.split_whitespace()).filter(|word| !word.starts_with('-')).collect()
+        }
+        _ => return First { activated: None, program: Some(program.clone()) },
+    };
+    let is_plain = |word: &str| !needs_shell(word) && !word.contains(['\'', '"']);
+    let is_assignment =
+        |word: &&str| word.split_once('=').is_some_and(|(name, value)| !name.is_empty() && is_plain(value));
+    let mut words = words.into_iter().filter(|word| !is_assignment(word)).peekable();
+    let mut activated = None;
+    if words.next_if(|word| ["source", "."].contains(word)).is_some() {
+        let folder = words.next().and_then(|file| file.trim_end_matches(';').strip_suffix("/activate"));
+        activated = folder.filter(|folder| folder.starts_with('/') && is_plain(folder)).map(str::to_owned);
+        if activated.is_none() {
+            return First::default();
+        }
+        let _ = words.next_if(|word| ["&&", ";"].contains(word));
+    }
+    let program = words.next().filter(|word| is_plain(word) && !SHELL_WORDS.contains(word)).map(str::to_owned);
+    First { activated, program }
+}
+
 /// Characters with a meaning to a shell, besides blanks and quotes.
 const SHELL: &[char] =
     &['|', '&', ';', '<', '>', '(', ')', '$', '`', '\n', '*', '?', '[', ']', '{', '}', '#', '~', '!', '='];

@@ -4,6 +4,7 @@ pub mod attempt;
 mod channel;
 pub mod clock;
 mod driver;
+mod environment;
 mod error;
 pub mod hardware;
 pub mod keeper;
@@ -18,11 +19,11 @@ mod trust;
 mod workspace;
 
 pub use driver::{
-    CheckedSteps, ForceRequest, Forgotten, Knowledge, Made, NoAnswer, PresentInputs, Private, PublishRequest,
-    PublishedFile, Qualities, Remade, Rules, RunEnd, RunOptions, Session, SessionRequest, Unasked, Update,
-    WithheldFile, accept, cancel_jobs, carry, check, done_by_others, end_strays, ended_since, forecast, forget,
-    going_on, ignored, import, jobs_going_on, jobs_left, named, on_each_model, open, overview, parts, plan,
-    plan_elsewhere, plugin_digests, predict, present_inputs, progress, remake, rules, run,
+    CheckedSteps, ForceRequest, Forgotten, Knowledge, Made, NoAnswer, PresentEnvironment, PresentInputs, Private,
+    PublishRequest, PublishedFile, Qualities, Remade, Rules, RunEnd, RunOptions, Session, SessionRequest, Since,
+    Unasked, Update, WithheldFile, accept, cancel_jobs, carry, check, done_by_others, end_strays, ended_since,
+    environment, forecast, forget, going_on, ignored, import, jobs_going_on, jobs_left, named, on_each_model, open,
+    overview, parts, plan, plan_elsewhere, plugin_digests, predict, present_inputs, progress, remake, rules, run,
 };
 pub use error::ExecError;
 pub use node::{serve as serve_node, stay};

@@ -11,7 +11,7 @@ use flow_core::plan::{Item, Plan as CorePlan, State};
 use flow_core::sched::{Estimate, Task, policy};
 use flow_core::why::Why;
 use flow_core::{Expansion, InstanceId, JournalLine, Outcome, Planned, RunEvent, RunId, Unfollowed};
-use flow_exec::{ForceRequest, Knowledge, Session, SessionRequest};
+use flow_exec::{ForceRequest, Knowledge, PresentEnvironment, Session, SessionRequest};
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Map;
 
@@ -110,6 +110,7 @@ fn print(
         if here {
             let others = flow_exec::done_by_others(session, knowledge, wanted, plan)?;
             lines.extend(others.iter().map(|((run, user), labels)| done_twice(run, user, labels)));
+            lines.extend(environments(session, knowledge, plan, output.verbose));
         }
         for line in lines {
             output.sentence(&line, 2)?;
@@ -119,6 +120,36 @@ fn print(
         }
     }
     Ok(if exit_code && plan.has_work() { ExitCode::from(3) } else { ExitCode::SUCCESS })
+}
+
+/// How the environment differs from those of cached results; with `all`, in its variables too.
+fn environments(session: &Session, knowledge: &Knowledge, plan: &CorePlan, all: bool) -> Vec<String> {
+    const SHOWN: usize = 4;
+    let Some(mut present) = PresentEnvironment::of(session, knowledge) else { return Vec::new() };
+    let mut lines = Vec::new();
+    for (since, of) in present.changes(plan) {
+        let told: Vec<_> = since.differences.into_iter().filter(|one| all || !one.is_variable()).collect();
+        if told.is_empty() {
+            continue;
+        }
+        let said = reasons::differences(&told, if all { usize::MAX } else { SHOWN }).join(", ");
+        let expansion = &session.expansion;
+        let mut steps: IndexMap<&str, usize> = IndexMap::new();
+        for id in &of {
+            *steps.entry(&expansion.steps[expansion.instances[id.index()].step.index()].name).or_default() += 1;
+        }
+        let forced = steps.keys().map(|step| format!("-f {step}")).collect::<Vec<_>>().join(" ");
+        let steps: Vec<String> = steps
+            .into_iter()
+            .map(|(step, n)| if n == 1 { step.to_owned() } else { format!("{step} × {}", words::thousands(n)) })
+            .collect();
+        let steps = steps.join(", ");
+        lines.push(format!(
+            "{} {said} since the results of {steps}: they stay cached, and `flow run {forced}` makes them again",
+            styled(NOTE, "note:")
+        ));
+    }
+    lines
 }
 
 fn line(expansion: &Expansion, item: &Item) -> JournalLine {

@@ -20,6 +20,8 @@ use crate::terminal;
 
 /// Lines of a log that are printed with a failure.
 const LOG_LINES: usize = 12;
+/// So many differences of the environment are shown.
+const DIFFERENCES: usize = 4;
 
 /// Arguments of `flow run`.
 #[derive(Debug, Args)]
@@ -152,6 +154,12 @@ impl Run {
             if output.verbose {
                 let unfollowed = reasons::unfollowed(&end.unfollowed);
                 lines.extend(unfollowed.iter().map(|line| format!("  {:<9} {line}", "kept")));
+            }
+            if !length.short && !end.environments.is_empty() {
+                let said =
+                    reasons::differences(&end.environments, if output.verbose { usize::MAX } else { DIFFERENCES });
+                let said = said.join(", ");
+                lines.push(format!("  {:<9} {said} since some of these results; `flow plan` shows which", "note"));
             }
             let _ = lines.iter().try_for_each(|line| output.sentence(line, FURTHER));
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use clap::Args;
-use flow_core::{ArtifactKind, Digest, GpuUsage, Mode, StepResult};
+use flow_core::{ArtifactKind, Digest, Environment, FRAMEWORKS, GpuUsage, Mode, StepResult};
 use flow_report::measured;
 use flow_store::{Objects, RunDir, StoreDir};
 use jiff::tz::TimeZone;
@@ -243,6 +243,16 @@ fn card(label: &str, result: &StepResult, began: &Began, objects: &Objects, zone
     }
     usage(result, &mut row);
     circumstances(result, &mut row);
+    if let Some(digest) = &result.circumstances.environment {
+        let environment = flow_exec::environment(digest, objects);
+        let python = environment.as_ref().and_then(Environment::python).map(|python| {
+            let version = python.version.as_deref().unwrap_or_default();
+            let known = FRAMEWORKS.iter().filter_map(|name| Some(format!(", {name} {}", python.packages.get(*name)?)));
+            let packages = words::count(python.packages.len(), "package");
+            format!("Python {version}{}, {packages}  ", known.collect::<String>())
+        });
+        row("environment", python.unwrap_or_default() + &place(digest));
+    }
     for (name, value) in &result.params {
         row(&format!("with.{name}"), value.to_string());
     }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use flow_core::plan::{Force, State};
 use flow_core::{Digest, Expansion, InstanceId, JournalLine, RunEvent, RunId, StepResult};
-use flow_exec::{Knowledge, clock};
+use flow_exec::{Knowledge, PresentEnvironment, Since, clock};
 use flow_store::{RunDir, Status};
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
@@ -77,7 +77,14 @@ impl Why {
         }
         let ids: Vec<InstanceId> = asked.iter().map(|item| item.id).collect();
         let asked: Vec<Asked<'_>> = asked.iter().map(|item| (label(item.id), &item.state)).collect();
-        for line in answer(&asked, output.verbose) {
+        let mut present = PresentEnvironment::of(&session, &knowledge);
+        let mut since = |state: &State| match (state, &mut present) {
+            (State::Cached { environment: Some(recorded), .. }, Some(present)) => {
+                environment(&present.since(recorded), output.verbose)
+            }
+            _ => Vec::new(),
+        };
+        for line in answer(&asked, output.verbose, &mut since) {
             output.line(line)?;
         }
         if let Some(dir) = knowledge.dir() {
@@ -272,12 +279,27 @@ fn lines(told: &[LiveLine<'_>], each: bool) -> Vec<String> {
 /// The label of an instance, and its planned outcome.
 type Asked<'a> = (&'a str, &'a State);
 
+/// How the environment differs from the one of a result.
+fn environment(since: &Since, all: bool) -> Vec<String> {
+    const SHOWN: usize = 8;
+    let most = if all { usize::MAX } else { SHOWN };
+    let mut lines: Vec<String> = reasons::differences(&since.differences, most)
+        .into_iter()
+        .map(|difference| format!("  - {difference} since this result"))
+        .collect();
+    if since.is_unseen {
+        lines.push("  - the environment of its node is not visible here".to_owned());
+    }
+    lines
+}
+
 /// The answer. Instances with the same message, or messages of one form, share a line; with `each`
-/// they do not.
-fn answer(asked: &[Asked<'_>], each: bool) -> Vec<String> {
+/// they do not. `since` tells how the environment of a result differs.
+fn answer(asked: &[Asked<'_>], each: bool, since: &mut dyn FnMut(&State) -> Vec<String>) -> Vec<String> {
     let mut alike: IndexMap<Value, IndexMap<Vec<String>, Vec<Asked<'_>>>> = IndexMap::new();
     for &(label, state) in asked {
-        let said = explain(state);
+        let mut said = explain(state);
+        said.extend(since(state));
         let form = match state {
             State::Run(all) if !each => Because::Runs(flow_core::why::Why { first: all.clone(), more: 0 }).form(),
             _ => Value::from(said.clone()),
@@ -290,7 +312,7 @@ fn answer(asked: &[Asked<'_>], each: bool) -> Vec<String> {
         let Some(said) = forms.keys().next().cloned() else { continue };
         let of: Vec<Asked<'_>> = forms.into_values().flatten().collect();
         let labels: Vec<&str> = of.iter().map(|(label, _)| *label).collect();
-        out.push(format!("{}: {}{}{differ}", named(&labels), said[0], since(&of)));
+        out.push(format!("{}: {}{}{differ}", named(&labels), said[0], made_by(&of)));
         out.extend(said.into_iter().skip(1));
     }
     out
@@ -301,7 +323,7 @@ fn named(of: &[&str]) -> String {
 }
 
 /// The run that made the results; of several, the first and the last.
-fn since(of: &[Asked<'_>]) -> String {
+fn made_by(of: &[Asked<'_>]) -> String {
     let from = of.iter().filter_map(|(_, state)| match state {
         State::Cached { from, .. } => Some(from),
         _ => None,
@@ -360,7 +382,7 @@ mod tests {
 
     fn said(asked: &[(&str, State)], each: bool) -> Vec<String> {
         let asked: Vec<Asked<'_>> = asked.iter().map(|(label, state)| (*label, state)).collect();
-        answer(&asked, each).iter().map(|line| crate::terminal::plain(line)).collect()
+        answer(&asked, each, &mut |_| Vec::new()).iter().map(|line| crate::terminal::plain(line)).collect()
     }
 
     #[test]
@@ -376,7 +398,7 @@ mod tests {
     fn what_holds_of_many_is_said_once() {
         let cached = |from: &str| {
             let (fingerprint, outcome) = (Digest::of(b"result"), Outcome::Ok);
-            State::Cached { fingerprint, outcome, from: RunId(from.into()), read_again: false }
+            State::Cached { fingerprint, outcome, from: RunId(from.into()), read_again: false, environment: None }
         };
         let seed = |n: u32| {
             let (kind, name) = (PartKind::Parameter, "seed".to_owned());

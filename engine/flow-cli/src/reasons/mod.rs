@@ -2,6 +2,7 @@
 //! catalogue, the others from here.
 
 mod alike;
+mod environment;
 mod estimates;
 mod waits;
 mod why;
@@ -17,6 +18,7 @@ use flow_report::{Reasons, Words};
 use crate::words;
 
 pub(crate) use alike::{Alike, Because, alike};
+pub(crate) use environment::{difference, differences};
 pub(crate) use estimates::{estimate_source, ran_otherwise};
 pub(crate) use waits::{queued, queued_alike, waits};
 pub(crate) use why::{reason, why, why_within};

@@ -48,6 +48,8 @@ impl Carried {
             if let Some(result) = result_of(&mut line.event) {
                 result.outputs.retain(|_, artifact| objects.contains_key(&artifact.digest));
                 result.series = result.series.filter(|digest| objects.contains_key(digest));
+                let environment = &mut result.circumstances.environment;
+                *environment = environment.filter(|digest| objects.contains_key(digest));
             }
         }
     }
@@ -61,7 +63,9 @@ impl Carried {
                     artifact.clone_from(placed);
                 }
             }
-            result.series = result.series.and_then(|digest| objects.get(&digest)).map(|placed| placed.digest);
+            let place = |digest| objects.get(&digest).map(|placed| placed.digest);
+            result.series = result.series.and_then(place);
+            result.circumstances.environment = result.circumstances.environment.and_then(place);
         }
     }
 

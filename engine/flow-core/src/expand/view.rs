@@ -152,6 +152,7 @@ impl Expansion {
             with,
             behind: if name == "report" { self.behind(at, settled) } else { Vec::new() },
             steps,
+            environments: BTreeMap::new(),
             files: BTreeMap::new(),
             profile: self.profile.clone(),
             // A table or a simulation shows only the parameters that it reads.

@@ -47,6 +47,8 @@ pub enum State {
         from: RunId,
         /// Its metrics are read again from that run's stored output.
         read_again: bool,
+        /// The object with the software environment in which it was made, if that is known.
+        environment: Option<Digest>,
     },
     /// It will run.
     Run(Vec<Reason>),
@@ -81,6 +83,7 @@ impl From<&Standing> for State {
             outcome: standing.outcome,
             from: standing.from.clone(),
             read_again: false,
+            environment: None,
         }
     }
 }
@@ -393,7 +396,8 @@ impl Known {
             Decision::Reuse { result, read_again, .. } => {
                 let read_again = read_again.is_some();
                 let (fingerprint, outcome, from) = (result.fingerprint, result.outcome, result.run.clone());
-                let state = State::Cached { fingerprint, outcome, from, read_again };
+                let environment = result.circumstances.environment;
+                let state = State::Cached { fingerprint, outcome, from, read_again, environment };
                 if self.read[id.index()] {
                     self.results[id.index()] = result.into();
                 }

@@ -70,6 +70,10 @@ pub struct Circumstances {
     /// The version of its step's program ([`Parts::program`](crate::fingerprint::Parts::program)).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<Digest>,
+    /// The object with the software environment of a plain program ([`Environment`](crate::Environment)). For
+    /// information only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<Digest>,
     /// Version of NVIDIA's driver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,

@@ -169,7 +169,7 @@ impl<X: Executor> Attempts<X> {
         let Some(running) = self.running.get_mut(&attempt) else { return };
         if let Some(node) = node {
             running.text = format!("on {}", node.host);
-            running.is_on(*node);
+            running.is_on(*node, &self.context.objects);
         }
         if running.batch && !running.began_there {
             let now = clock::unix_seconds();

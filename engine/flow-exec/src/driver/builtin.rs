@@ -1,15 +1,17 @@
 //! Running a built-in step: gathers what it sees, calls it, keeps its files. Knows nothing of tables or reports.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use flow_core::{
-    Artifact, ArtifactKind, BuiltinInput, BuiltinOutput, Builtins, Expansion, Input, InstanceId, Series, Settled,
-    StepResult,
+    Artifact, ArtifactKind, BuiltinInput, BuiltinOutput, Builtins, Digest, Expansion, Input, InstanceId, Series,
+    Settled, StepResult,
     reason::{BuiltinFault, Fault},
 };
 use flow_store::{Objects, StoreError};
+
+use super::environments;
 
 /// Larger files are rejected: they are not tables of figures.
 pub(super) const LARGEST: u64 = 16 << 20;
@@ -48,6 +50,10 @@ pub(crate) fn input(
             }
         }
     }
+    let shown = input.steps.values().flat_map(|view| &view.results).map(|result| &result.circumstances);
+    let recorded: BTreeSet<Digest> = shown.chain(&input.behind).filter_map(|seen| seen.environment).collect();
+    let known = |digest| Some((digest, environments::load(&digest, objects)?));
+    input.environments = recorded.into_iter().filter_map(known).collect();
     let inputs = expansion.instances[id.index()].inputs.iter().chain(late);
     for named in inputs.filter(|input| input.in_place) {
         input.files.insert(expansion.lies_at(named), read(&lies(named), &named.path)?);

@@ -12,7 +12,8 @@ use flow_core::{
 use flow_store::{Activity, Captures, Inputs, Objects, RunDir, Stood, Store};
 
 use super::{
-    Session, checkpoint::Checkpoint, lookup::Recorded, orphans::OrphanedWork, run_claims::RunClaims, start::Environment,
+    Session, checkpoint::Checkpoint, environments::Environments, lookup::Recorded, orphans::OrphanedWork,
+    run_claims::RunClaims, start::Environment,
 };
 use crate::secrets::Secrets;
 
@@ -38,6 +39,8 @@ pub(crate) struct RunContext {
     /// Instances that may reveal a secret: their steps have one, or they read the output of such a step.
     pub(crate) tellers: BTreeSet<InstanceId>,
     pub(crate) environment: Environment,
+    /// The software environments of its attempts.
+    pub(crate) environments: Environments,
     /// The commit of the root's repository.
     pub(crate) revision: Option<Revision>,
     /// The path of the `flow` program.

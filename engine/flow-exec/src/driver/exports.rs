@@ -11,7 +11,7 @@ use flow_core::{
 use flow_store::{Objects, RunDir};
 use serde_json::{Map, Value};
 
-use super::{Session, builtin::files};
+use super::{Session, builtin::files, environments};
 use crate::{ExecError, text};
 
 /// Longer files of the workspace, or made by steps of flow, are not carried.
@@ -65,6 +65,12 @@ pub fn carry(
     for result in results {
         if let Some((digest, series)) = series(&objects, result)? {
             carried.objects.insert(digest, series);
+        }
+        if let Some(digest) = result.circumstances.environment
+            && let Some(environment) = environments::load(&digest, &objects)
+            && let Ok(text) = serde_json::to_string(&environment.without_folders())
+        {
+            carried.objects.insert(digest, CarriedObject::from([(String::new(), (private.text)(&text))]));
         }
         for artifact in result.outputs.values().filter(|_| made_by_flow.contains(&result.step)) {
             let mut made = CarriedObject::new();

@@ -183,6 +183,11 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     }
     let mut circumstances = finish::circumstances(expansion, instance, placement);
     circumstances.revision.clone_from(&context.revision);
+    if matches!(resolved.body, Body::Command { .. }) {
+        let is_job = instance.slurm.is_some();
+        let (argv, env) = (&launch.argv, &launch.env);
+        circumstances.environment = context.environments.record(argv, env, &resolved.env, is_job, &context.objects);
+    }
     let place = format!("runs/{}/attempts/{}", context.run, fill.attempt.0);
     let label = context.secrets.hide(instance.label.to_string());
     let job = batch_work(context, instance);

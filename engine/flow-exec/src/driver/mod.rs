@@ -19,6 +19,7 @@ mod daemon;
 mod decisions;
 mod deferred;
 mod ends;
+mod environments;
 mod executor;
 mod exports;
 mod fill;
@@ -68,6 +69,7 @@ use flow_core::{AttemptId, JournalLine};
 use flow_store::Status;
 
 pub use continued::open;
+pub use environments::{PresentEnvironment, Since, load as environment};
 pub use exports::{Private, carry, plugin_digests};
 pub use forecast::{CheckedSteps, check, forecast, on_each_model, predict};
 pub use imports::{import, named};

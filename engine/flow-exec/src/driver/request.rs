@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flow_core::{RunId, Unfollowed, plan::Force};
+use flow_core::{Difference, RunId, Unfollowed, plan::Force};
 
 use super::{
     Session, SessionRequest,
@@ -92,6 +92,8 @@ pub struct RunEnd {
     pub made: Vec<String>,
     /// Reused steps that come `after` a step that ran, without reading anything of it.
     pub unfollowed: Vec<Unfollowed>,
+    /// How programs and packages differ from those of reused results.
+    pub environments: Vec<Difference>,
     /// Nothing had changed since that run: no process was started, nothing was opened.
     pub unchanged: bool,
 }

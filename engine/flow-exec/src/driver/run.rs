@@ -36,6 +36,7 @@ use super::{
     context::{Known, RunContext},
     continued::continued,
     daemon, decisions,
+    environments::{Environments, PresentEnvironment},
     executor::Executor,
     forecast,
     identity::{holder, new_run_id},
@@ -53,7 +54,7 @@ use super::{
     setups::set_up,
     slurm::{Settings, Slurm},
     start,
-    unchanged::{Summary, is_last, save_snapshot},
+    unchanged::{self, Summary, is_last, save_snapshot},
 };
 use crate::{
     ExecError, clock, hardware,
@@ -138,7 +139,7 @@ pub(super) fn run_on<X: Executor>(
         && existing.as_ref().is_some_and(|dir| is_last(dir, snapshot.run(), &basis.workspace))
         && !keeper::may_be_left(&basis.workspace.store)
     {
-        return Ok(summary.unchanged(snapshot.run().clone()));
+        return Ok(summary.unchanged(snapshot.run().clone(), &basis.workspace.make_store()?));
     }
     pages::keep_small();
     let session = continued(&basis, &*builtins, false)?;
@@ -221,6 +222,7 @@ pub(super) fn run_on<X: Executor>(
     journal.append(&beginning)?;
     beginning.into_iter().for_each(|line| observe(Update::Event(line)));
 
+    let environment = start::Environment::of(&session);
     let context = Arc::new(RunContext {
         builtins,
         objects: store.objects().doing(activity.clone()),
@@ -235,7 +237,8 @@ pub(super) fn run_on<X: Executor>(
         stood,
         tellers: session.tellers(),
         secrets,
-        environment: start::Environment::of(&session),
+        environments: Environments::new(store.dir().path(), environment.inherited()),
+        environment,
         revision,
         exe: start::exe()?,
         left,
@@ -304,7 +307,10 @@ pub(super) fn run_on<X: Executor>(
     let made = own.map(|instance| instance.label.to_string()).collect();
     let has_run = |id| known.is_settled(id) && known.result(id).is_some_and(|result| result.run == *run);
     let unfollowed = expansion.unfollowed(|id| known.is_settled(id) && !has_run(id), has_run);
-    let end = RunEnd { run: run.clone(), exit, counts, published, withheld, made, unfollowed, unchanged: false };
+    let environments =
+        PresentEnvironment::of_programs(context.store.dir()).since_any(&unchanged::environments(&context));
+    let run = run.clone();
+    let end = RunEnd { run, exit, counts, published, withheld, made, unfollowed, environments, unchanged: false };
     if exit == 0 && options.targets.is_empty() {
         save_snapshot(&context, key, &end)?;
     }

@@ -6,9 +6,9 @@ use flow_core::{
     Artifact, AttemptId, Body, Circumstances, Instance, InstanceId, Outcome, Resolved, measure::GpuSamples,
     sched::Placement,
 };
-use flow_store::{Activity, Captured, Queued};
+use flow_store::{Activity, Captured, Objects, Queued};
 
-use super::{context::RunContext, executor::Work, fill::Prepared, listener::Listener};
+use super::{context::RunContext, environments, executor::Work, fill::Prepared, listener::Listener};
 use crate::{
     attempt::Folder,
     keeper,
@@ -160,9 +160,12 @@ impl Running {
     }
 
     /// It runs on this node: replaces what was assumed about its machine.
-    pub(super) fn is_on(&mut self, node: NodeFacts) {
-        let NodeFacts { host, job, cpu_model, host_cpus, memory, driver, gpus, .. } = node;
+    pub(super) fn is_on(&mut self, node: NodeFacts, objects: &Objects) {
+        let NodeFacts { host, job, cpu_model, host_cpus, memory, driver, gpus, environment, .. } = node;
         let circumstances = &mut self.circumstances;
+        if matches!(self.resolved.body, Body::Command { .. }) {
+            circumstances.environment = environments::complete(circumstances.environment, environment, objects);
+        }
         (circumstances.cpu_model, circumstances.host_cpus) = (cpu_model, host_cpus);
         // A batch system may be configured with more CPUs than its nodes have.
         circumstances.cpus = circumstances.cpus.min(host_cpus);

@@ -1,13 +1,17 @@
 //! The snapshot that a run leaves, so that the next run sees whether there is nothing to do by looking at files alone.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+};
 
-use flow_core::{Digest, JournalLine, Outcome, RunEvent, RunId, Settled, StepResult, plan::unfit};
+use flow_core::{Digest, InstanceId, JournalLine, Outcome, RunEvent, RunId, Settled, StepResult, plan::unfit};
 use flow_store::{FinishedRun, Snapshot, Stood, StoreDir};
 use serde::{Deserialize, Serialize};
 
 use super::{
     context::RunContext,
+    environments::PresentEnvironment,
     lookup::digest_of,
     outcomes::NOT_NEEDED,
     publish::{PublishedFile, WithheldFile},
@@ -47,6 +51,7 @@ pub(super) fn save_snapshot(context: &RunContext, key: Digest, end: &RunEnd) -> 
         withheld: withheld.clone(),
         plugins: session.plugins.iter().map(|plugin| plugin.name().to_owned()).collect(),
         included: session.workflow.sources().skip(1).map(|file| file.path.clone()).collect(),
+        environments: stood.iter().flatten().filter_map(|stood| stood.environment).collect(),
     };
     // If the published file is gone, the next run publishes.
     let there = withheld.iter().flat_map(|file| [&file.path, &file.written]).filter(|path| path.exists());
@@ -67,6 +72,18 @@ pub(super) struct Summary {
     pub(super) plugins: Vec<String>,
     /// Files that it includes.
     pub(super) included: Vec<String>,
+    /// The software environments of its results.
+    #[serde(default)]
+    environments: BTreeSet<Digest>,
+}
+
+/// The software environments of the results that a run used.
+pub(super) fn environments(context: &RunContext) -> BTreeSet<Digest> {
+    let of = |id: &InstanceId| match context.known.result(*id) {
+        Some(result) => result.circumstances.environment,
+        None => context.stood.get(id.index())?.as_ref()?.environment,
+    };
+    context.wanted.iter().filter_map(of).collect()
 }
 
 impl Summary {
@@ -75,7 +92,7 @@ impl Summary {
     }
 
     /// The end of a run that had nothing to do.
-    pub(super) fn unchanged(self, run: RunId) -> RunEnd {
+    pub(super) fn unchanged(self, run: RunId, dir: &StoreDir) -> RunEnd {
         let results = self.counts.iter().filter(|(how, _)| *how != NOT_NEEDED);
         RunEnd {
             run,
@@ -85,6 +102,7 @@ impl Summary {
             withheld: self.withheld,
             made: Vec::new(),
             unfollowed: Vec::new(),
+            environments: PresentEnvironment::of_programs(dir).since_any(&self.environments),
             unchanged: true,
         }
     }

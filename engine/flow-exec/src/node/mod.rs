@@ -31,7 +31,7 @@ use std::{
 };
 
 use flow_core::{
-    AttemptId, GpuFacts,
+    AttemptId, Environment, GpuFacts,
     measure::{GpuSamples, HostSamples, Looks},
 };
 use flow_protocol::Exit;
@@ -86,6 +86,9 @@ pub(crate) struct NodeFacts {
     pub(crate) driver: Option<String>,
     /// The GPUs of the program.
     pub(crate) gpus: Vec<GpuFacts>,
+    /// The software environment of the program.
+    #[serde(default)]
+    pub(crate) environment: Environment,
 }
 
 /// The end of a program on its node, by the node's clock.

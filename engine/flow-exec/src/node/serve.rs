@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use flow_core::{AttemptId, GpuFacts, Machine};
+use flow_core::{AttemptId, Environment, GpuFacts, Machine};
 use flow_protocol::{self as protocol, file};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     attempt::{Folder, write_atomically, write_durably},
-    clock, hardware,
+    clock, environment, hardware,
     keeper::{Keeper, Request},
     pages,
 };
@@ -100,8 +100,10 @@ impl Node {
             let first = if job.shares_gpus { 0 } else { next };
             next = first + wanted;
             let own: Vec<String> = granted.iter().skip(first).take(wanted).cloned().collect();
-            let facts = facts(&machine, &own, first, gpu_model.as_deref());
+            let mut facts = facts(&machine, &own, first, gpu_model.as_deref());
             equip(&mut start.env, &own);
+            let variable = |name: &str| Some(start.env.iter().find(|(known, _)| known == name)?.1.clone());
+            facts.environment = environment::of(&start.argv, &variable);
             let folder = Folder::at(start.folder.clone());
             let named = once_there_is_room(|| name_gpus(&folder, &facts.gpus));
             named.map_err(|e| format!("`{}`: {e}", folder.path().display()))?;
@@ -275,6 +277,7 @@ fn facts(machine: &Machine, own: &[String], first: usize, gpu_model: Option<&str
         driver: machine.driver.clone(),
         gpus,
         host,
+        environment: Environment::default(),
     }
 }
 

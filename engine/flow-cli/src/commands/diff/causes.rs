@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flow_core::fingerprint::{PartKind, Parts};
 use flow_core::why::{self, Files, InputChange, Reason, WrittenChange, written_changes};
-use flow_core::{Digest, KeptInput};
+use flow_core::{Difference, Digest, KeptInput};
+use flow_exec::PresentEnvironment;
 use flow_store::{EntryKind, Objects};
+use indexmap::IndexMap;
 use serde_json::Value;
 
 use super::Side;
@@ -128,6 +130,43 @@ fn files_of(objects: &Objects, manifest: &Digest) -> Option<Files> {
         _ => None,
     };
     Some(objects.manifest(manifest).ok()??.entries.into_iter().filter_map(file).collect())
+}
+
+/// Differences of the environments in which the instances of both sides ran; `present` is the environment of the next
+/// run.
+pub(super) fn environments(
+    before: &Side,
+    present: &mut Option<PresentEnvironment>,
+    after: &Side,
+    objects: &Objects,
+) -> Vec<String> {
+    let mut known: BTreeMap<(Digest, Option<Digest>), Vec<Difference>> = BTreeMap::new();
+    let mut changes: IndexMap<Difference, Vec<&str>> = IndexMap::new();
+    for (label, result) in &before.results {
+        let Some(was) = result.circumstances.environment else { continue };
+        let is = after.results.get(label).and_then(|after| after.circumstances.environment);
+        if is == Some(was) || is.is_none() && (present.is_none() || !after.parts.contains_key(label)) {
+            continue;
+        }
+        let found = known.entry((was, is)).or_insert_with(|| match (is, &mut *present) {
+            (Some(is), _) => {
+                let load = |digest| flow_exec::environment(digest, objects);
+                load(&was).zip(load(&is)).map(|(was, is)| was.differences(&is)).unwrap_or_default()
+            }
+            (None, Some(present)) => present.since(&was).differences,
+            (None, None) => Vec::new(),
+        });
+        for difference in &*found {
+            changes.entry(difference.clone()).or_default().push(label);
+        }
+    }
+    let heading = (!changes.is_empty()).then(|| styled(STRONG, "environment"));
+    let all = before.results.values().filter(|result| result.circumstances.environment.is_some()).count();
+    let line = |(difference, of): (Difference, Vec<&str>)| {
+        let said = reasons::difference(&difference);
+        if of.len() == all { format!("  {said}") } else { format!("  {said}: {}", words::named(&of)) }
+    };
+    heading.into_iter().chain(changes.into_iter().map(line)).collect()
 }
 
 /// What was shown already, and its consequences.

@@ -11,7 +11,7 @@ use flow_core::fingerprint::Parts;
 use flow_core::sched::policy;
 use flow_core::why::WrittenSteps;
 use flow_core::{Digest, JOURNAL_FORMAT, KeptInput, Origin, Place, RunEvent, RunId, RunStart, StepId, StepResult};
-use flow_exec::Session;
+use flow_exec::{PresentEnvironment, Session};
 use flow_store::{Results, StoreDir};
 use indexmap::IndexMap;
 use serde_json::Value;
@@ -81,8 +81,8 @@ impl Diff {
             };
             (side(before)?, if is_now { None } else { Some(side(Some(after))?) })
         };
-        let after = match after {
-            Some(after) => after,
+        let (after, mut present) = match after {
+            Some(after) => (after, None),
             None => now(global, &self.about, &place, &before, output)?,
         };
         // A bundle has no folders: one's own are not another command.
@@ -99,6 +99,7 @@ impl Diff {
         let (inputs, files) = causes::inputs(&before, &after, &objects);
         lines.extend(inputs);
         lines.extend(causes::others(&before, &after, &files, &objects));
+        lines.extend(causes::environments(&before, &mut present, &after, &objects));
         if !is_now {
             lines.extend(results::compare(&before, &after, output.verbose));
         }
@@ -206,7 +207,7 @@ fn now(
     place: &StoreLocation,
     before: &Side,
     output: &mut Output,
-) -> Result<Side, CliError> {
+) -> Result<(Side, Option<PresentEnvironment>), CliError> {
     let file = match &about.workflow {
         Some(file) => file.clone(),
         None if before.start.file.is_empty() => place::workflow_at_hand(global, output)?,
@@ -227,7 +228,7 @@ fn now(
         ..nothing()
     };
     let steps = (0..).map(StepId).zip(&expansion.steps).filter(|(_, step)| !step.instances.is_empty());
-    Ok(Side {
+    let side = Side {
         start,
         settled: IndexMap::new(),
         results: BTreeMap::new(),
@@ -236,7 +237,8 @@ fn now(
         texts: present.texts,
         written: steps.map(|(id, step)| (step.name.clone(), expansion.written(id))).collect(),
         origin: None,
-    })
+    };
+    Ok((side, PresentEnvironment::of(&session, &knowledge)))
 }
 
 /// The parts of the fingerprints that a run recorded or tried, by label; empty if its journal is

@@ -1,0 +1,312 @@
+//! Finds the software environment of a program: program files, Python installations and their packages. Reads links,
+//! names of folders and the content of program files; starts nothing. What cannot be found is left out.
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    io::Read,
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+use flow_core::{
+    Digest, Environment, ProgramFile, Python,
+    shell::{First, first},
+};
+
+/// Looked for in every environment.
+const PYTHONS: [&str; 2] = ["python", "python3"];
+/// Of a larger program, size and time count instead of the content.
+const LONGEST: u64 = 64 << 20;
+
+/// The variables of a program, by name.
+pub(crate) type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// The environment of a program with these arguments.
+pub(crate) fn of(argv: &[String], variables: Variables<'_>) -> Environment {
+    let First { activated, program } = first(argv);
+    let names = program.clone().into_iter().chain(PYTHONS.map(str::to_owned));
+    let mut found = Environment { command: program, activated, ..Environment::default() };
+    find(names, variables, &mut found);
+    found
+}
+
+/// The same names as in a recorded environment, as they are found now.
+pub(crate) fn again(recorded: &Environment, variables: Variables<'_>) -> Environment {
+    let own = |name: &str| recorded.own.get(name).cloned().or_else(|| variables(name));
+    let (command, activated) = (recorded.command.clone(), recorded.activated.clone());
+    let mut found = Environment { command, activated, ..Environment::default() };
+    find(recorded.programs.keys().cloned(), &own, &mut found);
+    found
+}
+
+fn find(names: impl Iterator<Item = String>, variables: Variables<'_>, found: &mut Environment) {
+    let path: Vec<String> = found.activated.clone().into_iter().chain(variables("PATH")).collect();
+    let path = path.join(":");
+    for name in names {
+        let Some((file, installation)) = resolve(&name, &path).and_then(|at| program(&at, &path)) else { continue };
+        if let Some(installation) = installation {
+            let python = || installation.read(variables);
+            found.pythons.entry(installation.prefix.display().to_string()).or_insert_with(python);
+        }
+        found.programs.insert(name, file);
+    }
+}
+
+/// The file that this name starts. A path relative to the work folder is an input or unknown.
+fn resolve(name: &str, path: &str) -> Option<PathBuf> {
+    let is_program =
+        |at: &PathBuf| fs::metadata(at).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
+    if name.contains('/') {
+        return Some(PathBuf::from(name)).filter(|at| at.is_absolute() && is_program(at));
+    }
+    env::split_paths(path).filter(|dir| dir.is_absolute()).map(|dir| dir.join(name)).find(is_program)
+}
+
+/// A program, and the Python installation that it is or that runs it.
+fn program(at: &Path, path: &str) -> Option<(ProgramFile, Option<Installation>)> {
+    let real = fs::canonicalize(at).ok()?;
+    let (digest, interpreter) = content(&real)?;
+    let installation = match interpreter {
+        None => Installation::of(at, &real),
+        Some(line) => {
+            let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            let interpreter = first(&words).program.and_then(|name| resolve(&name, path));
+            interpreter.and_then(|at| Installation::of(&at, &fs::canonicalize(&at).ok()?))
+        }
+    };
+    let python = installation.as_ref().map(|installation| installation.prefix.display().to_string());
+    Some((ProgramFile { path: at.display().to_string(), digest, python }, installation))
+}
+
+/// Digest of a program and, for a script, the rest of its `#!` line, which is no part of the digest: it may name the
+/// folder of a virtual environment.
+type Content = (Digest, Option<String>);
+
+/// The content of a program; the last one that was read, while size and time stay the same.
+fn content(real: &Path) -> Option<Content> {
+    static SEEN: Mutex<BTreeMap<PathBuf, ((i64, i64, u64), Content)>> = Mutex::new(BTreeMap::new());
+    let meta = fs::metadata(real).ok()?;
+    let stamp = (meta.mtime(), meta.mtime_nsec(), meta.len());
+    let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, content)) = seen.get(real).filter(|(then, _)| *then == stamp) {
+        return Some(content.clone());
+    }
+    let content = if meta.len() > LONGEST {
+        (Digest::of(format!("{stamp:?}").as_bytes()), None)
+    } else {
+        let bytes = fs::read(real).ok()?;
+        let script = bytes.strip_prefix(b"#!").map(|script| {
+            let end = script.iter().position(|byte| *byte == b'\n').unwrap_or(script.len());
+            script.split_at(end)
+        });
+        let line = script.map(|(line, _)| String::from_utf8_lossy(line).trim().to_owned());
+        (Digest::of(script.map_or(&bytes, |(_, rest)| rest)), line)
+    };
+    seen.insert(real.to_owned(), (stamp, content.clone()));
+    Some(content)
+}
+
+/// A Python installation, or a virtual environment.
+struct Installation {
+    prefix: PathBuf,
+    version: String,
+    /// The base installation, if its packages are visible too: its prefix.
+    base: Option<PathBuf>,
+    is_virtual: bool,
+}
+
+impl Installation {
+    /// The installation of an interpreter at this path, which is a link to `real`.
+    fn of(at: &Path, real: &Path) -> Option<Installation> {
+        let named = real.file_name()?.to_str()?.strip_prefix("python")?;
+        if !named.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+            return None;
+        }
+        let base = real.parent()?.parent()?;
+        let folder = at.parent()?;
+        let virtual_ = [folder.parent()?, folder].into_iter().find_map(|prefix| {
+            let text = fs::read_to_string(prefix.join("pyvenv.cfg")).ok()?;
+            Some((prefix.to_owned(), text))
+        });
+        let Some((prefix, text)) = virtual_ else {
+            let version = if named.contains('.') { named.to_owned() } else { only_version(base)? };
+            return Some(Installation { prefix: base.to_owned(), version, base: None, is_virtual: false });
+        };
+        let setting = |name: &str| {
+            let lines = text.lines().filter_map(|line| line.split_once('='));
+            lines.filter(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_owned()).next()
+        };
+        // The last parts of `3.12.1.final.0` are left out.
+        let version = setting("version").or_else(|| setting("version_info"))?;
+        let version = version.split('.').take(3).collect::<Vec<_>>().join(".");
+        let is_open = setting("include-system-site-packages").is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        Some(Installation { prefix, version, base: is_open.then(|| base.to_owned()), is_virtual: true })
+    }
+
+    fn read(&self, variables: Variables<'_>) -> Python {
+        let minor = self.version.split('.').take(2).collect::<Vec<_>>().join(".");
+        let mut folders: Vec<PathBuf> =
+            variables("PYTHONPATH").iter().flat_map(env::split_paths).filter(|dir| dir.is_absolute()).collect();
+        if self.is_virtual {
+            folders.push(self.prefix.join(format!("lib/python{minor}/site-packages")));
+        }
+        if let Some(base) = if self.is_virtual { self.base.as_ref() } else { Some(&self.prefix) } {
+            if let Some(home) = variables("HOME").filter(|_| variables("PYTHONNOUSERSITE").is_none()) {
+                folders.push(Path::new(&home).join(format!(".local/lib/python{minor}/site-packages")));
+            }
+            folders.push(base.join(format!("lib/python{minor}/site-packages")));
+            // Debian's own places.
+            if base == Path::new("/usr") {
+                folders.push(format!("/usr/local/lib/python{minor}/dist-packages").into());
+                folders.push("/usr/lib/python3/dist-packages".into());
+            }
+        }
+        let mut packages = BTreeMap::new();
+        for (name, version) in folders.iter().flat_map(|folder| distributions(folder)) {
+            // The first one is imported.
+            packages.entry(name).or_insert(version);
+        }
+        Python { version: Some(self.version.clone()), packages }
+    }
+}
+
+/// `3.12`, if an installation has packages of one version only.
+fn only_version(prefix: &Path) -> Option<String> {
+    let names = fs::read_dir(prefix.join("lib")).ok()?.flatten().map(|entry| entry.file_name());
+    let mut versions = names.filter_map(|name| Some(name.to_str()?.strip_prefix("python3.")?.to_owned()));
+    let first = versions.next()?;
+    versions.next().is_none().then(|| format!("3.{first}"))
+}
+
+/// The distributions in a folder, from the names of their `.dist-info` folders; those that were read last, while the
+/// time of the folder stays the same.
+fn distributions(folder: &Path) -> Vec<(String, String)> {
+    static SEEN: Mutex<BTreeMap<PathBuf, ((i64, i64), Vec<(String, String)>)>> = Mutex::new(BTreeMap::new());
+    let Ok(meta) = fs::metadata(folder) else { return Vec::new() };
+    let stamp = (meta.mtime(), meta.mtime_nsec());
+    let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, found)) = seen.get(folder).filter(|(then, _)| *then == stamp) {
+        return found.clone();
+    }
+    let names =
+        fs::read_dir(folder).into_iter().flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let split = |name: String| {
+        let (name, version) = name.strip_suffix(".dist-info")?.rsplit_once('-')?;
+        let parts = name.split(['-', '_', '.']).filter(|part| !part.is_empty());
+        Some((parts.collect::<Vec<_>>().join("-").to_lowercase(), version.to_owned()))
+    };
+    let mut found: Vec<(String, String)> = names.filter_map(split).collect();
+    found.sort();
+    seen.insert(folder.to_owned(), (stamp, found.clone()));
+    found
+}
+
+/// Random bytes, for the key of digests that must not be guessed.
+pub(crate) fn random_key() -> std::io::Result<[u8; 32]> {
+    let mut key = [0; 32];
+    fs::File::open("/dev/urandom")?.read_exact(&mut key)?;
+    Ok(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{os::unix::fs::symlink, process::Command};
+
+    use super::*;
+
+    /// A virtual environment of this machine's Python with these distributions.
+    fn venv(at: &Path, packages: &[&str]) -> PathBuf {
+        let made = Command::new("python3").args(["-m", "venv", "--without-pip"]).arg(at).status().unwrap();
+        assert!(made.success());
+        let mut lib = fs::read_dir(at.join("lib")).unwrap();
+        let site = lib.next().unwrap().unwrap().path().join("site-packages");
+        packages.iter().for_each(|name| fs::create_dir(site.join(format!("{name}.dist-info"))).unwrap());
+        site
+    }
+
+    fn script(at: &Path, text: &str) {
+        fs::write(at, text).unwrap();
+        fs::set_permissions(at, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn argv(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_virtual_environment_is_found_with_its_packages() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path().join("venv");
+        let site = venv(&at, &["scikit_learn-1.5.2", "Foo.Bar-2.0"]);
+        let path = format!("{}/bin:/usr/bin:/bin", at.display());
+        let variables = |name: &str| (name == "PATH").then(|| path.clone());
+        let command = argv(&["bash", "-c", "python train.py | tee log"]);
+        let found = of(&command, &variables);
+        assert_eq!(found.command.as_deref(), Some("python"));
+        let python = found.python().unwrap();
+        assert!(python.version.as_ref().is_some_and(|version| version.starts_with("3.")), "{python:?}");
+        let packages: Vec<(&str, &str)> = python.packages.iter().map(|(name, version)| (&**name, &**version)).collect();
+        assert_eq!(packages, [("foo-bar", "2.0"), ("scikit-learn", "1.5.2")]);
+        // As after `pip install -U`.
+        fs::rename(site.join("scikit_learn-1.5.2.dist-info"), site.join("scikit_learn-1.9.1.dist-info")).unwrap();
+        let (was, is) = (Some("1.5.2".into()), Some("1.9.1".into()));
+        let upgraded = flow_core::Difference::Package { name: "scikit-learn".into(), was, is };
+        assert_eq!(found.differences(&again(&found, &variables)), [upgraded]);
+    }
+
+    #[test]
+    fn an_environment_that_the_command_activates_comes_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path().join("venv");
+        venv(&at, &["torch-2.1"]);
+        let variables = |name: &str| (name == "PATH").then(|| "/usr/bin:/bin".to_owned());
+        for text in ["source VENV/bin/activate; python train.py", ". VENV/bin/activate\ncd x && python train.py"] {
+            let text = text.replace("VENV", &at.display().to_string());
+            let found = of(&argv(&["bash", "-c", &text]), &variables);
+            let python = &found.programs["python"];
+            assert_eq!(python.python.as_deref(), at.to_str(), "{found:?}");
+            assert_eq!(again(&found, &variables).programs, found.programs);
+        }
+    }
+
+    #[test]
+    fn a_console_script_is_run_by_the_python_of_its_first_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let (one, other) = (dir.path().join("one"), dir.path().join("other"));
+        venv(&one, &["torch-2.1"]);
+        venv(&other, &["torch-2.1"]);
+        for at in [&one, &other] {
+            script(&at.join("bin/train"), &format!("#!{}/bin/python\nprint(1)\n", at.display()));
+        }
+        // Found on the PATH by a link, without its environment.
+        let bin = dir.path().join("bin");
+        fs::create_dir(&bin).unwrap();
+        symlink(one.join("bin/train"), bin.join("train")).unwrap();
+        let variables = |name: &str| (name == "PATH").then(|| bin.display().to_string());
+        let found = of(&argv(&["train", "--lr", "1"]), &variables);
+        assert_eq!(found.python().unwrap().packages["torch"], "2.1");
+        // The same packages in another folder are the same environment.
+        fs::remove_file(bin.join("train")).unwrap();
+        symlink(other.join("bin/train"), bin.join("train")).unwrap();
+        assert_eq!(found.differences(&again(&found, &variables)), []);
+        script(&other.join("bin/train"), &format!("#!{}/bin/python\nprint(22)\n", other.display()));
+        let is = bin.join("train").display().to_string();
+        let differs = flow_core::Difference::Program { name: "train".into(), was: is.clone(), is };
+        assert_eq!(found.differences(&again(&found, &variables)), [differs]);
+    }
+
+    #[test]
+    fn what_cannot_be_resolved_is_absent() {
+        let dir = tempfile::tempdir().unwrap();
+        let variables = |name: &str| (name == "PATH").then(|| dir.path().display().to_string());
+        fs::write(dir.path().join("plain"), "not executable").unwrap();
+        script(&dir.path().join("shim"), "#!/usr/bin/env nothing\n");
+        for command in [&["plain"][..], &["./train.py"], &["bash", "-c", "cd x && python"], &["missing"], &[]] {
+            assert_eq!(of(&argv(command), &variables).programs, BTreeMap::new(), "{command:?}");
+        }
+        let shim = of(&argv(&["shim"]), &variables);
+        assert_eq!((shim.programs.len(), shim.python()), (1, None));
+    }
+}
