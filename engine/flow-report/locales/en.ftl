@@ -140,6 +140,8 @@ note-not-a-number = The program reported NaN or an infinite number. For a loss, 
 note-other-parameter = On { $machine }, { $name } was { $theirs }; here it is { $own }. Numbers that depend on it cannot be compared.
 note-other-input = On { $machine }, another version of { $file } was used. This may cause a difference.
 note-other-program = On { $machine }, the command, its environment or the data were different. This may cause a difference.
+note-environments = These results come from different software environments: { $list }.
+note-environments-more = These results come from different software environments: { $list }, and { $more } more differences.
 note-no-machines = There are no results of another machine: run `flow export` there and `flow import` here.
 note-unverified = The driver does not report memory per process: this is the GPU's memory in use, minus the use before the start.
 

@@ -139,6 +139,8 @@ note-not-a-number = 程序输出了 NaN 或无穷大。损失出现这种值，�
 note-other-parameter = 在 { $machine } 上 { $name } 为 { $theirs }，在此处为 { $own }：与之相关的数值不可比较。
 note-other-input = { $machine } 上使用了另一版本的 { $file }，可能由此产生差异。
 note-other-program = { $machine } 上的命令、环境变量或数据不同，可能由此产生差异。
+note-environments = 这些结果来自不同的软件环境：{ $list }。
+note-environments-more = 这些结果来自不同的软件环境：{ $list }，另有 { $more } 处不同。
 note-no-machines = 没有其他机器的结果：请在另一台机器上运行 `flow export`，再在此处运行 `flow import`。
 note-unverified = 驱动不提供各进程的显存，此处为整卡显存减去启动前已占用的部分。
 

@@ -3,8 +3,8 @@
 mod common;
 
 use common::{With, add_table, input, number, published, result, run, text, view};
-use flow_core::Outcome;
 use flow_core::reason::{Cause, Memory, Spoiled};
+use flow_core::{Digest, Environment, Outcome};
 use serde_json::{Value, json};
 
 /// The cells of a column of `table.csv`.
@@ -48,6 +48,38 @@ fn published_growth_columns_come_out() {
         assert_eq!(growth(&table, "gpu_memory"), printed("mem_growth_pct"), "{table}");
         assert_eq!(growth(&table, "epoch_time"), printed("epoch_growth_pct"), "{table}");
     }
+}
+
+#[test]
+fn results_of_different_environments_are_not_mixed_in_silence() {
+    let environment = |torch: &str, python: &str, scale: &str| {
+        serde_json::from_value::<Environment>(json!({
+            "command": "python", "key": "k", "variables": {"SCALE": scale},
+            "programs": {"python": {"path": "/home/ada/env/bin/python", "digest": Digest::of(python.as_bytes()), "python": "/e"}},
+            "pythons": {"/e": {"version": python, "packages": {"torch": torch, "numpy": "2.1"}}},
+        }))
+        .unwrap()
+    };
+    let table = |environments: &[Environment]| {
+        let of = |n: usize| Digest::of(&[n as u8]);
+        let results = (0..environments.len()).map(|n| {
+            let mut result = result("train", &[("batch", json!(n))], 1).epoch_time(1.0);
+            result.circumstances.environment = Some(of(n));
+            result
+        });
+        let mut input = input(vec![("train", view("", None, results.collect()))]);
+        input.environments = environments.iter().cloned().enumerate().map(|(n, of_it)| (of(n), of_it)).collect();
+        add_table(&mut input, "table", json!({"from": "train", "rows": "batch", "columns": ["epoch_time"]}));
+        let with = json!({"languages": ["en", "zh"], "sections": [{"table": "table"}]});
+        text(&run("report", with, &input).expect("a report"), "report.md")
+    };
+    let one = environment("2.1", "3.11.2", "a");
+    let said = table(&[one.clone(), environment("2.2", "3.12.1", "a"), environment("2.3", "3.12.1", "b")]);
+    assert!(said.contains("different software environments: Python 3.11.2 / 3.12.1; torch 2.1 / 2.2 / 2.3."), "{said}");
+    assert!(said.contains("不同的软件环境：Python 3.11.2 / 3.12.1；torch 2.1 / 2.2 / 2.3。"), "{said}");
+    // A shell's variables differ in much that means nothing.
+    let said = table(&[one.clone(), environment("2.1", "3.11.2", "b")]);
+    assert!(!said.contains("software environments"), "{said}");
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod database;
 mod detached;
 mod diverged;
 mod edits;
+mod environments;
 mod examples;
 mod expressions;
 mod faults;

@@ -11,7 +11,7 @@ use crate::columns::written;
 use crate::findings::{Beside, Finding, Holds, topic};
 use crate::format::Format;
 use crate::safe;
-use crate::table::{Content, Grid, Names, Row, Table, narrow, plain};
+use crate::table::{Content, Grid, Names, Note, Row, Table, narrow, plain, worded};
 use crate::verdict::{Resource, Together};
 use crate::words::{Args, Words};
 
@@ -88,7 +88,7 @@ pub(super) fn headline(section: &Section, answer: &Answer, words: &Words, lang: 
     together_said(answer.lead.iter().take(most).map(short), section, words, lang)
 }
 
-/// The limits of each of several groups.
+/// That results come from different environments, and the limits of each of several groups.
 pub(super) fn limits(section: &Section, words: &Words, lang: &str) -> Vec<String> {
     let several = section.together.len() > 1;
     let groups = section.together.iter().filter(|_| several);
@@ -97,7 +97,9 @@ pub(super) fn limits(section: &Section, words: &Words, lang: &str) -> Vec<String
             Args::new().with("scope", safe::text(&group.group)).with("text", judged::limits(group, words, lang)?);
         Some(words.text(lang, "scoped", &args))
     });
-    said.take(LIMITS).collect()
+    let is_mixed = |note: &&Note| matches!(note, Note::Environments { .. });
+    let mixed = section.table.notes.iter().filter(is_mixed).map(|note| worded(note, words, lang));
+    mixed.chain(said.take(LIMITS)).collect()
 }
 
 fn together_said<'s>(

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flow_core::{BuiltinInput, CorunGpus, Revision, StepResult, reason::ProfileReason};
+use flow_core::{BuiltinInput, CorunGpus, Environment, FRAMEWORKS, Revision, StepResult, reason::ProfileReason};
+use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -79,6 +80,7 @@ pub(super) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult
     let mut cpus: BTreeMap<String, u32> = BTreeMap::new();
     let mut versions: BTreeMap<usize, Vec<String>> = BTreeMap::new();
     let mut drivers = Vec::new();
+    let mut software: IndexMap<&str, BTreeSet<String>> = IndexMap::new();
     // Members of a co-run group with separate GPUs used all of these at once.
     let mut groups: BTreeMap<(&str, &str, u32, &str), BTreeSet<&str>> = BTreeMap::new();
     for r in measured {
@@ -101,6 +103,13 @@ pub(super) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult
             let known = versions.entry(at).or_default();
             if let Some(version) = c.facts.get(*name).filter(|v| !known.contains(v)) {
                 known.push(version.clone());
+            }
+        }
+        let environment = c.environment.and_then(|digest| input.environments.get(&digest));
+        if let Some(python) = environment.and_then(Environment::python) {
+            software.entry("Python").or_default().extend(python.version.clone());
+            for name in FRAMEWORKS {
+                software.entry(name).or_default().extend(python.packages.get(name).cloned());
             }
         }
         // A driver version means nothing for a run without a GPU.
@@ -134,6 +143,11 @@ pub(super) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult
         .filter(|(_, v)| !v.is_empty())
         .map(|(at, values)| (VERSIONS[at].to_owned(), values.join(", ")))
         .collect();
+    // A program that reports its own version of a framework knows it better.
+    software.retain(|name, found| !found.is_empty() && known.iter().all(|(known, _)| known != name));
+    let software =
+        software.into_iter().map(|(name, of)| (name.to_owned(), of.into_iter().collect::<Vec<_>>().join(", ")));
+    known = software.chain(known).collect();
     if !drivers.is_empty() {
         known.push(("driver".into(), drivers.join(", ")));
     }

@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::derive::derive;
 use super::digits::{Reading, refine};
+use super::environments;
 use super::epochs::{self, Along};
 use super::groups::{Groups, Measured, add};
 use super::machines;
@@ -83,6 +84,9 @@ pub(crate) fn build(with: &TableWith, input: &BuiltinInput) -> Result<Table, Bui
         }
     }
     tabulate(with, &results, &mut table)?;
+    if let Some(note) = environments::note(all.iter().filter(meant), &input.environments) {
+        table.note(note);
+    }
     if let Some(reference) = with.reference.as_ref().filter(|reference| reference.when) {
         let earlier = reference::results(reference, with, &mut table, &results, input)?;
         let mut of = Table { format: TABLE_FORMAT, from: with.from.clone(), ..Table::default() };

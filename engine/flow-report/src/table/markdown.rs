@@ -458,6 +458,15 @@ pub(crate) fn worded(note: &Note, words: &Words, lang: &str) -> String {
         Note::OtherProgram { machine } => {
             words.text(lang, "note-other-program", &args.with("machine", safe::text(machine)))
         }
+        Note::Environments { varying, more } => {
+            let each = varying.iter().map(|one| match &*one.values {
+                [] => safe::code(&one.name),
+                values => format!("{} {}", safe::text(&one.name), safe::text(&values.join(" / "))),
+            });
+            let key = if *more == 0 { "note-environments" } else { "note-environments-more" };
+            let list = each.collect::<Vec<_>>().join(&words.mark(&[lang], "mark-semicolon"));
+            words.text(lang, key, &args.with("list", list).with("more", more.to_string()))
+        }
         Note::NoMachines => words.text(lang, "note-no-machines", &args),
         Note::Unverified => words.text(lang, "note-unverified", &args),
     }

@@ -7,6 +7,7 @@ mod csv;
 mod curve;
 mod derive;
 mod digits;
+mod environments;
 mod epochs;
 mod groups;
 mod labels;

@@ -313,10 +313,24 @@ pub enum Note {
     OtherInput { machine: String, file: String },
     /// Files and parameters are the same there, but the command, its environment or the outputs of other steps differ.
     OtherProgram { machine: String },
+    /// The results come from different software environments.
+    Environments {
+        varying: Vec<Varying>,
+        /// How many more differences there are.
+        more: u32,
+    },
     /// There are no results of another machine.
     NoMachines,
     /// GPU memory is that of the whole GPU, relative to its state before the start.
     Unverified,
+}
+
+/// A program or package that differs among results, with its versions; a program has none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Varying {
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<String>,
 }
 
 impl Cell {
