@@ -46,6 +46,9 @@ pub struct ProgramFile {
     pub path: String,
     /// The digest of its content.
     pub digest: Digest,
+    /// Seconds and nanoseconds of its modification time, and its size: while they stay, so does the content.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stamp: Option<(i64, i64, u64)>,
     /// For a Python interpreter, or a script run by one: the prefix of the installation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub python: Option<String>,
@@ -176,7 +179,12 @@ mod tests {
 
     fn environment(version: &str, packages: &[(&str, &str)], variables: &[(&str, Option<&str>)]) -> Environment {
         let python = Some("/venv".to_owned());
-        let program = ProgramFile { path: "/venv/bin/python".into(), digest: Digest::of(version.as_bytes()), python };
+        let program = ProgramFile {
+            path: "/venv/bin/python".into(),
+            digest: Digest::of(version.as_bytes()),
+            stamp: None,
+            python,
+        };
         let packages = packages.iter().map(|(name, version)| ((*name).to_owned(), (*version).to_owned())).collect();
         Environment {
             command: Some("python".into()),
@@ -239,8 +247,12 @@ mod tests {
 
     #[test]
     fn a_program_differs_by_its_content() {
-        let program =
-            |path: &str, content: &[u8]| ProgramFile { path: path.into(), digest: Digest::of(content), python: None };
+        let program = |path: &str, content: &[u8]| ProgramFile {
+            path: path.into(),
+            digest: Digest::of(content),
+            stamp: None,
+            python: None,
+        };
         let of =
             |program| Environment { programs: BTreeMap::from([("sim".into(), program)]), ..Environment::default() };
         let was = of(program("/a/sim", b"1"));

@@ -19,6 +19,8 @@ use flow_core::{
 const PYTHONS: [&str; 2] = ["python", "python3"];
 /// Of a larger program, size and time count instead of the content.
 const LONGEST: u64 = 64 << 20;
+/// A larger program is no script, and is not read again while size and time stay the same.
+const LONGEST_SCRIPT: u64 = 1 << 20;
 
 /// The variables of a program, by name.
 pub(crate) type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -35,6 +37,13 @@ pub(crate) fn of(argv: &[String], variables: Variables<'_>) -> Environment {
 /// The same names as in a recorded environment, as they are found now.
 pub(crate) fn again(recorded: &Environment, variables: Variables<'_>) -> Environment {
     let own = |name: &str| recorded.own.get(name).cloned().or_else(|| variables(name));
+    for program in recorded.programs.values() {
+        if let (Some(stamp), Ok(real)) = (program.stamp, fs::canonicalize(&program.path))
+            && stamp.2 > LONGEST_SCRIPT
+        {
+            SEEN.lock().unwrap_or_else(PoisonError::into_inner).entry(real).or_insert((stamp, (program.digest, None)));
+        }
+    }
     let (command, activated) = (recorded.command.clone(), recorded.activated.clone());
     let mut found = Environment { command, activated, ..Environment::default() };
     find(recorded.programs.keys().cloned(), &own, &mut found);
@@ -67,7 +76,7 @@ fn resolve(name: &str, path: &str) -> Option<PathBuf> {
 /// A program, and the Python installation that it is or that runs it.
 fn program(at: &Path, path: &str) -> Option<(ProgramFile, Option<Installation>)> {
     let real = fs::canonicalize(at).ok()?;
-    let (digest, interpreter) = content(&real)?;
+    let (stamp, (digest, interpreter)) = content(&real)?;
     let installation = match interpreter {
         None => Installation::of(at, &real),
         Some(line) => {
@@ -77,21 +86,26 @@ fn program(at: &Path, path: &str) -> Option<(ProgramFile, Option<Installation>)>
         }
     };
     let python = installation.as_ref().map(|installation| installation.prefix.display().to_string());
-    Some((ProgramFile { path: at.display().to_string(), digest, python }, installation))
+    Some((ProgramFile { path: at.display().to_string(), digest, stamp: Some(stamp), python }, installation))
 }
 
 /// Digest of a program and, for a script, the rest of its `#!` line, which is no part of the digest: it may name the
 /// folder of a virtual environment.
 type Content = (Digest, Option<String>);
 
+/// The contents of programs by path, with the time and size of each when it was read.
+static SEEN: Mutex<BTreeMap<PathBuf, (Stamp, Content)>> = Mutex::new(BTreeMap::new());
+
+/// Seconds and nanoseconds of a modification time, and a size.
+type Stamp = (i64, i64, u64);
+
 /// The content of a program; the last one that was read, while size and time stay the same.
-fn content(real: &Path) -> Option<Content> {
-    static SEEN: Mutex<BTreeMap<PathBuf, ((i64, i64, u64), Content)>> = Mutex::new(BTreeMap::new());
+fn content(real: &Path) -> Option<(Stamp, Content)> {
     let meta = fs::metadata(real).ok()?;
     let stamp = (meta.mtime(), meta.mtime_nsec(), meta.len());
     let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, content)) = seen.get(real).filter(|(then, _)| *then == stamp) {
-        return Some(content.clone());
+    if let Some(known) = seen.get(real).filter(|(then, _)| *then == stamp) {
+        return Some(known.clone());
     }
     let content = if meta.len() > LONGEST {
         (Digest::of(format!("{stamp:?}").as_bytes()), None)
@@ -105,7 +119,7 @@ fn content(real: &Path) -> Option<Content> {
         (Digest::of(script.map_or(&bytes, |(_, rest)| rest)), line)
     };
     seen.insert(real.to_owned(), (stamp, content.clone()));
-    Some(content)
+    Some((stamp, content))
 }
 
 /// A Python installation, or a virtual environment.

@@ -27,62 +27,14 @@ use crate::{clock, environment};
 
 /// Variables that differ from one shell to the next without meaning anything to a step, or that flow itself sets.
 /// docs/language.md lists them.
-const NOISE: [&str; 38] = [
-    "_",
-    "PWD",
-    "OLDPWD",
-    "SHLVL",
-    "COLUMNS",
-    "LINES",
-    "PS1",
-    "PROMPT_COMMAND",
-    "LS_COLORS",
-    "COLORTERM",
-    "HOSTNAME",
-    "WINDOWID",
-    "DISPLAY",
-    "WAYLAND_DISPLAY",
-    "XAUTHORITY",
-    "TMUX",
-    "TMUX_PANE",
-    "STY",
-    "WINDOW",
-    "GPG_TTY",
-    "INVOCATION_ID",
-    "JOURNAL_STREAM",
-    "SYSTEMD_EXEC_PID",
-    "MANAGERPID",
-    "VIRTUAL_ENV_PROMPT",
-    "CONDA_PROMPT_MODIFIER",
-    "CONDA_SHLVL",
-    "OMP_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "RAYON_NUM_THREADS",
-    "PYTHONUNBUFFERED",
-    "CUDA_DEVICE_ORDER",
-    "CUDA_VISIBLE_DEVICES",
-    "MASTER_ADDR",
-    "MASTER_PORT",
-    "SUDO_COMMAND",
-];
+const NOISE: &str = "_ PWD OLDPWD SHLVL COLUMNS LINES PS1 PROMPT_COMMAND LS_COLORS COLORTERM HOSTNAME WINDOWID DISPLAY \
+    WAYLAND_DISPLAY XAUTHORITY TMUX TMUX_PANE STY WINDOW GPG_TTY INVOCATION_ID JOURNAL_STREAM \
+    SYSTEMD_EXEC_PID MANAGERPID VIRTUAL_ENV_PROMPT CONDA_PROMPT_MODIFIER CONDA_SHLVL OMP_NUM_THREADS \
+    MKL_NUM_THREADS OPENBLAS_NUM_THREADS NUMEXPR_NUM_THREADS RAYON_NUM_THREADS PYTHONUNBUFFERED \
+    CUDA_DEVICE_ORDER CUDA_VISIBLE_DEVICES MASTER_ADDR MASTER_PORT SUDO_COMMAND";
 /// Beginnings of such names.
-const NOISES: [&str; 13] = [
-    "FLOW_",
-    "SLURM_",
-    "TERM",
-    "SSH_",
-    "XDG_SESSION",
-    "XDG_SEAT",
-    "XDG_VTNR",
-    "DBUS",
-    "VSCODE_",
-    "VTE_",
-    "KITTY_",
-    "WEZTERM_",
-    "BASH_FUNC_",
-];
+const NOISES: &str =
+    "FLOW_ SLURM_ TERM SSH_ XDG_SESSION XDG_SEAT XDG_VTNR DBUS VSCODE_ VTE_ KITTY_ WEZTERM_ BASH_FUNC_";
 /// What a step may set itself, and the search for programs and packages depends on.
 const SEARCHED: [&str; 2] = ["PATH", "PYTHONPATH"];
 /// An environment is looked at again after this time.
@@ -104,7 +56,9 @@ impl Shell {
     /// Without a key, no variable is known.
     fn of(inherited: &BTreeMap<String, String>, key: Option<[u8; 32]>) -> Shell {
         let short = |hash: blake3::Hash| hash.to_hex()[..16].to_owned();
-        let is_noise = |name: &str| NOISE.contains(&name) || NOISES.iter().any(|begin| name.starts_with(begin));
+        let is_noise = |name: &str| {
+            NOISE.split(' ').any(|noise| name == noise) || NOISES.split(' ').any(|begin| name.starts_with(begin))
+        };
         let told = inherited.iter().filter(|(name, _)| !is_noise(name));
         let variables = key.iter().flat_map(|key| {
             told.clone().map(|(name, value)| (name.clone(), Some(short(blake3::keyed_hash(key, value.as_bytes())))))
