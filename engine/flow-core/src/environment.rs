@@ -246,6 +246,16 @@ mod tests {
     }
 
     #[test]
+    fn without_folders_the_differences_stay() {
+        let was = environment("3.11.2", &[("numpy", "1.26.4")], &[("SCALE", Some("a"))]);
+        let is = environment("3.11.2", &[("numpy", "2.0")], &[("SCALE", Some("b"))]);
+        let hidden = was.clone().without_folders();
+        assert_eq!(hidden.differences(&is.clone().without_folders()), [package("numpy", Some("1.26.4"), Some("2.0"))]);
+        assert_eq!(was.differences(&is).len(), 2);
+        assert!(!format!("{hidden:?}").contains("/venv") && hidden.python().is_some(), "{hidden:?}");
+    }
+
+    #[test]
     fn a_program_differs_by_its_content() {
         let program = |path: &str, content: &[u8]| ProgramFile {
             path: path.into(),

@@ -101,7 +101,7 @@ pub fn words(command: &str) -> Option<Vec<String>> {
     (!program.is_empty() && !SHELL_WORDS.contains(&program.as_str())).then_some(words)
 }
 
-/// What a command starts first.
+/// The start of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct First {
     /// The `bin` folder of the virtual environment that it activates before.
@@ -110,7 +110,8 @@ pub struct First {
     pub program: Option<String>,
 }
 
-/// What a command starts first, from its arguments. Assignments before it are left out, and so are `bash` and `env`.
+/// Finds the first program of a command from its arguments. Assignments before it are left out, and so are `bash` and
+/// `env`.
 ///
 /// ```
 /// # use flow_core::shell::first;

@@ -1,5 +1,5 @@
 //! Finds the software environment of a program: program files, Python installations and their packages. Reads links,
-//! names of folders and the content of program files; starts nothing. What cannot be found is left out.
+//! names of folders and the content of program files; starts nothing. An unknown part is left out.
 
 use std::{
     collections::BTreeMap,
@@ -17,9 +17,9 @@ use flow_core::{
 
 /// Looked for in every environment.
 const PYTHONS: [&str; 2] = ["python", "python3"];
-/// Of a larger program, size and time count instead of the content.
+/// The digest of a larger program covers its size and time instead of its content.
 const LONGEST: u64 = 64 << 20;
-/// A larger program is no script, and is not read again while size and time stay the same.
+/// A larger file is not a script. It is read again only if its size or time changes.
 const LONGEST_SCRIPT: u64 = 1 << 20;
 
 /// The variables of a program, by name.
@@ -89,8 +89,8 @@ fn program(at: &Path, path: &str) -> Option<(ProgramFile, Option<Installation>)>
     Some((ProgramFile { path: at.display().to_string(), digest, stamp: Some(stamp), python }, installation))
 }
 
-/// Digest of a program and, for a script, the rest of its `#!` line, which is no part of the digest: it may name the
-/// folder of a virtual environment.
+/// Digest of a program, and the rest of a script's `#!` line. The digest does not cover that line, because it may name
+/// the folder of a virtual environment.
 type Content = (Digest, Option<String>);
 
 /// The contents of programs by path, with the time and size of each when it was read.
@@ -197,7 +197,9 @@ fn only_version(prefix: &Path) -> Option<String> {
 /// The distributions in a folder, from the names of their `.dist-info` folders; those that were read last, while the
 /// time of the folder stays the same.
 fn distributions(folder: &Path) -> Vec<(String, String)> {
-    static SEEN: Mutex<BTreeMap<PathBuf, ((i64, i64), Vec<(String, String)>)>> = Mutex::new(BTreeMap::new());
+    /// The time of a folder, and its distributions.
+    type Listed = ((i64, i64), Vec<(String, String)>);
+    static SEEN: Mutex<BTreeMap<PathBuf, Listed>> = Mutex::new(BTreeMap::new());
     let Ok(meta) = fs::metadata(folder) else { return Vec::new() };
     let stamp = (meta.mtime(), meta.mtime_nsec());
     let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -217,7 +219,7 @@ fn distributions(folder: &Path) -> Vec<(String, String)> {
     found
 }
 
-/// Random bytes, for the key of digests that must not be guessed.
+/// Random bytes for a secret key.
 pub(crate) fn random_key() -> std::io::Result<[u8; 32]> {
     let mut key = [0; 32];
     fs::File::open("/dev/urandom")?.read_exact(&mut key)?;

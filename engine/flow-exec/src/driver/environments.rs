@@ -35,7 +35,7 @@ const NOISE: &str = "_ PWD OLDPWD SHLVL COLUMNS LINES PS1 PROMPT_COMMAND LS_COLO
 /// Beginnings of such names.
 const NOISES: &str =
     "FLOW_ SLURM_ TERM SSH_ XDG_SESSION XDG_SEAT XDG_VTNR DBUS VSCODE_ VTE_ KITTY_ WEZTERM_ BASH_FUNC_";
-/// What a step may set itself, and the search for programs and packages depends on.
+/// Variables that decide which programs and packages a step finds. A step may set them itself.
 const SEARCHED: [&str; 2] = ["PATH", "PYTHONPATH"];
 /// An environment is looked at again after this time.
 const FRESH: Duration = Duration::from_secs(1);
@@ -43,8 +43,11 @@ const FRESH: Duration = Duration::from_secs(1);
 /// The environments of a run's attempts.
 pub(crate) struct Environments {
     shell: Shell,
-    seen: Mutex<BTreeMap<Vec<String>, (Instant, Option<Digest>)>>,
+    seen: Mutex<BTreeMap<Vec<String>, Recorded>>,
 }
+
+/// When an environment was looked at, and its object.
+type Recorded = (Instant, Option<Digest>);
 
 /// The digests of the shell's variables.
 struct Shell {
@@ -215,5 +218,17 @@ impl PresentEnvironment {
             }
         }
         changes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_lists_the_variables_that_do_not_count() {
+        let page = include_str!("../../../../docs/language.md");
+        let missing = |name: &&str| !page.contains(&format!("`{name}`"));
+        assert_eq!(NOISE.split(' ').chain(NOISES.split(' ')).filter(missing).collect::<Vec<_>>(), [""; 0]);
     }
 }

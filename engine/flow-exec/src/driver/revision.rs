@@ -72,7 +72,7 @@ fn look(folder: &Path, written: &[PathBuf], read: &[PathBuf]) -> Option<Revision
     let mut status = git(folder);
     status.args(["status", "--porcelain=v2", "--branch", "--untracked-files=no", "--ignore-submodules=dirty"]);
     status.args(["--", ":(top)"]).args(written.iter().map(named(":(exclude,top,literal)")));
-    let revision = answer(status, |said| told(said), |told| told.as_ref().is_some_and(|told| told.dirty))??;
+    let revision = answer(status, told, |told| told.as_ref().is_some_and(|told| told.dirty))??;
     if revision.dirty || read.is_empty() {
         return Some(revision);
     }
@@ -82,8 +82,8 @@ fn look(folder: &Path, written: &[PathBuf], read: &[PathBuf]) -> Option<Revision
     Some(Revision { dirty, ..revision })
 }
 
-/// What `read` takes from git's output, if that is enough or git succeeded. If git had more to print, it ends with an
-/// error when the pipe closes.
+/// Reads git's output. `None` if git failed, unless the part that was read is `enough`. If git had more to print, it
+/// ends with an error when the pipe closes.
 fn answer<T>(
     mut git: Command,
     read: impl FnOnce(BufReader<Take<ChildStdout>>) -> T,
