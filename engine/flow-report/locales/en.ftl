@@ -207,7 +207,7 @@ finding-hardly-changed = From { $a } to { $b }, { $column } { $how ->
    *[both] changes by less than { $most }
 }.
 finding-mixed = From { $a } to { $b }, { $column } rises in some rows and falls in others: { $range }.
-finding-within-repetitions = From { $a } to { $b }, no change of { $column } stands out of how much repetitions differ: { $mean } on average, 95% confidence interval { $interval }.
+finding-within-repetitions = From { $a } to { $b }, { $column } changes by no more than repetitions differ: { $mean } on average, 95% confidence interval { $interval }.
 finding-same-learned = From { $a } to { $b }, { $column } { $told ->
     [yes] changes little
    *[no] is the same within its run-to-run spread
@@ -953,7 +953,10 @@ best-by-name = { $goal ->
 best-note = { $paired ->
     [yes] Paired t-tests
    *[no] t-tests
-} with Bonferroni's correction for { $comparisons } comparisons. A point is worse if p is at most 0.05.
+}{ $comparisons ->
+    [1] {""}
+   *[other] {" "}with Bonferroni's correction for { $comparisons } comparisons
+}. A point is worse if p is at most 0.05.
 best-note-medians = The table shows medians and their differences; p compares means.
 best-more = { $more ->
     [1] One more point is

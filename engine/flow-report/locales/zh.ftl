@@ -1235,7 +1235,10 @@ best-by-name = 数值越{ $goal ->
 best-note = { $paired ->
     [yes] 配对 t 检验
    *[no] t 检验
-}，按 { $comparisons } 次比较做 Bonferroni 校正；p 不超过 0.05 时视为更差。
+}{ $comparisons ->
+    [1] {""}
+   *[other] ，按 { $comparisons } 次比较做 Bonferroni 校正
+}；p 不超过 0.05 时视为更差。
 best-note-medians = 表中所示为中位数及其差，p 比较的是均值。
 best-more = 另有 { $more } 个更差的点未列出。
 

@@ -84,7 +84,7 @@ fn one_row_of_repetitions_is_told_by_their_test() {
     - From a to b, epoch_loss falls by 15% (paired t-test, p = 0.00026).
     - 从 a 到 b，epoch_loss 下降 15%（配对 t 检验，p = 0.00026）。
 
-    - From a to b, no change of epoch_loss stands out of how much repetitions differ: −3% on average, 95% confidence interval −10% to +3%.
+    - From a to b, epoch_loss changes by no more than repetitions differ: −3% on average, 95% confidence interval −10% to +3%.
     - 从 a 到 b，epoch_loss 的变化未超出重复运行的波动：平均 −3%，95% 置信区间为 −10% 至 +3%。
     ");
 }
@@ -289,7 +289,7 @@ fn what_changes_by_no_more_than_repetitions_is_told_with_its_interval() {
         [&[(7.151, 0.9), (6.802, 0.9), (6.443, 0.9)], &[(2.133, 0.9), (1.979, 0.9), (2.216, 0.9)]];
     insta::assert_snapshot!(seeds(&[[little[0], much[0]], [little[1], much[1]]]), @r"
     - v7: Epoch time differs with batch size by more than repetitions do: means of 2.10 to 7.15 s (paired F-test, p = 0.0075).
-    - From v7 to v11, no change of epoch time stands out of how much repetitions differ: −2% on average, 95% confidence interval −10% to +6%.
+    - From v7 to v11, epoch time changes by no more than repetitions differ: −2% on average, 95% confidence interval −10% to +6%.
     - From v7 to v11, top-1 is the same within its run-to-run spread: the 95% confidence interval of the change is 0.0 points.
     ");
 }

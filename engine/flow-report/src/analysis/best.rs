@@ -228,7 +228,7 @@ impl Ranking {
         });
         let tested = self.points.iter().any(|point| point.p.is_some());
         let notes = langs.iter().filter(|_| tested).map(|lang| {
-            let args = Args::new().with("comparisons", (self.points.len() - 1).to_string());
+            let args = Args::new().count("comparisons", self.points.len() - 1);
             words.text(lang, "best-note", &args.with("paired", self.pairing()))
         });
         let is_median =
