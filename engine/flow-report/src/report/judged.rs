@@ -2,12 +2,14 @@
 //! demand.
 
 use super::gains::{change_of, share, slowdowns, times_of};
-use crate::bounds::SAME;
 use crate::format::Format;
 use crate::safe;
 use crate::table::name;
 use crate::verdict::{Refusal, Resource, Ruled, Ruling, Together, Verdict};
 use crate::words::{Args, Words};
+
+/// Gains that differ by less than this share read alike.
+const READ_ALIKE: f64 = 0.005;
 
 pub(super) fn verdict_key(verdict: &Verdict) -> &'static str {
     match verdict {
@@ -53,7 +55,7 @@ fn more_cpus(group: &Together, words: &Words, lang: &str) -> Option<String> {
 fn possible(group: &Together) -> Option<f64> {
     let (most, (gain, half)) = group.possible.zip(group.gain)?;
     let impossible = gain - half.unwrap_or(0.0) > most;
-    let decided = !group.verdict.is_undecided() && gain > most * (1.0 + SAME);
+    let decided = !group.verdict.is_undecided() && gain > most * (1.0 + READ_ALIKE);
     (impossible || decided).then_some(most)
 }
 
