@@ -7,6 +7,7 @@ use std::process::Command;
 use flow_testkit::{TestSpace, until};
 use nix::sys::signal::Signal;
 
+use crate::environments::with_venv;
 use crate::space;
 
 const SWEEP: &str = "flow: 1
@@ -213,7 +214,7 @@ print('acc', 1 - lr)
 
 /// A machine that has run and exported it, and one without anything but the bundle.
 fn reported() -> (TestSpace, TestSpace) {
-    let (there, here) = (space(), space());
+    let ((there, _), here) = (with_venv(&["torch-2.1.0"]), space());
     there.write("w.yaml", REPORTED).write("train.py", TRAIN);
     there.flow(["run", "w.yaml"]).expect(0);
     assert_eq!(there.flow(["export", "--bundle", "x.bundle", "--as", "lab4"]).expect(0).stderr(), "");
@@ -239,6 +240,7 @@ fn an_imported_run_is_read_and_reported_where_nothing_else_is() {
     for file in ["out/report.md", "out/report/table-chart-1.svg", "out/report/table.csv"] {
         assert_eq!(here.read(file), there.read(file), "{file}");
     }
+    assert!(here.read("out/report.md").contains("PyTorch 2.1.0"));
     has(&["report"], "# sweep");
     has(&["report", &id, "--print", "--answer"], "Best acc");
     // As on its machine, from what it measured there.

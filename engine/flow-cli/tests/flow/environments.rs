@@ -10,7 +10,7 @@ use flow_testkit::TestSpace;
 use crate::space;
 
 /// A space whose `python` is that of a virtual environment with these distributions, and the folder of its packages.
-fn with_venv(packages: &[&str]) -> (TestSpace, PathBuf) {
+pub(crate) fn with_venv(packages: &[&str]) -> (TestSpace, PathBuf) {
     let mut space = space();
     let made = Command::new("python3").args(["-m", "venv", "--without-pip"]).arg(space.path("venv")).status().unwrap();
     assert!(made.success());

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use flow_core::{
-    Artifact, ArtifactKind, BuiltinInput, BuiltinOutput, Builtins, Digest, Expansion, Input, InstanceId, Series,
-    Settled, StepResult,
+    Artifact, ArtifactKind, BuiltinInput, BuiltinOutput, Builtins, Digest, Environment, Expansion, Input, InstanceId,
+    Series, Settled, StepResult,
     reason::{BuiltinFault, Fault},
 };
 use flow_store::{Objects, StoreError};
@@ -50,15 +50,20 @@ pub(crate) fn input(
             }
         }
     }
-    let shown = input.steps.values().flat_map(|view| &view.results).map(|result| &result.circumstances);
-    let recorded: BTreeSet<Digest> = shown.chain(&input.behind).filter_map(|seen| seen.environment).collect();
-    let known = |digest| Some((digest, environments::load(&digest, objects)?));
-    input.environments = recorded.into_iter().filter_map(known).collect();
+    input.environments = environments(&input, objects);
     let inputs = expansion.instances[id.index()].inputs.iter().chain(late);
     for named in inputs.filter(|input| input.in_place) {
         input.files.insert(expansion.lies_at(named), read(&lies(named), &named.path)?);
     }
     Ok(input)
+}
+
+/// The recorded environments of the results that a built-in step sees.
+pub(super) fn environments(input: &BuiltinInput, objects: &Objects) -> BTreeMap<Digest, Environment> {
+    let shown = input.steps.values().flat_map(|view| &view.results).map(|result| &result.circumstances);
+    let recorded: BTreeSet<Digest> = shown.chain(&input.behind).filter_map(|seen| seen.environment).collect();
+    let known = |digest| Some((digest, environments::load(&digest, objects)?));
+    recorded.into_iter().filter_map(known).collect()
 }
 
 /// True if an output is a picture small enough for a report.

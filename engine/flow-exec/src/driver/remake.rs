@@ -109,6 +109,7 @@ fn input(
             }
         }
     }
+    input.environments = builtin::environments(&input, objects);
     for named in expansion.instances[id.index()].inputs.iter().filter(|input| input.in_place) {
         let unread =
             |e: std::io::Error| BuiltinFault::InputUnread { path: named.path.clone(), error: Box::new(e.into()) };
