@@ -149,6 +149,19 @@ impl Workspace {
     }
 }
 
+/// Removes `.` and `..` from the text of a path, without the file system.
+pub(crate) fn normal(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            std::path::Component::ParentDir => drop(out.pop()),
+            std::path::Component::CurDir => {}
+            other => out.push(other),
+        }
+    }
+    out
+}
+
 fn refuse(why: Option<String>) -> Result<(), ExecError> {
     let way_out = "choose a store with --store DIR: this one, if you trust its owner, or one of your own; or move the workflow into \
                    a folder of your own";
@@ -173,6 +186,11 @@ mod tests {
     use std::fs;
 
     use super::*;
+
+    #[test]
+    fn the_dots_of_a_path_are_removed() {
+        assert_eq!(normal(Path::new("/lab/workflows/../reports/./a.md")), Path::new("/lab/reports/a.md"));
+    }
 
     #[test]
     fn the_root_is_the_nearest_sign_of_one() {

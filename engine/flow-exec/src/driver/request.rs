@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use flow_core::{Difference, RunId, Unfollowed, plan::Force};
 
 use super::{
-    Session, SessionRequest,
-    publish::{PublishRequest, PublishedFile, WithheldFile},
+    reports::publish::{PublishRequest, PublishedFile, WithheldFile},
+    session::Session,
+    session::SessionRequest,
 };
 use crate::ExecError;
 

@@ -18,10 +18,12 @@ use nix::sys::signal::{Signal, raise};
 use proptest::{prelude::*, test_runner::TestRunner};
 
 use super::{
-    RunOptions, SessionRequest, Update,
     executor::{Ended, Event, Executor, Observed, OutcomeOverride, RetryAdvice, Work},
     request::ForceRequest,
+    request::RunOptions,
     run::run_on,
+    session::SessionRequest,
+    updates::Update,
 };
 use crate::{ExecError, clock, keeper};
 

@@ -10,11 +10,11 @@ use flow_store::{FinishedRun, Snapshot, Stood, StoreDir};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    context::RunContext,
-    environments::PresentEnvironment,
-    lookup::digest_of,
-    outcomes::NOT_NEEDED,
-    publish::{PublishedFile, WithheldFile},
+    begin::context::RunContext,
+    begin::environments::PresentEnvironment,
+    decide::outcomes::NOT_NEEDED,
+    plan::lookup::digest_of,
+    reports::publish::{PublishedFile, WithheldFile},
     request::RunEnd,
 };
 use crate::{ExecError, Workspace, clock};

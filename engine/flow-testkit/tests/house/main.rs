@@ -343,6 +343,49 @@ fn rooms_of_the_core_go_one_way() {
     assert!(guilty.is_empty(), "{}", guilty.join("\n"));
 }
 
+/// The rooms of the driver, from the top floor down.
+const DRIVER: &[&str] = &[
+    "run",
+    "unchanged",
+    "live",
+    "attempts",
+    "request",
+    "reports",
+    "decide",
+    "begin",
+    "plan",
+    "session",
+    "results",
+    "recover",
+    "machine",
+    "updates",
+    "cancel",
+    "executor",
+];
+
+#[test]
+fn rooms_of_the_driver_take_only_from_lower_ones() {
+    const PLACE: &str = "engine/flow-exec/src/driver/";
+    let of_driver = |source: &&Source| source.path.starts_with(PLACE) && !source.path.ends_with("driver/tests.rs");
+    let modules = shipped().filter(of_driver).map(|source| {
+        let path = source.path.trim_start_matches("engine/flow-exec/src/");
+        (circles::module(path), &source.code)
+    });
+    let imports = circles::imports(&modules.collect());
+    let floor = |file: &circles::Path| {
+        let room = file.get(1)?;
+        Some(DRIVER.iter().position(|known| known == room).unwrap_or_else(|| panic!("DRIVER lacks the room `{room}`")))
+    };
+    let mut guilty = Vec::new();
+    for (from, to) in &imports {
+        let Some(own) = floor(from) else { continue };
+        let up = to.iter().filter(|(to, _)| floor(to).is_some_and(|other| other < own));
+        guilty.extend(up.map(|(to, names)| format!("{} takes {names:?} from {}", from.join("::"), to.join("::"))));
+    }
+    assert!(guilty.is_empty(), "{}", guilty.join("\n"));
+    assert!(imports.len() > 50, "{}", imports.len());
+}
+
 #[test]
 fn no_files_import_each_other_in_a_circle() {
     let mut crates: BTreeMap<&str, BTreeMap<circles::Path, &Source>> = BTreeMap::new();

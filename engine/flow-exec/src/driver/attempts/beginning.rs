@@ -13,15 +13,17 @@ use super::Attempts;
 use crate::{
     ExecError, clock,
     driver::{
-        cards::Cards,
-        collect::Builtin,
-        corunners,
+        attempts::{
+            collect::Builtin,
+            corunners,
+            placements::{cards_of, given},
+            running::{self, Running},
+        },
+        begin::fill::{Fill, Filled, Prepared},
+        decide::outcomes::Outcomes,
         executor::{Executor, Work},
-        fill::{Fill, Filled, Prepared},
-        outbox::Outbox,
-        outcomes::Outcomes,
-        placements::{cards_of, given},
-        running::{self, Running},
+        machine::cards::Cards,
+        updates::outbox::Outbox,
     },
     node::NewSamples,
 };

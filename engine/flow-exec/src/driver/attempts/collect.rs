@@ -1,0 +1,335 @@
+//! The job after an attempt's end: the rest of its output, its artifacts and numbers, and whether its measurement can
+//! be trusted. Built-ins run here as well. Settles nothing.
+
+use std::{collections::BTreeMap, fs, sync::Arc};
+
+use flow_core::{
+    ArtifactKind, AttemptId, Body, CorunWindow, Digest, GpuFacts, Input, Instance, InstanceId, Outcome, StepResult,
+    Usage,
+    measure::CoRunner,
+    reason::{BatchEnd, Cause, Fault, Spoiled, Stopped},
+};
+use flow_protocol::{self as protocol, Exit};
+
+use super::running::Running;
+use crate::{
+    attempt::{Folder, Said},
+    clock,
+    driver::{
+        begin::context::RunContext,
+        executor::{Observed, OutcomeOverride, RemoteObservation, RetryAdvice},
+        reports::builtin,
+        results::{
+            checkpoint::Checkpoint,
+            finish::{self, End},
+            keep::keep_inputs,
+            listener::News,
+        },
+        session::plugin_of,
+    },
+    node::NewSamples,
+};
+
+/// An attempt whose program and all its descendants are gone.
+pub(crate) struct Collect {
+    pub(crate) attempt: AttemptId,
+    pub(crate) running: Running,
+    pub(crate) exit: Exit,
+    pub(crate) fingerprint: Option<Digest>,
+    /// The fingerprint of the attempt.
+    pub(crate) attempt_fingerprint: Option<Digest>,
+    /// The arrival times of its lines are unknown, so it is not read again.
+    pub(crate) is_unwatched: bool,
+    pub(crate) window: Option<CorunWindow>,
+    /// The attempts that ran at the same time.
+    pub(crate) corunners: BTreeMap<AttemptId, CoRunner>,
+    /// The GPU that it lost, if any.
+    pub(crate) lost: Option<GpuFacts>,
+    pub(crate) seen: Observed,
+    /// Observations that only the machine where it ran can make.
+    pub(crate) there: Option<RemoteObservation>,
+    /// An outcome that replaces what the program's exit says.
+    pub(crate) instead: Option<OutcomeOverride>,
+    /// When the window of its group closed.
+    pub(crate) closed: Option<f64>,
+}
+
+impl Collect {
+    fn hear(&mut self) -> News {
+        if !self.running.process {
+            return News::default();
+        }
+        self.running.listener.listen_to_the_end(self.exit.ended_at, self.exit.code == Some(0))
+    }
+
+    /// Writes the last observations before the slow work, so that the next run can import them if this process is
+    /// killed.
+    fn note(&mut self) {
+        let Collect { running, exit, seen, closed, .. } = self;
+        if exit.code == Some(0) && running.killed.is_none() {
+            running.note(exit.ended_at, *closed, |written| NewSamples {
+                host: seen.samples.news(&mut written.host),
+                gpus: seen.gpus.news(&mut written.gpus),
+                cost: seen.cost,
+            });
+        }
+    }
+}
+
+/// A built-in that is to run.
+pub(crate) struct Builtin {
+    pub(crate) attempt: AttemptId,
+    pub(crate) running: Running,
+    pub(crate) fingerprint: Option<Digest>,
+}
+
+/// The result of an attempt.
+pub(crate) struct Collected {
+    pub(crate) attempt: AttemptId,
+    pub(crate) instance: InstanceId,
+    pub(crate) running: Running,
+    pub(crate) corunners: BTreeMap<AttemptId, CoRunner>,
+    /// The last output of its program.
+    pub(crate) news: News,
+    /// Notices for the user, shown after `news`.
+    pub(crate) notices: Vec<String>,
+    /// Whether and how to try again.
+    pub(crate) again: RetryAdvice,
+    pub(crate) result: StepResult,
+}
+
+/// Runs a built-in and collects its files.
+pub(crate) fn run_builtin(context: &RunContext, builtin: Builtin) -> Collected {
+    let Builtin { attempt, mut running, fingerprint } = builtin;
+    let (expansion, id) = (&context.session.expansion, running.instance);
+    let began = clock::unix_seconds();
+    let place = expansion.instances[id.index()].outputs.first().map_or("out", |output| &output.path);
+    // Reads the copy that the run captured, because the fingerprint describes that one.
+    let lies = |input: &Input| {
+        let author = context.session.path(&input.path);
+        let captured = running.captured.iter().find(|captured| captured.author() == author);
+        captured.map_or(author, |captured| captured.path().to_owned())
+    };
+    let done = match &running.resolved.body {
+        Body::Builtin { name, .. } => {
+            builtin::input(expansion, id, &context.known, &running.resolved.inputs, &context.objects, lies)
+                .and_then(|input| builtin::run(&*context.builtins, name, &input, &running.folder.work().join(place)))
+        }
+        Body::Plugin { .. } | Body::Command { .. } => Err("it is not a built-in step".into()),
+    };
+    let code = Some(i32::from(done.is_err()));
+    let exit = Exit { code, started_at: began, ended_at: clock::unix_seconds(), ..Exit::default() };
+    running.listener.said = Said::Builtin(done.as_ref().map(drop).map_err(Fault::clone));
+    let ended = Collect {
+        attempt,
+        running,
+        exit,
+        fingerprint,
+        attempt_fingerprint: None,
+        is_unwatched: false,
+        window: None,
+        corunners: BTreeMap::new(),
+        lost: None,
+        seen: Observed::default(),
+        there: None,
+        instead: None,
+        closed: None,
+    };
+    let mut collected = collect(context, ended);
+    if let Ok(output) = done {
+        let result = &mut collected.result;
+        result.metrics.extend(output.metrics);
+        result.cause = result.cause.take().or(output.cause);
+        collected.notices.extend(output.notices);
+    }
+    collected
+}
+
+pub(crate) fn collect(context: &RunContext, mut ended: Collect) -> Collected {
+    let news = ended.hear();
+    ended.note();
+    let Collect { attempt, mut running, exit, fingerprint, attempt_fingerprint, window, corunners, lost, .. } = ended;
+    let Collect { is_unwatched, seen, there, instead, .. } = ended;
+    let (session, id) = (&context.session, running.instance);
+    let expansion = &session.expansion;
+    let instance = &expansion.instances[id.index()];
+    if let Some(RemoteObservation { looks, released, .. }) = there {
+        running.listener.was_heard(&running.folder, exit.started_at, released, looks);
+    }
+    let finished = exit.code == Some(0) && matches!(running.listener.said, Said::Outcome(protocol::Outcome::Ok, _));
+    // A program that was warned of the time limit and says that it finished has finished.
+    let instead = instead.filter(|instead| !(finished && instead.is_time_limit()));
+    let instead = instead.filter(|_| running.killed.is_none());
+    let (limited, mut again) =
+        instead.as_ref().map_or((false, RetryAdvice::AsAsked), |instead| (instead.is_time_limit(), instead.again));
+    let fingerprints = fingerprint.zip(attempt_fingerprint).filter(|_| running.process);
+    let checkpoint = fingerprints.map(|(fingerprint, attempt)| context.checkpoint(fingerprint, attempt, instance));
+    let (mut result, unkept) = finish::finish(
+        End {
+            workflow: &expansion.workflow,
+            machine: expansion.machine_of(instance),
+            step: &expansion.steps[instance.step.index()].name,
+            run: &context.run,
+            instance,
+            resolved: &running.resolved,
+            fingerprint: fingerprint.unwrap_or(Digest([0; 32])),
+            attempt: attempt_fingerprint
+                .filter(|_| !is_unwatched && matches!(running.resolved.body, Body::Command { .. })),
+            metrics: expansion.steps[instance.step.index()].metrics.as_deref(),
+            secrets: &context.secrets,
+            folder: &running.folder,
+            beside: &session.workspace.folder,
+            captured: &context.run_dir.inputs().join("0"),
+            objects: &context.objects.doing(running.activity.clone()),
+            exit: &exit,
+            killed: running.killed,
+            instead,
+            earlier: checkpoint.as_ref().and_then(Checkpoint::earlier),
+            listener: &mut running.listener,
+            circumstances: std::mem::take(&mut running.circumstances),
+            window,
+            joinable: running.joinable,
+            unsettled: running.unsettled,
+        },
+        &seen,
+    );
+    let mut notices = Vec::new();
+    if let Some(kept) = &mut result.kept {
+        let place = |input: &flow_core::Input| {
+            let path = session.path(&input.path);
+            let captured = running.captured.iter().find(|captured| captured.author() == path);
+            captured.map(|captured| (input.path.clone(), Arc::clone(captured)))
+        };
+        let captured: Vec<_> = instance.inputs.iter().filter(|input| !input.by_listing).filter_map(place).collect();
+        let captured: Vec<_> = captured.iter().map(|(path, captured)| (&**path, &**captured)).collect();
+        // Inputs that cannot be kept are not compared later.
+        kept.inputs = keep_inputs(&captured, &context.objects, &context.secrets).unwrap_or_default();
+    }
+    if let Some(error) = unkept {
+        notices.push(format!("its log could not be stored, so its metrics cannot be read again: {error}"));
+    }
+    if running.process
+        && let Err(e) = running.folder.write_usage(&result.usage)
+    {
+        notices.push(format!("what it used cannot be written to {}: {e}", running.folder.path().display()));
+    }
+    if let Some(lost) = lost.filter(|_| result.outcome == Outcome::Failed) {
+        let because = result.cause.map(Box::new);
+        result.cause = Some(Cause::GpuLost { gpu: lost.index, model: lost.name, because });
+    }
+    forget_set_up(context, id, &exit, &mut result);
+    result.spoiled.extend(changed(context, &running));
+    context.secrets.hide_in(&mut result.cause);
+    context.secrets.hide_in(&mut result.spoiled);
+    if result.outcome == Outcome::Ok {
+        notices.extend(running.listener.reported.remarks());
+        notices.extend(telling_names(context, &result));
+        if exit.swept > 0 {
+            let left = if exit.swept == 1 { "process was" } else { "processes were" };
+            notices.push(format!(
+                "{} {left} still running when it ended, and got killed; if there was more to write, end the command with `wait`",
+                exit.swept
+            ));
+        }
+    }
+    if limited || again == RetryAdvice::Lost {
+        match (continues(instance, checkpoint.as_ref(), &result.usage, &running.folder), &mut result.cause) {
+            (Ok(()), _) => again = RetryAdvice::Continues,
+            (Err(why), Some(Cause::Batch { end: BatchEnd::TimeLimit { stopped }, .. })) => *stopped = Some(why),
+            // An attempt that was lost is tried again anyway.
+            (Err(_), _) => {}
+        }
+    }
+    if let Some(checkpoint) = &checkpoint {
+        let done = result.outcome == Outcome::Ok || instance.record.contains(&result.outcome);
+        if again != RetryAdvice::Continues && (done || !instance.resume) {
+            checkpoint.remove();
+        } else {
+            if again != RetryAdvice::Continues {
+                // This part of the work was done, whether a retry or a later run continues from it.
+                let _ = continues(instance, Some(checkpoint), &result.usage, &running.folder);
+            }
+            checkpoint.is_left();
+        }
+    }
+    Collected { attempt, instance: id, running, corunners, news, notices, again, result }
+}
+
+/// Outputs with a secret in a file name. Outputs are stored unchanged, and later listings do not know the secrets.
+fn telling_names(context: &RunContext, result: &StepResult) -> Vec<String> {
+    let folders = result.outputs.iter().filter(|(_, output)| output.kind == ArtifactKind::Folder);
+    let told = folders.filter(|_| !context.secrets.values().is_empty()).filter_map(|(name, output)| {
+        let list = context.objects.contents(&output.digest).ok()?;
+        let mut paths = list.entries.iter().map(|entry| entry.path.to_string_lossy());
+        let path = paths.find(|path| context.secrets.stand_in(path))?.into_owned();
+        let place = result.paths.get(name).unwrap_or(name);
+        Some(format!(
+            "a file of its output `{place}` has a secret in its name, `{}`: flow stores outputs unchanged, with their names; use another name, and `flow forget {}` this result",
+            context.secrets.hide(path),
+            result.step,
+        ))
+    });
+    told.collect()
+}
+
+/// Whether another attempt continues from the interrupted one, or why none does.
+fn continues(
+    instance: &Instance,
+    checkpoint: Option<&Checkpoint>,
+    used: &Usage,
+    folder: &Folder,
+) -> Result<(), Stopped> {
+    if instance.corun.is_some() {
+        return Err(Stopped::Group);
+    }
+    if !instance.resume {
+        return Err(Stopped::Unwanted);
+    }
+    checkpoint.ok_or(Stopped::NoCheckpoint)?.continues(used, &folder.log())
+}
+
+/// Inputs that the attempt read in place and that changed during it. Its own copies cannot change; the run's captured
+/// copies change only if a step writes into its inputs.
+fn changed(context: &RunContext, running: &Running) -> Vec<Spoiled> {
+    let session = &context.session;
+    let mut why = Vec::new();
+    let instance = &session.expansion.instances[running.instance.index()];
+    for input in instance.inputs.iter().chain(&running.resolved.inputs) {
+        let path = session.path(&input.path);
+        let captured = running.captured.iter().find(|captured| captured.author() == path);
+        let mut changed = captured.and_then(|captured| captured.written());
+        if !captured.is_some_and(|captured| captured.is_copy()) && (input.in_place || path.is_dir()) {
+            changed = changed.or_else(|| context.inputs.changed(&path, input.by_listing));
+        }
+        if let Some(changed) = changed {
+            let near = changed.strip_prefix(&session.workspace.folder).unwrap_or(&changed);
+            why.push(Spoiled::InputChanged { path: near.display().to_string() });
+        }
+    }
+    for (place, artifact) in &running.linked {
+        let path = place.clone();
+        match context.objects.verify_untouched(artifact) {
+            Ok(None) => {}
+            Ok(Some(damage)) => why.push(Spoiled::ArtifactChanged { path, damage }),
+            Err(error) => why.push(Spoiled::ArtifactUnseen { path, error: error.into() }),
+        }
+    }
+    why
+}
+
+/// If a plugin's program cannot even be loaded, its set-up is damaged: forgets it, so that the next run sets it up
+/// again.
+fn forget_set_up(context: &RunContext, instance: InstanceId, exit: &Exit, result: &mut StepResult) {
+    if exit.code != Some(127) || result.outcome != Outcome::Failed || !result.circumstances.facts.is_empty() {
+        return;
+    }
+    let session = &context.session;
+    let name = plugin_of(session, instance);
+    let plugin = session.plugins.iter().find(|plugin| Some(plugin.name()) == name);
+    let Some(plugin) = plugin.filter(|plugin| !plugin.manifest.setup.is_empty()) else { return };
+    let record = context.store.dir().plugin(plugin.name());
+    if fs::remove_file(&record).is_ok() || !record.exists() {
+        let because = result.cause.take().map(Box::new);
+        result.cause = Some(Cause::SetUpAgain { plugin: plugin.name().to_owned(), because });
+    }
+}

@@ -1,0 +1,99 @@
+//! Reports the results of collected attempts, and removes their work folders when nobody can need them any more.
+//! Decides nothing.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use flow_core::{
+    AttemptId, CorunGpus, InstanceId, Outcome, RunEvent, StepResult, learn::History, reason::Cause, sched::Event,
+};
+
+use super::{collect::Collected, hearing, running::Running};
+use crate::{
+    driver::{executor::RetryAdvice, results::cleanup::FolderRemover, updates::outbox::Outbox},
+    node::observations,
+};
+
+#[derive(Default)]
+pub(crate) struct Ends {
+    /// Instances whose results are being recorded, and the attempts that made these.
+    to_settle: BTreeMap<InstanceId, AttemptId>,
+    /// Work folders and observations that another run would need if this one died before the record.
+    needed: BTreeMap<AttemptId, Vec<PathBuf>>,
+    leftovers: FolderRemover,
+}
+
+/// The files of an attempt that another run would need until its result is recorded. If it is not `good`, its work
+/// folder stays for inspection.
+fn needed(running: &Running, good: bool) -> Vec<PathBuf> {
+    // An earlier run may have written observations of an attempt that it started.
+    let observed = running.observations.is_some() || running.rejoined;
+    let observations = observed.then(|| observations::path(running.folder.path()));
+    good.then(|| running.folder.work()).into_iter().chain(observations).collect()
+}
+
+impl Ends {
+    /// Reports the end of an attempt to the scheduler. Returns its result, and whether another attempt continues from
+    /// its checkpoint, which none does when the run is `ending`.
+    pub(crate) fn tell(
+        &mut self,
+        collected: Collected,
+        ending: bool,
+        history: &mut History<'_>,
+        out: &mut Outbox,
+    ) -> (StepResult, bool) {
+        let Collected { attempt, instance, running, corunners, news, notices, again, mut result } = collected;
+        let (gpus, told) = (&running.placement.gpus, &running.listener.reported);
+        result.circumstances.sharing = history.sharing(instance, gpus, told, &corunners, &result);
+        let known = result.circumstances.gpu_models.first().and_then(|model| history.interference(model));
+        if let Some(window) = result.circumstances.corun.as_mut().filter(|window| window.gpus == CorunGpus::Shared) {
+            window.interference = known;
+        }
+        if again == RetryAdvice::Continues && ending {
+            // Nothing starts any more; the next run continues.
+            (result.outcome, result.cause) = (Outcome::Cancelled, None);
+        }
+        hearing::tell(attempt, instance, news, &running.listener, out);
+        notices.into_iter().for_each(|text| out.notice(Some(instance), text));
+        let (outcome, cause, spoiled) = (result.outcome, result.cause.clone(), result.spoiled.clone());
+        let missed = matches!(cause, Some(Cause::NoMetrics { .. }));
+        out.say(RunEvent::Ended { instance, attempt, outcome, cause, spoiled });
+        // The outputs of a good attempt are in the store.
+        let needed = needed(&running, outcome == Outcome::Ok && !missed);
+        match running.joinable || running.unsettled {
+            true => drop(self.needed.insert(attempt, needed)),
+            false => needed.into_iter().for_each(|path| self.leftovers.add(path)),
+        }
+        match again {
+            RetryAdvice::Continues => out.tell(Event::Continues { attempt }),
+            RetryAdvice::Lost => out.tell(Event::Lost { attempt }),
+            // The same log and the same pattern give the same numbers.
+            RetryAdvice::AsAsked if missed => out.tell(Event::Hopeless { attempt }),
+            RetryAdvice::AsAsked => {}
+            RetryAdvice::Hopeless => out.tell(Event::Hopeless { attempt }),
+        }
+        out.tell(Event::Exited { attempt, outcome, spoiled: !result.spoiled.is_empty() });
+        (result, again == RetryAdvice::Continues)
+    }
+
+    /// Remembers which attempt made the result that is being recorded.
+    pub(crate) fn record(&mut self, instance: InstanceId, attempt: AttemptId) {
+        self.to_settle.insert(instance, attempt);
+    }
+
+    /// The result of an instance is recorded. Returns the attempt that made it, if there was one.
+    pub(crate) fn recorded(&mut self, instance: InstanceId) -> Option<AttemptId> {
+        let attempt = self.to_settle.remove(&instance)?;
+        self.settled(attempt);
+        Some(attempt)
+    }
+
+    /// The result of an attempt is recorded or dropped: removes its files.
+    pub(crate) fn settled(&mut self, attempt: AttemptId) {
+        self.needed.remove(&attempt).into_iter().flatten().for_each(|path| self.leftovers.add(path));
+    }
+
+    /// Removes the files that are no longer needed.
+    pub(crate) fn clear(&mut self) {
+        self.leftovers.clear();
+    }
+}

@@ -1,0 +1,40 @@
+//! Passes the output of programs from the background listeners to journal and screen. Decides nothing.
+
+use flow_core::{AttemptId, InstanceId, RunEvent};
+
+use crate::driver::{
+    results::listener::{Listener, News},
+    updates::{Update, outbox::Outbox},
+};
+
+/// New output of a program, and its listener.
+pub(crate) struct Heard {
+    pub(crate) attempt: AttemptId,
+    pub(crate) listener: Listener,
+    pub(crate) news: News,
+    /// Seconds since 1970.
+    pub(crate) at: f64,
+}
+
+/// Reads new output of programs. Slow if they have written much.
+pub(crate) fn listen(listeners: Vec<(AttemptId, Listener)>, now: f64) -> Vec<Heard> {
+    let hear = |(attempt, mut listener): (AttemptId, Listener)| {
+        let news = listener.listen(now);
+        Heard { attempt, listener, news, at: now }
+    };
+    listeners.into_iter().map(hear).collect()
+}
+
+/// Passes the output to journal and screen.
+pub(crate) fn tell(attempt: AttemptId, instance: InstanceId, news: News, listener: &Listener, out: &mut Outbox) {
+    if let Some((fraction, text)) = news.progress {
+        out.updates.push(Update::Progress { attempt, fraction, text });
+    }
+    for (epoch, metrics) in news.epochs {
+        let units = listener.reported.units(metrics.keys());
+        out.say(RunEvent::Epoch { attempt, epoch, metrics, units });
+    }
+    for text in news.notices {
+        out.notice(Some(instance), text);
+    }
+}

@@ -1,0 +1,404 @@
+//! Starts attempts and follows them: placement, filled folder, running program, messages, end. Filling and collecting
+//! are slow and run as background jobs. An attempt holds its placement until its program has ended. `beginning` has the
+//! start of an attempt. Decides nothing.
+
+mod beginning;
+pub(super) mod collect;
+pub(super) mod corunners;
+pub(super) mod ends;
+pub(super) mod hearing;
+pub(super) mod placements;
+pub(super) mod polling;
+pub(super) mod running;
+pub(super) mod windows;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    sync::Arc,
+    time::Duration,
+};
+
+use crate::{
+    clock,
+    driver::{
+        begin::context::RunContext,
+        decide::outcomes::Outcomes,
+        executor::{Ended, Executor, intents::Intent},
+        machine::{cards::Cards, peers::Others},
+        results::listener::Listener,
+        updates::outbox::Outbox,
+    },
+    hardware::ledger::Jobs,
+    node::{NewSamples, NodeFacts},
+};
+use flow_core::{
+    AttemptId, InstanceId, Outcome, RunEvent, Span,
+    measure::CoRunners,
+    reason::{Cause, ClosedBy, Refusal},
+    sched::Event,
+};
+use {
+    collect::{Collect, Collected},
+    hearing::Heard,
+    placements::{EndedProgram, Placements, cards_of},
+    polling::{LISTEN, LISTEN_AFAR, PollSchedule},
+    running::Running,
+    windows::CorunWindows,
+};
+
+pub(crate) struct Attempts<X> {
+    context: Arc<RunContext>,
+    pub(crate) executor: X,
+    placements: Placements,
+    running: BTreeMap<AttemptId, Running>,
+    due: PollSchedule,
+    windows: CorunWindows,
+    /// Records which attempts ran at the same time.
+    corunners: CoRunners,
+    others: Others,
+    /// Attempts that were [given up](Self::give_up).
+    pub(crate) given_up: BTreeSet<AttemptId>,
+    /// Jobs of earlier runs whose attempts here will not start after all.
+    pub(crate) unjoined: Vec<Intent>,
+}
+
+impl<X: Executor> Attempts<X> {
+    pub(crate) fn new(context: Arc<RunContext>, executor: X) -> Attempts<X> {
+        Attempts {
+            context,
+            executor,
+            placements: Placements::default(),
+            running: BTreeMap::new(),
+            due: PollSchedule::default(),
+            windows: CorunWindows::default(),
+            corunners: CoRunners::default(),
+            others: Others::default(),
+            given_up: BTreeSet::new(),
+            unjoined: Vec::new(),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.placements.is_empty() && self.running.is_empty()
+    }
+
+    /// Time until programs are listened to again, if any run.
+    pub(crate) fn listen_in(&self) -> Option<Span> {
+        let pause = if self.due.here().is_empty() { LISTEN_AFAR } else { LISTEN };
+        (!self.running.is_empty()).then_some(pause)
+    }
+
+    pub(crate) fn ids(&self) -> impl Iterator<Item = AttemptId> {
+        self.running.keys().copied()
+    }
+
+    /// True if an attempt of this instance holds a placement.
+    pub(crate) fn is_placed(&self, instance: InstanceId) -> bool {
+        self.placements.is_held(instance) || self.running.values().any(|running| running.instance == instance)
+    }
+
+    /// True if a measured attempt runs here that others would disturb.
+    pub(crate) fn are_measured(&self) -> bool {
+        let mut here = self.due.here().iter().filter_map(|attempt| self.running.get(attempt));
+        here.any(|running| self.context.instance(running.instance).measured)
+    }
+
+    /// Notes the other runs of this machine in all attempts that run here.
+    pub(crate) fn beside(&mut self, others: Others) {
+        self.others = others;
+        for attempt in self.due.here() {
+            let Some(running) = self.running.get_mut(attempt) else { continue };
+            let measured = self.context.instance(running.instance).measured;
+            self.others.note(&mut running.circumstances, measured);
+        }
+    }
+
+    /// Indices of the allocated GPUs among the machine's.
+    pub(crate) fn gpus(&self) -> impl Iterator<Item = usize> {
+        self.placements.gpus()
+    }
+
+    /// The attempts as the status file shows them.
+    pub(crate) fn status(&self) -> Vec<flow_store::Running> {
+        let held = self.placements.status(clock::unix_seconds());
+        let mut all: Vec<_> = held
+            .chain(self.running.iter().map(|(id, running)| running.shown(*id, self.context.instance(running.instance))))
+            .collect();
+        all.sort_by_key(|running| running.attempt);
+        all
+    }
+
+    /// Number of queued and running jobs in the batch system.
+    pub(crate) fn jobs(&self) -> Jobs {
+        let mut jobs = Jobs::default();
+        for running in self.running.values().filter(|running| self.context.instance(running.instance).slurm.is_some()) {
+            *(if running.queued.is_some() { &mut jobs.queued } else { &mut jobs.running }) += 1;
+        }
+        jobs
+    }
+
+    /// The placement is held while outputs are collected, or while one of flow's own steps runs.
+    fn hold(&mut self, attempt: AttemptId, running: &Running) {
+        let shown = running.shown(attempt, self.context.instance(running.instance));
+        let (activity, since) = (running.activity.clone(), clock::unix_seconds());
+        let is_kept = (running.joinable || running.unsettled) && running.killed.is_none();
+        self.placements.collect(attempt, EndedProgram { shown, activity, since, is_kept, is_told: false });
+    }
+
+    /// Notices about attempts whose collection takes long.
+    pub(crate) fn slow(&mut self) -> Vec<String> {
+        let slow = self.placements.slow(clock::unix_seconds()).into_iter();
+        let tell = |(instance, text)| format!("{}: {text}", self.context.instance(instance).label);
+        slow.map(tell).map(|text| self.context.secrets.hide(text)).collect()
+    }
+
+    /// Gives up on what is being filled or collected: these attempts count as cancelled and their results are dropped.
+    pub(crate) fn give_up(&mut self, outcomes: &mut Outcomes, out: &mut Outbox) {
+        for (attempt, held) in self.placements.give_up() {
+            self.given_up.insert(attempt);
+            let (instance, outcome) = (held.instance, Outcome::Cancelled);
+            if let Some(ended) = held.ended {
+                if ended.is_kept {
+                    let text =
+                        "its program has ended; the next `flow run` collects its outputs and does not run it again";
+                    out.notice(Some(instance), text.to_owned());
+                }
+                out.say(RunEvent::Ended { instance, attempt, outcome, cause: None, spoiled: Vec::new() });
+            }
+            outcomes.unstarted(attempt, outcome, Some(Cause::RunCancelled));
+            out.tell(Event::Exited { attempt, outcome, spoiled: false });
+        }
+    }
+
+    /// The program of an attempt runs. This and other reports about an attempt that has ended came late and are
+    /// ignored.
+    pub(crate) fn on_started(&mut self, attempt: AttemptId, node: Option<Box<NodeFacts>>, out: &mut Outbox) {
+        let Some(running) = self.running.get_mut(&attempt) else { return };
+        if let Some(node) = node {
+            running.text = format!("on {}", node.host);
+            running.is_on(*node, &self.context.objects);
+        }
+        if running.batch && !running.began_there {
+            let now = clock::unix_seconds();
+            self.due.began_afar(attempt, now);
+            // An attempt of an earlier run: this run did not see it start.
+            if !running.rejoined {
+                running.began = now;
+            }
+        }
+        (running.began_there, running.queued) = (true, None);
+        let (instance, announces) = (running.instance, running.announces);
+        let grouped = self.context.instance(instance).corun.is_some();
+        out.tell(Event::Started { attempt });
+        if grouped && !announces {
+            ready(attempt, out);
+        }
+    }
+
+    /// It waits in the batch queue, or no longer does.
+    pub(crate) fn waits(&mut self, attempt: AttemptId, queued: Option<flow_store::Queued>) {
+        if let Some(running) = self.running.get_mut(&attempt) {
+            running.queued = queued;
+        }
+    }
+
+    /// An attempt has ended. The first end in a group closes the group's window.
+    pub(crate) fn closes(&mut self, attempt: AttemptId, end: &Ended, cards: &mut Cards, out: &mut Outbox) {
+        let Some(running) = self.running.get_mut(&attempt) else { return };
+        out.tell(Event::Collecting { attempt });
+        // An end may be reported twice, but its GPUs are released once.
+        let untracked = || if running.batch { Default::default() } else { cards.untrack(attempt) };
+        running.seen_of_gpus = Some(running.seen_of_gpus.take().unwrap_or_else(untracked));
+        if let Some(corun) = &self.context.instance(running.instance).corun {
+            // By the clock of the node, like all messages of its members.
+            let there = end.there.as_ref();
+            if let Some(at) = there.and_then(|there| there.released) {
+                self.windows.released(corun.group, at);
+            }
+            let before = there.and_then(|there| there.closed).filter(|at| *at < end.exit.ended_at);
+            let closer = before.is_none().then_some(attempt);
+            self.windows.close(corun.group, before.unwrap_or(end.exit.ended_at), closer);
+        }
+    }
+
+    /// The GPUs of this machine that an attempt holds.
+    pub(crate) fn gpus_of(&self, attempt: AttemptId) -> Vec<usize> {
+        let running = self.running.get(&attempt).filter(|running| !running.batch);
+        running.map(|running| cards_of(&running.placement).collect()).unwrap_or_default()
+    }
+
+    /// The program and all its descendants are gone: its outputs can be collected.
+    pub(crate) fn on_exited(
+        &mut self,
+        attempt: AttemptId,
+        end: Ended,
+        outcomes: &Outcomes,
+        cards: &mut Cards,
+        out: &mut Outbox,
+    ) -> Option<Collect> {
+        let Ended { exit, mut seen, there, instead, beside } = end;
+        let mut running = self.running.remove(&attempt)?;
+        self.due.ended(attempt);
+        let corun = self.context.instance(running.instance).corun.as_ref();
+        let window = corun.and_then(|corun| {
+            let members = self.context.session.expansion.groups[corun.group.0 as usize].members.len();
+            self.windows.of(corun, members, exit.started_at)
+        });
+        let closed = corun.and_then(|corun| self.windows.closed(corun.group));
+        let mut corunners = self.corunners.leave(attempt, exit.ended_at, running.listener.reported.at_work(true));
+        for (other, corunner) in &mut corunners {
+            corunner.at_work =
+                self.running.get(other).map_or(corunner.at_work, |runs| runs.listener.reported.at_work(false));
+        }
+        corunners::note_end(&self.context.session.expansion, &mut running, corunners.values(), beside.as_ref());
+        if let Some((gpus, cost)) = running.seen_of_gpus.take().filter(|_| !running.batch) {
+            seen.gpus = gpus;
+            seen.cost += cost;
+        }
+        let gpu_ids: Vec<usize> = cards_of(&running.placement).collect();
+        // The scheduler must know of a lost GPU before it hears of the end.
+        let lost = if exit.code == Some(0) { None } else { cards.lost(&gpu_ids).cloned() };
+        self.hold(attempt, &running);
+        // A failure is collected at once, and nothing starts in its place before its cause is known.
+        if exit.code == Some(0) {
+            self.placements.free(attempt);
+            out.tell(Event::Freed { attempt });
+        }
+        let decided = outcomes.decided(running.instance);
+        let is_unwatched =
+            running.rejoined && there.is_none() && self.context.instance(running.instance).slurm.is_none();
+        Some(Collect {
+            attempt,
+            fingerprint: decided.map(|decided| decided.fingerprint),
+            attempt_fingerprint: decided.map(|decided| decided.attempt),
+            is_unwatched,
+            running,
+            exit,
+            window,
+            corunners,
+            lost,
+            there,
+            instead,
+            seen,
+            closed,
+        })
+    }
+
+    /// Releases a collected attempt and tells its group what closed its window. Returns false if nobody waits for it
+    /// any more.
+    pub(crate) fn collected(&mut self, collected: &Collected) -> bool {
+        if self.placements.is_over(collected.attempt).is_none() {
+            return false;
+        }
+        if collected.result.outcome == Outcome::Ok {
+            return true;
+        }
+        let instance = self.context.instance(collected.instance);
+        if let Some(corun) = &instance.corun {
+            let label = instance.label.to_string();
+            self.windows.blame(corun.group, collected.attempt, &label, collected.result.outcome);
+        }
+        true
+    }
+
+    /// The reason why the window of an instance's group closed, unless it was the normal end of the first member.
+    pub(crate) fn closed_by(&self, instance: InstanceId) -> Option<ClosedBy> {
+        self.windows.closed_by(self.context.instance(instance).corun.as_ref()?.group)
+    }
+
+    /// Releases a group from its barrier, because every member is ready.
+    pub(crate) fn release(&mut self, attempts: Vec<AttemptId>, out: &mut Outbox) {
+        let at = clock::unix_seconds();
+        let mut gpus = flow_core::CorunGpus::Own;
+        for &attempt in &attempts {
+            let told = self.executor.release(attempt, at);
+            self.check_told(attempt, told);
+            let Some(running) = self.running.get_mut(&attempt) else { continue };
+            running.listener.released(at);
+            if let Some(corun) = &self.context.instance(running.instance).corun {
+                gpus = corun.gpus;
+                self.windows.released(corun.group, at);
+            }
+        }
+        out.say(RunEvent::Released { attempts, gpus });
+    }
+
+    /// Stops members of a group that nobody needs any more.
+    pub(crate) fn stop(&mut self, attempts: &[AttemptId]) {
+        for &attempt in attempts {
+            let told = self.executor.stop(attempt);
+            self.check_told(attempt, told);
+            let Some(running) = self.running.get(&attempt) else { continue };
+            if let Some(corun) = &self.context.instance(running.instance).corun {
+                self.windows.close(corun.group, clock::unix_seconds(), None);
+            }
+        }
+    }
+
+    /// Kills a program that could not be told something, because it would wait forever.
+    fn check_told(&mut self, attempt: AttemptId, told: io::Result<()>) {
+        if let (Err(e), Some(running)) = (told, self.running.get_mut(&attempt)) {
+            let folder = running.folder.path().display().to_string();
+            running.listener.refused = Some(Refusal::NotReached { folder, error: e.into() });
+            self.kill(attempt, Span(0), Outcome::Failed);
+        }
+    }
+
+    /// Ends an attempt, with this outcome.
+    pub(crate) fn kill(&mut self, attempt: AttemptId, grace: Span, outcome: Outcome) {
+        if let Some(running) = self.running.get_mut(&attempt) {
+            // Its program has already ended; only the check of its GPUs delays the collection.
+            if running.seen_of_gpus.is_some() {
+                return;
+            }
+            running.killed.get_or_insert(outcome);
+            self.executor.kill(attempt, Duration::from_micros(grace.0));
+        } else {
+            self.placements.kill(attempt, outcome);
+        }
+    }
+
+    /// Lends the listeners that are due to a background job, because a program may print much.
+    pub(crate) fn lend_listeners(&mut self, now: f64) -> Vec<(AttemptId, Listener)> {
+        let due = self.due.hear_now(now, |attempt| self.running.contains_key(&attempt));
+        due.into_iter().filter_map(|id| Some((id, self.running.get_mut(&id)?.listener.lend()))).collect()
+    }
+
+    /// Applies what programs have printed since the last time, and writes the observations that must survive a crash.
+    pub(crate) fn heard(&mut self, heard: Vec<Heard>, cards: &Cards, out: &mut Outbox) {
+        let mut refused = Vec::new();
+        for Heard { attempt, listener, news, at } in heard {
+            // An attempt that could not be started has no output.
+            let Some(running) = self.running.get_mut(&attempt) else { continue };
+            running.listener.take_back(listener);
+            let corun = self.context.instance(running.instance).corun.as_ref();
+            let (grouped, closed) = (corun.is_some(), corun.and_then(|corun| self.windows.closed(corun.group)));
+            let executor = &self.executor;
+            running.note(at, closed, |written| {
+                let (host, cost) = executor.new_samples(attempt, &mut written.host);
+                let (gpus, cost_of_gpus) = cards.new_samples(attempt, &mut written.gpus);
+                NewSamples { host, gpus, cost: cost + cost_of_gpus }
+            });
+            if news.ready && grouped {
+                ready(attempt, out);
+            }
+            if news.sufficed && grouped {
+                out.tell(Event::Sufficed { attempt });
+            }
+            if news.refused.is_some() {
+                refused.push(attempt);
+            }
+            if let Some((fraction, text)) = &news.progress {
+                (running.fraction, running.text) = (fraction.or(running.fraction), text.clone());
+            }
+            hearing::tell(attempt, running.instance, news, &running.listener, out);
+        }
+        refused.into_iter().for_each(|attempt| self.kill(attempt, Span(0), Outcome::Failed));
+    }
+}
+
+fn ready(attempt: AttemptId, out: &mut Outbox) {
+    out.say(RunEvent::Ready { attempt });
+    out.tell(Event::Ready { attempt });
+}

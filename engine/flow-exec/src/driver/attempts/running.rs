@@ -1,0 +1,188 @@
+//! An attempt whose program runs, and what is known about it so far.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use flow_core::{
+    Artifact, AttemptId, Body, Circumstances, Instance, InstanceId, Outcome, Resolved, measure::GpuSamples,
+    sched::Placement,
+};
+use flow_store::{Activity, Captured, Objects, Queued};
+
+use crate::{
+    attempt::Folder,
+    driver::{
+        begin::{context::RunContext, environments, fill::Prepared},
+        executor::Work,
+        results::listener::Listener,
+    },
+    keeper,
+    node::{NewSamples, NodeFacts, NodeFiles, Observations, Surroundings, Written},
+};
+
+pub(crate) struct Running {
+    pub(crate) instance: InstanceId,
+    pub(crate) folder: Folder,
+    pub(crate) resolved: Resolved,
+    pub(crate) placement: Placement,
+    /// A built-in runs inside the engine: no process, nothing to sample.
+    pub(crate) process: bool,
+    /// Another process owns the attempt and its resources: it runs on a cluster node, or an earlier run started it.
+    /// This run only polls its folder.
+    pub(crate) batch: bool,
+    /// Its program runs there, as far as is known.
+    pub(crate) began_there: bool,
+    /// An earlier run started it.
+    pub(crate) rejoined: bool,
+    /// Another run may have to conclude it until its result is recorded.
+    pub(crate) joinable: bool,
+    /// If this process is killed before its result is recorded, the keeper writes a record for the next run.
+    pub(crate) unsettled: bool,
+    /// The observations for that run.
+    pub(crate) observations: Option<Observations>,
+    /// Labels of the attempts of the run that started it.
+    pub(crate) known: Arc<BTreeMap<AttemptId, String>>,
+    /// Its program reports by itself when it is ready.
+    pub(crate) announces: bool,
+    /// Artifacts that it reads directly from the store, by their path in its work folder.
+    pub(crate) linked: Vec<(String, Artifact)>,
+    /// The captured copies that it reads as inputs.
+    pub(crate) captured: Vec<Arc<Captured>>,
+    pub(crate) listener: Listener,
+    pub(crate) circumstances: Circumstances,
+    pub(crate) began: f64,
+    pub(crate) killed: Option<Outcome>,
+    /// Set after its end: samples of its GPUs, and the share of a core that sampling took. It cannot be killed any
+    /// more.
+    pub(crate) seen_of_gpus: Option<(GpuSamples, f64)>,
+    pub(crate) fraction: Option<f64>,
+    pub(crate) text: String,
+    /// Its job waits in a batch queue.
+    pub(crate) queued: Option<Queued>,
+    /// Progress of flow's own work for it.
+    pub(crate) activity: Activity,
+}
+
+impl Running {
+    /// Makes an attempt from its filled folder, and the request for its executor.
+    pub(crate) fn new(
+        attempt: AttemptId,
+        instance: InstanceId,
+        prepared: Prepared,
+        context: &RunContext,
+    ) -> (Running, Work) {
+        let Prepared {
+            placement,
+            launch,
+            folder,
+            resolved,
+            listener,
+            circumstances,
+            began,
+            piped,
+            job,
+            stays,
+            unsettled,
+            is_observed,
+            ..
+        } = prepared;
+        let joined = stays.as_ref().filter(|stays| stays.joined);
+        // A job of an earlier run may still wait, too.
+        let began_before = job.as_ref().map(|job| job.joined && NodeFiles::of(folder.path()).read_started().is_some());
+        let running = Running {
+            instance,
+            process: !matches!(resolved.body, Body::Builtin { .. }),
+            batch: job.is_some() || joined.is_some(),
+            joinable: job.is_some() || stays.is_some(),
+            unsettled: unsettled.is_some(),
+            observations: is_observed.then(|| Observations::of(folder.path())),
+            known: joined.map(|stays| context.left.labels(&stays.intent.run)).unwrap_or_default(),
+            began_there: false,
+            rejoined: joined.is_some() || began_before == Some(true),
+            placement,
+            announces: launch.announces,
+            linked: launch.linked,
+            captured: launch.captured,
+            listener,
+            circumstances,
+            began,
+            killed: None,
+            seen_of_gpus: None,
+            fraction: None,
+            text: String::new(),
+            // Slurm's thread does not report the job before it is submitted, which may take a while.
+            queued: (began_before == Some(false)).then(|| Queued {
+                job: None,
+                reason: String::new(),
+                since: (began * 1e3) as u64,
+                advice: None,
+            }),
+            activity: context.activity.part(),
+            folder: folder.clone(),
+            resolved,
+        };
+        let program = keeper::Start {
+            attempt,
+            argv: launch.argv,
+            env: launch.env,
+            cwd: folder.work(),
+            folder: folder.path().to_owned(),
+            secrets: if piped { context.secrets.values().to_vec() } else { Vec::new() },
+            unsettled,
+        };
+        (running, Work { program, job, stays })
+    }
+
+    /// The attempt as the status file shows it.
+    pub(crate) fn shown(&self, attempt: AttemptId, instance: &Instance) -> flow_store::Running {
+        flow_store::Running {
+            instance: self.instance,
+            label: instance.label.to_string(),
+            attempt,
+            started_at: (self.began * 1e3) as u64,
+            fraction: self.fraction,
+            text: Some(self.text.clone()).filter(|text| !text.is_empty()),
+            queued: self.queued.clone(),
+            gpus: self.circumstances.gpus.clone(),
+            gpus_asked: gpus_asked(instance),
+            cpus: self.placement.cpus,
+        }
+    }
+
+    /// Notes that another attempt runs beside it.
+    pub(crate) fn is_beside(&mut self, other: AttemptId, placement: &Placement) {
+        if let Some(observations) = &mut self.observations {
+            observations.is_beside(other, self.placement.gpus.iter().any(|gpu| placement.gpus.contains(gpu)));
+        }
+    }
+
+    /// Writes new observations, if they are kept for the next run; `closed`: when the window of its group closed.
+    pub(crate) fn note(&mut self, at: f64, closed: Option<f64>, news: impl FnOnce(&mut Written) -> NewSamples) {
+        if let Some(observations) = &mut self.observations {
+            let Circumstances { elsewhere, unwatched, .. } = self.circumstances;
+            observations.look(at, &self.listener.looks, Surroundings { elsewhere, unwatched, closed }, news);
+        }
+    }
+
+    /// It runs on this node: replaces what was assumed about its machine.
+    pub(crate) fn is_on(&mut self, node: NodeFacts, objects: &Objects) {
+        let NodeFacts { host, job, cpu_model, host_cpus, memory, driver, gpus, environment, .. } = node;
+        let circumstances = &mut self.circumstances;
+        if matches!(self.resolved.body, Body::Command { .. }) {
+            circumstances.environment = environments::complete(circumstances.environment, environment, objects);
+        }
+        (circumstances.cpu_model, circumstances.host_cpus) = (cpu_model, host_cpus);
+        // A batch system may be configured with more CPUs than its nodes have.
+        circumstances.cpus = circumstances.cpus.min(host_cpus);
+        (circumstances.host_memory, circumstances.driver) = (memory, driver);
+        circumstances.gpus = gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+        circumstances.gpu_models = gpus.iter().map(|gpu| gpu.name.clone()).collect();
+        circumstances.gpu_memory_total = gpus.iter().map(|gpu| gpu.memory).collect();
+        self.listener.facts.insert("node".to_owned(), host);
+        self.listener.facts.extend(job.map(|job| ("slurm_job".to_owned(), job)));
+    }
+}
+
+/// How many GPUs its job requests, if a batch system runs it.
+pub(crate) fn gpus_asked(instance: &Instance) -> u32 {
+    instance.slurm.as_ref().map_or(0, |_| instance.request.gpus)
+}

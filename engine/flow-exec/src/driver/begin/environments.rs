@@ -1,0 +1,238 @@
+//! Records the software environment of each attempt, once by content, and compares those of earlier results with the
+//! present one. Variables are recorded as keyed digests, never as values.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env,
+    ffi::OsString,
+    fs,
+    io::Write,
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use flow_core::{
+    Difference, Digest, Environment, InstanceId,
+    plan::{Plan, State},
+    shell::{First, first},
+};
+use flow_store::{Objects, StoreDir};
+use indexmap::IndexMap;
+use nix::unistd::geteuid;
+
+use super::start;
+use crate::{
+    clock,
+    driver::{plan::Knowledge, session::Session},
+    environment,
+};
+
+/// Variables that differ from one shell to the next without meaning anything to a step, or that flow itself sets.
+/// docs/language.md lists them.
+const NOISE: &str = "_ PWD OLDPWD SHLVL COLUMNS LINES PS1 PROMPT_COMMAND LS_COLORS COLORTERM HOSTNAME WINDOWID DISPLAY \
+    WAYLAND_DISPLAY XAUTHORITY TMUX TMUX_PANE STY WINDOW GPG_TTY INVOCATION_ID JOURNAL_STREAM \
+    SYSTEMD_EXEC_PID MANAGERPID VIRTUAL_ENV_PROMPT CONDA_PROMPT_MODIFIER CONDA_SHLVL OMP_NUM_THREADS \
+    MKL_NUM_THREADS OPENBLAS_NUM_THREADS NUMEXPR_NUM_THREADS RAYON_NUM_THREADS PYTHONUNBUFFERED \
+    CUDA_DEVICE_ORDER CUDA_VISIBLE_DEVICES MASTER_ADDR MASTER_PORT SUDO_COMMAND";
+/// Beginnings of such names.
+const NOISES: &str =
+    "FLOW_ SLURM_ TERM SSH_ XDG_SESSION XDG_SEAT XDG_VTNR DBUS VSCODE_ VTE_ KITTY_ WEZTERM_ BASH_FUNC_";
+/// Variables that decide which programs and packages a step finds. A step may set them itself.
+const SEARCHED: [&str; 2] = ["PATH", "PYTHONPATH"];
+/// An environment is looked at again after this time.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// The environments of a run's attempts.
+pub(crate) struct Environments {
+    shell: Shell,
+    seen: Mutex<BTreeMap<Vec<String>, Recorded>>,
+}
+
+/// When an environment was looked at, and its object.
+type Recorded = (Instant, Option<Digest>);
+
+/// The digests of the shell's variables.
+struct Shell {
+    variables: BTreeMap<String, Option<String>>,
+    key: Option<String>,
+}
+
+impl Shell {
+    /// Without a key, no variable is known.
+    fn of(inherited: &BTreeMap<String, String>, key: Option<[u8; 32]>) -> Shell {
+        let short = |hash: blake3::Hash| hash.to_hex()[..16].to_owned();
+        let is_noise = |name: &str| {
+            NOISE.split(' ').any(|noise| name == noise) || NOISES.split(' ').any(|begin| name.starts_with(begin))
+        };
+        let told = inherited.iter().filter(|(name, _)| !is_noise(name));
+        let variables = key.iter().flat_map(|key| {
+            told.clone().map(|(name, value)| (name.clone(), Some(short(blake3::keyed_hash(key, value.as_bytes())))))
+        });
+        Shell { variables: variables.collect(), key: key.map(|key| short(blake3::keyed_hash(&key, b"key"))) }
+    }
+
+    fn put_into(&self, environment: &mut Environment) {
+        environment.variables.clone_from(&self.variables);
+        environment.key.clone_from(&self.key);
+    }
+}
+
+/// The user's own key for digests in this store; with `make`, a new one if there is none.
+fn key(store: &Path, make: bool) -> Option<[u8; 32]> {
+    let path = store.join(format!("environment-key.{}", geteuid()));
+    if make && !path.exists() {
+        let made = fs::File::options().write(true).create_new(true).mode(0o600).open(&path);
+        let written = made.and_then(|mut file| file.write_all(&environment::random_key()?));
+        // Without a key, variables are not compared.
+        written.ok();
+    }
+    fs::read(path).ok()?.try_into().ok()
+}
+
+impl Environments {
+    pub(crate) fn new(store: &Path, inherited: &BTreeMap<String, String>) -> Environments {
+        Environments { shell: Shell::of(inherited, key(store, true)), seen: Mutex::default() }
+    }
+
+    /// Stores the environment of a program that starts with these arguments and variables, of which the step sets its
+    /// `own`. For a job, the rest is found on its node.
+    pub(crate) fn record(
+        &self,
+        argv: &[String],
+        env: &[(String, String)],
+        own: &BTreeMap<String, String>,
+        is_job: bool,
+        objects: &Objects,
+    ) -> Option<Digest> {
+        let variable = |name: &str| env.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+        let searched = SEARCHED.map(|name| variable(name).unwrap_or_default());
+        let First { activated, program } = first(argv);
+        let at = own.keys().cloned().chain(searched).chain(activated).chain(program).collect();
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, found)) = seen.get(&at).filter(|(then, _)| clock::since(*then) < FRESH) {
+            return *found;
+        }
+        let mut found = if is_job { Environment::default() } else { environment::of(argv, &variable) };
+        self.shell.put_into(&mut found);
+        for name in own.keys().filter(|name| found.variables.contains_key(*name)).cloned().collect::<Vec<_>>() {
+            found.variables.insert(name, None);
+        }
+        let searched = SEARCHED.iter().filter_map(|name| Some(((*name).to_owned(), own.get(*name)?.clone())));
+        found.own = searched.collect();
+        let stored = store(&found, objects);
+        seen.insert(at, (clock::steady(), stored));
+        stored
+    }
+}
+
+/// Completes the recorded environment of a job with what its node found.
+pub(crate) fn complete(recorded: Option<Digest>, node: Environment, objects: &Objects) -> Option<Digest> {
+    let known = recorded.and_then(|digest| load(&digest, objects)).unwrap_or_default();
+    let Environment { variables, key, own, .. } = known;
+    store(&Environment { variables, key, own, on_node: true, ..node }, objects)
+}
+
+/// Without room for it, the environment is unknown.
+fn store(environment: &Environment, objects: &Objects) -> Option<Digest> {
+    let bytes = serde_json::to_vec(environment).ok()?;
+    objects.store_bytes(&bytes).ok().map(|artifact| artifact.digest)
+}
+
+/// A recorded environment; `None` if it is gone.
+pub fn load(digest: &Digest, objects: &Objects) -> Option<Environment> {
+    serde_json::from_slice(&objects.read_private(digest)?).ok()
+}
+
+/// The present environment, compared with recorded ones.
+pub struct PresentEnvironment {
+    shell: Shell,
+    inherited: BTreeMap<String, String>,
+    objects: Objects,
+    known: BTreeMap<Digest, Since>,
+}
+
+/// How the environment differs from the one of a result.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Since {
+    pub differences: Vec<Difference>,
+    /// The result is from a node whose programs cannot be seen from here.
+    pub is_unseen: bool,
+}
+
+impl PresentEnvironment {
+    /// The environment that this shell gives to steps; `None` before the first run.
+    pub fn of(session: &Session, knowledge: &Knowledge) -> Option<PresentEnvironment> {
+        let dir = knowledge.dir()?;
+        let inherited = start::Environment::of(session).inherited().clone();
+        let shell = Shell::of(&inherited, key(dir.path(), false));
+        Some(PresentEnvironment { shell, inherited, objects: dir.objects(), known: BTreeMap::new() })
+    }
+
+    /// Without the shell's variables.
+    pub(crate) fn of_programs(dir: &StoreDir) -> PresentEnvironment {
+        let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+        let inherited = env::vars_os().filter_map(text).collect();
+        let shell = Shell { variables: BTreeMap::new(), key: None };
+        PresentEnvironment { shell, inherited, objects: dir.objects(), known: BTreeMap::new() }
+    }
+
+    /// How it differs from any of these.
+    pub(crate) fn since_any(mut self, recorded: &BTreeSet<Digest>) -> Vec<Difference> {
+        let mut all: Vec<Difference> = Vec::new();
+        for difference in recorded.iter().flat_map(|recorded| self.since(recorded).differences) {
+            if !all.contains(&difference) {
+                all.push(difference);
+            }
+        }
+        all
+    }
+
+    /// How it differs from a recorded environment.
+    pub fn since(&mut self, recorded: &Digest) -> Since {
+        if let Some(known) = self.known.get(recorded) {
+            return known.clone();
+        }
+        let since = load(recorded, &self.objects).map(|was| self.compare(was)).unwrap_or_default();
+        self.known.insert(*recorded, since.clone());
+        since
+    }
+
+    fn compare(&self, mut was: Environment) -> Since {
+        if was.on_node {
+            // Another machine has another `/usr`, under the same name.
+            let is_shared = |prefix: &String| !prefix.starts_with("/usr") && Path::new(prefix).is_dir();
+            was.programs.retain(|_, program| program.python.as_ref().is_some_and(is_shared));
+        }
+        let mut is = environment::again(&was, &|name| self.inherited.get(name).cloned());
+        self.shell.put_into(&mut is);
+        Since { differences: was.differences(&is), is_unseen: was.on_node && was.programs.is_empty() }
+    }
+
+    /// The cached instances of a plan whose environment differs, by the difference.
+    pub fn changes(&mut self, plan: &Plan) -> IndexMap<Since, Vec<InstanceId>> {
+        let mut changes: IndexMap<Since, Vec<InstanceId>> = IndexMap::new();
+        for item in &plan.items {
+            if let State::Cached { environment: Some(recorded), .. } = &item.state {
+                let since = self.since(recorded);
+                if since != Since::default() {
+                    changes.entry(since).or_default().push(item.id);
+                }
+            }
+        }
+        changes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_lists_the_variables_that_do_not_count() {
+        let page = include_str!("../../../../../docs/language.md");
+        let missing = |name: &&str| !page.contains(&format!("`{name}`"));
+        assert_eq!(NOISE.split(' ').chain(NOISES.split(' ')).filter(missing).collect::<Vec<_>>(), [""; 0]);
+    }
+}

@@ -1,0 +1,364 @@
+//! The job before a start: creates the folders of a unit's attempts with everything their programs read. Starts
+//! nothing.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use flow_core::{
+    AttemptId, Body, Circumstances, CorunGpus, Digest, Exclusive, Instance, InstanceId, Machine, Pattern, Render,
+    Resolved,
+    plan::Force,
+    reason::{Cause, Filling},
+    sched::{Holding, Placement},
+};
+
+use super::{capture, context::RunContext, run_claims, start};
+use crate::{
+    attempt::Folder,
+    clock,
+    driver::{
+        executor::{
+            BatchWork, DetachedAttempt,
+            intents::{Given, Intent, Member},
+        },
+        results::{finish, listener::Listener},
+    },
+    keeper::Unsettled,
+};
+
+/// An attempt to fill.
+pub(crate) struct Fill {
+    pub(crate) attempt: AttemptId,
+    pub(crate) instance: InstanceId,
+    pub(crate) fingerprint: Option<Digest>,
+    /// The fingerprint of the attempt, under which it is claimed.
+    pub(crate) claim: Option<Digest>,
+    pub(crate) placement: Placement,
+}
+
+impl Fill {
+    /// The claim that it needs, if it has a fingerprint.
+    pub(crate) fn intent(&self, force: &Force) -> Option<run_claims::ClaimRequest> {
+        let (fingerprint, attempt) = self.fingerprint.zip(self.claim)?;
+        Some(run_claims::ClaimRequest { fingerprint, attempt, forced: force.covers(self.instance) })
+    }
+}
+
+/// The filled attempt, or the reason why it cannot be started.
+pub(crate) struct Filled {
+    pub(crate) attempt: AttemptId,
+    pub(crate) prepared: Result<Box<Prepared>, Cause>,
+}
+
+/// An attempt whose folder is filled.
+pub(crate) struct Prepared {
+    pub(crate) placement: Placement,
+    pub(crate) launch: start::Launch,
+    pub(crate) folder: Folder,
+    pub(crate) resolved: Resolved,
+    pub(crate) listener: Listener,
+    pub(crate) circumstances: Circumstances,
+    pub(crate) began: f64,
+    /// Its output goes through pipes, in which secrets are hidden.
+    pub(crate) piped: bool,
+    /// The request to a batch system.
+    pub(crate) job: Option<BatchWork>,
+    /// Present if it survives this run, or has survived an earlier one.
+    pub(crate) stays: Option<DetachedAttempt>,
+    /// The keeper writes this if it ends well and this run dies before the result is settled.
+    pub(crate) unsettled: Option<Unsettled>,
+    /// Its observations are written to disk.
+    pub(crate) is_observed: bool,
+    /// Without its observations the result is worthless.
+    pub(crate) is_watched: bool,
+    /// The label of its instance, with secrets hidden.
+    pub(crate) label: String,
+    /// Its folder, relative to the store.
+    pub(crate) place: String,
+}
+
+/// Fills the folders of a unit first, so that its programs start together. A `joined` unit already has them.
+pub(crate) fn fill(context: &RunContext, unit: Vec<Fill>, joined: Option<Intent>) -> Vec<Filled> {
+    if let Some(intent) = joined {
+        let with = unit.iter().zip(&intent.members);
+        let joined = |(fill, member): (&Fill, &Member)| Filled {
+            attempt: fill.attempt,
+            prepared: join(context, fill, member, &intent).map(Box::new),
+        };
+        return with.map(joined).collect();
+    }
+    let filled = |fill: &Fill| Filled { attempt: fill.attempt, prepared: prepare(context, fill).map(Box::new) };
+    let mut all: Vec<Filled> = unit.iter().map(filled).collect();
+    let members: Vec<Member> =
+        all.iter().zip(&unit).filter_map(|(filled, fill)| member(context, filled, fill)).collect();
+    if !members.is_empty() {
+        let attempts: Vec<AttemptId> = members.iter().map(|member| member.attempt).collect();
+        let key = Intent::key(context.store.dir().path(), &context.run, &attempts);
+        let mut intent = Intent { members, key, ..unwritten(context) };
+        for prepared in all.iter_mut().filter_map(|filled| filled.prepared.as_mut().ok()) {
+            if let Some(unsettled) = &mut prepared.unsettled {
+                intent.here = Some(context.file());
+                intent.is_over = true;
+                unsettled.path = intent.path(context.store.dir());
+                unsettled.text = intent.text();
+                unsettled.members = unit.len();
+            } else if let Some(job) = &mut prepared.job {
+                job.intent.clone_from(&intent);
+            } else if let Some(stays) = &mut prepared.stays {
+                intent.here = Some(context.file());
+                stays.intent.clone_from(&intent);
+            }
+        }
+    }
+    let began = clock::unix_seconds();
+    for prepared in all.iter_mut().filter_map(|filled| filled.prepared.as_mut().ok()) {
+        prepared.began = began;
+        prepared.listener.begins(began);
+    }
+    all
+}
+
+fn unwritten(context: &RunContext) -> Intent {
+    let (run, members) = (context.run.clone(), Vec::new());
+    Intent { key: String::new(), task: None, job: None, run, members, here: None, is_over: false }
+}
+
+fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
+    let (session, placement) = (&context.session, &fill.placement);
+    let expansion = &session.expansion;
+    let instance = &expansion.instances[fill.instance.index()];
+    let unresolved = |error| Cause::Unresolved { error };
+    let resolved = expansion.resolve(instance.id, &context.known, Render::Paths).map_err(unresolved)?;
+    let not_made = |path: &Path, e: io::Error| Cause::NotFilled { what: start::not_made(path, &e) };
+    let own = context.run_dir.attempt(fill.attempt);
+    let folder = Folder::create(own.clone()).map_err(|e| not_made(&own, e))?;
+    let members = instance.corun.as_ref().map(|c| expansion.groups[c.group.0 as usize].members.len() as u32);
+    let none = Digest([0; 32]);
+    let checkpoint = context.checkpoint(fill.fingerprint.unwrap_or(none), fill.claim.unwrap_or(none), instance);
+    // Members of a group are measured together from start to end, so none resumes.
+    let resumes = instance.resume && instance.corun.is_none();
+    if !resumes {
+        checkpoint.remove();
+    } else if checkpoint.found() {
+        checkpoint.give_log(&folder).map_err(|e| not_made(&folder.earlier(), e))?;
+    }
+    let launch = start::fill(&start::Start {
+        session,
+        instance,
+        resolved: &resolved,
+        placement,
+        folder: &folder,
+        objects: &context.objects,
+        inputs: &context.inputs,
+        captures: &context.captures,
+        checkpoint: checkpoint.folder(),
+        members,
+        exe: &context.exe,
+        environment: &context.environment,
+    })
+    .map_err(|what| Cause::NotFilled { what })?;
+    let process = !matches!(resolved.body, Body::Builtin { .. });
+    let metrics = expansion.steps[instance.step.index()].metrics.as_deref();
+    // It slows down every start.
+    let plugin = matches!(resolved.body, Body::Plugin { .. });
+    if process && resumes && (metrics.is_some() || plugin) {
+        checkpoint.is_used_by(&folder);
+    }
+    // After the copies are made: if an input is still unchanged, the copy has the hashed content.
+    let copied = |path: &Path| launch.captured.iter().any(|captured| captured.is_copy() && captured.author() == path);
+    for input in instance.inputs.iter().chain(&resolved.inputs) {
+        let path = session.path(&input.path);
+        if copied(&path) {
+            continue;
+        }
+        if let Some(changed) = context.inputs.changed(&path, input.by_listing) {
+            let path = changed.display().to_string();
+            return Err(Cause::NotFilled { what: Filling::InputChanged { path } });
+        }
+    }
+    let piped = process && context.tellers.contains(&instance.id) && !context.secrets.values().is_empty();
+    let mut listener = Listener::new(&folder, plugin, metrics);
+    listener.hide(&context.secrets);
+    if piped {
+        listener.hear_through_pipe(&folder).map_err(|e| not_made(folder.path(), e))?;
+    }
+    let mut circumstances = finish::circumstances(expansion, instance, placement);
+    circumstances.revision.clone_from(&context.revision);
+    if matches!(resolved.body, Body::Command { .. }) {
+        let is_job = instance.slurm.is_some();
+        let (argv, env) = (&launch.argv, &launch.env);
+        circumstances.environment = context.environments.record(argv, env, &resolved.env, is_job, &context.objects);
+    }
+    let place = format!("runs/{}/attempts/{}", context.run, fill.attempt.0);
+    let label = context.secrets.hide(instance.label.to_string());
+    let job = batch_work(context, instance);
+    let stays = (context.outlives && process && job.is_none() && fill.claim.is_some())
+        .then(|| stays(instance, placement, unwritten(context), false));
+    // Samples and arrival times of lines are known to this process alone, and some steps are worthless without them.
+    let are_timed = metrics.is_some_and(|metrics| metrics.stdout.iter().any(Pattern::tells_epochs));
+    let is_watched = instance.measured || instance.request.gpus > 0 || instance.corun.is_some() || are_timed;
+    let is_observed = is_watched || metrics.is_some() || piped || plugin;
+    let is_kept = process && job.is_none() && stays.is_none() && fill.claim.is_some();
+    let unsettled = is_kept.then(|| Unsettled {
+        path: PathBuf::new(),
+        text: String::new(),
+        store: context.store.dir().path().to_owned(),
+        members: 1,
+    });
+    let began = 0.0;
+    Ok(Prepared {
+        placement: placement.clone(),
+        launch,
+        folder,
+        resolved,
+        listener,
+        circumstances,
+        began,
+        piped,
+        job,
+        stays,
+        is_observed: is_observed && unsettled.is_some(),
+        is_watched: is_watched && unsettled.is_some(),
+        unsettled,
+        label,
+        place,
+    })
+}
+
+/// The record of an attempt on this machine, for the supervisor that survives its run.
+fn stays(instance: &Instance, placement: &Placement, intent: Intent, joined: bool) -> DetachedAttempt {
+    DetachedAttempt {
+        intent,
+        joined,
+        cards: placement.gpus.iter().map(|gpu| gpu.index()).collect(),
+        timeout: instance.timeout,
+        holds: Holding {
+            cpu_milli: u64::from(placement.cpus) * 1_000,
+            memory: placement.memory,
+            attempts: 1,
+            gpus: placement.gpus.len() as u32,
+            exclusive: instance.exclusive == Exclusive::Machine || instance.corun.is_some(),
+        },
+    }
+}
+
+/// The request to a batch system, if the step uses one. Its intent is added when the unit is filled.
+fn batch_work(context: &RunContext, instance: &Instance) -> Option<BatchWork> {
+    let slurm = instance.slurm.as_deref()?;
+    let request = &instance.request;
+    Some(BatchWork {
+        label: context.secrets.hide(instance.label.to_string()),
+        gpus: request.gpus,
+        cpus: request.cpus,
+        memory: request.memory,
+        timeout: instance.timeout,
+        longest: context.session.cluster.as_ref().and_then(|cluster| cluster.longest(slurm)),
+        exclusive: instance.exclusive,
+        nice: u32::try_from(context.highest_priority.saturating_sub(instance.priority)).unwrap_or(u32::MAX),
+        shares_gpus: instance.corun.as_ref().is_some_and(|corun| corun.gpus == CorunGpus::Shared),
+        slurm: slurm.clone(),
+        gpu_model: slurm.gpu_type.clone().or_else(|| only_model(context.session.expansion.machine_of(instance))),
+        intent: unwritten(context),
+        joined: false,
+    })
+}
+
+/// The GPU model, if all GPUs of a machine have the same.
+fn only_model(machine: &Machine) -> Option<String> {
+    let first = machine.gpus.first()?;
+    machine.gpus.iter().all(|gpu| gpu.name == first.name).then(|| first.name.clone())
+}
+
+/// The record of an attempt that may survive this run.
+fn member(context: &RunContext, filled: &Filled, fill: &Fill) -> Option<Member> {
+    let prepared = filled.prepared.as_ref().ok()?;
+    let outputs = context.instance(fill.instance).outputs.iter();
+    let outputs = outputs.map(|output| output.path.to_string());
+    let given = || Given { placement: fill.placement.clone(), circumstances: prepared.circumstances.clone() };
+    let (fingerprint, given) = match (&prepared.job, &prepared.stays) {
+        (Some(_), _) => (fill.fingerprint?, None),
+        (None, Some(_)) => (fill.claim?, Some(Box::new(given()))),
+        (None, None) if prepared.unsettled.is_some() => (fill.claim?, Some(Box::new(given()))),
+        (None, None) => return None,
+    };
+    Some(Member {
+        attempt: fill.attempt,
+        fingerprint,
+        label: prepared.label.clone(),
+        folder: prepared.folder.path().to_owned(),
+        began: clock::unix_seconds(),
+        announces: prepared.launch.announces,
+        piped: prepared.piped,
+        linked: prepared.launch.linked.clone(),
+        is_watched: prepared.is_watched,
+        outputs: if prepared.unsettled.is_some() { outputs.collect() } else { Vec::new() },
+        given,
+    })
+}
+
+/// The intent of an earlier run that this unit can join.
+pub(crate) fn joins(context: &RunContext, unit: &[Fill]) -> Option<Intent> {
+    let instance = |fill: &Fill| context.instance(fill.instance);
+    if unit.iter().all(|fill| instance(fill).slurm.is_some()) {
+        let fingerprints: Option<Vec<Digest>> = unit.iter().map(|fill| fill.fingerprint).collect();
+        return context.left.job(&fingerprints?);
+    }
+    let attempts: Option<Vec<Digest>> = unit.iter().map(|fill| fill.claim).collect();
+    context.left.take(&attempts?)
+}
+
+/// Joins an attempt of an earlier run in its existing folder.
+fn join(context: &RunContext, fill: &Fill, member: &Member, intent: &Intent) -> Result<Prepared, Cause> {
+    let expansion = &context.session.expansion;
+    let instance = &expansion.instances[fill.instance.index()];
+    let unresolved = |error| Cause::Unresolved { error };
+    let resolved = expansion.resolve(instance.id, &context.known, Render::Paths).map_err(unresolved)?;
+    let folder = Folder::at(member.folder.clone());
+    let plugin = matches!(resolved.body, Body::Plugin { .. });
+    let mut listener = Listener::new(&folder, plugin, expansion.steps[instance.step.index()].metrics.as_deref());
+    listener.hide(&context.secrets);
+    // After its end, the file of its piped output has this name.
+    if member.piped && folder.heard().exists() {
+        let unheard = |e: io::Error| Cause::NotFilled { what: start::not_made(folder.path(), &e) };
+        listener.hear_through_pipe(&folder).map_err(unheard)?;
+    }
+    listener.begins(member.began);
+    let mut circumstances = finish::circumstances(expansion, instance, &fill.placement);
+    let (mut placement, mut stays) = (fill.placement.clone(), None);
+    if let Some(given) = &member.given {
+        circumstances.clone_from(&given.circumstances);
+        placement.cpus = circumstances.cpus;
+        stays = Some(self::stays(instance, &given.placement, intent.clone(), true));
+    }
+    circumstances.revision.clone_from(&context.revision);
+    let job = batch_work(context, instance).map(|job| BatchWork { intent: intent.clone(), joined: true, ..job });
+    // It has the same fingerprint, so it read the same content.
+    let copies = instance.inputs.iter().map(|input| capture::one(&context.session, input));
+    let captured = copies.filter_map(|copy| context.captures.get(&copy.path, copy.by_listing)).collect();
+    Ok(Prepared {
+        placement,
+        launch: start::Launch {
+            argv: Vec::new(),
+            env: Vec::new(),
+            announces: member.announces,
+            barrier: None,
+            linked: member.linked.clone(),
+            captured,
+        },
+        folder,
+        resolved,
+        listener,
+        circumstances,
+        began: member.began,
+        piped: member.piped,
+        job,
+        stays,
+        unsettled: None,
+        is_observed: false,
+        is_watched: false,
+        label: member.label.clone(),
+        place: format!("runs/{}/attempts/{}", intent.run, member.attempt.0),
+    })
+}

@@ -1,0 +1,77 @@
+//! The set-up of plugins before a run.
+
+use std::{cell::RefCell, collections::BTreeSet, future::poll_fn, pin::Pin, task::Poll};
+
+use flow_core::plan::Plan;
+use flow_store::StoreDir;
+use tokio::runtime::Runtime;
+
+use super::start;
+use crate::{
+    ExecError,
+    driver::{
+        session::{Session, plugin_of},
+        updates::Update,
+    },
+    plugins,
+};
+
+/// A set-up in progress; returns whether anything had to be done.
+type SetUp<'a> = dyn Future<Output = Result<bool, plugins::PluginError>> + 'a;
+
+/// Sets up the plugins whose steps may run, once for each digest. In parallel, because one downloads while another
+/// compiles. Returns whether anything had to be done.
+pub(crate) fn set_up(
+    event_loop: &Runtime,
+    session: &Session,
+    plan: &Plan,
+    dir: &StoreDir,
+    observe: &mut dyn FnMut(Update),
+) -> Result<bool, ExecError> {
+    session.check_slurm(plan)?;
+    let may_run: BTreeSet<&str> = (plan.items.iter())
+        .filter(|item| item.state.may_run())
+        .filter_map(|item| plugin_of(session, item.id))
+        .collect();
+    let (keeper, secrets) = (start::exe()?, session.secrets());
+    let observe = RefCell::new(observe);
+    let mut begun: Vec<Pin<Box<SetUp<'_>>>> = Vec::new();
+    for plugin in session.plugins.iter().filter(|plugin| may_run.contains(plugin.name())) {
+        let Some(facts) = session.catalogue.plugins.get(plugin.name()) else { continue };
+        let (record, keeper, secrets, observe) = (dir.plugin(plugin.name()), &keeper, &secrets, &observe);
+        begun.push(Box::pin(async move {
+            let mut said = |progress: plugins::Progress<'_>| {
+                let line = match progress {
+                    plugins::Progress::Waiting => "another flow is setting it up; waiting".to_owned(),
+                    plugins::Progress::Command(command) => format!("$ {command}"),
+                    plugins::Progress::Line(line) => line.to_owned(),
+                };
+                (observe.borrow_mut())(Update::Setup { plugin: plugin.name().to_owned(), line });
+            };
+            plugins::Setup { plugin, digest: facts.digest, record: &record, keeper, secrets }.ensure(&mut said).await
+        }));
+    }
+    let mut done = false;
+    // The first failure ends the others: dropping a set-up ends its command.
+    let all = poll_fn(|task| {
+        let mut failed = None;
+        begun.retain_mut(|setup| match setup.as_mut().poll(task) {
+            Poll::Pending => true,
+            Poll::Ready(Ok(did)) => {
+                done |= did;
+                false
+            }
+            Poll::Ready(Err(error)) => {
+                failed.get_or_insert(error);
+                false
+            }
+        });
+        match failed {
+            Some(error) => Poll::Ready(Err(error)),
+            None if begun.is_empty() => Poll::Ready(Ok(())),
+            None => Poll::Pending,
+        }
+    });
+    event_loop.block_on(all)?;
+    Ok(done)
+}

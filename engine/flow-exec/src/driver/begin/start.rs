@@ -1,0 +1,418 @@
+//! Fills the folder of an attempt: inputs, artifacts of other steps, the request, the environment. Starts nothing.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    fs, io,
+    net::TcpListener,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use flow_core::{
+    Artifact, Body, Input, Instance, Machine, Resolved,
+    reason::Filling,
+    sched::Placement,
+    shell::{Runner, Script, Shell, runner},
+};
+use flow_protocol as protocol;
+use flow_store::{Captured, Captures, Inputs, Materialised, Objects, StoreError};
+use serde_json::Value;
+use walkdir::WalkDir;
+
+use super::capture;
+use crate::{ExecError, attempt::Folder, driver::session::Session, plugins::Plugin};
+
+/// A larger file is not read as a script.
+const LONGEST_SCRIPT: u64 = 1 << 20;
+
+/// A command with a `#!` line, in the work folder.
+const SCRIPT: &str = ".flow-run";
+
+/// Linux refuses an argument of this length or more.
+const LONGEST_ARGUMENT: usize = 128 << 10;
+
+/// The keeper's input for the start of an attempt.
+pub(crate) struct Launch {
+    pub(crate) argv: Vec<String>,
+    pub(crate) env: Vec<(String, String)>,
+    /// The program reports by itself when it is ready: a plugin, or a script that calls `flow ready`.
+    pub(crate) announces: bool,
+    /// A text for the user: how a plain program of a group is known to be ready.
+    pub(crate) barrier: Option<String>,
+    /// Artifacts too large to be copied, by their path in the work folder: the program could write into them.
+    pub(crate) linked: Vec<(String, Artifact)>,
+    /// The captured copies that it reads as inputs.
+    pub(crate) captured: Vec<Arc<Captured>>,
+}
+
+/// All that determines a start.
+pub(crate) struct Start<'a> {
+    pub(crate) session: &'a Session,
+    pub(crate) instance: &'a Instance,
+    pub(crate) resolved: &'a Resolved,
+    pub(crate) placement: &'a Placement,
+    pub(crate) folder: &'a Folder,
+    pub(crate) objects: &'a Objects,
+    pub(crate) inputs: &'a Inputs,
+    pub(crate) captures: &'a Captures,
+    /// The checkpoint folder, which survives the attempt until there is a result.
+    pub(crate) checkpoint: &'a Path,
+    /// Members of its co-run group, itself included.
+    pub(crate) members: Option<u32>,
+    /// The path of `flow`, so that a script finds `flow ready`.
+    pub(crate) exe: &'a Path,
+    pub(crate) environment: &'a Environment,
+}
+
+/// The engine's environment. Variables that are not valid UTF-8 are left out.
+pub(crate) struct Environment {
+    /// For every program.
+    inherited: BTreeMap<String, String>,
+    /// For steps that list them.
+    secrets: BTreeMap<String, String>,
+}
+
+impl Environment {
+    /// The variables without secrets.
+    pub(crate) fn inherited(&self) -> &BTreeMap<String, String> {
+        &self.inherited
+    }
+
+    /// The environment for the steps of a workflow.
+    pub(crate) fn of(session: &Session) -> Environment {
+        let names = session.secrets();
+        let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+        let all = std::env::vars_os().filter_map(text);
+        let (secrets, inherited) = all.partition(|(name, _)| names.contains(&**name));
+        Environment { inherited, secrets }
+    }
+}
+
+/// Fills the work folder and returns what to start.
+///
+/// # Errors
+/// An input is missing, the disk is full, an artifact is damaged.
+pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
+    let work = start.folder.work();
+    let mut linked = Vec::new();
+    // Thousands of consecutive artifacts may be in one folder.
+    let mut made = None;
+    for link in &start.resolved.links {
+        let to = work.join(&link.path);
+        if made.as_deref() != to.parent() {
+            parent(&to)?;
+            made = to.parent().map(Path::to_owned);
+        }
+        let damaged = |e: StoreError| Filling::Artifact { error: e.into() };
+        match start.objects.materialise(&link.digest, &to).map_err(damaged)? {
+            Materialised::Copied => {}
+            Materialised::Linked(artifact) => linked.push((link.path.clone(), artifact)),
+        }
+    }
+    let mut caller = None;
+    let mut inputs: Vec<&Input> = start.instance.inputs.iter().chain(&start.resolved.inputs).collect();
+    // A folder comes before its content.
+    inputs.sort_by_key(|input| input.place());
+    let mut captured = Vec::new();
+    let mut in_place: BTreeMap<String, Arc<Captured>> = BTreeMap::new();
+    let mut folders: BTreeMap<String, PathBuf> = BTreeMap::new();
+    for input in inputs {
+        let author = start.session.path(&input.path);
+        let given = given(start, input)?;
+        if input.in_place {
+            in_place.extend(given.map(|given| (start.session.expansion.lies_at(input), given)));
+            continue;
+        }
+        let from = given.as_ref().map_or(author.clone(), |given| given.path().to_owned());
+        captured.extend(given);
+        let to = work.join(input.place());
+        if appears(&work, &input.place(), &author, &folders)? {
+            continue;
+        }
+        parent(&to)?;
+        let not_brought = |e: io::Error| Filling::Input { path: input.path.clone(), error: e.into() };
+        let is_folder = fs::metadata(&from).map_err(not_brought)?.is_dir();
+        if is_folder {
+            folders.insert(input.place(), author);
+        }
+        let done = if is_folder { symlink(&from, &to) } else { fs::copy(&from, &to).map(|_| ()) };
+        done.map_err(not_brought)?;
+        if start.members.is_some() && !input.by_listing {
+            caller = caller.or_else(|| ready_caller(&from));
+        }
+    }
+    for output in start.instance.outputs.iter() {
+        parent(&work.join(&output.path))?;
+    }
+    if !matches!(start.resolved.body, Body::Builtin { .. }) {
+        fs::create_dir_all(start.checkpoint).map_err(|e| not_made(start.checkpoint, &e))?;
+    }
+    let (mut announces, mut barrier) = (false, None);
+    let argv = match &start.resolved.body {
+        Body::Command { line, shell } => {
+            if start.members.is_some() {
+                let caller = if calls_ready(line.as_bytes()) { Some("its command".to_owned()) } else { caller };
+                announces = caller.is_some();
+                barrier = Some(match caller {
+                    Some(caller) => format!("waits at the barrier: {caller} calls `flow ready`"),
+                    None => {
+                        "counts as ready when it starts: neither its command nor its inputs call `flow ready`".into()
+                    }
+                });
+            }
+            argv(line, *shell, start.folder)?
+        }
+        Body::Plugin { plugin, step, with } => {
+            let found = start.session.plugins.iter().find(|p| p.name() == plugin);
+            let found: &Plugin = found.ok_or_else(|| Filling::NoPlugin { plugin: plugin.clone() })?;
+            announces = start.members.is_some();
+            let mut with = with.clone();
+            with.values_mut().for_each(|value| replace(value, &in_place, &mut captured));
+            write_request(start, step, &with).map_err(|e| not_made(Path::new("request.json"), &e))?;
+            found.argv()
+        }
+        Body::Builtin { .. } => {
+            captured.extend(in_place.into_values());
+            Vec::new()
+        }
+    };
+    Ok(Launch { argv, env: environment(start), announces, barrier, linked, captured })
+}
+
+/// The program and arguments of a command. Scripts too long for an argument, or with a `#!` line, go into a file. It is
+/// in the work folder, because interpreters look for modules next to a script.
+fn argv(command: &str, shell: Shell, folder: &Folder) -> Result<Vec<String>, Filling> {
+    let write = |file: PathBuf, text: &str| {
+        fs::write(&file, text).map_err(|e| not_made(&file, &e))?;
+        Ok(file.display().to_string())
+    };
+    match runner(command, shell) {
+        Runner::Direct(words) => Ok(words),
+        Runner::Shell(shell) => {
+            let argv = shell.argv().iter().map(|word| (*word).to_owned());
+            Ok(if command.len() < LONGEST_ARGUMENT {
+                argv.chain(["-c".to_owned(), command.to_owned()]).collect()
+            } else {
+                argv.chain([write(folder.path().join("script"), command)?]).collect()
+            })
+        }
+        Runner::Script(Script { interpreter, argument, text }) => {
+            let file = write(folder.work().join(SCRIPT), text)?;
+            Ok([interpreter].into_iter().chain(argument).map(str::to_owned).chain([file]).collect())
+        }
+    }
+}
+
+/// The captured copy of an input; `None` means the author's own file. An input is captured now if a step wrote into it,
+/// or if it did not seem to be needed when the run started.
+fn given(start: &Start<'_>, input: &Input) -> Result<Option<Arc<Captured>>, Filling> {
+    let wanted = capture::one(start.session, input);
+    match start.captures.capture(start.inputs, [wanted.clone()]) {
+        Ok(changed) if !changed.is_empty() => Err(Filling::InputChanged { path: wanted.path.display().to_string() }),
+        // Without room for a copy, the author's own file is read, and checked later.
+        _ => Ok(start.captures.get(&wanted.path, wanted.by_listing)),
+    }
+}
+
+/// Replaces paths in a plugin's parameters by captured copies, and adds these to `given`.
+fn replace(value: &mut Value, by: &BTreeMap<String, Arc<Captured>>, given: &mut Vec<Arc<Captured>>) {
+    match value {
+        Value::String(text) => {
+            if let Some(captured) = by.get(text) {
+                *text = captured.path().to_string_lossy().into_owned();
+                given.push(Arc::clone(captured));
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| replace(item, by, given)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| replace(field, by, given)),
+        _ => {}
+    }
+}
+
+/// True if an input is already visible at its path inside another input's read-only folder. `folders`: the authors'
+/// folders by their places.
+fn appears(work: &Path, place: &str, author: &Path, folders: &BTreeMap<String, PathBuf>) -> Result<bool, Filling> {
+    let Some(folder) = Path::new(place).ancestors().skip(1).find(|above| work.join(above).is_symlink()) else {
+        return Ok(false);
+    };
+    let outer = folder.to_str().and_then(|folder| folders.get(folder));
+    let there = outer.and_then(|outer| Some(outer.join(Path::new(place).strip_prefix(folder).ok()?)));
+    match (there.map(fs::canonicalize), fs::canonicalize(author)) {
+        (Some(Ok(there)), Ok(author)) if there == author && work.join(place).exists() => Ok(true),
+        _ => Err(Filling::InputInInput { path: place.to_owned(), folder: folder.display().to_string() }),
+    }
+}
+
+fn parent(path: &Path) -> Result<(), Filling> {
+    let Some(parent) = path.parent() else { return Ok(()) };
+    fs::create_dir_all(parent).map_err(|e| not_made(parent, &e))
+}
+
+/// The error that a file or folder of an attempt could not be created.
+pub(crate) fn not_made(path: &Path, error: &io::Error) -> Filling {
+    Filling::Own { path: path.display().to_string(), error: error.into() }
+}
+
+/// The file that calls `flow ready`: an input, or a file in an input folder. Only the first files of a large folder are
+/// read.
+fn ready_caller(input: &Path) -> Option<String> {
+    const FILES: usize = 1000;
+    let mut room: u64 = 16 << 20;
+    let entries = WalkDir::new(input).follow_links(true).sort_by_file_name().into_iter().flatten();
+    for entry in entries.filter(|entry| entry.file_type().is_file()).take(FILES) {
+        let bytes = entry.metadata().map_or(u64::MAX, |meta| meta.len());
+        if bytes > LONGEST_SCRIPT {
+            continue;
+        }
+        room = room.checked_sub(bytes)?;
+        if fs::read(entry.path()).is_ok_and(|text| calls_ready(&text)) {
+            let name = entry.path().strip_prefix(input.parent().unwrap_or(input)).unwrap_or(entry.path());
+            return Some(format!("`{}`", name.display()));
+        }
+    }
+    None
+}
+
+/// True if a script calls `flow ready`, in the syntax of a shell or of another language. Without the call, a plain
+/// command is ready at its start.
+fn calls_ready(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text);
+    let words: Vec<&str> =
+        text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|w| !w.is_empty()).collect();
+    words.windows(2).any(|pair| pair == ["flow", "ready"])
+}
+
+fn write_request(start: &Start<'_>, step: &str, with: &serde_json::Map<String, Value>) -> io::Result<()> {
+    let outputs = start.instance.outputs.iter().map(|o| (o.name.clone(), o.path.clone())).collect();
+    let checkpoint = start.checkpoint.file_name().unwrap_or_default().to_string_lossy();
+    start.folder.write_request(&protocol::Request {
+        protocol: protocol::PROTOCOL,
+        step: step.to_owned(),
+        instance: start.instance.label.to_string(),
+        with: with.clone(),
+        outputs,
+        // A path from the work folder up to the store's checkpoints.
+        checkpoint: format!("../../../../../checkpoints/{checkpoint}"),
+        placement: placement(start),
+        seed: start.instance.seed,
+        corun: start.members.map(|members| protocol::Corun { members }),
+    })
+}
+
+fn placement(start: &Start<'_>) -> protocol::Placement {
+    let machine = start.session.expansion.machine_of(start.instance);
+    let gpus = start.placement.gpus.iter().filter_map(|id| machine.gpus.get(id.index()));
+    protocol::Placement {
+        gpus: gpus.map(|g| protocol::Gpu { uuid: g.uuid.clone(), index: g.index, name: g.name.clone() }).collect(),
+        cpus: start.placement.cpus,
+        gpu_memory: start.instance.request.gpu_memory,
+        memory: start.instance.request.memory,
+    }
+}
+
+/// The engine's environment without `FLOW_` variables, then the placement's variables, then the step's own.
+fn environment(start: &Start<'_>) -> Vec<(String, String)> {
+    let mut env = start.environment.inherited.clone();
+    env.retain(|name, _| !name.starts_with("FLOW_"));
+    let cpus = start.placement.cpus.max(1).to_string();
+    // Two programs that each use every core run at a fraction of their speed.
+    for threads in
+        ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "RAYON_NUM_THREADS"]
+    {
+        env.insert(threads.to_owned(), cpus.clone());
+    }
+    env.insert("PYTHONUNBUFFERED".to_owned(), "1".to_owned());
+    env.insert("CUDA_DEVICE_ORDER".to_owned(), "PCI_BUS_ID".to_owned());
+    env.insert(
+        "CUDA_VISIBLE_DEVICES".to_owned(),
+        visible(start.session.expansion.machine_of(start.instance), start.placement),
+    );
+    env.insert("MASTER_ADDR".to_owned(), "127.0.0.1".to_owned());
+    if let Ok(listener) = TcpListener::bind(("127.0.0.1", 0))
+        && let Ok(address) = listener.local_addr()
+    {
+        env.insert("MASTER_PORT".to_owned(), address.port().to_string());
+    }
+    if let Some(dir) = start.exe.parent() {
+        let path = env.get("PATH").map(OsString::from).unwrap_or_default();
+        let with_flow = std::env::split_paths(&path).chain([dir.to_owned()]);
+        if let Ok(path) = std::env::join_paths(with_flow) {
+            env.insert("PATH".to_owned(), path.to_string_lossy().into_owned());
+        }
+    }
+    if let Body::Plugin { plugin, .. } = &start.resolved.body
+        && let Some(found) = start.session.plugins.iter().find(|p| p.name() == plugin)
+    {
+        env.extend(found.env(&env));
+    }
+    env.extend(start.resolved.env.iter().map(|(name, value)| (name.clone(), value.clone())));
+    let own = &start.session.expansion.steps[start.instance.step.index()].secrets;
+    env.extend(own.iter().filter_map(|name| Some((name.clone(), start.environment.secrets.get(name)?.clone()))));
+    if let Some(members) = start.members {
+        env.insert(protocol::CORUN_VAR.to_owned(), members.to_string());
+    }
+    env.insert(protocol::ATTEMPT_VAR.to_owned(), start.folder.path().to_string_lossy().into_owned());
+    env.insert(protocol::CHECKPOINT_VAR.to_owned(), start.checkpoint.to_string_lossy().into_owned());
+    env.into_iter().collect()
+}
+
+fn visible(machine: &Machine, placement: &Placement) -> String {
+    let uuids = placement.gpus.iter().filter_map(|id| machine.gpus.get(id.index()));
+    uuids.map(|gpu| gpu.uuid.as_str()).collect::<Vec<_>>().join(",")
+}
+
+/// The path of `flow` itself.
+///
+/// # Errors
+/// The system does not report it.
+pub(crate) fn exe() -> Result<PathBuf, ExecError> {
+    std::env::current_exe().map_err(ExecError::io("find", "flow"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_that_announce_themselves_are_known_by_the_call() {
+        for yes in ["flow ready && python3 train.py", "subprocess.run([\"flow\", \"ready\"])", "exec('flow', 'ready')"]
+        {
+            assert!(calls_ready(yes.as_bytes()), "{yes}");
+        }
+        for no in ["workflow ready", "flow already", "ready flow", ""] {
+            assert!(!calls_ready(no.as_bytes()), "{no}");
+        }
+    }
+
+    #[test]
+    fn an_input_in_the_folder_of_another_is_not_copied_onto_itself() {
+        let dir = tempfile::tempdir().unwrap();
+        let (work, data) = (dir.path().join("work"), dir.path().join("data"));
+        fs::create_dir_all(data.join("sub")).unwrap();
+        fs::create_dir_all(work.join("plain")).unwrap();
+        fs::write(data.join("labels.csv"), "mine").unwrap();
+        symlink(&data, work.join("data")).unwrap();
+        let folders = BTreeMap::from([("data".to_owned(), data.clone())]);
+        let appears = |place: &str, author: &Path| appears(&work, place, author, &folders);
+        assert_eq!(appears("data/labels.csv", &data.join("labels.csv")), Ok(true));
+        assert_eq!(appears("data/sub", &data.join("./sub")), Ok(true));
+        assert_eq!(appears("plain/labels.csv", &data.join("labels.csv")), Ok(false));
+        let other = appears("data/labels.csv", &dir.path().join("labels.csv"));
+        assert_eq!(other, Err(Filling::InputInInput { path: "data/labels.csv".into(), folder: "data".into() }));
+    }
+
+    #[test]
+    fn the_caller_is_found_in_a_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let code = dir.path().join("code");
+        fs::create_dir_all(code.join("lib")).unwrap();
+        fs::write(code.join("a.py"), "print()").unwrap();
+        fs::write(code.join("large.bin"), "flow ready\n".repeat(200_000)).unwrap();
+        assert_eq!(ready_caller(&code), None);
+        fs::write(code.join("lib/train.py"), "os.system('flow ready')").unwrap();
+        assert_eq!(ready_caller(&code).as_deref(), Some("`code/lib/train.py`"));
+        assert_eq!(ready_caller(&code.join("lib/train.py")).as_deref(), Some("`train.py`"));
+    }
+}

@@ -1,0 +1,159 @@
+//! Units that other runs of the store execute. They wait until the others' claims are free and are then looked up
+//! again: either there is a result, or this run makes it. Knows no placement and no program.
+
+use std::collections::BTreeMap;
+
+use flow_core::{
+    Digest, InstanceId, Span, Time,
+    reason::Waits,
+    sched::{Answer, Event},
+};
+use flow_store::StoreError;
+
+use crate::{
+    driver::{
+        begin::{context::RunContext, fill::Fill, run_claims::RunClaims},
+        updates::outbox::Outbox,
+    },
+    hardware::ledger::Follows,
+};
+
+/// Interval between two looks at the claims of other runs.
+const POLL: Span = Span::from_millis(100);
+
+/// A unit that another run executes.
+pub(crate) struct DeferredUnit {
+    pub(crate) instances: Vec<InstanceId>,
+    pub(crate) attempts: Vec<Digest>,
+    pub(crate) who: Waits,
+}
+
+/// The waiting units, and the claims of this run.
+#[derive(Default)]
+pub(crate) struct DeferredUnits {
+    waiting: Vec<DeferredUnit>,
+    /// The claims that instances of this run hold.
+    claimed: BTreeMap<InstanceId, Digest>,
+    looked_at: Time,
+    /// Waits that were shown to the user.
+    told: Vec<Waits>,
+}
+
+impl DeferredUnits {
+    /// Defers units until the other runs have finished them.
+    pub(crate) fn wait_for(&mut self, units: Vec<DeferredUnit>, out: &mut Outbox) {
+        for unit in units {
+            self.tell(&unit.who, out);
+            self.waiting.push(unit);
+        }
+    }
+
+    fn tell(&mut self, who: &Waits, out: &mut Outbox) {
+        if !self.told.contains(who) {
+            self.told.push(who.clone());
+            let text = format!("{} does some of the same steps: each runs once, for both runs", name(who));
+            out.notice(None, text);
+        }
+    }
+
+    /// The other run's work that an instance waits for.
+    pub(crate) fn who(&self, instance: InstanceId) -> Option<&Waits> {
+        self.waiting.iter().find(|unit| unit.instances.contains(&instance)).map(|unit| &unit.who)
+    }
+
+    /// The first unit that waits for another run, to be shown to everybody on this machine.
+    pub(crate) fn follows(&self, context: &RunContext) -> Option<Follows> {
+        let unit = self.waiting.first()?;
+        let label = context.secrets.hide(context.instance(*unit.instances.first()?).label.to_string());
+        let run =
+            if let Waits::Elsewhere { run, .. } = &unit.who { run.as_ref().map(ToString::to_string) } else { None };
+        Some(Follows { label, run })
+    }
+
+    /// When to look at the claims again.
+    pub(crate) fn due(&self) -> Option<Time> {
+        (!self.waiting.is_empty()).then(|| self.looked_at + POLL)
+    }
+
+    /// The units that other runs have finished.
+    ///
+    /// # Errors
+    /// The claims cannot be looked at.
+    pub(crate) fn free(
+        &mut self,
+        context: &RunContext,
+        now: Time,
+        out: &mut Outbox,
+    ) -> Result<Vec<Vec<InstanceId>>, StoreError> {
+        if self.due().is_none_or(|due| now < due) {
+            return Ok(Vec::new());
+        }
+        self.looked_at = now;
+        let mut free = Vec::new();
+        for mut unit in std::mem::take(&mut self.waiting) {
+            let claimed = &context.claimed;
+            let taken = claimed.taken(&unit.attempts)?;
+            if taken.is_none() {
+                context.left.look_for_deaths(|_| false);
+            }
+            let claimant = match taken {
+                // An attempt whose run died is joined.
+                None if !context.left.goes_on(&unit.attempts) => claimed.kept(&unit.attempts)?,
+                taken => taken,
+            };
+            let Some(claimant) = claimant else {
+                free.push(unit.instances);
+                continue;
+            };
+            // The earlier holder may have ended, and a third run may have claimed it before this one.
+            let before = if let Waits::Elsewhere { pid, .. } = &unit.who { *pid } else { None };
+            if claimant.pid != before
+                && let Some(who) = claimed.by_others(context.store.dir(), &unit.attempts)?
+            {
+                self.tell(&who, out);
+                unit.who = who;
+            }
+            self.waiting.push(unit);
+        }
+        Ok(free)
+    }
+
+    /// Nothing new starts: answers all waiting instances with a miss.
+    pub(crate) fn give_up(&mut self, out: &mut Outbox) {
+        for instance in std::mem::take(&mut self.waiting).into_iter().flat_map(|unit| unit.instances) {
+            out.tell(Event::Answered { instance, answer: Answer::Miss });
+        }
+    }
+
+    /// A unit is about to start: returns whether it must be claimed first. A retry already has its claim.
+    pub(crate) fn starts(&mut self, unit: &[Fill]) -> bool {
+        let before = self.claimed.len();
+        self.claimed.extend(unit.iter().filter_map(|fill| Some((fill.instance, fill.claim?))));
+        self.claimed.len() > before
+    }
+
+    /// The unit could not be claimed.
+    pub(crate) fn taken_back(&mut self, instance: InstanceId) {
+        self.claimed.remove(&instance);
+    }
+
+    /// An instance is settled and its result is in the store: gives the claim back.
+    ///
+    /// # Errors
+    /// The claim cannot be given back.
+    pub(crate) fn settled(&mut self, claimed: &RunClaims, instance: InstanceId) -> Result<(), StoreError> {
+        match self.claimed.remove(&instance) {
+            Some(attempt) => claimed.give_back(&[attempt]),
+            None => Ok(()),
+        }
+    }
+}
+
+fn name(who: &Waits) -> String {
+    match who {
+        Waits::Elsewhere { run: Some(run), user, .. } if user.is_empty() => format!("run {run}"),
+        Waits::Elsewhere { run: Some(run), user, .. } => format!("run {run} of {user}"),
+        Waits::Elsewhere { pid: Some(pid), .. } => format!("another flow (process {pid})"),
+        _ => "another flow, in another container,".to_owned(),
+    }
+}

@@ -1,0 +1,175 @@
+//! Records results: collects journal lines and database changes, writes them in the background, and returns them when
+//! they are safe. Knows no attempts; the store handles the commit itself.
+
+use std::{future, sync::Arc};
+
+use flow_core::{InstanceId, JournalLine, Span, Time};
+use flow_store::{Ahead, Batch, Commit, Journal, StoreError, Unapplied, is_record};
+use tokio::task::{JoinError, JoinHandle, spawn_blocking};
+
+use crate::{
+    ExecError,
+    driver::{begin::context::RunContext, updates::screen::STATUS},
+};
+
+/// How long results are collected before a write, because a disk takes as long for one as for ten.
+const GATHER: Span = Span::from_millis(10);
+
+/// The lines that were written, or the error.
+pub(crate) type Applied = Result<Vec<JournalLine>, Unapplied>;
+
+pub(crate) struct Recorder {
+    context: Arc<RunContext>,
+    journal: Journal,
+    /// Lines that are not journalled yet, in a file in case this process is killed.
+    ahead: Ahead,
+    /// Number of lines for the next commit that `ahead` has.
+    noted: usize,
+    pub(crate) batch: Batch,
+    /// Instances that the next commit records.
+    recorded: Vec<InstanceId>,
+    committing: Option<Committing>,
+    /// Changes for which the journal had no room. They are written before everything else.
+    unwritten: Option<Commit>,
+    committed_at: Time,
+    said_unwritten: bool,
+}
+
+/// A batch that is being written, and the instances that it records.
+struct Committing {
+    done: JoinHandle<Applied>,
+    recorded: Vec<InstanceId>,
+}
+
+/// Lines and instances that are on disk.
+#[derive(Default)]
+pub(crate) struct Written {
+    pub(crate) lines: Vec<JournalLine>,
+    pub(crate) recorded: Vec<InstanceId>,
+    /// The reason why nothing can be written at the moment. Only for the screen, because the journal may have no room.
+    /// Shown once.
+    pub(crate) trouble: Option<String>,
+}
+
+impl Recorder {
+    pub(crate) fn new(context: Arc<RunContext>, journal: Journal) -> Recorder {
+        Recorder {
+            context,
+            ahead: Ahead::of(&journal),
+            noted: 0,
+            journal,
+            batch: Batch::new(),
+            recorded: Vec::new(),
+            committing: None,
+            unwritten: None,
+            committed_at: Time(0),
+            said_unwritten: false,
+        }
+    }
+
+    /// The next commit records this instance.
+    pub(crate) fn record(&mut self, instance: InstanceId) {
+        self.recorded.push(instance);
+    }
+
+    /// True while a commit is being written.
+    pub(crate) fn is_committing(&self) -> bool {
+        self.committing.is_some()
+    }
+
+    /// Until when results wait for others, or for disk space. None if there is nothing to write, or if nothing runs
+    /// (`alone`) that could add results.
+    pub(crate) fn gather_until(&self, alone: bool) -> Option<Time> {
+        let pause = if self.unwritten.is_some() { STATUS } else { GATHER };
+        let waits = self.unwritten.is_some() || !self.batch.is_empty() || !self.recorded.is_empty();
+        (waits && !alone).then(|| self.committed_at + pause)
+    }
+
+    /// Writes these lines and those collected since the last batch. In the background if it must wait for the disk, so
+    /// that other steps do not wait.
+    pub(crate) fn commit(
+        &mut self,
+        lines: &mut Vec<JournalLine>,
+        alone: bool,
+        now: Time,
+    ) -> Result<Written, ExecError> {
+        self.note(lines);
+        if self.committing.is_some() || self.gather_until(alone).is_some_and(|until| now < until) {
+            return Ok(Written::default());
+        }
+        let (commit, recorded) = (self.gathered(lines)?, std::mem::take(&mut self.recorded));
+        self.committed_at = now;
+        if commit.is_quick() {
+            return self.written(commit.apply(), recorded, alone);
+        }
+        self.committing = Some(Committing { done: spawn_blocking(move || commit.apply()), recorded });
+        Ok(Written::default())
+    }
+
+    /// Writes the rest, on this thread.
+    pub(crate) fn commit_last(&mut self, lines: &mut Vec<JournalLine>) -> Result<Written, ExecError> {
+        let (commit, recorded) = (self.gathered(lines)?, std::mem::take(&mut self.recorded));
+        let written = self.written(commit.apply(), recorded, true)?;
+        self.ahead.remove();
+        Ok(written)
+    }
+
+    /// Writes lines ahead of the commit, so that a kill before it does not lose them.
+    fn note(&mut self, lines: &[JournalLine]) {
+        let new = &lines[self.noted..];
+        let is_after_gap = !self.ahead.holds_some() && (self.committing.is_some() || self.unwritten.is_some());
+        let is_worth_it = self.ahead.holds_some() || new.iter().any(is_record);
+        if !new.is_empty() && is_worth_it && !is_after_gap {
+            self.noted = if self.ahead.note(new) { lines.len() } else { 0 };
+        }
+    }
+
+    fn gathered(&mut self, lines: &mut Vec<JournalLine>) -> Result<Commit, ExecError> {
+        let (lines, batch) = (std::mem::take(lines), std::mem::take(&mut self.batch));
+        self.noted = 0;
+        let commit = self.context.store.commit(&self.journal, lines, &batch)?;
+        Ok(match self.unwritten.take() {
+            Some(earlier) => earlier.with(commit),
+            None => commit,
+        })
+    }
+
+    /// Waits for the running commit. Dropping the future loses nothing.
+    pub(crate) async fn committed(&mut self) -> Result<Applied, JoinError> {
+        match &mut self.committing {
+            Some(committing) => (&mut committing.done).await,
+            None => future::pending().await,
+        }
+    }
+
+    /// Handles the end of the commit.
+    pub(crate) fn done(&mut self, done: Result<Applied, JoinError>, alone: bool) -> Result<Written, ExecError> {
+        let Some(Committing { recorded, .. }) = self.committing.take() else { return Ok(Written::default()) };
+        let done = done.map_err(|e| ExecError::Fault(format!("the store could not be written: {e}")))?;
+        self.written(done, recorded, alone)
+    }
+
+    /// If the disk is full while steps run, they continue, and the lines wait for room.
+    fn written(&mut self, done: Applied, mut recorded: Vec<InstanceId>, alone: bool) -> Result<Written, ExecError> {
+        match done {
+            Ok(lines) => {
+                if self.noted == 0 {
+                    self.ahead.clear();
+                }
+                Ok(Written { lines, recorded, trouble: None })
+            }
+            Err(Unapplied::Nowhere(commit, error)) if error.is_disk_full() && !alone => {
+                recorded.append(&mut self.recorded);
+                self.recorded = recorded;
+                self.unwritten = Some(*commit);
+                Ok(Written { trouble: self.trouble(&error), ..Written::default() })
+            }
+            Err(unapplied) => Err(StoreError::from(unapplied).into()),
+        }
+    }
+
+    /// The message that a file of the run cannot be written; only the first time.
+    pub(crate) fn trouble(&mut self, error: &StoreError) -> Option<String> {
+        (!std::mem::replace(&mut self.said_unwritten, true)).then(|| format!("running steps continue: {error}"))
+    }
+}

@@ -1,0 +1,120 @@
+//! Three executors as one: Slurm steps go to the batch system, attempts of earlier runs are joined, and everything else
+//! runs on this machine. Knows no workflow.
+
+use std::{collections::BTreeSet, io, os::fd::OwnedFd, time::Duration};
+
+use flow_core::{
+    AttemptId,
+    measure::{HostSamples, Known},
+};
+
+use super::{Event, Executor, Work, adopted::AdoptedAttempts, local::Local, slurm::Slurm};
+use crate::ExecError;
+
+pub(crate) struct CompositeExecutor {
+    local: Local,
+    joined: AdoptedAttempts,
+    /// Present if a step of the workflow runs on Slurm.
+    slurm: Option<Slurm>,
+    there: BTreeSet<AttemptId>,
+}
+
+impl CompositeExecutor {
+    pub(crate) fn new(local: Local, joined: AdoptedAttempts, slurm: Option<Slurm>) -> CompositeExecutor {
+        CompositeExecutor { local, joined, slurm, there: BTreeSet::new() }
+    }
+
+    fn there(&mut self, attempt: AttemptId) -> Option<&mut Slurm> {
+        self.slurm.as_mut().filter(|_| self.there.contains(&attempt))
+    }
+}
+
+impl Executor for CompositeExecutor {
+    fn start(&mut self, unit: Vec<Work>) -> Result<(), ExecError> {
+        let (there, here): (Vec<Work>, Vec<Work>) = unit.into_iter().partition(|work| work.job.is_some());
+        match &mut self.slurm {
+            Some(slurm) if !there.is_empty() => {
+                self.there.extend(there.iter().map(|work| work.program.attempt));
+                slurm.start(there)?;
+            }
+            None if !there.is_empty() => return Err(ExecError::Fault("a job has no Slurm to go to".to_owned())),
+            _ => {}
+        }
+        let joins = |work: &Work| work.stays.as_ref().is_some_and(|stays| stays.joined);
+        let (joined, here): (Vec<Work>, Vec<Work>) = here.into_iter().partition(joins);
+        if !joined.is_empty() {
+            self.joined.start(joined)?;
+        }
+        if here.is_empty() { Ok(()) } else { self.local.start(here) }
+    }
+
+    fn release(&mut self, attempt: AttemptId, at: f64) -> io::Result<()> {
+        if let Some(slurm) = self.there(attempt) {
+            return slurm.release(attempt, at);
+        }
+        if self.joined.has(attempt) { self.joined.release(attempt, at) } else { self.local.release(attempt, at) }
+    }
+
+    fn stop(&mut self, attempt: AttemptId) -> io::Result<()> {
+        if let Some(slurm) = self.there(attempt) {
+            return slurm.stop(attempt);
+        }
+        if self.joined.has(attempt) { self.joined.stop(attempt) } else { self.local.stop(attempt) }
+    }
+
+    fn kill(&mut self, attempt: AttemptId, grace: Duration) {
+        if let Some(slurm) = self.there(attempt) {
+            return slurm.kill(attempt, grace);
+        }
+        if self.joined.has(attempt) { self.joined.kill(attempt, grace) } else { self.local.kill(attempt, grace) }
+    }
+
+    fn hurry(&mut self) {
+        self.slurm.as_mut().into_iter().for_each(Slurm::hurry);
+    }
+
+    fn new_samples(&self, attempt: AttemptId, known: &mut Known) -> (Option<(usize, HostSamples)>, f64) {
+        self.local.new_samples(attempt, known)
+    }
+
+    fn settled(&mut self, attempt: AttemptId) {
+        if let Some(slurm) = self.there(attempt) {
+            slurm.settled(attempt);
+            self.there.remove(&attempt);
+        } else if self.joined.has(attempt) {
+            self.joined.settled(attempt);
+        } else {
+            self.local.settled(attempt);
+        }
+    }
+
+    fn root(&self) -> Option<u32> {
+        self.local.root()
+    }
+
+    fn shares_this_machine(&self) -> bool {
+        true
+    }
+
+    fn lend(&mut self, life: OwnedFd, place: u32) {
+        self.local.lend(life, place);
+    }
+
+    fn lend_locks(&mut self, locks: Vec<Option<OwnedFd>>) {
+        self.local.lend_locks(locks);
+    }
+
+    async fn next_event(&mut self) -> Result<Event, ExecError> {
+        let slurm = async {
+            match &mut self.slurm {
+                Some(slurm) => slurm.next_event().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            event = self.local.next_event() => event,
+            event = self.joined.next_event() => event,
+            event = slurm => event,
+        }
+    }
+}

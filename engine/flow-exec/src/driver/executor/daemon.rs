@@ -1,0 +1,150 @@
+//! The run's side of the supervisor process, which keeps what a detached run starts here. Knows no workflow.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, BufRead, BufReader, Write},
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::net::UnixStream,
+    },
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use flow_core::{AttemptId, GpuFacts, RunId, reason::StartFault};
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+
+use super::{Ended, Event, Observed, Work};
+use crate::{
+    ExecError,
+    channel::Channel,
+    keeper,
+    node::{Ask, Begin, Hello, STAY_ARG, Tell, Welcome},
+    pages,
+};
+
+/// How long it may take to start.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The settings of a supervisor process.
+pub(crate) struct Settings {
+    /// The path of the `flow` program.
+    pub(crate) exe: PathBuf,
+    pub(crate) store: PathBuf,
+    pub(crate) run: RunId,
+    pub(crate) folder: PathBuf,
+    pub(crate) workflow: String,
+    /// None of these values is a secret.
+    pub(crate) environment: BTreeMap<String, String>,
+    /// The GPUs that its programs may use, if any of them requests one.
+    pub(crate) cards: Vec<GpuFacts>,
+}
+
+/// A supervisor process. Dropping the handle ends no attempt.
+pub(crate) struct DaemonHandle {
+    _process: Child,
+    channel: Channel,
+    keeper: u32,
+}
+
+impl DaemonHandle {
+    /// Starts one. `life` is the ledger's open file and the run's slot in it; `locks` are the open GPU locks.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(crate) fn spawn(
+        settings: &Settings,
+        life: Option<(OwnedFd, u32)>,
+        locks: Vec<Option<OwnedFd>>,
+    ) -> io::Result<DaemonHandle> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let hello = Hello {
+            store: settings.store.clone(),
+            run: settings.run.clone(),
+            workflow: settings.workflow.clone(),
+            cards: settings.cards.clone(),
+            locks: locks.iter().map(|lock| lock.as_ref().map(AsRawFd::as_raw_fd)).collect(),
+            ledger: life.as_ref().map(|(file, slot)| (file.as_raw_fd(), *slot)),
+        };
+        let mut command = Command::new(&settings.exe);
+        command.arg(STAY_ARG).arg(&settings.folder).env_clear().envs(&settings.environment);
+        command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
+        for open in locks.iter().flatten().chain(life.as_ref().map(|(file, _)| file)) {
+            fcntl(open, FcntlArg::F_SETFD(FdFlag::empty()))?;
+        }
+        let process = pages::as_given(|| command.spawn())?;
+        drop((command, locks, life));
+        let mut line = serde_json::to_vec(&hello)?;
+        line.push(b'\n');
+        (&ours).write_all(&line)?;
+        ours.set_read_timeout(Some(PATIENCE))?;
+        let mut answer = String::new();
+        BufReader::new(&ours).read_line(&mut answer)?;
+        if answer.is_empty() {
+            return Err(io::Error::other("the supervisor process of the steps ended at once"));
+        }
+        let Welcome { keeper } = serde_json::from_str(&answer)?;
+        Ok(DaemonHandle { _process: process, channel: Channel::new(ours)?, keeper })
+    }
+
+    /// The process whose children the attempts are.
+    pub(crate) fn keeper(&self) -> u32 {
+        self.keeper
+    }
+
+    /// Starts an attempt. Returns a failure event if the request cannot be sent as JSON.
+    pub(crate) fn begin(&mut self, work: Work) -> Result<(), Event> {
+        let attempt = work.program.attempt;
+        let failed = |reason| Event::SpawnFailed { attempt, reason };
+        let Some(stays) = work.stays else { return Err(failed(StartFault::NotWrittenDown.into())) };
+        let begin = Begin {
+            start: work.program,
+            cards: stays.cards,
+            timeout: stays.timeout.map(|span| Duration::from_micros(span.0)),
+            holds: stays.holds,
+            intent: stays.intent,
+        };
+        self.channel.send(&Ask::Begin(Box::new(begin))).map_err(|error| failed(error.to_string().into()))
+    }
+
+    pub(crate) fn kill(&mut self, attempt: AttemptId, grace: Duration) {
+        // Numbers can always be written as JSON.
+        let _ = self.channel.send(&Ask::Kill { attempt, grace });
+    }
+
+    pub(crate) fn settled(&mut self, attempt: AttemptId) {
+        let _ = self.channel.send(&Ask::Settled(attempt));
+    }
+
+    /// The next event of its attempts. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// It is gone, and every attempt with it.
+    pub(crate) async fn next_event(&mut self) -> Result<Event, ExecError> {
+        let gone = |why: String| {
+            ExecError::Fault(format!(
+                "the supervisor of the running steps has ended ({why}), and the steps with it; run again to continue"
+            ))
+        };
+        match self.channel.next().await {
+            Ok(Some(Tell::Started(attempt))) => Ok(Event::Started { attempt, node: None }),
+            Ok(Some(Tell::Ended(attempt, record))) => Ok(match &record.exit.spawn_error {
+                Some(reason) => Event::SpawnFailed { attempt, reason: keeper::told(reason) },
+                None => {
+                    let seen = Observed { samples: record.host, gpus: record.gpus, cost: record.cost };
+                    Event::Ended { attempt, end: Box::new(Ended::here(record.exit, seen)) }
+                }
+            }),
+            Ok(None) => Err(gone("it was killed".to_owned())),
+            Err(error) => Err(gone(error.to_string())),
+        }
+    }
+}
+
+impl Drop for DaemonHandle {
+    fn drop(&mut self) {
+        // Attempts that are settled must not be imported again.
+        self.channel.finish();
+    }
+}

@@ -1,0 +1,255 @@
+//! Slurm as an executor. A thread of its own talks to Slurm, because each command may take seconds. This file has the
+//! side of the loop.
+
+mod book;
+mod client;
+mod cluster;
+mod jobs;
+mod submit;
+mod worker;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Sender, channel},
+    },
+    thread,
+    time::Duration,
+};
+
+use flow_core::AttemptId;
+use flow_protocol::Exit;
+use flow_store::{RunDir, StoreDir};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use super::{
+    Event, Executor, Work,
+    intents::{self, Intent},
+};
+use crate::{ExecError, attempt::Folder};
+
+pub use client::{NoAnswer, Qualities, Rules};
+pub(crate) use cluster::{Cluster, Impossible, Unmet, unknown_partition};
+pub use cluster::{Unasked, overview, rules};
+pub(crate) use submit::{asked_time, longest_of};
+
+use worker::Worker;
+
+/// Settings for a run's use of Slurm.
+pub(crate) struct Settings {
+    pub(crate) dir: StoreDir,
+    /// The path of `flow` on the nodes.
+    pub(crate) flow: PathBuf,
+    /// Initial interval between queries of the queue.
+    pub(crate) poll: Duration,
+    /// The environment of a job, without secrets.
+    pub(crate) environment: BTreeMap<String, String>,
+    /// For users who look at the queue.
+    pub(crate) workflow: String,
+}
+
+/// Requests to the thread.
+enum Ask {
+    Start(Vec<Work>),
+    Kill { attempt: AttemptId, grace: Duration },
+    Settled { attempt: AttemptId },
+}
+
+/// Slurm, for a run. Dropping it ends the thread; jobs keep running, and their records stay.
+pub(crate) struct Slurm {
+    settings: Option<Settings>,
+    asks: Option<Sender<Ask>>,
+    thread: Option<thread::JoinHandle<()>>,
+    events: Option<UnboundedReceiver<Event>>,
+    folders: BTreeMap<AttemptId, Folder>,
+    /// The run must end, and a user waits for that.
+    hurry: Arc<AtomicBool>,
+}
+
+impl Slurm {
+    /// The thread is started with the first attempt.
+    pub(crate) fn new(settings: Settings) -> Slurm {
+        Slurm {
+            settings: Some(settings),
+            asks: None,
+            thread: None,
+            events: None,
+            folders: BTreeMap::new(),
+            hurry: Arc::default(),
+        }
+    }
+
+    fn ask(&self, ask: Ask) {
+        // If the thread is gone, the caller notices when it waits for events.
+        let _ = self.asks.as_ref().map(|asks| asks.send(ask));
+    }
+}
+
+impl Drop for Slurm {
+    fn drop(&mut self) {
+        // Settled jobs must be noted on disk before this process ends.
+        self.asks = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Executor for Slurm {
+    fn start(&mut self, unit: Vec<Work>) -> Result<(), ExecError> {
+        if let Some(settings) = self.settings.take() {
+            let (asks, asked) = channel();
+            let (tell, events) = unbounded_channel();
+            let hurry = Arc::clone(&self.hurry);
+            let life = move || Worker::new(settings, tell, hurry).run(&asked);
+            let begun = thread::Builder::new().name("slurm".into()).spawn(life);
+            let begun = begun.map_err(ExecError::io("start", "the thread that talks to Slurm"))?;
+            self.thread = Some(begun);
+            (self.asks, self.events) = (Some(asks), Some(events));
+        }
+        self.folders.extend(unit.iter().map(|work| (work.program.attempt, Folder::at(work.program.folder.clone()))));
+        self.ask(Ask::Start(unit));
+        Ok(())
+    }
+
+    fn release(&mut self, attempt: AttemptId, at: f64) -> io::Result<()> {
+        self.folders.get(&attempt).map_or(Ok(()), |folder| folder.go(at))
+    }
+
+    fn stop(&mut self, attempt: AttemptId) -> io::Result<()> {
+        self.folders.get(&attempt).map_or(Ok(()), Folder::stop)
+    }
+
+    fn kill(&mut self, attempt: AttemptId, grace: Duration) {
+        self.ask(Ask::Kill { attempt, grace });
+    }
+
+    fn hurry(&mut self) {
+        self.hurry.store(true, Ordering::Relaxed);
+    }
+
+    fn settled(&mut self, attempt: AttemptId) {
+        self.folders.remove(&attempt);
+        self.ask(Ask::Settled { attempt });
+    }
+
+    fn root(&self) -> Option<u32> {
+        None
+    }
+
+    async fn next_event(&mut self) -> Result<Event, ExecError> {
+        let Some(events) = &mut self.events else { return std::future::pending().await };
+        let gone = || ExecError::Fault("the thread that talks to Slurm has ended".to_owned());
+        events.recv().await.ok_or_else(gone)
+    }
+}
+
+/// The number of jobs that Slurm still has of each of these dead runs; `None` if it does not answer in time. One query
+/// for all of them.
+pub fn jobs_left(runs: &[&RunDir]) -> Vec<Option<usize>> {
+    let jobs = |run: &&RunDir| intents::of(run).into_iter().filter(|intent| intent.here.is_none());
+    let names = |run| jobs(run).map(|intent| intent.key).collect();
+    let left: Vec<BTreeSet<String>> = runs.iter().map(names).collect();
+    let is_any = left.iter().any(|names| !names.is_empty());
+    let rows = if is_any { client::Client::brief().queue() } else { Ok(Vec::new()) };
+    let goes_on = |row: &&flow_slurm::Row| {
+        let is_over = matches!(flow_slurm::fate(row), flow_slurm::Fate::Ended(_) | flow_slurm::Fate::Never(_));
+        // A job in clean-up has no running process.
+        !is_over && row.state != "COMPLETING"
+    };
+    let count = |names: &BTreeSet<String>| match &rows {
+        _ if names.is_empty() => Some(0),
+        Ok(rows) => Some(rows.iter().filter(goes_on).filter(|row| names.contains(&row.key)).count()),
+        Err(_) => None,
+    };
+    left.iter().map(count).collect()
+}
+
+/// Cancels the jobs of a dead run, and returns how many Slurm had. Jobs that had ended stay for import; the others are
+/// marked, so that the next run does not join them.
+///
+/// # Errors
+/// Slurm does not answer. The jobs are marked, and the next run of the workflow ends them.
+pub fn cancel_jobs(run: &RunDir) -> Result<usize, NoAnswer> {
+    let left: Vec<Intent> = intents::of(run).into_iter().filter(|intent| intent.here.is_none()).collect();
+    if left.is_empty() {
+        return Ok(0);
+    }
+    mark_and_cancel(&client::Client::new(), &left)
+}
+
+/// Cancels jobs of dead runs that nobody needs. If Slurm does not answer, they stay marked and the next run cancels
+/// them.
+pub(crate) fn end_unwanted(dir: &StoreDir, jobs: &[Intent]) {
+    let _ = end(dir, jobs, &client::Client::new());
+}
+
+/// Cancels jobs of dead runs for a run that would have joined them and must end itself. Returns a notice. If Slurm does
+/// not answer, jobs that have not started stay, like the run's own jobs.
+pub(crate) fn end_unjoined(dir: &StoreDir, mut jobs: Vec<Intent>) -> Option<String> {
+    // A job that has ended stays, for runs that need its result again.
+    jobs.retain(|job| !job.has_ended());
+    if jobs.is_empty() {
+        return None;
+    }
+    let left = || "that an earlier run left";
+    let Err(error) = end(dir, &jobs, &client::Client::hurried()) else {
+        return Some(match jobs.len() {
+            1 => format!("a job {} is cancelled", left()),
+            many => format!("{many} jobs {} are cancelled", left()),
+        });
+    };
+    let wait: Vec<&Intent> = jobs.iter().filter(|job| !job.has_begun()).collect();
+    wait.iter().for_each(|job| job.let_live());
+    stay(wait.len()).map(|stay| format!("Slurm does not answer: {error}; {stay}"))
+}
+
+/// The notice that this many jobs stay in the queue, because they could not be cancelled.
+fn stay(jobs: usize) -> Option<String> {
+    match jobs {
+        0 => None,
+        1 => Some("a job stays in Slurm's queue: the next `flow run` follows it".to_owned()),
+        many => Some(format!("{many} jobs stay in Slurm's queue: the next `flow run` follows them")),
+    }
+}
+
+fn end(dir: &StoreDir, jobs: &[Intent], client: &client::Client) -> Result<(), NoAnswer> {
+    mark_and_cancel(client, jobs)?;
+    for (key, of) in by_name(jobs) {
+        let tasks: Vec<u32> = of.iter().filter_map(|job| Some(job.task?.number)).collect();
+        match is_whole(&of) {
+            true => intents::remove(dir, &of[0].run, key),
+            false => intents::tick_off(dir, &of[0].run, key, &tasks),
+        }
+    }
+    Ok(())
+}
+
+fn by_name(jobs: &[Intent]) -> BTreeMap<&str, Vec<&Intent>> {
+    let mut all: BTreeMap<&str, Vec<&Intent>> = BTreeMap::new();
+    jobs.iter().for_each(|job| all.entry(&job.key).or_default().push(job));
+    all
+}
+
+/// True if these, all of one name, are a whole job or all tasks of an array that may still be needed.
+fn is_whole(of: &[&Intent]) -> bool {
+    of.iter().all(|job| job.task.is_none_or(|task| of.len() as u32 >= task.of))
+}
+
+/// Marks and cancels jobs that no run may join, and returns how many Slurm had.
+fn mark_and_cancel(client: &client::Client, jobs: &[Intent]) -> Result<usize, NoAnswer> {
+    jobs.iter().for_each(Intent::mark);
+    let which = jobs.iter().map(|job| (job.key.clone(), job.task.map(|task| task.number)));
+    let had = client.cancel(&which.collect())?;
+    jobs.iter().for_each(Intent::forget_programs);
+    Ok(had)
+}
+
+/// The exit of a program whose end nobody saw.
+pub(crate) fn unseen(started_at: f64, ended_at: f64) -> Exit {
+    Exit { started_at, ended_at: ended_at.max(started_at), ..Exit::default() }
+}

@@ -1,0 +1,199 @@
+//! Background jobs of a run, on other threads, which answer with events. So the loop waits for no disk, except for a
+//! few bytes that it writes into folders of measured attempts here ([`crate::node`]'s observations). Decides nothing.
+
+use std::sync::Arc;
+
+use flow_core::{AttemptId, Digest, InstanceId, StepResult, learn::Refit, reason::ClosedBy};
+use flow_store::StoreError;
+use tokio::task::{JoinError, JoinSet};
+
+use crate::{
+    ExecError, clock,
+    driver::{
+        attempts::{
+            collect::{self, Builtin, Collect, Collected},
+            hearing::{self, Heard},
+        },
+        begin::{
+            context::RunContext,
+            fill::{self, Fill, Filled},
+        },
+        decide::decisions::{self, LookedUp},
+        executor::{intents::Intent, slurm},
+        results::listener::Listener,
+    },
+};
+
+/// The answer of a job.
+pub(crate) enum Done {
+    LookedUp(LookedUp),
+    Filled(Vec<Filled>),
+    /// These attempts do not start, because another run executes the same steps.
+    Elsewhere(Vec<AttemptId>),
+    NotClaimed(StoreError),
+    Collected(Box<Collected>),
+    Heard(Vec<Heard>),
+    /// Estimates for the step of an instance were fitted again.
+    Learned(InstanceId, Vec<Refit>),
+    /// Jobs of earlier runs were told to end. Holds a notice for the user.
+    Unjoined(Option<String>),
+    /// The earlier result, if any, that stays in place of a disturbed one.
+    Earlier(ToRecord, Result<Option<Box<StepResult>>, StoreError>),
+}
+
+/// The last attempt of its instance, and the reason if its group's window closed early.
+pub(crate) struct ToRecord {
+    pub(crate) instance: InstanceId,
+    pub(crate) attempt: AttemptId,
+    pub(crate) closed_by: Option<ClosedBy>,
+}
+
+/// The background jobs of a run.
+pub(crate) struct Aside {
+    context: Arc<RunContext>,
+    jobs: JoinSet<Done>,
+    /// Units to look up in the next job. Lookups run one at a time because they share the disk.
+    to_look_up: Vec<Vec<InstanceId>>,
+    looking_up: bool,
+    listening: bool,
+    /// Number of jobs that are ending Slurm jobs of earlier runs.
+    ending: u32,
+}
+
+impl Aside {
+    pub(crate) fn new(context: Arc<RunContext>) -> Aside {
+        Aside { context, jobs: JoinSet::new(), to_look_up: Vec::new(), looking_up: false, listening: false, ending: 0 }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    /// True while a job reads what programs print.
+    pub(crate) fn is_listening(&self) -> bool {
+        self.listening
+    }
+
+    /// The next answer. Nothing is lost when the future is dropped.
+    ///
+    /// # Errors
+    /// A job ended without one.
+    pub(crate) async fn next(&mut self) -> Result<Done, ExecError> {
+        match self.jobs.join_next().await {
+            Some(done) => self.answered(done),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// The next answer, if one is available without waiting.
+    ///
+    /// # Errors
+    /// As [`Aside::next`].
+    pub(crate) fn next_now(&mut self) -> Option<Result<Done, ExecError>> {
+        let done = self.jobs.try_join_next()?;
+        Some(self.answered(done))
+    }
+
+    fn answered(&mut self, done: Result<Done, JoinError>) -> Result<Done, ExecError> {
+        let done = done.map_err(|e| ExecError::Fault(format!("a job ended without an answer: {e}")))?;
+        match &done {
+            Done::LookedUp(_) => self.looking_up = false,
+            Done::Heard(_) => self.listening = false,
+            Done::Unjoined(_) => self.ending -= 1,
+            _ => {}
+        }
+        Ok(done)
+    }
+
+    fn spawn(&mut self, job: impl FnOnce(&RunContext) -> Done + Send + 'static) {
+        let context = Arc::clone(&self.context);
+        self.jobs.spawn_blocking(move || job(&context));
+    }
+
+    /// Queues units for the next lookup job.
+    pub(crate) fn look_up(&mut self, units: impl IntoIterator<Item = Vec<InstanceId>>) {
+        self.to_look_up.extend(units);
+    }
+
+    /// Starts a lookup job for the queued units, unless one is running.
+    pub(crate) fn begin_look_up(&mut self) {
+        if !self.looking_up && !self.to_look_up.is_empty() {
+            self.looking_up = true;
+            let units = std::mem::take(&mut self.to_look_up);
+            self.spawn(move |context| Done::LookedUp(decisions::look_up(context, units)));
+        }
+    }
+
+    /// Fills the folders of a unit, and claims the unit first if `to_claim`.
+    pub(crate) fn fill(&mut self, unit: Vec<Fill>, to_claim: bool) {
+        self.spawn(move |context| {
+            let intents: Vec<_> = unit.iter().filter_map(|fill| fill.intent(&context.force)).collect();
+            let attempts: Vec<_> = intents.iter().map(|intent| intent.attempt).collect();
+            // Claim first: the previous holder of the claim may have just died.
+            let claim = || {
+                let with = (&context.store, &context.left);
+                if to_claim && !context.claimed.claim(with, &context.run, &intents)? {
+                    return Ok(None);
+                }
+                let joined = fill::joins(context, &unit);
+                // An attempt of a dead run still runs and cannot be joined as it is.
+                if to_claim && joined.is_none() && context.claimed.kept(&attempts)?.is_some() {
+                    context.claimed.give_back(&attempts)?;
+                    return Ok(None);
+                }
+                Ok(Some(joined))
+            };
+            match claim() {
+                Ok(Some(joined)) => Done::Filled(fill::fill(context, unit, joined)),
+                Ok(None) => Done::Elsewhere(unit.iter().map(|fill| fill.attempt).collect()),
+                Err(error) => Done::NotClaimed(error),
+            }
+        });
+    }
+
+    /// True while jobs of earlier runs are being ended.
+    pub(crate) fn is_ending_jobs(&self) -> bool {
+        self.ending > 0
+    }
+
+    /// Ends jobs of earlier runs: the `joined` ones that this run was about to join, or all others it would join.
+    pub(crate) fn end_jobs(&mut self, joined: Option<Vec<Intent>>) {
+        self.ending += 1;
+        self.spawn(move |context| {
+            let wanted =
+                || context.wanted.iter().map(|id| context.secrets.hide(context.instance(*id).label.to_string()));
+            Done::Unjoined(match joined {
+                Some(joined) => slurm::end_unjoined(context.store.dir(), joined),
+                None => context.left.end_unjoined(&context.file(), &wanted().collect()),
+            })
+        });
+    }
+
+    pub(crate) fn run_builtin(&mut self, builtin: Builtin) {
+        self.spawn(move |context| Done::Collected(Box::new(collect::run_builtin(context, builtin))));
+    }
+
+    pub(crate) fn collect(&mut self, ended: Collect) {
+        self.spawn(move |context| Done::Collected(Box::new(collect::collect(context, ended))));
+    }
+
+    pub(crate) fn listen(&mut self, listeners: Vec<(AttemptId, Listener)>) {
+        if !listeners.is_empty() {
+            self.listening = true;
+            let now = clock::unix_seconds();
+            self.spawn(move |_| Done::Heard(hearing::listen(listeners, now)));
+        }
+    }
+
+    pub(crate) fn learn(&mut self, of: InstanceId, refits: Vec<Refit>) {
+        self.spawn(move |_| Done::Learned(of, refits.into_iter().map(Refit::make).collect()));
+    }
+
+    /// Looks for the earlier results of a unit that has a disturbed result.
+    pub(crate) fn look_for_earlier(&mut self, unit: Vec<(InstanceId, Digest)>, to_record: ToRecord) {
+        self.spawn(move |context| {
+            let earlier = decisions::earlier(context, &unit, to_record.instance);
+            Done::Earlier(to_record, earlier)
+        });
+    }
+}

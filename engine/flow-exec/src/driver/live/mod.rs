@@ -1,0 +1,530 @@
+//! The live loop: carries events to the scheduler and performs its actions. It does no slow work itself and holds no
+//! scheduling rule. Slow work is a job on another thread, which answers with an event.
+//!
+//! One turn: all events of an instant, one `Tick`, the actions, one write of the journal, and a background commit to
+//! the database if results are recorded. The scheduler is told only after that commit.
+
+pub(super) mod aside;
+mod tidy;
+mod wait;
+pub(super) mod waiting;
+
+use std::sync::Arc;
+
+use flow_core::{
+    AttemptId, GpuId, InstanceId, JournalLine, Outcome, RunEvent, Span, StepResult, Time,
+    learn::History,
+    plan::Decision,
+    reason::Cause,
+    sched::{Action, Capacity, Event, Placement, Scheduler},
+};
+use flow_store::{End, Journal, Status};
+use tokio::task::JoinError;
+
+use crate::{
+    ExecError,
+    clock::{self, RunClock},
+    driver::{
+        attempts::{Attempts, ends::Ends, polling::LISTEN},
+        begin::context::RunContext,
+        cancel::{Cancel, Leaving},
+        decide::{
+            deferred::DeferredUnits,
+            outcomes::Outcomes,
+            recorder::{Applied, Recorder, Written},
+        },
+        executor::{self, Executor},
+        machine::{
+            cards::Cards,
+            peers::{Opened, PeerRuns},
+        },
+        updates::{Update, outbox::Outbox, screen::Screen},
+    },
+};
+use aside::{Aside, Done, ToRecord};
+
+/// How long a step may take to end when it is asked to.
+pub(crate) const GRACE: Span = Span::from_millis(10_000);
+/// How long after its programs an interrupted run may collect their outputs, at most.
+const LAST: Span = Span::from_millis(500);
+
+/// The parts of the loop. Each part owns what it changes, and reports through the outbox.
+pub(crate) struct EventLoop<'a, X> {
+    context: Arc<RunContext>,
+    scheduler: Scheduler,
+    clock: RunClock,
+    out: Outbox,
+    pub(crate) outcomes: Outcomes,
+    attempts: Attempts<X>,
+    cards: Cards,
+    rivals: PeerRuns,
+    recorder: Recorder,
+    screen: Screen<'a>,
+    history: History<'a>,
+    elsewhere: DeferredUnits,
+    ends: Ends,
+    aside: Aside,
+    cancel: Cancel,
+    pub(crate) interrupted: bool,
+    /// From then on nobody waits for filling or collecting.
+    gives_up_at: Option<Time>,
+    listened_at: Time,
+    /// Ended attempts that are not collected yet: their program is being listened to, or one of their GPUs may be lost.
+    ended: Vec<(AttemptId, Box<executor::Ended>)>,
+    finished: bool,
+}
+
+pub(crate) struct LoopStart<'a, X> {
+    pub(crate) context: Arc<RunContext>,
+    pub(crate) journal: Journal,
+    pub(crate) history: History<'a>,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) capacity: Capacity,
+    pub(crate) executor: X,
+    pub(crate) status: Status,
+    pub(crate) cancel: Cancel,
+    pub(crate) observe: &'a mut dyn FnMut(Update),
+}
+
+enum LoopEvent {
+    Executor(executor::Event),
+    Committed(Result<Applied, JoinError>),
+    Job(Done),
+    Interrupt(End),
+    /// Another run has released something.
+    Rung,
+    /// GPUs were checked.
+    Looked,
+    Time,
+}
+
+impl<'a, X: Executor> EventLoop<'a, X> {
+    pub(crate) fn new(from: LoopStart<'a, X>) -> Self {
+        let context = from.context;
+        let clock = RunClock::start();
+        let (workflow, shared) = (&context.session.expansion.workflow, from.executor.shares_this_machine());
+        EventLoop {
+            scheduler: from.scheduler,
+            rivals: PeerRuns::new(
+                &context.run.0,
+                workflow,
+                &context.session.expansion.machine.gpus,
+                shared,
+                clock.now(),
+            ),
+            clock,
+            out: Outbox::new(context.secrets.clone()),
+            outcomes: Outcomes::new(Arc::clone(&context)),
+            attempts: Attempts::new(Arc::clone(&context), from.executor),
+            cards: Cards::new(&context.session.expansion.machine, from.capacity),
+            recorder: Recorder::new(Arc::clone(&context), from.journal),
+            screen: Screen::new(from.observe, context.run_dir.clone(), from.status),
+            history: from.history,
+            elsewhere: DeferredUnits::default(),
+            ends: Ends::default(),
+            aside: Aside::new(Arc::clone(&context)),
+            cancel: from.cancel,
+            interrupted: false,
+            gives_up_at: None,
+            listened_at: Time(0),
+            ended: Vec::new(),
+            finished: false,
+            context,
+        }
+    }
+
+    /// Settles an instance before anything ran, for tables. The scheduler knows this from its task.
+    pub(crate) fn settle_before(&mut self, instance: InstanceId, outcome: Outcome, cause: Cause) {
+        self.outcomes.settle_as(instance, outcome, Some(cause), &mut self.out);
+    }
+
+    /// Reuses a result that the plan found. The scheduler knows this from its task, too.
+    pub(crate) fn reuse_before(&mut self, instance: InstanceId, decision: Decision) {
+        self.outcomes.answer(instance, decision, &mut self.out);
+    }
+
+    /// Runs until everything is settled.
+    ///
+    /// # Errors
+    /// The store cannot be written, the keeper is gone, or a state is impossible.
+    pub(crate) async fn run(&mut self, first: Event) -> Result<(), ExecError> {
+        self.cancel.listen(self.context.leaves_jobs)?;
+        if self.context.outlives && !self.outcomes.want_gpus().is_empty() {
+            let locks = self.cards.lent();
+            self.attempts.executor.lend_locks(locks);
+        }
+        self.out.tell(first);
+        while !self.finished {
+            self.turn()?;
+            if self.finished {
+                break;
+            }
+            if self.out.events.is_empty() {
+                match self.wait().await? {
+                    LoopEvent::Executor(event) => {
+                        self.on_event(event);
+                        // Other events that are available now belong to the same turn.
+                        while let Some(event) = self.event_now()? {
+                            self.on_event(event);
+                        }
+                    }
+                    LoopEvent::Job(done) => {
+                        self.on_done(done)?;
+                        while let Some(done) = self.aside.next_now() {
+                            self.on_done(done?)?;
+                        }
+                    }
+                    LoopEvent::Committed(done) => {
+                        let written = self.recorder.done(done, self.attempts.is_empty())?;
+                        self.written(written)?;
+                    }
+                    LoopEvent::Interrupt(end) => self.interrupt(end),
+                    LoopEvent::Rung => self.rivals.hear(),
+                    LoopEvent::Looked | LoopEvent::Time => {}
+                }
+                self.see_to_ends();
+                let now = self.clock.now();
+                self.give_up(now);
+                if !self.aside.is_listening() && now - self.listened_at >= LISTEN {
+                    self.listened_at = now;
+                    self.aside.listen(self.attempts.lend_listeners(clock::unix_seconds()));
+                }
+            }
+        }
+        while self.recorder.is_committing() {
+            let done = self.recorder.committed().await;
+            let written = self.recorder.done(done, true)?;
+            self.written(written)?;
+        }
+        while self.end_unjoined() {
+            if let done @ Done::Unjoined(_) = self.aside.next().await? {
+                self.on_done(done)?;
+            }
+        }
+        self.show_status(None);
+        Ok(())
+    }
+
+    /// Ends jobs of earlier runs that this run was about to join when it was told to end. All together, because each
+    /// call to Slurm is slow. Returns whether this is still in progress.
+    fn end_unjoined(&mut self) -> bool {
+        if !self.aside.is_ending_jobs() && !self.attempts.unjoined.is_empty() {
+            self.aside.end_jobs(Some(std::mem::take(&mut self.attempts.unjoined)));
+        }
+        self.aside.is_ending_jobs()
+    }
+
+    /// Everything is settled and recorded.
+    pub(crate) fn is_over(&mut self) -> Leaving {
+        self.cancel.loop_is_over()
+    }
+
+    /// When an interrupted run's time is up, stops hashing, copying and reading.
+    fn give_up(&mut self, now: Time) {
+        if self.gives_up_at.is_none_or(|at| now < at) {
+            return;
+        }
+        self.context.activity.end();
+        for (attempt, end) in std::mem::take(&mut self.ended) {
+            let (outcomes, cards, out) = (&self.outcomes, &mut self.cards, &mut self.out);
+            let _ = self.attempts.on_exited(attempt, *end, outcomes, cards, out);
+        }
+        self.attempts.give_up(&mut self.outcomes, &mut self.out);
+    }
+
+    /// All events of this instant, one decision, the actions, and the writes.
+    fn turn(&mut self) -> Result<(), ExecError> {
+        let now = self.clock.now();
+        let mut actions = Vec::new();
+        self.open_gpus();
+        while let Some(event) = self.out.events.pop_front() {
+            self.scheduler.handle(now, event, &mut actions);
+        }
+        self.decide(now, &mut actions);
+        let mut starts = Vec::new();
+        for action in actions {
+            match action {
+                Action::Start { attempt, instance, placement } => starts.push((attempt, instance, placement)),
+                other => self.perform(other)?,
+            }
+        }
+        if let Some(fault) = self.scheduler.fault() {
+            return Err(ExecError::Fault(fault.to_owned()));
+        }
+        self.fill(starts);
+        if self.scheduler.is_ending() {
+            self.elsewhere.give_up(&mut self.out);
+        }
+        self.end_unjoined();
+        self.aside.look_up(self.elsewhere.free(&self.context, now, &mut self.out)?);
+        self.aside.begin_look_up();
+        self.cards.close(self.attempts.gpus().collect());
+        let written = self.recorder.commit(&mut self.out.lines, self.attempts.is_empty(), now)?;
+        self.written(written)?;
+        for update in std::mem::take(&mut self.out.updates) {
+            self.screen.show(update);
+        }
+        if self.screen.is_due(now) {
+            self.tell_gpu_memory();
+            self.cards.keep();
+            self.rivals.keep();
+            self.watch(false);
+            self.show_status(None);
+        }
+        Ok(())
+    }
+
+    /// One decision, if it is due: reads what other runs hold before it, and publishes what this run holds after it.
+    fn decide(&mut self, now: Time, actions: &mut Vec<Action>) {
+        let due = self.scheduler.next_wake().is_some_and(|at| at <= now) || self.rivals.is_due(now, &self.scheduler);
+        if !due {
+            return;
+        }
+        let ours = self.attempts.gpus().map(|card| GpuId(card as u32)).collect();
+        let (opened, say) = self.rivals.open(now, &self.scheduler, &self.cards.holders(ours));
+        say.into_iter().for_each(|text| self.out.notice(None, text));
+        let Opened::Decide(others) = opened else { return };
+        self.attempts.beside(self.rivals.others());
+        self.scheduler.handle(now, Event::Others(others), actions);
+        self.scheduler.handle(now, Event::Tick, actions);
+        let context = &self.context;
+        let instances = &context.session.expansion.instances;
+        let label = |id: InstanceId| context.secrets.hide(instances[id.index()].label.to_string());
+        let started = actions.iter().any(|action| matches!(action, Action::Start { .. }));
+        if let Some((life, place)) = self.rivals.close(now, &self.scheduler, started, label) {
+            self.attempts.executor.lend(life, place);
+        }
+    }
+
+    /// Checks that measured attempts are as alone as they should be.
+    fn watch(&mut self, at_once: bool) {
+        if self.attempts.are_measured() {
+            self.rivals.watch(self.clock.now(), at_once);
+            self.attempts.beside(self.rivals.others());
+        }
+    }
+
+    fn perform(&mut self, action: Action) -> Result<(), ExecError> {
+        let out = &mut self.out;
+        match action {
+            Action::LookUp { instances } => self.aside.look_up([instances]),
+            Action::Start { attempt, instance, placement } => self.fill(vec![(attempt, instance, placement)]),
+            Action::Release { attempts } => self.attempts.release(attempts, out),
+            Action::Stop { attempts } => self.attempts.stop(&attempts),
+            Action::Kill { attempt, grace, outcome } => self.attempts.kill(attempt, grace, outcome),
+            Action::Record { instance, attempt } => {
+                // The next run continues an attempt that was given up: it is not settled.
+                if !self.attempts.given_up.contains(&attempt) {
+                    self.ends.record(instance, attempt);
+                }
+                let to_record = ToRecord { instance, attempt, closed_by: self.attempts.closed_by(instance) };
+                match self.outcomes.spoiled_unit(instance, attempt) {
+                    Some(unit) => self.aside.look_for_earlier(unit, to_record),
+                    None => self.record(to_record, None)?,
+                }
+            }
+            Action::Discard { instance, attempt, .. } => {
+                self.attempts.executor.settled(attempt);
+                self.ends.settled(attempt);
+                self.outcomes.discard(instance, attempt, out);
+            }
+            Action::Settle { instance, outcome, because } => {
+                self.outcomes.settle(instance, outcome, because, out);
+                self.elsewhere.settled(&self.context.claimed, instance)?;
+            }
+            Action::Preempt { .. } => return Err(ExecError::Fault("a live run cannot preempt".to_owned())),
+            Action::Finish => self.finished = true,
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, what: ToRecord, earlier: Option<Box<StepResult>>) -> Result<(), ExecError> {
+        let ToRecord { instance, attempt, closed_by } = what;
+        let (history, recorder) = (&mut self.history, &mut self.recorder);
+        self.outcomes.record(instance, attempt, (closed_by, earlier), history, recorder, &mut self.out)?;
+        // Its usage is known to those of its step that still wait for a GPU.
+        let refits = self.history.refits(instance, self.outcomes.want_gpus());
+        if refits.is_empty() {
+            self.out.events.extend(self.history.tell(instance, self.outcomes.want_gpus()));
+        } else {
+            self.aside.learn(instance, refits);
+        }
+        Ok(())
+    }
+
+    fn fill(&mut self, starts: Vec<(AttemptId, InstanceId, Placement)>) {
+        for unit in self.attempts.fill(starts, &self.outcomes) {
+            let to_claim = self.elsewhere.starts(&unit);
+            self.aside.fill(unit, to_claim);
+        }
+    }
+
+    fn on_event(&mut self, event: executor::Event) {
+        if matches!(event, executor::Event::Ended { .. }) {
+            self.watch(true);
+        }
+        let (attempts, outcomes, out) = (&mut self.attempts, &mut self.outcomes, &mut self.out);
+        match event {
+            executor::Event::Started { attempt, node } => attempts.on_started(attempt, node, out),
+            executor::Event::SpawnFailed { attempt, reason } => {
+                attempts.on_spawn_failed(attempt, reason, outcomes, out);
+            }
+            executor::Event::Waits { attempt, queued } => attempts.waits(attempt, queued),
+            executor::Event::Notice(text) => out.notice(None, text),
+            executor::Event::Ended { attempt, end } => {
+                attempts.closes(attempt, &end, &mut self.cards, out);
+                if end.exit.code != Some(0) {
+                    self.cards.doubt(attempt, &attempts.gpus_of(attempt));
+                }
+                self.ended.push((attempt, end));
+            }
+        }
+    }
+
+    /// Starts to collect ended attempts.
+    fn see_to_ends(&mut self) {
+        if self.aside.is_listening() {
+            return;
+        }
+        for (attempt, end) in std::mem::take(&mut self.ended) {
+            if !self.cards.is_sure(attempt) {
+                self.ended.push((attempt, end));
+                continue;
+            }
+            let (outcomes, cards, out) = (&self.outcomes, &mut self.cards, &mut self.out);
+            if let Some(ended) = self.attempts.on_exited(attempt, *end, outcomes, cards, out) {
+                self.tell_gpus();
+                self.aside.collect(ended);
+            }
+        }
+    }
+
+    fn on_done(&mut self, done: Done) -> Result<(), ExecError> {
+        let given_up = self.context.activity.is_ended();
+        match done {
+            // The scheduler does not wait for it any more.
+            Done::LookedUp(_) | Done::Elsewhere(_) | Done::NotClaimed(_) if given_up => {}
+            Done::LookedUp(mut answers) => {
+                self.elsewhere.wait_for(std::mem::take(&mut answers.elsewhere), &mut self.out);
+                self.outcomes.looked_up(answers, &mut self.recorder, &mut self.out)?;
+            }
+            Done::Filled(filled) => {
+                let (outcomes, history) = (&mut self.outcomes, &self.history);
+                let builtins = self.attempts.start(filled, outcomes, &mut self.cards, history, &mut self.out)?;
+                builtins.into_iter().for_each(|builtin| self.aside.run_builtin(builtin));
+            }
+            Done::Elsewhere(attempts) => {
+                let instances = attempts.iter().filter_map(|attempt| self.attempts.take_back(*attempt));
+                instances.for_each(|instance| self.elsewhere.taken_back(instance));
+                // The first attempt represents its unit.
+                self.out.events.extend(attempts.first().map(|&attempt| Event::Elsewhere { attempt }));
+            }
+            Done::NotClaimed(error) => return Err(error.into()),
+            Done::Collected(collected) => {
+                // The scheduler decides what happens to it next.
+                if !self.attempts.collected(&collected) {
+                    return Ok(());
+                }
+                let (attempt, ending) = (collected.attempt, self.scheduler.is_ending());
+                let (result, goes_on) = self.ends.tell(*collected, ending, &mut self.history, &mut self.out);
+                self.outcomes.ended(attempt, result, goes_on);
+            }
+            Done::Heard(heard) => self.attempts.heard(heard, &self.cards, &mut self.out),
+            Done::Learned(of, refits) => {
+                refits.into_iter().for_each(|refit| self.history.take_in(refit));
+                self.out.events.extend(self.history.tell(of, self.outcomes.want_gpus()));
+            }
+            Done::Unjoined(text) => text.into_iter().for_each(|text| self.out.notice(None, text)),
+            Done::Earlier(to_record, earlier) => self.record(to_record, earlier?)?,
+        }
+        Ok(())
+    }
+
+    /// The first Ctrl-C or `flow cancel`: no new starts, and running steps get the grace period. The second one kills
+    /// them.
+    fn interrupt(&mut self, end: End) {
+        let again = std::mem::replace(&mut self.interrupted, true);
+        let grace = if again || end == End::Now { Span(0) } else { GRACE };
+        self.attempts.executor.hurry();
+        if !again && self.context.left.has_jobs() {
+            self.aside.end_jobs(None);
+        }
+        self.out.say(RunEvent::Interrupted { grace: Some(grace).filter(|grace| grace.0 > 0), again });
+        self.out.tell(Event::Cancel { grace });
+        let up = self.clock.now() + grace + LAST;
+        self.gives_up_at = Some(self.gives_up_at.map_or(up, |at| at.min(up)));
+    }
+
+    /// Reports what is safely written, in the order in which it happened: to the screen and to the scheduler.
+    fn written(&mut self, written: Written) -> Result<(), ExecError> {
+        written.lines.into_iter().for_each(|line: JournalLine| self.screen.show(Update::Event(line)));
+        for instance in written.recorded {
+            self.ends.recorded(instance).into_iter().for_each(|attempt| self.attempts.executor.settled(attempt));
+            self.elsewhere.settled(&self.context.claimed, instance)?;
+            self.out.tell(Event::Recorded { instance });
+        }
+        if let Some(trouble) = written.trouble {
+            self.screen.notice(trouble);
+        }
+        Ok(())
+    }
+
+    /// Writes the status file. If that fails, the run continues without it.
+    fn show_status(&mut self, ended: Option<i32>) {
+        for text in self.attempts.slow() {
+            self.screen.notice(text);
+        }
+        let (session, known) = (&self.context.session, &self.context.known);
+        let others = (&self.cards, &self.rivals, &self.elsewhere);
+        let waiting = waiting::of(&self.scheduler, self.clock.now(), session, known, others);
+        let (running, counts) = (self.attempts.status(), self.outcomes.counts.clone());
+        self.rivals.tell(self.attempts.jobs(), self.elsewhere.follows(&self.context));
+        let written = self.screen.status(|status| {
+            (status.running, status.waiting, status.counts, status.ended) = (running, waiting, counts, ended);
+        });
+        if let Err(error) = written
+            && let Some(trouble) = self.recorder.trouble(&error)
+        {
+            self.screen.notice(trouble);
+        }
+    }
+
+    /// Writes the last events and the exit code after the loop has ended, and removes the files of attempts.
+    /// # Errors
+    /// The journal cannot be written.
+    pub(crate) fn end(mut self, events: Vec<RunEvent>, exit: i32) -> Result<(), ExecError> {
+        events.into_iter().for_each(|event| self.out.say(event));
+        let written = self.recorder.commit_last(&mut self.out.lines)?;
+        self.written(written)?;
+        self.show_status(Some(exit));
+        self.ends.clear();
+        Ok(())
+    }
+
+    /// Before a decision, and before other events: reports the state of the GPUs to the scheduler.
+    fn open_gpus(&mut self) {
+        let wanted = self.wants_gpus();
+        for text in self.cards.open(wanted) {
+            self.out.notice(None, text);
+        }
+        self.tell_gpus();
+    }
+
+    fn tell_gpus(&mut self) {
+        if let Some(capacity) = self.cards.changed() {
+            self.out.events.push_front(Event::Capacity(capacity));
+        }
+    }
+
+    /// Reports the GPU memory of running attempts to the scheduler.
+    fn tell_gpu_memory(&mut self) {
+        for (attempt, gpu_memory) in self.cards.used_now(self.attempts.ids()) {
+            self.out.tell(Event::Sampled { attempt, gpu_memory });
+        }
+    }
+
+    /// True if a step that requests GPUs is to run and has no placement yet.
+    fn wants_gpus(&self) -> bool {
+        self.outcomes.waiting_for_gpus().any(|id| !self.attempts.is_placed(id))
+    }
+}

@@ -1,0 +1,108 @@
+//! The reasons why instances wait, as values for the status file. Decides nothing.
+
+use flow_core::{
+    InstanceId, Time,
+    reason::{Labels, Resource, Scarce, Waits},
+    sched::{Scheduler, Shortage, Waiting},
+};
+use flow_store::Waiting as Told;
+
+use crate::{
+    clock,
+    driver::{
+        begin::context::Known,
+        decide::deferred::DeferredUnits,
+        machine::{cards::Cards, peers::PeerRuns},
+        session::Session,
+    },
+};
+
+/// Limit of reported instances: `flow why` finds its step among them, the screen shows a few.
+const TOLD: usize = 100;
+/// Limit of unsettled instances that are examined.
+const LOOKED_AT: usize = 500;
+
+/// The first instances that lack only resources or other runs' work, and what they lack.
+pub(crate) fn of(
+    scheduler: &Scheduler,
+    now: Time,
+    session: &Session,
+    known: &Known,
+    (cards, rivals, elsewhere): (&Cards, &PeerRuns, &DeferredUnits),
+) -> Vec<Told> {
+    let asker = Asker { session, cards, rivals, now, unix: clock::unix_millis() };
+    let unsettled = session.expansion.instances.iter().filter(|instance| !known.is_settled(instance.id));
+    unsettled
+        .take(LOOKED_AT)
+        .filter_map(|instance| {
+            let reason = match scheduler.explain(now, instance.id) {
+                Waiting::LookUp => elsewhere.who(instance.id)?.clone(),
+                waiting => asker.waits(&waiting)?,
+            };
+            Some(Told { label: instance.label.to_string(), reason })
+        })
+        .take(TOLD)
+        .collect()
+}
+
+struct Asker<'a> {
+    session: &'a Session,
+    cards: &'a Cards,
+    rivals: &'a PeerRuns,
+    now: Time,
+    /// The same time in milliseconds since 1970.
+    unix: u64,
+}
+
+impl Asker<'_> {
+    /// `None` if the instance runs, is settled, or waits for others to be settled, which is the workflow's own order.
+    fn waits(&self, waiting: &Waiting) -> Option<Waits> {
+        Some(match waiting {
+            Waiting::Resources(short) => {
+                Waits::Resources { short: short.iter().map(|shortage| self.scarce(shortage)).collect() }
+            }
+            Waiting::Others(ids) => Waits::Others { running: self.labels(ids)? },
+            Waiting::Exclusive(ids) => Waits::Exclusive { running: self.labels(ids)? },
+            Waiting::OtherRuns(how) => Waits::OtherRuns { how: *how, runs: self.rivals.who(*how) },
+            Waiting::Reserved(id) => Waits::Reserved { label: self.label(*id) },
+            Waiting::Turn(Some(id)) => Waits::Turn { label: self.label(*id) },
+            Waiting::Retry { at, failures } => Waits::Retry { at: self.unix(*at), failures: *failures },
+            Waiting::Barrier { missing, .. } => Waits::Barrier { missing: self.labels(missing)? },
+            _ => return None,
+        })
+    }
+
+    fn scarce(&self, shortage: &Shortage) -> Scarce {
+        let gpus = &self.session.expansion.machine.gpus;
+        let occupant = match shortage.resource {
+            Resource::GpuMemory(gpu) if shortage.strangers > 0 => self.cards.occupant(gpu.index()),
+            _ => None,
+        };
+        // The first holder to end releases first.
+        let until = shortage.held_by.iter().filter_map(|holder| holder.until).min().filter(|until| *until > self.now);
+        Scarce {
+            resource: shortage.resource.map(|gpu| gpus.get(gpu.index()).map_or(gpu.0, |facts| facts.index)),
+            requested: shortage.requested,
+            available: shortage.available,
+            held_by: Labels::of(shortage.held_by.iter().map(|holder| self.label(holder.instance))),
+            until: until.map(|until| self.unix(until)),
+            strangers: shortage.strangers,
+            occupant,
+            elsewhere: shortage.elsewhere,
+            ahead: shortage.ahead,
+            runs: self.rivals.holders().filter(|_| shortage.elsewhere > 0 || shortage.ahead > 0),
+        }
+    }
+
+    fn label(&self, id: InstanceId) -> String {
+        self.session.expansion.instances[id.index()].label.to_string()
+    }
+
+    fn labels(&self, ids: &[InstanceId]) -> Option<Labels> {
+        Labels::of(ids.iter().map(|id| self.label(*id)))
+    }
+
+    fn unix(&self, at: Time) -> u64 {
+        self.unix + (at - self.now).0 / 1_000
+    }
+}

@@ -1,0 +1,323 @@
+//! The state of the GPUs: foreign processes on them, other flows that hold them, lost GPUs. Reports it to the
+//! scheduler; holds no scheduling rule.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    future,
+    os::fd::OwnedFd,
+};
+
+use flow_core::{
+    AttemptId, GpuFacts, GpuId, Machine,
+    measure::{GpuSamples, Known},
+    reason::Occupant,
+    sched::{Capacity, CardHolders, GpuState},
+};
+
+use crate::{
+    hardware::gpu_lock::{GpuLock, Refusal},
+    sampler::{Asked, CardStatus, GpuSampler},
+};
+
+/// Changes of memory use below this size are ignored.
+const NOISE: u64 = 16 << 20;
+
+/// The GPUs of a run.
+pub(crate) struct Cards {
+    facts: Vec<GpuFacts>,
+    /// The capacity of the run without the GPUs.
+    capacity: Capacity,
+    /// Started when the first step that requests GPUs can run, and never for fake GPUs.
+    sampler: Option<GpuSampler>,
+    begun: bool,
+    /// None for a GPU whose lock file cannot be used.
+    locks: Vec<Option<GpuLock>>,
+    /// The other flow that holds a GPU, if one does.
+    held: Vec<Option<String>>,
+    /// Whether another flow had a GPU when it was last asked for.
+    beside: Vec<bool>,
+    standing: Vec<CardStatus>,
+    /// Pending checks: of GPUs on which nothing may start before, and of the GPUs of failed attempts.
+    looking: Option<Asked>,
+    unsure: BTreeMap<AttemptId, Asked>,
+    /// GPUs that other flows have released and that were not checked since. They count as still held.
+    given_back: BTreeSet<usize>,
+    /// The states last reported to the scheduler.
+    told: Vec<GpuState>,
+    /// GPU memory of running attempts, as last reported to the scheduler.
+    used: BTreeMap<AttemptId, Vec<u64>>,
+    /// Notices that were shown.
+    said: BTreeSet<String>,
+}
+
+impl Cards {
+    pub(crate) fn new(machine: &Machine, capacity: Capacity) -> Cards {
+        let facts = if machine.fake_gpus { Vec::new() } else { machine.gpus.clone() };
+        let count = facts.len();
+        Cards {
+            told: facts.iter().map(|gpu| GpuState { memory: gpu.memory, strangers: 0, alive: true }).collect(),
+            facts,
+            capacity,
+            sampler: None,
+            begun: false,
+            locks: Vec::new(),
+            held: vec![None; count],
+            beside: vec![false; count],
+            standing: vec![CardStatus { alive: true, ..CardStatus::default() }; count],
+            looking: None,
+            unsure: BTreeMap::new(),
+            given_back: BTreeSet::new(),
+            used: BTreeMap::new(),
+            said: BTreeSet::new(),
+        }
+    }
+
+    /// Before a decision, with a step that asks for GPUs waiting (`wanted`) or not: takes the locks of all GPUs that no other flow
+    /// holds, so that none is given out twice. Returns what there is to say.
+    pub(crate) fn open(&mut self, wanted: bool) -> Vec<String> {
+        let mut say = Vec::new();
+        if self.facts.is_empty() || !wanted && self.sampler.is_none() {
+            return say;
+        }
+        if !std::mem::replace(&mut self.begun, true) {
+            match GpuSampler::begin(&self.facts) {
+                Ok((sampler, first)) => (self.sampler, self.looking) = (Some(sampler), Some(first)),
+                Err(error) => say.push(format!("GPUs cannot be measured: {error}")),
+            }
+            self.know_locks();
+        }
+        let Some(sampler) = &self.sampler else { return say };
+        sampler.watch(wanted);
+        say.extend(sampler.trouble());
+        self.standing = sampler.standing();
+        if self.looking.take_if(|asked| sampler.is_over(asked)).is_some() {
+            self.given_back.clear();
+        }
+        let mut is_asked = false;
+        if wanted {
+            for (card, ((lock, held), gpu)) in self.locks.iter_mut().zip(&mut self.held).zip(&self.facts).enumerate() {
+                *held = match lock.as_mut().map(GpuLock::take) {
+                    Some(Err(Refusal::Held(holder))) => Some(holder),
+                    Some(Err(Refusal::Unusable(why))) => {
+                        say.push(format!("flow cannot lock GPU {} against other flows: {why}", gpu.index));
+                        *lock = None;
+                        None
+                    }
+                    None | Some(Ok(())) => None,
+                };
+                let beside = held.is_some();
+                let is_new = std::mem::replace(&mut self.beside[card], beside) && !beside;
+                // Also while a check is pending: another flow may have held the GPU in between.
+                if is_new {
+                    self.given_back.insert(card);
+                }
+                is_asked |= is_new;
+            }
+            // The last samples there show steps of the flow that released it.
+            if is_asked {
+                let unseen =
+                    (0..self.facts.len()).filter(|card| self.given_back.contains(card) || self.is_unseen(*card));
+                self.looking = Some(sampler.ask(&unseen.collect::<Vec<_>>()));
+            }
+        }
+        say.extend(self.news());
+        say.retain(|text| !self.said.contains(text));
+        self.said.extend(say.iter().cloned());
+        say
+    }
+
+    fn know_locks(&mut self) {
+        if self.locks.is_empty() {
+            self.locks = self.facts.iter().map(|gpu| Some(GpuLock::of(&gpu.uuid))).collect();
+        }
+    }
+
+    /// The open lock files, for the process that holds them after this one is gone.
+    pub(crate) fn lent(&mut self) -> Vec<Option<OwnedFd>> {
+        self.know_locks();
+        self.locks.iter_mut().map(|lock| lock.as_mut().and_then(GpuLock::lent)).collect()
+    }
+
+    /// After a decision: keeps the locks of the GPUs that are given out, and gives the rest back.
+    pub(crate) fn close(&mut self, given_out: BTreeSet<usize>) {
+        for (card, lock) in self.locks.iter_mut().enumerate() {
+            if let Some(lock) = lock.as_mut().filter(|_| !given_out.contains(&card)) {
+                lock.release();
+            }
+        }
+    }
+
+    /// Called periodically: refreshes the locks that are held.
+    pub(crate) fn keep(&mut self) {
+        self.locks.iter_mut().flatten().for_each(GpuLock::keep);
+    }
+
+    /// The new capacity, if the scheduler has an old state of the GPUs.
+    pub(crate) fn changed(&mut self) -> Option<Capacity> {
+        let state = |(card, ((gpu, standing), held)): (usize, ((&GpuFacts, &CardStatus), &Option<String>))| {
+            let memory = if standing.usable > 0 { standing.usable } else { gpu.memory };
+            let is_taken = held.is_some() || standing.silent || self.is_unseen(card);
+            let strangers = if is_taken { memory } else { standing.others.min(memory) };
+            GpuState { memory, strangers, alive: standing.alive }
+        };
+        let cards = self.facts.iter().zip(&self.standing).zip(&self.held).enumerate();
+        let states: Vec<GpuState> = cards.map(state).collect();
+        let alike = |(a, b): (&GpuState, &GpuState)| {
+            a.alive == b.alive && a.memory == b.memory && a.strangers.abs_diff(b.strangers) <= NOISE
+        };
+        if states.iter().zip(&self.told).all(alike) {
+            return None;
+        }
+        self.told.clone_from(&states);
+        Some(Capacity { gpus: states, ..self.capacity.clone() })
+    }
+
+    /// Begins to sample an attempt that is about to start on these GPUs.
+    pub(crate) fn track(&mut self, attempt: AttemptId, keeper: u32, cards: &[usize]) {
+        for card in cards {
+            if let Some(Some(lock)) = self.locks.get_mut(*card) {
+                lock.sign();
+            }
+        }
+        if let Some(sampler) = self.sampler.as_ref().filter(|_| !cards.is_empty()) {
+            sampler.track(attempt, keeper, cards);
+        }
+    }
+
+    /// GPU samples of an attempt that has ended, and the share of a CPU core that sampling took.
+    pub(crate) fn untrack(&mut self, attempt: AttemptId) -> (GpuSamples, f64) {
+        self.sampler.as_ref().map(|sampler| sampler.untrack(attempt)).unwrap_or_default()
+    }
+
+    /// New GPU samples of a running attempt, and the share of a CPU core that sampling takes.
+    pub(crate) fn new_samples(
+        &self,
+        attempt: AttemptId,
+        known: &mut Vec<Known>,
+    ) -> (Option<(Vec<usize>, GpuSamples)>, f64) {
+        self.sampler.as_ref().map(|sampler| sampler.new_samples(attempt, known)).unwrap_or_default()
+    }
+
+    /// GPU memory of those running attempts whose memory use has changed.
+    pub(crate) fn used_now(&mut self, running: impl Iterator<Item = AttemptId>) -> Vec<(AttemptId, Vec<u64>)> {
+        let Some(sampler) = &self.sampler else { return Vec::new() };
+        let mut news = Vec::new();
+        let mut used = BTreeMap::new();
+        for attempt in running {
+            let before = self.used.remove(&attempt).unwrap_or_default();
+            let now = sampler.memory(attempt).unwrap_or_default();
+            let moved = |(n, now): (usize, &u64)| now.abs_diff(before.get(n).copied().unwrap_or(0)) > NOISE;
+            if now.iter().enumerate().any(moved) {
+                news.push((attempt, now.clone()));
+                used.insert(attempt, now);
+            } else {
+                used.insert(attempt, before);
+            }
+        }
+        self.used = used;
+        news
+    }
+
+    /// True while a check is pending, before which nothing starts on the GPU.
+    fn is_unseen(&self, card: usize) -> bool {
+        self.looking.as_ref().is_some_and(|asked| asked.is_of(card))
+    }
+
+    /// Requests a check of these GPUs, because an attempt failed and a lost GPU may be the cause.
+    pub(crate) fn doubt(&mut self, attempt: AttemptId, cards: &[usize]) {
+        if let Some(sampler) = self.sampler.as_ref().filter(|_| !cards.is_empty()) {
+            self.unsure.insert(attempt, sampler.ask(cards));
+        }
+    }
+
+    /// True if the check for lost GPUs of an ended attempt is done.
+    pub(crate) fn is_sure(&mut self, attempt: AttemptId) -> bool {
+        let Some(sampler) = &self.sampler else { return true };
+        if self.unsure.get(&attempt).is_some_and(|asked| !sampler.is_over(asked)) {
+            return false;
+        }
+        self.unsure.remove(&attempt);
+        true
+    }
+
+    /// The first of these GPUs that is known to be lost.
+    pub(crate) fn lost(&mut self, cards: &[usize]) -> Option<&GpuFacts> {
+        self.standing = self.sampler.as_ref()?.standing();
+        let is_dead = |card: &&usize| self.standing.get(**card).is_some_and(|standing| !standing.alive);
+        self.facts.get(*cards.iter().find(is_dead)?)
+    }
+
+    /// Returns when a requested check may be done. Dropping the future loses nothing.
+    pub(crate) async fn looked(&self) {
+        let all = || self.looking.iter().chain(self.unsure.values());
+        match (&self.sampler, all().next()) {
+            (Some(sampler), Some(_)) if all().any(|asked| sampler.is_over(asked)) => {}
+            (Some(sampler), Some(asked)) => sampler.looked(asked).await,
+            _ => future::pending().await,
+        }
+    }
+
+    /// The other user of a GPU, if there is one.
+    pub(crate) fn occupant(&self, card: usize) -> Option<Occupant> {
+        if let Some(holder) = self.held.get(card)?.as_ref() {
+            return Some(Occupant::Flow { holder: holder.clone() });
+        }
+        if self.given_back.contains(&card) {
+            return Some(Occupant::Flow { holder: String::new() });
+        }
+        if self.standing.get(card)?.silent {
+            return Some(Occupant::Silent);
+        }
+        let strangers = &self.standing.get(card)?.strangers;
+        let first = strangers.iter().max_by_key(|stranger| stranger.memory)?;
+        Some(Occupant::Processes { pid: first.pid, name: first.name.clone(), more: strangers.len() as u32 - 1 })
+    }
+
+    /// `GPU 2 (NVIDIA H200)`.
+    pub(crate) fn name(&self, card: usize) -> String {
+        self.facts.get(card).map_or_else(|| format!("GPU {card}"), |gpu| format!("GPU {} ({})", gpu.index, gpu.name))
+    }
+
+    /// The holders of all GPUs; `ours` are those on which our steps run.
+    pub(crate) fn holders(&self, ours: BTreeSet<GpuId>) -> CardHolders {
+        let theirs =
+            self.held.iter().enumerate().filter(|(card, held)| held.is_some() || self.given_back.contains(card));
+        CardHolders { ours, theirs: theirs.map(|(card, _)| GpuId(card as u32)).collect() }
+    }
+
+    /// True if the state of a GPU may change while a decision waits for it.
+    pub(crate) fn is_watching(&self) -> bool {
+        self.sampler.is_some()
+    }
+
+    fn news(&self) -> Vec<String> {
+        let mut news = Vec::new();
+        for (card, standing) in self.standing.iter().enumerate() {
+            if !standing.alive {
+                news.push(format!("{} is lost; the run continues without it", self.name(card)));
+            }
+            if standing.silent {
+                news.push(format!("{} does not answer; nothing starts on it until it does", self.name(card)));
+            }
+            // Processes of other flows are not foreign: the ledger lists them.
+            let flows = self.locks.get(card).and_then(Option::as_ref).is_some_and(|lock| !lock.is_held())
+                || self.is_unseen(card);
+            for stranger in standing.strangers.iter().filter(|_| !flows) {
+                news.push(format!(
+                    "the foreign process {} ({}) computes on {}",
+                    stranger.pid,
+                    stranger.name,
+                    self.name(card)
+                ));
+            }
+            if let Some(holder) = &self.held[card] {
+                let card = self.name(card);
+                let holder = if holder.is_empty() { String::new() } else { format!(" ({holder})") };
+                news.push(format!(
+                    "{card} is held by another flow{holder}; steps that need it wait; `--gpus` selects other GPUs"
+                ));
+            }
+        }
+        news
+    }
+}

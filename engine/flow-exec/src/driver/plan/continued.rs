@@ -1,0 +1,62 @@
+//! Opens a workflow whose killed runs may have left attempts running. An attempt that the next run follows stays where
+//! it runs, whatever `--on` says now, so that no step runs twice.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use flow_core::{
+    Builtins, Instance, Place,
+    plan::{Force, State},
+};
+
+use super::Knowledge;
+use crate::{
+    ExecError,
+    driver::{
+        plan,
+        recover::left,
+        session::{Basis, Session, SessionRequest},
+    },
+    hardware,
+};
+
+/// Opens a workflow as the next run would.
+///
+/// # Errors
+/// As [`Session::open`]; the store cannot be read.
+pub fn open(request: &SessionRequest, builtins: &dyn Builtins) -> Result<Session, ExecError> {
+    let machine = hardware::machine(request.gpus.as_deref()).map_err(ExecError::Usage)?;
+    continued(&Basis::read(request, machine)?, builtins, true)
+}
+
+/// The same, from data that was read already.
+pub(crate) fn continued(basis: &Basis, builtins: &dyn Builtins, informs: bool) -> Result<Session, ExecError> {
+    let workspace = &basis.workspace;
+    let left = match workspace.existing_store()? {
+        Some(dir) => left::places(&dir, &workspace.name(&workspace.file)),
+        None => BTreeMap::new(),
+    };
+    let session = basis.open(builtins, informs, BTreeMap::new())?;
+    let place = |instance: &Instance| if instance.slurm.is_some() { Place::Slurm } else { Place::Local };
+    let is_elsewhere = |instance: &Instance| left.get(&*instance.label).is_some_and(|left| *left != place(instance));
+    if !session.expansion.instances.iter().any(is_elsewhere) {
+        return Ok(session);
+    }
+    let session = basis.open(builtins, informs, left)?;
+    // An attempt that an edit made useless does not decide where a step runs.
+    let followed = followed(&session)?;
+    let left: BTreeMap<String, Place> = session
+        .left
+        .iter()
+        .filter(|(label, _)| followed.contains(*label))
+        .map(|(label, at)| (label.clone(), *at))
+        .collect();
+    if left == session.left { Ok(session) } else { basis.open(builtins, informs, left) }
+}
+
+/// The labels of the instances that the next run would follow.
+fn followed(session: &Session) -> Result<BTreeSet<String>, ExecError> {
+    let knowledge = Knowledge::open(session, "flow plan")?;
+    let plan = plan(session, &knowledge, &session.wanted(&[])?, &Force::Nothing)?;
+    let goes_on = plan.items.iter().filter(|item| matches!(item.state, State::GoesOn { .. }));
+    Ok(goes_on.map(|item| session.expansion.instances[item.id.index()].label.to_string()).collect())
+}

@@ -1,0 +1,407 @@
+//! The world, as decisions ask for it: input files by digest, results and last fingerprints from the store. Decides nothing.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
+
+use flow_core::{
+    Digest, Input, Instance, JournalLine, Metrics, RunEvent, RunId, StepResult,
+    fingerprint::{Parts, Tree},
+    plan::{Lookup, Reading, Sought, Standing},
+    reason::Fault,
+    why::Files,
+};
+use flow_store::{Earlier, EntryKind, Inputs, Objects, Results, Snapshot, Stood, StoreDir, StoreError};
+
+use crate::{
+    clock,
+    driver::{
+        recover::left::Followed,
+        results::{
+            checkpoint::Checkpoint,
+            reading::{collect_again, read_again},
+        },
+        session::Session,
+    },
+};
+
+/// Answers from files and a store.
+pub(crate) struct StoreLookup<'a> {
+    /// The workflow's name, under which last fingerprints are kept.
+    pub(crate) workflow: &'a str,
+    pub(crate) folder: PathBuf,
+    /// What is kept; none before the first run.
+    pub(crate) results: Option<&'a dyn Results>,
+    /// Under what else instances were recorded; none before the first run.
+    pub(crate) recorded: Option<&'a Recorded>,
+    /// Artifacts; none before the first run.
+    pub(crate) objects: Option<Objects>,
+    /// Inputs, each hashed once a run.
+    pub(crate) inputs: &'a Inputs,
+    /// What is read again is to be recorded: its series is kept.
+    pub(crate) keep: bool,
+    /// What stood for each instance in an earlier run, if that is to be relied on.
+    pub(crate) stood: &'a [Option<Stood>],
+    /// The attempt of a dead run under this fingerprint, if it is followed.
+    pub(crate) followed: &'a dyn Fn(&Digest) -> Option<Followed>,
+    /// What was found of the instances that are decided next, and of the one that is being decided.
+    pub(crate) ahead: VecDeque<Ahead>,
+    pub(crate) found: Option<Ahead>,
+    /// Results whose artifacts are gone: why. Worth a line to people.
+    pub(crate) damaged: BTreeMap<Digest, String>,
+    /// The first error of the store; what was asked counts as not there.
+    pub(crate) error: Option<StoreError>,
+}
+
+impl<'a> StoreLookup<'a> {
+    /// Where there is no store yet; what is known besides is added.
+    pub(crate) fn of_inputs(workflow: &'a str, folder: &Path, inputs: &'a Inputs) -> Self {
+        StoreLookup {
+            workflow,
+            folder: folder.to_owned(),
+            results: None,
+            recorded: None,
+            objects: None,
+            inputs,
+            keep: false,
+            stood: &[],
+            followed: &|_| None,
+            ahead: VecDeque::new(),
+            found: None,
+            damaged: BTreeMap::new(),
+            error: None,
+        }
+    }
+}
+
+/// Under what instances of a workflow were recorded by earlier runs. Journals are read when that is first asked for.
+pub(crate) struct Recorded {
+    dir: StoreDir,
+    workflow: String,
+    /// So many journals are read, from the newest on, and so many bytes of them.
+    most: (usize, u64),
+    parts: OnceLock<BTreeMap<String, Vec<Parts>>>,
+    /// The forgotten results, and the journals that say so.
+    forgotten: OnceLock<BTreeMap<Digest, RunId>>,
+}
+
+impl Recorded {
+    /// As far back as a reason that is told of an instance is worth.
+    pub(crate) fn lately(dir: &StoreDir, workflow: &str) -> Recorded {
+        Recorded { most: (100, 64 << 20), ..Recorded::ever(dir, workflow) }
+    }
+
+    pub(crate) fn ever(dir: &StoreDir, workflow: &str) -> Recorded {
+        let most = (usize::MAX, u64::MAX);
+        let (parts, forgotten) = (OnceLock::new(), OnceLock::new());
+        Recorded { dir: dir.clone(), workflow: workflow.to_owned(), most, parts, forgotten }
+    }
+
+    /// The journal of the last `flow forget` that dropped this result.
+    fn forgotten(&self, fingerprint: &Digest) -> flow_store::Result<Option<RunId>> {
+        if self.forgotten.get().is_none() {
+            let mut all = BTreeMap::new();
+            let runs = self.dir.runs()?;
+            for run in &runs[runs.len().saturating_sub(self.most.0)..] {
+                let dir = self.dir.run(run);
+                let first = dir.first_line()?;
+                if !matches!(first, Some(JournalLine { event: RunEvent::Accepted { .. }, .. })) {
+                    continue;
+                }
+                dir.read_journal(|line| {
+                    if let RunEvent::Forgotten { fingerprint, .. } = line.event {
+                        all.insert(fingerprint, run.clone());
+                    }
+                })?;
+            }
+            let _ = self.forgotten.set(all);
+        }
+        Ok(self.forgotten.get().and_then(|all| all.get(fingerprint)).cloned())
+    }
+
+    /// All these runs had: none of them is a trial, and their journals tell no more than the last fingerprints do.
+    fn had_the_same_parameters(&self) -> flow_store::Result<bool> {
+        let mut first = None;
+        for run in self.dir.runs()?.iter().rev().take(self.most.0) {
+            let start = match self.dir.run(run).first_line()? {
+                Some(JournalLine { event: RunEvent::RunStarted(start), .. }) if start.workflow == self.workflow => {
+                    start
+                }
+                _ => continue,
+            };
+            if *first.get_or_insert_with(|| start.params.clone()) != start.params {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn of(&self, label: &str) -> flow_store::Result<Vec<Parts>> {
+        if self.parts.get().is_none() {
+            let mut all: BTreeMap<String, Vec<Parts>> = BTreeMap::new();
+            if self.most.0 == usize::MAX || !self.had_the_same_parameters()? {
+                flow_store::recorded(&self.dir, &self.workflow, self.most, |label, last| {
+                    // Parts of an older form are as good as none.
+                    all.entry(label).or_default().extend(serde_json::from_value::<Parts>(last.parts));
+                })?;
+            }
+            let _ = self.parts.set(all);
+        }
+        Ok(self.parts.get().and_then(|all| all.get(label)).cloned().unwrap_or_default())
+    }
+}
+
+/// What was found of an instance, until it is asked for.
+pub(crate) struct Ahead {
+    fingerprint: Digest,
+    attempt: Digest,
+    label: String,
+    earlier: Earlier,
+}
+
+/// The inputs of a workflow, none of them hashed yet.
+pub(crate) fn inputs_of(session: &Session, objects: Option<Objects>, previous: Option<&Snapshot>) -> Inputs {
+    let written = session.expansion.instances.iter().flat_map(|instance| instance.inputs.iter());
+    let written: BTreeSet<&str> = written.map(|input| input.path.as_str()).collect();
+    let named = written.into_iter().map(|path| session.path(path)).collect();
+    Inputs::new(objects, previous, clock::system()).of_workflow(session.workspace.root.clone(), named)
+}
+
+/// The digest of several inputs as they stand; `None` where one cannot be read.
+pub(crate) fn digest_of(inputs: &[Input], folder: &Path, hashed: &Inputs) -> Option<Digest> {
+    let mut digests = Vec::with_capacity(inputs.len());
+    for input in inputs {
+        digests.extend(hashed.hash_path(&folder.join(&input.path), input.by_listing).ok()?.digest.0);
+    }
+    Some(Digest::of(&digests))
+}
+
+impl<'a> StoreLookup<'a> {
+    /// A store that could not be read is not asked again.
+    fn results(&self) -> Option<&'a dyn Results> {
+        self.results.filter(|_| self.error.is_none())
+    }
+
+    fn kept<T>(&mut self, answer: flow_store::Result<Option<T>>) -> Option<T> {
+        answer.unwrap_or_else(|error| {
+            self.error.get_or_insert(error);
+            None
+        })
+    }
+}
+
+impl Lookup for StoreLookup<'_> {
+    fn input(&mut self, input: &Input) -> Result<Tree, Fault> {
+        let tree = self.inputs.hash_path(&self.folder.join(&input.path), input.by_listing)?;
+        let folder = tree.kind == flow_core::ArtifactKind::Folder;
+        Ok(Tree { digest: tree.digest, manifest: (folder && !input.by_listing).then_some(tree.digest) })
+    }
+
+    fn stands(&mut self, instance: &Instance) -> Option<Standing> {
+        let stood = self.stood.get(instance.id.index())?.as_ref()?;
+        let inputs = digest_of(&instance.inputs, &self.folder, self.inputs)?;
+        (inputs == stood.inputs).then(|| Standing {
+            fingerprint: stood.fingerprint,
+            outcome: stood.outcome,
+            from: stood.from.clone(),
+        })
+    }
+
+    fn ahead(&mut self, of: &[Sought<'_>]) {
+        let found = self.results().map(|results| results.earlier(self.workflow, of).map(Some));
+        let found = found.and_then(|found| self.kept(found)).unwrap_or_default();
+        let ahead = |(&Sought { fingerprint, attempt, label }, earlier)| {
+            let label = label.to_owned();
+            Ahead { fingerprint, attempt, label, earlier }
+        };
+        self.ahead = of.iter().zip(found).map(ahead).collect();
+    }
+
+    fn result(&mut self, fingerprint: &Digest) -> Result<Option<StepResult>, Fault> {
+        if let Some(at) = self.ahead.iter().position(|ahead| ahead.fingerprint == *fingerprint) {
+            self.found = self.ahead.drain(..=at).next_back();
+        }
+        let kept = match self.found.take_if(|found| found.fingerprint == *fingerprint) {
+            Some(Ahead { earlier: Earlier::Result(result), .. }) => Some(*result),
+            Some(other) => {
+                self.found = Some(other);
+                None
+            }
+            None => self.results().and_then(|results| self.kept(results.result(fingerprint))),
+        };
+        let (Some(result), Some(objects)) = (kept, &self.objects) else { return Ok(None) };
+        let lost = objects.missing(&result);
+        match lost? {
+            None => Ok(Some(result)),
+            Some(lost) => {
+                self.damaged.insert(*fingerprint, lost.to_string());
+                Ok(None)
+            }
+        }
+    }
+
+    fn stood(&mut self, of: &[Digest]) -> Vec<Option<StepResult>> {
+        let found = self.results().map(|results| results.results_of(of).map(Some));
+        found.and_then(|found| self.kept(found)).unwrap_or_else(|| vec![None; of.len()])
+    }
+
+    fn read_again(
+        &mut self,
+        attempt: &Digest,
+        metrics: Option<&Metrics>,
+        instance: &Instance,
+    ) -> Result<Option<Reading>, Fault> {
+        let kept = match self.found.take_if(|found| found.attempt == *attempt) {
+            Some(Ahead { earlier: Earlier::Attempt(result), .. }) => Some(*result),
+            Some(other) => {
+                self.found = Some(other);
+                None
+            }
+            None => self.results().and_then(|results| self.kept(results.of_attempt(attempt))),
+        };
+        let (Some(result), Some(objects)) = (kept, self.objects.clone()) else { return Ok(None) };
+        match objects.missing(&result) {
+            Ok(None) => Ok(self.kept(read_again(&objects, result, metrics, instance, self.keep))),
+            // It is as if it had never been: there is nothing to be forgotten under this fingerprint.
+            Ok(Some(_)) => Ok(None),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    fn collect_again(
+        &mut self,
+        uncollected: &Digest,
+        metrics: Option<&Metrics>,
+        instance: &Instance,
+    ) -> Result<Option<Reading>, Fault> {
+        let left = self.results().and_then(|results| self.kept(results.result(uncollected)));
+        let (Some(mut result), Some(objects)) = (left, self.objects.clone()) else { return Ok(None) };
+        let store = self.keep.then_some(&objects);
+        if !collect_again(&mut result, instance, &self.folder, self.inputs, store)? {
+            return Ok(None);
+        }
+        let from = result.run.clone();
+        let reading = self.kept(read_again(&objects, result, metrics, instance, self.keep));
+        Ok(reading.map(|mut reading| {
+            let text = format!("its outputs come from the work folder of run {from}: its program did not run again");
+            reading.remarks.insert(0, text);
+            reading
+        }))
+    }
+
+    fn goes_on(&mut self, instance: &Instance, fingerprint: &Digest, attempt: &Digest) -> Option<RunId> {
+        let followed = (self.followed)(if instance.slurm.is_some() { fingerprint } else { attempt })?;
+        let stored = || {
+            let results = self.results()?;
+            self.kept(results.result(fingerprint)).or_else(|| self.kept(results.of_attempt(attempt)))
+        };
+        (!followed.is_recorded(stored)).then_some(followed.run)
+    }
+
+    fn continues(&mut self, instance: &Instance, attempt: &Digest) -> bool {
+        let checkpoint = self.recorded.map(|known| Checkpoint::of(&known.dir, attempt, &instance.label, ""));
+        instance.resume && instance.corun.is_none() && checkpoint.is_some_and(|checkpoint| checkpoint.is_there())
+    }
+
+    fn damage(&self, fingerprint: &Digest) -> Option<String> {
+        self.damaged.get(fingerprint).cloned()
+    }
+
+    fn is_forgotten(&mut self, label: &str, fingerprint: &Digest) -> bool {
+        let forgotten = self.recorded.map(|recorded| recorded.forgotten(fingerprint));
+        let Some(by) = forgotten.and_then(|forgotten| self.kept(forgotten)) else { return false };
+        let last = self.results().and_then(|results| self.kept(results.last(self.workflow, label)));
+        last.is_some_and(|last| last.run < by)
+    }
+
+    fn last(&mut self, label: &str) -> Option<Parts> {
+        let results = self.results()?;
+        let last = match self.found.take_if(|found| found.label == label) {
+            Some(Ahead { earlier: Earlier::Last(last), .. }) => Some(last),
+            Some(_) => None,
+            None => self.kept(results.last(self.workflow, label)),
+        }?;
+        // Parts of an older form are as good as none: the reason is then that it never ran in this form.
+        serde_json::from_value(last.parts).ok()
+    }
+
+    fn recorded(&mut self, label: &str) -> Vec<Parts> {
+        let recorded = self.recorded.map(|recorded| recorded.of(label).map(Some));
+        recorded.and_then(|recorded| self.kept(recorded)).unwrap_or_default()
+    }
+
+    fn files(&mut self, manifest: &Digest) -> Option<Files> {
+        let manifest = self.objects.as_ref()?.manifest(manifest);
+        let manifest = self.kept(manifest)?;
+        let file = |entry: flow_store::Entry| match entry.kind {
+            EntryKind::File { digest, .. } => Some((entry.path.to_string_lossy().into_owned(), digest)),
+            _ => None,
+        };
+        Some(manifest.entries.into_iter().filter_map(file).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use flow_core::learn::Observation;
+    use flow_store::{Holder, Last, ProcessIdentity, Result};
+
+    use super::*;
+
+    /// A store that cannot be read.
+    #[derive(Default)]
+    struct Unreadable(Cell<u32>);
+
+    impl Unreadable {
+        fn fails<T>(&self) -> Result<T> {
+            self.0.set(self.0.get() + 1);
+            let (process, since) = (ProcessIdentity::own(), String::new());
+            let holder = Box::new(Holder { process, doing: "flow run a.yaml".to_owned(), run: None, since });
+            Err(StoreError::Held { path: "/store".into(), holder })
+        }
+    }
+
+    impl Results for Unreadable {
+        fn results_of(&self, _: &[Digest]) -> Result<Vec<Option<StepResult>>> {
+            self.fails()
+        }
+
+        fn of_attempt(&self, _: &Digest) -> Result<Option<StepResult>> {
+            self.fails()
+        }
+
+        fn last(&self, _: &str, _: &str) -> Result<Option<Last>> {
+            self.fails()
+        }
+
+        fn earlier(&self, _: &str, _: &[Sought<'_>]) -> Result<Vec<Earlier>> {
+            self.fails()
+        }
+
+        fn all(&self) -> Result<Vec<StepResult>> {
+            self.fails()
+        }
+
+        fn histories(&self, _: &[String]) -> Result<Vec<Vec<Observation>>> {
+            self.fails()
+        }
+    }
+
+    #[test]
+    fn a_store_that_cannot_be_read_is_not_asked_again() {
+        let (unreadable, inputs) = (Unreadable::default(), Inputs::new(None, None, clock::system()));
+        let of_inputs = StoreLookup::of_inputs("w", Path::new(""), &inputs);
+        let mut world = StoreLookup { results: Some(&unreadable), ..of_inputs };
+        let (fingerprint, attempt) = (Digest::of(b"f"), Digest::of(b"a"));
+        for label in ["a", "b"] {
+            world.ahead(&[Sought { fingerprint, attempt, label }]);
+            assert_eq!((world.result(&fingerprint), world.last(label)), (Ok(None), None));
+        }
+        assert!(matches!(world.error, Some(StoreError::Held { .. })));
+        assert_eq!(unreadable.0.get(), 1);
+    }
+}

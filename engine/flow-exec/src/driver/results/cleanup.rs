@@ -1,0 +1,129 @@
+//! Removes work folders and files of successful attempts. Small ones wait for the end of the run, because ext4 creates
+//! files slowly while it remembers many that were just removed. Knows no attempts.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    sync::mpsc::{Receiver, Sender, channel},
+    thread::{self, JoinHandle},
+};
+
+/// A folder larger than this is removed at once.
+const SMALL: u64 = 1 << 20;
+
+/// Removes folders on a thread of its own, because a large one takes long.
+#[derive(Default)]
+pub(crate) struct FolderRemover(Option<(Sender<PathBuf>, JoinHandle<()>)>);
+
+impl FolderRemover {
+    /// Adds a folder or a file to be removed.
+    pub(crate) fn add(&mut self, folder: PathBuf) {
+        if self.0.is_none() {
+            let (to, from) = channel();
+            // Without a thread, `flow gc` removes it.
+            let thread = thread::Builder::new().name("cleanup".to_owned()).spawn(move || sweep(&from));
+            self.0 = thread.ok().map(|thread| (to, thread));
+        }
+        if let Some((to, _)) = &self.0 {
+            let _ = to.send(folder);
+        }
+    }
+
+    /// Removes the remaining folders and waits until they are gone.
+    pub(crate) fn clear(&mut self) {
+        if let Some((to, thread)) = self.0.take() {
+            drop(to);
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The main function of the thread.
+fn sweep(folders: &Receiver<PathBuf>) {
+    let mut small = Vec::new();
+    for folder in folders {
+        if is_small(&folder, &mut { SMALL }) {
+            small.push(folder);
+        } else {
+            remove(&folder);
+        }
+    }
+    // The run mounts nothing any more: mounts are looked for once, and per folder only if there are any.
+    let attempts = |folder: &Path| folder.ancestors().nth(2).map(Path::to_owned);
+    let mut free: BTreeSet<PathBuf> = small.iter().filter_map(|folder| attempts(folder)).collect();
+    free.retain(|attempts| !flow_store::is_mounted_below(attempts));
+    let remove = |folder: &PathBuf| match attempts(folder) {
+        Some(attempts) if free.contains(&attempts) => remove_all(folder),
+        _ => remove(folder),
+    };
+    let (one, other) = small.split_at(small.len() / 2);
+    thread::scope(|both| {
+        let aside = || one.iter().for_each(remove);
+        let started = thread::Builder::new().spawn_scoped(both, aside).is_ok();
+        if !started {
+            aside();
+        }
+        other.iter().for_each(remove);
+    });
+}
+
+/// True if the folder's content is at most `room` bytes. Links are not followed.
+fn is_small(folder: &Path, room: &mut u64) -> bool {
+    let Ok(entries) = fs::read_dir(folder) else { return true };
+    entries.flatten().all(|entry| match entry.metadata() {
+        Ok(meta) if meta.is_dir() => is_small(&entry.path(), room),
+        // A file takes at least one block.
+        Ok(meta) => {
+            let left = room.checked_sub(meta.len().max(4096));
+            *room = left.unwrap_or(0);
+            left.is_some()
+        }
+        Err(_) => true,
+    })
+}
+
+pub(crate) fn remove(folder: &Path) {
+    // An empty folder has no mount in it.
+    if fs::remove_dir(folder).is_ok() {
+        return;
+    }
+    if flow_store::is_mounted_below(folder) {
+        // A mount of a step has content that is not flow's.
+        return;
+    }
+    remove_all(folder);
+}
+
+fn remove_all(path: &Path) {
+    // If it cannot be removed now, `flow gc` removes it with the run.
+    let _ = fs::remove_dir_all(path).or_else(|_| fs::remove_file(path));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_folders_wait_for_the_end_and_large_ones_do_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = |name: &str, bytes: usize| {
+            let folder = dir.path().join(name);
+            fs::create_dir_all(folder.join("in")).unwrap();
+            fs::write(folder.join("in/data"), vec![0; bytes]).unwrap();
+            folder
+        };
+        let (small, large, file) = (folder("small", 10), folder("large", 2 << 20), dir.path().join("file"));
+        fs::write(&file, "seen").unwrap();
+        let mut left = FolderRemover::default();
+        left.add(small.clone());
+        left.add(file.clone());
+        left.add(large.clone());
+        while large.exists() {
+            thread::yield_now();
+        }
+        assert!(small.exists());
+        left.clear();
+        assert!(!small.exists() && !file.exists());
+    }
+}

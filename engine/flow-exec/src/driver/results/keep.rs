@@ -1,0 +1,207 @@
+//! Keeps files of a plain program's attempt next to its result: the log, read times of its parts, samples, and files
+//! that may hold numbers. So its metrics can be read in another way without a new run. Reads no metrics.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{self, Read, Seek, SeekFrom, Write},
+    ops::Range,
+    path::Path,
+};
+
+use flow_core::{Digest, Instance, Kept, KeptInput, Metrics, MetricsFile, event_file, measure::Record};
+use flow_store::{Captured, Objects, StoreError};
+use walkdir::WalkDir;
+
+use super::numbers::{MOST_ENTRIES, bytes_in, event_files_in, is_event_file};
+use crate::{
+    attempt::{FIRST, Folder, NEWEST, left_out, open_log},
+    secrets::Secrets,
+    text,
+};
+
+/// Limits for unnamed files that look as if they held numbers: extensions, count, size if the named files had none,
+/// size otherwise.
+const NUMBERS: [&str; 3] = ["json", "jsonl", "csv"];
+const MOST_FILES: usize = 16;
+const LONGEST_FILE: u64 = 4 << 20;
+const LONGEST_OTHER: u64 = 256 << 10;
+/// Size limit of a kept input text, and limit of files in a folder: one with more is skipped.
+const LONGEST_SOURCE: u64 = 256 << 10;
+pub(crate) const MOST_SOURCES: usize = 64;
+
+/// Keeps the files. `metrics` names the files of numbers; `missed`: none were found there.
+///
+/// # Errors
+/// The disk is full.
+pub(crate) fn keep(
+    attempt: Digest,
+    mut record: Record,
+    instance: &Instance,
+    metrics: Option<&Metrics>,
+    missed: bool,
+    (folder, objects, secrets): (&Folder, &Objects, &Secrets),
+) -> Result<Kept, StoreError> {
+    let log = if record.looks.is_empty() { None } else { open_log(&folder.log()).ok() };
+    let cut = log.as_ref().and_then(middle);
+    record.cut = cut.as_ref().map(|cut| (cut.start, cut.end));
+    let earlier = open_log(&folder.earlier()).and_then(|earlier| Ok((earlier.metadata()?.len(), earlier))).ok();
+    record.earlier = earlier.as_ref().map(|(bytes, _)| *bytes);
+    let nothing = log.is_none() && earlier.is_none() && record.host.is_empty() && record.gpus.is_empty();
+    let write = |file: &mut File| {
+        file.write_all(&serde_json::to_vec(&record)?)?;
+        file.write_all(b"\n")?;
+        log.map_or(Ok(()), |log| copy_without(log, cut.as_ref(), file))?;
+        earlier.map_or(Ok(()), |(bytes, earlier)| io::copy(&mut earlier.take(bytes), file).map(drop))
+    };
+    let cut_bytes = record.cut.map_or(0, |(from, to)| to - from);
+    let kept = if nothing { None } else { Some(objects.store_private(write)?) };
+    let (mut files, work) = (BTreeMap::new(), folder.work());
+    for path in sources(instance, metrics, missed, &work) {
+        let bytes = bytes_in(&work.join(&path), &path).ok();
+        // A file that holds a secret is not kept: with the secret hidden, its format or name might be wrong.
+        let open = |bytes: &Vec<u8>| !secrets.stand_in(&path) && !secrets.stand_in(&String::from_utf8_lossy(bytes));
+        if let Some(bytes) = bytes.filter(open) {
+            files.insert(path, objects.store_private(|file| file.write_all(&bytes))?);
+        }
+    }
+    let places = metrics.into_iter().flat_map(|metrics| &metrics.files).map(MetricsFile::path);
+    let absent = places.filter(|path| !work.join(path).exists()).map(str::to_owned).collect();
+    Ok(Kept { attempt, record: kept, files, absent, inputs: BTreeMap::new(), cut: cut_bytes })
+}
+
+/// Keeps the captured input files of an attempt, to compare it with others later: texts whole, other small files as
+/// digests. Folders of many files count as data, not as programs.
+///
+/// # Errors
+/// The disk is full.
+pub(crate) fn keep_inputs(
+    captured: &[(&str, &Captured)],
+    objects: &Objects,
+    secrets: &Secrets,
+) -> Result<BTreeMap<String, KeptInput>, StoreError> {
+    let mut kept = BTreeMap::new();
+    for (declared, captured) in captured.iter().filter(|(_, captured)| captured.is_copy()) {
+        let root = captured.path();
+        let entries = WalkDir::new(root).into_iter().take(MOST_ENTRIES).flatten();
+        let files: Vec<_> = entries.filter(|entry| entry.file_type().is_file()).take(MOST_SOURCES + 1).collect();
+        for file in files.iter().filter(|_| files.len() <= MOST_SOURCES) {
+            let below = file.path().strip_prefix(root).ok().and_then(Path::to_str).unwrap_or_default();
+            let name = if below.is_empty() { (*declared).to_owned() } else { format!("{declared}/{below}") };
+            if secrets.stand_in(&name) {
+                continue;
+            }
+            let Some((input, content)) = source(file.path(), secrets) else { continue };
+            if input.text && !objects.path(&input.digest).exists() {
+                objects.store_private(|file| file.write_all(&content))?;
+            }
+            kept.insert(name, input);
+        }
+    }
+    Ok(kept)
+}
+
+/// The kept form of an input file, and its content; `None` if it is large or cannot be read.
+pub(crate) fn source(path: &Path, secrets: &Secrets) -> Option<(KeptInput, Vec<u8>)> {
+    let content = text::read_bytes(path, LONGEST_FILE).ok()?;
+    let (digest, bytes) = (Digest::of(&content), content.len() as u64);
+    let text = bytes <= LONGEST_SOURCE
+        && std::str::from_utf8(&content).is_ok_and(|text| !text.contains('\0') && !secrets.stand_in(text));
+    Some((KeptInput { digest, bytes, text }, content))
+}
+
+/// The part of a log that is missing, or is too long to be kept.
+pub(crate) fn middle(log: &File) -> Option<Range<u64>> {
+    let length = log.metadata().ok()?.len();
+    let too_much = (length > FIRST + NEWEST).then(|| FIRST..length - NEWEST);
+    left_out(log).ok()?.or(too_much)
+}
+
+fn copy_without(mut log: File, cut: Option<&Range<u64>>, to: &mut File) -> io::Result<()> {
+    if let Some(cut) = cut {
+        io::copy(&mut (&log).take(cut.start), to)?;
+        log.seek(SeekFrom::Start(cut.end))?;
+    }
+    io::copy(&mut log.take(FIRST + NEWEST), to).map(drop)
+}
+
+/// Files of the work folder, without outputs, that hold or may hold numbers.
+fn sources(instance: &Instance, metrics: Option<&Metrics>, missed: bool, work: &Path) -> Vec<String> {
+    let mut paths = Vec::new();
+    for file in metrics.into_iter().flat_map(|metrics| &metrics.files) {
+        match file {
+            MetricsFile::TensorBoard(folder) => {
+                let below = event_files_in(&work.join(folder)).into_iter();
+                paths.extend(below.map(|path| event_file(folder, &path)));
+            }
+            MetricsFile::Json(path) | MetricsFile::Jsonl(path) | MetricsFile::Csv(path) => paths.push(path.clone()),
+        }
+    }
+    paths.extend(unnamed(instance, if missed { LONGEST_FILE } else { LONGEST_OTHER }, &paths, work));
+    paths.retain(|path| !instance.outputs.iter().any(|output| Path::new(path).starts_with(&output.path)));
+    paths
+}
+
+/// Files of at most `longest` bytes that may hold numbers, without `named` ones. Event files are kept all or none,
+/// because some of them would look like all.
+fn unnamed(instance: &Instance, longest: u64, named: &[String], work: &Path) -> Vec<String> {
+    let given =
+        |path: &Path| path.starts_with("in") || instance.inputs.iter().any(|input| path.starts_with(input.place()));
+    let (mut events, mut others, mut whole) = (Vec::new(), Vec::new(), true);
+    for entry in WalkDir::new(work).into_iter().take(MOST_ENTRIES).flatten().filter(|entry| entry.file_type().is_file())
+    {
+        let Ok(path) = entry.path().strip_prefix(work) else { continue };
+        let is_event = is_event_file(path);
+        if given(path) || !is_event && !NUMBERS.iter().any(|end| path.extension().is_some_and(|found| found == *end)) {
+            continue;
+        }
+        let short = entry.metadata().is_ok_and(|meta| meta.len() <= longest);
+        whole &= short || !is_event;
+        let name = path.to_str().filter(|name| short && !named.iter().any(|named| named == name));
+        let found = if is_event { &mut events } else { &mut others };
+        found.extend(name.map(str::to_owned));
+    }
+    if !whole || events.len() > MOST_FILES {
+        events.clear();
+    }
+    events.extend(others);
+    events.truncate(MOST_FILES);
+    events
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{ops::ControlFlow, os::unix::fs::FileExt};
+
+    use flow_store::{Holder, ProcessIdentity, Store};
+
+    use super::*;
+
+    #[test]
+    fn what_of_a_log_was_given_back_is_left_out_and_said() {
+        let dir = tempfile::tempdir().unwrap();
+        let me = Holder { process: ProcessIdentity::own(), doing: "t".into(), run: None, since: String::new() };
+        let store = Store::open(&dir.path().join(".flow"), &me, |_| ControlFlow::Break(())).unwrap();
+        let folder = Folder::create(dir.path().join("0")).unwrap();
+        let (log, back) = (File::create(folder.log()).unwrap(), FIRST + (8 << 20));
+        log.write_all_at(b"one\n", FIRST - 4).unwrap();
+        log.write_all_at(b"half\nlast\n", back).unwrap();
+        let mut record = Record::default();
+        for (from, to, at) in [(FIRST - 4, FIRST, 1.0), (FIRST, back + 5, 2.0), (back + 5, back + 10, 3.0)] {
+            record.looks.push(from, to, at);
+        }
+        let instance = crate::driver::results::reading::tests::expansion().instances.remove(0);
+        let place = (&folder, store.objects(), &Secrets::default());
+        let kept = keep(Digest([7; 32]), record, &instance, None, false, place).unwrap();
+        let bytes = store.objects().read_private(&kept.record.unwrap()).unwrap();
+        let end = bytes.iter().position(|byte| *byte == b'\n').unwrap();
+        let record: Record = serde_json::from_slice(&bytes[..end]).unwrap();
+        assert_eq!((kept.cut, record.cut), (8 << 20, Some((FIRST, back))));
+        let lines: Vec<_> = record.lines(&bytes[end + 1..]).collect();
+        assert_eq!(
+            lines,
+            [(1.0, vec![&b"one"[..]]), (2.0, vec![]), (3.0, vec![&b"last"[..]])],
+            "no line of two halves"
+        );
+    }
+}

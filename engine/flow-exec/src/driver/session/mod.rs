@@ -1,0 +1,516 @@
+//! A workflow opened for work: file, paths, machine, plugins, expansion. The start of `plan`, `check`, `why` and `run`.
+//! Takes no lock and writes nothing.
+
+pub(super) mod identity;
+pub(super) mod imports;
+pub(super) mod params_file;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env::VarError,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use flow_core::{
+    Batch, Builtins, Catalogue, Diagnostic, Digest, ExpandRequest, Expansion, InstanceId, JournalLine, Machine, Place,
+    RunEvent, RunId, Slurm, Source, Uses, Workflow, parse_with,
+    plan::{Context, Item, Plan, State},
+};
+use flow_store::{Activity, StoreDir};
+
+use crate::{
+    ExecError, Workspace,
+    driver::executor::{
+        batch,
+        slurm::{Cluster, Impossible, Unasked, Unmet},
+    },
+    hardware, plugins,
+    secrets::{Secrets, Unhidable, line_that_tells},
+    text,
+};
+
+/// Larger than any workflow.
+const LONGEST: u64 = 16 << 20;
+
+/// The options that determine the expansion of a workflow.
+#[derive(Clone, Debug, Default)]
+pub struct SessionRequest {
+    pub file: PathBuf,
+    /// `--params` files in order. `set` overrides their values.
+    pub params: Vec<PathBuf>,
+    /// `--set`, as given.
+    pub set: Vec<String>,
+    /// `--profile`.
+    pub profile: Option<String>,
+    /// `--store`, or `FLOW_STORE`.
+    pub store: Option<PathBuf>,
+    /// `--plugin-dir`, in order.
+    pub plugin_dirs: Vec<PathBuf>,
+    /// Digests of plugins of which only the description is present: those of an imported run.
+    pub plugin_digests: BTreeMap<String, Digest>,
+    /// `--gpus 0,1`, or `--gpus '4 x H200, 140 GiB'`.
+    pub gpus: Option<String>,
+    /// Only the file matters: it need not fit this machine.
+    pub any_machine: bool,
+    /// `--on`.
+    pub on: Option<Place>,
+}
+
+/// A workflow opened for work.
+pub struct Session {
+    pub workspace: Workspace,
+    /// The workflow as written.
+    pub workflow: Workflow,
+    pub catalogue: Catalogue,
+    /// The plugins it uses, as found.
+    pub plugins: Vec<plugins::Plugin>,
+    /// Its instances on this machine.
+    pub expansion: Expansion,
+    /// Given parameter values: those of files, then `--set`.
+    pub set: Vec<String>,
+    /// The cluster that some of them run on, if it was queried.
+    pub(crate) cluster: Option<Cluster>,
+    /// Set if it did not answer.
+    pub unasked: Option<Unasked>,
+    /// Set if the cluster was not queried, because this living run has its data.
+    pub told_by: Option<RunId>,
+    /// Where instances run that a killed run left running, by label.
+    pub(crate) left: BTreeMap<String, Place>,
+    /// The hashing and copying that planning does.
+    pub activity: Activity,
+}
+
+impl Session {
+    /// Reads, parses and expands a workflow.
+    ///
+    /// # Errors
+    /// The file cannot be read, the workflow has errors (all are listed), or a plugin's description is broken.
+    pub fn open(request: &SessionRequest, builtins: &dyn Builtins) -> Result<Session, ExecError> {
+        let machine = hardware::machine(request.gpus.as_deref()).map_err(ExecError::Usage)?;
+        Basis::read(request, machine)?.open(builtins, true, BTreeMap::new())
+    }
+
+    /// As [`Session::open`], on hardware that need not exist: a machine, or the nodes of a cluster. All steps go to the
+    /// cluster if the workflow sends none to Slurm. No cluster is queried.
+    ///
+    /// # Errors
+    /// As [`Session::open`].
+    pub fn imagine(
+        request: &SessionRequest,
+        builtins: &dyn Builtins,
+        machine: Machine,
+        cluster: bool,
+    ) -> Result<Session, ExecError> {
+        let imagined = Some(if cluster { Imagined::Cluster } else { Imagined::Machine });
+        Basis { imagined, ..Basis::read(request, machine)? }.open(builtins, true, BTreeMap::new())
+    }
+
+    /// The context in which decisions are made.
+    pub fn context(&self) -> Context<'_> {
+        Context { expansion: &self.expansion, catalogue: &self.catalogue }
+    }
+
+    /// Converts diagnostics about this workflow into an error.
+    pub fn wrong(&self, diagnostics: Vec<Diagnostic>) -> ExecError {
+        ExecError::Workflow { source_text: Box::new(self.workflow.source().clone()), diagnostics }
+    }
+
+    /// Warnings about the workflow, each with its place.
+    pub fn warnings(&self) -> Vec<String> {
+        let in_words = |what: Diagnostic| {
+            let source = what.source.as_deref().unwrap_or(self.workflow.source());
+            let place = what.line_column(&source.text).map(|(line, column)| format!(":{line}:{column}"));
+            format!("{}{}: {what}", source.path, place.unwrap_or_default())
+        };
+        self.workflow.warnings().into_iter().map(in_words).collect()
+    }
+
+    /// Makes a path of the workflow absolute.
+    pub fn path(&self, written: impl AsRef<Path>) -> PathBuf {
+        self.workspace.folder.join(written)
+    }
+
+    /// Checks that the declared inputs of these instances exist.
+    ///
+    /// # Errors
+    /// Every missing input, with its place and the nearest name.
+    pub fn check_inputs(&self, wanted: &[InstanceId]) -> Result<(), ExecError> {
+        self.check_inputs_unless(wanted, |_, _| false)
+    }
+
+    /// The same, except for inputs that were read already. `is_read` gets the path and whether it is by listing.
+    pub(crate) fn check_inputs_unless(
+        &self,
+        wanted: &[InstanceId],
+        is_read: impl Fn(&Path, bool) -> bool,
+    ) -> Result<(), ExecError> {
+        let mut missing = BTreeSet::new();
+        for id in wanted {
+            let instance = &self.expansion.instances[id.index()];
+            let runs = instance.skip.is_none() && instance.does_not_fit.is_none();
+            let gone = instance.inputs.iter().filter(|input| {
+                let path = self.path(&input.path);
+                runs && !is_read(&path, input.by_listing) && !path.exists()
+            });
+            missing.extend(gone.map(|input| (instance.step, input)));
+        }
+        let wrong = missing
+            .into_iter()
+            .map(|(step, input)| (&*self.expansion.steps[step.index()].name, input, self.missing_input(&input.path)));
+        let mut wrong = self.workflow.about_inputs(wrong);
+        wrong.extend(batch::check(&self.workspace, &self.workflow, &self.expansion, self.cluster.as_ref(), wanted));
+        if wrong.is_empty() { Ok(()) } else { Err(self.wrong(wrong)) }
+    }
+
+    fn missing_input(&self, path: &str) -> Diagnostic {
+        let what = Diagnostic::new(format!("there is no `{path}` here")).label("expected a file or a folder");
+        if path.contains(['*', '?', '[']) {
+            return what.help("`inputs` takes no patterns: name each file, or the folder that they are in");
+        }
+        let (folder, name) = path.rsplit_once('/').map_or(("", path), |(folder, name)| (folder, name));
+        let there = fs::read_dir(self.path(folder)).into_iter().flatten().flatten();
+        let names: Vec<String> = there.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        match flow_core::nearest(name, names.iter().map(String::as_str)) {
+            Some(near) if folder.is_empty() => what.help(format!("did you mean `{near}`?")),
+            Some(near) => what.help(format!("did you mean `{folder}/{near}`?")),
+            None => what.help(format!("flow looked in {}", self.path(folder).display())),
+        }
+    }
+
+    /// Names of the variables that steps of the workflow declare as secrets.
+    pub(crate) fn secrets(&self) -> BTreeSet<&str> {
+        self.expansion.steps.iter().flat_map(|step| &step.secrets).map(String::as_str).collect()
+    }
+
+    /// Instances of steps that have secrets, and those that may read their outputs.
+    pub(crate) fn tellers(&self) -> BTreeSet<InstanceId> {
+        let mut tellers = BTreeSet::new();
+        for instance in &self.expansion.instances {
+            let own = !self.expansion.steps[instance.step.index()].secrets.is_empty();
+            if own || instance.needs.iter().any(|need| tellers.contains(&need.on)) {
+                tellers.insert(instance.id);
+            }
+        }
+        tellers
+    }
+
+    /// The values of the secrets that are set.
+    ///
+    /// # Errors
+    /// The workflow or a parameter contains one of them: it would end up in journals and reports.
+    pub(crate) fn secret_values(&self) -> Result<Secrets, ExecError> {
+        let mut values = Vec::new();
+        for name in self.secrets() {
+            let Ok(value) = std::env::var(name) else { continue };
+            let mut params = self.expansion.params.iter();
+            let told = |source: &Source| Some((line_that_tells(&value, &source.text)?, source.path.clone()));
+            let place = if let Some((line, path)) = self.workflow.sources().find_map(told) {
+                Some(format!("line {line} of `{path}`"))
+            } else {
+                let param = params.find(|(_, set)| line_that_tells(&value, &set.to_string()).is_some());
+                param.map(|(param, _)| format!("the parameter `{param}`"))
+            };
+            if let Some(place) = place {
+                return Err(ExecError::Usage(format!(
+                    "the value of the secret `{name}` stands in {place}, where everyone can read it; a step that lists it under `secrets:` gets the variable `{name}`. If it is not secret, remove it from `secrets:`"
+                )));
+            }
+            values.push(value);
+        }
+        Ok(Secrets::new(values))
+    }
+
+    /// Checks the secrets of the steps to run.
+    ///
+    /// # Errors
+    /// Every secret that is not set in the environment or cannot be hidden, with its place.
+    pub fn check_secrets(&self, plan: &Plan) -> Result<(), ExecError> {
+        self.secret_values()?;
+        let runs = |item: &&Item| item.state.may_run();
+        let steps: BTreeSet<_> =
+            plan.items.iter().filter(runs).map(|item| self.expansion.instances[item.id.index()].step).collect();
+        let mut wrong = Vec::new();
+        for step in steps.iter().map(|step| &self.expansion.steps[step.index()]) {
+            for secret in &step.secrets {
+                let what = unfit_secret(secret, std::env::var(secret));
+                wrong.extend(what.map(|what| (&*step.name, &**secret, what)));
+            }
+        }
+        if wrong.is_empty() { Ok(()) } else { Err(self.wrong(self.workflow.about(&["secrets"], wrong))) }
+    }
+
+    /// Checks that Slurm answers, if something is to start there.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub(crate) fn check_slurm(&self, plan: &Plan) -> Result<(), ExecError> {
+        let Some(unasked) = &self.unasked else { return Ok(()) };
+        let begins = |item: &Item| {
+            let there = self.expansion.instances[item.id.index()].slurm.is_some();
+            // Jobs that already run there need no new start.
+            there && item.state.may_run() && !matches!(item.state, State::GoesOn { .. })
+        };
+        if plan.items.iter().any(begins) { Err(unasked.into()) } else { Ok(()) }
+    }
+
+    /// Checks that a cluster with these partitions has those that the workflow names.
+    ///
+    /// # Errors
+    /// Each missing partition, with its place.
+    pub fn check_partitions(&self, there: &[flow_slurm::Partition]) -> Result<(), ExecError> {
+        let names: Vec<&str> = there.iter().map(|partition| &*partition.name).collect();
+        let wrong = batch::unknown_partitions(&self.workflow, &self.expansion, &names);
+        if wrong.is_empty() { Ok(()) } else { Err(self.wrong(wrong)) }
+    }
+
+    /// The instances that targets name, with all that they need; everything without targets.
+    ///
+    /// # Errors
+    /// An unknown name, or an instance that can never run here.
+    pub fn wanted(&self, targets: &[String]) -> Result<Vec<InstanceId>, ExecError> {
+        self.expansion.targets(targets).map_err(|diagnostics| self.wrong(diagnostics))
+    }
+}
+
+/// Everything that determines a session, except flow's own built-ins: read, but not parsed.
+pub(crate) struct Basis {
+    pub(crate) workspace: Workspace,
+    source: Source,
+    machine: Machine,
+    found: plugins::Plugins,
+    plugin_digests: BTreeMap<String, Digest>,
+    profile: Option<String>,
+    set: Vec<String>,
+    /// The file that each of the first of these comes from.
+    files: Vec<String>,
+    any_machine: bool,
+    on: Option<Place>,
+    imagined: Option<Imagined>,
+    shell_folder: PathBuf,
+}
+
+/// Hardware that need not exist.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Imagined {
+    Machine,
+    /// All nodes are like the machine.
+    Cluster,
+}
+
+impl Basis {
+    /// Reads the files that a request names, and looks for plugins.
+    pub(crate) fn read(request: &SessionRequest, machine: Machine) -> Result<Basis, ExecError> {
+        let no_file = |what, source| ExecError::NoFile { what, path: request.file.clone(), source };
+        let workspace = Workspace::find(&request.file, request.store.as_deref(), &request.plugin_dirs)
+            .map_err(|e| no_file("find", e))?;
+        let shown = request.file.display().to_string();
+        let text = text::read(&request.file, LONGEST).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => no_file("read", e),
+            _ => ExecError::Usage(format!("`{shown}` is not a workflow, a YAML file in UTF-8: {e}")),
+        })?;
+        let cache = plugins::cache_folder(&workspace.store.join("cache"));
+        let found = plugins::Plugins::discover(&workspace.plugins, workspace.own_plugins.as_deref(), &cache)?;
+        let (mut set, mut files) = (Vec::new(), Vec::new());
+        for file in &request.params {
+            set.extend(params_file::values_of(file, LONGEST)?);
+            files.resize(set.len(), file.display().to_string());
+        }
+        set.extend(request.set.iter().cloned());
+        Ok(Basis {
+            workspace,
+            source: Source { path: shown, text },
+            machine,
+            found,
+            plugin_digests: request.plugin_digests.clone(),
+            profile: request.profile.clone(),
+            set,
+            files,
+            any_machine: request.any_machine,
+            on: request.on,
+            imagined: None,
+            shell_folder: std::env::current_dir().unwrap_or_default(),
+        })
+    }
+
+    /// The digests of plugins; `None` if one of them is unavailable.
+    pub(crate) fn plugins(&self, used: &[String]) -> Option<BTreeMap<String, Digest>> {
+        used.iter().map(|name| Some((name.clone(), self.found.get(name)?.digest().ok()?))).collect()
+    }
+
+    /// The digests of included files; `None` if one of them cannot be read.
+    pub(crate) fn included(&self, paths: &[String]) -> Option<Vec<Digest>> {
+        paths.iter().map(|path| Some(Digest::of(included(path).ok()?.as_bytes()))).collect()
+    }
+
+    /// The digest of everything that determines a session with these plugins and includes. Sessions from bases with the
+    /// same key have the same instances.
+    pub(crate) fn key(
+        &self,
+        plugins: &BTreeMap<String, Digest>,
+        included: &[Digest],
+        builtins: &dyn Builtins,
+        also: &str,
+    ) -> Digest {
+        // Paths among parameter values are relative to this folder.
+        let shell_folder = (!self.set.is_empty()).then_some(&self.shell_folder);
+        let all = serde_json::json!([
+            env!("CARGO_PKG_VERSION"),
+            Digest::of(self.source.text.as_bytes()),
+            included,
+            // The name of a workflow that has none of its own.
+            Path::new(&self.source.path).file_name().map(|name| name.to_string_lossy()),
+            self.machine,
+            plugins,
+            builtins.version(),
+            self.profile,
+            self.set,
+            shell_folder,
+            self.on,
+            batch::usual_partition(),
+            also,
+        ]);
+        Digest::of(all.to_string().as_bytes())
+    }
+
+    /// Parses and expands it, with results of other machines if it shows these. Commands that only `inform` do not wait
+    /// long for Slurm. `left`: where instances run that a killed run left running.
+    pub(crate) fn open(
+        &self,
+        builtins: &dyn Builtins,
+        informs: bool,
+        left: BTreeMap<String, Place>,
+    ) -> Result<Session, ExecError> {
+        let Basis { workspace, source, machine, found, .. } = self;
+        let wrong = |diagnostics| ExecError::Workflow { source_text: Box::new(source.clone()), diagnostics };
+        let workflow = parse_with(source, &mut included).map_err(wrong)?.with_partition(batch::usual_partition());
+        let used = workflow.plugins();
+        let catalogue = found.catalogue(used.iter().copied(), builtins.provided(), &self.plugin_digests)?;
+        let plugins = used.iter().filter_map(|name| found.get(name).cloned()).collect();
+        let on = match self.imagined {
+            None => self.on,
+            Some(Imagined::Machine) => Some(Place::Local),
+            Some(Imagined::Cluster) => (!workflow.wants_slurm(None)).then_some(Place::Slurm),
+        };
+        let (mut cluster, mut unasked, mut told_by) = (None, None, None);
+        let follows_jobs = left.values().any(|place| *place == Place::Slurm);
+        if self.imagined.is_none() && (workflow.wants_slurm(on) || follows_jobs) {
+            // A store that is not used has no remembered cluster.
+            let dir = workspace.existing_store().ok().flatten();
+            match look(workflow.slurm(), dir.as_ref(), informs) {
+                Ok(seen) => (cluster, unasked, told_by) = seen,
+                Err(_) if self.any_machine => {}
+                Err(Unmet { key, impossible: Impossible { what, help } }) => {
+                    return Err(wrong(workflow.about_slurm(key, Diagnostic::new(what).help(help))));
+                }
+            }
+        }
+        let mut expansion = workflow
+            .expand(&ExpandRequest {
+                catalogue: &catalogue,
+                machine,
+                profile: self.profile.as_deref(),
+                set: &self.set,
+                files: &self.files,
+                folder: &workspace.folder.to_string_lossy(),
+                shell_folder: &self.shell_folder.to_string_lossy(),
+                batch: Batch { on, node: cluster.as_ref().map(|cluster| &cluster.node), left: Some(&left) },
+            })
+            .map_err(wrong)?;
+        if expansion.shows_machines()
+            && let Some(dir) = workspace.existing_store()?
+        {
+            expansion.imported = imports::of_workflow(&dir, &expansion.workflow)?;
+        }
+        batch::job_limits(cluster.as_ref(), &mut expansion);
+        let (workspace, set) = (workspace.clone(), self.set.clone());
+        let activity = Activity::default();
+        Ok(Session {
+            workspace,
+            workflow,
+            catalogue,
+            plugins,
+            expansion,
+            set,
+            cluster,
+            unasked,
+            told_by,
+            left,
+            activity,
+        })
+    }
+}
+
+/// The cluster; whether it did not answer; the run whose remembered data is used instead, if the command only
+/// `informs`.
+type Seen = (Option<Cluster>, Option<Unasked>, Option<RunId>);
+
+fn look(slurm: &Slurm, dir: Option<&StoreDir>, informs: bool) -> Result<Seen, Unmet> {
+    if let Some(dir) = dir.filter(|_| informs)
+        && let Some(run) = who_knows_nodes(dir)
+        && let Some(known) = Cluster::remembered(slurm, &dir.nodes())?
+    {
+        return Ok((Some(known), None, Some(run)));
+    }
+    let (cluster, unasked) = Cluster::look(slurm, dir.map(StoreDir::nodes).as_deref(), informs)?;
+    Ok((cluster, unasked, None))
+}
+
+/// The newest living run of a store that has queried Slurm for its nodes.
+fn who_knows_nodes(dir: &StoreDir) -> Option<RunId> {
+    let living = dir.living().ok()?.into_iter().rev().filter_map(|holder| holder.run);
+    living.into_iter().find(|run| match dir.run(run).first_line() {
+        Ok(Some(JournalLine { event: RunEvent::RunStarted(start), .. })) => start.knows_nodes,
+        _ => false,
+    })
+}
+
+/// The text of an included file.
+fn included(path: &str) -> Result<String, Diagnostic> {
+    text::read(Path::new(path), LONGEST).map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => {
+            let what = Diagnostic::new(format!("there is no file `{path}`"));
+            let (folder, name) = path.rsplit_once('/').unwrap_or((".", path));
+            let there = fs::read_dir(folder).into_iter().flatten().flatten();
+            let names: Vec<String> = there.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+            match flow_core::nearest(name, names.iter().map(String::as_str)) {
+                _ if name.contains(['*', '?', '[']) => what.help("`include` takes file names, not patterns"),
+                Some(near) => what.help(format!("there is `{near}` in that folder")),
+                None => what.help("a path under `include` is relative to the folder of its file"),
+            }
+        }
+        _ => Diagnostic::new(format!("`{path}` cannot be included: {e}")),
+    })
+}
+
+/// The reason why a variable cannot be a secret, without its value.
+fn unfit_secret(name: &str, value: Result<String, VarError>) -> Option<Diagnostic> {
+    let set = format!("`export {name}=…` before `flow run`");
+    let (how, help) = match value.as_ref().map(|value| Unhidable::check(value)) {
+        Ok(None) => return None,
+        Err(VarError::NotPresent) => ("is not set in the environment", set),
+        Ok(Some(Unhidable::Empty)) => ("is empty", set),
+        Err(VarError::NotUnicode(_)) => (
+            "is not UTF-8 text, and cannot be hidden",
+            "encode it in base64, or put it into a file and pass the file's name in a normal variable".to_owned(),
+        ),
+        Ok(Some(Unhidable::Short)) => (
+            "is too short to be hidden: no line has 8 characters, and shorter texts occur elsewhere by chance",
+            "use a longer value; if it is not secret, remove it from `secrets:`".to_owned(),
+        ),
+        Ok(Some(Unhidable::Long)) => (
+            "is too long to be hidden: it has more than 16 KiB",
+            "put it into a file, and pass the file's name in a normal variable".to_owned(),
+        ),
+    };
+    Some(Diagnostic::new(format!("the secret `{name}` {how}")).help(help))
+}
+
+/// The plugin that provides a step, if one does.
+pub(crate) fn plugin_of(session: &Session, id: InstanceId) -> Option<&str> {
+    let instance = &session.expansion.instances[id.index()];
+    match &session.expansion.steps[instance.step.index()].uses {
+        Uses::Plugin { plugin, .. } => Some(plugin),
+        _ => None,
+    }
+}

@@ -1,0 +1,34 @@
+//! What a run reports: to the journal, the scheduler and the screen.
+
+pub(super) mod outbox;
+pub(super) mod screen;
+
+use flow_core::{AttemptId, JournalLine};
+use flow_store::Status;
+
+/// Updates of a running run. The screen and `--json` are folds over these.
+#[derive(Clone, Debug)]
+pub enum Update {
+    /// A line that was written to the journal.
+    Event(JournalLine),
+    /// Progress of an attempt.
+    Progress {
+        attempt: AttemptId,
+        /// Between 0 and 1, if the program reports it.
+        fraction: Option<f64>,
+        /// A short text of the program.
+        text: String,
+    },
+    /// A line of a plugin's set-up.
+    Setup {
+        plugin: String,
+        /// Output of a set-up.
+        line: String,
+    },
+    /// The state of the run, a few times per second.
+    Status(Box<Status>),
+    /// Progress of hashing or copying before the run begins.
+    Doing(String),
+    /// Waits for another process that has the store alone.
+    Held(String),
+}

@@ -1,0 +1,54 @@
+//! Shows a run: the status file for other processes, and updates for the caller. Decides nothing.
+
+use flow_core::{JournalLine, RunEvent, Span, Time};
+use flow_store::{RunDir, Status, StoreError};
+
+use super::Update;
+use crate::clock;
+
+/// Interval between updates of the status file and the display.
+pub(crate) const STATUS: Span = Span::from_millis(200);
+
+pub(crate) struct Screen<'a> {
+    observe: &'a mut dyn FnMut(Update),
+    run_dir: RunDir,
+    status: Status,
+    at: Option<Time>,
+}
+
+impl<'a> Screen<'a> {
+    pub(crate) fn new(observe: &'a mut dyn FnMut(Update), run_dir: RunDir, status: Status) -> Screen<'a> {
+        Screen { observe, run_dir, status, at: None }
+    }
+
+    pub(crate) fn show(&mut self, update: Update) {
+        (self.observe)(update);
+    }
+
+    /// A notice that is in no journal.
+    pub(crate) fn notice(&mut self, text: String) {
+        let event = RunEvent::Notice { instance: None, text };
+        self.show(Update::Event(JournalLine { at: clock::unix_millis(), event }));
+    }
+
+    /// True if the status is due at this time; if so, notes the time.
+    pub(crate) fn is_due(&mut self, now: Time) -> bool {
+        let due = self.at.is_none_or(|at| now - at >= STATUS);
+        if due {
+            self.at = Some(now);
+        }
+        due
+    }
+
+    /// Writes and shows the status as set by `fill`.
+    ///
+    /// # Errors
+    /// The file cannot be written; the run continues without it.
+    pub(crate) fn status(&mut self, fill: impl FnOnce(&mut Status)) -> Result<(), StoreError> {
+        fill(&mut self.status);
+        self.status.updated_at = clock::unix_millis();
+        let written = self.run_dir.write_status(&self.status);
+        (self.observe)(Update::Status(Box::new(self.status.clone())));
+        written
+    }
+}
