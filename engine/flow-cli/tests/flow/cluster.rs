@@ -64,7 +64,7 @@ fn a_simulation_takes_limits_and_tiers_from_the_cluster() {
         space.flow(args).expect(0).stdout()
     };
     let said = simulate("cluster,checkpoint_s=300");
-    assert!(said.contains("1 were preempted by other jobs"), "{said}");
+    assert!(said.contains("1 job was preempted by others"), "{said}");
     assert!(said.contains("array=50,") && said.contains(",grace_s=40,checkpoint_s=300"), "{said}");
     assert!(!simulate("default").contains("free a few MiB"));
 
@@ -104,7 +104,7 @@ fn a_simulation_takes_from_the_cluster_which_quality_of_service_preempts_which()
     for (long, urgent, rooms) in [("low", "urgent", true), ("low", "", false), ("", "urgent", false)] {
         space.write("jobs.csv", &format!("{head}{long}\nurgent,600,4,60,{urgent}\n"));
         let said = space.flow(args).expect(0).stdout();
-        assert_eq!(said.contains("1 were preempted by other jobs"), rooms, "{said}");
+        assert_eq!(said.contains("1 job was preempted by others"), rooms, "{said}");
         assert!(said.contains(",grace_s=30,checkpoint_s=0"), "{said}");
         let taken = "by quality of service, as configured on the cluster: urgent preempts low";
         let default = if rooms { "" } else { "; a job that names none has `normal`" };
@@ -118,7 +118,7 @@ fn a_simulation_takes_from_the_cluster_which_quality_of_service_preempts_which()
     space.script("bin/sacctmgr", &sacctmgr("lab|other||normal|normal\\nlab|lab||low|low,normal,urgent\\n"));
     space.write("jobs.csv", &format!("{head}\nurgent,600,4,60,urgent\n"));
     let said = space.flow(args).expect(0).stdout();
-    assert!(said.contains("1 were preempted by other jobs"), "{said}");
+    assert!(said.contains("1 job was preempted by others"), "{said}");
     assert!(said.contains("a job that names none has `low`"), "{said}");
 
     let step =

@@ -46,6 +46,27 @@ fn how_the_inputs_of_two_runs_differ_is_shown_once() {
 }
 
 #[test]
+fn the_last_two_runs_are_compared_and_a_forced_run_refers_to_it() {
+    let space = space();
+    space.write("m.yaml", "flow: 1\nname: m\nsteps: {a: {run: 'date +%N', metrics: {stdout: '{loss}'}}}\n");
+    space.write("n.yaml", "flow: 1\nname: n\nsteps: {b: {run: 'true'}}\n");
+    let first = space.flow(["run", "m.yaml", "-f"]).expect(0).stdout();
+    assert!(!first.contains("flow diff"), "there is nothing to compare with: {first}");
+    let lonely = space.flow(["diff"]).expect(2).text();
+    assert!(lonely.contains("there is no earlier run of the same workflow"), "{lonely}");
+    let mut runs = vec![space.journal()[0]["run"].as_str().unwrap().to_owned()];
+    space.flow(["run", "n.yaml"]).expect(0);
+    let forced = space.flow(["run", "m.yaml", "-f"]).expect(0).stdout();
+    assert!(forced.contains("`flow diff` shows which numbers the forced steps changed"), "{forced}");
+    runs.push(space.journal()[0]["run"].as_str().unwrap().to_owned());
+    let said = space.flow(["diff"]).expect(0).stdout();
+    let (head, rest) = said.split_once('\n').unwrap();
+    assert_eq!(head, "run RUN, then run RUN");
+    assert_eq!(rest, space.flow(["diff", &runs[0], &runs[1]]).expect(0).stdout());
+    assert!(rest.contains("a loss"), "{rest}");
+}
+
+#[test]
 fn numbers_of_points_that_one_run_has_and_equal_numbers_are_shown() {
     let space = space();
     let run = |rates: &str, force: &[&str]| {

@@ -31,14 +31,16 @@ const NOW: &str = "now";
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
+  flow diff                              the last run and the one before it, of the same workflow
   flow diff 3f2a 91bc                    two runs, by the ends of their ids; `flow runs` lists them
   flow diff now                          your edits since the last run, before the next one
   flow diff 3f2a now                     your edits since that run
 
 Many instances of a step share a line, with the minimum and maximum of their numbers; -v prints each.")]
 pub(crate) struct Diff {
-    /// A run, by its id or the end of it; `now` alone compares the last run with the present files
-    before: String,
+    /// A run, by its id or the end of it; `now` alone compares the last run with the present files;
+    /// without it, the last two runs are compared
+    before: Option<String>,
     /// Another run, or `now`: the present workflow, files and settings [default: now]
     after: Option<String>,
     #[command(flatten)]
@@ -66,12 +68,14 @@ struct Side {
 impl Diff {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let place = StoreLocation::find(global, &self.about)?;
-        let (before, after) = match (&*self.before, self.after.as_deref()) {
-            (NOW, None) => (None, NOW),
-            (NOW, Some(_)) => {
+        let last = if self.before.is_none() { Some(last_two(&place, output)?) } else { None };
+        let (before, after) = match (self.before.as_deref(), self.after.as_deref()) {
+            (Some(NOW), None) => (None, NOW),
+            (Some(NOW), Some(_)) => {
                 return Err(CliError::usage("`now` must be last").hint("`flow diff RUN now` shows your edits"));
             }
-            (run, after) => (Some(run), after.unwrap_or(NOW)),
+            (Some(run), after) => (Some(run), after.unwrap_or(NOW)),
+            (None, _) => last.as_ref().map_or((None, NOW), |(before, after)| (Some(&*before.0), &*after.0)),
         };
         let is_now = after == NOW;
         let (before, after) = {
@@ -114,6 +118,19 @@ impl Diff {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The last run and the one before it of the same workflow file, the older first.
+fn last_two(place: &StoreLocation, output: &mut Output) -> Result<(RunId, RunId), CliError> {
+    let (_, last) = place.view(None)?;
+    let start = last.start.filter(|_| last.imported.is_none());
+    let before = start.as_ref().map(|start| place.earlier(start)).transpose()?.and_then(|mut runs| runs.next());
+    let (Some(start), Some((before, ..))) = (start, before) else {
+        return Err(CliError::usage("there is no earlier run of the same workflow to compare with")
+            .hint("`flow diff now` shows your edits since the last run"));
+    };
+    output.line(format!("run {before}, then run {}", start.run))?;
+    Ok((before, start.run))
 }
 
 impl Side {

@@ -391,7 +391,8 @@ fn met<'a>(slurm: Slurm, met: impl IntoIterator<Item = (&'a str, &'a Met)>) -> V
             "{policy}: {calls} of sbatch, at most {most} jobs in the queue; each waited there {wait} on average{}",
             match met.preempted {
                 0 => String::new(),
-                some => format!("; {} were preempted by other jobs", words::thousands(some as usize)),
+                1 => "; 1 job was preempted by others".to_owned(),
+                some => format!("; {} jobs were preempted by others", words::thousands(some as usize)),
             }
         ));
         let mut idle: Vec<(&Idle, &f64)> = met.idle.iter().filter(|(_, share)| **share >= 0.0005).collect();
