@@ -42,7 +42,7 @@ name: u
 steps:
   tiny: {{matrix: {{n: [1, 2]}}, run: 'echo loss 0.5', metrics: {{stdout: 'loss {{loss}}'}}}}
   bare: {{run: 'true'}}
-  ep: {{run: \"for e in 1 2 3; do echo epoch $e loss 0.$e; sleep 0.02; done\", metrics: {{stdout: 'epoch {{epoch}} loss {{loss}}'}}}}
+  ep: {{run: \"sleep 0.2; for e in 1 2 3; do echo epoch $e loss 0.$e; sleep 0.02; done\", metrics: {{stdout: 'epoch {{epoch}} loss {{loss}}'}}}}
   seen: {{run: \"echo '${{{{ {{'usage': steps.bare.usage, 'circumstances': steps.bare.circumstances}} | tojson }}}}'\"}}
   first: {{run: \"echo ${{{{ steps.tiny | selectattr('usage.rss_peak', 'defined') | list | length }}}}\"}}
   t: {{uses: flow/table, with: {{from: tiny, rows: n, columns: {COLUMNS}}}}}

@@ -49,7 +49,6 @@ pub(crate) struct RunContext {
     pub(crate) exe: PathBuf,
     /// Attempts of dead runs that still run.
     pub(crate) left: OrphanedWork,
-    /// Jobs that runs of other people left.
     /// Attempts on this machine survive when this process is killed.
     pub(crate) outlives: bool,
     /// Jobs survive this process, however it ends.

@@ -1,0 +1,179 @@
+//! `flow run`, from the file to the published report, in phases: open, prepare, begin, drive. The loop in between is in
+//! `live`.
+
+mod begun;
+mod drive;
+mod open;
+mod prepare;
+mod progress;
+
+use std::{sync::Arc, time::Duration};
+
+use flow_core::{
+    Builtins, Instance, Outcome, Settled, Uses, learn,
+    sched::{Limits, Scheduler},
+};
+use flow_store::Snapshot;
+
+use self::{
+    begun::Begun,
+    drive::{Driven, drive},
+    open::{Opened, nothing_to_do},
+    prepare::Prepared,
+};
+use super::{
+    begin::{context::RunContext, environments::PresentEnvironment},
+    executor::{
+        Executor,
+        adopted::AdoptedAttempts,
+        composite::CompositeExecutor,
+        daemon,
+        local::Local,
+        slurm::{Settings, Slurm},
+    },
+    live::{GRACE, LoopStart},
+    request::{RunEnd, RunOptions},
+    session::Basis,
+    unchanged::{self, save_snapshot},
+    updates::Update,
+};
+use crate::{ExecError, hardware, keeper::record, pages};
+
+/// Runs a workflow.
+///
+/// # Errors
+/// The workflow is invalid, the store is unavailable, a plugin cannot be set up. A failed step is not an error.
+pub fn run(
+    options: &RunOptions,
+    builtins: Arc<dyn Builtins>,
+    observe: &mut dyn FnMut(Update),
+) -> Result<RunEnd, ExecError> {
+    run_on(options, builtins, observe, |context| {
+        let mut local = Local::new(context.exe.clone(), record::of_run(context.run_dir.path()));
+        if context.outlives {
+            local = local.outliving(outliving(context));
+        }
+        let joined = AdoptedAttempts::new(context.store.dir().clone());
+        CompositeExecutor::new(local, joined, context.session.expansion.has_batch().then(|| slurm(context)))
+    })
+}
+
+/// Among the Slurm steps.
+fn highest_priority(instances: &[Instance]) -> i64 {
+    instances.iter().filter(|instance| instance.slurm.is_some()).map(|instance| instance.priority).max().unwrap_or(0)
+}
+
+fn outliving(context: &RunContext) -> daemon::Settings {
+    let expansion = &context.session.expansion;
+    let wants = expansion.instances.iter().any(|instance| instance.request.gpus > 0 && instance.slurm.is_none());
+    let machine = Some(&expansion.machine).filter(|machine| wants && !machine.fake_gpus);
+    daemon::Settings {
+        exe: context.exe.clone(),
+        store: context.store.dir().path().to_owned(),
+        run: context.run.clone(),
+        folder: context.run_dir.path().to_owned(),
+        workflow: expansion.workflow.clone(),
+        environment: context.environment.inherited().clone(),
+        cards: machine.map(|machine| machine.gpus.clone()).unwrap_or_default(),
+    }
+}
+
+fn slurm(context: &RunContext) -> Slurm {
+    let expansion = &context.session.expansion;
+    let flow = expansion.slurm.flow.as_ref().map(|flow| context.session.path(flow));
+    Slurm::new(Settings {
+        dir: context.store.dir().clone(),
+        flow: flow.unwrap_or_else(|| context.exe.clone()),
+        poll: Duration::from_micros(expansion.slurm.poll.0),
+        environment: context.environment.inherited().clone(),
+        workflow: expansion.workflow.clone(),
+    })
+}
+
+/// Runs a workflow with the executor that `executor` makes.
+pub(super) fn run_on<X: Executor>(
+    options: &RunOptions,
+    builtins: Arc<dyn Builtins>,
+    observe: &mut dyn FnMut(Update),
+    executor: impl FnOnce(&RunContext) -> X,
+) -> Result<RunEnd, ExecError> {
+    let machine = hardware::machine(options.session.gpus.as_deref()).map_err(ExecError::Usage)?;
+    let basis = Basis::read(&options.session, machine)?;
+    let existing = basis.workspace.existing_store()?;
+    let previous = existing.and_then(|dir| Snapshot::load(&dir, &basis.workspace.snapshot_name()));
+    if let Some(end) = nothing_to_do(options, &basis, &*builtins, previous.as_ref())? {
+        return Ok(end);
+    }
+    pages::keep_small();
+    let opened = Opened::open(options, &basis, &*builtins, previous, observe)?;
+    let prepared = Prepared::of(&opened, observe)?;
+    let begun = Begun::new(opened, prepared, options, builtins, observe)?;
+    let executor = executor(&begun.context);
+    let (context, key) = (Arc::clone(&begun.context), begun.key);
+    let driven = drive_on(begun, options, executor, observe);
+    // In case it did not finish.
+    context.captures.clear();
+    let Driven { published, withheld, exit, counts, leaving: _leaving } = driven?;
+
+    let RunContext { session, run, known, wanted, .. } = &*context;
+    let expansion = &session.expansion;
+    let own = wanted.iter().map(|id| &expansion.instances[id.index()]).filter(|instance| {
+        let builtin = matches!(expansion.steps[instance.step.index()].uses, Uses::Builtin(_));
+        builtin && known.result(instance.id).is_some_and(|result| result.outcome == Outcome::Ok)
+    });
+    let made = own.map(|instance| instance.label.to_string()).collect();
+    let has_run = |id| known.is_settled(id) && known.result(id).is_some_and(|result| result.run == *run);
+    let unfollowed = expansion.unfollowed(|id| known.is_settled(id) && !has_run(id), has_run);
+    let environments =
+        PresentEnvironment::of_programs(context.store.dir()).since_any(&unchanged::environments(&context));
+    let run = run.clone();
+    let end = RunEnd { run, exit, counts, published, withheld, made, unfollowed, environments, unchanged: false };
+    if exit == 0 && options.targets.is_empty() {
+        save_snapshot(&context, key, &end)?;
+    }
+    Ok(end)
+}
+
+/// Gives the tasks to the scheduler and runs the loop.
+fn drive_on<X: Executor>(
+    begun: Begun,
+    options: &RunOptions,
+    executor: X,
+    observe: &mut dyn FnMut(Update),
+) -> Result<Driven, ExecError> {
+    let status = begun.status();
+    let Begun { context, journal, cancel, policy, observed, reused, .. } = begun;
+    let RunContext { session, wanted, .. } = &*context;
+    let expansion = &session.expansion;
+    let history = observed.history(expansion, &expansion.instances);
+    let limits = Limits { keep_going: options.keep_going, grace: GRACE, ..learn::limits(&history) };
+    let capacity = learn::capacity(&expansion.machine, options.jobs, expansion.slurm.jobs);
+    let scheduler = Scheduler::new(capacity.clone(), policy, limits);
+    let settled = reused.iter().filter_map(|(id, decision)| Some((*id, decision.reused()?)));
+    let tasks = learn::tasks(wanted, &settled.collect(), &history);
+    let replace = options.publish.replace(session, wanted.len() == expansion.instances.len());
+    let start = LoopStart {
+        context: Arc::clone(&context),
+        journal,
+        history,
+        scheduler,
+        capacity,
+        executor,
+        status,
+        cancel,
+        observe,
+    };
+    drive(&context, reused, start, tasks, &replace)
+}
+
+/// Jobs wait for disks as often as for a core, so there may be more of them than cores, but not so many that they slow
+/// each other down.
+const JOBS: usize = 16;
+
+fn event_loop() -> Result<tokio::runtime::Runtime, ExecError> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(JOBS)
+        .build()
+        .map_err(ExecError::io("start", "the event loop"))
+}

@@ -1,0 +1,54 @@
+//! The second phase of a run: looks at what dead runs left, plans, sets up plugins, captures the inputs. No step has
+//! started.
+
+use flow_core::plan::Plan;
+use flow_store::{Journal, Stood};
+
+use super::{event_loop, open::Opened, progress::aside};
+use crate::{
+    ExecError,
+    driver::{
+        begin::{
+            capture::{Capture, Taken},
+            setups::set_up,
+        },
+        plan::forecast::{self, Observed},
+        recover::{left, orphans::OrphanedWork},
+        updates::Update,
+    },
+};
+
+/// The plan of a run, with the inputs as of that moment.
+pub(super) struct Prepared {
+    pub(super) left: OrphanedWork,
+    /// Processes of dead runs that were ended, in words.
+    pub(super) strays: Option<String>,
+    pub(super) stood: Vec<Option<Stood>>,
+    pub(super) taken: Taken,
+    pub(super) observed: Observed,
+    pub(super) journal: Journal,
+}
+
+impl Prepared {
+    /// Shows progress when it takes long.
+    ///
+    /// # Errors
+    /// The store cannot be read, an input or a secret is missing, a plugin cannot be set up.
+    pub(super) fn of(opened: &Opened, observe: &mut dyn FnMut(Update)) -> Result<Prepared, ExecError> {
+        let Opened { session, store, run, wanted, force, activity, recorded, secrets, key, .. } = opened;
+        let previous = opened.previous.as_ref();
+        let prepare = |observe: &mut dyn FnMut(Update)| {
+            let left = OrphanedWork::look(store, run);
+            let strays = left::kill_strays(store.dir(), &left.all()).map(|text| secrets.hide(text));
+            let stood = previous.map_or(Ok(Vec::new()), |snapshot| snapshot.stood(store, key))?;
+            let capture =
+                Capture { session, store, recorded, run, wanted, force, stood: &stood, left: &left, activity };
+            let set_up = |plan: &Plan| set_up(&event_loop()?, session, plan, store.dir(), observe);
+            let taken = capture.take(previous, set_up)?;
+            let may_run = |id| !taken.reused.contains_key(&id);
+            let observed = forecast::observed(&session.expansion, wanted, may_run, &taken.plan, store)?;
+            Ok::<_, ExecError>(Prepared { left, strays, stood, taken, observed, journal: store.begin(run)? })
+        };
+        aside(activity, observe, prepare)
+    }
+}
