@@ -1,6 +1,6 @@
 //! Copies inputs once when a run begins and gives them to all attempts, so that later edits by the author count for the
 //! next run. A large input is linked and checked instead; if it contains ignored files, a view of links leaves them
-//! out.
+//! out. Each attempt has folders of its own, with hard links to the copied files.
 //!
 //! Copies are laid out like the inputs, `runs/ID/inputs/0/src` next to `runs/ID/inputs/0/conf.yaml`, so that a script
 //! finds its neighbours. An input that would be inside another one goes into the next number.
@@ -396,6 +396,24 @@ impl Captured {
         self.is_copy
     }
 
+    /// Makes a folder of its own for an attempt: what the step adds or removes there is not seen by others. Its files
+    /// are hard links to this read-only copy.
+    ///
+    /// # Errors
+    /// The file system has no hard links; the disk is full.
+    pub fn link_to(&self, to: &Path) -> io::Result<()> {
+        // A folder comes before its content.
+        for made in &self.made {
+            let below = made.path.strip_prefix(&self.path).unwrap_or(&made.path);
+            let to = if below.as_os_str().is_empty() { to.to_owned() } else { to.join(below) };
+            match made.is_folder {
+                true => fs::create_dir(&to)?,
+                false => fs::hard_link(&made.path, &to)?,
+            }
+        }
+        Ok(())
+    }
+
     /// The first path that a step has written in it, as a path of the author, if any. It is not given to other attempts
     /// then. Extra files that are no inputs are allowed, such as Python's compiled files.
     pub fn written(&self) -> Option<PathBuf> {
@@ -409,7 +427,11 @@ impl Captured {
 
     fn is_as_made(&self, made: &Made) -> bool {
         let Ok(meta) = fs::symlink_metadata(&made.path) else { return false };
-        Stamp::of(&meta) == made.stamp || (made.is_folder && meta.is_dir() && self.has_no_more(&made.path))
+        if made.is_folder {
+            return Stamp::of(&meta) == made.stamp || (meta.is_dir() && self.has_no_more(&made.path));
+        }
+        // A new hard link changes the time of the last change, but not that of the content.
+        Stamp { changed: made.stamp.changed, ..Stamp::of(&meta) } == made.stamp
     }
 
     fn has_no_more(&self, folder: &Path) -> bool {

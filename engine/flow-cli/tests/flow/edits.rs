@@ -107,6 +107,28 @@ fn what_is_no_input_is_not_in_the_work_folder() {
 }
 
 #[test]
+fn an_input_folder_belongs_to_the_step_and_its_files_are_read_only() {
+    let space = space();
+    let steps = "
+  writes: {run: 'echo x > d/labels.cache; rm d/a.txt; find d -type f | sort; tar cf d.tar d; tar tf d.tar | wc -l', inputs: [d], outputs: [d.tar]}
+  looks: {run: 'find d -type f | sort; tail -n1 d/sub/b.txt', inputs: [d], needs: [writes]}
+";
+    space.write("a.yaml", &format!("flow: 1\nname: a\nsteps:{steps}")).write("d/a.txt", "a").write("d/sub/b.txt", "b");
+    space.flow(["run", "a.yaml"]).expect(0);
+    assert_eq!(printed(&space, "a.yaml", "writes"), "d/labels.cache\nd/sub/b.txt\n4");
+    assert_eq!(printed(&space, "a.yaml", "looks"), "d/a.txt\nd/sub/b.txt\nb", "what another step did is not seen");
+    assert!(space.flow(["run", "a.yaml"]).expect(0).text().contains("nothing to do"), "both have results");
+    assert_eq!(files_below(&space.path("d")).len(), 2);
+
+    // Who writes into a file in spite of its mode has no result, and is told which file it was.
+    let forced = "\n  forces: {run: 'chmod u+w d/a.txt; echo x > d/a.txt', inputs: [d]}\n";
+    space.write("b.yaml", &format!("flow: 1\nname: b\nsteps:{forced}"));
+    let said = space.flow(["run", "b.yaml"]).expect(0).text();
+    assert!(said.contains("d/a.txt"), "{said}");
+    assert_eq!(space.read("d/a.txt"), "a");
+}
+
+#[test]
 fn a_real_edit_belongs_to_the_next_run() {
     let space = gated();
     let steps = "

@@ -34,6 +34,8 @@ pub enum Spoiled {
     },
     /// An input changed while it ran.
     InputChanged { path: String },
+    /// A step wrote into the read-only copy of an input.
+    InputWritten { path: String },
     /// An artifact that it read in place has changed.
     ArtifactChanged {
         /// Its place in the work folder.
@@ -79,6 +81,7 @@ crate::compiled_once::compiled_once!(Spoiled);
 texts! {
     Spoiled {
         Stranger { pid, name, gpu }, GpuSilent { gpu, seconds }, OtherRuns { attempts }, InputChanged { path },
+        InputWritten { path },
         ArtifactChanged { path, damage }, ArtifactUnseen { path, error },
         OtherHardware { declared, found }, Said { text },
     }

@@ -1,7 +1,7 @@
 //! The job after an attempt's end: the rest of its output, its artifacts and numbers, and whether its measurement can
 //! be trusted. Built-ins run here as well. Settles nothing.
 
-use std::{collections::BTreeMap, fs, sync::Arc};
+use std::{collections::BTreeMap, fs, path::PathBuf, sync::Arc};
 
 use flow_core::{
     ArtifactKind, AttemptId, Body, CorunWindow, Digest, GpuFacts, Input, Instance, InstanceId, Outcome, StepResult,
@@ -297,14 +297,16 @@ fn changed(context: &RunContext, running: &Running) -> Vec<Spoiled> {
     for input in instance.inputs.iter().chain(&running.resolved.inputs) {
         let path = session.path(&input.path);
         let captured = running.captured.iter().find(|captured| captured.author() == path);
+        let near = |path: PathBuf| path.strip_prefix(&session.workspace.folder).unwrap_or(&path).display().to_string();
+        let is_copy = captured.is_some_and(|captured| captured.is_copy());
         let mut changed = captured.and_then(|captured| captured.written());
-        if !captured.is_some_and(|captured| captured.is_copy()) && (input.in_place || path.is_dir()) {
+        if !is_copy && (input.in_place || path.is_dir()) {
             changed = changed.or_else(|| context.inputs.changed(&path, input.by_listing));
         }
-        if let Some(changed) = changed {
-            let near = changed.strip_prefix(&session.workspace.folder).unwrap_or(&changed);
-            why.push(Spoiled::InputChanged { path: near.display().to_string() });
-        }
+        why.extend(changed.map(near).map(|path| match is_copy {
+            true => Spoiled::InputWritten { path },
+            false => Spoiled::InputChanged { path },
+        }));
     }
     for (place, artifact) in &running.linked {
         let path = place.clone();

@@ -137,7 +137,15 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
         if is_folder {
             folders.insert(input.place(), author);
         }
-        let done = if is_folder { symlink(&from, &to) } else { fs::copy(&from, &to).map(|_| ()) };
+        let done = match captured.last().filter(|captured| captured.is_copy() && captured.path() == from) {
+            // Where the file system has no hard links, the folder is a link, which the step shares with others.
+            Some(copy) if is_folder => copy.link_to(&to).or_else(|_| {
+                let _ = fs::remove_dir_all(&to);
+                symlink(&from, &to)
+            }),
+            _ if is_folder => symlink(&from, &to),
+            _ => fs::copy(&from, &to).map(|_| ()),
+        };
         done.map_err(not_brought)?;
         if start.members.is_some() && !input.by_listing {
             caller = caller.or_else(|| ready_caller(&from));
@@ -231,16 +239,15 @@ fn replace(value: &mut Value, by: &BTreeMap<String, Arc<Captured>>, given: &mut 
     }
 }
 
-/// True if an input is already visible at its path inside another input's read-only folder. `folders`: the authors'
-/// folders by their places.
+/// True if an input is already at its path inside another input's folder. `folders`: the authors' folders by their
+/// places.
 fn appears(work: &Path, place: &str, author: &Path, folders: &BTreeMap<String, PathBuf>) -> Result<bool, Filling> {
-    let Some(folder) = Path::new(place).ancestors().skip(1).find(|above| work.join(above).is_symlink()) else {
-        return Ok(false);
-    };
-    let outer = folder.to_str().and_then(|folder| folders.get(folder));
-    let there = outer.and_then(|outer| Some(outer.join(Path::new(place).strip_prefix(folder).ok()?)));
-    match (there.map(fs::canonicalize), fs::canonicalize(author)) {
-        (Some(Ok(there)), Ok(author)) if there == author && work.join(place).exists() => Ok(true),
+    let above = Path::new(place).ancestors().skip(1);
+    let mut above = above.filter_map(|above| Some((above, folders.get(above.to_str()?)?)));
+    let Some((folder, outer)) = above.next() else { return Ok(false) };
+    let there = Path::new(place).strip_prefix(folder).map(|below| fs::canonicalize(outer.join(below)));
+    match (there, fs::canonicalize(author)) {
+        (Ok(Ok(there)), Ok(author)) if there == author && work.join(place).exists() => Ok(true),
         _ => Err(Filling::InputInInput { path: place.to_owned(), folder: folder.display().to_string() }),
     }
 }

@@ -11,7 +11,7 @@ use std::{
 
 use flow_core::{Digest, Instance, Kept, KeptInput, Metrics, MetricsFile, event_file, measure::Record};
 use flow_store::{Captured, Objects, StoreError};
-use walkdir::WalkDir;
+use walkdir::{DirEntry, WalkDir};
 
 use super::numbers::{MOST_ENTRIES, bytes_in, event_files_in, is_event_file};
 use crate::{
@@ -147,12 +147,13 @@ fn sources(instance: &Instance, metrics: Option<&Metrics>, missed: bool, work: &
 fn unnamed(instance: &Instance, longest: u64, named: &[String], work: &Path) -> Vec<String> {
     let given =
         |path: &Path| path.starts_with("in") || instance.inputs.iter().any(|input| path.starts_with(input.place()));
+    let own = |entry: &DirEntry| entry.path().strip_prefix(work).is_ok_and(|path| !given(path));
     let (mut events, mut others, mut whole) = (Vec::new(), Vec::new(), true);
-    for entry in WalkDir::new(work).into_iter().take(MOST_ENTRIES).flatten().filter(|entry| entry.file_type().is_file())
-    {
+    let entries = WalkDir::new(work).into_iter().filter_entry(own).take(MOST_ENTRIES).flatten();
+    for entry in entries.filter(|entry| entry.file_type().is_file()) {
         let Ok(path) = entry.path().strip_prefix(work) else { continue };
         let is_event = is_event_file(path);
-        if given(path) || !is_event && !NUMBERS.iter().any(|end| path.extension().is_some_and(|found| found == *end)) {
+        if !is_event && !NUMBERS.iter().any(|end| path.extension().is_some_and(|found| found == *end)) {
             continue;
         }
         let short = entry.metadata().is_ok_and(|meta| meta.len() <= longest);
