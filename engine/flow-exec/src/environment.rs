@@ -73,18 +73,39 @@ fn resolve(name: &str, path: &str) -> Option<PathBuf> {
     env::split_paths(path).filter(|dir| dir.is_absolute()).map(|dir| dir.join(name)).find(is_program)
 }
 
+/// The folders of packages of the Python installation that runs a program, and its prefix.
+pub(crate) struct Packages {
+    pub(crate) prefix: PathBuf,
+    pub(crate) folders: Vec<PathBuf>,
+}
+
+/// The packages of the Python that this name starts on this `PATH`: an interpreter, or a script of one.
+pub(crate) fn packages_of(name: &str, path: &str, variables: Variables<'_>) -> Option<Packages> {
+    /// The kernel reads no longer `#!` line.
+    const LONGEST_LINE: u64 = 256;
+    let at = resolve(name, path)?;
+    let real = fs::canonicalize(&at).ok()?;
+    let mut start = Vec::new();
+    fs::File::open(&real).ok()?.take(LONGEST_LINE).read_to_end(&mut start).ok()?;
+    let line = start.strip_prefix(b"#!").and_then(|rest| rest.split(|byte| *byte == b'\n').next());
+    let line = line.map(|line| String::from_utf8_lossy(line).into_owned());
+    let found = installation(&at, &real, line.as_deref(), path)?;
+    Some(Packages { folders: found.folders(variables), prefix: found.prefix })
+}
+
+/// The Python installation that a program is, or that runs it: the one of its `#!` line.
+fn installation(at: &Path, real: &Path, line: Option<&str>, path: &str) -> Option<Installation> {
+    let Some(line) = line else { return Installation::of(at, real) };
+    let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+    let interpreter = first(&words).program.and_then(|name| resolve(&name, path))?;
+    Installation::of(&interpreter, &fs::canonicalize(&interpreter).ok()?)
+}
+
 /// A program, and the Python installation that it is or that runs it.
 fn program(at: &Path, path: &str) -> Option<(ProgramFile, Option<Installation>)> {
     let real = fs::canonicalize(at).ok()?;
     let (stamp, (digest, interpreter)) = content(&real)?;
-    let installation = match interpreter {
-        None => Installation::of(at, &real),
-        Some(line) => {
-            let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-            let interpreter = first(&words).program.and_then(|name| resolve(&name, path));
-            interpreter.and_then(|at| Installation::of(&at, &fs::canonicalize(&at).ok()?))
-        }
-    };
+    let installation = installation(at, &real, interpreter.as_deref(), path);
     let python = installation.as_ref().map(|installation| installation.prefix.display().to_string());
     Some((ProgramFile { path: at.display().to_string(), digest, stamp: Some(stamp), python }, installation))
 }
@@ -159,10 +180,10 @@ impl Installation {
         Some(Installation { prefix, version, base: is_open.then(|| base.to_owned()), is_virtual: true })
     }
 
-    fn read(&self, variables: Variables<'_>) -> Python {
+    /// The folders of its packages, in the order of the search.
+    fn folders(&self, variables: Variables<'_>) -> Vec<PathBuf> {
         let minor = self.version.split('.').take(2).collect::<Vec<_>>().join(".");
-        let mut folders: Vec<PathBuf> =
-            variables("PYTHONPATH").iter().flat_map(env::split_paths).filter(|dir| dir.is_absolute()).collect();
+        let mut folders = Vec::new();
         if self.is_virtual {
             folders.push(self.prefix.join(format!("lib/python{minor}/site-packages")));
         }
@@ -177,8 +198,14 @@ impl Installation {
                 folders.push("/usr/lib/python3/dist-packages".into());
             }
         }
+        folders
+    }
+
+    fn read(&self, variables: Variables<'_>) -> Python {
+        let path = variables("PYTHONPATH").unwrap_or_default();
         let mut packages = BTreeMap::new();
-        for (name, version) in folders.iter().flat_map(|folder| distributions(folder)) {
+        let folders = env::split_paths(&path).filter(|dir| dir.is_absolute()).chain(self.folders(variables));
+        for (name, version) in folders.flat_map(|folder| distributions(&folder)) {
             // The first one is imported.
             packages.entry(name).or_insert(version);
         }

@@ -8,6 +8,7 @@ mod environment;
 mod error;
 pub mod hardware;
 pub mod keeper;
+mod live_sources;
 mod node;
 pub mod nvml;
 mod pages;

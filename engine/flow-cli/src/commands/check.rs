@@ -64,6 +64,11 @@ impl Check {
                     for warning in session.warnings() {
                         output.line(format!("   {} {warning}", styled(NOTE, "warning:")))?;
                     }
+                    let uncovered =
+                        session.uncovered(all.iter().copied()).into_iter().map(|(_, what)| what.to_string());
+                    for warning in uncovered.chain(session.absolute_paths()) {
+                        output.line(format!("   {} {warning}", styled(NOTE, "warning:")))?;
+                    }
                     let unfit = expansion.unfit(&all).map(|(instance, lack)| reasons::unfit(&instance.label, lack));
                     for remark in expansion.remarks.iter().map(reasons::remark).chain(unfit) {
                         output.line(format!("   {remark}"))?;
@@ -97,6 +102,7 @@ fn unlisted(session: &Session) -> BTreeSet<(String, String)> {
     const SYSTEM: [&str; 8] = ["/bin", "/dev", "/etc", "/lib", "/opt", "/proc", "/sys", "/usr"];
     let is_data = |path: &Path| {
         path.is_absolute()
+            && !path.starts_with(&session.workspace.root)
             && !SYSTEM.iter().any(|folder| path.starts_with(folder))
             && fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 == 0)
     };
@@ -108,7 +114,8 @@ fn unlisted(session: &Session) -> BTreeSet<(String, String)> {
         };
         let Some((command, _)) = expansion.command(instance.id) else { continue };
         let is_input = |path: &Path| {
-            instance.inputs.iter().any(|input| path.starts_with(session.workspace.folder.join(&input.path)))
+            let mut inputs = instance.inputs.iter().map(|input| fs::canonicalize(session.path(&input.path)));
+            inputs.any(|input| input.is_ok_and(|input| path.starts_with(input)))
         };
         let words = command.split(|c: char| c.is_whitespace() || "'\"=;|&()<>".contains(c));
         let paths = words.filter(|word| is_data(Path::new(word)) && !is_input(Path::new(word)));

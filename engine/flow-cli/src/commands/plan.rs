@@ -84,6 +84,7 @@ pub(crate) fn show(
     let knowledge = place::knowledge(&session, output)?;
     let plan = flow_exec::plan(&session, &knowledge, &wanted, &force)?;
     session.check_secrets(&plan)?;
+    session.check_live_sources(&plan)?;
     print(&session, &knowledge, (&wanted, &plan, true), exit_code, json, output)
 }
 

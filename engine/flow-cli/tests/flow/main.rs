@@ -23,6 +23,7 @@ mod hostile;
 mod includes;
 mod kill;
 mod lies;
+mod live_sources;
 mod logs;
 mod lost_gpus;
 mod machine;

@@ -264,14 +264,15 @@ fn what_failed_in_the_last_run_says_which_run_has_its_outputs() {
 
 #[test]
 fn check_warns_of_a_file_in_a_command_that_is_no_input() {
-    let space = space();
-    let file = space.path("conf.json");
-    let text = format!("flow: 1\nsteps:\n  a: {{run: cat --config={}}}\n", file.display());
+    let (space, other) = (space(), space());
+    let file = other.path("conf.json").display().to_string();
+    let text = format!("flow: 1\nsteps:\n  a: {{run: cat --config={file}}}\n");
     space.write("w.yaml", &text);
-    assert!(!space.flow(["check"]).expect(0).stdout().contains("warning:"), "there is no such file");
-    space.write("conf.json", "{}");
-    let said = space.flow(["check"]).expect(0).stdout();
+    let check = || space.flow(["check"]).expect(0).stdout();
+    assert!(!check().contains("warning:"), "there is no such file");
+    other.write("conf.json", "{}");
+    let said = check();
     assert!(said.contains("conf.json` is not under `inputs:` of `a`, so an edit of it does not rerun"), "{said}");
-    space.write("w.yaml", &text.replace("}", ", inputs: [conf.json]}"));
-    assert!(!space.flow(["check"]).expect(0).stdout().contains("warning:"), "it is an input");
+    space.write("w.yaml", &text.replace("}", &format!(", inputs: [{file}]}}")));
+    assert!(!check().contains("warning:"), "it is an input");
 }

@@ -73,6 +73,7 @@ impl Capture<'_> {
                 session.check_inputs_unless(self.wanted, |path, by_listing| inputs.is_read(path, by_listing))?;
             }
             session.check_secrets(&plan)?;
+            session.check_live_sources(&plan)?;
             if set_up(&plan)? {
                 reused.clear();
             }

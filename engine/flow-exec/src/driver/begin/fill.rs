@@ -14,7 +14,7 @@ use flow_core::{
     sched::{Holding, Placement},
 };
 
-use super::{capture, context::RunContext, run_claims, start};
+use super::{capture, context::RunContext, live_sources, run_claims, start};
 use crate::{
     attempt::Folder,
     clock,
@@ -144,7 +144,7 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
     } else if checkpoint.found() {
         checkpoint.give_log(&folder).map_err(|e| not_made(&folder.earlier(), e))?;
     }
-    let launch = start::fill(&start::Start {
+    let mut launch = start::fill(&start::Start {
         session,
         instance,
         resolved: &resolved,
@@ -190,6 +190,7 @@ fn prepare(context: &RunContext, fill: &Fill) -> Result<Prepared, Cause> {
         let is_job = instance.slurm.is_some();
         let (argv, env) = (&launch.argv, &launch.env);
         circumstances.environment = context.environments.record(argv, env, &resolved.env, is_job, &context.objects);
+        live_sources::put_first(&mut launch.env, session, instance, &resolved, &folder.work());
     }
     let place = format!("runs/{}/attempts/{}", context.run, fill.attempt.0);
     let label = context.secrets.hide(instance.label.to_string());

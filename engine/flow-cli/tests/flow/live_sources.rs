@@ -1,0 +1,147 @@
+//! Sources that a step would import from where the author edits them: an editable install, `PYTHONPATH`, an absolute
+//! path.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
+
+use flow_testkit::TestSpace;
+
+use crate::space;
+
+/// A project with a package `toy` in this folder and a virtual environment, and the folder of its packages.
+fn project(folder: &str) -> (TestSpace, PathBuf) {
+    let mut space = space();
+    let made = Command::new("python3").args(["-m", "venv", "--without-pip"]).arg(space.path("venv")).status().unwrap();
+    assert!(made.success());
+    let site = fs::read_dir(space.path("venv/lib")).unwrap().next().unwrap().unwrap().path().join("site-packages");
+    let path = format!("{}:{}", space.path("venv/bin").display(), std::env::var("PATH").unwrap_or_default());
+    space.env("PATH", &path);
+    space.write("pyproject.toml", "[project]\nname = 'toy'\nversion = '0.1'\n");
+    space.write(format!("{folder}toy/__init__.py"), "");
+    space.write(format!("{folder}toy/lib.py"), "def twice(x):\n    return x * 2\n");
+    space.write(format!("{folder}toy/train.py"), "from toy.lib import twice\nprint('loss', twice(5))\n");
+    fs::create_dir(site.join("toy-0.1.dist-info")).unwrap();
+    let url = format!("{{\"dir_info\": {{\"editable\": true}}, \"url\": \"file://{}\"}}", space.path("").display());
+    fs::write(site.join("toy-0.1.dist-info/direct_url.json"), url).unwrap();
+    (space, site)
+}
+
+/// As `pip install -e` writes it for sources in `src`.
+fn of_src(space: &TestSpace, site: &std::path::Path) {
+    fs::write(site.join("__editable__.toy-0.1.pth"), space.path("src").display().to_string()).unwrap();
+}
+
+fn loss(space: &TestSpace) -> String {
+    let shown = space.flow(["results", "u", "--json"]).expect(0).stdout();
+    let result: serde_json::Value = serde_json::from_str(shown.lines().next().unwrap()).unwrap();
+    result["loss"].to_string()
+}
+
+#[test]
+fn an_edit_during_the_run_of_an_editable_install_belongs_to_the_next_run() {
+    let (space, site) = project("src/");
+    of_src(&space, &site);
+    let step = "flow: 1\nsteps: {u: {run: 'touch BEGAN && sleep 1.5 && python -m toy.train', inputs: [INPUTS], metrics: {stdout: 'loss {loss}'}}}\n";
+    let began = space.path("began");
+    let step = step.replace("BEGAN", &began.display().to_string());
+    space.write("w.yaml", &step.replace("INPUTS", "pyproject.toml"));
+
+    for refused in [space.flow(["run", "w.yaml"]), space.flow(["plan", "w.yaml"])] {
+        let said = refused.expect(2).stderr();
+        assert!(said.contains("w.yaml:2:") && said.contains("`toy` is an editable install"), "{said}");
+        assert!(said.contains("add `src` to the step's `inputs:`"), "{said}");
+    }
+    assert!(!began.exists());
+    let said = space.flow(["check", "w.yaml"]).expect(0).stdout();
+    assert!(said.contains("warning: `u` imports your own `src`, because `toy` is an editable install"), "{said}");
+
+    space.write("w.yaml", &step.replace("INPUTS", "src"));
+    let mut run = space.start(["run", "w.yaml"]);
+    flow_testkit::until("it runs", || began.exists());
+    sleep(Duration::from_millis(300));
+    let text = space.read("src/toy/lib.py");
+    space.write("src/toy/lib.py", &text.replace("x * 2", "x * 1000"));
+    assert!(run.wait().success(), "{}", run.said());
+    assert_eq!(loss(&space), "10");
+    let said = space.flow(["why", "u", "-w", "w.yaml"]).expect(0).stdout();
+    assert!(said.contains("`src/toy/lib.py` changed"), "{said}");
+    space.flow(["run", "w.yaml"]).expect(0);
+    assert_eq!(loss(&space), "5000");
+}
+
+#[test]
+fn packages_that_setuptools_maps_are_read_from_the_copy() {
+    let (space, site) = project("");
+    let finder = "import sys, importlib.util, os
+MAPPING: dict[str, str] = {'toy': 'ROOT/toy'}
+class Finder:
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name in MAPPING:
+            return importlib.util.spec_from_file_location(name, os.path.join(MAPPING[name], '__init__.py'))
+def install():
+    sys.meta_path.append(Finder)
+";
+    let finder = finder.replace("ROOT", &space.path("").display().to_string().trim_end_matches('/'));
+    fs::write(site.join("__editable___toy_0_1_finder.py"), finder).unwrap();
+    let line = "import __editable___toy_0_1_finder; __editable___toy_0_1_finder.install()";
+    fs::write(site.join("__editable__.toy-0.1.pth"), line).unwrap();
+    let run = "cd sub && python -c \"import toy; print(toy.__file__)\" > ../out.txt";
+    let step = format!("flow: 1\nsteps: {{u: {{run: {run:?}, inputs: [sub/x, INPUTS], outputs: [out.txt]}}}}\n");
+    space.write("sub/x", "");
+    space.write("w.yaml", &step.replace(", INPUTS", ""));
+    let said = space.flow(["run", "w.yaml"]).expect(2).stderr();
+    assert!(said.contains("add `toy` to the step's `inputs:`"), "{said}");
+    space.write("w.yaml", &step.replace("INPUTS", "toy"));
+    space.flow(["run", "w.yaml"]).expect(0);
+    space.flow(["get", "u", "--to", "out"]).expect(0);
+    let imported = space.read("out");
+    assert!(imported.contains(".flow/runs/"), "{imported}");
+}
+
+#[test]
+fn steps_without_python_need_none_of_its_sources() {
+    let (mut space, site) = project("src/");
+    of_src(&space, &site);
+    space.script("train.sh", "#!/bin/sh\necho training\npython -m toy.train\n");
+    space.write("w.yaml", "flow: 1\nsteps: {a: {run: echo hi}, b: {run: ./train.sh, inputs: [train.sh]}}\n");
+    space.flow(["run", "w.yaml", "a"]).expect(0);
+    let said = space.flow(["run", "w.yaml", "b"]).expect(2).stderr();
+    assert!(said.contains("`toy` is an editable install"), "{said}");
+    // Another Python has no such install.
+    space.env("PATH", "/usr/local/bin:/usr/bin:/bin");
+    space.flow(["plan", "w.yaml", "b"]).expect(0);
+}
+
+#[test]
+fn folders_of_the_shell_are_read_from_the_copy() {
+    let (mut space, site) = project("src/");
+    fs::remove_dir_all(site.join("toy-0.1.dist-info")).unwrap();
+    space.env("PYTHONPATH", &space.path("src").display().to_string());
+    let step = "flow: 1\nsteps: {u: {run: python -m toy.train, inputs: [src/toy], metrics: {stdout: 'loss {loss}'}}}\n";
+    space.write("w.yaml", &step.replace("src/toy", "pyproject.toml"));
+    let said = space.flow(["check", "w.yaml"]).expect(0).stdout();
+    assert!(said.contains("warning: `PYTHONPATH` of the shell has `ROOT/src`"), "{said}");
+    space.write("src/toy/train.py", "import toy\nprint('loss', '.flow/runs/' in toy.__file__ and 1 or 0)\n");
+    space.write("w.yaml", step);
+    assert!(!space.flow(["check", "w.yaml"]).expect(0).stdout().contains("PYTHONPATH"));
+    space.flow(["run", "w.yaml"]).expect(0);
+    assert_eq!(loss(&space), "1");
+}
+
+#[test]
+fn an_absolute_path_of_the_project_is_a_warning() {
+    let space = space();
+    space.write("data/x.csv", "1\n").write("lib/a.py", "");
+    let at = |path: &str| space.path(path).display().to_string();
+    let text = "flow: 1\nsteps: {a: {run: 'cat DATA', env: {PYTHONPATH: 'LIB:/usr/lib'}, inputs: [data]}}\n";
+    space.write("w.yaml", &text.replace("DATA", &at("data/x.csv")).replace("LIB", &at("lib")));
+    let said = space.flow(["check", "w.yaml"]).expect(0).stdout();
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("`run:` of `a` has the absolute path `ROOT/data/x.csv`"), "{said}");
+    assert!(said.contains("write `data/x.csv` and list it under `inputs:`"), "{said}");
+    assert!(said.contains("`PYTHONPATH` under `env:` of `a` has the absolute path `ROOT/lib`"), "{said}");
+}

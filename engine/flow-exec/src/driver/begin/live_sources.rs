@@ -1,0 +1,268 @@
+//! Python sources of the project that a step would import in place of the run's copies: refuses the step, or puts the
+//! copies first in its `PYTHONPATH`.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env, fs,
+    path::{Component, Path, PathBuf},
+};
+
+use flow_core::{
+    Body, Diagnostic, Input, Instance, InstanceId, Render, Resolved, StepResult,
+    plan::Plan,
+    shell::{First, first},
+};
+
+use super::start::Environment;
+use crate::{
+    ExecError,
+    driver::session::Session,
+    environment::packages_of,
+    live_sources::{self, LiveSource, Way},
+};
+
+const PYTHONPATH: &str = "PYTHONPATH";
+/// A larger file is not read as a script.
+const LONGEST_SCRIPT: u64 = 1 << 20;
+
+impl Session {
+    /// Checks that the copies of a run cover the project's own sources that its steps import.
+    ///
+    /// # Errors
+    /// Each step that would import sources that are not its inputs, with its place.
+    pub fn check_live_sources(&self, plan: &Plan) -> Result<(), ExecError> {
+        let runs = plan.items.iter().filter(|item| item.state.may_run()).map(|item| item.id);
+        let wrong = self.uncovered(runs);
+        if wrong.is_empty() {
+            return Ok(());
+        }
+        let about = wrong.iter().map(|(step, what)| (&**step, "", what.clone()));
+        Err(self.wrong(self.workflow.about(&["inputs", "run"], about)))
+    }
+
+    /// For each step, the live sources that its inputs do not cover.
+    pub fn uncovered(&self, wanted: impl IntoIterator<Item = InstanceId>) -> Vec<(String, Diagnostic)> {
+        let mut finder = Finder::of(self);
+        let (mut wrong, mut seen) = (Vec::new(), BTreeSet::new());
+        for id in wanted {
+            let instance = &self.expansion.instances[id.index()];
+            let Some((line, own)) = self.early(instance) else { continue };
+            for source in finder.named(&line, &own, &instance.inputs) {
+                let step = &self.expansion.steps[instance.step.index()].name;
+                let (_, missing) = self.copies(&instance.inputs, &source);
+                if (source.way == Way::Hook || !missing.is_empty()) && seen.insert((instance.step, source.clone())) {
+                    wrong.push((step.clone(), self.not_covered(step, &source, &missing)));
+                }
+            }
+        }
+        wrong
+    }
+
+    /// The command and variables of an instance, as far as they are known before anything runs.
+    fn early(&self, instance: &Instance) -> Option<(String, BTreeMap<String, String>)> {
+        match self.expansion.resolve(instance.id, &BTreeMap::<InstanceId, StepResult>::new(), Render::Paths) {
+            Ok(Resolved { body: Body::Command { line, .. }, env, .. }) => Some((line, env)),
+            Ok(_) => None,
+            Err(_) => Some((self.expansion.command(instance.id)?.0, BTreeMap::new())),
+        }
+    }
+
+    /// The folders with the copies of a source, relative to the work folder, and the modules that are not copied.
+    fn copies(&self, inputs: &[Input], source: &LiveSource) -> (BTreeSet<PathBuf>, Vec<PathBuf>) {
+        let place = |path: &Path| {
+            inputs.iter().filter(|input| !input.in_place && !input.by_listing).find_map(|input| {
+                let above = fs::canonicalize(self.path(&input.path)).ok()?;
+                let inside = path.strip_prefix(above).ok()?;
+                Some(Path::new(&input.place()).join(inside).components().collect::<PathBuf>())
+            })
+        };
+        if let Some(copy) = place(&source.folder) {
+            return (BTreeSet::from([copy]), Vec::new());
+        }
+        let (mut folders, mut missing) = (BTreeSet::new(), Vec::new());
+        for module in &source.modules {
+            let inside = module.strip_prefix(&source.folder).unwrap_or(module);
+            let copy = place(module).filter(|copy| copy.ends_with(inside));
+            match copy.as_deref().and_then(|copy| copy.ancestors().nth(inside.components().count())) {
+                Some(folder) => _ = folders.insert(folder.to_owned()),
+                None => missing.push(module.clone()),
+            }
+        }
+        if source.modules.is_empty() {
+            missing.push(source.folder.clone());
+        }
+        (folders, missing)
+    }
+
+    fn not_covered(&self, step: &str, source: &LiveSource, missing: &[PathBuf]) -> Diagnostic {
+        let LiveSource { name, folder, modules, way } = source;
+        let near = |path: &Path| relative(&self.workspace.folder, path);
+        let shown = near(folder);
+        if *way == Way::Hook {
+            return Diagnostic::new(format!(
+                "`{name}` is an editable install of `{shown}`, so `{step}` imports the files that you edit; flow cannot put the run's copy before them"
+            ))
+            .help("install it without `-e`, and again after each edit");
+        }
+        let is_whole = missing.len() == modules.len() && live_sources::is_searched_whole(folder);
+        let wanted: Vec<String> =
+            if is_whole { vec![shown.clone()] } else { missing.iter().map(|path| near(path)).collect() };
+        let list = wanted.iter().map(|path| format!("`{path}`")).collect::<Vec<_>>().join(" and ");
+        Diagnostic::new(format!(
+            "`{step}` imports your own {list}, because `{name}` is an editable install and {list} {} not under `inputs:`",
+            if wanted.len() == 1 { "is" } else { "are" }
+        ))
+        .help(format!("add {list} to the step's `inputs:`: then it imports the copy, and an edit reruns it"))
+    }
+
+    /// Warnings about absolute paths of the project, for which steps read your files and not the run's copies.
+    pub fn absolute_paths(&self) -> Vec<String> {
+        let root = &self.workspace.root;
+        let mut found = BTreeSet::new();
+        for step in &self.expansion.steps {
+            let first = step.instances.clone().next().and_then(|id| self.expansion.instances.get(id as usize));
+            let Some((line, env)) = first.and_then(|instance| self.early(instance)) else { continue };
+            let named = env.iter().map(|(name, value)| (format!("`{name}` under `env:`"), value));
+            for (place, text) in named.chain([("`run:`".to_owned(), &line)]) {
+                let paths = text.split(|c: char| c.is_whitespace() || "'\"=:;,|&()<>".contains(c));
+                let is_ours = |path: &&str| is_below(root, Path::new(path)) && !is_environment(root, Path::new(path));
+                found.extend(paths.filter(is_ours).map(|path| (step.name.clone(), place.clone(), path.to_owned())));
+            }
+        }
+        let warnings = found.into_iter().map(|(step, place, path)| {
+            let near = relative(&self.workspace.folder, Path::new(&path));
+            format!(
+                "{place} of `{step}` has the absolute path `{path}`, so the step reads the file that you edit, not the run's copy; write `{near}` and list it under `inputs:`"
+            )
+        });
+        let inherited = Environment::of(self).inherited().clone();
+        let variable = live_sources::inherited(&|name| inherited.get(name).cloned(), root);
+        let uses = |source: &LiveSource| {
+            let mut firsts = self.expansion.steps.iter().filter_map(|step| step.instances.clone().next());
+            firsts.any(|id| {
+                let instance = self.expansion.instances.get(id as usize);
+                instance.is_some_and(|of| self.early(of).is_some() && !self.copies(&of.inputs, source).1.is_empty())
+            })
+        };
+        let shell = variable.iter().filter(|source| uses(source)).map(|source| {
+            format!(
+                "`PYTHONPATH` of the shell has `{}`, so steps import files that you edit and that are not under their `inputs:`",
+                source.folder.display()
+            )
+        });
+        warnings.chain(shell).collect()
+    }
+}
+
+/// Puts the run's copies of live sources first in the `PYTHONPATH` of a program; after the folders that the step sets
+/// itself.
+pub(crate) fn put_first(
+    env: &mut Vec<(String, String)>,
+    session: &Session,
+    instance: &Instance,
+    resolved: &Resolved,
+    work: &Path,
+) {
+    let Body::Command { line, .. } = &resolved.body else { return };
+    let variables: BTreeMap<String, String> = env.iter().cloned().collect();
+    let mut finder = Finder { session, variables, known: BTreeMap::new() };
+    let mut sources = finder.named(line, &BTreeMap::new(), &instance.inputs);
+    sources.extend(finder.all(["python", "python3"].into_iter(), &BTreeMap::new(), None));
+    let own = resolved.env.get(PYTHONPATH);
+    if own.is_none() {
+        sources.extend(live_sources::inherited(&|name| finder.variables.get(name).cloned(), &session.workspace.root));
+    }
+    let inputs: Vec<Input> = instance.inputs.iter().chain(&resolved.inputs).cloned().collect();
+    let copies: BTreeSet<PathBuf> = sources
+        .iter()
+        .filter(|source| source.way != Way::Hook)
+        .flat_map(|one| session.copies(&inputs, one).0)
+        .collect();
+    if copies.is_empty() {
+        return;
+    }
+    let inherited = finder.variables.get(PYTHONPATH).filter(|path| !path.is_empty());
+    let others = inherited.map(|path| env::split_paths(path).collect::<Vec<_>>()).unwrap_or_default();
+    let copies: Vec<PathBuf> = copies.iter().map(|copy| work.join(copy)).collect();
+    let all = if own.is_some() { [others, copies] } else { [copies, others] };
+    if let Ok(path) = env::join_paths(all.concat()) {
+        env.retain(|(name, _)| name != PYTHONPATH);
+        env.push((PYTHONPATH.to_owned(), path.to_string_lossy().into_owned()));
+    }
+}
+
+/// Finds the live sources of commands. The same word is looked up once.
+struct Finder<'a> {
+    session: &'a Session,
+    variables: BTreeMap<String, String>,
+    known: BTreeMap<(String, String), Vec<LiveSource>>,
+}
+
+impl Finder<'_> {
+    fn of(session: &Session) -> Finder<'_> {
+        Finder { session, variables: Environment::of(session).inherited().clone(), known: BTreeMap::new() }
+    }
+
+    /// The sources of each Python that a command starts, or that a script among its inputs starts.
+    fn named(&mut self, line: &str, own: &BTreeMap<String, String>, inputs: &[Input]) -> BTreeSet<LiveSource> {
+        let First { activated, .. } = first(&["bash", "-c", line].map(str::to_owned));
+        let mut sources = self.all(words(line), own, activated.as_deref());
+        for word in words(line) {
+            let place = word.trim_start_matches("./");
+            let is_script = Path::new(place).extension().is_none_or(|extension| extension != "py");
+            let Some(input) = inputs.iter().find(|input| is_script && input.place() == place) else { continue };
+            let file = self.session.path(&input.path);
+            if fs::metadata(&file).is_ok_and(|meta| meta.is_file() && meta.len() <= LONGEST_SCRIPT) {
+                let text = fs::read_to_string(&file).unwrap_or_default();
+                sources.extend(self.all(words(&text), own, activated.as_deref()));
+            }
+        }
+        sources
+    }
+
+    /// The sources of each Python among these words.
+    fn all<'w>(
+        &mut self,
+        words: impl Iterator<Item = &'w str>,
+        own: &BTreeMap<String, String>,
+        activated: Option<&str>,
+    ) -> BTreeSet<LiveSource> {
+        let Finder { session, variables, known } = self;
+        let variable = |name: &str| own.get(name).or_else(|| variables.get(name)).cloned();
+        let path = activated.map(str::to_owned).into_iter().chain(variable("PATH")).collect::<Vec<_>>().join(":");
+        let mut found = BTreeSet::new();
+        for word in words {
+            let of_word = known.entry((path.clone(), word.to_owned())).or_insert_with(|| {
+                let packages = packages_of(word, &path, &variable);
+                packages
+                    .map_or(Vec::new(), |of| live_sources::installed(&of.folders, &of.prefix, &session.workspace.root))
+            });
+            found.extend(of_word.iter().cloned());
+        }
+        found
+    }
+}
+
+/// The words of a command that may be programs.
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    let is_part = |c: char| c.is_alphanumeric() || "_./+-".contains(c);
+    let words = line.split(move |c: char| !is_part(c));
+    words.filter(|word| word.starts_with(|c: char| c.is_alphabetic() || "/._".contains(c)))
+}
+
+fn is_below(root: &Path, path: &Path) -> bool {
+    path.is_absolute() && path.starts_with(root) && path != root && path.exists()
+}
+
+/// In a virtual environment.
+fn is_environment(root: &Path, path: &Path) -> bool {
+    path.ancestors().take_while(|above| *above != root).any(|above| above.join("pyvenv.cfg").exists())
+}
+
+/// A path relative to a folder.
+fn relative(folder: &Path, path: &Path) -> String {
+    let common = folder.components().zip(path.components()).take_while(|(one, other)| one == other).count();
+    let up = folder.components().skip(common).map(|_| Component::ParentDir);
+    let relative: PathBuf = up.chain(path.components().skip(common)).collect();
+    if relative.as_os_str().is_empty() { ".".to_owned() } else { relative.display().to_string() }
+}
