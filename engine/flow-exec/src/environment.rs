@@ -64,7 +64,7 @@ fn find(names: impl Iterator<Item = String>, variables: Variables<'_>, found: &m
 }
 
 /// The file that this name starts. A path relative to the work folder is an input or unknown.
-fn resolve(name: &str, path: &str) -> Option<PathBuf> {
+pub(crate) fn resolve(name: &str, path: &str) -> Option<PathBuf> {
     let is_program =
         |at: &PathBuf| fs::metadata(at).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
     if name.contains('/') {
@@ -235,14 +235,30 @@ fn distributions(folder: &Path) -> Vec<(String, String)> {
     }
     let names =
         fs::read_dir(folder).into_iter().flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    let split = |name: String| {
-        let (name, version) = name.strip_suffix(".dist-info")?.rsplit_once('-')?;
-        let parts = name.split(['-', '_', '.']).filter(|part| !part.is_empty());
-        Some((parts.collect::<Vec<_>>().join("-").to_lowercase(), version.to_owned()))
-    };
-    let mut found: Vec<(String, String)> = names.filter_map(split).collect();
+    let mut found: Vec<(String, String)> = names.filter_map(|name| name_and_version(&name)).collect();
     found.sort();
     seen.insert(folder.to_owned(), (stamp, found.clone()));
+    found
+}
+
+/// The normalized name and the version of a distribution, from the name of its `.dist-info` folder.
+fn name_and_version(folder: &str) -> Option<(String, String)> {
+    let (name, version) = folder.strip_suffix(".dist-info")?.rsplit_once('-')?;
+    let parts = name.split(['-', '_', '.']).filter(|part| !part.is_empty());
+    Some((parts.collect::<Vec<_>>().join("-").to_lowercase(), version.to_owned()))
+}
+
+/// The distributions in a folder by the modules that they install there.
+pub(crate) fn modules(folder: &Path) -> BTreeMap<String, (String, String)> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let Some(of) = entry.file_name().to_str().and_then(name_and_version) else { continue };
+        let text = ["top_level.txt", "RECORD"].iter().find_map(|file| fs::read_to_string(entry.path().join(file)).ok());
+        for line in text.iter().flat_map(|text| text.lines()) {
+            let module = line.split(['/', ',', '.']).next().unwrap_or(line);
+            found.entry(module.to_owned()).or_insert_with(|| of.clone());
+        }
+    }
     found
 }
 

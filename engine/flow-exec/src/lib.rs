@@ -1,6 +1,7 @@
 //! The live driver and its base: processes, samplers, plugins, files. Knows no scheduling rule and prints nothing.
 
 pub mod attempt;
+mod audited;
 mod channel;
 pub mod clock;
 mod driver;
@@ -16,15 +17,18 @@ pub mod plugins;
 pub mod sampler;
 mod secrets;
 pub mod text;
+mod trace;
 mod trust;
 mod workspace;
 
+pub use audited::{Audited, Entry};
 pub use driver::{
-    CheckedSteps, ForceRequest, Forgotten, Knowledge, Made, NoAnswer, PresentEnvironment, PresentInputs, Private,
-    PublishRequest, PublishedFile, Qualities, Remade, Rules, RunEnd, RunOptions, Session, SessionRequest, Since,
-    Unasked, Update, WithheldFile, accept, cancel_jobs, carry, check, done_by_others, end_strays, ended_since,
-    environment, forecast, forget, going_on, ignored, import, jobs_going_on, jobs_left, named, on_each_model, open,
-    overview, parts, plan, plan_elsewhere, plugin_digests, predict, present_inputs, progress, remake, rules, run,
+    Audit, CheckedSteps, ForceRequest, Forgotten, Knowledge, Made, NoAnswer, PresentEnvironment, PresentInputs,
+    Private, PublishRequest, PublishedFile, Qualities, Remade, Rules, RunEnd, RunOptions, Session, SessionRequest,
+    Since, Unasked, Unaudited, Update, WithheldFile, accept, audit, audited, cancel_jobs, carry, check, done_by_others,
+    end_strays, ended_since, environment, forecast, forget, going_on, has_audits, ignored, import, jobs_going_on,
+    jobs_left, named, on_each_model, open, overview, parts, plan, plan_elsewhere, plugin_digests, predict,
+    present_inputs, progress, remake, rules, run,
 };
 pub use error::ExecError;
 pub use node::{serve as serve_node, stay};

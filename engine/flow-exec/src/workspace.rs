@@ -3,7 +3,7 @@
 use std::{
     fs, io,
     os::unix::fs::{DirBuilderExt, PermissionsExt},
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 use flow_core::Digest;
@@ -179,6 +179,14 @@ fn close(path: &Path) -> io::Result<()> {
         let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o700));
     }
     Ok(())
+}
+
+/// A path relative to a folder.
+pub(crate) fn relative(folder: &Path, path: &Path) -> String {
+    let common = folder.components().zip(path.components()).take_while(|(one, other)| one == other).count();
+    let up = folder.components().skip(common).map(|_| Component::ParentDir);
+    let relative: PathBuf = up.chain(path.components().skip(common)).collect();
+    if relative.as_os_str().is_empty() { ".".to_owned() } else { relative.display().to_string() }
 }
 
 #[cfg(test)]

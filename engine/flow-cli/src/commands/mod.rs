@@ -3,6 +3,7 @@
 
 pub(crate) mod accept;
 pub(crate) mod attach;
+pub(crate) mod audit;
 pub(crate) mod cancel;
 pub(crate) mod check;
 mod cluster;
@@ -83,6 +84,8 @@ pub(crate) enum Command {
     Check(check::Check),
     /// Show why a step would run, or which run made its result
     Why(why::Why),
+    /// Run a step once under strace, and list what it reads beyond its inputs
+    Audit(audit::Audit),
     /// Show what is running and what waits
     Status(status::Status),
     /// Print the output of a step
@@ -205,6 +208,7 @@ fn execute(command: Command, global: &Global, output: &mut Output) -> Done {
         Command::Plan(plan) => plan.execute(global, output),
         Command::Check(check) => check.execute(global, output),
         Command::Why(why) => why.execute(global, output),
+        Command::Audit(audit) => audit.execute(global, output),
         Command::Status(status) => status.execute(global, output),
         Command::Logs(logs) => logs.execute(global, output),
         Command::Show(show) => show.execute(global, output),

@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use clap::Args;
 use flow_core::plan::{Force, State};
 use flow_core::{Digest, Expansion, InstanceId, JournalLine, RunEvent, RunId, StepResult};
-use flow_exec::{Knowledge, PresentEnvironment, Since, clock};
-use flow_store::{RunDir, Status};
+use flow_exec::{Knowledge, PresentEnvironment, Session, Since, clock};
+use flow_store::{RunDir, Status, StoreDir};
 use indexmap::{IndexMap, IndexSet};
 use serde_json::Value;
 
-use super::{Done, why_then};
+use super::{Done, audit, why_then};
 use crate::args::{Global, Selection, WorkflowArg};
 use crate::error::CliError;
 use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
@@ -89,6 +89,7 @@ impl Why {
         }
         if let Some(dir) = knowledge.dir() {
             why_then::since(dir, &asked, output)?;
+            audits(&session, &knowledge, dir, &ids, output)?;
         }
         let may_be_kept = |(_, state): &(_, &State)| matches!(state, State::Cached { .. } | State::After(_));
         let kept: BTreeSet<InstanceId> = ids
@@ -125,6 +126,28 @@ impl Why {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Prints the kept answers of `flow audit` about these instances. An edit makes another fingerprint, which has none.
+fn audits(
+    session: &Session,
+    knowledge: &Knowledge,
+    dir: &StoreDir,
+    ids: &[InstanceId],
+    output: &mut Output,
+) -> Result<(), CliError> {
+    if !flow_exec::has_audits(dir) {
+        return Ok(());
+    }
+    let labels: Vec<String> = ids.iter().map(|id| session.expansion.instances[id.index()].label.to_string()).collect();
+    let parts = flow_exec::parts(session, knowledge, &session.wanted(&labels)?)?;
+    for label in labels {
+        let audited = parts.get(&label).and_then(|parts| flow_exec::audited(dir, &parts.digest()));
+        if let Some(audited) = audited {
+            output.sentence(&format!("{}: {}", named(&[&label]), audit::kept(&audited)), 2)?;
+        }
+    }
+    Ok(())
 }
 
 /// Repetitions that were made, by the group of the undecided verdict, and after how many runs.

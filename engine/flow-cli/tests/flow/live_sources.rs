@@ -85,7 +85,7 @@ class Finder:
 def install():
     sys.meta_path.append(Finder)
 ";
-    let finder = finder.replace("ROOT", &space.path("").display().to_string().trim_end_matches('/'));
+    let finder = finder.replace("ROOT", space.path("").display().to_string().trim_end_matches('/'));
     fs::write(site.join("__editable___toy_0_1_finder.py"), finder).unwrap();
     let line = "import __editable___toy_0_1_finder; __editable___toy_0_1_finder.install()";
     fs::write(site.join("__editable__.toy-0.1.pth"), line).unwrap();

@@ -1,6 +1,7 @@
 //! The live driver: opens a workflow, plans it, runs it, publishes. Holds no scheduling rule and prints nothing.
 
 mod attempts;
+mod audit;
 mod begin;
 mod cancel;
 mod decide;
@@ -20,6 +21,7 @@ mod unchanged;
 mod updates;
 
 pub use attempts::placements::progress;
+pub use audit::{Audit, Unaudited, audit, audited, has_audits};
 pub use begin::environments::{PresentEnvironment, Since, load as environment};
 pub(crate) use executor::intents::Intent;
 pub use executor::slurm::{NoAnswer, Qualities, Rules, Unasked, cancel_jobs, jobs_left, overview, rules};

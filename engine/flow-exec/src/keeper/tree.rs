@@ -177,6 +177,12 @@ impl Tree {
     }
 }
 
+/// Kills all descendants of a process.
+pub(crate) fn kill_below(pid: i32) {
+    let tree = Tree::read();
+    tree.below(pid).into_iter().for_each(|pid| tree.signal(pid, Signal::SIGKILL));
+}
+
 /// Signals the process with this number, if it is the right one. No other process can get the number between the check
 /// and the signal. Returns whether there was a process to signal.
 pub(super) fn signal_if(pid: i32, signal: Signal, is_it: impl FnOnce(&Process) -> bool) -> Result<bool, Errno> {

@@ -4,7 +4,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     env, fs,
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
 };
 
 use flow_core::{
@@ -19,6 +19,7 @@ use crate::{
     driver::session::Session,
     environment::packages_of,
     live_sources::{self, LiveSource, Way},
+    workspace::relative,
 };
 
 const PYTHONPATH: &str = "PYTHONPATH";
@@ -257,12 +258,4 @@ fn is_below(root: &Path, path: &Path) -> bool {
 /// In a virtual environment.
 fn is_environment(root: &Path, path: &Path) -> bool {
     path.ancestors().take_while(|above| *above != root).any(|above| above.join("pyvenv.cfg").exists())
-}
-
-/// A path relative to a folder.
-fn relative(folder: &Path, path: &Path) -> String {
-    let common = folder.components().zip(path.components()).take_while(|(one, other)| one == other).count();
-    let up = folder.components().skip(common).map(|_| Component::ParentDir);
-    let relative: PathBuf = up.chain(path.components().skip(common)).collect();
-    if relative.as_os_str().is_empty() { ".".to_owned() } else { relative.display().to_string() }
 }

@@ -1,0 +1,184 @@
+//! `flow audit`.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::process::ExitCode;
+
+use clap::Args;
+use flow_core::InstanceId;
+use flow_core::plan::Force;
+use flow_exec::{Audit as Answer, Audited, Entry, Unaudited};
+
+use super::Done;
+use crate::args::{Global, Selection, WorkflowArg};
+use crate::error::CliError;
+use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
+use crate::{place, reasons, words};
+
+/// Entries that are shown of each kind; `-v` shows all.
+const SHOWN: usize = 12;
+
+/// Arguments of `flow audit`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  flow audit train                       what the first instance of the step reads beyond its inputs
+  flow audit 'train[lr=0.1]'             this instance
+  flow audit -w sweep.yaml               one instance of each step with a command
+
+The step runs once, in a work folder of its own, under strace, which slows it down. It is not measured, takes no turn
+with other steps, and its result is not kept. Steps that it needs must have run before. `flow why` shows the answer until
+an edit changes the step.")]
+pub(crate) struct Audit {
+    /// Steps, or instances such as 'train[lr=0.1]' [default: every step]
+    #[arg(value_name = "STEP")]
+    steps: Vec<String>,
+    #[command(flatten)]
+    about: WorkflowArg,
+    #[command(flatten)]
+    selection: Selection,
+}
+
+impl Audit {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+        let (about, names) = self.about.or_first_file(self.steps);
+        let request = place::session(global, &about, &self.selection, output)?;
+        let session = place::open(&request, output)?;
+        let asked: BTreeSet<InstanceId> = if names.is_empty() {
+            let has_command = |id: &InstanceId| session.expansion.command(*id).is_some();
+            session.expansion.instances.iter().map(|instance| instance.id).filter(has_command).collect()
+        } else {
+            match Force::named(&session.expansion, &names).map_err(|wrong| session.wrong(wrong))? {
+                Force::Only(asked) => asked,
+                _ => BTreeSet::new(),
+            }
+        };
+        let knowledge = place::knowledge(&session, output)?;
+        let (mut steps, mut all_done) = (BTreeSet::new(), true);
+        for id in asked {
+            let instance = &session.expansion.instances[id.index()];
+            if instance.skip.is_some() || !steps.insert(instance.step) {
+                continue;
+            }
+            match flow_exec::audit(&session, &knowledge, id)? {
+                Ok(answer) => {
+                    all_done &= answer.failed.is_none();
+                    show(&answer, output)?;
+                }
+                Err(Unaudited::NoStrace) => {
+                    let hint = "`sudo apt install strace`, or the package of that name of your system";
+                    return Err(CliError::failed("`flow audit` needs strace, which is not installed").hint(hint));
+                }
+                Err(Unaudited::Refused(text)) => {
+                    let hint = "containers need `--cap-add SYS_PTRACE`; a machine may forbid it in /proc/sys/kernel/yama/ptrace_scope";
+                    return Err(CliError::failed(format!("strace cannot follow the step: {text}")).hint(hint));
+                }
+                Err(why) => {
+                    all_done = false;
+                    let label = styled(STRONG, &instance.label);
+                    output.sentence(&format!("{label}: {} ({})", styled(NOTE, "not audited"), in_words(&why)), 2)?;
+                }
+            }
+        }
+        Ok(if all_done { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    }
+}
+
+fn in_words(why: &Unaudited) -> String {
+    match why {
+        Unaudited::Needs(open) => {
+            let open: Vec<&str> = open.iter().map(String::as_str).collect();
+            format!("it needs {}, which must run first", words::named(&open))
+        }
+        Unaudited::NoCommand => "a plugin or flow itself runs it, not a command".to_owned(),
+        Unaudited::NotStarted(cause) => reasons::cause(cause),
+        Unaudited::NoStrace => "strace is not installed".to_owned(),
+        Unaudited::Refused(text) => text.clone(),
+    }
+}
+
+fn show(answer: &Answer, output: &mut Output) -> Result<(), CliError> {
+    let Answer { label, audited, took, .. } = answer;
+    let took = words::duration(took.as_secs_f64());
+    let first = match &answer.failed {
+        Some(_) => format!("{} under strace after {took}", styled(NOTE, "failed")),
+        None if audited.is_covered() => format!("{}, in {took}", styled(GOOD, "read nothing beyond its inputs")),
+        None => format!("{}, in {took}", styled(NOTE, "read more than its inputs")),
+    };
+    output.line(format!("{}: {first}", styled(STRONG, label)))?;
+    for line in answer.failed.iter().flat_map(|text| text.lines()) {
+        output.line(format!("    {line}"))?;
+    }
+    let some = if output.verbose { usize::MAX } else { SHOWN };
+    let mut part = |title: &str, entries: Vec<String>| {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        output.line(format!("  {title}"))?;
+        let more = entries.len().saturating_sub(some);
+        for entry in entries.iter().take(some) {
+            output.line(format!("    {entry}"))?;
+        }
+        if more > 0 {
+            output.line(styled(FAINT, format_args!("    and {more} more; -v shows all")))?;
+        }
+        Ok::<(), CliError>(())
+    };
+    part("files of the project that are not under `inputs:`", entries(&audited.project))?;
+    part("files outside the project that are not under `inputs:`", entries(&audited.outside))?;
+    let searched = audited.searched.iter().map(|(name, found)| match found {
+        Some(found) => format!("{name}: found {}", near_home(found)),
+        None => format!("{name}: not found"),
+    });
+    part("looked for in the folders above", searched.collect())?;
+    part("files written outside the work folder", entries(&audited.written))?;
+    let packages: Vec<String> = audited.packages.iter().map(|(name, version)| format!("{name} {version}")).collect();
+    if !packages.is_empty() {
+        output.sentence(&format!("  Python packages: {}", packages.join(", ")), 4)?;
+    }
+    let add = to_add(audited);
+    if !add.is_empty() {
+        let all: Vec<&str> = answer.inputs.iter().chain(&add).map(String::as_str).collect();
+        output.line(format!("  to add at {}:", answer.place))?;
+        output.line(format!("    inputs: [{}]", all.join(", ")))?;
+    }
+    Ok(())
+}
+
+/// The inputs that cover what was read. Hidden files, such as settings and the data of Git, are left to the reader.
+fn to_add(audited: &Audited) -> Vec<String> {
+    let is_hidden = |path: &str| path.split('/').any(|part| part.starts_with('.') && part != "..");
+    let read = audited.project.iter().chain(&audited.outside).map(|entry| entry.path.trim_end_matches('/'));
+    read.filter(|path| !is_hidden(path)).map(str::to_owned).collect()
+}
+
+fn entries(entries: &[Entry]) -> Vec<String> {
+    let entry = |Entry { path, files }: &Entry| match files {
+        1.. if path.ends_with('/') => format!("{} ({})", near_home(path), words::count(*files, "file")),
+        _ => near_home(path),
+    };
+    entries.iter().map(entry).collect()
+}
+
+fn near_home(path: &str) -> String {
+    let home = env::var("HOME").unwrap_or_default();
+    let inside = path.strip_prefix(&home).filter(|rest| !home.is_empty() && rest.starts_with('/'));
+    inside.map_or(path.to_owned(), |rest| format!("~{rest}"))
+}
+
+/// One line about a kept answer, for `flow why`.
+pub(super) fn kept(audited: &Audited) -> String {
+    const NAMED: usize = 3;
+    let day = audited.at.split(' ').next().unwrap_or_default();
+    let found = audited.searched.values().flatten().map(|path| near_home(path));
+    let mut all: Vec<String> = entries(&audited.project).into_iter().chain(entries(&audited.outside)).collect();
+    all.extend(found);
+    let more = all.len().saturating_sub(NAMED);
+    all.truncate(NAMED);
+    let read = match (all.is_empty(), more) {
+        (true, _) => "nothing else".to_owned(),
+        (false, 0) => format!("also {}", all.join(", ")),
+        (false, more) => format!("also {} and {more} more", all.join(", ")),
+    };
+    format!("audited on {day} with this command and these inputs: it read {read} in that run")
+}

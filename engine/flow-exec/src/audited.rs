@@ -1,0 +1,257 @@
+//! What a traced program read beyond its inputs: files of the project and of others, Python packages, upward searches.
+//! Reads the file system, starts nothing.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    environment,
+    trace::{Access, Kind},
+    workspace::relative,
+};
+
+/// The findings of one run under strace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Audited {
+    /// The local time of that run.
+    pub at: String,
+    /// Files and folders of the project that no input covers, relative to the workflow.
+    #[serde(default)]
+    pub project: Vec<Entry>,
+    /// Those of others, by absolute path. Files of the system and of Python itself do not count.
+    #[serde(default)]
+    pub outside: Vec<Entry>,
+    /// Versions of the Python packages that it imported, by name.
+    #[serde(default)]
+    pub packages: BTreeMap<String, String>,
+    /// Names that it looked for in the folders above its work folder, and the file that it found.
+    #[serde(default)]
+    pub searched: BTreeMap<String, Option<String>>,
+    /// Files that it wrote outside its work folder.
+    #[serde(default)]
+    pub written: Vec<Entry>,
+}
+
+/// A file, or a folder with a number of files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// That of a folder ends with `/`.
+    pub path: String,
+    pub files: usize,
+}
+
+impl Audited {
+    /// Whether the inputs cover everything that it read, besides packages.
+    pub fn is_covered(&self) -> bool {
+        self.project.is_empty() && self.outside.is_empty() && self.searched.values().all(Option::is_none)
+    }
+}
+
+/// The places of an attempt.
+pub(crate) struct Places<'a> {
+    /// The folder of the workflow.
+    pub(crate) workflow: &'a Path,
+    pub(crate) root: &'a Path,
+    pub(crate) store: &'a Path,
+    pub(crate) work: &'a Path,
+    pub(crate) home: Option<&'a Path>,
+    /// The real paths of its inputs, and of flow itself.
+    pub(crate) covered: &'a [PathBuf],
+}
+
+/// More files of one folder are shown as that folder.
+const FEW: usize = 5;
+/// A module of setuptools that every start of Python imports.
+const STARTER: &str = "_distutils_hack";
+/// Programs, libraries and devices of the system.
+const SYSTEM: [&str; 13] =
+    ["/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/nix", "/opt", "/proc", "/run", "/sbin", "/sys"];
+
+/// Sorts the accesses of an attempt, after its end and while its files exist.
+pub(crate) fn findings(accesses: impl IntoIterator<Item = Access>, places: &Places<'_>) -> Audited {
+    let mut accesses: BTreeSet<(Kind, PathBuf)> =
+        accesses.into_iter().map(|access| (access.kind, access.path)).collect();
+    accesses.retain(|(_, path)| !is_system(path) || module(path).is_some());
+    let searched = searched(&accesses, places);
+    let is_inside = |path: &Path| path.starts_with(places.store) || path.starts_with(places.work);
+    accesses.retain(|(_, path)| !is_inside(path));
+    let is_compiled = |path: &Path| path.components().any(|part| part.as_os_str() == "__pycache__");
+    let mut written: BTreeSet<PathBuf> = BTreeSet::new();
+    let (mut read, mut modules) = (BTreeSet::new(), BTreeSet::new());
+    for (kind, path) in &accesses {
+        match kind {
+            Kind::Written => _ = written.insert(path.clone()),
+            Kind::Read => {
+                if let Some(module) = module(path) {
+                    modules.insert(module);
+                } else {
+                    read.insert(fs::canonicalize(path).unwrap_or_else(|_| path.clone()));
+                }
+            }
+            Kind::Found | Kind::Missing => {}
+        }
+    }
+    let mut installations = BTreeMap::new();
+    read.retain(|path| {
+        // A folder that something is found in need not have been listed for its content.
+        let is_above = path.is_dir() && (places.work.starts_with(path) || places.root.starts_with(path));
+        let is_own = path.ancestors().any(|above| written.contains(above));
+        let is_covered = places.covered.iter().any(|covered| path.starts_with(covered));
+        let is_other = is_above || is_own || is_covered || is_inside(path) || is_system(path) || !path.exists();
+        !is_other && !is_of_installation(path, &mut installations)
+    });
+    written.retain(|path| path.exists() && !is_compiled(path));
+    let (ours, others): (BTreeSet<PathBuf>, BTreeSet<PathBuf>) =
+        read.into_iter().partition(|path| path.starts_with(places.root));
+    let stops: Vec<&Path> = [Some(places.workflow), Some(places.root), places.home].into_iter().flatten().collect();
+    let near = |path: &Path| relative(places.workflow, path);
+    let absolute = |path: &Path| path.display().to_string();
+    let installed: BTreeMap<&Path, _> =
+        modules.iter().map(|(folder, _)| (&**folder, environment::modules(folder))).collect();
+    let distribution = |(folder, module): &(PathBuf, String)| installed[&**folder].get(module).cloned();
+    let packages = modules.iter().filter(|(_, module)| module != STARTER).filter_map(distribution).collect();
+    Audited {
+        at: String::new(),
+        project: grouped(ours, &stops, near),
+        outside: grouped(others, &stops, absolute),
+        packages,
+        searched,
+        written: grouped(written, &stops, absolute),
+    }
+}
+
+fn is_system(path: &Path) -> bool {
+    // `/usr/local` may have data, but no less often programs.
+    path.starts_with("/usr") || SYSTEM.iter().any(|folder| path.starts_with(folder))
+}
+
+/// The folder of packages and the module in it that a file belongs to.
+fn module(path: &Path) -> Option<(PathBuf, String)> {
+    let mut above = path.ancestors().skip(1);
+    let folder = above.find(|above| above.ends_with("site-packages") || above.ends_with("dist-packages"))?;
+    let mut inside = path.strip_prefix(folder).ok()?.components().map(|part| part.as_os_str().to_string_lossy());
+    let first = inside.next().filter(|first| first != "__pycache__").or_else(|| inside.next())?;
+    Some((folder.to_owned(), first.split('.').next().unwrap_or(&first).to_owned()))
+}
+
+/// Whether a file belongs to a Python installation, by the folders above it.
+fn is_of_installation(path: &Path, known: &mut BTreeMap<PathBuf, bool>) -> bool {
+    let mut above = path.ancestors().skip(1).filter(|above| above.parent().is_some());
+    above.any(|above| {
+        *known.entry(above.to_owned()).or_insert_with(|| above.join("bin/python3").symlink_metadata().is_ok())
+    })
+}
+
+/// Names that were looked for in several folders above the work folder.
+fn searched(accesses: &BTreeSet<(Kind, PathBuf)>, places: &Places<'_>) -> BTreeMap<String, Option<String>> {
+    let mut names: BTreeMap<String, (BTreeSet<&Path>, Option<String>)> = BTreeMap::new();
+    for (kind, path) in accesses {
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { continue };
+        let is_above = places.work.starts_with(folder) && folder != places.work && !places.work.starts_with(path);
+        if !is_above || *kind == Kind::Written {
+            continue;
+        }
+        let (folders, found) = names.entry(name.to_string_lossy().into_owned()).or_default();
+        folders.insert(folder);
+        if *kind != Kind::Missing && !path.starts_with(places.store) {
+            *found = Some(path.display().to_string());
+        }
+    }
+    names.into_iter().filter(|(_, (folders, _))| folders.len() > 1).map(|(name, (_, found))| (name, found)).collect()
+}
+
+/// Files as entries. Folders whose names were listed have all files in them, and so have folders with many files, except
+/// these and those above them.
+fn grouped(read: BTreeSet<PathBuf>, stops: &[&Path], shown: impl Fn(&Path) -> String) -> Vec<Entry> {
+    let mut entries: BTreeMap<PathBuf, usize> = BTreeMap::new();
+    let mut listed: Option<PathBuf> = None;
+    // A folder comes before the files in it.
+    for path in read {
+        match &listed {
+            Some(folder) if path.starts_with(folder) => {
+                _ = entries.entry(folder.clone()).and_modify(|files| *files += 1)
+            }
+            _ if path.is_dir() => {
+                entries.insert(path.clone(), 0);
+                listed = Some(path);
+            }
+            _ => _ = entries.insert(path, 1),
+        }
+    }
+    loop {
+        let mut folders: BTreeMap<PathBuf, (usize, usize)> = BTreeMap::new();
+        for (path, files) in &entries {
+            let Some(parent) = path.parent() else { continue };
+            let (entries, sum) = folders.entry(parent.to_owned()).or_default();
+            (*entries, *sum) = (*entries + 1, *sum + files);
+        }
+        folders.retain(|folder, (entries, _)| {
+            let is_wide = stops.iter().any(|stop| stop.starts_with(folder)) || folder.components().count() < 3;
+            *entries > FEW && !is_wide
+        });
+        if folders.is_empty() {
+            break;
+        }
+        entries.retain(|path, _| !path.parent().is_some_and(|parent| folders.contains_key(parent)));
+        for (folder, (_, sum)) in folders {
+            *entries.entry(folder).or_default() += sum;
+        }
+    }
+    let end = |path: &Path| if path.is_dir() { "/" } else { "" };
+    entries.into_iter().map(|(path, files)| Entry { path: shown(&path) + end(&path), files }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_input_covers_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = fs::canonicalize(dir.path()).unwrap();
+        let at = |path: &str| top.join(path);
+        let work = at("p/.flow/a/work");
+        let data: Vec<String> = (0..7).map(|n| format!("data/set/{n}.bin")).collect();
+        let site = "p/.venv/lib/python3.11/site-packages";
+        let own = ["p/conf.yaml", "p/in/x.csv", "home/.keras/m.npz", "p/.git", "cache/new", "p/.venv/bin/python3"];
+        let packages = [format!("{site}/yaml/__init__.py"), format!("{site}/PyYAML-6.0.dist-info/top_level.txt")];
+        for file in data.iter().map(String::as_str).chain(own).chain(packages.iter().map(String::as_str)) {
+            fs::create_dir_all(at(file).parent().unwrap()).unwrap();
+            fs::write(at(file), "yaml\n_yaml\n").unwrap();
+        }
+        let read = ["p/conf.yaml", "p/in/x.csv", "home/.keras/m.npz", "p/.flow/a/work/own", "cache/new", "p"];
+        let of = |kind: Kind| move |path: PathBuf| Access { path, kind };
+        let read = read.into_iter().chain(data.iter().map(String::as_str)).chain([&*packages[0]]);
+        let read = read.chain(["p/.venv/bin/python3"]).map(at).chain(["/etc/passwd".into()]).map(of(Kind::Read));
+        let missing = ["p/.flow/a/.git", "p/.flow/.git", "p/.flow/a/.env", "p/.env", "p/once"].map(at);
+        let missing = missing.into_iter().map(of(Kind::Missing));
+        let others =
+            [of(Kind::Found)(at("p/.git")), of(Kind::Written)(at("cache/new")), of(Kind::Written)("/dev/null".into())];
+        let places = Places {
+            workflow: &at("p"),
+            root: &at("p"),
+            store: &at("p/.flow"),
+            work: &work,
+            home: Some(&at("home")),
+            covered: &[at("p/in")],
+        };
+        let found = findings(read.chain(missing).chain(others), &places);
+        let entry = |path: &str, files| Entry { path: path.to_owned(), files };
+        let absolute = |path: &str| at(path).display().to_string();
+        let expected = Audited {
+            at: String::new(),
+            project: vec![entry("conf.yaml", 1)],
+            outside: vec![entry(&absolute("data/set/"), 7), entry(&absolute("home/.keras/m.npz"), 1)],
+            packages: BTreeMap::from([("pyyaml".to_owned(), "6.0".to_owned())]),
+            searched: BTreeMap::from([(".env".to_owned(), None), (".git".to_owned(), Some(absolute("p/.git")))]),
+            written: vec![entry(&absolute("cache/new"), 1)],
+        };
+        assert_eq!(found, expected);
+        assert!(!found.is_covered());
+    }
+}

@@ -1,0 +1,313 @@
+//! `flow audit`: runs an instance once under strace, in a folder of its own, and keeps what it read as a small file of the
+//! store. Measures nothing and records no result.
+
+use std::{
+    collections::BTreeMap,
+    env,
+    fs::{self, File},
+    io::{BufRead, BufReader, Read, Seek, SeekFrom},
+    os::unix::process::ExitStatusExt,
+    path::{Path, PathBuf},
+    process::{Command, ExitStatus, Stdio},
+    thread,
+    time::Duration,
+};
+
+use flow_core::{
+    Body, Digest, GpuId, Input, Instance, InstanceId, Render, Resolved, StepResult,
+    plan::{Force, Plan, State},
+    reason::Cause,
+    sched::Placement,
+};
+use flow_store::{Captures, StoreDir};
+
+use super::{
+    begin::{capture, live_sources, start},
+    plan::{Knowledge, lookup::inputs_of, parts, plan},
+    session::Session,
+};
+use crate::{
+    ExecError,
+    attempt::Folder,
+    audited::{Audited, Places, findings},
+    clock, environment, keeper,
+    trace::{CALLS, Trace},
+};
+
+/// The answer of an audit.
+#[derive(Debug)]
+pub struct Audit {
+    pub label: String,
+    pub audited: Audited,
+    /// The paths under its `inputs:`.
+    pub inputs: Vec<String>,
+    /// Where they are written: the file and the line.
+    pub place: String,
+    /// The end of the output of a step that failed. Its audit is not kept.
+    pub failed: Option<String>,
+    pub took: Duration,
+}
+
+/// Why an instance was not audited.
+#[derive(Debug)]
+pub enum Unaudited {
+    /// It needs these, which have no result yet.
+    Needs(Vec<String>),
+    /// It has no command of its own.
+    NoCommand,
+    /// It could not be started.
+    NotStarted(Cause),
+    NoStrace,
+    /// What strace says.
+    Refused(String),
+}
+
+/// The folder of kept answers in a store, one file per fingerprint.
+const AUDITS: &str = "audits";
+/// The folder of audits that run, one folder per process.
+const RUNNING: &str = "audit";
+
+/// Runs an instance once under strace.
+///
+/// # Errors
+/// The store cannot be used.
+pub fn audit(session: &Session, knowledge: &Knowledge, id: InstanceId) -> Result<Result<Audit, Unaudited>, ExecError> {
+    let wanted = session.wanted(&[session.expansion.instances[id.index()].label.to_string()])?;
+    let plan = plan(session, knowledge, &wanted, &Force::Nothing)?;
+    let Some(strace) = environment::resolve("strace", &env::var("PATH").unwrap_or_default()) else {
+        return Ok(Err(Unaudited::NoStrace));
+    };
+    let dir = session.workspace.make_store()?;
+    // As an attempt, because programs search the folders above.
+    let folder = dir.path().join(RUNNING);
+    remove_left(&folder);
+    let top = folder.join(std::process::id().to_string());
+    let captures = Captures::new(top.join("inputs"));
+    let traced = Traced { session, knowledge, id, plan: &plan, dir: &dir, top: &top, strace: &strace };
+    let answer = traced.run(&captures);
+    captures.clear();
+    let _ = fs::remove_dir_all(&top);
+    // Unless another audit runs.
+    let _ = fs::remove_dir(&folder);
+    let answer = answer?;
+    if let Ok(Audit { failed: None, audited, label, .. }) = &answer
+        && let Some(parts) = parts(session, knowledge, &wanted)?.get(label)
+    {
+        let folder = dir.path().join(AUDITS);
+        fs::create_dir_all(&folder).map_err(ExecError::io("create", &folder))?;
+        let text = serde_json::to_vec(audited).map_err(|e| ExecError::Fault(e.to_string()))?;
+        dir.write_atomically(&folder.join(parts.digest().to_string()), &text)?;
+    }
+    Ok(answer)
+}
+
+/// Removes the folders of killed audits.
+fn remove_left(folder: &Path) {
+    for left in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if !Path::new("/proc").join(left.file_name()).exists() {
+            let _ = fs::remove_dir_all(left.path());
+        }
+    }
+}
+
+/// Whether a store has such answers.
+pub fn has_audits(dir: &StoreDir) -> bool {
+    dir.path().join(AUDITS).is_dir()
+}
+
+/// The kept answer about an instance with this fingerprint.
+pub fn audited(dir: &StoreDir, fingerprint: &Digest) -> Option<Audited> {
+    serde_json::from_slice(&fs::read(dir.path().join(AUDITS).join(fingerprint.to_string())).ok()?).ok()
+}
+
+struct Traced<'a> {
+    session: &'a Session,
+    knowledge: &'a Knowledge,
+    id: InstanceId,
+    plan: &'a Plan,
+    dir: &'a StoreDir,
+    top: &'a Path,
+    strace: &'a Path,
+}
+
+impl Traced<'_> {
+    fn run(&self, captures: &Captures) -> Result<Result<Audit, Unaudited>, ExecError> {
+        let Traced { session, .. } = *self;
+        let expansion = &session.expansion;
+        let instance = &expansion.instances[self.id.index()];
+        let settled = match self.needs()? {
+            Ok(settled) => settled,
+            Err(open) => return Ok(Err(Unaudited::Needs(open))),
+        };
+        let resolved = match expansion.resolve(self.id, &settled, Render::Paths) {
+            Ok(resolved) => resolved,
+            Err(error) => return Ok(Err(Unaudited::NotStarted(Cause::Unresolved { error }))),
+        };
+        if !matches!(resolved.body, Body::Command { .. }) {
+            return Ok(Err(Unaudited::NoCommand));
+        }
+        let folder = Folder::create(self.top.join("attempt")).map_err(ExecError::io("create", self.top))?;
+        let launch = match self.fill(instance, &resolved, &folder, captures)? {
+            Ok(launch) => launch,
+            Err(cause) => return Ok(Err(Unaudited::NotStarted(cause))),
+        };
+        let trace = self.top.join("trace");
+        let began = clock::steady();
+        let status = self.trace(instance, &launch, &folder, &trace)?;
+        let took = clock::since(began);
+        let secrets = session.secret_values()?;
+        let end = || secrets.hide(last_lines(&folder.log()));
+        let mut read = Trace::new(folder.work());
+        let lines = File::open(&trace).map(|file| BufReader::new(file).lines()).into_iter().flatten();
+        let accesses: Vec<_> = lines.map_while(Result::ok).flat_map(|line| read.line(&line)).collect();
+        if accesses.is_empty() {
+            return Ok(Err(Unaudited::Refused(end())));
+        }
+        let inputs: Vec<&Input> = instance.inputs.iter().chain(&resolved.inputs).collect();
+        let real = |path: PathBuf| fs::canonicalize(&path).unwrap_or(path);
+        let mut covered: Vec<PathBuf> = inputs.iter().map(|input| real(session.path(&input.path))).collect();
+        covered.push(real(start::exe()?));
+        let store = real(self.dir.path().to_owned());
+        let home = env::var_os("HOME").map(|home| real(home.into()));
+        let places = Places {
+            workflow: &session.workspace.folder,
+            root: &session.workspace.root,
+            store: &store,
+            work: &folder.work(),
+            home: home.as_deref(),
+            covered: &covered,
+        };
+        let audited = Audited { at: clock::local_time(), ..findings(accesses, &places) };
+        let label = instance.label.to_string();
+        let inputs = inputs.iter().map(|input| input.path.clone()).collect();
+        let failed = (!status.success()).then(|| format!("{}\n{}", how_ended(status), end()));
+        Ok(Ok(Audit { label, audited, inputs, place: session.place_of_inputs(instance), failed, took }))
+    }
+
+    /// The results that the instance needs, or the labels of those that have none.
+    fn needs(&self) -> Result<Result<BTreeMap<InstanceId, StepResult>, Vec<String>>, ExecError> {
+        let (mut cached, mut open) = (Vec::new(), Vec::new());
+        for item in self.plan.items.iter().filter(|item| item.id != self.id) {
+            match &item.state {
+                State::Cached { fingerprint, read_again: false, .. } => cached.push((item.id, *fingerprint)),
+                State::Refused { .. } | State::NotNeeded { .. } => {}
+                _ => open.push(self.session.expansion.instances[item.id.index()].label.to_string()),
+            }
+        }
+        if !open.is_empty() {
+            return Ok(Err(open));
+        }
+        let Some(results) = self.knowledge.results() else { return Ok(Ok(BTreeMap::new())) };
+        let (ids, fingerprints): (Vec<_>, Vec<_>) = cached.into_iter().unzip();
+        let found = results.results_of(&fingerprints)?;
+        Ok(Ok(ids.into_iter().zip(found).filter_map(|(id, result)| Some((id, result?))).collect()))
+    }
+
+    /// Fills the work folder as that of an attempt.
+    fn fill(
+        &self,
+        instance: &Instance,
+        resolved: &Resolved,
+        folder: &Folder,
+        captures: &Captures,
+    ) -> Result<Result<start::Launch, Cause>, ExecError> {
+        let Traced { session, dir, .. } = *self;
+        let inputs = inputs_of(session, None, None);
+        captures.capture(&inputs, instance.inputs.iter().map(|input| capture::one(session, input)))?;
+        let request = &instance.request;
+        let placement =
+            Placement { gpus: (0..request.gpus).map(GpuId).collect(), cpus: request.cpus, ..Placement::default() };
+        let filled = start::fill(&start::Start {
+            session,
+            instance,
+            resolved,
+            placement: &placement,
+            folder,
+            objects: &dir.objects(),
+            inputs: &inputs,
+            captures,
+            checkpoint: &folder.path().join("checkpoint"),
+            members: None,
+            exe: &start::exe()?,
+            environment: &start::Environment::of(session),
+        });
+        Ok(filled.map_err(|what| Cause::NotFilled { what }).map(|mut launch| {
+            live_sources::put_first(&mut launch.env, session, instance, resolved, &folder.work());
+            launch
+        }))
+    }
+
+    fn trace(
+        &self,
+        instance: &Instance,
+        launch: &start::Launch,
+        folder: &Folder,
+        trace: &Path,
+    ) -> Result<ExitStatus, ExecError> {
+        const LOOK: Duration = Duration::from_millis(20);
+        let failed = |what| ExecError::io(what, self.strace);
+        let log = File::create(folder.log()).map_err(ExecError::io("create", folder.log()))?;
+        let mut child = Command::new(self.strace)
+            // With `-I 2` an interrupt ends it.
+            .args(["-f", "--seccomp-bpf", "-y", "-qq", "-I", "2", "-e", CALLS, "-o"])
+            .arg(trace)
+            .arg("--")
+            .args(&launch.argv)
+            .current_dir(folder.work())
+            .env_clear()
+            .envs(launch.env.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stderr(log.try_clone().map_err(failed("start"))?)
+            .stdout(log)
+            .spawn()
+            .map_err(failed("start"))?;
+        let limit = instance.timeout.map(|limit| Duration::from_secs_f64(limit.as_secs_f64()));
+        let began = clock::steady();
+        loop {
+            if let Some(status) = child.try_wait().map_err(failed("wait for"))? {
+                return Ok(status);
+            }
+            if limit.is_some_and(|limit| clock::since(began) > limit) {
+                keeper::kill_below(child.id().cast_signed());
+                return child.wait().map_err(failed("wait for"));
+            }
+            thread::sleep(LOOK);
+        }
+    }
+}
+
+impl Session {
+    /// The file and line of a step's inputs, or of its command.
+    fn place_of_inputs(&self, instance: &Instance) -> String {
+        let step = &self.expansion.steps[instance.step.index()].name;
+        let nothing = flow_core::Diagnostic::new("");
+        let about = self.workflow.about(&["inputs", "run"], [(&**step, "", nothing)]);
+        let source = about.first().and_then(|what| what.source.as_deref()).unwrap_or(self.workflow.source());
+        let line = about.first().and_then(|what| what.line_column(&source.text)).map(|(line, _)| format!(":{line}"));
+        format!("{}{}", source.path, line.unwrap_or_default())
+    }
+}
+
+fn how_ended(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, signal) => format!("signal {}", signal.unwrap_or_default()),
+    }
+}
+
+/// The last lines of a log.
+fn last_lines(log: &Path) -> String {
+    const LINES: usize = 5;
+    const BYTES: u64 = 4096;
+    let read = || {
+        let mut file = File::open(log)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(BYTES)))?;
+        let mut bytes = Vec::new();
+        file.take(BYTES).read_to_end(&mut bytes)?;
+        Ok::<_, std::io::Error>(bytes)
+    };
+    let text = String::from_utf8_lossy(&read().unwrap_or_default()).into_owned();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(LINES)..].join("\n")
+}
