@@ -132,7 +132,8 @@ fn is_system(path: &Path) -> bool {
 
 /// The folder of packages and the module in it that a file belongs to.
 fn module(path: &Path) -> Option<(PathBuf, String)> {
-    let mut above = path.ancestors().skip(1);
+    // Python reads `.pth` files at every start.
+    let mut above = path.ancestors().skip(1).filter(|_| path.extension().is_none_or(|extension| extension != "pth"));
     let folder = above.find(|above| above.ends_with("site-packages") || above.ends_with("dist-packages"))?;
     let mut inside = path.strip_prefix(folder).ok()?.components().map(|part| part.as_os_str().to_string_lossy());
     let first = inside.next().filter(|first| first != "__pycache__").or_else(|| inside.next())?;

@@ -57,7 +57,7 @@ impl Audit {
         let (mut steps, mut all_done) = (BTreeSet::new(), true);
         for id in asked {
             let instance = &session.expansion.instances[id.index()];
-            if instance.skip.is_some() || !steps.insert(instance.step) {
+            if instance.settled().is_some() || !steps.insert(instance.step) {
                 continue;
             }
             match flow_exec::audit(&session, &knowledge, id)? {

@@ -51,12 +51,18 @@ fn an_edit_during_the_run_of_an_editable_install_belongs_to_the_next_run() {
 
     for refused in [space.flow(["run", "w.yaml"]), space.flow(["plan", "w.yaml"])] {
         let said = refused.expect(2).stderr();
-        assert!(said.contains("w.yaml:2:") && said.contains("`toy` is an editable install"), "{said}");
+        assert!(
+            said.contains("w.yaml:2:") && said.contains("because it is an editable install and `src` is not under"),
+            "{said}"
+        );
         assert!(said.contains("add `src` to the step's `inputs:`"), "{said}");
     }
     assert!(!began.exists());
     let said = space.flow(["check", "w.yaml"]).expect(0).stdout();
-    assert!(said.contains("warning: `u` imports your own `src`, because `toy` is an editable install"), "{said}");
+    assert!(
+        said.contains("warning: `u` imports `toy` from your own files, because it is an editable install"),
+        "{said}"
+    );
 
     space.write("w.yaml", &step.replace("INPUTS", "src"));
     let mut run = space.start(["run", "w.yaml"]);
@@ -110,7 +116,7 @@ fn steps_without_python_need_none_of_its_sources() {
     space.write("w.yaml", "flow: 1\nsteps: {a: {run: echo hi}, b: {run: ./train.sh, inputs: [train.sh]}}\n");
     space.flow(["run", "w.yaml", "a"]).expect(0);
     let said = space.flow(["run", "w.yaml", "b"]).expect(2).stderr();
-    assert!(said.contains("`toy` is an editable install"), "{said}");
+    assert!(said.contains("because it is an editable install and `src` is not under"), "{said}");
     // Another Python has no such install.
     space.env("PATH", "/usr/local/bin:/usr/bin:/bin");
     space.flow(["plan", "w.yaml", "b"]).expect(0);

@@ -110,7 +110,7 @@ impl Session {
             if is_whole { vec![shown.clone()] } else { missing.iter().map(|path| near(path)).collect() };
         let list = wanted.iter().map(|path| format!("`{path}`")).collect::<Vec<_>>().join(" and ");
         Diagnostic::new(format!(
-            "`{step}` imports your own {list}, because `{name}` is an editable install and {list} {} not under `inputs:`",
+            "`{step}` imports `{name}` from your own files, because it is an editable install and {list} {} not under `inputs:`",
             if wanted.len() == 1 { "is" } else { "are" }
         ))
         .help(format!("add {list} to the step's `inputs:`: then it imports the copy, and an edit reruns it"))
