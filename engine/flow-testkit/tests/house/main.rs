@@ -351,6 +351,7 @@ const DRIVER: &[&str] = &[
     "attempts",
     "request",
     "reports",
+    "audit",
     "decide",
     "begin",
     "plan",
