@@ -313,7 +313,7 @@ pub enum Body {
 /// An artifact of another step, as it appears in the work folder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Link {
-    /// `in/dataset`; for members of a list `in/dataset/0`, …
+    /// `in/dataset/out/photos`; of a step with axes, `in/dataset/version=v7/out/photos`.
     pub path: String,
     pub digest: Digest,
 }

@@ -1,5 +1,7 @@
 //! Relative paths as texts, without a look at the file system.
 
+use crate::Digest;
+
 /// A path without `.` and `..`, by its text alone.
 pub(crate) fn normal(path: &str) -> String {
     // Most are normal.
@@ -14,6 +16,21 @@ pub(crate) fn normal(path: &str) -> String {
         }
     }
     format!("{}{}", if path.starts_with('/') { "/" } else { "" }, parts.join("/"))
+}
+
+/// A text as the name of a folder that needs no quotes in a shell: other characters become `%` and their bytes. A name
+/// longer than 200 bytes becomes the digest of the text.
+pub(crate) fn folder_name(text: &str) -> String {
+    const LONGEST: usize = 200;
+    let mut name = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_alphanumeric() || "_-.+=,@…".contains(c) {
+            name.push(c);
+        } else {
+            c.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| name.push_str(&format!("%{byte:02X}")));
+        }
+    }
+    if name.len() > LONGEST { Digest::of(text.as_bytes()).short() } else { name }
 }
 
 /// Whether `path` is below `folder`.

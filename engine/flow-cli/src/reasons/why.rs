@@ -86,14 +86,16 @@ pub(crate) fn reason(reason: &Reason) -> String {
         Reason::Value { kind, name, was, is } => value_in_words(*kind, name, was.as_ref(), is.as_ref()),
         Reason::PluginRebuilt(plugin) => format!("the plugin {plugin} was rebuilt"),
         Reason::Artifact(path, change) => {
-            let path = path.strip_prefix("in/").unwrap_or(path);
+            let output = match path.strip_prefix("in/") {
+                Some(path) => format!("the output `{path}`"),
+                None => format!("the output at `{path}`"),
+            };
             match change {
-                FileChange::Changed => format!("the output of `{path}` changed"),
-                FileChange::Added => format!("it now reads the output of `{path}`"),
-                FileChange::Removed => format!("it no longer reads the output of `{path}`"),
+                FileChange::Changed => format!("{output} changed"),
+                FileChange::Added => format!("it now reads {output}"),
+                FileChange::Removed => format!("it no longer reads {output}"),
             }
         }
-        Reason::Order(step) => format!("it reads the outputs of `{step}` in another order"),
         Reason::Input(path, change) => input_in_words(path, change),
         Reason::Measurement(true) => "it is now a measurement".to_owned(),
         Reason::Measurement(false) => "it is no longer a measurement".to_owned(),
@@ -309,8 +311,10 @@ mod tests {
         let named = vec![("a".into(), FileChange::Changed), ("b".into(), FileChange::Removed)];
         let files = photos(InputChange::Files { named, more: 2 });
         assert_eq!(files, "input `photos/a` changed, input `photos/b` is gone and 2 more of its files");
-        let artifact = Reason::Artifact("in/dataset".into(), FileChange::Changed);
-        assert_eq!(reason(&artifact), "the output of `dataset` changed");
+        let artifact = |path: &str, change| reason(&Reason::Artifact(path.into(), change));
+        let path = "in/count/book=abyss/abyss.dat";
+        assert_eq!(artifact(path, FileChange::Changed), "the output `count/book=abyss/abyss.dat` changed");
+        assert_eq!(artifact("data/x", FileChange::Added), "it now reads the output at `data/x`");
     }
 
     #[test]

@@ -70,7 +70,7 @@ fn each_change_runs_again_exactly_what_it_must() {
             &nothing,
             &["--set", "epochs=3"],
             TRAINING,
-            "train.sh in/dataset 16 2`, is `sh train.sh in/dataset 16 3`",
+            "the command was `sh train.sh in/dataset/out/sorted.txt 16 2`, is `sh train.sh",
         ),
         (
             "one more point",
@@ -235,7 +235,7 @@ fn why_names_the_part_that_changed() {
     let why = space.flow(["why", "-w", "cats.yaml", "dataset"]).expect(0).stdout();
     assert!(why.contains("photos.txt") && why.contains("changed"), "{why}");
     let why = done().flow(["why", "-w", "cats.yaml", "train[batch=16]", "--set", "epochs=5"]).expect(0).stdout();
-    assert!(why.contains("the command was `sh train.sh in/dataset 16 2`, is `sh train.sh in/dataset 16 5`"), "{why}");
+    assert!(why.contains("the command was `sh train.sh in/dataset/out/sorted.txt 16 2`, is `sh train.sh in/dataset/out/sorted.txt 16 5`"), "{why}");
 }
 
 #[test]
@@ -386,7 +386,7 @@ name: count
 steps:
   part: {matrix: {n: [1, 2]}, run: "sh -c 'cat word.txt > part'", inputs: [word.txt], outputs: [part]}
   all:
-    run: sh -c 'cat in/part/* > all; echo ${{ steps.part | map(attribute="out") | list | length }}'
+    run: sh -c 'cat in/part/*/part > all; echo ${{ steps.part | map(attribute="out") | list | length }}'
     outputs: [all]
 "#;
     space.write("count.yaml", workflow).write("word.txt", "one");
@@ -394,7 +394,7 @@ steps:
     space.write("word.txt", "two");
     let why = space.flow(["run", "count.yaml"]).expect(0).stdout();
     assert_eq!(sorted(space.ran()), ["all", "part[n=1]", "part[n=2]"]);
-    assert!(why.contains("ran       all: the output of `part/0` changed"), "{why}");
+    assert!(why.contains("ran       all: the output `part/n=1/part` changed"), "{why}");
 }
 
 #[test]

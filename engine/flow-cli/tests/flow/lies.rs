@@ -115,7 +115,7 @@ steps:
     let journal = space.journal();
     let spoiled = journal.iter().find_map(|line| line.get("spoiled")).expect("a spoiled attempt");
     let damage = json!({"kind": "changed", "path": null});
-    assert_eq!(*spoiled, json!([{"kind": "artifact_changed", "path": "in/large", "damage": damage}]));
+    assert_eq!(*spoiled, json!([{"kind": "artifact_changed", "path": "in/large/out/large", "damage": damage}]));
     let again = space.flow(["run", "large.yaml", "-n"]).expect(0).stdout();
     assert!(again.contains("large"), "made again: {again}");
 }

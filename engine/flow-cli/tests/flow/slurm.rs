@@ -143,7 +143,7 @@ fn a_step_means_the_same_on_slurm_as_here() {
     metrics: {stdout: 'Epoch {epoch} loss {loss}'}
   none: {run: 'echo \"gpus [$CUDA_VISIBLE_DEVICES]\" > out.txt', outputs: [out.txt]}
   here: {on: local, run: 'echo \"node [$SLURMD_NODENAME]\" > out.txt', outputs: [out.txt]}
-  all: {run: cat in/train/0 in/train/1 in/none in/here > out.txt, env: {A: \"${{ steps.train | map(attribute='out') | join(' ') }} ${{ steps.none.out }} ${{ steps.here.out }}\"}, outputs: [out.txt]}
+  all: {run: cat in/train/*/out.txt in/none/out.txt in/here/out.txt > out.txt, env: {A: \"${{ steps.train | map(attribute='out') | join(' ') }} ${{ steps.none.out }} ${{ steps.here.out }}\"}, outputs: [out.txt]}
 ",
     );
     lab.space.write(

@@ -24,6 +24,7 @@ use crate::{
         EvalError, Item, Items, Node, Piece, Scope, Steps, Template, shown,
         value::{from_json, to_json, to_text},
     },
+    paths::folder_name,
     reason::{BodyFault, Fault, Several, VariableFault},
     shell::Shell,
     spec::{
@@ -228,12 +229,12 @@ impl Expansion {
                 continue;
             }
             let members = self.members(at, read.step, place);
-            let alone = members.len() == 1;
-            let items = members.iter().enumerate().map(|(n, id)| {
+            let items = members.iter().map(|id| {
                 let member = &self.instances[id.index()];
                 Arc::new(Item {
                     label: member.label.clone(),
-                    place: if alone { format!("in/{name}") } else { format!("in/{name}/{n}") }.into(),
+                    place: place_of(name, &member.label).into(),
+                    declared: member.outputs.clone(),
                     axes: Value::from_pairs(member.axes.iter().map(|(k, v)| (k.as_str(), from_json(v)))),
                     result: settled.late(*id),
                     render,
@@ -259,6 +260,12 @@ impl Expansion {
             None => &[],
         }
     }
+}
+
+/// The folder in the work folder for the artifacts of an instance: `in/STEP`, or `in/STEP/AXES` if the label names axes.
+fn place_of(step: &str, label: &str) -> String {
+    let axes = label.strip_prefix(step).and_then(|axes| axes.strip_prefix('[')?.strip_suffix(']'));
+    axes.map_or_else(|| format!("in/{step}"), |axes| format!("in/{step}/{}", folder_name(axes)))
 }
 
 pub(super) fn no_instance(id: InstanceId) -> Fault {

@@ -13,7 +13,7 @@ use indexmap::IndexMap;
 use minijinja::value::{Enumerator, Object, ObjectRepr, Serde, Value};
 
 use super::faults::refused;
-use crate::{Digest, LateResult, Link, Outcome, Render, reason::ExprFault};
+use crate::{Digest, LateResult, Link, Outcome, Output, Render, reason::ExprFault};
 
 /// The names that an expression sees.
 #[derive(Clone, Debug, Default)]
@@ -62,8 +62,10 @@ impl Object for Scope {
 pub(crate) struct Item {
     /// `solo[version=v7]`.
     pub(crate) label: Arc<str>,
-    /// The path of its artifacts in the work folder: `in/solo` or `in/solo/3`.
+    /// The folder of its artifacts in the work folder: `in/solo`, or `in/solo/version=v7` if the step has several.
     pub(crate) place: Arc<str>,
+    /// Its declared outputs. Below `place`, each artifact has the path of its output.
+    pub(crate) declared: Arc<[Output]>,
     /// Its point of the matrix.
     pub(crate) axes: Value,
     /// Its result; none where it was skipped.
@@ -81,8 +83,9 @@ impl Item {
         self.result.get().map_or(Outcome::Skipped, |r| r.outcome)
     }
 
-    fn artifact(&self, name: &str, alone: bool, digest: Digest) -> Value {
-        let path = if alone { self.place.to_string() } else { format!("{}/{name}", self.place) };
+    fn artifact(&self, name: &str, digest: Digest) -> Value {
+        let output = self.declared.iter().find(|output| output.name == name);
+        let path = format!("{}/{}", self.place, output.map_or(name, |output| &output.path));
         // What only counts the artifacts, say, has them in its folder all the same.
         let link = Link { path: path.clone(), digest };
         self.links.lock().unwrap_or_else(PoisonError::into_inner).insert(link);
@@ -105,7 +108,7 @@ impl Item {
         match result.outputs.len() {
             0 if result.outcome == Outcome::Ok => wrong(ExprFault::DeclaresNoOutputs { label: self.label.to_string() }),
             0 => self.without_output(),
-            1 => result.outputs.first().map_or(Value::UNDEFINED, |(n, a)| self.artifact(n, true, a.digest)),
+            1 => result.outputs.first().map_or(Value::UNDEFINED, |(n, a)| self.artifact(n, a.digest)),
             _ => {
                 let outputs = result.outputs.keys().cloned().collect();
                 wrong(ExprFault::SeveralOutputs { label: self.label.to_string(), outputs })
@@ -117,7 +120,7 @@ impl Item {
         let Some(result) = self.result.get() else { return self.without_output() };
         let (label, output) = (self.label.to_string(), name.to_owned());
         match result.outputs.get(name) {
-            Some(artifact) => self.artifact(name, result.outputs.len() == 1, artifact.digest),
+            Some(artifact) => self.artifact(name, artifact.digest),
             None if result.outcome != Outcome::Ok => {
                 wrong(ExprFault::EndedWithoutThisOutput { label, outcome: self.outcome(), output })
             }

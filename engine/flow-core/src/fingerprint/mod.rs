@@ -11,7 +11,7 @@
 //! | the resolved command and its declared shell or `#!` interpreter, unless it starts directly; or the resolved `with:` leaf by leaf (an artifact counts as its digest) | the step's name, its place in the file, comments, the order of keys |
 //! | the plugin's digest and protocol version | the plugin's location, the version that it prints |
 //! | for a built-in: its version, and every result, title and setting that it sees | how often and in which run a result was reused |
-//! | digests of the artifacts that it reads | the name of the step that made them |
+//! | digests of the artifacts that it reads, and their file names, or their places under `inputs:` | the name and the axes of the step that made them |
 //! | declared `inputs:`: the place in the work folder and the content (names and sizes with `by: listing`); for a folder named by a parameter, the content alone | modification times, absolute paths, host name, time |
 //! | declared `outputs:`, and where its `metrics:` are read | `record`, `retries`, `timeout`, `resume`, `priority`, `when` |
 //! | values of `env:` | `secrets:` |
@@ -39,12 +39,12 @@
 //! | content of an input, listing of an input | `c` `q` | 32 bytes |
 //! | many parts of one kind | `k` | count, BLAKE3 of those parts' encodings (32 bytes) |
 //!
-//! A part is its kind's name as text, its name as text, and its value. The name is empty for artifacts, whose paths are
-//! only for messages. A leaf's name is its path, `sections[0].table`; a key with characters outside `[A-Za-z0-9_-]` is
-//! written `["as JSON"]`.
+//! A part is its kind's name as text, its name as text, and its value. Of an artifact below `in/` only the file name is
+//! encoded. A leaf's name is its path, `sections[0].table`; a key with characters outside `[A-Za-z0-9_-]` is written
+//! `["as JSON"]`.
 //!
 //! - base = BLAKE3("flow fingerprint 1\n" ‖ count ‖ parts), in the order of [`PartKind`], within a kind by name,
-//!   artifacts by digest;
+//!   artifacts by digest, then by name;
 //! - an instance outside of co-run groups: fingerprint = base;
 //! - group = BLAKE3("flow group 1\n" ‖ count ‖ the members' bases, sorted);
 //! - a member: fingerprint = BLAKE3("flow member 1\n" ‖ base ‖ group ‖ ordinal), where the ordinal is its index among

@@ -164,12 +164,18 @@ impl PartValue {
 }
 
 impl Part {
+    /// The part of its name that counts. The folders of an artifact below `in/` are named after steps and axes, which do
+    /// not count; its file name does, because programs go by it.
+    pub(crate) fn counted_name(&self) -> &str {
+        match self.name.rsplit_once('/') {
+            Some((_, file)) if self.kind == PartKind::Artifact && self.name.starts_with("in/") => file,
+            _ => &self.name,
+        }
+    }
+
     fn encode(&self, bytes: &mut Encoder) {
         bytes.text(self.kind.name());
-        bytes.text(match self.kind {
-            PartKind::Artifact => "",
-            _ => &self.name,
-        });
+        bytes.text(self.counted_name());
         match &self.value {
             PartValue::Is(value) => bytes.leaf(value),
             PartValue::Long { length, digest } => bytes.long(*length, digest),
@@ -262,7 +268,9 @@ impl Parts {
     pub(super) fn new(mut base: Vec<Part>) -> Self {
         base.sort_by(|a, b| {
             a.kind.cmp(&b.kind).then_with(|| match (&a.value, &b.value) {
-                (PartValue::Digest(x), PartValue::Digest(y)) if a.kind == PartKind::Artifact => x.cmp(y),
+                (PartValue::Digest(x), PartValue::Digest(y)) if a.kind == PartKind::Artifact => {
+                    (x, a.counted_name()).cmp(&(y, b.counted_name()))
+                }
                 _ => a.name.cmp(&b.name),
             })
         });

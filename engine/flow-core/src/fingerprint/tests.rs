@@ -69,7 +69,7 @@ pub(crate) fn sample() -> Sample {
         resolved: Resolved {
             body: Body::Plugin { plugin: "torch".into(), step: "train".into(), with },
             env: BTreeMap::from([("OMP_NUM_THREADS".to_owned(), "4".to_owned())]),
-            links: vec![Link { path: "in/dataset".into(), digest: Digest::of(b"v7") }],
+            links: vec![Link { path: "in/dataset/v7".into(), digest: Digest::of(b"v7") }],
             inputs: Vec::new(),
         },
         plugin: Some((Digest::of(b"torch plugin"), 1)),
@@ -145,11 +145,11 @@ fn the_encoding_is_frozen() {
     Parts::join(&mut group);
     let digests = [sample().parts().digest(), command, values, group[0].digest(), group[1].digest()];
     let frozen = [
-        "3285a7f35b90c5a760ef920f4de93837aa0c6cfedeba912bfc10d2f3c22a41f4",
-        "0f60232c3529439e79608d3b48dd4c11f2180ecd74d40ac831ed9961f65324ad",
-        "33ace17cd3f9597809f56fac373d4b578cac9c20b46e18d604e34c54bcbf2d97",
-        "c99bde74d995451a30fba429f4bdc82e0602bd848f2d917cd8756d08411dcf08",
-        "d7303e20d380c82b148c26a2d5ad6fcd536170f46804198d37cf9095ebfed51c",
+        "5b07508527383bde8ccba54f6dbb63d7c1e763efa3b4c114e23d75087e5b70e7",
+        "7086038ae36307d06ae434b75baeee31d3a9413bd6d1bd4a3663a6d06595423a",
+        "d7b4fd510548c8a1e41521ec97d1c7b4627eb67aee64dcc3e820aff112ea064d",
+        "d5a82975da47fd823a8dc98d88398ce5a89736eb38036a59b24452b9ee20f611",
+        "486d8ede37f160d59f96d1f79fb107947ccddbb036eb30a65ff38e9683e8dcd7",
     ];
     assert_eq!(digests.map(|d| d.to_string()), frozen);
 }
@@ -174,6 +174,8 @@ fn what_is_in() {
         ("the plugin's digest", |s| s.plugin = Some((Digest::of(b"rebuilt"), 1))),
         ("the protocol", |s| s.plugin = Some((Digest::of(b"torch plugin"), 2))),
         ("an artifact", |s| s.resolved.links[0].digest = Digest::of(b"v8")),
+        ("an artifact's file name", |s| s.resolved.links[0].path = "in/dataset/v8".into()),
+        ("an artifact's place", |s| s.resolved.links[0].path = "data/v7".into()),
         ("an input's content", |s| s.inputs[0].digest = Digest::of(b"other photos")),
         ("an input's path", |s| s.instance.inputs = Arc::from([input("pets", false)])),
         ("by listing", |s| s.instance.inputs = Arc::from([input("photos", true)])),
@@ -231,7 +233,7 @@ fn what_is_out() {
             s.with().insert("aug".into(), last);
             s.with().extend(rest);
         }),
-        ("an upstream step's name", |s| s.resolved.links[0].path = "in/renamed".into()),
+        ("an upstream step's name and axes", |s| s.resolved.links[0].path = "in/renamed/n=1/v7".into()),
         ("an input's ./", |s| {
             s.instance.inputs = Arc::from([input("./photos/", false)]);
         }),

@@ -116,18 +116,26 @@ fn listing(value: &Value) -> Typed<(String, bool)> {
     Ok((text(path).below(seg("path"))?, by))
 }
 
-/// `outputs:`. A list of one is named `out`; a longer one is named by its files.
+/// `outputs:`. The only one of a list is named `out`. Several are named by their files, without suffix; if two would have
+/// the same name, by their whole paths, with `_` for all other characters.
 pub(crate) fn outputs(value: &Value) -> Typed<Vec<Output>> {
     const WHAT: &str = "a list of paths, or a mapping of names and paths";
     let found: Vec<(Seg, Output)> = match value.kind() {
         ValueKind::Seq => {
             let paths = texts(value, WHAT)?;
-            let alone = paths.len() == 1;
-            let name = |path: &str| {
+            let stem = |path: &str| {
                 let file = path.trim_end_matches('/').rsplit('/').next().unwrap_or(path);
-                if alone { "out".to_owned() } else { file.split('.').next().unwrap_or(file).to_owned() }
+                file.split('.').next().unwrap_or(file).to_owned()
             };
-            paths.into_iter().enumerate().map(|(i, p)| (Seg::Index(i), Output { name: name(&p), path: p })).collect()
+            let mut stems: BTreeMap<String, usize> = BTreeMap::new();
+            paths.iter().for_each(|path| *stems.entry(stem(path)).or_default() += 1);
+            let name = |path: &str| match stem(path) {
+                _ if paths.len() == 1 => "out".to_owned(),
+                stem if stems[&stem] == 1 => stem,
+                _ => normal(path).chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect(),
+            };
+            let named = |(i, path): (usize, &String)| (Seg::Index(i), Output { name: name(path), path: path.clone() });
+            paths.iter().enumerate().map(named).collect()
         }
         _ => all(mapping(value, WHAT)?.into_iter().map(|(name, v)| {
             let path = text(&v).below(seg(&name))?;

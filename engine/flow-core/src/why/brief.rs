@@ -80,7 +80,6 @@ impl Texts for Reason {
             | Reason::Undecided { group: text, .. }
             | Reason::PluginRebuilt(text)
             | Reason::Artifact(text, _)
-            | Reason::Order(text)
             | Reason::Seen(_, text)
             | Reason::Results { of: text, .. }
             | Reason::Said(text) => each(text),

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{FileChange, Files, InputChange, Reason};
 use crate::Digest;
-use crate::fingerprint::{PartKind, PartValue, Parts, RUNNER};
+use crate::fingerprint::{Part, PartKind, PartValue, Parts, RUNNER};
 
 /// The command that an instance ran, with paths instead of artifact digests, and the variables set by its workflow.
 /// There is no command if the step uses a plugin, or if the command was too long to store.
@@ -29,7 +29,7 @@ pub fn compare(old: &Parts, new: &Parts, files: &mut dyn FnMut(&Digest) -> Optio
     if old.digest() == new.digest() {
         return Vec::new();
     }
-    let artifacts = Artifacts { old: artifacts(old), new: artifacts(new) };
+    let artifacts = Artifacts::of(old, new);
     let mut reasons = Vec::new();
     for (kind, (old, new)) in kinds(old, new) {
         let folded = |side: &OfKind<'_>| side.values().any(|v| matches!(v, PartValue::Many { .. }));
@@ -252,36 +252,39 @@ fn file_changes(old: &Files, new: &Files) -> Vec<(String, FileChange)> {
     changes
 }
 
+fn digests(parts: &Parts) -> impl Iterator<Item = (&Part, &Digest)> {
+    let of_kind = parts.base.iter().filter(|part| part.kind == PartKind::Artifact);
+    of_kind.filter_map(|part| match &part.value {
+        PartValue::Digest(digest) => Some((part, digest)),
+        _ => None,
+    })
+}
+
+fn artifacts(parts: &Parts) -> BTreeMap<&str, Digest> {
+    digests(parts).map(|(part, digest)| (part.name.as_str(), *digest)).collect()
+}
+
 /// Artifacts by path, before and now.
 struct Artifacts<'a> {
     old: BTreeMap<&'a str, Digest>,
     new: BTreeMap<&'a str, Digest>,
+    /// All that counts is equal: at most a step or an axis was renamed.
+    same: bool,
 }
 
-fn artifacts(parts: &Parts) -> BTreeMap<&str, Digest> {
-    let of_kind = parts.base.iter().filter(|part| part.kind == PartKind::Artifact);
-    of_kind
-        .filter_map(|part| match part.value {
-            PartValue::Digest(digest) => Some((part.name.as_str(), digest)),
-            _ => None,
-        })
-        .collect()
-}
-
-impl Artifacts<'_> {
-    fn reasons(&self, reasons: &mut Vec<Reason>) {
-        let sorted = |side: &BTreeMap<&str, Digest>| {
-            let mut digests: Vec<Digest> = side.values().copied().collect();
-            digests.sort_unstable();
-            digests
+impl<'a> Artifacts<'a> {
+    fn of(old: &'a Parts, new: &'a Parts) -> Self {
+        let counted = |parts: &'a Parts| -> Vec<(&Digest, &str)> {
+            let mut counted: Vec<_> =
+                digests(parts).map(|(part, digest)| (digest, part.counted_name())).collect();
+            counted.sort_unstable();
+            counted
         };
-        if sorted(&self.old) == sorted(&self.new) {
-            // At most a step was renamed, or its outputs have another order.
-            if self.old.keys().eq(self.new.keys()) {
-                let moved = self.new.iter().filter(|(path, digest)| self.old.get(*path) != Some(*digest));
-                let steps: BTreeSet<&str> = moved.filter_map(|(path, _)| path.split('/').nth(1)).collect();
-                reasons.extend(steps.into_iter().map(|step| Reason::Order(step.to_owned())));
-            }
+        Artifacts { old: artifacts(old), new: artifacts(new), same: counted(old) == counted(new) }
+    }
+
+    fn reasons(&self, reasons: &mut Vec<Reason>) {
+        if self.same || self.was_older_layout() {
             return;
         }
         for (path, digest) in &self.new {
@@ -295,6 +298,20 @@ impl Artifacts<'_> {
         }
         let gone = self.old.keys().filter(|path| !self.new.contains_key(*path));
         reasons.extend(gone.map(|path| Reason::Artifact((*path).to_owned(), FileChange::Removed)));
+    }
+
+    /// The same content, but in places where older versions of flow put it: `in/STEP`, `in/STEP/0`.
+    fn was_older_layout(&self) -> bool {
+        let sorted = |side: &BTreeMap<&str, Digest>| {
+            let mut digests: Vec<Digest> = side.values().copied().collect();
+            digests.sort_unstable();
+            digests
+        };
+        let is_old = |path: &&str| {
+            let below = path.strip_prefix("in/").map(|path| path.split_once('/'));
+            below.is_some_and(|below| below.is_none_or(|(_, rest)| rest.bytes().all(|byte| byte.is_ascii_digit())))
+        };
+        self.old.keys().any(is_old) && sorted(&self.old) == sorted(&self.new)
     }
 }
 

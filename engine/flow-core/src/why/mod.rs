@@ -70,10 +70,8 @@ pub enum Reason {
     },
     /// The content of this plugin.
     PluginRebuilt(String),
-    /// Another step's output, by its path below `in/`.
+    /// Another step's output, by its path in the work folder.
     Artifact(String, FileChange),
-    /// The order of this step's outputs that it reads.
-    Order(String),
     /// A declared input, by its path.
     Input(String, InputChange),
     /// Whether it is a measurement now (true), or was one before (false).

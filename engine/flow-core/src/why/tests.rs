@@ -55,25 +55,32 @@ fn each_change_is_one_reason() {
 #[test]
 fn a_changed_artifact_is_one_reason() {
     let rerun = |s: &mut Sample| {
-        s.resolved.links = vec![Link { path: "in/dataset".into(), digest: Digest::of(b"v8") }];
+        s.resolved.links = vec![Link { path: "in/dataset/v7".into(), digest: Digest::of(b"v8") }];
         s.with().insert("data".into(), json!(Digest::of(b"v8").to_string()));
     };
-    assert_eq!(why(rerun), [Reason::Artifact("in/dataset".into(), FileChange::Changed)]);
+    assert_eq!(why(rerun), [Reason::Artifact("in/dataset/v7".into(), FileChange::Changed)]);
 }
 
 #[test]
-fn outputs_in_another_order_are_no_other_version_of_flow() {
-    let command = |first: &[u8], second: &[u8]| {
+fn outputs_are_compared_by_content_and_file_name() {
+    let parts = |links: &[(&str, &[u8])]| {
         let mut sample = sample();
-        let (first, second) = (Digest::of(first), Digest::of(second));
-        sample.resolved.body = Body::Command { line: format!("cat {first} {second}"), shell: Shell::Bash };
-        let link = |path: &str, digest| Link { path: path.into(), digest };
-        sample.resolved.links = vec![link("in/a/0", first), link("in/a/1", second)];
-        sample.plugin = None;
+        let links = links.iter().map(|(path, content)| Link { path: (*path).into(), digest: Digest::of(content) });
+        sample.resolved.links = links.collect();
         sample.parts()
     };
-    let reasons = compare(&command(b"1", b"2"), &command(b"2", b"1"), &mut |_| None);
-    assert_eq!(reasons, [Reason::Order("a".into())]);
+    let reasons = |old: &[(&str, &[u8])], new: &[(&str, &[u8])]| compare(&parts(old), &parts(new), &mut |_| None);
+    let old: &[(&str, &[u8])] = &[("in/a/n=1/o", b"1"), ("in/a/n=2/o", b"2")];
+    let artifact = |path: &str, change| Reason::Artifact(path.into(), change);
+    let [first, second] = ["in/a/n=1/o", "in/a/n=2/o"].map(|path| artifact(path, FileChange::Changed));
+    assert_eq!(reasons(old, &[("in/b/m=1/o", b"1"), ("in/b/m=2/o", b"2")]), []);
+    assert_eq!(reasons(old, &[("in/a/n=1/o", b"2"), ("in/a/n=2/o", b"1")]), []);
+    assert_eq!(reasons(old, &[("in/a/n=1/o", b"3"), ("in/a/n=2/o", b"1")]), [first, second]);
+    let renamed = [artifact("in/a/n=1/p", FileChange::Added), artifact("in/a/n=1/o", FileChange::Removed)];
+    assert_eq!(reasons(old, &[("in/a/n=1/p", b"1"), ("in/a/n=2/o", b"2")]), renamed);
+    // Older versions numbered the outputs of a list.
+    assert_eq!(reasons(&[("in/a/0", b"1"), ("in/a/1", b"2")], old), [Reason::Format]);
+    assert_eq!(reasons(&[("in/a", b"1")], &[("in/a/o", b"1")]), [Reason::Format]);
 }
 
 #[test]
@@ -82,12 +89,12 @@ fn commands_show_paths_for_digests() {
         let mut sample = sample();
         let digest = Digest::of(artifact);
         sample.resolved.body = Body::Command { line: format!("train {digest} --batch {batch}"), shell: Shell::Bash };
-        sample.resolved.links = vec![Link { path: "in/dataset".into(), digest }];
+        sample.resolved.links = vec![Link { path: "in/dataset/v7".into(), digest }];
         sample.plugin = None;
         sample.parts()
     };
-    let changed = || Reason::Artifact("in/dataset".into(), FileChange::Changed);
-    let line = |batch| json!(format!("train in/dataset --batch {batch}"));
+    let changed = || Reason::Artifact("in/dataset/v7".into(), FileChange::Changed);
+    let line = |batch| json!(format!("train in/dataset/v7 --batch {batch}"));
     let reasons = compare(&command(16, b"v7"), &command(32, b"v8"), &mut |_| None);
     assert_eq!(reasons, [value(PartKind::Command, "", line(16), line(32)), changed()]);
     assert_eq!(compare(&command(16, b"v7"), &command(16, b"v8"), &mut |_| None), [changed()]);
@@ -223,12 +230,12 @@ fn the_command_as_it_ran_has_paths_and_the_variables_are_those_of_the_workflow()
     let mut sample = sample();
     let digest = Digest::of(b"v7");
     sample.resolved.body = Body::Command { line: format!("train {digest} --epochs 5"), shell: Shell::Bash };
-    sample.resolved.links = vec![Link { path: "in/dataset".into(), digest }];
+    sample.resolved.links = vec![Link { path: "in/dataset/v7".into(), digest }];
     sample.resolved.env = [("SCALE".to_owned(), "1".to_owned()), ("DATA".to_owned(), digest.to_string())].into();
     sample.plugin = None;
     let (command, env) = as_run(&sample.parts());
-    assert_eq!(command.as_deref(), Some("train in/dataset --epochs 5"));
-    assert_eq!(env, [("DATA".into(), "in/dataset".into()), ("SCALE".into(), "1".into())].into());
+    assert_eq!(command.as_deref(), Some("train in/dataset/v7 --epochs 5"));
+    assert_eq!(env, [("DATA".into(), "in/dataset/v7".into()), ("SCALE".into(), "1".into())].into());
     sample.resolved.body = Body::Command { line: "x".repeat(2_000), shell: Shell::Bash };
     assert_eq!(as_run(&sample.parts()).0, None, "too long to keep");
 }

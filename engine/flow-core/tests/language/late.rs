@@ -60,7 +60,7 @@ fn command(e: &Expansion, label: &str) -> (String, Vec<String>) {
 #[test]
 fn commands() {
     let e = expand(&steps(
-        r#"
+        &r#"
   data: {matrix: {v: [7, 11]}, run: x, outputs: [o], metrics: {json: m.json}}
   two: {run: x, outputs: {model: m, log: l}}
   text:
@@ -70,20 +70,38 @@ fn commands() {
   named: {run: "${{ steps.two.outputs.model }} ${{ steps.two.outcome }}"}
   several: {run: "${{ steps.data | map(attribute='out') | sh }}"}
   narrowed: {run: "${{ (steps.data | where(v=11)).out }}"}
+  pair: {repeat: 1, run: x, outputs: [train.bin, ./out//train.pkl, log.txt]}
+  twins: {run: "${{ steps.pair.outputs.train_bin }} ${{ steps.pair.outputs.out_train_pkl }} ${{ steps.pair.outputs.log }}"}
+  odd: {matrix: {name: ["it's", "a/b c", "é", "1"]}, run: x, outputs: ["${{ name | length }}.txt"]}
+  odds: {run: "${{ steps.odd | map(attribute='out') | join(' ') }}"}
+  long: {matrix: {a: [XX], b: [XX], c: [éé]}, run: x, outputs: [o/x.gz]}
+  short: {run: "${{ steps.long.out }}"}
   best: {run: "${{ (steps.data | sort(attribute='metrics.top1') | last).axes.v }} of ${{ steps.data | length }}"}
   numbers: {run: "${{ steps.data | map(attribute='metrics.top1') | max }}"}
   files: {run: "cat ${{ inputs.digits }}", inputs: {digits: ../data/d.csv, more: ./sub/x}}
   seeded: {repeat: 2, seed: 5, run: "x ${{ seed }}"}
   sized: {run: "${{ 3 * MiB }} ${{ {'a': {'b': 1}}.a.b }}"}
-"#,
+"#
+        .replace("XX", &"x".repeat(60))
+        .replace("éé", &"é".repeat(60)),
     ));
     for (label, expected, links) in [
         ("text[lr=0.001,name=\"it's\",on=true]", r#"train --lr 0.001 --name "it's" --on=true --list [1,2]"#, vec![]),
         ("text[lr=1,name=plain,on=true]", "train --lr 1 --name plain --on=true --list [1,2]", vec![]),
-        ("one[v=7]", "use in/data at 0", vec!["in/data"]),
-        ("named", "in/two/model ok", vec!["in/two/model"]),
-        ("several", "in/data/0 in/data/1", vec!["in/data/0", "in/data/1"]),
-        ("narrowed", "in/data/1", vec!["in/data/1"]),
+        ("one[v=7]", "use in/data/v=7/o at 0", vec!["in/data/v=7/o"]),
+        ("named", "in/two/m ok", vec!["in/two/m"]),
+        ("several", "'in/data/v=7/o' 'in/data/v=11/o'", vec!["in/data/v=11/o", "in/data/v=7/o"]),
+        ("narrowed", "in/data/v=11/o", vec!["in/data/v=11/o"]),
+        (
+            "twins",
+            "in/pair/repetition=0/train.bin in/pair/repetition=0/out/train.pkl in/pair/repetition=0/log.txt",
+            vec!["in/pair/repetition=0/log.txt", "in/pair/repetition=0/out/train.pkl", "in/pair/repetition=0/train.bin"],
+        ),
+        (
+            "odds",
+            "in/odd/name=%22it%27s%22/4.txt in/odd/name=%22a%2Fb%20c%22/5.txt in/odd/name=é/1.txt in/odd/name=%221%22/1.txt",
+            vec!["in/odd/name=%221%22/1.txt", "in/odd/name=%22a%2Fb%20c%22/5.txt", "in/odd/name=%22it%27s%22/4.txt", "in/odd/name=é/1.txt"],
+        ),
         ("best", "11 of 2", vec![]),
         ("numbers", "0.1", vec![]),
         ("files", "cat data/d.csv", vec![]),
@@ -94,6 +112,8 @@ fn commands() {
         let (text, linked) = command(&e, label);
         assert_eq!((text.as_str(), linked), (expected, links.into_iter().map(str::to_owned).collect()), "{label}");
     }
+    let axes = format!("a={0},b={0},c={1}", "x".repeat(60), "é".repeat(60));
+    assert_eq!(command(&e, "short").0, format!("in/long/{}/o/x.gz", Digest::of(axes.as_bytes()).short()));
 }
 
 #[test]
@@ -119,7 +139,7 @@ fn parameters_of_plugins() {
     let input = &e.instances[id(&e, "source").index()].inputs[0];
     assert_eq!((input.name.as_deref(), &*input.path, input.in_place), (Some("with.folder"), "./photos", true));
     // An artifact is a link, and counts by its digest.
-    assert_eq!(with("dataset", Render::Paths), json!({"photos": "in/source", "version": "v7", "size": 224}));
+    assert_eq!(with("dataset", Render::Paths), json!({"photos": "in/source/out/photos", "version": "v7", "size": 224}));
     assert_eq!(with("dataset", Render::Digests)["photos"], Digest::of(b"sourceout").to_string());
     assert!(e.instances[id(&e, "dataset").index()].inputs.is_empty());
     let train = e.resolve(id(&e, "train"), &settled, Render::Paths).expect("a body");
@@ -160,9 +180,9 @@ fn a_path_is_an_input_whenever_it_is_known() {
     for (label, early, late, path) in [
         ("dataset", vec!["./own"], vec![], "/lab/workflows/own"),
         ("each[own=true]", vec!["./mine"], vec![], "/lab/workflows/mine"),
-        ("each[own=false]", vec![], vec![], "in/first"),
+        ("each[own=false]", vec![], vec![], "in/first/out/photos"),
         ("late", vec![], vec!["../other"], "/lab/other"),
-        ("inside", vec![], vec![], "in/first/cats"),
+        ("inside", vec![], vec![], "in/first/out/photos/cats"),
         ("named", vec![], vec![], "some/mine"),
     ] {
         assert_eq!(planned(label), early, "{label}");

@@ -100,7 +100,7 @@ fn what_is_to_be_submitted_is_queued_before_slurm_has_heard_of_it() {
     let workflow = "
   first: {run: 'true'}
   here: {on: local, run: 'sleep 1; echo 1 > out.txt', outputs: [out.txt]}
-  then: {run: 'cat in/here', env: {FROM: '${{ steps.here.out }}'}}
+  then: {run: 'cat in/here/out.txt', env: {FROM: '${{ steps.here.out }}'}}
 ";
     let mut lab = Lab::new(1, 0, workflow);
     // While the first is submitted the next one has to wait.
