@@ -123,7 +123,7 @@ fn cause(error: walkdir::Error) -> io::Error {
 }
 
 /// The target of a link that stays inside its folder.
-fn inner_link(whole: &Path, path: &Path) -> Result<PathBuf> {
+pub(crate) fn inner_link(whole: &Path, path: &Path) -> Result<PathBuf> {
     let target = fs::read_link(whole).map_err(StoreError::io(StoreAction::ReadLink, whole))?;
     let mut depth = path.components().count() as i64 - 1;
     let stays = target.components().all(|component| {

@@ -17,6 +17,7 @@ use nix::{
     fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2},
     sys::stat::{SFlag, fstat},
 };
+use walkdir::WalkDir;
 
 use super::{Objects, look, mounts, remove_tree, stamp, untouched};
 use crate::{
@@ -117,6 +118,43 @@ impl Objects {
         } else {
             self.ingest_file(path)
         }
+    }
+
+    /// Prepares a folder whose links [`Objects::ingest`] refuses. A link to something in the folder becomes relative. A
+    /// link to an input, or to another place in the step's folder `within`, becomes a copy of its target. `inputs`: the
+    /// real paths of inputs outside of `within`.
+    ///
+    /// # Errors
+    /// A link leads elsewhere or nowhere; the disk is full.
+    pub fn mend_links(&self, path: &Path, within: &Path, inputs: &[PathBuf]) -> Result<()> {
+        let root = fs::canonicalize(path).map_err(StoreError::io(StoreAction::Find, path))?;
+        // Nothing is changed in a folder that is mounted there or lies elsewhere.
+        let is_mounted = |mount: &PathBuf| root.starts_with(mount) || mount.starts_with(&root);
+        let is_own = root.starts_with(within) && !mounts::below(within).iter().any(is_mounted);
+        let is_given = |real: &Path| real.starts_with(within) || inputs.iter().any(|input| real.starts_with(input));
+        let entries = WalkDir::new(&root).min_depth(1).into_iter().flatten();
+        for entry in entries.filter(|entry| entry.path_is_symlink()) {
+            let link = entry.path();
+            let Ok(below) = link.strip_prefix(&root) else { continue };
+            let Err(leads_out) = hash::inner_link(link, below) else { continue };
+            let Some(real) = fs::canonicalize(link).ok().filter(|_| is_own) else { return Err(leads_out) };
+            let temporary = self.workplace()?;
+            if let Ok(inner) = real.strip_prefix(&root) {
+                let up: PathBuf = below.components().skip(1).map(|_| "..").collect();
+                let inner = up.join(inner);
+                symlink(if inner.as_os_str().is_empty() { Path::new(".") } else { &inner }, &temporary)
+                    .map_err(StoreError::io(StoreAction::Create, &temporary))?;
+            } else if is_given(&real) && !root.starts_with(&real) {
+                copy_tree(&real, &temporary, &self.activity).inspect_err(|_| drop_half(&temporary))?;
+            } else {
+                return Err(leads_out);
+            }
+            fs::remove_file(link)
+                .and_then(|()| fs::rename(&temporary, link))
+                .map_err(StoreError::io(StoreAction::Copy, link))
+                .inspect_err(|_| drop_half(&temporary))?;
+        }
+        Ok(())
     }
 
     /// The artifact of a folder that was moved before and left a link.

@@ -121,10 +121,10 @@ fn what_cannot_be_kept_is_named() {
     };
     write(work.join("folder/a"), "a");
     symlink("../../outside", work.join("folder/up")).unwrap();
-    insta::assert_snapshot!(refused("folder"), @"`DIR/work/folder/up` cannot be stored: it is a symbolic link to `../../outside`, outside of the output; only relative links inside it can be stored: copy the file");
+    insta::assert_snapshot!(refused("folder"), @"`DIR/work/folder/up` cannot be stored: it is a symbolic link to `../../outside`, which is neither in the output nor an input: copy the file");
     fs::remove_file(work.join("folder/up")).unwrap();
     symlink(&outside, work.join("folder/absolute")).unwrap();
-    insta::assert_snapshot!(refused("folder"), @"`DIR/work/folder/absolute` cannot be stored: it is a symbolic link to `DIR/outside`, outside of the output; only relative links inside it can be stored: copy the file");
+    insta::assert_snapshot!(refused("folder"), @"`DIR/work/folder/absolute` cannot be stored: it is a symbolic link to `DIR/outside`, which is neither in the output nor an input: copy the file");
     fs::remove_file(work.join("folder/absolute")).unwrap();
     nix::unistd::mkfifo(&work.join("folder/pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
     insta::assert_snapshot!(refused("folder"), @"`DIR/work/folder/pipe` cannot be stored: it is a pipe; only files, folders and links can be stored");
@@ -132,6 +132,43 @@ fn what_cannot_be_kept_is_named() {
     insta::assert_snapshot!(refused("link"), @"`DIR/work/link` cannot be stored: it contains a symbolic link to `DIR/outside`, outside of the step's folder: copy the file");
     insta::assert_snapshot!(refused("nothing"), @"cannot find `DIR/work/nothing`: No such file or directory (os error 2)");
     assert_eq!(fs::read(outside).unwrap(), b"secret");
+}
+
+#[test]
+fn links_that_lead_out_of_an_output_become_relative_or_copies() {
+    let dir = scratch();
+    let objects = objects(&dir.path().join(".flow"));
+    let work = dir.path().join("work");
+    let input = dir.path().join("inputs/data");
+    write(input.join("sub/x.csv"), "x");
+    write(dir.path().join("secret"), "secret");
+    write(work.join("train.py"), "code");
+    let out = work.join("out");
+    write(out.join("epoch/3.ckpt"), "three");
+    symlink(&input, work.join("data")).unwrap();
+    symlink(out.join("epoch/3.ckpt"), out.join("last.ckpt")).unwrap();
+    symlink(out.join("last.ckpt"), out.join("epoch/best.ckpt")).unwrap();
+    symlink(&out, out.join("epoch/all")).unwrap();
+    symlink("../train.py", out.join("train.py")).unwrap();
+    symlink(work.join("data/sub"), out.join("sub")).unwrap();
+    symlink(dir.path().join("secret"), out.join("secret")).unwrap();
+    let given = [input.clone()];
+    let refused = objects.mend_links(&out, &work, &given).unwrap_err().to_string();
+    assert!(refused.contains("out/secret` cannot be stored"), "{refused}");
+    fs::remove_file(out.join("secret")).unwrap();
+    symlink(&work, out.join("work")).unwrap();
+    assert!(objects.mend_links(&out, &work, &given).unwrap_err().to_string().contains("out/work`"), "holds the output");
+    fs::remove_file(out.join("work")).unwrap();
+    objects.mend_links(&out, &work, &given).unwrap();
+    let kept = objects.ingest(&out, &work).unwrap();
+    let link = |path: &str| fs::read_link(objects.path(&kept.digest).join(path)).unwrap().display().to_string();
+    assert_eq!(["last.ckpt", "epoch/best.ckpt", "epoch/all"].map(link), ["epoch/3.ckpt", "../epoch/3.ckpt", "../"]);
+    let read = |path: &str| String::from_utf8(objects.read(&kept.digest, path).unwrap()).unwrap();
+    assert_eq!(["epoch/best.ckpt", "train.py", "sub/x.csv"].map(read), ["three", "code", "x"]);
+    assert_eq!(
+        (fs::read(work.join("train.py")).unwrap(), fs::read(input.join("sub/x.csv")).unwrap()),
+        ("code".into(), "x".into())
+    );
 }
 
 #[test]

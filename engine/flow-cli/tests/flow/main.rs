@@ -1,6 +1,7 @@
 //! The real `flow`, end to end: what people rely on when it runs their experiments. One binary, for linking is slow.
 
 mod accept;
+mod artifacts;
 mod audit;
 mod bundle;
 mod cache;

@@ -70,7 +70,7 @@ fn what_a_step_puts_in_the_way_takes_nothing_from_the_author() {
         ("the work folder", "cd ..; rm -rf work; ln -s $D work", "[labels.csv]"),
         ("the folder of the attempt", "cd ../..; mv 0 gone; mkdir 0; ln -s $D 0/work", "[labels.csv]"),
         ("a link in the output", "mkdir -p out; ln -s $D out/data", "[out]"),
-        ("a link up", "mkdir -p out; ln -s ../data/sub out/up", "[out]"),
+        ("a link up", "mkdir -p out; ln -s ../.. out/up", "[out]"),
     ];
     for (name, run, outputs) in cases {
         let (space, before) = lab();

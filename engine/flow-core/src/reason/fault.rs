@@ -212,7 +212,7 @@ faults! {
         Malformed { path: String, error: Box<Fault> } = "`{path}` is not what was expected: {error}",
         LeadsBack { path: String } = "`{path}` cannot be stored: it leads back to a folder above it",
         LeadsOut { path: String, to: String } =
-            "`{path}` cannot be stored: it is a symbolic link to `{to}`, outside of the output; only relative links inside it can be stored: copy the file",
+            "`{path}` cannot be stored: it is a symbolic link to `{to}`, which is neither in the output nor an input: copy the file",
         LeadsOutside { path: String, to: String } =
             "`{path}` cannot be stored: it contains a symbolic link to `{to}`, outside of the step's folder: copy the file",
         NoArtifact { path: String, found: FileKind } = "`{path}` cannot be stored: it is {found}; only files, folders and links can be stored",

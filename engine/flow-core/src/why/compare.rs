@@ -275,8 +275,7 @@ struct Artifacts<'a> {
 impl<'a> Artifacts<'a> {
     fn of(old: &'a Parts, new: &'a Parts) -> Self {
         let counted = |parts: &'a Parts| -> Vec<(&Digest, &str)> {
-            let mut counted: Vec<_> =
-                digests(parts).map(|(part, digest)| (digest, part.counted_name())).collect();
+            let mut counted: Vec<_> = digests(parts).map(|(part, digest)| (digest, part.counted_name())).collect();
             counted.sort_unstable();
             counted
         };

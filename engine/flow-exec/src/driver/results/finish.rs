@@ -8,10 +8,10 @@ use std::{
 };
 
 use flow_core::{
-    Body, Circumstances, CorunWindow, Digest, Earlier, Exclusive, Expansion, Instance, Machine, Metrics, Outcome,
-    Output, Resolved, RunId, Series, StepResult, Stranger, Usage,
+    Artifact, Body, Circumstances, CorunWindow, Digest, Earlier, Exclusive, Expansion, Input, Instance, Machine,
+    Metrics, Outcome, Output, Resolved, RunId, Series, StepResult, Stranger, Usage,
     measure::{Record, Seen, sum_up},
-    reason::{Cause, Spoiled, Texts},
+    reason::{Cause, Spoiled, StoreFault, Texts},
     sched::Placement,
 };
 use flow_protocol::Exit;
@@ -102,13 +102,15 @@ pub(crate) fn finish(end: End<'_>, seen: &Observed) -> (StepResult, Option<Store
         // If one output is missing, the others stay in the work folder.
         for output in instance.outputs.iter().take_while(|_| outcome == Outcome::Ok) {
             let path = work.join(&output.path);
-            // A run that joins the attempt again must find all outputs.
-            let ingested = match end.joinable {
+            let ingest = || match end.joinable {
+                // A run that joins the attempt again must find all outputs.
                 true => end.objects.ingest_copy_of(&path, &work),
                 false if end.unsettled => end.objects.ingest_linked(&path, &work),
                 false => end.objects.ingest(&path, &work),
             };
-            match ingested {
+            let artifacts = end.resolved.links.iter().map(|link| link.path.clone());
+            let given = instance.inputs.iter().map(Input::place).chain(artifacts);
+            match mend_and_ingest(end.objects, (&path, &work), given, ingest) {
                 Ok(artifact) => drop(outputs.insert(output.name.clone(), artifact)),
                 Err(error) => {
                     (outcome, cause) = (Outcome::Failed, Some(not_kept(&error)));
@@ -199,6 +201,24 @@ fn store_series(series: &Series, objects: &Objects) -> Result<Option<Digest>, St
     // Its keys are texts and its values numbers, so that JSON cannot fail.
     let bytes = serde_json::to_vec(series).unwrap_or_default();
     Ok(Some(objects.store_bytes(&bytes)?.digest))
+}
+
+/// Ingests an output. If links in it cannot be stored as they are, it replaces them and tries again. `given`: the inputs
+/// in the work folder.
+pub(super) fn mend_and_ingest(
+    objects: &Objects,
+    (path, work): (&Path, &Path),
+    given: impl Iterator<Item = String>,
+    ingest: impl Fn() -> Result<Artifact, StoreError>,
+) -> Result<Artifact, StoreError> {
+    match ingest() {
+        Err(StoreError::NotAnArtifact(StoreFault::LeadsOut { .. })) => {
+            let given: Vec<PathBuf> = given.filter_map(|place| fs::canonicalize(work.join(place)).ok()).collect();
+            objects.mend_links(path, work, &given)?;
+            ingest()
+        }
+        ingested => ingested,
+    }
 }
 
 fn not_kept(error: &StoreError) -> Cause {

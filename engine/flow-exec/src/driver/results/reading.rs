@@ -7,7 +7,7 @@ use std::{
 };
 
 use flow_core::{
-    Artifact, Digest, Instance, Kept, Metrics, MetricsFile, NumberFiles, StepResult, event_file,
+    Artifact, Digest, Input, Instance, Kept, Metrics, MetricsFile, NumberFiles, StepResult, event_file,
     measure::{Record, read_again as read_numbers_again},
     plan::Reading,
     reason::{Cause, NoMetrics},
@@ -15,7 +15,10 @@ use flow_core::{
 use flow_store::{Inputs, Objects, StoreError, Tree};
 use walkdir::WalkDir;
 
-use super::numbers::{bytes_in, event_files_in, is_event_file, text_in, unread};
+use super::{
+    finish::mend_and_ingest,
+    numbers::{bytes_in, event_files_in, is_event_file, text_in, unread},
+};
 use crate::text;
 
 /// A file system keeps times in coarser steps than the clock that an end is read from.
@@ -87,7 +90,10 @@ pub(crate) fn collect_again(
     for output in instance.outputs.iter() {
         let path = work.join(&output.path);
         let artifact = match objects {
-            Some(objects) => objects.ingest_copy_of(&path, &work)?,
+            Some(objects) => {
+                let given = instance.inputs.iter().map(Input::place);
+                mend_and_ingest(objects, (&path, &work), given, || objects.ingest_copy_of(&path, &work))?
+            }
             None => {
                 let Tree { digest, kind, bytes, files } = inputs.hash_path(&path, false)?;
                 Artifact { digest, kind, bytes, files }

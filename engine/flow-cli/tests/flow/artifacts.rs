@@ -1,0 +1,65 @@
+//! Outputs of a step in the work folder of another one: their names, their places, and links in them.
+
+use std::fs;
+
+use crate::space;
+
+#[test]
+fn an_output_has_its_own_name_in_the_step_that_reads_it() {
+    let space = space();
+    let workflow = |name: &str| {
+        format!(
+            r#"
+flow: 1
+name: names
+steps:
+  z: {{run: "echo hi > log.txt; gzip -nc log.txt > {name}", outputs: [{name}]}}
+  plain: {{run: "gunzip -k ${{{{ steps.z.out }}}}; ls in/z"}}
+  count: {{matrix: {{book: [abyss, last days]}}, run: "mkdir -p out; echo ${{{{ book | sh }}}} > out/book.dat", outputs: [out/book.dat]}}
+  all: {{run: "for f in ${{{{ steps.count | map(attribute='out') | join(' ') }}}}; do ls $f; done"}}
+  pair: {{run: "echo bin > train.bin; echo pkl > train.pkl", outputs: [train.bin, train.pkl]}}
+  both: {{run: "cat ${{{{ steps.pair.outputs.train_bin }}}} ${{{{ steps.pair.outputs.train_pkl }}}}"}}
+"#
+        )
+    };
+    space.write("w.yaml", &workflow("log.txt.gz"));
+    space.flow(["run", "w.yaml"]).expect(0);
+    let said = |step: &str| space.flow(["logs", step]).expect(0).stdout();
+    assert!(said("plain").ends_with("log.txt\nlog.txt.gz\n"), "{}", said("plain"));
+    let all = said("all");
+    assert!(all.contains("in/count/book=abyss/out/book.dat\nin/count/book=%22last%20days%22/out/book.dat\n"), "{all}");
+    assert!(said("both").ends_with("bin\npkl\n"), "{}", said("both"));
+    // The same content under another name is another output for a program.
+    space.write("w.yaml", &workflow("other.txt.gz"));
+    let ran = space.flow(["run", "w.yaml"]).expect(0).stdout();
+    assert_eq!(space.ran(), ["z", "plain"], "{ran}");
+    assert!(ran.contains("it now reads the output `z/other.txt.gz`"), "{ran}");
+}
+
+#[test]
+fn a_link_in_an_output_is_kept_if_it_leads_into_the_output_or_to_an_input() {
+    let space = space();
+    let workflow = r#"
+flow: 1
+name: links
+steps:
+  latest:
+    run: |
+      mkdir out && echo three > out/3.ckpt
+      ln -s $PWD/out/3.ckpt out/last.ckpt
+      ln -s $PWD/data/x.csv out/x.csv
+      ln -s $(realpath data) out/data
+      ln -s ../train.py out/train.py
+    inputs: [data, train.py]
+    outputs: [out]
+  read: {run: "cat ${{ steps.latest.out }}/*.* ${{ steps.latest.out }}/data/x.csv"}
+  away: {run: "mkdir out; ln -s /etc/passwd out/users", outputs: [out]}
+"#;
+    space.write("w.yaml", workflow).write("train.py", "code\n").write("data/x.csv", "x\n");
+    let away = space.flow(["run", "w.yaml", "-k"]).expect(1).stdout();
+    assert!(away.contains("`/etc/passwd`, which is neither in the output nor an input: copy the file"), "{away}");
+    let said = space.flow(["logs", "read"]).expect(0).stdout();
+    assert!(said.ends_with("three\nthree\ncode\nx\nx\n"), "{said}");
+    space.flow(["get", "latest", "--to", "kept"]).expect(0);
+    assert_eq!(fs::read_link(space.path("kept/last.ckpt")).unwrap().to_str(), Some("3.ckpt"));
+}
