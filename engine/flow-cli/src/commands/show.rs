@@ -1,10 +1,12 @@
 //! `flow show`.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::{ArtifactKind, Digest, Environment, FRAMEWORKS, GpuUsage, Mode, StepResult};
+use flow_exec::attempt::Folder;
 use flow_report::measured;
 use flow_store::{Objects, RunDir, StoreDir};
 use jiff::tz::TimeZone;
@@ -68,7 +70,13 @@ impl Show {
             match result {
                 Some(result) if self.json => output.json(&with_start(&result, &mut past, shown)?)?,
                 Some(result) => {
-                    let began = Began { how: past.as_run(&result), why: why_it_ran(&result, &mut past, shown) };
+                    let last = view.attempts_of(shown).flatten().last();
+                    let work = last.map(|attempt| Folder::at(place.store.path().join(&attempt.folder)).work());
+                    let began = Began {
+                        how: past.as_run(&result),
+                        why: why_it_ran(&result, &mut past, shown),
+                        work: work.filter(|work| work.exists()),
+                    };
                     for line in card(&shown.label, &result, &began, &objects, &TimeZone::system()) {
                         output.line(line)?;
                     }
@@ -87,10 +95,12 @@ impl Show {
     }
 }
 
-/// How the attempt began that made a result.
+/// How the attempt began that made a result, and where.
 struct Began {
     how: AsRun,
     why: Option<String>,
+    /// Its work folder, if that was kept.
+    work: Option<PathBuf>,
 }
 
 fn why_it_ran(result: &StepResult, past: &mut Past<'_>, shown: &Shown) -> Option<String> {
@@ -205,6 +215,9 @@ fn card(label: &str, result: &StepResult, began: &Began, objects: &Objects, zone
     };
     if let Some(cause) = &result.cause {
         row("message", reasons::cause(cause));
+    }
+    if let Some(work) = &began.work {
+        row("work folder", work.display().to_string());
     }
     for why in &result.spoiled {
         row("spoiled", reasons::spoiled(why));

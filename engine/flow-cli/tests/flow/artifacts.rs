@@ -63,3 +63,15 @@ steps:
     space.flow(["get", "latest", "--to", "kept"]).expect(0);
     assert_eq!(fs::read_link(space.path("kept/last.ckpt")).unwrap().to_str(), Some("3.ckpt"));
 }
+
+#[test]
+fn show_names_the_work_folder_of_a_step_that_failed() {
+    let space = space();
+    let steps = "  bad: {run: 'echo half > half.txt; exit 3'}\n  good: {run: 'true'}\n";
+    space.write("w.yaml", &format!("flow: 1\nname: kept\nsteps:\n{steps}"));
+    space.flow(["run", "w.yaml", "-k"]).expect(1);
+    let shown = space.flow(["show", "bad"]).expect(0).stdout();
+    let folder = shown.lines().find_map(|line| line.trim().strip_prefix("work folder")).expect("a work folder").trim();
+    assert_eq!(fs::read_to_string(format!("{folder}/half.txt")).unwrap(), "half\n");
+    assert!(!space.flow(["show", "good"]).expect(0).stdout().contains("work folder"));
+}
