@@ -181,7 +181,10 @@ fn property(key: &Key) -> Value {
                 {"type": "object", "additionalProperties": false, "required": ["path"], "properties": {
                     "path": {"type": "string"}, "by": {"enum": ["content", "listing"]}}},
             ]});
-            paths(member(path))
+            // A path as the name is the place of an output of another step.
+            let mut inputs = paths(member(path));
+            inputs["anyOf"][1]["propertyNames"] = json!({"minLength": 1});
+            inputs
         }
         Kind::Outputs => paths(json!({"type": "string", "minLength": 1})),
         Kind::Metrics => metrics(),

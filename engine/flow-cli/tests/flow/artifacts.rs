@@ -37,6 +37,42 @@ steps:
 }
 
 #[test]
+fn an_output_is_put_where_the_script_looks_for_it() {
+    let space = space();
+    let workflow = r#"
+flow: 1
+name: places
+steps:
+  prepare:
+    run: mkdir -p data/char/meta && echo train > data/char/train.bin && echo meta > data/char/meta/a.txt
+    outputs: {bin: data/char/train.bin, meta: data/char/meta}
+  train:
+    run: cat data/char/train.bin data/char/meta/a.txt; ls; echo loss 1
+    inputs:
+      script: train.py
+      data/char/train.bin: "${{ steps.prepare.outputs.bin }}"
+      data/char/meta: "${{ steps.prepare.outputs.meta }}"
+    metrics: {stdout: "loss {loss}"}
+"#;
+    space.write("w.yaml", workflow).write("train.py", "");
+    space.flow(["run", "w.yaml"]).expect(0);
+    let said = space.flow(["logs", "train"]).expect(0).stdout();
+    assert!(said.ends_with("train\nmeta\ndata\ntrain.py\nloss 1\n"), "{said}");
+    assert!(space.flow(["run", "w.yaml"]).expect(0).stdout().contains("nothing to do"));
+    space.write("w.yaml", &workflow.replace("echo meta >", "echo more >"));
+    let ran = space.flow(["run", "w.yaml"]).expect(0).stdout();
+    assert_eq!(space.ran(), ["prepare", "train"]);
+    assert!(ran.contains("the output at `data/char/meta` changed"), "{ran}");
+    // Another place is another input.
+    space.write(
+        "w.yaml",
+        &workflow.replace("echo meta >", "echo more >").replace("      data/char/meta:", "      char:"),
+    );
+    space.flow(["run", "w.yaml"]).expect(1);
+    assert_eq!(space.ran(), ["train!"]);
+}
+
+#[test]
 fn a_link_in_an_output_is_kept_if_it_leads_into_the_output_or_to_an_input() {
     let space = space();
     let workflow = r#"

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     CorunGpus, CorunMember, Diagnostic, Exclusive, GroupId, Input, Instance, InstanceId, Machine, Need, Place,
     ResourceRequest, Slurm, StepId,
-    expr::{Expr, Scope},
+    expr::{Expr, Scope, Template},
     reason::Cause,
     spec::{
         at::{At, On, Problems, Seg},
@@ -206,7 +206,7 @@ pub(super) fn build(
                 // If both are the same for all instances, one check is enough.
                 let same = keys.inputs.is_ready() && keys.outputs.is_ready();
                 if problems.0.len() == before && (!same || plans[at].places.is_empty()) {
-                    apart::check(step, &instance, !plan.reads.is_empty(), problems);
+                    apart::check(step, &instance, &plans[at], problems);
                 }
                 edges.needs(plans, place, instances, agreements, &mut instance, problems);
                 let corun = keys.corun.get(&scope, &label, problems).filter(|_| instance.skip.is_none());
@@ -429,7 +429,8 @@ impl Groups {
 }
 
 /// Named inputs as a mapping: `inputs` in expressions.
-pub(super) fn inputs_value(inputs: &[Input]) -> Value {
+pub(super) fn inputs_value(inputs: &[Input], placed: &[(String, Template)]) -> Value {
     let named = inputs.iter().filter(|i| !i.in_place).filter_map(|i| Some((i.name.clone()?, Value::from(i.place()))));
-    Value::from_pairs(named.collect::<Vec<_>>())
+    let placed = placed.iter().map(|(place, _)| (place.clone(), Value::from(place.as_str())));
+    Value::from_pairs(named.chain(placed).collect::<Vec<_>>())
 }

@@ -31,16 +31,15 @@ pub(super) struct Lazy<T> {
 
 impl<T: Clone> Lazy<T> {
     fn new(
-        step: &Step,
+        template: Option<&Template>,
         plan: &StepPlan,
-        key: &'static str,
         default: T,
         typed: fn(&Value) -> Typed<T>,
         scope: &Value,
         problems: &mut Problems,
     ) -> Self {
         let mut lazy = Lazy { ready: None, template: None, typed, default };
-        match step.parts.value(key) {
+        match template {
             None => lazy.ready = Some(lazy.default.clone()),
             Some(template) => match template.fold(scope, &plan.now(scope)) {
                 Ok(folded) => match folded.as_const() {
@@ -116,9 +115,10 @@ impl Keys {
     pub(super) fn new(step: &Step, plan: &StepPlan, scope: &Value, problems: &mut Problems) -> Self {
         macro_rules! lazy {
             ($key:literal, $default:expr, $typed:expr) => {
-                Lazy::new(step, plan, $key, $default, $typed, scope, problems)
+                Lazy::new(step.parts.value($key), plan, $default, $typed, scope, problems)
             };
         }
+        let own = step.parts.value("inputs").map(|inputs| files::split(inputs).0);
         Keys {
             gpus: lazy!("gpus", 0, |v| typed::count(v, 0)),
             gpu_memory: lazy!("gpu_memory", None, |v| optional(v, typed::size)),
@@ -133,7 +133,7 @@ impl Keys {
             resume: lazy!("resume", true, typed::boolean),
             priority: lazy!("priority", 0, typed::integer),
             slurm: lazy!("slurm", SlurmJob::default(), slurm::job),
-            inputs: lazy!("inputs", Arc::default(), |v| files::inputs(v).map(Arc::from)),
+            inputs: Lazy::new(own.as_ref(), plan, Arc::default(), |v| files::inputs(v).map(Arc::from), scope, problems),
             outputs: lazy!("outputs", plan.outputs.clone(), |v| files::outputs(v).map(Arc::from)),
         }
     }

@@ -23,6 +23,7 @@ use crate::{
     shell::Shell,
     spec::{
         at::{At, Problems},
+        files,
         raw::{Part, RawMatrix, RawPoint},
         step::{Action, Step},
     },
@@ -50,6 +51,8 @@ pub(super) struct StepPlan {
     pub(super) with: Template,
     /// `env:`, folded.
     pub(super) env: Template,
+    /// Outputs of other steps under `inputs:`, by their places in the work folder.
+    pub(super) placed: Vec<(String, Template)>,
     /// Before they start, all instances have the same `with`.
     pub(super) uniform: bool,
     /// Whether results may determine a user's path in `with`.
@@ -173,6 +176,7 @@ pub(super) fn prepare(step: &Step, context: &mut PrepareContext<'_>, problems: &
         shell: step.shell,
         with: empty.clone(),
         env: empty,
+        placed: step.parts.value("inputs").map(|inputs| files::split(inputs).1).unwrap_or_default(),
         uniform: true,
         has_late_inputs: false,
         own_names,

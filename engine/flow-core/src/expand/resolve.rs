@@ -73,10 +73,32 @@ impl Expansion {
                 Body::Builtin { name: name.clone(), with: self.with(instance, plan, &scope, settled, render)? }
             }
         };
-        let links = mem::take(&mut *links.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut links = mem::take(&mut *links.lock().unwrap_or_else(PoisonError::into_inner));
+        for (place, output) in &plan.placed {
+            links.insert(self.placed(instance, plan, settled, (place, output))?);
+        }
         let mut resolved = Resolved { body, env, links: links.into_iter().collect(), inputs: Vec::new() };
         self.name_inputs(instance, plan, &mut resolved, render);
         Ok(resolved)
+    }
+
+    /// An output of another step in its place under `inputs:`.
+    fn placed(
+        &self,
+        instance: &Instance,
+        plan: &StepPlan,
+        settled: &dyn Settled,
+        (place, output): (&str, &Template),
+    ) -> Result<Link, Fault> {
+        let read = Arc::default();
+        let scope = Value::from_object(self.scope(instance, plan, settled, Render::Digests, &read));
+        let value = output.eval(&scope).map_err(|e| self.unresolved(instance, output, "inputs", e))?;
+        let read = read.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = read.iter().find(|link| value.as_str() == Some(&*link.digest.to_string()));
+        found.map(|link| Link { path: place.to_owned(), digest: link.digest }).ok_or_else(|| {
+            let at = self.place(&output.at, On::Key);
+            format!("`{}` ({at}): `{place}` under `inputs` is not one output of a step", instance.label).into()
+        })
     }
 
     /// The command of an instance and its declared shell, before anything has run. A word replaces values from results.
@@ -154,9 +176,10 @@ impl Expansion {
                 });
                 let brought =
                     instance.inputs.iter().filter(|input| !input.in_place).map(Input::place).filter(|p| !p.is_empty());
+                let placed = plan.placed.iter().map(|(place, _)| place.clone());
                 let lies_in =
                     |place: String| text.strip_prefix(&*place).is_some_and(|r| r.is_empty() || r.starts_with('/'));
-                if links.chain(brought).any(lies_in) {
+                if links.chain(brought).chain(placed).any(lies_in) {
                     continue;
                 }
                 resolved.inputs.push(Input {
@@ -248,7 +271,7 @@ impl Expansion {
         scope.axes =
             plan.matrix.at(place.0 as usize).map(|(axis, value)| (axis.name.clone(), value.value.clone())).collect();
         scope.steps = Some(Value::from_object(steps));
-        scope.inputs = Some(inputs_value(&instance.inputs));
+        scope.inputs = Some(inputs_value(&instance.inputs, &plan.placed));
         scope.seed = Some(instance.seed);
         scope
     }

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use minijinja::value::{Value, ValueKind};
 
 use super::{
-    at::Seg,
+    at::{Problems, Seg},
     typed::{Below, Typed, What, Wrong, all, expected, identifier, known, list, mapping, other, seg, text, texts},
 };
 use crate::{
     Diagnostic, Input, Output,
+    expr::{Node, Template},
     paths::{normal, within},
 };
 
@@ -38,6 +39,57 @@ pub(crate) fn inputs(value: &Value) -> Typed<Vec<Input>> {
     };
     apart(&found)?;
     Ok(found.into_iter().map(|(_, input)| input).collect())
+}
+
+/// `inputs:` in two parts: files of the author, and outputs of other steps by their places in the work folder,
+/// `{data/x: "${{ steps.a.out }}"}`.
+pub(crate) fn split(inputs: &Template) -> (Template, Vec<(String, Template)>) {
+    let Node::Map(members) = &inputs.node else { return (inputs.clone(), Vec::new()) };
+    let (mut own, mut placed) = (Vec::new(), Vec::new());
+    for (key, node) in members {
+        let member = Template { at: inputs.at.key(key), node: node.clone() };
+        let mut is_late = false;
+        member.visit(&mut |expr, _| is_late |= expr.is_late());
+        match is_late {
+            true => placed.push((normal(key), member)),
+            false => own.push((key.clone(), node.clone())),
+        }
+    }
+    (Template { at: inputs.at.clone(), node: Node::Map(own) }, placed)
+}
+
+/// Checks the outputs of other steps under `inputs:`, as far as that is possible before they are there.
+pub(super) fn check_placed(inputs: &Template, problems: &mut Problems) {
+    let placed = split(inputs).1;
+    for (n, (place, member)) in placed.iter().enumerate() {
+        let problem = if let Err(wrong) = inside(place, "the place") {
+            wrong.into_iter().find_map(|wrong| match wrong.what {
+                What::Other(what) => Some(what),
+                What::Type { .. } => None,
+            })
+        } else if let Some((twin, _)) = placed[..n].iter().find(|(twin, _)| relation(place, twin).is_some()) {
+            Some(Diagnostic::new(format!("`{twin}` and `{place}` would lie inside one another in the work folder")))
+        } else if !matches!(member.node, Node::Expr(_)) {
+            let what = Diagnostic::new(format!("`{place}` is not one output of a step"));
+            problems.value(&member.at, what.label("expected `${{ steps.NAME.out }}` and nothing else"));
+            None
+        } else {
+            None
+        };
+        if let Some(what) = problem {
+            problems.key(&member.at, what);
+        }
+    }
+}
+
+/// How a path lies to another one: it is that, lies in it, or holds it.
+pub(crate) fn relation(path: &str, other: &str) -> Option<&'static str> {
+    match () {
+        () if path == other => Some("is"),
+        () if within(path, other) => Some("lies in"),
+        () if within(other, path) => Some("holds"),
+        () => None,
+    }
 }
 
 /// No two inputs lie in the same place of the work folder, and those that are inside one another there do so where they are, too.
@@ -149,7 +201,7 @@ pub(crate) fn outputs(value: &Value) -> Typed<Vec<Output>> {
     let mut wrong: Vec<Wrong> = Vec::new();
     let has_several = found.len() > 1;
     for (place, output) in found {
-        let path = inside(&output.path).and_then(|path| {
+        let path = inside(&output.path, "the output").and_then(|path| {
             identifier(&output.name, "an output").map_err(|mut wrong| {
                 if let Some(What::Other(what)) = wrong.first_mut().map(|w| &mut w.what) {
                     what.help.push(NAMES.to_owned());
@@ -204,18 +256,18 @@ pub(super) fn is_pattern(path: &str) -> bool {
 }
 
 /// A path in the work folder, cleaned of `.` and doubled slashes.
-fn inside(path: &str) -> Typed<String> {
+fn inside(path: &str, what: &str) -> Typed<String> {
     let parts = || path.split('/').filter(|p| !p.is_empty() && *p != ".");
     let first = parts().next();
     if path.starts_with('/') || parts().any(|part| part == "..") || first.is_none() {
         return other(
-            Diagnostic::new(format!("the output `{path}` is not in the step's work folder"))
+            Diagnostic::new(format!("{what} `{path}` is not in the step's work folder"))
                 .label("expected a relative path without `..`"),
         );
     }
     if is_pattern(path) {
         return other(
-            Diagnostic::new(format!("the output `{path}` is a pattern"))
+            Diagnostic::new(format!("{what} `{path}` is a pattern"))
                 .label("expected the path of a file or a folder")
                 .help("`outputs` takes no patterns: name each file, or the folder that they are in"),
         );

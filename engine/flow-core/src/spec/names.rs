@@ -4,8 +4,9 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
     at::{At, On, Problems},
+    files,
     keys::{self, MACHINE_FIELDS, Sees},
-    raw::File,
+    raw::{File, Part},
     step::Step,
 };
 use crate::{
@@ -71,7 +72,15 @@ fn step_names(step: &Step, names: &Names<'_>, problems: &mut Problems) {
     for (key, part) in step.parts.iter() {
         let Some(sees) = keys::find(keys::STEP, key).and_then(|k| k.sees) else { continue };
         let mut check = Check { key, sees, step: Some(step), names, problems };
-        part.visit(&mut |expr, at| check.expression(expr, at));
+        match part {
+            Part::Value(inputs) if key == "inputs" => {
+                let (own, placed) = files::split(inputs);
+                own.visit(&mut |expr, at| check.expression(expr, at));
+                check.sees.steps = true;
+                placed.iter().for_each(|(_, output)| output.visit(&mut |expr, at| check.expression(expr, at)));
+            }
+            part => part.visit(&mut |expr, at| check.expression(expr, at)),
+        }
     }
 }
 
@@ -195,7 +204,13 @@ impl Check<'_> {
         let is_param = self.names.params.contains(name);
         let is_axis = axes.contains(&name);
         if unseen || is_axis && !self.sees.axes || is_param && !self.sees.params && !is_axis {
-            let what = Diagnostic::new(format!("`{}` cannot see `{name}`", self.key)).help(self.visible());
+            let what = Diagnostic::new(format!("`{}` cannot see `{name}`", self.key));
+            let what = what.help(match (self.key, name) {
+                ("inputs", "steps") => {
+                    "give the output a place: `inputs: {data/x: \"${{ steps.NAME.out }}\"}`".to_owned()
+                }
+                _ => self.visible(),
+            });
             return self.add(at, expr, name, what);
         }
         let ours = matches!(name, "params" | "machine" | "steps" | "inputs") || name == "seed" && self.sees.steps;

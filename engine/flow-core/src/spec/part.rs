@@ -196,7 +196,8 @@ impl Reader<'_> {
                     }
                 }
             }
-            Kind::Env | Kind::Inputs | Kind::Outputs => {}
+            Kind::Inputs => files::check_placed(template, self.problems),
+            Kind::Env | Kind::Outputs => {}
             _ => self.problems.value(&template.at, Diagnostic::new(format!("`{}` is a mapping", key.name))),
         }
     }

@@ -95,12 +95,21 @@ fn commands() {
         (
             "twins",
             "in/pair/repetition=0/train.bin in/pair/repetition=0/out/train.pkl in/pair/repetition=0/log.txt",
-            vec!["in/pair/repetition=0/log.txt", "in/pair/repetition=0/out/train.pkl", "in/pair/repetition=0/train.bin"],
+            vec![
+                "in/pair/repetition=0/log.txt",
+                "in/pair/repetition=0/out/train.pkl",
+                "in/pair/repetition=0/train.bin",
+            ],
         ),
         (
             "odds",
             "in/odd/name=%22it%27s%22/4.txt in/odd/name=%22a%2Fb%20c%22/5.txt in/odd/name=é/1.txt in/odd/name=%221%22/1.txt",
-            vec!["in/odd/name=%221%22/1.txt", "in/odd/name=%22a%2Fb%20c%22/5.txt", "in/odd/name=%22it%27s%22/4.txt", "in/odd/name=é/1.txt"],
+            vec![
+                "in/odd/name=%221%22/1.txt",
+                "in/odd/name=%22a%2Fb%20c%22/5.txt",
+                "in/odd/name=%22it%27s%22/4.txt",
+                "in/odd/name=é/1.txt",
+            ],
         ),
         ("best", "11 of 2", vec![]),
         ("numbers", "0.1", vec![]),
@@ -114,6 +123,36 @@ fn commands() {
     }
     let axes = format!("a={0},b={0},c={1}", "x".repeat(60), "é".repeat(60));
     assert_eq!(command(&e, "short").0, format!("in/long/{}/o/x.gz", Digest::of(axes.as_bytes()).short()));
+}
+
+#[test]
+fn an_output_is_put_where_inputs_say() {
+    let e = expand(&steps(
+        r#"
+  prepare: {run: x, outputs: [data/train.bin, data/train.pkl]}
+  point: {matrix: {v: [1, 2]}, run: x, outputs: [o.csv]}
+  train:
+    matrix: {v: [2]}
+    run: python train.py --points ${{ inputs.points }}
+    inputs:
+      script: train.py
+      data/x/train.bin: "${{ steps.prepare.outputs.data_train_bin }}"
+      ./meta/: "${{ steps.prepare.outputs.data_train_pkl }}"
+      points: "${{ steps.point.out }}"
+  list: {run: x, inputs: {all: "${{ steps.point }}"}}
+  text: {run: x, inputs: {all: "${{ steps.prepare.outcome }}"}}
+"#,
+    ));
+    let (line, links) = command(&e, "train[v=2]");
+    assert_eq!(line, "python train.py --points points");
+    assert_eq!(links, ["data/x/train.bin", "meta", "points"]);
+    let train = &e.instances[id(&e, "train[v=2]").index()];
+    assert_eq!(train.inputs.iter().map(|input| &*input.path).collect::<Vec<_>>(), ["train.py"]);
+    assert_eq!(train.needs.iter().map(|need| need.on).collect::<Vec<_>>(), [id(&e, "prepare"), id(&e, "point[v=2]")]);
+    for label in ["list", "text"] {
+        let error = resolve(&e, label, &ended(&e)).expect_err(label);
+        assert!(error.ends_with("`all` under `inputs` is not one output of a step"), "{error}");
+    }
 }
 
 #[test]
@@ -162,6 +201,7 @@ fn a_path_is_an_input_whenever_it_is_known() {
   late: {uses: images/prepare, with: {photos: "${{ '../other' if steps.judge.metrics.top1 < 1 else steps.first.out }}", version: v7}}
   inside: {uses: images/prepare, with: {photos: "${{ steps.first.out }}/cats", version: v7}}
   named: {uses: images/prepare, with: {photos: "${{ inputs.mine }}", version: v7}, inputs: {mine: ./some/mine}}
+  placed: {uses: images/prepare, with: {photos: "${{ inputs.mine }}", version: v7}, inputs: {mine: "${{ steps.first.out }}"}}
 "#,
     )
     .replace("photos: null", "photos: ./own"));
@@ -184,6 +224,7 @@ fn a_path_is_an_input_whenever_it_is_known() {
         ("late", vec![], vec!["../other"], "/lab/other"),
         ("inside", vec![], vec![], "in/first/out/photos/cats"),
         ("named", vec![], vec![], "some/mine"),
+        ("placed", vec![], vec![], "mine"),
     ] {
         assert_eq!(planned(label), early, "{label}");
         assert_eq!(
@@ -196,7 +237,7 @@ fn a_path_is_an_input_whenever_it_is_known() {
     }
     let may_be_late = |label: &str| e.steps[e.instances[id(&e, label).index()].step.index()].has_late_inputs;
     assert!(may_be_late("late"));
-    assert!(["first", "dataset", "inside", "named"].iter().all(|label| !may_be_late(label)));
+    assert!(["first", "dataset", "inside", "named", "placed"].iter().all(|label| !may_be_late(label)));
 }
 
 #[test]

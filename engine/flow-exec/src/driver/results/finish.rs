@@ -236,8 +236,8 @@ fn absent(output: &Output, instance: &Instance, resolved: &Resolved, work: &Path
     }
     let inputs = instance.inputs.iter().chain(&resolved.inputs).map(|input| PathBuf::from(&*input.place()));
     let outputs = instance.outputs.iter().map(|output| PathBuf::from(&output.path));
-    // Its inputs from other steps are in `in`.
-    let known: BTreeSet<PathBuf> = inputs.chain(outputs).chain(["in".into()]).collect();
+    let artifacts = resolved.links.iter().map(|link| PathBuf::from(&link.path));
+    let known: BTreeSet<PathBuf> = inputs.chain(outputs).chain(artifacts).chain(["in".into()]).collect();
     let mut new = leftover(work, &known, &path);
     let more = new.len().saturating_sub(NAMED) as u32;
     new.truncate(NAMED);
