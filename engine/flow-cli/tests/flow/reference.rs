@@ -105,6 +105,8 @@ fn every_example_passes() {
         "compare.py",
         "data/a.txt",
         "resnet34.safetensors",
+        "pack.py",
+        "photos/a.jpg",
     ] {
         space.write(file, "");
     }
