@@ -26,9 +26,9 @@ Examples:
   flow audit 'train[lr=0.1]'             this instance
   flow audit -w sweep.yaml               one instance of each step with a command
 
-The step runs once, in a work folder of its own, under strace, which slows it down. It is not measured, takes no turn
-with other steps, and its result is not kept. Steps that it needs must have run before. `flow why` shows the answer until
-an edit changes the step.")]
+The step runs once, in a work folder of its own, under strace, which slows it down. It is not
+measured, does not wait for other steps, and its result is not kept. Steps that it needs must have
+run before. `flow why` shows the answer until an edit changes the step.")]
 pub(crate) struct Audit {
     /// Steps, or instances such as 'train[lr=0.1]' [default: every step]
     #[arg(value_name = "STEP")]
@@ -176,9 +176,9 @@ pub(super) fn kept(audited: &Audited) -> String {
     let more = all.len().saturating_sub(NAMED);
     all.truncate(NAMED);
     let read = match (all.is_empty(), more) {
-        (true, _) => "nothing else".to_owned(),
-        (false, 0) => format!("also {}", all.join(", ")),
-        (false, more) => format!("also {} and {more} more", all.join(", ")),
+        (true, _) => "read nothing else".to_owned(),
+        (false, 0) => format!("also read {}", all.join(", ")),
+        (false, more) => format!("also read {} and {more} more", all.join(", ")),
     };
-    format!("audited on {day} with this command and these inputs: it read {read} in that run")
+    format!("audited on {day} with this command and these inputs: it {read} in that run")
 }

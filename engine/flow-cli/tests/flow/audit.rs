@@ -51,7 +51,7 @@ fn a_step_is_audited_and_its_answer_is_kept_until_an_edit() {
     assert_eq!(open, "b: not audited (it needs a, which must run first)\n");
     said(&["run", "w.yaml"], 0);
     let why = said(&["why", "a"], 0);
-    let line = "with this command and these inputs: it read also data/x.csv, ~/.toy/m.npz in that run\n";
+    let line = "with this command and these inputs: it also read data/x.csv, ~/.toy/m.npz in that run\n";
     assert!(
         why.contains("a: audited on ") && why.split_whitespace().collect::<Vec<_>>().join(" ").contains(line.trim()),
         "{why}"
