@@ -242,6 +242,8 @@ pub struct Input {
     pub path: String,
     /// Hash names and sizes only.
     pub by_listing: bool,
+    /// A folder becomes a private copy that the step may change.
+    pub copy: bool,
     /// Whether it comes from a plugin's parameter: read in place, not linked into the work folder. Its name is `with.`
     /// and the parameter.
     pub in_place: bool,

@@ -179,7 +179,7 @@ fn property(key: &Key) -> Value {
             let path = json!({"anyOf": [
                 {"type": "string", "minLength": 1},
                 {"type": "object", "additionalProperties": false, "required": ["path"], "properties": {
-                    "path": {"type": "string"}, "by": {"enum": ["content", "listing"]}}},
+                    "path": {"type": "string"}, "by": {"enum": ["content", "listing"]}, "copy": {"type": "boolean"}}},
             ]});
             // A path as the name is the place of an output of another step.
             let mut inputs = paths(member(path));

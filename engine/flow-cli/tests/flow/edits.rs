@@ -120,6 +120,13 @@ fn an_input_folder_belongs_to_the_step_and_its_files_are_read_only() {
     assert!(space.flow(["run", "a.yaml"]).expect(0).text().contains("nothing to do"), "both have results");
     assert_eq!(files_below(&space.path("d")).len(), 2);
 
+    let private = "\n  one: {run: 'echo x >> d/a.txt; cat d/a.txt', inputs: [{path: d, copy: true}]}
+  two: {run: 'cat d/a.txt', inputs: [{path: d, copy: true}], needs: [one]}\n";
+    space.write("c.yaml", &format!("flow: 1\nname: c\nsteps:{private}"));
+    space.flow(["run", "c.yaml"]).expect(0);
+    assert_eq!((printed(&space, "c.yaml", "one"), printed(&space, "c.yaml", "two")), ("ax".into(), "a".into()));
+    assert!(space.flow(["run", "c.yaml"]).expect(0).text().contains("nothing to do"));
+
     // Who writes into a file in spite of its mode has no result, and is told which file it was.
     let forced = "\n  forces: {run: 'chmod u+w d/a.txt; echo x > d/a.txt', inputs: [d]}\n";
     space.write("b.yaml", &format!("flow: 1\nname: b\nsteps:{forced}"));

@@ -37,13 +37,18 @@ pub(super) fn check(step: &Step, instance: &Instance, plan: &StepPlan, problems:
         for input in inputs() {
             let place = input.place();
             let Some(how) = relation(&path, &place) else { continue };
+            // A copy may be changed, and taken as an output.
+            if input.copy && how != "holds" {
+                continue;
+            }
             let shown = match normal(&input.path) == place {
                 true => format!("the input `{place}`"),
                 false => format!("the input `{}`, which appears as `{place}`", input.path),
             };
             let what = Diagnostic::new(format!("the output `{}` {how} {shown}", output.path));
             let what = what.help(format!(
-                "inputs are read-only: write to another folder; to change files, copy them first with `cp -r {place} new; chmod -R u+w new`"
+                "inputs are read-only: write to another folder, or write `{{path: {}, copy: true}}` under `inputs:`",
+                input.path
             ));
             let (at, text) = match (step.parts.value("outputs"), step.parts.value("inputs")) {
                 (Some(outputs), _) => (&outputs.at, &output.path),

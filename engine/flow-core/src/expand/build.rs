@@ -228,7 +228,13 @@ pub(super) fn build(
 fn path_inputs(schema: &Schema, json: &Json, unknown: &[Vec<Seg>]) -> Vec<Input> {
     let known = schema.marked(json, Mark::Path).into_iter().filter(|(path, _)| !unknown.contains(path));
     known
-        .map(|(path, text)| Input { name: Some(dotted(&path)), path: text, by_listing: false, in_place: true })
+        .map(|(path, text)| Input {
+            name: Some(dotted(&path)),
+            path: text,
+            by_listing: false,
+            copy: false,
+            in_place: true,
+        })
         .collect()
 }
 

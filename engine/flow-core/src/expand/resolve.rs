@@ -186,6 +186,7 @@ impl Expansion {
                     name: Some(name.clone()),
                     path: text.clone(),
                     by_listing: false,
+                    copy: false,
                     in_place: true,
                 });
             }

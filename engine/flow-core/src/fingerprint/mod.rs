@@ -12,7 +12,7 @@
 //! | the plugin's digest and protocol version | the plugin's location, the version that it prints |
 //! | for a built-in: its version, and every result, title and setting that it sees | how often and in which run a result was reused |
 //! | digests of the artifacts that it reads, and their file names, or their places under `inputs:` | the name and the axes of the step that made them |
-//! | declared `inputs:`: the place in the work folder and the content (names and sizes with `by: listing`); for a folder named by a parameter, the content alone | modification times, absolute paths, host name, time |
+//! | declared `inputs:`: the place in the work folder and the content (names and sizes with `by: listing`); for a folder named by a parameter, the content alone | modification times, absolute paths, host name, time, `copy:` of an input |
 //! | declared `outputs:`, and where its `metrics:` are read | `record`, `retries`, `timeout`, `resume`, `priority`, `when` |
 //! | values of `env:` | `secrets:` |
 //! | the seed, and the repetition if the step does not read its seed; the values of axes that the step does not read, because they only distinguish repetitions | the number of repetitions |

@@ -90,7 +90,7 @@ pub(crate) fn sample() -> Sample {
 }
 
 fn input(path: &str, by_listing: bool) -> Input {
-    Input { name: None, path: path.to_owned(), by_listing, in_place: false }
+    Input { name: None, path: path.to_owned(), by_listing, copy: false, in_place: false }
 }
 
 impl Sample {

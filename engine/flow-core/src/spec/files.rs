@@ -17,14 +17,14 @@ use crate::{
 pub(crate) fn inputs(value: &Value) -> Typed<Vec<Input>> {
     const WHAT: &str = "a list of paths, or a mapping of names and paths";
     let input = |name: Option<String>, value: &Value| {
-        let (path, by_listing) = match value.kind() {
-            ValueKind::Map => listing(value)?,
-            _ => (text(value)?, false),
+        let (path, by_listing, copy) = match value.kind() {
+            ValueKind::Map => detailed(value)?,
+            _ => (text(value)?, false, false),
         };
         if path.trim().is_empty() {
             return other(Diagnostic::new("the path is empty"));
         }
-        Ok(Input { name, path, by_listing, in_place: false })
+        Ok(Input { name, path, by_listing, copy, in_place: false })
     };
     let found: Vec<(Seg, Input)> = match value.kind() {
         ValueKind::Seq => all(list(value, WHAT)?.iter().enumerate().map(|(i, v)| {
@@ -150,9 +150,10 @@ fn placed(input: Input) -> Typed<Input> {
     Ok(input)
 }
 
-fn listing(value: &Value) -> Typed<(String, bool)> {
-    const KEYS: [&str; 2] = ["path", "by"];
-    let entries = mapping(value, "`{path: PATH, by: listing}`")?;
+/// The path of `{path: PATH, by: listing, copy: true}`, and whether each of both is said.
+fn detailed(value: &Value) -> Typed<(String, bool, bool)> {
+    const KEYS: [&str; 3] = ["path", "by", "copy"];
+    let entries = mapping(value, "`{path: PATH, by: listing}` or `{path: PATH, copy: true}`")?;
     for (key, _) in &entries {
         known(key, &KEYS, "an input")?;
     }
@@ -165,7 +166,16 @@ fn listing(value: &Value) -> Typed<(String, bool)> {
         Some((_, Some("listing"))) => true,
         Some((v, _)) => expected(v, "`listing` (names and sizes only) or `content`").below(seg("by"))?,
     };
-    Ok((text(path).below(seg("path"))?, by))
+    let copy = match find("copy").map(|v| (v, bool::try_from(v.clone()))) {
+        None => false,
+        Some((_, Ok(copy))) if !copy || !by => copy,
+        Some((_, Ok(_))) => {
+            let what = Diagnostic::new("an input by listing cannot be copied: its contents may change during the run");
+            return other(what).below(seg("copy"));
+        }
+        Some((v, Err(_))) => expected(v, "`true` or `false`").below(seg("copy"))?,
+    };
+    Ok((text(path).below(seg("path"))?, by, copy))
 }
 
 /// `outputs:`. The only one of a list is named `out`. Several are named by their files, without suffix; if two would have

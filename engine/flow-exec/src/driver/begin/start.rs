@@ -5,7 +5,7 @@ use std::{
     ffi::OsString,
     fs, io,
     net::TcpListener,
-    os::unix::fs::symlink,
+    os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -137,6 +137,10 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
         if is_folder {
             folders.insert(input.place(), author);
         }
+        if is_folder && input.copy {
+            copy_writable(&from, &to).map_err(not_brought)?;
+            continue;
+        }
         let done = match captured.last().filter(|captured| captured.is_copy() && captured.path() == from) {
             // Where the file system has no hard links, the folder is a link, which the step shares with others.
             Some(copy) if is_folder => copy.link_to(&to).or_else(|_| {
@@ -237,6 +241,22 @@ fn replace(value: &mut Value, by: &BTreeMap<String, Arc<Captured>>, given: &mut 
         Value::Object(fields) => fields.values_mut().for_each(|field| replace(field, by, given)),
         _ => {}
     }
+}
+
+/// Copies a folder, with what its links lead to, so that a step may change everything in it.
+fn copy_writable(from: &Path, to: &Path) -> io::Result<()> {
+    for entry in WalkDir::new(from).follow_links(true) {
+        let entry = entry?;
+        let to = to.join(entry.path().strip_prefix(from).unwrap_or(entry.path()));
+        if entry.file_type().is_dir() {
+            fs::create_dir(&to)?;
+        } else {
+            fs::copy(entry.path(), &to)?;
+            let mode = fs::metadata(&to)?.permissions().mode();
+            fs::set_permissions(&to, fs::Permissions::from_mode(mode | 0o200))?;
+        }
+    }
+    Ok(())
 }
 
 /// True if an input is already at its path inside another input's folder. `folders`: the authors' folders by their
