@@ -28,7 +28,7 @@ pub use driver::{
     Since, Unasked, Unaudited, Update, WithheldFile, accept, audit, audited, cancel_jobs, carry, check, done_by_others,
     end_strays, ended_since, environment, forecast, forget, going_on, has_audits, ignored, import, jobs_going_on,
     jobs_left, named, on_each_model, open, overview, parts, plan, plan_elsewhere, plugin_digests, predict,
-    present_inputs, progress, remake, rules, run,
+    placement_variables, present_inputs, progress, remake, rules, run,
 };
 pub use error::ExecError;
 pub use node::{serve as serve_node, stay};

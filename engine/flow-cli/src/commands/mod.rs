@@ -32,6 +32,7 @@ pub(crate) mod results;
 pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod schema;
+pub(crate) mod shell;
 pub(crate) mod show;
 pub(crate) mod simulate;
 pub(crate) mod status;
@@ -92,6 +93,8 @@ pub(crate) enum Command {
     Logs(logs::Logs),
     /// Show a step's results: metrics, usage, circumstances, files
     Show(show::Show),
+    /// Open a shell in the work folder that a failed step left
+    Shell(shell::Shell),
     /// Copy the output files of a step to another place
     Get(get::Get),
     /// Print results as CSV or JSON, one row per instance
@@ -212,6 +215,7 @@ fn execute(command: Command, global: &Global, output: &mut Output) -> Done {
         Command::Status(status) => status.execute(global, output),
         Command::Logs(logs) => logs.execute(global, output),
         Command::Show(show) => show.execute(global, output),
+        Command::Shell(shell) => shell.execute(global, output),
         Command::Get(get) => get.execute(global, output),
         Command::Results(results) => results.execute(global, output),
         Command::Export(export) => export.execute(global, output),

@@ -6,13 +6,13 @@ use std::process::ExitCode;
 
 use clap::Args;
 use flow_core::{ArtifactKind, Digest, Environment, FRAMEWORKS, GpuUsage, Mode, StepResult};
-use flow_exec::attempt::Folder;
 use flow_report::measured;
 use flow_store::{Objects, RunDir, StoreDir};
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use super::past::{AsRun, Past};
+use super::shell::work_folder;
 use super::{Done, find};
 use crate::args::{Global, OfRun};
 use crate::error::CliError;
@@ -70,12 +70,10 @@ impl Show {
             match result {
                 Some(result) if self.json => output.json(&with_start(&result, &mut past, shown)?)?,
                 Some(result) => {
-                    let last = view.attempts_of(shown).flatten().last();
-                    let work = last.map(|attempt| Folder::at(place.store.path().join(&attempt.folder)).work());
                     let began = Began {
                         how: past.as_run(&result),
                         why: why_it_ran(&result, &mut past, shown),
-                        work: work.filter(|work| work.exists()),
+                        work: work_folder(&place, &view, shown).map(|(_, work)| work),
                     };
                     for line in card(&shown.label, &result, &began, &objects, &TimeZone::system()) {
                         output.line(line)?;
@@ -87,6 +85,10 @@ impl Show {
                 None if self.json => {}
                 None => {
                     output.line(format!("{}: {}", styled(STRONG, &shown.label), why_none(shown, left.as_ref())))?;
+                    let failed = matches!(shown.state, InstanceState::Settled(outcome) if is_failure(outcome));
+                    if let Some((_, work)) = work_folder(&place, &view, shown).filter(|_| failed) {
+                        output.line(format!("  work folder  {}", work.display()))?;
+                    }
                 }
             }
             Ok(())

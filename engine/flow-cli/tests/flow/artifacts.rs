@@ -101,13 +101,16 @@ steps:
 }
 
 #[test]
-fn show_names_the_work_folder_of_a_step_that_failed() {
+fn the_work_folder_of_a_step_that_failed_is_named_and_opened() {
     let space = space();
-    let steps = "  bad: {run: 'echo half > half.txt; exit 3'}\n  good: {run: 'true'}\n";
+    let steps = "  bad: {run: 'echo half > half.txt; exit 3', env: {SCALE: 7}, cpus: 2}\n  good: {run: 'true'}\n";
     space.write("w.yaml", &format!("flow: 1\nname: kept\nsteps:\n{steps}"));
     space.flow(["run", "w.yaml", "-k"]).expect(1);
     let shown = space.flow(["show", "bad"]).expect(0).stdout();
-    let folder = shown.lines().find_map(|line| line.trim().strip_prefix("work folder")).expect("a work folder").trim();
-    assert_eq!(fs::read_to_string(format!("{folder}/half.txt")).unwrap(), "half\n");
+    assert!(shown.ends_with("\n  work folder  ROOT/.flow/runs/RUN/attempts/0/work\n"), "{shown}");
     assert!(!space.flow(["show", "good"]).expect(0).stdout().contains("work folder"));
+    let shell = ["shell", "bad", "--", "sh", "-c", "cat half.txt; echo $SCALE $OMP_NUM_THREADS"];
+    assert_eq!(space.flow(shell).expect(0).stdout(), "half\n7 2\n");
+    let none = space.flow(["shell", "good"]).expect(2).text();
+    assert!(none.contains("no work folder of `good` is left"), "{none}");
 }

@@ -10,6 +10,7 @@ mod outcome;
 mod unlisted;
 
 use std::{
+    collections::BTreeMap,
     fs,
     io::{self, Read, Seek, SeekFrom, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
@@ -32,6 +33,8 @@ pub use unlisted::unlisted;
 const HEARD: &str = "heard.jsonl";
 /// The output of the attempts whose checkpoint this one continues from.
 const EARLIER: &str = "earlier.log";
+/// The values of `env:`, for `flow shell`.
+const VARIABLES: &str = "variables.json";
 
 /// The folder of one attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,6 +103,20 @@ impl Folder {
     /// The file cannot be written.
     pub fn write_request(&self, request: &Request) -> io::Result<()> {
         fs::write(self.path.join(file::REQUEST), serde_json::to_vec(request)?)
+    }
+
+    /// Keeps the values of `env:`.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn write_variables(&self, variables: &BTreeMap<String, String>) -> io::Result<()> {
+        fs::write(self.path.join(VARIABLES), serde_json::to_vec(variables)?)
+    }
+
+    /// The values of `env:`; empty if there are none.
+    pub fn variables(&self) -> BTreeMap<String, String> {
+        let text = fs::read(self.path.join(VARIABLES)).unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or_default()
     }
 
     /// Releases the barrier: `go` appears complete, with the time in seconds since 1970.

@@ -174,6 +174,10 @@ pub(crate) fn fill(start: &Start<'_>) -> Result<Launch, Filling> {
                     }
                 });
             }
+            if !start.resolved.env.is_empty() {
+                let kept = start.folder.write_variables(&start.resolved.env);
+                kept.map_err(|e| not_made(start.folder.path(), &e))?;
+            }
             argv(line, *shell, start.folder)?
         }
         Body::Plugin { plugin, step, with } => {
@@ -343,19 +347,8 @@ fn placement(start: &Start<'_>) -> protocol::Placement {
 fn environment(start: &Start<'_>) -> Vec<(String, String)> {
     let mut env = start.environment.inherited.clone();
     env.retain(|name, _| !name.starts_with("FLOW_"));
-    let cpus = start.placement.cpus.max(1).to_string();
-    // Two programs that each use every core run at a fraction of their speed.
-    for threads in
-        ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "RAYON_NUM_THREADS"]
-    {
-        env.insert(threads.to_owned(), cpus.clone());
-    }
-    env.insert("PYTHONUNBUFFERED".to_owned(), "1".to_owned());
-    env.insert("CUDA_DEVICE_ORDER".to_owned(), "PCI_BUS_ID".to_owned());
-    env.insert(
-        "CUDA_VISIBLE_DEVICES".to_owned(),
-        visible(start.session.expansion.machine_of(start.instance), start.placement),
-    );
+    let gpus = visible(start.session.expansion.machine_of(start.instance), start.placement);
+    env.extend(placement_variables(start.placement.cpus, gpus).map(|(name, value)| (name.to_owned(), value)));
     env.insert("MASTER_ADDR".to_owned(), "127.0.0.1".to_owned());
     if let Ok(listener) = TcpListener::bind(("127.0.0.1", 0))
         && let Ok(address) = listener.local_addr()
@@ -383,6 +376,18 @@ fn environment(start: &Start<'_>) -> Vec<(String, String)> {
     env.insert(protocol::ATTEMPT_VAR.to_owned(), start.folder.path().to_string_lossy().into_owned());
     env.insert(protocol::CHECKPOINT_VAR.to_owned(), start.checkpoint.to_string_lossy().into_owned());
     env.into_iter().collect()
+}
+
+/// Variables that limit a program to its CPUs and GPUs. `gpus`: their UUIDs with commas.
+pub fn placement_variables(cpus: u32, gpus: String) -> impl Iterator<Item = (&'static str, String)> {
+    // Two programs that each use every core run at a fraction of their speed.
+    let threads =
+        ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "RAYON_NUM_THREADS"];
+    threads.into_iter().map(move |name| (name, cpus.max(1).to_string())).chain([
+        ("PYTHONUNBUFFERED", "1".to_owned()),
+        ("CUDA_DEVICE_ORDER", "PCI_BUS_ID".to_owned()),
+        ("CUDA_VISIBLE_DEVICES", gpus),
+    ])
 }
 
 fn visible(machine: &Machine, placement: &Placement) -> String {

@@ -1,0 +1,72 @@
+//! `flow shell`.
+
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use clap::Args;
+use flow_exec::attempt::Folder;
+
+use super::{Done, find};
+use crate::args::{Global, OfRun};
+use crate::error::CliError;
+use crate::output::Output;
+use crate::place::{self, StoreLocation};
+use crate::screen::{Attempt, Shown, View};
+use crate::words;
+
+/// Arguments of `flow shell`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  flow shell train                       a shell in the work folder of a step that failed
+  flow shell 'train[lr=0.1]' -- ls -l    a command there
+
+The shell has the variables of `env:`, and those for the CPUs and GPUs of the step, but reserves none
+of these. Secrets come from your own shell. flow keeps the work folder of a step that failed until
+`flow gc`.")]
+pub(crate) struct Shell {
+    /// A step, or an instance such as 'solo[batch=16]'
+    step: String,
+    #[command(flatten)]
+    of: OfRun,
+    /// A command instead of a shell
+    #[arg(last = true)]
+    command: Vec<String>,
+}
+
+impl Shell {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+        let (place, _, view) = place::run_with(global, &self.of, &self.step, |_| true, output)?;
+        let found = find(&view, &self.step)?.into_iter();
+        let kept: Vec<_> = found.filter_map(|shown| Some((shown, work_folder(&place, &view, shown)?))).collect();
+        let (attempt, work) = match &kept[..] {
+            [(_, one)] => one,
+            [] => {
+                let error = CliError::usage(format!("no work folder of `{}` is left", self.step));
+                return Err(error.hint("flow keeps the work folder of a step that failed, until `flow gc`"));
+            }
+            [(first, _), ..] => {
+                let folders = words::count(kept.len(), "work folder");
+                let error = CliError::usage(format!("`{}` left {folders}", self.step));
+                return Err(error.hint(format!("choose one: `flow shell '{}'`", first.label)));
+            }
+        };
+        let placed = flow_exec::placement_variables(attempt.cpus, attempt.gpus.join(","));
+        let declared = Folder::at(place.store.path().join(&attempt.folder)).variables();
+        let variables = placed.map(|(name, value)| (name.to_owned(), value)).chain(declared);
+        let shell = || vec![std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".to_owned())];
+        let argv = if self.command.is_empty() { shell() } else { self.command };
+        output.note(format!("in `{}`", work.display()))?;
+        let [program, arguments @ ..] = &argv[..] else { return Err(CliError::usage("there is no command")) };
+        let error = Command::new(program).args(arguments).current_dir(work).envs(variables).exec();
+        Err(CliError::failed(format!("cannot start `{program}`: {error}")))
+    }
+}
+
+/// The last attempt of an instance, and its work folder, if that is there.
+pub(super) fn work_folder<'v>(place: &StoreLocation, view: &'v View, shown: &Shown) -> Option<(&'v Attempt, PathBuf)> {
+    let last = view.attempts_of(shown).flatten().last()?;
+    let work = Folder::at(place.store.path().join(&last.folder)).work();
+    work.is_dir().then_some((last, work))
+}
