@@ -27,8 +27,8 @@ pub use driver::{
     Private, PublishRequest, PublishedFile, Qualities, Remade, Rules, RunEnd, RunOptions, Session, SessionRequest,
     Since, Unasked, Unaudited, Update, WithheldFile, accept, audit, audited, cancel_jobs, carry, check, done_by_others,
     end_strays, ended_since, environment, forecast, forget, going_on, has_audits, ignored, import, jobs_going_on,
-    jobs_left, named, on_each_model, open, overview, parts, plan, plan_elsewhere, plugin_digests, predict,
-    placement_variables, present_inputs, progress, remake, rules, run,
+    jobs_left, named, on_each_model, open, overview, parts, placement_variables, plan, plan_elsewhere, plugin_digests,
+    predict, present_inputs, progress, remake, rules, run,
 };
 pub use error::ExecError;
 pub use node::{serve as serve_node, stay};

@@ -22,8 +22,8 @@ mod updates;
 
 pub use attempts::placements::progress;
 pub use audit::{Audit, Unaudited, audit, audited, has_audits};
-pub use begin::start::placement_variables;
 pub use begin::environments::{PresentEnvironment, Since, load as environment};
+pub use begin::start::placement_variables;
 pub(crate) use executor::intents::Intent;
 pub use executor::slurm::{NoAnswer, Qualities, Rules, Unasked, cancel_jobs, jobs_left, overview, rules};
 pub use plan::continued::open;
