@@ -184,7 +184,8 @@ pub(crate) fn finish(end: End<'_>, seen: &Observed) -> (StepResult, Option<Store
             host: seen.samples.clone(),
             gpus: seen.gpus.clone(),
         };
-        match keep(attempt, record, instance, end.metrics, missed, (end.folder, end.objects, end.secrets)) {
+        let given = (instance, &*end.resolved.links);
+        match keep(attempt, record, given, end.metrics, missed, (end.folder, end.objects, end.secrets)) {
             Ok(kept) => result.kept = Some(kept),
             // The result is valid anyway.
             Err(error) => unkept = Some(error),

@@ -9,7 +9,7 @@ use std::{
     path::Path,
 };
 
-use flow_core::{Digest, Instance, Kept, KeptInput, Metrics, MetricsFile, event_file, measure::Record};
+use flow_core::{Digest, Input, Instance, Kept, KeptInput, Link, Metrics, MetricsFile, event_file, measure::Record};
 use flow_store::{Captured, Objects, StoreError};
 use walkdir::{DirEntry, WalkDir};
 
@@ -37,7 +37,7 @@ pub(crate) const MOST_SOURCES: usize = 64;
 pub(crate) fn keep(
     attempt: Digest,
     mut record: Record,
-    instance: &Instance,
+    (instance, artifacts): (&Instance, &[Link]),
     metrics: Option<&Metrics>,
     missed: bool,
     (folder, objects, secrets): (&Folder, &Objects, &Secrets),
@@ -57,7 +57,7 @@ pub(crate) fn keep(
     let cut_bytes = record.cut.map_or(0, |(from, to)| to - from);
     let kept = if nothing { None } else { Some(objects.store_private(write)?) };
     let (mut files, work) = (BTreeMap::new(), folder.work());
-    for path in sources(instance, metrics, missed, &work) {
+    for path in sources((instance, artifacts), metrics, missed, &work) {
         let bytes = bytes_in(&work.join(&path), &path).ok();
         // A file that holds a secret is not kept: with the secret hidden, its format or name might be wrong.
         let open = |bytes: &Vec<u8>| !secrets.stand_in(&path) && !secrets.stand_in(&String::from_utf8_lossy(bytes));
@@ -126,7 +126,12 @@ fn copy_without(mut log: File, cut: Option<&Range<u64>>, to: &mut File) -> io::R
 }
 
 /// Files of the work folder, without outputs, that hold or may hold numbers.
-fn sources(instance: &Instance, metrics: Option<&Metrics>, missed: bool, work: &Path) -> Vec<String> {
+fn sources(
+    (instance, artifacts): (&Instance, &[Link]),
+    metrics: Option<&Metrics>,
+    missed: bool,
+    work: &Path,
+) -> Vec<String> {
     let mut paths = Vec::new();
     for file in metrics.into_iter().flat_map(|metrics| &metrics.files) {
         match file {
@@ -137,16 +142,18 @@ fn sources(instance: &Instance, metrics: Option<&Metrics>, missed: bool, work: &
             MetricsFile::Json(path) | MetricsFile::Jsonl(path) | MetricsFile::Csv(path) => paths.push(path.clone()),
         }
     }
-    paths.extend(unnamed(instance, if missed { LONGEST_FILE } else { LONGEST_OTHER }, &paths, work));
+    let inputs = instance.inputs.iter().map(Input::place);
+    let placed = artifacts.iter().map(|link| link.path.clone()).filter(|path| !path.starts_with("in/"));
+    let given: Vec<String> = inputs.chain(placed).chain(["in".to_owned()]).collect();
+    paths.extend(unnamed(&given, if missed { LONGEST_FILE } else { LONGEST_OTHER }, &paths, work));
     paths.retain(|path| !instance.outputs.iter().any(|output| Path::new(path).starts_with(&output.path)));
     paths
 }
 
-/// Files of at most `longest` bytes that may hold numbers, without `named` ones. Event files are kept all or none,
+/// Files of at most `longest` bytes that may hold numbers, without `given` and `named` ones. Event files are kept all or none,
 /// because some of them would look like all.
-fn unnamed(instance: &Instance, longest: u64, named: &[String], work: &Path) -> Vec<String> {
-    let given =
-        |path: &Path| path.starts_with("in") || instance.inputs.iter().any(|input| path.starts_with(input.place()));
+fn unnamed(given: &[String], longest: u64, named: &[String], work: &Path) -> Vec<String> {
+    let given = |path: &Path| given.iter().any(|given| path.starts_with(given));
     let own = |entry: &DirEntry| entry.path().strip_prefix(work).is_ok_and(|path| !given(path));
     let (mut events, mut others, mut whole) = (Vec::new(), Vec::new(), true);
     let entries = WalkDir::new(work).into_iter().filter_entry(own).take(MOST_ENTRIES).flatten();
@@ -172,11 +179,24 @@ fn unnamed(instance: &Instance, longest: u64, named: &[String], work: &Path) -> 
 
 #[cfg(test)]
 mod tests {
-    use std::{ops::ControlFlow, os::unix::fs::FileExt};
+    use std::{fs, ops::ControlFlow, os::unix::fs::FileExt};
 
     use flow_store::{Holder, ProcessIdentity, Store};
 
     use super::*;
+
+    #[test]
+    fn outputs_of_other_steps_are_not_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        for path in ["data/x.csv", "in/a/y.csv", "own.csv"] {
+            fs::create_dir_all(dir.path().join(path).parent().unwrap()).unwrap();
+            fs::write(dir.path().join(path), "loss\n1\n").unwrap();
+        }
+        let link = |path: &str| Link { path: path.into(), digest: Digest([0; 32]) };
+        let instance = crate::driver::reading::tests::expansion().instances.remove(0);
+        let artifacts = [link("data"), link("in/a/y.csv")];
+        assert_eq!(sources((&instance, &artifacts), None, false, dir.path()), ["own.csv"]);
+    }
 
     #[test]
     fn what_of_a_log_was_given_back_is_left_out_and_said() {
@@ -193,7 +213,7 @@ mod tests {
         }
         let instance = crate::driver::results::reading::tests::expansion().instances.remove(0);
         let place = (&folder, store.objects(), &Secrets::default());
-        let kept = keep(Digest([7; 32]), record, &instance, None, false, place).unwrap();
+        let kept = keep(Digest([7; 32]), record, (&instance, &[]), None, false, place).unwrap();
         let bytes = store.objects().read_private(&kept.record.unwrap()).unwrap();
         let end = bytes.iter().position(|byte| *byte == b'\n').unwrap();
         let record: Record = serde_json::from_slice(&bytes[..end]).unwrap();

@@ -307,7 +307,7 @@ pub(crate) mod tests {
             let (released, looks) = (listener.released, std::mem::take(&mut listener.looks));
             let record = Record { began: listener.began, released, started_at, ended_at, looks, cut: None, earlier: None, host, gpus };
             let place = (&folder, store.objects(), &Secrets::default());
-            live.kept = Some(keep(Digest([7; 32]), record, instance, metrics, missed.is_some(), place).unwrap());
+            live.kept = Some(keep(Digest([7; 32]), record, (instance, &[]), metrics, missed.is_some(), place).unwrap());
 
             // As after a reading that found nothing.
             let mut other = live.clone();
