@@ -193,7 +193,7 @@ mod tests {
             fs::write(dir.path().join(path), "loss\n1\n").unwrap();
         }
         let link = |path: &str| Link { path: path.into(), digest: Digest([0; 32]) };
-        let instance = crate::driver::reading::tests::expansion().instances.remove(0);
+        let instance = crate::driver::results::reading::tests::expansion().instances.remove(0);
         let artifacts = [link("data"), link("in/a/y.csv")];
         assert_eq!(sources((&instance, &artifacts), None, false, dir.path()), ["own.csv"]);
     }
