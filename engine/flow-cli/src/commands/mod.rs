@@ -37,6 +37,7 @@ pub(crate) mod show;
 pub(crate) mod simulate;
 pub(crate) mod status;
 pub(crate) mod store;
+pub(crate) mod view;
 pub(crate) mod why;
 mod why_then;
 
@@ -89,6 +90,8 @@ pub(crate) enum Command {
     Audit(audit::Audit),
     /// Show what is running and what waits
     Status(status::Status),
+    /// Show a run in a browser: live, afterwards, or from a bundle
+    View(view::View),
     /// Print the output of a step
     Logs(logs::Logs),
     /// Show a step's results: metrics, usage, circumstances, files
@@ -213,6 +216,7 @@ fn execute(command: Command, global: &Global, output: &mut Output) -> Done {
         Command::Why(why) => why.execute(global, output),
         Command::Audit(audit) => audit.execute(global, output),
         Command::Status(status) => status.execute(global, output),
+        Command::View(view) => view.execute(global, output),
         Command::Logs(logs) => logs.execute(global, output),
         Command::Show(show) => show.execute(global, output),
         Command::Shell(shell) => shell.execute(global, output),

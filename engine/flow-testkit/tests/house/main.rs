@@ -17,6 +17,7 @@ use code::Code;
 /// Who may depend on which crates of ours, dev-dependencies aside.
 const ARROWS: &[(&str, &[&str])] = &[
     ("flow-cli", &["flow-exec", "flow-slurm", "flow-sim", "flow-report", "flow-store", "flow-core"]),
+    ("flow-view", &["flow-report", "flow-store", "flow-core"]),
     ("flow-exec", &["flow-store", "flow-slurm", "flow-protocol", "flow-core"]),
     ("flow-sim", &["flow-core"]),
     ("flow-report", &["flow-core"]),
@@ -43,10 +44,11 @@ const HOMES: &[(&[&str], &[&str])] = &[
             "engine/flow-cli/build.rs",
             "engine/flow-fake-nvml/",
             "engine/flow-testkit/",
+            "engine/flow-view/src/main.rs",
             "plugins/",
         ],
     ),
-    (CLOCK, &["engine/flow-exec/src/clock.rs", "engine/flow-testkit/", "plugins/"]),
+    (CLOCK, &["engine/flow-exec/src/clock.rs", "engine/flow-view/src/main.rs", "engine/flow-testkit/", "plugins/"]),
 ];
 
 const PRINTING: &[&str] = &[

@@ -1,0 +1,115 @@
+//! `flow view`: finds the run, and starts the program that serves its page. That program is a crate of its own, so that no
+//! other command compiles or loads it.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::Args;
+use flow_core::RunId;
+use nix::unistd::Uid;
+
+use super::Done;
+use crate::args::{About, Global};
+use crate::error::CliError;
+use crate::output::{NOTE, Output, styled};
+use crate::place::StoreLocation;
+
+/// The name of the program.
+const PROGRAM: &str = "flow-view";
+/// The clone that this flow was built from.
+const CLONE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// Arguments of `flow view`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  flow view                              the active run, or the last one
+  flow view 3f2a                         an earlier run
+  flow view h200.bundle                  a run that `flow export --bundle` wrote
+
+The page is served to this machine only, and only to a browser that opens the printed link. It only reads files: the run
+does not notice it. The first `flow view` builds the page's server with cargo.")]
+pub(crate) struct View {
+    /// A run, by its id or the end of it, or a bundle [default: the active run, else the last one]
+    #[arg(value_name = "RUN|BUNDLE")]
+    what: Option<String>,
+    #[command(flatten)]
+    about: About,
+    /// The port of the page [default: a free one]
+    #[arg(long, default_value_t = 0, hide_default_value = true)]
+    port: u16,
+}
+
+impl View {
+    pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
+        let mut arguments = match self.what.as_deref().map(Path::new) {
+            Some(file) if file.is_file() => vec!["--bundle".into(), file.as_os_str().to_owned()],
+            Some(file) if file.components().count() > 1 || file.extension().is_some_and(|end| end == "bundle") => {
+                return Err(CliError::usage(format!("there is no bundle `{}`", file.display())));
+            }
+            _ => self.run(global)?,
+        };
+        arguments.extend(["--port".into(), self.port.to_string().into()]);
+        let program = program(output)?;
+        let error = Command::new(&program).args(arguments).exec();
+        Err(CliError::failed(format!("`{}` cannot be started: {error}", program.display())))
+    }
+
+    /// The requested run, as the program's arguments.
+    fn run(&self, global: &Global) -> Result<Vec<std::ffi::OsString>, CliError> {
+        let place = StoreLocation::find(global, &self.about)?;
+        let active = if self.what.is_none() { place.living()?.pop().map(|one| one.run.0) } else { None };
+        let run: RunId = place.run(active.as_deref().or(self.what.as_deref()))?;
+        let mut dir = place.store.run(&run);
+        if let Some((_, inside)) = dir.imported()? {
+            dir = inside;
+        }
+        let name = dir.path().file_name().unwrap_or_default().to_owned();
+        Ok(vec!["--store".into(), dir.store().path().into(), "--run".into(), name])
+    }
+}
+
+/// The program, built before if it is missing or older than this flow.
+fn program(output: &mut Output) -> Result<PathBuf, CliError> {
+    let own = std::env::current_exe().map_err(|e| CliError::failed(format!("flow's program was not found: {e}")))?;
+    let beside = own.with_file_name(PROGRAM);
+    let age = |path: &Path| fs::metadata(path).and_then(|meta| meta.modified()).ok();
+    if age(&beside).is_some_and(|made| age(&own).is_none_or(|own| made >= own)) {
+        return Ok(beside);
+    }
+    match built(output) {
+        Some(built) => built,
+        None if beside.is_file() => Ok(beside),
+        None => Err(CliError::failed(format!("`{PROGRAM}` is not installed next to `flow`"))
+            .hint("`cargo install --path engine/flow-view`, in a clone of flow, installs it")),
+    }
+}
+
+/// Builds it from the clone, if that is still there and belongs to this user or to root.
+fn built(output: &mut Output) -> Option<Result<PathBuf, CliError>> {
+    let clone = fs::canonicalize(CLONE).ok()?;
+    let owner = fs::metadata(clone.join("engine").join(PROGRAM)).ok()?.uid();
+    if ![Uid::effective().as_raw(), 0].contains(&owner) {
+        return None;
+    }
+    let target = clone.join("target");
+    let program = target.join("release").join(PROGRAM);
+    if !program.is_file() {
+        let said = format!("{} building the page's server, once; this takes a minute or two", styled(NOTE, "note:"));
+        drop(output.note(said));
+    }
+    let cargo = Command::new("cargo")
+        .args(["build", "--quiet", "--release", "-p", PROGRAM, "--target-dir"])
+        .arg(&target)
+        .current_dir(&clone)
+        .status();
+    match cargo {
+        Ok(status) if status.success() => Some(Ok(program)),
+        Ok(_) => Some(Err(CliError::failed(format!("`{PROGRAM}` cannot be built from `{}`", clone.display())))),
+        // Without cargo, one that is installed will do.
+        Err(_) => None,
+    }
+}

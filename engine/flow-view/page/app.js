@@ -1,0 +1,490 @@
+// The page: asks for what is new, folds it, and shows it. Asks nothing while nobody looks.
+
+import { Fold, OPEN, STATES } from "./fold.js";
+import { colour, drawLanes, drawLines } from "./draw.js";
+import { Card, badge, broken, el, place, reason } from "./card.js";
+import { bytes, day, duration, language, moment, number, percent, quantity, said, speak, w } from "./words.js";
+
+const $ = (id) => document.getElementById(id);
+const EVERY = 1000;
+const [FEW, ROWS] = [40, 1000];
+const IDLE = ["skipped", "not_needed"];
+const LINES = 12;
+const MEASURED = { load: percent, gpu_memory: bytes, cores: number };
+
+const events = [];
+let live = new Fold();
+let shown = live;
+let last = { lives: true, ended: false, goals: {}, host: null, status: null };
+// The moment shown, or null for the latest; clocks of the server and this machine may differ.
+let until = null;
+let ahead = 0;
+let lanes = null;
+let sort = { by: null, down: false };
+let few = true;
+const columns = new Map();
+const picked = new Set();
+const series = new Map();
+
+// `null` if there is none.
+async function ask(path, json) {
+  const answer = await fetch(path);
+  if (answer.status === 403) throw new Error("not-allowed");
+  if (!answer.ok) return null;
+  return json ? answer.json() : answer.text();
+}
+
+const card = new Card($("card"), (path, json) => ask(path, json).catch(() => null), () => show());
+
+async function update() {
+  try {
+    let more;
+    do {
+      const answer = await ask(`/api/updates?from=${events.length}`, true);
+      ahead = answer.now - Date.now();
+      for (const event of answer.events) {
+        events.push(event);
+        live.apply(event);
+      }
+      more = answer.next < answer.all;
+      last = answer;
+    } while (more);
+    trouble(last.trouble);
+  } catch (error) {
+    trouble(w(error.message === "not-allowed" ? "not-allowed" : "not-reached"));
+    last.failed = true;
+  }
+  show();
+}
+
+// At most one question at a time, and none while the page is hidden or the run is over.
+let timer = null;
+async function turn() {
+  clearTimeout(timer);
+  timer = null;
+  if (document.hidden) return;
+  await update();
+  if (!last.ended && !document.hidden) timer = setTimeout(turn, last.failed ? 3 * EVERY : EVERY);
+}
+document.addEventListener("visibilitychange", () => document.hidden || (timer === null && !last.ended && turn()));
+
+function trouble(text) {
+  $("trouble").hidden = !text;
+  $("trouble").textContent = text || "";
+}
+
+const over = () => Boolean(live.end) || !last.lives;
+// The end of what is known: the last event, or now.
+function latest() {
+  if (live.end) return live.end.t;
+  if (last.lives) return Math.max(live.now, Date.now() + ahead);
+  return Math.max(live.now, last.status ? last.status.updated_at : 0);
+}
+
+let waiting = new Map();
+let progress = new Map();
+
+function show() {
+  if (!live.start) return;
+  const end = latest();
+  if (until === null) {
+    live.now = end;
+    shown = live;
+  } else shown = Fold.at(events, until);
+  const status = until === null && !live.end ? last.status : null;
+  waiting = new Map((status ? status.waiting || [] : []).map((one) => [one.label, one.reason]));
+  progress = new Map((status ? status.running || [] : []).map((one) => [one.attempt, one]));
+  for (const [id, one] of progress) {
+    const attempt = live.attempts.get(id);
+    const instance = attempt && live.instances.get(attempt.i);
+    if (instance && attempt.ended === null) instance.state = one.queued ? "queued" : "running";
+  }
+  head(end);
+  paintLanes(end);
+  table();
+  curves();
+  if (card.i !== null) card.show({ fold: shown, waiting, progress, live: until === null && !last.host });
+  document.body.dataset.ready = "yes";
+}
+
+function text(element, value) {
+  if (element.textContent !== value) element.textContent = value;
+}
+
+function head(end) {
+  const { start } = live;
+  document.title = `${start.workflow} · flow`;
+  text($("name"), start.workflow);
+  let state;
+  let kind;
+  if (until !== null && until < end) [kind, state] = ["past", w("run-past", moment(until))];
+  else if (live.end) {
+    kind = live.end.exit === 0 ? "done" : live.end.exit === 130 ? "interrupted" : "failed";
+    state = w(`run-${kind}`);
+  } else if (!last.lives) [kind, state] = ["gone", w("run-gone", day(end))];
+  else [kind, state] = live.interrupted ? ["ending", w("run-ending")] : ["running", w("run-running")];
+  text($("state"), state);
+  $("state").className = `badge ${kind}`;
+  const { machine } = start;
+  const names = new Map();
+  for (const gpu of machine.gpus) names.set(gpu.name, (names.get(gpu.name) || 0) + 1);
+  const gpus = [...names].map(([name, n]) => (n > 1 ? w("gpus-n", n, name) : name) + (machine.fake_gpus ? ` (${w("fake")})` : ""));
+  const went = (shown.now - live.began) / 1000;
+  const left = live.end || !last.lives || until !== null ? null : live.remaining(progress);
+  const parts = [
+    w("run", start.run), day(live.began),
+    w(live.end || !last.lives ? "took" : "for", duration(went)),
+    left ? w(left.atLeast ? "ends-or-more" : "ends", duration(left.left)) : "",
+    last.host ? w("from", last.host) : "",
+    ...gpus, `${machine.cpus === 1 ? w("cpu-1") : w("cpus-n", machine.cpus)} ${machine.cpu_model}`,
+    start.profile ? `${w("profile", start.profile.name)} (${said(start.profile.why)})` : "",
+    w("policy", start.policy), start.note || "",
+  ];
+  text($("about"), parts.filter(Boolean).join(" · "));
+  const counts = shown.counts();
+  $("counts").replaceChildren(...STATES.filter((one) => counts.get(one)).map((one) => {
+    const chip = badge(one);
+    chip.append(el("b", {}, String(counts.get(one))));
+    return chip;
+  }));
+  const { notices } = shown;
+  const box = $("notices");
+  box.hidden = !notices.length;
+  if (box.dataset.n !== `${notices.length}${language()}`) {
+    box.dataset.n = `${notices.length}${language()}`;
+    box.querySelector("summary").textContent = notices.length === 1 ? w("notice") : w("notices", notices.length);
+    box.querySelector("ul").replaceChildren(...notices.slice(-200).map((notice) => {
+      const one = shown.instances.get(notice.i);
+      return el("li", {}, el("time", {}, moment(notice.t)), ` ${one ? `${one.label}: ` : ""}${said(notice.text)}`);
+    }));
+  }
+}
+
+const steps = () => [...new Set([...live.instances.values()].map((one) => one.step))];
+function colourOf(step) {
+  const drawn = [...new Set([...live.attempts.values()].map((attempt) => live.instances.get(attempt.i)?.step))];
+  return Math.max(0, drawn.indexOf(step));
+}
+
+function paintLanes(end) {
+  const moment_ = until ?? end;
+  const memo = new Map();
+  const of = (step) => memo.get(step) ?? memo.set(step, colourOf(step)).get(step);
+  lanes = drawLanes($("lanes"), { fold: shown, whole: live, until: moment_, end, colourOf: of, chosen: card.i });
+  const drawn = [...new Set([...live.attempts.values()].map((attempt) => live.instances.get(attempt.i)?.step))].filter(Boolean);
+  const key = drawn.join();
+  if ($("legend").dataset.key !== key) {
+    $("legend").dataset.key = key;
+    $("legend").replaceChildren(...drawn.slice(0, 12).map((step) => el("span", { class: `s${of(step) % 8}` }, el("i"), step)));
+  }
+  const slider = $("slider");
+  slider.style.marginLeft = `${lanes.left - 8}px`;
+  slider.style.width = `calc(100% - ${lanes.left + lanes.right - 16}px)`;
+  if (until === null) slider.value = slider.max;
+  slider.setAttribute("aria-valuetext", moment(moment_));
+  text($("moment"), `${moment(moment_)} · ${duration((moment_ - live.began) / 1000)}`);
+  $("follow").disabled = until === null;
+}
+
+// The metrics of these instances, the telling ones first.
+function metricsOf(all) {
+  const found = new Map();
+  for (const one of all) {
+    const attempt = shown.last(one);
+    const epoch = attempt && attempt.epochs.length ? Object.keys(attempt.epochs[attempt.epochs.length - 1].metrics) : [];
+    for (const name of [...epoch, ...(one.result ? Object.keys(one.result.metrics) : [])]) found.set(name, (found.get(name) || 0) + 1);
+  }
+  const rank = (name) => (name.includes("per_s") ? 2 : last.goals[name] === "max" ? 0 : name === "epoch_time" ? 1 : last.goals[name] === "min" ? 2 : 3);
+  return [...found.keys()].sort((a, b) => rank(a) - rank(b) || found.get(b) - found.get(a) || (a < b ? -1 : 1));
+}
+
+function selected() {
+  const [step, words] = [$("step").value, $("filter").value.toLowerCase().split(/\s+/).filter(Boolean)];
+  const fits = (one) => (!step || one.step === step) && words.every((word) => `${one.label} ${w(one.state)} ${one.state}`.toLowerCase().includes(word));
+  return [...shown.instances.values()].filter(fits);
+}
+
+// Columns: a title, a value to sort by, and a cell.
+function described(all) {
+  const metrics = metricsOf(all);
+  const most = innerWidth < 560 ? 1 : 4;
+  const list = [
+    { id: "state", title: w("state"), by: (one) => STATES.indexOf(one.state), cell: (one) => badge(one.state), csv: (one) => one.state },
+    { id: "instance", title: w("instance"), by: (one) => one.label, cell: (one) => el("button", { type: "button", class: "link", onclick: () => open(one.i) }, broken(one.label)), csv: (one) => one.label },
+    { id: "time", title: w("time"), number: true, by: (one) => shown.seconds(one), cell: (one) => time(one), csv: (one) => shown.seconds(one) },
+  ];
+  metrics.forEach((name, n) => list.push({
+    id: `m.${name}`, title: name, number: true, optional: true, on: n < most,
+    by: (one) => shown.value(one, name, last.goals)?.v,
+    cell: (one) => {
+      const value = shown.value(one, name, last.goals);
+      if (!value) return "";
+      const title = value.best ? w("best") : value.n ? w("mean", value.n) : null;
+      return el("span", { title }, quantity(value.v, value.unit));
+    },
+    csv: (one) => shown.value(one, name, last.goals)?.v,
+  }));
+  for (const [id, shape] of Object.entries(MEASURED)) {
+    if (all.some((one) => one.result && one.result[id] !== null)) {
+      list.push({ id, title: w(id), number: true, optional: true, on: id !== "cores" && innerWidth >= 560, by: (one) => one.result?.[id], cell: (one) => (one.result && one.result[id] !== null ? shape(one.result[id]) : ""), csv: (one) => one.result?.[id] });
+    }
+  }
+  list.push({ id: "reason", title: w("reason"), wide: true, by: (one) => reason(one, waiting), cell: (one) => reason(one, waiting), csv: (one) => reason(one, waiting) });
+  return list;
+}
+
+function time(one) {
+  const attempt = shown.last(one);
+  const now = attempt && attempt.ended === null ? progress.get(attempt.a) : null;
+  const seconds = duration(shown.seconds(one));
+  return now && now.fraction ? el("span", {}, el("meter", { value: now.fraction, "aria-label": percent(now.fraction) }), ` ${seconds}`) : seconds;
+}
+
+function sorted(all, list) {
+  const column = list.find((one) => one.id === sort.by);
+  if (!column) {
+    // What runs and what failed first, otherwise as in the workflow.
+    const rank = (one) => (one.state === "running" ? 0 : ["failed", "timed_out", "out_of_memory"].includes(one.state) ? 1 : one.state === "queued" ? 2 : one.state === "waiting" ? 3 : IDLE.includes(one.state) ? 5 : 4);
+    return all.sort((a, b) => rank(a) - rank(b) || a.i - b.i);
+  }
+  const none = (v) => v === null || v === undefined || v === "" || Number.isNaN(v);
+  return all.map((one) => [column.by(one), one]).sort(([a, x], [b, y]) => {
+    // What has no value comes last in either order.
+    if (none(a) || none(b)) return none(a) - none(b) || x.i - y.i;
+    return (a < b ? -1 : a > b ? 1 : 0) * (sort.down ? -1 : 1) || x.i - y.i;
+  }).map(([, one]) => one);
+}
+
+const isOn = (column) => !column.optional || (columns.get(column.id) ?? column.on);
+let painted = "";
+
+function table() {
+  choices($("step"), ["", ...steps()], (step) => step || w("all-steps"));
+  const all = selected();
+  const list = described(all);
+  const rows = sorted(all, list);
+  // What did not have to run is shown on demand, and a few more rows are not worth a button.
+  const busy = rows.filter((one) => !IDLE.includes(one.state)).length;
+  const first = Math.min(FEW, sort.by ? FEW : Math.max(5, busy));
+  const most = few && rows.length > first + 5 ? first : ROWS;
+  const visible = list.filter(isOn);
+  const key = JSON.stringify([language(), sort, most, visible.map((one) => one.id), rows.length, innerWidth < 560, card.i, [...picked],
+    rows.slice(0, most).map((one) => [one.i, one.state, one.attempts.length, Boolean(one.result), reason(one, waiting), ...(OPEN.includes(one.state) ? [Math.floor((shown.seconds(one) || 0)), shown.last(one)?.epochs.length] : [])])]);
+  if (key === painted || $("table").contains(document.activeElement) && document.activeElement.tagName === "SELECT") return;
+  painted = key;
+  const header = visible.map((column) => {
+    const on = sort.by === column.id;
+    const button = el("button", { type: "button", class: "plain", onclick: () => {
+      sort = { by: column.id, down: on ? !sort.down : last.goals[column.title] === "max" };
+      table();
+    } }, column.title, on ? (sort.down ? " ↓" : " ↑") : "");
+    return el("th", { scope: "col", class: column.number ? "number" : `c-${column.id}`, "aria-sort": on ? (sort.down ? "descending" : "ascending") : null }, button);
+  });
+  const focus = document.activeElement?.closest?.("#table tr")?.dataset?.i;
+  const cells = (one) => visible.map((column) => el("td", { class: column.number ? "number" : `c-${column.id}` }, column.cell(one)));
+  const tick = (one) => {
+    if (!curved(one)) return el("td", { class: "tick" });
+    const box = el("input", { type: "checkbox", "aria-label": `${w("choose")}: ${one.label}`, title: w("choose") });
+    box.checked = picked.has(one.i);
+    box.addEventListener("change", () => {
+      picked[box.checked ? "add" : "delete"](one.i);
+      curves();
+    });
+    return el("td", { class: "tick" }, box);
+  };
+  $("table").tHead.replaceChildren(el("tr", {}, el("th", { class: "tick" }), ...header));
+  $("table").tBodies[0].replaceChildren(...rows.slice(0, most).map((one) => el("tr", { "data-i": one.i, class: one.i === card.i ? "chosen" : null }, tick(one), ...cells(one))));
+  if (focus) $("table").querySelector(`tr[data-i="${Number(focus)}"] .link`)?.focus({ preventScroll: true });
+  const rest = rows.length - most;
+  $("more").hidden = rows.length > 0 && rest <= 0;
+  $("more").replaceChildren(!rows.length ? w("nothing") : most === ROWS ? w("more", rest) : el("button", { type: "button", onclick: () => {
+    few = false;
+    table();
+  } }, w("show-all", rows.length)));
+  const optional = list.filter((one) => one.optional);
+  const menu = $("columns").querySelector("div");
+  const names = optional.map((one) => one.id + isOn(one)).join() + language();
+  $("columns").hidden = !optional.length;
+  if (menu.dataset.names !== names) {
+    menu.dataset.names = names;
+    menu.replaceChildren(...optional.map((column) => {
+      const box = el("input", { type: "checkbox" });
+      box.checked = isOn(column);
+      box.addEventListener("change", () => {
+        columns.set(column.id, box.checked);
+        table();
+      });
+      return el("label", { class: "check" }, box, column.title);
+    }));
+  }
+}
+
+// Sets the choices of a list and keeps the chosen one.
+function choices(select, values, name) {
+  const key = values.join("\n") + language();
+  if (select.dataset.key === key) return;
+  const { value } = select;
+  select.dataset.key = key;
+  select.replaceChildren(...values.map((one) => el("option", { value: one }, name(one))));
+  select.value = values.includes(value) ? value : (values[0] ?? "");
+}
+
+const curved = (one) => {
+  const attempt = shown.last(one);
+  return attempt ? attempt.epochs.length > 0 : Boolean(one.from && one.result && Object.values(one.result.metrics).some((of) => of.n));
+};
+
+// The points of a curve: its epochs, or the stored series of a reused result, which is fetched once.
+function points(one, metric, axis) {
+  if (shown.last(one)) return shown.curve(one, metric).map(([n, t, y]) => [axis === "t" ? t : n, y]);
+  if (!series.has(one.i)) {
+    series.set(one.i, null);
+    ask(`/api/series/${one.i}`, true).then((found) => {
+      series.set(one.i, found);
+      curves();
+    }, () => null);
+  }
+  const found = series.get(one.i);
+  const times = new Map((found ? found.epoch_times : []).map(([part, epoch, , ended]) => [`${part} ${epoch}`, ended]));
+  return ((found && found.metrics[metric]) || []).map(([part, epoch, , y]) => [axis === "t" ? times.get(`${part} ${epoch}`) : epoch, y])
+    .filter(([x, y]) => typeof x === "number" && typeof y === "number");
+}
+
+let drawn = [];
+let hover = null;
+
+function curves() {
+  const all = [...shown.instances.values()].filter(curved);
+  const names = metricsOf(all).filter((name) => all.some((one) => !shown.last(one) || shown.curve(one, name).length));
+  choices($("metric"), names, (name) => name);
+  const metric = $("metric").value;
+  const axis = $("axis").value;
+  const chosen = picked.size ? all.filter((one) => picked.has(one.i)) : all;
+  drawn = chosen.slice(0, picked.size ? 40 : LINES).map((one, n) => ({ i: one.i, name: one.label, n, points: points(one, metric, axis) })).filter((line) => line.points.length);
+  for (const id of ["metric", "axis", "curves", "curve-names"]) $(id).hidden = !drawn.length;
+  $("log").parentElement.hidden = !drawn.length;
+  $("no-curves").hidden = drawn.length > 0;
+  if (drawn.length) paintCurves();
+  const rest = !picked.size && all.length > LINES ? el("em", {}, w("only-first", LINES)) : null;
+  const key = drawn.map((line) => line.i).join() + language() + Boolean(rest) + card.i;
+  if ($("curve-names").dataset.key === key) return;
+  $("curve-names").dataset.key = key;
+  $("curve-names").replaceChildren(...[...drawn.map((line) => el("button", { type: "button", class: `plain s${line.n % 8}`, onclick: () => open(line.i) }, el("i"), line.name)), rest].filter(Boolean));
+}
+
+function paintCurves() {
+  const lines = drawn.map((line) => ({ ...line, colour: colour(line.n), chosen: line.i === card.i }));
+  const near = drawLines($("curves"), { lines, x: $("axis").value, log: $("log").checked, height: 280, hover });
+  tip(near && hover ? [near.one.name, `${$("metric").value} ${number(near.y)} · ${$("axis").value === "t" ? duration(near.x) : `epoch ${number(near.x)}`}`] : null, hover);
+}
+
+function tip(lines, at) {
+  const box = $("tip");
+  box.hidden = !lines;
+  if (!lines) return;
+  box.replaceChildren(...lines.filter(Boolean).map((line) => el("div", {}, line)));
+  box.style.left = `${Math.max(4, Math.min(at.left + 14, innerWidth - box.offsetWidth - 8))}px`;
+  box.style.top = `${at.top + 18 + box.offsetHeight > innerHeight ? at.top - box.offsetHeight - 8 : at.top + 18}px`;
+}
+
+const spot = (event, element) => {
+  const box = element.getBoundingClientRect();
+  return { x: event.clientX - box.left, y: event.clientY - box.top, left: event.clientX, top: event.clientY };
+};
+
+function hit(event) {
+  const at = spot(event, $("lanes"));
+  const found = lanes && lanes.hits.findLast((one) => at.x >= one.x && at.x <= one.x + one.w && at.y >= one.y && at.y <= one.y + one.h);
+  return [found, at];
+}
+
+$("lanes").addEventListener("mousemove", (event) => {
+  const [found, at] = hit(event);
+  $("lanes").style.cursor = found ? "pointer" : "";
+  const one = found && shown.instances.get(found.i);
+  if (!one) return tip(null);
+  const { attempt } = found;
+  const took = duration(((attempt.ended ?? shown.now) - attempt.began) / 1000);
+  tip([one.label, [found.ghost ? w("later") : w(attempt.outcome || one.state), took, place(attempt, live.start)].join(" · "), found.ghost ? "" : reason(one, waiting)], at);
+});
+$("lanes").addEventListener("mouseleave", () => tip(null));
+$("lanes").addEventListener("click", (event) => {
+  const [found] = hit(event);
+  if (found) open(found.i);
+});
+$("curves").addEventListener("mousemove", (event) => {
+  hover = spot(event, $("curves"));
+  paintCurves();
+});
+$("curves").addEventListener("mouseleave", () => {
+  hover = null;
+  paintCurves();
+});
+
+function open(i) {
+  card.open(i);
+  show();
+}
+
+$("slider").addEventListener("input", () => {
+  const [slider, end] = [$("slider"), latest()];
+  until = slider.value === slider.max ? null : live.began + ((end - live.began) * slider.value) / slider.max;
+  show();
+});
+$("follow").addEventListener("click", () => {
+  until = null;
+  show();
+});
+for (const id of ["filter", "step"]) $(id).addEventListener("input", table);
+for (const id of ["metric", "axis", "log"]) $(id).addEventListener("input", curves);
+document.addEventListener("click", (event) => $("columns").contains(event.target) || ($("columns").open = false));
+
+$("copy").addEventListener("click", async () => {
+  const all = selected();
+  const list = described(all).filter(isOn);
+  const cell = (value) => {
+    let said_ = value === null || value === undefined ? "" : String(value);
+    // A spreadsheet would run such a text as a formula.
+    if (typeof value === "string" && /^[=+\-@\t\r]/.test(said_)) said_ = `'${said_}`;
+    return /[",\n\r]/.test(said_) ? `"${said_.replaceAll('"', '""')}"` : said_;
+  };
+  const lines = [list.map((column) => cell(column.title)), ...sorted(all, list).map((one) => list.map((column) => cell(column.csv(one))))];
+  const done = await navigator.clipboard.writeText(lines.map((line) => line.join(",")).join("\n")).then(() => "copied", () => "copy-failed");
+  text($("copy"), w(done));
+  setTimeout(() => text($("copy"), w("copy-csv")), 1500);
+});
+
+function words() {
+  for (const element of document.querySelectorAll("[data-w]")) element.textContent = w(element.dataset.w);
+  for (const element of document.querySelectorAll("[data-label]")) element.setAttribute("aria-label", w(element.dataset.label));
+  for (const element of document.querySelectorAll("[data-hint]")) element.placeholder = w(element.dataset.hint);
+  const other = language() === "en" ? "zh" : "en";
+  $("lang").textContent = other === "zh" ? "中文" : "English";
+  $("lang").lang = other;
+}
+$("lang").addEventListener("click", () => {
+  speak(language() === "en" ? "zh" : "en");
+  words();
+  painted = "";
+  show();
+});
+
+// A link to a moment: #at=15&card=3&lang=zh, in seconds since the start.
+const link = new URLSearchParams(location.hash.slice(1));
+speak(link.get("lang") || document.documentElement.lang);
+words();
+let resized = null;
+addEventListener("resize", () => {
+  cancelAnimationFrame(resized);
+  resized = requestAnimationFrame(() => {
+    show();
+    card.redraw();
+  });
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => show());
+turn().then(() => {
+  if (link.has("at")) until = Math.min(latest(), live.began + 1000 * (Number(link.get("at")) || 0));
+  if (link.has("card")) card.open(Number(link.get("card")));
+  if (until !== null) $("slider").value = ((until - live.began) / (latest() - live.began)) * $("slider").max;
+  show();
+});

@@ -1,0 +1,195 @@
+// The card of one instance: state, result, circumstances, what was measured, and the end of its log.
+
+import { bytes, clock, day, duration, moment, number, percent, quantity, said, w, waits, why } from "./words.js";
+import { colour, drawLines } from "./draw.js";
+
+// An element with text or children. Text of a step only ever becomes text.
+export function el(name, attributes, ...children) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes || {})) {
+    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else if (value === true) element.setAttribute(key, "");
+    else if (value !== false && value !== null && value !== undefined) element.setAttribute(key, value);
+  }
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+// A label that breaks after its commas.
+export const broken = (label) => label.split(/(?<=,)/).flatMap((part) => [part, el("wbr")]).slice(0, -1);
+
+export const badge = (state) => el("span", { class: `state ${state}` }, el("i"), w(state));
+
+// Where an attempt runs: `GPU 0, 8 CPUs`.
+export function place(attempt, start) {
+  const index = new Map((start ? start.machine.gpus : []).map((gpu) => [gpu.uuid, gpu.index]));
+  const gpus = attempt.gpus.map((gpu) => index.get(gpu) ?? gpu);
+  const cpus = attempt.cpus === 1 ? w("cpu-1") : w("cpus-n", attempt.cpus);
+  const asked = attempt.asked ? [`${attempt.asked} GPU`] : [];
+  return [...(gpus.length ? [w("gpu", gpus.join(", "))] : asked), cpus].join(", ");
+}
+
+// Why an instance is as it is: why it waits, ended so, or ran.
+export function reason(one, waiting) {
+  if (one.state === "waiting" || one.state === "queued") {
+    const waits_for = waiting.get(one.label);
+    if (waits_for) return waits(waits_for);
+    if (one.cause) return said(one.cause);
+    return one.after ? w("after-steps", one.after.join(", ")) : w("turn");
+  }
+  if (one.cause) return said(one.cause);
+  if (one.from) return w("cached_from", one.from);
+  return why(one.why);
+}
+
+const facts = (rows) => {
+  const shown = rows.filter(([, value]) => value !== "" && value !== null && value !== undefined);
+  return shown.length ? el("dl", {}, shown.map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])) : null;
+};
+const section = (title, ...children) => {
+  const all = children.flat(Infinity).filter(Boolean);
+  return all.length ? el("section", {}, el("h3", {}, title), all) : null;
+};
+
+export class Card {
+  constructor(element, ask, closed) {
+    [this.element, this.ask, this.closed] = [element, ask, closed];
+    this.i = null;
+    addEventListener("keydown", (event) => event.key === "Escape" && this.close());
+  }
+
+  open(i) {
+    this.i = i;
+    this.result = this.series = this.log = undefined;
+    this.element.hidden = false;
+    this.element.scrollTop = 0;
+    this.shown = "";
+  }
+
+  close() {
+    if (this.i === null) return;
+    this.i = null;
+    this.element.hidden = true;
+    this.closed();
+  }
+
+  // Fetches what changed and shows it. `live` is false for an earlier moment, whose log is not known.
+  async show({ fold, waiting, progress, live }) {
+    const one = fold.instances.get(this.i);
+    if (!one) return this.close();
+    const i = this.i;
+    const attempt = fold.last(one);
+    if (one.result && this.fetched !== `${i} ${one.attempts.length} ${one.state}`) {
+      this.fetched = `${i} ${one.attempts.length} ${one.state}`;
+      this.result = await this.ask(`/api/result/${i}`, true);
+      if (this.result && this.result.has_series) this.series = await this.ask(`/api/series/${i}`, true);
+    }
+    if (attempt && live && (attempt.ended === null || this.log === undefined)) this.log = (await this.ask(`/api/log/${attempt.a}`, false)) ?? null;
+    if (this.i !== i) return;
+    const now = progress.get(attempt ? attempt.a : -1);
+    const key = JSON.stringify([i, document.documentElement.lang, one, attempt, now, this.log, live, waiting.get(one.label)]) + (attempt && attempt.ended === null ? Math.floor(fold.now / 1000) : "");
+    if (key === this.shown) return;
+    this.shown = key;
+    this.draw(fold, one, attempt, now, waiting, live);
+  }
+
+  draw(fold, one, attempt, now, waiting, live) {
+    const log = this.element.querySelector("pre");
+    const below = !log || log.scrollTop + log.clientHeight > log.scrollHeight - 20;
+    const at = log ? log.scrollTop : 0;
+    const top = this.element.scrollTop;
+    const result = one.result && this.result && this.result.label ? this.result : null;
+    const usage = result ? result.usage : {};
+    const seen = result ? result.circumstances : {};
+    const measured = one.result ? Object.entries(one.result.metrics) : [];
+    const gpus = usage.gpus || [];
+    const mean = (of) => (of.length ? of.reduce((a, b) => a + b, 0) / of.length : null);
+    const close = el("button", { type: "button", class: "plain close", "aria-label": w("close"), onclick: () => this.close() }, "✕");
+    const head = [
+      el("div", { class: "card-head" }, el("h2", { id: "card-title" }, broken(one.label)), close),
+      el("p", {}, badge(one.state), now && now.fraction ? ` ${percent(now.fraction)}` : "", now && now.text ? ` ${now.text}` : ""),
+      el("p", { class: "because" }, reason(one, waiting)),
+      ...one.spoiled.map((pair) => el("p", { class: "trouble" }, `${w("disturbed")}: ${said(pair)}`)),
+      ...(result ? result.caveats.map((pair) => el("p", { class: "faint" }, `${w("caveat")}: ${said(pair)}`)) : []),
+    ];
+    const timing = facts([
+      [w("began"), attempt ? `${moment(attempt.began)}` : result ? day(result.started_at) : ""],
+      [w("time"), duration(fold.seconds(one))],
+      [w("place"), attempt ? place(attempt, fold.start) : ""],
+      [w("attempts"), one.attempts.length > 1 ? String(one.attempts.length) : ""],
+      [w("reason"), attempt && one.cause ? why(one.why) : ""],
+    ]);
+    const metric = ([name, of]) => {
+      const more = [of.sd ? `± ${number(of.sd)}` : "", of.n ? w("mean", of.n) : ""].filter(Boolean).join(", ");
+      return [name, el("span", {}, quantity(of.v, of.unit), more ? el("small", {}, more) : "")];
+    };
+    const used = facts([
+      [w("wall"), usage.wall_s === undefined ? "" : duration(usage.wall_s)],
+      [w("cores"), one.result && one.result.cores !== null ? number(one.result.cores) : ""],
+      [w("rss"), bytes(usage.rss_peak)],
+      [w("load"), percent(one.result && one.result.load)],
+      [w("gpu_memory"), bytes(mean(gpus.map((gpu) => gpu.memory_peak).filter(Boolean)))],
+      [w("energy"), usage.energy_j === undefined ? "" : `${number(usage.energy_j / 3600)} Wh`],
+      [w("read"), bytes(usage.disk_read)],
+      [w("written"), bytes(usage.disk_written)],
+    ]);
+    const revision = seen.revision ? seen.revision.commit.slice(0, 7) : "";
+    const company = facts([
+      [w("mode"), seen.mode ? w(seen.mode) : ""],
+      [w("machine"), [...(seen.gpu_models || []), seen.cpu_model && `${w("cpus-n", seen.host_cpus)} ${seen.cpu_model}`].filter(Boolean).join(", ") + (seen.fake_gpus ? ` (${w("fake")})` : "")],
+      [w("driver"), seen.driver],
+      [w("corunners"), (seen.corunners || []).join(", ")],
+      [w("strangers"), (seen.strangers || []).map((of) => `${of.name || "?"} (${bytes(of.memory)})`).join(", ")],
+      [w("foreign_cpu"), seen.foreign_cpu >= 0.005 ? percent(seen.foreign_cpu) : ""],
+      [w("cpu_saturated"), seen.cpu_saturated >= 0.005 ? percent(seen.cpu_saturated) : ""],
+      [w("revision"), revision && seen.revision.dirty ? w("dirty", revision) : revision],
+      ...Object.entries(seen.facts || {}),
+    ]);
+    const params = result ? facts(Object.entries(result.params).map(([name, value]) => [name, typeof value === "object" ? JSON.stringify(value) : String(value)])) : null;
+    const charts = result ? this.charts() : [];
+    const tail = attempt && live ? [this.log ? el("pre", { tabindex: "0" }, this.log) : el("p", { class: "faint" }, w("no-log"))] : [];
+    const body = [
+      ...head, timing,
+      section(w("metrics"), facts(measured.map(metric))),
+      section(w("over-time"), charts.map((chart) => chart.element)),
+      section(w("log"), tail),
+      section(w("usage"), used),
+      section(w("circumstances"), company),
+      section(w("params"), params),
+      result ? el("p", { class: "faint" }, w("made-by", result.run)) : null,
+    ];
+    this.element.replaceChildren(...body.filter(Boolean));
+    this.charts_now = charts;
+    charts.forEach((chart) => chart.draw());
+    this.element.scrollTop = top;
+    const pre = this.element.querySelector("pre");
+    if (pre) pre.scrollTop = below ? pre.scrollHeight : at;
+  }
+
+  redraw() {
+    (this.charts_now || []).forEach((chart) => chart.draw());
+  }
+
+  // Loads over time, from the samples.
+  charts() {
+    const samples = this.series ? this.series.samples : {};
+    const names = (end) => Object.keys(samples).filter((name) => name.endsWith(end) && samples[name].length > 1);
+    const one = (title, lines) => {
+      if (!lines.length) return null;
+      const legend = lines.length > 1 ? el("div", { class: "legend" }, lines.map((line, n) => el("span", { class: `s${n}` }, el("i"), line.name))) : null;
+      const place = el("div", { class: "canvas" }, el("canvas", { role: "img", "aria-label": title }));
+      const shown = lines.map((line, n) => () => ({ ...line, colour: colour(n) }));
+      return {
+        element: el("figure", {}, el("figcaption", {}, title), place, legend),
+        draw: () => drawLines(place, { lines: shown.map((line) => line()), x: "t", height: 104 }),
+      };
+    };
+    const line = (name, points, factor) => ({ name, points: points.map(([t, v]) => [t, v * factor]) });
+    const gpu = names("_load").filter((name) => !name.endsWith("memory_load")).map((name) => line(w("gpu", name.replace(/\D/g, "")), samples[name], 100));
+    const memory = names("_memory").map((name) => line(w("gpu", name.replace(/\D/g, "")), samples[name], 2 ** -30));
+    const cores = samples.cpu_cores && samples.cpu_cores.length > 1 ? [line(w("cores"), samples.cpu_cores, 1)] : [];
+    return [one(`${w("load")} (%)`, gpu), one(`${w("gpu_memory").replace(" peak", "").replace("峰值", "")} (GiB)`, memory), one(w("cores"), cores)].filter(Boolean);
+  }
+}
+
+export { clock };

@@ -1,0 +1,257 @@
+// Draws lanes and curves on canvases. Knows events only as the fold gives them.
+
+import { clock, number, w } from "./words.js";
+
+const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const COLOURS = 8;
+export const colour = (n) => css(`--s${n % COLOURS}`);
+
+// A canvas as wide as its place, sharp on every screen.
+function canvas(place, height) {
+  const element = place.querySelector("canvas");
+  const width = place.clientWidth;
+  const scale = window.devicePixelRatio || 1;
+  element.width = Math.round(width * scale);
+  element.height = Math.round(height * scale);
+  element.style.height = `${height}px`;
+  const ink = element.getContext("2d");
+  ink.setTransform(scale, 0, 0, scale, 0, 0);
+  ink.clearRect(0, 0, width, height);
+  ink.font = `11px ${css("--font")}`;
+  ink.textBaseline = "middle";
+  return { element, ink, width };
+}
+
+// Round steps of an axis.
+function ticks(from, to, most, steps) {
+  const span = to - from;
+  const step = steps.find((one) => span / one <= most) || 10 ** Math.ceil(Math.log10(span / most));
+  const all = [];
+  for (let at = Math.ceil(from / step) * step; at <= to + step * 1e-9; at += step) all.push(at);
+  return all;
+}
+
+const SECONDS = [0.1, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400];
+
+// Attempts that overlap lie below each other; the end of one and the start of the next may.
+function pack(attempts, slack) {
+  const ends = [];
+  for (const bar of attempts.sort((a, b) => a.from - b.from || a.attempt.a - b.attempt.a)) {
+    let row = ends.findIndex((end) => end <= bar.from + slack);
+    if (row < 0) row = ends.length;
+    ends[row] = bar.to;
+    bar.row = row;
+  }
+  return Math.max(1, ends.length);
+}
+
+// The bars of each lane. `whole` has what came after the moment, too.
+function lanes(fold, whole, to) {
+  const machine = whole.start ? whole.start.machine.gpus : [];
+  const all = new Map([...machine].sort((a, b) => a.index - b.index).map((gpu) => [gpu.uuid, { name: w("gpu", gpu.index), bars: [] }]));
+  const cpus = { name: w("cpus"), bars: [] };
+  const others = { name: "GPU", bars: [] };
+  for (const attempt of whole.attempts.values()) {
+    const shown = fold.attempts.get(attempt.a);
+    const bar = () => ({ attempt: shown || attempt, ghost: !shown, from: attempt.began, to: (shown && shown.ended === null && fold !== whole ? attempt.ended : attempt.ended) ?? to });
+    const places = attempt.gpus.map((gpu) => all.get(gpu) || others);
+    if (attempt.asked && !places.length) places.push(others);
+    for (const lane of places.length ? new Set(places) : [cpus]) lane.bars.push(bar());
+  }
+  return [...all.values(), others, cpus].filter((lane) => lane.bars.length || (lane !== others && lane !== cpus));
+}
+
+export function drawLanes(place, { fold, whole, until, end, colourOf, chosen }) {
+  const narrow = place.clientWidth < 560;
+  const [left, top, bottom, right] = [narrow ? 46 : 58, 6, 22, 10];
+  const rows = lanes(fold, whole, end);
+  let height = top;
+  for (const lane of rows) {
+    lane.rows = pack(lane.bars, (end - whole.began) / 250);
+    lane.each = lane.rows > 24 ? 4 : lane.rows > 10 ? 9 : lane.rows > 4 ? 15 : 20;
+    lane.top = height;
+    height += lane.rows * lane.each + 9;
+  }
+  height += bottom;
+  const { ink, width } = canvas(place, height);
+  const plot = width - left - right;
+  const began = whole.began;
+  const span = Math.max(1000, end - began);
+  const x = (t) => left + ((t - began) / span) * plot;
+  const [text, faint, line, ground] = ["--text", "--faint", "--line", "--ground"].map(css);
+  ink.textAlign = "center";
+  for (const at of ticks(0, span / 1000, plot / (narrow ? 70 : 90), SECONDS)) {
+    const px = Math.round(x(began + at * 1000)) + 0.5;
+    ink.fillStyle = line;
+    ink.fillRect(px, top, 1, height - bottom - top);
+    ink.fillStyle = faint;
+    if (px < width - 16) ink.fillText(span < 5000 ? `${at.toFixed(1)} s` : clock(at), Math.max(px, left + 10), height - bottom / 2 + 2);
+  }
+  const hits = [];
+  for (const lane of rows) {
+    ink.textAlign = "left";
+    ink.fillStyle = text;
+    ink.fillText(lane.name, 2, lane.top + Math.min(lane.rows * lane.each, 20) / 2);
+    ink.fillStyle = line;
+    ink.fillRect(0, lane.top + lane.rows * lane.each + 4, width, 1);
+    for (const bar of lane.bars) {
+      const one = whole.instances.get(bar.attempt.i);
+      const [y, h] = [lane.top + bar.row * lane.each, lane.each - (lane.each > 6 ? 2 : 1)];
+      const [from, to] = [x(bar.from), Math.max(x(bar.from) + 2, x(bar.to) - 0.5)];
+      const now = Math.min(to, Math.max(from, x(until)));
+      const round = (a, b) => {
+        ink.beginPath();
+        ink.roundRect(a, y, b - a, h, Math.min(3, h / 3, (b - a) / 2));
+      };
+      const own = colour(colourOf(one ? one.step : ""));
+      const { outcome, queued } = bar.attempt;
+      const bad = outcome && outcome !== "ok" ? css(outcome === "cancelled" ? "--faint" : "--bad") : null;
+      if (bar.ghost || now < to - 1) {
+        round(from, to);
+        ink.globalAlpha = 0.16;
+        ink.fillStyle = own;
+        ink.fill();
+        ink.globalAlpha = 1;
+      }
+      if (!bar.ghost) {
+        round(from, now);
+        ink.fillStyle = own;
+        ink.globalAlpha = queued && bar.attempt.ended === null ? 0.35 : 1;
+        ink.fill();
+        ink.globalAlpha = 1;
+        const { ready, released, epochs } = bar.attempt;
+        if (ready && h > 6) {
+          // It waits for its group.
+          ink.save();
+          round(from, now);
+          ink.clip();
+          ink.globalAlpha = 0.55;
+          ink.fillStyle = ground;
+          ink.fillRect(x(ready), y, x(Math.min(released || until, until)) - x(ready), h);
+          ink.restore();
+        }
+        if (h > 10) {
+          ink.fillStyle = ground;
+          ink.globalAlpha = 0.75;
+          let last = -9;
+          for (const epoch of epochs) {
+            if (x(epoch.t) - last < 4) continue;
+            last = x(epoch.t);
+            ink.fillRect(Math.round(last), y + h - 4, 1, 4);
+          }
+          ink.globalAlpha = 1;
+        }
+        if (bad) {
+          ink.strokeStyle = bad;
+          ink.lineWidth = 2;
+          round(from + 1, now - 1);
+          ink.stroke();
+        }
+      }
+      if (chosen === bar.attempt.i) {
+        ink.strokeStyle = text;
+        ink.lineWidth = 1.5;
+        round(from, to);
+        ink.stroke();
+      }
+      if (h > 12 && one && !bar.ghost && now - from > 30) {
+        ink.save();
+        round(from, now);
+        ink.clip();
+        ink.fillStyle = css("--on-bar");
+        ink.textAlign = "left";
+        const inside = /\[(.*)\]$/.exec(one.label);
+        const fits = ink.measureText(one.label).width < now - from - 10;
+        ink.fillText(fits || !inside ? one.label : inside[1], from + 5, y + h / 2 + 0.5);
+        ink.restore();
+      }
+      hits.push({ x: from, y, w: Math.max(to - from, 5), h: lane.each, i: bar.attempt.i, attempt: bar.attempt, ghost: bar.ghost });
+    }
+  }
+  const px = Math.round(Math.min(x(until), width - right)) - 0.5;
+  ink.strokeStyle = css("--accent");
+  ink.lineWidth = 1.5;
+  ink.beginPath();
+  ink.moveTo(px, 2);
+  ink.lineTo(px, height - bottom + 2);
+  ink.stroke();
+  return { hits, left, right };
+}
+
+// Lines with a hover: `lines` have a name, a colour and points [x, y].
+export function drawLines(place, { lines, x: xName, y: yName, log, height, hover }) {
+  const [top, bottom, right] = [10, 26, 12];
+  const { ink, width } = canvas(place, height);
+  const points = lines.flatMap((one) => one.points).filter(([, y]) => !log || y > 0);
+  if (!points.length) return null;
+  const scale = log ? Math.log10 : (v) => v;
+  const range = (at) => points.reduce(([a, b], point) => [Math.min(a, point[at]), Math.max(b, point[at])], [Infinity, -Infinity]);
+  let [x0, x1] = range(0);
+  let [y0, y1] = range(1).map(scale);
+  if (x0 === x1) [x0, x1] = [x0 - 0.5, x1 + 0.5];
+  const room = (y1 - y0) * 0.06 || Math.abs(y1) * 0.1 || 1;
+  // A share or a time that is never negative has no room below 0.
+  [y0, y1] = [!log && y0 >= 0 && y0 - room < 0 ? 0 : y0 - room, y1 + room];
+  const magnitude = 10 ** Math.floor(Math.log10((y1 - y0) / 5));
+  const steps = [1, 2, 5, 10].map((n) => n * magnitude);
+  const marks = ticks(y0, y1, 6, steps);
+  const shown = (mark) => {
+    if (log) return number(10 ** mark);
+    const digits = Math.max(0, -Math.floor(Math.log10(steps.find((one) => (y1 - y0) / one <= 6) || magnitude)));
+    return Math.abs(mark) >= 1e6 ? mark.toExponential(1) : mark.toFixed(Math.min(6, digits));
+  };
+  const left = 14 + Math.max(...marks.map((mark) => ink.measureText(shown(mark)).width));
+  const px = (v) => left + ((v - x0) / (x1 - x0)) * (width - left - right);
+  const py = (v) => top + (1 - (scale(v) - y0) / (y1 - y0)) * (height - top - bottom);
+  const [faint, line] = ["--faint", "--line"].map(css);
+  for (const mark of marks) {
+    const y = Math.round(top + (1 - (mark - y0) / (y1 - y0)) * (height - top - bottom)) + 0.5;
+    ink.fillStyle = line;
+    ink.fillRect(left, y, width - left - right, 1);
+    ink.fillStyle = faint;
+    ink.textAlign = "right";
+    ink.fillText(shown(mark), left - 8, y);
+  }
+  ink.textAlign = "center";
+  const time = xName === "t";
+  for (const at of ticks(x0, x1, (width - left) / 80, time ? SECONDS : [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000])) {
+    ink.fillStyle = faint;
+    ink.fillText(time ? clock(at) : number(at), Math.min(Math.max(px(at), left + 6), width - right - 4), height - bottom / 2 + 2);
+  }
+  ink.save();
+  ink.beginPath();
+  ink.rect(left - 3, 0, width - left - right + 6, height - bottom + 3);
+  ink.clip();
+  let near = null;
+  for (const one of lines) {
+    const all = one.points.filter(([, y]) => !log || y > 0);
+    ink.strokeStyle = ink.fillStyle = one.colour;
+    ink.lineWidth = one.chosen ? 2.5 : 1.6;
+    ink.lineJoin = "round";
+    ink.setLineDash(one.n >= COLOURS ? [6, 3] : []);
+    ink.beginPath();
+    all.forEach(([x, y], at) => (at ? ink.lineTo(px(x), py(y)) : ink.moveTo(px(x), py(y))));
+    ink.stroke();
+    for (const [x, y] of all) {
+      ink.setLineDash([]);
+      if (all.length <= 40) {
+        ink.beginPath();
+        ink.arc(px(x), py(y), 2.4, 0, 7);
+        ink.fill();
+      }
+      if (hover) {
+        const far = Math.hypot(px(x) - hover.x, py(y) - hover.y);
+        if (far < 40 && (!near || far < near.far)) near = { far, one, x, y, px: px(x), py: py(y) };
+      }
+    }
+  }
+  if (near) {
+    ink.strokeStyle = css("--text");
+    ink.lineWidth = 1.5;
+    ink.beginPath();
+    ink.arc(near.px, near.py, 5, 0, 7);
+    ink.stroke();
+  }
+  ink.restore();
+  return near;
+}

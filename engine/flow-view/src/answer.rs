@@ -1,0 +1,169 @@
+//! Answers requests: the page's own files and what is known of the run. Nothing is looked up by a path from an address.
+
+use std::{cell::RefCell, rc::Rc, sync::Arc};
+
+use flow_core::{AttemptId, InstanceId};
+use http_body_util::Full;
+use hyper::{
+    HeaderMap, Method, Request, Response, StatusCode,
+    body::Bytes,
+    header::{self, HeaderName, HeaderValue},
+};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::{
+    guard::{Guard, Refused},
+    record::Record,
+};
+
+/// Connections at once.
+const MOST: usize = 256;
+
+const HTML: &str = "text/html; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const TEXT: &str = "text/plain; charset=utf-8";
+const JSON: &str = "application/json";
+
+/// The files of the page.
+const FILES: &[(&str, &str, &str)] = &[
+    ("/style.css", "text/css; charset=utf-8", include_str!("../page/style.css")),
+    ("/app.js", SCRIPT, include_str!("../page/app.js")),
+    ("/fold.js", SCRIPT, include_str!("../page/fold.js")),
+    ("/draw.js", SCRIPT, include_str!("../page/draw.js")),
+    ("/card.js", SCRIPT, include_str!("../page/card.js")),
+    ("/words.js", SCRIPT, include_str!("../page/words.js")),
+    ("/icon.svg", "image/svg+xml", include_str!("../page/icon.svg")),
+];
+const INDEX: &str = include_str!("../page/index.html");
+
+/// No inline script or style, nothing from elsewhere, in no frame.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+static HEADERS: [(HeaderName, &str); 6] = [
+    (header::CONTENT_SECURITY_POLICY, POLICY),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::CACHE_CONTROL, "no-store"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+];
+
+/// What all connections share.
+#[derive(Clone)]
+pub(crate) struct Page {
+    guard: Rc<Guard>,
+    record: Rc<RefCell<Record>>,
+    places: Arc<Semaphore>,
+}
+
+type Answer = Response<Full<Bytes>>;
+
+impl Page {
+    pub(crate) fn new(guard: Guard, record: Record) -> Page {
+        let places = Arc::new(Semaphore::new(MOST));
+        Page { guard: Rc::new(guard), record: Rc::new(RefCell::new(record)), places }
+    }
+
+    /// A place for one more connection, if there is one.
+    pub(crate) fn place(&self) -> Option<OwnedSemaphorePermit> {
+        self.places.clone().try_acquire_owned().ok()
+    }
+
+    pub(crate) fn answer<B>(&self, request: &Request<B>) -> Answer {
+        let mut answer = self.admitted(request).unwrap_or_else(refusal);
+        for (name, value) in &HEADERS {
+            answer.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+        if request.method() == Method::HEAD {
+            *answer.body_mut() = Full::default();
+        }
+        answer
+    }
+
+    fn admitted<B>(&self, request: &Request<B>) -> Result<Answer, Refused> {
+        let headers = request.headers();
+        self.guard.admit(request.method(), headers)?;
+        let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+        if path == "/"
+            && let Some(token) = value(query, "token")
+        {
+            return if self.guard.is_token(token) { Ok(self.let_in()) } else { Err(Refused::Token) };
+        }
+        self.guard.identify(headers)?;
+        Ok(self.content(path, query, headers))
+    }
+
+    /// Gives the cookie, and takes the token out of the address bar.
+    fn let_in(&self) -> Answer {
+        let mut answer = text(StatusCode::SEE_OTHER, TEXT, String::new());
+        answer.headers_mut().insert(header::LOCATION, HeaderValue::from_static("/"));
+        if let Ok(cookie) = HeaderValue::from_str(&self.guard.cookie()) {
+            answer.headers_mut().insert(header::SET_COOKIE, cookie);
+        }
+        answer
+    }
+
+    fn content(&self, path: &str, query: &str, headers: &HeaderMap) -> Answer {
+        let none = || text(StatusCode::NOT_FOUND, TEXT, "there is nothing here".to_owned());
+        if path == "/" {
+            let lang = value(query, "lang").filter(|lang| ["en", "zh"].contains(lang)).unwrap_or(language(headers));
+            return text(StatusCode::OK, HTML, INDEX.replacen("lang=\"en\"", &format!("lang=\"{lang}\""), 1));
+        }
+        if let Some((_, kind, content)) = FILES.iter().find(|(name, ..)| *name == path) {
+            return text(StatusCode::OK, kind, (*content).to_owned());
+        }
+        let mut record = self.record.borrow_mut();
+        let json = |value: Option<serde_json::Value>| value.map(|value| text(StatusCode::OK, JSON, value.to_string()));
+        let found = match path.strip_prefix("/api/").and_then(|rest| rest.split_once('/').or(Some((rest, "")))) {
+            Some(("updates", "")) => {
+                let from = value(query, "from").and_then(|from| from.parse().ok()).unwrap_or(0);
+                Some(text(StatusCode::OK, JSON, record.updates(from, crate::now())))
+            }
+            Some(("result", id)) => json(id.parse().ok().and_then(|id| record.result(InstanceId(id)))),
+            Some(("series", id)) => json(id.parse().ok().and_then(|id| record.series(InstanceId(id)))),
+            Some(("log", id)) => {
+                let log = id.parse().ok().and_then(|id| record.log(AttemptId(id)));
+                log.map(|log| text(StatusCode::OK, TEXT, log))
+            }
+            _ => None,
+        };
+        found.unwrap_or_else(none)
+    }
+}
+
+fn refusal(why: Refused) -> Answer {
+    let (status, said) = match why {
+        Refused::Method => (StatusCode::METHOD_NOT_ALLOWED, "this page only shows: GET"),
+        Refused::Host => (StatusCode::FORBIDDEN, "this page is served as localhost only"),
+        Refused::Origin => (StatusCode::FORBIDDEN, "another page asked for this; open the link in a new tab"),
+        Refused::Token => (
+            StatusCode::FORBIDDEN,
+            "Open the link that `flow view` printed, with its token. A new `flow view` has a new link.\n\
+             请打开 `flow view` 打印的链接（含 token）；每次启动 `flow view` 的链接都不同。",
+        ),
+    };
+    text(status, TEXT, said.to_owned())
+}
+
+fn text(status: StatusCode, kind: &'static str, body: String) -> Answer {
+    let mut answer = Response::new(Full::new(Bytes::from(body)));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    answer
+}
+
+/// A value of a query. The page's own values need no decoding.
+fn value<'q>(query: &'q str, name: &str) -> Option<&'q str> {
+    query.split('&').filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == name).map(|(_, value)| value)
+}
+
+/// The page's language: the first of the browser's that it has.
+fn language(headers: &HeaderMap) -> &'static str {
+    let wanted = headers.get(header::ACCEPT_LANGUAGE).and_then(|wanted| wanted.to_str().ok()).unwrap_or_default();
+    let known = |one: &str| match one.trim().get(..2).map(str::to_ascii_lowercase).as_deref() {
+        Some("zh") => Some("zh"),
+        Some("en") => Some("en"),
+        _ => None,
+    };
+    wanted.split(',').find_map(known).unwrap_or("en")
+}

@@ -1,0 +1,142 @@
+//! The page of a run: `flow view` starts this program. It only reads files, so whatever happens here, the engine does not
+//! notice. This file has the arguments, the clock and all printing.
+#![forbid(unsafe_code)]
+
+mod answer;
+mod events;
+mod guard;
+mod record;
+mod source;
+
+use std::{
+    io::{self, Read, Write},
+    net::{IpAddr, Ipv4Addr},
+    path::PathBuf,
+    process::ExitCode,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use clap::{ArgGroup, Parser};
+use hyper::{server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpListener;
+
+use answer::Page;
+use guard::Guard;
+use record::Record;
+use source::Source;
+
+/// Serves the page of a run on this machine's loopback interface
+#[derive(Debug, Parser)]
+#[command(name = "flow-view", version)]
+#[command(group(ArgGroup::new("what").required(true).args(["store", "bundle"])))]
+struct Arguments {
+    /// The store that contains the run
+    #[arg(long, value_name = "DIR", requires = "run")]
+    store: Option<PathBuf>,
+    /// The id of the run
+    #[arg(long, value_name = "ID", requires = "store")]
+    run: Option<String>,
+    /// A file that `flow export --bundle` wrote
+    #[arg(long, value_name = "FILE")]
+    bundle: Option<PathBuf>,
+    /// The port; 0 selects a free one
+    #[arg(long, default_value_t = 0)]
+    port: u16,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match open(&arguments).and_then(|record| serve(record, arguments.port)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            say_error(&why);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn open(arguments: &Arguments) -> Result<Record, String> {
+    let source = match (&arguments.bundle, &arguments.store, &arguments.run) {
+        (Some(file), ..) => Source::bundle(file)?,
+        (None, Some(store), Some(run)) => Source::store(store, run)?,
+        _ => return Err("name a run, or a bundle".to_owned()),
+    };
+    Record::open(source)
+}
+
+/// Serves the page until the process is interrupted.
+fn serve(record: Record, port: u16) -> Result<(), String> {
+    let failed = |e: io::Error| format!("the page cannot be served: {e}");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    tokio::task::LocalSet::new().block_on(&runtime, async {
+        let listener = TcpListener::bind((IpAddr::V4(Ipv4Addr::LOCALHOST), port)).await.map_err(|e| match e.kind() {
+            io::ErrorKind::AddrInUse => {
+                format!("port {port} is in use, perhaps by another `flow view`: choose another one with --port, or 0 for any")
+            }
+            io::ErrorKind::PermissionDenied => format!("port {port} needs root: choose one above 1023"),
+            _ => failed(e),
+        })?;
+        let port = listener.local_addr().map_err(failed)?.port();
+        let guard = Guard::new(port, secret().map_err(failed)?, secret().map_err(failed)?);
+        announce(&record.title(), port, &guard.link());
+        let page = Page::new(guard, record);
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                _ = tokio::signal::ctrl_c() => return Ok(()),
+            };
+            // One that went away, or too many at once: others are served.
+            let Ok((stream, _)) = accepted else {
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                continue;
+            };
+            let Some(place) = page.place() else { continue };
+            let page = page.clone();
+            tokio::task::spawn_local(async move {
+                let _place = place;
+                let answer = service_fn(move |request| {
+                    let answer = page.answer(&request);
+                    async move { Ok::<_, std::convert::Infallible>(answer) }
+                });
+                let connection = http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), answer);
+                // An end of the connection is the browser's business, and one that reads nothing gets no more than this.
+                let _ = tokio::time::timeout(std::time::Duration::from_secs(300), connection).await;
+            });
+        }
+    })
+}
+
+/// 256 random bits, as text.
+fn secret() -> io::Result<String> {
+    let mut bytes = [0; 32];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Milliseconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+/// Prints the link. A reader that has gone does not end the page.
+fn announce(title: &str, port: u16, link: &str) {
+    let said = format!(
+        "{title}: {link}\n\
+         from another machine: ssh -L {port}:localhost:{port} {}, then open the link there\n\
+         Ctrl-C ends the page; the run continues\n",
+        host()
+    );
+    let _ = io::stdout().write_all(said.as_bytes());
+}
+
+fn say_error(why: &str) {
+    let _ = writeln!(io::stderr(), "error: {why}");
+}
+
+/// This machine's name, for the line to copy.
+fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = flow_core::visible(name.trim());
+    if name.is_empty() { "HOST".to_owned() } else { name.to_string() }
+}

@@ -1,0 +1,185 @@
+//! What is known of the run so far: its events as text for the page, which folds them, and its results. The page gets what
+//! is new since its last question. Knows no HTTP.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use flow_core::{AttemptId, Best, Digest, InstanceId, JournalLine, RunEvent, RunId, Series, StepResult};
+use flow_report::Words;
+use serde_json::{Value, json};
+
+use crate::{events, source::Source};
+
+/// Files are read at most this often, however many pages ask: milliseconds.
+const EVERY: u64 = 250;
+/// A page gets at most this many events at once.
+const AT_ONCE: usize = 50_000;
+/// Points of a line in a chart: more are not seen.
+const POINTS: usize = 2_000;
+
+pub(crate) struct Record {
+    source: Source,
+    words: Words,
+    /// As JSON, in order.
+    events: Vec<String>,
+    results: BTreeMap<InstanceId, StepResult>,
+    /// The folder of each attempt, relative to the store.
+    attempts: BTreeMap<AttemptId, String>,
+    /// What is better, for metrics whose name says it.
+    goals: BTreeMap<String, &'static str>,
+    title: String,
+    ended: bool,
+    /// When files were last read, and what they said besides events.
+    read_at: u64,
+    status: Value,
+    lives: bool,
+    /// Why the journal cannot be read any further.
+    trouble: Option<String>,
+}
+
+impl Record {
+    /// Reads the run once.
+    pub(crate) fn open(source: Source) -> Result<Record, String> {
+        let mut record = Record {
+            source,
+            words: Words::new(),
+            events: Vec::new(),
+            results: BTreeMap::new(),
+            attempts: BTreeMap::new(),
+            goals: BTreeMap::new(),
+            title: String::new(),
+            ended: false,
+            read_at: 0,
+            status: Value::Null,
+            lives: false,
+            trouble: None,
+        };
+        record.read()?;
+        match record.title.is_empty() {
+            false => Ok(record),
+            true => {
+                Err("the journal of this run has no beginning: it was killed before it began, or is not a run"
+                    .to_owned())
+            }
+        }
+    }
+
+    /// Name and id.
+    pub(crate) fn title(&self) -> String {
+        self.title.clone()
+    }
+
+    fn read(&mut self) -> Result<(), String> {
+        // Before the journal: a run that ends in between has its last line in it.
+        self.lives = self.source.lives();
+        self.status = serde_json::to_value(self.source.status()).unwrap_or_default();
+        let lines = self.source.lines()?;
+        let reused = self.reused(&lines);
+        for line in &lines {
+            self.add(line, &reused);
+        }
+        Ok(())
+    }
+
+    /// The results that these lines reuse.
+    fn reused(&self, lines: &[JournalLine]) -> BTreeMap<Digest, StepResult> {
+        let mut wanted: BTreeMap<&RunId, BTreeSet<Digest>> = BTreeMap::new();
+        for line in lines {
+            if let RunEvent::Cached { fingerprint, from, .. } = &line.event {
+                wanted.entry(from).or_default().insert(*fingerprint);
+            }
+        }
+        wanted.into_iter().flat_map(|(run, wanted)| self.source.results_of(run, &wanted)).collect()
+    }
+
+    fn add(&mut self, line: &JournalLine, reused: &BTreeMap<Digest, StepResult>) {
+        let mut earlier = None;
+        match &line.event {
+            RunEvent::RunStarted(start) => {
+                self.title =
+                    format!("{} run {}", flow_core::visible(&start.workflow), flow_core::visible(&start.run.0));
+            }
+            RunEvent::Cached { instance, fingerprint, .. } => {
+                earlier = reused.get(fingerprint);
+                if let Some(result) = earlier {
+                    self.judge(result.metrics.keys());
+                    self.results.insert(*instance, result.clone());
+                }
+            }
+            RunEvent::Recorded { instance, result, .. } => {
+                self.judge(result.metrics.keys());
+                self.results.insert(*instance, (**result).clone());
+            }
+            RunEvent::Started { attempt, folder, .. } => _ = self.attempts.insert(*attempt, folder.clone()),
+            RunEvent::Epoch { metrics, .. } => self.judge(metrics.keys()),
+            RunEvent::RunEnded { .. } => self.ended = true,
+            _ => {}
+        }
+        self.events.extend(events::event(line, &self.words, earlier).map(|event| event.to_string()));
+    }
+
+    /// Notes of which metrics less is better, and of which more.
+    fn judge<'n>(&mut self, metrics: impl Iterator<Item = &'n String>) {
+        for name in metrics {
+            if !self.goals.contains_key(name)
+                && let Some(best) = Best::by_name(name)
+            {
+                self.goals.insert(name.clone(), if best == Best::Min { "min" } else { "max" });
+            }
+        }
+    }
+
+    /// What is new since the page had `from` events.
+    pub(crate) fn updates(&mut self, from: usize, now: u64) -> String {
+        if !self.ended && now.saturating_sub(self.read_at) >= EVERY {
+            self.read_at = now;
+            self.trouble = self.read().err();
+        }
+        let from = from.min(self.events.len());
+        let new = &self.events[from..];
+        let new = &new[..new.len().min(AT_ONCE)];
+        let mut head = json!({
+            "from": from, "next": from + new.len(), "all": self.events.len(), "now": now, "lives": self.lives,
+            "ended": self.ended, "host": self.source.host(), "trouble": self.trouble, "goals": self.goals,
+        });
+        if !self.ended {
+            head["status"] = self.status.clone();
+        }
+        let mut text = head.to_string();
+        text.truncate(text.len() - 1);
+        text.push_str(",\"events\":[");
+        text.push_str(&new.join(","));
+        text.push_str("]}");
+        text
+    }
+
+    /// The result of an instance, if it has one.
+    pub(crate) fn result(&self, instance: InstanceId) -> Option<Value> {
+        self.results.get(&instance).map(|result| events::whole(result, &self.words))
+    }
+
+    /// What was measured over time, if that was kept.
+    pub(crate) fn series(&self, instance: InstanceId) -> Option<Value> {
+        let mut series = self.source.series(&self.results.get(&instance)?.series?)?;
+        thin(&mut series);
+        serde_json::to_value(series).ok()
+    }
+
+    /// The end of an attempt's log.
+    pub(crate) fn log(&self, attempt: AttemptId) -> Option<String> {
+        self.source.log(self.attempts.get(&attempt)?)
+    }
+}
+
+/// Keeps so many points that a chart looks the same.
+fn thin(series: &mut Series) {
+    fn some<T: Copy>(points: &mut Vec<T>) {
+        let step = points.len().div_ceil(POINTS);
+        if step > 1 {
+            let last = points.last().copied();
+            *points = points.iter().copied().step_by(step).chain(last).collect();
+        }
+    }
+    series.metrics.values_mut().for_each(some);
+    series.samples.values_mut().for_each(some);
+    some(&mut series.epoch_times);
+}

@@ -1,0 +1,178 @@
+//! Where a run is read from: the folder of a run in a store, or a bundle. Reads files and never writes one.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::{self, File},
+    io::{self, Read, Seek, SeekFrom},
+    os::unix::fs::OpenOptionsExt,
+    path::{Component, Path},
+};
+
+use flow_core::{Bundle, Digest, JournalLine, LONGEST_BUNDLE, Program, RunEvent, RunId, Series, StepResult};
+use flow_store::{Follow, RunDir, Status, StoreDir, regular};
+use nix::fcntl::OFlag;
+
+/// Bytes of a log that the page shows: its end.
+const LOG_TAIL: u64 = 64 << 10;
+/// A longer series is not drawn.
+const LONGEST_SERIES: u64 = 64 << 20;
+
+pub(crate) enum Source {
+    Store { dir: RunDir, journal: Follow },
+    Bundle { bundle: Box<Bundle>, read: bool },
+}
+
+impl Source {
+    pub(crate) fn store(store: &Path, run: &str) -> Result<Source, String> {
+        let none = || format!("there is no run `{}` in the store `{}`", flow_core::visible(run), store.display());
+        let is_name = !run.is_empty() && run.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+        let dir = StoreDir::existing(store).map_err(|e| e.to_string())?.ok_or_else(none)?;
+        let dir = dir.run(&RunId(run.to_owned()));
+        if !is_name || !dir.journal().is_file() {
+            return Err(none());
+        }
+        let journal = Follow::new(dir.journal());
+        Ok(Source::Store { dir, journal })
+    }
+
+    pub(crate) fn bundle(file: &Path) -> Result<Source, String> {
+        let shown = file.display();
+        let open = || {
+            let opened = File::options().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(file)?;
+            regular(&opened.metadata()?)?;
+            let mut bytes = Vec::new();
+            opened.take(LONGEST_BUNDLE + 1).read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        let bytes = open().map_err(|e: io::Error| format!("`{shown}` cannot be read: {e}"))?;
+        if bytes.len() as u64 > LONGEST_BUNDLE {
+            return Err(format!("`{shown}`: it is longer than {} MiB", LONGEST_BUNDLE >> 20));
+        }
+        let bundle = Box::new(Bundle::read(&bytes).map_err(|why| format!("`{shown}`: {why}"))?);
+        Ok(Source::Bundle { bundle, read: false })
+    }
+
+    /// New lines of the journal since the last call.
+    pub(crate) fn lines(&mut self) -> Result<Vec<JournalLine>, String> {
+        match self {
+            Source::Store { journal, .. } => journal.poll().map_err(|e| e.to_string()),
+            Source::Bundle { read: true, .. } => Ok(Vec::new()),
+            Source::Bundle { bundle, read } => {
+                *read = true;
+                let mut lines = bundle.run.journals.get(&bundle.origin.run).cloned().unwrap_or_default();
+                let epochs = lines.iter().flat_map(|line| epochs(line, &lines, bundle)).collect::<Vec<_>>();
+                lines.extend(epochs);
+                lines.sort_by_key(|line| line.at);
+                Ok(lines)
+            }
+        }
+    }
+
+    /// The machine that a bundle comes from.
+    pub(crate) fn host(&self) -> Option<&str> {
+        match self {
+            Source::Store { .. } => None,
+            Source::Bundle { bundle, .. } => Some(&bundle.origin.host),
+        }
+    }
+
+    /// What the run says of itself now.
+    pub(crate) fn status(&self) -> Option<Status> {
+        match self {
+            Source::Store { dir, .. } => dir.status().ok().flatten(),
+            Source::Bundle { .. } => None,
+        }
+    }
+
+    /// Whether its process lives.
+    pub(crate) fn lives(&self) -> bool {
+        matches!(self, Source::Store { dir, .. } if dir.lives().is_some())
+    }
+
+    /// Results that another run has made, from its journal.
+    pub(crate) fn results_of(&self, run: &RunId, wanted: &BTreeSet<Digest>) -> BTreeMap<Digest, StepResult> {
+        let mut found = BTreeMap::new();
+        let mut add = |line: &JournalLine| {
+            if let RunEvent::Recorded { result, .. } = &line.event
+                && wanted.contains(&result.fingerprint)
+            {
+                found.insert(result.fingerprint, (**result).clone());
+            }
+        };
+        match self {
+            // A run that was removed: its results stay unknown here.
+            Source::Store { dir, .. } => _ = dir.store().run(run).read_journal(|line| add(&line)),
+            Source::Bundle { bundle, .. } => bundle.run.journals.get(run).into_iter().flatten().for_each(add),
+        }
+        found
+    }
+
+    /// The series of a result.
+    pub(crate) fn series(&self, digest: &Digest) -> Option<Series> {
+        match self {
+            Source::Store { dir, .. } => {
+                let objects = dir.store().objects();
+                let length = fs::metadata(objects.path(digest)).ok()?.len();
+                let bytes = (length <= LONGEST_SERIES).then(|| objects.read(digest, "").ok())??;
+                serde_json::from_slice(&bytes).ok()
+            }
+            Source::Bundle { bundle, .. } => series_of(bundle, digest),
+        }
+    }
+
+    /// The end of an attempt's log, without control characters. `None` if there is none.
+    pub(crate) fn log(&self, folder: &str) -> Option<String> {
+        let Source::Store { dir, .. } = self else { return None };
+        let folder = Path::new(folder);
+        // The journal names it, and that is a file, too.
+        if folder.as_os_str().is_empty() || folder.components().any(|part| !matches!(part, Component::Normal(_))) {
+            return None;
+        }
+        let read = || {
+            let flags = OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW;
+            let path = dir.store().path().join(folder).join("log");
+            let mut file = File::options().read(true).custom_flags(flags.bits()).open(path)?;
+            let meta = file.metadata()?;
+            regular(&meta)?;
+            file.seek(SeekFrom::Start(meta.len().saturating_sub(LOG_TAIL)))?;
+            let mut bytes = Vec::new();
+            file.take(LOG_TAIL).read_to_end(&mut bytes).map(|_| (bytes, meta.len() > LOG_TAIL))
+        };
+        let (bytes, cut): (Vec<u8>, bool) = read().ok()?;
+        let start = if cut { bytes.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1) } else { 0 };
+        let lines = bytes[start..].split(|byte| *byte == b'\n').map(|line| {
+            // A progress bar overwrites its line.
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            let drawn = line.rsplit(|byte| *byte == b'\r').next().unwrap_or_default();
+            Program::default().text(drawn)
+        });
+        Some(lines.collect::<Vec<_>>().join("\n"))
+    }
+}
+
+fn series_of(bundle: &Bundle, digest: &Digest) -> Option<Series> {
+    serde_json::from_str(bundle.run.objects.get(digest)?.get("")?).ok()
+}
+
+/// The epochs of a recorded result, as the journal of a living run has them. A bundle has them in the series only.
+fn epochs(line: &JournalLine, lines: &[JournalLine], bundle: &Bundle) -> Vec<JournalLine> {
+    let RunEvent::Recorded { instance, result, read_again: false, .. } = &line.event else { return Vec::new() };
+    let attempt = lines.iter().rev().find_map(|line| match &line.event {
+        RunEvent::Started { instance: of, attempt, .. } if of == instance => Some(*attempt),
+        _ => None,
+    });
+    let series = result.series.and_then(|digest| series_of(bundle, &digest));
+    let (Some(attempt), Some(series)) = (attempt, series) else { return Vec::new() };
+    let epoch = |timed: &flow_core::TimedEpoch| {
+        let here = |point: &&flow_core::Point| {
+            point.part == timed.part && point.key.epoch == Some(f64::from(timed.epoch)) && point.key.step.is_none()
+        };
+        let values = series.metrics.iter();
+        let metrics = values.filter_map(|(name, points)| Some((name.clone(), points.iter().rfind(here)?.value)));
+        let metrics: BTreeMap<String, f64> = metrics.collect();
+        let at = result.started_at + (timed.ended.max(0.0) * 1e3) as u64;
+        let event = RunEvent::Epoch { attempt, epoch: timed.epoch, metrics, units: BTreeMap::new() };
+        JournalLine { at: at.min(line.at), event }
+    };
+    series.epoch_times.iter().map(epoch).collect()
+}

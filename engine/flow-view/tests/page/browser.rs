@@ -1,0 +1,80 @@
+//! The page in a real browser, Debian's chromium.
+
+use std::process::Command;
+
+use crate::server::{RUN, Server, bundle, hostile};
+
+/// What the browser made of a page: its elements, and what it said on the console.
+fn opened(address: &str) -> (String, Vec<String>) {
+    let profile = tempfile::tempdir().unwrap();
+    let ran = Command::new("chromium")
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom"])
+        .args(["--virtual-time-budget=6000", "--window-size=1280,1600"])
+        // Nothing else may be asked.
+        .arg("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost")
+        .arg(format!("--user-data-dir={}", profile.path().display()))
+        .arg(address)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ran.stderr);
+    let console = said.lines().filter(|line| line.contains("CONSOLE")).map(str::to_owned).collect();
+    (String::from_utf8_lossy(&ran.stdout).into_owned(), console)
+}
+
+#[test]
+#[ignore = "needs chromium"]
+fn a_browser_shows_a_bundle_in_both_languages_and_at_any_moment() {
+    let server = Server::of_bundle(&bundle("feb08-2xH200"));
+    let (page, console) = opened(&server.link());
+    assert!(console.is_empty(), "{console:#?}");
+    assert!(page.contains("data-ready=\"yes\""), "{page}");
+    for text in [
+        "done<b>16</b>",
+        "skipped<b>",
+        "solo[version=v7,batch=32]",
+        "2 × NVIDIA H200",
+        "top1",
+        "GPUs and CPUs over time",
+    ] {
+        assert!(page.contains(text), "`{text}` is missing: {page}");
+    }
+    let (page, console) = opened(&format!("{}#lang=zh&card=5", server.link()));
+    assert!(console.is_empty(), "{console:#?}");
+    for text in ["完成<b>16</b>", "已跳过<b>", "复制为 CSV", "运行环境", "GPU 负载"] {
+        assert!(page.contains(text), "`{text}` is missing: {page}");
+    }
+    let (page, _) = opened(&format!("{}#at=15", server.link()));
+    for text in ["running<b>", "waiting<b>", "badge past"] {
+        assert!(page.contains(text), "`{text}` is missing: {page}");
+    }
+}
+
+#[test]
+#[ignore = "needs chromium"]
+fn a_browser_shows_a_killed_run_and_no_markup_of_a_step_acts() {
+    let space = hostile();
+    let server = Server::of_run(space.path(), RUN);
+    let (page, console) = opened(&format!("{}#card=0", server.link()));
+    assert!(console.is_empty(), "{console:#?}");
+    assert!(page.contains("engine gone since"), "{page}");
+    for state in
+        ["done<b>1", "running<b>1", "failed<b>1", "out of memory<b>1", "timed out<b>1", "skipped<b>1", "waiting<b>1"]
+    {
+        assert!(page.contains(state), "`{state}` is missing: {page}");
+    }
+    assert!(
+        page.contains("<title>hostile · flow</title>")
+            && !page.contains("<img")
+            && page.matches("<script").count() == 1
+    );
+    assert!(page.contains("&lt;img src=x"), "it is shown as text");
+    assert!(page.contains(">0.5000<"), "the best epoch, not the last: {page}");
+    // Every control has a name.
+    for control in ["<input", "<select", "<canvas"] {
+        for piece in page.split(control).skip(1) {
+            let tag = piece.split('>').next().unwrap();
+            let is_named = tag.contains("aria-label") || tag.contains("type=\"checkbox\"");
+            assert!(is_named, "{control}{tag}");
+        }
+    }
+}

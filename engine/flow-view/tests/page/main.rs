@@ -1,0 +1,156 @@
+//! The page as a browser and as an attacker see it: finished runs, killed runs and bundles are served, only to who has the
+//! link, and nothing that a step wrote becomes markup.
+
+mod browser;
+mod server;
+
+use serde_json::Value;
+
+use server::{Server, bundle, hostile};
+
+/// The page's own cookie, and a request with it.
+fn get(server: &Server, path: &str) -> (u16, String) {
+    let cookie = server.cookie();
+    let answer = server.ask(&format!("GET {path} HTTP/1.1\r\nHost: localhost:{}\r\nCookie: {cookie}\r\n", server.port));
+    (answer.status, answer.body)
+}
+
+#[test]
+fn a_bundle_is_served() {
+    let server = Server::of_bundle(&bundle("feb08-2xH200"));
+    assert!(server.said.contains(&format!("ssh -L {0}:localhost:{0} ", server.port)), "{}", server.said);
+    let (status, page) = get(&server, "/");
+    assert!(status == 200 && page.contains("<html lang=\"en\">") && page.contains("/app.js"), "{page}");
+    for file in ["/app.js", "/style.css", "/fold.js", "/draw.js", "/card.js", "/words.js", "/icon.svg"] {
+        assert_eq!(get(&server, file).0, 200, "{file}");
+    }
+    let (_, text) = get(&server, "/api/updates?from=0");
+    let updates: Value = serde_json::from_str(&text).unwrap();
+    let events = updates["events"].as_array().unwrap();
+    let count = |name: &str| events.iter().filter(|event| event["e"] == name).count();
+    assert_eq!(
+        (count("start"), count("instance"), count("started"), count("recorded"), count("end")),
+        (1, 40, 16, 16, 1)
+    );
+    assert!(count("epoch") > 20, "a bundle has its epochs in the series");
+    assert_eq!(updates["goals"]["top1"], "max");
+    let times: Vec<u64> = events.iter().map(|event| event["t"].as_u64().unwrap()).collect();
+    assert!(times.is_sorted());
+    let next = updates["next"].as_u64().unwrap();
+    let (_, text) = get(&server, &format!("/api/updates?from={next}"));
+    let updates: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&updates["events"], &updates["ended"]), (&serde_json::json!([]), &Value::Bool(true)));
+    let solo = events.iter().find(|e| e["e"] == "instance" && e["step"] == "solo").unwrap()["i"].as_u64().unwrap();
+    let (status, result) = get(&server, &format!("/api/result/{solo}"));
+    assert!(status == 200 && result.contains("NVIDIA H200"), "{result}");
+    let (status, series) = get(&server, &format!("/api/series/{solo}"));
+    assert!(status == 200 && series.contains("\"epoch_times\""), "{series}");
+    assert_eq!(get(&server, "/api/log/0").0, 404, "a bundle has no logs");
+}
+
+#[test]
+fn a_run_in_a_store_is_served_and_followed() {
+    let space = hostile();
+    let server = Server::of_run(space.path(), "20261128-010203-abcd");
+    let updates = |from: u64| -> Value {
+        let (status, text) = get(&server, &format!("/api/updates?from={from}"));
+        assert_eq!(status, 200);
+        serde_json::from_str(&text).unwrap()
+    };
+    let first = updates(0);
+    assert_eq!((&first["lives"], &first["ended"]), (&Value::Bool(false), &Value::Bool(false)), "it was killed");
+    let (_, log) = get(&server, "/api/log/0");
+    assert!(log.contains("<script>") && !log.contains('\u{1b}'), "{log:?}");
+    assert!(log.len() <= 64 << 10 && log.ends_with("the end"), "{}", log.len());
+    // What is appended arrives, a half-written line when it is whole.
+    server::append(space.path(), "{\"at\":1795824300000,\"event\":\"notice\",");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(updates(first["next"].as_u64().unwrap())["events"], serde_json::json!([]));
+    server::append(space.path(), "\"text\":\"later\"}\n");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let more = updates(first["next"].as_u64().unwrap());
+    assert_eq!(more["events"][0]["text"], serde_json::json!(["later", "later"]));
+}
+
+#[test]
+fn only_a_browser_with_the_link_is_served() {
+    let server = Server::of_bundle(&bundle("feb07-1xH200"));
+    let host = format!("Host: localhost:{}\r\n", server.port);
+    let cookie = format!("Cookie: {}\r\n", server.cookie());
+    let status = |head: &str| server.ask(head).status;
+    assert_eq!(status(&format!("GET / HTTP/1.1\r\n{host}")), 403, "no token");
+    assert_eq!(status(&format!("GET /?token={} HTTP/1.1\r\n{host}", "0".repeat(64))), 403, "a wrong token");
+    assert_eq!(status(&format!("GET /?token= HTTP/1.1\r\n{host}")), 403, "an empty token");
+    assert_eq!(status(&format!("GET /api/updates?from=0 HTTP/1.1\r\n{host}")), 403);
+    assert_eq!(status(&format!("GET /api/updates?from=0 HTTP/1.1\r\n{host}{cookie}")), 200);
+    // DNS rebinding: the browser asks this port under the attacker's name.
+    assert_eq!(status(&format!("GET /api/updates?from=0 HTTP/1.1\r\nHost: evil.example\r\n{cookie}")), 403);
+    assert_eq!(status(&format!("GET {} HTTP/1.1\r\nHost: evil.example:{}\r\n", server.path, server.port)), 403);
+    assert_eq!(status(&format!("GET / HTTP/1.1\r\n{host}{cookie}Origin: http://evil.example\r\n")), 403);
+    assert_eq!(status(&format!("GET / HTTP/1.1\r\n{host}{cookie}Sec-Fetch-Site: cross-site\r\n")), 403);
+    for method in ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"] {
+        assert_eq!(status(&format!("{method} / HTTP/1.1\r\n{host}{cookie}Content-Length: 0\r\n")), 405, "{method}");
+    }
+    for path in [
+        "/../Cargo.toml",
+        "/..%2f..%2fetc/passwd",
+        "/api/log/../../etc/passwd",
+        "/api/log/..%2f..%2fjournal.jsonl",
+        "//etc/passwd",
+        "/api/result/-1",
+        "/api/result/99999999999999999999",
+        "/api/series/0x0",
+        "/api/",
+        "/api/updates/1",
+    ] {
+        assert_eq!(status(&format!("GET {path} HTTP/1.1\r\n{host}{cookie}")), 404, "{path}");
+    }
+    let answer = server.ask(&format!("GET / HTTP/1.1\r\n{host}{cookie}Accept-Language: zh-CN,zh;q=0.9\r\n"));
+    assert!(answer.body.contains("lang=\"zh\""), "{}", answer.body);
+    for header in [
+        "content-security-policy: default-src 'none'",
+        "x-content-type-options: nosniff",
+        "referrer-policy: no-referrer",
+    ] {
+        assert!(answer.head.contains(header), "{}", answer.head);
+    }
+    for inline in ["<style", "style=", "onclick", "<script>", "javascript:", "http:", "https:"] {
+        assert!(!answer.body.contains(inline), "{inline}");
+    }
+    let let_in = server.ask(&format!("GET {} HTTP/1.1\r\n{host}", server.path));
+    assert!(let_in.status == 303 && let_in.head.contains("httponly; samesite=strict"), "{}", let_in.head);
+}
+
+#[test]
+fn a_log_that_leads_elsewhere_is_not_shown() {
+    let space = hostile();
+    let log = space.path().join("runs/20261128-010203-abcd/attempts/0/log");
+    std::fs::remove_file(&log).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", &log).unwrap();
+    let server = Server::of_run(space.path(), "20261128-010203-abcd");
+    assert_eq!(get(&server, "/api/log/0").0, 404);
+    assert_eq!(get(&server, "/api/log/1").0, 404, "its folder in the journal is `../../..`");
+}
+
+#[test]
+fn what_cannot_be_served_is_said() {
+    let space = hostile();
+    let store = space.path().to_str().unwrap();
+    let fails = |arguments: &[&str], why: &str| {
+        let ran = server::fails(arguments);
+        assert!(ran.contains(why), "{ran}");
+    };
+    fails(&["--store", store, "--run", "20261128-010203-0000"], "there is no run `20261128-010203-0000`");
+    fails(&["--store", store, "--run", "../../etc"], "there is no run `../../etc`");
+    fails(&["--bundle", "/nowhere.bundle"], "`/nowhere.bundle` cannot be read: No such file");
+    fails(&["--bundle", "/etc/passwd"], "it is not a bundle");
+    fails(&["--bundle", "/dev/null"], "cannot be read");
+    let server = Server::of_bundle(&bundle("feb07-1xH200"));
+    let port = server.port.to_string();
+    let file = bundle("feb07-1xH200");
+    fails(&["--bundle", file.to_str().unwrap(), "--port", &port], &format!("port {port} is in use"));
+    let empty = "20261128-010203-eeee";
+    std::fs::create_dir(space.path().join("runs").join(empty)).unwrap();
+    std::fs::write(space.path().join("runs").join(empty).join("journal.jsonl"), "{\"at\":1,\"ev").unwrap();
+    fails(&["--store", store, "--run", empty], "the journal of this run has no beginning");
+}

@@ -1,0 +1,164 @@
+//! Starts the program, asks it, and makes a store whose steps write markup.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use flow_core::{JournalLine, RunId};
+use flow_store::StoreDir;
+use serde_json::{Value, json};
+
+pub(crate) const RUN: &str = "20261128-010203-abcd";
+/// What a hostile step calls itself and prints.
+pub(crate) const MARKUP: &str =
+    "<img src=x onerror=\"document.title='caught'\"><script>document.title='caught'</script>";
+
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) port: u16,
+    /// The path of the link, with the token.
+    pub(crate) path: String,
+    pub(crate) said: String,
+}
+
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// In lower case.
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+impl Server {
+    pub(crate) fn of_bundle(file: &Path) -> Server {
+        Server::start(&["--bundle".as_ref(), file.as_os_str()])
+    }
+
+    pub(crate) fn of_run(store: &Path, run: &str) -> Server {
+        Server::start(&["--store".as_ref(), store.as_os_str(), "--run".as_ref(), run.as_ref()])
+    }
+
+    fn start(arguments: &[&std::ffi::OsStr]) -> Server {
+        let mut child = program().args(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let said: Vec<String> = lines.by_ref().take(2).map(Result::unwrap).collect();
+        let (_, address) = said[0].split_once("http://localhost:").unwrap();
+        let (port, path) = address.split_once('/').unwrap();
+        Server { child, port: port.parse().unwrap(), path: format!("/{path}"), said: said.join("\n") }
+    }
+
+    pub(crate) fn link(&self) -> String {
+        format!("http://localhost:{}{}", self.port, self.path)
+    }
+
+    pub(crate) fn ask(&self, head: &str) -> Answer {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.write_all(format!("{head}Connection: close\r\n\r\n").as_bytes()).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Answer { status, head: head.to_lowercase(), body: body.to_owned() }
+    }
+
+    /// What a browser with the link sends.
+    pub(crate) fn cookie(&self) -> String {
+        let answer = self.ask(&format!("GET {} HTTP/1.1\r\nHost: localhost:{}\r\n", self.path, self.port));
+        let line = answer.head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap().to_owned();
+        line.split(';').next().unwrap().to_owned()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+fn program() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_flow-view"))
+}
+
+/// What it says when it fails.
+pub(crate) fn fails(arguments: &[&str]) -> String {
+    let ran = program().args(arguments).output().unwrap();
+    assert_eq!(ran.status.code(), Some(1), "{arguments:?}");
+    String::from_utf8(ran.stderr).unwrap()
+}
+
+pub(crate) fn bundle(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/runs").join(format!("{name}.bundle"))
+}
+
+/// Adds text to the journal.
+pub(crate) fn append(store: &Path, text: &str) {
+    let path = store.join("runs").join(RUN).join("journal.jsonl");
+    fs::File::options().append(true).open(path).unwrap().write_all(text.as_bytes()).unwrap();
+}
+
+/// A store with a run that was killed: every state, and markup wherever a step may write.
+pub(crate) fn hostile() -> tempfile::TempDir {
+    let space = tempfile::tempdir().unwrap();
+    let store = StoreDir::create(space.path()).unwrap();
+    let dir = store.run(&RunId(RUN.to_owned()));
+    let journal = dir.create().unwrap();
+    let at = |second: u64, mut event: Value| {
+        event["at"] = json!(1_795_824_227_000 + 1000 * second);
+        serde_json::from_value::<JournalLine>(event).unwrap()
+    };
+    let step = format!("train{MARKUP}");
+    let label = |n: u32| format!("{step}[n={n}]");
+    let gpu = json!({"uuid": "GPU-1", "index": 0, "name": MARKUP, "memory": 1});
+    let mut lines = vec![at(
+        0,
+        json!({
+            "event": "run_started", "format": 3, "run": RUN, "flow": "0.1.0", "file": "a.yaml", "workflow": "hostile",
+            "params": {}, "policy": "critical-path", "note": MARKUP, "instances": 7, "pid": 1,
+            "machine": {"gpus": [gpu], "cpus": 2, "cpu_model": MARKUP, "memory": 1, "fake_gpus": false},
+        }),
+    )];
+    for n in 0..7 {
+        let plan = json!({"state": "run", "why": {"first": [{"kind": "said", "of": MARKUP}]}});
+        lines.push(at(0, json!({"event": "instance", "instance": n, "label": label(n), "step": step, "plan": plan})));
+    }
+    for n in 0..5 {
+        let folder = if n == 1 { "../../..".to_owned() } else { format!("runs/{RUN}/attempts/{n}") };
+        let why = json!({"first": [{"kind": "never_ran"}]});
+        lines.push(at(1, json!({
+            "event": "started", "instance": n, "attempt": n, "folder": folder, "why": why, "gpus": ["GPU-1"], "cpus": 1,
+        })));
+    }
+    for epoch in 1..4_u32 {
+        let metrics = json!({MARKUP: 0.5, "acc": 0.25 * f64::from(epoch % 3)});
+        lines.push(at(
+            1 + u64::from(epoch),
+            json!({"event": "epoch", "attempt": 0, "epoch": epoch, "metrics": metrics}),
+        ));
+    }
+    let result = json!({
+        "fingerprint": "0".repeat(64), "workflow": "hostile", "step": step, "label": label(0), "axes": {"n": 0},
+        "outcome": "ok", "run": RUN, "started_at": 1_795_824_228_000_u64, "ended_at": 1_795_824_232_000_u64,
+        "metrics": {MARKUP: {"value": 0.5, "unit": MARKUP}, "acc": {"value": 0.0}}, "params": {MARKUP: MARKUP},
+        "circumstances": {"mode": "plain", "fake_gpus": false, "facts": {MARKUP: MARKUP}, "corunners": [MARKUP]},
+    });
+    let outcomes = [(0, "ok"), (1, "failed"), (2, "out_of_memory"), (3, "timed_out")];
+    for (n, outcome) in outcomes {
+        lines.push(at(5, json!({"event": "ended", "instance": n, "attempt": n, "outcome": outcome})));
+    }
+    lines.push(at(5, json!({"event": "recorded", "instance": 0, "result": result, "parts": null})));
+    lines.push(at(5, json!({"event": "settled", "instance": 1, "outcome": "failed"})));
+    lines.push(at(5, json!({"event": "settled", "instance": 5, "outcome": "skipped"})));
+    lines.push(at(6, json!({"event": "notice", "instance": 0, "text": MARKUP})));
+    journal.append(&lines).unwrap();
+    let attempt = dir.path().join("attempts/0");
+    fs::create_dir_all(&attempt).unwrap();
+    let long = "a line\n".repeat(20_000);
+    fs::write(attempt.join("log"), format!("{long}\x1b[31m{MARKUP}\x1b[0m\n10%\r20%\nthe end")).unwrap();
+    space
+}
