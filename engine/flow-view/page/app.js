@@ -99,6 +99,8 @@ function show() {
     const instance = attempt && live.instances.get(attempt.i);
     if (instance && attempt.ended === null) instance.state = one.queued ? "queued" : "running";
   }
+  // What ran when the engine was killed.
+  if (!live.end && !last.lives) for (const attempt of live.running()) live.instances.get(attempt.i).state = "lost";
   head(end);
   paintLanes(end);
   table();
@@ -244,7 +246,7 @@ function sorted(all, list) {
   const column = list.find((one) => one.id === sort.by);
   if (!column) {
     // What runs and what failed first, otherwise as in the workflow.
-    const rank = (one) => (one.state === "running" ? 0 : ["failed", "timed_out", "out_of_memory"].includes(one.state) ? 1 : one.state === "queued" ? 2 : one.state === "waiting" ? 3 : IDLE.includes(one.state) ? 5 : 4);
+    const rank = (one) => (["running", "lost"].includes(one.state) ? 0 : ["failed", "timed_out", "out_of_memory"].includes(one.state) ? 1 : one.state === "queued" ? 2 : one.state === "waiting" ? 3 : IDLE.includes(one.state) ? 5 : 4);
     return all.sort((a, b) => rank(a) - rank(b) || a.i - b.i);
   }
   const none = (v) => v === null || v === undefined || v === "" || Number.isNaN(v);

@@ -2,12 +2,18 @@
 
 import { clock, number, w } from "./words.js";
 
-const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+// The page's colours. Asking for thousands takes long, so they are asked for once a picture.
+let known = new Map();
+function css(name) {
+  if (!known.has(name)) known.set(name, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
+  return known.get(name);
+}
 const COLOURS = 8;
 export const colour = (n) => css(`--s${n % COLOURS}`);
 
 // A canvas as wide as its place, sharp on every screen.
 function canvas(place, height) {
+  known = new Map();
   const element = place.querySelector("canvas");
   const width = place.clientWidth;
   const scale = window.devicePixelRatio || 1;
@@ -37,7 +43,7 @@ const SECONDS = [0.1, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 36
 function pack(attempts, slack) {
   const ends = [];
   for (const bar of attempts.sort((a, b) => a.from - b.from || a.attempt.a - b.attempt.a)) {
-    let row = ends.findIndex((end) => end <= bar.from + slack);
+    let row = ends.findIndex((end) => end <= bar.from + Math.min(slack, (bar.to - bar.from) / 4));
     if (row < 0) row = ends.length;
     ends[row] = bar.to;
     bar.row = row;

@@ -186,4 +186,4 @@ export class Fold {
 }
 
 export const OPEN = ["running", "queued", "waiting"];
-export const STATES = ["running", "queued", "waiting", "ok", "cached", "failed", "out_of_memory", "timed_out", "does_not_fit", "cancelled", "skipped", "not_needed"];
+export const STATES = ["running", "lost", "queued", "waiting", "ok", "cached", "failed", "out_of_memory", "timed_out", "does_not_fit", "cancelled", "skipped", "not_needed"];

@@ -36,6 +36,7 @@ const WORDS = {
   best: ["best epoch", "最佳 epoch"],
   mean: ["mean of {0} epochs", "{0} 个 epoch 的均值"],
   running: ["running", "运行中"],
+  lost: ["was running", "曾在运行"],
   queued: ["queued", "排队中"],
   waiting: ["waiting", "等待"],
   ok: ["done", "完成"],

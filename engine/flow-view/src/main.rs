@@ -13,7 +13,7 @@ use std::{
     net::{IpAddr, Ipv4Addr},
     path::PathBuf,
     process::ExitCode,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use clap::{ArgGroup, Parser};
@@ -25,6 +25,10 @@ use answer::Page;
 use guard::Guard;
 use record::Record;
 use source::Source;
+
+/// How long one connection is served, and how long its last answer may take.
+const LONGEST: Duration = Duration::from_secs(300);
+const GRACE: Duration = Duration::from_secs(30);
 
 /// Serves the page of a run on this machine's loopback interface
 #[derive(Debug, Parser)]
@@ -88,7 +92,7 @@ fn serve(record: Record, port: u16) -> Result<(), String> {
             };
             // One that went away, or too many at once: others are served.
             let Ok((stream, _)) = accepted else {
-                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
             let Some(place) = page.place() else { continue };
@@ -99,9 +103,14 @@ fn serve(record: Record, port: u16) -> Result<(), String> {
                     let answer = page.answer(&request);
                     async move { Ok::<_, std::convert::Infallible>(answer) }
                 });
-                let connection = http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), answer);
-                // An end of the connection is the browser's business, and one that reads nothing gets no more than this.
-                let _ = tokio::time::timeout(std::time::Duration::from_secs(300), connection).await;
+                let mut http = http1::Builder::new();
+                let connection = http.timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), answer);
+                let mut connection = std::pin::pin!(connection);
+                // A browser opens a new connection whenever it needs one; one that reads nothing keeps its place no longer.
+                if tokio::time::timeout(LONGEST, connection.as_mut()).await.is_err() {
+                    connection.as_mut().graceful_shutdown();
+                    let _ = tokio::time::timeout(GRACE, connection).await;
+                }
             });
         }
     })

@@ -77,7 +77,9 @@ fn program(output: &mut Output) -> Result<PathBuf, CliError> {
     let own = std::env::current_exe().map_err(|e| CliError::failed(format!("flow's program was not found: {e}")))?;
     let beside = own.with_file_name(PROGRAM);
     let age = |path: &Path| fs::metadata(path).and_then(|meta| meta.modified()).ok();
-    if age(&beside).is_some_and(|made| age(&own).is_none_or(|own| made >= own)) {
+    // A build for development has the other program of that build.
+    let is_new = |made| cfg!(debug_assertions) || age(&own).is_none_or(|own| made >= own);
+    if age(&beside).is_some_and(is_new) {
         return Ok(beside);
     }
     match built(output) {

@@ -56,6 +56,7 @@ mod told;
 mod torture;
 mod trust;
 mod unmeasured;
+mod viewed;
 
 use std::{
     cell::RefCell,

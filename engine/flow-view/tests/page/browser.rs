@@ -57,9 +57,15 @@ fn a_browser_shows_a_killed_run_and_no_markup_of_a_step_acts() {
     let (page, console) = opened(&format!("{}#card=0", server.link()));
     assert!(console.is_empty(), "{console:#?}");
     assert!(page.contains("engine gone since"), "{page}");
-    for state in
-        ["done<b>1", "running<b>1", "failed<b>1", "out of memory<b>1", "timed out<b>1", "skipped<b>1", "waiting<b>1"]
-    {
+    for state in [
+        "done<b>1",
+        "was running<b>1",
+        "failed<b>1",
+        "out of memory<b>1",
+        "timed out<b>1",
+        "skipped<b>1",
+        "waiting<b>1",
+    ] {
         assert!(page.contains(state), "`{state}` is missing: {page}");
     }
     assert!(
