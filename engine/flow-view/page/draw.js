@@ -43,9 +43,9 @@ const SECONDS = [0.1, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 36
 function pack(attempts, slack) {
   const ends = [];
   for (const bar of attempts.sort((a, b) => a.from - b.from || a.attempt.a - b.attempt.a)) {
-    let row = ends.findIndex((end) => end <= bar.from + Math.min(slack, (bar.to - bar.from) / 4));
+    let row = ends.findIndex((before) => before.to <= bar.from + Math.min(slack, Math.max(bar.to - bar.from, before.to - before.from) / 4));
     if (row < 0) row = ends.length;
-    ends[row] = bar.to;
+    ends[row] = bar;
     bar.row = row;
   }
   return Math.max(1, ends.length);
@@ -136,7 +136,7 @@ export function drawLanes(place, { fold, whole, until, end, colourOf, chosen }) 
           ink.fillRect(x(ready), y, x(Math.min(released || until, until)) - x(ready), h);
           ink.restore();
         }
-        if (h > 10) {
+        if (h > 14) {
           ink.fillStyle = ground;
           ink.globalAlpha = 0.75;
           let last = -9;

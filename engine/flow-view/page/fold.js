@@ -138,6 +138,7 @@ export class Fold {
     const goal = goals[metric];
     if (!(measured && measured.n) && goal) {
       const values = this.curve(one, metric).map((point) => point[2]);
+      if (!values.length && measured && "best" in measured) return { ...measured, v: measured.best, best: true };
       if (values.length) return { v: values.reduce((a, b) => (goal === "min" ? Math.min(a, b) : Math.max(a, b))), best: true, unit: measured ? measured.unit : "" };
     }
     if (measured) return measured;

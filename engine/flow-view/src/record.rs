@@ -114,7 +114,13 @@ impl Record {
             RunEvent::RunEnded { .. } => self.ended = true,
             _ => {}
         }
-        self.events.extend(events::event(line, &self.words, earlier).map(|event| event.to_string()));
+        let mut event = events::event(line, &self.words, earlier);
+        if let (Some(event), Some(result)) = (&mut event, earlier) {
+            for (name, best) in self.best(result) {
+                event["result"]["metrics"][name]["best"] = json!(best);
+            }
+        }
+        self.events.extend(event.map(|event| event.to_string()));
     }
 
     /// Notes of which metrics less is better, and of which more.
@@ -126,6 +132,18 @@ impl Record {
                 self.goals.insert(name.clone(), if best == Best::Min { "min" } else { "max" });
             }
         }
+    }
+
+    /// The best epochs of a reused result. Of this run's own results the page has the epochs.
+    fn best(&self, result: &StepResult) -> Vec<(String, f64)> {
+        let Some(series) = result.series.and_then(|digest| self.source.series(&digest)) else { return Vec::new() };
+        let best = |(name, points): (&String, &Vec<flow_core::Point>)| {
+            let goal = self.goals.get(name).filter(|_| result.metrics.contains_key(name))?;
+            let values = points.iter().map(|point| point.value).filter(|value| value.is_finite());
+            let best = values.reduce(if *goal == "min" { f64::min } else { f64::max })?;
+            Some((name.clone(), best))
+        };
+        series.metrics.iter().filter_map(best).collect()
     }
 
     /// What is new since the page had `from` events.

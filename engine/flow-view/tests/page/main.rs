@@ -73,6 +73,21 @@ fn a_run_in_a_store_is_served_and_followed() {
 }
 
 #[test]
+fn a_reused_result_is_found_in_its_run_with_its_best_epoch() {
+    let space = hostile();
+    let server = Server::of_run(space.path(), server::LATER);
+    let (_, text) = get(&server, "/api/updates?from=0");
+    let updates: Value = serde_json::from_str(&text).unwrap();
+    let cached = updates["events"].as_array().unwrap().iter().find(|event| event["e"] == "cached").unwrap();
+    assert_eq!(
+        cached["result"]["metrics"]["acc"],
+        serde_json::json!({"v": 0.0, "unit": "", "sd": null, "n": null, "best": 0.5})
+    );
+    let (status, series) = get(&server, "/api/series/0");
+    assert!(status == 200 && series.contains("[0,2.0,null,0.5]"), "{series}");
+}
+
+#[test]
 fn only_a_browser_with_the_link_is_served() {
     let server = Server::of_bundle(&bundle("feb07-1xH200"));
     let host = format!("Host: localhost:{}\r\n", server.port);

@@ -102,6 +102,9 @@ pub(crate) fn append(store: &Path, text: &str) {
     fs::File::options().append(true).open(path).unwrap().write_all(text.as_bytes()).unwrap();
 }
 
+/// A run that reuses the result of the killed one.
+pub(crate) const LATER: &str = "20261128-020304-beef";
+
 /// A store with a run that was killed: every state, and markup wherever a step may write.
 pub(crate) fn hostile() -> tempfile::TempDir {
     let space = tempfile::tempdir().unwrap();
@@ -141,9 +144,14 @@ pub(crate) fn hostile() -> tempfile::TempDir {
             json!({"event": "epoch", "attempt": 0, "epoch": epoch, "metrics": metrics}),
         ));
     }
+    let series = json!({
+        "metrics": {"acc": [[0, 1.0, null, 0.25], [0, 2.0, null, 0.5], [0, 3.0, null, 0.0]]},
+        "epoch_times": [], "samples": {},
+    });
+    let series = store.objects().store_bytes(series.to_string().as_bytes()).unwrap().digest;
     let result = json!({
         "fingerprint": "0".repeat(64), "workflow": "hostile", "step": step, "label": label(0), "axes": {"n": 0},
-        "outcome": "ok", "run": RUN, "started_at": 1_795_824_228_000_u64, "ended_at": 1_795_824_232_000_u64,
+        "outcome": "ok", "run": RUN, "series": series, "started_at": 1_795_824_228_000_u64, "ended_at": 1_795_824_232_000_u64,
         "metrics": {MARKUP: {"value": 0.5, "unit": MARKUP}, "acc": {"value": 0.0}}, "params": {MARKUP: MARKUP},
         "circumstances": {"mode": "plain", "fake_gpus": false, "facts": {MARKUP: MARKUP}, "corunners": [MARKUP]},
     });
@@ -156,6 +164,19 @@ pub(crate) fn hostile() -> tempfile::TempDir {
     lines.push(at(5, json!({"event": "settled", "instance": 5, "outcome": "skipped"})));
     lines.push(at(6, json!({"event": "notice", "instance": 0, "text": MARKUP})));
     journal.append(&lines).unwrap();
+    let start = json!({
+        "event": "run_started", "format": 3, "run": LATER, "flow": "0.1.0", "file": "a.yaml", "workflow": "later",
+        "params": {}, "policy": "critical-path", "instances": 1, "pid": 1,
+        "machine": {"gpus": [], "cpus": 2, "cpu_model": "", "memory": 1, "fake_gpus": false},
+    });
+    let later = store.run(&RunId(LATER.to_owned())).create().unwrap();
+    let cached = json!({
+        "event": "cached", "instance": 0, "fingerprint": "0".repeat(64), "outcome": "ok", "from": RUN,
+    });
+    let plan = json!({"state": "cached"});
+    let instance = json!({"event": "instance", "instance": 0, "label": "a", "step": "a", "plan": plan});
+    let end = json!({"event": "run_ended", "exit": 0, "counts": {}});
+    later.append(&[start, instance, cached, end].map(|event| at(9, event))).unwrap();
     let attempt = dir.path().join("attempts/0");
     fs::create_dir_all(&attempt).unwrap();
     let long = "a line\n".repeat(20_000);
