@@ -471,6 +471,9 @@ $("lang").addEventListener("click", () => {
   show();
 });
 
+// The token leaves the address bar.
+if (location.search) history.replaceState(null, "", `/${location.hash}`);
+
 // A link to a moment: #at=15&card=3&lang=zh, in seconds since the start.
 const link = new URLSearchParams(location.hash.slice(1));
 speak(link.get("lang") || document.documentElement.lang);

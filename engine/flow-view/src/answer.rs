@@ -87,16 +87,15 @@ impl Page {
         if path == "/"
             && let Some(token) = value(query, "token")
         {
-            return if self.guard.is_token(token) { Ok(self.let_in()) } else { Err(Refused::Token) };
+            return if self.guard.is_token(token) { Ok(self.let_in(query, headers)) } else { Err(Refused::Token) };
         }
         self.guard.identify(headers)?;
         Ok(self.content(path, query, headers))
     }
 
-    /// Gives the cookie, and takes the token out of the address bar.
-    fn let_in(&self) -> Answer {
-        let mut answer = text(StatusCode::SEE_OTHER, TEXT, String::new());
-        answer.headers_mut().insert(header::LOCATION, HeaderValue::from_static("/"));
+    /// The page with the cookie. Not a redirect: if another page had the link, a browser would not send the cookie with it.
+    fn let_in(&self, query: &str, headers: &HeaderMap) -> Answer {
+        let mut answer = self.content("/", query, headers);
         if let Ok(cookie) = HeaderValue::from_str(&self.guard.cookie()) {
             answer.headers_mut().insert(header::SET_COOKIE, cookie);
         }

@@ -100,7 +100,7 @@ fn built(output: &mut Output) -> Option<Result<PathBuf, CliError>> {
     let target = clone.join("target");
     let program = target.join("release").join(PROGRAM);
     if !program.is_file() {
-        let said = format!("{} building the page's server, once; this takes a minute or two", styled(NOTE, "note:"));
+        let said = format!("{} building the page's server, once; this may take a few minutes", styled(NOTE, "note:"));
         drop(output.note(said));
     }
     let cargo = Command::new("cargo")
