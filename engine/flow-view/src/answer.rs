@@ -1,4 +1,4 @@
-//! Answers requests: the page's own files and what is known of the run. Nothing is looked up by a path from an address.
+//! Answers requests with the page's files and with data of the run. No file is opened by a path from an address.
 
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 
@@ -16,7 +16,7 @@ use crate::{
     record::Record,
 };
 
-/// Connections at once.
+/// Maximum number of connections.
 const MOST: usize = 256;
 
 const HTML: &str = "text/html; charset=utf-8";
@@ -48,7 +48,7 @@ static HEADERS: [(HeaderName, &str); 6] = [
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
 ];
 
-/// What all connections share.
+/// Shared by all connections.
 #[derive(Clone)]
 pub(crate) struct Page {
     guard: Rc<Guard>,

@@ -1,5 +1,5 @@
-//! The lines of a journal as the page gets them: without what it does not show, and with every reason in English and
-//! Chinese. Reads no file.
+//! Turns journal lines into events for the page: only the fields that it shows, with reasons in English and Chinese. Reads
+//! no file.
 
 use flow_core::reason::{Cause, ProfileReason};
 use flow_core::{JournalLine, Planned, Remark, RunEvent, StepResult};
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 /// The page's languages.
 const LANGUAGES: [&str; 2] = ["en", "zh"];
 
-/// An event for the page; `None` if it shows nothing of it. `reused` is the result of a reused one, if known.
+/// An event for the page; `None` if the page does not show it. `reused` is the result that a `Cached` event reuses.
 pub(crate) fn event(line: &JournalLine, words: &Words, reused: Option<&StepResult>) -> Option<Value> {
     let both = |of: &dyn Fn(Reasons<'_>) -> String| json!(LANGUAGES.map(|lang| of(words.plain_reasons(lang))));
     let cause = |cause: &Cause| both(&|reasons| reasons.cause(cause));
@@ -88,7 +88,7 @@ pub(crate) fn event(line: &JournalLine, words: &Words, reused: Option<&StepResul
     Some(Value::Object(event))
 }
 
-/// The numbers of a result, for the table.
+/// The numbers of a result that the table shows.
 fn brief(result: &StepResult, words: &Words) -> Value {
     let usage = &result.usage;
     let loads: Vec<f64> = usage.gpus.iter().filter_map(flow_core::GpuUsage::load).collect();
@@ -108,7 +108,7 @@ fn brief(result: &StepResult, words: &Words) -> Value {
     })
 }
 
-/// A whole result, for the card, with its reasons in words.
+/// All of a result for the card.
 pub(crate) fn whole(result: &StepResult, words: &Words) -> Value {
     let list = |of: &dyn Fn(&Reasons<'_>) -> Vec<String>| {
         let [en, zh] = LANGUAGES.map(|lang| of(&words.plain_reasons(lang)));

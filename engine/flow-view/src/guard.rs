@@ -1,5 +1,5 @@
-//! Who may ask: a browser of this user, with the link that was printed. Everybody on the machine reaches a loopback port, and
-//! every web page can make a browser ask it. Knows nothing of runs.
+//! Checks requests. Every user of the machine reaches a loopback port, and every web page can make a browser send requests
+//! to it. Only a browser that opened the printed link is served. Knows no runs.
 
 use hyper::{HeaderMap, Method, header};
 
@@ -8,9 +8,9 @@ use hyper::{HeaderMap, Method, header};
 pub(crate) enum Refused {
     /// Another method than GET.
     Method,
-    /// The page was asked for under a foreign name, as DNS rebinding does.
+    /// A foreign host name, as in DNS rebinding.
     Host,
-    /// Another page asks.
+    /// It comes from another page.
     Origin,
     /// Neither the token of the link nor the cookie.
     Token,

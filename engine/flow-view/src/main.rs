@@ -1,5 +1,5 @@
-//! The page of a run: `flow view` starts this program. It only reads files, so whatever happens here, the engine does not
-//! notice. This file has the arguments, the clock and all printing.
+//! Serves the page of a run; `flow view` starts it. It only reads files, so it cannot slow the engine. This file has the
+//! arguments, the clock and all printing.
 #![forbid(unsafe_code)]
 
 mod answer;
@@ -90,7 +90,7 @@ fn serve(record: Record, port: u16) -> Result<(), String> {
                 accepted = listener.accept() => accepted,
                 _ = tokio::signal::ctrl_c() => return Ok(()),
             };
-            // One that went away, or too many at once: others are served.
+            // The connection broke, or there are too many; others are served.
             let Ok((stream, _)) = accepted else {
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
@@ -106,7 +106,7 @@ fn serve(record: Record, port: u16) -> Result<(), String> {
                 let mut http = http1::Builder::new();
                 let connection = http.timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), answer);
                 let mut connection = std::pin::pin!(connection);
-                // A browser opens a new connection whenever it needs one; one that reads nothing keeps its place no longer.
+                // A browser opens a new connection if it needs one. A connection that reads nothing must not keep its place.
                 if tokio::time::timeout(LONGEST, connection.as_mut()).await.is_err() {
                     connection.as_mut().graceful_shutdown();
                     let _ = tokio::time::timeout(GRACE, connection).await;
@@ -143,7 +143,7 @@ fn say_error(why: &str) {
     let _ = writeln!(io::stderr(), "error: {why}");
 }
 
-/// This machine's name, for the line to copy.
+/// The host name for the ssh line.
 fn host() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = flow_core::visible(name.trim());

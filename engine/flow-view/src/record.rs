@@ -1,5 +1,4 @@
-//! What is known of the run so far: its events as text for the page, which folds them, and its results. The page gets what
-//! is new since its last question. Knows no HTTP.
+//! The events and results of the run so far. The page folds the events; it gets those since its last request. Knows no HTTP.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,11 +8,11 @@ use serde_json::{Value, json};
 
 use crate::{events, source::Source};
 
-/// Files are read at most this often, however many pages ask: milliseconds.
+/// Files are read at most once in this time, for any number of pages: milliseconds.
 const EVERY: u64 = 250;
-/// A page gets at most this many events at once.
+/// Maximum number of events in one answer.
 const AT_ONCE: usize = 50_000;
-/// Points of a line in a chart: more are not seen.
+/// Maximum number of points of a line in a chart.
 const POINTS: usize = 2_000;
 
 pub(crate) struct Record {
@@ -24,15 +23,15 @@ pub(crate) struct Record {
     results: BTreeMap<InstanceId, StepResult>,
     /// The folder of each attempt, relative to the store.
     attempts: BTreeMap<AttemptId, String>,
-    /// What is better, for metrics whose name says it.
+    /// `min` or `max`, for metrics whose name says which is better.
     goals: BTreeMap<String, &'static str>,
     title: String,
     ended: bool,
-    /// When files were last read, and what they said besides events.
+    /// When files were last read: milliseconds since 1970.
     read_at: u64,
     status: Value,
     lives: bool,
-    /// Why the journal cannot be read any further.
+    /// Why the journal cannot be read.
     trouble: Option<String>,
 }
 
@@ -69,7 +68,7 @@ impl Record {
     }
 
     fn read(&mut self) -> Result<(), String> {
-        // Before the journal: a run that ends in between has its last line in it.
+        // Read before the journal: if the run ends in between, the journal has its last line.
         self.lives = self.source.lives();
         self.status = serde_json::to_value(self.source.status()).unwrap_or_default();
         let lines = self.source.lines()?;
@@ -123,7 +122,7 @@ impl Record {
         self.events.extend(event.map(|event| event.to_string()));
     }
 
-    /// Notes of which metrics less is better, and of which more.
+    /// Finds out whether less or more of these metrics is better.
     fn judge<'n>(&mut self, metrics: impl Iterator<Item = &'n String>) {
         for name in metrics {
             if !self.goals.contains_key(name)
@@ -134,7 +133,7 @@ impl Record {
         }
     }
 
-    /// The best epochs of a reused result. Of this run's own results the page has the epochs.
+    /// The best epochs of a reused result. For other results the page has all epochs.
     fn best(&self, result: &StepResult) -> Vec<(String, f64)> {
         let Some(series) = result.series.and_then(|digest| self.source.series(&digest)) else { return Vec::new() };
         let best = |(name, points): (&String, &Vec<flow_core::Point>)| {
@@ -146,7 +145,7 @@ impl Record {
         series.metrics.iter().filter_map(best).collect()
     }
 
-    /// What is new since the page had `from` events.
+    /// The events after the first `from`, and the present state.
     pub(crate) fn updates(&mut self, from: usize, now: u64) -> String {
         if !self.ended && now.saturating_sub(self.read_at) >= EVERY {
             self.read_at = now;
@@ -175,7 +174,7 @@ impl Record {
         self.results.get(&instance).map(|result| events::whole(result, &self.words))
     }
 
-    /// What was measured over time, if that was kept.
+    /// The series of an instance's result, if stored.
     pub(crate) fn series(&self, instance: InstanceId) -> Option<Value> {
         let mut series = self.source.series(&self.results.get(&instance)?.series?)?;
         thin(&mut series);
@@ -188,7 +187,7 @@ impl Record {
     }
 }
 
-/// Keeps so many points that a chart looks the same.
+/// Keeps as many points as a chart can show.
 fn thin(series: &mut Series) {
     fn some<T: Copy>(points: &mut Vec<T>) {
         let step = points.len().div_ceil(POINTS);

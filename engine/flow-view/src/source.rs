@@ -1,4 +1,4 @@
-//! Where a run is read from: the folder of a run in a store, or a bundle. Reads files and never writes one.
+//! Reads a run from a store or from a bundle. Writes no file.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -76,7 +76,7 @@ impl Source {
         }
     }
 
-    /// What the run says of itself now.
+    /// The present status file.
     pub(crate) fn status(&self) -> Option<Status> {
         match self {
             Source::Store { dir, .. } => dir.status().ok().flatten(),
@@ -89,7 +89,7 @@ impl Source {
         matches!(self, Source::Store { dir, .. } if dir.lives().is_some())
     }
 
-    /// Results that another run has made, from its journal.
+    /// Results of another run, from its journal.
     pub(crate) fn results_of(&self, run: &RunId, wanted: &BTreeSet<Digest>) -> BTreeMap<Digest, StepResult> {
         let mut found = BTreeMap::new();
         let mut add = |line: &JournalLine| {
@@ -124,7 +124,7 @@ impl Source {
     pub(crate) fn log(&self, folder: &str) -> Option<String> {
         let Source::Store { dir, .. } = self else { return None };
         let folder = Path::new(folder);
-        // The journal names it, and that is a file, too.
+        // The path comes from a file, so it is not trusted.
         if folder.as_os_str().is_empty() || folder.components().any(|part| !matches!(part, Component::Normal(_))) {
             return None;
         }
@@ -154,7 +154,7 @@ fn series_of(bundle: &Bundle, digest: &Digest) -> Option<Series> {
     serde_json::from_str(bundle.run.objects.get(digest)?.get("")?).ok()
 }
 
-/// The epochs of a recorded result, as the journal of a living run has them. A bundle has them in the series only.
+/// The epochs of a recorded result as journal lines. A bundle has epochs only in the series.
 fn epochs(line: &JournalLine, lines: &[JournalLine], bundle: &Bundle) -> Vec<JournalLine> {
     let RunEvent::Recorded { instance, result, read_again: false, .. } = &line.event else { return Vec::new() };
     let attempt = lines.iter().rev().find_map(|line| match &line.event {

@@ -1,5 +1,5 @@
-//! `flow view`: finds the run, and starts the program that serves its page. That program is a crate of its own, so that no
-//! other command compiles or loads it.
+//! `flow view`: finds the run and starts `flow-view`, which serves its page. `flow-view` is a separate crate, so other commands
+//! do not compile it.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
