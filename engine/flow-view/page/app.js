@@ -105,7 +105,7 @@ function show() {
   paintLanes(end);
   table();
   curves();
-  if (card.i !== null) card.show({ fold: shown, waiting, progress, live: until === null && !last.host });
+  if (card.i !== null) card.show({ fold: shown, waiting, progress, live: until === null && last.logs });
   document.body.dataset.ready = "yes";
 }
 

@@ -156,7 +156,7 @@ impl Record {
         let new = &new[..new.len().min(AT_ONCE)];
         let mut head = json!({
             "from": from, "next": from + new.len(), "all": self.events.len(), "now": now, "lives": self.lives,
-            "ended": self.ended, "host": self.source.host(), "trouble": self.trouble, "goals": self.goals,
+            "ended": self.ended, "logs": !self.source.is_carried(), "host": self.source.host(), "trouble": self.trouble, "goals": self.goals,
         });
         if !self.ended {
             head["status"] = self.status.clone();

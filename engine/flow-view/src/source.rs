@@ -17,6 +17,11 @@ const LOG_TAIL: u64 = 64 << 10;
 /// A longer series is not drawn.
 const LONGEST_SERIES: u64 = 64 << 20;
 
+/// Whether a text can be the name of a run's folder.
+fn is_name(run: &str) -> bool {
+    !run.is_empty() && run.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+}
+
 pub(crate) enum Source {
     Store { dir: RunDir, journal: Follow },
     Bundle { bundle: Box<Bundle>, read: bool },
@@ -25,10 +30,9 @@ pub(crate) enum Source {
 impl Source {
     pub(crate) fn store(store: &Path, run: &str) -> Result<Source, String> {
         let none = || format!("there is no run `{}` in the store `{}`", flow_core::visible(run), store.display());
-        let is_name = !run.is_empty() && run.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
         let dir = StoreDir::existing(store).map_err(|e| e.to_string())?.ok_or_else(none)?;
         let dir = dir.run(&RunId(run.to_owned()));
-        if !is_name || !dir.journal().is_file() {
+        if !is_name(run) || !dir.journal().is_file() {
             return Err(none());
         }
         let journal = Follow::new(dir.journal());
@@ -54,18 +58,51 @@ impl Source {
 
     /// New lines of the journal since the last call.
     pub(crate) fn lines(&mut self) -> Result<Vec<JournalLine>, String> {
-        match self {
-            Source::Store { journal, .. } => journal.poll().map_err(|e| e.to_string()),
-            Source::Bundle { read: true, .. } => Ok(Vec::new()),
+        let mut lines = match self {
+            Source::Store { journal, .. } => journal.poll().map_err(|e| e.to_string())?,
+            Source::Bundle { read: true, .. } => Vec::new(),
             Source::Bundle { bundle, read } => {
                 *read = true;
-                let mut lines = bundle.run.journals.get(&bundle.origin.run).cloned().unwrap_or_default();
-                let epochs = lines.iter().flat_map(|line| epochs(line, &lines, bundle)).collect::<Vec<_>>();
-                lines.extend(epochs);
-                lines.sort_by_key(|line| line.at);
-                Ok(lines)
+                bundle.run.journals.get(&bundle.origin.run).cloned().unwrap_or_default()
             }
+        };
+        if self.is_carried() {
+            let epochs = lines.iter().flat_map(|line| self.epochs(line, &lines)).collect::<Vec<_>>();
+            lines.extend(epochs);
+            lines.sort_by_key(|line| line.at);
         }
+        Ok(lines)
+    }
+
+    /// Whether it comes from a bundle, imported or not. A bundle has no logs, and no epochs in its journal.
+    pub(crate) fn is_carried(&self) -> bool {
+        match self {
+            Source::Store { dir, .. } => dir.store().is_imported(),
+            Source::Bundle { .. } => true,
+        }
+    }
+
+    /// The epochs of a recorded result as journal lines, from its series.
+    fn epochs(&self, line: &JournalLine, lines: &[JournalLine]) -> Vec<JournalLine> {
+        let RunEvent::Recorded { instance, result, read_again: false, .. } = &line.event else { return Vec::new() };
+        let attempt = lines.iter().rev().find_map(|line| match &line.event {
+            RunEvent::Started { instance: of, attempt, .. } if of == instance => Some(*attempt),
+            _ => None,
+        });
+        let series = result.series.and_then(|digest| self.series(&digest));
+        let (Some(attempt), Some(series)) = (attempt, series) else { return Vec::new() };
+        let epoch = |timed: &flow_core::TimedEpoch| {
+            let here = |point: &&flow_core::Point| {
+                point.part == timed.part && point.key.epoch == Some(f64::from(timed.epoch)) && point.key.step.is_none()
+            };
+            let values = series.metrics.iter();
+            let metrics = values.filter_map(|(name, points)| Some((name.clone(), points.iter().rfind(here)?.value)));
+            let metrics: BTreeMap<String, f64> = metrics.collect();
+            let at = result.started_at + (timed.ended.max(0.0) * 1e3) as u64;
+            let event = RunEvent::Epoch { attempt, epoch: timed.epoch, metrics, units: BTreeMap::new() };
+            JournalLine { at: at.min(line.at), event }
+        };
+        series.epoch_times.iter().map(epoch).collect()
     }
 
     /// The machine that a bundle comes from.
@@ -100,8 +137,9 @@ impl Source {
             }
         };
         match self {
-            // A run that was removed: its results stay unknown here.
-            Source::Store { dir, .. } => _ = dir.store().run(run).read_journal(|line| add(&line)),
+            // The results of a removed run stay unknown.
+            Source::Store { dir, .. } if is_name(&run.0) => _ = dir.store().run(run).read_journal(|line| add(&line)),
+            Source::Store { .. } => {}
             Source::Bundle { bundle, .. } => bundle.run.journals.get(run).into_iter().flatten().for_each(add),
         }
         found
@@ -116,7 +154,7 @@ impl Source {
                 let bytes = (length <= LONGEST_SERIES).then(|| objects.read(digest, "").ok())??;
                 serde_json::from_slice(&bytes).ok()
             }
-            Source::Bundle { bundle, .. } => series_of(bundle, digest),
+            Source::Bundle { bundle, .. } => serde_json::from_str(bundle.run.objects.get(digest)?.get("")?).ok(),
         }
     }
 
@@ -148,31 +186,4 @@ impl Source {
         });
         Some(lines.collect::<Vec<_>>().join("\n"))
     }
-}
-
-fn series_of(bundle: &Bundle, digest: &Digest) -> Option<Series> {
-    serde_json::from_str(bundle.run.objects.get(digest)?.get("")?).ok()
-}
-
-/// The epochs of a recorded result as journal lines. A bundle has epochs only in the series.
-fn epochs(line: &JournalLine, lines: &[JournalLine], bundle: &Bundle) -> Vec<JournalLine> {
-    let RunEvent::Recorded { instance, result, read_again: false, .. } = &line.event else { return Vec::new() };
-    let attempt = lines.iter().rev().find_map(|line| match &line.event {
-        RunEvent::Started { instance: of, attempt, .. } if of == instance => Some(*attempt),
-        _ => None,
-    });
-    let series = result.series.and_then(|digest| series_of(bundle, &digest));
-    let (Some(attempt), Some(series)) = (attempt, series) else { return Vec::new() };
-    let epoch = |timed: &flow_core::TimedEpoch| {
-        let here = |point: &&flow_core::Point| {
-            point.part == timed.part && point.key.epoch == Some(f64::from(timed.epoch)) && point.key.step.is_none()
-        };
-        let values = series.metrics.iter();
-        let metrics = values.filter_map(|(name, points)| Some((name.clone(), points.iter().rfind(here)?.value)));
-        let metrics: BTreeMap<String, f64> = metrics.collect();
-        let at = result.started_at + (timed.ended.max(0.0) * 1e3) as u64;
-        let event = RunEvent::Epoch { attempt, epoch: timed.epoch, metrics, units: BTreeMap::new() };
-        JournalLine { at: at.min(line.at), event }
-    };
-    series.epoch_times.iter().map(epoch).collect()
 }

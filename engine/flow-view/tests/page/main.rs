@@ -4,6 +4,8 @@
 mod browser;
 mod server;
 
+use flow_core::{Bundle, RunId};
+use flow_store::StoreDir;
 use serde_json::Value;
 
 use server::{Server, bundle, hostile};
@@ -85,6 +87,22 @@ fn a_reused_result_is_found_in_its_run_with_its_best_epoch() {
     );
     let (status, series) = get(&server, "/api/series/0");
     assert!(status == 200 && series.contains("[0,2.0,null,0.5]"), "{series}");
+}
+
+#[test]
+fn an_imported_run_has_its_epochs_too() {
+    let space = tempfile::tempdir().unwrap();
+    let store = StoreDir::create(space.path()).unwrap();
+    let bundle = Bundle::read(&std::fs::read(bundle("feb07-2xH200")).unwrap()).unwrap();
+    let run = bundle.origin.run.0.clone();
+    let import = store.import(bundle, 1, |_| RunId("20261128-000000-0001".to_owned())).unwrap().unwrap();
+    let (_, inside) = store.run(&import).imported().unwrap().unwrap();
+    let server = Server::of_run(inside.store().path(), &run);
+    let (_, text) = get(&server, "/api/updates?from=0");
+    let updates: Value = serde_json::from_str(&text).unwrap();
+    let events = updates["events"].as_array().unwrap();
+    assert!(events.iter().filter(|event| event["e"] == "epoch").count() >= 18, "{text}");
+    assert_eq!(updates["logs"], Value::Bool(false));
 }
 
 #[test]
