@@ -371,7 +371,7 @@ function curves() {
   const key = drawn.map((line) => line.i).join() + language() + Boolean(rest) + card.i;
   if ($("curve-names").dataset.key === key) return;
   $("curve-names").dataset.key = key;
-  $("curve-names").replaceChildren(...[...drawn.map((line) => el("button", { type: "button", class: `plain s${line.n % 8}`, onclick: () => open(line.i) }, el("i"), line.name)), rest].filter(Boolean));
+  $("curve-names").replaceChildren(...[...drawn.map((line) => el("button", { type: "button", class: `plain s${line.n % 8}${line.n < 8 ? "" : " dash"}`, onclick: () => open(line.i) }, el("i"), line.name)), rest].filter(Boolean));
 }
 
 function paintCurves() {

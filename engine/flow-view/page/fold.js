@@ -74,6 +74,9 @@ export class Fold {
           one.state = e.outcome === "failed" ? "waiting" : e.outcome;
         }
         break;
+      case "again":
+        if (one) one.state = "waiting";
+        break;
       case "recorded":
         if (one) {
           one.result = e.result;

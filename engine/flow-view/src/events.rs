@@ -60,6 +60,7 @@ pub(crate) fn event(line: &JournalLine, words: &Words, reused: Option<&StepResul
             });
             ("ended", rest)
         }
+        RunEvent::Again { instance, .. } => ("again", json!({"i": instance})),
         RunEvent::Recorded { instance, result, read_again, .. } => {
             ("recorded", json!({"i": instance, "again": read_again, "result": brief(result, words)}))
         }
@@ -75,7 +76,6 @@ pub(crate) fn event(line: &JournalLine, words: &Words, reused: Option<&StepResul
         RunEvent::Accepted { .. }
         | RunEvent::Imported { .. }
         | RunEvent::Foreign { .. }
-        | RunEvent::Again { .. }
         | RunEvent::Observed { .. }
         | RunEvent::Tried { .. }
         | RunEvent::Forgotten { .. }
