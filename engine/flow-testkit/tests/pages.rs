@@ -75,7 +75,8 @@ fn links_between_pages_lead_somewhere() {
     let mut pages: Vec<String> =
         READMES.iter().chain(&["CHANGELOG.md", "examples/README.md"]).map(|page| (*page).to_owned()).collect();
     let docs = fs::read_dir(root().join("docs")).expect("a folder").flatten();
-    pages.extend(docs.map(|page| format!("docs/{}", page.file_name().to_string_lossy())));
+    let docs = docs.map(|page| format!("docs/{}", page.file_name().to_string_lossy()));
+    pages.extend(docs.filter(|page| page.ends_with(".md")));
     let mut seen = 0;
     for page in pages {
         let folder = root().join(&page).parent().expect("a folder").to_owned();
