@@ -46,10 +46,13 @@ pub(super) fn check(step: &Step, instance: &Instance, plan: &StepPlan, problems:
                 false => format!("the input `{}`, which appears as `{place}`", input.path),
             };
             let what = Diagnostic::new(format!("the output `{}` {how} {shown}", output.path));
-            let what = what.help(format!(
-                "inputs are read-only: write to another folder, or write `{{path: {}, copy: true}}` under `inputs:`",
-                input.path
-            ));
+            let what = what.help(match how {
+                "holds" => "inputs are read-only: write to another folder".to_owned(),
+                _ => format!(
+                    "inputs are read-only: write to another folder, or write `{{path: {}, copy: true}}` under `inputs:`",
+                    input.path
+                ),
+            });
             let (at, text) = match (step.parts.value("outputs"), step.parts.value("inputs")) {
                 (Some(outputs), _) => (&outputs.at, &output.path),
                 // The plugin declares the outputs.
