@@ -196,6 +196,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_path_relative_to_a_folder_may_lead_up() {
+        let way = |folder: &str, path: &str| relative(Path::new(folder), Path::new(path));
+        assert_eq!(way("/lab", "/lab/reports/feb08.md"), "reports/feb08.md");
+        assert_eq!(way("/lab/docs", "/lab/reports/feb08.md"), "../reports/feb08.md");
+        assert_eq!(way("/lab", "/lab"), ".");
+    }
+
+    #[test]
     fn the_dots_of_a_path_are_removed() {
         assert_eq!(normal(Path::new("/lab/workflows/../reports/./a.md")), Path::new("/lab/reports/a.md"));
     }

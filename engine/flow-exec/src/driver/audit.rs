@@ -5,7 +5,7 @@ use std::{
     collections::BTreeMap,
     env,
     fs::{self, File},
-    io::{BufRead, BufReader, Read, Seek, SeekFrom},
+    io::{BufRead, BufReader},
     os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
     process::{Command, ExitStatus, Stdio},
@@ -66,6 +66,8 @@ pub enum Unaudited {
 const AUDITS: &str = "audits";
 /// The folder of audits that run, one folder per process.
 const RUNNING: &str = "audit";
+/// How much of the output of a step that failed is shown.
+const LINES: usize = 5;
 
 /// Runs an instance once under strace.
 ///
@@ -156,7 +158,7 @@ impl Traced<'_> {
         let status = self.trace(instance, &launch, &folder, &trace)?;
         let took = clock::since(began);
         let secrets = session.secret_values()?;
-        let end = || secrets.hide(last_lines(&folder.log()));
+        let end = || secrets.hide(folder.log_tail(LINES).unwrap_or_default().join("\n"));
         let mut read = Trace::new(folder.work());
         let lines = File::open(&trace).map(|file| BufReader::new(file).lines()).into_iter().flatten();
         let accesses: Vec<_> = lines.map_while(Result::ok).flat_map(|line| read.line(&line)).collect();
@@ -293,21 +295,4 @@ fn how_ended(status: ExitStatus) -> String {
         (Some(code), _) => format!("exit code {code}"),
         (None, signal) => format!("signal {}", signal.unwrap_or_default()),
     }
-}
-
-/// The last lines of a log.
-fn last_lines(log: &Path) -> String {
-    const LINES: usize = 5;
-    const BYTES: u64 = 4096;
-    let read = || {
-        let mut file = File::open(log)?;
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(BYTES)))?;
-        let mut bytes = Vec::new();
-        file.take(BYTES).read_to_end(&mut bytes)?;
-        Ok::<_, std::io::Error>(bytes)
-    };
-    let text = String::from_utf8_lossy(&read().unwrap_or_default()).into_owned();
-    let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(LINES)..].join("\n")
 }

@@ -13,7 +13,7 @@ use flow_core::{
     shell::{First, first},
 };
 
-use super::start::Environment;
+use super::start::{Environment, LONGEST_SCRIPT};
 use crate::{
     ExecError,
     driver::session::Session,
@@ -23,8 +23,6 @@ use crate::{
 };
 
 const PYTHONPATH: &str = "PYTHONPATH";
-/// A larger file is not read as a script.
-const LONGEST_SCRIPT: u64 = 1 << 20;
 
 impl Session {
     /// Checks that the copies of a run cover the project's own sources that its steps import.

@@ -25,7 +25,7 @@ use super::capture;
 use crate::{ExecError, attempt::Folder, driver::session::Session, plugins::Plugin};
 
 /// A larger file is not read as a script.
-const LONGEST_SCRIPT: u64 = 1 << 20;
+pub(crate) const LONGEST_SCRIPT: u64 = 1 << 20;
 
 /// A command with a `#!` line, in the work folder.
 const SCRIPT: &str = ".flow-run";

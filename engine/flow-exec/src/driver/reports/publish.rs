@@ -17,7 +17,11 @@ use nix::unistd::geteuid;
 use serde::{Deserialize, Serialize};
 
 use super::builtin::files;
-use crate::{driver::session::Session, text, workspace::normal};
+use crate::{
+    driver::session::Session,
+    text,
+    workspace::{normal, relative},
+};
 
 /// Size limit of a file into which an entry is written.
 const LONGEST: u64 = 64 << 20;
@@ -121,7 +125,7 @@ pub(crate) fn publish(
             _ => None,
         });
         let report = report.filter(|report| !out.errors.iter().any(|(failed, _)| failed == report));
-        let report = report.map(|report| relative(&target, &report));
+        let report = report.map(|report| relative(target.parent().unwrap_or(Path::new("/")), &report));
         let done = files(objects, artifact).map_err(|e| e.to_string()).and_then(|files| {
             let existing = present(&target)?;
             let mut beside = BTreeMap::new();
@@ -216,28 +220,11 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// The relative path from the folder of `from` to `to`, with slashes.
-fn relative(from: &Path, to: &Path) -> String {
-    let from: Vec<_> = from.parent().unwrap_or(Path::new("/")).components().collect();
-    let to: Vec<_> = to.components().collect();
-    let common = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
-    let up = std::iter::repeat_n("..".to_owned(), from.len() - common);
-    let down = to[common..].iter().map(|c| c.as_os_str().to_string_lossy().into_owned());
-    up.chain(down).collect::<Vec<_>>().join("/")
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
-
-    #[test]
-    fn the_way_to_a_report_is_relative() {
-        let way = |from: &str, to: &str| relative(Path::new(from), Path::new(to));
-        assert_eq!(way("/lab/README.md", "/lab/reports/feb08.md"), "reports/feb08.md");
-        assert_eq!(way("/lab/docs/README.md", "/lab/reports/feb08.md"), "../reports/feb08.md");
-    }
 
     #[test]
     fn the_same_content_is_not_written_again() {

@@ -149,7 +149,7 @@ impl Opened {
     }
 }
 
-/// The key of the snapshot that a run of this session leaves.
+/// The key of the snapshot that a run of this workflow leaves.
 fn key(options: &RunOptions, basis: &Basis, builtins: &dyn Builtins, session: &Session) -> Digest {
     let mut also = options_key(options);
     if !session.left.is_empty() {
