@@ -200,6 +200,9 @@ fn apart(mut result: StepResult) -> StepResult {
     result.outputs.clear();
     result.paths.clear();
     result.series = None;
+    if let Some(node) = result.circumstances.facts.get_mut("node") {
+        *node = format!("node-{}", &Digest::of(format!("flow node {node}").as_bytes()).to_string()[..4]);
+    }
     if let Some(kept) = &mut result.kept {
         (kept.record, kept.cut) = (None, 0);
         kept.files.clear();

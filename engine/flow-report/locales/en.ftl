@@ -495,6 +495,13 @@ guess-open = **Open**: the figures neither confirm nor refute that { $what } is 
 language = English
 setup-no-gpu = none
 setup-gpus-there = the machine has { $there }
+setup-slurm = { $jobs ->
+    [one] { $jobs } job
+   *[other] { $jobs } jobs
+} on { $nodes ->
+    [one] { $nodes } node
+   *[other] { $nodes } nodes
+}
 setup-versions = Versions
 setup-profile = Profile
 setup-profile-value = { $profile } ({ $why })

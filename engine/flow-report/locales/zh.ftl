@@ -487,6 +487,7 @@ guess-open = **未定**：现有数据既不能证实也不能否定原因是{ $
 language = 中文
 setup-no-gpu = 无
 setup-gpus-there = 本机共 { $there } 块
+setup-slurm = { $jobs } 个作业，{ $nodes } 个节点
 setup-versions = 软件版本
 setup-profile = 配置
 setup-profile-value = { $profile }（{ $why }）

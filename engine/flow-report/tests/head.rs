@@ -85,6 +85,26 @@ fn the_head_says_at_which_commits_was_measured() {
 }
 
 #[test]
+fn the_head_counts_the_slurm_jobs_and_nodes_that_measured() {
+    let job = |n: u32, node: &str| {
+        let mut result = result("solo", &[("batch", json!(n))], 1).epoch_time(1.0);
+        let facts = [("slurm_job", format!("{n}")), ("node", node.to_owned())];
+        result.circumstances.facts.extend(facts.map(|(name, value)| (name.to_owned(), value)));
+        result
+    };
+    let results = vec![job(1, "a1"), job(2, "a2"), job(3, "a2")];
+    let mut input = input(vec![("solo", view("torch/train", None, results))]);
+    add_table(&mut input, "t", json!({"from": "solo", "rows": "batch", "columns": ["epoch_time"]}));
+    let with = json!({"languages": ["en", "zh"], "sections": [{"table": "t"}]});
+    let report = text(&run("report", with, &input).expect("a report"), "report.md");
+    let lines: Vec<&str> = report.lines().filter(|line| line.contains("Slurm")).collect();
+    insta::assert_snapshot!(lines.join("\n"), @r"
+    - Slurm: 3 jobs on 2 nodes
+    - Slurm：3 个作业，2 个节点
+    ");
+}
+
+#[test]
 fn the_gpus_of_what_a_table_was_computed_from_are_told() {
     let mut echo = result("compared", &[("model", json!("a"))], 0).metric("off", 0.1, "ratio");
     echo.circumstances.host_cpus = 8;

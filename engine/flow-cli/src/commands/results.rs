@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use clap::Args;
-use flow_core::{JournalLine, Outcome, RunEvent, StepResult};
+use flow_core::{Foreign, JournalLine, Outcome, RunEvent, StepResult};
 use flow_report::measured;
 use serde_json::{Map, Value, json};
 
@@ -27,7 +27,8 @@ Examples:
 Axes are columns `axis.NAME`. Metrics are columns `NAME`, or `metric.NAME` if another column has that name, in the units
 of `flow show`. Memory is in bytes, times are in seconds, shares are ratios. A value that was not measured is empty, in
 JSON null, never 0. If an attempt resumed from a checkpoint, usage.attempts is the number of attempts in its times, and
-usage.attempts_unmeasured how many are missing from them. With --all, columns `param.NAME` are the parameters of each run.")]
+usage.attempts_unmeasured how many are missing from them. With --all, columns `param.NAME` are the parameters of each
+run, and `machine` is the machine that a result was imported from; it is empty for your own.")]
 pub(crate) struct Results {
     /// Only of these steps, or instances such as 'train[lr=0.1]'
     #[arg(value_name = "STEP")]
@@ -45,10 +46,17 @@ pub(crate) struct Results {
 /// The parameters of a run, by name.
 type Params = BTreeMap<String, Value>;
 
+/// A result, its run's parameters, and the machine that it was imported from.
+struct Row {
+    result: StepResult,
+    params: Rc<Params>,
+    machine: Option<String>,
+}
+
 impl Results {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let found = self.results(global, output)?;
-        let rows: Vec<Map<String, Value>> = found.iter().map(|(result, params)| row(result, params)).collect();
+        let rows: Vec<Map<String, Value>> = found.iter().map(Row::columns).collect();
         if self.json {
             rows.iter().try_for_each(|row| output.json(row))?;
             return Ok(ExitCode::SUCCESS);
@@ -78,8 +86,8 @@ impl Results {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Results; with `--all`, each with the parameters of its run.
-    fn results(&self, global: &Global, output: &mut Output) -> Result<Vec<(StepResult, Rc<Params>)>, CliError> {
+    /// The selected results.
+    fn results(&self, global: &Global, output: &mut Output) -> Result<Vec<Row>, CliError> {
         let wanted = |label: &str| self.steps.is_empty() || self.steps.iter().any(|s| flow_core::selects(s, label));
         let mut found = Vec::new();
         if self.all {
@@ -91,16 +99,26 @@ impl Results {
                     RunEvent::RunStarted(start) => params = Rc::new(start.params),
                     RunEvent::Recorded { instance, result, .. } if wanted(&result.label) => {
                         recorded.insert(instance, found.len());
-                        found.push((*result, params.clone()));
+                        found.push(Row { result: *result, params: params.clone(), machine: None });
                     }
                     // It has failed, because the metrics that it requires are missing.
                     RunEvent::Settled { instance, outcome, cause } => {
                         if let Some(at) = recorded.get(&instance) {
-                            (found[*at].0.outcome, found[*at].0.cause) = (outcome, cause);
+                            let result = &mut found[*at].result;
+                            (result.outcome, result.cause) = (outcome, cause);
                         }
                     }
                     _ => {}
                 })?;
+            }
+            for import in place.imports()? {
+                let (_, there) = place.view(Some(&import.id.0))?;
+                let params = Rc::new(there.start.map(|start| start.params).unwrap_or_default());
+                for Foreign { host, result } in place.store.imported(&[import])? {
+                    if wanted(&result.label) {
+                        found.push(Row { result, params: params.clone(), machine: Some(host) });
+                    }
+                }
             }
             return Ok(found);
         }
@@ -132,7 +150,7 @@ impl Results {
                 }
                 // Its step may have had another name then.
                 let named = |result| StepResult { step: shown.step.clone(), label: shown.label.clone(), ..result };
-                found.extend(result.map(named).map(|result| (result, none.clone())));
+                found.extend(result.map(named).map(|result| Row { result, params: none.clone(), machine: None }));
                 Ok(())
             },
         )?;
@@ -144,42 +162,47 @@ impl Results {
     }
 }
 
-/// Columns that every row has.
-const FIRST: [&str; 8] = ["workflow", "step", "instance", "repetition", "outcome", "run", "started_at", "ended_at"];
+/// Common columns, in this order.
+const FIRST: [&str; 9] = ["workflow", "step", "instance", "repetition", "outcome", "run", "machine", "started_at", "ended_at"];
 
-fn row(result: &StepResult, params: &Params) -> Map<String, Value> {
-    let Value::Object(mut row) = json!({
-        "workflow": result.workflow, "step": result.step, "instance": result.label, "repetition": result.repetition,
-        "outcome": result.outcome, "run": result.run,
-        "started_at": result.started_at as f64 / 1e3, "ended_at": result.ended_at as f64 / 1e3,
-    }) else {
-        return Map::new();
-    };
-    row.extend(result.axes.iter().map(|(name, value)| (format!("axis.{name}"), value.clone())));
-    row.extend(params.iter().map(|(name, value)| (format!("param.{name}"), value.clone())));
-    if !result.caveats.is_empty() {
-        let caveats: Vec<String> = result.caveats.iter().map(crate::reasons::caveat).collect();
-        row.insert("caveats".to_owned(), json!(caveats.join("; ")));
+impl Row {
+    /// Its columns and their values.
+    fn columns(&self) -> Map<String, Value> {
+        let Self { result, params, machine } = self;
+        let Value::Object(mut row) = json!({
+            "workflow": result.workflow, "step": result.step, "instance": result.label, "repetition": result.repetition,
+            "outcome": result.outcome, "run": result.run,
+            "started_at": result.started_at as f64 / 1e3, "ended_at": result.ended_at as f64 / 1e3,
+        }) else {
+            return Map::new();
+        };
+        row.extend(machine.iter().map(|machine| ("machine".to_owned(), json!(machine))));
+        row.extend(result.axes.iter().map(|(name, value)| (format!("axis.{name}"), value.clone())));
+        row.extend(params.iter().map(|(name, value)| (format!("param.{name}"), value.clone())));
+        if !result.caveats.is_empty() {
+            let caveats: Vec<String> = result.caveats.iter().map(crate::reasons::caveat).collect();
+            row.insert("caveats".to_owned(), json!(caveats.join("; ")));
+        }
+        let usage = &result.usage;
+        let known = |name: &str| measured(result, name).map_or(Value::Null, number);
+        let columns = [("wall_s", "wall"), ("cpu_s", "cpu_time"), ("cpu_cores", "cpu_cores"), ("rss_peak", "memory")];
+        row.extend(columns.map(|(column, name)| (format!("usage.{column}"), known(name))));
+        if let Some(earlier) = &usage.earlier {
+            row.insert("usage.attempts".to_owned(), json!(earlier.jobs + 1));
+            row.insert("usage.attempts_unmeasured".to_owned(), json!(earlier.unmeasured));
+        }
+        if !usage.gpus.is_empty() {
+            let loads: Option<f64> = usage.gpus.iter().map(|gpu| gpu.load_mean).sum();
+            row.insert("usage.gpu_memory_peak".to_owned(), known("gpu_memory"));
+            row.insert("usage.gpu_load_mean".to_owned(), json!(loads.map(|sum| sum / usage.gpus.len() as f64)));
+            row.insert("usage.gpus".to_owned(), json!(result.circumstances.gpu_models.join(", ")));
+        }
+        for (name, metric) in &result.metrics {
+            let taken = row.contains_key(name);
+            row.insert(if taken { format!("metric.{name}") } else { name.clone() }, number(metric.value));
+        }
+        row
     }
-    let usage = &result.usage;
-    let known = |name: &str| measured(result, name).map_or(Value::Null, number);
-    let columns = [("wall_s", "wall"), ("cpu_s", "cpu_time"), ("cpu_cores", "cpu_cores"), ("rss_peak", "memory")];
-    row.extend(columns.map(|(column, name)| (format!("usage.{column}"), known(name))));
-    if let Some(earlier) = &usage.earlier {
-        row.insert("usage.attempts".to_owned(), json!(earlier.jobs + 1));
-        row.insert("usage.attempts_unmeasured".to_owned(), json!(earlier.unmeasured));
-    }
-    if !usage.gpus.is_empty() {
-        let loads: Option<f64> = usage.gpus.iter().map(|gpu| gpu.load_mean).sum();
-        row.insert("usage.gpu_memory_peak".to_owned(), known("gpu_memory"));
-        row.insert("usage.gpu_load_mean".to_owned(), json!(loads.map(|sum| sum / usage.gpus.len() as f64)));
-        row.insert("usage.gpus".to_owned(), json!(result.circumstances.gpu_models.join(", ")));
-    }
-    for (name, metric) in &result.metrics {
-        let taken = row.contains_key(name);
-        row.insert(if taken { format!("metric.{name}") } else { name.clone() }, number(metric.value));
-    }
-    row
 }
 
 /// A count without a decimal point, so that others read it as one.

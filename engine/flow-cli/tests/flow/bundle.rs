@@ -235,6 +235,9 @@ fn an_imported_run_is_read_and_reported_where_nothing_else_is() {
     has(&["show", "table", "--run", &id], "| Learning rate | acc |");
     has(&["logs", "train[lr=0.1]"], "a bundle has no logs");
     assert_eq!(said(&["results", "train"]).lines().count(), 3);
+    let all = said(&["results", "train", "--all"]);
+    let (names, first) = (all.lines().next().unwrap_or_default(), all.lines().nth(1).unwrap_or_default());
+    assert!(names.contains("run,machine,") && first.contains(",lab4,") && all.lines().count() == 3, "{all}");
     // The very page that was published there, with its charts.
     here.flow(["report", "--to", "out/report.md"]).expect(0);
     for file in ["out/report.md", "out/report/table-chart-1.svg", "out/report/table.csv"] {

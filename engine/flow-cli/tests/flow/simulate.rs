@@ -187,6 +187,8 @@ fn what_ran_predicts_what_did_not() {
     let predicted = space.flow(["predict", "-w", "w.yaml", "a/n=30", "--json"]).expect(0).stdout();
     let value: serde_json::Value = serde_json::from_str(&predicted).unwrap();
     assert!(value["wall_s"].as_f64().unwrap() < 1.5, "taken back: {predicted}");
+    let unnamed = space.flow(["predict", "-w", "w.yaml"]).expect(2).text();
+    assert!(unnamed.contains("name a step") && unnamed.contains("this workflow has a"), "{unnamed}");
     let whole = space.flow(["simulate", "-w", "w.yaml", "--cpus", "1", "--json"]).expect(0).stdout();
     assert!(whole.contains("\"jobs\":3"), "{whole}");
 }

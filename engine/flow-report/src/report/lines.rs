@@ -67,6 +67,10 @@ pub(super) fn setup(report: &Report, words: &Words, lang: &str) -> Vec<LabelledV
         lines.push(line("GPU".into(), if gpus.is_empty() { said("setup-no-gpu") } else { gpus.join("; ") }));
         lines.push(line("CPU".into(), cpus.join("; ")));
     }
+    if let Some(slurm) = setup.slurm {
+        let args = Args::new().count("jobs", slurm.jobs).count("nodes", slurm.nodes);
+        lines.push(line("Slurm".into(), words.text(lang, "setup-slurm", &args)));
+    }
     if !setup.versions.is_empty() {
         let versions = setup.versions.iter().map(|(name, version)| (name.as_str(), safe::text(version)));
         let versions = versions.map(|(name, version)| match name {

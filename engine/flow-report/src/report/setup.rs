@@ -34,6 +34,9 @@ pub(crate) struct Setup {
     pub(crate) machine_gpus: BTreeMap<String, usize>,
     /// CPU model and number of CPUs of the hosts.
     pub(crate) cpus: Vec<(String, u32)>,
+    /// Slurm jobs that measured, and the nodes that they ran on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) slurm: Option<SlurmJobs>,
     /// Versions of the software.
     pub(crate) versions: Vec<(String, String)>,
     /// The profile in use, and the reason.
@@ -43,6 +46,23 @@ pub(crate) struct Setup {
     pub(crate) revisions: BTreeSet<Revision>,
     /// The author's own lines.
     pub(crate) more: Vec<SetupWith>,
+}
+
+/// How many Slurm jobs measured, and on how many nodes.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct SlurmJobs {
+    pub(crate) jobs: usize,
+    pub(crate) nodes: usize,
+}
+
+impl SlurmJobs {
+    fn of(measured: &[&StepResult]) -> Option<Self> {
+        let values = |name: &str| -> BTreeSet<&String> {
+            measured.iter().filter_map(|result| result.circumstances.facts.get(name)).collect()
+        };
+        let jobs = values("slurm_job").len();
+        (jobs > 0).then(|| Self { jobs, nodes: values("node").len() })
+    }
 }
 
 impl Setup {
@@ -157,6 +177,7 @@ pub(super) fn setup(with: &ReportWith, input: &BuiltinInput, used: &[&StepResult
         machine_gpus,
         gpus: gpus.into_iter().map(|(model, (count, memory))| (model, count, memory)).collect(),
         cpus: cpus.into_iter().collect(),
+        slurm: SlurmJobs::of(measured),
         versions: known,
         profile: input.profile.clone(),
         revisions: measured.iter().filter_map(|r| r.circumstances.revision.clone()).collect(),

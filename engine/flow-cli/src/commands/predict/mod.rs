@@ -5,7 +5,7 @@ mod calculator;
 use std::{cmp::Reverse, process::ExitCode};
 
 use clap::Args;
-use flow_core::Span;
+use flow_core::{Span, Uses};
 use flow_core::learn::{Checked, Expected, Interference, Length, OnModel, Prediction, Quantity};
 use flow_core::predict::Predicted;
 use flow_core::sched::{Estimate, EstimateSource, OtherParameter};
@@ -44,7 +44,7 @@ third, … one. --model uses no workflow: it reads all results of the store with
 --check reports its errors too. --json prints one object per point; with --check one per quantity of a point.")]
 pub(crate) struct Predict {
     /// A step, or STEP/AXIS=VALUE,…
-    #[arg(value_name = "STEP/POINT", required_unless_present_any = ["check", "model"], conflicts_with = "model")]
+    #[arg(value_name = "STEP/POINT", conflicts_with = "model")]
     point: Option<String>,
     #[command(flatten)]
     about: WorkflowArg,
@@ -122,7 +122,12 @@ impl Predict {
             }
             return show(&calculator::held(&held), output);
         }
-        let point = self.point.unwrap_or_default();
+        let Some(point) = self.point else {
+            let steps = session.expansion.steps.iter().filter(|step| !matches!(step.uses, Uses::Builtin(_)));
+            let steps: Vec<&str> = steps.map(|step| &*step.name).collect();
+            return Err(CliError::usage("name a step, as in `flow predict STEP`")
+                .hint(format!("this workflow has {}", words::named(&steps))));
+        };
         if self.epochs.is_some() || self.images.is_some() || !self.price.is_empty() {
             let length = Length { epochs: self.epochs, images: self.images };
             let points = flow_exec::on_each_model(&session, &knowledge, &point, length)?;
