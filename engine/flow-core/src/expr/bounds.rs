@@ -63,7 +63,7 @@ pub(super) fn check_nesting(text: &str) -> Result<(), Diagnostic> {
                 level.links = 0;
             }
             // `==` counts as nothing and `<=` once: comparisons are a list.
-            Token::Literal | Token::Sign('=') => {}
+            Token::Literal(_) | Token::Sign('=') => {}
             Token::Name(name) => level.links += usize::from(WORDS.contains(&&*name)),
             Token::Dot | Token::Pipe | Token::Sign(_) => level.links += 1,
         }

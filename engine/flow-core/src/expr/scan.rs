@@ -53,11 +53,15 @@ pub(crate) fn reads(text: &str) -> Reads {
             Token::Name(name) if !after_dot => {
                 let root = ROOTS.into_iter().find(|r| *r == name);
                 if let Some(root) = root {
-                    match attribute(&mut tokens) {
+                    let field = match root {
+                        "inputs" => member(&mut tokens),
+                        _ => attribute(&mut tokens),
+                    };
+                    match field {
                         Some(field) => {
                             let attribute_name = attribute(&mut tokens);
                             let member = match attribute_name.as_deref() {
-                                Some("outputs" | "metrics") => attribute(&mut tokens),
+                                Some("outputs" | "metrics") => member(&mut tokens),
                                 _ => None,
                             };
                             reads.fields.push(Field { root, name: field, attribute: attribute_name, member });
@@ -100,8 +104,8 @@ pub(crate) fn paths(text: &str) -> Vec<Vec<String>> {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token {
     Name(String),
-    /// A number or a text in quotes.
-    Literal,
+    /// A number, or the content of a text in quotes.
+    Literal(String),
     Dot,
     Pipe,
     /// Any other character that is not blank.
@@ -126,13 +130,27 @@ fn attribute(tokens: &mut Peekable<std::vec::IntoIter<Token>>) -> Option<String>
     }
 }
 
+/// The name behind a dot, or the literal in brackets, if one of them comes next.
+fn member(tokens: &mut Peekable<std::vec::IntoIter<Token>>) -> Option<String> {
+    if tokens.peek() == Some(&Token::Dot) {
+        return attribute(tokens);
+    }
+    let mut ahead = tokens.clone();
+    ahead.next_if_eq(&Token::Sign('['))?;
+    let Some(Token::Literal(text)) = ahead.next() else { return None };
+    ahead.next_if_eq(&Token::Sign(']'))?;
+    *tokens = ahead;
+    Some(text)
+}
+
 pub(super) fn tokens(text: &str) -> Vec<Token> {
     let mut tokens = Vec::new();
     let mut chars = text.char_indices().peekable();
     while let Some((start, c)) = chars.next() {
         if c == '"' || c == '\'' {
             skip_text(&mut chars, c);
-            tokens.push(Token::Literal);
+            let end = chars.peek().map_or(text.len(), |(i, _)| *i);
+            tokens.push(Token::Literal(text[start + 1..end].trim_end_matches(c).to_owned()));
         } else if c == '_' || c.is_alphabetic() {
             let mut end = start + c.len_utf8();
             while let Some((i, c)) = chars.next_if(|(_, c)| *c == '_' || c.is_alphanumeric()) {
@@ -142,7 +160,8 @@ pub(super) fn tokens(text: &str) -> Vec<Token> {
         } else if c.is_ascii_digit() {
             // So that the dot of `1.5` and the letter of `1e5` are no names.
             while chars.next_if(|(_, c)| c.is_alphanumeric() || *c == '.' || *c == '_').is_some() {}
-            tokens.push(Token::Literal);
+            let end = chars.peek().map_or(text.len(), |(i, _)| *i);
+            tokens.push(Token::Literal(text[start..end].to_owned()));
         } else if c == '.' {
             tokens.push(Token::Dot);
         } else if c == '|' {
@@ -209,6 +228,15 @@ mod tests {
         assert!(!reads("steps.a").bare_steps);
         let field = &reads("steps.a.metrics.top1 > 0.5").fields[0];
         assert_eq!((field.attribute.as_deref(), field.member.as_deref()), (Some("metrics"), Some("top1")));
+        for (text, member) in [
+            ("steps.a.outputs['my model'] ~ x", Some("my model")),
+            ("steps.a.outputs[0]", Some("0")),
+            ("steps.a.outputs[x]", None),
+            ("steps.a.outputs[0:1]", None),
+        ] {
+            assert_eq!(reads(text).fields[0].member.as_deref(), member, "{text}");
+        }
+        assert_eq!(reads("inputs['x y']").fields[0].name, "x y");
     }
 
     #[test]

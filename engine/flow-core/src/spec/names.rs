@@ -184,7 +184,9 @@ impl Check<'_> {
             if !declared.contains(&field.name) {
                 let what = Diagnostic::new(format!("`{}` has no input called `{}`", step.name, field.name));
                 let what = if declared.is_empty() {
-                    what.help(format!("name it, as in `inputs: {{{}: PATH}}`", field.name))
+                    let is_name = !field.name.starts_with(|c: char| c.is_ascii_digit());
+                    let name = if is_name { &*field.name } else { "data" };
+                    what.help(format!("name it, as in `inputs: {{{name}: PATH}}`"))
                 } else {
                     what.nearest(&field.name, self.problems.offer(declared.iter().map(String::as_str)))
                 };
