@@ -271,6 +271,7 @@ finding-changed-at = From { $a } to { $b }, { $column } { $rises ->
    *[no] falls
 } at { $axis } { $places }; elsewhere no change can be told.
 finding-one-training = From { $a } to { $b }, no judgement of { $columns }: a row rests on one training, and how much repeated trainings differ is not known.
+finding-identical = { $columns } was not compared between { $a } and { $b }.
 finding-packed = { $pays ->
     [yes] Pack them
    *[no] Packing gains nothing
@@ -936,15 +937,19 @@ best-difference = Difference from the best
 best-p = p (t-test, corrected)
 best-told = Worse than the best?
 best-told-yes = yes
-best-told-no = no, within noise
+best-told-no = not shown
 best-told-unknown = unknown
 best-nothing = No point has { $column }.
 best-point = { $goal ->
     [min] The lowest
    *[max] The highest
-} { $column } is { $value }, at { $point }.
+} { $column }{ $center ->
+    [mean] {" "}(mean)
+    [median] {" "}(median)
+   *[single] {""}
+} is { $value }, at { $point }.
 best-same = The same at { $points }.
-best-tied = Within noise of it: { $points } ({ $paired ->
+best-tied = Not distinguished from it: { $points } ({ $paired ->
     [yes] paired t-tests
    *[no] t-tests
 }).
@@ -1050,12 +1055,20 @@ finding-goes-up = { $column } rises with { $axis }, from { $first } at { $from }
 finding-goes-down = { $column } falls with { $axis }, from { $first } at { $from } to { $last } at { $to }.
 finding-varies = { $column } varies with { $axis }: lowest { $first } at { $from }, highest { $last } at { $to }.
 finding-stays = { $column } hardly depends on { $axis }: { $first } to { $last }.
-finding-winner = Best { $column }: { $value } at { $point }; { $same ->
+finding-winner = Best { $column }{ $center ->
+    [mean] {" "}(mean)
+    [median] {" "}(median)
+   *[single] {""}
+}: { $value } at { $point }; { $same ->
     [yes] the same at { $next }
     [rounded] next, equal in these digits, at { $next }
    *[no] next { $second } at { $next }
 }.
-finding-winner-worst = Best { $column }: { $value } at { $point }; { $same ->
+finding-winner-worst = Best { $column }{ $center ->
+    [mean] {" "}(mean)
+    [median] {" "}(median)
+   *[single] {""}
+}: { $value } at { $point }; { $same ->
     [yes] the same at { $next }
     [rounded] next, equal in these digits, at { $next }
    *[no] next { $second } at { $next }

@@ -270,6 +270,7 @@ finding-changed-at = 从 { $a } 到 { $b }，{ $axis }为 { $places }时{ $colum
    *[no] 下降
 }；其余各处未见显著变化。
 finding-one-training = 从 { $a } 到 { $b }，无法判断{ $columns }有无差异：各配置仅训练一次，重复训练之间的波动未知。
+finding-identical = 未比较 { $a } 与 { $b } 的{ $columns }。
 finding-packed = { $pays ->
     [yes] 建议同卡混部
    *[no] 同卡混部没有收益
@@ -1212,15 +1213,19 @@ best-difference = 与最优值之差
 best-p = p（t 检验，已校正）
 best-told = 是否差于最优
 best-told-yes = 是
-best-told-no = 否，在噪声范围内
+best-told-no = 尚无法区分
 best-told-unknown = 未知
 best-nothing = 没有任何点有{ $column }。
-best-point = { $column }{ $goal ->
+best-point = { $column }{ $center ->
+    [mean] （均值）
+    [median] （中位数）
+   *[single] {""}
+}{ $goal ->
     [min] 最小
    *[max] 最大
 }为 { $value }，取值为 { $point }。
 best-same = 数值相同的还有 { $points }。
-best-tied = 与之相差在噪声范围内的还有：{ $points }（{ $paired ->
+best-tied = 尚无法与之区分的还有：{ $points }（{ $paired ->
     [yes] 配对 t 检验
    *[no] t 检验
 }）。
@@ -1316,12 +1321,20 @@ finding-goes-up = { $column }随{ $axis }上升：{ $from } 时为 { $first }，
 finding-goes-down = { $column }随{ $axis }下降：{ $from } 时为 { $first }，{ $to } 时为 { $last }。
 finding-varies = { $column }随{ $axis }变化：{ $from } 时最低（{ $first }），{ $to } 时最高（{ $last }）。
 finding-stays = { $column }几乎不随{ $axis }变化：{ $first } 至 { $last }。
-finding-winner = { $column }最佳为 { $value }（{ $point }）；{ $same ->
+finding-winner = { $column }{ $center ->
+    [mean] （均值）
+    [median] （中位数）
+   *[single] {""}
+}最佳为 { $value }（{ $point }）；{ $same ->
     [yes] { $next } 与之相同
     [rounded] 其次为 { $next }，按所示精度相同
    *[no] 其次为 { $second }（{ $next }）
 }。
-finding-winner-worst = { $column }最佳为 { $value }（{ $point }）；{ $same ->
+finding-winner-worst = { $column }{ $center ->
+    [mean] （均值）
+    [median] （中位数）
+   *[single] {""}
+}最佳为 { $value }（{ $point }）；{ $same ->
     [yes] { $next } 与之相同
     [rounded] 其次为 { $next }，按所示精度相同
    *[no] 其次为 { $second }（{ $next }）

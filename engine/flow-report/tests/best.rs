@@ -32,7 +32,7 @@ fn the_best_is_told_from_others_where_repetitions_tell() {
     let out = add(&mut input, "best", "best", json!({"table": "t", "column": "loss", "goal": "min"}));
     assert_eq!((metric(&out, "lr"), metric(&out, "instance"), metric(&out, "tied")), (0.03, 3.0, 1.0));
     let [english, chinese] = said(&input, &["best"]);
-    assert!(english.contains("at lr=0.03. Within noise of it: lr=0.1 (paired t-tests)."), "{english}");
+    assert!(english.contains("at lr=0.03. Not distinguished from it: lr=0.1 (paired t-tests)."), "{english}");
     assert!(chinese.contains("取值为 lr=0.03"), "{chinese}");
     assert!(!english.contains("by the column's name"), "{english}");
 
@@ -84,7 +84,7 @@ fn points_of_several_axes_are_told_apart_in_a_list() {
     add_table(&mut input, "t", json!({"from": "s", "rows": ["c", "model"], "columns": ["loss"]}));
     let out = add(&mut input, "best", "best", json!({"table": "t", "column": "loss"}));
     let [english, chinese] = said(&input, &["best"]);
-    assert!(english.contains("Within noise of it: c=2, svm; c=3, tree (paired t-tests)."), "{english}");
+    assert!(english.contains("Not distinguished from it: c=2, svm; c=3, tree (paired t-tests)."), "{english}");
     assert!(chinese.contains("与之相差在噪声范围内的还有：c=2, svm；c=3, tree（配对 t 检验）。"), "{chinese}");
 
     // The table shows medians, but tests compare means.

@@ -174,6 +174,20 @@ fn what_is_learned_is_judged_by_repeated_trainings_only() {
     ");
 }
 
+/// A script with a fixed seed. Its three numbers are one.
+#[test]
+fn identical_repetitions_of_what_is_learned_are_not_compared() {
+    let at = |version: &str, batch: u32, n: u32| {
+        let mut result = result("s", &[("version", json!(version)), ("batch", json!(batch))], 1);
+        result.repetition = Some(n);
+        let low = if version == "v11" { 0.1 } else { 0.0 };
+        result.epoch_time(9.0).metric("accuracy", 0.988 - low, "ratio")
+    };
+    let all = ["v7", "v11"].map(|v| [4, 16].map(|batch| (0..3).map(move |n| at(v, batch, n)).collect::<Vec<_>>()));
+    let found = bullets(&compared("accuracy", all.concat().concat())).concat().join("\n");
+    insta::assert_snapshot!(found, @"");
+}
+
 #[test]
 fn a_loss_or_an_error_is_a_trainings_only_where_epochs_are_told() {
     let told = |column: &str, epochs: bool| {

@@ -102,6 +102,37 @@ fn of_several_results_of_a_point_of_a_machine_the_newest_counts() {
     assert!(markdown.contains("On NVIDIA H200 (lab4), `n` was 640; here it is 160"), "{markdown}");
 }
 
+/// Another program is not a point of the sweep, and nothing is averaged over machines.
+#[test]
+fn results_of_another_program_are_not_ranked_with_ones_own() {
+    let trained = |lr: f64, batch: u32, acc: f64, epochs: u32| {
+        let mut result = result("solo", &[("lr", json!(lr)), ("batch", json!(batch))], 1).metric("acc", acc, "");
+        result.circumstances.params.insert("epochs".into(), json!(epochs));
+        result
+    };
+    let all = |by: f64, epochs| {
+        [(0.1, 16, 0.5), (0.1, 32, 0.6), (0.2, 16, 0.7), (0.2, 32, 0.8)]
+            .map(|(lr, batch, acc)| trained(lr, batch, acc + by, epochs))
+    };
+    let answer = |epochs| {
+        let mut view = view("command", None, all(0.0, 10).into());
+        let on_lab4 = |mut result: StepResult| {
+            result.circumstances.gpu_models = vec!["NVIDIA H200".into()];
+            Foreign { host: "lab4".into(), result }
+        };
+        view.imported = all(0.1, epochs).map(on_lab4).into();
+        let mut input = input(vec![("solo", view)]);
+        let with = json!({"from": "solo", "rows": ["lr", "batch"], "split": "machine", "machines": true, "columns": ["acc"]});
+        add_table(&mut input, "t", with);
+        input.steps.get_mut("solo").unwrap().imported.clear();
+        let page = reported(&input, json!({"table": "t"}));
+        let first = page.split("<details>").next().unwrap_or_default().to_owned();
+        let shown = |line: &&str| !line.is_empty() && !line.starts_with(['|', '#', '!']);
+        first.lines().filter(shown).skip(2).collect::<Vec<_>>().join("\n")
+    };
+    insta::assert_snapshot!([answer(10), answer(20)].join("\n\n"), @"");
+}
+
 #[test]
 fn a_file_that_is_unknown_there_is_not_said_to_differ() {
     let with = |result: StepResult, digest: Option<&[u8]>| {

@@ -16,7 +16,7 @@ use crate::columns::point;
 use crate::format::Format;
 use crate::safe;
 use crate::significance::{repeats_itself, test};
-use crate::table::{Cell, Content, Grid, Names, Reading, Spread, Table, enough, unknown_column};
+use crate::table::{Cell, Center, Content, Grid, Names, Reading, Spread, Table, enough, unknown_column};
 use crate::words::{Args, join};
 
 /// Maximum points shown.
@@ -65,6 +65,9 @@ pub(super) struct Ranking {
     /// Whether the goal follows only from the column's name.
     #[serde(default)]
     by_name: bool,
+    /// What the numbers are.
+    #[serde(default)]
+    center: Center,
     points: Vec<Point>,
     /// The format of the numbers.
     show: Format,
@@ -122,7 +125,8 @@ pub(super) fn rank(with: &BestWith, table: &Table) -> Result<Ranking, BuiltinFau
             other.paired = tested.is_some_and(|tested| tested.paired);
         }
     }
-    Ok(Ranking { column: with.column.clone(), goal, by_name, points, show: show.unwrap_or_default() })
+    let center = table.center();
+    Ok(Ranking { column: with.column.clone(), goal, by_name, center, points, show: show.unwrap_or_default() })
 }
 
 impl Ranking {
@@ -158,7 +162,7 @@ impl Ranking {
         let value = best.cell.number().map(|value| names.words.figure(lang, &self.show, value)).unwrap_or_default();
         let args = about().with("point", safe::text(&best.name)).with("value", value);
         let goal = if self.goal == Goal::Min { "min" } else { "max" };
-        let told = say("best-point", args.with("goal", goal));
+        let told = say("best-point", args.with("goal", goal).with("center", self.center.key()));
         let tied: Vec<String> = self.tied().map(|point| safe::text(&point.name)).collect();
         let tested = self.points.iter().skip(1).filter(|point| point.p.is_some()).count();
         let others = self.points.len() - 1;

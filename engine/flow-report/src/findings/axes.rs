@@ -4,7 +4,7 @@ use super::{Figure, Finding, Scoped, SectionFigures, What};
 use crate::bounds::SAME_SHARE;
 use crate::columns::point;
 use crate::format::Format;
-use crate::table::Content;
+use crate::table::{Content, MACHINE};
 
 /// An axis, with the mean of the column at each of its values.
 struct Axis {
@@ -31,6 +31,10 @@ impl Axis {
 /// points.
 pub(crate) fn depends(ledger: &mut SectionFigures<'_>, column: &str, least: bool) -> Option<Scoped> {
     let table = ledger.table;
+    // Nothing is averaged over machines.
+    if table.axes().any(|axis| axis == MACHINE) {
+        return None;
+    }
     let mut show = None;
     let mut points: Vec<(Vec<String>, f64)> = Vec::new();
     for part in table.parts() {
@@ -46,8 +50,7 @@ pub(crate) fn depends(ledger: &mut SectionFigures<'_>, column: &str, least: bool
             points.push((keys?.into_iter().chain(part.map(str::to_owned)).collect(), value));
         }
     }
-    let split = table.split.as_ref().map(|(axis, _)| axis);
-    let axes = table.rows.iter().chain(split).enumerate().map(|(at, name)| {
+    let axes = table.axes().enumerate().map(|(at, name)| {
         let mut means: Vec<(String, f64)> = Vec::new();
         for (keys, _) in &points {
             if !means.iter().any(|(value, _)| *value == keys[at]) {
@@ -55,7 +58,7 @@ pub(crate) fn depends(ledger: &mut SectionFigures<'_>, column: &str, least: bool
                 means.push((keys[at].clone(), of().sum::<f64>() / of().count() as f64));
             }
         }
-        Axis { name: name.clone(), means }
+        Axis { name: name.to_owned(), means }
     });
     let mut axes: Vec<Axis> = axes.filter(|axis| axis.means.len() > 1).collect();
     // Means cover the same other values only if every value is combined with every other one.

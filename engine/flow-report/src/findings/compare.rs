@@ -11,7 +11,7 @@ use super::{Borne, Figure, Finding, Scoped, SectionFigures, Source, Trainings, W
 use crate::bounds::{SAME, SAME_SHARE, SIGNIFICANT};
 use crate::columns::point;
 use crate::format::Format;
-use crate::significance::{Tested, test};
+use crate::significance::{Tested, repeats_itself, test};
 use crate::table::{Content, EPOCH, Reading, Row, Table, refine};
 
 /// From this many rows on, changes of the same sign are not chance: 2 · 0.5⁶ is 3%.
@@ -60,6 +60,8 @@ struct Compared {
     estimates: Vec<f64>,
     /// The same estimates by row.
     by_row: Vec<Option<Vec<f64>>>,
+    /// The repetitions of a row gave exactly the same numbers in both versions.
+    identical: bool,
 }
 
 impl Changes {
@@ -133,11 +135,12 @@ pub(crate) fn compare(
         let nothing = |row: &&Row| row.cells[at_a].had_nothing_to_say() && row.cells[at_b].had_nothing_to_say();
         let unlike = |row: &Row| matches!((row.cells[at_a].gpus, row.cells[at_b].gpus), (Some(a), Some(b)) if a != b);
         unlike_gpus |= table.body.iter().any(unlike);
+        let identical = |row: &Row| repeats_itself(&row.cells[at_a]) && repeats_itself(&row.cells[at_b]);
         let paired = |row: &Row| {
             let (a, b) = (&row.cells[at_a].values, &row.cells[at_b].values);
             let pairs = a.iter().copied().zip(b.iter().copied()).filter(|(a, b)| change(*a, *b).is_some());
             let pairs: Pairs = pairs.collect();
-            (a.len() == b.len() && pairs.len() >= 2).then_some(pairs)
+            (a.len() == b.len() && pairs.len() >= 2 && !identical(row)).then_some(pairs)
         };
         let pairs = table.body.iter().zip(&changes).map(|(row, change)| Some(((*change)?, paired(row)?)));
         let pairs: Vec<Option<(f64, Pairs)>> = pairs.collect();
@@ -161,6 +164,7 @@ pub(crate) fn compare(
             repetitions: of_all(pairs.iter().map(|row| row.as_ref().map(each)).collect()),
             estimates: of_all(by_row.clone()),
             by_row,
+            identical: table.body.iter().any(identical),
             changes,
         });
     }
@@ -213,7 +217,7 @@ fn found(
         if learned && column.repetitions.is_empty() {
             let found = by_others(ledger, column, &rows, trainings, ends());
             match &found {
-                None => once.push(column.name.clone()),
+                None => once.push(column),
                 Some(finding) => same.extend(no_worse(finding)),
             }
             findings.extend(found);
@@ -264,7 +268,9 @@ fn found(
     }
     let (a, b) = ends();
     if !once.is_empty() {
-        findings.push(Finding::OneTraining { columns: once, a: a.clone(), b: b.clone() });
+        let identical = once.iter().any(|column| column.identical);
+        let columns = once.into_iter().map(|column| column.name.clone()).collect();
+        findings.push(Finding::OneTraining { columns, a: a.clone(), b: b.clone(), identical });
     }
     let accuracy = same.into_iter().find(|(name, _)| ACCURACY.contains(&name.as_str()));
     if let (Some((accuracy, better)), false, true) = (accuracy, cheaper.is_empty(), free) {

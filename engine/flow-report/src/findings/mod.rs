@@ -28,6 +28,7 @@ use flow_core::Outcome;
 use serde::{Deserialize, Serialize};
 
 use crate::Format;
+use crate::table::Center;
 
 pub(crate) use agrees::agrees;
 pub(crate) use axes::depends;
@@ -157,7 +158,14 @@ pub(crate) enum Finding {
     /// One version has more or less of the column in these rows, confirmed by their repetitions, and in no other row.
     ChangedAt { column: String, a: String, b: String, rises: bool, axis: String, places: Vec<(String, Figure)> },
     /// Learned columns are not compared, because each version has only one training per row.
-    OneTraining { columns: Vec<String>, a: String, b: String },
+    OneTraining {
+        columns: Vec<String>,
+        a: String,
+        b: String,
+        /// There are repetitions, but they gave exactly the same numbers.
+        #[serde(default)]
+        identical: bool,
+    },
     /// At the end of the axis, the best and the worst part of the split.
     Best { column: String, axis: String, at: String, best: Side, worst: Side },
     /// At the end of the axis, the best part of the split cannot be distinguished from the worst, which has this much
@@ -235,6 +243,9 @@ pub(crate) enum Finding {
         /// Whether all repetitions of a point gave the same number.
         #[serde(default)]
         identical: bool,
+        /// What the numbers are, if points were repeated.
+        #[serde(default)]
+        center: Center,
         /// The step is a command, which has to read the seed of its repetition.
         #[serde(default)]
         command: bool,

@@ -106,6 +106,7 @@ pub(crate) fn winner(ledger: &mut SectionFigures<'_>, command: bool, found: &[Sc
         tied,
         test,
         command,
+        center: table.center(),
         identical: points.iter().any(|point| repeats_itself(point.cell)),
     };
     Some(Scoped { scope: None, finding })

@@ -299,10 +299,15 @@ impl Finding {
                 };
                 say(key, args.with("turned", words.list(lang, &turned)))
             }
-            Finding::OneTraining { columns, a, b } => {
+            Finding::OneTraining { columns, a, b, identical } => {
                 let columns: Vec<String> = columns.iter().map(|name| inline(name)).collect();
                 let args = args.with("columns", words.list(lang, &columns));
-                say("finding-one-training", args.with("a", safe::text(a)).with("b", safe::text(b)))
+                let args = args.with("a", safe::text(a)).with("b", safe::text(b));
+                if *identical {
+                    let told = [say("finding-identical", args), say("spread-identical", Args::new())];
+                    return words.sentences(lang, &told);
+                }
+                say("finding-one-training", args)
             }
             Finding::Best { column, axis, at, best, worst } => {
                 let args = args.with("column", inline(column)).with("axis", inline(axis)).with("at", safe::text(at));
@@ -389,7 +394,7 @@ impl Finding {
                 };
                 say(key, args.with("from", from).with("first", first).with("to", to).with("last", last))
             }
-            Finding::Winner { column, point, value, next, worst, tied, test, identical, command, .. } => {
+            Finding::Winner { column, point, value, next, worst, tied, test, identical, command, center, .. } => {
                 let args = || Args::new().with("column", inline(column)).with("point", safe::text(point));
                 let args = || args().with("value", value.text(words, lang)).with("next", safe::text(&next.0));
                 let (best, second) = (value.text(words, lang), next.1.text(words, lang));
@@ -398,7 +403,8 @@ impl Finding {
                     (false, true) => "rounded",
                     (false, false) => "no",
                 };
-                let args = || args().with("second", &*second).with("same", same).count("tied", tied.len());
+                let args = || args().with("second", &*second).with("same", same).with("center", center.key());
+                let args = || args().count("tied", tied.len());
                 let mut told = vec![match worst {
                     Some((worst, value)) => {
                         let args = args().with("worst", safe::text(worst)).with("last", value.text(words, lang));

@@ -88,7 +88,7 @@ pub(super) fn headline(section: &Section, answer: &Answer, words: &Words, lang: 
     together_said(answer.lead.iter().take(most).map(short), section, words, lang)
 }
 
-/// That results come from different environments, and the limits of each of several groups.
+/// That results come from different environments or programs, and the limits of each of several groups.
 pub(super) fn limits(section: &Section, words: &Words, lang: &str) -> Vec<String> {
     let several = section.together.len() > 1;
     let groups = section.together.iter().filter(|_| several);
@@ -97,8 +97,8 @@ pub(super) fn limits(section: &Section, words: &Words, lang: &str) -> Vec<String
             Args::new().with("scope", safe::text(&group.group)).with("text", judged::limits(group, words, lang)?);
         Some(words.text(lang, "scoped", &args))
     });
-    let is_mixed = |note: &&Note| matches!(note, Note::Environments { .. });
-    let mixed = section.table.notes.iter().filter(is_mixed).map(|note| worded(note, words, lang));
+    let is_mixed = |note: &&Note| matches!(note, Note::Environments { .. }) || note.is_other_program();
+    let mixed = section.table.notes.iter().filter(is_mixed).take(LIMITS).map(|note| worded(note, words, lang));
     mixed.chain(said.take(LIMITS)).collect()
 }
 

@@ -330,9 +330,12 @@ fn section<'a>(
     if with.compare.is_none() {
         let all = [&*findings, &*of_rows].concat();
         findings.extend(findings::goes(&ledger, &besides, &all));
-        let alone = analyses.is_empty() && with.corun.is_none();
+        // Points of another program are not points of this sweep.
+        let alone = analyses.is_empty() && with.corun.is_none() && !table.mixes_programs();
         if let Some(winner) = alone.then(|| findings::winner(&mut ledger, source.uses.is_none(), &all)).flatten() {
-            if let Finding::Winner { column, least, .. } = &winner.finding {
+            if let Finding::Winner { column, least, tied, points, .. } = &winner.finding
+                && tied.len() + 1 < *points
+            {
                 of_rows.extend(findings::depends(&mut ledger, column, *least));
             }
             of_rows.push(winner);

@@ -14,7 +14,8 @@ use super::with::TableWith;
 use crate::caveats::Caveats;
 use crate::columns::written;
 
-pub(super) const MACHINE: &str = "machine";
+/// The axis of the machines in a table.
+pub(crate) const MACHINE: &str = "machine";
 
 /// Whether a table can show several machines; the error says why not. No step has an axis of this name, because
 /// `machine` means something else in expressions.

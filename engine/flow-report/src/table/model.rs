@@ -200,6 +200,28 @@ pub enum Spread {
     Interval(f64, u32),
 }
 
+/// What the numbers of a table with repetitions are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Center {
+    /// Each is of one run.
+    #[default]
+    Single,
+    Mean,
+    Median,
+}
+
+impl Center {
+    /// The variant of a message.
+    pub(crate) fn key(self) -> &'static str {
+        match self {
+            Center::Single => "single",
+            Center::Mean => "mean",
+            Center::Median => "median",
+        }
+    }
+}
+
 /// A note on cells or on the whole table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "note", rename_all = "snake_case")]
@@ -402,6 +424,13 @@ impl Note {
     }
 }
 
+impl Note {
+    /// Whether it says that results of another machine come from another program.
+    pub(crate) fn is_other_program(&self) -> bool {
+        matches!(self, Note::OtherParameter { .. } | Note::OtherInput { .. } | Note::OtherProgram { .. })
+    }
+}
+
 impl Table {
     /// The table that a step made.
     pub(crate) fn of(view: &StepView) -> Option<Result<Table, serde_json::Error>> {
@@ -414,6 +443,26 @@ impl Table {
             self.notes.push(note);
             self.notes.len() - 1
         })
+    }
+
+    /// What its numbers are.
+    pub(crate) fn center(&self) -> Center {
+        let center = self.notes.iter().find_map(|note| match note {
+            Note::Mean { .. } | Note::Simulated { .. } => Some(Center::Mean),
+            Note::Median { .. } => Some(Center::Median),
+            _ => None,
+        });
+        center.unwrap_or_default()
+    }
+
+    /// The axes of its rows and its split.
+    pub(crate) fn axes(&self) -> impl Iterator<Item = &str> {
+        self.rows.iter().chain(self.split.iter().map(|(axis, _)| axis)).map(String::as_str)
+    }
+
+    /// Whether its results of other machines come from other parameters, inputs or programs than the own ones.
+    pub(crate) fn mixes_programs(&self) -> bool {
+        self.notes.iter().any(Note::is_other_program)
     }
 
     /// The position of a column.
