@@ -26,7 +26,8 @@ Example:
   flow accept solo --reason 'the plugin was only reformatted'
 
 If an instance has several results, flow keeps the one with the fewest differences, not a later trial with other
-parameters. Reports show that it was kept, and the reason.")]
+parameters. Results of another command or parameter are refused without --other-settings. Reports show that a result
+was kept, and the reason. `flow forget STEP --accepted` takes it back.")]
 pub(crate) struct Accept {
     /// A step, or an instance such as 'solo[batch=16]'
     #[arg(required = true, value_name = "STEP")]
@@ -34,6 +35,9 @@ pub(crate) struct Accept {
     /// Why the old results are still valid
     #[arg(long, value_name = "TEXT")]
     reason: String,
+    /// Also keep results of another command, parameter or variable
+    #[arg(long)]
+    other_settings: bool,
     #[command(flatten)]
     about: WorkflowArg,
     #[command(flatten)]
@@ -54,8 +58,9 @@ impl Accept {
         let mut rebuilt = None;
         let mended = |found: &Rebuilt| rebuilt = Some(found.clone());
         place::show_hashing(&session, output);
+        let alone = |_: &_| ControlFlow::Break(());
         let accepted =
-            flow_exec::accept(&session, &self.steps, self.reason.trim(), |_| ControlFlow::Break(()), mended)?;
+            flow_exec::accept(&session, &self.steps, self.reason.trim(), self.other_settings, alone, mended)?;
         place::mended(rebuilt.as_ref(), output)?;
         let store = session.workspace.existing_store()?;
         let whose = |run: &RunId| {

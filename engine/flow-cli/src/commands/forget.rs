@@ -24,6 +24,7 @@ use crate::{place, words};
 Examples:
   flow forget train                      drop all results of the step
   flow forget 'train[lr=0.1]'            drop those of one instance
+  flow forget train --accepted           take back `flow accept`, and keep the results of runs
   flow forget lab4                       drop the results imported from a machine, or by an import's id in `flow runs`
 
 In a shared store, each user can forget their own results; the owner of the store can forget all.
@@ -33,6 +34,9 @@ pub(crate) struct Forget {
     /// A step, or an instance such as 'train[lr=0.1]'; or a machine whose results were imported, or the id of an import
     #[arg(required = true, value_name = "STEP")]
     steps: Vec<String>,
+    /// Only results that `flow accept` kept
+    #[arg(long)]
+    accepted: bool,
     #[command(flatten)]
     of: OfRun,
 }
@@ -68,7 +72,7 @@ impl Forget {
         }
         // Even if one name is unknown, the results of the others are dropped.
         errors.extend(forget_imports(&place, imports.into_values(), output).err());
-        errors.extend(forget_steps(&place, &steps, output).err());
+        errors.extend(forget_steps(&place, &steps, self.accepted, output).err());
         let Some(last) = errors.pop() else { return Ok(ExitCode::SUCCESS) };
         errors.iter().for_each(|error| _ = error.report(output));
         Err(last)
@@ -87,7 +91,12 @@ fn unimported(place: &StoreLocation, name: &str) -> Result<Option<CliError>, Cli
 }
 
 /// Drops the results of these steps.
-fn forget_steps(place: &StoreLocation, steps: &[Named<'_>], output: &mut Output) -> Result<(), CliError> {
+fn forget_steps(
+    place: &StoreLocation,
+    steps: &[Named<'_>],
+    only_accepted: bool,
+    output: &mut Output,
+) -> Result<(), CliError> {
     let Some(start) = steps.iter().find_map(|step| step.view.start.as_ref()) else { return Ok(()) };
     // An active run would record at its end that the result is still there.
     let store = Store::open_alone(place.store.path(), &place::me(), |_| ControlFlow::Break(()))?;
@@ -95,7 +104,7 @@ fn forget_steps(place: &StoreLocation, steps: &[Named<'_>], output: &mut Output)
     let reuse = steps.iter().flat_map(Named::instances).filter_map(|shown| shown.fingerprint).collect();
     let names: Vec<String> = steps.iter().map(|step| step.name.clone()).collect();
     let Forgotten { mut labels, fingerprints, theirs } =
-        flow_exec::forget(&store, &start.workflow, &start.file, &names, &reuse)?;
+        flow_exec::forget(&store, &start.workflow, &start.file, &names, &reuse, only_accepted)?;
     for line in of_others(steps, &start.workflow, &store, place)? {
         output.line(line)?;
     }

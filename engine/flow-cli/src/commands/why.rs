@@ -77,6 +77,10 @@ impl Why {
         }
         let ids: Vec<InstanceId> = asked.iter().map(|item| item.id).collect();
         let asked: Vec<Asked<'_>> = asked.iter().map(|item| (label(item.id), &item.state)).collect();
+        let Reused { accepted, others } = Reused::of(&knowledge, &asked, &session.expansion.workflow)?;
+        for (reason, of) in &accepted {
+            output.line(format!("{}: cached, kept by `flow accept`: {reason}", named(of)))?;
+        }
         let mut present = PresentEnvironment::of(&session, &knowledge);
         let mut since = |state: &State| match (state, &mut present) {
             (State::Cached { environment: Some(recorded), .. }, Some(present)) => {
@@ -84,7 +88,9 @@ impl Why {
             }
             _ => Vec::new(),
         };
-        for line in answer(&asked, output.verbose, &mut since) {
+        let is_accepted = |label: &str| accepted.values().flatten().any(|of| *of == label);
+        let as_it_was: Vec<Asked<'_>> = asked.iter().filter(|(label, _)| !is_accepted(label)).copied().collect();
+        for line in answer(&as_it_was, output.verbose, &mut since) {
             output.line(line)?;
         }
         if let Some(dir) = knowledge.dir() {
@@ -101,10 +107,6 @@ impl Why {
             .collect();
         for line in reasons::unfollowed(&session.expansion.unfollowed(|id| kept.contains(&id), |_| true)) {
             output.sentence(&format!("{} {line}", styled(NOTE, "note:")), 2)?;
-        }
-        let Reused { accepted, others } = Reused::of(&knowledge, &asked, &session.expansion.workflow)?;
-        for (reason, of) in accepted {
-            output.line(format!("{}: kept by `flow accept`: {reason}", named(&of)))?;
         }
         for ((.., workflow), both) in others {
             let take = if both.len() == 1 { "reuses the result of" } else { "reuse the results of" };

@@ -104,6 +104,9 @@ pub(crate) fn not_accepted(why: &NotAccepted) -> String {
         NotAccepted::NeverRan => "it has not run yet".to_owned(),
         NotAccepted::NoResult => "its last attempt left no result to keep".to_owned(),
         NotAccepted::Unfit(unfit) => why::unfit_in_words(unfit),
+        NotAccepted::OtherSettings(changed) => {
+            format!("{}; --other-settings keeps its result anyway", why::why(&flow_core::why::Why::of(changed)))
+        }
         NotAccepted::After(needs) => format!("{} must run first", needs.join(", ")),
         NotAccepted::Refused(why) => cause(why),
     }

@@ -27,6 +27,27 @@ fn accept_keeps_the_old_results_and_says_so() {
 }
 
 #[test]
+fn accept_refuses_other_settings_and_can_be_taken_back() {
+    let space = done();
+    let accept = |more: &[&str]| {
+        space.flow([&["accept", "-w", "cats.yaml", "train", "--reason", "why not"], more].concat())
+    };
+    let said = accept(&["--set", "epochs=7"]).expect(1).stdout();
+    assert!(said.contains("not kept train × 2: the command was") && said.contains("--other-settings"), "{said}");
+    accept(&["--set", "epochs=7", "--other-settings"]).expect(0);
+    // It is no run, so later differences are not differences from it.
+    let said = accept(&["--set", "epochs=8"]).expect(1).stdout();
+    assert!(said.contains("16 2`, is `sh train.sh in/dataset/out/sorted.txt 16 8`"), "{said}");
+    let why = space.flow(["why", "-w", "cats.yaml", "train", "--set", "epochs=7"]).expect(0).stdout();
+    assert!(why.contains("train × 2: cached, kept by `flow accept`: why not") && !why.contains("changed"), "{why}");
+    let forgotten = space.flow(["forget", "-w", "cats.yaml", "train", "--accepted"]).expect(0).stdout();
+    assert_eq!(forgotten, "forgotten: 2 results of 2 instances\n");
+    assert_eq!(again(&space, &[]), [""; 0]);
+    let planned = space.flow(["plan", "cats.yaml", "--set", "epochs=7"]).expect(0).stdout();
+    assert!(planned.contains("2 to run"), "{planned}");
+}
+
+#[test]
 fn accept_keeps_the_result_that_differs_least_and_not_that_of_a_later_trial() {
     let space = done();
     space.flow(["run", "cats.yaml", "--set", "epochs=1"]).expect(0);

@@ -4,7 +4,7 @@ use super::decide::difference;
 use super::fold::fold;
 use super::force::named;
 use super::{Context, Decision, Force, Lookup, unfit};
-use crate::fingerprint::Parts;
+use crate::fingerprint::{PartKind, Parts};
 use crate::reason::Cause;
 use crate::why::{Reason, Unfit, compare};
 use crate::{Diagnostic, Instance, InstanceId, Kept, StepResult};
@@ -36,6 +36,8 @@ pub enum NotAccepted {
     NoResult,
     /// The result may not be reused for the instance.
     Unfit(Unfit),
+    /// The only results are of another command, parameter or variable.
+    OtherSettings(Vec<Reason>),
     /// These must run first: labels, or a step's name for several of its instances.
     After(Vec<String>),
     /// The instance cannot run, or its result cannot be read.
@@ -43,7 +45,8 @@ pub enum NotAccepted {
 }
 
 /// Accepts earlier results for the instances in `names`, each a step or a label. For each it takes the result that
-/// differs least from the instance; of several, the newest. `wanted` are their needs, ascending and closed.
+/// differs least from the instance; of several, the newest. `wanted` are their needs, ascending and closed. Results of
+/// other commands, parameters and variables count only with `other_settings`.
 ///
 /// # Errors
 /// Names that are neither.
@@ -52,13 +55,20 @@ pub fn accept(
     wanted: &[InstanceId],
     names: &[String],
     reason: &str,
+    other_settings: bool,
     lookup: &mut dyn Lookup,
 ) -> Result<Vec<Accepted>, Vec<Diagnostic>> {
     let ids = named(context.expansion, names)?;
     let mut accepted = Vec::new();
     let (plan, _) = fold(context, wanted, lookup, &Force::Nothing, &mut |lookup, instance, decision| match decision {
         Decision::Run { fingerprint, attempt, parts, reasons } if ids.contains(&instance.id) => {
-            match nearest_result(instance, &parts, lookup) {
+            let nearest = nearest_result(instance, &parts, lookup).and_then(|(result, changed)| {
+                match !other_settings && changed.iter().any(is_setting) {
+                    true => Err(NotAccepted::OtherSettings(changed.into_iter().filter(is_setting).collect())),
+                    false => Ok((result, changed)),
+                }
+            });
+            match nearest {
                 Ok((result, changed)) => {
                     let kept = result.kept.map(|kept| Kept { attempt, ..kept });
                     let result = StepResult { fingerprint, kept, accepted: Some(reason.to_owned()), ..result };
@@ -96,6 +106,16 @@ pub fn accept(
     Ok(accepted)
 }
 
+/// Whether the author runs something else now, and not the same with other files or another environment.
+fn is_setting(changed: &Reason) -> bool {
+    use PartKind::{Axis, Command, Parameter, Repetition, Seed, Variable};
+    let kind = match changed {
+        Reason::Value { kind, .. } | Reason::Many(kind) => kind,
+        _ => return false,
+    };
+    matches!(kind, Command | Parameter | Variable | Seed | Repetition | Axis)
+}
+
 /// The result whose parts differ least from now, and the differences. If none is reusable: why the last one is not.
 fn nearest_result(
     instance: &Instance,
@@ -110,6 +130,8 @@ fn nearest_result(
     for parts in differing {
         let unseen = |error| NotAccepted::Refused(Cause::ResultUnseen { error });
         let why = match lookup.result(&parts.digest()).map_err(unseen)? {
+            // Differences from what was kept before are not differences from what ran.
+            Some(result) if result.accepted.is_some() => continue,
             Some(result) => match unfit(&result, instance) {
                 Some(unfit) => NotAccepted::Unfit(unfit),
                 None => return Ok((result, compare(parts, now, &mut |manifest| lookup.files(manifest)))),

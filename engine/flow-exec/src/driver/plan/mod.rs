@@ -238,6 +238,7 @@ pub fn forget(
     file: &str,
     names: &[String],
     reuse: &BTreeSet<Digest>,
+    only_accepted: bool,
 ) -> Result<Forgotten, ExecError> {
     let mut lines =
         vec![RunEvent::Accepted { file: file.to_owned(), reason: format!("forgotten: {}", names.join(", ")) }];
@@ -246,7 +247,7 @@ pub fn forget(
     let mut kept = None;
     store.each_result(|StepResult { fingerprint, label, workflow: of, run, accepted, .. }| {
         let named = names.iter().any(|name| flow_core::selects(name, &label));
-        if of != workflow || !named && !reuse.contains(&fingerprint) {
+        if of != workflow || !named && !reuse.contains(&fingerprint) || only_accepted && accepted.is_none() {
             return;
         }
         let others = whose.entry(run).or_insert_with_key(|run| store.dir().run(run).others_results());
@@ -317,6 +318,7 @@ pub fn accept(
     session: &Session,
     names: &[String],
     reason: &str,
+    other_settings: bool,
     waiting: impl FnMut(&Holder) -> ControlFlow<()>,
     mended: impl FnOnce(&Rebuilt),
 ) -> Result<Vec<Accepted>, ExecError> {
@@ -325,7 +327,9 @@ pub fn accept(
     knowledge.rebuilt().map(mended);
     let wanted = session.wanted(names)?;
     let accepted = knowledge
-        .with_world(session, Recorded::ever, |world| accept_core(&session.context(), &wanted, names, reason, world))?
+        .with_world(session, Recorded::ever, |world| {
+            accept_core(&session.context(), &wanted, names, reason, other_settings, world)
+        })?
         .map_err(|diagnostics| session.wrong(diagnostics))?;
     let begins =
         RunEvent::Accepted { file: session.workspace.name(&session.workspace.file), reason: reason.to_owned() };
