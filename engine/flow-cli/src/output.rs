@@ -56,6 +56,28 @@ impl Output {
         size.map(|(width, _)| usize::from(width.0)).filter(|columns| *columns > 0)
     }
 
+    /// Columns and lines of the terminal; as many as most have if they are unknown.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        let size = terminal_size::terminal_size_of(self.out.as_inner());
+        let (columns, lines) = size.map_or((0, 0), |(width, height)| (usize::from(width.0), usize::from(height.0)));
+        (if columns < 2 { 80 } else { columns }, if lines == 0 { 24 } else { lines })
+    }
+
+    /// How standard output shows a line with marked styles.
+    pub(crate) fn paint(&self) -> fn(&str) -> String {
+        match self.out.current_choice() {
+            ColorChoice::Never => |line| terminal::plain(&terminal::shown(line)),
+            _ => terminal::painted,
+        }
+    }
+
+    /// A text for the terminal that moves its cursor, in one write.
+    pub(crate) fn raw(&mut self, text: &str) -> io::Result<()> {
+        let mut out = self.out.as_inner();
+        out.write_all(text.as_bytes())?;
+        out.flush()
+    }
+
     /// Whether standard error has colours.
     pub(crate) fn color_on_err(&self) -> bool {
         match self.color {

@@ -147,6 +147,17 @@ pub(crate) fn fit(text: &str, columns: usize) -> String {
     out
 }
 
+/// Cuts a line as [`fit`] does, but never inside a number: of `loss 0.3142` stays `loss…`.
+pub(crate) fn fit_whole(text: &str, columns: usize) -> String {
+    let whole = terminal::shown(text);
+    let cut = fit(&whole, columns);
+    let of_number = |c: char| c.is_ascii_alphanumeric() || ".+-".contains(c);
+    let Some(kept) = cut.strip_suffix('…').filter(|_| cut != whole) else { return cut };
+    let word = kept.rfind(|c| !of_number(c)).map_or(0, |at| at + kept[at..].chars().next().map_or(1, char::len_utf8));
+    let is_cut = whole[kept.len()..].starts_with(of_number) && kept[word..].contains(|c: char| c.is_ascii_digit());
+    format!("{}…", kept[..if is_cut { word } else { kept.len() }].trim_end())
+}
+
 /// A line that is at most as wide as the terminal, broken at blanks; further lines begin in a given
 /// column. Styles continue.
 pub(crate) fn wrap(line: &str, columns: usize, further: usize) -> Vec<String> {
@@ -222,6 +233,22 @@ mod tests {
         assert_eq!(columns(&rows), ["批大小  x", "batch   y"]);
         assert_eq!(fit("批大小与数据集", 8), "批大小…");
         assert_eq!(fit("short", 8), "short");
+    }
+
+    #[test]
+    fn no_number_is_cut() {
+        let text = "epoch 2/4, loss 0.3142 on 批";
+        let cut: Vec<String> = (15..29).map(|columns| fit_whole(text, columns)).collect();
+        assert_eq!(cut[..2], ["epoch 2/4, los…", "epoch 2/4, loss…"]);
+        assert!(cut[2..8].iter().all(|cut| cut == "epoch 2/4, loss…"), "{cut:?}");
+        assert_eq!(cut[8..10], ["epoch 2/4, loss 0.3142…", "epoch 2/4, loss 0.3142…"]);
+        assert_eq!(
+            cut[10..],
+            ["epoch 2/4, loss 0.3142 o…", "epoch 2/4, loss 0.3142 on…", "epoch 2/4, loss 0.3142 on…", text]
+        );
+        assert_eq!(fit_whole("a[lr=0.0316,batch=64]", 10), "a[lr=…");
+        assert_eq!(fit_whole("1234567", 4), "…");
+        assert_eq!(fit_whole("12 % of it", 6), "12 %…");
     }
 
     #[test]

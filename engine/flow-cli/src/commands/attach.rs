@@ -13,8 +13,8 @@ use super::{Done, run};
 use crate::args::{About, Global};
 use crate::error::CliError;
 use crate::output::Output;
-use crate::place::StoreLocation;
-use crate::screen::{Ended, FURTHER, Length, Screen, summary};
+use crate::place::{LivingRun, StoreLocation};
+use crate::screen::{Ended, FURTHER, Length, Screen, View, summary};
 
 /// Interval at which the journal is read.
 const LOOK: Duration = Duration::from_millis(200);
@@ -37,51 +37,65 @@ pub(crate) struct Attach {
 impl Attach {
     pub(crate) fn execute(self, global: &Global, output: &mut Output) -> Done {
         let place = StoreLocation::find(global, &self.about)?;
-        let living = place.living_run(self.run.as_deref())?;
-        let (id, dir) = (living.run, living.dir);
-        let mut journal = Follow::new(dir.journal());
-        let mut screen = Screen::new(output, self.json);
-        let exit = loop {
-            // Checked before the last read, so that nothing is missed in between.
-            let alive = place.living()?.iter().any(|one| one.run == id);
-            let mut exit = None;
-            for line in journal.poll()? {
-                if let RunEvent::RunEnded { exit: code, .. } = line.event {
-                    exit = Some(code);
-                }
-                screen.update(Update::Event(line))?;
-            }
-            if let Some(status) = dir.status()? {
-                screen.update(Update::Status(Box::new(status)))?;
-            }
-            if exit.is_some() || !alive {
-                break exit;
-            }
-            thread::sleep(LOOK);
-        };
-        let view = screen.close();
+        let run = place.living_run(self.run.as_deref())?;
+        let (view, exit) = follow(&place, &run, Screen::new(output, self.json))?;
         if self.json {
             return Ok(code(exit.unwrap_or(1)));
         }
-        let Some(exit) = exit else {
-            return Err(CliError::failed(format!("run {id} was killed")).hint("the next run continues from there"));
-        };
-        let ended = Ended {
-            answers: Vec::new(),
-            run: id.to_string(),
-            exit: Some(exit),
-            published: view.published.clone(),
-            withheld: view.withheld_in_words(),
-            made: vec![],
-            unchanged: None,
-            all: false,
-        };
-        let length = Length::of(output);
-        for line in summary(&view, &ended, length, &mut |_, folder| run::log_tail(&place.workspace, folder)) {
-            output.sentence(&line, FURTHER)?;
-        }
-        Ok(code(exit))
+        ended(&place, &run, &view, exit, output)
     }
+}
+
+/// `flow status --watch`: shows the run from now on.
+pub(super) fn watch(place: &StoreLocation, run: &LivingRun, output: &mut Output) -> Done {
+    let (view, exit) = follow(place, run, Screen::from_now(output))?;
+    ended(place, run, &view, exit, output)
+}
+
+/// Shows the run until it ends; its exit code, unless it was killed.
+fn follow(place: &StoreLocation, run: &LivingRun, mut screen: Screen<'_>) -> Result<(View, Option<i32>), CliError> {
+    let mut journal = Follow::new(run.dir.journal());
+    loop {
+        // Checked before the last read, so that nothing is missed in between.
+        let alive = place.living()?.iter().any(|one| one.run == run.run);
+        let mut exit = None;
+        for line in journal.poll()? {
+            if let RunEvent::RunEnded { exit: code, .. } = line.event {
+                exit = Some(code);
+            }
+            screen.update(Update::Event(line))?;
+        }
+        if let Some(status) = run.dir.status()? {
+            screen.update(Update::Status(Box::new(status)))?;
+        }
+        if exit.is_some() || !alive {
+            return Ok((screen.close(), exit));
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+/// Prints the summary of a run that has ended.
+fn ended(place: &StoreLocation, run: &LivingRun, view: &View, exit: Option<i32>, output: &mut Output) -> Done {
+    let id = &run.run;
+    let Some(exit) = exit else {
+        return Err(CliError::failed(format!("run {id} was killed")).hint("the next run continues from there"));
+    };
+    let ended = Ended {
+        answers: Vec::new(),
+        run: id.to_string(),
+        exit: Some(exit),
+        published: view.published.clone(),
+        withheld: view.withheld_in_words(),
+        made: vec![],
+        unchanged: None,
+        all: false,
+    };
+    let length = Length::of(output);
+    for line in summary(view, &ended, length, &mut |_, folder| run::log_tail(&place.workspace, folder)) {
+        output.sentence(&line, FURTHER)?;
+    }
+    Ok(code(exit))
 }
 
 fn code(exit: i32) -> ExitCode {

@@ -8,7 +8,7 @@ use flow_core::RunId;
 use flow_exec::{clock, hardware::ledger};
 use flow_store::{DaemonState, Queued, Running, Status as RunStatus};
 
-use super::{Done, run};
+use super::{Done, attach, run};
 use crate::args::{Global, OfRun};
 use crate::error::CliError;
 use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
@@ -21,6 +21,7 @@ use crate::{reasons, words};
 #[command(after_help = "\
 Examples:
   flow status                            the active runs, or the last one
+  flow status --watch                    the active run until it ends; Ctrl-C stops watching, the run continues
   flow status 3f2a                       an earlier run, and why its steps ran
   flow status --json                     its status file, for scripts")]
 pub(crate) struct Status {
@@ -29,6 +30,9 @@ pub(crate) struct Status {
     asked: Option<String>,
     #[command(flatten)]
     of: OfRun,
+    /// Show an active run until it ends; the exit code is then the run's
+    #[arg(long, conflicts_with = "json")]
+    watch: bool,
     /// Print the status file
     #[arg(long)]
     json: bool,
@@ -38,13 +42,20 @@ impl Status {
     pub(crate) fn execute(mut self, global: &Global, output: &mut Output) -> Done {
         self.of.run = self.of.run.or(self.asked.take());
         let place = StoreLocation::find(global, &self.of.about)?;
+        if self.watch
+            && let Some(run) = self.active(&place)?
+        {
+            let all = if output.is_terminal() { 1 } else { usize::MAX };
+            one_of_several(&run, all, output)?;
+            return attach::watch(&place, &run, output);
+        }
         let mut living = place.living()?;
         let mut which = self.of.run.clone();
         if which.is_none() && !self.json {
             // A run that begins has no journal yet.
             let begins = |one: &LivingRun| matches!(one.dir.first_line(), Ok(None));
             if living.len() > 1 || living.first().is_some_and(begins) {
-                living.iter().try_for_each(|one| one_of_several(one, output))?;
+                living.iter().try_for_each(|one| one_of_several(one, usize::MAX, output))?;
                 if let Some(line) = elsewhere(&place, &living) {
                     output.line(line)?;
                 }
@@ -128,6 +139,20 @@ impl Status {
     }
 }
 
+impl Status {
+    /// The run to watch; `None` if the requested run, or every run, has ended.
+    fn active(&self, place: &StoreLocation) -> Result<Option<LivingRun>, CliError> {
+        match &self.of.run {
+            Some(asked) => {
+                let run = place.run(Some(asked))?;
+                Ok(place.living()?.into_iter().find(|one| one.run == run))
+            }
+            None if place.living()?.is_empty() => Ok(None),
+            None => place.living_run(None).map(Some),
+        }
+    }
+}
+
 /// What a killed run has left in Slurm.
 fn in_slurm(run: &RunId, jobs: Option<usize>) -> String {
     let (they, them) = match jobs {
@@ -165,12 +190,12 @@ fn process_of(one: &LivingRun) -> String {
     format!("{}{whose}{}", one.holder.process.words(), stopped.unwrap_or_default())
 }
 
-/// One of several active runs.
-fn one_of_several(one: &LivingRun, output: &mut Output) -> Result<(), CliError> {
+/// The first lines of an active run.
+fn one_of_several(one: &LivingRun, lines: usize, output: &mut Output) -> Result<(), CliError> {
     let process = process_of(one);
     match one.dir.status()? {
         Some(status) => {
-            for line in standing(&status, &process, clock::unix_millis()) {
+            for line in standing(&status, &process, clock::unix_millis()).into_iter().take(lines) {
                 output.line(line)?;
             }
         }

@@ -1,119 +1,136 @@
-//! The live list on a terminal: a bar for each running instance, what waits and for what, and the
-//! estimated end. Draws the view, and knows nothing else.
+//! The live list on a terminal: a bar for each running instance, what waits and for what, and the estimated end. Makes lines
+//! from the view, and knows nothing else.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use flow_core::AttemptId;
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::estimate::remaining;
+use super::frame::Frame;
 use super::view::{Attempt, View};
-use crate::terminal::shown;
+use crate::output::{FAINT, GOOD, NOTE, Output, STRONG, styled};
 use crate::words;
 
 /// At most this many bars; further attempts are counted.
 const BARS: usize = 16;
-/// Steps of a bar.
-const LENGTH: u64 = 1000;
+/// Lines of the terminal that are not bars: what waits, the total, and the cursor's.
+const OTHERS: usize = 3;
+/// Maximum width of a label.
+const LABEL: usize = 32;
+/// Minimum milliseconds between two frames.
+const EVERY: u64 = 500;
 
-/// Bars on the terminal.
+/// The list as drawn.
 pub(crate) struct Bars {
-    bars: MultiProgress,
-    attempts: BTreeMap<AttemptId, ProgressBar>,
-    waiting: ProgressBar,
-    total: ProgressBar,
-    /// The active set-ups, by plugin.
-    setups: BTreeMap<String, ProgressBar>,
+    frame: Frame,
+    /// When it was last drawn, in milliseconds.
+    drawn: Option<u64>,
+    /// The last line of each active set-up, by plugin.
+    setups: BTreeMap<String, String>,
 }
 
 impl Bars {
-    /// On standard error, so that results can be piped.
-    pub(crate) fn new() -> Self {
-        let bars = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10));
-        let line = || bars.add(ProgressBar::new(0).with_style(template("{wide_msg:.dim}")));
-        let (waiting, total) = (line(), line());
-        Bars { attempts: BTreeMap::new(), waiting, total, setups: BTreeMap::new(), bars }
+    pub(crate) fn new(output: &Output) -> Self {
+        Bars { frame: Frame::new(output.paint()), drawn: None, setups: BTreeMap::new() }
     }
 
-    /// Draws the run as it is.
-    pub(crate) fn draw(&mut self, view: &View) {
-        if view.start.is_none() {
-            return;
+    /// The text that shows the run as it is; empty if nothing changed, or if the last frame is too recent.
+    pub(crate) fn draw(&mut self, view: &View, now: u64, (columns, rows): (usize, usize)) -> String {
+        if self.drawn.is_some_and(|drawn| now.saturating_sub(drawn) < EVERY) {
+            return String::new();
         }
-        // A job in Slurm's queue has nothing to show.
-        let (queued, running): (Vec<_>, Vec<_>) = view.running().partition(|(_, attempt)| attempt.queued);
-        let running: BTreeMap<AttemptId, &Attempt> =
-            running.into_iter().chain(queued).take(BARS).map(|(id, a)| (*id, a)).collect();
-        self.attempts.retain(|id, bar| {
-            let keep = running.contains_key(id);
-            if !keep {
-                bar.finish_and_clear();
-            }
-            keep
+        self.drawn = Some(now);
+        let setups = self.setups.iter().map(|(plugin, line)| {
+            styled(FAINT, words::fit_whole(&format!("  {plugin}: {}", line.trim_end()), columns - 1))
         });
-        for (id, attempt) in &running {
-            let bar = self.attempts.entry(*id).or_insert_with(|| {
-                let style = template("{prefix:<32!} {bar:18.green/dim} {wide_msg}").progress_chars("━╸━");
-                self.bars.insert_before(&self.waiting, ProgressBar::new(LENGTH).with_style(style))
-            });
-            bar.set_prefix(words::fit(&view.label(attempt.instance), 32));
-            bar.set_position((attempt.fraction.unwrap_or(0.0).clamp(0.0, 1.0) * LENGTH as f64) as u64);
-            bar.set_message(shown(&attempt_line(view, attempt)));
+        let mut all: Vec<String> = setups.collect();
+        let room = rows.saturating_sub(OTHERS + all.len()).clamp(1, BARS);
+        if view.start.is_some() {
+            all.extend(lines(view, columns - 1, room));
         }
-        self.waiting.set_message(shown(&waiting_line(view, running.len())));
-        self.total.set_message(shown(&total_line(view)));
+        self.frame.draw(all, columns)
     }
 
-    /// A line of a set-up: there are thousands, so only the last one is shown.
+    /// The last line of a set-up.
     pub(crate) fn setup(&mut self, plugin: &str, line: &str) {
-        let bar = self.setups.entry(plugin.to_owned()).or_insert_with(|| {
-            let bar =
-                self.bars.insert(0, ProgressBar::new_spinner().with_style(template("  {spinner} {wide_msg:.dim}")));
-            bar.enable_steady_tick(Duration::from_millis(120));
-            bar
-        });
-        bar.set_message(shown(&format!("{plugin}: {}", line.trim_end())));
+        self.setups.insert(plugin.to_owned(), line.to_owned());
     }
 
     /// The set-ups have ended.
-    pub(crate) fn setups_done(&self) {
-        for bar in self.setups.values() {
-            bar.finish_and_clear();
-        }
+    pub(crate) fn setups_done(&mut self) {
+        self.setups.clear();
     }
 
-    /// Prints above the bars. If the terminal is gone there are no bars: `MultiProgress::suspend`
-    /// panics there.
-    pub(crate) fn above<T>(&self, print: impl FnOnce() -> T) -> T {
-        if self.bars.clear().is_err() {
-            self.bars.set_draw_target(ProgressDrawTarget::hidden());
-        }
-        let printed = print();
-        self.total.force_draw();
-        printed
+    /// The text that prints a sentence above the list.
+    pub(crate) fn above(&mut self, sentence: &str, further: usize, columns: usize) -> String {
+        self.frame.above(&words::wrap(sentence, columns, further), columns)
     }
 
-    pub(crate) fn clear(self) {
-        for bar in self.attempts.values().chain([&self.waiting, &self.total]).chain(self.setups.values()) {
-            bar.finish_and_clear();
-        }
-        // A terminal that cannot be cleared still shows the text.
-        self.bars.clear().unwrap_or_default();
+    /// The text that removes the list.
+    pub(crate) fn clear(&mut self, columns: usize) -> String {
+        self.frame.clear(columns)
     }
 }
 
-fn template(text: &str) -> ProgressStyle {
-    // The templates above are constants; an invalid one would fall back to a plain bar.
-    ProgressStyle::with_template(text).unwrap_or_else(|_| ProgressStyle::default_bar())
+/// The list in this width, with at most this many bars.
+pub(super) fn lines(view: &View, columns: usize, bars: usize) -> Vec<String> {
+    // A job in Slurm's queue has nothing to show.
+    let (queued, running): (Vec<_>, Vec<_>) = view.running().partition(|(_, attempt)| attempt.queued);
+    let shown: BTreeMap<AttemptId, &Attempt> =
+        running.into_iter().chain(queued).take(bars).map(|(id, attempt)| (*id, attempt)).collect();
+    let labels: Vec<String> = shown.values().map(|attempt| view.label(attempt.instance)).collect();
+    let label = labels.iter().map(|label| words::wide(label)).max().unwrap_or(0).min(LABEL.min(columns * 2 / 5));
+    let rows = shown.values().zip(&labels).map(|(attempt, name)| {
+        let name = words::fit_whole(name, label);
+        let padding = " ".repeat(label.saturating_sub(words::wide(&name)));
+        attempt_line(view, attempt, &format!("{name}{padding}"), columns)
+    });
+    let mut out: Vec<String> = rows.collect();
+    let waiting = waiting_line(view, shown.len());
+    if !waiting.is_empty() {
+        out.push(styled(FAINT, words::fit_whole(&waiting, columns)));
+    }
+    out.push(total_line(view, columns));
+    out
 }
 
-/// `epoch 2/4, loss 0.31, 512 images/s · GPU 0,1, 4 CPUs · 0:41`.
-fn attempt_line(view: &View, attempt: &Attempt) -> String {
+/// A bar of this width.
+fn bar(fraction: f64, width: usize) -> String {
+    let full = (fraction.clamp(0.0, 1.0) * width as f64) as usize;
+    format!("{}{}", styled(GOOD, "━".repeat(full)), styled(FAINT, "─".repeat(width - full)))
+}
+
+fn bar_width(columns: usize) -> usize {
+    if columns < 100 { 10 } else { 18 }
+}
+
+/// `solo[batch=16] ━━━━━─────  50%   0:41  epoch 2/4, loss 0.31 · GPU 0, 4 CPUs`. What does not fit is left out as a whole.
+fn attempt_line(view: &View, attempt: &Attempt, label: &str, columns: usize) -> String {
     let since = words::clock(view.now.saturating_sub(attempt.began) as f64 / 1e3);
-    let mut parts = vec![attempt.text.clone(), view.holds(attempt), since];
-    parts.retain(|part| !part.is_empty());
-    parts.join(" · ")
+    let width = bar_width(columns);
+    let (bar, percent) = match (attempt.queued, attempt.fraction) {
+        (true, _) => (styled(NOTE, format_args!("{:<width$}", "queued")), String::new()),
+        (_, None) => (bar(0.0, width), String::new()),
+        (_, Some(done)) => (bar(done, width), format!("{:.0}%", done.clamp(0.0, 1.0) * 100.0)),
+    };
+    let head = format!("{label} {bar} {percent:>4} {since:>6}");
+    let room = columns.saturating_sub(words::wide(&head) + 2);
+    // The bar already says it.
+    let text = attempt.text.strip_prefix("queued ").filter(|_| attempt.queued).unwrap_or(&attempt.text);
+    let mut rest = String::new();
+    let parts = text.split(", ").filter(|part| !part.is_empty()).map(|part| (", ", part.to_owned()));
+    for (between, part) in parts.chain([(" · ", view.holds(attempt))]) {
+        let added = if rest.is_empty() { part } else { format!("{rest}{between}{part}") };
+        if words::wide(&added) > room {
+            break;
+        }
+        rest = added;
+    }
+    // Not even the first part fits.
+    if rest.is_empty() && room > 3 {
+        rest = words::fit_whole(text, room);
+    }
+    format!("{head}  {rest}").trim_end().to_owned()
 }
 
 /// `12 waiting: 9 (a GPU with room for it), solo[batch=16] (room is kept for table)  (and 2 more
@@ -147,8 +164,8 @@ fn waiting_line(view: &View, shown: usize) -> String {
     line
 }
 
-/// `6 of 24 done · 1:41 · about 3 min left`.
-fn total_line(view: &View) -> String {
+/// `━━────── 6 of 24 instances · 1:41 · about 3 min left`.
+fn total_line(view: &View, columns: usize) -> String {
     let (settled, all) = view.settled();
     let mut line = format!(
         "{} of {} · {}",
@@ -160,13 +177,7 @@ fn total_line(view: &View) -> String {
         let how = if at_least { "at least" } else { "about" };
         line.push_str(&format!(" · {how} {} left", words::duration(left)));
     }
-    line
-}
-
-/// The text of all lines, without the bars.
-#[cfg(test)]
-pub(super) fn words(view: &View) -> Vec<String> {
-    let mut lines: Vec<String> = view.running().map(|(_, attempt)| attempt_line(view, attempt)).collect();
-    lines.extend([waiting_line(view, lines.len()), total_line(view)]);
-    lines
+    let width = bar_width(columns);
+    let done = bar(settled as f64 / all.max(1) as f64, width);
+    format!("{done} {}", styled(STRONG, words::fit_whole(&line, columns.saturating_sub(width + 1))))
 }

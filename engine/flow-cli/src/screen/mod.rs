@@ -4,6 +4,7 @@
 
 mod crowd;
 mod estimate;
+mod frame;
 mod lines;
 mod live;
 mod still;
@@ -17,7 +18,7 @@ use std::collections::BTreeSet;
 use std::io;
 
 use flow_core::{JournalLine, RunEvent};
-use flow_exec::Update;
+use flow_exec::{Update, clock};
 
 use crate::output::{FAINT, Output, styled};
 use crate::terminal::printed;
@@ -37,6 +38,8 @@ pub(crate) struct Screen<'a> {
     still: still::Still,
     /// Plugins whose set-up was announced.
     setting_up: BTreeSet<String>,
+    /// Earlier events are applied and not printed: milliseconds since 1970.
+    since: u64,
 }
 
 enum Face {
@@ -51,7 +54,7 @@ impl<'a> Screen<'a> {
         let face = if json {
             Face::Json
         } else if output.is_terminal() && !output.quiet {
-            Face::Bars(Box::new(live::Bars::new()))
+            Face::Bars(Box::new(live::Bars::new(output)))
         } else {
             Face::Lines
         };
@@ -63,7 +66,13 @@ impl<'a> Screen<'a> {
             crowds: crowd::Crowds::default(),
             still: still::Still::default(),
             setting_up: BTreeSet::new(),
+            since: 0,
         }
+    }
+
+    /// The display of a run that began before; it prints only what happens from now on.
+    pub(crate) fn from_now(output: &'a mut Output) -> Self {
+        Screen { since: clock::unix_millis(), planned: true, ..Screen::new(output, false) }
     }
 
     /// Shows an update.
@@ -75,11 +84,14 @@ impl<'a> Screen<'a> {
             Update::Progress { attempt, fraction, text } => self.view.progress(attempt, fraction, text),
             Update::Status(status) => self.view.status(*status),
             Update::Setup { plugin, line } => self.setup_line(&plugin, &line)?,
-            Update::Doing(what) => self.output.note(what)?,
+            Update::Doing(what) => self.note(what)?,
             Update::Held(holder) => self.held(&holder)?,
         }
         match &mut self.face {
-            Face::Bars(live) if draws => live.draw(&self.view),
+            Face::Bars(live) if draws => {
+                let text = live.draw(&self.view, clock::unix_millis(), self.output.size());
+                self.output.raw(&text)?;
+            }
             Face::Lines if draws && !self.output.quiet => {
                 if let Some(words) = self.still.tells(&self.view) {
                     self.plan()?;
@@ -92,7 +104,7 @@ impl<'a> Screen<'a> {
     }
 
     fn event(&mut self, line: &JournalLine) -> io::Result<()> {
-        if let (Face::Bars(live), false) = (&self.face, self.setting_up.is_empty()) {
+        if let (Face::Bars(live), false) = (&mut self.face, self.setting_up.is_empty()) {
             live.setups_done();
             self.setting_up.clear();
         }
@@ -110,6 +122,9 @@ impl<'a> Screen<'a> {
         let tells = self.crowds.tells(&self.view, line) && !shown || self.output.verbose;
         let whole = self.crowds.whole(&self.view, line).filter(|_| !self.output.verbose && !self.output.quiet);
         let tells = tells && (!self.output.quiet || lines::is_trouble(line));
+        if line.at < self.since {
+            return Ok(());
+        }
         let own = if tells { event_line(&self.view, line) } else { None };
         if own.is_some() {
             self.crowds.told(line.at);
@@ -135,7 +150,8 @@ impl<'a> Screen<'a> {
             Face::Json => self.output.note(format!("{plugin}: {line}")),
             Face::Bars(live) if !self.output.verbose => {
                 live.setup(plugin, line);
-                Ok(())
+                let text = live.draw(&self.view, clock::unix_millis(), self.output.size());
+                self.output.raw(&text)
             }
             _ => self.say(&styled(FAINT, format_args!("  {plugin} | {line}"))),
         }
@@ -146,20 +162,30 @@ impl<'a> Screen<'a> {
             return Ok(());
         }
         self.view.held = Some(holder.to_owned());
-        self.output.note(format!("waiting: the store is in use by {holder}"))
+        self.note(format!("waiting: the store is in use by {holder}"))
+    }
+
+    /// A line that is not a result.
+    fn note(&mut self, line: String) -> io::Result<()> {
+        if matches!(self.face, Face::Bars(_)) { self.say(&line) } else { self.output.note(line) }
     }
 
     fn say(&mut self, words: &str) -> io::Result<()> {
         match &mut self.face {
-            Face::Bars(live) => live.above(|| self.output.sentence(words, lines::FURTHER)),
+            Face::Bars(live) => {
+                let text = live.above(words, lines::FURTHER, self.output.size().0);
+                self.output.raw(&text)
+            }
             _ => self.output.sentence(words, lines::FURTHER),
         }
     }
 
     /// Removes the bars; the state stays.
     pub(crate) fn close(self) -> View {
-        if let Face::Bars(live) = self.face {
-            live.clear();
+        if let Face::Bars(mut live) = self.face {
+            let text = live.clear(self.output.size().0);
+            // A terminal that has gone shows nothing.
+            drop(self.output.raw(&text));
         }
         self.view
     }

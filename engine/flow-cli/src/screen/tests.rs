@@ -218,11 +218,16 @@ fn the_bars_words_and_the_estimate() {
         ("solo[batch=512]".into(), "for the machine".into()),
         ("table".into(), "for solo".into()),
     ];
-    insta::assert_snapshot!(live::words(&view).join("\n"), @r"
-    epoch 2/4, loss 0.31 · GPU 0, 4 CPUs · 0:20
+    insta::assert_snapshot!(live::lines(&view, 79, 16).iter().map(|line| plain(line)).collect::<Vec<_>>().join("\n"), @r"
+    solo[batch=16] ━━━━━─────  50%   0:20  epoch 2/4, loss 0.31 · GPU 0, 4 CPUs
     3 waiting: 2 (for the machine), table (for solo)
-    2 of 6 instances · 0:21 · at least 20 s left
+    ━━━─────── 2 of 6 instances · 0:21 · at least 20 s left
     ");
+    // What does not fit is left out as a whole.
+    let narrow = |columns| plain(&live::lines(&view, columns, 16)[0]);
+    assert_eq!(narrow(59), "solo[batch=16] ━━━━━─────  50%   0:20  epoch 2/4, loss 0.31");
+    assert_eq!(narrow(58), "solo[batch=16] ━━━━━─────  50%   0:20  epoch 2/4");
+    assert_eq!(narrow(45), "solo[batch=16] ━━━━━─────  50%   0:20  epoch…");
 }
 
 #[test]
@@ -260,7 +265,7 @@ fn whatever_a_journal_holds_a_run_looks_the_same() {
             view.progress(AttemptId(0), Some(0.5), format!("{by}epoch"));
             view.waiting = vec![(format!("{by}a"), format!("{by}for b"))];
             out.extend(event_line(&view, &line));
-            out.extend(live::words(&view));
+            out.extend(live::lines(&view, 400, 16));
         }
         let published = vec![(format!("{by}README.md"), true)];
         let ended = Ended {

@@ -57,6 +57,7 @@ mod torture;
 mod trust;
 mod unmeasured;
 mod viewed;
+mod watched;
 
 use std::{
     cell::RefCell,
